@@ -1,0 +1,12 @@
+// `npm run build`: the distributable JavaScript in dist/, with the same file layout as src/.
+import { spawnSync } from 'node:child_process'
+import { chmod, rm } from 'node:fs/promises'
+
+const root = new URL('..', import.meta.url)
+await rm(new URL('dist', root), { recursive: true, force: true })
+const { status } = spawnSync(process.execPath, ['node_modules/typescript/bin/tsc', '-p', 'tsconfig.build.json'], {
+  cwd: root,
+  stdio: 'inherit',
+})
+if (status !== 0) process.exit(1)
+await chmod(new URL('dist/main.js', root), 0o755)

@@ -1,0 +1,71 @@
+// `npm run dev`: a whole installation on this machine, from nothing. Everything that it starts ends with it.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import { parseArgs } from 'node:util'
+import { freePort, startPostgres } from './postgres.ts'
+
+const { values: options } = parseArgs({
+  options: { json: { type: 'boolean', default: false }, port: { type: 'string' } },
+})
+const command = new URL('../src/main.ts', import.meta.url).pathname
+
+const postgres = await startPostgres()
+const port = options.port ?? String(await freePort())
+const environment = {
+  ...process.env,
+  GATEHOUSE_DATABASE_URL: postgres.url,
+  GATEHOUSE_LISTEN: `127.0.0.1:${port}`,
+  GATEHOUSE_PUBLIC_URL: `http://127.0.0.1:${port}`,
+}
+
+async function run(...args: string[]): Promise<string> {
+  const child = spawn(process.execPath, [command, ...args], { env: environment, stdio: ['ignore', 'pipe', 'inherit'] })
+  let output = ''
+  child.stdout.on('data', (chunk) => {
+    output += chunk
+  })
+  const [code] = await once(child, 'exit')
+  if (code !== 0) throw new Error(`gatehouse ${args[0]} ended with ${code}`)
+  return output
+}
+
+await run('migrate')
+const { account_id, token } = JSON.parse(await run('bootstrap', '--account', 'dev'))
+const server = spawn(process.execPath, [command, 'serve'], { env: environment, stdio: ['ignore', 'pipe', 'inherit'] })
+
+let ending = false
+async function end(code: number): Promise<void> {
+  if (ending) return
+  ending = true
+  if (server.exitCode === null && server.signalCode === null) {
+    server.kill('SIGTERM')
+    await once(server, 'exit')
+  }
+  await postgres.stop()
+  process.exit(code)
+}
+process.on('SIGINT', () => end(0))
+process.on('SIGTERM', () => end(0))
+process.on('SIGHUP', () => end(0))
+server.on('exit', () => end(1))
+// Whoever started us may be killed without a word; being handed to another parent is the sign of it.
+const parent = process.ppid
+setInterval(() => process.ppid !== parent && end(0), 500).unref()
+
+const lines = createInterface({ input: server.stdout })
+for await (const line of lines) {
+  if (JSON.parse(line).msg === 'listening') break
+}
+const base_url = environment.GATEHOUSE_PUBLIC_URL
+if (options.json) console.log(JSON.stringify({ base_url, token, account_id }))
+else {
+  console.log(`
+Gatehouse serves at ${base_url}, with a PostgreSQL of its own. Ctrl-C ends both and forgets everything.
+
+  export GATEHOUSE_URL=${base_url} GATEHOUSE_API_KEY=${token}
+  curl -H "Authorization: Bearer $GATEHOUSE_API_KEY" -H "Service-Version: 2" $GATEHOUSE_URL/api_keys
+`)
+}
+server.stdout.on('data', (chunk) => options.json || process.stdout.write(chunk))
+server.stdout.resume()

@@ -1,0 +1,23 @@
+import type { Config } from '../config.ts'
+import { type DbPool, openPool } from '../db/pool.ts'
+
+export const openDatabase = (config: Config, onError: (error: Error) => void): DbPool =>
+  openPool(
+    {
+      url: config.GATEHOUSE_DATABASE_URL,
+      poolSize: config.GATEHOUSE_DATABASE_POOL_SIZE,
+      connectTimeoutMs: config.GATEHOUSE_DATABASE_TIMEOUT_MS,
+      statementTimeoutMs: config.GATEHOUSE_DATABASE_TIMEOUT_MS,
+    },
+    onError,
+  )
+
+/** For a command that works once and ends. */
+export async function withDatabase<Result>(config: Config, work: (db: DbPool) => Promise<Result>): Promise<Result> {
+  const db = openDatabase(config, () => {})
+  try {
+    return await work(db)
+  } finally {
+    await db.end()
+  }
+}

@@ -1,0 +1,22 @@
+import type { Config } from '../config.ts'
+import { MigrationMismatch, migrate } from '../db/migrate.ts'
+import { addAuditPartitions } from '../resources/audit_events/partitions.ts'
+import { withDatabase } from './database.ts'
+
+export const migrateCommand = (config: Config): Promise<number> =>
+  withDatabase(config, async (db) => {
+    try {
+      let applied = 0
+      await migrate(db, (name) => {
+        applied++
+        console.log(`applied ${name}`)
+      })
+      await addAuditPartitions(db, Date.now())
+      console.log(applied ? 'The database is up to date.' : 'The database was up to date already.')
+      return 0
+    } catch (error) {
+      if (!(error instanceof MigrationMismatch)) throw error
+      console.error(`gatehouse: ${error.message}`)
+      return 1
+    }
+  })

@@ -1,0 +1,35 @@
+/** What a failed statement means, read from PostgreSQL's SQLSTATE, in one place. */
+type DatabaseError = { code?: string; constraint?: string; message?: string }
+
+/** Constraints decide races; whoever translates one names it. */
+export function violates(error: unknown, constraint: string): boolean {
+  return (error as DatabaseError)?.constraint === constraint
+}
+
+// Class 08: connection; 53: out of resources; 57: operator intervention (57014 is a statement time-out); 55P03: lock not available;
+// 40: deadlock or serialisation failure, rolled back whole. ECONN… and pg's own texts: the socket went away or the pool is exhausted.
+const transientStates = /^(08|40|53|57|55P03)/
+const transientSystemErrors = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EPIPE',
+  'ETIMEDOUT',
+  'ENOENT',
+  'EAI_AGAIN',
+  'ENOTFOUND',
+])
+const transientTexts = /Connection terminated|timeout exceeded when trying to connect|Query read timeout|not queryable/
+
+/** True when the database, not the request or the code, is at fault, and trying again later makes sense. */
+export function isUnavailable(error: unknown): boolean {
+  const { code = '', message = '' } = (error ?? {}) as DatabaseError
+  return transientStates.test(code) || transientSystemErrors.has(code) || transientTexts.test(message)
+}
+
+/** True when PostgreSQL itself said no, so that nothing was committed; false when the connection or the server went away. */
+export const isAnswer = (error: unknown): boolean => /^(?!08|57)[0-9A-Z]{5}$/.test((error as DatabaseError)?.code ?? '')
+
+/** The connection broke while COMMIT was under way, so nobody knows whether it happened. */
+export class OutcomeUnknown extends Error {
+  override readonly name = 'OutcomeUnknown'
+}

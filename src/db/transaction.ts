@@ -1,0 +1,47 @@
+import { isAnswer, OutcomeUnknown } from './failures.ts'
+import type { Db, DbPool } from './pool.ts'
+
+// PostgreSQL answers COMMIT with success and only a notice when the wait for a synchronous standby is cancelled.
+const cancelledStandbyWait = '01000'
+
+/** Runs `work` in one transaction: everything in it is committed, or nothing. */
+export async function transaction<Result>(pool: DbPool, work: (tx: Db) => Promise<Result>): Promise<Result> {
+  const client = await pool.connect()
+  let broken: Error | undefined
+  const onBroken = (error: Error) => {
+    broken = error
+  }
+  client.on('error', onBroken)
+  const tx: Db = { query: (statement) => client.query(statement) }
+  try {
+    await client.query('begin')
+    const result = await work(tx)
+    await commit(client)
+    return result
+  } catch (error) {
+    if (error instanceof OutcomeUnknown) broken = error
+    else await client.query('rollback').catch(onBroken)
+    throw error
+  } finally {
+    client.off('error', onBroken)
+    client.release(broken)
+  }
+}
+
+async function commit(client: Awaited<ReturnType<DbPool['connect']>>): Promise<void> {
+  let standbyNotice: string | undefined
+  const onNotice = (notice: { code?: string; message?: string }) => {
+    if (notice.code === cancelledStandbyWait) standbyNotice = notice.message
+  }
+  client.on('notice', onNotice)
+  try {
+    await client.query('commit')
+  } catch (error) {
+    // A deferred constraint or a serialisation failure is a clear no. Only silence leaves the outcome open.
+    if (isAnswer(error)) throw error
+    throw new OutcomeUnknown('COMMIT was not answered', { cause: error })
+  } finally {
+    client.off('notice', onNotice)
+  }
+  if (standbyNotice) throw new OutcomeUnknown(`COMMIT was answered without its standby: ${standbyNotice}`)
+}

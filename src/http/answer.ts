@@ -1,0 +1,106 @@
+import type { FastifyRequest } from 'fastify'
+import { bearerToken, type Caller, findCaller } from '../auth/caller.ts'
+import type { DbPool } from '../db/pool.ts'
+import type { Clock } from '../kernel/clock.ts'
+import { forbidden, invalidField, notFound, Refusal } from '../kernel/errors.ts'
+import { type Id, type IdPrefix, isId } from '../kernel/ids.ts'
+import { formatAddress } from '../kernel/ip/address.ts'
+import type { CompiledPolicy } from '../kernel/ip/ranges.ts'
+import { sourceAddress } from '../kernel/ip/source.ts'
+import { readJson, refuseBody } from './body.ts'
+import type { Route } from './route.ts'
+import { parseQuery, type Validator, validator } from './validate.ts'
+import { Closed } from './wire.ts'
+
+/** What every request may use. */
+export type Service = {
+  readonly db: DbPool
+  readonly clock: Clock
+  readonly publicUrl: string
+  /** Lower-case names of the headers that may carry the version. */
+  readonly versionHeaders: readonly string[]
+  readonly trustedProxies: CompiledPolicy
+}
+
+/** What the log line of a request tells beyond method, status and time. Filled in as it becomes known. */
+export type RequestFacts = { operation?: string; caller?: Caller; sourceIp?: string; error?: unknown }
+
+export type PreparedRoute = Route & { readonly checkQuery: Validator; readonly checkBody?: Validator }
+
+const NoQuery = Closed({})
+const defaultBodyLimitBytes = 64 * 1024
+
+export const prepare = (route: Route): PreparedRoute => ({
+  ...route,
+  checkQuery: validator(route.query ?? NoQuery, 'query'),
+  ...(route.body && { checkBody: validator(route.body, 'body') }),
+})
+
+/** The checks of the contract, in its order: the first that fails answers. Routing (404, 405) came before. */
+export async function answer(
+  service: Service,
+  route: PreparedRoute,
+  request: FastifyRequest,
+  facts: RequestFacts,
+): Promise<unknown> {
+  const { raw } = request
+  facts.operation = route.operation
+  if (raw.headersDistinct.host?.length !== 1)
+    throw new Refusal('ERR_MALFORMED_REQUEST', 'Send exactly one Host header.')
+  checkVersion(raw.headersDistinct, service.versionHeaders)
+
+  const source = sourceAddress(raw.socket.remoteAddress, raw.headersDistinct['x-forwarded-for'], service.trustedProxies)
+  const sourceIp = source && formatAddress(source)
+  facts.sourceIp = sourceIp
+  const caller = await findCaller(service.db, bearerToken(raw.headersDistinct.authorization))
+  if (!caller)
+    throw new Refusal('ERR_UNAUTHENTICATED', "Send 'Authorization: Bearer <token>' with the token of a live API key.")
+  facts.caller = caller
+
+  const body = route.body ? await readJson(raw, route.bodyLimitBytes ?? defaultBodyLimitBytes) : await refuseBody(raw)
+  const query = parseQuery(route.query ?? NoQuery, request.query as Record<string, unknown>)
+  route.checkQuery(query)
+  route.checkBody?.(body)
+  checkRepeatedId(body, request.params as Record<string, string>)
+  if (route.access === 'admin' && caller.role !== 'admin') throw forbidden('Only an admin may do this.')
+  const params = checkIds(route.params ?? {}, request.params as Record<string, string>)
+
+  return route.handle({
+    db: service.db,
+    clock: service.clock,
+    uri: (path) => service.publicUrl + path,
+    origin: {
+      accountId: caller.accountId,
+      operation: route.operation,
+      operationId: request.id as Id<'op'>,
+      caller,
+      sourceIp,
+    },
+    caller,
+    params,
+    query,
+    body,
+  })
+}
+
+function checkVersion(headers: NodeJS.Dict<string[]>, names: readonly string[]): void {
+  const values = names.flatMap((name) => headers[name] ?? [])
+  const eachOnce = names.every((name) => (headers[name]?.length ?? 0) <= 1)
+  if (values.length && eachOnce && values.every((value) => value === '2')) return
+  throw new Refusal('ERR_SERVICE_VERSION', "Send the header 'Service-Version: 2', once.")
+}
+
+/** A body may repeat the id of its path, as generated clients do, but not name another. */
+function checkRepeatedId(body: unknown, { id }: Record<string, string>): void {
+  const repeated = (body as { id?: string } | undefined)?.id
+  if (repeated !== undefined && id !== undefined && repeated !== id)
+    throw invalidField('id', 'must be the id of the path, or left out')
+}
+
+// Not part of the schema, because a malformed id must look exactly like one that does not exist, after all other checks.
+function checkIds(expected: Record<string, IdPrefix>, given: Record<string, string>): Record<string, Id> {
+  for (const [name, prefix] of Object.entries(expected)) {
+    if (!isId(prefix, given[name] ?? '')) throw notFound(prefix)
+  }
+  return given as Record<string, Id>
+}

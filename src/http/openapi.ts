@@ -1,0 +1,147 @@
+import type { TObject, TSchema } from 'typebox'
+import { type ErrorCode, errorCatalogue } from '../kernel/errors.ts'
+import type { Route } from './route.ts'
+
+type Json = Record<string, unknown>
+
+/** What any operation can answer, then what those of a certain form can. A route adds its own with `errors`. */
+function errorsOf(route: Route): ErrorCode[] {
+  const codes: ErrorCode[] = [
+    'ERR_MALFORMED_REQUEST',
+    'ERR_SERVICE_VERSION',
+    'ERR_UNAUTHENTICATED',
+    'ERR_INVALID_FIELD',
+    'ERR_UNAVAILABLE',
+    'ERR_INTERNAL',
+  ]
+  if (route.body) codes.push('ERR_CONTENT_TYPE', 'ERR_BODY_TOO_LARGE', 'ERR_REQUEST_TIMEOUT', 'ERR_INVALID_JSON')
+  if (route.params) codes.push('ERR_NOT_FOUND')
+  if (route.access === 'admin') codes.push('ERR_FORBIDDEN')
+  if (route.method !== 'GET') codes.push('ERR_OUTCOME_UNKNOWN')
+  return [...new Set([...codes, ...(route.errors ?? [])])]
+}
+
+/** The OpenAPI 3.1 document of the routes. Schemas with a title become components; the rest stays in place. */
+export function openApiDocument(routes: readonly Route[], version: string): Json {
+  const schemas: Json = {
+    Error: {
+      type: 'object',
+      required: ['error_code', 'status_code', 'msg', 'details'],
+      additionalProperties: false,
+      properties: {
+        error_code: { type: 'string', enum: Object.keys(errorCatalogue) },
+        status_code: { type: 'integer' },
+        msg: { type: 'string', description: 'A sentence that says what to do.' },
+        details: { type: 'object', required: ['operation_id'], additionalProperties: { type: 'string' } },
+      },
+    },
+  }
+  const paths: Record<string, Json> = {}
+  for (const route of routes) {
+    const path = route.path.replaceAll(/:(\w+)/g, '{$1}')
+    paths[path] ??= {}
+    paths[path][route.method.toLowerCase()] = operation(route, schemas)
+  }
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Gatehouse',
+      version,
+      description:
+        'API keys, IP policies and restrictions, TCP and HTTPS edges. Errors and what to do about them: docs/errors.md.',
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: '/' }],
+    security: [{ apiKey: [] }],
+    paths,
+    components: {
+      securitySchemes: { apiKey: { type: 'http', scheme: 'bearer', description: 'The token of an API key.' } },
+      parameters: {
+        ServiceVersion: {
+          name: 'Service-Version',
+          in: 'header',
+          required: true,
+          schema: { type: 'string', enum: ['2'] },
+        },
+      },
+      headers: {
+        OperationId: { description: 'Names this request in the log and the audit.', schema: { type: 'string' } },
+      },
+      schemas,
+    },
+  }
+}
+
+const commonHeaders = { 'Operation-Id': { $ref: '#/components/headers/OperationId' } }
+
+function operation(route: Route, schemas: Json): Json {
+  const responses: Json = {
+    [route.success]: {
+      description: route.success === 204 ? 'Done. There is no body.' : route.success === 201 ? 'Created.' : 'OK.',
+      headers: commonHeaders,
+      ...(route.response && { content: { 'application/json': { schema: hoist(route.response, schemas) } } }),
+    },
+  }
+  for (const [status, codes] of Object.entries(
+    Object.groupBy(errorsOf(route), (code) => String(errorCatalogue[code].status)),
+  )) {
+    responses[status] = {
+      description: codes?.map((code) => `\`${code}\`: ${errorCatalogue[code].cause}`).join('\n\n'),
+      headers: commonHeaders,
+      content: {
+        'application/json': {
+          schema: { allOf: [{ $ref: '#/components/schemas/Error' }, { properties: { error_code: { enum: codes } } }] },
+        },
+      },
+    }
+  }
+  return {
+    operationId: route.operation,
+    summary: route.summary,
+    tags: [route.operation.split('.')[0]],
+    parameters: [
+      { $ref: '#/components/parameters/ServiceVersion' },
+      ...Object.keys(route.params ?? {}).map((name) => ({
+        name,
+        in: 'path',
+        required: true,
+        schema: { type: 'string' },
+      })),
+      ...queryParameters(route.query),
+    ],
+    ...(route.body && {
+      requestBody: { required: true, content: { 'application/json': { schema: hoist(route.body, schemas) } } },
+    }),
+    responses,
+  }
+}
+
+function queryParameters(query: TObject | undefined): Json[] {
+  return Object.entries(query?.properties ?? {}).map(([name, schema]) => {
+    const { description, ...rest } = schema as Json
+    return {
+      name,
+      in: 'query',
+      required: query?.required?.includes(name) ?? false,
+      ...(description ? { description } : {}),
+      schema: rest,
+    }
+  })
+}
+
+function hoist(schema: TSchema, schemas: Json): unknown {
+  const inner = mapValues(schema as Json, (value) => hoistWithin(value, schemas))
+  const { title, ...shape } = inner
+  if (typeof title !== 'string') return inner
+  schemas[title] = shape
+  return { $ref: `#/components/schemas/${title}` }
+}
+
+function hoistWithin(value: unknown, schemas: Json): unknown {
+  if (Array.isArray(value)) return value.map((item) => hoistWithin(item, schemas))
+  if (value === null || typeof value !== 'object') return value
+  return hoist(value as TSchema, schemas)
+}
+
+const mapValues = (object: Json, change: (value: unknown) => unknown): Json =>
+  Object.fromEntries(Object.entries(object).map(([key, value]) => [key, change(value)]))

@@ -1,0 +1,45 @@
+import { isUnavailable, OutcomeUnknown } from '../db/failures.ts'
+import { Refusal } from '../kernel/errors.ts'
+import type { Id } from '../kernel/ids.ts'
+
+export type ErrorBody = { error_code: string; status_code: number; msg: string; details: Record<string, string> }
+
+/** Whatever was thrown, as the answer to the client. Only a Refusal's own words reach it. */
+export function toRefusal(error: unknown): Refusal {
+  if (error instanceof Refusal) return error
+  if (error instanceof OutcomeUnknown) {
+    return new Refusal(
+      'ERR_OUTCOME_UNKNOWN',
+      'The change may or may not have been made. Read the resource before trying again.',
+      { cause: error },
+    )
+  }
+  if (isUnavailable(error)) {
+    return new Refusal(
+      'ERR_UNAVAILABLE',
+      'The service cannot reach its database. Nothing was changed; try again in a moment.',
+      { cause: error },
+    )
+  }
+  const fromFastify = frameworkRefusals[(error as { code?: string })?.code ?? '']
+  if (fromFastify) return fromFastify(error)
+  return new Refusal('ERR_INTERNAL', 'This is a defect in the service. Report it with the operation id.', {
+    cause: error,
+  })
+}
+
+const frameworkRefusals: Record<string, (cause: unknown) => Refusal> = {
+  FST_ERR_BAD_URL: (cause) =>
+    new Refusal('ERR_MALFORMED_REQUEST', 'The path is not a valid URL. Percent-encode it correctly.', { cause }),
+  FST_ERR_MAX_PARAM_LENGTH: (cause) =>
+    new Refusal('ERR_ROUTE_NOT_FOUND', 'There is no operation at this path.', { cause }),
+  ECONNRESET: (cause) =>
+    new Refusal('ERR_MALFORMED_REQUEST', 'The request ended before its body was complete.', { cause }),
+}
+
+export const errorBody = (refusal: Refusal, operationId: Id<'op'>): ErrorBody => ({
+  error_code: refusal.code,
+  status_code: refusal.status,
+  msg: refusal.message,
+  details: { operation_id: operationId, ...refusal.details },
+})

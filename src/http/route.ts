@@ -1,0 +1,64 @@
+import type { Static, TObject, TSchema } from 'typebox'
+import type { Caller } from '../auth/caller.ts'
+import type { DbPool } from '../db/pool.ts'
+import type { Clock } from '../kernel/clock.ts'
+import type { ErrorCode } from '../kernel/errors.ts'
+import type { Id, IdPrefix } from '../kernel/ids.ts'
+
+export type Method = 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
+
+/** Who did something, from where, under which operation: what an audit event says of its origin. */
+export type Origin = {
+  readonly accountId: Caller['accountId']
+  readonly operation: string
+  readonly operationId: Id<'op'>
+  /** Absent when the operator did it with a command on the server. */
+  readonly caller?: Caller
+  readonly sourceIp?: string
+}
+
+export type Handling<Params, Query, Body> = {
+  readonly db: DbPool
+  readonly caller: Caller
+  readonly origin: Origin
+  readonly clock: Clock
+  /** The absolute address of a path, under the configured public URL. */
+  readonly uri: (path: string) => string
+  readonly params: Params
+  readonly query: Query
+  readonly body: Body
+}
+
+export type RouteShape<P extends Record<string, IdPrefix>, Q extends TObject, B extends TSchema, R extends TSchema> = {
+  /** `resource.verb`: the name in the log, the metrics, the audit and openapi.json. */
+  readonly operation: string
+  readonly summary: string
+  readonly method: Method
+  readonly path: `/${string}`
+  /** Every parameter of the path, and what it identifies. */
+  readonly params?: P
+  readonly query?: Q
+  readonly body?: B
+  readonly bodyLimitBytes?: number
+  /** Absent with 204. */
+  readonly response?: R
+  readonly success: 200 | 201 | 204
+  /** `admin`: refused to members before anything is looked up. */
+  readonly access: 'anyone' | 'admin'
+  /** Refusals beyond those that any route of this form can give. */
+  readonly errors?: readonly ErrorCode[]
+  readonly handle: (request: Handling<{ [K in keyof P]: Id<P[K]> }, Static<Q>, Static<B>>) => Promise<Static<R>>
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: a list of routes holds handlers of many request types; route() checked each.
+export type Route = RouteShape<any, any, any, any>
+
+/** One operation of the API. The server, openapi.json, the command line and the coverage tests all read these. */
+export const route = <
+  const P extends Record<string, IdPrefix> = Record<never, IdPrefix>,
+  Q extends TObject = TObject,
+  B extends TSchema = TSchema,
+  R extends TSchema = TSchema,
+>(
+  definition: RouteShape<P, Q, B, R>,
+): Route => definition as Route

@@ -1,0 +1,103 @@
+import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv'
+import type { TObject, TSchema } from 'typebox'
+import { invalidField } from '../kernel/errors.ts'
+import { textFault } from '../kernel/text.ts'
+
+// Strict on purpose: a value of the wrong type is an error, never converted, defaulted or dropped.
+const ajv = new Ajv({ strict: true, allowUnionTypes: true, coerceTypes: false, useDefaults: false, verbose: true })
+ajv.addFormat('date-time', true)
+ajv.addFormat('uri', true)
+ajv.addKeyword('x-must')
+ajv.addKeyword({
+  keyword: 'x-maxBytes',
+  type: 'string',
+  schemaType: 'number',
+  errors: true,
+  compile: (maxBytes: number) =>
+    function check(text: string): boolean {
+      const message = textFault(text, maxBytes)
+      ;(check as ValidateFunction).errors = message ? [{ keyword: 'x-maxBytes', message } as ErrorObject] : null
+      return message === undefined
+    },
+})
+
+export type Validator = (value: unknown) => void
+
+/** Throws a refusal that names the first field at fault. `whole` is what the value itself is called. */
+export function validator(schema: TSchema, whole: 'body' | 'query'): Validator {
+  const validate = ajv.compile(schema)
+  return (value) => {
+    if (validate(value)) return
+    const [error] = validate.errors ?? []
+    if (!error) throw new Error('a failed validation came without an error')
+    throw invalidField(fieldOf(error) || whole, faultOf(error))
+  }
+}
+
+/** `/ip_policy_ids/2` → `ip_policy_ids[2]` */
+function fieldOf({ instancePath, keyword, params }: ErrorObject): string {
+  const inside =
+    keyword === 'required'
+      ? params.missingProperty
+      : keyword === 'additionalProperties'
+        ? params.additionalProperty
+        : undefined
+  const steps = instancePath.split('/').slice(1)
+  if (inside !== undefined) steps.push(String(inside))
+  return steps
+    .map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'))
+    .reduce((path, step) => (/^\d+$/.test(step) && path ? `${path}[${step}]` : path ? `${path}.${step}` : step), '')
+}
+
+const articles: Record<string, string> = {
+  string: 'a string',
+  boolean: 'true or false',
+  integer: 'a whole number',
+  number: 'a number',
+  object: 'a JSON object',
+  array: 'a list',
+  null: 'null',
+}
+
+function faultOf({ keyword, params, message, parentSchema }: ErrorObject): string {
+  switch (keyword) {
+    case 'type':
+      return `must be ${[params.type]
+        .flat()
+        .map((type) => articles[type] ?? type)
+        .join(' or ')}`
+    case 'required':
+      return 'is required'
+    case 'additionalProperties': {
+      const known = Object.keys((parentSchema as TObject).properties)
+      return known.length ? `is not known here (known are ${known.join(', ')})` : 'is not known here'
+    }
+    case 'enum':
+      return `must be one of ${params.allowedValues.join(', ')}`
+    case 'pattern':
+      return (parentSchema as { 'x-must'?: string })['x-must'] ?? `must match ${params.pattern}`
+    case 'minItems':
+      return `must have at least ${params.limit} ${params.limit === 1 ? 'entry' : 'entries'}`
+    case 'maxItems':
+      return `must have at most ${params.limit} entries`
+    case 'uniqueItems':
+      return `must not name the same thing twice (entries ${params.j} and ${params.i})`
+    default:
+      return message ?? 'is not valid'
+  }
+}
+
+const parsers: Record<string, (text: string) => unknown> = {
+  integer: (text) => (/^(0|[1-9]\d{0,14})$/.test(text) ? Number(text) : text),
+  boolean: (text) => (text === 'true' ? true : text === 'false' ? false : text),
+}
+
+/** Everything in a URL is text: what the schema says is a number or a boolean is read as one, or left for the schema to refuse. */
+export function parseQuery(schema: TObject, raw: Record<string, unknown>): Record<string, unknown> {
+  const parsed: Record<string, unknown> = Object.create(null)
+  for (const [name, value] of Object.entries(raw)) {
+    const parse = parsers[(schema.properties[name] as { type?: string } | undefined)?.type ?? '']
+    parsed[name] = parse && typeof value === 'string' ? parse(value) : value
+  }
+  return parsed
+}

@@ -1,0 +1,64 @@
+import { type Static, type TObject, type TProperties, type TSchema, Type } from 'typebox'
+import { type IdPrefix, type Id as IdText, idPattern, idPrefixes } from '../kernel/ids.ts'
+
+/**
+ * The building blocks of every wire shape: plain JSON Schema with types. `title` makes a shape a named component
+ * of openapi.json; `x-must` is what a client is told when a pattern does not fit; `x-maxBytes` counts UTF-8 bytes.
+ */
+export const Closed = <P extends TProperties>(
+  properties: P,
+  options: { title?: string; description?: string } = {},
+): TObject<P> => Type.Object(properties, { ...options, additionalProperties: false })
+
+export const Id = <P extends IdPrefix>(...prefixes: P[]) =>
+  Type.Unsafe<IdText<P>>({
+    type: 'string',
+    pattern: prefixes.map(idPattern).join('|'),
+    'x-must': `must be the id of a ${prefixes.map((prefix) => `${idPrefixes[prefix]} (${prefix}_…)`).join(' or a ')}`,
+  })
+
+export const Timestamp = Type.String({ format: 'date-time', description: 'RFC 3339, in UTC with milliseconds.' })
+export const Uri = Type.String({ format: 'uri', description: 'Absolute, under the public URL of the installation.' })
+
+export const Text = (maxBytes: number, description: string) => Type.String({ 'x-maxBytes': maxBytes, description })
+/** Bounded text in a request. `""` and `null` both mean that it is not set. */
+export const OptionalText = (maxBytes: number, description: string) =>
+  Type.Optional(Type.Unsafe<string | null>({ type: ['string', 'null'], 'x-maxBytes': maxBytes, description }))
+
+/** What most resources carry for the people who run them. In requests either may be null; responses leave out what is not set. */
+export const Annotations = {
+  description: OptionalText(255, 'What this is for, for people. At most 255 bytes.'),
+  metadata: OptionalText(4096, 'Whatever the user wants to keep with it. At most 4096 bytes.'),
+}
+export const AnnotationsShown = {
+  description: Type.Optional(Text(255, 'Left out when not set.')),
+  metadata: Type.Optional(Text(4096, 'Left out when not set.')),
+}
+
+/** A PATCH may repeat the id of its path. */
+export const PathId = <P extends IdPrefix>(prefix: P) => Type.Optional(Id(prefix))
+
+export const Ref = Closed({ id: Type.String(), uri: Uri }, { title: 'Ref' })
+
+export const PageParameters = {
+  limit: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 100, description: 'How many at most. 100 when not given.' }),
+  ),
+}
+export const BeforeId = <P extends IdPrefix>(prefix: P) =>
+  Type.Optional(
+    Type.Unsafe<IdText<P>>({
+      ...Id(prefix),
+      description: 'Only what is older than this id, which need not exist any more.',
+    }),
+  )
+
+export const ListOf = <Name extends string, Item extends TSchema>(name: Name, item: Item, title: string) =>
+  Closed(
+    { [name]: Type.Array(item), uri: Uri, next_page_uri: Type.Unsafe<string | null>({ type: ['string', 'null'] }) } as {
+      [K in Name]: ReturnType<typeof Type.Array<Item>>
+    } & { uri: typeof Uri; next_page_uri: ReturnType<typeof Type.Unsafe<string | null>> },
+    { title },
+  )
+
+export type { Static }

@@ -1,0 +1,123 @@
+import { type IdPrefix, idPrefixes } from './ids.ts'
+
+/**
+ * Every refusal that a client can meet: its status, why it happens and what to do about it. docs/errors.md is
+ * made from this table, and a code, once released, keeps its meaning.
+ */
+export const errorCatalogue = {
+  ERR_MALFORMED_REQUEST: {
+    status: 400,
+    cause: 'The request breaks HTTP itself: two Host headers, a body on a GET, an unreadable URL.',
+    cure: 'Send one Host header, a plain path, and a body only with POST, PATCH and PUT.',
+  },
+  ERR_ROUTE_NOT_FOUND: {
+    status: 404,
+    cause: 'No operation has this path.',
+    cure: 'Compare the path with openapi.json. Paths have no trailing slash and are case-sensitive.',
+  },
+  ERR_METHOD_NOT_ALLOWED: {
+    status: 405,
+    cause: 'The path exists, but not with this method.',
+    cure: 'Use one of the methods in the Allow header.',
+  },
+  ERR_SERVICE_VERSION: {
+    status: 400,
+    cause: 'The version header is missing, repeated, or has another value than 2.',
+    cure: 'Send exactly one header `Service-Version: 2`.',
+  },
+  ERR_UNAUTHENTICATED: {
+    status: 401,
+    cause:
+      'There is no usable API key: none was sent, it was mistyped, it was deleted, or its owner is inactive. The answer does not say which.',
+    cure: 'Send `Authorization: Bearer <token>` with the token of a live API key.',
+  },
+  ERR_CONTENT_TYPE: {
+    status: 415,
+    cause: 'The body is not declared as something that this operation reads.',
+    cure: 'Send `Content-Type: application/json`.',
+  },
+  ERR_BODY_TOO_LARGE: {
+    status: 413,
+    cause: 'The body is larger than this operation reads.',
+    cure: 'Send less. The limit is in the message.',
+  },
+  ERR_REQUEST_TIMEOUT: {
+    status: 408,
+    cause: 'The request did not arrive in time.',
+    cure: 'Send the whole request at once, and try again.',
+  },
+  ERR_INVALID_JSON: {
+    status: 400,
+    cause: 'The body is not one well-formed JSON value in UTF-8, or an object in it has the same key twice.',
+    cure: 'Correct the body.',
+  },
+  ERR_INVALID_FIELD: {
+    status: 400,
+    cause: 'A field or query parameter is missing, unknown, of the wrong type or out of bounds.',
+    cure: '`details.field` names it and the message says what it must be. Types are never converted: "true" is not true.',
+  },
+  ERR_FORBIDDEN: {
+    status: 403,
+    cause: 'The key is good, but its owner may not do this.',
+    cure: 'Use the key of an admin, or ask one.',
+  },
+  ERR_NOT_FOUND: {
+    status: 404,
+    cause: 'The account has no such resource. Whether the id is malformed, deleted or of another account is not told.',
+    cure: 'Check the id, and that the key belongs to the right account.',
+  },
+  ERR_LAST_ADMIN: {
+    status: 409,
+    cause: 'The change would leave the account without an active admin.',
+    cure: 'Make another user an admin first.',
+  },
+  ERR_EMAIL_TAKEN: {
+    status: 409,
+    cause: 'Another user of the account has this email address, in whatever case.',
+    cure: 'Use another address, or change the other user.',
+  },
+  ERR_UNAVAILABLE: {
+    status: 503,
+    cause:
+      'The service cannot answer now: its database is out of reach or too busy, or it is shutting down. Nothing was changed.',
+    cure: 'Try again after a moment. `/readyz` says what is wrong.',
+  },
+  ERR_OUTCOME_UNKNOWN: {
+    status: 503,
+    cause: 'The database was lost while a change was being committed. It may or may not have been made.',
+    cure: 'Read the resource before trying again.',
+  },
+  ERR_INTERNAL: {
+    status: 500,
+    cause: 'A defect in the service.',
+    cure: 'Report the operation id. The log has the cause under it.',
+  },
+} as const satisfies Record<string, { status: number; cause: string; cure: string }>
+
+export type ErrorCode = keyof typeof errorCatalogue
+
+/** An answer of 'no' written for the client. Whatever else is thrown is a defect, and is told to nobody but the log. */
+export class Refusal extends Error {
+  override readonly name = 'Refusal'
+  readonly code: ErrorCode
+  readonly details: Record<string, string>
+
+  constructor(code: ErrorCode, message: string, options: { details?: Record<string, string>; cause?: unknown } = {}) {
+    super(message, { cause: options.cause })
+    this.code = code
+    this.details = options.details ?? {}
+  }
+
+  get status(): number {
+    return errorCatalogue[this.code].status
+  }
+}
+
+/** The same words for a malformed, an absent and a foreign id: the id is not echoed. */
+export const notFound = (prefix: IdPrefix): Refusal =>
+  new Refusal('ERR_NOT_FOUND', `This account has no such ${idPrefixes[prefix]}.`)
+
+export const invalidField = (field: string, fault: string, cause?: unknown): Refusal =>
+  new Refusal('ERR_INVALID_FIELD', `${field} ${fault}.`, { details: { field }, cause })
+
+export const forbidden = (message: string): Refusal => new Refusal('ERR_FORBIDDEN', message)

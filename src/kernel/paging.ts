@@ -1,0 +1,26 @@
+import type { Id } from './ids.ts'
+
+export const maxPageSize = 100
+
+export type PageQuery = { limit?: number; before_id?: string }
+
+/** One more row than asked for is fetched: its presence, not a second query, says that there is a next page. */
+export const rowsToFetch = ({ limit = maxPageSize }: PageQuery): number => limit + 1
+
+export type Page<Item> = { items: Item[]; uri: string; next_page_uri: string | null }
+
+/** Cuts the extra row off and says where the next page is, keeping the limit and every filter. */
+export function toPage<Item extends { id: Id }>(
+  fetched: Item[],
+  query: PageQuery & Record<string, unknown>,
+  listUri: string,
+): Page<Item> {
+  const items = fetched.slice(0, query.limit ?? maxPageSize)
+  const last = items.at(-1)
+  if (fetched.length === items.length || !last) return { items, uri: listUri, next_page_uri: null }
+  const next = new URLSearchParams()
+  for (const [name, value] of Object.entries({ ...query, before_id: last.id })) {
+    if (value !== undefined) next.set(name, String(value))
+  }
+  return { items, uri: listUri, next_page_uri: `${listUri}?${next}` }
+}

@@ -1,0 +1,66 @@
+#!/usr/bin/env node
+import { parseArgs } from 'node:util'
+import { bootstrap } from './commands/bootstrap.ts'
+import { migrateCommand } from './commands/migrate.ts'
+import { serve } from './commands/serve.ts'
+import { ConfigError, readConfig, settingsHelp } from './config.ts'
+import { version } from './version.ts'
+
+const usage = `Gatehouse ${version}: who may call the API, which addresses may reach what.
+
+  gatehouse serve       serve the API
+  gatehouse migrate     bring the database to this version
+  gatehouse bootstrap   make an account with an admin and a key, and print the key's token
+                          --account NAME  --admin-name NAME  --admin-email ADDRESS
+  gatehouse version     print the version
+
+  gatehouse <command> --help   the environment variables that it reads
+`
+
+async function main([command = 'help', ...rest]: string[]): Promise<number> {
+  if (rest.includes('--help')) {
+    console.log(`${usage}\nSettings, from the environment:\n${settingsHelp()}`)
+    return 0
+  }
+  switch (command) {
+    case 'serve':
+      parseArgs({ args: rest, options: {} })
+      return serve(readConfig())
+    case 'migrate':
+      parseArgs({ args: rest, options: {} })
+      return migrateCommand(readConfig())
+    case 'bootstrap': {
+      const options = {
+        account: { type: 'string', default: 'default' },
+        'admin-name': { type: 'string', default: 'admin' },
+        'admin-email': { type: 'string', default: 'admin@localhost' },
+      } as const
+      const { values } = parseArgs({ args: rest, options })
+      return bootstrap(readConfig(), {
+        accountName: values.account,
+        adminName: values['admin-name'],
+        adminEmail: values['admin-email'],
+      })
+    }
+    case 'version':
+    case '--version':
+      console.log(version)
+      return 0
+    case 'help':
+    case '--help':
+      console.log(usage)
+      return 0
+    default:
+      console.error(`gatehouse: there is no command '${command}'\n\n${usage}`)
+      return 2
+  }
+}
+
+try {
+  process.exitCode = await main(process.argv.slice(2))
+} catch (error) {
+  const { code, message } = error as { code?: string; message: string }
+  const forTheOperator = error instanceof ConfigError || code?.startsWith('ERR_PARSE_ARGS')
+  console.error(`gatehouse: ${forTheOperator ? message : ((error as Error).stack ?? error)}`)
+  process.exitCode = forTheOperator ? 2 : 1
+}

@@ -1,0 +1,61 @@
+import { hashToken, newToken } from '../../auth/token.ts'
+import { violates } from '../../db/failures.ts'
+import { type DbPool, run } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
+import { transaction } from '../../db/transaction.ts'
+import type { Origin } from '../../http/route.ts'
+import { newId, newUuid, toId, type Uuid } from '../../kernel/ids.ts'
+import { insertApiKey } from '../api_keys/store.ts'
+import { toApiKey } from '../api_keys/view.ts'
+import { recordChange } from '../audit_events/store.ts'
+import { insertPrincipal } from '../principals/store.ts'
+import { toUser } from '../principals/view.ts'
+
+export class AccountExists extends Error {
+  override readonly name = 'AccountExists'
+}
+
+type Bootstrap = { accountName: string; adminName: string; adminEmail: string }
+
+/** An account with its first admin and that admin's key. Everything after that goes through the API. */
+export async function bootstrapAccount(db: DbPool, wanted: Bootstrap, publicUrl: string) {
+  const account = { accountId: newUuid() }
+  const origin: Origin = { ...account, operation: 'server.bootstrap', operationId: newId('op') }
+  const uri = (path: string) => publicUrl + path
+  const token = newToken()
+  return transaction(db, async (tx) => {
+    await insertAccount(tx, account.accountId, wanted.accountName)
+    const admin = toUser(
+      await insertPrincipal(tx, account, {
+        kind: 'user',
+        name: wanted.adminName,
+        email: wanted.adminEmail,
+        role: 'admin',
+        active: true,
+      }),
+      uri,
+    )
+    const key = await insertApiKey(tx, account, {
+      ownerId: admin.id,
+      tokenHash: hashToken(token),
+      description: 'bootstrap',
+      metadata: null,
+    })
+    if (!key) throw new Error('the admin that was just inserted is not there')
+    await recordChange(tx, origin, { resourceId: admin.id, before: null, after: admin })
+    await recordChange(tx, origin, { resourceId: toId('ak', key.id), before: null, after: toApiKey(key, uri) })
+    return { accountId: toId('ac', account.accountId), adminId: admin.id, token }
+  })
+}
+
+async function insertAccount(tx: Parameters<typeof run>[0], id: Uuid, name: string): Promise<void> {
+  try {
+    await run(tx, sql`insert into accounts (id, name) values (${id}, ${name})`)
+  } catch (cause) {
+    if (!violates(cause, 'accounts_name_unique')) throw cause
+    throw new AccountExists(
+      `There is already an account named ${JSON.stringify(name)}. Give another one with --account.`,
+      { cause },
+    )
+  }
+}

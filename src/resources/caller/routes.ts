@@ -1,0 +1,39 @@
+import { Type } from 'typebox'
+import { route } from '../../http/route.ts'
+import { Closed, Id, Ref } from '../../http/wire.ts'
+import { toId } from '../../kernel/ids.ts'
+
+const CallerView = Closed(
+  {
+    account_id: Id('ac'),
+    owner_id: Id('usr', 'bot'),
+    role: Type.Unsafe<'admin' | 'member'>({ type: 'string', enum: ['admin', 'member'] }),
+    api_key: Ref,
+    source_ip: Type.Unsafe<string | null>({
+      type: ['string', 'null'],
+      description: 'The address that IP restrictions judge. Null when a trusted proxy forwarded something unreadable.',
+    }),
+  },
+  { title: 'Caller' },
+)
+
+export const callerRoutes = [
+  route({
+    operation: 'caller.get',
+    summary: 'Who the key speaks for, and which source address the service sees',
+    method: 'GET',
+    path: '/caller',
+    success: 200,
+    response: CallerView,
+    access: 'anyone',
+    async handle({ caller, origin, uri }) {
+      return {
+        account_id: toId('ac', caller.accountId),
+        owner_id: caller.ownerId,
+        role: caller.role,
+        api_key: { id: caller.apiKeyId, uri: uri(`/api_keys/${caller.apiKeyId}`) },
+        source_ip: origin.sourceIp ?? null,
+      }
+    },
+  }),
+]

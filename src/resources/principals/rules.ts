@@ -1,0 +1,37 @@
+import type { Caller } from '../../auth/caller.ts'
+import type { Db } from '../../db/pool.ts'
+import type { Origin } from '../../http/route.ts'
+import { Refusal } from '../../kernel/errors.ts'
+import { deleteApiKeysOf } from '../api_keys/store.ts'
+import { toApiKey } from '../api_keys/view.ts'
+import { recordChange } from '../audit_events/store.ts'
+import { lockActiveAdmins, type PrincipalRow } from './store.ts'
+import { ownerId } from './view.ts'
+
+/** An account without an active admin could not be repaired through the API. Call it before the row is changed. */
+export async function keepAnAdmin(
+  tx: Db,
+  caller: Caller,
+  before: PrincipalRow,
+  after: Pick<PrincipalRow, 'role' | 'active'> | null,
+): Promise<void> {
+  const isAdmin = (user: typeof after) => user?.role === 'admin' && user.active
+  if (!isAdmin(before) || isAdmin(after)) return
+  const admins = await lockActiveAdmins(tx, caller)
+  if (admins.some(({ id }) => id !== before.id)) return
+  throw new Refusal('ERR_LAST_ADMIN', 'This is the last active admin of the account. Make another user an admin first.')
+}
+
+/** The keys of a deleted user or bot go with it, each with an audit event of its own. */
+export async function deleteKeysOf(
+  tx: Db,
+  caller: Caller,
+  origin: Origin,
+  owner: PrincipalRow,
+  uri: (path: string) => string,
+): Promise<void> {
+  for (const row of await deleteApiKeysOf(tx, caller, ownerId(owner.kind, owner.id))) {
+    const key = toApiKey(row, uri)
+    await recordChange(tx, origin, { resourceId: key.id, before: key, after: null })
+  }
+}

@@ -1,0 +1,61 @@
+import { Type } from 'typebox'
+import {
+  BeforeId,
+  Closed,
+  Id,
+  ListOf,
+  PageParameters,
+  PathId,
+  type Static,
+  Text,
+  Timestamp,
+  Uri,
+} from '../../http/wire.ts'
+
+const Name = Type.Unsafe<string>({ type: 'string', pattern: '\\S', 'x-must': 'must not be empty', 'x-maxBytes': 255 })
+const Email = Type.Unsafe<string>({
+  type: 'string',
+  // Only what every address has: mail servers know better than a pattern what they accept.
+  pattern: '^[^\\s@]+@[^\\s@]+$',
+  'x-must': 'must be an email address',
+  'x-maxBytes': 255,
+})
+const Role = Type.Unsafe<'admin' | 'member'>({ type: 'string', enum: ['admin', 'member'] })
+
+export const UserCreate = Closed({ name: Name, email: Email, role: Type.Optional(Role) })
+export const UserUpdate = Closed({
+  id: PathId('usr'),
+  name: Type.Optional(Name),
+  email: Type.Optional(Email),
+  role: Type.Optional(Role),
+  active: Type.Optional(Type.Boolean({ description: 'An inactive user is refused from the next request on.' })),
+})
+export const User = Closed(
+  {
+    id: Id('usr'),
+    uri: Uri,
+    name: Text(255, 'For people.'),
+    email: Text(255, 'Unique in the account, whatever its case.'),
+    role: Role,
+    active: Type.Boolean(),
+    created_at: Timestamp,
+  },
+  { title: 'User' },
+)
+export type User = Static<typeof User>
+export const UserQuery = Closed({ ...PageParameters, before_id: BeforeId('usr') })
+export const UserList = ListOf('users', User, 'UserList')
+
+export const BotUserCreate = Closed({ name: Name, active: Type.Optional(Type.Boolean()) })
+export const BotUserUpdate = Closed({
+  id: PathId('bot'),
+  name: Type.Optional(Name),
+  active: Type.Optional(Type.Boolean({ description: "An inactive bot's keys are refused from the next request on." })),
+})
+export const BotUser = Closed(
+  { id: Id('bot'), uri: Uri, name: Text(255, 'For people.'), active: Type.Boolean(), created_at: Timestamp },
+  { title: 'BotUser' },
+)
+export type BotUser = Static<typeof BotUser>
+export const BotUserQuery = Closed({ ...PageParameters, before_id: BeforeId('bot') })
+export const BotUserList = ListOf('bot_users', BotUser, 'BotUserList')

@@ -1,0 +1,93 @@
+import type { Caller, Role } from '../../auth/caller.ts'
+import { violates } from '../../db/failures.ts'
+import { type Db, many, maybeOne, one, run } from '../../db/pool.ts'
+import { nothing, sql } from '../../db/sql.ts'
+import { Refusal } from '../../kernel/errors.ts'
+import { type Id, newUuid, toUuid, type Uuid } from '../../kernel/ids.ts'
+import { type PageQuery, rowsToFetch } from '../../kernel/paging.ts'
+
+export type PrincipalRow = {
+  id: Uuid
+  kind: 'user' | 'bot'
+  name: string
+  email: string | null
+  role: Role
+  active: boolean
+  created_at: string
+}
+type Kind = PrincipalRow['kind']
+type Account = Pick<Caller, 'accountId'>
+type PrincipalId = Id<'usr' | 'bot'>
+
+const columns = sql`id, kind, name, email, role, active, created_at`
+
+export const insertPrincipal = (db: Db, { accountId }: Account, fields: Omit<PrincipalRow, 'id' | 'created_at'>) =>
+  refusingTakenEmail(
+    one<PrincipalRow>(
+      db,
+      sql`
+      insert into principals (account_id, id, kind, name, email, role, active)
+      values (${accountId}, ${newUuid()}, ${fields.kind}, ${fields.name}, ${fields.email}, ${fields.role}, ${fields.active})
+      returning ${columns}`,
+    ),
+  )
+
+export const findPrincipal = (db: Db, { accountId }: Account, kind: Kind, id: PrincipalId, lock: boolean) =>
+  maybeOne<PrincipalRow>(
+    db,
+    sql`
+    select ${columns} from principals
+    where account_id = ${accountId} and id = ${toUuid(id)} and kind = ${kind} ${lock ? sql`for update` : nothing}`,
+  )
+
+export const listPrincipals = (
+  db: Db,
+  { accountId }: Account,
+  kind: Kind,
+  query: PageQuery & { before_id?: PrincipalId },
+) =>
+  many<PrincipalRow>(
+    db,
+    sql`
+    select ${columns} from principals
+    where account_id = ${accountId} and kind = ${kind} ${query.before_id ? sql`and id < ${toUuid(query.before_id)}` : nothing}
+    order by id desc
+    limit ${rowsToFetch(query)}`,
+  )
+
+export const updatePrincipal = (db: Db, { accountId }: Account, { id, name, email, role, active }: PrincipalRow) =>
+  refusingTakenEmail(
+    one<PrincipalRow>(
+      db,
+      sql`
+      update principals set name = ${name}, email = ${email}, role = ${role}, active = ${active}
+      where account_id = ${accountId} and id = ${id}
+      returning ${columns}`,
+    ),
+  )
+
+export const deletePrincipal = (db: Db, { accountId }: Account, id: PrincipalId) =>
+  run(db, sql`delete from principals where account_id = ${accountId} and id = ${toUuid(id)}`)
+
+/** Locked in one order, so that two admins who demote each other at once wait in line: the second finds itself the last. */
+export const lockActiveAdmins = (db: Db, { accountId }: Account) =>
+  many<{ id: Uuid }>(
+    db,
+    sql`
+    select id from principals
+    where account_id = ${accountId} and kind = 'user' and role = 'admin' and active
+    order by id
+    for update`,
+  )
+
+async function refusingTakenEmail<Result>(query: Promise<Result>): Promise<Result> {
+  try {
+    return await query
+  } catch (cause) {
+    if (!violates(cause, 'principals_email_unique')) throw cause
+    throw new Refusal('ERR_EMAIL_TAKEN', 'Another user of this account has this email address.', {
+      cause,
+      details: { field: 'email' },
+    })
+  }
+}

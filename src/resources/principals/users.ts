@@ -1,0 +1,51 @@
+import { resource } from '../resource.ts'
+import { deleteKeysOf, keepAnAdmin } from './rules.ts'
+import { User, UserCreate, UserQuery, UserUpdate } from './schema.ts'
+import { deletePrincipal, findPrincipal, insertPrincipal, listPrincipals, updatePrincipal } from './store.ts'
+import { toUser } from './view.ts'
+
+const users = resource({
+  name: 'users',
+  prefix: 'usr',
+  path: '/users',
+  shape: User,
+  view: toUser,
+  find: (db, caller, id, lock) => findPrincipal(db, caller, 'user', id, lock),
+})
+
+export const userRoutes = [
+  users.create({
+    access: 'admin',
+    body: UserCreate,
+    errors: ['ERR_EMAIL_TAKEN'],
+    insert: (tx, { caller, body: { name, email, role = 'member' } }) =>
+      insertPrincipal(tx, caller, { kind: 'user', name, email, role, active: true }),
+  }),
+  users.get(),
+  users.list({
+    field: 'users',
+    query: UserQuery,
+    select: (db, caller, query) => listPrincipals(db, caller, 'user', query),
+  }),
+  users.update({
+    summary: 'Change a user. The last active admin stays one',
+    access: 'admin',
+    body: UserUpdate,
+    errors: ['ERR_EMAIL_TAKEN', 'ERR_LAST_ADMIN'],
+    async apply(tx, { caller, body: { id: _, ...sent } }, before) {
+      const wanted = { ...before, ...sent }
+      await keepAnAdmin(tx, caller, before, wanted)
+      return updatePrincipal(tx, caller, wanted)
+    },
+  }),
+  users.delete({
+    summary: 'Delete a user and their API keys',
+    access: 'admin',
+    errors: ['ERR_LAST_ADMIN'],
+    async remove(tx, { caller, origin, params, uri }, before) {
+      await keepAnAdmin(tx, caller, before, null)
+      await deleteKeysOf(tx, caller, origin, before, uri)
+      await deletePrincipal(tx, caller, params.id)
+    },
+  }),
+]

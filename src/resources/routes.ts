@@ -1,0 +1,15 @@
+import type { Route } from '../http/route.ts'
+import { apiKeyRoutes } from './api_keys/routes.ts'
+import { auditEventRoutes } from './audit_events/routes.ts'
+import { callerRoutes } from './caller/routes.ts'
+import { botUserRoutes } from './principals/bot_users.ts'
+import { userRoutes } from './principals/users.ts'
+
+/** Every operation of the API. The server, openapi.json and the coverage tests read this list and nothing else. */
+export const routes: readonly Route[] = [
+  ...apiKeyRoutes,
+  ...userRoutes,
+  ...botUserRoutes,
+  ...callerRoutes,
+  ...auditEventRoutes,
+]

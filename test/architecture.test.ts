@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict'
+import { glob, readFile } from 'node:fs/promises'
+import { dirname, join, normalize } from 'node:path'
+import { test } from 'node:test'
+
+const root = new URL('..', import.meta.url).pathname
+
+/** Who may import whom inside src/, and why not the others. Folders not named on the right are forbidden. */
+const mayImport: Record<string, { folders: string[]; because: string }> = {
+  kernel: { folders: [], because: 'the kernel is pure: the edge agent and the command line share it' },
+  db: { folders: ['kernel'], because: 'the database layer knows neither requests nor resources' },
+  auth: { folders: ['kernel', 'db'], because: 'authentication returns a value; it does not know who asks' },
+  http: { folders: ['kernel', 'db', 'auth'], because: 'HTTP serves routes that it is given; it names none' },
+  resources: { folders: ['kernel', 'db', 'auth', 'http'], because: 'resources must not know how they are started' },
+  commands: {
+    folders: ['kernel', 'db', 'auth', 'http', 'resources', '.'],
+    because: 'commands wire the parts together',
+  },
+  '.': { folders: ['kernel', 'commands'], because: 'main.ts and config.ts only choose and configure' },
+}
+/** Packages that only one folder may use, so that each can be replaced in one place. */
+const onlyIn: Record<string, string[]> = {
+  pg: ['db'],
+  fastify: ['http'],
+  'prom-client': ['http'],
+  ajv: ['http'],
+  pino: ['commands'],
+}
+
+// `import … from '…'`, `export … from '…'`, `import('…')`, and a bare `import '…'` for its side effect.
+const importPattern =
+  /(?:^|\n)\s*(?:import|export)\s[^'"]*?from\s*['"]([^'"]+)['"]|(?:^|\n)\s*import\s*['"]([^'"]+)['"]|\bimport\(\s*['"]([^'"]+)['"]/g
+
+export function importsOf(source: string): string[] {
+  return [...source.matchAll(importPattern)].map(([, from, bare, dynamic]) => from ?? bare ?? dynamic ?? '')
+}
+
+const folderOf = (file: string) => (file.split('/').length > 2 ? (file.split('/')[1] ?? '.') : '.')
+
+export function faultsOf(file: string, source: string): string[] {
+  const folder = folderOf(file)
+  const rule = mayImport[folder]
+  if (!rule) return [`${file}: the folder ${folder} has no rule in ${'test/architecture.test.ts'}`]
+  return importsOf(source).flatMap((target) => {
+    if (target.startsWith('node:')) return []
+    if (!target.startsWith('.')) {
+      const name = target.startsWith('@') ? target.split('/').slice(0, 2).join('/') : (target.split('/')[0] ?? '')
+      if (folder === 'kernel') return [`${file} imports ${target}: ${rule.because}`]
+      return onlyIn[name] && !onlyIn[name].includes(folder)
+        ? [`${file} imports ${target}, which only ${onlyIn[name].join(', ')} may`]
+        : []
+    }
+    const imported = normalize(join(dirname(file), target))
+    if (!imported.startsWith('src/')) return [`${file} imports ${imported}, outside src/`]
+    const other = folderOf(imported)
+    return other === folder || rule.folders.includes(other) ? [] : [`${file} imports ${imported}: ${rule.because}`]
+  })
+}
+
+test('imports point one way', async () => {
+  const files = (await Array.fromAsync(glob('src/**/*.ts', { cwd: root }))).filter((file) => !file.endsWith('.test.ts'))
+  assert.ok(files.length > 20)
+  const faults = await Promise.all(files.map(async (file) => faultsOf(file, await readFile(join(root, file), 'utf8'))))
+  assert.deepEqual(faults.flat(), [])
+})
+
+test('a forbidden import is found in every form it can take', () => {
+  const target = "'../http/server.ts'"
+  for (const source of [
+    `import { createServer } from ${target}`,
+    `import type {\n  ServerOptions,\n} from ${target}`,
+    `import ${target}`,
+    `export * from ${target}`,
+    `const late = await import(${target})`,
+  ]) {
+    assert.equal(faultsOf('src/kernel/ids.ts', source).length, 1, source)
+  }
+  assert.equal(faultsOf('src/resources/x/store.ts', "import pg from 'pg'").length, 1)
+  assert.equal(faultsOf('src/kernel/ids.ts', "import 'fastify'").length, 1)
+  assert.deepEqual(faultsOf('src/http/x.ts', "import { Refusal } from '../kernel/errors.ts'"), [])
+})
+
+test('no file outgrows a head', async () => {
+  for await (const file of glob('{src,test,dev,bench}/**/*.ts', { cwd: root })) {
+    const lines = (await readFile(join(root, file), 'utf8')).split('\n').length
+    assert.ok(lines <= 400, `${file} has ${lines} lines: it is about two things, split it`)
+  }
+})

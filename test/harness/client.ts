@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict'
+import { appendFileSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
+import { testRun } from './test_run.ts'
+
+// biome-ignore lint/suspicious/noExplicitAny: a test reads whatever fields it expects; what is there was checked against openapi.json.
+export type Answer = { status: number; headers: Headers; body: any; text: string }
+export type Options = {
+  headers?: Record<string, string | undefined>
+  process?: number
+  rawBody?: string | Buffer
+  contentType?: string
+}
+export type Client = {
+  (method: string, pathOrUri: string, body?: unknown, options?: Options): Promise<Answer>
+  readonly token: string
+}
+
+export const publicUrl = 'https://api.gatehouse.test'
+
+type Operation = { operationId: string; responses: Record<string, { content?: Record<string, { schema: object }> }> }
+type Document = { paths: Record<string, Record<string, Operation>> }
+const document: Document = JSON.parse(readFileSync(new URL('../../openapi.json', import.meta.url), 'utf8'))
+
+const ajv = new Ajv2020({ strict: false, validateFormats: false })
+ajv.addSchema(document, 'openapi.json')
+const validators = new Map<string, ValidateFunction>()
+const patterns = Object.entries(document.paths).map(([path, operations]) => ({
+  path,
+  operations,
+  pattern: new RegExp(`^${path.replaceAll(/\{\w+\}/g, '[^/]+')}$`),
+}))
+
+/** Every answer that a test gets must be one that openapi.json describes. */
+function checkAgainstDocument(method: string, path: string, answer: Answer): void {
+  const described = patterns.find(({ pattern }) => pattern.test(path))
+  const operation = described?.operations[method.toLowerCase()]
+  if (!described || !operation) return
+  const response = operation.responses[answer.status]
+  assert.ok(
+    response,
+    `openapi.json does not describe status ${answer.status} of ${operation.operationId}: ${answer.text}`,
+  )
+  assert.match(answer.headers.get('operation-id') ?? '', /^op_[0-9a-z]{26}$/)
+  if (!response.content) {
+    assert.equal(answer.text, '', `${operation.operationId} ${answer.status} has no body in openapi.json`)
+    return
+  }
+  const pointer = [
+    described.path,
+    method.toLowerCase(),
+    'responses',
+    String(answer.status),
+    'content',
+    'application/json',
+    'schema',
+  ]
+  const ref = `openapi.json#/paths/${pointer.map((step) => encodeURIComponent(step.replaceAll('~', '~0').replaceAll('/', '~1'))).join('/')}`
+  let validate = validators.get(ref)
+  if (!validate) {
+    validate = ajv.compile({ $ref: ref })
+    validators.set(ref, validate)
+  }
+  assert.ok(
+    validate(answer.body),
+    `${operation.operationId} ${answer.status} does not fit openapi.json: ${ajv.errorsText(validate.errors)}\n${answer.text}`,
+  )
+}
+
+/** Speaks to the running processes as a customer would, and notes every token it is given for the search at the end. */
+export function createClient(origins: string[], token: string): Client {
+  noteToken(token)
+  const call = async (method: string, pathOrUri: string, body?: unknown, options: Options = {}): Promise<Answer> => {
+    const path = pathOrUri.startsWith(publicUrl) ? pathOrUri.slice(publicUrl.length) : pathOrUri
+    const sent = options.rawBody ?? (body === undefined ? undefined : JSON.stringify(body))
+    const headers: Record<string, string | undefined> = {
+      authorization: `Bearer ${token}`,
+      'service-version': '2',
+      'content-type': sent === undefined ? undefined : (options.contentType ?? 'application/json'),
+      ...options.headers,
+    }
+    const response = await fetch(origins[options.process ?? 0] + path, {
+      method,
+      headers: Object.entries(headers).filter((entry): entry is [string, string] => entry[1] !== undefined),
+      body: sent as RequestInit['body'],
+    })
+    const text = await response.text()
+    const isJson = response.headers.get('content-type')?.startsWith('application/json')
+    const answer: Answer = {
+      status: response.status,
+      headers: response.headers,
+      body: isJson ? JSON.parse(text) : undefined,
+      text,
+    }
+    if (typeof answer.body?.token === 'string') noteToken(answer.body.token)
+    checkAgainstDocument(method, path.split('?')[0] ?? '', answer)
+    return answer
+  }
+  return Object.assign(call, { token })
+}
+
+function noteToken(token: string): void {
+  if (token.startsWith('gatehouse_')) appendFileSync(join(testRun.folder, 'tokens'), `${token}\n`)
+}

@@ -1,0 +1,108 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { createWriteStream } from 'node:fs'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import type { TestContext } from 'node:test'
+import pg from 'pg'
+import { type DbPool, openPool } from '../../src/db/pool.ts'
+import { bootstrapAccount } from '../../src/resources/accounts/bootstrap.ts'
+import { type Client, createClient, publicUrl } from './client.ts'
+import { testRun } from './test_run.ts'
+
+type LogLine = Record<string, unknown> & { msg: string; level: string }
+export type ServeProcess = { origin: string; port: number; child: ChildProcess; log: LogLine[] }
+export type Account = Client & { accountId: string; adminId: string }
+export type ControlPlane = {
+  processes: ServeProcess[]
+  /** Straight into the database, for what the API does not show. */
+  db: DbPool
+  databaseUrl: string
+  newAccount: () => Promise<Account>
+  clientFor: (token: string) => Client
+  /** Another process on the same database. */
+  startProcess: (env?: Record<string, string>) => Promise<ServeProcess>
+}
+type Options = { processes?: number; env?: Record<string, string> }
+/** A test, or a file's `before` and `after`. */
+type Scope = Pick<TestContext, 'after'>
+
+/** A database of its own. It stays until the run ends: all of them are searched for tokens then. */
+export async function newDatabase(template = 'template'): Promise<string> {
+  const name = `t_${randomUUID().replaceAll('-', '')}`
+  const url = new URL(testRun.postgresUrl)
+  const client = new pg.Client({ connectionString: url.href })
+  await client.connect()
+  await client.query(`create database ${name} template ${template}`)
+  await client.end()
+  url.pathname = name
+
+  return url.href
+}
+
+/** Real processes of `gatehouse serve` on a database of their own. */
+export async function startControlPlane(
+  scope: Scope,
+  { processes: count = 1, env = {} }: Options = {},
+): Promise<ControlPlane> {
+  const databaseUrl = await newDatabase()
+  const processes: ServeProcess[] = []
+  const db = openPool({ url: databaseUrl, poolSize: 4, connectTimeoutMs: 10_000, statementTimeoutMs: 60_000 }, () => {})
+  scope.after(async () => {
+    await Promise.all(processes.map(({ child }) => stop(child)))
+    await db.end()
+  })
+  const startProcess = async (extra: Record<string, string> = {}) => {
+    const started = await serveProcess({ GATEHOUSE_DATABASE_URL: databaseUrl, ...env, ...extra })
+    processes.push(started)
+    return started
+  }
+  await Promise.all(Array.from({ length: count }, () => startProcess()))
+  const clientFor = (token: string) =>
+    createClient(
+      processes.map(({ origin }) => origin),
+      token,
+    )
+  return {
+    processes,
+    db,
+    databaseUrl,
+    clientFor,
+    startProcess,
+    async newAccount() {
+      const wanted = { accountName: randomUUID(), adminName: 'Ada', adminEmail: 'ada@example.com' }
+      const { accountId, adminId, token } = await bootstrapAccount(db, wanted, publicUrl)
+      return Object.assign(clientFor(token), { accountId, adminId })
+    },
+  }
+}
+
+async function serveProcess(env: Record<string, string>): Promise<ServeProcess> {
+  const main = new URL('../../src/main.ts', import.meta.url).pathname
+  const child = spawn(process.execPath, [main, 'serve'], {
+    env: { ...process.env, GATEHOUSE_LISTEN: '127.0.0.1:0', GATEHOUSE_PUBLIC_URL: publicUrl, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const file = createWriteStream(join(testRun.folder, `serve-${child.pid}-${randomUUID()}.log`))
+  child.stderr.pipe(file, { end: false })
+  child.stderr.pipe(process.stderr, { end: false })
+  const log: LogLine[] = []
+  const port = await new Promise<number>((resolve, reject) => {
+    child.once('exit', (code) => reject(new Error(`gatehouse serve ended with ${code} before it listened`)))
+    createInterface({ input: child.stdout }).on('line', (text) => {
+      file.write(`${text}\n`)
+      const line = JSON.parse(text) as LogLine
+      log.push(line)
+      if (line.msg === 'listening') resolve((line.address as { port: number }).port)
+    })
+  })
+  return { origin: `http://127.0.0.1:${port}`, port, child, log }
+}
+
+export async function stop(child: ChildProcess, signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return
+  const exited = once(child, 'exit')
+  child.kill(signal)
+  await exited
+}
