@@ -108,6 +108,16 @@ export const settings = {
     help: 'Whole months of audit events to keep; 0 keeps all.',
     parse: wholeNumber(0, 1_200),
   }),
+  GATEHOUSE_ADDRESS_RETENTION_DAYS: setting({
+    default: '30',
+    help: 'Days to keep the source addresses of refused and warned requests.',
+    parse: wholeNumber(1, 3_650),
+  }),
+  GATEHOUSE_POLICY_CACHE_MB: setting({
+    default: '256',
+    help: 'Memory of one process for compiled IP policies.',
+    parse: wholeNumber(1, 65_536),
+  }),
   GATEHOUSE_LOG_LEVEL: setting({ default: 'info', help: `One of ${logLevels.join(', ')}.`, parse: logLevel }),
 }
 

@@ -1,7 +1,9 @@
 #!/usr/bin/env node
 import { parseArgs } from 'node:util'
+import { restrictionTypes } from './auth/loaded_policy.ts'
 import { bootstrap } from './commands/bootstrap.ts'
 import { migrateCommand } from './commands/migrate.ts'
+import { release } from './commands/release.ts'
 import { serve } from './commands/serve.ts'
 import { ConfigError, readConfig, settingsHelp } from './config.ts'
 import { version } from './version.ts'
@@ -12,6 +14,8 @@ const usage = `Gatehouse ${version}: who may call the API, which addresses may r
   gatehouse migrate     bring the database to this version
   gatehouse bootstrap   make an account with an admin and a key, and print the key's token
                           --account NAME  --admin-name NAME  --admin-email ADDRESS
+  gatehouse ip-restrictions release --account NAME|ac_… --type api|dashboard|agent|endpoints
+                        make the enforced restrictions of a type warn only: the way back in after a lock-out
   gatehouse version     print the version
 
   gatehouse <command> --help   the environment variables that it reads
@@ -41,6 +45,15 @@ async function main([command = 'help', ...rest]: string[]): Promise<number> {
         adminName: values['admin-name'],
         adminEmail: values['admin-email'],
       })
+    }
+    case 'ip-restrictions': {
+      const [verb, ...flags] = rest
+      if (verb !== 'release') throw new ConfigError("on the server, 'ip-restrictions' knows only 'release'")
+      const { values } = parseArgs({ args: flags, options: { account: { type: 'string' }, type: { type: 'string' } } })
+      const type = restrictionTypes.find((known) => known === values.type)
+      if (!values.account || !type)
+        throw new ConfigError(`give --account and --type (one of ${restrictionTypes.join(', ')})`)
+      return release(readConfig(), { account: values.account, type })
     }
     case 'version':
     case '--version':

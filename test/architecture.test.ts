@@ -16,7 +16,7 @@ const mayImport: Record<string, { folders: string[]; because: string }> = {
     folders: ['kernel', 'db', 'auth', 'http', 'resources', '.'],
     because: 'commands wire the parts together',
   },
-  '.': { folders: ['kernel', 'commands'], because: 'main.ts and config.ts only choose and configure' },
+  '.': { folders: ['kernel', 'auth', 'commands'], because: 'main.ts and config.ts only choose and configure' },
 }
 /** Packages that only one folder may use, so that each can be replaced in one place. */
 const onlyIn: Record<string, string[]> = {

@@ -13,6 +13,8 @@ export type Caller = {
   readonly apiKeyId: Id<'ak'>
   /** Raised by every change of the account's IP policies: what was compiled under another number is out of date. */
   readonly policyRevision: number
+  /** Whether the account has an `api` IP restriction at all. Most have none, and need nothing looked up or kept. */
+  readonly apiRestricted: boolean
 }
 
 type CallerRow = {
@@ -22,6 +24,7 @@ type CallerRow = {
   kind: 'user' | 'bot'
   role: Role
   policy_revision: number
+  api_restricted: boolean
 }
 
 /**
@@ -33,7 +36,8 @@ export async function findCaller(db: Db, token: string | undefined): Promise<Cal
   const row = await maybeOne<CallerRow>(
     db,
     sql`
-    select k.account_id, k.id as key_id, p.id as owner_id, p.kind, p.role, a.policy_revision
+    select k.account_id, k.id as key_id, p.id as owner_id, p.kind, p.role, a.policy_revision,
+      exists (select from ip_restrictions r where r.account_id = a.id and r.type = 'api') as api_restricted
     from api_keys k
       join principals p on p.account_id = k.account_id and p.id = k.owner_id
       join accounts a on a.id = k.account_id
@@ -46,6 +50,7 @@ export async function findCaller(db: Db, token: string | undefined): Promise<Cal
     role: row.role,
     apiKeyId: toId('ak', row.key_id),
     policyRevision: row.policy_revision,
+    apiRestricted: row.api_restricted,
   }
 }
 

@@ -1,16 +1,17 @@
 import { once } from 'node:events'
-import { type Logger, pino } from 'pino'
+import { pino } from 'pino'
+import { createJudge } from '../auth/judge.ts'
 import type { Config } from '../config.ts'
-import type { DbPool } from '../db/pool.ts'
 import { createMetrics } from '../http/metrics.ts'
 import { createServer } from '../http/server.ts'
 import { systemClock } from '../kernel/clock.ts'
-import { addAuditPartitions, dropAuditPartitions } from '../resources/audit_events/partitions.ts'
+import { createAdmission } from '../resources/ip_restrictions/admission.ts'
+import { createTally } from '../resources/ip_restrictions/tally.ts'
 import { routes } from '../resources/routes.ts'
 import { version } from '../version.ts'
 import { openDatabase } from './database.ts'
-
-const upkeepEveryMs = 60 * 60 * 1_000
+import { every } from './every.ts'
+import { upkeep } from './upkeep.ts'
 
 export async function serve(config: Config): Promise<number> {
   const log = pino({
@@ -21,6 +22,8 @@ export async function serve(config: Config): Promise<number> {
   })
   const db = openDatabase(config, (error) => log.warn({ err: error }, 'an idle connection to PostgreSQL broke'))
   const metrics = createMetrics(db, version)
+  const judge = createJudge(db, systemClock, config.GATEHOUSE_POLICY_CACHE_MB * 1024 * 1024)
+  const tally = createTally(db, metrics.countLostHits)
   const app = createServer({
     service: {
       db,
@@ -28,13 +31,26 @@ export async function serve(config: Config): Promise<number> {
       publicUrl: config.GATEHOUSE_PUBLIC_URL,
       versionHeaders: ['service-version', ...config.GATEHOUSE_VERSION_HEADER_ALIASES],
       trustedProxies: config.GATEHOUSE_TRUSTED_PROXIES,
+      judge,
+      admit: createAdmission(judge, tally, systemClock, metrics.observeRestriction),
     },
     routes,
     metrics,
     log,
     requestTimeoutMs: config.GATEHOUSE_REQUEST_TIMEOUT_MS,
   })
-  const stopUpkeep = startUpkeep(db, config, log)
+  const stopTally = every(1_000, tally.flush, (err) =>
+    log.error({ err }, 'counts of refused and warned requests could not be written: they are kept and tried again'),
+  )
+  const stopUpkeep = every(
+    60 * 60 * 1_000,
+    () => upkeep(db, config, log),
+    (err) =>
+      log.error(
+        { err },
+        'upkeep failed and is tried again in an hour; new audit events go to audit_events_default meanwhile',
+      ),
+  )
   await app.listen(config.GATEHOUSE_LISTEN)
   const address = app.server.address()
   log.info({ address, public_url: config.GATEHOUSE_PUBLIC_URL, version }, 'listening')
@@ -45,29 +61,11 @@ export async function serve(config: Config): Promise<number> {
     log.error('the grace time is over: closing what is still open')
     app.server.closeAllConnections()
   }, config.GATEHOUSE_SHUTDOWN_GRACE_MS)
-  stopUpkeep()
   await app.close()
   clearTimeout(giveUp)
+  await Promise.all([stopUpkeep(), stopTally()])
+  await tally.flush().catch((err) => log.error({ err }, 'the last counts of refused and warned requests are lost'))
   await db.end()
   log.info('stopped')
   return 0
-}
-
-/** Keeps the partitions of the audit ahead of time and within the retention. Several processes may do it at once. */
-function startUpkeep(db: DbPool, config: Config, log: Logger): () => void {
-  const upkeep = async () => {
-    try {
-      await addAuditPartitions(db, systemClock())
-      const dropped = await dropAuditPartitions(db, systemClock(), config.GATEHOUSE_AUDIT_RETENTION_MONTHS)
-      if (dropped.length) log.info({ dropped }, 'dropped audit events past their retention')
-    } catch (err) {
-      log.error(
-        { err },
-        'upkeep of the audit partitions failed: it is tried again in an hour; events go to audit_events_default meanwhile',
-      )
-    }
-  }
-  void upkeep()
-  const timer = setInterval(upkeep, upkeepEveryMs)
-  return () => clearInterval(timer)
 }

@@ -1,13 +1,14 @@
 import type { FastifyRequest } from 'fastify'
 import { bearerToken, type Caller, findCaller } from '../auth/caller.ts'
+import type { Judge } from '../auth/judge.ts'
 import type { DbPool } from '../db/pool.ts'
 import type { Clock } from '../kernel/clock.ts'
 import { forbidden, invalidField, notFound, Refusal } from '../kernel/errors.ts'
 import { type Id, type IdPrefix, isId } from '../kernel/ids.ts'
-import { formatAddress } from '../kernel/ip/address.ts'
+import { type Address, formatAddress } from '../kernel/ip/address.ts'
 import type { CompiledPolicy } from '../kernel/ip/ranges.ts'
 import { sourceAddress } from '../kernel/ip/source.ts'
-import { readJson, refuseBody } from './body.ts'
+import { declaredType, readJson, refuseBody } from './body.ts'
 import type { Route } from './route.ts'
 import { parseQuery, type Validator, validator } from './validate.ts'
 import { Closed } from './wire.ts'
@@ -20,10 +21,25 @@ export type Service = {
   /** Lower-case names of the headers that may carry the version. */
   readonly versionHeaders: readonly string[]
   readonly trustedProxies: CompiledPolicy
+  readonly judge: Judge
+  /** Judges a call by the `api` IP restrictions of the caller's account. */
+  readonly admit: (call: Call) => Promise<Admission>
 }
 
 /** What the log line of a request tells beyond method, status and time. Filled in as it becomes known. */
-export type RequestFacts = { operation?: string; caller?: Caller; sourceIp?: string; error?: unknown }
+export type RequestFacts = {
+  operation?: string
+  caller?: Caller
+  sourceIp?: string
+  /** The restriction that refused this call, and those that would have if they were enforced. */
+  refusedBy?: Id<'ipx'>
+  warnedBy?: readonly Id<'ipx'>[]
+  error?: unknown
+}
+
+/** A call of the API, as far as IP restrictions are concerned. */
+export type Call = { caller: Caller; source: Address | undefined; operation: string; operationId: Id<'op'> }
+export type Admission = { refusedBy?: Id<'ipx'>; warnedBy: readonly Id<'ipx'>[] }
 
 export type PreparedRoute = Route & { readonly checkQuery: Validator; readonly checkBody?: Validator }
 
@@ -44,6 +60,7 @@ export async function answer(
   facts: RequestFacts,
 ): Promise<unknown> {
   const { raw } = request
+  const operationId = request.id as Id<'op'>
   facts.operation = route.operation
   if (raw.headersDistinct.host?.length !== 1)
     throw new Refusal('ERR_MALFORMED_REQUEST', 'Send exactly one Host header.')
@@ -57,10 +74,18 @@ export async function answer(
     throw new Refusal('ERR_UNAUTHENTICATED', "Send 'Authorization: Bearer <token>' with the token of a live API key.")
   facts.caller = caller
 
-  const body = route.body ? await readJson(raw, route.bodyLimitBytes ?? defaultBodyLimitBytes) : await refuseBody(raw)
+  await admit(service, { caller, source, operation: route.operation, operationId }, facts)
+
+  const other = route.otherBodies?.[declaredType(raw)]
+  const limitBytes = route.bodyLimitBytes ?? defaultBodyLimitBytes
+  const body = other
+    ? await other(raw, limitBytes)
+    : route.body
+      ? await readJson(raw, limitBytes)
+      : await refuseBody(raw)
   const query = parseQuery(route.query ?? NoQuery, request.query as Record<string, unknown>)
   route.checkQuery(query)
-  route.checkBody?.(body)
+  if (!other) route.checkBody?.(body)
   checkRepeatedId(body, request.params as Record<string, string>)
   if (route.access === 'admin' && caller.role !== 'admin') throw forbidden('Only an admin may do this.')
   const params = checkIds(route.params ?? {}, request.params as Record<string, string>)
@@ -68,11 +93,12 @@ export async function answer(
   return route.handle({
     db: service.db,
     clock: service.clock,
+    judge: service.judge,
     uri: (path) => service.publicUrl + path,
     origin: {
       accountId: caller.accountId,
       operation: route.operation,
-      operationId: request.id as Id<'op'>,
+      operationId,
       caller,
       sourceIp,
     },
@@ -81,6 +107,19 @@ export async function answer(
     query,
     body,
   })
+}
+
+async function admit(service: Service, call: Call, facts: RequestFacts): Promise<void> {
+  if (!call.caller.apiRestricted) return
+  const { refusedBy, warnedBy } = await service.admit(call)
+  facts.warnedBy = warnedBy
+  if (!refusedBy) return
+  facts.refusedBy = refusedBy
+  // Nothing of the rules: the caller may be whom they keep out.
+  throw new Refusal(
+    'ERR_IP_REFUSED',
+    'This address may not call this API. Give the operation id to an admin of the account.',
+  )
 }
 
 function checkVersion(headers: NodeJS.Dict<string[]>, names: readonly string[]): void {

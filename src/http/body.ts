@@ -9,7 +9,8 @@ export function hasBody(request: IncomingMessage): boolean {
 }
 
 /** Leaving the loop early must not destroy the socket: the refusal still has to go out on it. */
-const chunksOf = (request: IncomingMessage): AsyncIterable<Buffer> => request.iterator({ destroyOnReturn: false })
+export const chunksOf = (request: IncomingMessage): AsyncIterable<Buffer> =>
+  request.iterator({ destroyOnReturn: false })
 
 /** GET and DELETE carry nothing; what they might carry would be read differently by every proxy on the way. */
 export async function refuseBody(request: IncomingMessage): Promise<void> {
@@ -31,7 +32,13 @@ export async function readJson(request: IncomingMessage, limitBytes: number): Pr
   return parseJson(text)
 }
 
-export function requireType(request: IncomingMessage, pattern: RegExp, wanted: string): void {
+/** The media type without its parameters, in lower case; empty when there is none or more than one. */
+export function declaredType(request: IncomingMessage): string {
+  const declared = request.headersDistinct['content-type'] ?? []
+  return declared.length === 1 ? ((declared[0] ?? '').split(';')[0]?.trim().toLowerCase() ?? '') : ''
+}
+
+function requireType(request: IncomingMessage, pattern: RegExp, wanted: string): void {
   const declared = request.headersDistinct['content-type'] ?? []
   if (declared.length === 1 && pattern.test(declared[0] ?? '')) return
   throw new Refusal('ERR_CONTENT_TYPE', `Send the body with 'Content-Type: ${wanted}'.`)

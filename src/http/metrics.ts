@@ -4,6 +4,8 @@ import type { DbPool } from '../db/pool.ts'
 export type Metrics = {
   readonly text: () => Promise<string>
   readonly contentType: string
+  readonly observeRestriction: (outcome: 'refused' | 'warned') => void
+  readonly countLostHits: (hits: number) => void
   readonly observeRequest: (operation: string, status: number, seconds: number) => void
 }
 
@@ -40,7 +42,20 @@ export function createMetrics(db: DbPool, version: string): Metrics {
       for (const [state, count] of Object.entries(db.connections())) this.set({ state }, count)
     },
   })
+  const restricted = new Counter({
+    name: 'gatehouse_ip_restriction_hits_total',
+    help: 'API calls that an IP restriction refused, or would have refused if it were enforced.',
+    labelNames: ['outcome'],
+    registers,
+  })
+  const lost = new Counter({
+    name: 'gatehouse_ip_restriction_hits_lost_total',
+    help: 'Refusals and warnings that came too fast to be kept with their address.',
+    registers,
+  })
   return {
+    observeRestriction: (outcome) => restricted.inc({ outcome }),
+    countLostHits: (hits) => lost.inc(hits),
     text: () => registry.metrics(),
     contentType: registry.contentType,
     observeRequest(operation, status, seconds) {

@@ -10,6 +10,7 @@ function errorsOf(route: Route): ErrorCode[] {
     'ERR_MALFORMED_REQUEST',
     'ERR_SERVICE_VERSION',
     'ERR_UNAUTHENTICATED',
+    'ERR_IP_REFUSED',
     'ERR_INVALID_FIELD',
     'ERR_UNAVAILABLE',
     'ERR_INTERNAL',

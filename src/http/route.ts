@@ -1,5 +1,7 @@
+import type { IncomingMessage } from 'node:http'
 import type { Static, TObject, TSchema } from 'typebox'
 import type { Caller } from '../auth/caller.ts'
+import type { Judge } from '../auth/judge.ts'
 import type { DbPool } from '../db/pool.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { ErrorCode } from '../kernel/errors.ts'
@@ -22,6 +24,8 @@ export type Handling<Params, Query, Body> = {
   readonly caller: Caller
   readonly origin: Origin
   readonly clock: Clock
+  /** Says what the IP restrictions of an account make of an address. */
+  readonly judge: Judge
   /** The absolute address of a path, under the configured public URL. */
   readonly uri: (path: string) => string
   readonly params: Params
@@ -40,6 +44,8 @@ export type RouteShape<P extends Record<string, IdPrefix>, Q extends TObject, B 
   readonly query?: Q
   readonly body?: B
   readonly bodyLimitBytes?: number
+  /** Other content types that the body may have, and what makes the same value of each. It is not checked against `body`. */
+  readonly otherBodies?: Readonly<Record<string, (request: IncomingMessage, limitBytes: number) => Promise<Static<B>>>>
   /** Absent with 204. */
   readonly response?: R
   readonly success: 200 | 201 | 204

@@ -46,6 +46,7 @@ export function createServer({ service, routes, metrics, log, requestTimeoutMs }
     if (refusal.status === 401) reply.header('WWW-Authenticate', 'Bearer')
     if (refusal.status === 503) reply.header('Retry-After', '1')
     reply.header('Operation-Id', request.id)
+    warn(reply, facts)
     return send(reply, refusal.status, errorBody(refusal, request.id as Id<'op'>))
   }
 
@@ -69,7 +70,7 @@ export function createServer({ service, routes, metrics, log, requestTimeoutMs }
   })
 
   app.addHook('onResponse', async (request, reply) => {
-    const { operation = 'none', caller, sourceIp, error } = factsOf.get(request) ?? {}
+    const { operation = 'none', caller, sourceIp, refusedBy, warnedBy, error } = factsOf.get(request) ?? {}
     metrics.observeRequest(operation, reply.statusCode, reply.elapsedTime / 1_000)
     if (operation === 'none' && request.routeOptions.config.quiet && reply.statusCode < 400) return
     const line = {
@@ -83,6 +84,8 @@ export function createServer({ service, routes, metrics, log, requestTimeoutMs }
       source_ip: sourceIp,
       owner_id: caller?.ownerId,
       api_key_id: caller?.apiKeyId,
+      refused_by: refusedBy,
+      warned_by: warnedBy?.length ? warnedBy : undefined,
     }
     if (error) log.error({ ...line, err: error }, 'request failed')
     else log.info(line, 'request')
@@ -95,7 +98,9 @@ export function createServer({ service, routes, metrics, log, requestTimeoutMs }
       url: route.path,
       handler: async (request, reply) => {
         const facts = factsOf.get(request) ?? {}
-        return send(reply, route.success, await answer(service, prepared, request, facts))
+        const body = await answer(service, prepared, request, facts)
+        warn(reply, facts)
+        return send(reply, route.success, body)
       },
     })
   }
@@ -114,6 +119,12 @@ export function createServer({ service, routes, metrics, log, requestTimeoutMs }
 function send(reply: FastifyReply, status: number, body: unknown): FastifyReply {
   if (status === 204) return reply.code(204).send()
   return reply.code(status).type('application/json').send(JSON.stringify(body))
+}
+
+/** Tells a client which restrictions would have refused this call, were they enforced. */
+function warn(reply: FastifyReply, facts: RequestFacts | undefined): void {
+  if (facts?.warnedBy?.length)
+    reply.header('Service-Warning', facts.warnedBy.map((id) => `ip_restriction=${id}`).join(', '))
 }
 
 function methodsAt(routes: readonly Route[], path: string): Method[] {

@@ -1,25 +1,40 @@
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv'
 import type { TObject, TSchema } from 'typebox'
 import { invalidField } from '../kernel/errors.ts'
+import { parseCidr } from '../kernel/ip/cidr.ts'
 import { textFault } from '../kernel/text.ts'
+import { parseRfc3339 } from '../kernel/time.ts'
 
 // Strict on purpose: a value of the wrong type is an error, never converted, defaulted or dropped.
 const ajv = new Ajv({ strict: true, allowUnionTypes: true, coerceTypes: false, useDefaults: false, verbose: true })
 ajv.addFormat('date-time', true)
 ajv.addFormat('uri', true)
 ajv.addKeyword('x-must')
-ajv.addKeyword({
-  keyword: 'x-maxBytes',
-  type: 'string',
-  schemaType: 'number',
-  errors: true,
-  compile: (maxBytes: number) =>
-    function check(text: string): boolean {
-      const message = textFault(text, maxBytes)
-      ;(check as ValidateFunction).errors = message ? [{ keyword: 'x-maxBytes', message } as ErrorObject] : null
-      return message === undefined
-    },
-})
+
+/** A keyword for what JSON Schema cannot say of a text. `faultOf` completes the sentence '<field> …'. */
+function addTextKeyword<Parameter>(
+  keyword: string,
+  faultOf: (text: string, parameter: Parameter) => string | undefined,
+): void {
+  ajv.addKeyword({
+    keyword,
+    type: 'string',
+    errors: true,
+    compile: (parameter: Parameter) =>
+      function check(text: string): boolean {
+        const message = faultOf(text, parameter)
+        ;(check as ValidateFunction).errors = message ? [{ keyword, message } as ErrorObject] : null
+        return message === undefined
+      },
+  })
+}
+addTextKeyword('x-maxBytes', textFault)
+addTextKeyword('x-cidr', (text) => parseCidr(text).fault)
+addTextKeyword('x-moment', (text) =>
+  text === '' || parseRfc3339(text) !== undefined
+    ? undefined
+    : 'must be a moment in RFC 3339, such as 2030-01-31T12:00:00Z',
+)
 
 export type Validator = (value: unknown) => void
 

@@ -66,6 +66,26 @@ export const errorCatalogue = {
     cause: 'The account has no such resource. Whether the id is malformed, deleted or of another account is not told.',
     cure: 'Check the id, and that the key belongs to the right account.',
   },
+  ERR_IP_REFUSED: {
+    status: 403,
+    cause: 'An enforced IP restriction of the account does not let this source address call the API.',
+    cure: 'Call from an allowed address. An admin can look the operation id up under /ip_refusals to see which rule decided.',
+  },
+  ERR_SELF_LOCKOUT: {
+    status: 409,
+    cause: "After the change the caller's own address would be refused on this API. The change was not made.",
+    cure: 'Allow your own address first (`GET /caller` tells it), or repeat the request with `allow_self_lockout=true`.',
+  },
+  ERR_IP_POLICY_IN_USE: {
+    status: 409,
+    cause: 'The IP policy is still attached to something, which `details.used_by` names.',
+    cure: 'Detach it there first.',
+  },
+  ERR_CIDR_TAKEN: {
+    status: 409,
+    cause: 'The IP policy already has a rule for this range.',
+    cure: 'Change or delete the other rule. A policy has at most one rule for a range.',
+  },
   ERR_LAST_ADMIN: {
     status: 409,
     cause: 'The change would leave the account without an active admin.',

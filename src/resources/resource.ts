@@ -12,6 +12,12 @@ import { recordChange } from './audit_events/store.ts'
 type UriOf = (path: string) => string
 type Access = Route['access']
 type Params<P extends IdPrefix> = { id: Id<P> }
+/** Does something before and after a change, in its transaction; whatever it throws undoes the change. */
+export type Guard = <Result>(
+  tx: Db,
+  request: Handling<object, Record<string, unknown>, unknown>,
+  change: () => Promise<Result>,
+) => Promise<Result>
 type Writing = { access: Access; summary?: string; errors?: readonly ErrorCode[] }
 
 /**
@@ -27,8 +33,14 @@ export function resource<P extends IdPrefix, Row, Shape extends TSchema & { stat
   view: (row: Row, uri: UriOf) => Static<Shape> & { id: Id<P> }
   /** Resolves to undefined when the caller's account has no such thing. `lock`: hold it until the transaction ends. */
   find: (db: Db, caller: Caller, id: Id<P>, lock: boolean) => Promise<Row | undefined>
+  /** Who may read it. Anyone, when not given. */
+  readableBy?: Access
+  /** Query parameters of its changes. */
+  changeQuery?: TObject
+  /** Goes around every change, inside its transaction. */
+  guard?: Guard
 }) {
-  const { name, prefix, path, shape, view, find } = definition
+  const { name, prefix, path, shape, view, find, changeQuery, readableBy = 'anyone' } = definition
   const params = { id: prefix } as const
   const one = `${path}/:id` as const
   const what = idPrefixes[prefix]
@@ -38,6 +50,15 @@ export function resource<P extends IdPrefix, Row, Shape extends TSchema & { stat
     if (!row) throw notFound(prefix)
     return row
   }
+
+  /** One transaction for the guard, the change and its audit event. */
+  const change = <Result>(
+    request: Handling<object, unknown, unknown>,
+    work: (tx: Db) => Promise<Result>,
+  ): Promise<Result> =>
+    transaction(request.db, (tx) =>
+      definition.guard ? definition.guard(tx, request as never, () => work(tx)) : work(tx),
+    )
 
   return {
     create: <B extends TObject>(
@@ -53,13 +74,14 @@ export function resource<P extends IdPrefix, Row, Shape extends TSchema & { stat
         summary: writing.summary ?? `Create a ${what}`,
         method: 'POST',
         path,
+        query: changeQuery,
         body: writing.body,
         success: 201,
         response: shape,
         access: writing.access,
         errors: writing.errors,
         handle: (request) =>
-          transaction(request.db, async (tx) => {
+          change(request, async (tx) => {
             const row = await writing.insert(tx, request)
             const created = view(row, request.uri)
             await recordChange(tx, request.origin, { resourceId: created.id, before: null, after: created })
@@ -76,7 +98,7 @@ export function resource<P extends IdPrefix, Row, Shape extends TSchema & { stat
         params,
         success: 200,
         response: shape,
-        access: 'anyone',
+        access: readableBy,
         handle: async ({ db, caller, params, uri }) => view(await existing(db, caller, params.id as Id<P>, false), uri),
       }),
 
@@ -93,7 +115,7 @@ export function resource<P extends IdPrefix, Row, Shape extends TSchema & { stat
         query: reading.query,
         success: 200,
         response: ListOf(reading.field, shape, `${(shape as { title?: string }).title}List`),
-        access: 'anyone',
+        access: readableBy,
         handle: async ({ db, caller, query, uri }) => {
           const rows = await reading.select(db, caller, query as Static<Q>)
           const views = rows.map((row) => view(row, uri))
@@ -114,13 +136,14 @@ export function resource<P extends IdPrefix, Row, Shape extends TSchema & { stat
         method: 'PATCH',
         path: one,
         params,
+        query: changeQuery,
         body: writing.body,
         success: 200,
         response: shape,
         access: writing.access,
         errors: writing.errors,
         handle: (request) =>
-          transaction(request.db, async (tx) => {
+          change(request, async (tx) => {
             const before = await existing(tx, request.caller, request.params.id as Id<P>, true)
             const after = view(await writing.apply(tx, request as never, before), request.uri)
             await recordChange(tx, request.origin, { resourceId: after.id, before: view(before, request.uri), after })
@@ -139,11 +162,12 @@ export function resource<P extends IdPrefix, Row, Shape extends TSchema & { stat
         method: 'DELETE',
         path: one,
         params,
+        query: changeQuery,
         success: 204,
         access: writing.access,
         errors: writing.errors,
         handle: async (request) =>
-          transaction(request.db, async (tx) => {
+          change(request, async (tx) => {
             const before = await existing(tx, request.caller, request.params.id as Id<P>, true)
             await writing.remove(tx, request as never, before)
             await recordChange(tx, request.origin, {

@@ -2,6 +2,12 @@ import type { Route } from '../http/route.ts'
 import { apiKeyRoutes } from './api_keys/routes.ts'
 import { auditEventRoutes } from './audit_events/routes.ts'
 import { callerRoutes } from './caller/routes.ts'
+import { ipCheckRoutes } from './ip_checks/routes.ts'
+import { ipPolicyRoutes } from './ip_policies/routes.ts'
+import { ruleSetRoutes } from './ip_policy_rules/replace.ts'
+import { ipPolicyRuleRoutes } from './ip_policy_rules/routes.ts'
+import { ipRefusalRoutes } from './ip_refusals/routes.ts'
+import { ipRestrictionRoutes } from './ip_restrictions/routes.ts'
 import { botUserRoutes } from './principals/bot_users.ts'
 import { userRoutes } from './principals/users.ts'
 
@@ -10,6 +16,12 @@ export const routes: readonly Route[] = [
   ...apiKeyRoutes,
   ...userRoutes,
   ...botUserRoutes,
+  ...ipPolicyRoutes,
+  ...ipPolicyRuleRoutes,
+  ...ruleSetRoutes,
+  ...ipRestrictionRoutes,
+  ...ipCheckRoutes,
+  ...ipRefusalRoutes,
   ...callerRoutes,
   ...auditEventRoutes,
 ]

@@ -2,7 +2,7 @@ import type { Caller } from '../../auth/caller.ts'
 import { hashToken, newToken } from '../../auth/token.ts'
 import { forbidden, invalidField } from '../../kernel/errors.ts'
 import { toId } from '../../kernel/ids.ts'
-import { orNull, patchedText } from '../../kernel/text.ts'
+import { newAnnotations, patchedAnnotations } from '../annotations.ts'
 import { ownerId } from '../principals/view.ts'
 import { resource } from '../resource.ts'
 import { ApiKey, ApiKeyCreate, ApiKeyQuery, ApiKeyUpdate } from './schema.ts'
@@ -37,8 +37,11 @@ export const apiKeyRoutes = [
       if (owner !== caller.ownerId && caller.role !== 'admin')
         throw forbidden('Only an admin may create a key for another owner.')
       const token = newToken()
-      const annotations = { description: orNull(body.description), metadata: orNull(body.metadata) }
-      const row = await insertApiKey(tx, caller, { ownerId: owner, tokenHash: hashToken(token), ...annotations })
+      const row = await insertApiKey(tx, caller, {
+        ownerId: owner,
+        tokenHash: hashToken(token),
+        ...newAnnotations(body),
+      })
       if (!row) throw invalidField('owner_id', 'must be an active user or bot of this account')
       return { ...row, token }
     },
@@ -52,9 +55,7 @@ export const apiKeyRoutes = [
     errors: ['ERR_FORBIDDEN'],
     apply(tx, { caller, body }, before) {
       mustBeOwn(caller, before)
-      const description = patchedText(before.description, body.description)
-      const metadata = patchedText(before.metadata, body.metadata)
-      return updateApiKey(tx, caller, toId('ak', before.id), { description, metadata })
+      return updateApiKey(tx, caller, toId('ak', before.id), patchedAnnotations(before, body))
     },
   }),
   apiKeys.delete({

@@ -1,4 +1,5 @@
 import { toId } from '../../kernel/ids.ts'
+import { shownAnnotations } from '../annotations.ts'
 import { ownerId } from '../principals/view.ts'
 import type { ApiKey } from './schema.ts'
 import type { ApiKeyRow } from './store.ts'
@@ -9,8 +10,7 @@ export function toApiKey(row: ApiKeyRow, uri: (path: string) => string): ApiKey 
   return {
     id,
     uri: uri(`/api_keys/${id}`),
-    ...(row.description !== null && { description: row.description }),
-    ...(row.metadata !== null && { metadata: row.metadata }),
+    ...shownAnnotations(row),
     created_at: row.created_at,
     token: null,
     owner_id: ownerId(row.owner_kind, row.owner_id),

@@ -1,0 +1,114 @@
+import type { DbPool } from '../db/pool.ts'
+import type { Clock } from '../kernel/clock.ts'
+import type { Uuid } from '../kernel/ids.ts'
+import type { Address } from '../kernel/ip/address.ts'
+import { decide } from '../kernel/ip/decide.ts'
+import {
+  type LoadedPolicy,
+  loadOutline,
+  loadPolicy,
+  type RestrictionOutline,
+  type RestrictionType,
+  ruleIdAt,
+  weightOf,
+} from './loaded_policy.ts'
+
+/** What one restriction says of an address, and the policy and rule behind it, if any rule matched. */
+export type Judgement = {
+  readonly restrictionId: Uuid
+  readonly enforced: boolean
+  readonly allowed: boolean
+  readonly policyId?: Uuid
+  readonly ruleId?: Uuid
+}
+export type Judge = (
+  account: { accountId: Uuid; policyRevision: number },
+  type: RestrictionType,
+  address: Address | undefined,
+) => Promise<Judgement[]>
+
+type AccountOutline = { revision: number; restrictions: RestrictionOutline[] }
+
+/**
+ * Judges addresses by the restrictions of an account. What it keeps is used only under the revision that the caller's
+ * look-up has just read from the database: a change holds from the next request on, whichever process made it.
+ */
+export function createJudge(db: DbPool, clock: Clock, maxCachedBytes: number): Judge {
+  const outlines = new Map<Uuid, AccountOutline>()
+  const policies = new Map<Uuid, LoadedPolicy>()
+  const loading = new Map<string, Promise<LoadedPolicy | undefined>>()
+  let cachedBytes = 0
+
+  async function outlineOf(accountId: Uuid, revision: number): Promise<AccountOutline> {
+    const known = outlines.get(accountId)
+    if (known && known.revision >= revision) return known
+    const loaded = await loadOutline(db, accountId)
+    outlines.delete(accountId)
+    outlines.set(accountId, loaded)
+    if (outlines.size > 10_000) outlines.delete(outlines.keys().next().value as Uuid)
+    return loaded
+  }
+
+  async function policyOf(accountId: Uuid, id: Uuid, revision: number): Promise<LoadedPolicy | undefined> {
+    const known = policies.get(id)
+    if (known && known.revision >= revision && clock() < known.validUntil) return known
+    // Requests that come while it is loading wait for the same load instead of starting their own.
+    const key = `${id} ${revision}`
+    const underWay = loading.get(key)
+    if (underWay) return underWay
+    const load = loadPolicy(db, accountId, id, clock())
+    loading.set(key, load)
+    try {
+      const loaded = await load
+      if (loaded) keep(loaded)
+    } finally {
+      loading.delete(key)
+    }
+    // Once more through the door: a rule may have expired while it was loading.
+    return load.then((loaded) => (loaded && clock() >= loaded.validUntil ? policyOf(accountId, id, revision) : loaded))
+  }
+
+  function keep(policy: LoadedPolicy): void {
+    forget(policy.id)
+    policies.set(policy.id, policy)
+    cachedBytes += weightOf(policy)
+    // The oldest loads go first; one that is still in use is soon loaded again.
+    for (const id of policies.keys()) {
+      if (cachedBytes <= maxCachedBytes || id === policy.id) break
+      forget(id)
+    }
+  }
+
+  function forget(id: Uuid): void {
+    const known = policies.get(id)
+    if (!known) return
+    policies.delete(id)
+    cachedBytes -= weightOf(known)
+  }
+
+  return async ({ accountId, policyRevision }, type, address) => {
+    const { restrictions } = await outlineOf(accountId, policyRevision)
+    const judgements: Judgement[] = []
+    for (const { id, enforced, policies: attached, type: restricted } of restrictions) {
+      if (restricted !== type) continue
+      const loaded: LoadedPolicy[] = []
+      for (const policy of attached) {
+        const found = await policyOf(accountId, policy.id, policy.revision)
+        if (found) loaded.push(found)
+      }
+      // A policy that was deleted under our hands was detached first, by a change that the next request will see.
+      const decision = decide(
+        loaded.map(({ ranges }) => ranges),
+        address,
+      )
+      const policy = decision.policy === undefined ? undefined : loaded[decision.policy]
+      judgements.push({
+        restrictionId: id,
+        enforced,
+        allowed: decision.allowed,
+        ...(policy && decision.rule !== undefined && { policyId: policy.id, ruleId: ruleIdAt(policy, decision.rule) }),
+      })
+    }
+    return judgements
+  }
+}

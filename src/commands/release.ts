@@ -1,0 +1,48 @@
+import type { RestrictionType } from '../auth/loaded_policy.ts'
+import type { Config } from '../config.ts'
+import { many } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
+import { transaction } from '../db/transaction.ts'
+import { isId, newId, toId, toUuid, type Uuid } from '../kernel/ids.ts'
+import { recordChange } from '../resources/audit_events/store.ts'
+import { raisePolicyRevision } from '../resources/ip_restrictions/lockout.ts'
+import { listEnforced, updateIpRestriction } from '../resources/ip_restrictions/store.ts'
+import { toIpRestriction } from '../resources/ip_restrictions/view.ts'
+import { withDatabase } from './database.ts'
+
+/**
+ * The way back in for an account that locked itself out: its restrictions of one type warn instead of refusing, until an
+ * admin enforces them again. It needs the database and nothing else, and is in the audit like any other change.
+ */
+export const release = (config: Config, wanted: { account: string; type: RestrictionType }): Promise<number> =>
+  withDatabase(config, async (db) => {
+    const accounts = await many<{ id: Uuid; name: string }>(
+      db,
+      isId('ac', wanted.account)
+        ? sql`select id, name from accounts where id = ${toUuid(wanted.account)}`
+        : sql`select id, name from accounts where name = ${wanted.account}`,
+    )
+    const [account] = accounts
+    if (!account) {
+      console.error(
+        `gatehouse: there is no account ${JSON.stringify(wanted.account)}. Give its name or its id (ac_…) with --account.`,
+      )
+      return 1
+    }
+    const caller = { accountId: account.id }
+    const origin = { accountId: account.id, operation: 'server.ip_restrictions.release', operationId: newId('op') }
+    const uri = (path: string) => config.GATEHOUSE_PUBLIC_URL + path
+    const released = await transaction(db, async (tx) => {
+      await raisePolicyRevision(tx, caller)
+      const rows = await listEnforced(tx, caller, wanted.type)
+      for (const row of rows) {
+        const after = await updateIpRestriction(tx, caller, { ...row, enforced: false })
+        const change = { before: toIpRestriction(row, uri), after: toIpRestriction(after, uri) }
+        await recordChange(tx, origin, { resourceId: change.after.id, ...change })
+      }
+      return rows
+    })
+    for (const { id } of released) console.log(`${toId('ipx', id)} now warns instead of refusing`)
+    if (released.length === 0) console.log(`account ${account.name} enforces no IP restriction of type ${wanted.type}`)
+    return 0
+  })

@@ -1,0 +1,20 @@
+import type { Logger } from 'pino'
+import type { Config } from '../config.ts'
+import type { DbPool } from '../db/pool.ts'
+import { systemClock } from '../kernel/clock.ts'
+import { addAuditPartitions, dropAuditPartitions } from '../resources/audit_events/partitions.ts'
+import { deleteRefusalsBefore } from '../resources/ip_refusals/store.ts'
+import { deleteCountsBefore } from '../resources/ip_restrictions/counts.ts'
+
+const dayMs = 24 * 60 * 60 * 1_000
+
+/** What time does to the data: partitions ahead, and whatever is past its retention gone. Several processes may do it at once. */
+export async function upkeep(db: DbPool, config: Config, log: Pick<Logger, 'info'>): Promise<void> {
+  const now = systemClock()
+  await addAuditPartitions(db, now)
+  const dropped = await dropAuditPartitions(db, now, config.GATEHOUSE_AUDIT_RETENTION_MONTHS)
+  if (dropped.length) log.info({ dropped }, 'dropped audit events past their retention')
+  const oldestAddress = now - config.GATEHOUSE_ADDRESS_RETENTION_DAYS * dayMs
+  await deleteCountsBefore(db, oldestAddress)
+  await deleteRefusalsBefore(db, oldestAddress)
+}

@@ -1,0 +1,30 @@
+import { Type } from 'typebox'
+import {
+  Annotations,
+  AnnotationsShown,
+  BeforeId,
+  Closed,
+  Id,
+  PageParameters,
+  PathId,
+  type Static,
+  Timestamp,
+  Uri,
+} from '../../http/wire.ts'
+
+export const IpPolicyCreate = Closed(Annotations)
+export const IpPolicyUpdate = Closed({ id: PathId('ipp'), ...Annotations })
+export const IpPolicy = Closed(
+  { id: Id('ipp'), uri: Uri, created_at: Timestamp, ...AnnotationsShown },
+  { title: 'IpPolicy' },
+)
+export type IpPolicy = Static<typeof IpPolicy>
+export const IpPolicyQuery = Closed({ ...PageParameters, before_id: BeforeId('ipp') })
+
+/** What anything that attaches policies sends: at least one, none twice. */
+export const IpPolicyIds = Type.Array(Id('ipp'), {
+  minItems: 1,
+  maxItems: 100,
+  uniqueItems: true,
+  description: 'IP policies of this account. Their rules count together.',
+})

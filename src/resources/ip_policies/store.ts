@@ -1,0 +1,122 @@
+import type { Caller } from '../../auth/caller.ts'
+import { violates } from '../../db/failures.ts'
+import { type Db, many, maybeOne, one, run } from '../../db/pool.ts'
+import { nothing, sql } from '../../db/sql.ts'
+import { invalidField, Refusal } from '../../kernel/errors.ts'
+import { type Id, newUuid, toId, toUuid, type Uuid } from '../../kernel/ids.ts'
+import { type PageQuery, rowsToFetch } from '../../kernel/paging.ts'
+import type { AnnotationColumns } from '../annotations.ts'
+
+export type IpPolicyRow = AnnotationColumns & { id: Uuid; created_at: string }
+type Account = Pick<Caller, 'accountId'>
+
+const columns = sql`id, description, metadata, created_at`
+
+export const insertIpPolicy = (db: Db, { accountId }: Account, { description, metadata }: AnnotationColumns) =>
+  one<IpPolicyRow>(
+    db,
+    sql`
+    insert into ip_policies (account_id, id, description, metadata)
+    values (${accountId}, ${newUuid()}, ${description}, ${metadata})
+    returning ${columns}`,
+  )
+
+export const findIpPolicy = (db: Db, { accountId }: Account, id: Id<'ipp'>, lock: boolean) =>
+  maybeOne<IpPolicyRow>(
+    db,
+    sql`
+    select ${columns} from ip_policies
+    where account_id = ${accountId} and id = ${toUuid(id)} ${lock ? sql`for update` : nothing}`,
+  )
+
+export const listIpPolicies = (db: Db, { accountId }: Account, query: PageQuery & { before_id?: Id<'ipp'> }) =>
+  many<IpPolicyRow>(
+    db,
+    sql`
+    select ${columns} from ip_policies
+    where account_id = ${accountId} ${query.before_id ? sql`and id < ${toUuid(query.before_id)}` : nothing}
+    order by id desc
+    limit ${rowsToFetch(query)}`,
+  )
+
+export const updateIpPolicy = (
+  db: Db,
+  { accountId }: Account,
+  id: Uuid,
+  { description, metadata }: AnnotationColumns,
+) =>
+  one<IpPolicyRow>(
+    db,
+    sql`
+    update ip_policies set description = ${description}, metadata = ${metadata}
+    where account_id = ${accountId} and id = ${id}
+    returning ${columns}`,
+  )
+
+/** Every foreign key that keeps a policy in use. What newly attaches policies adds its own here and to `usersOf`. */
+const attachments = ['ip_restriction_policies_ip_policy_fk']
+
+export async function deleteIpPolicy(tx: Db, { accountId }: Account, id: Id<'ipp'>): Promise<void> {
+  await run(tx, sql`savepoint before_delete`)
+  try {
+    await run(tx, sql`delete from ip_policies where account_id = ${accountId} and id = ${toUuid(id)}`)
+  } catch (cause) {
+    // The foreign key decides, not an earlier SELECT: an attach may race this delete.
+    if (!attachments.some((constraint) => violates(cause, constraint))) throw cause
+    await run(tx, sql`rollback to savepoint before_delete`)
+    const users = await usersOf(tx, { accountId }, id)
+    throw new Refusal('ERR_IP_POLICY_IN_USE', `This IP policy is still used by ${users}. Detach it there first.`, {
+      cause,
+      details: { used_by: users },
+    })
+  }
+}
+
+/** The first few things that a policy is attached to, for a message. */
+async function usersOf(db: Db, { accountId }: Account, id: Id<'ipp'>): Promise<string> {
+  const rows = await many<{ id: Uuid }>(
+    db,
+    sql`
+    select ip_restriction_id as id from ip_restriction_policies
+    where account_id = ${accountId} and ip_policy_id = ${toUuid(id)}
+    order by 1 limit 10`,
+  )
+  return rows.map((row) => toId('ipx', row.id)).join(', ')
+}
+
+/**
+ * Refuses the request unless every policy exists in the account, and holds them: a delete that races this waits for our
+ * transaction and then meets the foreign key.
+ */
+export async function holdIpPolicies(tx: Db, { accountId }: Account, ids: readonly Id<'ipp'>[]): Promise<void> {
+  const found = await many<{ id: Uuid }>(
+    tx,
+    sql`
+    select id from ip_policies where account_id = ${accountId} and id = any(${ids.map(toUuid)})
+    order by id for key share`,
+  )
+  const existing = new Set(found.map(({ id }) => toId('ipp', id)))
+  const missing = ids.findIndex((id) => !existing.has(id))
+  if (missing >= 0) throw invalidField(`ip_policy_ids[${missing}]`, 'must be an IP policy of this account')
+}
+
+/** Raised with every change of the policy's rules. Resolves to false when the account has no such policy. */
+export async function raiseIpPolicyRevision(tx: Db, { accountId }: Account, id: Id<'ipp'>): Promise<boolean> {
+  const row = await maybeOne(
+    tx,
+    sql`
+    update ip_policies set revision = revision + 1 where account_id = ${accountId} and id = ${toUuid(id)} returning id`,
+  )
+  return row !== undefined
+}
+
+export async function isAttachedToRestriction(tx: Db, { accountId }: Account, id: Id<'ipp'>): Promise<boolean> {
+  const { attached } = await one<{ attached: boolean }>(
+    tx,
+    sql`
+    select exists (
+      select from ip_restriction_policies where account_id = ${accountId} and ip_policy_id = ${toUuid(id)}
+    ) as attached`,
+  )
+  return attached
+}

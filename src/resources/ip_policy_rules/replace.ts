@@ -1,0 +1,118 @@
+import type { Caller } from '../../auth/caller.ts'
+import { type Db, one, run } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
+import { transaction } from '../../db/transaction.ts'
+import { route } from '../../http/route.ts'
+import { invalidField, notFound } from '../../kernel/errors.ts'
+import { type Id, newUuid, toUuid } from '../../kernel/ids.ts'
+import { newAnnotations } from '../annotations.ts'
+import { recordChange } from '../audit_events/store.ts'
+import { changingDecisions, LockoutQuery } from '../ip_restrictions/lockout.ts'
+import { canonicalCidr, canonicalExpiry } from './parse.ts'
+import { beginRuleChange } from './routes.ts'
+import { readRuleText, type TextRuleSet } from './rule_text.ts'
+import { RuleSet, RuleSetReplaced } from './schema.ts'
+import type { NewRule } from './store.ts'
+
+// 100,000 rules with descriptions of the usual length. Long ones on every line must go in several policies.
+const bodyLimitBytes = 32 * 1024 * 1024
+const batchSize = 5_000
+
+export const ruleSetRoutes = [
+  route({
+    operation: 'ip_policies.replace_rules',
+    summary: 'Replace all rules of an IP policy at once, from JSON or from lines of `allow|deny CIDR # description`',
+    method: 'PUT',
+    path: '/ip_policies/:id/rules',
+    params: { id: 'ipp' },
+    query: LockoutQuery,
+    body: RuleSet,
+    bodyLimitBytes,
+    otherBodies: { 'text/plain': readRuleText },
+    success: 200,
+    response: RuleSetReplaced,
+    access: 'anyone',
+    errors: ['ERR_FORBIDDEN', 'ERR_SELF_LOCKOUT'],
+    async handle(request) {
+      const { db, caller, origin, params, body, uri } = request
+      const rules = await toNewRules(body)
+      return transaction(db, (tx) =>
+        changingDecisions(tx, request as never, async () => {
+          if (!(await beginRuleChange(tx, caller, params.id))) throw notFound('ipp')
+          const counts = await replaceRules(tx, caller, params.id, rules)
+          const { added, changed, removed } = counts
+          // The rules themselves are not in the event: a hundred thousand of them would be in every one.
+          if (added || changed || removed) {
+            const before = { rules: counts.rules - added + removed }
+            await recordChange(tx, origin, { resourceId: params.id, before, after: counts })
+          }
+          return { ip_policy: { id: params.id, uri: uri(`/ip_policies/${params.id}`) }, ...counts }
+        }),
+      )
+    },
+  }),
+]
+
+/** Canonical, and refused when two stand for the same range. Gives way to other requests now and then. */
+async function toNewRules({ rules, lineOf }: TextRuleSet): Promise<NewRule[]> {
+  const place = (index: number) => (lineOf ? `line ${lineOf[index]}` : `rules[${index}].cidr`)
+  const firstWith = new Map<string, number>()
+  const converted: NewRule[] = []
+  for (const [index, rule] of rules.entries()) {
+    if (index % batchSize === batchSize - 1) await new Promise(setImmediate)
+    const cidr = canonicalCidr(rule.cidr)
+    const first = firstWith.get(cidr)
+    if (first !== undefined) throw invalidField(place(index), `is the same range as ${place(first)} (${cidr})`)
+    firstWith.set(cidr, index)
+    converted.push({ cidr, action: rule.action, expires_at: canonicalExpiry(rule.expires_at), ...newAnnotations(rule) })
+  }
+  return converted
+}
+
+type Counts = { rules: number; added: number; changed: number; removed: number }
+
+/** Rules that stay keep their id and creation time: only what differs is written, and later sent to edges. */
+async function replaceRules(tx: Db, { accountId }: Caller, policyId: Id<'ipp'>, rules: NewRule[]): Promise<Counts> {
+  const policy = toUuid(policyId)
+  await run(
+    tx,
+    sql`create temporary table sent_rules
+        (id uuid, cidr cidr, action text, description text, metadata text, expires_at timestamptz(3)) on commit drop`,
+  )
+  for (let start = 0; start < rules.length; start += batchSize) {
+    const batch = rules.slice(start, start + batchSize)
+    await run(
+      tx,
+      sql`
+      insert into sent_rules
+      select * from unnest(
+        ${batch.map(() => newUuid())}::uuid[], ${batch.map((rule) => rule.cidr)}::cidr[], ${batch.map((rule) => rule.action)}::text[],
+        ${batch.map((rule) => rule.description)}::text[], ${batch.map((rule) => rule.metadata)}::text[],
+        ${batch.map((rule) => rule.expires_at)}::timestamptz[])`,
+    )
+  }
+  await run(tx, sql`analyze sent_rules`)
+  const { count: removed } = await one<{ count: number }>(
+    tx,
+    sql`
+    with removed as (
+      delete from ip_policy_rules r
+      where r.account_id = ${accountId} and r.ip_policy_id = ${policy}
+        and not exists (select from sent_rules s where s.cidr = r.cidr and s.action = r.action)
+      returning 1)
+    select count(*) from removed`,
+  )
+  const { added, changed } = await one<{ added: number; changed: number }>(
+    tx,
+    sql`
+    with written as (
+      insert into ip_policy_rules as r (account_id, id, ip_policy_id, cidr, action, description, metadata, expires_at)
+      select ${accountId}, id, ${policy}, cidr, action, description, metadata, expires_at from sent_rules order by id
+      on conflict on constraint ip_policy_rules_cidr_unique do update
+        set description = excluded.description, metadata = excluded.metadata, expires_at = excluded.expires_at
+        where (r.description, r.metadata, r.expires_at) is distinct from (excluded.description, excluded.metadata, excluded.expires_at)
+      returning (xmax = 0) as is_new)
+    select count(*) filter (where is_new) as added, count(*) filter (where not is_new) as changed from written`,
+  )
+  return { rules: rules.length, added, changed, removed }
+}

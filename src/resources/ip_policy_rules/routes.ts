@@ -1,0 +1,94 @@
+import type { Caller } from '../../auth/caller.ts'
+import type { Db } from '../../db/pool.ts'
+import { systemClock } from '../../kernel/clock.ts'
+import { forbidden, invalidField } from '../../kernel/errors.ts'
+import { type Id, toId } from '../../kernel/ids.ts'
+import { newAnnotations, patchedAnnotations, shownAnnotations } from '../annotations.ts'
+import { isAttachedToRestriction, raiseIpPolicyRevision } from '../ip_policies/store.ts'
+import { changingDecisions, LockoutQuery } from '../ip_restrictions/lockout.ts'
+import { resource } from '../resource.ts'
+import { canonicalCidr, canonicalExpiry } from './parse.ts'
+import { IpPolicyRule, IpPolicyRuleCreate, IpPolicyRuleQuery, IpPolicyRuleUpdate } from './schema.ts'
+import { deleteRule, findRule, type IpPolicyRuleRow, insertRule, listRules, updateRule } from './store.ts'
+
+function toIpPolicyRule(row: IpPolicyRuleRow, uri: (path: string) => string): IpPolicyRule {
+  const id = toId('ipr', row.id)
+  const policyId = toId('ipp', row.ip_policy_id)
+  return {
+    id,
+    uri: uri(`/ip_policy_rules/${id}`),
+    created_at: row.created_at,
+    ...shownAnnotations(row),
+    cidr: canonicalCidr(row.cidr),
+    action: row.action,
+    ip_policy: { id: policyId, uri: uri(`/ip_policies/${policyId}`) },
+    ...(row.expires_at !== null && {
+      expires_at: row.expires_at,
+      expired: Date.parse(row.expires_at) <= systemClock(),
+    }),
+  }
+}
+
+/**
+ * To be called before any change of a policy's rules. Members keep their own allow-lists, but what an IP restriction
+ * decides is for admins, and its policies' rules are what it decides. Resolves to false when there is no such policy.
+ */
+export async function beginRuleChange(tx: Db, caller: Caller, policyId: Id<'ipp'>): Promise<boolean> {
+  if (!(await raiseIpPolicyRevision(tx, caller, policyId))) return false
+  if (caller.role !== 'admin' && (await isAttachedToRestriction(tx, caller, policyId))) {
+    throw forbidden('This IP policy is attached to an IP restriction: only an admin may change its rules.')
+  }
+  return true
+}
+
+const rules = resource({
+  name: 'ip_policy_rules',
+  prefix: 'ipr',
+  path: '/ip_policy_rules',
+  shape: IpPolicyRule,
+  view: toIpPolicyRule,
+  find: findRule,
+  changeQuery: LockoutQuery,
+  guard: changingDecisions,
+})
+
+export const ipPolicyRuleRoutes = [
+  rules.create({
+    access: 'anyone',
+    body: IpPolicyRuleCreate,
+    errors: ['ERR_FORBIDDEN', 'ERR_CIDR_TAKEN', 'ERR_SELF_LOCKOUT'],
+    async insert(tx, { caller, body }) {
+      const fields = {
+        cidr: canonicalCidr(body.cidr),
+        action: body.action,
+        expires_at: canonicalExpiry(body.expires_at),
+        ...newAnnotations(body),
+      }
+      if (!(await beginRuleChange(tx, caller, body.ip_policy_id))) {
+        throw invalidField('ip_policy_id', 'must be an IP policy of this account')
+      }
+      return insertRule(tx, caller, body.ip_policy_id, fields)
+    },
+  }),
+  rules.get(),
+  rules.list({ field: 'ip_policy_rules', query: IpPolicyRuleQuery, select: listRules }),
+  rules.update({
+    access: 'anyone',
+    body: IpPolicyRuleUpdate,
+    errors: ['ERR_FORBIDDEN', 'ERR_CIDR_TAKEN', 'ERR_SELF_LOCKOUT'],
+    async apply(tx, { caller, body }, before) {
+      const cidr = body.cidr === undefined ? before.cidr : canonicalCidr(body.cidr)
+      const expires_at = body.expires_at === undefined ? before.expires_at : canonicalExpiry(body.expires_at)
+      await beginRuleChange(tx, caller, toId('ipp', before.ip_policy_id))
+      return updateRule(tx, caller, before.id, { cidr, expires_at, ...patchedAnnotations(before, body) })
+    },
+  }),
+  rules.delete({
+    access: 'anyone',
+    errors: ['ERR_FORBIDDEN', 'ERR_SELF_LOCKOUT'],
+    async remove(tx, { caller, params }, before) {
+      await beginRuleChange(tx, caller, toId('ipp', before.ip_policy_id))
+      await deleteRule(tx, caller, params.id)
+    },
+  }),
+]

@@ -1,0 +1,62 @@
+import type { IncomingMessage } from 'node:http'
+import { chunksOf } from '../../http/body.ts'
+import { invalidField, Refusal } from '../../kernel/errors.ts'
+import { parseCidr } from '../../kernel/ip/cidr.ts'
+import { textFault } from '../../kernel/text.ts'
+import { maxRules, type RuleSet } from './schema.ts'
+
+type Rule = RuleSet['rules'][number]
+/** Where in the text each rule stands, for messages about the set as a whole. */
+export type TextRuleSet = RuleSet & { lineOf?: readonly number[] }
+
+const linePattern = /^(allow|deny)[ \t]+([^\s#]+)[ \t]*(?:#[ \t]*(.*?))?[ \t]*$/
+
+/** Undefined for an empty line and a comment. Throws a refusal that names the line. */
+export function parseRuleLine(line: string, number: number): Rule | undefined {
+  if (/^\s*(#.*)?$/.test(line)) return undefined
+  const [, action, cidr, description] = linePattern.exec(line) ?? []
+  const place = `line ${number}`
+  if (!action || !cidr)
+    throw invalidField(place, "must be 'allow CIDR' or 'deny CIDR', with a description after # if you like")
+  const fault = parseCidr(cidr).fault ?? textFault(description ?? '', 255)
+  if (fault) throw invalidField(place, fault)
+  return { action: action as Rule['action'], cidr, description: description || null }
+}
+
+/**
+ * Reads `allow|deny CIDR # description` lines as they arrive: the text is never held whole, and other requests are
+ * served between two chunks of it.
+ */
+export async function readRuleText(request: IncomingMessage, limitBytes: number): Promise<TextRuleSet> {
+  const decoder = new TextDecoder('utf-8', { fatal: true })
+  const rules: Rule[] = []
+  const lineOf: number[] = []
+  let bytes = 0
+  let rest = ''
+  let number = 0
+  const take = (line: string) => {
+    const rule = parseRuleLine(line.endsWith('\r') ? line.slice(0, -1) : line, ++number)
+    if (!rule) return
+    if (rules.push(rule) > maxRules)
+      throw invalidField(`line ${number}`, `is one rule too many: a policy has at most ${maxRules}`)
+    lineOf.push(number)
+  }
+  for await (const chunk of chunksOf(request)) {
+    bytes += chunk.length
+    if (bytes > limitBytes) throw new Refusal('ERR_BODY_TOO_LARGE', `The body must be at most ${limitBytes} bytes.`)
+    const lines = (rest + decode(decoder, chunk)).split('\n')
+    rest = lines.pop() ?? ''
+    lines.forEach(take)
+  }
+  rest += decode(decoder)
+  if (rest) take(rest)
+  return { rules, lineOf }
+}
+
+function decode(decoder: InstanceType<typeof TextDecoder>, chunk?: Buffer): string {
+  try {
+    return decoder.decode(chunk, { stream: chunk !== undefined })
+  } catch (cause) {
+    throw invalidField('body', 'must be UTF-8', cause)
+  }
+}

@@ -1,0 +1,76 @@
+import { Type } from 'typebox'
+import {
+  Annotations,
+  AnnotationsShown,
+  BeforeId,
+  Closed,
+  Id,
+  PageParameters,
+  PathId,
+  Ref,
+  type Static,
+  Timestamp,
+  Uri,
+} from '../../http/wire.ts'
+
+const CidrText = Type.Unsafe<string>({
+  type: 'string',
+  'x-maxBytes': 64,
+  'x-cidr': true,
+  description: 'An address or a CIDR range without host bits; an address alone means just that one.',
+})
+const Action = Type.Unsafe<'allow' | 'deny'>({ type: 'string', enum: ['allow', 'deny'] })
+const ExpiresAt = Type.Optional(
+  Type.Unsafe<string | null>({
+    type: ['string', 'null'],
+    'x-maxBytes': 40,
+    'x-moment': true,
+    description: 'RFC 3339. From this moment on the rule does not count. Null: it never expires.',
+  }),
+)
+
+const RuleFields = { cidr: CidrText, action: Action, ...Annotations, expires_at: ExpiresAt }
+
+export const IpPolicyRuleCreate = Closed({ ip_policy_id: Id('ipp'), ...RuleFields })
+export const IpPolicyRuleUpdate = Closed({
+  id: PathId('ipr'),
+  cidr: Type.Optional(CidrText),
+  ...Annotations,
+  expires_at: ExpiresAt,
+})
+export const IpPolicyRule = Closed(
+  {
+    id: Id('ipr'),
+    uri: Uri,
+    created_at: Timestamp,
+    ...AnnotationsShown,
+    cidr: Type.String({ description: 'Canonical, always with its prefix length.' }),
+    action: Action,
+    ip_policy: Ref,
+    expires_at: Type.Optional(Timestamp),
+    expired: Type.Optional(
+      Type.Boolean({ description: 'True once `expires_at` has passed. There only when that is set.' }),
+    ),
+  },
+  { title: 'IpPolicyRule' },
+)
+export type IpPolicyRule = Static<typeof IpPolicyRule>
+export const IpPolicyRuleQuery = Closed({
+  ...PageParameters,
+  before_id: BeforeId('ipr'),
+  ip_policy_id: Type.Optional(Id('ipp')),
+})
+
+export const maxRules = 100_000
+export const RuleSet = Closed({ rules: Type.Array(Closed(RuleFields), { maxItems: maxRules }) })
+export type RuleSet = Static<typeof RuleSet>
+export const RuleSetReplaced = Closed(
+  {
+    ip_policy: Ref,
+    rules: Type.Integer({ description: 'How many rules the policy has now.' }),
+    added: Type.Integer(),
+    changed: Type.Integer({ description: 'Kept, with another description, metadata or expiry.' }),
+    removed: Type.Integer(),
+  },
+  { title: 'RuleSetReplaced' },
+)

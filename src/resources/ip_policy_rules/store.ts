@@ -1,0 +1,79 @@
+import type { Caller } from '../../auth/caller.ts'
+import { violates } from '../../db/failures.ts'
+import { type Db, many, maybeOne, one, run } from '../../db/pool.ts'
+import { nothing, sql } from '../../db/sql.ts'
+import { Refusal } from '../../kernel/errors.ts'
+import { type Id, newUuid, toUuid, type Uuid } from '../../kernel/ids.ts'
+import type { Action } from '../../kernel/ip/ranges.ts'
+import { type PageQuery, rowsToFetch } from '../../kernel/paging.ts'
+import type { AnnotationColumns } from '../annotations.ts'
+
+export type NewRule = AnnotationColumns & { cidr: string; action: Action; expires_at: string | null }
+export type IpPolicyRuleRow = NewRule & { id: Uuid; ip_policy_id: Uuid; created_at: string }
+type Account = Pick<Caller, 'accountId'>
+
+const columns = sql`id, ip_policy_id, cidr::text, action, description, metadata, expires_at, created_at`
+
+export const insertRule = (db: Db, { accountId }: Account, policyId: Id<'ipp'>, rule: NewRule) =>
+  refusingTakenCidr(
+    one<IpPolicyRuleRow>(
+      db,
+      sql`
+      insert into ip_policy_rules (account_id, id, ip_policy_id, cidr, action, description, metadata, expires_at)
+      values (${accountId}, ${newUuid()}, ${toUuid(policyId)}, ${rule.cidr}, ${rule.action}, ${rule.description},
+              ${rule.metadata}, ${rule.expires_at})
+      returning ${columns}`,
+    ),
+  )
+
+export const findRule = (db: Db, { accountId }: Account, id: Id<'ipr'>, lock: boolean) =>
+  maybeOne<IpPolicyRuleRow>(
+    db,
+    sql`
+    select ${columns} from ip_policy_rules
+    where account_id = ${accountId} and id = ${toUuid(id)} ${lock ? sql`for update` : nothing}`,
+  )
+
+type RuleQuery = PageQuery & { before_id?: Id<'ipr'>; ip_policy_id?: Id<'ipp'> }
+export const listRules = (db: Db, { accountId }: Account, query: RuleQuery) =>
+  many<IpPolicyRuleRow>(
+    db,
+    sql`
+    select ${columns} from ip_policy_rules
+    where account_id = ${accountId}
+      ${query.ip_policy_id ? sql`and ip_policy_id = ${toUuid(query.ip_policy_id)}` : nothing}
+      ${query.before_id ? sql`and id < ${toUuid(query.before_id)}` : nothing}
+    order by id desc
+    limit ${rowsToFetch(query)}`,
+  )
+
+export const updateRule = (db: Db, { accountId }: Account, id: Uuid, rule: Omit<NewRule, 'action'>) =>
+  refusingTakenCidr(
+    one<IpPolicyRuleRow>(
+      db,
+      sql`
+      update ip_policy_rules
+      set cidr = ${rule.cidr}, description = ${rule.description}, metadata = ${rule.metadata}, expires_at = ${rule.expires_at}
+      where account_id = ${accountId} and id = ${id}
+      returning ${columns}`,
+    ),
+  )
+
+export const deleteRule = (db: Db, { accountId }: Account, id: Id<'ipr'>) =>
+  run(db, sql`delete from ip_policy_rules where account_id = ${accountId} and id = ${toUuid(id)}`)
+
+async function refusingTakenCidr<Result>(query: Promise<Result>): Promise<Result> {
+  try {
+    return await query
+  } catch (cause) {
+    if (!violates(cause, 'ip_policy_rules_cidr_unique')) throw cause
+    throw new Refusal(
+      'ERR_CIDR_TAKEN',
+      'This IP policy already has a rule for this range. Change or delete that one.',
+      {
+        cause,
+        details: { field: 'cidr' },
+      },
+    )
+  }
+}

@@ -1,0 +1,62 @@
+import { Type } from 'typebox'
+import { BeforeId, Closed, Id, PageParameters, Ref, type Static, Timestamp, Uri } from '../../http/wire.ts'
+import { toId } from '../../kernel/ids.ts'
+import { decidedBy } from '../ip_restrictions/decided_by.ts'
+import { RestrictionTypeField } from '../ip_restrictions/schema.ts'
+import { resource } from '../resource.ts'
+import { findRefusal, listRefusals, type StoredRefusal } from './store.ts'
+
+const RefOrNull = Type.Unsafe<Static<typeof Ref> | null>({ anyOf: [Ref, { type: 'null' }] })
+
+const IpRefusal = Closed(
+  {
+    id: Id('op'),
+    uri: Uri,
+    created_at: Timestamp,
+    type: RestrictionTypeField,
+    operation: Type.String({ description: 'What was called, such as api_keys.list.' }),
+    source_ip: Type.Unsafe<string | null>({ type: ['string', 'null'], description: 'Null when it could not be read.' }),
+    api_key_id: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
+    ip_restriction: Ref,
+    ip_policy: RefOrNull,
+    ip_policy_rule: RefOrNull,
+  },
+  { title: 'IpRefusal' },
+)
+
+function toIpRefusal(row: StoredRefusal, uri: (path: string) => string): Static<typeof IpRefusal> {
+  const id = toId('op', row.id)
+  return {
+    id,
+    uri: uri(`/ip_refusals/${id}`),
+    created_at: row.created_at,
+    type: row.type as Static<typeof RestrictionTypeField>,
+    operation: row.operation,
+    source_ip: row.source_ip,
+    api_key_id: row.api_key_id,
+    ...decidedBy(
+      { restrictionId: row.ip_restriction_id, policyId: row.ip_policy_id, ruleId: row.ip_policy_rule_id },
+      uri,
+    ),
+  }
+}
+
+const refusals = resource({
+  name: 'ip_refusals',
+  prefix: 'op',
+  path: '/ip_refusals',
+  shape: IpRefusal,
+  view: toIpRefusal,
+  find: findRefusal,
+  readableBy: 'admin',
+})
+
+/** A refused caller is told an operation id and nothing else; this is where an admin looks it up. */
+export const ipRefusalRoutes = [
+  refusals.get(),
+  refusals.list({
+    field: 'ip_refusals',
+    query: Closed({ ...PageParameters, before_id: BeforeId('op') }),
+    select: listRefusals,
+  }),
+]

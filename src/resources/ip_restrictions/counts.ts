@@ -1,0 +1,69 @@
+import type { Caller } from '../../auth/caller.ts'
+import { type Db, many, run } from '../../db/pool.ts'
+import { nothing, sql } from '../../db/sql.ts'
+import { rfc3339 } from '../../kernel/clock.ts'
+import { type Id, toUuid, type Uuid } from '../../kernel/ids.ts'
+import type { Warning } from './schema.ts'
+
+export type Outcome = 'refused' | 'warned'
+/** How often a restriction refused, or would have refused, an address within an hour. */
+export type Count = {
+  accountId: Uuid
+  restrictionId: Uuid
+  sourceIp: string
+  outcome: Outcome
+  /** Milliseconds of the hour's beginning. */
+  hour: number
+  count: number
+  lastAt: number
+  lastApiKeyId: string | null
+}
+
+/** Adds to what is there. Restrictions that were deleted meanwhile are left out. */
+export const addCounts = (db: Db, counts: readonly Count[]): Promise<void> =>
+  run(
+    db,
+    // Sorted, so that two processes that add to the same rows take them in the same order.
+    sql`
+    insert into ip_restriction_counts as c
+      (account_id, ip_restriction_id, hour, source_ip, outcome, count, last_at, last_api_key_id)
+    select s.* from unnest(
+        ${counts.map((count) => count.accountId)}::uuid[], ${counts.map((count) => count.restrictionId)}::uuid[],
+        ${counts.map((count) => rfc3339(count.hour))}::timestamptz[], ${counts.map((count) => count.sourceIp)}::inet[],
+        ${counts.map((count) => count.outcome)}::text[], ${counts.map((count) => count.count)}::bigint[],
+        ${counts.map((count) => rfc3339(count.lastAt))}::timestamptz[], ${counts.map((count) => count.lastApiKeyId)}::text[]
+      ) as s (account_id, ip_restriction_id, hour, source_ip, outcome, count, last_at, last_api_key_id)
+      join ip_restrictions r on r.account_id = s.account_id and r.id = s.ip_restriction_id
+    order by 1, 2, 3, 4, 5
+    on conflict (account_id, ip_restriction_id, hour, source_ip, outcome) do update set
+      count = c.count + excluded.count,
+      last_api_key_id = case when excluded.last_at >= c.last_at then excluded.last_api_key_id else c.last_api_key_id end,
+      last_at = greatest(c.last_at, excluded.last_at)`,
+  )
+
+/** One row for each address, the one seen latest first. `before` is where the page before ended. */
+export async function listWarnings(
+  db: Db,
+  { accountId }: Caller,
+  id: Id<'ipx'>,
+  limit: number,
+  before?: string,
+): Promise<Warning[]> {
+  const [lastAt, sourceIp] = before?.split('~') ?? []
+  return many<Warning>(
+    db,
+    sql`
+    select host(source_ip) as source_ip, sum(count)::bigint as count, max(last_at) as last_at,
+      (array_agg(last_api_key_id order by last_at desc))[1] as last_api_key_id
+    from ip_restriction_counts
+    where account_id = ${accountId} and ip_restriction_id = ${toUuid(id)} and outcome = 'warned'
+    group by source_ip
+    ${lastAt && sourceIp ? sql`having (max(last_at), ip_restriction_counts.source_ip) < (${lastAt}::timestamptz, ${sourceIp}::inet)` : nothing}
+    order by max(last_at) desc, ip_restriction_counts.source_ip desc
+    limit ${limit}`,
+  )
+}
+
+/** Addresses are personal data: what is older than the configured time goes. */
+export const deleteCountsBefore = (db: Db, moment: number): Promise<void> =>
+  run(db, sql`delete from ip_restriction_counts where hour < ${rfc3339(moment)}`)

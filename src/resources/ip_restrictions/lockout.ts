@@ -1,0 +1,63 @@
+import { Type } from 'typebox'
+import type { Caller } from '../../auth/caller.ts'
+import { type Db, maybeOne, run } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
+import { Closed } from '../../http/wire.ts'
+import { rfc3339 } from '../../kernel/clock.ts'
+import { Refusal } from '../../kernel/errors.ts'
+import { toId, type Uuid } from '../../kernel/ids.ts'
+import type { Guard } from '../resource.ts'
+
+/** Query parameters of every change that can decide about the caller's own address. */
+export const LockoutQuery = Closed({
+  allow_self_lockout: Type.Optional(
+    Type.Boolean({
+      description: 'Make the change even if the API then refuses the address that this request comes from.',
+    }),
+  ),
+})
+
+/**
+ * Goes around every change of restrictions, their policies and rules. The account's revision is raised first: it holds
+ * the account's row, so that such changes of one account happen one after another and each is judged by what the one
+ * before left behind.
+ */
+export const changingDecisions: Guard = async (tx, { caller, origin, query, clock }, change) => {
+  await raisePolicyRevision(tx, caller)
+  const result = await change()
+  if (query.allow_self_lockout !== true) await refuseSelfLockout(tx, caller, origin.sourceIp, clock())
+  return result
+}
+
+export const raisePolicyRevision = (tx: Db, { accountId }: Pick<Caller, 'accountId'>): Promise<void> =>
+  run(tx, sql`update accounts set policy_revision = policy_revision + 1 where id = ${accountId}`)
+
+async function refuseSelfLockout(
+  tx: Db,
+  { accountId }: Caller,
+  sourceIp: string | undefined,
+  now: number,
+): Promise<void> {
+  const matching = (action: 'allow' | 'deny') => sql`
+    exists (
+      select from ip_restriction_policies a
+        join ip_policy_rules x on x.account_id = a.account_id and x.ip_policy_id = a.ip_policy_id
+      where a.account_id = r.account_id and a.ip_restriction_id = r.id and x.action = ${action}
+        and x.cidr >>= ${sourceIp ?? null}::inet and (x.expires_at is null or x.expires_at > ${rfc3339(now)}))`
+  const refusing = await maybeOne<{ id: Uuid }>(
+    tx,
+    sql`
+    select r.id from ip_restrictions r
+    where r.account_id = ${accountId} and r.type = 'api' and r.enforced
+      and (not ${matching('allow')} or ${matching('deny')})
+    limit 1`,
+  )
+  if (!refusing) return
+  const id = toId('ipx', refusing.id)
+  const you = sourceIp ?? 'your address, which could not be read,'
+  throw new Refusal(
+    'ERR_SELF_LOCKOUT',
+    `With this change ${id} would refuse ${you} on this API. Allow your own address first, or repeat the request with allow_self_lockout=true.`,
+    { details: { ip_restriction_id: id, ...(sourceIp && { source_ip: sourceIp }) } },
+  )
+}

@@ -1,0 +1,104 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { type Account, type ControlPlane, startControlPlane } from '../../../test/harness/control_plane.ts'
+
+let plane: ControlPlane
+const ends: (() => Promise<void>)[] = []
+before(async () => {
+  plane = await startControlPlane(
+    { after: (end) => ends.push(end as () => Promise<void>) },
+    { env: { GATEHOUSE_TRUSTED_PROXIES: '127.0.0.1' } },
+  )
+})
+after(async () => {
+  for (const end of ends) await end()
+})
+
+/** A policy with rules such as 'allow 10.0.0.0/8'. */
+async function policyWith(admin: Account, ...rules: string[]): Promise<string> {
+  const { body: policy } = await admin('POST', '/ip_policies', {})
+  const replaced = await admin('PUT', `/ip_policies/${policy.id}/rules`, undefined, {
+    rawBody: rules.join('\n'),
+    contentType: 'text/plain',
+  })
+  assert.equal(replaced.status, 200, replaced.text)
+  return policy.id
+}
+const from = (ip: string) => ({ headers: { 'x-forwarded-for': ip } })
+
+test('an enforced api restriction refuses every address that its policies do not allow', async () => {
+  const admin = await plane.newAccount()
+  const policy = await policyWith(admin, 'allow 127.0.0.0/8', 'allow 10.0.0.0/8', 'deny 10.1.0.0/16 # not these')
+  const created = await admin('POST', '/ip_restrictions', { type: 'api', enforced: true, ip_policy_ids: [policy] })
+  assert.equal(created.status, 201, created.text)
+  assert.deepEqual(created.body.ip_policies, [{ id: policy, uri: `https://api.gatehouse.test/ip_policies/${policy}` }])
+  assert.equal((await admin('GET', '/caller')).status, 200)
+  assert.equal((await admin('GET', '/caller', undefined, from('10.2.3.4'))).status, 200)
+  const refused = await admin('GET', '/caller', undefined, from('10.1.3.4'))
+  assert.equal(refused.status, 403)
+  assert.equal(refused.body.error_code, 'ERR_IP_REFUSED')
+  assert.deepEqual(Object.keys(refused.body.details), ['operation_id'])
+  assert.equal((await admin('GET', '/caller', undefined, from('11.1.3.4'))).status, 403)
+  assert.equal((await admin('GET', '/caller', undefined, from('garbage'))).status, 403)
+
+  await new Promise((resolve) => setTimeout(resolve, 1_500))
+  const why = await admin('GET', `/ip_refusals/${refused.body.details.operation_id}`)
+  assert.equal(why.status, 200, why.text)
+  assert.equal(why.body.source_ip, '10.1.3.4')
+  const { body: rule } = await admin('GET', why.body.ip_policy_rule.uri)
+  assert.equal(rule.cidr, '10.1.0.0/16')
+})
+
+test('an unenforced restriction warns, and shows who would have been refused', async () => {
+  const admin = await plane.newAccount()
+  const policy = await policyWith(admin, 'allow 10.0.0.0/8')
+  const { body: restriction } = await admin('POST', '/ip_restrictions', { type: 'api', ip_policy_ids: [policy] })
+  const warned = await admin('GET', '/caller', undefined, from('192.0.2.7'))
+  assert.equal(warned.status, 200)
+  assert.equal(warned.headers.get('service-warning'), `ip_restriction=${restriction.id}`)
+  await admin('GET', '/caller', undefined, from('192.0.2.7'))
+  assert.equal((await admin('GET', '/caller', undefined, from('10.0.0.1'))).headers.get('service-warning'), null)
+  await new Promise((resolve) => setTimeout(resolve, 1_500))
+  const { body } = await admin('GET', `${restriction.uri}/warnings`, undefined, from('10.0.0.1'))
+  assert.deepEqual(
+    body.warnings.map(({ source_ip, count }: { source_ip: string; count: number }) => [source_ip, count]),
+    [['192.0.2.7', 2]],
+  )
+})
+
+test('nobody locks themself out by accident', async () => {
+  const admin = await plane.newAccount()
+  const policy = await policyWith(admin, 'allow 10.0.0.0/8')
+  const create = { type: 'api', enforced: true, ip_policy_ids: [policy] }
+  const refused = await admin('POST', '/ip_restrictions', create)
+  assert.equal(refused.status, 409)
+  assert.equal(refused.body.error_code, 'ERR_SELF_LOCKOUT')
+  assert.equal((await admin('GET', '/ip_restrictions')).body.ip_restrictions.length, 0)
+  assert.equal((await admin('POST', '/ip_restrictions?allow_self_lockout=true', create)).status, 201)
+  assert.equal((await admin('GET', '/caller')).status, 403)
+})
+
+test('a policy in use cannot be deleted, and the answer names its users', async () => {
+  const admin = await plane.newAccount()
+  const policy = await policyWith(admin, 'allow 10.0.0.0/8')
+  const { body: restriction } = await admin('POST', '/ip_restrictions', { type: 'agent', ip_policy_ids: [policy] })
+  const refused = await admin('DELETE', `/ip_policies/${policy}`)
+  assert.equal(refused.status, 409)
+  assert.equal(refused.body.details.used_by, restriction.id)
+  assert.equal((await admin('DELETE', restriction.uri)).status, 204)
+  assert.equal((await admin('DELETE', `/ip_policies/${policy}`)).status, 204)
+})
+
+test('/ip_checks tells what decides', async () => {
+  const admin = await plane.newAccount()
+  const policy = await policyWith(admin, 'allow 10.0.0.0/8', 'deny 10.1.0.0/16')
+  await admin('POST', '/ip_restrictions', { type: 'agent', enforced: true, ip_policy_ids: [policy] })
+  const check = async (ip: string) => (await admin('POST', '/ip_checks', { type: 'agent', ip })).body
+  assert.equal((await check('10.2.0.1')).allowed, true)
+  const denied = await check('::ffff:10.1.0.1')
+  assert.equal(denied.allowed, false)
+  assert.equal(denied.ip, '10.1.0.1')
+  assert.equal((await admin('GET', denied.decided_by.ip_policy_rule.uri)).body.cidr, '10.1.0.0/16')
+  assert.equal((await check('010.2.0.1')).allowed, false)
+  assert.equal((await admin('POST', '/ip_checks', { type: 'dashboard', ip: 'x' })).body.allowed, false)
+})

@@ -1,0 +1,90 @@
+import { route } from '../../http/route.ts'
+import { notFound } from '../../kernel/errors.ts'
+import { newAnnotations, patchedAnnotations } from '../annotations.ts'
+import { holdIpPolicies } from '../ip_policies/store.ts'
+import { resource } from '../resource.ts'
+import { listWarnings } from './counts.ts'
+import { changingDecisions, LockoutQuery } from './lockout.ts'
+import {
+  IpRestriction,
+  IpRestrictionCreate,
+  IpRestrictionQuery,
+  IpRestrictionUpdate,
+  WarningList,
+  WarningQuery,
+} from './schema.ts'
+import {
+  deleteIpRestriction,
+  findIpRestriction,
+  insertIpRestriction,
+  listIpRestrictions,
+  replacePolicies,
+  updateIpRestriction,
+} from './store.ts'
+import { toIpRestriction } from './view.ts'
+
+const restrictions = resource({
+  name: 'ip_restrictions',
+  prefix: 'ipx',
+  path: '/ip_restrictions',
+  shape: IpRestriction,
+  view: toIpRestriction,
+  find: findIpRestriction,
+  changeQuery: LockoutQuery,
+  guard: changingDecisions,
+})
+
+export const ipRestrictionRoutes = [
+  restrictions.create({
+    access: 'admin',
+    body: IpRestrictionCreate,
+    errors: ['ERR_SELF_LOCKOUT'],
+    async insert(tx, { caller, body: { type, enforced = false, ip_policy_ids: policyIds, ...annotations } }) {
+      await holdIpPolicies(tx, caller, policyIds)
+      return insertIpRestriction(tx, caller, { type, enforced, policyIds, ...newAnnotations(annotations) })
+    },
+  }),
+  restrictions.get(),
+  restrictions.list({ field: 'ip_restrictions', query: IpRestrictionQuery, select: listIpRestrictions }),
+  restrictions.update({
+    access: 'admin',
+    body: IpRestrictionUpdate,
+    errors: ['ERR_SELF_LOCKOUT'],
+    async apply(tx, { caller, body: { ip_policy_ids: policyIds, enforced, ...annotations } }, before) {
+      if (policyIds) {
+        await holdIpPolicies(tx, caller, policyIds)
+        await replacePolicies(tx, caller, before.id, policyIds)
+      }
+      const fields = { ...before, enforced: enforced ?? before.enforced, ...patchedAnnotations(before, annotations) }
+      return updateIpRestriction(tx, caller, fields)
+    },
+  }),
+  restrictions.delete({
+    access: 'admin',
+    errors: ['ERR_SELF_LOCKOUT'],
+    remove: (tx, { caller, params }) => deleteIpRestriction(tx, caller, params.id),
+  }),
+
+  route({
+    operation: 'ip_restrictions.warnings',
+    summary: 'List the addresses that an unenforced IP restriction would have refused, the latest first',
+    method: 'GET',
+    path: '/ip_restrictions/:id/warnings',
+    params: { id: 'ipx' },
+    query: WarningQuery,
+    success: 200,
+    response: WarningList,
+    // Addresses are personal data, and the evidence is for whoever turns enforcement on.
+    access: 'admin',
+    async handle({ db, caller, params, query, uri }) {
+      if (!(await findIpRestriction(db, caller, params.id, false))) throw notFound('ipx')
+      const { limit = 100, before } = query
+      const fetched = await listWarnings(db, caller, params.id, limit + 1, before)
+      const warnings = fetched.slice(0, limit)
+      const last = fetched.length > limit ? warnings.at(-1) : undefined
+      const list = uri(`/ip_restrictions/${params.id}/warnings`)
+      const next = last && new URLSearchParams({ limit: String(limit), before: `${last.last_at}~${last.source_ip}` })
+      return { warnings, uri: list, next_page_uri: next ? `${list}?${next}` : null }
+    },
+  }),
+]

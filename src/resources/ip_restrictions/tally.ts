@@ -1,0 +1,69 @@
+import type { Db } from '../../db/pool.ts'
+import type { Uuid } from '../../kernel/ids.ts'
+import { insertRefusals, type RefusalRow } from '../ip_refusals/store.ts'
+import { addCounts, type Count, type Outcome } from './counts.ts'
+
+const hourMs = 60 * 60 * 1_000
+// Beyond this many within one interval, counts of further addresses and details of further refusals are lost, and that is
+// counted: a flood must not become a memory leak or a flood of writes.
+const maxCounts = 20_000
+const maxRefusals = 5_000
+
+export type Hit = {
+  accountId: Uuid
+  restrictionId: Uuid
+  sourceIp: string
+  outcome: Outcome
+  apiKeyId: string | null
+  at: number
+}
+export type Tally = {
+  count: (hit: Hit) => void
+  refused: (refusal: RefusalRow) => void
+  /** Writes what has come together. Call it every second or so, and before the end. */
+  flush: () => Promise<void>
+}
+
+/** Brings what restrictions did into the database without a write for each request. */
+export function createTally(db: Db, onLost: (hits: number) => void): Tally {
+  let counts = new Map<string, Count>()
+  let refusals: RefusalRow[] = []
+
+  function add(count: Count): void {
+    const key = `${count.restrictionId} ${count.sourceIp} ${count.outcome} ${count.hour}`
+    const known = counts.get(key)
+    if (!known) {
+      if (counts.size < maxCounts) counts.set(key, count)
+      else onLost(count.count)
+      return
+    }
+    known.count += count.count
+    if (count.lastAt < known.lastAt) return
+    known.lastAt = count.lastAt
+    known.lastApiKeyId = count.lastApiKeyId
+  }
+
+  return {
+    count: ({ at, apiKeyId, ...hit }) =>
+      add({ ...hit, hour: at - (at % hourMs), count: 1, lastAt: at, lastApiKeyId: apiKeyId }),
+    refused(refusal) {
+      if (refusals.length < maxRefusals) refusals.push(refusal)
+      else onLost(1)
+    },
+    async flush() {
+      const [countsNow, refusalsNow] = [counts, refusals]
+      counts = new Map()
+      refusals = []
+      try {
+        if (refusalsNow.length) await insertRefusals(db, refusalsNow)
+        refusalsNow.length = 0
+        if (countsNow.size) await addCounts(db, [...countsNow.values()])
+      } catch (error) {
+        // Kept for the next time, together with what has come since.
+        for (const count of countsNow.values()) add(count)
+        refusals = [...refusalsNow, ...refusals].slice(0, maxRefusals)
+        throw error
+      }
+    },
+  }
+}
