@@ -130,7 +130,7 @@ export function readConfig(environment: NodeJS.ProcessEnv = process.env): Config
     ([name, { parse, secret, default: fallback }]) => {
       const file = secret ? environment[`${name}_FILE`] : undefined
       const value = environment[name] ?? (file === undefined ? undefined : readSecret(name, file)) ?? fallback
-      if (value === undefined)
+      if (value === undefined || (value === '' && fallback === undefined))
         throw new ConfigError(`${name} is not set: ${(settings as Record<string, Setting<unknown>>)[name]?.help}`)
       try {
         return [name, parse(value)]

@@ -20,7 +20,9 @@ export async function serve(config: Config): Promise<number> {
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (level) => ({ level }) },
   })
-  const db = openDatabase(config, (error) => log.warn({ err: error }, 'an idle connection to PostgreSQL broke'))
+  const db = openDatabase(config, (error) =>
+    log.warn({ reason: error.message }, 'an idle connection to PostgreSQL broke'),
+  )
   const metrics = createMetrics(db, version)
   const judge = createJudge(db, systemClock, config.GATEHOUSE_POLICY_CACHE_MB * 1024 * 1024)
   const tally = createTally(db, metrics.countLostHits)

@@ -3,6 +3,7 @@ import type { Config } from '../config.ts'
 import type { DbPool } from '../db/pool.ts'
 import { systemClock } from '../kernel/clock.ts'
 import { addAuditPartitions, dropAuditPartitions } from '../resources/audit_events/partitions.ts'
+import { deleteIdempotencyKeys } from '../resources/idempotency.ts'
 import { deleteRefusalsBefore } from '../resources/ip_refusals/store.ts'
 import { deleteCountsBefore } from '../resources/ip_restrictions/counts.ts'
 
@@ -17,4 +18,5 @@ export async function upkeep(db: DbPool, config: Config, log: Pick<Logger, 'info
   const oldestAddress = now - config.GATEHOUSE_ADDRESS_RETENTION_DAYS * dayMs
   await deleteCountsBefore(db, oldestAddress)
   await deleteRefusalsBefore(db, oldestAddress)
+  await deleteIdempotencyKeys(db)
 }

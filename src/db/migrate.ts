@@ -24,22 +24,24 @@ export async function readMigrations(): Promise<Migration[]> {
 
 /**
  * Applies what is not applied yet, all in one transaction: a failed upgrade leaves the database as it was. Several
- * processes may call this at once; the advisory lock lets one work and the others find nothing to do.
+ * processes may call this at once; the advisory lock lets one work and the others find nothing to do. The pool must
+ * have no short time-outs: a migration of a large table takes its time, and so does waiting for it. Resolves to the
+ * names of those applied.
  */
-export async function migrate(pool: DbPool, onApplied: (name: string) => void = () => {}): Promise<void> {
+export async function migrate(pool: DbPool): Promise<string[]> {
   const known = await readMigrations()
-  await transaction(pool, async (tx) => {
+  return transaction(pool, async (tx) => {
     await tx.query({ text: `select pg_advisory_xact_lock(${migrationLock})` })
-    await tx.query({ text: 'set local statement_timeout = 0' })
     await tx.query({
       text: `create table if not exists migrations (
                name text primary key, checksum text not null, applied_at timestamptz(3) not null default now())`,
     })
-    for (const migration of pending(known, await applied(tx))) {
+    const missing = pending(known, await applied(tx))
+    for (const migration of missing) {
       await tx.query({ text: migration.text })
       await many(tx, sql`insert into migrations (name, checksum) values (${migration.name}, ${migration.checksum})`)
-      onApplied(migration.name)
     }
+    return missing.map(({ name }) => name)
   })
 }
 

@@ -35,6 +35,8 @@ export type RequestFacts = {
   refusedBy?: Id<'ipx'>
   warnedBy?: readonly Id<'ipx'>[]
   error?: unknown
+  /** Headers of the response that the handler set. */
+  headers: Record<string, string>
 }
 
 /** A call of the API, as far as IP restrictions are concerned. */
@@ -86,6 +88,7 @@ export async function answer(
   const query = parseQuery(route.query ?? NoQuery, request.query as Record<string, unknown>)
   route.checkQuery(query)
   if (!other) route.checkBody?.(body)
+  route.check?.(body)
   checkRepeatedId(body, request.params as Record<string, string>)
   if (route.access === 'admin' && caller.role !== 'admin') throw forbidden('Only an admin may do this.')
   const params = checkIds(route.params ?? {}, request.params as Record<string, string>)
@@ -106,6 +109,12 @@ export async function answer(
     params,
     query,
     body,
+    ifMatch: raw.headersDistinct['if-match']?.join(', '),
+    idempotencyKey: raw.headersDistinct['idempotency-key']?.join(', '),
+    respond(header, value) {
+      if (value !== undefined) facts.headers[header] = value
+      return facts.headers[header]
+    },
   })
 }
 

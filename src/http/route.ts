@@ -31,6 +31,11 @@ export type Handling<Params, Query, Body> = {
   readonly params: Params
   readonly query: Query
   readonly body: Body
+  /** The tag of what the client last saw, if it wants to be refused when that has changed. */
+  readonly ifMatch?: string
+  readonly idempotencyKey?: string
+  /** Sets a header of the response. Without a value, what it was set to so far. */
+  readonly respond: (header: string, value?: string) => string | undefined
 }
 
 export type RouteShape<P extends Record<string, IdPrefix>, Q extends TObject, B extends TSchema, R extends TSchema> = {
@@ -43,6 +48,8 @@ export type RouteShape<P extends Record<string, IdPrefix>, Q extends TObject, B 
   readonly params?: P
   readonly query?: Q
   readonly body?: B
+  /** What the schema cannot say of the body. It throws a refusal, before anything is looked up. */
+  readonly check?: (body: Static<B>) => void
   readonly bodyLimitBytes?: number
   /** Other content types that the body may have, and what makes the same value of each. It is not checked against `body`. */
   readonly otherBodies?: Readonly<Record<string, (request: IncomingMessage, limitBytes: number) => Promise<Static<B>>>>

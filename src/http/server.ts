@@ -10,7 +10,7 @@ import { type Id, newId } from '../kernel/ids.ts'
 import { answer, prepare, type RequestFacts, type Service } from './answer.ts'
 import type { Metrics } from './metrics.ts'
 import { readinessFaults } from './readiness.ts'
-import { errorBody, toRefusal } from './refusals.ts'
+import { answerBrokenRequest, errorBody, toRefusal } from './refusals.ts'
 import type { Method, Route } from './route.ts'
 
 export type ServerOptions = {
@@ -33,6 +33,9 @@ export function createServer({ service, routes, metrics, log, requestTimeoutMs }
     requestTimeout: requestTimeoutMs,
     keepAliveTimeout: 75_000,
     forceCloseConnections: 'idle',
+    // Whoever still has a connection is answered while we are closing; the answer tells them to reconnect.
+    return503OnClosing: false,
+    clientErrorHandler: answerBrokenRequest,
     routerOptions: { maxParamLength: 100, ignoreTrailingSlash: false },
     frameworkErrors: (error, request, reply) => fail(error, request as FastifyRequest, reply as FastifyReply),
     http: { headersTimeout: Math.min(requestTimeoutMs, 10_000), connectionsCheckingInterval: 1_000 },
@@ -42,16 +45,21 @@ export function createServer({ service, routes, metrics, log, requestTimeoutMs }
   const fail = (error: unknown, request: FastifyRequest, reply: FastifyReply) => {
     const refusal = toRefusal(error)
     const facts = factsOf.get(request)
+    if (!facts)
+      log.info(
+        { operation_id: request.id, status: refusal.status, code: refusal.code },
+        'request refused before it was routed',
+      )
     if (facts) facts.error = refusal.status >= 500 ? (refusal.cause ?? refusal) : undefined
     if (refusal.status === 401) reply.header('WWW-Authenticate', 'Bearer')
-    if (refusal.status === 503) reply.header('Retry-After', '1')
+    if (refusal.code === 'ERR_UNAVAILABLE') reply.header('Retry-After', '1')
     reply.header('Operation-Id', request.id)
     warn(reply, facts)
     return send(reply, refusal.status, errorBody(refusal, request.id as Id<'op'>))
   }
 
   app.addHook('onRequest', async (request, reply) => {
-    factsOf.set(request, {})
+    factsOf.set(request, { headers: {} })
     reply.header('Operation-Id', request.id)
     reply.header('Cache-Control', 'no-store')
     reply.header('X-Content-Type-Options', 'nosniff')
@@ -70,7 +78,14 @@ export function createServer({ service, routes, metrics, log, requestTimeoutMs }
   })
 
   app.addHook('onResponse', async (request, reply) => {
-    const { operation = 'none', caller, sourceIp, refusedBy, warnedBy, error } = factsOf.get(request) ?? {}
+    const {
+      operation = 'none',
+      caller,
+      sourceIp,
+      refusedBy,
+      warnedBy,
+      error,
+    } = factsOf.get(request) ?? ({} as Partial<RequestFacts>)
     metrics.observeRequest(operation, reply.statusCode, reply.elapsedTime / 1_000)
     if (operation === 'none' && request.routeOptions.config.quiet && reply.statusCode < 400) return
     const line = {
@@ -97,18 +112,20 @@ export function createServer({ service, routes, metrics, log, requestTimeoutMs }
       method: route.method,
       url: route.path,
       handler: async (request, reply) => {
-        const facts = factsOf.get(request) ?? {}
+        const facts = factsOf.get(request) ?? { headers: {} }
         const body = await answer(service, prepared, request, facts)
+        reply.headers(facts.headers)
         warn(reply, facts)
         return send(reply, route.success, body)
       },
     })
   }
 
-  const quiet = { config: { quiet: true } }
+  const quiet = { config: { quiet: true }, exposeHeadRoute: true }
   app.get('/healthz', quiet, async (_request, reply) => send(reply, 200, { status: 'ok' }))
   app.get('/readyz', quiet, async (_request, reply) => {
     const faults = await readinessFaults(service.db)
+    if (faults.length) log.warn({ faults }, 'not ready')
     return faults.length ? send(reply, 503, { status: 'not ready', faults }) : send(reply, 200, { status: 'ready' })
   })
   app.get('/metrics', quiet, async (_request, reply) => reply.type(metrics.contentType).send(await metrics.text()))

@@ -1,5 +1,5 @@
 import { type Static, type TObject, type TProperties, type TSchema, Type } from 'typebox'
-import { type IdPrefix, type Id as IdText, idPattern, idPrefixes } from '../kernel/ids.ts'
+import { type IdPrefix, type Id as IdText, idPattern, oneOf } from '../kernel/ids.ts'
 
 /**
  * The building blocks of every wire shape: plain JSON Schema with types. `title` makes a shape a named component
@@ -14,7 +14,7 @@ export const Id = <P extends IdPrefix>(...prefixes: P[]) =>
   Type.Unsafe<IdText<P>>({
     type: 'string',
     pattern: prefixes.map(idPattern).join('|'),
-    'x-must': `must be the id of a ${prefixes.map((prefix) => `${idPrefixes[prefix]} (${prefix}_…)`).join(' or a ')}`,
+    'x-must': `must be the id of ${prefixes.map((prefix) => `${oneOf(prefix)} (${prefix}_…)`).join(' or ')}`,
   })
 
 export const Timestamp = Type.String({ format: 'date-time', description: 'RFC 3339, in UTC with milliseconds.' })

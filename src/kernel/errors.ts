@@ -41,6 +41,11 @@ export const errorCatalogue = {
     cause: 'The body is larger than this operation reads.',
     cure: 'Send less. The limit is in the message.',
   },
+  ERR_HEADERS_TOO_LARGE: {
+    status: 431,
+    cause: 'The request has more or longer headers than the service reads.',
+    cure: 'Send fewer headers.',
+  },
   ERR_REQUEST_TIMEOUT: {
     status: 408,
     cause: 'The request did not arrive in time.',
@@ -65,6 +70,36 @@ export const errorCatalogue = {
     status: 404,
     cause: 'The account has no such resource. Whether the id is malformed, deleted or of another account is not told.',
     cure: 'Check the id, and that the key belongs to the right account.',
+  },
+  ERR_PRECONDITION_FAILED: {
+    status: 412,
+    cause: 'The If-Match header names another state than the resource is in: somebody changed it meanwhile.',
+    cure: 'Read it again, and decide anew with its new ETag.',
+  },
+  ERR_IDEMPOTENCY_KEY_USED: {
+    status: 409,
+    cause: 'The Idempotency-Key was used within 24 hours for another operation or another body.',
+    cure: 'Use a new key for a new request, and the same key only for an exact repetition.',
+  },
+  ERR_HOSTPORT_TAKEN: {
+    status: 409,
+    cause: 'A hostport belongs to one edge in the whole installation, and this one belongs to another.',
+    cure: 'Use another host name or port. `details.field` names the entry.',
+  },
+  ERR_MATCH_TAKEN: {
+    status: 409,
+    cause: 'The HTTPS edge already has a route with this match.',
+    cure: 'Change or delete the other route.',
+  },
+  ERR_TOO_MANY: {
+    status: 409,
+    cause: 'There is a limit to how many of these one thing can have, and it is reached.',
+    cure: 'The message tells the limit. Delete what is no longer needed, or spread it.',
+  },
+  ERR_BACKEND_IN_USE: {
+    status: 409,
+    cause: 'The backend is still used by edges or routes, which `details.used_by` names.',
+    cure: 'Give them another backend first.',
   },
   ERR_IP_REFUSED: {
     status: 403,

@@ -17,6 +17,10 @@ export const idPrefixes = {
   ev: 'audit event',
 } as const
 
+/** 'an API key', 'a user': for sentences. */
+export const oneOf = (prefix: IdPrefix): string =>
+  `${/^(API|IP|HTTPS|account|audit|operation)/.test(idPrefixes[prefix]) ? 'an' : 'a'} ${idPrefixes[prefix]}`
+
 export type IdPrefix = keyof typeof idPrefixes
 /** A TypeID: the prefix, `_`, and a UUIDv7 as 26 characters of base32. */
 export type Id<P extends IdPrefix = IdPrefix> = `${P}_${string}`

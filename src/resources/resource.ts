@@ -2,104 +2,148 @@ import type { Static, TObject, TSchema } from 'typebox'
 import type { Caller } from '../auth/caller.ts'
 import type { Db } from '../db/pool.ts'
 import { transaction } from '../db/transaction.ts'
+import { checkIfMatch, etagOf } from '../http/preconditions.ts'
 import { type Handling, type Route, type RouteShape, route } from '../http/route.ts'
 import { ListOf } from '../http/wire.ts'
 import { type ErrorCode, notFound } from '../kernel/errors.ts'
-import { type Id, type IdPrefix, idPrefixes } from '../kernel/ids.ts'
+import { type Id, type IdPrefix, idPrefixes, oneOf } from '../kernel/ids.ts'
 import { toPage } from '../kernel/paging.ts'
-import { recordChange } from './audit_events/store.ts'
+import { once } from './idempotency.ts'
+import type { RecordKey } from './outbox/store.ts'
+import { record } from './record.ts'
 
 type UriOf = (path: string) => string
 type Access = Route['access']
-type Params<P extends IdPrefix> = { id: Id<P> }
+type AnyRequest = Handling<object, Record<string, unknown>, unknown>
 /** Does something before and after a change, in its transaction; whatever it throws undoes the change. */
-export type Guard = <Result>(
-  tx: Db,
-  request: Handling<object, Record<string, unknown>, unknown>,
-  change: () => Promise<Result>,
-) => Promise<Result>
-type Writing = { access: Access; summary?: string; errors?: readonly ErrorCode[] }
+export type Guard = <Result>(tx: Db, request: AnyRequest, change: () => Promise<Result>) => Promise<Result>
+type Writing<B> = {
+  access: Access
+  summary?: string
+  errors?: readonly ErrorCode[]
+  /** What the schema cannot say of the body; it throws a refusal. */
+  check?: (body: B) => void
+}
 
 /**
  * The five operations that every resource has, with what they all must do alike: the same 404, one transaction for a
- * change and its audit event, one form of list. A resource says how its rows are found, shown and changed.
+ * change with its audit event and outbox row, ETags, idempotency keys, one form of list. A resource says how its rows
+ * are found, shown and changed.
  */
-export function resource<P extends IdPrefix, Row, Shape extends TSchema & { static?: { id: Id<P> } }>(definition: {
+export function resource<
+  P extends IdPrefix,
+  Row,
+  Shape extends TSchema,
+  Above extends Record<string, IdPrefix> = Record<never, IdPrefix>,
+>(definition: {
   /** The first part of its operations' names. */
   name: string
   prefix: P
   path: `/${string}`
+  /** The parameters in its path, for what is part of something else. */
+  above?: Above
   shape: Shape
   view: (row: Row, uri: UriOf) => Static<Shape> & { id: Id<P> }
   /** Resolves to undefined when the caller's account has no such thing. `lock`: hold it until the transaction ends. */
-  find: (db: Db, caller: Caller, id: Id<P>, lock: boolean) => Promise<Row | undefined>
+  find: (
+    db: Db,
+    caller: Caller,
+    id: Id<P>,
+    lock: boolean,
+    params: { [K in keyof Above]: Id<Above[K]> },
+  ) => Promise<Row | undefined>
   /** Who may read it. Anyone, when not given. */
   readableBy?: Access
   /** Query parameters of its changes. */
   changeQuery?: TObject
   /** Goes around every change, inside its transaction. */
   guard?: Guard
+  /** The records that edge nodes must be sent when this one changes. */
+  records?: (row: Row, caller: Caller) => readonly RecordKey[]
 }) {
-  const { name, prefix, path, shape, view, find, changeQuery, readableBy = 'anyone' } = definition
-  const params = { id: prefix } as const
-  const one = `${path}/:id` as const
-  const what = idPrefixes[prefix]
+  const { name, prefix, path, shape, view, find, changeQuery, readableBy = 'anyone', records = () => [] } = definition
+  type AboveIds = { [K in keyof Above]: Id<Above[K]> }
+  type Ids = AboveIds & { id: Id<P> }
+  const above = definition.above ?? ({} as Above)
+  const params = { ...above, id: prefix }
+  const what = oneOf(prefix)
 
-  async function existing(db: Db, caller: Caller, id: Id<P>, lock: boolean): Promise<Row> {
-    const row = await find(db, caller, id, lock)
+  async function existing(db: Db, request: AnyRequest, lock: boolean): Promise<Row> {
+    const ids = request.params as Ids
+    const row = await find(db, request.caller, ids.id, lock, ids)
     if (!row) throw notFound(prefix)
     return row
   }
 
-  /** One transaction for the guard, the change and its audit event. */
-  const change = <Result>(
-    request: Handling<object, unknown, unknown>,
-    work: (tx: Db) => Promise<Result>,
-  ): Promise<Result> =>
-    transaction(request.db, (tx) =>
-      definition.guard ? definition.guard(tx, request as never, () => work(tx)) : work(tx),
-    )
+  const change = <Result>(request: AnyRequest, work: (tx: Db) => Promise<Result>): Promise<Result> =>
+    transaction(request.db, (tx) => (definition.guard ? definition.guard(tx, request, () => work(tx)) : work(tx)))
+
+  /** For a change of what exists: found, locked, and still as the client saw it. */
+  async function changeable(tx: Db, request: AnyRequest): Promise<{ row: Row; shown: ReturnType<typeof view> }> {
+    const row = await existing(tx, request, true)
+    const shown = view(row, request.uri)
+    checkIfMatch(request.ifMatch, shown)
+    return { row, shown }
+  }
 
   return {
     create: <B extends TObject>(
-      writing: Writing & {
+      writing: Writing<Static<B>> & {
         body: B
-        insert: (tx: Db, request: Handling<object, object, Static<B>>) => Promise<Row>
-        /** What only the response to creation tells. */
-        toldOnce?: (row: Row) => Partial<Static<Shape>>
+        insert: (tx: Db, request: Handling<AboveIds, object, Static<B>>) => Promise<Row>
+        /** What only the response to creation tells, and a repetition of it does not. */
+        toldOnce?: { field: keyof Static<Shape> & string; of: (row: Row) => unknown }
       },
     ): Route =>
       route({
         operation: `${name}.create`,
-        summary: writing.summary ?? `Create a ${what}`,
+        summary: writing.summary ?? `Create ${what}`,
         method: 'POST',
         path,
+        ...(definition.above && { params: above }),
         query: changeQuery,
         body: writing.body,
+        check: writing.check,
         success: 201,
         response: shape,
         access: writing.access,
-        errors: writing.errors,
+        errors: ['ERR_IDEMPOTENCY_KEY_USED', ...(writing.errors ?? [])],
         handle: (request) =>
-          change(request, async (tx) => {
-            const row = await writing.insert(tx, request)
-            const created = view(row, request.uri)
-            await recordChange(tx, request.origin, { resourceId: created.id, before: null, after: created })
-            return { ...created, ...writing.toldOnce?.(row) }
+          change(request as never, async (tx) => {
+            let secret = {}
+            const { shown, replayed } = await once(tx, request, async () => {
+              const row = await writing.insert(tx, request as never)
+              const created = view(row, request.uri)
+              if (writing.toldOnce) secret = { [writing.toldOnce.field]: writing.toldOnce.of(row) }
+              await record(tx, request, {
+                resourceId: created.id,
+                before: null,
+                after: created,
+                records: records(row, request.caller),
+              })
+              return created
+            })
+            request.respond('ETag', etagOf(shown))
+            if (replayed && writing.toldOnce) request.respond('Service-Warning', `${writing.toldOnce.field}=told_once`)
+            return { ...shown, ...secret } as Static<Shape>
           }),
-      } as RouteShape<Record<never, IdPrefix>, TObject, B, Shape>),
+      } as RouteShape<Above, TObject, B, Shape>),
 
     get: (): Route =>
       route({
         operation: `${name}.get`,
-        summary: `Get a ${what}`,
+        summary: `Get ${what}`,
         method: 'GET',
-        path: one,
+        path: `${path}/:id`,
         params,
         success: 200,
         response: shape,
         access: readableBy,
-        handle: async ({ db, caller, params, uri }) => view(await existing(db, caller, params.id as Id<P>, false), uri),
+        handle: async (request) => {
+          const shown = view(await existing(request.db, request as never, false), request.uri)
+          request.respond('ETag', etagOf(shown))
+          return shown
+        },
       }),
 
     list: <Q extends TObject>(reading: {
@@ -109,7 +153,7 @@ export function resource<P extends IdPrefix, Row, Shape extends TSchema & { stat
     }): Route =>
       route({
         operation: `${name}.list`,
-        summary: `List every ${what} of the account, newest first`,
+        summary: `List every ${idPrefixes[prefix]} of the account, newest first`,
         method: 'GET',
         path,
         query: reading.query,
@@ -125,55 +169,64 @@ export function resource<P extends IdPrefix, Row, Shape extends TSchema & { stat
       }),
 
     update: <B extends TObject>(
-      writing: Writing & {
+      writing: Writing<Static<B>> & {
         body: B
-        apply: (tx: Db, request: Handling<Params<P>, object, Static<B>>, before: Row) => Promise<Row>
+        apply: (tx: Db, request: Handling<Ids, object, Static<B>>, before: Row) => Promise<Row>
       },
     ): Route =>
       route({
         operation: `${name}.update`,
-        summary: writing.summary ?? `Change a ${what}. What is left out stays as it is`,
+        summary: writing.summary ?? `Change ${what}. What is left out stays as it is`,
         method: 'PATCH',
-        path: one,
+        path: `${path}/:id`,
         params,
         query: changeQuery,
         body: writing.body,
+        check: writing.check,
         success: 200,
         response: shape,
         access: writing.access,
-        errors: writing.errors,
+        errors: ['ERR_PRECONDITION_FAILED', ...(writing.errors ?? [])],
         handle: (request) =>
-          change(request, async (tx) => {
-            const before = await existing(tx, request.caller, request.params.id as Id<P>, true)
-            const after = view(await writing.apply(tx, request as never, before), request.uri)
-            await recordChange(tx, request.origin, { resourceId: after.id, before: view(before, request.uri), after })
+          change(request as never, async (tx) => {
+            const { row, shown: before } = await changeable(tx, request as never)
+            const changed = await writing.apply(tx, request as never, row)
+            const after = view(changed, request.uri)
+            await record(tx, request, {
+              resourceId: after.id,
+              before,
+              after,
+              records: records(changed, request.caller),
+            })
+            request.respond('ETag', etagOf(after))
             return after
           }),
-      } as RouteShape<{ id: P }, TObject, B, Shape>),
+      } as RouteShape<Above & { id: P }, TObject, B, Shape>),
 
     delete: (
-      writing: Writing & {
-        remove: (tx: Db, request: Handling<Params<P>, object, void>, before: Row) => Promise<unknown>
+      writing: Writing<void> & {
+        remove: (tx: Db, request: Handling<Ids, object, void>, before: Row) => Promise<unknown>
       },
     ): Route =>
       route({
         operation: `${name}.delete`,
-        summary: writing.summary ?? `Delete a ${what}`,
+        summary: writing.summary ?? `Delete ${what}`,
         method: 'DELETE',
-        path: one,
+        path: `${path}/:id`,
         params,
         query: changeQuery,
         success: 204,
         access: writing.access,
-        errors: writing.errors,
-        handle: async (request) =>
-          change(request, async (tx) => {
-            const before = await existing(tx, request.caller, request.params.id as Id<P>, true)
-            await writing.remove(tx, request as never, before)
-            await recordChange(tx, request.origin, {
-              resourceId: request.params.id as Id<P>,
-              before: view(before, request.uri),
+        errors: ['ERR_PRECONDITION_FAILED', ...(writing.errors ?? [])],
+        handle: (request) =>
+          change(request as never, async (tx) => {
+            const { row, shown: before } = await changeable(tx, request as never)
+            await writing.remove(tx, request as never, row)
+            await record(tx, request, {
+              resourceId: before.id,
+              before,
               after: null,
+              records: records(row, request.caller),
             })
           }) as never,
       }),

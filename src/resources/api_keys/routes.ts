@@ -45,7 +45,7 @@ export const apiKeyRoutes = [
       if (!row) throw invalidField('owner_id', 'must be an active user or bot of this account')
       return { ...row, token }
     },
-    toldOnce: ({ token = null }) => ({ token }),
+    toldOnce: { field: 'token', of: ({ token }) => token },
   }),
   apiKeys.get(),
   apiKeys.list({ field: 'keys', query: ApiKeyQuery, select: listApiKeys }),

@@ -12,11 +12,12 @@ type Change = { resourceId: Id; before: Fields | null; after: Fields | null }
 
 /**
  * Call it in the transaction of the change: then there is no change without its event and no event without its
- * change. A change that changed nothing leaves none. Pass what a GET would show, which never holds a token.
+ * change. A change that changed nothing leaves none. Pass what a GET would show, which never
+ * holds a token. Resolves to whether there was one.
  */
-export async function recordChange(tx: Db, origin: Origin, { resourceId, before, after }: Change): Promise<void> {
+export async function recordChange(tx: Db, origin: Origin, { resourceId, before, after }: Change): Promise<boolean> {
   const [from, to] = [before && JSON.stringify(before), after && JSON.stringify(after)]
-  if (from === to) return
+  if (from === to) return false
   await run(
     tx,
     sql`
@@ -26,6 +27,7 @@ export async function recordChange(tx: Db, origin: Origin, { resourceId, before,
       (${origin.accountId}, ${newUuid()}, ${origin.operation}, ${origin.operationId}, ${origin.caller?.ownerId ?? null},
        ${origin.caller?.apiKeyId ?? null}, ${origin.sourceIp ?? null}, ${resourceId}, ${from}, ${to})`,
   )
+  return true
 }
 
 type AuditEventRow = Omit<AuditEvent, 'id'> & { id: Uuid }

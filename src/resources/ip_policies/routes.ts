@@ -23,6 +23,7 @@ const policies = resource({
   shape: IpPolicy,
   view: toIpPolicy,
   find: findIpPolicy,
+  records: ({ id }) => [`policy.${toId('ipp', id)}`],
 })
 
 export const ipPolicyRoutes = [

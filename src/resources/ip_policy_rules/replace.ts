@@ -6,8 +6,8 @@ import { route } from '../../http/route.ts'
 import { invalidField, notFound } from '../../kernel/errors.ts'
 import { type Id, newUuid, toUuid } from '../../kernel/ids.ts'
 import { newAnnotations } from '../annotations.ts'
-import { recordChange } from '../audit_events/store.ts'
 import { changingDecisions, LockoutQuery } from '../ip_restrictions/lockout.ts'
+import { record } from '../record.ts'
 import { canonicalCidr, canonicalExpiry } from './parse.ts'
 import { beginRuleChange } from './routes.ts'
 import { readRuleText, type TextRuleSet } from './rule_text.ts'
@@ -34,7 +34,7 @@ export const ruleSetRoutes = [
     access: 'anyone',
     errors: ['ERR_FORBIDDEN', 'ERR_SELF_LOCKOUT'],
     async handle(request) {
-      const { db, caller, origin, params, body, uri } = request
+      const { db, caller, params, body, uri } = request
       const rules = await toNewRules(body)
       return transaction(db, (tx) =>
         changingDecisions(tx, request as never, async () => {
@@ -44,7 +44,12 @@ export const ruleSetRoutes = [
           // The rules themselves are not in the event: a hundred thousand of them would be in every one.
           if (added || changed || removed) {
             const before = { rules: counts.rules - added + removed }
-            await recordChange(tx, origin, { resourceId: params.id, before, after: counts })
+            await record(tx, request, {
+              resourceId: params.id,
+              before,
+              after: counts,
+              records: [`policy.${params.id}`],
+            })
           }
           return { ip_policy: { id: params.id, uri: uri(`/ip_policies/${params.id}`) }, ...counts }
         }),

@@ -48,6 +48,7 @@ const rules = resource({
   shape: IpPolicyRule,
   view: toIpPolicyRule,
   find: findRule,
+  records: ({ ip_policy_id }) => [`policy.${toId('ipp', ip_policy_id)}`],
   changeQuery: LockoutQuery,
   guard: changingDecisions,
 })

@@ -1,5 +1,6 @@
 import { route } from '../../http/route.ts'
 import { notFound } from '../../kernel/errors.ts'
+import { toId } from '../../kernel/ids.ts'
 import { newAnnotations, patchedAnnotations } from '../annotations.ts'
 import { holdIpPolicies } from '../ip_policies/store.ts'
 import { resource } from '../resource.ts'
@@ -30,6 +31,7 @@ const restrictions = resource({
   shape: IpRestriction,
   view: toIpRestriction,
   find: findIpRestriction,
+  records: ({ type }, { accountId }) => (type === 'endpoints' ? [`restrictions.${toId('ac', accountId)}`] : []),
   changeQuery: LockoutQuery,
   guard: changingDecisions,
 })

@@ -1,0 +1,16 @@
+import { hash } from 'node:crypto'
+import { Refusal } from '../kernel/errors.ts'
+
+/** A strong tag of what a GET shows: the same fields, the same tag, on every process. */
+export const etagOf = (shown: unknown): string => `"${hash('sha256', JSON.stringify(shown), 'base64url').slice(0, 27)}"`
+
+/** `If-Match` is for those who ask for it. Call it with the thing locked, so that the answer still holds at the commit. */
+export function checkIfMatch(ifMatch: string | undefined, current: unknown | undefined): void {
+  if (ifMatch === undefined) return
+  const wanted = ifMatch.split(',').map((tag) => tag.trim())
+  if (current !== undefined && (wanted.includes('*') || wanted.includes(etagOf(current)))) return
+  throw new Refusal(
+    'ERR_PRECONDITION_FAILED',
+    'It has changed since you read it. Read it again, and decide anew with its new ETag.',
+  )
+}

@@ -1,0 +1,74 @@
+/** The limits of the request headers module, the same where they are accepted and where they are applied. */
+export type HeaderOperations = { readonly add: Readonly<Record<string, string>>; readonly remove: readonly string[] }
+
+export const headerLimits = { entries: 50, nameBytes: 256, valueBytes: 4096 } as const
+
+const token = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
+const printable = /^[\x20-\x7e]*$/
+
+// Framing and connection headers belong to the connection, not to the request; those that the edge sets about the client
+// are trusted by upstreams because nobody else can set them.
+const forbidden = new Set([
+  'connection',
+  'content-length',
+  'expect',
+  'keep-alive',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'x-forwarded-for',
+  'x-forwarded-host',
+  'x-forwarded-proto',
+])
+
+/** Many servers take `_` for `-`: a name in disguise is the name. */
+const undisguised = (name: string): string => name.toLowerCase().replaceAll('_', '-')
+
+/** Completes the sentence '<field> …'; undefined when the name may be used. */
+export function headerNameFault(name: string, operation: 'add' | 'remove'): string | undefined {
+  if (!token.test(name)) return "must be named by an RFC 9110 token (letters, digits and !#$%&'*+-.^_`|~)"
+  if (name.length > headerLimits.nameBytes) return `must have a name of at most ${headerLimits.nameBytes} bytes`
+  const plain = undisguised(name)
+  if (forbidden.has(plain) || plain.startsWith('proxy-'))
+    return 'is a header that only the edge itself may set or remove'
+  if (operation === 'remove' && plain === 'host')
+    return 'cannot be removed: a request without Host is not valid. Add Host to rewrite it'
+  return undefined
+}
+
+export function headerValueFault(value: string): string | undefined {
+  if (!printable.test(value)) return 'must have a value of printable ASCII'
+  if (value !== value.trim()) return 'must not have a value that begins or ends with a space'
+  if (value.length > headerLimits.valueBytes) return `must have a value of at most ${headerLimits.valueBytes} bytes`
+  return undefined
+}
+
+/** The first entry at fault, and why. */
+export function headersFault({ add, remove }: HeaderOperations): { place: string; fault: string } | undefined {
+  const added = Object.entries(add)
+  for (const [list, size] of [
+    ['add', added.length],
+    ['remove', remove.length],
+  ] as const) {
+    if (size > headerLimits.entries) return { place: list, fault: `must have at most ${headerLimits.entries} entries` }
+  }
+  const places = new Map<string, string>()
+  const twice = (list: string, name: string, place: string) => {
+    const key = `${list} ${name.toLowerCase()}`
+    const first = places.get(key)
+    places.set(key, place)
+    return first === undefined ? undefined : `names the same header as ${first}`
+  }
+  for (const [name, value] of added) {
+    const place = `add.${name}`
+    const fault = headerNameFault(name, 'add') ?? headerValueFault(value) ?? twice('add', name, place)
+    if (fault) return { place, fault }
+  }
+  for (const [index, name] of remove.entries()) {
+    const place = `remove[${index}]`
+    const fault = headerNameFault(name, 'remove') ?? twice('remove', name, place)
+    if (fault) return { place, fault }
+  }
+  return undefined
+}

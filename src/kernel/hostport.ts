@@ -1,0 +1,33 @@
+import { formatAddress, parseAddress } from './ip/address.ts'
+
+export type Hostport = { readonly host: string; readonly port: number }
+
+const label = /^(?!-)[a-z0-9-]{1,63}(?<!-)$/
+
+/** By the rules of DNS: labels of letters, digits and inner hyphens, 63 each, 253 in all; at least one that is not a number. */
+export function isHostName(text: string): boolean {
+  const labels = text.split('.')
+  return text.length <= 253 && labels.every((part) => label.test(part)) && !/^\d+$/.test(labels.at(-1) ?? '')
+}
+
+const shape = /^(?:\[([^\]]*)\]|([^:[\]]*)):([1-9]\d{0,4})$/
+
+/** Why it is no host:port, completing the sentence '<field> …'; or the parts, the host in its canonical spelling. */
+export function parseHostport(text: string, { wildcard = false } = {}): Hostport | string {
+  const [, bracketed, plain, port] = shape.exec(text) ?? []
+  const portNumber = Number(port)
+  if (port === undefined || portNumber > 65_535) return 'must be host:port, with a port from 1 to 65535'
+  if (bracketed !== undefined) {
+    const address = parseAddress(bracketed)
+    return address?.family === 6
+      ? { host: `[${formatAddress(address)}]`, port: portNumber }
+      : 'has something in brackets that is not an IPv6 address'
+  }
+  const host = (plain ?? '').toLowerCase()
+  const address = parseAddress(host)
+  if (address) return { host: formatAddress(address), port: portNumber }
+  const name = wildcard && host.startsWith('*.') ? host.slice(2) : host
+  return isHostName(name) ? { host, port: portNumber } : 'must have a host name by the rules of DNS, or an IP address'
+}
+
+export const formatHostport = ({ host, port }: Hostport): string => `${host}:${port}`

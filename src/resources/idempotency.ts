@@ -1,0 +1,62 @@
+import { hash } from 'node:crypto'
+import { type Db, maybeOne, one, run } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
+import type { Handling } from '../http/route.ts'
+import { invalidField, Refusal } from '../kernel/errors.ts'
+
+type Request = Pick<Handling<object, unknown, unknown>, 'caller' | 'origin' | 'idempotencyKey' | 'body' | 'respond'>
+type Kept = { operation: string; request_hash: Buffer; response: string; generation: number | null }
+
+/**
+ * Makes a POST with an `Idempotency-Key` happen once in 24 hours, and answers every repetition with what was created
+ * then. The key's row is taken before the work: a repetition that comes at the same time waits for the first one's end.
+ */
+export async function once<Shown>(
+  tx: Db,
+  request: Request,
+  create: () => Promise<Shown>,
+): Promise<{ shown: Shown; replayed: boolean }> {
+  const { idempotencyKey: key } = request
+  if (key === undefined) return { shown: await create(), replayed: false }
+  if (!/^[\x21-\x7e]{1,255}$/.test(key))
+    throw invalidField('Idempotency-Key', 'must be 1 to 255 printable ASCII characters without spaces')
+  const { accountId, ownerId } = request.caller
+  const { operation } = request.origin
+  const requestHash = hash('sha256', JSON.stringify(request.body), 'buffer')
+  const taken = await maybeOne(
+    tx,
+    sql`
+    insert into idempotency_keys as k (account_id, owner_id, key, operation, request_hash)
+    values (${accountId}, ${ownerId}, ${key}, ${operation}, ${requestHash})
+    on conflict (account_id, owner_id, key) do update
+      set operation = excluded.operation, request_hash = excluded.request_hash, response = null, generation = null, created_at = now()
+      where k.created_at < now() - interval '24 hours'
+    returning key`,
+  )
+  const mine = sql`account_id = ${accountId} and owner_id = ${ownerId} and key = ${key}`
+  if (taken) {
+    const shown = await create()
+    const generation = request.respond('Service-Generation')
+    await run(
+      tx,
+      sql`update idempotency_keys set response = ${JSON.stringify(shown)}, generation = ${generation ? Number(generation) : null} where ${mine}`,
+    )
+    return { shown, replayed: false }
+  }
+  const kept = await one<Kept>(
+    tx,
+    sql`select operation, request_hash, response, generation from idempotency_keys where ${mine}`,
+  )
+  if (kept.operation !== operation || !kept.request_hash.equals(requestHash)) {
+    throw new Refusal(
+      'ERR_IDEMPOTENCY_KEY_USED',
+      'This Idempotency-Key was used for another request. Use a new key for a new request.',
+    )
+  }
+  request.respond('Idempotency-Replayed', 'true')
+  if (kept.generation !== null) request.respond('Service-Generation', String(kept.generation))
+  return { shown: JSON.parse(kept.response), replayed: true }
+}
+
+export const deleteIdempotencyKeys = (db: Db): Promise<void> =>
+  run(db, sql`delete from idempotency_keys where created_at < now() - interval '24 hours'`)
