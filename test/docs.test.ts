@@ -1,0 +1,91 @@
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { glob, readFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { test } from 'node:test'
+import { settings } from '../src/config.ts'
+import { startControlPlane } from './harness/control_plane.ts'
+
+const root = new URL('..', import.meta.url).pathname
+const read = (file: string) => readFile(join(root, file), 'utf8')
+const pages = await Array.fromAsync(glob(['*.md', 'docs/**/*.md'], { cwd: root }))
+const withoutCode = (text: string) => text.replaceAll(/^```.*?^```/gms, '')
+
+test('the table of settings in docs/operations.md is what --help prints', async () => {
+  const page = await read('docs/operations.md')
+  for (const [name, setting] of Object.entries(settings)) {
+    const { default: fallback, help, secret } = setting as { default?: string; help: string; secret?: boolean }
+    const value = fallback === undefined ? 'required' : fallback || 'empty'
+    const row = `| \`${name}\`${secret ? ` (or \`${name}_FILE\`)` : ''} | ${value} | ${help} |`
+    assert.ok(page.includes(row), `docs/operations.md lacks the row\n${row}`)
+  }
+  const known = new Set(Object.keys(settings).flatMap((name) => [name, `${name}_FILE`]))
+  for (const file of ['docs/operations.md', 'docs/api.md', 'docs/security.md']) {
+    for (const [name] of (await read(file)).matchAll(/\bGATEHOUSE_[A-Z_]+\b/g))
+      assert.ok(known.has(name), `${file} mentions ${name}, which is not a setting`)
+  }
+})
+
+test('docs/operations.md explains every metric of ours, and no other', async (t) => {
+  const { processes } = await startControlPlane(t)
+  const exposed = await (await fetch(`${processes[0]?.origin}/metrics`)).text()
+  const ours = [...exposed.matchAll(/^# TYPE (gatehouse_\w+)/gm)].map(([, name]) => name)
+  const rows = (await read('docs/operations.md')).matchAll(/^\| `(gatehouse_\w+)` \|/gm)
+  assert.ok(ours.length > 0)
+  assert.deepEqual([...rows].map(([, name]) => name).sort(), ours.sort())
+})
+
+test("the README's commands work as printed", async (t) => {
+  if (spawnSync('curl', ['--version']).error) return t.skip('curl is not installed')
+  const { processes, newAccount } = await startControlPlane(t)
+  const { token } = await newAccount()
+  const [, commands = ''] = /^```sh\n(.*?)^```/ms.exec(await read('README.md')) ?? []
+  const { stdout, stderr } = spawnSync('sh', ['-eu', '-c', commands.replaceAll('curl -sS', 'curl -sS --fail')], {
+    encoding: 'utf8',
+    env: { ...process.env, GATEHOUSE_URL: processes[0]?.origin, GATEHOUSE_API_KEY: token },
+  })
+  assert.equal(stderr, '')
+  const [created, got, listed, updated, deleted] = stdout.trim().split('\n')
+  assert.match(created ?? '', /"token":"gatehouse_/)
+  assert.match(got ?? '', /"description":"nightly backup".*"token":null/)
+  assert.match(listed ?? '', /^\{"keys":\[.*"next_page_uri":null\}$/)
+  assert.match(updated ?? '', /"description":"weekly backup","metadata":"team=storage"/)
+  assert.equal(deleted, '204')
+})
+
+test('every link leads to a page, and to a heading on it', async () => {
+  for (const page of pages) {
+    for (const [, target = ''] of withoutCode(await read(page)).matchAll(/\]\(([^)\s]+)\)/g)) {
+      if (/^https?:/.test(target)) continue
+      const [path = '', heading] = target.split('#')
+      const file = path ? join(dirname(page), path) : page
+      assert.ok(existsSync(join(root, file)), `${page} links to ${target}, which is not there`)
+      if (heading) assert.ok(anchorsOf(await read(file)).includes(heading), `${page}: no heading is #${heading}`)
+    }
+  }
+})
+
+test('every file that the docs name is there', async () => {
+  for (const page of pages) {
+    for (const [, path = ''] of (await read(page)).matchAll(/`((?:src|test|dev|bench|migrations)\/[\w./-]*)`/g))
+      assert.ok(existsSync(join(root, path)), `${page} names ${path}, which is not there`)
+  }
+})
+
+test('every decision is listed in docs/architecture.md', async () => {
+  const architecture = await read('docs/architecture.md')
+  for (const page of pages.filter((file) => file.startsWith('docs/adr/')))
+    assert.ok(architecture.includes(page.slice('docs/'.length)), `docs/architecture.md does not list ${page}`)
+})
+
+/** As GitHub makes them of headings. */
+function anchorsOf(markdown: string): string[] {
+  return [...withoutCode(markdown).matchAll(/^#+ (.+)$/gm)].map(([, title = '']) =>
+    title
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
+      .trim()
+      .replaceAll(' ', '-'),
+  )
+}
