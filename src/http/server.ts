@@ -33,7 +33,8 @@ export function createServer({ service, routes, metrics, log, requestTimeoutMs }
     requestTimeout: requestTimeoutMs,
     keepAliveTimeout: 75_000,
     forceCloseConnections: 'idle',
-    routerOptions: { maxParamLength: 100, ignoreTrailingSlash: false },
+    // As long as Node lets a request line be: an id of any length must reach the checks, and be one that does not exist.
+    routerOptions: { maxParamLength: 16_384, ignoreTrailingSlash: false },
     frameworkErrors: (error, request, reply) => fail(error, request as FastifyRequest, reply as FastifyReply),
     http: { headersTimeout: Math.min(requestTimeoutMs, 10_000), connectionsCheckingInterval: 1_000 },
   })
