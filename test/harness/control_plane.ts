@@ -4,7 +4,6 @@ import { once } from 'node:events'
 import { createWriteStream } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import type { TestContext } from 'node:test'
 import pg from 'pg'
 import { type DbPool, openPool } from '../../src/db/pool.ts'
 import { bootstrapAccount } from '../../src/resources/accounts/bootstrap.ts'
@@ -30,8 +29,8 @@ type Options = {
   /** Where the test looks. A database of its own when not given. */
   databaseUrl?: string
 }
-/** A test, or a file's `before` and `after`. */
-type Scope = Pick<TestContext, 'after'>
+/** A test, a file (`after` of node:test), or a drill: whatever says when it is over. */
+export type Scope = { after: (cleanUp: () => Promise<void>) => void }
 
 /** A database of its own. It stays until the run ends: all of them are searched for tokens then. */
 export async function newDatabase(template = 'template'): Promise<string> {
