@@ -35,7 +35,12 @@ export function createServer({ service, routes, metrics, log, requestTimeoutMs }
     forceCloseConnections: 'idle',
     // As long as Node lets a request line be: an id of any length must reach the checks, and be one that does not exist.
     routerOptions: { maxParamLength: 16_384, ignoreTrailingSlash: false },
-    frameworkErrors: (error, request, reply) => fail(error, request as FastifyRequest, reply as FastifyReply),
+    // No hook runs for what the framework refuses by itself, but it is a request like any other.
+    frameworkErrors(error, request: FastifyRequest, reply: FastifyReply) {
+      begin(request, reply)
+      reply.raw.once('finish', () => conclude(request, reply))
+      return fail(error, request, reply)
+    },
     http: { headersTimeout: Math.min(requestTimeoutMs, 10_000), connectionsCheckingInterval: 1_000 },
   })
   const factsOf = new WeakMap<FastifyRequest, RequestFacts>()
@@ -46,15 +51,18 @@ export function createServer({ service, routes, metrics, log, requestTimeoutMs }
     if (facts) facts.error = refusal.status >= 500 ? (refusal.cause ?? refusal) : undefined
     if (refusal.status === 401) reply.header('WWW-Authenticate', 'Bearer')
     if (refusal.status === 503) reply.header('Retry-After', '1')
-    reply.header('Operation-Id', request.id)
     return send(reply, refusal.status, errorBody(refusal, request.id as Id<'op'>))
   }
 
-  app.addHook('onRequest', async (request, reply) => {
+  const begin = (request: FastifyRequest, reply: FastifyReply) => {
     factsOf.set(request, {})
     reply.header('Operation-Id', request.id)
     reply.header('Cache-Control', 'no-store')
     reply.header('X-Content-Type-Options', 'nosniff')
+  }
+
+  app.addHook('onRequest', async (request, reply) => {
+    begin(request, reply)
     // Fastify would judge the content type before the version and the token are looked at. answer() reads it from the raw headers.
     delete request.headers['content-type']
   })
@@ -69,7 +77,7 @@ export function createServer({ service, routes, metrics, log, requestTimeoutMs }
     return fail(new Refusal('ERR_METHOD_NOT_ALLOWED', `This path takes ${allowed.join(', ')}.`), request, reply)
   })
 
-  app.addHook('onResponse', async (request, reply) => {
+  const conclude = (request: FastifyRequest, reply: FastifyReply) => {
     const { operation = 'none', caller, sourceIp, error } = factsOf.get(request) ?? {}
     metrics.observeRequest(operation, reply.statusCode, reply.elapsedTime / 1_000)
     if (operation === 'none' && request.routeOptions.config.quiet && reply.statusCode < 400) return
@@ -87,7 +95,8 @@ export function createServer({ service, routes, metrics, log, requestTimeoutMs }
     }
     if (error) log.error({ ...line, err: error }, 'request failed')
     else log.info(line, 'request')
-  })
+  }
+  app.addHook('onResponse', async (request, reply) => conclude(request, reply))
 
   for (const route of routes) {
     const prepared = prepare(route)
