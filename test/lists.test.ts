@@ -141,12 +141,19 @@ describe('with many rows', () => {
     },
     'an API key by id': { by: ['api_keys_pkey'], ask: (db) => findApiKey(db, caller, newId('ak'), false) },
     'the first page of API keys': { by: ['api_keys_pkey'], ask: (db) => listApiKeys(db, caller, { limit: 7 }) },
-    'the next page of API keys': { by: ['api_keys_pkey'], ask: (db) => listApiKeys(db, caller, before_id('ak')) },
+    // Where the page begins has to be part of what the index is asked; as a mere filter, late pages read all before them.
+    'the next page of API keys': {
+      by: ['api_keys_pkey', 'Index Cond: .*\\(id <'],
+      ask: (db) => listApiKeys(db, caller, before_id('ak')),
+    },
     'a page of bots': {
-      by: ['principals_pkey'],
+      by: ['principals_pkey', 'Index Cond: .*\\(id <'],
       ask: (db) => listPrincipals(db, caller, 'bot', before_id('bot')),
     },
-    'a page of audit events': { by: [`${month}_pkey`], ask: (db) => listAuditEvents(db, caller, before_id('ev')) },
+    'a page of audit events': {
+      by: [`${month}_pkey`, 'Index Cond: .*\\(id <'],
+      ask: (db) => listAuditEvents(db, caller, before_id('ev')),
+    },
     'a page of the audit events of one resource': {
       by: [`${month}_account_id_resource_id_id_idx`],
       ask: (db) => listAuditEvents(db, caller, { resource_id: newId('ak'), limit: 7 }),
@@ -155,7 +162,7 @@ describe('with many rows', () => {
   for (const [what, { by, ask }] of Object.entries(statements)) {
     test(`${what} is found by an index, whatever PostgreSQL knows of the values`, async () => {
       for (const plan of await plansOf(ask)) {
-        for (const index of by) assert.match(plan, new RegExp(`\\b${index}\\b`), plan)
+        for (const sign of by) assert.match(plan, new RegExp(sign), plan)
         assert.doesNotMatch(plan, new RegExp(`Seq Scan on (accounts|principals|api_keys|${month})\\b`), plan)
       }
     })
