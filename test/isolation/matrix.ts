@@ -1,0 +1,154 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { type DbPool, many } from '../../src/db/pool.ts'
+import { sql } from '../../src/db/sql.ts'
+import type { Route } from '../../src/http/route.ts'
+import { type IdPrefix, newId } from '../../src/kernel/ids.ts'
+import type { Answer, Client, Options } from '../harness/client.ts'
+import type { Account, ControlPlane } from '../harness/control_plane.ts'
+
+export type Ids = Record<string, string>
+export type Call = (ids: Ids, body?: object, query?: string) => Promise<Answer>
+
+/** Everyone whom the matrix lets call: those who must get nowhere, and those with a live key. */
+export type Cast = {
+  admin: Account
+  member: Client
+  otherAdmin: Account
+  refused: Record<'no key' | 'malformed token' | 'revoked key' | "inactive bot's key", [Client, Options?]>
+}
+
+export async function gatherCast({ newAccount, clientFor }: ControlPlane): Promise<Cast> {
+  const [admin, otherAdmin] = [await newAccount(), await newAccount()]
+  const keyOf = async (owner_id: string) => (await admin('POST', '/api_keys', { owner_id })).body
+  const member = await admin('POST', '/users', { name: 'Mo', email: `${randomUUID()}@example.com` })
+  const bot = await admin('POST', '/bot_users', { name: 'Bo' })
+  const [memberKey, botKey, revokedKey] = [
+    await keyOf(member.body.id),
+    await keyOf(bot.body.id),
+    await keyOf(admin.adminId),
+  ]
+  assert.equal((await admin('PATCH', bot.body.uri, { active: false })).status, 200)
+  assert.equal((await admin('DELETE', revokedKey.uri)).status, 204)
+  return {
+    admin,
+    member: clientFor(memberKey.token),
+    otherAdmin,
+    refused: {
+      'no key': [admin, { headers: { authorization: undefined } }],
+      // The last character belongs to the checksum.
+      'malformed token': [clientFor(admin.token.slice(0, -1) + (admin.token.endsWith('0') ? '1' : '0'))],
+      'revoked key': [clientFor(revokedKey.token)],
+      "inactive bot's key": [clientFor(botKey.token)],
+    },
+  }
+}
+
+export const callOf =
+  (route: Route, client: Client, options?: Options): Call =>
+  (ids, body, query = '') => {
+    const path = route.path.replaceAll(/:(\w+)/g, (_, name) => ids[name] ?? assert.fail(`no id for :${name}`))
+    return client(route.method, path + query, body, options)
+  }
+
+/** An answer without what differs from one call to the next: two that are equal here tell a caller the same. */
+export function tellingPart({ status, headers, text }: Answer): object {
+  const operationId = headers.get('operation-id') ?? ''
+  assert.notEqual(operationId, '')
+  const shown = [...headers].map(([name, value]) => (/^(date|operation-id)$/.test(name) ? name : `${name}: ${value}`))
+  return { status, headers: shown.sort(), body: text.replaceAll(operationId, 'op_') }
+}
+
+export type Variation = { parameter: string; what: 'foreign' | 'absent' | 'malformed' | 'mismatched'; ids: Ids }
+
+/**
+ * Each parameter of the path in turn is not the account's own, while the others are. With two parameters there is one
+ * more way to be wrong: both are the account's own, but do not belong together.
+ */
+export function variationsOf(
+  params: Record<string, IdPrefix>,
+  { own, foreign, sibling }: Record<'own' | 'foreign' | 'sibling', Ids>,
+): Variation[] {
+  return Object.entries(params).flatMap(([parameter, prefix]) => {
+    const vary = (what: Variation['what']) => (value: string | undefined) => ({
+      parameter,
+      what,
+      ids: { ...own, [parameter]: value ?? assert.fail(`path() made no ${parameter}`) },
+    })
+    return [
+      ...[foreign[parameter]].map(vary('foreign')),
+      ...[newId(prefix)].map(vary('absent')),
+      ...malformedIds(prefix).map(vary('malformed')),
+      ...(Object.keys(params).length > 1 ? [sibling[parameter]].map(vary('mismatched')) : []),
+    ]
+  })
+}
+
+function malformedIds(prefix: IdPrefix): string[] {
+  const good = newId(prefix)
+  const other: IdPrefix = prefix === 'usr' ? 'bot' : 'usr'
+  const digits = good.slice(prefix.length + 1)
+  return [
+    'x',
+    digits,
+    `${prefix}_`,
+    good.slice(0, -1),
+    `${good}0`,
+    // Too large for 128 bits, and of another kind, each otherwise as it should be.
+    `${prefix}_8${digits.slice(1)}`,
+    newId(other),
+    good.toUpperCase(),
+    `${good}%00`,
+    `..%2f${good}`,
+    "'%20or%20true--",
+    'a'.repeat(500),
+  ]
+}
+
+/** Every row of every table as one value per table: two that are equal had no change between them. */
+export async function contentsOf(db: DbPool): Promise<Record<string, string>> {
+  const tables = await many<{ name: string }>(
+    db,
+    sql`select relname as name from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace order by 1`,
+  )
+  const contents: Record<string, string> = {}
+  for (const { name } of tables) {
+    const text = `select count(*) || ' rows ' || coalesce(md5(string_agg(t::text, '|' order by t::text)), '') as contents from ${name} t`
+    contents[name] = (await db.query({ text })).rows[0].contents
+  }
+  return contents
+}
+
+/** Which accounts have an audit event of this operation. */
+export async function auditedAccounts(db: DbPool, { headers }: Answer): Promise<string[]> {
+  const rows = await many<{ account_id: string }>(
+    db,
+    sql`select distinct account_id from audit_events where operation_id = ${headers.get('operation-id')}`,
+  )
+  return rows.map(({ account_id }) => account_id)
+}
+
+/** What the matrix must be told before it can judge, as sentences. */
+export function gapsBetween(routes: readonly Route[], expectations: Record<string, { path?: unknown }>): string[] {
+  const operations = new Set(routes.map(({ operation }) => operation))
+  return [
+    ...routes
+      .filter(({ operation }) => !expectations[operation])
+      .map(({ operation }) => `${operation} has no expectation`),
+    ...Object.keys(expectations)
+      .filter((operation) => !operations.has(operation))
+      .map((operation) => `${operation} is expected, but there is no such route`),
+    ...routes
+      .filter(
+        ({ path, params = {} }) =>
+          (path.match(/:\w+/g) ?? []).join() !==
+          Object.keys(params)
+            .map((name) => `:${name}`)
+            .join(),
+      )
+      .map(({ operation }) => `${operation} does not say what each parameter of its path identifies`),
+    ...routes
+      .filter(({ operation, path }) => path.includes(':') && expectations[operation] && !expectations[operation].path)
+      .map(({ operation }) => `${operation} needs path() in its expectation`),
+  ]
+}

@@ -1,0 +1,177 @@
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { after, before, describe, test } from 'node:test'
+import { type Caller, findCaller } from '../src/auth/caller.ts'
+import { newToken } from '../src/auth/token.ts'
+import type { Db } from '../src/db/pool.ts'
+import { type Id, newId, newUuid, toId, toUuid, type Uuid } from '../src/kernel/ids.ts'
+import { findApiKey, listApiKeys } from '../src/resources/api_keys/store.ts'
+import { listAuditEvents } from '../src/resources/audit_events/store.ts'
+import { listPrincipals } from '../src/resources/principals/store.ts'
+import type { Answer } from './harness/client.ts'
+import { type Account, startControlPlane } from './harness/control_plane.ts'
+
+const plane = await startControlPlane({ after }, { processes: 2 })
+const uuidOf = (id: string) => toUuid(id as Id)
+
+/** Straight into the database: through the API it would take longer than the walk. */
+async function insertKeys({ accountId, adminId }: Account, count: number): Promise<string[]> {
+  const ids = Array.from({ length: count }, () => newUuid())
+  await plane.db.query({
+    text: `insert into api_keys (account_id, id, owner_id, owner_kind, token_hash)
+           select $1, id, $2, 'user', sha256(id::text::bytea) from unnest($3::uuid[]) id`,
+    values: [uuidOf(accountId), uuidOf(adminId), ids],
+  })
+  return ids.map((id) => toId('ak', id))
+}
+
+test('a walk through 5,000 keys shows none twice and misses none that stayed, while others come and go', async (t) => {
+  const admin = await plane.newAccount()
+  const inserted = await insertKeys(admin, 5_000)
+  const deleted = new Set<string>()
+  const created = new Set<string>()
+  let walking = true
+  let cursor = inserted.length - 1
+  const change = async (process: number) => {
+    while (walking) {
+      created.add((await admin('POST', '/api_keys', {}, { process })).body.id)
+      // Where the walk is just now, so that the key its next page begins before is often gone, and anywhere.
+      for (const at of [cursor - Math.floor(Math.random() * 12), Math.floor(Math.random() * inserted.length)]) {
+        const id = inserted[at]
+        if (!id || deleted.has(id)) continue
+        deleted.add(id)
+        assert.equal((await admin('DELETE', `/api_keys/${id}`, undefined, { process })).status, 204)
+      }
+    }
+  }
+  const changing = [change(0), change(1)]
+
+  const shown: string[] = []
+  let pages = 0
+  for (let uri: string | null = '/api_keys?limit=7'; uri; pages++) {
+    const { status, body }: Answer = await admin('GET', uri, undefined, { process: pages % 2 })
+    assert.equal(status, 200)
+    assert.ok(body.keys.length > 0, 'an empty page')
+    assert.ok(body.keys.length === 7 || body.next_page_uri === null, 'a short page that is not the last')
+    shown.push(...body.keys.map(({ id }: { id: string }) => id))
+    cursor = Math.max(inserted.indexOf(shown.at(-1) ?? ''), 0)
+    uri = body.next_page_uri
+  }
+  walking = false
+  await Promise.all(changing)
+
+  const seen = new Set(shown)
+  assert.equal(seen.size, shown.length, 'a key was shown twice')
+  assert.deepEqual(
+    inserted.filter((id) => !deleted.has(id) && !seen.has(id)),
+    [],
+    'keys that were there all the time were missed',
+  )
+  assert.deepEqual(shown, shown.toSorted().reverse(), 'not newest first')
+  const cursorsGone = shown.filter((id, index) => index % 7 === 6 && deleted.has(id)).length
+  assert.ok(deleted.size > 100 && created.size > 50 && cursorsGone > 5, 'the others were too slow to matter')
+  t.diagnostic(
+    `${pages} pages; meanwhile ${created.size} keys came, ${deleted.size} went, ${cursorsGone} of them cursors`,
+  )
+})
+
+describe('with many rows', () => {
+  let account: Account
+  let caller: Caller
+
+  before(async () => {
+    account = await plane.newAccount()
+    const others = await Promise.all([plane.newAccount(), plane.newAccount()])
+    await plane.db.query({
+      text: `insert into accounts (id, name) select gen_random_uuid(), 'a' || n from generate_series(1, 5000) n`,
+    })
+    for (const { accountId } of [account, ...others]) {
+      const [id, ids] = [uuidOf(accountId), Array.from({ length: 10_000 }, () => newUuid())]
+      await plane.db.query({
+        text: `insert into principals (account_id, id, kind, name, role)
+               select $1, id, 'bot', 'b', 'member' from unnest($2::uuid[]) id`,
+        values: [id, ids],
+      })
+      await plane.db.query({
+        text: `insert into api_keys (account_id, id, owner_id, owner_kind, token_hash)
+               select $1, gen_random_uuid(), id, 'bot', sha256(id::text::bytea) from unnest($2::uuid[]) id`,
+        values: [id, ids],
+      })
+      await plane.db.query({
+        text: `insert into audit_events (account_id, id, operation, operation_id, owner_id, resource_id)
+               select $1, id, 'api_keys.create', 'op_', id, id from unnest($2::uuid[]) id`,
+        values: [id, ids],
+      })
+    }
+    await plane.db.query({ text: 'analyze' })
+    caller = { ...callerOf(account), role: 'admin', apiKeyId: newId('ak'), policyRevision: 0 }
+  })
+
+  const callerOf = ({ accountId, adminId }: Account) => ({
+    accountId: uuidOf(accountId) as Uuid,
+    ownerId: adminId as Id<'usr'>,
+  })
+
+  /** The statement that the code really sends, explained for the values it has and for any it may have. */
+  async function plansOf(ask: (db: Db) => Promise<unknown>): Promise<string[]> {
+    const plans: string[] = []
+    const explain = async (text: string, values?: unknown[]) => {
+      const { rows } = await plane.db.query({ text, values })
+      plans.push(rows.map((row) => row['QUERY PLAN']).join('\n'))
+    }
+    await ask({
+      async query({ text, values = [] }) {
+        await explain(`explain ${text}`, values)
+        // What PostgreSQL may change to after a prepared statement was used five times.
+        await explain(`explain (generic_plan) ${text}`)
+        return { rows: [] } as never
+      },
+    })
+    assert.equal(plans.length, 2)
+    return plans
+  }
+
+  const before_id = <P extends 'ak' | 'bot' | 'ev'>(prefix: P) => ({ before_id: newId(prefix), limit: 7 })
+  // The ids were made just now, so all the events are in the partition of this month; the others are empty.
+  const month = `audit_events_${new Date().toISOString().slice(0, 7).replace('-', '_')}`
+  const statements: Record<string, { by: string[]; ask: (db: Db) => Promise<unknown> }> = {
+    'the token look-up': {
+      by: ['api_keys_token_hash_unique', 'principals_pkey', 'accounts_pkey'],
+      ask: (db) => findCaller(db, newToken()),
+    },
+    'an API key by id': { by: ['api_keys_pkey'], ask: (db) => findApiKey(db, caller, newId('ak'), false) },
+    'the first page of API keys': { by: ['api_keys_pkey'], ask: (db) => listApiKeys(db, caller, { limit: 7 }) },
+    // Where the page begins has to be part of what the index is asked; as a mere filter, late pages read all before them.
+    'the next page of API keys': {
+      by: ['api_keys_pkey', 'Index Cond: .*\\(id <'],
+      ask: (db) => listApiKeys(db, caller, before_id('ak')),
+    },
+    'a page of bots': {
+      by: ['principals_pkey', 'Index Cond: .*\\(id <'],
+      ask: (db) => listPrincipals(db, caller, 'bot', before_id('bot')),
+    },
+    'a page of audit events': {
+      by: [`${month}_pkey`, 'Index Cond: .*\\(id <'],
+      ask: (db) => listAuditEvents(db, caller, before_id('ev')),
+    },
+    'a page of the audit events of one resource': {
+      by: [`${month}_account_id_resource_id_id_idx`],
+      ask: (db) => listAuditEvents(db, caller, { resource_id: newId('ak'), limit: 7 }),
+    },
+  }
+  for (const [what, { by, ask }] of Object.entries(statements)) {
+    test(`${what} is found by an index, whatever PostgreSQL knows of the values`, async () => {
+      for (const plan of await plansOf(ask)) {
+        for (const sign of by) assert.match(plan, new RegExp(sign), plan)
+        assert.doesNotMatch(plan, new RegExp(`Seq Scan on (accounts|principals|api_keys|${month})\\b`), plan)
+      }
+    })
+  }
+
+  test('the explained statements are those of a real table: a query without its index is seen to scan', async () => {
+    const [plan] = await plansOf((db) =>
+      db.query({ text: 'select id from api_keys where description = $1', values: [randomBytes(4).toString('hex')] }),
+    )
+    assert.match(plan ?? '', /Seq Scan on api_keys/)
+  })
+})

@@ -1,0 +1,38 @@
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { startControlPlane } from './harness/control_plane.ts'
+import { revocationRounds, revocations } from './revocation/rounds.ts'
+
+const plane = await startControlPlane({ after }, { processes: 2 })
+
+// 1,000 in all. `npm run drill:revocation` does 10,000 of the first kind.
+const rounds: Record<string, number> = { 'key deleted': 600 }
+
+for (const by of Object.keys(revocations)) {
+  test(`${by} through one process: the very next request with the key through another is refused`, async () => {
+    const admin = await plane.newAccount()
+    assert.deepEqual(await revocationRounds(plane, admin, { by, rounds: rounds[by] ?? 100 }), [])
+  })
+}
+
+test('a key that deletes itself is answered, and refused from then on', async () => {
+  const admin = await plane.newAccount()
+  const { body: key } = await admin('POST', '/api_keys', {})
+  const self = plane.clientFor(key.token)
+  assert.equal((await self('DELETE', key.uri)).status, 204)
+  for (const process of [0, 1]) assert.equal((await self('GET', '/caller', undefined, { process })).status, 401)
+})
+
+test("a bot's keys come back to life with the bot, and are then its own again", async () => {
+  const admin = await plane.newAccount()
+  const { body: bot } = await admin('POST', '/bot_users', { name: 'b', active: true })
+  const { body: key } = await admin('POST', '/api_keys', { owner_id: bot.id })
+  const caller = plane.clientFor(key.token)
+  for (const [active, status] of [
+    [false, 401],
+    [true, 200],
+  ] as const) {
+    await admin('PATCH', bot.uri, { active })
+    for (const process of [0, 1]) assert.equal((await caller('GET', '/caller', undefined, { process })).status, status)
+  }
+})
