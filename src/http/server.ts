@@ -12,6 +12,7 @@ import type { Metrics } from './metrics.ts'
 import { readinessFaults } from './readiness.ts'
 import { errorBody, toRefusal } from './refusals.ts'
 import type { Method, Route } from './route.ts'
+import { answerUnreadable } from './unreadable.ts'
 
 export type ServerOptions = {
   service: Service
@@ -34,6 +35,7 @@ export function createServer({ service, routes, metrics, log, requestTimeoutMs }
     keepAliveTimeout: 75_000,
     forceCloseConnections: 'idle',
     routerOptions: { maxParamLength: 100, ignoreTrailingSlash: false },
+    clientErrorHandler: answerUnreadable(log),
     frameworkErrors: (error, request, reply) => fail(error, request as FastifyRequest, reply as FastifyReply),
     http: { headersTimeout: Math.min(requestTimeoutMs, 10_000), connectionsCheckingInterval: 1_000 },
   })
