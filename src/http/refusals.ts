@@ -31,8 +31,6 @@ export function toRefusal(error: unknown): Refusal {
 const frameworkRefusals: Record<string, (cause: unknown) => Refusal> = {
   FST_ERR_BAD_URL: (cause) =>
     new Refusal('ERR_MALFORMED_REQUEST', 'The path is not a valid URL. Percent-encode it correctly.', { cause }),
-  FST_ERR_MAX_PARAM_LENGTH: (cause) =>
-    new Refusal('ERR_ROUTE_NOT_FOUND', 'There is no operation at this path.', { cause }),
   ECONNRESET: (cause) =>
     new Refusal('ERR_MALFORMED_REQUEST', 'The request ended before its body was complete.', { cause }),
 }

@@ -34,7 +34,8 @@ export function createServer({ service, routes, metrics, log, requestTimeoutMs }
     requestTimeout: requestTimeoutMs,
     keepAliveTimeout: 75_000,
     forceCloseConnections: 'idle',
-    routerOptions: { maxParamLength: 100, ignoreTrailingSlash: false },
+    // Longer than any request line can be: a malformed id must get the answer of an absent one, however long it is.
+    routerOptions: { maxParamLength: 16 * 1024, ignoreTrailingSlash: false },
     clientErrorHandler: answerUnreadable(log),
     frameworkErrors: (error, request, reply) => fail(error, request as FastifyRequest, reply as FastifyReply),
     http: { headersTimeout: Math.min(requestTimeoutMs, 10_000), connectionsCheckingInterval: 1_000 },
