@@ -97,6 +97,8 @@ export function createServer({ service, routes, metrics, log, requestTimeoutMs }
       method: route.method,
       url: route.path,
       handler: async (request, reply) => {
+        // The router lets a parameter be empty: `/api_keys/` would be a key without an id.
+        if (Object.values(request.params as object).includes('')) return reply.callNotFound()
         const facts = factsOf.get(request) ?? {}
         return send(reply, route.success, await answer(service, prepared, request, facts))
       },
