@@ -4,7 +4,6 @@ import { once } from 'node:events'
 import { createWriteStream } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import type { TestContext } from 'node:test'
 import pg from 'pg'
 import { type DbPool, openPool } from '../../src/db/pool.ts'
 import { bootstrapAccount } from '../../src/resources/accounts/bootstrap.ts'
@@ -25,8 +24,8 @@ export type ControlPlane = {
   startProcess: (env?: Record<string, string>) => Promise<ServeProcess>
 }
 type Options = { processes?: number; env?: Record<string, string> }
-/** A test, or a file's `before` and `after`. */
-type Scope = Pick<TestContext, 'after'>
+/** What it lives as long as: a test, or a whole file with `{ after }` from node:test. */
+type Scope = { after: (stop: () => Promise<void>) => void }
 
 /** A database of its own. It stays until the run ends: all of them are searched for tokens then. */
 export async function newDatabase(template = 'template'): Promise<string> {
