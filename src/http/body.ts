@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { Refusal } from '../kernel/errors.ts'
 
-const jsonType = /^application\/json(?:\s*;\s*charset="?utf-8"?)?\s*$/i
+const jsonType = /^application\/json(?:\s*;\s*charset=(?:utf-8|"utf-8"))?\s*$/i
 
 export function hasBody(request: IncomingMessage): boolean {
   const length = request.headers['content-length']
