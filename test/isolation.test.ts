@@ -20,7 +20,7 @@ import {
   variationsOf,
 } from './isolation/matrix.ts'
 
-const plane = await startControlPlane({ after })
+const plane = await startControlPlane({ after }, { env: { GATEHOUSE_TRUSTED_PROXIES: '127.0.0.1' } })
 const cast = await gatherCast(plane)
 const { admin, member, otherAdmin } = cast
 let calls = 0

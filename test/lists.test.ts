@@ -104,7 +104,7 @@ describe('with many rows', () => {
       })
     }
     await plane.db.query({ text: 'analyze' })
-    caller = { ...callerOf(account), role: 'admin', apiKeyId: newId('ak'), policyRevision: 0 }
+    caller = { ...callerOf(account), role: 'admin', apiKeyId: newId('ak'), policyRevision: 0, apiRestricted: false }
   })
 
   const callerOf = ({ accountId, adminId }: Account) => ({

@@ -1,7 +1,6 @@
-import type { Socket } from 'node:net'
 import { isUnavailable, OutcomeUnknown } from '../db/failures.ts'
 import { Refusal } from '../kernel/errors.ts'
-import { type Id, newId } from '../kernel/ids.ts'
+import type { Id } from '../kernel/ids.ts'
 
 export type ErrorBody = { error_code: string; status_code: number; msg: string; details: Record<string, string> }
 
@@ -42,29 +41,3 @@ export const errorBody = (refusal: Refusal, operationId: Id<'op'>): ErrorBody =>
   msg: refusal.message,
   details: { operation_id: operationId, ...refusal.details },
 })
-
-/** What Node's parser refuses never becomes a request. Its sender still gets an answer of the usual form. */
-export function answerBrokenRequest(error: { code?: string }, socket: Socket): void {
-  if (socket.writable && error.code !== 'ECONNRESET') {
-    const refusal =
-      brokenRequests[error.code ?? ''] ?? new Refusal('ERR_MALFORMED_REQUEST', 'This is not a valid HTTP/1.1 request.')
-    const operationId = newId('op')
-    const body = JSON.stringify(errorBody(refusal, operationId))
-    socket.write(
-      `HTTP/1.1 ${refusal.status} Refused\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n` +
-        `Operation-Id: ${operationId}\r\nConnection: close\r\n\r\n${body}`,
-    )
-  }
-  socket.destroy()
-}
-
-const brokenRequests: Record<string, Refusal> = {
-  ERR_HTTP_REQUEST_TIMEOUT: new Refusal(
-    'ERR_REQUEST_TIMEOUT',
-    'The request did not arrive in time. Send it whole, and try again.',
-  ),
-  HPE_HEADER_OVERFLOW: new Refusal(
-    'ERR_HEADERS_TOO_LARGE',
-    'The headers are larger than the service reads. Send less.',
-  ),
-}

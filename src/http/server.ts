@@ -10,8 +10,9 @@ import { type Id, newId } from '../kernel/ids.ts'
 import { answer, prepare, type RequestFacts, type Service } from './answer.ts'
 import type { Metrics } from './metrics.ts'
 import { readinessFaults } from './readiness.ts'
-import { answerBrokenRequest, errorBody, toRefusal } from './refusals.ts'
+import { errorBody, toRefusal } from './refusals.ts'
 import type { Method, Route } from './route.ts'
+import { answerUnreadable } from './unreadable.ts'
 
 export type ServerOptions = {
   service: Service
@@ -35,7 +36,7 @@ export function createServer({ service, routes, metrics, log, requestTimeoutMs }
     forceCloseConnections: 'idle',
     // Whoever still has a connection is answered while we are closing; the answer tells them to reconnect.
     return503OnClosing: false,
-    clientErrorHandler: answerBrokenRequest,
+    clientErrorHandler: answerUnreadable(log),
     // As long as Node lets a request line be: an id of any length must reach the checks, and be one that does not exist.
     routerOptions: { maxParamLength: 16_384, ignoreTrailingSlash: false },
     // No hook runs for what the framework refuses by itself, but it is a request like any other.
@@ -117,6 +118,8 @@ export function createServer({ service, routes, metrics, log, requestTimeoutMs }
       method: route.method,
       url: route.path,
       handler: async (request, reply) => {
+        // The router lets a parameter be empty: `/api_keys/` would be a key without an id.
+        if (Object.values(request.params as object).includes('')) return reply.callNotFound()
         const facts = factsOf.get(request) ?? { headers: {} }
         const body = await answer(service, prepared, request, facts)
         reply.headers(facts.headers)

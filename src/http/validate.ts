@@ -57,10 +57,14 @@ function fieldOf({ instancePath, keyword, params }: ErrorObject): string {
       : keyword === 'additionalProperties'
         ? params.additionalProperty
         : undefined
-  const steps = instancePath.split('/').slice(1)
+  const steps = instancePath
+    .split('/')
+    .slice(1)
+    .map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'))
+  // Not a JSON pointer like the path before it: what looks like an escape in it is part of the name.
   if (inside !== undefined) steps.push(String(inside))
   return steps
-    .map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'))
+    .map((step) => step || '""')
     .reduce((path, step) => (/^\d+$/.test(step) && path ? `${path}[${step}]` : path ? `${path}.${step}` : step), '')
 }
 

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
+import { setTimeout } from 'node:timers/promises'
 import type { Client } from '../harness/client.ts'
 
 /** Makes something as the given caller and resolves to its id. A new one each time. */
@@ -39,6 +40,34 @@ const apiKey = make('/api_keys', () => ({ description: 'one' }))
 const user = make('/users', () => ({ name: 'one', email: `${randomUUID()}@example.com` }))
 const bot = make('/bot_users', () => ({ name: 'one' }))
 
+const policy = make('/ip_policies', () => ({ description: 'one' }))
+const rule: Make = async (as) => {
+  const ip_policy_id = await policy(as)
+  return make('/ip_policy_rules', () => ({ ip_policy_id, action: 'allow', cidr: '10.0.0.0/8' }))(as)
+}
+const restriction: Make = async (as) => {
+  const policyId = await policy(as)
+  return make('/ip_restrictions', () => ({ type: 'agent', ip_policy_ids: [policyId] }))(as)
+}
+
+/** A call that an IP restriction refused. The restriction goes again, so that it refuses nobody else. */
+const refusal: Make = async (as) => {
+  const ip_policy_id = await policy(as)
+  await as('POST', '/ip_policy_rules', { ip_policy_id, action: 'allow', cidr: '127.0.0.0/8' })
+  const { body: enforced } = await as('POST', '/ip_restrictions', {
+    type: 'api',
+    enforced: true,
+    ip_policy_ids: [ip_policy_id],
+  })
+  const refused = await as('GET', '/caller', undefined, { headers: { 'x-forwarded-for': '203.0.113.1' } })
+  assert.equal(refused.status, 403, refused.text)
+  assert.equal((await as('DELETE', enforced.uri)).status, 204)
+  const id = refused.body.details.operation_id
+  // Written within a second or two, not with the answer.
+  while ((await as('GET', `/ip_refusals/${id}`)).status === 404) await setTimeout(100)
+  return id
+}
+
 /** By operation. A route that is missing here, and an entry without its route, fail the matrix. */
 export const expectations: Record<string, Expectation> = {
   'api_keys.create': { admin: 201, member: 201, body: () => ({ description: 'new' }), references: { owner_id: bot } },
@@ -64,6 +93,55 @@ export const expectations: Record<string, Expectation> = {
   'bot_users.list': { admin: 200, member: 200, lists: bot },
   'bot_users.update': { admin: 200, member: 403, path: id(bot), body: () => ({ name: 'other', active: false }) },
   'bot_users.delete': { admin: 204, member: 403, path: id(bot) },
+
+  'ip_policies.create': { admin: 201, member: 201, body: () => ({ description: 'new' }) },
+  'ip_policies.get': { admin: 200, member: 200, path: id(policy) },
+  'ip_policies.list': { admin: 200, member: 200, lists: policy },
+  'ip_policies.update': { admin: 200, member: 200, path: id(policy), body: () => ({ description: 'other' }) },
+  'ip_policies.delete': { admin: 204, member: 204, path: id(policy) },
+  'ip_policies.replace_rules': {
+    admin: 200,
+    member: 200,
+    path: id(policy),
+    body: () => ({ rules: [{ action: 'allow', cidr: '192.0.2.0/24' }] }),
+  },
+
+  'ip_policy_rules.create': {
+    admin: 201,
+    member: 201,
+    body: async (as) => ({ ip_policy_id: await policy(as), action: 'deny', cidr: '192.0.2.1' }),
+    references: { ip_policy_id: policy },
+  },
+  'ip_policy_rules.get': { admin: 200, member: 200, path: id(rule) },
+  'ip_policy_rules.list': { admin: 200, member: 200, lists: rule, filters: { ip_policy_id: policy } },
+  'ip_policy_rules.update': { admin: 200, member: 200, path: id(rule), body: () => ({ cidr: '172.16.0.0/12' }) },
+  'ip_policy_rules.delete': { admin: 204, member: 204, path: id(rule) },
+
+  'ip_restrictions.create': {
+    admin: 201,
+    member: 403,
+    body: async (as) => ({ type: 'agent', ip_policy_ids: [await policy(as)] }),
+    references: { ip_policy_ids: [policy] },
+  },
+  'ip_restrictions.get': { admin: 200, member: 200, path: id(restriction) },
+  'ip_restrictions.list': { admin: 200, member: 200, lists: restriction },
+  'ip_restrictions.update': {
+    admin: 200,
+    member: 403,
+    path: id(restriction),
+    body: () => ({ enforced: true }),
+    references: { ip_policy_ids: [policy] },
+  },
+  'ip_restrictions.delete': { admin: 204, member: 403, path: id(restriction) },
+  'ip_restrictions.warnings': { admin: 200, member: 403, path: id(restriction) },
+  'ip_checks.create': {
+    admin: 200,
+    member: 200,
+    body: () => ({ type: 'agent', ip: '192.0.2.1' }),
+    changesNothing: true,
+  },
+  'ip_refusals.get': { admin: 200, member: 403, path: id(refusal) },
+  'ip_refusals.list': { admin: 200, member: 403, lists: refusal },
 
   'caller.get': { admin: 200, member: 200 },
   'audit_events.list': {

@@ -17,6 +17,7 @@ const CidrText = Type.Unsafe<string>({
   type: 'string',
   'x-maxBytes': 64,
   'x-cidr': true,
+  examples: ['203.0.113.0/24'],
   description: 'An address or a CIDR range without host bits; an address alone means just that one.',
 })
 const Action = Type.Unsafe<'allow' | 'deny'>({ type: 'string', enum: ['allow', 'deny'] })
@@ -25,6 +26,7 @@ const ExpiresAt = Type.Optional(
     type: ['string', 'null'],
     'x-maxBytes': 40,
     'x-moment': true,
+    examples: ['2030-01-31T12:00:00Z'],
     description: 'RFC 3339. From this moment on the rule does not count. Null: it never expires.',
   }),
 )

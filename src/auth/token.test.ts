@@ -1,0 +1,49 @@
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { test } from 'node:test'
+import { hashToken, isWellFormedToken, newToken } from './token.ts'
+
+test('a new token has the form that secret scanners are given, and is never the same', () => {
+  const tokens = Array.from({ length: 1_000 }, newToken)
+  for (const token of tokens) {
+    assert.match(token, /^gatehouse_[0-9A-Za-z]{49}$/)
+    assert.ok(isWellFormedToken(token))
+  }
+  assert.equal(new Set(tokens).size, tokens.length)
+})
+
+test('the checksum is CRC-32 of what comes before it, in six digits of base 62', () => {
+  // Worked out apart from this code: CRC-32 of 'gatehouse_' and 43 zeros.
+  const secret = `gatehouse_${'0'.repeat(43)}`
+  assert.ok(isWellFormedToken(`${secret}2G2s8p`))
+})
+
+test('changing any one character, or swapping two neighbours, makes a token ill-formed', () => {
+  const token = newToken()
+  for (let at = 0; at < token.length; at++) {
+    const other = token[at] === 'x' ? 'y' : 'x'
+    assert.equal(isWellFormedToken(token.slice(0, at) + other + token.slice(at + 1)), false, `character ${at}`)
+    const [one, next = ''] = [token[at], token[at + 1]]
+    const swapped = `${token.slice(0, at)}${next}${one}${token.slice(at + 2)}`
+    if (swapped !== token) assert.equal(isWellFormedToken(swapped), false, `characters ${at} and ${at + 1}`)
+  }
+})
+
+test('what surrounds a token is not part of it', () => {
+  const token = newToken()
+  for (const text of [
+    '',
+    'gatehouse_',
+    `${token}\n`,
+    ` ${token}`,
+    `${token}0`,
+    token.slice(0, -1),
+    token.toLowerCase(),
+  ])
+    assert.equal(isWellFormedToken(text), false, JSON.stringify(text))
+})
+
+test('what is kept of a token is its SHA-256', () => {
+  const token = newToken()
+  assert.deepEqual(hashToken(token), createHash('sha256').update(token).digest())
+})

@@ -1,0 +1,35 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { newDatabase } from '../../test/harness/control_plane.ts'
+import { many, openPool, toRfc3339 } from './pool.ts'
+import { sql } from './sql.ts'
+
+const times = {
+  '2026-11-15 02:00:00+00': '2026-11-15T02:00:00.000Z',
+  '2026-11-15 02:00:00.1+00': '2026-11-15T02:00:00.100Z',
+  '2026-11-15 02:00:00.12+00': '2026-11-15T02:00:00.120Z',
+  '2026-11-15 02:00:00.123+00': '2026-11-15T02:00:00.123Z',
+  '2026-11-15 02:00:00.001+00': '2026-11-15T02:00:00.001Z',
+  '2026-11-15 02:00:00.123456+00': '2026-11-15T02:00:00.123Z',
+}
+
+test("PostgreSQL's text for a time becomes RFC 3339 with milliseconds", () => {
+  for (const [text, expected] of Object.entries(times)) {
+    assert.equal(toRfc3339(text), expected)
+    assert.equal(new Date(toRfc3339(text)).toISOString(), expected)
+  }
+})
+
+test('times and large numbers arrive in that form, also from a database with a time zone of its own', async (t) => {
+  const url = await newDatabase()
+  const pool = openPool({ url, poolSize: 2, connectTimeoutMs: 10_000, statementTimeoutMs: 10_000 }, () => {})
+  t.after(() => pool.end())
+  await pool.query({ text: `alter database ${new URL(url).pathname.slice(1)} set timezone = 'Asia/Kolkata'` })
+  const later = openPool({ url, poolSize: 2, connectTimeoutMs: 10_000, statementTimeoutMs: 10_000 }, () => {})
+  t.after(() => later.end())
+  const [row] = await many<{ at: string; counter: number }>(
+    later,
+    sql`select '2026-07-01 04:30:00.120+05:30'::timestamptz as at, 9007199254740991::bigint as counter`,
+  )
+  assert.deepEqual(row, { at: '2026-06-30T23:00:00.120Z', counter: Number.MAX_SAFE_INTEGER })
+})

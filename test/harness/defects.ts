@@ -1,0 +1,18 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { ControlPlane } from './control_plane.ts'
+
+/** Call it last in a file: whatever the tests before it sent, the process must have taken none of it for a defect. */
+export function nothingWasADefect(plane: ControlPlane): void {
+  test('none of the above was a defect of the service, nor ended it', async () => {
+    const { processes } = plane
+    for (const { child, log, origin } of processes) {
+      assert.equal((await fetch(`${origin}/healthz`)).status, 200)
+      assert.equal(child.exitCode, null)
+      assert.deepEqual(
+        log.filter(({ level, status }) => level === 'error' || level === 'fatal' || Number(status) >= 500),
+        [],
+      )
+    }
+  })
+}

@@ -1,0 +1,113 @@
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { routes } from '../../src/resources/routes.ts'
+import type { Answer } from '../harness/client.ts'
+import { startControlPlane } from '../harness/control_plane.ts'
+import { nothingWasADefect } from '../harness/defects.ts'
+import { headersOf, rawExchange } from '../harness/raw.ts'
+import { bodyWith, fieldsOf, nameOf, pathOf, type Schema, sample, wrongValues } from '../harness/schemas.ts'
+
+// Made from the list of routes, so that a new route is held to all of this from its first day.
+
+const plane = await startControlPlane({ after })
+const admin = await plane.newAccount()
+
+function assertRefused({ status, body }: Answer, field: string, what: string): void {
+  assert.deepEqual([status, body?.error_code, body?.details.field], [400, 'ERR_INVALID_FIELD', field], what)
+}
+
+const withBody = routes.filter(({ body }) => body)
+const show = (value: unknown) => JSON.stringify(value).slice(0, 80)
+
+test('there are routes to look at, with fields of their own', () => {
+  assert.ok(withBody.length >= 6)
+  for (const { operation, body } of withBody) assert.ok(fieldsOf(body).length > 0, operation)
+})
+
+for (const route of withBody) {
+  const { operation, method } = route
+  const path = pathOf(route)
+  const schema = route.body as Schema
+  const send = (body: unknown) => admin(method, path, body)
+
+  test(`${operation}: a field of the wrong JSON type is 400 and named, never converted`, async () => {
+    for (const field of fieldsOf(schema)) {
+      const wrong = wrongValues(field.schema)
+      assert.ok(wrong.length > 0, `${nameOf(field)} takes any type at all`)
+      for (const value of wrong) {
+        const body = bodyWith(schema, field.path, value)
+        assertRefused(await send(body), nameOf(field), show(body))
+      }
+    }
+  })
+
+  test(`${operation}: text that cannot be kept is 400 and named`, async () => {
+    for (const field of fieldsOf(schema)) {
+      if (![field.schema.type].flat().includes('string')) continue
+      for (const text of ['a\0b', 'a\ud800b', 'x'.repeat(5_000), '€'.repeat(5_000), '🚀'.repeat(5_000)]) {
+        const body = bodyWith(schema, field.path, text)
+        assertRefused(await send(body), nameOf(field), show(body))
+      }
+    }
+  })
+
+  test(`${operation}: an unknown field is 400 and named`, async () => {
+    for (const name of ['nothing', 'Description', '__proto__', 'constructor']) {
+      const body = Object.fromEntries([...Object.entries(sample(schema) as object), [name, 'x']])
+      assertRefused(await send(body), name, show(body))
+    }
+  })
+
+  test(`${operation}: a required field that is left out is 400 and named`, async () => {
+    for (const name of schema.required ?? []) {
+      const { [name]: _, ...rest } = sample(schema) as Record<string, unknown>
+      assertRefused(await send(rest), name, `without ${name}`)
+    }
+  })
+
+  test(`${operation}: a body that is not an object is 400 and named`, async () => {
+    for (const value of [null, true, 7, 'text', [], [sample(schema)]])
+      assertRefused(await send(value), 'body', show(value))
+  })
+
+  test(`${operation}: a body of another content type is 415, and no body is 400`, async () => {
+    const { status } = await admin(method, path, sample(schema), { contentType: 'application/xml' })
+    assert.equal(status, 415)
+    const empty = await admin(method, path, undefined, { rawBody: '', headers: { 'content-type': 'application/json' } })
+    assert.deepEqual([empty.status, empty.body.error_code], [400, 'ERR_INVALID_JSON'])
+  })
+}
+
+for (const route of routes) {
+  const { operation, method, body } = route
+  const path = pathOf(route)
+  const send = (query: string) => admin(method, `${path}?${query}`, body && sample(body))
+
+  test(`${operation}: an unknown query parameter is 400 and named`, async () => {
+    for (const name of ['nothing', 'Limit', '__proto__', 'constructor', ''])
+      assertRefused(await send(`${name}=1`), name || '""', name)
+  })
+
+  for (const [name, schema] of Object.entries((route.query?.properties ?? {}) as Record<string, Schema>)) {
+    test(`${operation}: nonsense in the query parameter ${name} is 400 and named`, async () => {
+      assertRefused(await send(`${name}=1&${name}=1`), name, 'given twice')
+      for (const value of ['%00', 'x'.repeat(5_000)]) assertRefused(await send(`${name}=${value}`), name, value)
+      for (const value of ['', 'nonsense', '-1', '1.5', '1e1', 'null', '[]', '{}', '%F0%9F%9A%80', '%ff', '%', '%zz']) {
+        const answer = await send(`${name}=${value}`)
+        // Free text takes any of these and finds nothing under it.
+        const freeText = schema.type === 'string' && !schema.pattern && !schema.enum
+        if (freeText) assert.equal(answer.status, 200, value)
+        else assertRefused(answer, name, value)
+      }
+    })
+  }
+
+  if (!body) {
+    test(`${operation}: a body is 400`, async () => {
+      const answer = await rawExchange(plane, { method, path, headers: headersOf(admin.token), body: '{}' })
+      assert.deepEqual([answer.status, answer.body.error_code], [400, 'ERR_MALFORMED_REQUEST'])
+    })
+  }
+}
+
+nothingWasADefect(plane)
