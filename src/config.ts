@@ -51,6 +51,15 @@ function proxyList(value: string): CompiledPolicy {
   return compilePolicy(rules)
 }
 
+function portRange(value: string): { first: number; last: number } {
+  const [, first = '', last = ''] = /^(\d+)-(\d+)$/.exec(value) ?? []
+  const range = { first: Number(first), last: Number(last) }
+  if (!first || range.first < 1 || range.first > range.last || range.last > 65_535) {
+    throw new ConfigError('must be two ports such as 20000-29999')
+  }
+  return range
+}
+
 const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']
 function logLevel(value: string): string {
   if (!logLevels.includes(value)) throw new ConfigError(`must be one of ${logLevels.join(', ')}`)
@@ -92,6 +101,11 @@ export const settings = {
     default: '',
     help: 'Further headers that count as Service-Version, comma-separated, such as Ngrok-Version.',
     parse: (value) => list(value.toLowerCase()),
+  }),
+  GATEHOUSE_TCP_PORTS: setting({
+    default: '20000-29999',
+    help: 'The ports that TCP edges may use, as first-last.',
+    parse: portRange,
   }),
   GATEHOUSE_REQUEST_TIMEOUT_MS: setting({
     default: '30000',

@@ -34,6 +34,7 @@ export async function serve(config: Config): Promise<number> {
       versionHeaders: ['service-version', ...config.GATEHOUSE_VERSION_HEADER_ALIASES],
       trustedProxies: config.GATEHOUSE_TRUSTED_PROXIES,
       judge,
+      settings: { tcpPorts: config.GATEHOUSE_TCP_PORTS },
       admit: createAdmission(judge, tally, systemClock, metrics.observeRestriction),
     },
     routes,

@@ -9,7 +9,7 @@ import { type Address, formatAddress } from '../kernel/ip/address.ts'
 import type { CompiledPolicy } from '../kernel/ip/ranges.ts'
 import { sourceAddress } from '../kernel/ip/source.ts'
 import { declaredType, readJson, refuseBody } from './body.ts'
-import type { Route } from './route.ts'
+import type { InstallationSettings, Route } from './route.ts'
 import { parseQuery, type Validator, validator } from './validate.ts'
 import { Closed } from './wire.ts'
 
@@ -22,6 +22,7 @@ export type Service = {
   readonly versionHeaders: readonly string[]
   readonly trustedProxies: CompiledPolicy
   readonly judge: Judge
+  readonly settings: InstallationSettings
   /** Judges a call by the `api` IP restrictions of the caller's account. */
   readonly admit: (call: Call) => Promise<Admission>
 }
@@ -97,6 +98,7 @@ export async function answer(
     db: service.db,
     clock: service.clock,
     judge: service.judge,
+    settings: service.settings,
     uri: (path) => service.publicUrl + path,
     origin: {
       accountId: caller.accountId,
@@ -146,9 +148,10 @@ function checkRepeatedId(body: unknown, { id }: Record<string, string>): void {
 }
 
 // Not part of the schema, because a malformed id must look exactly like one that does not exist, after all other checks.
+// The last one is what the path is about: whichever is wrong, that is what is not there.
 function checkIds(expected: Record<string, IdPrefix>, given: Record<string, string>): Record<string, Id> {
-  for (const [name, prefix] of Object.entries(expected)) {
-    if (!isId(prefix, given[name] ?? '')) throw notFound(prefix)
-  }
+  const prefixes = Object.entries(expected)
+  const wrong = prefixes.some(([name, prefix]) => !isId(prefix, given[name] ?? ''))
+  if (wrong) throw notFound(prefixes.at(-1)?.[1] as IdPrefix)
   return given as Record<string, Id>
 }

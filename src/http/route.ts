@@ -19,6 +19,9 @@ export type Origin = {
   readonly sourceIp?: string
 }
 
+/** What the operator decides for all accounts. */
+export type InstallationSettings = { readonly tcpPorts: { readonly first: number; readonly last: number } }
+
 export type Handling<Params, Query, Body> = {
   readonly db: DbPool
   readonly caller: Caller
@@ -26,6 +29,7 @@ export type Handling<Params, Query, Body> = {
   readonly clock: Clock
   /** Says what the IP restrictions of an account make of an address. */
   readonly judge: Judge
+  readonly settings: InstallationSettings
   /** The absolute address of a path, under the configured public URL. */
   readonly uri: (path: string) => string
   readonly params: Params

@@ -1,6 +1,7 @@
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv'
 import type { TObject, TSchema } from 'typebox'
 import { invalidField } from '../kernel/errors.ts'
+import { type HostportRules, hostportFault } from '../kernel/hostport.ts'
 import { parseCidr } from '../kernel/ip/cidr.ts'
 import { textFault } from '../kernel/text.ts'
 import { parseRfc3339 } from '../kernel/time.ts'
@@ -30,6 +31,7 @@ function addTextKeyword<Parameter>(
 }
 addTextKeyword('x-maxBytes', textFault)
 addTextKeyword('x-cidr', (text) => parseCidr(text).fault)
+addTextKeyword<HostportRules>('x-hostport', (text, rules) => hostportFault(text, rules))
 addTextKeyword('x-moment', (text) =>
   text === '' || parseRfc3339(text) !== undefined
     ? undefined

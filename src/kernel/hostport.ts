@@ -31,3 +31,21 @@ export function parseHostport(text: string, { wildcard = false } = {}): Hostport
 }
 
 export const formatHostport = ({ host, port }: Hostport): string => `${host}:${port}`
+
+export type HostportRules = { wildcard?: boolean; nameOnly?: boolean; port?: number }
+
+/** Completes the sentence '<field> …'; undefined when it is a hostport that these rules allow. */
+export function hostportFault(text: string, { wildcard, nameOnly, port }: HostportRules): string | undefined {
+  const parsed = parseHostport(text, { wildcard })
+  if (typeof parsed === 'string') return parsed
+  if (nameOnly && parseAddress(parsed.host.replaceAll(/[[\]]/g, ''))) return 'must have a host name, not an address'
+  if (port !== undefined && parsed.port !== port) return `must use port ${port}`
+  return undefined
+}
+
+/** The one spelling, for text that was checked before. */
+export function canonicalHostport(text: string): string {
+  const parsed = parseHostport(text, { wildcard: true })
+  if (typeof parsed === 'string') throw new Error(`a hostport that was checked before ${parsed}: ${text}`)
+  return formatHostport(parsed)
+}

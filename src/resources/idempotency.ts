@@ -4,7 +4,10 @@ import { sql } from '../db/sql.ts'
 import type { Handling } from '../http/route.ts'
 import { invalidField, Refusal } from '../kernel/errors.ts'
 
-type Request = Pick<Handling<object, unknown, unknown>, 'caller' | 'origin' | 'idempotencyKey' | 'body' | 'respond'>
+type Request = Pick<
+  Handling<object, unknown, unknown>,
+  'caller' | 'origin' | 'idempotencyKey' | 'params' | 'body' | 'respond'
+>
 type Kept = { operation: string; request_hash: Buffer; response: string; generation: number | null }
 
 /**
@@ -22,7 +25,7 @@ export async function once<Shown>(
     throw invalidField('Idempotency-Key', 'must be 1 to 255 printable ASCII characters without spaces')
   const { accountId, ownerId } = request.caller
   const { operation } = request.origin
-  const requestHash = hash('sha256', JSON.stringify(request.body), 'buffer')
+  const requestHash = hash('sha256', JSON.stringify([request.params, request.body]), 'buffer')
   const taken = await maybeOne(
     tx,
     sql`

@@ -59,7 +59,7 @@ export function resource<
   /** Goes around every change, inside its transaction. */
   guard?: Guard
   /** The records that edge nodes must be sent when this one changes. */
-  records?: (row: Row, caller: Caller) => readonly RecordKey[]
+  records?: (row: Row, caller: Caller, verb: 'create' | 'update' | 'delete') => readonly RecordKey[]
 }) {
   const { name, prefix, path, shape, view, find, changeQuery, readableBy = 'anyone', records = () => [] } = definition
   type AboveIds = { [K in keyof Above]: Id<Above[K]> }
@@ -119,7 +119,7 @@ export function resource<
                 resourceId: created.id,
                 before: null,
                 after: created,
-                records: records(row, request.caller),
+                records: records(row, request.caller, 'create'),
               })
               return created
             })
@@ -196,7 +196,7 @@ export function resource<
               resourceId: after.id,
               before,
               after,
-              records: records(changed, request.caller),
+              records: records(changed, request.caller, 'update'),
             })
             request.respond('ETag', etagOf(after))
             return after
@@ -226,7 +226,7 @@ export function resource<
               resourceId: before.id,
               before,
               after: null,
-              records: records(row, request.caller),
+              records: records(row, request.caller, 'delete'),
             })
           }) as never,
       }),

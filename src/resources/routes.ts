@@ -1,7 +1,10 @@
 import type { Route } from '../http/route.ts'
 import { apiKeyRoutes } from './api_keys/routes.ts'
 import { auditEventRoutes } from './audit_events/routes.ts'
+import { backendRoutes } from './backends/routes.ts'
 import { callerRoutes } from './caller/routes.ts'
+import { httpsEdgeRoutes } from './edges/https.ts'
+import { tcpEdgeRoutes } from './edges/tcp.ts'
 import { ipCheckRoutes } from './ip_checks/routes.ts'
 import { ipPolicyRoutes } from './ip_policies/routes.ts'
 import { ruleSetRoutes } from './ip_policy_rules/replace.ts'
@@ -22,6 +25,9 @@ export const routes: readonly Route[] = [
   ...ipRestrictionRoutes,
   ...ipCheckRoutes,
   ...ipRefusalRoutes,
+  ...backendRoutes,
+  ...tcpEdgeRoutes,
+  ...httpsEdgeRoutes,
   ...callerRoutes,
   ...auditEventRoutes,
 ]

@@ -50,6 +50,43 @@ const restriction: Make = async (as) => {
   return make('/ip_restrictions', () => ({ type: 'agent', ip_policy_ids: [policyId] }))(as)
 }
 
+const backend = make('/backends/static', () => ({ address: 'app.internal:8080' }))
+const tcpEdge: Make = async (as) => {
+  const [backend_id, policyId] = [await backend(as), await policy(as)]
+  return make('/edges/tcp', () => ({ backend: { backend_id }, ip_restriction: { ip_policy_ids: [policyId] } }))(as)
+}
+const httpsEdge = make('/edges/https', () => ({ hostports: [`${randomUUID()}.example:443`] }))
+/** A route with every module, below an edge of its own. */
+const route = async (as: Client) => {
+  const [edge_id, backend_id, policyId] = [await httpsEdge(as), await backend(as), await policy(as)]
+  const body = {
+    match_type: 'path_prefix',
+    match: '/',
+    backend: { backend_id },
+    ip_restriction: { ip_policy_ids: [policyId] },
+    request_headers: { add: { 'X-One': '1' } },
+  }
+  return { edge_id, id: await make(`/edges/https/${edge_id}/routes`, () => body)(as) }
+}
+
+/** What replaces each module, and what it refers to. */
+const moduleBodies: Record<string, Pick<Expectation, 'body' | 'references'>> = {
+  backend: { body: async (as) => ({ backend_id: await backend(as) }), references: { backend_id: backend } },
+  ip_restriction: {
+    body: async (as) => ({ enabled: false, ip_policy_ids: [await policy(as)] }),
+    references: { ip_policy_ids: [policy] },
+  },
+  request_headers: { body: () => ({ add: { 'X-Two': '2' }, remove: ['Cookie'] }) },
+}
+const modulesOf = (name: string, path: Expectation['path'], modules: string[]): Record<string, Expectation> =>
+  Object.fromEntries(
+    modules.flatMap((module) => [
+      [`${name}.${module}.replace`, { admin: 200, member: 200, path, ...moduleBodies[module] }],
+      [`${name}.${module}.get`, { admin: 200, member: 200, path }],
+      [`${name}.${module}.delete`, { admin: 204, member: 204, path }],
+    ]),
+  )
+
 /** A call that an IP restriction refused. The restriction goes again, so that it refuses nobody else. */
 const refusal: Make = async (as) => {
   const ip_policy_id = await policy(as)
@@ -142,6 +179,36 @@ export const expectations: Record<string, Expectation> = {
   },
   'ip_refusals.get': { admin: 200, member: 403, path: id(refusal) },
   'ip_refusals.list': { admin: 200, member: 403, lists: refusal },
+
+  'static_backends.create': { admin: 201, member: 201, body: () => ({ address: 'app.internal:80' }) },
+  'static_backends.get': { admin: 200, member: 200, path: id(backend) },
+  'static_backends.list': { admin: 200, member: 200, lists: backend },
+  'static_backends.update': { admin: 200, member: 200, path: id(backend), body: () => ({ tls: { enabled: true } }) },
+  'static_backends.delete': { admin: 204, member: 204, path: id(backend) },
+
+  'tcp_edges.create': { admin: 201, member: 201, body: () => ({ description: 'new' }) },
+  'tcp_edges.get': { admin: 200, member: 200, path: id(tcpEdge) },
+  'tcp_edges.list': { admin: 200, member: 200, lists: tcpEdge },
+  'tcp_edges.update': { admin: 200, member: 200, path: id(tcpEdge), body: () => ({ ip_restriction: null }) },
+  'tcp_edges.delete': { admin: 204, member: 204, path: id(tcpEdge) },
+  ...modulesOf('tcp_edges', id(tcpEdge), ['backend', 'ip_restriction']),
+
+  'https_edges.create': { admin: 201, member: 201, body: () => ({ description: 'new' }) },
+  'https_edges.get': { admin: 200, member: 200, path: id(httpsEdge) },
+  'https_edges.list': { admin: 200, member: 200, lists: httpsEdge },
+  'https_edges.update': { admin: 200, member: 200, path: id(httpsEdge), body: () => ({ hostports: [] }) },
+  'https_edges.delete': { admin: 204, member: 204, path: id(httpsEdge) },
+
+  'https_edge_routes.create': {
+    admin: 201,
+    member: 201,
+    path: async (as) => ({ edge_id: await httpsEdge(as) }),
+    body: () => ({ match_type: 'exact_path', match: '/new' }),
+  },
+  'https_edge_routes.get': { admin: 200, member: 200, path: route },
+  'https_edge_routes.update': { admin: 200, member: 200, path: route, body: () => ({ match: '/other' }) },
+  'https_edge_routes.delete': { admin: 204, member: 204, path: route },
+  ...modulesOf('https_edge_routes', route, ['backend', 'ip_restriction', 'request_headers']),
 
   'caller.get': { admin: 200, member: 200 },
   'audit_events.list': {

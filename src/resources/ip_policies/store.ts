@@ -1,6 +1,6 @@
 import type { Caller } from '../../auth/caller.ts'
-import { violates } from '../../db/failures.ts'
-import { type Db, many, maybeOne, one, run } from '../../db/pool.ts'
+import { deleteUnlessReferenced } from '../../db/in_use.ts'
+import { type Db, many, maybeOne, one } from '../../db/pool.ts'
 import { nothing, sql } from '../../db/sql.ts'
 import { invalidField, Refusal } from '../../kernel/errors.ts'
 import { type Id, newUuid, toId, toUuid, type Uuid } from '../../kernel/ids.ts'
@@ -54,41 +54,43 @@ export const updateIpPolicy = (
   )
 
 /** Every foreign key that keeps a policy in use. What newly attaches policies adds its own here and to `usersOf`. */
-const attachments = ['ip_restriction_policies_ip_policy_fk']
+const attachments = ['ip_restriction_policies_ip_policy_fk', 'edge_module_policies_ip_policy_fk']
 
 export async function deleteIpPolicy(tx: Db, { accountId }: Account, id: Id<'ipp'>): Promise<void> {
-  await run(tx, sql`savepoint before_delete`)
-  try {
-    await run(tx, sql`delete from ip_policies where account_id = ${accountId} and id = ${toUuid(id)}`)
-  } catch (cause) {
-    // The foreign key decides, not an earlier SELECT: an attach may race this delete.
-    if (!attachments.some((constraint) => violates(cause, constraint))) throw cause
-    await run(tx, sql`rollback to savepoint before_delete`)
-    const users = await usersOf(tx, { accountId }, id)
-    throw new Refusal('ERR_IP_POLICY_IN_USE', `This IP policy is still used by ${users}. Detach it there first.`, {
-      cause,
-      details: { used_by: users },
-    })
-  }
+  const statement = sql`delete from ip_policies where account_id = ${accountId} and id = ${toUuid(id)}`
+  if (await deleteUnlessReferenced(tx, statement, attachments)) return
+  const users = await usersOf(tx, { accountId }, id)
+  throw new Refusal('ERR_IP_POLICY_IN_USE', `This IP policy is still used by ${users}. Detach it there first.`, {
+    details: { used_by: users },
+  })
 }
 
 /** The first few things that a policy is attached to, for a message. */
 async function usersOf(db: Db, { accountId }: Account, id: Id<'ipp'>): Promise<string> {
-  const rows = await many<{ id: Uuid }>(
+  const rows = await many<{ id: Uuid; kind: keyof typeof userPrefixes }>(
     db,
     sql`
-    select ip_restriction_id as id from ip_restriction_policies
-    where account_id = ${accountId} and ip_policy_id = ${toUuid(id)}
-    order by 1 limit 10`,
+    (select ip_restriction_id as id, 'restriction' as kind from ip_restriction_policies
+     where account_id = ${accountId} and ip_policy_id = ${toUuid(id)} order by 1 limit 10)
+    union all
+    (select e.id, e.kind from edge_module_policies p join edges e on e.account_id = p.account_id and e.id = p.edge_id
+     where p.account_id = ${accountId} and p.ip_policy_id = ${toUuid(id)} order by 1 limit 10)
+    limit 10`,
   )
-  return rows.map((row) => toId('ipx', row.id)).join(', ')
+  return rows.map((row) => toId(userPrefixes[row.kind], row.id)).join(', ')
 }
+const userPrefixes = { restriction: 'ipx', tcp: 'edgtcp', https: 'edghts', route: 'edghtsrt' } as const
 
 /**
  * Refuses the request unless every policy exists in the account, and holds them: a delete that races this waits for our
  * transaction and then meets the foreign key.
  */
-export async function holdIpPolicies(tx: Db, { accountId }: Account, ids: readonly Id<'ipp'>[]): Promise<void> {
+export async function holdIpPolicies(
+  tx: Db,
+  { accountId }: Account,
+  ids: readonly Id<'ipp'>[],
+  prefix = '',
+): Promise<void> {
   const found = await many<{ id: Uuid }>(
     tx,
     sql`
@@ -97,7 +99,7 @@ export async function holdIpPolicies(tx: Db, { accountId }: Account, ids: readon
   )
   const existing = new Set(found.map(({ id }) => toId('ipp', id)))
   const missing = ids.findIndex((id) => !existing.has(id))
-  if (missing >= 0) throw invalidField(`ip_policy_ids[${missing}]`, 'must be an IP policy of this account')
+  if (missing >= 0) throw invalidField(`${prefix}ip_policy_ids[${missing}]`, 'must be an IP policy of this account')
 }
 
 /** Raised with every change of the policy's rules. Resolves to false when the account has no such policy. */

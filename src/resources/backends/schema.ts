@@ -1,0 +1,38 @@
+import { Type } from 'typebox'
+import {
+  Annotations,
+  AnnotationsShown,
+  BeforeId,
+  Closed,
+  Id,
+  PageParameters,
+  PathId,
+  type Static,
+  Timestamp,
+  Uri,
+} from '../../http/wire.ts'
+
+const Address = Type.Unsafe<string>({
+  type: 'string',
+  'x-maxBytes': 300,
+  'x-hostport': {},
+  examples: ['app.internal:8080'],
+  description: 'Where the upstream listens, as host:port. The host is a name or an address.',
+})
+const Tls = Closed({
+  enabled: Type.Boolean({ description: 'True: the edge speaks TLS to the upstream, and verifies its certificate.' }),
+})
+
+export const BackendCreate = Closed({ ...Annotations, address: Address, tls: Type.Optional(Tls) })
+export const BackendUpdate = Closed({
+  id: PathId('bkdst'),
+  ...Annotations,
+  address: Type.Optional(Address),
+  tls: Type.Optional(Tls),
+})
+export const Backend = Closed(
+  { id: Id('bkdst'), uri: Uri, created_at: Timestamp, ...AnnotationsShown, address: Type.String(), tls: Tls },
+  { title: 'StaticBackend' },
+)
+export type Backend = Static<typeof Backend>
+export const BackendQuery = Closed({ ...PageParameters, before_id: BeforeId('bkdst') })

@@ -1,0 +1,82 @@
+import type { Caller } from '../../auth/caller.ts'
+import type { Db } from '../../db/pool.ts'
+import type { InstallationSettings } from '../../http/route.ts'
+import { invalidField } from '../../kernel/errors.ts'
+import { canonicalHostport, parseHostport } from '../../kernel/hostport.ts'
+import type { Uuid } from '../../kernel/ids.ts'
+import { type EdgeKind, type Module, type ModuleName, modulesOn, type NewModule } from './modules.ts'
+import { putModule, removeModule, replaceHostports } from './store.ts'
+
+type Sent = Record<string, unknown>
+type ModuleBody = { enabled?: boolean }
+
+export const toNewModule = (module: Module, body: ModuleBody): NewModule => ({
+  enabled: body.enabled ?? true,
+  ...module.toStored(body as never),
+})
+
+/** Sets a module, with what it refers to held until the end of the transaction. */
+export async function setModule(
+  tx: Db,
+  caller: Caller,
+  edgeId: Uuid,
+  [name, module]: [ModuleName, Module],
+  body: ModuleBody,
+  prefix = '',
+): Promise<void> {
+  const stored = toNewModule(module, body)
+  await module.hold?.(tx, caller, stored, prefix)
+  await putModule(tx, caller, edgeId, name, stored)
+}
+
+/** The modules that a create or a PATCH carries: an object sets, null takes away, what is left out stays. */
+export async function setInlineModules(
+  tx: Db,
+  caller: Caller,
+  kind: EdgeKind,
+  edgeId: Uuid,
+  sent: Sent,
+): Promise<void> {
+  for (const [name, module] of modulesOn(kind)) {
+    const body = sent[name]
+    if (body === null) await removeModule(tx, caller, edgeId, name)
+    else if (body !== undefined) await setModule(tx, caller, edgeId, [name, module], body as ModuleBody, `${name}.`)
+  }
+}
+
+/** What the schema cannot say of modules in a body. */
+export const checkInlineModules =
+  (kind: EdgeKind) =>
+  (sent: Sent): void => {
+    for (const [name, module] of modulesOn(kind)) {
+      const body = sent[name]
+      if (body) module.check?.(body as never, `${name}.`)
+    }
+  }
+
+/** Two spellings of one hostport are one. */
+export function checkHostports({ hostports = [] }: { hostports?: string[] }): void {
+  const canonical = hostports.map(canonicalHostport)
+  const twice = canonical.findIndex((hostport, index) => canonical.indexOf(hostport) !== index)
+  if (twice >= 0) throw invalidField(`hostports[${twice}]`, `is there twice (${canonical[twice]})`)
+}
+
+export async function setHostports(
+  tx: Db,
+  caller: Caller,
+  edgeId: Uuid,
+  hostports: readonly string[] | undefined,
+): Promise<void> {
+  if (hostports) await replaceHostports(tx, caller, edgeId, hostports.map(canonicalHostport))
+}
+
+/** The operator opens a range of ports for TCP edges; the rest of the machine is not theirs. */
+export function checkTcpPorts({ tcpPorts }: InstallationSettings, hostports: readonly string[] = []): void {
+  for (const [index, text] of hostports.entries()) {
+    const parsed = parseHostport(text)
+    if (typeof parsed === 'string') throw invalidField(`hostports[${index}]`, parsed)
+    if (parsed.port < tcpPorts.first || parsed.port > tcpPorts.last) {
+      throw invalidField(`hostports[${index}]`, `must use a port from ${tcpPorts.first} to ${tcpPorts.last}`)
+    }
+  }
+}

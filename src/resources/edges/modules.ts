@@ -1,0 +1,125 @@
+import { type Static, type TObject, type TProperties, Type } from 'typebox'
+import type { Caller } from '../../auth/caller.ts'
+import type { Db } from '../../db/pool.ts'
+import { Closed, Id, Ref } from '../../http/wire.ts'
+import { invalidField } from '../../kernel/errors.ts'
+import { type HeaderOperations, headerLimits, headersFault } from '../../kernel/headers.ts'
+import { type Id as IdText, toId, type Uuid } from '../../kernel/ids.ts'
+import { holdBackend } from '../backends/store.ts'
+import { IpPolicyIds } from '../ip_policies/schema.ts'
+import { holdIpPolicies } from '../ip_policies/store.ts'
+
+type UriOf = (path: string) => string
+/** A module as it is kept. What it refers to is apart from its settings, so that foreign keys can hold it. */
+export type StoredModule = { enabled: boolean; settings: object; backend_id: Uuid | null; policy_ids: Uuid[] }
+export type NewModule = {
+  enabled: boolean
+  settings: object
+  backendId: IdText<'bkdst'> | null
+  policyIds: readonly IdText<'ipp'>[]
+}
+export type EdgeKind = 'tcp' | 'https' | 'route'
+
+const Enabled = Type.Optional(Type.Boolean({ description: 'True: applied to traffic. True when not given.' }))
+const EnabledShown = Type.Boolean({ description: 'True: applied to traffic.' })
+
+export type Module = {
+  /** What a PUT sends, and what is set inline. */
+  body: TObject
+  shape: TObject
+  /** What carries it. */
+  on: readonly EdgeKind[]
+  /** What the schema cannot say. `prefix` is where in the request the module stands. */
+  check?: (body: never, prefix: string) => void
+  toStored: (body: never) => Omit<NewModule, 'enabled'>
+  /** Refuses references to what is not there, and holds the rest. */
+  hold?: (tx: Db, caller: Caller, stored: NewModule, prefix: string) => Promise<void>
+  show: (stored: StoredModule, uri: UriOf) => object
+}
+
+function define<B extends TProperties, S extends TProperties>(definition: {
+  title: string
+  on: readonly EdgeKind[]
+  body: B
+  shape: S
+  check?: (body: Static<TObject<B>>, prefix: string) => void
+  toStored: (body: Static<TObject<B>>) => Partial<Omit<NewModule, 'enabled'>>
+  hold?: Module['hold']
+  show: (stored: StoredModule, uri: UriOf) => Static<TObject<S>>
+}): Module {
+  const { title, body, shape, toStored, ...rest } = definition
+  return {
+    ...rest,
+    body: Closed({ enabled: Enabled, ...body }) as TObject,
+    shape: Closed({ enabled: EnabledShown, ...shape }, { title }) as TObject,
+    toStored: (sent) => ({ settings: {}, backendId: null, policyIds: [], ...toStored(sent) }),
+    show: (stored, uri) => ({ enabled: stored.enabled, ...definition.show(stored, uri) }),
+  }
+}
+
+const HeaderMap = (options: object = {}) =>
+  Type.Unsafe<Record<string, string>>({ type: 'object', additionalProperties: { type: 'string' }, ...options })
+
+/**
+ * Every module, and all that is particular to it. Its paths, its place in edges and routes, its storage, its audit
+ * and its records come from this table: a new module is a row here and its tests.
+ */
+export const modules = {
+  backend: define({
+    title: 'BackendModule',
+    on: ['tcp', 'route'],
+    body: { backend_id: Id('bkdst') },
+    shape: { backend: Ref },
+    toStored: ({ backend_id }) => ({ backendId: backend_id }),
+    async hold(tx, caller, { backendId }, prefix) {
+      if (backendId) await holdBackend(tx, caller, backendId, `${prefix}backend_id`)
+    },
+    show(stored, uri) {
+      const id = toId('bkdst', stored.backend_id as Uuid)
+      return { backend: { id, uri: uri(`/backends/static/${id}`) } }
+    },
+  }),
+
+  ip_restriction: define({
+    title: 'IpRestrictionModule',
+    on: ['tcp', 'route'],
+    body: { ip_policy_ids: IpPolicyIds },
+    shape: { ip_policies: Type.Array(Ref, { description: 'In the order in which they were sent.' }) },
+    toStored: ({ ip_policy_ids }) => ({ policyIds: ip_policy_ids }),
+    hold: (tx, caller, { policyIds }, prefix) => holdIpPolicies(tx, caller, policyIds, prefix),
+    show: (stored, uri) => ({
+      ip_policies: stored.policy_ids.map((uuid) => {
+        const id = toId('ipp', uuid)
+        return { id, uri: uri(`/ip_policies/${id}`) }
+      }),
+    }),
+  }),
+
+  request_headers: define({
+    title: 'RequestHeadersModule',
+    on: ['route'],
+    body: {
+      add: Type.Optional(
+        HeaderMap({
+          description: `Header name to value: set on the request before it is sent upstream, replacing what the client sent. At most ${headerLimits.entries}.`,
+        }),
+      ),
+      remove: Type.Optional(
+        Type.Array(Type.String(), {
+          description: `Names of headers that do not reach the upstream. At most ${headerLimits.entries}.`,
+        }),
+      ),
+    },
+    shape: { add: HeaderMap(), remove: Type.Array(Type.String()) },
+    check({ add = {}, remove = [] }, prefix) {
+      const found = headersFault({ add, remove })
+      if (found) throw invalidField(prefix + found.place, found.fault)
+    },
+    toStored: ({ add = {}, remove = [] }) => ({ settings: { add, remove } satisfies HeaderOperations }),
+    show: ({ settings }) => settings as { add: Record<string, string>; remove: string[] },
+  }),
+} as const satisfies Record<string, Module>
+
+export type ModuleName = keyof typeof modules
+export const modulesOn = (kind: EdgeKind): [ModuleName, Module][] =>
+  (Object.entries(modules) as [ModuleName, Module][]).filter(([, module]) => module.on.includes(kind))

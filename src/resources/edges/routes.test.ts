@@ -1,0 +1,76 @@
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { startControlPlane } from '../../../test/harness/control_plane.ts'
+
+const plane = await startControlPlane({ after })
+
+test('a TCP edge is described completely, and its modules can be replaced, read and deleted', async () => {
+  const admin = await plane.newAccount()
+  const { body: backend } = await admin('POST', '/backends/static', { address: 'DB.internal:5432' })
+  assert.equal(backend.address, 'db.internal:5432')
+  const { body: policy } = await admin('POST', '/ip_policies', {})
+  const created = await admin('POST', '/edges/tcp', {
+    hostports: ['TCP.example.com:20001'],
+    backend: { backend_id: backend.id },
+  })
+  assert.equal(created.status, 201, created.text)
+  assert.deepEqual(created.body.hostports, ['tcp.example.com:20001'])
+  assert.deepEqual(created.body.backend, { enabled: true, backend: { id: backend.id, uri: backend.uri } })
+  assert.equal(created.body.ip_restriction, null)
+  assert.ok(Number(created.headers.get('service-generation')) > 0)
+  const path = `${created.body.uri}/ip_restriction`
+  assert.equal((await admin('GET', path)).status, 404)
+  const replaced = await admin('PUT', path, { ip_policy_ids: [policy.id] })
+  assert.equal(replaced.status, 200, replaced.text)
+  assert.deepEqual(replaced.body, { enabled: true, ip_policies: [{ id: policy.id, uri: policy.uri }] })
+  assert.deepEqual((await admin('GET', path)).body, replaced.body)
+  assert.equal((await admin('DELETE', `/ip_policies/${policy.id}`)).body.details.used_by, created.body.id)
+  assert.equal((await admin('DELETE', path, undefined, { headers: { 'if-match': '"other"' } })).status, 412)
+  const tag = replaced.headers.get('etag') ?? ''
+  assert.equal((await admin('DELETE', path, undefined, { headers: { 'if-match': tag } })).status, 204)
+  assert.equal((await admin('GET', path)).status, 404)
+  assert.equal((await admin('DELETE', path)).status, 204)
+  assert.equal((await admin('DELETE', backend.uri)).body.error_code, 'ERR_BACKEND_IN_USE')
+})
+
+test('an HTTPS route keeps its request headers exactly as sent', async () => {
+  const admin = await plane.newAccount()
+  const { body: edge } = await admin('POST', '/edges/https', { hostports: ['*.shop.example:443'] })
+  const created = await admin('POST', `/edges/https/${edge.id}/routes`, { match_type: 'path_prefix', match: '/api' })
+  assert.equal(created.status, 201, created.text)
+  const path = `${created.body.uri}/request_headers`
+  const sent = '{"add":{"X-Zebra":"1","__proto__":"2","A":"3","Host":"inner"},"remove":["Cookie","x-a_b"]}'
+  const replaced = await admin('PUT', path, undefined, { rawBody: sent })
+  assert.equal(replaced.status, 200, replaced.text)
+  assert.equal(replaced.text, `{"enabled":true,${sent.slice(1)}`)
+  assert.equal((await admin('GET', path)).text, replaced.text)
+  const refused = await admin('PUT', path, { add: { 'X-A': 'ok', X_Forwarded_For: '1.2.3.4' } })
+  assert.equal(refused.body.details.field, 'add.X_Forwarded_For')
+  assert.equal((await admin('GET', edge.uri)).body.routes[0].request_headers.add['X-Zebra'], '1')
+})
+
+test('a hostport belongs to one edge in the whole installation', async () => {
+  const [alice, mallory] = [await plane.newAccount(), await plane.newAccount()]
+  assert.equal((await alice('POST', '/edges/https', { hostports: ['one.example:443'] })).status, 201)
+  const refused = await mallory('POST', '/edges/https', { hostports: ['two.example:443', 'ONE.example:443'] })
+  assert.equal(refused.status, 409)
+  assert.equal(refused.body.details.field, 'hostports[1]')
+  assert.equal((await mallory('POST', '/edges/https', { hostports: ['two.example:443'] })).status, 201)
+  assert.equal((await mallory('POST', '/edges/tcp', { hostports: ['x.example:80'] })).status, 400)
+})
+
+test('a repeated POST with the same Idempotency-Key creates once, and tells a token only the first time', async () => {
+  const admin = await plane.newAccount()
+  const headers = { 'idempotency-key': 'deploy-42' }
+  const first = await admin('POST', '/api_keys', { description: 'ci' }, { headers })
+  const again = await admin('POST', '/api_keys', { description: 'ci' }, { headers })
+  assert.equal(again.status, 201)
+  assert.deepEqual(again.body, { ...first.body, token: null })
+  assert.equal(again.headers.get('idempotency-replayed'), 'true')
+  assert.equal(again.headers.get('service-warning'), 'token=told_once')
+  assert.equal((await admin('POST', '/api_keys', { description: 'other' }, { headers })).status, 409)
+  const racing = await Promise.all(
+    Array.from({ length: 8 }, () => admin('POST', '/ip_policies', {}, { headers: { 'idempotency-key': 'x' } })),
+  )
+  assert.equal(new Set(racing.map(({ body }) => body.id)).size, 1)
+})

@@ -1,0 +1,110 @@
+import { type TObject, type TProperties, Type } from 'typebox'
+import {
+  Annotations,
+  AnnotationsShown,
+  BeforeId,
+  Closed,
+  Id,
+  PageParameters,
+  PathId,
+  type Static,
+  Timestamp,
+  Uri,
+} from '../../http/wire.ts'
+import type { HostportRules } from '../../kernel/hostport.ts'
+import { type EdgeKind, modulesOn } from './modules.ts'
+
+const Hostports = (rules: HostportRules, example: string, description: string) =>
+  Type.Array(Type.Unsafe<string>({ type: 'string', 'x-maxBytes': 300, 'x-hostport': rules, examples: [example] }), {
+    maxItems: 100,
+    description,
+  })
+const TcpHostports = Hostports(
+  {},
+  'tcp.example.com:20001',
+  "host:port, with a port of the installation's TCP range. Each belongs to one edge in the installation.",
+)
+const HttpsHostports = Hostports(
+  { wildcard: true, nameOnly: true, port: 443 },
+  'app.example.com:443',
+  'host:443; the first label may be *. Each belongs to one edge in the installation.',
+)
+
+/** A module sent with its edge: null takes it away. */
+const inline = (kind: EdgeKind): TProperties =>
+  Object.fromEntries(
+    modulesOn(kind).map(([name, { body }]) => [
+      name,
+      Type.Optional(Type.Unsafe<object | null>({ ...body, type: ['object', 'null'] })),
+    ]),
+  )
+const shown = (kind: EdgeKind): TProperties =>
+  Object.fromEntries(
+    modulesOn(kind).map(([name, { shape }]) => [
+      name,
+      Type.Unsafe<object | null>({ anyOf: [shape, { type: 'null' }] }),
+    ]),
+  )
+
+export type InlineModules = Record<string, object | null | undefined>
+const withModules = <P extends TProperties>(kind: EdgeKind, properties: P) =>
+  Closed({ ...properties, ...inline(kind) }) as TObject as TObject<P>
+
+export const TcpEdgeCreate = withModules('tcp', { ...Annotations, hostports: Type.Optional(TcpHostports) })
+export const TcpEdgeUpdate = withModules('tcp', {
+  id: PathId('edgtcp'),
+  ...Annotations,
+  hostports: Type.Optional(TcpHostports),
+})
+const edgeFields = <P extends 'edgtcp' | 'edghts'>(prefix: P) => ({
+  id: Id(prefix),
+  uri: Uri,
+  created_at: Timestamp,
+  ...AnnotationsShown,
+  hostports: Type.Array(Type.String()),
+})
+export const TcpEdge = Closed({ ...edgeFields('edgtcp'), ...shown('tcp') }, { title: 'TcpEdge' })
+export const TcpEdgeQuery = Closed({ ...PageParameters, before_id: BeforeId('edgtcp') })
+
+const MatchType = Type.Unsafe<'exact_path' | 'path_prefix'>({ type: 'string', enum: ['exact_path', 'path_prefix'] })
+const Match = Type.Unsafe<string>({
+  type: 'string',
+  pattern: "^/[A-Za-z0-9\\-._~!$&'()*+,;=:@%/]*$",
+  'x-maxBytes': 1024,
+  'x-must': "must be a path that begins with '/', without a query, percent-encoded where needed",
+  examples: ['/api'],
+})
+export const HttpsRouteCreate = withModules('route', { match_type: MatchType, match: Match, ...Annotations })
+export const HttpsRouteUpdate = withModules('route', {
+  id: PathId('edghtsrt'),
+  match_type: Type.Optional(MatchType),
+  match: Type.Optional(Match),
+  ...Annotations,
+})
+export const HttpsRoute = Closed(
+  {
+    edge_id: Id('edghts'),
+    id: Id('edghtsrt'),
+    uri: Uri,
+    created_at: Timestamp,
+    ...AnnotationsShown,
+    match_type: MatchType,
+    match: Type.String(),
+    ...shown('route'),
+  },
+  { title: 'HttpsEdgeRoute' },
+)
+export type HttpsRoute = Static<typeof HttpsRoute>
+
+export const HttpsEdgeCreate = Closed({ ...Annotations, hostports: Type.Optional(HttpsHostports) })
+export const HttpsEdgeUpdate = Closed({
+  id: PathId('edghts'),
+  ...Annotations,
+  hostports: Type.Optional(HttpsHostports),
+})
+export const HttpsEdge = Closed(
+  { ...edgeFields('edghts'), routes: Type.Array(HttpsRoute, { description: 'The newest first.' }) },
+  { title: 'HttpsEdge' },
+)
+export type HttpsEdge = Static<typeof HttpsEdge>
+export const HttpsEdgeQuery = Closed({ ...PageParameters, before_id: BeforeId('edghts') })

@@ -1,0 +1,191 @@
+import type { Caller } from '../../auth/caller.ts'
+import { violates } from '../../db/failures.ts'
+import { type Db, many, maybeOne, one, run } from '../../db/pool.ts'
+import { nothing, type SqlFragment, sql } from '../../db/sql.ts'
+import { Refusal } from '../../kernel/errors.ts'
+import { type Id, newUuid, toUuid, type Uuid } from '../../kernel/ids.ts'
+import { type PageQuery, rowsToFetch } from '../../kernel/paging.ts'
+import type { AnnotationColumns } from '../annotations.ts'
+import type { EdgeKind, ModuleName, NewModule, StoredModule } from './modules.ts'
+
+export type Match = { match_type: 'exact_path' | 'path_prefix'; match: string }
+export type EdgeRow = AnnotationColumns & {
+  id: Uuid
+  created_at: string
+  hostports: string[]
+  modules: Partial<Record<ModuleName, StoredModule>>
+}
+export type RouteRow = EdgeRow & Match & { parent_id: Uuid }
+export type HttpsEdgeRow = EdgeRow & { routes: RouteRow[] }
+type Account = Pick<Caller, 'accountId'>
+
+const columns = sql`
+  e.id, e.parent_id, e.match_type, e.match, e.description, e.metadata, e.created_at,
+  array(select hostport from hostports h where h.account_id = e.account_id and h.edge_id = e.id order by position) as hostports,
+  coalesce((
+    select json_object_agg(m.module, json_build_object('enabled', m.enabled, 'settings', m.settings, 'backend_id', m.backend_id,
+      'policy_ids', array(select p.ip_policy_id from edge_module_policies p
+                          where p.account_id = m.account_id and p.edge_id = m.edge_id and p.module = m.module order by p.position)))
+    from edge_modules m where m.account_id = e.account_id and m.edge_id = e.id), '{}') as modules`
+
+const select = (condition: SqlFragment) => sql`select ${columns} from edges e where ${condition}`
+
+export const findEdge = <Row extends EdgeRow>(db: Db, { accountId }: Account, kind: EdgeKind, id: Id, lock: boolean) =>
+  maybeOne<Row>(
+    db,
+    select(
+      sql`e.account_id = ${accountId} and e.id = ${toUuid(id)} and e.kind = ${kind} ${lock ? sql`for update` : nothing}`,
+    ),
+  )
+
+export async function findRoute(db: Db, caller: Account, edgeId: Id<'edghts'>, id: Id<'edghtsrt'>, lock: boolean) {
+  const row = await findEdge<RouteRow>(db, caller, 'route', id, lock)
+  return row?.parent_id === toUuid(edgeId) ? row : undefined
+}
+
+export async function findHttpsEdge(
+  db: Db,
+  caller: Account,
+  id: Id<'edghts'>,
+  lock: boolean,
+): Promise<HttpsEdgeRow | undefined> {
+  const edge = await findEdge(db, caller, 'https', id, lock)
+  return edge && (await withRoutes(db, caller, [edge]))[0]
+}
+
+export const listEdges = (db: Db, { accountId }: Account, kind: EdgeKind, query: PageQuery & { before_id?: Id }) =>
+  many<EdgeRow>(
+    db,
+    sql`
+    ${select(sql`e.account_id = ${accountId} and e.kind = ${kind} and e.parent_id is null`)}
+    ${query.before_id ? sql`and e.id < ${toUuid(query.before_id)}` : nothing}
+    order by e.id desc limit ${rowsToFetch(query)}`,
+  )
+
+export const listHttpsEdges = async (db: Db, caller: Account, query: PageQuery & { before_id?: Id<'edghts'> }) =>
+  withRoutes(db, caller, await listEdges(db, caller, 'https', query))
+
+async function withRoutes(db: Db, { accountId }: Account, edges: EdgeRow[]): Promise<HttpsEdgeRow[]> {
+  const routes = await many<RouteRow>(
+    db,
+    sql`${select(sql`e.account_id = ${accountId} and e.parent_id = any(${edges.map(({ id }) => id)})`)} order by e.id desc`,
+  )
+  const byEdge = Map.groupBy(routes, ({ parent_id }) => parent_id)
+  return edges.map((edge) => ({ ...edge, routes: byEdge.get(edge.id) ?? [] }))
+}
+
+type NewEdge = AnnotationColumns & Partial<Match> & { kind: EdgeKind; parentId?: Uuid }
+
+export async function insertEdge(tx: Db, { accountId }: Account, edge: NewEdge): Promise<Uuid> {
+  const id = newUuid()
+  await refusingTakenMatch(
+    run(
+      tx,
+      sql`
+      insert into edges (account_id, id, kind, parent_id, match_type, match, description, metadata)
+      values (${accountId}, ${id}, ${edge.kind}, ${edge.parentId ?? null}, ${edge.match_type ?? null}, ${edge.match ?? null},
+              ${edge.description}, ${edge.metadata})`,
+    ),
+  )
+  return id
+}
+
+export const updateEdge = (tx: Db, { accountId }: Account, id: Uuid, fields: AnnotationColumns & Partial<Match>) =>
+  refusingTakenMatch(
+    run(
+      tx,
+      sql`
+      update edges set description = ${fields.description}, metadata = ${fields.metadata},
+        match_type = ${fields.match_type ?? null}, match = ${fields.match ?? null}
+      where account_id = ${accountId} and id = ${id}`,
+    ),
+  )
+
+/** Its hostports, routes and modules go with it. */
+export const deleteEdge = (tx: Db, { accountId }: Account, id: Uuid) =>
+  run(tx, sql`delete from edges where account_id = ${accountId} and id = ${id}`)
+
+export const countRoutes = async (tx: Db, { accountId }: Account, edgeId: Uuid): Promise<number> =>
+  (
+    await one<{ count: number }>(
+      tx,
+      sql`select count(*) from edges where account_id = ${accountId} and parent_id = ${edgeId}`,
+    )
+  ).count
+
+/** The hostports in the order given. One that belongs to another edge, of whichever account, refuses them all. */
+export async function replaceHostports(
+  tx: Db,
+  { accountId }: Account,
+  edgeId: Uuid,
+  hostports: readonly string[],
+): Promise<void> {
+  await run(tx, sql`delete from hostports where account_id = ${accountId} and edge_id = ${edgeId}`)
+  if (hostports.length === 0) return
+  // Inserted in one order by everybody, so that two edges that want the same ones wait for each other and do not lock up.
+  const taken = await many<{ hostport: string }>(
+    tx,
+    sql`
+    insert into hostports (hostport, account_id, edge_id, position)
+    select sent.hostport, ${accountId}, ${edgeId}, sent.position
+    from unnest(${hostports}::text[]) with ordinality as sent (hostport, position)
+    order by sent.hostport
+    on conflict (hostport) do nothing
+    returning hostport`,
+  )
+  const mine = new Set(taken.map(({ hostport }) => hostport))
+  const foreign = hostports.findIndex((hostport) => !mine.has(hostport))
+  if (foreign < 0) return
+  throw new Refusal(
+    'ERR_HOSTPORT_TAKEN',
+    `${hostports[foreign]} belongs to another edge of this installation. Use another one.`,
+    {
+      details: { field: `hostports[${foreign}]` },
+    },
+  )
+}
+
+export async function putModule(
+  tx: Db,
+  account: Account,
+  edgeId: Uuid,
+  name: ModuleName,
+  module: NewModule,
+): Promise<void> {
+  const { accountId } = account
+  await removeModule(tx, account, edgeId, name)
+  await run(
+    tx,
+    sql`
+    insert into edge_modules (account_id, edge_id, module, enabled, settings, backend_id)
+    values (${accountId}, ${edgeId}, ${name}, ${module.enabled}, ${JSON.stringify(module.settings)},
+            ${module.backendId && toUuid(module.backendId)})`,
+  )
+  if (module.policyIds.length === 0) return
+  await run(
+    tx,
+    sql`
+    insert into edge_module_policies (account_id, edge_id, module, ip_policy_id, position)
+    select ${accountId}, ${edgeId}, ${name}, sent.id, sent.position
+    from unnest(${module.policyIds.map(toUuid)}::uuid[]) with ordinality as sent (id, position)`,
+  )
+}
+
+export const removeModule = (tx: Db, { accountId }: Account, edgeId: Uuid, name: ModuleName) =>
+  run(tx, sql`delete from edge_modules where account_id = ${accountId} and edge_id = ${edgeId} and module = ${name}`)
+
+async function refusingTakenMatch(query: Promise<void>): Promise<void> {
+  try {
+    await query
+  } catch (cause) {
+    if (!violates(cause, 'edges_match_unique')) throw cause
+    throw new Refusal(
+      'ERR_MATCH_TAKEN',
+      'This HTTPS edge already has a route with this match. Change or delete that one.',
+      {
+        cause,
+        details: { field: 'match' },
+      },
+    )
+  }
+}

@@ -1,0 +1,81 @@
+import type { Caller } from '../../auth/caller.ts'
+import type { Db } from '../../db/pool.ts'
+import { type Id, toId, type Uuid } from '../../kernel/ids.ts'
+import { newAnnotations, patchedAnnotations } from '../annotations.ts'
+import { resource } from '../resource.ts'
+import { checkHostports, checkInlineModules, checkTcpPorts, setHostports, setInlineModules } from './changes.ts'
+import { moduleRoutes } from './module_routes.ts'
+import { TcpEdge, TcpEdgeCreate, TcpEdgeQuery, TcpEdgeUpdate } from './schema.ts'
+import { deleteEdge, findEdge, insertEdge, listEdges, updateEdge } from './store.ts'
+import { toTcpEdge } from './view.ts'
+
+const find = (db: Db, caller: Caller, id: Id<'edgtcp'>, lock: boolean) => findEdge(db, caller, 'tcp', id, lock)
+const reread = async (tx: Db, caller: Caller, id: Uuid) => {
+  const row = await find(tx, caller, toId('edgtcp', id), false)
+  if (!row) throw new Error('an edge that is held by this transaction is not there')
+  return row
+}
+const records = ({ id }: { id: Uuid }) => [`tcp.${toId('edgtcp', id)}`] as const
+
+const edges = resource({
+  name: 'tcp_edges',
+  prefix: 'edgtcp',
+  path: '/edges/tcp',
+  shape: TcpEdge,
+  view: toTcpEdge,
+  find,
+  records,
+})
+const checkModules = checkInlineModules('tcp')
+
+export const tcpEdgeRoutes = [
+  edges.create({
+    access: 'anyone',
+    body: TcpEdgeCreate,
+    errors: ['ERR_HOSTPORT_TAKEN'],
+    check(body) {
+      checkHostports(body)
+      checkModules(body)
+    },
+    async insert(tx, { caller, body, settings }) {
+      checkTcpPorts(settings, body.hostports)
+      const id = await insertEdge(tx, caller, { kind: 'tcp', ...newAnnotations(body) })
+      await setHostports(tx, caller, id, body.hostports)
+      await setInlineModules(tx, caller, 'tcp', id, body)
+      return reread(tx, caller, id)
+    },
+  }),
+  edges.get(),
+  edges.list({
+    field: 'tcp_edges',
+    query: TcpEdgeQuery,
+    select: (db, caller, query) => listEdges(db, caller, 'tcp', query),
+  }),
+  edges.update({
+    access: 'anyone',
+    body: TcpEdgeUpdate,
+    errors: ['ERR_HOSTPORT_TAKEN'],
+    check(body) {
+      checkHostports(body)
+      checkModules(body)
+    },
+    async apply(tx, { caller, body, settings }, before) {
+      checkTcpPorts(settings, body.hostports)
+      await updateEdge(tx, caller, before.id, patchedAnnotations(before, body))
+      await setHostports(tx, caller, before.id, body.hostports)
+      await setInlineModules(tx, caller, 'tcp', before.id, body)
+      return reread(tx, caller, before.id)
+    },
+  }),
+  edges.delete({ access: 'anyone', remove: (tx, { caller }, before) => deleteEdge(tx, caller, before.id) }),
+
+  ...moduleRoutes({
+    kind: 'tcp',
+    name: 'tcp_edges',
+    path: '/edges/tcp/:id',
+    params: { id: 'edgtcp' },
+    prefix: 'edgtcp',
+    find: (db, caller, { id }, lock) => find(db, caller, id, lock),
+    records,
+  }),
+]

@@ -1,0 +1,55 @@
+import type { Static } from 'typebox'
+import { toId } from '../../kernel/ids.ts'
+import { shownAnnotations } from '../annotations.ts'
+import { type EdgeKind, modulesOn } from './modules.ts'
+import type { HttpsEdge, HttpsRoute, TcpEdge } from './schema.ts'
+import type { EdgeRow, HttpsEdgeRow, RouteRow } from './store.ts'
+
+type UriOf = (path: string) => string
+
+/** Every module of the kind, null where it is not set. */
+const shownModules = (row: EdgeRow, kind: EdgeKind, uri: UriOf): Record<string, object | null> =>
+  Object.fromEntries(
+    modulesOn(kind).map(([name, module]) => {
+      const stored = row.modules[name]
+      return [name, stored ? module.show(stored, uri) : null]
+    }),
+  )
+
+export function toTcpEdge(row: EdgeRow, uri: UriOf): Static<typeof TcpEdge> {
+  const id = toId('edgtcp', row.id)
+  return {
+    id,
+    uri: uri(`/edges/tcp/${id}`),
+    created_at: row.created_at,
+    ...shownAnnotations(row),
+    hostports: row.hostports,
+    ...shownModules(row, 'tcp', uri),
+  }
+}
+
+export function toHttpsRoute(row: RouteRow, uri: UriOf): HttpsRoute {
+  const [edge_id, id] = [toId('edghts', row.parent_id), toId('edghtsrt', row.id)]
+  return {
+    edge_id,
+    id,
+    uri: uri(`/edges/https/${edge_id}/routes/${id}`),
+    created_at: row.created_at,
+    ...shownAnnotations(row),
+    match_type: row.match_type,
+    match: row.match,
+    ...shownModules(row, 'route', uri),
+  }
+}
+
+export function toHttpsEdge(row: HttpsEdgeRow, uri: UriOf): HttpsEdge {
+  const id = toId('edghts', row.id)
+  return {
+    id,
+    uri: uri(`/edges/https/${id}`),
+    created_at: row.created_at,
+    ...shownAnnotations(row),
+    hostports: row.hostports,
+    routes: row.routes.map((route) => toHttpsRoute(route, uri)),
+  }
+}
