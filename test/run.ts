@@ -7,6 +7,9 @@ import { parseArgs } from 'node:util'
 import { runWithEnvironment } from './harness/environment.ts'
 
 const root = new URL('..', import.meta.url).pathname
+// Said outright: the package that starts PostgreSQL ends a process that is merely done with 0, whatever its exitCode is.
+const end = (code: number) => process.exit(code)
+
 // Flags that are not ours go to node's test runner as they are.
 const { values, positionals, tokens } = parseArgs({
   strict: false,
@@ -15,7 +18,7 @@ const { values, positionals, tokens } = parseArgs({
   options: { drill: { type: 'string' } },
 })
 if (typeof values.drill === 'string') {
-  process.exitCode = await runWithEnvironment([`test/drills/${values.drill}.ts`, ...positionals])
+  end(await runWithEnvironment([`test/drills/${values.drill}.ts`, ...positionals]))
 } else {
   const flags = tokens.flatMap((token) =>
     token.kind === 'option' ? [token.rawName + (token.value === undefined ? '' : `=${token.value}`)] : [],
@@ -25,5 +28,7 @@ if (typeof values.drill === 'string') {
     .sort()
   if (files.length === 0) throw new Error(`no test file has ${positionals.join(' or ')} in its path`)
   const runner = ['--test', '--test-concurrency=3', '--test-timeout=600000']
-  process.exitCode = await runWithEnvironment([...runner, ...flags, ...files])
+  end(await runWithEnvironment([...runner, ...flags, ...files]))
 }
+// Said outright: the package that starts PostgreSQL ends a process that is merely done with 0, whatever its exitCode is.
+process.exit(passed ? 0 : 1)

@@ -29,6 +29,16 @@ test('changing any one character, or swapping two neighbours, makes a token ill-
   }
 })
 
+test('a right checksum does not make up for another length, prefix or alphabet', () => {
+  for (const text of [
+    `gatehouse_${'0'.repeat(42)}4DXpuu`,
+    `gatehouse_${'0'.repeat(44)}3KEx46`,
+    `gatekeeper${'0'.repeat(43)}2eOzvO`,
+    `gatehouse_${'-'.repeat(43)}0RXjQe`,
+  ])
+    assert.equal(isWellFormedToken(text), false, text)
+})
+
 test('what surrounds a token is not part of it', () => {
   const token = newToken()
   for (const text of [

@@ -100,6 +100,6 @@ export function createClient(origins: string[], token: string): Client {
   return Object.assign(call, { token })
 }
 
-function noteToken(token: string): void {
+export function noteToken(token: string): void {
   if (token.startsWith('gatehouse_')) appendFileSync(join(testRun.folder, 'tokens'), `${token}\n`)
 }

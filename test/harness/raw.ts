@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
-import type { Answer } from './client.ts'
+import { type Answer, noteToken } from './client.ts'
 import type { ControlPlane } from './control_plane.ts'
 
 type Running = Pick<ControlPlane, 'processes'>
@@ -102,7 +102,9 @@ export class RawConnection {
     const text = this.received.subarray(end + 4, length).toString()
     this.received = this.received.subarray(length)
     const isJson = headers.get('content-type')?.startsWith('application/json')
-    return { status: Number(first.split(' ')[1]), headers, text, body: isJson && text ? JSON.parse(text) : undefined }
+    const body = isJson && text ? JSON.parse(text) : undefined
+    if (typeof body?.token === 'string') noteToken(body.token)
+    return { status: Number(first.split(' ')[1]), headers, text, body }
   }
 }
 
