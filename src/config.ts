@@ -107,6 +107,23 @@ export const settings = {
     help: 'The ports that TCP edges may use, as first-last.',
     parse: portRange,
   }),
+  GATEHOUSE_NATS_URL: setting({
+    default: '',
+    help: 'NATS servers, comma-separated, such as tls://nats-1:4222. Empty: no edges.',
+    parse: list,
+  }),
+  GATEHOUSE_NATS_CA_FILE: setting({
+    default: '',
+    help: 'PEM file of the authority that signed the certificates of NATS.',
+    parse: text,
+  }),
+  GATEHOUSE_NATS_USER: setting({ default: '', help: 'User name at NATS.', parse: text }),
+  GATEHOUSE_NATS_PASSWORD: setting({ default: '', help: 'Password at NATS.', secret: true, parse: text }),
+  GATEHOUSE_NATS_REPLICAS: setting({
+    default: '1',
+    help: 'Copies of the records in NATS: 3 with three servers.',
+    parse: wholeNumber(1, 5),
+  }),
   GATEHOUSE_REQUEST_TIMEOUT_MS: setting({
     default: '30000',
     help: 'How long a request may take to arrive.',

@@ -1,11 +1,13 @@
 #!/usr/bin/env node
 import { parseArgs } from 'node:util'
 import { restrictionTypes } from './auth/loaded_policy.ts'
-import { bootstrap } from './commands/bootstrap.ts'
+import { bootstrap, recover } from './commands/bootstrap.ts'
 import { migrateCommand } from './commands/migrate.ts'
 import { release } from './commands/release.ts'
 import { serve } from './commands/serve.ts'
+import { signingKeys } from './commands/signing_keys.ts'
 import { ConfigError, readConfig, settingsHelp } from './config.ts'
+import { isUnavailable } from './db/failures.ts'
 import { version } from './version.ts'
 
 const usage = `Gatehouse ${version}: who may call the API, which addresses may reach what.
@@ -14,6 +16,10 @@ const usage = `Gatehouse ${version}: who may call the API, which addresses may r
   gatehouse migrate     bring the database to this version
   gatehouse bootstrap   make an account with an admin and a key, and print the key's token
                           --account NAME  --admin-name NAME  --admin-email ADDRESS
+  gatehouse recover     make a new key for an admin of an account that has lost all of its own
+                          --account NAME|ac_…
+  gatehouse signing-keys list | add | activate KEY
+                        the keys that records for edge nodes are signed with
   gatehouse ip-restrictions release --account NAME|ac_… --type api|dashboard|agent|endpoints
                         make the enforced restrictions of a type warn only: the way back in after a lock-out
   gatehouse version     print the version
@@ -55,6 +61,14 @@ async function main([command = 'help', ...rest]: string[]): Promise<number> {
         throw new ConfigError(`give --account and --type (one of ${restrictionTypes.join(', ')})`)
       return release(readConfig(), { account: values.account, type })
     }
+    case 'recover': {
+      const { values } = parseArgs({ args: rest, options: { account: { type: 'string', default: 'default' } } })
+      return recover(readConfig(), values.account)
+    }
+    case 'signing-keys': {
+      const [verb = 'list', key] = rest
+      return signingKeys(readConfig(), verb, key)
+    }
     case 'version':
     case '--version':
       console.log(version)
@@ -73,7 +87,9 @@ try {
   process.exitCode = await main(process.argv.slice(2))
 } catch (error) {
   const { code, message } = error as { code?: string; message: string }
-  const forTheOperator = error instanceof ConfigError || code?.startsWith('ERR_PARSE_ARGS')
-  console.error(`gatehouse: ${forTheOperator ? message : ((error as Error).stack ?? error)}`)
+  const forTheOperator = error instanceof ConfigError || code?.startsWith('ERR_PARSE_ARGS') || isUnavailable(error)
+  console.error(
+    `gatehouse: ${forTheOperator ? message || `PostgreSQL does not answer (${code})` : ((error as Error).stack ?? error)}`,
+  )
   process.exitCode = forTheOperator ? 2 : 1
 }

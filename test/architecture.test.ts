@@ -11,12 +11,24 @@ const mayImport: Record<string, { folders: string[]; because: string }> = {
   db: { folders: ['kernel'], because: 'the database layer knows neither requests nor resources' },
   auth: { folders: ['kernel', 'db'], because: 'authentication returns a value; it does not know who asks' },
   http: { folders: ['kernel', 'db', 'auth'], because: 'HTTP serves routes that it is given; it names none' },
-  resources: { folders: ['kernel', 'db', 'auth', 'http'], because: 'resources must not know how they are started' },
+  distribution: {
+    folders: ['kernel'],
+    because: 'both sides share the records: neither the database nor the proxy belongs there',
+  },
+  publisher: {
+    folders: ['kernel', 'db', 'auth', 'distribution', 'resources'],
+    because: 'the publisher reads the database and sends records; it answers no requests',
+  },
+  edge: { folders: ['kernel', 'distribution'], because: 'an edge node has no database, and must never need one' },
+  resources: {
+    folders: ['kernel', 'db', 'auth', 'http', 'distribution'],
+    because: 'resources must not know how they are started',
+  },
   commands: {
-    folders: ['kernel', 'db', 'auth', 'http', 'resources', '.'],
+    folders: ['kernel', 'db', 'auth', 'http', 'distribution', 'resources', 'publisher', 'edge', '.'],
     because: 'commands wire the parts together',
   },
-  '.': { folders: ['kernel', 'auth', 'commands'], because: 'main.ts and config.ts only choose and configure' },
+  '.': { folders: ['kernel', 'db', 'auth', 'commands'], because: 'main.ts and config.ts only choose and configure' },
 }
 /** Packages that only one folder may use, so that each can be replaced in one place. */
 const onlyIn: Record<string, string[]> = {

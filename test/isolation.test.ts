@@ -99,7 +99,8 @@ for (const route of routes) {
     })
   })
 
-  if (route.params && Object.keys(route.params).length) {
+  // A number belongs to nobody: generations are counted for the whole installation.
+  if (Object.values(route.params ?? {}).some((kind) => kind !== 'number')) {
     test(`${route.operation} answers alike for what is foreign, absent and malformed`, async () => {
       const targets = { own: await path(admin), foreign: await path(otherAdmin), sibling: await path(admin) }
       const sent = await bodyFor(admin)

@@ -1,9 +1,8 @@
 import type { RestrictionType } from '../auth/loaded_policy.ts'
 import type { Config } from '../config.ts'
-import { many } from '../db/pool.ts'
-import { sql } from '../db/sql.ts'
 import { transaction } from '../db/transaction.ts'
-import { isId, newId, toId, toUuid, type Uuid } from '../kernel/ids.ts'
+import { newId, toId } from '../kernel/ids.ts'
+import { findAccount } from '../resources/accounts/find.ts'
 import { recordChange } from '../resources/audit_events/store.ts'
 import { raisePolicyRevision } from '../resources/ip_restrictions/lockout.ts'
 import { listEnforced, updateIpRestriction } from '../resources/ip_restrictions/store.ts'
@@ -16,13 +15,7 @@ import { withDatabase } from './database.ts'
  */
 export const release = (config: Config, wanted: { account: string; type: RestrictionType }): Promise<number> =>
   withDatabase(config, async (db) => {
-    const accounts = await many<{ id: Uuid; name: string }>(
-      db,
-      isId('ac', wanted.account)
-        ? sql`select id, name from accounts where id = ${toUuid(wanted.account)}`
-        : sql`select id, name from accounts where name = ${wanted.account}`,
-    )
-    const [account] = accounts
+    const account = await findAccount(db, wanted.account)
     if (!account) {
       console.error(
         `gatehouse: there is no account ${JSON.stringify(wanted.account)}. Give its name or its id (ac_…) with --account.`,

@@ -10,6 +10,7 @@ import { createTally } from '../resources/ip_restrictions/tally.ts'
 import { routes } from '../resources/routes.ts'
 import { version } from '../version.ts'
 import { openDatabase } from './database.ts'
+import { linkEdges } from './edges_link.ts'
 import { every } from './every.ts'
 import { upkeep } from './upkeep.ts'
 
@@ -26,6 +27,7 @@ export async function serve(config: Config): Promise<number> {
   const metrics = createMetrics(db, version)
   const judge = createJudge(db, systemClock, config.GATEHOUSE_POLICY_CACHE_MB * 1024 * 1024)
   const tally = createTally(db, metrics.countLostHits)
+  const edges = await linkEdges(config, db, tally, metrics, log)
   const app = createServer({
     service: {
       db,
@@ -34,6 +36,7 @@ export async function serve(config: Config): Promise<number> {
       versionHeaders: ['service-version', ...config.GATEHOUSE_VERSION_HEADER_ALIASES],
       trustedProxies: config.GATEHOUSE_TRUSTED_PROXIES,
       judge,
+      edges: edges.view,
       settings: { tcpPorts: config.GATEHOUSE_TCP_PORTS },
       admit: createAdmission(judge, tally, systemClock, metrics.observeRestriction),
     },
@@ -66,7 +69,7 @@ export async function serve(config: Config): Promise<number> {
   }, config.GATEHOUSE_SHUTDOWN_GRACE_MS)
   await app.close()
   clearTimeout(giveUp)
-  await Promise.all([stopUpkeep(), stopTally()])
+  await Promise.all([stopUpkeep(), stopTally(), edges.stop()])
   await tally.flush().catch((err) => log.error({ err }, 'the last counts of refused and warned requests are lost'))
   await db.end()
   log.info('stopped')

@@ -9,7 +9,8 @@ import { type Address, formatAddress } from '../kernel/ip/address.ts'
 import type { CompiledPolicy } from '../kernel/ip/ranges.ts'
 import { sourceAddress } from '../kernel/ip/source.ts'
 import { declaredType, readJson, refuseBody } from './body.ts'
-import type { InstallationSettings, Route } from './route.ts'
+import { type EdgeView, waitAppliedMs } from './edges.ts'
+import type { InstallationSettings, ParamKind, Route } from './route.ts'
 import { parseQuery, type Validator, validator } from './validate.ts'
 import { Closed } from './wire.ts'
 
@@ -23,6 +24,7 @@ export type Service = {
   readonly trustedProxies: CompiledPolicy
   readonly judge: Judge
   readonly settings: InstallationSettings
+  readonly edges: EdgeView
   /** Judges a call by the `api` IP restrictions of the caller's account. */
   readonly admit: (call: Call) => Promise<Admission>
 }
@@ -94,11 +96,12 @@ export async function answer(
   if (route.access === 'admin' && caller.role !== 'admin') throw forbidden('Only an admin may do this.')
   const params = checkIds(route.params ?? {}, request.params as Record<string, string>)
 
-  return route.handle({
+  const result = await route.handle({
     db: service.db,
     clock: service.clock,
     judge: service.judge,
     settings: service.settings,
+    edges: service.edges,
     uri: (path) => service.publicUrl + path,
     origin: {
       accountId: caller.accountId,
@@ -118,6 +121,19 @@ export async function answer(
       return facts.headers[header]
     },
   })
+  await tellEdges(service, facts, query.wait === 'applied')
+  return result
+}
+
+/** A change that edges must know of: the publisher is woken, and whoever asked for it waits until it is in force. */
+async function tellEdges({ edges }: Service, { headers }: RequestFacts, wait: boolean): Promise<void> {
+  const generation = headers['Service-Generation']
+  if (generation === undefined) return
+  edges.committed()
+  if (!wait) return
+  const { live, applied, behind } = await edges.waitFor(Number(generation), waitAppliedMs)
+  headers['Service-Applied'] = `${applied.length}/${live.length}`
+  if (behind.length) headers['Service-Behind'] = behind.map(({ node }) => node).join(', ')
 }
 
 async function admit(service: Service, call: Call, facts: RequestFacts): Promise<void> {
@@ -149,9 +165,12 @@ function checkRepeatedId(body: unknown, { id }: Record<string, string>): void {
 
 // Not part of the schema, because a malformed id must look exactly like one that does not exist, after all other checks.
 // The last one is what the path is about: whichever is wrong, that is what is not there.
-function checkIds(expected: Record<string, IdPrefix>, given: Record<string, string>): Record<string, Id> {
+function checkIds(expected: Record<string, ParamKind>, given: Record<string, string>): Record<string, Id> {
   const prefixes = Object.entries(expected)
-  const wrong = prefixes.some(([name, prefix]) => !isId(prefix, given[name] ?? ''))
-  if (wrong) throw notFound(prefixes.at(-1)?.[1] as IdPrefix)
+  const fits = (kind: ParamKind, text = '') => (kind === 'number' ? /^\d{1,15}$/.test(text) : isId(kind, text))
+  const wrong = prefixes.some(([name, kind]) => !fits(kind, given[name]))
+  const target = prefixes.at(-1)?.[1]
+  if (wrong)
+    throw target === 'number' ? new Refusal('ERR_NOT_FOUND', 'This is not a number.') : notFound(target as IdPrefix)
   return given as Record<string, Id>
 }

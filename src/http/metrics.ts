@@ -6,6 +6,13 @@ export type Metrics = {
   readonly contentType: string
   readonly observeRestriction: (outcome: 'refused' | 'warned') => void
   readonly countLostHits: (hits: number) => void
+  readonly publisher: {
+    published: (records: number) => void
+    behind: (generations: number) => void
+    active: (isActive: boolean) => void
+  }
+  /** From then on the nodes are counted whenever the metrics are asked for. */
+  readonly watchEdgeNodes: (nodes: () => { live: boolean; applied: number; refusals: unknown[] }[]) => void
   readonly observeRequest: (operation: string, status: number, seconds: number) => void
 }
 
@@ -53,7 +60,69 @@ export function createMetrics(db: DbPool, version: string): Metrics {
     help: 'Refusals and warnings that came too fast to be kept with their address.',
     registers,
   })
+  const published = new Counter({
+    name: 'gatehouse_publisher_records_total',
+    help: 'Records sent to edge nodes by this process.',
+    registers,
+  })
+  const behind = new Gauge({
+    name: 'gatehouse_publisher_generations_behind',
+    help: 'Generations that were committed and not sent yet when the publisher last looked.',
+    registers,
+  })
+  const active = new Gauge({
+    name: 'gatehouse_publisher_active',
+    help: '1 on the one process that sends changes to edge nodes.',
+    registers,
+  })
+  let edgeNodes: Parameters<Metrics['watchEdgeNodes']>[0] = () => []
+  new Gauge({
+    name: 'gatehouse_edge_nodes',
+    help: 'Edge nodes, by whether they have reported within the last seconds.',
+    labelNames: ['live'],
+    registers,
+    collect() {
+      const nodes = edgeNodes()
+      for (const live of [true, false])
+        this.set({ live: String(live) }, nodes.filter((node) => node.live === live).length)
+    },
+  })
+  new Gauge({
+    name: 'gatehouse_edge_applied_generation_min',
+    help: 'The lowest generation that a live edge node has applied.',
+    registers,
+    collect() {
+      this.set(
+        Math.min(
+          ...edgeNodes()
+            .filter(({ live }) => live)
+            .map(({ applied }) => applied),
+          Number.MAX_SAFE_INTEGER,
+        ),
+      )
+    },
+  })
+  new Gauge({
+    name: 'gatehouse_edge_refusals',
+    help: 'Records that live edge nodes have lately refused to apply.',
+    registers,
+    collect() {
+      this.set(
+        edgeNodes()
+          .filter(({ live }) => live)
+          .reduce((sum, { refusals }) => sum + refusals.length, 0),
+      )
+    },
+  })
   return {
+    publisher: {
+      published: (records) => published.inc(records),
+      behind: (generations) => behind.set(generations),
+      active: (isActive) => active.set(isActive ? 1 : 0),
+    },
+    watchEdgeNodes(nodes) {
+      edgeNodes = nodes
+    },
     observeRestriction: (outcome) => restricted.inc({ outcome }),
     countLostHits: (hits) => lost.inc(hits),
     text: () => registry.metrics(),

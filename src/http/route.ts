@@ -6,6 +6,7 @@ import type { DbPool } from '../db/pool.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { ErrorCode } from '../kernel/errors.ts'
 import type { Id, IdPrefix } from '../kernel/ids.ts'
+import type { EdgeView } from './edges.ts'
 
 export type Method = 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
 
@@ -30,6 +31,7 @@ export type Handling<Params, Query, Body> = {
   /** Says what the IP restrictions of an account make of an address. */
   readonly judge: Judge
   readonly settings: InstallationSettings
+  readonly edges: EdgeView
   /** The absolute address of a path, under the configured public URL. */
   readonly uri: (path: string) => string
   readonly params: Params
@@ -42,7 +44,11 @@ export type Handling<Params, Query, Body> = {
   readonly respond: (header: string, value?: string) => string | undefined
 }
 
-export type RouteShape<P extends Record<string, IdPrefix>, Q extends TObject, B extends TSchema, R extends TSchema> = {
+/** What a parameter of a path is: an id of a kind, or a number. */
+export type ParamKind = IdPrefix | 'number'
+type ParamOf<K> = K extends IdPrefix ? Id<K> : string
+
+export type RouteShape<P extends Record<string, ParamKind>, Q extends TObject, B extends TSchema, R extends TSchema> = {
   /** `resource.verb`: the name in the log, the metrics, the audit and openapi.json. */
   readonly operation: string
   readonly summary: string
@@ -64,7 +70,7 @@ export type RouteShape<P extends Record<string, IdPrefix>, Q extends TObject, B 
   readonly access: 'anyone' | 'admin'
   /** Refusals beyond those that any route of this form can give. */
   readonly errors?: readonly ErrorCode[]
-  readonly handle: (request: Handling<{ [K in keyof P]: Id<P[K]> }, Static<Q>, Static<B>>) => Promise<Static<R>>
+  readonly handle: (request: Handling<{ [K in keyof P]: ParamOf<P[K]> }, Static<Q>, Static<B>>) => Promise<Static<R>>
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: a list of routes holds handlers of many request types; route() checked each.
@@ -72,7 +78,7 @@ export type Route = RouteShape<any, any, any, any>
 
 /** One operation of the API. The server, openapi.json, the command line and the coverage tests all read these. */
 export const route = <
-  const P extends Record<string, IdPrefix> = Record<never, IdPrefix>,
+  const P extends Record<string, ParamKind> = Record<never, IdPrefix>,
   Q extends TObject = TObject,
   B extends TSchema = TSchema,
   R extends TSchema = TSchema,

@@ -38,6 +38,16 @@ export const AnnotationsShown = {
 /** A PATCH may repeat the id of its path. */
 export const PathId = <P extends IdPrefix>(prefix: P) => Type.Optional(Id(prefix))
 
+/** On changes that concern edges. */
+export const Wait = Type.Optional(
+  Type.Unsafe<'applied'>({
+    type: 'string',
+    enum: ['applied'],
+    description:
+      'Answer when every live edge node has applied the change, or after 10 seconds. Service-Applied says on how many it is in force, Service-Behind which are not.',
+  }),
+)
+
 export const Ref = Closed({ id: Type.String(), uri: Uri }, { title: 'Ref' })
 
 export const PageParameters = {

@@ -1,8 +1,9 @@
 import type { Db } from '../db/pool.ts'
+import type { RecordKey } from '../distribution/records.ts'
 import type { Handling } from '../http/route.ts'
 import type { Id } from '../kernel/ids.ts'
 import { recordChange } from './audit_events/store.ts'
-import { type RecordKey, writeOutbox } from './outbox/store.ts'
+import { writeOutbox } from './outbox/store.ts'
 
 type Fields = Record<string, unknown>
 export type Change = {

@@ -2,14 +2,14 @@ import type { Static, TObject, TSchema } from 'typebox'
 import type { Caller } from '../auth/caller.ts'
 import type { Db } from '../db/pool.ts'
 import { transaction } from '../db/transaction.ts'
+import type { RecordKey } from '../distribution/records.ts'
 import { checkIfMatch, etagOf } from '../http/preconditions.ts'
 import { type Handling, type Route, type RouteShape, route } from '../http/route.ts'
-import { ListOf } from '../http/wire.ts'
+import { Closed, ListOf, Wait } from '../http/wire.ts'
 import { type ErrorCode, notFound } from '../kernel/errors.ts'
 import { type Id, type IdPrefix, idPrefixes, oneOf } from '../kernel/ids.ts'
 import { toPage } from '../kernel/paging.ts'
 import { once } from './idempotency.ts'
-import type { RecordKey } from './outbox/store.ts'
 import { record } from './record.ts'
 
 type UriOf = (path: string) => string
@@ -61,7 +61,8 @@ export function resource<
   /** The records that edge nodes must be sent when this one changes. */
   records?: (row: Row, caller: Caller, verb: 'create' | 'update' | 'delete') => readonly RecordKey[]
 }) {
-  const { name, prefix, path, shape, view, find, changeQuery, readableBy = 'anyone', records = () => [] } = definition
+  const { name, prefix, path, shape, view, find, readableBy = 'anyone', records = () => [] } = definition
+  const changeQuery = Closed({ ...definition.changeQuery?.properties, ...(definition.records && { wait: Wait }) })
   type AboveIds = { [K in keyof Above]: Id<Above[K]> }
   type Ids = AboveIds & { id: Id<P> }
   const above = definition.above ?? ({} as Above)

@@ -3,6 +3,7 @@ import { apiKeyRoutes } from './api_keys/routes.ts'
 import { auditEventRoutes } from './audit_events/routes.ts'
 import { backendRoutes } from './backends/routes.ts'
 import { callerRoutes } from './caller/routes.ts'
+import { edgeNodeRoutes } from './edge_nodes/routes.ts'
 import { httpsEdgeRoutes } from './edges/https.ts'
 import { tcpEdgeRoutes } from './edges/tcp.ts'
 import { ipCheckRoutes } from './ip_checks/routes.ts'
@@ -28,6 +29,7 @@ export const routes: readonly Route[] = [
   ...backendRoutes,
   ...tcpEdgeRoutes,
   ...httpsEdgeRoutes,
+  ...edgeNodeRoutes,
   ...callerRoutes,
   ...auditEventRoutes,
 ]

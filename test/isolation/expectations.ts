@@ -210,6 +210,9 @@ export const expectations: Record<string, Expectation> = {
   'https_edge_routes.delete': { admin: 204, member: 204, path: route },
   ...modulesOf('https_edge_routes', route, ['backend', 'ip_restriction', 'request_headers']),
 
+  'edge_nodes.list': { admin: 200, member: 403 },
+  'generations.get': { admin: 200, member: 200, path: async () => ({ generation: '1' }) },
+
   'caller.get': { admin: 200, member: 200 },
   'audit_events.list': {
     admin: 200,

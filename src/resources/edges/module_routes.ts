@@ -1,15 +1,18 @@
 import type { Caller } from '../../auth/caller.ts'
 import type { Db } from '../../db/pool.ts'
 import { transaction } from '../../db/transaction.ts'
+import type { RecordKey } from '../../distribution/records.ts'
 import { checkIfMatch, etagOf } from '../../http/preconditions.ts'
 import { type Handling, type Route, route } from '../../http/route.ts'
+import { Closed, Wait } from '../../http/wire.ts'
 import { notFound, Refusal } from '../../kernel/errors.ts'
 import { type Id, type IdPrefix, toId } from '../../kernel/ids.ts'
-import type { RecordKey } from '../outbox/store.ts'
 import { record } from '../record.ts'
 import { setModule } from './changes.ts'
 import { type EdgeKind, type ModuleName, modulesOn } from './modules.ts'
 import { type EdgeRow, removeModule } from './store.ts'
+
+const WaitQuery = Closed({ wait: Wait })
 
 type Ids<P> = { [K in keyof P]: P[K] extends IdPrefix ? Id<P[K]> : never }
 
@@ -63,6 +66,7 @@ export function moduleRoutes<const P extends Record<string, IdPrefix>, Row exten
         method: 'PUT',
         path,
         params,
+        query: WaitQuery,
         body: module.body,
         bodyLimitBytes: 1024 * 1024,
         check: (body) => module.check?.(body as never, ''),
@@ -100,6 +104,7 @@ export function moduleRoutes<const P extends Record<string, IdPrefix>, Row exten
         method: 'DELETE',
         path,
         params,
+        query: WaitQuery,
         success: 204,
         access: 'anyone',
         errors: ['ERR_PRECONDITION_FAILED'],

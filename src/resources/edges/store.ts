@@ -19,7 +19,8 @@ export type RouteRow = EdgeRow & Match & { parent_id: Uuid }
 export type HttpsEdgeRow = EdgeRow & { routes: RouteRow[] }
 type Account = Pick<Caller, 'accountId'>
 
-const columns = sql`
+/** Everything about an edge or a route but whose it is. For queries that call the table `e`. */
+export const edgeColumns = sql`
   e.id, e.parent_id, e.match_type, e.match, e.description, e.metadata, e.created_at,
   array(select hostport from hostports h where h.account_id = e.account_id and h.edge_id = e.id order by position) as hostports,
   coalesce((
@@ -28,7 +29,7 @@ const columns = sql`
                           where p.account_id = m.account_id and p.edge_id = m.edge_id and p.module = m.module order by p.position)))
     from edge_modules m where m.account_id = e.account_id and m.edge_id = e.id), '{}') as modules`
 
-const select = (condition: SqlFragment) => sql`select ${columns} from edges e where ${condition}`
+const select = (condition: SqlFragment) => sql`select ${edgeColumns} from edges e where ${condition}`
 
 export const findEdge = <Row extends EdgeRow>(db: Db, { accountId }: Account, kind: EdgeKind, id: Id, lock: boolean) =>
   maybeOne<Row>(

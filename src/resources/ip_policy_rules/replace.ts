@@ -3,6 +3,7 @@ import { type Db, one, run } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { transaction } from '../../db/transaction.ts'
 import { route } from '../../http/route.ts'
+import { Closed, Wait } from '../../http/wire.ts'
 import { invalidField, notFound } from '../../kernel/errors.ts'
 import { type Id, newUuid, toUuid } from '../../kernel/ids.ts'
 import { newAnnotations } from '../annotations.ts'
@@ -25,7 +26,7 @@ export const ruleSetRoutes = [
     method: 'PUT',
     path: '/ip_policies/:id/rules',
     params: { id: 'ipp' },
-    query: LockoutQuery,
+    query: Closed({ ...LockoutQuery.properties, wait: Wait }),
     body: RuleSet,
     bodyLimitBytes,
     otherBodies: { 'text/plain': readRuleText },

@@ -16,8 +16,7 @@ export function createAdmission(judge: Judge, tally: Tally, clock: Clock, observ
     const at = clock()
     const hit = (restrictionId: (typeof denials)[number]['restrictionId'], outcome: Outcome) => {
       observe(outcome)
-      if (sourceIp)
-        tally.count({ accountId: caller.accountId, restrictionId, sourceIp, outcome, apiKeyId: caller.apiKeyId, at })
+      if (sourceIp) tally.count({ restrictionId, sourceIp, outcome, apiKeyId: caller.apiKeyId, at })
     }
     for (const { restrictionId } of warnings) hit(restrictionId, 'warned')
     if (refusal) {

@@ -8,7 +8,6 @@ import type { Warning } from './schema.ts'
 export type Outcome = 'refused' | 'warned'
 /** How often a restriction refused, or would have refused, an address within an hour. */
 export type Count = {
-  accountId: Uuid
   restrictionId: Uuid
   sourceIp: string
   outcome: Outcome
@@ -27,13 +26,13 @@ export const addCounts = (db: Db, counts: readonly Count[]): Promise<void> =>
     sql`
     insert into ip_restriction_counts as c
       (account_id, ip_restriction_id, hour, source_ip, outcome, count, last_at, last_api_key_id)
-    select s.* from unnest(
-        ${counts.map((count) => count.accountId)}::uuid[], ${counts.map((count) => count.restrictionId)}::uuid[],
+    select r.account_id, s.* from unnest(
+        ${counts.map((count) => count.restrictionId)}::uuid[],
         ${counts.map((count) => rfc3339(count.hour))}::timestamptz[], ${counts.map((count) => count.sourceIp)}::inet[],
         ${counts.map((count) => count.outcome)}::text[], ${counts.map((count) => count.count)}::bigint[],
         ${counts.map((count) => rfc3339(count.lastAt))}::timestamptz[], ${counts.map((count) => count.lastApiKeyId)}::text[]
-      ) as s (account_id, ip_restriction_id, hour, source_ip, outcome, count, last_at, last_api_key_id)
-      join ip_restrictions r on r.account_id = s.account_id and r.id = s.ip_restriction_id
+      ) as s (ip_restriction_id, hour, source_ip, outcome, count, last_at, last_api_key_id)
+      join ip_restrictions r on r.id = s.ip_restriction_id
     order by 1, 2, 3, 4, 5
     on conflict (account_id, ip_restriction_id, hour, source_ip, outcome) do update set
       count = c.count + excluded.count,

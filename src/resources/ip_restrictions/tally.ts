@@ -10,7 +10,6 @@ const maxCounts = 20_000
 const maxRefusals = 5_000
 
 export type Hit = {
-  accountId: Uuid
   restrictionId: Uuid
   sourceIp: string
   outcome: Outcome
@@ -18,7 +17,8 @@ export type Hit = {
   at: number
 }
 export type Tally = {
-  count: (hit: Hit) => void
+  /** `times`: how often, when somebody else has counted already. */
+  count: (hit: Hit, times?: number) => void
   refused: (refusal: RefusalRow) => void
   /** Writes what has come together. Call it every second or so, and before the end. */
   flush: () => Promise<void>
@@ -44,8 +44,8 @@ export function createTally(db: Db, onLost: (hits: number) => void): Tally {
   }
 
   return {
-    count: ({ at, apiKeyId, ...hit }) =>
-      add({ ...hit, hour: at - (at % hourMs), count: 1, lastAt: at, lastApiKeyId: apiKeyId }),
+    count: ({ at, apiKeyId, ...hit }, times = 1) =>
+      add({ ...hit, hour: at - (at % hourMs), count: times, lastAt: at, lastApiKeyId: apiKeyId }),
     refused(refusal) {
       if (refusals.length < maxRefusals) refusals.push(refusal)
       else onLost(1)

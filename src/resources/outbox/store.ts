@@ -1,9 +1,8 @@
 import { type Db, many, one, run } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
+import type { RecordKey } from '../../distribution/records.ts'
 import type { Uuid } from '../../kernel/ids.ts'
 
-/** What edge nodes are told is made of records; a key names one. */
-export type RecordKey = `${'tcp' | 'https' | 'route' | 'backend' | 'policy' | 'restrictions'}.${string}`
 export type OutboxRow = { generation: number; account_id: Uuid; key: RecordKey; created_at: string }
 
 /** Notes that these records have changed, under one generation, in the transaction of the change. */

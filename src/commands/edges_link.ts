@@ -1,0 +1,98 @@
+import type { Logger } from 'pino'
+import type { Config } from '../config.ts'
+import type { DbPool } from '../db/pool.ts'
+import { connectNats, type Report, wakeSubject } from '../distribution/channels.ts'
+import { type EdgeView, noEdges } from '../http/edges.ts'
+import type { Metrics } from '../http/metrics.ts'
+import { systemClock } from '../kernel/clock.ts'
+import { isId, toUuid } from '../kernel/ids.ts'
+import { parseAddress } from '../kernel/ip/address.ts'
+import { forgetOld, loadNodes, saveNodes } from '../publisher/node_store.ts'
+import { watchNodes } from '../publisher/nodes.ts'
+import { runPublisher } from '../publisher/publisher.ts'
+import type { Tally } from '../resources/ip_restrictions/tally.ts'
+import { every } from './every.ts'
+
+export type EdgesLink = { view: EdgeView; stop: () => Promise<void> }
+
+/** Everything between the control plane and its edges. Without NATS there are none, and the API says so. */
+export async function linkEdges(
+  config: Config,
+  db: DbPool,
+  tally: Tally,
+  metrics: Metrics,
+  log: Logger,
+): Promise<EdgesLink> {
+  if (config.GATEHOUSE_NATS_URL.length === 0) return { view: noEdges, stop: async () => {} }
+  const nats = await connectNats({
+    servers: config.GATEHOUSE_NATS_URL,
+    name: 'gatehouse control plane',
+    caFile: config.GATEHOUSE_NATS_CA_FILE,
+    user: config.GATEHOUSE_NATS_USER,
+    password: config.GATEHOUSE_NATS_PASSWORD,
+  })
+  const nodes = watchNodes(nats, systemClock)
+  nodes.remember(await loadNodes(db))
+  let active = false
+  nodes.onReport((report, acknowledge) => {
+    // Only the active publisher adds up what nodes counted, or it would be added once by every process.
+    if (!active) return
+    countHits(report, tally)
+    acknowledge()
+  })
+  metrics.watchEdgeNodes(nodes.all)
+
+  const ending = new AbortController()
+  const publisher = runPublisher(
+    {
+      pool: db,
+      nats,
+      replicas: config.GATEHOUSE_NATS_REPLICAS,
+      clock: systemClock,
+      log,
+      metrics: {
+        ...metrics.publisher,
+        active(isActive) {
+          active = isActive
+          metrics.publisher.active(isActive)
+        },
+      },
+    },
+    ending.signal,
+  )
+  const stopSaving = every(
+    5_000,
+    async () => {
+      if (!active) return
+      await saveNodes(db, nodes.all())
+      await forgetOld(db)
+    },
+    (err) => log.error({ err }, 'the state of edge nodes could not be saved: it is tried again'),
+  )
+
+  return {
+    view: { ...nodes, committed: () => nats.publish(wakeSubject) },
+    async stop() {
+      ending.abort()
+      await publisher
+      await stopSaving()
+      nodes.stop()
+      await nats.drain().catch(() => {})
+    },
+  }
+}
+
+/** What a node says is checked like anything from outside: it knows restrictions by their ids and addresses as text. */
+function countHits({ hits }: Report, tally: Tally): void {
+  for (const { restriction, source, outcome, count, lastAt } of hits) {
+    const valid =
+      isId('ipx', restriction) &&
+      parseAddress(source) &&
+      Number.isSafeInteger(count) &&
+      count > 0 &&
+      (outcome === 'refused' || outcome === 'warned')
+    const at = Date.parse(lastAt)
+    if (!valid || Number.isNaN(at)) continue
+    tally.count({ restrictionId: toUuid(restriction), sourceIp: source, outcome, apiKeyId: null, at }, count)
+  }
+}

@@ -1,0 +1,36 @@
+import type { Config } from '../config.ts'
+import { transaction } from '../db/transaction.ts'
+import { activateSigningKey, addSigningKey, listSigningKeys } from '../publisher/signing_keys.ts'
+import { withDatabase } from './database.ts'
+
+/**
+ * Rotation without a gap: `add` a key, let every edge node trust it (GATEHOUSE_EDGE_TRUSTED_KEYS), `activate` it, and
+ * take the old one off the nodes' lists. The publisher signs every record anew within minutes.
+ */
+export const signingKeys = (config: Config, verb: string, publicKey: string | undefined): Promise<number> =>
+  withDatabase(config, async (db) => {
+    switch (verb) {
+      case 'list':
+        for (const { public_key, active, created_at } of await listSigningKeys(db)) {
+          console.log(`${public_key}  ${created_at}${active ? '  active' : ''}`)
+        }
+        return 0
+      case 'add': {
+        const { public_key, active } = await addSigningKey(db)
+        console.log(public_key)
+        if (!active)
+          console.error(
+            "It is not used yet: let every edge node trust it, then run 'gatehouse signing-keys activate <key>'.",
+          )
+        return 0
+      }
+      case 'activate': {
+        if (publicKey && (await transaction(db, (tx) => activateSigningKey(tx, publicKey)))) return 0
+        console.error("gatehouse: give one of the keys that 'gatehouse signing-keys list' prints")
+        return 1
+      }
+      default:
+        console.error("gatehouse: 'signing-keys' knows list, add and activate")
+        return 2
+    }
+  })

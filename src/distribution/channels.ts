@@ -1,0 +1,65 @@
+import { readFileSync } from 'node:fs'
+import { connect, credsAuthenticator, type NatsConnection } from '@nats-io/transport-node'
+
+/** The names under which both sides meet. An agent may read the first four and write only its own report. */
+export const recordBucket = 'gatehouse'
+export const blobBucket = 'gatehouse_blobs'
+/** The same batches that go into the bucket, as plain messages: they do not wait for a leader. */
+export const batchSubject = 'gatehouse.batches'
+/** Under this key in the bucket: up to which generation everything is in it. Written after the records. */
+export const progressKey = 'progress'
+export const reportSubject = (node: string): string => `gatehouse.reports.${node}`
+export const allReportsSubject = 'gatehouse.reports.*'
+/** Said by whoever committed a change, so that the publisher need not wait for its next look. */
+export const wakeSubject = 'gatehouse.wake'
+
+export const nodeNamePattern = /^[a-z0-9][a-z0-9-]{0,62}$/
+
+/** Says that everything since the generation `after` up to `settled` has been sent. Sealed like a record. */
+export type Progress = { after: number; settled: number }
+export type Batch = { progress: string; records: string[] }
+
+export type Report = {
+  node: string
+  version: string
+  startedAt: string
+  /** Every record up to this generation is in force on the node. */
+  applied: number
+  records: number
+  /** What the node refused to apply, and why; the last ones. */
+  refusals: { key: string; generation: number | null; reason: string; at: string }[]
+  /** How often restrictions refused or would have refused an address since the last report, for the control plane to add up. */
+  hits: { restriction: string; source: string; outcome: 'refused' | 'warned'; count: number; lastAt: string }[]
+}
+
+export type NatsSettings = {
+  servers: string[]
+  name: string
+  caFile?: string
+  credentialsFile?: string
+  user?: string
+  password?: string
+}
+
+/** Never gives up reconnecting: an edge serves on without NATS, and so does the API. */
+export function connectNats({
+  servers,
+  name,
+  caFile,
+  credentialsFile,
+  user,
+  password,
+}: NatsSettings): Promise<NatsConnection> {
+  return connect({
+    servers,
+    name,
+    maxReconnectAttempts: -1,
+    reconnectTimeWait: 250,
+    waitOnFirstConnect: true,
+    pingInterval: 5_000,
+    maxPingOut: 2,
+    ...(caFile && { tls: { caFile } }),
+    ...(credentialsFile && { authenticator: credsAuthenticator(readFileSync(credentialsFile)) }),
+    ...(user && { user, pass: password }),
+  })
+}

@@ -1,0 +1,81 @@
+import { createPrivateKey, createPublicKey, generateKeyPairSync, hash, type KeyObject, sign, verify } from 'node:crypto'
+import type { EdgeRecord } from './records.ts'
+import { recordFault } from './validate.ts'
+
+/**
+ * Records are signed by the control plane: whoever gets into NATS can delay a change but not make one. A public key is
+ * written as `ed25519:` and its 32 bytes in base64url, and known by the first characters of their hash.
+ */
+export type Signer = { readonly keyId: string; readonly sign: (payload: string) => string }
+export type TrustedKeys = ReadonlyMap<string, KeyObject>
+
+const prefix = 'ed25519:'
+
+export function newSigningKey(): { publicKey: string; privateKey: string } {
+  const { publicKey, privateKey } = generateKeyPairSync('ed25519')
+  return {
+    publicKey: prefix + publicKey.export({ format: 'jwk' }).x,
+    privateKey: privateKey.export({ format: 'pem', type: 'pkcs8' }) as string,
+  }
+}
+
+export const keyIdOf = (publicKey: string): string => hash('sha256', publicKey, 'hex').slice(0, 16)
+
+export function createSigner(publicKey: string, privateKeyPem: string): Signer {
+  const key = createPrivateKey(privateKeyPem)
+  return { keyId: keyIdOf(publicKey), sign: (payload) => sign(null, Buffer.from(payload), key).toString('base64') }
+}
+
+/** Throws for anything that is not a list of public keys: an agent must not start with fewer than its operator meant. */
+export function trustedKeys(texts: readonly string[]): TrustedKeys {
+  return new Map(
+    texts.map((text) => {
+      if (!/^ed25519:[A-Za-z0-9_-]{43}$/.test(text))
+        throw new Error(`${JSON.stringify(text)} is not a public key of the form ed25519:…`)
+      const key = createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x: text.slice(prefix.length) }, format: 'jwk' })
+      return [keyIdOf(text), key]
+    }),
+  )
+}
+
+/** The signed form: the payload as the very text that was signed, so that nobody has to agree on how to write JSON. */
+type Envelope = { payload: string; key: string; signature: string }
+
+export function seal(payload: object, signer: Signer): string {
+  const text = JSON.stringify(payload)
+  return JSON.stringify({ payload: text, key: signer.keyId, signature: signer.sign(text) } satisfies Envelope)
+}
+
+/** What was signed, or why it is not believed. */
+export function open(envelope: string, keys: TrustedKeys): { payload: unknown } | { fault: string } {
+  let parsed: Partial<Envelope>
+  try {
+    parsed = JSON.parse(envelope) ?? {}
+  } catch {
+    return { fault: 'is not JSON' }
+  }
+  const { payload, key: keyId, signature } = parsed
+  if (typeof payload !== 'string' || typeof keyId !== 'string' || typeof signature !== 'string')
+    return { fault: 'is not signed' }
+  const key = keys.get(keyId)
+  if (!key) return { fault: `is signed by a key that is not trusted here (${keyId.slice(0, 16)})` }
+  if (!verify(null, Buffer.from(payload), key, Buffer.from(signature, 'base64')))
+    return { fault: 'has a wrong signature' }
+  try {
+    return { payload: JSON.parse(payload) }
+  } catch {
+    return { fault: 'holds no JSON' }
+  }
+}
+
+/** A record that was signed, is well-formed, and stands under its own key. */
+export function openRecord(envelope: string, keys: TrustedKeys, expectedKey?: string): EdgeRecord | { fault: string } {
+  const opened = open(envelope, keys)
+  if ('fault' in opened) return opened
+  const fault = recordFault(opened.payload)
+  if (fault) return { fault }
+  const record = opened.payload as EdgeRecord
+  if (expectedKey !== undefined && record.key !== expectedKey)
+    return { fault: `stands under the key of another record (${record.key})` }
+  return record
+}

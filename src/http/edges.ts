@@ -1,0 +1,25 @@
+/** What a request may ask of the edge nodes. Filled in by whoever talks to them; without edges there is nobody to ask. */
+export type NodeView = {
+  node: string
+  live: boolean
+  applied: number
+  records: number
+  version: string
+  startedAt: string
+  lastSeenAt: number
+  refusals: { key: string; generation: number | null; reason: string; at: string }[]
+}
+export type NodeStatusView = { live: NodeView[]; applied: NodeView[]; behind: NodeView[] }
+export type EdgeView = {
+  all: () => NodeView[]
+  status: (generation: number) => NodeStatusView
+  /** Tells the publisher that there is something new, and resolves when it is in force or the time is over. */
+  waitFor: (generation: number, timeoutMs: number) => Promise<NodeStatusView>
+  committed: () => void
+}
+
+const nobody: NodeStatusView = { live: [], applied: [], behind: [] }
+export const noEdges: EdgeView = { all: () => [], status: () => nobody, waitFor: async () => nobody, committed() {} }
+
+/** How long `?wait=applied` waits for edge nodes that are behind. */
+export const waitAppliedMs = 10_000

@@ -1,0 +1,167 @@
+import { hash } from 'node:crypto'
+import { loadPolicy } from '../auth/loaded_policy.ts'
+import { type Db, many } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
+import { encodePolicy, type PolicyFile } from '../distribution/policy_file.ts'
+import type {
+  BackendRecord,
+  HttpsRecord,
+  PolicyRecord,
+  RecordKey,
+  RecordKind,
+  RecordValue,
+  RestrictionsRecord,
+  RouteRecord,
+  TcpRecord,
+} from '../distribution/records.ts'
+import { kindOf } from '../distribution/records.ts'
+import type { HeaderOperations } from '../kernel/headers.ts'
+import { parseHostport } from '../kernel/hostport.ts'
+import { type Id, toId, toUuid, type Uuid } from '../kernel/ids.ts'
+import type { ModuleName, StoredModule } from '../resources/edges/modules.ts'
+import { edgeColumns, type RouteRow } from '../resources/edges/store.ts'
+
+/** What changed, and whose it is. */
+export type Changed = { key: RecordKey; accountId: Uuid }
+export type Compiled = { key: RecordKey; value: RecordValue | null; blobs: Buffer[] }
+
+/** Policies up to this size travel inside their record, and need no second look-up by every node. */
+const inlineBytes = 32 * 1024
+
+const uuidOf = (key: RecordKey): Uuid => toUuid(key.slice(key.indexOf('.') + 1) as Id)
+
+/** Each thing as it is in the database now. What is not there any more comes out as null: a tombstone. */
+export async function compileRecords(db: Db, changed: readonly Changed[], now: number): Promise<Compiled[]> {
+  const compiled: Compiled[] = []
+  for (const [kind, ofKind] of Map.groupBy(changed, ({ key }) => kindOf(key))) {
+    const values = await compilers[kind](db, ofKind, now)
+    for (const { key } of ofKind) {
+      const { value = null, blobs = [] } = values.get(uuidOf(key)) ?? {}
+      compiled.push({ key, value, blobs })
+    }
+  }
+  return compiled
+}
+
+type Values = Map<Uuid, { value: RecordValue; blobs?: Buffer[] }>
+type Compiler = (db: Db, changed: readonly Changed[], now: number) => Promise<Values>
+const ids = (changed: readonly Changed[]) => changed.map(({ key }) => uuidOf(key))
+
+type CompiledEdge = RouteRow & { account_id: Uuid; parent_id: Uuid | null }
+
+const edgeRows = (db: Db, kind: 'tcp' | 'https' | 'route', changed: readonly Changed[]) =>
+  many<CompiledEdge>(
+    db,
+    sql`
+    select e.account_id, ${edgeColumns}
+    from unnest(${changed.map(({ accountId }) => accountId)}::uuid[], ${ids(changed)}::uuid[]) as wanted (account_id, id)
+      join edges e on e.account_id = wanted.account_id and e.id = wanted.id and e.kind = ${kind}`,
+  )
+
+/** A module that is disabled is to an edge as if it were not set. */
+const enabled = (row: CompiledEdge, name: ModuleName): StoredModule | undefined =>
+  row.modules[name]?.enabled ? row.modules[name] : undefined
+const backendOf = (row: CompiledEdge) => {
+  const id = enabled(row, 'backend')?.backend_id
+  return id ? toId('bkdst', id) : null
+}
+const policiesOf = (row: CompiledEdge) =>
+  enabled(row, 'ip_restriction')?.policy_ids.map((id) => toId('ipp', id)) ?? null
+
+const compilers: Record<RecordKind, Compiler> = {
+  async tcp(db, changed) {
+    const rows = await edgeRows(db, 'tcp', changed)
+    return new Map(
+      rows.map((row) => {
+        const value: TcpRecord = {
+          account: toId('ac', row.account_id),
+          hostports: row.hostports,
+          backend: backendOf(row),
+          policies: policiesOf(row),
+        }
+        return [row.id, { value }]
+      }),
+    )
+  },
+
+  async https(db, changed) {
+    const rows = await edgeRows(db, 'https', changed)
+    return new Map(rows.map((row) => [row.id, { value: { hostports: row.hostports } satisfies HttpsRecord }]))
+  },
+
+  async route(db, changed) {
+    const rows = await edgeRows(db, 'route', changed)
+    return new Map(
+      rows.map((row) => {
+        const headers = enabled(row, 'request_headers')?.settings as HeaderOperations | undefined
+        const value: RouteRecord = {
+          account: toId('ac', row.account_id),
+          edge: toId('edghts', row.parent_id as Uuid),
+          match_type: row.match_type,
+          match: row.match,
+          backend: backendOf(row),
+          policies: policiesOf(row),
+          headers: headers ? { add: Object.entries(headers.add), remove: [...headers.remove] } : null,
+        }
+        return [row.id, { value }]
+      }),
+    )
+  },
+
+  async backend(db, changed) {
+    const rows = await many<{ id: Uuid; address: string; tls_enabled: boolean }>(
+      db,
+      sql`
+      select b.id, b.address, b.tls_enabled
+      from unnest(${changed.map(({ accountId }) => accountId)}::uuid[], ${ids(changed)}::uuid[]) as wanted (account_id, id)
+        join backends b on b.account_id = wanted.account_id and b.id = wanted.id`,
+    )
+    return new Map(
+      rows.map(({ id, address, tls_enabled }) => {
+        const parsed = parseHostport(address)
+        if (typeof parsed === 'string') throw new Error(`backend ${id} has an address that ${parsed}: ${address}`)
+        return [id, { value: { ...parsed, tls: tls_enabled } satisfies BackendRecord }]
+      }),
+    )
+  },
+
+  async policy(db, changed, now) {
+    const values: Values = new Map()
+    for (const { key, accountId } of changed) {
+      const loaded = await loadPolicy(db, accountId, uuidOf(key), now)
+      if (loaded) values.set(uuidOf(key), policyRecord(encodePolicy(loaded.ranges)))
+    }
+    return values
+  },
+
+  async restrictions(db, changed) {
+    const rows = await many<{ account_id: Uuid; id: Uuid; enforced: boolean; policy_ids: Uuid[] }>(
+      db,
+      sql`
+      select r.account_id, r.id, r.enforced,
+        array(select p.ip_policy_id from ip_restriction_policies p
+              where p.account_id = r.account_id and p.ip_restriction_id = r.id order by p.position) as policy_ids
+      from ip_restrictions r
+      where r.account_id = any(${ids(changed)}) and r.type = 'endpoints'
+      order by r.id`,
+    )
+    return new Map(
+      [...Map.groupBy(rows, ({ account_id }) => account_id)].map(([account, restrictions]) => {
+        const sets = restrictions.map(({ id, enforced, policy_ids }) => ({
+          id: toId('ipx', id),
+          enforced,
+          policies: policy_ids.map((policy) => toId('ipp', policy)),
+        }))
+        return [account, { value: { sets } satisfies RestrictionsRecord }]
+      }),
+    )
+  },
+}
+
+function policyRecord({ hash: fileHash, bytes, pieces }: PolicyFile): { value: PolicyRecord; blobs: Buffer[] } {
+  const common = { hash: fileHash, bytes: bytes.length }
+  if (bytes.length <= inlineBytes) return { value: { ...common, inline: bytes.toString('base64') }, blobs: [] }
+  return { value: { ...common, chunks: pieces.map(blobName) }, blobs: pieces }
+}
+
+export const blobName = (piece: Buffer): string => hash('sha256', piece, 'hex')

@@ -1,0 +1,58 @@
+import { type Db, many, run } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
+import { rfc3339 } from '../kernel/clock.ts'
+import type { EdgeNode } from './nodes.ts'
+
+type EdgeNodeRow = {
+  name: string
+  version: string
+  applied_generation: number
+  records: number
+  refusals: EdgeNode['refusals']
+  started_at: string
+  last_seen_at: string
+}
+
+/** So that a control plane that has just started knows whom it has not heard of yet. */
+export async function loadNodes(db: Db): Promise<EdgeNode[]> {
+  const rows = await many<EdgeNodeRow>(
+    db,
+    sql`select name, version, applied_generation, records, refusals, started_at, last_seen_at from edge_nodes`,
+  )
+  return rows.map((row) => ({
+    node: row.name,
+    version: row.version,
+    applied: row.applied_generation,
+    records: row.records,
+    refusals: row.refusals,
+    startedAt: row.started_at,
+    lastSeenAt: Date.parse(row.last_seen_at),
+    live: false,
+  }))
+}
+
+export const saveNodes = (db: Db, nodes: readonly EdgeNode[]): Promise<void> =>
+  run(
+    db,
+    sql`
+    insert into edge_nodes (name, version, applied_generation, records, refusals, started_at, last_seen_at)
+    select * from unnest(
+      ${nodes.map(({ node }) => node)}::text[], ${nodes.map(({ version }) => version)}::text[],
+      ${nodes.map(({ applied }) => applied)}::bigint[], ${nodes.map(({ records }) => records)}::bigint[],
+      ${nodes.map(({ refusals }) => JSON.stringify(refusals))}::json[], ${nodes.map(({ startedAt }) => startedAt)}::timestamptz[],
+      ${nodes.map(({ lastSeenAt }) => rfc3339(lastSeenAt))}::timestamptz[])
+    order by 1
+    on conflict (name) do update set
+      version = excluded.version, applied_generation = excluded.applied_generation, records = excluded.records,
+      refusals = excluded.refusals, started_at = excluded.started_at, last_seen_at = excluded.last_seen_at
+      where edge_nodes.last_seen_at < excluded.last_seen_at`,
+  )
+
+/** Forgets nodes that were silent for long, and changes that have long been sent. */
+export async function forgetOld(db: Db): Promise<void> {
+  await run(db, sql`delete from edge_nodes where last_seen_at < now() - interval '7 days'`)
+  await run(
+    db,
+    sql`delete from outbox where generation <= (select cursor from publisher_state) and created_at < now() - interval '1 day'`,
+  )
+}

@@ -1,0 +1,88 @@
+import type { NatsConnection } from '@nats-io/transport-node'
+import { allReportsSubject, type Report } from '../distribution/channels.ts'
+import type { Clock } from '../kernel/clock.ts'
+
+/** Reports come every second or two. A node that was silent for longer is not waited for. */
+export const liveForMs = 10_000
+/** Dead nodes are shown for a while, so that one sees that they are. */
+const rememberedForMs = 24 * 60 * 60 * 1_000
+
+export type EdgeNode = Omit<Report, 'hits'> & { lastSeenAt: number; live: boolean }
+export type NodeStatus = { live: EdgeNode[]; applied: EdgeNode[]; behind: EdgeNode[] }
+
+/** What every process knows of the edge nodes, from their own reports. */
+export type EdgeNodes = {
+  all: () => EdgeNode[]
+  /** Who has applied a generation, of those that are alive. */
+  status: (generation: number) => NodeStatus
+  /** Resolves when every live node has applied it, or when the time is over. */
+  waitFor: (generation: number, timeoutMs: number) => Promise<NodeStatus>
+  onReport: (listener: (report: Report, acknowledge: () => void) => void) => void
+  remember: (nodes: readonly EdgeNode[]) => void
+  stop: () => void
+}
+
+export function watchNodes(nats: NatsConnection, clock: Clock): EdgeNodes {
+  const nodes = new Map<string, Omit<EdgeNode, 'live'>>()
+  const listeners: ((report: Report, acknowledge: () => void) => void)[] = []
+  const waiting = new Set<() => void>()
+  const subscription = nats.subscribe(allReportsSubject, {
+    callback(error, message) {
+      if (error) return
+      const report = readReport(message.string(), message.subject)
+      if (!report) return
+      const { hits: _, ...rest } = report
+      nodes.set(report.node, { ...rest, lastSeenAt: clock() })
+      for (const listener of listeners) listener(report, () => message.respond('kept'))
+      for (const check of waiting) check()
+    },
+  })
+
+  const all = (): EdgeNode[] => {
+    const now = clock()
+    for (const [name, { lastSeenAt }] of nodes) if (now - lastSeenAt > rememberedForMs) nodes.delete(name)
+    return [...nodes.values()]
+      .map((node) => ({ ...node, live: now - node.lastSeenAt <= liveForMs }))
+      .sort((a, b) => (a.node < b.node ? -1 : 1))
+  }
+  const status = (generation: number): NodeStatus => {
+    const live = all().filter((node) => node.live)
+    const applied = live.filter((node) => node.applied >= generation)
+    return { live, applied, behind: live.filter((node) => node.applied < generation) }
+  }
+
+  return {
+    all,
+    status,
+    waitFor: (generation, timeoutMs) =>
+      new Promise((resolve) => {
+        const finish = () => {
+          waiting.delete(check)
+          clearTimeout(timer)
+          resolve(status(generation))
+        }
+        const check = () => status(generation).behind.length === 0 && finish()
+        const timer = setTimeout(finish, timeoutMs)
+        waiting.add(check)
+        check()
+      }),
+    onReport: (listener) => listeners.push(listener),
+    remember(known) {
+      for (const { live: _, ...node } of known) if (!nodes.has(node.node)) nodes.set(node.node, node)
+    },
+    stop: () => subscription.unsubscribe(),
+  }
+}
+
+/** NATS lets a node write under its own name only; what it says there must be about itself. */
+function readReport(text: string, subject: string): Report | undefined {
+  try {
+    const report = JSON.parse(text) as Report
+    const own = subject.split('.').at(-1) === report.node
+    return own && Number.isSafeInteger(report.applied) && Array.isArray(report.refusals) && Array.isArray(report.hits)
+      ? report
+      : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,84 @@
+import { jetstream, jetstreamManager } from '@nats-io/jetstream'
+import { type KV, Kvm } from '@nats-io/kv'
+import type { NatsConnection } from '@nats-io/transport-node'
+import { type Batch, batchSubject, blobBucket, progressKey, recordBucket } from '../distribution/channels.ts'
+import { blobName } from './compile.ts'
+
+/** Below the limit of a NATS message with room for the envelope. */
+const largestMessage = 900_000
+
+/** The two ways out: a plain message that is there in a millisecond, and the bucket that is there for good. */
+export type Outlet = {
+  /** When the bucket was made: another time than before means that its records are gone. */
+  readonly bucketCreated: string
+  /** False when it was too large for one message: then it goes through the bucket alone. */
+  announce: (batch: Batch) => boolean
+  putBlobs: (pieces: readonly Buffer[]) => Promise<void>
+  keep: (batch: Batch, keys: readonly string[]) => Promise<void>
+  /** Everything in the bucket, as it was put there. */
+  contents: () => Promise<Map<string, string>>
+}
+
+export async function openOutlet(nats: NatsConnection, replicas: number): Promise<Outlet> {
+  const js = jetstream(nats)
+  const kvm = new Kvm(js)
+  const options = { history: 1, replicas, timeout: 10_000 }
+  const records = await kvm.create(recordBucket, options)
+  const blobs = await kvm.create(blobBucket, options)
+  const { created } = await (await jetstreamManager(nats)).streams.info(`KV_${recordBucket}`)
+  const known = new Set<string>()
+
+  return {
+    bucketCreated: created,
+    announce(batch) {
+      const text = JSON.stringify(batch)
+      if (text.length > largestMessage) return false
+      nats.publish(batchSubject, text)
+      return true
+    },
+    async putBlobs(pieces) {
+      const missing = pieces.map((piece) => ({ piece, name: blobName(piece) })).filter(({ name }) => !known.has(name))
+      await inParallel(missing, 32, async ({ piece, name }) => {
+        if ((await blobs.get(name)) === null) await blobs.put(name, piece)
+        known.add(name)
+      })
+      // Only a memory of what need not be asked again.
+      if (known.size > 100_000) known.clear()
+    },
+    async keep(batch, keys) {
+      await inParallel(
+        batch.records.map((record, index) => [keys[index] as string, record] as const),
+        64,
+        async ([key, record]) => {
+          await records.put(key, record)
+        },
+      )
+      await records.put(progressKey, batch.progress)
+    },
+    contents: () => readAll(records),
+  }
+}
+
+async function readAll(bucket: KV): Promise<Map<string, string>> {
+  const found = new Map<string, string>()
+  // A watch of an empty bucket says nothing until something comes.
+  if ((await bucket.status()).values === 0) return found
+  const watch = await bucket.watch()
+  for await (const entry of watch) {
+    found.set(entry.key, entry.string())
+    if (entry.delta === 0) break
+  }
+  return found
+}
+
+async function inParallel<Item>(
+  items: readonly Item[],
+  width: number,
+  work: (item: Item) => Promise<void>,
+): Promise<void> {
+  const queue = items.values()
+  const worker = async () => {
+    for (const item of queue) await work(item)
+  }
+  await Promise.all(Array.from({ length: Math.min(width, items.length) }, worker))
+}

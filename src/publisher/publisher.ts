@@ -1,0 +1,233 @@
+import type { NatsConnection } from '@nats-io/transport-node'
+import { type Db, type DbPool, one, run } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
+import { wakeSubject } from '../distribution/channels.ts'
+import { type Signer, seal } from '../distribution/signature.ts'
+import type { Clock } from '../kernel/clock.ts'
+import type { Uuid } from '../kernel/ids.ts'
+import { type OutboxRow, readOutbox } from '../resources/outbox/store.ts'
+import { type Compiled, compileRecords } from './compile.ts'
+import { noteExpiredRules } from './expiry.ts'
+import { type Outlet, openOutlet } from './outlet.ts'
+import { reconcile } from './reconcile.ts'
+import { activeSigner } from './signing_keys.ts'
+
+type Log = Record<'info' | 'warn' | 'error', (fields: object, message: string) => void>
+export type PublisherMetrics = {
+  published: (records: number) => void
+  behind: (generations: number) => void
+  active: (isActive: boolean) => void
+}
+type Parts = { pool: DbPool; nats: NatsConnection; replicas: number; clock: Clock; log: Log; metrics: PublisherMetrics }
+
+/** Held by the one active publisher, on a connection of its own: it is free again the moment that process is gone. */
+const publisherLock = 7_204_113_003
+const lookEveryMs = 250
+const reconcileEveryMs = 10 * 60 * 1_000
+const rowsAtOnce = 5_000
+/** How far the plain messages may run ahead of the bucket while that has no leader. */
+const mostWaiting = 200
+
+/**
+ * Sends what is in the outbox to the edges, in order. Every process runs one; the one that holds the lock works, and the
+ * others stand by. Ends when `signal` says so.
+ */
+export async function runPublisher(parts: Parts, signal: AbortSignal): Promise<void> {
+  const { pool, log, metrics } = parts
+  while (!signal.aborted) {
+    try {
+      await holdingTheLock(pool, signal, async (db, lost) => {
+        metrics.active(true)
+        log.info({}, 'publisher: active')
+        await publish(parts, db, AbortSignal.any([signal, lost]))
+      })
+    } catch (error) {
+      if (!signal.aborted) log.error({ err: error }, 'publisher: stopped, and tries again')
+    } finally {
+      metrics.active(false)
+    }
+    await pause(1_000, signal)
+  }
+}
+
+async function holdingTheLock(
+  pool: DbPool,
+  signal: AbortSignal,
+  work: (db: Db, lost: AbortSignal) => Promise<void>,
+): Promise<void> {
+  const client = await pool.connect()
+  const lost = new AbortController()
+  const onEnd = () => lost.abort()
+  client.on('error', onEnd)
+  client.on('end', onEnd)
+  try {
+    const db: Db = { query: (statement) => client.query(statement) }
+    const { locked } = await one<{ locked: boolean }>(db, sql`select pg_try_advisory_lock(${publisherLock}) as locked`)
+    if (locked) await work(db, AbortSignal.any([signal, lost.signal]))
+  } finally {
+    // Not back into the pool: closing the connection is what frees the lock.
+    client.release(true)
+  }
+}
+
+async function publish(
+  { pool, nats, replicas, clock, log, metrics }: Parts,
+  db: Db,
+  signal: AbortSignal,
+): Promise<void> {
+  const outlet = await openOutlet(nats, replicas)
+  const state = await one<{ cursor: number; bucket_created: string | null }>(
+    db,
+    sql`select cursor, bucket_created from publisher_state`,
+  )
+  const keeper = createKeeper(outlet, (settled) =>
+    run(db, sql`update publisher_state set cursor = ${settled}, bucket_created = ${outlet.bucketCreated}`),
+  )
+  const wake = createWake(nats)
+  let sent = state.cursor
+  let lastReconcile = Number.NEGATIVE_INFINITY
+  let lastExpiry = clock()
+  try {
+    while (!signal.aborted) {
+      keeper.check()
+      const signer = await activeSigner(db)
+      if (!signer) {
+        log.warn({}, "publisher: there is no signing key. Run 'gatehouse signing-keys add'")
+        await pause(5_000, signal)
+        continue
+      }
+      const now = clock()
+      await noteExpiredRules(pool, lastExpiry, now)
+      lastExpiry = now
+      if (now - lastReconcile > reconcileEveryMs && keeper.waiting() === 0) {
+        const healed = await reconcile(pool, outlet, signer.keyId, now)
+        if (healed)
+          log.warn({ records: healed }, 'publisher: the bucket differed from the database; what differed is sent again')
+        lastReconcile = now
+      }
+      const batch = await nextBatch(db, sent)
+      metrics.behind(batch ? batch.settled - sent : 0)
+      if (!batch) {
+        await wake.wait(lookEveryMs, signal)
+        continue
+      }
+      const compiled = await compileRecords(
+        db,
+        batch.rows.map(({ key, account_id }) => ({ key, accountId: account_id as Uuid })),
+        now,
+      )
+      await outlet.putBlobs(compiled.flatMap(({ blobs }) => blobs))
+      const sealed = sealBatch(compiled, batch, sent, signer)
+      outlet.announce(sealed)
+      keeper.add(
+        sealed,
+        compiled.map(({ key }) => key),
+        batch.settled,
+      )
+      metrics.published(compiled.length)
+      sent = batch.settled
+      while (keeper.waiting() > mostWaiting && !signal.aborted) await pause(50, signal)
+    }
+    await keeper.finish()
+  } finally {
+    wake.stop()
+  }
+}
+
+type Rows = { rows: OutboxRow[]; settled: number }
+
+/** Whole generations only, and of several changes of one thing the last. Undefined when there is nothing new. */
+async function nextBatch(db: Db, after: number): Promise<Rows | undefined> {
+  const { rows, settled } = await readOutbox(db, after, rowsAtOnce)
+  const last = rows.at(-1)
+  const whole =
+    rows.length === rowsAtOnce && last ? rows.filter(({ generation }) => generation < last.generation) : rows
+  const reached = whole.length < rows.length && last ? last.generation - 1 : settled
+  if (reached <= after) return undefined
+  const latest = new Map(whole.map((row) => [row.key, row]))
+  return { rows: [...latest.values()], settled: reached }
+}
+
+function sealBatch(compiled: Compiled[], { rows, settled }: Rows, after: number, signer: Signer) {
+  const generations = new Map(rows.map(({ key, generation }) => [key, generation]))
+  return {
+    progress: seal({ after, settled }, signer),
+    records: compiled.map(({ key, value }) => seal({ key, generation: generations.get(key), value }, signer)),
+  }
+}
+
+/** Puts batches into the bucket one after another, and moves the cursor after each. It waits out elections. */
+function createKeeper(outlet: Outlet, moveCursor: (settled: number) => Promise<void>) {
+  const queue: { batch: Parameters<Outlet['keep']>[0]; keys: string[]; settled: number }[] = []
+  let working: Promise<void> | undefined
+  let fault: unknown
+  async function work(): Promise<void> {
+    for (let next = queue[0]; next; next = queue[0]) {
+      await keepTrying(() => outlet.keep(next.batch, next.keys))
+      await moveCursor(next.settled)
+      queue.shift()
+    }
+    working = undefined
+  }
+  return {
+    add(batch: Parameters<Outlet['keep']>[0], keys: string[], settled: number) {
+      queue.push({ batch, keys, settled })
+      working ??= work().catch((error) => {
+        fault = error
+      })
+    },
+    waiting: () => queue.length,
+    check() {
+      if (fault) throw fault
+    },
+    finish: async () => working,
+  }
+}
+
+/** An election takes seconds. After a minute it is something else, and the publisher starts over from its cursor. */
+async function keepTrying(work: () => Promise<void>): Promise<void> {
+  const giveUpAt = Date.now() + 60_000
+  for (;;) {
+    try {
+      return await work()
+    } catch (error) {
+      if (Date.now() > giveUpAt) throw error
+      await new Promise((resolve) => setTimeout(resolve, 100))
+    }
+  }
+}
+
+function createWake(nats: NatsConnection) {
+  let pending = false
+  let ring = () => {}
+  const subscription = nats.subscribe(wakeSubject, {
+    callback() {
+      pending = true
+      ring()
+    },
+  })
+  return {
+    async wait(ms: number, signal: AbortSignal) {
+      if (!pending) {
+        const rung = new AbortController()
+        ring = () => rung.abort()
+        await pause(ms, AbortSignal.any([signal, rung.signal]))
+      }
+      pending = false
+    },
+    stop: () => subscription.unsubscribe(),
+  }
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve()
+    const done = () => {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', done)
+      resolve()
+    }
+    const timer = setTimeout(done, ms)
+    signal.addEventListener('abort', done)
+  })
+}

@@ -1,0 +1,102 @@
+import { type DbPool, many } from '../db/pool.ts'
+import { type SqlFragment, sql } from '../db/sql.ts'
+import { transaction } from '../db/transaction.ts'
+import { progressKey } from '../distribution/channels.ts'
+import type { EdgeRecord, RecordKey, RecordKind } from '../distribution/records.ts'
+import { isRecordKey } from '../distribution/validate.ts'
+import { firstUuidOf, type IdPrefix, toId, type Uuid } from '../kernel/ids.ts'
+import { writeOutbox } from '../resources/outbox/store.ts'
+import { type Changed, compileRecords } from './compile.ts'
+import type { Outlet } from './outlet.ts'
+
+const pageSize = 1_000
+
+/** Where everything that has a record stands, by kind. */
+const live: Record<RecordKind, { prefix: IdPrefix; from: SqlFragment }> = {
+  tcp: { prefix: 'edgtcp', from: sql`edges where kind = 'tcp'` },
+  https: { prefix: 'edghts', from: sql`edges where kind = 'https'` },
+  route: { prefix: 'edghtsrt', from: sql`edges where kind = 'route'` },
+  backend: { prefix: 'bkdst', from: sql`backends where true` },
+  policy: { prefix: 'ipp', from: sql`ip_policies where true` },
+  restrictions: {
+    prefix: 'ac',
+    from: sql`(select distinct account_id, account_id as id from ip_restrictions where type = 'endpoints') r where true`,
+  },
+}
+
+/**
+ * Compares the bucket with the database and puts whatever differs, is missing or should be gone into the outbox, to be
+ * sent like any change. It heals a NATS that lost data or was empty, and signs anew what another key had signed.
+ * Resolves to the number of records.
+ */
+export async function reconcile(pool: DbPool, outlet: Outlet, signingKeyId: string, now: number): Promise<number> {
+  const kept = await outlet.contents()
+  kept.delete(progressKey)
+  let healed = 0
+  for (const [kind, { prefix, from }] of Object.entries(live) as [RecordKind, (typeof live)[RecordKind]][]) {
+    for await (const page of pages(pool, from)) {
+      const changed = page.map(
+        ({ account_id, id }): Changed => ({ key: `${kind}.${toId(prefix, id)}`, accountId: account_id }),
+      )
+      const compiled = await compileRecords(pool, changed, now)
+      const differing = compiled
+        .filter(({ key, value }) => !isSame(kept.get(key), value, signingKeyId))
+        .map(({ key }) => key)
+      const owners = new Map(changed.map(({ key, accountId }) => [key, accountId]))
+      for (const { key } of changed) kept.delete(key)
+      healed += await enqueue(
+        pool,
+        differing.map((key) => ({ key, accountId: owners.get(key) as Uuid })),
+      )
+    }
+  }
+  // What is left is in the bucket and not in the database: gone, unless the bucket says so already.
+  const gone = [...kept]
+    .filter(([key, text]) => isRecordKey(key) && !isSame(text, null, signingKeyId))
+    .map(([key]) => key as RecordKey)
+  return (
+    healed +
+    (await enqueue(
+      pool,
+      gone.map((key) => ({ key, accountId: firstUuidOf(0) })),
+    ))
+  )
+}
+
+async function* pages(pool: DbPool, from: SqlFragment): AsyncGenerator<{ account_id: Uuid; id: Uuid }[]> {
+  const nil = '00000000-0000-0000-0000-000000000000' as Uuid
+  let after = { account_id: nil, id: nil }
+  for (;;) {
+    const page = await many<{ account_id: Uuid; id: Uuid }>(
+      pool,
+      sql`select account_id, id from ${from} and (account_id, id) > (${after.account_id}, ${after.id}) order by account_id, id limit ${pageSize}`,
+    )
+    if (page.length) yield page
+    const last = page.at(-1)
+    if (!last || page.length < pageSize) return
+    after = last
+  }
+}
+
+function isSame(kept: string | undefined, value: EdgeRecord['value'], signingKeyId: string): boolean {
+  if (kept === undefined) return false
+  try {
+    const { payload, key } = JSON.parse(kept)
+    return key === signingKeyId && JSON.stringify(JSON.parse(payload).value) === JSON.stringify(value)
+  } catch {
+    return false
+  }
+}
+
+async function enqueue(pool: DbPool, changed: readonly Changed[]): Promise<number> {
+  for (const [accountId, ofAccount] of Map.groupBy(changed, ({ accountId }) => accountId)) {
+    await transaction(pool, (tx) =>
+      writeOutbox(
+        tx,
+        accountId,
+        ofAccount.map(({ key }) => key),
+      ),
+    )
+  }
+  return changed.length
+}

@@ -1,0 +1,94 @@
+import { Type } from 'typebox'
+import type { NodeView } from '../../http/edges.ts'
+import { route } from '../../http/route.ts'
+import { Closed, type Static, Timestamp } from '../../http/wire.ts'
+import { rfc3339 } from '../../kernel/clock.ts'
+
+const Refusal = Closed(
+  {
+    key: Type.String({ description: 'The record that was refused.' }),
+    generation: Type.Unsafe<number | null>({ type: ['integer', 'null'] }),
+    reason: Type.String(),
+    at: Timestamp,
+  },
+  { title: 'EdgeRefusal' },
+)
+const EdgeNode = Closed(
+  {
+    name: Type.String(),
+    live: Type.Boolean({ description: 'Whether it has reported within the last seconds.' }),
+    applied_generation: Type.Integer({ description: 'Every change up to this generation is in force there.' }),
+    records: Type.Integer(),
+    version: Type.String(),
+    started_at: Timestamp,
+    last_seen_at: Timestamp,
+    refusals: Type.Array(Refusal, { description: 'What it refused to apply, and why; the last ones.' }),
+  },
+  { title: 'EdgeNode' },
+)
+const EdgeNodeList = Closed({ edge_nodes: Type.Array(EdgeNode) }, { title: 'EdgeNodeList' })
+const Generation = Closed(
+  {
+    generation: Type.Integer(),
+    live_nodes: Type.Integer({ description: 'Edge nodes that are alive.' }),
+    applied_nodes: Type.Integer({ description: 'Those of them on which it is in force.' }),
+    behind: Type.Array(Type.String(), { description: 'The names of the others.' }),
+    refusals: Type.Array(Closed({ node: Type.String(), ...Refusal.properties }, { title: 'EdgeNodeRefusal' }), {
+      description: 'Records of this generation that nodes refused, and why.',
+    }),
+  },
+  { title: 'Generation' },
+)
+
+const shown = (node: NodeView): Static<typeof EdgeNode> => ({
+  name: node.node,
+  live: node.live,
+  applied_generation: node.applied,
+  records: node.records,
+  version: node.version,
+  started_at: node.startedAt,
+  last_seen_at: rfc3339(node.lastSeenAt),
+  refusals: node.refusals,
+})
+
+export const edgeNodeRoutes = [
+  route({
+    operation: 'edge_nodes.list',
+    summary: 'List the edge nodes, what they run and what they refused',
+    method: 'GET',
+    path: '/edge_nodes',
+    success: 200,
+    response: EdgeNodeList,
+    // Nodes serve every account: their refusals may name other accounts' things.
+    access: 'admin',
+    async handle({ edges }) {
+      return { edge_nodes: edges.all().map(shown) }
+    },
+  }),
+  route({
+    operation: 'generations.get',
+    summary:
+      'On how many edge nodes a change is in force. Its generation is in the Service-Generation header of its response',
+    method: 'GET',
+    path: '/generations/:generation',
+    params: { generation: 'number' },
+    success: 200,
+    response: Generation,
+    access: 'anyone',
+    async handle({ edges, params }) {
+      const generation = Number(params.generation)
+      const { live, applied, behind } = edges.status(generation)
+      return {
+        generation,
+        live_nodes: live.length,
+        applied_nodes: applied.length,
+        behind: behind.map(({ node }) => node),
+        refusals: edges
+          .all()
+          .flatMap(({ node, refusals }) =>
+            refusals.filter((refusal) => refusal.generation === generation).map((refusal) => ({ node, ...refusal })),
+          ),
+      }
+    },
+  }),
+]
