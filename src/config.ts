@@ -66,6 +66,33 @@ function logLevel(value: string): string {
   return value
 }
 
+function nodeName(value: string): string {
+  if (!/^[a-z0-9][a-z0-9-]{0,62}$/.test(value))
+    throw new ConfigError('must be small letters, digits and hyphens, 63 at most')
+  return value
+}
+
+function keepOrClose(value: string): 'keep' | 'close' {
+  if (value !== 'keep' && value !== 'close') throw new ConfigError('must be keep or close')
+  return value
+}
+
+/** What NATS needs, on either side. */
+const natsSettings = {
+  GATEHOUSE_NATS_URL: setting({
+    default: '',
+    help: 'NATS servers, comma-separated, such as tls://nats-1:4222. Empty: no edges.',
+    parse: list,
+  }),
+  GATEHOUSE_NATS_CA_FILE: setting({
+    default: '',
+    help: 'PEM file of the authority that signed the certificates of NATS.',
+    parse: text,
+  }),
+  GATEHOUSE_NATS_USER: setting({ default: '', help: 'User name at NATS.', parse: text }),
+  GATEHOUSE_NATS_PASSWORD: setting({ default: '', help: 'Password at NATS.', secret: true, parse: text }),
+}
+
 export const settings = {
   GATEHOUSE_DATABASE_URL: setting({
     help: 'PostgreSQL, as postgres://user:password@host:port/database.',
@@ -107,18 +134,7 @@ export const settings = {
     help: 'The ports that TCP edges may use, as first-last.',
     parse: portRange,
   }),
-  GATEHOUSE_NATS_URL: setting({
-    default: '',
-    help: 'NATS servers, comma-separated, such as tls://nats-1:4222. Empty: no edges.',
-    parse: list,
-  }),
-  GATEHOUSE_NATS_CA_FILE: setting({
-    default: '',
-    help: 'PEM file of the authority that signed the certificates of NATS.',
-    parse: text,
-  }),
-  GATEHOUSE_NATS_USER: setting({ default: '', help: 'User name at NATS.', parse: text }),
-  GATEHOUSE_NATS_PASSWORD: setting({ default: '', help: 'Password at NATS.', secret: true, parse: text }),
+  ...natsSettings,
   GATEHOUSE_NATS_REPLICAS: setting({
     default: '1',
     help: 'Copies of the records in NATS: 3 with three servers.',
@@ -152,26 +168,94 @@ export const settings = {
   GATEHOUSE_LOG_LEVEL: setting({ default: 'info', help: `One of ${logLevels.join(', ')}.`, parse: logLevel }),
 }
 
-type Settings = typeof settings
-export type Config = { readonly [Name in keyof Settings]: ReturnType<Settings[Name]['parse']> }
+/** What `gatehouse edge` reads. */
+export const edgeSettings = {
+  GATEHOUSE_EDGE_NODE: setting({
+    help: 'The name of this node: small letters, digits and hyphens. NATS lets it report under this name only.',
+    parse: nodeName,
+  }),
+  GATEHOUSE_EDGE_TRUSTED_KEYS: setting({
+    help: "The public keys, comma-separated, whose records are believed. 'gatehouse signing-keys list' prints them.",
+    parse: list,
+  }),
+  GATEHOUSE_EDGE_FOLDER: setting({
+    default: '/var/lib/gatehouse-edge',
+    help: 'Where the node keeps what it knows, and the files of HAProxy.',
+    parse: text,
+  }),
+  GATEHOUSE_EDGE_TCP_ADDRESSES: setting({
+    default: '0.0.0.0,[::]',
+    help: 'Addresses on which TCP edges listen, comma-separated.',
+    parse: list,
+  }),
+  GATEHOUSE_TCP_PORTS: setting({
+    default: '20000-29999',
+    help: 'The ports that TCP edges may use, as first-last.',
+    parse: portRange,
+  }),
+  GATEHOUSE_EDGE_HTTPS_LISTEN: setting({
+    default: '0.0.0.0:443,[::]:443',
+    help: 'Where HTTPS edges listen, comma-separated.',
+    parse: list,
+  }),
+  GATEHOUSE_EDGE_CERTIFICATES: setting({
+    default: '/etc/gatehouse-edge/certificates',
+    help: 'A folder of PEM files with certificate, chain and key. New ones are picked up by themselves.',
+    parse: text,
+  }),
+  GATEHOUSE_EDGE_UPSTREAM_CA_FILE: setting({
+    default: '/etc/ssl/certs/ca-certificates.crt',
+    help: "PEM file of the authorities that upstreams' certificates must be signed by.",
+    parse: text,
+  }),
+  GATEHOUSE_EDGE_OPEN_CONNECTIONS: setting({
+    default: 'keep',
+    help: 'What happens to open TCP connections when what decides about them changes: keep or close.',
+    parse: keepOrClose,
+  }),
+  GATEHOUSE_EDGE_STATUS_LISTEN: setting({
+    default: '127.0.0.1:9180',
+    help: 'Where the node tells about itself, as address:port.',
+    parse: listenAddress,
+  }),
+  GATEHOUSE_EDGE_THREADS: setting({ default: '2', help: 'Threads of HAProxy.', parse: wholeNumber(1, 64) }),
+  GATEHOUSE_EDGE_MAX_CONNECTIONS: setting({
+    default: '20000',
+    help: 'Connections of HAProxy at once.',
+    parse: wholeNumber(100, 1_000_000),
+  }),
+  ...natsSettings,
+  GATEHOUSE_LOG_LEVEL: setting({ default: 'info', help: `One of ${logLevels.join(', ')}.`, parse: logLevel }),
+}
+
+type Values<Settings extends Record<string, Setting<unknown>>> = {
+  readonly [Name in keyof Settings]: ReturnType<Settings[Name]['parse']>
+}
+export type Config = Values<typeof settings>
+export type EdgeConfig = Values<typeof edgeSettings>
+
+export const readConfig = (environment: NodeJS.ProcessEnv = process.env): Config => readSettings(settings, environment)
+export const readEdgeConfig = (environment: NodeJS.ProcessEnv = process.env): EdgeConfig =>
+  readSettings(edgeSettings, environment)
 
 /** Reads every setting once. A secret may also be given as NAME_FILE, the path of a file that holds it. */
-export function readConfig(environment: NodeJS.ProcessEnv = process.env): Config {
-  const entries = Object.entries(settings as Record<string, Setting<unknown>>).map(
-    ([name, { parse, secret, default: fallback }]) => {
-      const file = secret ? environment[`${name}_FILE`] : undefined
-      const value = environment[name] ?? (file === undefined ? undefined : readSecret(name, file)) ?? fallback
-      if (value === undefined || (value === '' && fallback === undefined))
-        throw new ConfigError(`${name} is not set: ${(settings as Record<string, Setting<unknown>>)[name]?.help}`)
-      try {
-        return [name, parse(value)]
-      } catch (error) {
-        if (error instanceof ConfigError) throw new ConfigError(`${name} ${error.message}`)
-        throw error
-      }
-    },
-  )
-  return Object.freeze(Object.fromEntries(entries)) as Config
+function readSettings<Settings extends Record<string, Setting<unknown>>>(
+  known: Settings,
+  environment: NodeJS.ProcessEnv,
+): Values<Settings> {
+  const entries = Object.entries(known).map(([name, { parse, secret, help, default: fallback }]) => {
+    const file = secret ? environment[`${name}_FILE`] : undefined
+    const value = environment[name] ?? (file === undefined ? undefined : readSecret(name, file)) ?? fallback
+    if (value === undefined || (value === '' && fallback === undefined))
+      throw new ConfigError(`${name} is not set: ${help}`)
+    try {
+      return [name, parse(value)]
+    } catch (error) {
+      if (error instanceof ConfigError) throw new ConfigError(`${name} ${error.message}`)
+      throw error
+    }
+  })
+  return Object.freeze(Object.fromEntries(entries)) as Values<Settings>
 }
 
 function readSecret(name: string, file: string): string {
@@ -182,8 +266,8 @@ function readSecret(name: string, file: string): string {
   }
 }
 
-export function settingsHelp(): string {
-  return Object.entries(settings as Record<string, Setting<unknown>>)
+export function settingsHelp(known: Record<string, Setting<unknown>> = settings): string {
+  return Object.entries(known)
     .map(([name, { help, secret, default: fallback }]) => {
       const value = fallback === undefined ? 'required' : fallback === '' ? 'empty by default' : `default ${fallback}`
       return `  ${name}${secret ? ` (or ${name}_FILE)` : ''}\n      ${help} (${value})`

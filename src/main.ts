@@ -2,17 +2,20 @@
 import { parseArgs } from 'node:util'
 import { restrictionTypes } from './auth/loaded_policy.ts'
 import { bootstrap, recover } from './commands/bootstrap.ts'
+import { edge, edgeStatus } from './commands/edge.ts'
 import { migrateCommand } from './commands/migrate.ts'
 import { release } from './commands/release.ts'
 import { serve } from './commands/serve.ts'
 import { signingKeys } from './commands/signing_keys.ts'
-import { ConfigError, readConfig, settingsHelp } from './config.ts'
+import { ConfigError, edgeSettings, readConfig, readEdgeConfig, settings, settingsHelp } from './config.ts'
 import { isUnavailable } from './db/failures.ts'
 import { version } from './version.ts'
 
 const usage = `Gatehouse ${version}: who may call the API, which addresses may reach what.
 
   gatehouse serve       serve the API
+  gatehouse edge        make HAProxy on this node do what the API says
+  gatehouse edge status what the node on this machine has in force
   gatehouse migrate     bring the database to this version
   gatehouse bootstrap   make an account with an admin and a key, and print the key's token
                           --account NAME  --admin-name NAME  --admin-email ADDRESS
@@ -29,13 +32,18 @@ const usage = `Gatehouse ${version}: who may call the API, which addresses may r
 
 async function main([command = 'help', ...rest]: string[]): Promise<number> {
   if (rest.includes('--help')) {
-    console.log(`${usage}\nSettings, from the environment:\n${settingsHelp()}`)
+    const known = command === 'edge' ? edgeSettings : settings
+    console.log(`${usage}\nSettings, from the environment:\n${settingsHelp(known)}`)
     return 0
   }
   switch (command) {
     case 'serve':
       parseArgs({ args: rest, options: {} })
       return serve(readConfig())
+    case 'edge':
+      if (rest[0] === 'status') return edgeStatus(readEdgeConfig())
+      parseArgs({ args: rest, options: {} })
+      return edge(readEdgeConfig())
     case 'migrate':
       parseArgs({ args: rest, options: {} })
       return migrateCommand(readConfig())

@@ -1,5 +1,3 @@
-import { once } from 'node:events'
-import { pino } from 'pino'
 import { createJudge } from '../auth/judge.ts'
 import type { Config } from '../config.ts'
 import { createMetrics } from '../http/metrics.ts'
@@ -12,15 +10,11 @@ import { version } from '../version.ts'
 import { openDatabase } from './database.ts'
 import { linkEdges } from './edges_link.ts'
 import { every } from './every.ts'
+import { createLog, untilToldToEnd } from './log.ts'
 import { upkeep } from './upkeep.ts'
 
 export async function serve(config: Config): Promise<number> {
-  const log = pino({
-    level: config.GATEHOUSE_LOG_LEVEL,
-    base: null,
-    timestamp: pino.stdTimeFunctions.isoTime,
-    formatters: { level: (level) => ({ level }) },
-  })
+  const log = createLog(config.GATEHOUSE_LOG_LEVEL)
   const db = openDatabase(config, (error) =>
     log.warn({ reason: error.message }, 'an idle connection to PostgreSQL broke'),
   )
@@ -61,7 +55,7 @@ export async function serve(config: Config): Promise<number> {
   const address = app.server.address()
   log.info({ address, public_url: config.GATEHOUSE_PUBLIC_URL, version }, 'listening')
 
-  const [signal] = await Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')])
+  const signal = await untilToldToEnd()
   log.info({ signal }, 'shutting down: finishing what is in flight')
   const giveUp = setTimeout(() => {
     log.error('the grace time is over: closing what is still open')

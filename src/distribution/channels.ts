@@ -13,6 +13,8 @@ export const allReportsSubject = 'gatehouse.reports.*'
 /** Said by whoever committed a change, so that the publisher need not wait for its next look. */
 export const wakeSubject = 'gatehouse.wake'
 
+export const inboxOf = (node: string): string => `_INBOX_${node}`
+
 export const nodeNamePattern = /^[a-z0-9][a-z0-9-]{0,62}$/
 
 /** Says that everything since the generation `after` up to `settled` has been sent. Sealed like a record. */
@@ -39,6 +41,8 @@ export type NatsSettings = {
   credentialsFile?: string
   user?: string
   password?: string
+  /** Where answers come to; NATS lets a node listen to its own only. */
+  inboxPrefix?: string
 }
 
 /** Never gives up reconnecting: an edge serves on without NATS, and so does the API. */
@@ -49,6 +53,7 @@ export function connectNats({
   credentialsFile,
   user,
   password,
+  inboxPrefix,
 }: NatsSettings): Promise<NatsConnection> {
   return connect({
     servers,
@@ -61,5 +66,6 @@ export function connectNats({
     ...(caFile && { tls: { caFile } }),
     ...(credentialsFile && { authenticator: credsAuthenticator(readFileSync(credentialsFile)) }),
     ...(user && { user, pass: password }),
+    ...(inboxPrefix && { inboxPrefix }),
   })
 }

@@ -1,0 +1,104 @@
+// A real NATS with JetStream for development and tests: its own folder and port, the permissions of deploy/, gone when we are.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { freePort } from './postgres.ts'
+
+export type LocalNats = {
+  url: string
+  port: number
+  pid: number
+  /** As the control plane and as the edge node edge-1. */
+  controlPlane: Record<string, string>
+  edge: Record<string, string>
+  stop: (signal?: NodeJS.Signals) => Promise<void>
+  /** The same server again, with what it had on disk. */
+  restart: () => Promise<void>
+}
+
+const passwords = { GATEHOUSE_NATS_CONTROL_PLANE_PASSWORD: 'control-plane', GATEHOUSE_NATS_EDGE_1_PASSWORD: 'edge-1' }
+
+export async function startNats(
+  options: { cluster?: { name: string; port: number; routes: number[] }; name?: string } = {},
+): Promise<LocalNats> {
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-nats-'))
+  const port = await freePort()
+  const { cluster, name = 'gatehouse-nats' } = options
+  const authorization = new URL('../deploy/nats/authorization.conf', import.meta.url).pathname
+  // nats-server reads an included file relative to the one that includes it.
+  const config = [
+    `server_name: ${name}`,
+    `listen: "127.0.0.1:${port}"`,
+    `jetstream { store_dir: "${folder}/data" }`,
+    ...(cluster
+      ? [
+          `cluster { name: ${cluster.name}, listen: "127.0.0.1:${cluster.port}", routes: [${cluster.routes.map((route) => `"nats-route://127.0.0.1:${route}"`).join(', ')}] }`,
+        ]
+      : []),
+    `include ".${'/..'.repeat(folder.split('/').length - 1)}${authorization}"`,
+  ]
+  await writeFile(join(folder, 'nats.conf'), config.join('\n'))
+
+  async function start() {
+    const child = spawn('nats-server', ['-c', join(folder, 'nats.conf')], {
+      env: { ...process.env, ...passwords },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    })
+    let output = ''
+    child.stderr.on('data', (chunk) => {
+      output += chunk
+    })
+    child.once('error', () => {
+      output += 'nats-server cannot be started: install it (Debian: apt-get install nats-server)'
+    })
+    // Ends it when we end, even by SIGKILL: the guard's standard input closes with us.
+    spawn('sh', ['-c', 'cat >/dev/null; kill -TERM "$0" 2>/dev/null', String(child.pid)], {
+      stdio: ['pipe', 'ignore', 'ignore'],
+      detached: true,
+    }).unref()
+    for (let tries = 0; !(await answers(port)); tries++) {
+      if (child.exitCode !== null || tries > 200) throw new Error(`NATS did not start:\n${output}`)
+      await new Promise((resolve) => setTimeout(resolve, 50))
+    }
+    return child
+  }
+  let child = await start()
+  const url = `nats://127.0.0.1:${port}`
+  const stop = async (signal: NodeJS.Signals = 'SIGTERM') => {
+    if (child.exitCode !== null || child.signalCode !== null) return
+    child.kill(signal)
+    await once(child, 'exit')
+  }
+  const as = (user: string, password: string) => ({
+    GATEHOUSE_NATS_URL: url,
+    GATEHOUSE_NATS_USER: user,
+    GATEHOUSE_NATS_PASSWORD: password,
+  })
+  return {
+    url,
+    port,
+    pid: child.pid ?? 0,
+    controlPlane: as('control-plane', 'control-plane'),
+    edge: as('edge-1', 'edge-1'),
+    async stop(signal) {
+      await stop(signal)
+      if (signal === undefined) await rm(folder, { recursive: true, force: true })
+    },
+    async restart() {
+      await stop('SIGKILL')
+      child = await start()
+    },
+  }
+}
+
+const answers = (port: number): Promise<boolean> =>
+  new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1', () => {
+      socket.destroy()
+      resolve(true)
+    })
+    socket.once('error', () => resolve(false))
+  })

@@ -1,0 +1,150 @@
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { EdgeConfig } from '../config.ts'
+import { ConfigError } from '../config.ts'
+import { connectNats, inboxOf } from '../distribution/channels.ts'
+import type { RecordKey } from '../distribution/records.ts'
+import { type TrustedKeys, trustedKeys } from '../distribution/signature.ts'
+import { createAgent } from '../edge/agent.ts'
+import { createProxy } from '../edge/haproxy/apply.ts'
+import { difference, entriesOf } from '../edge/haproxy/entries.ts'
+import { receiveEvents } from '../edge/haproxy/events.ts'
+import { type ProxySettings, policyFolder } from '../edge/haproxy/settings.ts'
+import { createHits } from '../edge/hits.ts'
+import { openPolicyFiles } from '../edge/policy_files.ts'
+import { createReceiver } from '../edge/receiver.ts'
+import { openRecordLog } from '../edge/record_log.ts'
+import { createReporter } from '../edge/reporter.ts'
+import { createResolver } from '../edge/resolver.ts'
+import { serveStatus } from '../edge/status_server.ts'
+import { version } from '../version.ts'
+import { createLog, untilToldToEnd } from './log.ts'
+
+/** An edge node: serves from its own disk at once, and takes in changes as soon as NATS can be reached. */
+export async function edge(config: EdgeConfig): Promise<number> {
+  const log = createLog(config.GATEHOUSE_LOG_LEVEL)
+  const keys = readTrustedKeys(config)
+  const folder = config.GATEHOUSE_EDGE_FOLDER
+  const settings = proxySettings(config)
+  await mkdir(settings.folder, { recursive: true })
+  const startedAt = new Date().toISOString()
+
+  let receiver: ReturnType<typeof createReceiver> | undefined
+  let reporter: ReturnType<typeof createReporter> | undefined
+  const recordLog = await openRecordLog(folder)
+  const policyFiles = await openPolicyFiles(policyFolder(settings), join(folder, 'pieces'), async (name) =>
+    receiver?.fetchBlob(name),
+  )
+  const hits = createHits()
+  const resolver = createResolver((key) => agent.resolvedAnew(key as RecordKey))
+  const events = await receiveEvents(settings.logSocket, ({ restriction, source, outcome }) => {
+    if (restriction) hits.add({ restriction, source, outcome, count: 1, lastAt: new Date().toISOString() })
+  })
+  const proxy = createProxy(settings, { onTrouble: (err) => log.error({ err }, 'trouble with HAProxy') })
+  const agent = createAgent(
+    { log, recordLog, policyFiles, resolver, openConnections: config.GATEHOUSE_EDGE_OPEN_CONNECTIONS },
+    { ...proxy, entriesOf, difference },
+    () => reporter?.soon(),
+  )
+  await proxy.start(await agent.load())
+  log.info({ ...agent.state(), node: config.GATEHOUSE_EDGE_NODE, version }, 'serving from disk')
+
+  const current = () => ({ node: config.GATEHOUSE_EDGE_NODE, version, startedAt, ...agent.state() })
+  let connected = false
+  const status = await serveStatus(
+    config.GATEHOUSE_EDGE_STATUS_LISTEN,
+    () => ({ ...current(), connected }),
+    () => {
+      const { applied, records, refusals } = agent.state()
+      return {
+        gatehouse_edge_applied_generation: applied,
+        gatehouse_edge_records: records,
+        gatehouse_edge_refusals: refusals.length,
+        gatehouse_edge_connected: connected ? 1 : 0,
+      }
+    },
+  )
+
+  const ending = new AbortController()
+  const linked = link()
+  async function link(): Promise<void> {
+    const nats = await connectNats({
+      servers: config.GATEHOUSE_NATS_URL,
+      name: `gatehouse edge ${config.GATEHOUSE_EDGE_NODE}`,
+      caFile: config.GATEHOUSE_NATS_CA_FILE,
+      user: config.GATEHOUSE_NATS_USER,
+      password: config.GATEHOUSE_NATS_PASSWORD,
+      inboxPrefix: inboxOf(config.GATEHOUSE_EDGE_NODE),
+    })
+    receiver = createReceiver(nats, keys, { received: agent.take, refused: agent.refuse })
+    reporter = createReporter(nats, hits, current)
+    ending.signal.addEventListener('abort', () => void nats.close())
+    log.info({}, 'connected to NATS')
+    while (!ending.signal.aborted) {
+      connected = !nats.isClosed()
+      try {
+        await receiver.followBucket(agent.state().revision)
+      } catch (err) {
+        if (ending.signal.aborted) return
+        log.warn({ reason: (err as Error).message }, 'the bucket cannot be followed now: tried again')
+        await new Promise((resolve) => setTimeout(resolve, 500))
+      }
+    }
+  }
+  linked.catch((err) => ending.signal.aborted || log.error({ err }, 'the link to NATS failed'))
+
+  const signal = await untilToldToEnd('SIGHUP')
+  const leave = signal === 'SIGHUP'
+  log.info(
+    { signal },
+    leave ? 'stopping: HAProxy serves on, and the next agent attaches to it' : 'stopping, and HAProxy with it',
+  )
+  await reporter?.stop().catch(() => {})
+  receiver?.stop()
+  ending.abort()
+  resolver.stop()
+  await agent.stop()
+  status.close()
+  await (leave ? proxy.detach() : proxy.stop())
+  await events.close()
+  await recordLog.close()
+  return 0
+}
+
+export async function edgeStatus(config: EdgeConfig): Promise<number> {
+  const { host, port } = config.GATEHOUSE_EDGE_STATUS_LISTEN
+  try {
+    const response = await fetch(`http://${host.includes(':') ? `[${host}]` : host}:${port}/status`, {
+      signal: AbortSignal.timeout(3_000),
+    })
+    console.log(JSON.stringify(await response.json(), null, 2))
+    return 0
+  } catch {
+    console.error(`gatehouse: no edge node answers at ${host}:${port}. Is 'gatehouse edge' running here?`)
+    return 1
+  }
+}
+
+function readTrustedKeys(config: EdgeConfig): TrustedKeys {
+  try {
+    return trustedKeys(config.GATEHOUSE_EDGE_TRUSTED_KEYS)
+  } catch (error) {
+    throw new ConfigError(`GATEHOUSE_EDGE_TRUSTED_KEYS has ${(error as Error).message}`)
+  }
+}
+
+function proxySettings(config: EdgeConfig): ProxySettings {
+  const folder = join(config.GATEHOUSE_EDGE_FOLDER, 'haproxy')
+  return {
+    folder,
+    tcpBind: { addresses: config.GATEHOUSE_EDGE_TCP_ADDRESSES, ...config.GATEHOUSE_TCP_PORTS },
+    httpsBind: config.GATEHOUSE_EDGE_HTTPS_LISTEN,
+    certificateFolder: config.GATEHOUSE_EDGE_CERTIFICATES,
+    runtimeSocket: join(folder, 'runtime.sock'),
+    masterSocket: join(folder, 'master.sock'),
+    logSocket: join(folder, 'events.sock'),
+    threads: config.GATEHOUSE_EDGE_THREADS,
+    caFile: config.GATEHOUSE_EDGE_UPSTREAM_CA_FILE,
+    maxconn: config.GATEHOUSE_EDGE_MAX_CONNECTIONS,
+  }
+}

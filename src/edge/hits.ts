@@ -1,0 +1,26 @@
+import type { Report } from '../distribution/channels.ts'
+
+type Hit = Report['hits'][number]
+const mostKept = 10_000
+
+/** Adds up what restrictions did at this node until the control plane has it. */
+export function createHits() {
+  let counts = new Map<string, Hit>()
+  const add = (hit: Hit) => {
+    const key = `${hit.restriction} ${hit.source} ${hit.outcome} ${hit.lastAt.slice(0, 13)}`
+    const known = counts.get(key)
+    if (known) {
+      known.count += hit.count
+      known.lastAt = hit.lastAt > known.lastAt ? hit.lastAt : known.lastAt
+    } else if (counts.size < mostKept) counts.set(key, { ...hit })
+  }
+  return {
+    add,
+    /** Gives out what has come together. `giveBack` it when it did not arrive. */
+    take(): { hits: Hit[]; giveBack: () => void } {
+      const hits = [...counts.values()]
+      counts = new Map()
+      return { hits, giveBack: () => hits.forEach(add) }
+    },
+  }
+}

@@ -1,0 +1,78 @@
+import { hash } from 'node:crypto'
+import { mkdir, open, readdir, readFile, rename, stat, unlink } from 'node:fs/promises'
+import { join } from 'node:path'
+import { policyFileFault } from '../distribution/policy_file.ts'
+import type { PolicyRecord } from '../distribution/records.ts'
+import { syncFolder } from './record_log.ts'
+
+/** Fetches a piece of a policy by its hash; undefined when it is not to be had now. */
+export type FetchBlob = (name: string) => Promise<Buffer | undefined>
+
+/** Not a fault of the record: the piece may come, and then the policy can be applied. */
+export class PieceMissing extends Error {}
+
+/**
+ * The files that HAProxy searches, named by their hash, so that a file never changes: a policy changes by naming
+ * another one. Pieces are kept beside them, because the next version shares all but one.
+ */
+export async function openPolicyFiles(policyFolder: string, pieceFolder: string, fetchBlob: FetchBlob) {
+  await mkdir(policyFolder, { recursive: true })
+  await mkdir(pieceFolder, { recursive: true })
+
+  async function piece(name: string): Promise<Buffer> {
+    const known = await readFile(join(pieceFolder, name)).catch(() => undefined)
+    if (known && hash('sha256', known, 'hex') === name) return known
+    const fetched = await fetchBlob(name).catch((cause) => {
+      throw new PieceMissing(`piece ${name} cannot be fetched`, { cause })
+    })
+    if (!fetched) throw new PieceMissing(`piece ${name} is not there`)
+    if (hash('sha256', fetched, 'hex') !== name) throw new Error(`piece ${name} has other contents than its name says`)
+    await writeDurably(pieceFolder, name, fetched)
+    return fetched
+  }
+
+  return {
+    /** The file of a policy, on disk when it resolves. Throws, and leaves everything as it was, when it is not what was signed. */
+    async prepare(record: PolicyRecord): Promise<void> {
+      const path = join(policyFolder, record.hash)
+      if ((await stat(path).catch(() => undefined))?.size === record.bytes) return
+      const bytes =
+        record.inline === undefined
+          ? Buffer.concat(await inOrder(record.chunks ?? [], piece))
+          : Buffer.from(record.inline, 'base64')
+      if (bytes.length !== record.bytes || hash('sha256', bytes, 'hex') !== record.hash)
+        throw new Error('the policy file has other contents than were signed')
+      const fault = policyFileFault(bytes)
+      if (fault) throw new Error(`the policy file ${fault}`)
+      await writeDurably(policyFolder, record.hash, bytes)
+    },
+    /** Removes what no record names any more. */
+    async sweep(records: readonly PolicyRecord[]): Promise<void> {
+      await removeOthers(policyFolder, new Set(records.map(({ hash: name }) => name)))
+      await removeOthers(pieceFolder, new Set(records.flatMap(({ chunks = [] }) => chunks)))
+    },
+  }
+}
+
+export type PolicyFiles = Awaited<ReturnType<typeof openPolicyFiles>>
+
+async function inOrder<Item, Result>(items: readonly Item[], work: (item: Item) => Promise<Result>): Promise<Result[]> {
+  const results: Result[] = []
+  for (let start = 0; start < items.length; start += 32)
+    results.push(...(await Promise.all(items.slice(start, start + 32).map(work))))
+  return results
+}
+
+async function writeDurably(folder: string, name: string, bytes: Buffer): Promise<void> {
+  const temporary = join(folder, `.${name}.new`)
+  const handle = await open(temporary, 'w', 0o644)
+  await handle.writeFile(bytes)
+  await handle.sync()
+  await handle.close()
+  await rename(temporary, join(folder, name))
+  await syncFolder(folder)
+}
+
+async function removeOthers(folder: string, kept: ReadonlySet<string>): Promise<void> {
+  for (const name of await readdir(folder)) if (!kept.has(name)) await unlink(join(folder, name)).catch(() => {})
+}

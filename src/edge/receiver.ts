@@ -1,0 +1,99 @@
+import { jetstream } from '@nats-io/jetstream'
+import { type KV, Kvm } from '@nats-io/kv'
+import type { NatsConnection } from '@nats-io/transport-node'
+import {
+  type Batch,
+  batchSubject,
+  blobBucket,
+  type Progress,
+  progressKey,
+  recordBucket,
+} from '../distribution/channels.ts'
+import type { EdgeRecord } from '../distribution/records.ts'
+import { open, openRecord, type TrustedKeys } from '../distribution/signature.ts'
+
+/** What arrived and was believed, in the order in which it arrived. */
+export type Received = {
+  records: EdgeRecord[]
+  /** There when everything up to `settled` has arrived, given that everything up to `after` had. */
+  progress?: Progress
+  /** Up to where the bucket has been read, when it came from there. */
+  revision?: number
+}
+export type Refused = { key: string; generation: number | null; reason: string }
+
+type Handlers = { received: (received: Received) => void; refused: (refused: Refused) => void }
+
+/** Listens to both ways: plain messages for speed, the bucket for completeness. Nothing is believed without a signature. */
+export function createReceiver(nats: NatsConnection, keys: TrustedKeys, { received, refused }: Handlers) {
+  const readProgress = (sealed: string): Progress | undefined => {
+    const opened = open(sealed, keys)
+    if ('fault' in opened) {
+      refused({ key: progressKey, generation: null, reason: opened.fault })
+      return undefined
+    }
+    const { after, settled } = (opened.payload ?? {}) as Progress
+    if (Number.isSafeInteger(after) && Number.isSafeInteger(settled)) return { after, settled }
+    refused({ key: progressKey, generation: null, reason: 'is not a progress' })
+    return undefined
+  }
+  const readRecord = (sealed: string, key?: string): EdgeRecord | undefined => {
+    const record = openRecord(sealed, keys, key)
+    if (!('fault' in record)) return record
+    refused({ key: key ?? 'unknown', generation: null, reason: record.fault })
+    return undefined
+  }
+  const isRecord = (record: EdgeRecord | undefined): record is EdgeRecord => record !== undefined
+
+  const subscription = nats.subscribe(batchSubject, {
+    callback(error, message) {
+      if (error) return
+      const batch = readBatch(message.string())
+      if (!batch) return refused({ key: batchSubject, generation: null, reason: 'is not a batch' })
+      const records = batch.records.map((sealed) => readRecord(sealed))
+      const whole = records.every(isRecord)
+      // With a record missing, nobody may think that everything has arrived.
+      received({ records: records.filter(isRecord), progress: whole ? readProgress(batch.progress) : undefined })
+    },
+  })
+
+  return {
+    /** Reads the bucket from a revision on, for good. Throws when the connection to it breaks. */
+    async followBucket(fromRevision: number): Promise<void> {
+      const bucket = await openBucket(nats, recordBucket)
+      const watch = await bucket.watch(fromRevision > 0 ? { resumeFromRevision: fromRevision + 1 } : {})
+      for await (const entry of watch) {
+        if (entry.key === progressKey)
+          received({ records: [], progress: asComplete(readProgress(entry.string())), revision: entry.revision })
+        else {
+          const record = readRecord(entry.string(), entry.key)
+          received({ records: record ? [record] : [], revision: entry.revision })
+        }
+      }
+      throw new Error('the watch of the bucket ended')
+    },
+    async fetchBlob(name: string): Promise<Buffer | undefined> {
+      const entry = await (await openBucket(nats, blobBucket)).get(name)
+      return entry ? Buffer.from(entry.value) : undefined
+    },
+    stop: () => subscription.unsubscribe(),
+  }
+}
+
+/** In the bucket a progress comes after everything that it speaks of, whatever came before. */
+const asComplete = (progress: Progress | undefined): Progress | undefined => progress && { ...progress, after: 0 }
+
+const openBucket = (nats: NatsConnection, name: string): Promise<KV> => new Kvm(jetstream(nats)).open(name)
+
+function readBatch(text: string): Batch | undefined {
+  try {
+    const { progress, records } = JSON.parse(text) as Batch
+    return typeof progress === 'string' &&
+      Array.isArray(records) &&
+      records.every((record) => typeof record === 'string')
+      ? { progress, records }
+      : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,92 @@
+import { mkdir, open, readFile, rename } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { crc32 } from 'node:zlib'
+import type { EdgeRecord, RecordKey } from '../distribution/records.ts'
+
+/**
+ * What the node knows, on its own disk: it starts from here when everything else is down. A line for each batch, with a
+ * checksum: a line that a power cut left half-written is where reading ends, and NATS has the rest.
+ */
+export type RecordLog = {
+  readonly records: Map<RecordKey, EdgeRecord>
+  /** Every record up to this generation has been applied. */
+  applied: () => number
+  /** Where to go on in the bucket. */
+  revision: () => number
+  /** On disk when it resolves. */
+  append: (records: readonly EdgeRecord[], position: Position) => Promise<void>
+  close: () => Promise<void>
+}
+export type Position = { applied: number; revision: number }
+type Line = { records: EdgeRecord[] } & Position
+
+const recordsPerLine = 1_000
+/** A log that is this many times as long as what it holds is written anew. */
+const compactAt = 4
+
+export async function openRecordLog(folder: string): Promise<RecordLog> {
+  await mkdir(folder, { recursive: true })
+  const file = join(folder, 'records.log')
+  const records = new Map<RecordKey, EdgeRecord>()
+  let position: Position = { applied: 0, revision: 0 }
+  for (const line of readLines(await readFile(file, 'utf8').catch(() => ''))) {
+    for (const record of line.records) records.set(record.key, record)
+    position = { applied: line.applied, revision: line.revision }
+  }
+  let written = 0
+  let handle = await rewrite()
+
+  async function rewrite() {
+    const temporary = `${file}.new`
+    const out = await open(temporary, 'w')
+    // Tombstones stay: an older record that comes late must still be recognised as old.
+    const all = [...records.values()]
+    for (let start = 0; start < Math.max(all.length, 1); start += recordsPerLine) {
+      await out.write(toLine({ records: all.slice(start, start + recordsPerLine), ...position }))
+    }
+    await out.sync()
+    await out.close()
+    await rename(temporary, file)
+    await syncFolder(dirname(file))
+    written = all.length
+    return open(file, 'a')
+  }
+
+  return {
+    records,
+    applied: () => position.applied,
+    revision: () => position.revision,
+    async append(added, next) {
+      await handle.write(toLine({ records: [...added], ...next }))
+      await handle.datasync()
+      for (const record of added) records.set(record.key, record)
+      position = next
+      written += Math.max(added.length, 1)
+      if (written < compactAt * (records.size + recordsPerLine)) return
+      await handle.close()
+      handle = await rewrite()
+    },
+    close: () => handle.close(),
+  }
+}
+
+function toLine(line: Line): string {
+  const text = JSON.stringify(line)
+  return `${crc32(text).toString(16).padStart(8, '0')} ${text}\n`
+}
+
+function* readLines(text: string): Generator<Line> {
+  let start = 0
+  for (let end = text.indexOf('\n'); end >= 0; start = end + 1, end = text.indexOf('\n', start)) {
+    const [checksum, json] = [text.slice(start, start + 8), text.slice(start + 9, end)]
+    if (checksum !== crc32(json).toString(16).padStart(8, '0')) return
+    yield JSON.parse(json)
+  }
+}
+
+/** A rename is on disk only when its folder is. */
+export async function syncFolder(folder: string): Promise<void> {
+  const handle = await open(folder, 'r')
+  await handle.sync()
+  await handle.close()
+}

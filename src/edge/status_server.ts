@@ -1,0 +1,30 @@
+import { once } from 'node:events'
+import { createServer, type Server } from 'node:http'
+
+/** What the node says of itself, to its own machine: `/status` for people, `/metrics` for Prometheus, `/healthz` for whoever restarts it. */
+export async function serveStatus(
+  listen: { host: string; port: number },
+  status: () => Record<string, unknown>,
+  metrics: () => Record<string, number>,
+): Promise<Server> {
+  const server = createServer((request, response) => {
+    const answer = (type: string, body: string) => response.writeHead(200, { 'Content-Type': type }).end(body)
+    switch (request.url) {
+      case '/healthz':
+        return answer('application/json', '{"status":"ok"}')
+      case '/status':
+        return answer('application/json', JSON.stringify(status()))
+      case '/metrics': {
+        const lines = Object.entries(metrics()).map(
+          ([name, value]) => `# TYPE ${name} ${name.endsWith('_total') ? 'counter' : 'gauge'}\n${name} ${value}`,
+        )
+        return answer('text/plain; version=0.0.4', `${lines.join('\n')}\n`)
+      }
+      default:
+        return response.writeHead(404).end()
+    }
+  })
+  server.listen(listen)
+  await once(server, 'listening')
+  return server
+}

@@ -1,0 +1,111 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { createWriteStream } from 'node:fs'
+import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { type LocalNats, startNats } from '../../dev/nats.ts'
+import { freePort } from '../../dev/postgres.ts'
+import { addSigningKey } from '../../src/publisher/signing_keys.ts'
+import { type Account, type ControlPlane, type Scope, startControlPlane, stop } from './control_plane.ts'
+import { testRun } from './test_run.ts'
+
+export type EdgeProcess = {
+  child: ChildProcess
+  folder: string
+  httpsPort: number
+  tcpPorts: { first: number; last: number }
+  statusUrl: string
+  log: Record<string, unknown>[]
+}
+export type Installation = ControlPlane & {
+  nats: LocalNats
+  publicKey: string
+  admin: Account
+  startEdge: (options?: EdgeOptions) => Promise<EdgeProcess>
+}
+type EdgeOptions = { env?: Record<string, string>; folder?: string; like?: EdgeProcess }
+
+/** A control plane, NATS with the permissions of deploy/, and as many edge nodes with HAProxy as a test starts. */
+export async function startInstallation(scope: Scope, env: Record<string, string> = {}): Promise<Installation> {
+  const nats = await startNats()
+  scope.after(() => nats.stop())
+  const firstPort = 21_000 + Math.floor(Math.random() * 400) * 20
+  const tcpPorts = { first: firstPort, last: firstPort + 19 }
+  const plane = await startControlPlane(scope, {
+    env: { ...nats.controlPlane, GATEHOUSE_TCP_PORTS: `${tcpPorts.first}-${tcpPorts.last}`, ...env },
+  })
+  const { public_key: publicKey } = await addSigningKey(plane.db)
+  const startEdge = async ({ env: more = {}, like, folder }: EdgeOptions = {}): Promise<EdgeProcess> => {
+    const home = folder ?? like?.folder ?? (await mkdtemp(join(tmpdir(), 'gatehouse-edge-')))
+    await chmod(home, 0o755)
+    const certificates = join(home, 'certificates')
+    if (!like) {
+      await mkdir(certificates, { recursive: true })
+      selfSigned(join(certificates, 'default.pem'), '*.example')
+    }
+    const [httpsPort, statusPort] = [like?.httpsPort ?? (await freePort()), await freePort()]
+    const edge = await edgeProcess({
+      ...nats.edge,
+      GATEHOUSE_EDGE_NODE: 'edge-1',
+      GATEHOUSE_EDGE_TRUSTED_KEYS: publicKey,
+      GATEHOUSE_EDGE_FOLDER: home,
+      GATEHOUSE_EDGE_CERTIFICATES: certificates,
+      GATEHOUSE_EDGE_TCP_ADDRESSES: '127.0.0.1,[::1]',
+      GATEHOUSE_TCP_PORTS: `${tcpPorts.first}-${tcpPorts.last}`,
+      GATEHOUSE_EDGE_HTTPS_LISTEN: `127.0.0.1:${httpsPort}`,
+      GATEHOUSE_EDGE_STATUS_LISTEN: `127.0.0.1:${statusPort}`,
+      ...more,
+    })
+    scope.after(async () => {
+      await stop(edge.child)
+      await rm(home, { recursive: true, force: true })
+    })
+    return { ...edge, folder: home, httpsPort, tcpPorts, statusUrl: `http://127.0.0.1:${statusPort}` }
+  }
+  return { ...plane, nats, publicKey, admin: await plane.newAccount(), startEdge }
+}
+
+async function edgeProcess(env: Record<string, string>): Promise<Pick<EdgeProcess, 'child' | 'log'>> {
+  const main = new URL('../../src/main.ts', import.meta.url).pathname
+  const child = spawn(process.execPath, [main, 'edge'], {
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const file = createWriteStream(join(testRun.folder, `edge-${child.pid}.log`))
+  const log: Record<string, unknown>[] = []
+  await new Promise<void>((resolve, reject) => {
+    child.once('exit', (code) =>
+      reject(new Error(`gatehouse edge ended with ${code} before it served: ${JSON.stringify(log)}`)),
+    )
+    createInterface({ input: child.stdout }).on('line', (text) => {
+      file.write(`${text}\n`)
+      const line = JSON.parse(text)
+      log.push(line)
+      if (line.msg === 'serving from disk') resolve()
+    })
+  })
+  return { child, log }
+}
+
+export function selfSigned(file: string, name: string): void {
+  const args = [
+    'req',
+    '-x509',
+    '-newkey',
+    'ec',
+    '-pkeyopt',
+    'ec_paramgen_curve:P-256',
+    '-nodes',
+    '-days',
+    '2',
+    '-subj',
+    `/CN=${name}`,
+  ]
+  execFileSync(
+    'openssl',
+    [...args, '-addext', `subjectAltName=DNS:${name}`, '-keyout', `${file}.key`, '-out', `${file}.crt`],
+    { stdio: 'ignore' },
+  )
+  execFileSync('sh', ['-c', 'cat "$0.crt" "$0.key" > "$0" && rm "$0.crt" "$0.key"', file])
+}
