@@ -12,6 +12,10 @@ const mayImport: Record<string, { folders: string[]; because: string }> = {
   auth: { folders: ['kernel', 'db'], because: 'authentication returns a value; it does not know who asks' },
   http: { folders: ['kernel', 'db', 'auth'], because: 'HTTP serves routes that it is given; it names none' },
   resources: { folders: ['kernel', 'db', 'auth', 'http'], because: 'resources must not know how they are started' },
+  edge: {
+    folders: ['kernel', 'distribution'],
+    because: 'the agent runs where no database is, and must not need the control plane',
+  },
   commands: {
     folders: ['kernel', 'db', 'auth', 'http', 'resources', '.'],
     because: 'commands wire the parts together',
