@@ -146,6 +146,9 @@ const unusualPath = '[^A-Za-z0-9\\-._~!$&\\x27()*+,:;=@/]|//'
 const httpsFrontend = (settings: ProxySettings) => `frontend https
   mode http
 ${settings.httpsBind.map((at) => `  bind ${at}${at.startsWith('[') ? ' v6only' : ''} ssl crt ${quoted(loadedCertificateFolder(settings))} strict-sni alpn h2,http/1.1\n`).join('')}
+  # HAProxy refuses CR and LF in a value, and lets the other controls pass, which servers read differently.
+  http-request return ${answers.badRequest} if { req.hdrs -m reg '[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]' }
+
   # Host → edge.
   http-request set-var(txn.edge) req.fhdr(host),host_only,lower,map_str(${mapFile(settings, 'host')})
   http-request set-var(txn.edge) req.fhdr(host),host_only,lower,lua.reverse,map_beg(${mapFile(settings, 'wildcard')}) if !{ var(txn.edge) -m found }
@@ -153,8 +156,8 @@ ${settings.httpsBind.map((at) => `  bind ${at}${at.startsWith('[') ? ' v6only' :
 
   # Path → route. A path has to be found under the name by which the upstream will know it, or a policy on /admin
   # could be evaded with /x/../admin. What is not certainly the same is spelled one way for the look-up only.
-  http-request normalize-uri percent-decode-unreserved if { path_sub % }
-  http-request normalize-uri percent-to-uppercase if { path_sub % }
+  # Without 'strict', 2.6 decodes nothing at all; with it, a percent sign that encodes nothing is a 400.
+  http-request normalize-uri percent-decode-unreserved strict if { path_sub % }
   http-request normalize-uri path-strip-dot if { path_sub /. }
   http-request normalize-uri path-strip-dotdot full if { path_sub /. }
   http-request set-var(txn.path) path
