@@ -1,6 +1,6 @@
 // `npm run build`: the distributable JavaScript in dist/, with the same file layout as src/.
 import { spawnSync } from 'node:child_process'
-import { chmod, rm } from 'node:fs/promises'
+import { chmod, copyFile, rm } from 'node:fs/promises'
 
 const root = new URL('..', import.meta.url)
 await rm(new URL('dist', root), { recursive: true, force: true })
@@ -10,3 +10,6 @@ const { status } = spawnSync(process.execPath, ['node_modules/typescript/bin/tsc
 })
 if (status !== 0) process.exit(1)
 await chmod(new URL('dist/main.js', root), 0o755)
+// Not TypeScript, so the compiler leaves it out; config.ts looks for it beside itself.
+const lua = 'edge/haproxy/gatehouse.lua'
+await copyFile(new URL(`src/${lua}`, root), new URL(`dist/${lua}`, root))

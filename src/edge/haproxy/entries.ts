@@ -1,0 +1,202 @@
+import { headerLimits, headersFault } from '../../kernel/headers.ts'
+import { parseHostport } from '../../kernel/hostport.ts'
+import { type IdPrefix, isId } from '../../kernel/ids.ts'
+import { type Address, formatAddress, parseAddress } from '../../kernel/ip/address.ts'
+import { exactKey, prefixKey } from './paths.ts'
+
+export const mapNames = [
+  'policy',
+  'restrictions',
+  'backend',
+  'headers',
+  'tcp',
+  'exact',
+  'prefix',
+  'host',
+  'wildcard',
+] as const
+export type MapName = (typeof mapNames)[number]
+export type Entry = { readonly map: MapName; readonly key: string; readonly value: string }
+
+export type TcpRecord = {
+  account: string
+  hostports: readonly string[]
+  backend: string | null
+  policies: readonly string[] | null
+  open_connections: 'keep' | 'close'
+}
+export type HttpsRecord = { hostports: readonly string[] }
+export type RouteRecord = {
+  account: string
+  edge: string
+  match_type: 'exact_path' | 'path_prefix'
+  match: string
+  backend: string | null
+  policies: readonly string[] | null
+  headers: { add: readonly (readonly [name: string, value: string])[]; remove: readonly string[] } | null
+}
+/** With its host name resolved by the agent; null when it could not be. */
+export type BackendRecord = { address: string | null; port: number; tls: boolean; host: string }
+/** SHA-256 in hexadecimal: the name of its file in policies/. */
+export type PolicyRecord = string
+export type RestrictionsRecord = {
+  sets: readonly { id: string; enforced: boolean; policies: readonly string[] }[]
+}
+
+/** The record cannot be turned into entries: the one before it stays in force, and whoever sent it is told. */
+export class UnusableRecord extends Error {}
+
+/**
+ * What a record is in HAProxy's maps; nothing when it was deleted. Each record has entries of its own, and no entry
+ * needs another record to be written: what belongs together is looked up for each connection.
+ *
+ * Throws UnusableRecord. Whatever could end a map line, a field or a runtime command is refused or encoded here.
+ */
+export function entriesOf(recordKey: string, value: unknown): Entry[] {
+  const [kind = '', id = ''] = recordKey.split('.', 2)
+  if (value === null) return []
+  const compile = compilers[kind]
+  if (!compile) throw new UnusableRecord(`${recordKey} is of no known kind`)
+  try {
+    return compile(id, value as never)
+  } catch (error) {
+    if (error instanceof UnusableRecord) throw error
+    throw new UnusableRecord(`${recordKey} does not have the shape of its kind`, { cause: error })
+  }
+}
+
+/** Entries are claims: one with another value is another entry, so that a change is the end of one and a new one. */
+export function difference(before: readonly Entry[], after: readonly Entry[]): { set: Entry[]; del: Entry[] } {
+  const name = ({ map, key, value }: Entry) => `${map} ${key} ${value}`
+  const old = new Set(before.map(name))
+  const now = new Set(after.map(name))
+  return {
+    set: after.filter((entry) => !old.has(name(entry))),
+    del: before.filter((entry) => !now.has(name(entry))),
+  }
+}
+
+const compilers: Record<string, (id: string, value: never) => Entry[]> = {
+  tcp(id, { hostports, account, backend, policies }: TcpRecord) {
+    const value = [known('edgtcp', id), known('ac', account), backendField(backend), policiesField(policies)].join('|')
+    return hostports.map((text) => ({ map: 'tcp', key: destinationKey(text), value }))
+  },
+  https(id, { hostports }: HttpsRecord) {
+    const value = known('edghts', id)
+    return hostports.map((text) => {
+      const { host } = hostportOf(text, true)
+      if (parseAddress(host.replaceAll(/[[\]]/g, ''))) throw new UnusableRecord(`${text} is an address, not a name`)
+      return host.startsWith('*.')
+        ? { map: 'wildcard', key: [...host.slice(1)].reverse().join(''), value }
+        : { map: 'host', key: host, value }
+    })
+  },
+  route(id, { account, edge, match_type, match, backend, policies, headers }: RouteRecord) {
+    known('edghtsrt', id)
+    known('edghts', edge)
+    if (!match.startsWith('/')) throw new UnusableRecord(`the match of ${id} does not begin with a slash`)
+    if (match_type !== 'exact_path' && match_type !== 'path_prefix') throw new UnusableRecord(`${id} matches no way`)
+    const operations = headers && encodeHeaders(headers)
+    const fields = [id, known('ac', account), backendField(backend), policiesField(policies)]
+    const value = [...fields, operations === null ? '-' : 'headers'].join('|')
+    const route: Entry =
+      match_type === 'exact_path'
+        ? { map: 'exact', key: exactKey(edge, match), value }
+        : { map: 'prefix', key: prefixKey(edge, match), value }
+    // HAProxy takes the bytes of a buffer for a look-up: a longer key could never be found.
+    if (route.key.length > 8_000) throw new UnusableRecord(`the match of ${id} is too long`)
+    return operations === null ? [route] : [{ map: 'headers', key: id, value: operations }, route]
+  },
+  backend(id, { address, port, tls, host }: BackendRecord) {
+    known('bkdst', id)
+    if (address === null) return []
+    const parsed = parseAddress(address)
+    if (!parsed) throw new UnusableRecord(`${id} has no address but ${JSON.stringify(address)}`)
+    if (!Number.isInteger(port) || port < 1 || port > 65_535) throw new UnusableRecord(`${id} has no usable port`)
+    const fields = [tls ? 'tls' : 'plain', formatAddress(parsed), port, tls ? hostOf(host) : '-']
+    return [{ map: 'backend', key: id, value: fields.join('|') }]
+  },
+  policy(id, hash: PolicyRecord) {
+    if (typeof hash !== 'string' || !/^[0-9a-f]{64}$/.test(hash))
+      throw new UnusableRecord(`${id} does not name a file by its SHA-256`)
+    return [{ map: 'policy', key: known('ipp', id), value: hash }]
+  },
+  restrictions(id, { sets }: RestrictionsRecord) {
+    known('ac', id)
+    if (sets.length === 0) return []
+    const encoded = sets.map(
+      ({ id: set, enforced, policies }) => `${known('ipx', set)}${enforced ? '!' : '?'}${list(policies)}`,
+    )
+    return [{ map: 'restrictions', key: id, value: bounded(id, encoded.join(' ')) }]
+  },
+}
+
+function known(prefix: IdPrefix, id: string): string {
+  if (typeof id !== 'string' || !isId(prefix, id)) throw new UnusableRecord(`${JSON.stringify(id)} is no ${prefix} id`)
+  return id
+}
+
+const backendField = (backend: string | null): string => (backend === null ? '-' : known('bkdst', backend))
+const list = (policies: readonly string[]): string => policies.map((policy) => known('ipp', policy)).join('+')
+/** An empty list is no word that opens anything: no policy allows. */
+const policiesField = (policies: readonly string[] | null): string => (policies === null ? 'open' : list(policies))
+
+function hostportOf(text: string, wildcard: boolean) {
+  const parsed = parseHostport(text, { wildcard })
+  if (typeof parsed === 'string') throw new UnusableRecord(`${JSON.stringify(text)} ${parsed}`)
+  return parsed
+}
+
+/** A TCP client does not say by which name it found us: a name stands for every address that we listen on. */
+function destinationKey(text: string): string {
+  const { host, port } = hostportOf(text, false)
+  const address = parseAddress(host.replaceAll(/[[\]]/g, ''))
+  return `${address ? printedByHaproxy(address) : '*'}:${port}`
+}
+
+/** The C library writes the last 32 bits of ::/96 dotted where RFC 5952, and we, do not. */
+function printedByHaproxy(address: Address): string {
+  if (address.family === 4 || address.w0 || address.w1 || address.w2 || address.w3 <= 0xffff) {
+    return formatAddress(address)
+  }
+  return `::${formatAddress({ family: 4, value: address.w3 })}`
+}
+
+function hostOf(host: string): string {
+  const parsed = hostportOf(host.includes(':') && !host.startsWith('[') ? `[${host}]:1` : `${host}:1`, false)
+  return parsed.host.replaceAll(/[[\]]/g, '')
+}
+
+/** The headers that a route may add have to fit into the half of HAProxy's buffer that is kept free for them. */
+const addedBytes = 12_000
+/** A runtime command has to fit into one buffer. */
+const valueBytes = 24_000
+
+function bounded(id: string, value: string): string {
+  if (value.length > valueBytes) throw new UnusableRecord(`${id} is too large for the proxy (${value.length} bytes)`)
+  return value
+}
+
+function encodeHeaders({ add, remove }: NonNullable<RouteRecord['headers']>): string {
+  const fault =
+    add.length > headerLimits.entries
+      ? { place: 'add', fault: 'has too many entries' }
+      : (add.map(([name, value]) => headersFault({ add: single(name, value), remove: [] })).find(Boolean) ??
+        headersFault({ add: {}, remove }))
+  if (fault) throw new UnusableRecord(`header operation ${fault.place} ${fault.fault}`)
+  const bytes = add.reduce((sum, [name, value]) => sum + name.length + value.length + 4, 0)
+  if (bytes > addedBytes) throw new UnusableRecord(`the added headers take ${bytes} bytes, more than ${addedBytes}`)
+  const added = add.map(([name, value]) => `${encoded(name)}=${encoded(value)}`)
+  return bounded('a list of header operations', `${added.join('&')}|${remove.map(encoded).join('&')}`)
+}
+
+/** Without a prototype, so that `__proto__` is a name like any other. */
+const single = (name: string, value: string): Record<string, string> =>
+  Object.assign(Object.create(null), { [name]: value })
+
+/** Everything but the plainest characters, so that neither a map line nor a command nor Lua has to be asked. */
+const encoded = (text: string): string =>
+  text.replaceAll(
+    /[^A-Za-z0-9._~:/+*@,!()-]/g,
+    (character) => `%${character.charCodeAt(0).toString(16).padStart(2, '0')}`,
+  )

@@ -1,0 +1,200 @@
+-- What HAProxy's own converters cannot do: ask IP policies, rewrite headers under names that are only known at run
+-- time, and find a wildcard host. Loaded once for each thread, so that no lock is shared between threads.
+--
+-- Whatever is missing or cannot be read is a denial: the configuration lets nothing through but the word 'open'.
+
+local folder = os.getenv('GATEHOUSE_FOLDER')
+-- For each thread. Policies beyond that are dropped, the least recently used half first, and read again when asked for.
+local cacheBytes = tonumber(os.getenv('GATEHOUSE_POLICY_CACHE_BYTES')) or 64 * 1024 * 1024
+local cacheSeconds = 600
+
+local function map(name)
+  return Map.new(folder .. '/maps/' .. name .. '.map', Map._str)
+end
+local policies, restrictions, headers = map('policy'), map('restrictions'), map('headers')
+
+local unpack, ult, sub = string.unpack, math.ult, string.sub
+
+-- Two generations instead of a list ordered by use: one table look-up when it is there, nothing to sort when it is full.
+local young, old, youngBytes, turned = {}, {}, 0, 0
+local function read(hash)
+  if not hash:match('^%x+$') then return nil end
+  local file = io.open(folder .. '/policies/' .. hash, 'rb')
+  if not file then return nil end
+  local data = file:read('a')
+  file:close()
+  if not data or #data < 12 or sub(data, 1, 4) ~= 'GHP1' then return nil end
+  local n4, n6 = unpack('>I4I4', data, 5)
+  if #data ~= 12 + 5 * n4 + 17 * n6 then return nil end
+  return { data = data, n4 = n4, n6 = n6 }
+end
+local function policyFile(hash)
+  local file = young[hash]
+  if file then return file end
+  -- A file that is not there is asked for again each time: it may come.
+  file = old[hash] or read(hash)
+  if not file then return nil end
+  local now = core.now().sec
+  if youngBytes + #file.data > cacheBytes / 2 or now - turned > cacheSeconds then
+    old, young, youngBytes, turned = young, {}, 0, now
+  end
+  young[hash] = file
+  youngBytes = youngBytes + #file.data
+  return file
+end
+
+-- Both search the file in place for the last range that starts at or below the address.
+local function verdict4(file, address)
+  local data, low, high = file.data, 0, file.n4
+  while low < high do
+    local middle = (low + high) // 2
+    if unpack('>I4', data, 13 + 5 * middle) <= address then low = middle + 1 else high = middle end
+  end
+  return low == 0 and 0 or data:byte(13 + 5 * low - 1)
+end
+local function verdict6(file, upper, lower)
+  local data, first, low, high = file.data, 13 + 5 * file.n4, 0, file.n6
+  while low < high do
+    local middle = (low + high) // 2
+    local a, b = unpack('>i8i8', data, first + 17 * middle)
+    if ult(upper, a) or (upper == a and ult(lower, b)) then high = middle else low = middle + 1 end
+  end
+  return low == 0 and 0 or data:byte(first + 17 * low - 1)
+end
+
+-- All policies of a set count as one: any deny wins over every allow, and what nothing allows is denied.
+local function allows(set, source)
+  local allowed = false
+  for id in set:gmatch('[^+]+') do
+    local hash = policies:lookup(id)
+    local file = hash and policyFile(hash)
+    if not file then return false end
+    local verdict
+    if source.v4 then verdict = verdict4(file, source.v4) else verdict = verdict6(file, source.upper, source.lower) end
+    if verdict == 1 then allowed = true elseif verdict ~= 0 then return false end
+  end
+  return allowed
+end
+
+-- An IPv4-mapped IPv6 address is the IPv4 address.
+local mapped = ('0'):rep(20) .. 'FFFF'
+local function parseSource(hex)
+  if #hex == 32 and sub(hex, 1, 24) == mapped then hex = sub(hex, 25) end
+  if #hex == 8 then return { hex = hex, v4 = tonumber(hex, 16) } end
+  if #hex == 32 then
+    return { hex = hex, upper = tonumber(sub(hex, 1, 16), 16), lower = tonumber(sub(hex, 17), 16) }
+  end
+  return nil
+end
+
+-- Read by events.ts.
+local function report(outcome, restriction, target, source)
+  core.log(core.notice, 'gatehouse ' .. outcome .. ' ' .. restriction .. ' ' .. target .. ' ' .. source.hex .. ' ')
+end
+
+-- '<source in hex>|<edge or route>|<account>|<backend>|<open or policies>…' → 'open' or 'shut'.
+-- Restrictions of an account: 'ipx_1!ipp_1+ipp_2 ipx_2?ipp_3', with ! for enforced and ? for warning only.
+local function decide(input)
+  local hex, target, account, policySet = input:match('^(%x+)|([^|]+)|([^|]*)|[^|]*|([^|]*)')
+  local source = hex and parseSource(hex)
+  if not source then return 'shut' end
+  local refusedBy = nil
+  if policySet ~= 'open' and not allows(policySet, source) then refusedBy = '-' end
+  for restriction in (restrictions:lookup(account) or ''):gmatch('%S+') do
+    local id, kind, set = restriction:match('^([%w_]+)([!?])([%w_+]*)$')
+    if not id then return 'shut' end
+    if not allows(set, source) then
+      if kind == '?' then report('warned', id, target, source) else refusedBy = refusedBy or id end
+    end
+  end
+  if not refusedBy then return 'open' end
+  report('refused', refusedBy, target, source)
+  return 'shut'
+end
+core.register_converters('decide', decide)
+
+-- HAProxy finds the longest prefix in a tree, and has nothing alike for suffixes.
+core.register_converters('reverse', string.reverse)
+
+-- The spelling of paths.ts, for the look-up alone. normalize-uri has taken the dot segments away before.
+local function encodedByte(character) return ('%%%02X'):format(character:byte()) end
+core.register_converters('canonical_path', function(path)
+  local spelled = path:gsub('%%(%x%x)', function(hex)
+    local character = string.char(tonumber(hex, 16))
+    -- Not yet encoded, what has to be: a mark that no path can have stands for its percent sign.
+    return character:find("^[%w%-._~!$&'()*+,:;=@]$") and character or '\0' .. hex:upper()
+  end)
+  spelled = spelled:gsub("[^%w%-._~!$&'()*+,:;=@/%z]", encodedByte)
+  return (spelled:gsub('%z', '%%'):gsub('//+', '/'))
+end)
+
+-- Many servers take `_` for `-`, some take any other character for it too: a name in disguise is the name.
+local function plain(name) return (name:lower():gsub('[^a-z0-9]', '-')) end
+local function decoded(text) return (text:gsub('%%(%x%x)', function(hex) return string.char(tonumber(hex, 16)) end)) end
+
+-- 'name=value&name=value|name&name': what is added, and what is removed.
+local function parseOperations(text)
+  local added, removed = text:match('^([^|]*)|([^|]*)$')
+  if not added then return nil end
+  local operations = { add = {}, gone = {}, seen = {}, seenCount = 0 }
+  for pair in added:gmatch('[^&]+') do
+    local name, value = pair:match('^([^=]+)=(.*)$')
+    if not name then return nil end
+    name = decoded(name)
+    operations.add[#operations.add + 1] = { name, decoded(value) }
+    operations.gone[plain(name)] = true
+  end
+  for name in removed:gmatch('[^&]+') do operations.gone[plain(decoded(name))] = true end
+  return operations
+end
+
+-- Clients send the same header names over and over: which of them have to go is worked out once for each list.
+local function namesToDelete(operations, names)
+  local list = operations.seen[names]
+  if list then return list end
+  if operations.seenCount >= 64 then operations.seen, operations.seenCount = {}, 0 end
+  local found = {}
+  for name in names:gmatch('[^,]+') do
+    if operations.gone[plain(name)] then found[name] = true end
+  end
+  list = {}
+  for name in pairs(found) do list[#list + 1] = name end
+  operations.seen[names] = list
+  operations.seenCount = operations.seenCount + 1
+  return list
+end
+
+local parsed, parsedCount = {}, 0
+local function operationsOf(target)
+  local text = headers:lookup(target)
+  if not text then return nil end
+  local operations = parsed[text]
+  if operations then return operations end
+  if parsedCount >= 4096 then parsed, parsedCount = {}, 0 end
+  operations = parseOperations(text)
+  parsed[text] = operations
+  parsedCount = parsedCount + 1
+  return operations
+end
+
+core.register_action('headers', { 'http-req' }, function(txn)
+  local operations = operationsOf(txn:get_var('txn.target'))
+  if not operations then return end
+  local http = txn.http
+  for _, name in ipairs(namesToDelete(operations, txn.f:req_hdr_names())) do http:req_del_header(name) end
+  for _, pair in ipairs(operations.add) do http:req_add_header(pair[1], pair[2]) end
+  txn:set_var('txn.rewritten', 1)
+end)
+
+-- What Connection names belongs to the connection. Framing and Host stay: without them it is another request.
+local kept = { host = true, ['content-length'] = true, ['transfer-encoding'] = true }
+core.register_action('hop_by_hop', { 'http-req' }, function(txn)
+  local http = txn.http
+  local sent = http:req_get_headers()
+  for _, line in pairs(sent['connection'] or {}) do
+    for name in line:lower():gmatch('[^,%s]+') do
+      if not kept[name] and sent[name] then http:req_del_header(name) end
+    end
+  end
+  txn:set_var('txn.unhopped', 1)
+end)

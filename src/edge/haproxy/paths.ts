@@ -1,0 +1,40 @@
+// Characters that mean the same with and without their encoding to any upstream that decodes paths.
+const plain = /[A-Za-z0-9\-._~!$&'()*+,:;=@]/
+
+const encodeByte = (byte: number): string => `%${byte.toString(16).toUpperCase().padStart(2, '0')}`
+
+/**
+ * One spelling for all paths that an upstream could take for the same, since a policy on /admin must not be evaded
+ * with /%61dmin: the spelling in which the proxy looks requests up, by normalize-uri and `canonical_path` in
+ * gatehouse.lua. An encoded slash stays one: to some upstreams it is a slash, to others part of a name.
+ */
+export function canonicalPath(match: string): string {
+  const bytes = Buffer.from(match.toWellFormed(), 'utf8').toString('latin1')
+  const spelled = bytes.replaceAll(/%([0-9A-Fa-f]{2})|[\s\S]/g, (token, hex?: string) => {
+    const character = hex === undefined ? token : String.fromCharCode(Number.parseInt(hex, 16))
+    const isSlash = hex === undefined && token === '/'
+    return plain.test(character) || isSlash ? character : encodeByte(character.charCodeAt(0))
+  })
+  return withoutDotSegments(spelled).replaceAll(/\/\/+/g, '/')
+}
+
+function withoutDotSegments(path: string): string {
+  const segments: string[] = []
+  const parts = path.split('/').slice(1)
+  for (const [index, part] of parts.entries()) {
+    const isDots = part === '.' || part === '..'
+    if (part === '..') segments.pop()
+    if (!isDots) segments.push(part)
+    // What stands before a dot segment is a folder, also when nothing follows.
+    else if (index === parts.length - 1) segments.push('')
+  }
+  return `/${segments.join('/')}`
+}
+
+/** `/api` and `/api/` are the same prefix: whole segments are compared, and the last slash begins none. */
+export function prefixKey(edge: string, match: string): string {
+  const path = canonicalPath(match)
+  return `${edge}${path}${path.endsWith('/') ? '' : '/'}`
+}
+
+export const exactKey = (edge: string, match: string): string => `${edge}${canonicalPath(match)}`

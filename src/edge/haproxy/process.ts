@@ -1,0 +1,145 @@
+import { execFile, spawn } from 'node:child_process'
+import { open } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
+import { promisify } from 'node:util'
+import { ask } from './runtime.ts'
+import { configFile, type ProxySettings } from './settings.ts'
+
+const startTimeoutMs = 60_000
+const watchIntervalMs = 200
+
+export type HaproxyProcess = {
+  /** False when none was running. Nothing is ended when we end: traffic goes on without us. */
+  attach: () => Promise<boolean>
+  /** Throws with what HAProxy has to say when the configuration or a file that it names cannot be used. */
+  check: () => Promise<void>
+  start: () => Promise<void>
+  /** A new worker takes over the listening sockets; the old one serves its connections to their end. */
+  reload: () => Promise<void>
+  isAlive: () => boolean
+  /** Called once each time that a process we started or attached to is gone without having been told to. */
+  onLost: (listener: () => void) => void
+  stop: () => Promise<void>
+  /** Leaves HAProxy alone from now on. */
+  detach: () => void
+}
+
+/** HAProxy in master-worker mode: the master stays through reloads, and ends when its worker crashes. */
+export function haproxyProcess(settings: ProxySettings): HaproxyProcess {
+  const binary = settings.binary ?? 'haproxy'
+  let master: number | undefined
+  let watch: NodeJS.Timeout | undefined
+  let lost = () => {}
+
+  const unwatch = () => {
+    clearInterval(watch)
+    master = undefined
+  }
+  const follow = (pid: number) => {
+    unwatch()
+    master = pid
+    // Also for our own child, whose end we would be told: an attached process is nobody's child.
+    watch = setInterval(() => {
+      if (exists(pid)) return
+      unwatch()
+      lost()
+    }, watchIntervalMs).unref()
+  }
+
+  return {
+    async attach() {
+      const [pid] = await Promise.all([masterPid(settings), workerPid(settings)])
+      if (pid === undefined) return false
+      follow(pid)
+      return true
+    },
+
+    async check() {
+      try {
+        await promisify(execFile)(binary, ['-c', '-q', '-f', configFile(settings)], { maxBuffer: 1 << 24 })
+      } catch (error) {
+        const { stderr = '' } = error as { stderr?: string }
+        throw new Error(`HAProxy refuses its configuration: ${stderr.slice(0, 2_000)}`, { cause: error })
+      }
+    },
+
+    async start() {
+      unwatch()
+      // A worker whose master was killed may still listen, with what it knew then.
+      const orphan = await workerPid(settings)
+      if (orphan !== undefined) await end(orphan, 'SIGKILL')
+      const log = await open(join(settings.folder, 'haproxy.log'), 'a', 0o600)
+      const args = ['-W', '-q', '-S', `${settings.masterSocket},mode,600`, '-f', configFile(settings)]
+      // Its own session and no pipe to us: it has to outlive us.
+      const child = spawn(binary, args, { detached: true, stdio: ['ignore', log.fd, log.fd] })
+      const ended = new Promise<never>((_, reject) => {
+        child.once('error', reject)
+        child.once('exit', (code, signal) => reject(new Error(`HAProxy ended while starting (${code ?? signal})`)))
+      })
+      ended.catch(() => {})
+      child.unref()
+      await log.close()
+      await Promise.race([ended, serves(settings, undefined)])
+      if (child.pid === undefined) throw new Error('HAProxy has no process id')
+      follow(child.pid)
+    },
+
+    async reload() {
+      const before = await workerPid(settings)
+      // The answer is lost with the master's old image; whether it worked shows in the new worker.
+      await ask(settings.masterSocket, 'reload').catch(() => {})
+      await serves(settings, before)
+    },
+
+    isAlive: () => master !== undefined && exists(master),
+    onLost(listener) {
+      lost = listener
+    },
+
+    async stop() {
+      const pid = master ?? (await masterPid(settings))
+      unwatch()
+      if (pid !== undefined) await end(pid, 'SIGTERM')
+    },
+    detach: unwatch,
+  }
+}
+
+async function serves(settings: ProxySettings, before: number | undefined): Promise<void> {
+  const deadline = Date.now() + startTimeoutMs
+  for (;;) {
+    const pid = await workerPid(settings)
+    if (pid !== undefined && pid !== before) return
+    if (Date.now() > deadline) throw new Error('HAProxy has no new worker that answers on its runtime socket')
+    await setTimeout(20)
+  }
+}
+
+async function workerPid({ runtimeSocket }: ProxySettings): Promise<number | undefined> {
+  const info = await ask(runtimeSocket, 'show info').catch(() => '')
+  const pid = /^Pid: (\d+)$/m.exec(info)?.[1]
+  // One that is on its way out still answers on connections that it has.
+  return pid === undefined || /^Stopping: 1$/m.test(info) ? undefined : Number(pid)
+}
+
+async function masterPid({ masterSocket }: ProxySettings): Promise<number | undefined> {
+  const processes = await ask(masterSocket, 'show proc').catch(() => '')
+  const pid = /^(\d+)\s+master\s/m.exec(processes)?.[1]
+  return pid === undefined ? undefined : Number(pid)
+}
+
+function exists(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}
+
+async function end(pid: number, signal: NodeJS.Signals): Promise<void> {
+  if (exists(pid)) process.kill(pid, signal)
+  const deadline = Date.now() + 5_000
+  while (exists(pid) && Date.now() < deadline) await setTimeout(20)
+  if (exists(pid)) process.kill(pid, 'SIGKILL')
+}

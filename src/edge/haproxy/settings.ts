@@ -1,0 +1,31 @@
+import { join } from 'node:path'
+
+/** What the operator decides about the proxy of one edge node. Nothing in here comes from a tenant. */
+export type ProxySettings = {
+  /** Ours alone: the configuration, maps/, policies/ and the process's own files. */
+  readonly folder: string
+  /** Each address listens on every port from `first` to `last`. */
+  readonly tcpBind: { readonly addresses: readonly string[]; readonly first: number; readonly last: number }
+  /** `address:port`; IPv6 addresses in brackets. */
+  readonly httpsBind: readonly string[]
+  /** PEM files with chain and key; the names in the certificate decide which one a client gets. */
+  readonly certificateFolder: string
+  readonly runtimeSocket: string
+  readonly masterSocket: string
+  /** HAProxy connects to it and sends a line for each refusal and warning. */
+  readonly logSocket: string
+  readonly threads: number
+  /** Whom upstreams' certificates have to be signed by. */
+  readonly caFile: string
+  readonly maxconn: number
+  /** For each thread; 64 MiB when not given. */
+  readonly policyCacheBytes?: number
+  /** `haproxy` on the path when not given. */
+  readonly binary?: string
+}
+
+export const configFile = ({ folder }: ProxySettings): string => join(folder, 'haproxy.cfg')
+export const policyFolder = ({ folder }: ProxySettings): string => join(folder, 'policies')
+export const mapFolder = ({ folder }: ProxySettings): string => join(folder, 'maps')
+/** Copies of the operator's usable certificates; see certificates.ts. */
+export const loadedCertificateFolder = ({ folder }: ProxySettings): string => join(folder, 'certificates')

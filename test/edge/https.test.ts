@@ -1,0 +1,215 @@
+import assert from 'node:assert/strict'
+import { connect } from 'node:http2'
+import { test } from 'node:test'
+import { exchange, get, putHttpsEdge, putRoute, startHttpUpstream } from './http_harness.ts'
+import { id, startEdge, until } from './proxy_harness.ts'
+
+const certificates = ['app.example.com', '*.example.com']
+
+test('hosts: exact before wildcard, the longest suffix, in any case and with a port; others get 404', async (t) => {
+  const edge = await startEdge(t, { certificates })
+  const wanted = {
+    exact: ['app.example.com:443'],
+    wild: ['*.example.com:443'],
+    deep: ['*.b.example.com:443'],
+  }
+  for (const [name, hostports] of Object.entries(wanted)) {
+    await putRoute(edge, await putHttpsEdge(edge, hostports), await startHttpUpstream(t, name))
+  }
+  const answers: Record<string, string> = {}
+  const hosts = [
+    'app.example.com',
+    'APP.Example.COM',
+    'app.example.com:443',
+    'x.example.com',
+    'b.example.com',
+    'a.b.example.com',
+    'z.a.b.example.com',
+  ]
+  for (const host of hosts) answers[host] = (await get(edge, { host })).body
+  assert.deepEqual(answers, {
+    'app.example.com': 'exact',
+    'APP.Example.COM': 'exact',
+    'app.example.com:443': 'exact',
+    'x.example.com': 'wild',
+    'b.example.com': 'wild',
+    'a.b.example.com': 'deep',
+    'z.a.b.example.com': 'deep',
+  })
+  for (const host of [
+    'example.com',
+    'xexample.com',
+    'example.org',
+    'app.example.com.evil.org',
+    '.example.com.',
+    '[::1]',
+    '',
+  ]) {
+    const { status, head, body } = await get(edge, { host })
+    assert.equal(status, 404, host)
+    assert.equal(JSON.parse(body).error_code, 'ERR_NO_ROUTE')
+    assert.match(head, /content-type: application\/json/)
+  }
+})
+
+test('paths: exact before prefix, the longest prefix, whole segments', async (t) => {
+  const edge = await startEdge(t, { certificates })
+  const https = await putHttpsEdge(edge)
+  const other = await putHttpsEdge(edge, ['other.example.com:443'])
+  const routes: [name: string, match_type: 'exact_path' | 'path_prefix', match: string][] = [
+    ['api', 'path_prefix', '/api'],
+    ['v1', 'path_prefix', '/api/v1/'],
+    ['exact', 'exact_path', '/api/v1/me'],
+    ['exact root', 'exact_path', '/'],
+    ['odd', 'path_prefix', '/a b;c|é"\\{#?%zz'],
+  ]
+  for (const [name, match_type, match] of routes) {
+    await putRoute(edge, https, await startHttpUpstream(t, name), { match_type, match })
+  }
+  const rest = await startHttpUpstream(t, 'rest')
+  await putRoute(edge, other, rest)
+  const answers: Record<string, string | number> = {}
+  const paths = [
+    '/api',
+    '/api/',
+    '/api/x',
+    '/apix',
+    '/ap',
+    '/api/v1',
+    '/api/v1/x',
+    '/api/v10',
+    '/api/v1/me',
+    '/api/v1/me/',
+    '/api/v1/mex',
+    '/',
+    '/?x=/api',
+    '/api?x',
+    '/x',
+    '/API',
+  ]
+  for (const path of paths) {
+    const { status, body } = await get(edge, { path })
+    answers[path] = status === 200 ? body : status
+  }
+  assert.deepEqual(answers, {
+    '/api': 'api',
+    '/api/': 'api',
+    '/api/x': 'api',
+    '/apix': 404,
+    '/ap': 404,
+    '/api/v1': 'v1',
+    '/api/v1/x': 'v1',
+    '/api/v10': 'api',
+    '/api/v1/me': 'exact',
+    '/api/v1/me/': 'v1',
+    '/api/v1/mex': 'v1',
+    '/': 'exact root',
+    '/?x=/api': 'exact root',
+    '/api?x': 'api',
+    '/x': 404,
+    '/API': 404,
+  })
+  const same = ['/%61pi', '/x/../api', '/./api', '//api', '/api/%2e%2e/api/x', '/x/%2E./api', '/api/v1/../z']
+  for (const path of same) assert.equal((await get(edge, { path })).body, 'api', path)
+  const odd = ['/a%20b;c%7C%C3%A9%22%5C%7B%23%3F%25zz', '/a%20b%3bc|%c3%a9"\\{%23%3f%25zz/x']
+  for (const path of odd) assert.equal((await get(edge, { path })).body, 'odd', path)
+  assert.equal((await get(edge, { path: '/%zz', host: 'other.example.com' })).status, 400)
+  await get(edge, { path: '/x/%2e%2e/%61pi%2Fx', host: 'other.example.com' })
+  assert.match(rest.heads.at(-1) ?? '', /^GET \/api%2Fx HTTP/, 'the upstream gets the path that was looked up')
+})
+
+test('routes decide by their own policies and those of their account; refusals and failures are JSON', async (t) => {
+  const edge = await startEdge(t, { certificates })
+  const upstream = await startHttpUpstream(t)
+  const https = await putHttpsEdge(edge)
+  const account = id('ac')
+  const office = await edge.policy('allow 127.0.0.0/28', 'deny 127.0.0.9', 'allow ::1')
+  await putRoute(edge, https, upstream, { match: '/open' })
+  const shut = await putRoute(edge, https, upstream, { match: '/shut', policies: [office], account })
+  await putRoute(edge, https, upstream, { match: '/none', backend: null })
+  await putRoute(edge, https, upstream, { match: '/lost', backend: id('bkdst') })
+  await putRoute(edge, https, upstream, { match: '/unknown', policies: [id('ipp')] })
+  const status = async (path: string, from?: string, to?: string) => (await get(edge, { path, from, to })).status
+
+  assert.equal(await status('/open', '127.0.0.99'), 200)
+  assert.deepEqual([await status('/shut', '127.0.0.1'), await status('/shut', '127.0.0.9')], [200, 403])
+  assert.deepEqual([await status('/shut', '127.0.0.16'), await status('/shut', '::1', '::1')], [403, 200])
+  assert.deepEqual([await status('/none'), await status('/lost'), await status('/unknown')], [503, 503, 403])
+  const refused = await get(edge, { path: '/shut/x', from: '127.0.0.9' })
+  assert.deepEqual(JSON.parse(refused.body), {
+    error_code: 'ERR_IP_REFUSED',
+    status_code: 403,
+    msg: 'Requests from this address are refused.',
+    details: {},
+  })
+  assert.equal(upstream.heads.length, 3, 'what was refused never reached the upstream')
+
+  const [strict, trial] = [id('ipx'), id('ipx')]
+  const nobody = await edge.policy('deny 0.0.0.0/0')
+  edge.events.length = 0
+  await edge.put({ [`restrictions.${account}`]: { sets: [{ id: trial, enforced: false, policies: [nobody] }] } })
+  assert.deepEqual([await status('/shut', '127.0.0.1'), await status('/open')], [200, 200])
+  await edge.put({ [`restrictions.${account}`]: { sets: [{ id: strict, enforced: true, policies: [nobody] }] } })
+  assert.deepEqual([await status('/shut', '127.0.0.1'), await status('/open')], [403, 200])
+  await until('both are reported', () => edge.events.length === 2)
+  assert.deepEqual(edge.events, [
+    { outcome: 'warned', restriction: trial, target: shut, source: '127.0.0.1' },
+    { outcome: 'refused', restriction: strict, target: shut, source: '127.0.0.1' },
+  ])
+})
+
+test('each request of one connection is decided anew', async (t) => {
+  const edge = await startEdge(t, { certificates })
+  const upstream = await startHttpUpstream(t)
+  const https = await putHttpsEdge(edge)
+  await putRoute(edge, https, upstream, { match: '/open' })
+  await putRoute(edge, https, upstream, { match: '/shut', policies: [await edge.policy('deny 127.0.0.1')] })
+  const session = connect(`https://127.0.0.1:${edge.httpsPort}`, {
+    rejectUnauthorized: false,
+    servername: 'app.example.com',
+  })
+  t.after(() => session.destroy())
+  const status = (path: string) =>
+    new Promise<number>((resolve, reject) => {
+      const request = session.request({ ':path': path, ':authority': 'app.example.com' })
+      request.on('response', (headers) => resolve(Number(headers[':status'])))
+      request.on('error', reject)
+      request.resume()
+      request.end()
+    })
+  const both = await Promise.all(['/open', '/shut', '/open', '/shut', '/nowhere'].map(status))
+  assert.deepEqual(both, [200, 403, 200, 403, 404])
+  assert.match(upstream.heads[0] ?? '', /^GET \/open HTTP\/1\.1\r\n/, 'HTTP/1.1 to the upstream')
+})
+
+test('a request that two servers could read differently is refused or made unambiguous', async (t) => {
+  const edge = await startEdge(t, { certificates })
+  const upstream = await startHttpUpstream(t)
+  await putRoute(edge, await putHttpsEdge(edge), upstream)
+  const start = 'POST / HTTP/1.1\r\nHost: app.example.com\r\n'
+  const refused = [
+    'GET / HTTP/1.1\r\nHost: app.example.com\r\nHost: other.example.com\r\n\r\n',
+    'GET http://other.example.com/ HTTP/1.1\r\nHost: app.example.com\r\n\r\n',
+    `${start}Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd`,
+    `${start}Content-Length: 3, 4\r\n\r\nabcd`,
+    `${start}Content-Length: +3\r\n\r\nabc`,
+    `${start}Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n`,
+    `${start}Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n`,
+    'GET / HTTP/1.1\r\nHost: app.example.com\r\nX: a\0b\r\n\r\n',
+    'GET / HTTP/1.1\r\nHost: app.example.com\r\nX\nY: b\r\n\r\n',
+    'GET /a b HTTP/1.1\r\nHost: app.example.com\r\n\r\n',
+  ]
+  for (const bytes of refused) assert.equal((await exchange(edge, bytes)).status, 400, JSON.stringify(bytes))
+  assert.equal(upstream.heads.length, 0)
+
+  const smuggled = 'GET /smuggled HTTP/1.1\r\nHost: app.example.com\r\n\r\n'
+  await exchange(
+    edge,
+    `${start}Content-Length: ${smuggled.length + 5}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n${smuggled}`,
+  )
+  await until('one request has arrived', () => upstream.heads.length > 0)
+  assert.doesNotMatch(upstream.received, /content-length/i, 'one framing only')
+  assert.doesNotMatch(upstream.received, /\/smuggled/, 'what follows is no request')
+  const absolute = 'GET https://app.example.com/x HTTP/1.1\r\nHost: app.example.com\r\n\r\n'
+  assert.equal((await exchange(edge, absolute)).status, 200)
+})
