@@ -4,7 +4,6 @@ import { once } from 'node:events'
 import { createWriteStream } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import type { TestContext } from 'node:test'
 import pg from 'pg'
 import { type DbPool, openPool } from '../../src/db/pool.ts'
 import { bootstrapAccount } from '../../src/resources/accounts/bootstrap.ts'
@@ -24,9 +23,14 @@ export type ControlPlane = {
   /** Another process on the same database. */
   startProcess: (env?: Record<string, string>) => Promise<ServeProcess>
 }
-type Options = { processes?: number; env?: Record<string, string> }
-/** A test, or a file's `before` and `after`. */
-type Scope = Pick<TestContext, 'after'>
+type Options = {
+  processes?: number
+  env?: Record<string, string>
+  /** Where the test looks. A database of its own when not given. */
+  databaseUrl?: string
+}
+/** A test, a file (`after` of node:test), or a drill: whatever says when it is over. */
+export type Scope = { after: (cleanUp: () => Promise<void>) => void }
 
 /** A database of its own. It stays until the run ends: all of them are searched for tokens then. */
 export async function newDatabase(template = 'template'): Promise<string> {
@@ -37,16 +41,15 @@ export async function newDatabase(template = 'template'): Promise<string> {
   await client.query(`create database ${name} template ${template}`)
   await client.end()
   url.pathname = name
-
   return url.href
 }
 
 /** Real processes of `gatehouse serve` on a database of their own. */
 export async function startControlPlane(
   scope: Scope,
-  { processes: count = 1, env = {} }: Options = {},
+  { processes: count = 1, env = {}, databaseUrl: given }: Options = {},
 ): Promise<ControlPlane> {
-  const databaseUrl = await newDatabase()
+  const databaseUrl = given ?? (await newDatabase())
   const processes: ServeProcess[] = []
   const db = openPool({ url: databaseUrl, poolSize: 4, connectTimeoutMs: 10_000, statementTimeoutMs: 60_000 }, () => {})
   scope.after(async () => {
@@ -92,12 +95,21 @@ async function serveProcess(env: Record<string, string>): Promise<ServeProcess> 
     child.once('exit', (code) => reject(new Error(`gatehouse serve ended with ${code} before it listened`)))
     createInterface({ input: child.stdout }).on('line', (text) => {
       file.write(`${text}\n`)
-      const line = JSON.parse(text) as LogLine
+      const line = parseLine(text)
       log.push(line)
       if (line.msg === 'listening') resolve((line.address as { port: number }).port)
     })
   })
   return { origin: `http://127.0.0.1:${port}`, port, child, log }
+}
+
+/** A process that is killed may leave half a line. */
+function parseLine(text: string): LogLine {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return { level: 'unreadable', msg: text }
+  }
 }
 
 export async function stop(child: ChildProcess, signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {

@@ -1,0 +1,50 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pg from 'pg'
+import { type LocalPostgres, startPostgres } from '../../dev/postgres.ts'
+import { migrate } from '../../src/db/migrate.ts'
+import { openPool } from '../../src/db/pool.ts'
+import { addAuditPartitions } from '../../src/resources/audit_events/partitions.ts'
+import { searchForTokens } from './token_search.ts'
+
+/**
+ * Runs a Node process with what test files and drills need: a PostgreSQL of their own with a migrated template, and
+ * a folder for logs and issued tokens. Then searches everything that was left behind for those tokens. Resolves to
+ * the exit code.
+ */
+export async function runWithEnvironment(args: string[]): Promise<number> {
+  const postgres = await startPostgres({ flags: ['-c', 'wal_level=replica', '-c', 'shared_buffers=256MB'] })
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-test-'))
+  try {
+    await createMigratedDatabase(postgres, 'template')
+    const child = spawn(process.execPath, args, {
+      cwd: new URL('../..', import.meta.url),
+      stdio: 'inherit',
+      env: { ...process.env, GATEHOUSE_TEST_POSTGRES_URL: postgres.url, GATEHOUSE_TEST_FOLDER: folder },
+    })
+    const [code] = await once(child, 'exit')
+    const leaks = await searchForTokens(postgres, folder)
+    for (const leak of leaks) console.error(`a token was found in ${leak}`)
+    return code === 0 && leaks.length === 0 ? 0 : 1
+  } finally {
+    await postgres.stop()
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+/** Resolves to its URL. */
+export async function createMigratedDatabase(postgres: LocalPostgres, name: string): Promise<string> {
+  const admin = new pg.Client({ connectionString: postgres.url })
+  await admin.connect()
+  await admin.query(`create database ${name}`)
+  await admin.end()
+  const url = postgres.urlOf(name)
+  const db = openPool({ url, poolSize: 2, connectTimeoutMs: 10_000, statementTimeoutMs: 60_000 }, () => {})
+  await migrate(db)
+  await addAuditPartitions(db, Date.now())
+  await db.end()
+  return url
+}
