@@ -8,9 +8,17 @@ export function hasBody(request: IncomingMessage): boolean {
   return request.headers['transfer-encoding'] !== undefined || (length !== undefined && length !== '0')
 }
 
-/** Leaving the loop early must not destroy the socket: the refusal still has to go out on it. */
-export const chunksOf = (request: IncomingMessage): AsyncIterable<Buffer> =>
-  request.iterator({ destroyOnReturn: false })
+/**
+ * Leaving the loop early must not destroy the socket: the refusal still has to go out on it. What else arrives is let
+ * go, or the next request on the connection would wait behind it until the request timeout.
+ */
+export async function* chunksOf(request: IncomingMessage): AsyncGenerator<Buffer> {
+  try {
+    yield* request.iterator({ destroyOnReturn: false })
+  } finally {
+    request.resume()
+  }
+}
 
 /** GET and DELETE carry nothing; what they might carry would be read differently by every proxy on the way. */
 export async function refuseBody(request: IncomingMessage): Promise<void> {
