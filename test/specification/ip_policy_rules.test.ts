@@ -221,7 +221,15 @@ test('expires_at: shown in UTC with milliseconds, and `expired` beside it; both 
     const { body } = await admin('PATCH', uri, { expires_at: nothing })
     assert.ok(!('expires_at' in body) && !('expired' in body))
   }
-  for (const expires_at of ['tomorrow', '2030-02-30T00:00:00Z', '2030-01-31', '2030-01-31 12:00:00Z', 1_900_000_000])
+  const outOfRange = ['0000-01-01T00:00:00Z', '0001-01-01T00:00:00+01:00', '9999-12-31T23:59:59-01:00']
+  for (const expires_at of [
+    ...outOfRange,
+    'tomorrow',
+    '2030-02-30T00:00:00Z',
+    '2030-01-31',
+    '2030-01-31 12:00:00Z',
+    1_900_000_000,
+  ])
     assertRefused(await admin('PATCH', uri, { expires_at }), 400, 'ERR_INVALID_FIELD', 'expires_at')
 })
 
