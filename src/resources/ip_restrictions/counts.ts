@@ -42,15 +42,14 @@ export const addCounts = (db: Db, counts: readonly Count[]): Promise<void> =>
   )
 
 /** One row for each address, the one seen latest first. `before` is where the page before ended. */
-export async function listWarnings(
+export const listWarnings = (
   db: Db,
   { accountId }: Caller,
   id: Id<'ipx'>,
   limit: number,
-  before?: string,
-): Promise<Warning[]> {
-  const [lastAt, sourceIp] = before?.split('~') ?? []
-  return many<Warning>(
+  before?: Pick<Warning, 'last_at' | 'source_ip'>,
+): Promise<Warning[]> =>
+  many<Warning>(
     db,
     sql`
     select host(source_ip) as source_ip, sum(count)::bigint as count, max(last_at) as last_at,
@@ -58,11 +57,10 @@ export async function listWarnings(
     from ip_restriction_counts
     where account_id = ${accountId} and ip_restriction_id = ${toUuid(id)} and outcome = 'warned'
     group by source_ip
-    ${lastAt && sourceIp ? sql`having (max(last_at), ip_restriction_counts.source_ip) < (${lastAt}::timestamptz, ${sourceIp}::inet)` : nothing}
+    ${before ? sql`having (max(last_at), ip_restriction_counts.source_ip) < (${before.last_at}::timestamptz, ${before.source_ip}::inet)` : nothing}
     order by max(last_at) desc, ip_restriction_counts.source_ip desc
     limit ${limit}`,
   )
-}
 
 /** Addresses are personal data: what is older than the configured time goes. */
 export const deleteCountsBefore = (db: Db, moment: number): Promise<void> =>
