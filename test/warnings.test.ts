@@ -5,7 +5,7 @@ import { many } from '../src/db/pool.ts'
 import { sql } from '../src/db/sql.ts'
 import { toUuid } from '../src/kernel/ids.ts'
 import { deleteRefusalsBefore } from '../src/resources/ip_refusals/store.ts'
-import { deleteCountsBefore } from '../src/resources/ip_restrictions/counts.ts'
+import { addCounts, deleteCountsBefore } from '../src/resources/ip_restrictions/counts.ts'
 import type { Answer } from './harness/client.ts'
 import { startControlPlane, stop } from './harness/control_plane.ts'
 import { behindProxy, eventually, from, policyWith, restrict } from './harness/ip.ts'
@@ -207,4 +207,28 @@ test('a refusal and a warning are in the log with what decided, and in the metri
   const [first, second] = [await lineOf(warned), await lineOf(refused)]
   assert.deepEqual([first?.refused_by, first?.warned_by, first?.source_ip], [undefined, [trial.id], '192.0.2.1'])
   assert.deepEqual([second?.refused_by, second?.status], [inForce.id, 403])
+})
+
+test('a restriction can be deleted while counts of it are being written, and neither fails', async () => {
+  const admin = await plane.newAccount()
+  const policy = await policyWith(admin)
+  const accountId = toUuid(admin.accountId as `ac_${string}`)
+  const hour = Date.now() - (Date.now() % hourMs)
+  for (let round = 0; round < 10; round++) {
+    const { id, uri } = await restrict(admin, { ip_policy_ids: [policy] })
+    const counts = Array.from({ length: 1_000 }, (_, i) => ({
+      accountId,
+      restrictionId: toUuid(id),
+      sourceIp: `10.0.${i >> 8}.${i & 255}`,
+      outcome: 'warned' as const,
+      hour,
+      count: 1,
+      lastAt: hour,
+      lastApiKeyId: null,
+    }))
+    // Some rows to be added to, some new ones: the first are held while the others wait for the restriction.
+    await addCounts(plane.db, counts.slice(0, 500))
+    const [deleted] = await Promise.all([delay(round).then(() => admin('DELETE', uri)), addCounts(plane.db, counts)])
+    assert.equal(deleted.status, 204, deleted.text)
+  }
 })

@@ -23,7 +23,8 @@ export type Count = {
 export const addCounts = (db: Db, counts: readonly Count[]): Promise<void> =>
   run(
     db,
-    // Sorted, so that two processes that add to the same rows take them in the same order.
+    // Sorted, so that two processes that add to the same rows take them in the same order. Each restriction is held
+    // before its counts, as when it is deleted and takes them along: the other order failed, or was a deadlock.
     sql`
     insert into ip_restriction_counts as c
       (account_id, ip_restriction_id, hour, source_ip, outcome, count, last_at, last_api_key_id)
@@ -35,6 +36,7 @@ export const addCounts = (db: Db, counts: readonly Count[]): Promise<void> =>
       ) as s (account_id, ip_restriction_id, hour, source_ip, outcome, count, last_at, last_api_key_id)
       join ip_restrictions r on r.account_id = s.account_id and r.id = s.ip_restriction_id
     order by 1, 2, 3, 4, 5
+    for key share of r
     on conflict (account_id, ip_restriction_id, hour, source_ip, outcome) do update set
       count = c.count + excluded.count,
       last_api_key_id = case when excluded.last_at >= c.last_at then excluded.last_api_key_id else c.last_api_key_id end,
