@@ -54,21 +54,20 @@ export function createJudge(db: DbPool, clock: Clock, maxCachedBytes: number): J
     if (known && known.revision >= revision && clock() < known.validUntil) return known
     // Requests that come while it is loading wait for the same load instead of starting their own.
     const key = `${id} ${revision}`
-    const underWay = loading.get(key)
-    if (underWay) return underWay
-    const load = loadPolicy(db, accountId, id, clock())
-    loading.set(key, load)
-    try {
-      const loaded = await load
-      if (loaded) keep(loaded)
-    } finally {
-      loading.delete(key)
+    let load = loading.get(key)
+    if (!load) {
+      load = loadPolicy(db, accountId, id, clock()).finally(() => loading.delete(key))
+      loading.set(key, load)
     }
-    // Once more through the door: a rule may have expired while it was loading.
-    return load.then((loaded) => (loaded && clock() >= loaded.validUntil ? policyOf(accountId, id, revision) : loaded))
+    const loaded = await load
+    if (!loaded) return undefined
+    keep(loaded)
+    // Once more through the door, whoever started the load: a rule may have expired while it was under way.
+    return clock() < loaded.validUntil ? loaded : policyOf(accountId, id, revision)
   }
 
   function keep(policy: LoadedPolicy): void {
+    if (policies.get(policy.id) === policy) return
     forget(policy.id)
     policies.set(policy.id, policy)
     cachedBytes += weightOf(policy)
