@@ -6,7 +6,7 @@ import { racePolicies } from '../policy_race/rounds.ts'
 const rounds = Number(process.argv[2] ?? 10_000)
 
 await drill(async (scope) => {
-  const plane = await startControlPlane(scope, { processes: 2, env: { GATEHOUSE_LOG_LEVEL: 'warn' } })
+  const plane = await startControlPlane(scope, { processes: 2 })
   const began = Date.now()
   const { outcomes, faults } = await racePolicies(plane, { rounds })
   for (const [outcome, count] of Object.entries(outcomes).sort()) console.log(`${count} × ${outcome}`)
