@@ -54,21 +54,20 @@ export function createJudge(db: DbPool, clock: Clock, maxCachedBytes: number): J
     if (known && known.revision >= revision && clock() < known.validUntil) return known
     // Requests that come while it is loading wait for the same load instead of starting their own.
     const key = `${id} ${revision}`
-    const underWay = loading.get(key)
-    if (underWay) return underWay
-    const load = loadPolicy(db, accountId, id, clock())
-    loading.set(key, load)
-    try {
-      const loaded = await load
-      if (loaded) keep(loaded)
-    } finally {
-      loading.delete(key)
+    let load = loading.get(key)
+    if (!load) {
+      load = loadPolicy(db, accountId, id, clock()).finally(() => loading.delete(key))
+      loading.set(key, load)
     }
-    // Once more through the door: a rule may have expired while it was loading.
-    return load.then((loaded) => (loaded && clock() >= loaded.validUntil ? policyOf(accountId, id, revision) : loaded))
+    const loaded = await load
+    if (!loaded) return undefined
+    keep(loaded)
+    // Once more through the door, whoever started the load: a rule may have expired while it was under way.
+    return clock() < loaded.validUntil ? loaded : policyOf(accountId, id, revision)
   }
 
   function keep(policy: LoadedPolicy): void {
+    if (policies.get(policy.id) === policy) return
     forget(policy.id)
     policies.set(policy.id, policy)
     cachedBytes += weightOf(policy)
@@ -86,17 +85,22 @@ export function createJudge(db: DbPool, clock: Clock, maxCachedBytes: number): J
     cachedBytes -= weightOf(known)
   }
 
-  return async ({ accountId, policyRevision }, type, address) => {
-    const { restrictions } = await outlineOf(accountId, policyRevision)
+  /** Undefined when a policy is not as the outline says any more. */
+  async function judgeBy(
+    { restrictions }: AccountOutline,
+    accountId: Uuid,
+    type: RestrictionType,
+    address: Address | undefined,
+  ): Promise<Judgement[] | undefined> {
     const judgements: Judgement[] = []
     for (const { id, enforced, policies: attached, type: restricted } of restrictions) {
       if (restricted !== type) continue
       const loaded: LoadedPolicy[] = []
       for (const policy of attached) {
         const found = await policyOf(accountId, policy.id, policy.revision)
-        if (found) loaded.push(found)
+        if (found?.revision !== policy.revision) return undefined
+        loaded.push(found)
       }
-      // A policy that was deleted under our hands was detached first, by a change that the next request will see.
       const decision = decide(
         loaded.map(({ ranges }) => ranges),
         address,
@@ -110,5 +114,17 @@ export function createJudge(db: DbPool, clock: Clock, maxCachedBytes: number): J
       })
     }
     return judgements
+  }
+
+  return async ({ accountId, policyRevision }, type, address) => {
+    for (let revision = policyRevision; ; ) {
+      const outline = await outlineOf(accountId, revision)
+      const judgements = await judgeBy(outline, accountId, type, address)
+      if (judgements) return judgements
+      // A change was made meanwhile. Some policies of before it and some of after it could together let in whom neither
+      // state lets in. Every change raises the account's revision, and a policy is detached before it is deleted: so
+      // there is a newer outline.
+      revision = outline.revision + 1
+    }
   }
 }

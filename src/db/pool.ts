@@ -44,8 +44,12 @@ export function openPool(settings: DbSettings, onError: (error: Error) => void):
     options: '-c timezone=UTC -c datestyle=ISO',
     keepAlive: true,
   })
-  // An idle connection that breaks is replaced by the pool; without a listener it would end the process.
-  pool.on('error', onError)
+  // An idle connection that breaks is replaced by the pool; without a listener it would end the process. The driver hangs
+  // the whole connection on the error, with the key that cancels its queries: that is not for the log.
+  pool.on('error', (error: Error & { client?: unknown }) => {
+    delete error.client
+    onError(error)
+  })
   return {
     query: (statement) => pool.query(statement),
     connect: () => pool.connect(),

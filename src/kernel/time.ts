@@ -1,10 +1,15 @@
 const rfc3339Pattern = /^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)$/
 
-/** Milliseconds since 1970, or undefined when the text is not a moment in RFC 3339. */
+// In UTC. Beyond them ISO 8601 needs a sign, and PostgreSQL has no year 0.
+const earliest = Date.parse('0001-01-01T00:00:00.000Z')
+const latest = Date.parse('9999-12-31T23:59:59.999Z')
+
+/** Milliseconds since 1970, or undefined when the text is not a moment in RFC 3339 of the years 1 to 9999. */
 export function parseRfc3339(text: string): number | undefined {
   if (!rfc3339Pattern.test(text)) return undefined
   const milliseconds = Date.parse(text.toUpperCase())
-  return Number.isNaN(milliseconds) || !sameDay(text, milliseconds) ? undefined : milliseconds
+  const isInRange = milliseconds >= earliest && milliseconds <= latest
+  return isInRange && sameDay(text, milliseconds) ? milliseconds : undefined
 }
 
 // Date.parse takes 30 February for 2 March.

@@ -102,6 +102,10 @@ export async function holdIpPolicies(
   if (missing >= 0) throw invalidField(`${prefix}ip_policy_ids[${missing}]`, 'must be an IP policy of this account')
 }
 
+/** Makes a delete of the policy, and other changes of its rules, wait for our transaction. */
+export const holdIpPolicy = (tx: Db, { accountId }: Account, id: Uuid): Promise<void> =>
+  run(tx, sql`select from ip_policies where account_id = ${accountId} and id = ${id} for no key update`)
+
 /** Raised with every change of the policy's rules. Resolves to false when the account has no such policy. */
 export async function raiseIpPolicyRevision(tx: Db, { accountId }: Account, id: Id<'ipp'>): Promise<boolean> {
   const row = await maybeOne(

@@ -7,6 +7,7 @@ import { type Id, newUuid, toUuid, type Uuid } from '../../kernel/ids.ts'
 import type { Action } from '../../kernel/ip/ranges.ts'
 import { type PageQuery, rowsToFetch } from '../../kernel/paging.ts'
 import type { AnnotationColumns } from '../annotations.ts'
+import { holdIpPolicy } from '../ip_policies/store.ts'
 
 export type NewRule = AnnotationColumns & { cidr: string; action: Action; expires_at: string | null }
 export type IpPolicyRuleRow = NewRule & { id: Uuid; ip_policy_id: Uuid; created_at: string }
@@ -26,13 +27,20 @@ export const insertRule = (db: Db, { accountId }: Account, policyId: Id<'ipp'>, 
     ),
   )
 
-export const findRule = (db: Db, { accountId }: Account, id: Id<'ipr'>, lock: boolean) =>
-  maybeOne<IpPolicyRuleRow>(
-    db,
-    sql`
-    select ${columns} from ip_policy_rules
-    where account_id = ${accountId} and id = ${toUuid(id)} ${lock ? sql`for update` : nothing}`,
-  )
+export async function findRule(db: Db, account: Account, id: Id<'ipr'>, lock: boolean) {
+  const find = (locking = nothing) =>
+    maybeOne<IpPolicyRuleRow>(
+      db,
+      sql`
+      select ${columns} from ip_policy_rules
+      where account_id = ${account.accountId} and id = ${toUuid(id)} ${locking}`,
+    )
+  const found = await find()
+  if (!found || !lock) return found
+  // The policy before the rule, as when a policy is deleted and takes its rules along: the other order is a deadlock.
+  await holdIpPolicy(db, account, found.ip_policy_id)
+  return find(sql`for update`)
+}
 
 type RuleQuery = PageQuery & { before_id?: Id<'ipr'>; ip_policy_id?: Id<'ipp'> }
 export const listRules = (db: Db, { accountId }: Account, query: RuleQuery) =>

@@ -22,7 +22,8 @@ export type Count = {
 export const addCounts = (db: Db, counts: readonly Count[]): Promise<void> =>
   run(
     db,
-    // Sorted, so that two processes that add to the same rows take them in the same order.
+    // Sorted, so that two processes that add to the same rows take them in the same order. Each restriction is held
+    // before its counts, as when it is deleted and takes them along: the other order failed, or was a deadlock.
     sql`
     insert into ip_restriction_counts as c
       (account_id, ip_restriction_id, hour, source_ip, outcome, count, last_at, last_api_key_id)
@@ -34,6 +35,7 @@ export const addCounts = (db: Db, counts: readonly Count[]): Promise<void> =>
       ) as s (ip_restriction_id, hour, source_ip, outcome, count, last_at, last_api_key_id)
       join ip_restrictions r on r.id = s.ip_restriction_id
     order by 1, 2, 3, 4, 5
+    for key share of r
     on conflict (account_id, ip_restriction_id, hour, source_ip, outcome) do update set
       count = c.count + excluded.count,
       last_api_key_id = case when excluded.last_at >= c.last_at then excluded.last_api_key_id else c.last_api_key_id end,
@@ -41,15 +43,14 @@ export const addCounts = (db: Db, counts: readonly Count[]): Promise<void> =>
   )
 
 /** One row for each address, the one seen latest first. `before` is where the page before ended. */
-export async function listWarnings(
+export const listWarnings = (
   db: Db,
   { accountId }: Caller,
   id: Id<'ipx'>,
   limit: number,
-  before?: string,
-): Promise<Warning[]> {
-  const [lastAt, sourceIp] = before?.split('~') ?? []
-  return many<Warning>(
+  before?: Pick<Warning, 'last_at' | 'source_ip'>,
+): Promise<Warning[]> =>
+  many<Warning>(
     db,
     sql`
     select host(source_ip) as source_ip, sum(count)::bigint as count, max(last_at) as last_at,
@@ -57,11 +58,10 @@ export async function listWarnings(
     from ip_restriction_counts
     where account_id = ${accountId} and ip_restriction_id = ${toUuid(id)} and outcome = 'warned'
     group by source_ip
-    ${lastAt && sourceIp ? sql`having (max(last_at), ip_restriction_counts.source_ip) < (${lastAt}::timestamptz, ${sourceIp}::inet)` : nothing}
+    ${before ? sql`having (max(last_at), ip_restriction_counts.source_ip) < (${before.last_at}::timestamptz, ${before.source_ip}::inet)` : nothing}
     order by max(last_at) desc, ip_restriction_counts.source_ip desc
     limit ${limit}`,
   )
-}
 
 /** Addresses are personal data: what is older than the configured time goes. */
 export const deleteCountsBefore = (db: Db, moment: number): Promise<void> =>

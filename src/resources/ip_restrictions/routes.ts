@@ -1,6 +1,8 @@
 import { route } from '../../http/route.ts'
-import { notFound } from '../../kernel/errors.ts'
+import { invalidField, notFound } from '../../kernel/errors.ts'
 import { toId } from '../../kernel/ids.ts'
+import { parseAddress } from '../../kernel/ip/address.ts'
+import { parseRfc3339 } from '../../kernel/time.ts'
 import { newAnnotations, patchedAnnotations } from '../annotations.ts'
 import { holdIpPolicies } from '../ip_policies/store.ts'
 import { resource } from '../resource.ts'
@@ -11,6 +13,7 @@ import {
   IpRestrictionCreate,
   IpRestrictionQuery,
   IpRestrictionUpdate,
+  type Warning,
   WarningList,
   WarningQuery,
 } from './schema.ts'
@@ -35,6 +38,18 @@ const restrictions = resource({
   changeQuery: LockoutQuery,
   guard: changingDecisions,
 })
+
+/** A place in a list of warnings: where a page ended. */
+type Place = Pick<Warning, 'last_at' | 'source_ip'>
+const formatPlace = ({ last_at, source_ip }: Place): string => `${last_at}~${source_ip}`
+
+function parsePlace(text: string): Place {
+  const [last_at = '', source_ip = '', ...more] = text.split('~')
+  // Both go into a query as what they claim to be: PostgreSQL would fail on anything else.
+  if (parseRfc3339(last_at) === undefined || !parseAddress(source_ip) || more.length)
+    throw invalidField('before', 'must be taken from next_page_uri')
+  return { last_at, source_ip }
+}
 
 export const ipRestrictionRoutes = [
   restrictions.create({
@@ -79,13 +94,14 @@ export const ipRestrictionRoutes = [
     // Addresses are personal data, and the evidence is for whoever turns enforcement on.
     access: 'admin',
     async handle({ db, caller, params, query, uri }) {
+      const { limit = 100 } = query
+      const before = query.before === undefined ? undefined : parsePlace(query.before)
       if (!(await findIpRestriction(db, caller, params.id, false))) throw notFound('ipx')
-      const { limit = 100, before } = query
       const fetched = await listWarnings(db, caller, params.id, limit + 1, before)
       const warnings = fetched.slice(0, limit)
       const last = fetched.length > limit ? warnings.at(-1) : undefined
       const list = uri(`/ip_restrictions/${params.id}/warnings`)
-      const next = last && new URLSearchParams({ limit: String(limit), before: `${last.last_at}~${last.source_ip}` })
+      const next = last && new URLSearchParams({ limit: String(limit), before: formatPlace(last) })
       return { warnings, uri: list, next_page_uri: next ? `${list}?${next}` : null }
     },
   }),

@@ -11,6 +11,7 @@ import {
   PathId,
   Ref,
   type Static,
+  Text,
   Timestamp,
   Uri,
 } from '../../http/wire.ts'
@@ -66,13 +67,6 @@ export const Warning = Closed(
 export type Warning = Static<typeof Warning>
 export const WarningQuery = Closed({
   ...PageParameters,
-  before: Type.Optional(
-    Type.Unsafe<string>({
-      type: 'string',
-      pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z~[0-9a-f.:]{2,45}$',
-      'x-must': 'must be taken from next_page_uri',
-      description: 'Where a page ended, as next_page_uri gives it.',
-    }),
-  ),
+  before: Type.Optional(Text(100, 'Where a page ended, as next_page_uri gives it.')),
 })
 export const WarningList = ListOf('warnings', Warning, 'IpRestrictionWarningList')

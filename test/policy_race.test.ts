@@ -1,0 +1,22 @@
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { startControlPlane } from './harness/control_plane.ts'
+import { racePolicies, races } from './policy_race/rounds.ts'
+
+const plane = await startControlPlane({ after }, { processes: 2 })
+
+const attaching = Object.keys(races).filter((kind) => kind.startsWith('attached'))
+test('a policy that is deleted while it is being attached is attached or gone, and the loser is told so', async () => {
+  const { outcomes, faults } = await racePolicies(plane, { kinds: attaching, rounds: 200 })
+  console.log(outcomes)
+  assert.deepEqual(faults.slice(0, 3), [], `${faults.length} faults`)
+})
+
+test('a policy can be deleted while its rules are being changed, and neither request fails', async () => {
+  const { outcomes, faults } = await racePolicies(plane, {
+    kinds: Object.keys(races).filter((kind) => !kind.startsWith('attached')),
+    rounds: 200,
+  })
+  console.log(outcomes)
+  assert.deepEqual(faults.slice(0, 3), [], `${faults.length} faults`)
+})
