@@ -23,6 +23,7 @@ type Writing<B> = {
   errors?: readonly ErrorCode[]
   /** What the schema cannot say of the body; it throws a refusal. */
   check?: (body: B) => void
+  bodyLimitBytes?: number
 }
 
 /**
@@ -103,6 +104,7 @@ export function resource<
         ...(definition.above && { params: above }),
         query: changeQuery,
         body: writing.body,
+        bodyLimitBytes: writing.bodyLimitBytes,
         check: writing.check,
         success: 201,
         response: shape,
@@ -182,6 +184,7 @@ export function resource<
         params,
         query: changeQuery,
         body: writing.body,
+        bodyLimitBytes: writing.bodyLimitBytes,
         check: writing.check,
         success: 200,
         response: shape,

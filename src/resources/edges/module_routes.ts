@@ -8,7 +8,7 @@ import { type Id, type IdPrefix, toId } from '../../kernel/ids.ts'
 import type { RecordKey } from '../outbox/store.ts'
 import { record } from '../record.ts'
 import { setModule } from './changes.ts'
-import { type EdgeKind, type ModuleName, modulesOn } from './modules.ts'
+import { type EdgeKind, type ModuleName, moduleBodyLimitBytes, modulesOn } from './modules.ts'
 import { type EdgeRow, removeModule } from './store.ts'
 
 type Ids<P> = { [K in keyof P]: P[K] extends IdPrefix ? Id<P[K]> : never }
@@ -64,7 +64,7 @@ export function moduleRoutes<const P extends Record<string, IdPrefix>, Row exten
         path,
         params,
         body: module.body,
-        bodyLimitBytes: 1024 * 1024,
+        bodyLimitBytes: moduleBodyLimitBytes,
         check: (body) => module.check?.(body as never, ''),
         success: 200,
         response: module.shape,
