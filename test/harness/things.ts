@@ -28,7 +28,7 @@ export const freshHost = () => `h-${randomUUID()}.example`
 export const refOf = ({ id, uri }: { id: string; uri: string }) => ({ id, uri })
 
 export function assertRefused({ status, body, text }: Answer, expected: number, code: string, field?: string): void {
-  assert.deepEqual([status, body?.error_code, body?.details.field], [expected, code, field], text)
+  assert.deepEqual([status, body?.error_code, body?.details?.field], [expected, code, field], text)
 }
 
 export const ifMatch = (...tags: string[]) => ({ headers: { 'if-match': tags.join(', ') } })
