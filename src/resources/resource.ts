@@ -3,7 +3,7 @@ import type { Caller } from '../auth/caller.ts'
 import type { Db } from '../db/pool.ts'
 import { transaction } from '../db/transaction.ts'
 import { checkIfMatch, etagOf } from '../http/preconditions.ts'
-import { type Handling, type Route, type RouteShape, route } from '../http/route.ts'
+import { type Handling, type InstallationSettings, type Route, type RouteShape, route } from '../http/route.ts'
 import { ListOf } from '../http/wire.ts'
 import { type ErrorCode, notFound } from '../kernel/errors.ts'
 import { type Id, type IdPrefix, idPrefixes, oneOf } from '../kernel/ids.ts'
@@ -22,7 +22,7 @@ type Writing<B> = {
   summary?: string
   errors?: readonly ErrorCode[]
   /** What the schema cannot say of the body; it throws a refusal. */
-  check?: (body: B) => void
+  check?: (body: B, settings: InstallationSettings) => void
   bodyLimitBytes?: number
 }
 
