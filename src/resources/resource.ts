@@ -79,9 +79,17 @@ export function resource<
   const change = <Result>(request: AnyRequest, work: (tx: Db) => Promise<Result>): Promise<Result> =>
     transaction(request.db, (tx) => (definition.guard ? definition.guard(tx, request, () => work(tx)) : work(tx)))
 
-  /** For a change of what exists: found, locked, and still as the client saw it. */
-  async function changeable(tx: Db, request: AnyRequest): Promise<{ row: Row; shown: ReturnType<typeof view> }> {
+  /** Who may change this very one, beyond `access`. It throws a refusal. */
+  type Permit = (tx: Db, caller: Caller, row: Row) => unknown
+
+  /** For a change of what exists: found, locked, the caller's to change, and still as the client saw it. */
+  async function changeable(
+    tx: Db,
+    request: AnyRequest,
+    permit: Permit | undefined,
+  ): Promise<{ row: Row; shown: ReturnType<typeof view> }> {
     const row = await existing(tx, request, true)
+    await permit?.(tx, request.caller, row)
     const shown = view(row, request.uri)
     checkIfMatch(request.ifMatch, shown)
     return { row, shown }
@@ -173,6 +181,7 @@ export function resource<
     update: <B extends TObject>(
       writing: Writing<Static<B>> & {
         body: B
+        permit?: Permit
         apply: (tx: Db, request: Handling<Ids, object, Static<B>>, before: Row) => Promise<Row>
       },
     ): Route =>
@@ -192,7 +201,7 @@ export function resource<
         errors: ['ERR_PRECONDITION_FAILED', ...(writing.errors ?? [])],
         handle: (request) =>
           change(request as never, async (tx) => {
-            const { row, shown: before } = await changeable(tx, request as never)
+            const { row, shown: before } = await changeable(tx, request as never, writing.permit)
             const changed = await writing.apply(tx, request as never, row)
             const after = view(changed, request.uri)
             await record(tx, request, {
@@ -208,6 +217,7 @@ export function resource<
 
     delete: (
       writing: Writing<void> & {
+        permit?: Permit
         remove: (tx: Db, request: Handling<Ids, object, void>, before: Row) => Promise<unknown>
       },
     ): Route =>
@@ -223,7 +233,7 @@ export function resource<
         errors: ['ERR_PRECONDITION_FAILED', ...(writing.errors ?? [])],
         handle: (request) =>
           change(request as never, async (tx) => {
-            const { row, shown: before } = await changeable(tx, request as never)
+            const { row, shown: before } = await changeable(tx, request as never, writing.permit)
             await writing.remove(tx, request as never, row)
             await record(tx, request, {
               resourceId: before.id,
