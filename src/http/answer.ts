@@ -91,7 +91,7 @@ export async function answer(
   const query = parseQuery(route.query ?? NoQuery, request.query as Record<string, unknown>)
   route.checkQuery(query)
   if (!other) route.checkBody?.(body)
-  route.check?.(body)
+  route.check?.(body, service.settings)
   checkRepeatedId(body, request.params as Record<string, string>)
   if (route.access === 'admin' && caller.role !== 'admin') throw forbidden('Only an admin may do this.')
   const params = checkIds(route.params ?? {}, request.params as Record<string, string>)

@@ -59,7 +59,7 @@ export type RouteShape<P extends Record<string, ParamKind>, Q extends TObject, B
   readonly query?: Q
   readonly body?: B
   /** What the schema cannot say of the body. It throws a refusal, before anything is looked up. */
-  readonly check?: (body: Static<B>) => void
+  readonly check?: (body: Static<B>, settings: InstallationSettings) => void
   readonly bodyLimitBytes?: number
   /** Other content types that the body may have, and what makes the same value of each. It is not checked against `body`. */
   readonly otherBodies?: Readonly<Record<string, (request: IncomingMessage, limitBytes: number) => Promise<Static<B>>>>

@@ -146,10 +146,11 @@ function send(reply: FastifyReply, status: number, body: unknown): FastifyReply 
   return reply.code(status).type('application/json').send(JSON.stringify(body))
 }
 
-/** Tells a client which restrictions would have refused this call, were they enforced. */
+/** Tells a client which restrictions would have refused this call, were they enforced, beside what the handler warns of. */
 function warn(reply: FastifyReply, facts: RequestFacts | undefined): void {
-  if (facts?.warnedBy?.length)
-    reply.header('Service-Warning', facts.warnedBy.map((id) => `ip_restriction=${id}`).join(', '))
+  if (!facts?.warnedBy?.length) return
+  const others = reply.getHeader('Service-Warning') ?? []
+  reply.header('Service-Warning', [others, ...facts.warnedBy.map((id) => `ip_restriction=${id}`)].flat().join(', '))
 }
 
 function methodsAt(routes: readonly Route[], path: string): Method[] {

@@ -2,12 +2,19 @@ import { formatAddress, parseAddress } from './ip/address.ts'
 
 export type Hostport = { readonly host: string; readonly port: number }
 
-const label = /^(?!-)[a-z0-9-]{1,63}(?<!-)$/
+const maxNameLength = 253
+// Asked before anything is put in lower case: that of U+212A, the Kelvin sign, is an ordinary k.
+const label = /^(?!-)[A-Za-z0-9-]{1,63}(?<!-)$/
+/** As URLs and inet_aton read it. */
+const number = /^(?:\d+|0x[\da-f]*)$/i
 
-/** By the rules of DNS: labels of letters, digits and inner hyphens, 63 each, 253 in all; at least one that is not a number. */
+/**
+ * By the rules of DNS: labels of letters, digits and inner hyphens, 63 each, 253 in all. The last one is not a number,
+ * because resolvers would take the whole for an address.
+ */
 export function isHostName(text: string): boolean {
   const labels = text.split('.')
-  return text.length <= 253 && labels.every((part) => label.test(part)) && !/^\d+$/.test(labels.at(-1) ?? '')
+  return text.length <= maxNameLength && labels.every((part) => label.test(part)) && !number.test(labels.at(-1) ?? '')
 }
 
 const shape = /^(?:\[([^\]]*)\]|([^:[\]]*)):([1-9]\d{0,4})$/
@@ -23,11 +30,13 @@ export function parseHostport(text: string, { wildcard = false } = {}): Hostport
       ? { host: `[${formatAddress(address)}]`, port: portNumber }
       : 'has something in brackets that is not an IPv6 address'
   }
-  const host = (plain ?? '').toLowerCase()
+  const host = plain ?? ''
   const address = parseAddress(host)
   if (address) return { host: formatAddress(address), port: portNumber }
   const name = wildcard && host.startsWith('*.') ? host.slice(2) : host
-  return isHostName(name) ? { host, port: portNumber } : 'must have a host name by the rules of DNS, or an IP address'
+  return isHostName(name) && host.length <= maxNameLength
+    ? { host: host.toLowerCase(), port: portNumber }
+    : 'must have a host name by the rules of DNS, or an IP address'
 }
 
 export const formatHostport = ({ host, port }: Hostport): string => `${host}:${port}`

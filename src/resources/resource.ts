@@ -4,7 +4,7 @@ import type { Db } from '../db/pool.ts'
 import { transaction } from '../db/transaction.ts'
 import type { RecordKey } from '../distribution/records.ts'
 import { checkIfMatch, etagOf } from '../http/preconditions.ts'
-import { type Handling, type Route, type RouteShape, route } from '../http/route.ts'
+import { type Handling, type InstallationSettings, type Route, type RouteShape, route } from '../http/route.ts'
 import { Closed, ListOf, Wait } from '../http/wire.ts'
 import { type ErrorCode, notFound } from '../kernel/errors.ts'
 import { type Id, type IdPrefix, idPrefixes, oneOf } from '../kernel/ids.ts'
@@ -22,7 +22,8 @@ type Writing<B> = {
   summary?: string
   errors?: readonly ErrorCode[]
   /** What the schema cannot say of the body; it throws a refusal. */
-  check?: (body: B) => void
+  check?: (body: B, settings: InstallationSettings) => void
+  bodyLimitBytes?: number
 }
 
 /**
@@ -79,9 +80,17 @@ export function resource<
   const change = <Result>(request: AnyRequest, work: (tx: Db) => Promise<Result>): Promise<Result> =>
     transaction(request.db, (tx) => (definition.guard ? definition.guard(tx, request, () => work(tx)) : work(tx)))
 
-  /** For a change of what exists: found, locked, and still as the client saw it. */
-  async function changeable(tx: Db, request: AnyRequest): Promise<{ row: Row; shown: ReturnType<typeof view> }> {
+  /** Who may change this very one, beyond `access`. It throws a refusal. */
+  type Permit = (tx: Db, caller: Caller, row: Row) => unknown
+
+  /** For a change of what exists: found, locked, the caller's to change, and still as the client saw it. */
+  async function changeable(
+    tx: Db,
+    request: AnyRequest,
+    permit: Permit | undefined,
+  ): Promise<{ row: Row; shown: ReturnType<typeof view> }> {
     const row = await existing(tx, request, true)
+    await permit?.(tx, request.caller, row)
     const shown = view(row, request.uri)
     checkIfMatch(request.ifMatch, shown)
     return { row, shown }
@@ -104,6 +113,7 @@ export function resource<
         ...(definition.above && { params: above }),
         query: changeQuery,
         body: writing.body,
+        bodyLimitBytes: writing.bodyLimitBytes,
         check: writing.check,
         success: 201,
         response: shape,
@@ -172,6 +182,7 @@ export function resource<
     update: <B extends TObject>(
       writing: Writing<Static<B>> & {
         body: B
+        permit?: Permit
         apply: (tx: Db, request: Handling<Ids, object, Static<B>>, before: Row) => Promise<Row>
       },
     ): Route =>
@@ -183,6 +194,7 @@ export function resource<
         params,
         query: changeQuery,
         body: writing.body,
+        bodyLimitBytes: writing.bodyLimitBytes,
         check: writing.check,
         success: 200,
         response: shape,
@@ -190,7 +202,7 @@ export function resource<
         errors: ['ERR_PRECONDITION_FAILED', ...(writing.errors ?? [])],
         handle: (request) =>
           change(request as never, async (tx) => {
-            const { row, shown: before } = await changeable(tx, request as never)
+            const { row, shown: before } = await changeable(tx, request as never, writing.permit)
             const changed = await writing.apply(tx, request as never, row)
             const after = view(changed, request.uri)
             await record(tx, request, {
@@ -206,6 +218,7 @@ export function resource<
 
     delete: (
       writing: Writing<void> & {
+        permit?: Permit
         remove: (tx: Db, request: Handling<Ids, object, void>, before: Row) => Promise<unknown>
       },
     ): Route =>
@@ -221,7 +234,7 @@ export function resource<
         errors: ['ERR_PRECONDITION_FAILED', ...(writing.errors ?? [])],
         handle: (request) =>
           change(request as never, async (tx) => {
-            const { row, shown: before } = await changeable(tx, request as never)
+            const { row, shown: before } = await changeable(tx, request as never, writing.permit)
             await writing.remove(tx, request as never, row)
             await record(tx, request, {
               resourceId: before.id,

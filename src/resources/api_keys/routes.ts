@@ -1,5 +1,6 @@
 import type { Caller } from '../../auth/caller.ts'
 import { hashToken, newToken } from '../../auth/token.ts'
+import type { Db } from '../../db/pool.ts'
 import { forbidden, invalidField } from '../../kernel/errors.ts'
 import { toId } from '../../kernel/ids.ts'
 import { newAnnotations, patchedAnnotations } from '../annotations.ts'
@@ -21,7 +22,7 @@ const apiKeys = resource({
 type KeyWithToken = ApiKeyRow & { token?: string }
 
 /** Everyone changes their own keys, admins any. */
-function mustBeOwn(caller: Caller, key: ApiKeyRow): void {
+function mustBeOwn(_tx: Db, caller: Caller, key: ApiKeyRow): void {
   if (caller.role === 'admin' || ownerId(key.owner_kind, key.owner_id) === caller.ownerId) return
   throw forbidden("Only an admin may change another owner's API key.")
 }
@@ -53,18 +54,15 @@ export const apiKeyRoutes = [
     access: 'anyone',
     body: ApiKeyUpdate,
     errors: ['ERR_FORBIDDEN'],
-    apply(tx, { caller, body }, before) {
-      mustBeOwn(caller, before)
-      return updateApiKey(tx, caller, toId('ak', before.id), patchedAnnotations(before, body))
-    },
+    permit: mustBeOwn,
+    apply: (tx, { caller, body }, before) =>
+      updateApiKey(tx, caller, toId('ak', before.id), patchedAnnotations(before, body)),
   }),
   apiKeys.delete({
     summary: 'Delete an API key. The next request with its token is refused, on every process',
     access: 'anyone',
     errors: ['ERR_FORBIDDEN'],
-    remove(tx, { caller, params }, before) {
-      mustBeOwn(caller, before)
-      return deleteApiKey(tx, caller, params.id)
-    },
+    permit: mustBeOwn,
+    remove: (tx, { caller, params }) => deleteApiKey(tx, caller, params.id),
   }),
 ]

@@ -7,6 +7,7 @@ import { newAnnotations, patchedAnnotations } from '../annotations.ts'
 import { resource } from '../resource.ts'
 import { checkHostports, checkInlineModules, setHostports, setInlineModules } from './changes.ts'
 import { moduleRoutes } from './module_routes.ts'
+import { moduleBodyLimitBytes } from './modules.ts'
 import {
   HttpsEdge,
   HttpsEdgeCreate,
@@ -106,6 +107,7 @@ export const httpsEdgeRoutes = [
   routes.create({
     access: 'anyone',
     body: HttpsRouteCreate,
+    bodyLimitBytes: moduleBodyLimitBytes,
     errors: ['ERR_MATCH_TAKEN', 'ERR_TOO_MANY'],
     check: checkModules,
     async insert(tx, { caller, params: { edge_id }, body }) {
@@ -127,6 +129,7 @@ export const httpsEdgeRoutes = [
   routes.update({
     access: 'anyone',
     body: HttpsRouteUpdate,
+    bodyLimitBytes: moduleBodyLimitBytes,
     errors: ['ERR_MATCH_TAKEN'],
     check: checkModules,
     async apply(tx, { caller, params, body }, before) {

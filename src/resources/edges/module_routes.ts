@@ -9,7 +9,7 @@ import { notFound, Refusal } from '../../kernel/errors.ts'
 import { type Id, type IdPrefix, toId } from '../../kernel/ids.ts'
 import { record } from '../record.ts'
 import { setModule } from './changes.ts'
-import { type EdgeKind, type ModuleName, modulesOn } from './modules.ts'
+import { type EdgeKind, type ModuleName, moduleBodyLimitBytes, modulesOn } from './modules.ts'
 import { type EdgeRow, removeModule } from './store.ts'
 
 const WaitQuery = Closed({ wait: Wait })
@@ -68,7 +68,7 @@ export function moduleRoutes<const P extends Record<string, IdPrefix>, Row exten
         params,
         query: WaitQuery,
         body: module.body,
-        bodyLimitBytes: 1024 * 1024,
+        bodyLimitBytes: moduleBodyLimitBytes,
         check: (body) => module.check?.(body as never, ''),
         success: 200,
         response: module.shape,

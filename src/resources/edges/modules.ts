@@ -20,6 +20,9 @@ export type NewModule = {
 }
 export type EdgeKind = 'tcp' | 'https' | 'route'
 
+/** For whatever carries modules: 50 headers of the longest name and value, and as many to remove, are 230 KiB. */
+export const moduleBodyLimitBytes = 1024 * 1024
+
 const Enabled = Type.Optional(Type.Boolean({ description: 'True: applied to traffic. True when not given.' }))
 const EnabledShown = Type.Boolean({ description: 'True: applied to traffic.' })
 

@@ -31,13 +31,19 @@ export const edgeColumns = sql`
 
 const select = (condition: SqlFragment) => sql`select ${edgeColumns} from edges e where ${condition}`
 
-export const findEdge = <Row extends EdgeRow>(db: Db, { accountId }: Account, kind: EdgeKind, id: Id, lock: boolean) =>
-  maybeOne<Row>(
-    db,
-    select(
-      sql`e.account_id = ${accountId} and e.id = ${toUuid(id)} and e.kind = ${kind} ${lock ? sql`for update` : nothing}`,
-    ),
-  )
+export async function findEdge<Row extends EdgeRow>(
+  db: Db,
+  { accountId }: Account,
+  kind: EdgeKind,
+  id: Id,
+  lock: boolean,
+): Promise<Row | undefined> {
+  const which = sql`e.account_id = ${accountId} and e.id = ${toUuid(id)} and e.kind = ${kind}`
+  // In a statement of its own: one that has to wait for the lock goes on to read hostports and modules as they were
+  // before the wait, and whoever was waited for has just changed them.
+  if (lock) await run(db, sql`select from edges e where ${which} for update`)
+  return maybeOne<Row>(db, select(which))
+}
 
 export async function findRoute(db: Db, caller: Account, edgeId: Id<'edghts'>, id: Id<'edghtsrt'>, lock: boolean) {
   const row = await findEdge<RouteRow>(db, caller, 'route', id, lock)

@@ -1,5 +1,6 @@
 import type { Caller } from '../../auth/caller.ts'
 import type { Db } from '../../db/pool.ts'
+import type { InstallationSettings } from '../../http/route.ts'
 import { type Id, toId, type Uuid } from '../../kernel/ids.ts'
 import { newAnnotations, patchedAnnotations } from '../annotations.ts'
 import { resource } from '../resource.ts'
@@ -27,18 +28,19 @@ const edges = resource({
   records,
 })
 const checkModules = checkInlineModules('tcp')
+const check = (body: { hostports?: string[] }, settings: InstallationSettings) => {
+  checkHostports(body)
+  checkTcpPorts(settings, body.hostports)
+  checkModules(body)
+}
 
 export const tcpEdgeRoutes = [
   edges.create({
     access: 'anyone',
     body: TcpEdgeCreate,
     errors: ['ERR_HOSTPORT_TAKEN'],
-    check(body) {
-      checkHostports(body)
-      checkModules(body)
-    },
-    async insert(tx, { caller, body, settings }) {
-      checkTcpPorts(settings, body.hostports)
+    check,
+    async insert(tx, { caller, body }) {
       const id = await insertEdge(tx, caller, { kind: 'tcp', ...newAnnotations(body) })
       await setHostports(tx, caller, id, body.hostports)
       await setInlineModules(tx, caller, 'tcp', id, body)
@@ -55,12 +57,8 @@ export const tcpEdgeRoutes = [
     access: 'anyone',
     body: TcpEdgeUpdate,
     errors: ['ERR_HOSTPORT_TAKEN'],
-    check(body) {
-      checkHostports(body)
-      checkModules(body)
-    },
-    async apply(tx, { caller, body, settings }, before) {
-      checkTcpPorts(settings, body.hostports)
+    check,
+    async apply(tx, { caller, body }, before) {
       await updateEdge(tx, caller, before.id, patchedAnnotations(before, body))
       await setHostports(tx, caller, before.id, body.hostports)
       await setInlineModules(tx, caller, 'tcp', before.id, body)

@@ -1,6 +1,6 @@
 import type { Caller } from '../../auth/caller.ts'
 import { deleteUnlessReferenced } from '../../db/in_use.ts'
-import { type Db, many, maybeOne, one } from '../../db/pool.ts'
+import { type Db, many, maybeOne, one, run } from '../../db/pool.ts'
 import { nothing, sql } from '../../db/sql.ts'
 import { invalidField, Refusal } from '../../kernel/errors.ts'
 import { type Id, newUuid, toId, toUuid, type Uuid } from '../../kernel/ids.ts'

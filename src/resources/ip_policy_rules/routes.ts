@@ -53,6 +53,9 @@ const rules = resource({
   guard: changingDecisions,
 })
 
+const beginChange = (tx: Db, caller: Caller, rule: IpPolicyRuleRow) =>
+  beginRuleChange(tx, caller, toId('ipp', rule.ip_policy_id))
+
 export const ipPolicyRuleRoutes = [
   rules.create({
     access: 'anyone',
@@ -77,19 +80,17 @@ export const ipPolicyRuleRoutes = [
     access: 'anyone',
     body: IpPolicyRuleUpdate,
     errors: ['ERR_FORBIDDEN', 'ERR_CIDR_TAKEN', 'ERR_SELF_LOCKOUT'],
-    async apply(tx, { caller, body }, before) {
+    permit: beginChange,
+    apply(tx, { caller, body }, before) {
       const cidr = body.cidr === undefined ? before.cidr : canonicalCidr(body.cidr)
       const expires_at = body.expires_at === undefined ? before.expires_at : canonicalExpiry(body.expires_at)
-      await beginRuleChange(tx, caller, toId('ipp', before.ip_policy_id))
       return updateRule(tx, caller, before.id, { cidr, expires_at, ...patchedAnnotations(before, body) })
     },
   }),
   rules.delete({
     access: 'anyone',
     errors: ['ERR_FORBIDDEN', 'ERR_SELF_LOCKOUT'],
-    async remove(tx, { caller, params }, before) {
-      await beginRuleChange(tx, caller, toId('ipp', before.ip_policy_id))
-      await deleteRule(tx, caller, params.id)
-    },
+    permit: beginChange,
+    remove: (tx, { caller, params }) => deleteRule(tx, caller, params.id),
   }),
 ]

@@ -1,0 +1,35 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import type { Answer, Client } from './client.ts'
+
+/** What a test needs to exist before it can begin. Each is made through the API, and resolves to the body of its 201. */
+export async function make(as: Client, path: string, body: object = {}) {
+  const created = await as('POST', path, body)
+  assert.equal(created.status, 201, created.text)
+  return created.body
+}
+
+export const newPolicy = (as: Client, fields: object = {}) => make(as, '/ip_policies', fields)
+export const newBackend = (as: Client, fields: object = {}) =>
+  make(as, '/backends/static', { address: 'app.internal:8080', ...fields })
+export const newTcpEdge = (as: Client, fields: object = {}) => make(as, '/edges/tcp', fields)
+export const newHttpsEdge = (as: Client, fields: object = {}) => make(as, '/edges/https', fields)
+
+let routes = 0
+/** Below the edge given, or below one of its own. */
+export async function newRoute(as: Client, fields: object = {}, edge?: { uri: string }) {
+  const above = edge ?? (await newHttpsEdge(as))
+  return make(as, `${above.uri}/routes`, { match_type: 'path_prefix', match: `/${routes++}`, ...fields })
+}
+
+/** A host name that nothing in the installation has. */
+export const freshHost = () => `h-${randomUUID()}.example`
+
+export const refOf = ({ id, uri }: { id: string; uri: string }) => ({ id, uri })
+
+export function assertRefused({ status, body, text }: Answer, expected: number, code: string, field?: string): void {
+  assert.deepEqual([status, body?.error_code, body?.details?.field], [expected, code, field], text)
+}
+
+export const ifMatch = (...tags: string[]) => ({ headers: { 'if-match': tags.join(', ') } })
+export const etagOf = ({ headers }: Answer): string => headers.get('etag') ?? ''
