@@ -34,8 +34,8 @@ export async function serve(config: Config): Promise<number> {
     log,
     requestTimeoutMs: config.GATEHOUSE_REQUEST_TIMEOUT_MS,
   })
-  const stopUpkeep = startUpkeep(db, config, log)
   await app.listen(config.GATEHOUSE_LISTEN)
+  const stopUpkeep = startUpkeep(db, config, log)
   const address = app.server.address()
   log.info({ address, public_url: config.GATEHOUSE_PUBLIC_URL, version }, 'listening')
 
