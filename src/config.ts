@@ -114,12 +114,15 @@ export const settings = {
 type Settings = typeof settings
 export type Config = { readonly [Name in keyof Settings]: ReturnType<Settings[Name]['parse']> }
 
-/** Reads every setting once. A secret may also be given as NAME_FILE, the path of a file that holds it. */
+/**
+ * Reads every setting once. A secret may also be given as NAME_FILE, the path of a file that holds it. An empty
+ * variable is one that is not set: with an empty URL the driver would go to a database of its own choosing.
+ */
 export function readConfig(environment: NodeJS.ProcessEnv = process.env): Config {
   const entries = Object.entries(settings as Record<string, Setting<unknown>>).map(
     ([name, { parse, secret, default: fallback }]) => {
-      const file = secret ? environment[`${name}_FILE`] : undefined
-      const value = environment[name] ?? (file === undefined ? undefined : readSecret(name, file)) ?? fallback
+      const file = (secret && environment[`${name}_FILE`]) || undefined
+      const value = environment[name] || (file && readSecret(name, file)) || fallback
       if (value === undefined)
         throw new ConfigError(`${name} is not set: ${(settings as Record<string, Setting<unknown>>)[name]?.help}`)
       try {
