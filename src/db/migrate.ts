@@ -29,8 +29,8 @@ export async function readMigrations(): Promise<Migration[]> {
 export async function migrate(pool: DbPool, onApplied: (name: string) => void = () => {}): Promise<void> {
   const known = await readMigrations()
   await transaction(pool, async (tx) => {
-    await tx.query({ text: `select pg_advisory_xact_lock(${migrationLock})` })
     await tx.query({ text: 'set local statement_timeout = 0' })
+    await tx.query({ text: `select pg_advisory_xact_lock(${migrationLock})` })
     await tx.query({
       text: `create table if not exists migrations (
                name text primary key, checksum text not null, applied_at timestamptz(3) not null default now())`,
