@@ -7,18 +7,21 @@ import { setTimeout } from 'node:timers/promises'
 
 const root = new URL('..', import.meta.url).pathname
 
-/** Living processes that descend from this one, itself included, whatever they are. */
-function family(ancestor: number): number[] {
-  const rows = execFileSync('ps', ['-A', '-o', 'pid=,ppid=,stat='], { encoding: 'utf8' })
+function living(): { pid: number; parent: number }[] {
+  return execFileSync('ps', ['-A', '-o', 'pid=,ppid=,stat='], { encoding: 'utf8' })
     .trim()
     .split('\n')
     .map((row) => row.trim().split(/\s+/))
     .filter(([, , state]) => !state?.startsWith('Z'))
     .map(([pid, parent]) => ({ pid: Number(pid), parent: Number(parent) }))
-  const found = [ancestor]
+}
+
+/** The process and all that descend from it, whatever they are. */
+function family(ancestor: number): number[] {
+  const [rows, found] = [living(), [ancestor]]
   // Grows while it is walked, until no one is left to add.
   for (const member of found) found.push(...rows.filter(({ parent }) => parent === member).map(({ pid }) => pid))
-  return found.filter((pid) => rows.some((row) => row.pid === pid))
+  return found
 }
 
 const commandOf = (pid: number) =>
@@ -37,7 +40,8 @@ for (const [signal, victim] of [
     })
     const started = new Set<number>()
     t.after(() => {
-      for (const pid of started) if (commandOf(pid)) process.kill(pid, 'SIGKILL')
+      npm.kill('SIGTERM')
+      for (const { pid } of living()) if (started.has(pid)) process.kill(pid, 'SIGKILL')
     })
     const lines: string[] = []
     const output = createInterface({ input: npm.stdout })
@@ -64,7 +68,10 @@ for (const [signal, victim] of [
 
     const found = [...started].find((pid) => commandOf(pid).startsWith('node dev/main.ts')) ?? assert.fail()
     process.kill(victim === 'npm' ? (npm.pid ?? 0) : found, signal)
-    const left = () => [...started].filter((pid) => family(pid).length)
+    const left = () => {
+      const alive = new Set(living().map(({ pid }) => pid))
+      return [...started].filter((pid) => alive.has(pid))
+    }
     for (let waited = 0; waited < 15_000 && left().length; waited += 100) await setTimeout(100)
     assert.deepEqual(left().map(commandOf), [])
     for (let waited = 0; waited < 5_000 && spawnSync('test', ['-e', dataDir]).status === 0; waited += 100)
