@@ -4,7 +4,11 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { parseArgs } from 'node:util'
 import { freePort, startPostgres } from './postgres.ts'
+import { whenWeEnd } from './when_we_end.ts'
 
+// Whoever started us may be killed without a word; being handed to another parent is the sign of it. package.json
+// says `exec`, because some shells would stay between npm and us, and outlive it.
+const parent = process.ppid
 const { values: options } = parseArgs({
   options: { json: { type: 'boolean', default: false }, port: { type: 'string' } },
 })
@@ -33,6 +37,7 @@ async function run(...args: string[]): Promise<string> {
 await run('migrate')
 const { account_id, token } = JSON.parse(await run('bootstrap', '--account', 'dev'))
 const server = spawn(process.execPath, [command, 'serve'], { env: environment, stdio: ['ignore', 'pipe', 'inherit'] })
+whenWeEnd('kill "$0"', String(server.pid))
 
 let ending = false
 async function end(code: number): Promise<void> {
@@ -49,8 +54,6 @@ process.on('SIGINT', () => end(0))
 process.on('SIGTERM', () => end(0))
 process.on('SIGHUP', () => end(0))
 server.on('exit', () => end(1))
-// Whoever started us may be killed without a word; being handed to another parent is the sign of it.
-const parent = process.ppid
 setInterval(() => process.ppid !== parent && end(0), 500).unref()
 
 const lines = createInterface({ input: server.stdout })

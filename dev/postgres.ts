@@ -1,10 +1,11 @@
 // A real PostgreSQL for development and tests: nothing to install, its own folder and port, gone when we are.
-import { execFileSync, spawn } from 'node:child_process'
+import { execFileSync } from 'node:child_process'
 import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
+import { whenWeEnd } from './when_we_end.ts'
 
 // The package listens for the end of our process, and then ends it itself: with exit code 0 even when we had set
 // another, so that failed tests passed. The guard below does that part better, so its listeners go again.
@@ -122,11 +123,10 @@ function endNow(pid: number): void {
 }
 
 /**
- * Ends PostgreSQL when we end, even by SIGKILL: the guard's standard input closes with us, and it then does what we
- * could not. Which process that is, it reads only then: after a stop there is none, after a restart another.
+ * Ends PostgreSQL when we end. Which process that is, the shell reads only then: after a stop there is none, after a
+ * restart another.
  */
 function guard(folder: string): void {
-  const script =
-    'cat >/dev/null; pid=$(head -n 1 "$0/data/postmaster.pid" 2>/dev/null) && kill -INT "$pid" && sleep 2; rm -rf "$0"'
-  spawn('sh', ['-c', script, folder], { stdio: ['pipe', 'ignore', 'ignore'], detached: true }).unref()
+  const pidFile = '"$0/data/postmaster.pid"'
+  whenWeEnd(`pid=$(head -n 1 ${pidFile} 2>/dev/null) && kill -INT "$pid" && sleep 2; rm -rf "$0"`, folder)
 }

@@ -238,16 +238,18 @@ export const readConfig = (environment: NodeJS.ProcessEnv = process.env): Config
 export const readEdgeConfig = (environment: NodeJS.ProcessEnv = process.env): EdgeConfig =>
   readSettings(edgeSettings, environment)
 
-/** Reads every setting once. A secret may also be given as NAME_FILE, the path of a file that holds it. */
+/**
+ * Reads every setting once. A secret may also be given as NAME_FILE, the path of a file that holds it. An empty
+ * variable is one that is not set: with an empty URL the driver would go to a database of its own choosing.
+ */
 function readSettings<Settings extends Record<string, Setting<unknown>>>(
   known: Settings,
   environment: NodeJS.ProcessEnv,
 ): Values<Settings> {
   const entries = Object.entries(known).map(([name, { parse, secret, help, default: fallback }]) => {
-    const file = secret ? environment[`${name}_FILE`] : undefined
-    const value = environment[name] ?? (file === undefined ? undefined : readSecret(name, file)) ?? fallback
-    if (value === undefined || (value === '' && fallback === undefined))
-      throw new ConfigError(`${name} is not set: ${help}`)
+    const file = (secret && environment[`${name}_FILE`]) || undefined
+    const value = environment[name] || (file && readSecret(name, file)) || fallback
+    if (value === undefined) throw new ConfigError(`${name} is not set: ${help}`)
     try {
       return [name, parse(value)]
     } catch (error) {

@@ -39,6 +39,7 @@ export async function serve(config: Config): Promise<number> {
     log,
     requestTimeoutMs: config.GATEHOUSE_REQUEST_TIMEOUT_MS,
   })
+  await app.listen(config.GATEHOUSE_LISTEN)
   const stopTally = every(1_000, tally.flush, (err) =>
     log.error({ err }, 'counts of refused and warned requests could not be written: they are kept and tried again'),
   )
@@ -51,7 +52,6 @@ export async function serve(config: Config): Promise<number> {
         'upkeep failed and is tried again in an hour; new audit events go to audit_events_default meanwhile',
       ),
   )
-  await app.listen(config.GATEHOUSE_LISTEN)
   const address = app.server.address()
   log.info({ address, public_url: config.GATEHOUSE_PUBLIC_URL, version }, 'listening')
 

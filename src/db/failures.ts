@@ -18,6 +18,9 @@ const transientSystemErrors = new Set([
   'ENOENT',
   'EAI_AGAIN',
   'ENOTFOUND',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ECONNABORTED',
 ])
 const transientTexts = /Connection terminated|timeout exceeded when trying to connect|Query read timeout|not queryable/
 
@@ -27,8 +30,12 @@ export function isUnavailable(error: unknown): boolean {
   return transientStates.test(code) || transientSystemErrors.has(code) || transientTexts.test(message)
 }
 
-/** True when PostgreSQL itself said no, so that nothing was committed; false when the connection or the server went away. */
-export const isAnswer = (error: unknown): boolean => /^(?!08|57)[0-9A-Z]{5}$/.test((error as DatabaseError)?.code ?? '')
+/**
+ * True when PostgreSQL itself said no, so that nothing was committed; false when the connection or the server went
+ * away. EPIPE looks like a SQLSTATE, of which none begins with E; 40003 is the one that says it does not know.
+ */
+export const isAnswer = (error: unknown): boolean =>
+  /^(?!08|57|40003|E)[0-9A-Z]{5}$/.test((error as DatabaseError)?.code ?? '')
 
 /** The connection broke while COMMIT was under way, so nobody knows whether it happened. */
 export class OutcomeUnknown extends Error {

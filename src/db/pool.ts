@@ -8,7 +8,7 @@ export type DbSettings = {
   poolSize: number
   /** How long a request waits for a free connection before it is told to come back. */
   connectTimeoutMs: number
-  /** The server ends a statement after this time; the client gives up a second later, if the server does not answer. */
+  /** The server ends a statement after this time; the client gives up a second later, if the server does not answer. 0: never. */
   statementTimeoutMs: number
 }
 
@@ -38,7 +38,7 @@ export function openPool(settings: DbSettings, onError: (error: Error) => void):
     max: settings.poolSize,
     connectionTimeoutMillis: settings.connectTimeoutMs,
     statement_timeout: settings.statementTimeoutMs,
-    query_timeout: settings.statementTimeoutMs + 1_000,
+    query_timeout: settings.statementTimeoutMs && settings.statementTimeoutMs + 1_000,
     idle_in_transaction_session_timeout: settings.statementTimeoutMs * 2,
     application_name: 'gatehouse',
     options: '-c timezone=UTC -c datestyle=ISO',

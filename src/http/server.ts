@@ -71,6 +71,15 @@ export function createServer({ service, routes, metrics, log, requestTimeoutMs }
     // Fastify would judge the content type before the version and the token are looked at. answer() reads it from the raw headers.
     delete request.headers['content-type']
   })
+  let closing = false
+  app.addHook('preClose', async () => {
+    closing = true
+  })
+  // A connection that was busy when closing began would otherwise be kept by its client, and hold up the end.
+  app.addHook('onSend', (_request, reply, payload, done) => {
+    if (closing) reply.header('Connection', 'close')
+    done(null, payload)
+  })
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, _payload, done) => done(null))
   app.setErrorHandler(fail)

@@ -5,6 +5,7 @@ import { createWriteStream } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import pg from 'pg'
+import { whenWeEnd } from '../../dev/when_we_end.ts'
 import { type DbPool, openPool } from '../../src/db/pool.ts'
 import { bootstrapAccount } from '../../src/resources/accounts/bootstrap.ts'
 import { type Client, createClient, publicUrl } from './client.ts'
@@ -87,6 +88,9 @@ async function serveProcess(env: Record<string, string>): Promise<ServeProcess> 
     env: { ...process.env, GATEHOUSE_LISTEN: '127.0.0.1:0', GATEHOUSE_PUBLIC_URL: publicUrl, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
+  // A test file that is killed, for taking too long, must not leave its servers behind.
+  const guard = whenWeEnd('kill -9 "$0"', String(child.pid))
+  child.once('exit', () => guard.kill())
   const file = createWriteStream(join(testRun.folder, `serve-${child.pid}-${randomUUID()}.log`))
   child.stderr.pipe(file, { end: false })
   child.stderr.pipe(process.stderr, { end: false })

@@ -1,7 +1,14 @@
 import { resource } from '../resource.ts'
 import { deleteKeysOf, keepAnAdmin } from './rules.ts'
 import { User, UserCreate, UserQuery, UserUpdate } from './schema.ts'
-import { deletePrincipal, findPrincipal, insertPrincipal, listPrincipals, updatePrincipal } from './store.ts'
+import {
+  deletePrincipal,
+  findPrincipal,
+  insertPrincipal,
+  listPrincipals,
+  lockActiveAdmins,
+  updatePrincipal,
+} from './store.ts'
 import { toUser } from './view.ts'
 
 const users = resource({
@@ -10,7 +17,11 @@ const users = resource({
   path: '/users',
   shape: User,
   view: toUser,
-  find: (db, caller, id, lock) => findPrincipal(db, caller, 'user', id, lock),
+  async find(db, caller, id, lock) {
+    // Before the user itself: two admins who change each other would each hold the row that the other waits for.
+    if (lock) await lockActiveAdmins(db, caller)
+    return findPrincipal(db, caller, 'user', id, lock)
+  },
 })
 
 export const userRoutes = [

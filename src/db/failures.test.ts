@@ -1,0 +1,29 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { isAnswer, isUnavailable } from './failures.ts'
+
+test('whatever keeps the database out of reach is told as such, and a fault of ours is not', () => {
+  const outOfReach = [
+    'ECONNREFUSED',
+    'EHOSTUNREACH',
+    'ENETUNREACH',
+    'ETIMEDOUT',
+    '57P01',
+    '57P03',
+    '53300',
+    '40P01',
+    '08006',
+    // Not migrated yet.
+    '42P01',
+  ]
+  for (const code of outOfReach) assert.ok(isUnavailable({ code }), code)
+  for (const code of ['23505', '22P02', 'XX000', 'ERR_ASSERTION'])
+    assert.ok(!isUnavailable({ code, message: 'no' }), code)
+  assert.ok(isUnavailable(new Error('Connection terminated unexpectedly')))
+  assert.ok(!isUnavailable(undefined))
+})
+
+test('only an answer of PostgreSQL to COMMIT says that nothing was committed', () => {
+  for (const code of ['23503', '40001', '40P01', 'P0001', 'XX000']) assert.ok(isAnswer({ code }), code)
+  for (const code of ['EPIPE', 'ECONNRESET', '08006', '57P01', '40003', undefined]) assert.ok(!isAnswer({ code }), code)
+})

@@ -1,0 +1,138 @@
+// The `gatehouse` command as an operator or a script meets it.
+import assert from 'node:assert/strict'
+import { writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
+import pg from 'pg'
+import { settings } from '../src/config.ts'
+import { readMigrations } from '../src/db/migrate.ts'
+import { version } from '../src/version.ts'
+import { gatehouse } from './harness/command.ts'
+import { newDatabase, startControlPlane } from './harness/control_plane.ts'
+import { testRun } from './harness/test_run.ts'
+
+const emptyDatabase = () => newDatabase('template0')
+
+async function query(url: string, text: string): Promise<Record<string, unknown>[]> {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  try {
+    return (await client.query(text)).rows
+  } finally {
+    await client.end()
+  }
+}
+
+test('migrate brings an empty database up to date, and then finds nothing to do', async () => {
+  const env = { GATEHOUSE_DATABASE_URL: await emptyDatabase() }
+  const first = await gatehouse(['migrate'], env)
+  const names = (await readMigrations()).map(({ name }) => `applied ${name}`)
+  assert.deepEqual(first, { code: 0, stdout: [...names, 'The database is up to date.\n'].join('\n'), stderr: '' })
+  const second = await gatehouse(['migrate'], env)
+  assert.deepEqual(second, { code: 0, stdout: 'The database was up to date already.\n', stderr: '' })
+})
+
+test('five processes may migrate one database at once: one does it, all succeed', async () => {
+  const url = await emptyDatabase()
+  const ended = await Promise.all(
+    Array.from({ length: 5 }, () => gatehouse(['migrate'], { GATEHOUSE_DATABASE_URL: url })),
+  )
+  assert.deepEqual(
+    ended.map(({ code, stderr }) => [code, stderr]),
+    Array(5).fill([0, '']),
+  )
+  assert.equal(ended.filter(({ stdout }) => stdout.includes('applied 0001')).length, 1)
+  const [{ applied } = {}] = await query(url, 'select count(*)::int as applied from migrations')
+  assert.equal(applied, (await readMigrations()).length)
+})
+
+test('migrate waits for another that takes longer than a request may', async () => {
+  const url = await emptyDatabase()
+  const other = new pg.Client({ connectionString: url })
+  await other.connect()
+  await other.query('select pg_advisory_lock(7204113001)')
+  const migrating = gatehouse(['migrate'], { GATEHOUSE_DATABASE_URL: url, GATEHOUSE_DATABASE_TIMEOUT_MS: '100' })
+  await setTimeout(2_500)
+  await other.end()
+  assert.deepEqual((({ code, stderr }) => ({ code, stderr }))(await migrating), { code: 0, stderr: '' })
+})
+
+test('migrate refuses a database of another history and leaves it as it is', async () => {
+  const url = await newDatabase()
+  await query(url, "update migrations set checksum = 'of another text' where name like '0001%'")
+  const { code, stdout, stderr } = await gatehouse(['migrate'], { GATEHOUSE_DATABASE_URL: url })
+  assert.equal(code, 1)
+  assert.equal(stdout, '')
+  assert.match(stderr, /^gatehouse: migration 0001\w*\.sql in the database differs from .* different histories\n$/)
+  const [{ checksum } = {}] = await query(url, 'select checksum from migrations order by name limit 1')
+  assert.equal(checksum, 'of another text')
+})
+
+test('bootstrap prints one JSON line with a key that works; the second time it refuses', async () => {
+  const plane = await startControlPlane({ after })
+  const env = { GATEHOUSE_DATABASE_URL: plane.databaseUrl }
+  const args = ['bootstrap', '--account', 'acme', '--admin-name', 'Ada', '--admin-email', 'ada@acme.example']
+  const first = await gatehouse(args, env)
+  assert.equal(first.code, 0, first.stderr)
+  assert.match(first.stdout, /^\{.*\}\n$/)
+  const { account_id, admin_id, token } = JSON.parse(first.stdout)
+  const { body } = await plane.clientFor(token)('GET', '/caller')
+  assert.deepEqual([body.account_id, body.owner_id, body.role], [account_id, admin_id, 'admin'])
+  const second = await gatehouse(args, env)
+  assert.deepEqual([second.code, second.stdout], [1, ''])
+  assert.match(second.stderr, /already an account named "acme"/)
+  const [{ accounts } = {}] = await query(plane.databaseUrl, 'select count(*)::int as accounts from accounts')
+  assert.equal(accounts, 1)
+})
+
+test('a setting that is missing or wrong ends the command with 2 and is named', async () => {
+  const url = 'postgres://localhost/x'
+  for (const [env, told] of [
+    [{}, /GATEHOUSE_DATABASE_URL is not set/],
+    [{ GATEHOUSE_DATABASE_URL: '' }, /GATEHOUSE_DATABASE_URL is not set/],
+    [{ GATEHOUSE_DATABASE_URL_FILE: '/nowhere/secret' }, /GATEHOUSE_DATABASE_URL_FILE names \/nowhere\/secret/],
+    [{ GATEHOUSE_DATABASE_URL: url, GATEHOUSE_LISTEN: '8080' }, /GATEHOUSE_LISTEN must be address:port/],
+    [{ GATEHOUSE_DATABASE_URL: url, GATEHOUSE_DATABASE_POOL_SIZE: 'many' }, /GATEHOUSE_DATABASE_POOL_SIZE must be/],
+    [{ GATEHOUSE_DATABASE_URL: url, GATEHOUSE_TRUSTED_PROXIES: '10.1.2.3/8' }, /GATEHOUSE_TRUSTED_PROXIES has "10/],
+  ] as [Record<string, string>, RegExp][]) {
+    const { code, stdout, stderr } = await gatehouse(['serve'], env)
+    assert.deepEqual([code, stdout], [2, ''], stderr)
+    assert.match(stderr, told)
+    assert.equal(stderr.trim().split('\n').length, 1, 'an operator needs no stack trace')
+  }
+})
+
+test('serve ends with 1 when its port is taken, and names it', async (t) => {
+  const taken = createServer()
+  await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve))
+  t.after(() => new Promise((resolve) => taken.close(resolve)))
+  const { port } = taken.address() as { port: number }
+  const began = Date.now()
+  const { code, stderr } = await gatehouse(['serve'], {
+    GATEHOUSE_DATABASE_URL: await newDatabase(),
+    GATEHOUSE_LISTEN: `127.0.0.1:${port}`,
+  })
+  assert.equal(code, 1)
+  assert.match(stderr, new RegExp(`127.0.0.1:${port}`))
+  assert.ok(Date.now() - began < 10_000)
+})
+
+test('a secret may come from a file, whatever newline ends it', async () => {
+  const file = join(testRun.folder, 'database-url')
+  await writeFile(file, `${await newDatabase()}\n`)
+  const { code, stdout } = await gatehouse(['migrate'], { GATEHOUSE_DATABASE_URL_FILE: file })
+  assert.deepEqual([code, stdout], [0, 'The database was up to date already.\n'])
+})
+
+test('--help lists every setting, version is the version, and an unknown command or option ends with 2', async () => {
+  const { code, stdout } = await gatehouse(['serve', '--help'])
+  assert.equal(code, 0)
+  for (const name of Object.keys(settings)) assert.match(stdout, new RegExp(`^ {2}${name}\\b`, 'm'))
+  assert.match(stdout, /GATEHOUSE_DATABASE_URL_FILE/)
+  assert.deepEqual(await gatehouse(['version']), { code: 0, stdout: `${version}\n`, stderr: '' })
+  assert.match((await gatehouse(['--help'])).stdout, /gatehouse serve/)
+  for (const args of [['reserve'], ['serve', '--port', '80'], ['migrate', 'now']])
+    assert.equal((await gatehouse(args, { GATEHOUSE_DATABASE_URL: 'postgres://localhost/x' })).code, 2, args.join(' '))
+})

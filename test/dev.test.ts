@@ -1,0 +1,87 @@
+// `npm run dev`, as the first thing that anyone does with it, and what it must not leave behind.
+import assert from 'node:assert/strict'
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { createInterface } from 'node:readline'
+import { test } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
+
+const root = new URL('..', import.meta.url).pathname
+
+function living(): { pid: number; parent: number }[] {
+  return execFileSync('ps', ['-A', '-o', 'pid=,ppid=,stat='], { encoding: 'utf8' })
+    .trim()
+    .split('\n')
+    .map((row) => row.trim().split(/\s+/))
+    .filter(([, , state]) => !state?.startsWith('Z'))
+    .map(([pid, parent]) => ({ pid: Number(pid), parent: Number(parent) }))
+}
+
+/** The process and all that descend from it, whatever they are. */
+function family(ancestor: number): number[] {
+  const [rows, found] = [living(), [ancestor]]
+  // Grows while it is walked, until no one is left to add.
+  for (const member of found) found.push(...rows.filter(({ parent }) => parent === member).map(({ pid }) => pid))
+  return found
+}
+
+const commandOf = (pid: number) =>
+  spawnSync('ps', ['-p', String(pid), '-o', 'args='], { encoding: 'utf8' }).stdout.trim()
+
+for (const [signal, victim] of [
+  ['SIGTERM', 'npm'],
+  ['SIGKILL', 'npm'],
+  ['SIGKILL', 'dev/main.ts'],
+] as const) {
+  test(`npm run dev prints one JSON line, serves, and ends with everything it started when ${victim} gets ${signal}`, async (t) => {
+    const began = Date.now()
+    const npm = spawn('npm', ['run', '--silent', 'dev', '--', '--json'], {
+      cwd: root,
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    const started = new Set<number>()
+    t.after(() => {
+      npm.kill('SIGTERM')
+      for (const { pid } of living()) if (started.has(pid)) process.kill(pid, 'SIGKILL')
+    })
+    const lines: string[] = []
+    const output = createInterface({ input: npm.stdout })
+    const { base_url, token, account_id } = await new Promise<Record<string, string>>((resolve) =>
+      output.on('line', (line) => {
+        lines.push(line)
+        if (lines.length === 1) resolve(JSON.parse(line))
+      }),
+    )
+    assert.ok(Date.now() - began < 30_000, `it took ${Date.now() - began} ms`)
+    const headers = { authorization: `Bearer ${token}`, 'service-version': '2' }
+    const response = await fetch(`${base_url}/caller`, { headers })
+    assert.equal(((await response.json()) as { account_id: string }).account_id, account_id)
+    assert.equal((await fetch(`${base_url}/readyz`)).status, 200)
+
+    for (const pid of family(npm.pid ?? 0)) started.add(pid)
+    const commands = [...started].map(commandOf)
+    for (const part of [/main\.ts serve/, /postgres -D/, /dev\/main\.ts/])
+      assert.ok(
+        commands.some((command) => part.test(command)),
+        commands.join('\n'),
+      )
+    const dataDir = /postgres -D (\S+)/.exec(commands.join('\n'))?.[1] ?? assert.fail('no PostgreSQL')
+
+    const found = [...started].find((pid) => commandOf(pid).startsWith('node dev/main.ts')) ?? assert.fail()
+    process.kill(victim === 'npm' ? (npm.pid ?? 0) : found, signal)
+    const left = () => {
+      const alive = new Set(living().map(({ pid }) => pid))
+      return [...started].filter((pid) => alive.has(pid))
+    }
+    for (let waited = 0; waited < 15_000 && left().length; waited += 100) await setTimeout(100)
+    assert.deepEqual(left().map(commandOf), [])
+    for (let waited = 0; waited < 5_000 && spawnSync('test', ['-e', dataDir]).status === 0; waited += 100)
+      await setTimeout(100)
+    assert.notEqual(spawnSync('test', ['-e', dataDir]).status, 0, 'the data folder stayed')
+    assert.equal(lines.length, 1)
+  })
+}
+
+test('a program that used a PostgreSQL of its own ends with the exit code it chose', () => {
+  const program = "await import('./dev/postgres.ts'); process.exitCode = 3"
+  assert.equal(spawnSync(process.execPath, ['--input-type=module', '-e', program], { cwd: root }).status, 3)
+})

@@ -1,0 +1,111 @@
+import { AssertionError } from 'node:assert'
+import { setTimeout } from 'node:timers/promises'
+import type { Answer, Client } from '../harness/client.ts'
+
+/** What a client may rely on of one key. A description is never used twice; null is a key that is not there. */
+export type Entry = {
+  id: string
+  /** After the last acknowledged answer. */
+  description: string | null
+  /** What a call without a clear answer may have made of it. Nothing is done to the key after that. */
+  perhaps?: string | null
+}
+
+/** What clients were told under load: all that they may rely on, and nothing that they may not. */
+export type Ledger = {
+  entries: Entry[]
+  /** Descriptions of keys whose creation got no clear answer. */
+  perhapsCreated: Set<string>
+  /** Operation ids of acknowledged changes. */
+  acknowledged: Map<string, string>
+  /** Calls without a clear answer, and calls that nothing can have come of: refused, or nobody was there. */
+  unanswered: number
+  refused: number
+  /** Answers that cannot be when nothing was lost. */
+  surprises: string[]
+  /** Requests under way, by process. */
+  inFlight: number[]
+}
+
+export const newLedger = (): Ledger => ({
+  entries: [],
+  perhapsCreated: new Set(),
+  acknowledged: new Map(),
+  unanswered: 0,
+  refused: 0,
+  surprises: [],
+  inFlight: [0, 0],
+})
+
+type Outcome = { answer: Answer } | 'unchanged' | 'unknown'
+
+/** Creates, changes and deletes keys through both processes until `isOver`. Each worker has keys of its own. */
+export async function writeLoad(admin: Client, ledger: Ledger, isOver: () => boolean, workers = 8): Promise<void> {
+  let names = 0
+  const call = async (method: string, path: string, body?: object): Promise<Outcome> => {
+    const process = Math.random() < 0.5 ? 0 : 1
+    ledger.inFlight[process] = (ledger.inFlight[process] ?? 0) + 1
+    try {
+      return judge(await admin(method, path, body, { process }), ledger)
+    } catch (error) {
+      // What does not fit openapi.json is a fault of its own.
+      if (error instanceof AssertionError) throw error
+      if ((error as { cause?: { code?: string } }).cause?.code !== 'ECONNREFUSED') {
+        ledger.unanswered++
+        return 'unknown'
+      }
+      await setTimeout(20)
+      ledger.refused++
+      return 'unchanged'
+    } finally {
+      ledger.inFlight[process]--
+    }
+  }
+  const worker = async () => {
+    const mine: Entry[] = []
+    while (!isOver()) {
+      const description = `d${names++}`
+      const at = Math.floor(Math.random() * mine.length)
+      const entry = mine[at]
+      const choice = Math.random()
+      if (!entry || mine.length < 5 || choice < 0.3) {
+        const outcome = await call('POST', '/api_keys', { description })
+        if (outcome === 'unknown') ledger.perhapsCreated.add(description)
+        else if (outcome !== 'unchanged') {
+          const created = { id: outcome.answer.body.id, description }
+          ledger.entries.push(created)
+          mine.push(created)
+        }
+        continue
+      }
+      const wanted = choice < 0.7 ? description : null
+      const outcome =
+        wanted === null
+          ? await call('DELETE', `/api_keys/${entry.id}`)
+          : await call('PATCH', `/api_keys/${entry.id}`, { description })
+      if (outcome === 'unknown') entry.perhaps = wanted
+      else if (outcome !== 'unchanged') entry.description = wanted
+      if (outcome === 'unknown' || (outcome !== 'unchanged' && wanted === null)) mine.splice(at, 1)
+    }
+  }
+  await Promise.all(Array.from({ length: workers }, worker))
+}
+
+/** ERR_UNAVAILABLE promises that nothing was changed: the ledger takes it at its word, so a broken promise is found. */
+function judge(answer: Answer, ledger: Ledger): Outcome {
+  const { status, body, text, headers } = answer
+  if (status < 300) {
+    ledger.acknowledged.set(headers.get('operation-id') ?? '', `${status}`)
+    return { answer }
+  }
+  if (status === 503 && body.error_code === 'ERR_UNAVAILABLE') {
+    ledger.refused++
+    return 'unchanged'
+  }
+  if (status === 503 && body.error_code === 'ERR_OUTCOME_UNKNOWN') {
+    ledger.unanswered++
+    return 'unknown'
+  }
+  ledger.surprises.push(`lost: a right call on a key that must be there got ${text}`)
+  return 'unknown'
+}

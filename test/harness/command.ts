@@ -1,0 +1,20 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { text } from 'node:stream/consumers'
+
+export type Ended = { code: number | null; stdout: string; stderr: string }
+const source = new URL('../../src/main.ts', import.meta.url).pathname
+
+/** Runs the `gatehouse` command to its end, with no other settings than the given ones. */
+export async function gatehouse(args: string[], env: Record<string, string> = {}, main = source): Promise<Ended> {
+  const ours = Object.entries(process.env).filter(([name]) => !name.startsWith('GATEHOUSE_'))
+  const child = spawn(process.execPath, [main, ...args], {
+    env: { ...Object.fromEntries(ours), ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    // What should end by itself and does not must not hold up the tests.
+    timeout: 30_000,
+    killSignal: 'SIGKILL',
+  })
+  const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'exit')])
+  return { code, stdout, stderr }
+}

@@ -1,0 +1,72 @@
+import { connect, createServer, type Socket } from 'node:net'
+import type { Scope } from './control_plane.ts'
+
+export type TcpProxy = {
+  /** The URL of the database, through the proxy. */
+  url: string
+  /** Every connection breaks and no new one is taken, as when the other side is down. */
+  cut: () => Promise<void>
+  /** Connections stay, but nothing gets through, as when a cable is pulled. */
+  silence: () => void
+  /** Passes on what a client sends up to and including this text, but not the answer to it: the connection breaks. */
+  breakAfter: (text: string) => void
+  heal: () => Promise<void>
+}
+
+/** A stretch of network to the database that can be disturbed. */
+export async function startTcpProxy(scope: Scope, databaseUrl: string): Promise<TcpProxy> {
+  const target = new URL(databaseUrl)
+  const open = new Set<Socket>()
+  let silent = false
+  let breakingText: string | undefined
+  const server = createServer((client) => {
+    const upstream = connect(Number(target.port), target.hostname)
+    let broken = false
+    for (const [from, to] of [
+      [client, upstream],
+      [upstream, client],
+    ] as const) {
+      open.add(from)
+      from.on('error', () => {})
+      from.on('close', () => {
+        open.delete(from)
+        to.destroy()
+      })
+      from.on('data', (chunk) => {
+        if (silent || broken) return
+        to.write(chunk)
+        if (from !== client || !breakingText || !chunk.includes(breakingText)) return
+        broken = true
+        breakingText = undefined
+        // PostgreSQL gets the time to act on it.
+        setTimeout(() => client.destroy(), 200)
+      })
+    }
+  })
+  const listen = (port: number) => new Promise<void>((resolve) => server.listen(port, '127.0.0.1', () => resolve()))
+  const close = async () => {
+    if (!server.listening) return
+    const closed = new Promise((resolve) => server.close(resolve))
+    for (const socket of open) socket.destroy()
+    await closed
+  }
+  await listen(0)
+  const { port } = server.address() as { port: number }
+  scope.after(close)
+  const url = new URL(databaseUrl)
+  url.port = String(port)
+  return {
+    url: url.href,
+    cut: close,
+    silence: () => {
+      silent = true
+    },
+    breakAfter: (text) => {
+      breakingText = text
+    },
+    async heal() {
+      silent = false
+      if (!server.listening) await listen(port)
+    },
+  }
+}

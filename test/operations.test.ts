@@ -1,0 +1,158 @@
+// What an operator relies on: probes, metrics, and how the service meets a database that is not as it should be.
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
+import { startPostgres } from '../dev/postgres.ts'
+import { type ControlPlane, newDatabase, type ServeProcess, startControlPlane } from './harness/control_plane.ts'
+import { startTcpProxy } from './harness/tcp_proxy.ts'
+
+const databaseUrl = await newDatabase()
+const proxy = await startTcpProxy({ after }, databaseUrl)
+// The test looks straight into the database; the service reaches it through the proxy.
+const env = { GATEHOUSE_DATABASE_URL: proxy.url, GATEHOUSE_DATABASE_TIMEOUT_MS: '500' }
+const plane = await startControlPlane({ after }, { databaseUrl, env })
+const [server] = plane.processes as [ServeProcess]
+const admin = await plane.newAccount()
+
+async function probe({ origin }: ServeProcess, path: string) {
+  const response = await fetch(origin + path)
+  return { status: response.status, text: await response.text() }
+}
+const readiness = async ({ processes }: ControlPlane, of = 0) => probe(processes[of] as ServeProcess, '/readyz')
+
+test('/healthz says that the process lives and /readyz that it can serve, without a key', async () => {
+  assert.deepEqual(await probe(server, '/healthz'), { status: 200, text: '{"status":"ok"}' })
+  assert.deepEqual(await probe(server, '/readyz'), { status: 200, text: '{"status":"ready"}' })
+})
+
+test('/readyz is 503 and names synchronous_commit when the database acknowledges too early', async (t) => {
+  const unsafe = await startControlPlane(t)
+  await unsafe.db.query({
+    text: `alter database ${new URL(unsafe.databaseUrl).pathname.slice(1)} set synchronous_commit = off`,
+  })
+  await unsafe.startProcess()
+  const { status, text } = await readiness(unsafe, 1)
+  assert.equal(status, 503)
+  assert.match(text, /synchronous_commit=off/)
+  assert.doesNotMatch(text, /fsync|full_page_writes/)
+})
+
+test('/readyz is 503 and names fsync, full_page_writes and `gatehouse migrate` where they are missing', async (t) => {
+  const postgres = await startPostgres({ flags: ['-c', 'fsync=off', '-c', 'full_page_writes=off'] })
+  t.after(() => postgres.stop())
+  const { status, text } = await readiness(await startControlPlane(t, { databaseUrl: postgres.url }))
+  assert.equal(status, 503)
+  const { faults } = JSON.parse(text)
+  assert.equal(faults.length, 3)
+  for (const named of ['fsync=off', 'full_page_writes=off', "'gatehouse migrate'"])
+    assert.ok(
+      faults.some((fault: string) => fault.includes(named)),
+      text,
+    )
+})
+
+test('/readyz is 503 when the database was migrated by a program of another history', async (t) => {
+  const other = await startControlPlane(t)
+  await other.db.query({ text: "update migrations set checksum = 'of another text'" })
+  const { status, text } = await readiness(other)
+  assert.equal(status, 503)
+  assert.match(text, /different histories/)
+})
+
+test('/metrics counts requests by operation and status, and shows the connections to the database', async () => {
+  const counted = async () => {
+    // The pool closes connections that nobody used for a while.
+    assert.equal((await admin('GET', '/api_keys')).status, 200)
+    const { status, text } = await probe(server, '/metrics')
+    assert.equal(status, 200)
+    assert.match(text, /^gatehouse_db_connections\{state="total"\} [1-9]\d*$/m)
+    assert.match(text, /^gatehouse_build_info\{version="\d+\.\d+\.\d+"\} 1$/m)
+    return Number(/^gatehouse_http_requests_total\{operation="caller.get",status="200"\} (\d+)$/m.exec(text)?.[1] ?? 0)
+  }
+  const before = await counted()
+  for (let call = 0; call < 3; call++) assert.equal((await admin('GET', '/caller')).status, 200)
+  // Counted when the answer has gone out, which the client may learn first.
+  for (let waited = 0; waited < 2_000 && (await counted()) < before + 3; waited += 20) await setTimeout(20)
+  assert.equal(await counted(), before + 3)
+})
+
+test('every request has one JSON line in the log under its operation id, and probes have none', async () => {
+  const answers = await Promise.all(Array.from({ length: 50 }, () => admin('GET', '/api_keys?limit=1')))
+  const ids = new Set(answers.map(({ headers }) => headers.get('operation-id')))
+  await probe(server, '/healthz')
+  const lines = () => server.log.filter(({ operation_id }) => ids.has(operation_id as string))
+  for (let waited = 0; waited < 2_000 && lines().length < 50; waited += 20) await setTimeout(20)
+  assert.equal(lines().length, 50)
+  const [line] = lines()
+  assert.deepEqual(
+    [line?.operation, line?.method, line?.path, line?.status, line?.owner_id],
+    ['api_keys.list', 'GET', '/api_keys', 200, admin.adminId],
+  )
+  assert.deepEqual(
+    server.log.filter(({ level, path }) => level === 'unreadable' || path === '/healthz'),
+    [],
+  )
+})
+
+test('without its database the service says 503 and when to try again, never 500, and goes on without a restart', async () => {
+  await proxy.cut()
+  for (const [method, path, body] of [
+    ['GET', '/api_keys'],
+    ['POST', '/api_keys', {}],
+    ['DELETE', `/users/${admin.adminId}`],
+  ] as const) {
+    const { status, headers, body: refusal } = await admin(method, path, body)
+    assert.deepEqual([status, refusal.error_code, headers.get('retry-after')], [503, 'ERR_UNAVAILABLE', '1'])
+  }
+  const { status, text } = await probe(server, '/readyz')
+  assert.equal(status, 503)
+  assert.match(text, /PostgreSQL does not answer/)
+  assert.doesNotMatch(text, /postgres:postgres/, 'the password is nobody else’s business')
+  assert.equal((await probe(server, '/healthz')).status, 200)
+  await proxy.heal()
+  assert.equal((await admin('GET', '/api_keys')).status, 200)
+  assert.equal((await probe(server, '/readyz')).status, 200)
+})
+
+test('a database that comes and goes under load is 503 while it is gone, and never 500', async () => {
+  const seen = new Map<number, number>()
+  let over = false
+  const worker = async () => {
+    while (!over) {
+      const { status } = await admin('POST', '/api_keys', {})
+      seen.set(status, (seen.get(status) ?? 0) + 1)
+    }
+  }
+  const load = Array.from({ length: 6 }, worker)
+  for (let round = 0; round < 8; round++) {
+    await setTimeout(60)
+    await proxy.cut()
+    await setTimeout(20)
+    await proxy.heal()
+  }
+  over = true
+  await Promise.all(load)
+  assert.deepEqual([...seen.keys()].sort(), [201, 503])
+  assert.equal((await admin('GET', '/caller')).status, 200)
+})
+
+test('a database that does not answer at all is given up after the configured time', async () => {
+  proxy.silence()
+  const began = Date.now()
+  const { status, body } = await admin('GET', '/api_keys')
+  assert.deepEqual([status, body.error_code], [503, 'ERR_UNAVAILABLE'])
+  assert.equal((await probe(server, '/readyz')).status, 503)
+  // 500 ms, the second that the server is given to say so itself, and the same for the probe.
+  assert.ok(Date.now() - began < 4_000, `it took ${Date.now() - began} ms`)
+  await proxy.cut()
+  await proxy.heal()
+  assert.equal((await admin('GET', '/api_keys')).status, 200)
+})
+
+test('a change whose COMMIT was not answered is told as unknown, not as undone', async () => {
+  const { body: key } = await admin('POST', '/api_keys', { description: 'before' })
+  proxy.breakAfter('commit')
+  const { status, body, headers } = await admin('PATCH', key.uri, { description: 'after' })
+  assert.deepEqual([status, body.error_code, headers.get('retry-after')], [503, 'ERR_OUTCOME_UNKNOWN', '1'])
+  assert.equal((await admin('GET', key.uri)).body.description, 'after')
+})
