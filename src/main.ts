@@ -99,5 +99,6 @@ try {
   console.error(
     `gatehouse: ${forTheOperator ? message || `PostgreSQL does not answer (${code})` : ((error as Error).stack ?? error)}`,
   )
-  process.exitCode = forTheOperator ? 2 : 1
+  // At once: whatever was already opened must not keep a process alive that has failed.
+  process.exit(forTheOperator ? 2 : 1)
 }

@@ -137,7 +137,10 @@ function proxySettings(config: EdgeConfig): ProxySettings {
   const folder = join(config.GATEHOUSE_EDGE_FOLDER, 'haproxy')
   return {
     folder,
-    tcpBind: { addresses: config.GATEHOUSE_EDGE_TCP_ADDRESSES, ...config.GATEHOUSE_TCP_PORTS },
+    tcpBind: {
+      addresses: config.GATEHOUSE_EDGE_TCP_ADDRESSES.map((address) => address.replace(/^\[|\]$/g, '')),
+      ...config.GATEHOUSE_TCP_PORTS,
+    },
     httpsBind: config.GATEHOUSE_EDGE_HTTPS_LISTEN,
     certificateFolder: config.GATEHOUSE_EDGE_CERTIFICATES,
     runtimeSocket: join(folder, 'runtime.sock'),

@@ -128,7 +128,8 @@ async function publish(
       sent = batch.settled
       while (keeper.waiting() > mostWaiting && !signal.aborted) await pause(50, signal)
     }
-    await keeper.finish()
+    // What is not kept by then is sent again from the cursor, by whoever is active next.
+    await Promise.race([keeper.finish(), pause(2_000, new AbortController().signal)])
   } finally {
     wake.stop()
   }

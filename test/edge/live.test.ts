@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
 import { after, test } from 'node:test'
 import { startInstallation } from '../harness/edge.ts'
@@ -12,6 +13,7 @@ const upstream = createServer((socket) => {
   accepts++
   socket.end('hello')
 }).listen(0, '127.0.0.1')
+await once(upstream, 'listening')
 after(() => upstream.close())
 const upstreamPort = (upstream.address() as { port: number }).port
 

@@ -23,6 +23,8 @@ const global = (settings: ProxySettings) => `# Written by Gatehouse; changes by 
 global
   nbthread ${settings.threads}
   maxconn ${settings.maxconn}
+  # With fewer file descriptors than that, serve as many as there are: a low limit must not keep the node down.
+  no strict-limits
   stats socket ${quoted(settings.runtimeSocket)} mode 600 level admin expose-fd listeners
   stats timeout 1m
   setenv GATEHOUSE_FOLDER ${quoted(settings.folder)}

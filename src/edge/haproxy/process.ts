@@ -57,7 +57,7 @@ export function haproxyProcess(settings: ProxySettings): HaproxyProcess {
 
     async check() {
       try {
-        await promisify(execFile)(binary, ['-c', '-q', '-f', configFile(settings)], { maxBuffer: 1 << 24 })
+        await promisify(execFile)(binary, ['-c', '-f', configFile(settings)], { maxBuffer: 1 << 24 })
       } catch (error) {
         const { stderr = '' } = error as { stderr?: string }
         throw new Error(`HAProxy refuses its configuration: ${stderr.slice(0, 2_000)}`, { cause: error })
@@ -70,12 +70,16 @@ export function haproxyProcess(settings: ProxySettings): HaproxyProcess {
       const orphan = await workerPid(settings)
       if (orphan !== undefined) await end(orphan, 'SIGKILL')
       const log = await open(join(settings.folder, 'haproxy.log'), 'a', 0o600)
-      const args = ['-W', '-q', '-S', `${settings.masterSocket},mode,600`, '-f', configFile(settings)]
+      const args = ['-W', '-S', `${settings.masterSocket},mode,600`, '-f', configFile(settings)]
       // Its own session and no pipe to us: it has to outlive us.
       const child = spawn(binary, args, { detached: true, stdio: ['ignore', log.fd, log.fd] })
       const ended = new Promise<never>((_, reject) => {
         child.once('error', reject)
-        child.once('exit', (code, signal) => reject(new Error(`HAProxy ended while starting (${code ?? signal})`)))
+        child.once('exit', (code, signal) =>
+          reject(
+            new Error(`HAProxy ended while starting (${code ?? signal}): haproxy.log in ${settings.folder} says why`),
+          ),
+        )
       })
       ended.catch(() => {})
       child.unref()
