@@ -3,6 +3,8 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { parseArgs } from 'node:util'
+import { type DevEdge, startDevEdge } from './edge.ts'
+import { startNats } from './nats.ts'
 import { freePort, startPostgres } from './postgres.ts'
 import { whenWeEnd } from './when_we_end.ts'
 
@@ -10,14 +12,21 @@ import { whenWeEnd } from './when_we_end.ts'
 // says `exec`, because some shells would stay between npm and us, and outlive it.
 const parent = process.ppid
 const { values: options } = parseArgs({
-  options: { json: { type: 'boolean', default: false }, port: { type: 'string' } },
+  options: {
+    json: { type: 'boolean', default: false },
+    edge: { type: 'boolean', default: false },
+    port: { type: 'string' },
+  },
 })
 const command = new URL('../src/main.ts', import.meta.url).pathname
 
 const postgres = await startPostgres()
 const port = options.port ?? String(await freePort())
+const nats = options.edge ? await startNats() : undefined
+const tcpPort = 20_001
 const environment = {
   ...process.env,
+  ...nats?.controlPlane,
   GATEHOUSE_DATABASE_URL: postgres.url,
   GATEHOUSE_LISTEN: `127.0.0.1:${port}`,
   GATEHOUSE_PUBLIC_URL: `http://127.0.0.1:${port}`,
@@ -35,18 +44,21 @@ async function run(...args: string[]): Promise<string> {
 }
 
 await run('migrate')
-const { account_id, token } = JSON.parse(await run('bootstrap', '--account', 'dev'))
+const { account_id, token, signing_key } = JSON.parse(await run('bootstrap', '--account', 'dev'))
 const server = spawn(process.execPath, [command, 'serve'], { env: environment, stdio: ['ignore', 'pipe', 'inherit'] })
 whenWeEnd('kill "$0"', String(server.pid))
 
 let ending = false
+let edge: DevEdge | undefined
 async function end(code: number): Promise<void> {
   if (ending) return
   ending = true
+  await edge?.stop()
   if (server.exitCode === null && server.signalCode === null) {
     server.kill('SIGTERM')
     await once(server, 'exit')
   }
+  await nats?.stop()
   await postgres.stop()
   process.exit(code)
 }
@@ -61,6 +73,7 @@ for await (const line of lines) {
   if (JSON.parse(line).msg === 'listening') break
 }
 const base_url = environment.GATEHOUSE_PUBLIC_URL
+if (nats) edge = await startDevEdge({ baseUrl: base_url, token, signingKey: signing_key, nats: nats.edge, tcpPort })
 if (options.json) console.log(JSON.stringify({ base_url, token, account_id }))
 else {
   console.log(`
@@ -69,6 +82,18 @@ Gatehouse serves at ${base_url}, with a PostgreSQL of its own. Ctrl-C ends both 
   export GATEHOUSE_URL=${base_url} GATEHOUSE_API_KEY=${token}
   curl -H "Authorization: Bearer $GATEHOUSE_API_KEY" -H "Service-Version: 2" $GATEHOUSE_URL/api_keys
 `)
+  if (edge) console.log(edgeHelp(edge))
 }
 server.stdout.on('data', (chunk) => options.json || process.stdout.write(chunk))
 server.stdout.resume()
+
+function edgeHelp({ httpsPort, tcpPort: port }: DevEdge): string {
+  const https = `--connect-to app.example:443:127.0.0.1:${httpsPort} --insecure https://app.example/`
+  return `An edge node with HAProxy is up, with example edges. Allowed, refused, and a rewritten header:
+
+  curl --interface 127.0.0.2 telnet://127.0.0.1:${port} </dev/null
+  curl --interface 127.0.0.9 telnet://127.0.0.1:${port} </dev/null
+  curl --interface 127.0.0.2 --cookie secret=1 ${https}
+  curl --interface 127.0.0.9 ${https}
+`
+}

@@ -6,6 +6,7 @@ import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { freePort } from './postgres.ts'
+import { whenWeEnd } from './when_we_end.ts'
 
 export type LocalNats = {
   url: string
@@ -54,11 +55,7 @@ export async function startNats(
     child.once('error', () => {
       output += 'nats-server cannot be started: install it (Debian: apt-get install nats-server)'
     })
-    // Ends it when we end, even by SIGKILL: the guard's standard input closes with us.
-    spawn('sh', ['-c', 'cat >/dev/null; kill -TERM "$0" 2>/dev/null', String(child.pid)], {
-      stdio: ['pipe', 'ignore', 'ignore'],
-      detached: true,
-    }).unref()
+    whenWeEnd('kill "$0"', String(child.pid))
     for (let tries = 0; !(await answers(port)); tries++) {
       if (child.exitCode !== null || tries > 200) throw new Error(`NATS did not start:\n${output}`)
       await new Promise((resolve) => setTimeout(resolve, 50))
