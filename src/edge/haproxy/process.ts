@@ -70,6 +70,7 @@ export function haproxyProcess(settings: ProxySettings): HaproxyProcess {
       const orphan = await workerPid(settings)
       if (orphan !== undefined) await end(orphan, 'SIGKILL')
       const log = await open(join(settings.folder, 'haproxy.log'), 'a', 0o600)
+      // -q, because 2.6 would write every refusal to its standard error too.
       const args = ['-W', '-q', '-S', `${settings.masterSocket},mode,600`, '-f', configFile(settings)]
       // Its own session and no pipe to us: it has to outlive us.
       const child = spawn(binary, args, { detached: true, stdio: ['ignore', log.fd, log.fd] })
@@ -80,7 +81,11 @@ export function haproxyProcess(settings: ProxySettings): HaproxyProcess {
       ended.catch(() => {})
       child.unref()
       await log.close()
-      await Promise.race([ended, serves(settings, undefined)])
+      try {
+        await Promise.race([ended, serves(settings, undefined)])
+      } catch (error) {
+        throw new Error(`HAProxy did not start: ${await whyNot(binary, settings)}`, { cause: error })
+      }
       if (child.pid === undefined) throw new Error('HAProxy has no process id')
       follow(child.pid)
     },
@@ -104,6 +109,19 @@ export function haproxyProcess(settings: ProxySettings): HaproxyProcess {
     },
     detach: unwatch,
   }
+}
+
+/** With -q it does not say why it cannot start, so it is asked once more without; should it start then, it ends again. */
+async function whyNot(binary: string, settings: ProxySettings): Promise<string> {
+  const options = { timeout: 5_000, killSignal: 'SIGKILL', maxBuffer: 1 << 24 } as const
+  const { stderr = '' } = await promisify(execFile)(binary, ['-db', '-f', configFile(settings)], options).catch(
+    (error) => error,
+  )
+  return String(stderr)
+    .split('\n')
+    .filter((line) => line.includes('[ALERT]'))
+    .join('\n')
+    .slice(0, 2_000)
 }
 
 async function serves(settings: ProxySettings, before: number | undefined): Promise<void> {
