@@ -57,7 +57,7 @@ export function haproxyProcess(settings: ProxySettings): HaproxyProcess {
 
     async check() {
       try {
-        await promisify(execFile)(binary, ['-c', '-q', '-f', configFile(settings)], { maxBuffer: 1 << 24 })
+        await promisify(execFile)(binary, ['-c', '-f', configFile(settings)], { maxBuffer: 1 << 24 })
       } catch (error) {
         const { stderr = '' } = error as { stderr?: string }
         throw new Error(`HAProxy refuses its configuration: ${stderr.slice(0, 2_000)}`, { cause: error })
@@ -128,7 +128,8 @@ async function serves(settings: ProxySettings, before: number | undefined): Prom
   const deadline = Date.now() + startTimeoutMs
   for (;;) {
     const pid = await workerPid(settings)
-    if (pid !== undefined && pid !== before) return
+    // The master is deaf for a moment after it has started a worker.
+    if (pid !== undefined && pid !== before && (await masterPid(settings)) !== undefined) return
     if (Date.now() > deadline) throw new Error('HAProxy has no new worker that answers on its runtime socket')
     await setTimeout(20)
   }
