@@ -82,7 +82,7 @@ export async function startEdge(
   { options = {}, caFile, certificates }: { options?: ProxyOptions; caFile?: string; certificates?: string[] } = {},
 ): Promise<Edge> {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-edge-'))
-  const tcpPort = await freePortsInARow(5)
+  const tcpPort = await freePortsInARow(6)
   const httpsPort = tcpPort + 4
   const settings: ProxySettings = {
     folder,
@@ -91,7 +91,7 @@ export async function startEdge(
     certificateFolder: join(folder, 'operator'),
     runtimeSocket: join(folder, 'runtime.sock'),
     masterSocket: join(folder, 'master.sock'),
-    logSocket: join(folder, 'events.sock'),
+    eventPort: tcpPort + 5,
     threads: 2,
     caFile: caFile ?? '/etc/ssl/certs/ca-certificates.crt',
     maxconn: 2_000,
@@ -100,7 +100,7 @@ export async function startEdge(
   for (const name of certificates ?? []) await selfSigned(settings, name)
   const events: ProxyEvent[] = []
   const troubles: Error[] = []
-  const receiver = await receiveEvents(settings.logSocket, (event) => events.push(event))
+  const receiver = await receiveEvents(settings.eventPort, (event) => events.push(event))
   const current = new Map<string, Entry[]>()
   const all = () => [...current.values()].flat()
   const make = () => createProxy(settings, { onTrouble: (problem) => troubles.push(problem), ...options })

@@ -30,7 +30,8 @@ global
   setenv GATEHOUSE_FOLDER ${quoted(settings.folder)}
   setenv GATEHOUSE_POLICY_CACHE_BYTES ${settings.policyCacheBytes ?? 64 * 1024 * 1024}
   lua-load-per-thread ${quoted(luaFile)}
-  log ring@events format raw local0
+  # Only Lua logs, and only refusals and warnings: no frontend has a log of its own.
+  log 127.0.0.1:${settings.eventPort} len 1024 format raw local0
   # Half a buffer stays free for headers that a route adds; entries.ts refuses what would not fit.
   tune.bufsize 32768
   tune.maxrewrite 16384
@@ -38,15 +39,6 @@ global
   ssl-default-server-options ssl-min-ver TLSv1.2
   # normalize-uri is complete in 2.6, but not yet declared stable.
   expose-experimental-directives
-
-# Only Lua logs, and only refusals and warnings: no frontend below has a log of its own.
-ring events
-  format raw
-  maxlen 1200
-  size 4194304
-  timeout connect 1s
-  timeout server 10s
-  server agent ${quoted(`unix@${settings.logSocket}`)}
 `
 
 const errorBody = (status: number, code: string, msg: string): string =>

@@ -55,7 +55,7 @@ export class UnusableRecord extends Error {}
 export function entriesOf(recordKey: string, value: unknown): Entry[] {
   const [kind = '', id = ''] = recordKey.split('.', 2)
   if (value === null) return []
-  const compile = compilers[kind]
+  const compile = Object.hasOwn(compilers, kind) ? compilers[kind] : undefined
   if (!compile) throw new UnusableRecord(`${recordKey} is of no known kind`)
   try {
     return compile(id, value as never)

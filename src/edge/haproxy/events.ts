@@ -1,6 +1,5 @@
-import { rm } from 'node:fs/promises'
-import { createServer, type Socket } from 'node:net'
-import { createInterface } from 'node:readline'
+import { createSocket } from 'node:dgram'
+import { once } from 'node:events'
 import { formatAddress, parseAddress } from '../../kernel/ip/address.ts'
 
 export type ProxyEvent = {
@@ -13,7 +12,7 @@ export type ProxyEvent = {
 
 /** Written by `report` in gatehouse.lua, which ends in a space so that HAProxy's full stop stands alone. */
 const line =
-  /^gatehouse (refused|warned) (-|ipx_[0-9a-z]+) ((?:edgtcp|edghtsrt)_[0-9a-z]+) ([0-9A-F]{8}|[0-9A-F]{32}) \.?$/
+  /^gatehouse (refused|warned) (-|ipx_[0-9a-z]+) ((?:edgtcp|edghtsrt)_[0-9a-z]+) ([0-9A-F]{8}|[0-9A-F]{32}) ?\.?$/
 
 /** Undefined for what HAProxy has to say about itself. */
 export function parseEvent(text: string): ProxyEvent | undefined {
@@ -34,28 +33,22 @@ export function parseEvent(text: string): ProxyEvent | undefined {
 export type EventReceiver = { close: () => Promise<void> }
 
 /**
- * HAProxy connects to the socket and sends a line for each event: a stream, because Node has no datagram sockets of
- * that kind, and a path, because a port could be written to by anyone on the machine. While nobody listens, HAProxy
- * keeps the last 4 MB of them.
+ * Over UDP on the loopback: Node has no datagram sockets with a path, and HAProxy 2.6 takes a whole processor to try
+ * again and again when a stream that it logs to has nobody at the other end (measured), which is just when the agent
+ * is away and traffic must go on. What is sent while nobody listens is lost; decisions do not depend on it.
  */
-export async function receiveEvents(path: string, onEvent: (event: ProxyEvent) => void): Promise<EventReceiver> {
-  const sockets = new Set<Socket>()
-  const server = createServer((socket) => {
-    sockets.add(socket)
-    socket.on('close', () => sockets.delete(socket))
-    socket.on('error', () => {})
-    createInterface({ input: socket }).on('line', (text) => {
-      const event = parseEvent(text)
-      if (event) onEvent(event)
-    })
+export async function receiveEvents(port: number, onEvent: (event: ProxyEvent) => void): Promise<EventReceiver> {
+  const socket = createSocket({ type: 'udp4', recvBufferSize: 4 << 20 })
+  socket.on('message', (bytes) => {
+    const event = parseEvent(bytes.toString('latin1').trim())
+    if (event) onEvent(event)
   })
-  // Left behind by an agent that was killed; whether one still runs is for whoever starts agents to know.
-  await rm(path, { force: true })
-  await new Promise<void>((resolve, reject) => server.once('error', reject).listen(path, resolve))
+  socket.bind(port, '127.0.0.1')
+  await once(socket, 'listening')
   return {
     async close() {
-      for (const socket of sockets) socket.destroy()
-      await new Promise((resolve) => server.close(resolve))
+      socket.close()
+      await once(socket, 'close')
     },
   }
 }

@@ -70,21 +70,26 @@ export function haproxyProcess(settings: ProxySettings): HaproxyProcess {
       const orphan = await workerPid(settings)
       if (orphan !== undefined) await end(orphan, 'SIGKILL')
       const log = await open(join(settings.folder, 'haproxy.log'), 'a', 0o600)
-      const args = ['-W', '-S', `${settings.masterSocket},mode,600`, '-f', configFile(settings)]
+      // -q, because 2.6 would write every refusal to its standard error too.
+      const args = ['-W', '-q', '-S', `${settings.masterSocket},mode,600`, '-f', configFile(settings)]
       // Its own session and no pipe to us: it has to outlive us.
       const child = spawn(binary, args, { detached: true, stdio: ['ignore', log.fd, log.fd] })
       const ended = new Promise<never>((_, reject) => {
         child.once('error', reject)
         child.once('exit', (code, signal) =>
           reject(
-            new Error(`HAProxy ended while starting (${code ?? signal}): haproxy.log in ${settings.folder} says why`),
+            new Error(`HAProxy ended while starting (${code ?? signal}); 'haproxy -W -f ${configFile(settings)}' by hand says why`),
           ),
         )
       })
       ended.catch(() => {})
       child.unref()
       await log.close()
-      await Promise.race([ended, serves(settings, undefined)])
+      try {
+        await Promise.race([ended, serves(settings, undefined)])
+      } catch (error) {
+        throw new Error(`HAProxy did not start: ${await whyNot(binary, settings)}`, { cause: error })
+      }
       if (child.pid === undefined) throw new Error('HAProxy has no process id')
       follow(child.pid)
     },
@@ -110,11 +115,25 @@ export function haproxyProcess(settings: ProxySettings): HaproxyProcess {
   }
 }
 
+/** With -q it does not say why it cannot start, so it is asked once more without; should it start then, it ends again. */
+async function whyNot(binary: string, settings: ProxySettings): Promise<string> {
+  const options = { timeout: 5_000, killSignal: 'SIGKILL', maxBuffer: 1 << 24 } as const
+  const { stderr = '' } = await promisify(execFile)(binary, ['-db', '-f', configFile(settings)], options).catch(
+    (error) => error,
+  )
+  return String(stderr)
+    .split('\n')
+    .filter((line) => line.includes('[ALERT]'))
+    .join('\n')
+    .slice(0, 2_000)
+}
+
 async function serves(settings: ProxySettings, before: number | undefined): Promise<void> {
   const deadline = Date.now() + startTimeoutMs
   for (;;) {
     const pid = await workerPid(settings)
-    if (pid !== undefined && pid !== before) return
+    // The master is deaf for a moment after it has started a worker.
+    if (pid !== undefined && pid !== before && (await masterPid(settings)) !== undefined) return
     if (Date.now() > deadline) throw new Error('HAProxy has no new worker that answers on its runtime socket')
     await setTimeout(20)
   }

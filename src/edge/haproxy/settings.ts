@@ -12,8 +12,8 @@ export type ProxySettings = {
   readonly certificateFolder: string
   readonly runtimeSocket: string
   readonly masterSocket: string
-  /** HAProxy connects to it and sends a line for each refusal and warning. */
-  readonly logSocket: string
+  /** On 127.0.0.1, over UDP: HAProxy sends a line for each refusal and warning to it. See events.ts. */
+  readonly eventPort: number
   readonly threads: number
   /** Whom upstreams' certificates have to be signed by. */
   readonly caFile: string

@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { newId } from '../../kernel/ids.ts'
+import { Claims } from './claims.ts'
+import { difference, type Entry, entriesOf, UnusableRecord } from './entries.ts'
+import { parseEvent } from './events.ts'
+import { canonicalPath } from './paths.ts'
+
+const [edge, account, backend, policy] = [newId('edgtcp'), newId('ac'), newId('bkdst'), newId('ipp')]
+const tcp = { account, backend, policies: [policy], open_connections: 'keep' }
+
+test('a TCP edge has one entry for each hostport, under what HAProxy knows of the connection', () => {
+  const value = `${edge}|${account}|${backend}|${policy}`
+  const hostports = ['10.0.0.1:5432', '[2001:DB8::1]:5432', 'Db.Example.com:5432', '[::1.2.3.4]:1']
+  assert.deepEqual(
+    entriesOf(`tcp.${edge}`, { ...tcp, hostports }),
+    ['10.0.0.1:5432', '2001:db8::1:5432', '*:5432', '::1.2.3.4:1'].map((key) => ({ map: 'tcp', key, value })),
+  )
+  assert.deepEqual(entriesOf(`tcp.${edge}`, null), [])
+})
+
+test('no module, no policy and no backend are three different things', () => {
+  const value = (changes: object) =>
+    entriesOf(`tcp.${edge}`, { ...tcp, hostports: ['10.0.0.1:1'], ...changes })[0]?.value
+  assert.equal(value({ policies: null }), `${edge}|${account}|${backend}|open`)
+  assert.equal(value({ policies: [] }), `${edge}|${account}|${backend}|`)
+  assert.equal(value({ backend: null }), `${edge}|${account}|-|${policy}`)
+})
+
+test('a record that does not have the shape of its kind is refused as such', () => {
+  const shapes: [string, unknown][] = [
+    ['tcp.x', { ...tcp, hostports: [] }],
+    [`tcp.${edge}`, {}],
+    [`tcp.${edge}`, 'text'],
+    [`tcp.${edge}`, { ...tcp, hostports: ['10.0.0.1:0'] }],
+    [`tcp.${edge}`, { ...tcp, policies: ['open'], hostports: ['10.0.0.1:1'] }],
+    [`policy.${policy}`, '../../etc/passwd'],
+    [`backend.${backend}`, { address: '10.0.0.01', port: 1, tls: false, host: 'x.test' }],
+    [`backend.${backend}`, { address: '10.0.0.1', port: 1, tls: true, host: 'a|b' }],
+    [`https.${newId('edghts')}`, { hostports: ['10.0.0.1:443'] }],
+    ['constructor.x', {}],
+    ['nothing', {}],
+  ]
+  for (const [key, value] of shapes)
+    assert.throws(() => entriesOf(key, value), UnusableRecord, `${key} ${JSON.stringify(value)}`)
+})
+
+test('paths that an upstream could take for the same have one spelling', () => {
+  for (const path of ['/admin', '/%61dmin', '/x/../admin', '//admin', '/./admin', '/x/%2e%2E/admin', '/../admin'])
+    assert.equal(canonicalPath(path), '/admin', path)
+  assert.equal(canonicalPath('/a/..'), '/')
+  assert.equal(canonicalPath('/a/b/.'), '/a/b/')
+  assert.equal(canonicalPath('/é b%2f%zz?'), '/%C3%A9%20b%2F%25zz%3F')
+})
+
+test('a difference is what ends and what begins; whoever claimed a key first keeps it', () => {
+  const [a, b]: [Entry, Entry] = [
+    { map: 'tcp', key: '*:1', value: 'edge_a|x' },
+    { map: 'tcp', key: '*:1', value: 'edge_b|x' },
+  ]
+  assert.deepEqual(difference([a], [a, b]), { set: [b], del: [] })
+  assert.deepEqual(difference([a], [b]), { set: [b], del: [a] })
+  const claims = new Claims()
+  assert.deepEqual(claims.change({ set: [b], del: [] }), [{ kind: 'add', ...b }])
+  assert.deepEqual(claims.change({ set: [a], del: [] }), [{ kind: 'set', ...a }])
+  assert.deepEqual(claims.change({ set: [a], del: [] }), [], 'again')
+  assert.deepEqual(claims.change({ set: [], del: [b] }), [])
+  assert.deepEqual(claims.change({ set: [b], del: [a] }), [{ kind: 'set', ...b }])
+  assert.deepEqual(claims.change({ set: [], del: [a, b] }), [{ kind: 'del', map: 'tcp', key: '*:1' }])
+})
+
+test('an event is read only in the form that we write', () => {
+  const restriction = newId('ipx')
+  const line = `gatehouse warned ${restriction} ${edge} 00000000000000000000FFFF7F000001 .`
+  assert.deepEqual(parseEvent(line), { outcome: 'warned', restriction, target: edge, source: '127.0.0.1' })
+  assert.equal(parseEvent(`gatehouse refused - ${edge} 20010DB8000000000000000000000001`)?.source, '2001:db8::1')
+  for (const text of ['', 'Proxy tcp started.', line.replace('warned', 'allowed'), `x ${line}`])
+    assert.equal(parseEvent(text), undefined)
+})
