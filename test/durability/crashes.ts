@@ -2,6 +2,7 @@ import { setTimeout } from 'node:timers/promises'
 import { freePort, startPostgres } from '../../dev/postgres.ts'
 import { type ControlPlane, type Scope, startControlPlane, stop } from '../harness/control_plane.ts'
 import { createMigratedDatabase } from '../harness/environment.ts'
+import { patience } from '../harness/patience.ts'
 import { ledgerFaults } from './audit.ts'
 import { type Ledger, newLedger, writeLoad } from './ledger.ts'
 
@@ -22,7 +23,7 @@ async function startPair(scope: Scope, databaseUrl?: string) {
 
 async function waitUntil(isSo: () => boolean): Promise<void> {
   for (const began = Date.now(); !isSo(); await setTimeout(5)) {
-    if (Date.now() - began > 20_000) throw new Error(`waited 20 s in vain until ${isSo}`)
+    if (Date.now() - began > patience(20_000)) throw new Error(`waited 20 s in vain until ${isSo}`)
   }
 }
 

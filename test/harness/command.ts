@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
+import { patience } from './patience.ts'
 
 export type Ended = { code: number | null; stdout: string; stderr: string }
 const source = new URL('../../src/main.ts', import.meta.url).pathname
@@ -12,7 +13,7 @@ export async function gatehouse(args: string[], env: Record<string, string> = {}
     env: { ...Object.fromEntries(ours), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
     // What should end by itself and does not must not hold up the tests.
-    timeout: 30_000,
+    timeout: patience(30_000),
     killSignal: 'SIGKILL',
   })
   const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'exit')])
