@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { availableParallelism, loadavg } from 'node:os'
 import { after, test } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import { many } from '../src/db/pool.ts'
@@ -14,8 +15,8 @@ const bystander = await plane.newAccount()
 type Account = Awaited<ReturnType<typeof plane.newAccount>>
 type Line = { action: 'allow' | 'deny'; cidr: string; description: string }
 const most = 100_000
-// It takes 4 s on two free cores, and should never take 10. The rest is for machines that do other things at the same time.
-const limitMs = 30_000
+/** The bounds are for a machine of our own. One that has five things to do for each core gets five times as long. */
+const crowding = () => Math.max(1, (loadavg()[0] ?? 0) / availableParallelism())
 /** Different sets for different `net`s; half of the rules IPv6. */
 const setOf = (count: number, net: number): Line[] =>
   Array.from({ length: count }, (_, i) => ({
@@ -55,7 +56,7 @@ async function withBystander<Result>(work: Promise<Result>): Promise<{ result: R
   return { result, ms: performance.now() - began, worstMs }
 }
 
-test('100,000 rules are replaced by one request in seconds, from text and from JSON, and others are served meanwhile', async () => {
+test('100,000 rules are replaced by one request within 10 s, from text and from JSON, and others are served meanwhile', async () => {
   const admin = await plane.newAccount()
   const policy = await policyWith(admin)
   for (const { form, put, net, present } of [
@@ -69,8 +70,8 @@ test('100,000 rules are replaced by one request in seconds, from text and from J
     console.log(
       `${form}, ${present} rules before: ${Math.round(ms)} ms; slowest other request: ${Math.round(worstMs)} ms`,
     )
-    assert.ok(ms < limitMs, `${Math.round(ms)} ms`)
-    assert.ok(worstMs < 2_000, `another request took ${Math.round(worstMs)} ms`)
+    assert.ok(ms < 10_000 * crowding(), `${Math.round(ms)} ms`)
+    assert.ok(worstMs < 2_000 * crowding(), `another request took ${Math.round(worstMs)} ms`)
   }
 
   const before = await stored(policy)

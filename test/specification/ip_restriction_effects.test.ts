@@ -99,6 +99,17 @@ test('contract: a stricter set can be tried in warning mode beside the one in fo
   assert.equal(warningsOf(warned), `ip_restriction=${one.id}, ip_restriction=${other.id}`, 'each one warns')
 })
 
+test('contract: one that only warns never stands in the way of one that is enforced, whichever is older', async () => {
+  const admin = await plane.newAccount()
+  const ip_policy_ids = [await policyWith(admin, self)]
+  const older = await restrict(admin, { ip_policy_ids })
+  const { uri } = await restrict(admin, { enforced: true, ip_policy_ids })
+  assert.equal((await callFrom(admin, outside)).status, 403)
+  await admin('PATCH', older.uri, { enforced: true })
+  await admin('PATCH', uri, { enforced: false })
+  assert.equal((await callFrom(admin, outside)).status, 403)
+})
+
 test('contract: only `api` restrictions restrict this API', async () => {
   const admin = await plane.newAccount()
   const nobody = await policyWith(admin, 'deny 0.0.0.0/0')
