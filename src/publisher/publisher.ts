@@ -137,15 +137,13 @@ async function publish(
 
 type Rows = { rows: OutboxRow[]; settled: number }
 
-/** Whole generations only, and of several changes of one thing the last. Undefined when there is nothing new. */
+/** Of several changes of one thing the last. Undefined when there is nothing new. */
 async function nextBatch(db: Db, after: number): Promise<Rows | undefined> {
   const { rows, settled } = await readOutbox(db, after, rowsAtOnce)
   const last = rows.at(-1)
-  const whole =
-    rows.length === rowsAtOnce && last ? rows.filter(({ generation }) => generation < last.generation) : rows
-  const reached = whole.length < rows.length && last ? last.generation - 1 : settled
+  const reached = rows.length >= rowsAtOnce && last ? last.generation : settled
   if (reached <= after) return undefined
-  const latest = new Map(whole.map((row) => [row.key, row]))
+  const latest = new Map(rows.map((row) => [row.key, row]))
   return { rows: [...latest.values()], settled: reached }
 }
 

@@ -18,7 +18,8 @@ export async function writeOutbox(tx: Db, accountId: Uuid, keys: readonly Record
 }
 
 /**
- * The next changes after a generation, in order, and up to where everything is known. Two statements, because the rows
+ * The next changes after a generation, in order, and up to where everything is known. Whole generations only: when
+ * there are more than `limit` rows, those of the last generation come along, however many they are. Two statements, because the rows
  * must be read by a later snapshot than the bound: whoever had ended before the bound was read is then visible.
  */
 export async function readOutbox(
@@ -32,7 +33,7 @@ export async function readOutbox(
     sql`
     select generation, account_id, key, created_at from outbox
     where generation > ${after} and generation <= ${settled}
-    order by generation, key limit ${limit}`,
+    order by generation fetch first (${limit}) rows with ties`,
   )
   return { rows, settled }
 }
