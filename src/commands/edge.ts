@@ -1,5 +1,6 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { NatsConnection } from '@nats-io/transport-node'
 import type { EdgeConfig } from '../config.ts'
 import { ConfigError } from '../config.ts'
 import { connectNats, inboxOf } from '../distribution/channels.ts'
@@ -75,20 +76,27 @@ export async function edge(config: EdgeConfig): Promise<number> {
       user: config.GATEHOUSE_NATS_USER,
       password: config.GATEHOUSE_NATS_PASSWORD,
       inboxPrefix: inboxOf(config.GATEHOUSE_EDGE_NODE),
+      signal: ending.signal,
     })
     receiver = createReceiver(nats, keys, { received: agent.take, refused: agent.refuse })
     reporter = createReporter(nats, hits, current)
     ending.signal.addEventListener('abort', () => void nats.close())
     log.info({}, 'connected to NATS')
+    connected = true
+    void noteConnection(nats)
     while (!ending.signal.aborted) {
-      connected = !nats.isClosed()
       try {
-        await receiver.followBucket(agent.state().revision)
+        await receiver.followBucket(agent.state())
       } catch (err) {
         if (ending.signal.aborted) return
         log.warn({ reason: (err as Error).message }, 'the bucket cannot be followed now: tried again')
         await new Promise((resolve) => setTimeout(resolve, 500))
       }
+    }
+  }
+  async function noteConnection(nats: NatsConnection): Promise<void> {
+    for await (const { type } of nats.status()) {
+      if (type === 'disconnect' || type === 'reconnect') connected = type === 'reconnect'
     }
   }
   linked.catch((err) => ending.signal.aborted || log.error({ err }, 'the link to NATS failed'))

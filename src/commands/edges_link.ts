@@ -1,4 +1,5 @@
 import { setTimeout } from 'node:timers/promises'
+import type { NatsConnection } from '@nats-io/transport-node'
 import type { Logger } from 'pino'
 import type { Config } from '../config.ts'
 import type { DbPool } from '../db/pool.ts'
@@ -25,14 +26,7 @@ export async function linkEdges(
   log: Logger,
 ): Promise<EdgesLink> {
   if (config.GATEHOUSE_NATS_URL.length === 0) return { view: noEdges, stop: async () => {} }
-  const nats = await connectNats({
-    servers: config.GATEHOUSE_NATS_URL,
-    name: 'gatehouse control plane',
-    caFile: config.GATEHOUSE_NATS_CA_FILE,
-    user: config.GATEHOUSE_NATS_USER,
-    password: config.GATEHOUSE_NATS_PASSWORD,
-  })
-  const nodes = watchNodes(nats, systemClock)
+  const nodes = watchNodes(systemClock)
   nodes.remember(await loadNodes(db))
   let active = false
   nodes.onReport((report, acknowledge) => {
@@ -44,23 +38,28 @@ export async function linkEdges(
   metrics.watchEdgeNodes(nodes.all)
 
   const ending = new AbortController()
-  const publisher = runPublisher(
-    {
-      pool: db,
-      nats,
-      replicas: config.GATEHOUSE_NATS_REPLICAS,
-      clock: systemClock,
-      log,
-      metrics: {
-        ...metrics.publisher,
-        active(isActive) {
-          active = isActive
-          metrics.publisher.active(isActive)
-        },
-      },
-    },
-    ending.signal,
-  )
+  let nats: NatsConnection | undefined
+  // Not waited for: the API answers and PostgreSQL keeps what changes while NATS is not there.
+  const publishing = publishOnceConnected().catch((err) => {
+    if (!ending.signal.aborted) log.error({ err }, 'the link to NATS failed')
+  })
+  async function publishOnceConnected(): Promise<void> {
+    nats = await connectNats({
+      servers: config.GATEHOUSE_NATS_URL,
+      name: 'gatehouse control plane',
+      caFile: config.GATEHOUSE_NATS_CA_FILE,
+      user: config.GATEHOUSE_NATS_USER,
+      password: config.GATEHOUSE_NATS_PASSWORD,
+      signal: ending.signal,
+    })
+    nodes.listen(nats)
+    const isActive = (now: boolean) => {
+      active = now
+      metrics.publisher.active(now)
+    }
+    const parts = { pool: db, nats, replicas: config.GATEHOUSE_NATS_REPLICAS, clock: systemClock, log }
+    await runPublisher({ ...parts, metrics: { ...metrics.publisher, active: isActive } }, ending.signal)
+  }
   const stopSaving = every(
     5_000,
     async () => {
@@ -72,14 +71,13 @@ export async function linkEdges(
   )
 
   return {
-    view: { ...nodes, committed: () => nats.publish(wakeSubject) },
+    view: { ...nodes, committed: () => nats?.publish(wakeSubject) },
     async stop() {
       ending.abort()
       // With NATS out of reach its calls hang; the database has everything, so there is nothing to wait for.
-      await Promise.race([publisher, setTimeout(3_000)])
+      await Promise.race([publishing, setTimeout(3_000)])
       await stopSaving()
-      nodes.stop()
-      await nats.close()
+      await nats?.close()
     },
   }
 }

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
-import { connect, credsAuthenticator, type NatsConnection } from '@nats-io/transport-node'
+import { setTimeout } from 'node:timers/promises'
+import { connect, credsAuthenticator, type NatsConnection, type NodeConnectionOptions } from '@nats-io/transport-node'
 
 /** The names under which both sides meet. An agent may read the first four and write only its own report. */
 export const recordBucket = 'gatehouse'
@@ -43,10 +44,17 @@ export type NatsSettings = {
   password?: string
   /** Where answers come to; NATS lets a node listen to its own only. */
   inboxPrefix?: string
+  /** Ends the waiting for a NATS that is not there yet. */
+  signal: AbortSignal
 }
 
-/** Never gives up reconnecting: an edge serves on without NATS, and so does the API. */
-export function connectNats({
+const retryMs = 250
+
+/**
+ * Never gives up, neither the first time nor later: an edge serves on without NATS, and so does the API. The first time
+ * is a loop of our own, because the library's cannot be told to end, and would keep a process alive that has to.
+ */
+export async function connectNats({
   servers,
   name,
   caFile,
@@ -54,18 +62,26 @@ export function connectNats({
   user,
   password,
   inboxPrefix,
+  signal,
 }: NatsSettings): Promise<NatsConnection> {
-  return connect({
+  const options: NodeConnectionOptions = {
     servers,
     name,
     maxReconnectAttempts: -1,
-    reconnectTimeWait: 250,
-    waitOnFirstConnect: true,
+    reconnectTimeWait: retryMs,
     pingInterval: 5_000,
     maxPingOut: 2,
     ...(caFile && { tls: { caFile } }),
     ...(credentialsFile && { authenticator: credsAuthenticator(readFileSync(credentialsFile)) }),
     ...(user && { user, pass: password }),
     ...(inboxPrefix && { inboxPrefix }),
-  })
+  }
+  for (;;) {
+    signal.throwIfAborted()
+    try {
+      return await connect(options)
+    } catch {
+      await setTimeout(retryMs, undefined, { signal })
+    }
+  }
 }

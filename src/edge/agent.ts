@@ -44,7 +44,9 @@ export function createAgent<Entry>(
   /** Believed, but not to be had completely yet: a piece of a policy is missing. Nothing after it counts as applied. */
   const unfinished = new Map<RecordKey, EdgeRecord>()
   const resolvedAnew = new Set<RecordKey>()
-  let position: Position = { applied: recordLog.applied(), revision: recordLog.revision() }
+  let position = recordLog.position()
+  /** Where the node would be if nothing were unfinished. */
+  let reached = position
   let working: Promise<void> | undefined
   let stopped = false
 
@@ -100,7 +102,8 @@ export function createAgent<Entry>(
       if (!known || record.generation > known.generation) newest.set(record.key, record)
     }
     const changes = await planAll(newest.values())
-    const next = nextPosition(received)
+    const arrivedAt = positionAfter(received)
+    const next = unfinished.size === 0 ? arrivedAt : heldBack(arrivedAt)
     const isNew = changes.length > 0 || next.applied !== position.applied || next.revision !== position.revision
     if (isNew)
       await recordLog.append(
@@ -112,18 +115,24 @@ export function createAgent<Entry>(
     resolvedAnew.clear()
     await applyChanges([...changes, ...(await planAll(stale))])
     position = next
+    reached = arrivedAt
     onApplied()
   }
 
-  function nextPosition(received: Received[]): Position {
-    let { applied, revision } = position
-    for (const { progress, revision: read } of received) {
+  function positionAfter(received: Received[]): Position {
+    let { applied, revision, bucket } = reached
+    for (const { progress, read } of received) {
       if (progress && progress.after <= applied) applied = Math.max(applied, progress.settled)
-      if (read !== undefined) revision = Math.max(revision, read)
+      if (read && read.bucket !== bucket) ({ bucket, revision } = read)
+      else if (read) revision = Math.max(revision, read.revision)
     }
-    if (unfinished.size === 0) return { applied, revision }
+    return { applied, revision, bucket }
+  }
+
+  /** After a restart what is unfinished must be read again, so the place in the bucket stays before it. */
+  function heldBack({ applied }: Position): Position {
     const first = Math.min(...[...unfinished.values()].map(({ generation }) => generation))
-    return { applied: Math.max(position.applied, Math.min(applied, first - 1)), revision: position.revision }
+    return { ...position, applied: Math.max(position.applied, Math.min(applied, first - 1)) }
   }
 
   async function applyChanges(changes: readonly Change<Entry>[]): Promise<void> {
@@ -162,15 +171,23 @@ export function createAgent<Entry>(
   }
 
   async function work(): Promise<void> {
-    while (arrived.length && !stopped) await step(arrived.splice(0))
+    while (arrived.length && !stopped) {
+      const received = arrived.splice(0)
+      try {
+        await step(received)
+      } catch (err) {
+        // Such as a full disk. What arrived is taken in again: what is dropped here would be missing without a trace.
+        arrived.unshift(...received)
+        log.error({ err }, 'a step of the agent failed: tried again in a second')
+        await new Promise((resolve) => setTimeout(resolve, retryMs))
+      }
+    }
   }
   function kick(): void {
-    working ??= work()
-      .catch((err) => log.error({ err }, 'a step of the agent failed'))
-      .finally(() => {
-        working = undefined
-        if (arrived.length && !stopped) kick()
-      })
+    working ??= work().finally(() => {
+      working = undefined
+      if (arrived.length && !stopped) kick()
+    })
   }
   const retry = setInterval(() => unfinished.size && take({ records: [] }), retryMs)
 
@@ -195,6 +212,7 @@ export function createAgent<Entry>(
     },
     state: () => ({
       applied: position.applied,
+      bucket: position.bucket,
       revision: position.revision,
       records: recordLog.records.size,
       refusals: [...refusals],

@@ -18,8 +18,10 @@ export type Received = {
   /** There when everything up to `settled` has arrived, given that everything up to `after` had. */
   progress?: Progress
   /** Up to where the bucket has been read, when it came from there. */
-  revision?: number
+  read?: Place
 }
+/** A revision counts in one bucket only, known by when it was made. */
+export type Place = { bucket: string; revision: number }
 export type Refused = { key: string; generation: number | null; reason: string }
 
 type Handlers = { received: (received: Received) => void; refused: (refused: Refused) => void }
@@ -58,17 +60,29 @@ export function createReceiver(nats: NatsConnection, keys: TrustedKeys, { receiv
   })
 
   return {
-    /** Reads the bucket from a revision on, for good. Throws when the connection to it breaks. */
-    async followBucket(fromRevision: number): Promise<void> {
+    /**
+     * Reads the bucket on from where it was left, for good; another bucket, made because NATS had lost the one before, from
+     * its beginning. Throws when the connection to it breaks, or when it is another one all of a sudden.
+     */
+    async followBucket(from: Place): Promise<void> {
       const bucket = await openBucket(nats, recordBucket)
-      const watch = await bucket.watch(fromRevision > 0 ? { resumeFromRevision: fromRevision + 1 } : {})
-      for await (const entry of watch) {
-        if (entry.key === progressKey)
-          received({ records: [], progress: asComplete(readProgress(entry.string())), revision: entry.revision })
-        else {
-          const record = readRecord(entry.string(), entry.key)
-          received({ records: record ? [record] : [], revision: entry.revision })
+      const made = await bucketMadeAt(bucket)
+      const known = made === from.bucket ? from.revision : 0
+      const watch = await bucket.watch(known > 0 ? { resumeFromRevision: known + 1 } : {})
+      const stopLooking = lookAfter(bucket, made, () => watch.stop())
+      try {
+        for await (const entry of watch) {
+          const read = { bucket: made, revision: entry.revision }
+          if (entry.key === progressKey)
+            received({ records: [], progress: asComplete(readProgress(entry.string())), read })
+          else {
+            const record = readRecord(entry.string(), entry.key)
+            received({ records: record ? [record] : [], read })
+          }
         }
+      } finally {
+        stopLooking()
+        watch.stop()
       }
       throw new Error('the watch of the bucket ended')
     },
@@ -82,6 +96,19 @@ export function createReceiver(nats: NatsConnection, keys: TrustedKeys, { receiv
 
 /** In the bucket a progress comes after everything that it speaks of, whatever came before. */
 const asComplete = (progress: Progress | undefined): Progress | undefined => progress && { ...progress, after: 0 }
+
+const lookEveryMs = 3_000
+
+const bucketMadeAt = async (bucket: KV): Promise<string> => (await bucket.status()).streamInfo.created
+
+/** A watch goes on counting when the bucket under it is made anew, and would wait for revisions that are long gone. */
+function lookAfter(bucket: KV, made: string, onOther: () => void): () => void {
+  const timer = setInterval(async () => {
+    const now = await bucketMadeAt(bucket).catch(() => undefined)
+    if (now !== undefined && now !== made) onOther()
+  }, lookEveryMs)
+  return () => clearInterval(timer)
+}
 
 const openBucket = (nats: NatsConnection, name: string): Promise<KV> => new Kvm(jetstream(nats)).open(name)
 

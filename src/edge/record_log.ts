@@ -9,15 +9,19 @@ import type { EdgeRecord, RecordKey } from '../distribution/records.ts'
  */
 export type RecordLog = {
   readonly records: Map<RecordKey, EdgeRecord>
-  /** Every record up to this generation has been applied. */
-  applied: () => number
   /** Where to go on in the bucket. */
-  revision: () => number
+  position: () => Position
   /** On disk when it resolves. */
   append: (records: readonly EdgeRecord[], position: Position) => Promise<void>
   close: () => Promise<void>
 }
-export type Position = { applied: number; revision: number }
+export type Position = {
+  /** Every record up to this generation has been applied. */
+  applied: number
+  /** Up to where the bucket has been read, and when that bucket was made: another one counts from the beginning. */
+  revision: number
+  bucket: string
+}
 type Line = { records: EdgeRecord[] } & Position
 
 const recordsPerLine = 1_000
@@ -28,10 +32,10 @@ export async function openRecordLog(folder: string): Promise<RecordLog> {
   await mkdir(folder, { recursive: true })
   const file = join(folder, 'records.log')
   const records = new Map<RecordKey, EdgeRecord>()
-  let position: Position = { applied: 0, revision: 0 }
+  let position: Position = { applied: 0, revision: 0, bucket: '' }
   for (const line of readLines(await readFile(file, 'utf8').catch(() => ''))) {
     for (const record of line.records) records.set(record.key, record)
-    position = { applied: line.applied, revision: line.revision }
+    position = { applied: line.applied, revision: line.revision, bucket: line.bucket ?? '' }
   }
   let written = 0
   let handle = await rewrite()
@@ -54,8 +58,7 @@ export async function openRecordLog(folder: string): Promise<RecordLog> {
 
   return {
     records,
-    applied: () => position.applied,
-    revision: () => position.revision,
+    position: () => position,
     async append(added, next) {
       await handle.write(toLine({ records: [...added], ...next }))
       await handle.datasync()
@@ -63,8 +66,9 @@ export async function openRecordLog(folder: string): Promise<RecordLog> {
       position = next
       written += Math.max(added.length, 1)
       if (written < compactAt * (records.size + recordsPerLine)) return
-      await handle.close()
+      const former = handle
       handle = await rewrite()
+      await former.close()
     },
     close: () => handle.close(),
   }

@@ -38,6 +38,8 @@ export function createResolver(onChange: (key: string) => void) {
       users.set(host, keys.add(key))
       if (!known.has(host))
         await Promise.race([resolveName(host), new Promise((resolve) => setTimeout(resolve, patienceMs).unref())])
+      // An answer that comes later is then another one than was given, and is told.
+      if (!known.has(host)) known.set(host, null)
       return { address: known.get(host) ?? null, port, tls, host }
     },
     forget(key: string): void {

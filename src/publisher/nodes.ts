@@ -1,4 +1,4 @@
-import type { NatsConnection } from '@nats-io/transport-node'
+import type { Msg, MsgCallback, NatsConnection } from '@nats-io/transport-node'
 import { allReportsSubject, type Report } from '../distribution/channels.ts'
 import type { Clock } from '../kernel/clock.ts'
 
@@ -19,24 +19,23 @@ export type EdgeNodes = {
   waitFor: (generation: number, timeoutMs: number) => Promise<NodeStatus>
   onReport: (listener: (report: Report, acknowledge: () => void) => void) => void
   remember: (nodes: readonly EdgeNode[]) => void
-  stop: () => void
+  /** From then on reports come in. */
+  listen: (nats: NatsConnection) => void
 }
 
-export function watchNodes(nats: NatsConnection, clock: Clock): EdgeNodes {
+export function watchNodes(clock: Clock): EdgeNodes {
   const nodes = new Map<string, Omit<EdgeNode, 'live'>>()
   const listeners: ((report: Report, acknowledge: () => void) => void)[] = []
   const waiting = new Set<() => void>()
-  const subscription = nats.subscribe(allReportsSubject, {
-    callback(error, message) {
-      if (error) return
-      const report = readReport(message.string(), message.subject)
-      if (!report) return
-      const { hits: _, ...rest } = report
-      nodes.set(report.node, { ...rest, lastSeenAt: clock() })
-      for (const listener of listeners) listener(report, () => message.respond('kept'))
-      for (const check of waiting) check()
-    },
-  })
+  const onMessage: MsgCallback<Msg> = (error, message) => {
+    if (error) return
+    const report = readReport(message.string(), message.subject)
+    if (!report) return
+    const { hits: _, ...rest } = report
+    nodes.set(report.node, { ...rest, lastSeenAt: clock() })
+    for (const listener of listeners) listener(report, () => message.respond('kept'))
+    for (const check of waiting) check()
+  }
 
   const all = (): EdgeNode[] => {
     const now = clock()
@@ -47,8 +46,11 @@ export function watchNodes(nats: NatsConnection, clock: Clock): EdgeNodes {
   }
   const status = (generation: number): NodeStatus => {
     const live = all().filter((node) => node.live)
-    const applied = live.filter((node) => node.applied >= generation)
-    return { live, applied, behind: live.filter((node) => node.applied < generation) }
+    // What a node refused is not in force there, however far it has come otherwise.
+    const isApplied = ({ applied, refusals }: EdgeNode) =>
+      applied >= generation && !refusals.some((refusal) => refusal.generation === generation)
+    const { true: applied = [], false: behind = [] } = Object.groupBy(live, (node) => `${isApplied(node)}` as const)
+    return { live, applied, behind }
   }
 
   return {
@@ -70,7 +72,7 @@ export function watchNodes(nats: NatsConnection, clock: Clock): EdgeNodes {
     remember(known) {
       for (const { live: _, ...node } of known) if (!nodes.has(node.node)) nodes.set(node.node, node)
     },
-    stop: () => subscription.unsubscribe(),
+    listen: (nats) => void nats.subscribe(allReportsSubject, { callback: onMessage }),
   }
 }
 

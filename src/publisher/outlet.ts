@@ -1,4 +1,4 @@
-import { jetstream, jetstreamManager } from '@nats-io/jetstream'
+import { JetStreamApiCodes, JetStreamApiError, jetstream, jetstreamManager } from '@nats-io/jetstream'
 import { type KV, Kvm } from '@nats-io/kv'
 import type { NatsConnection } from '@nats-io/transport-node'
 import { type Batch, batchSubject, blobBucket, progressKey, recordBucket } from '../distribution/channels.ts'
@@ -17,6 +17,10 @@ export type Outlet = {
   keep: (batch: Batch, keys: readonly string[]) => Promise<void>
   /** Everything in the bucket, as it was put there. */
   contents: () => Promise<Map<string, string>>
+  /** Asks which pieces are there, instead of remembering what once was. */
+  refreshBlobs: () => Promise<void>
+  /** False when a bucket that was opened is gone, or another one has its name: then everything has to be sent again. */
+  isIntact: () => Promise<boolean>
 }
 
 export async function openOutlet(nats: NatsConnection, replicas: number): Promise<Outlet> {
@@ -25,11 +29,14 @@ export async function openOutlet(nats: NatsConnection, replicas: number): Promis
   const options = { history: 1, replicas, timeout: 10_000 }
   const records = await kvm.create(recordBucket, options)
   const blobs = await kvm.create(blobBucket, options)
-  const { created } = await (await jetstreamManager(nats)).streams.info(`KV_${recordBucket}`)
+  const streams = (await jetstreamManager(nats)).streams
+  const madeAt = async () =>
+    Promise.all([recordBucket, blobBucket].map(async (name) => (await streams.info(`KV_${name}`)).created))
+  const made = await madeAt()
   const known = new Set<string>()
 
   return {
-    bucketCreated: created,
+    bucketCreated: made[0] as string,
     announce(batch) {
       const text = JSON.stringify(batch)
       if (text.length > largestMessage) return false
@@ -56,6 +63,19 @@ export async function openOutlet(nats: NatsConnection, replicas: number): Promis
       await records.put(progressKey, batch.progress)
     },
     contents: () => readAll(records),
+    async refreshBlobs() {
+      const names = await Array.fromAsync(await blobs.keys())
+      known.clear()
+      for (const name of names) known.add(name)
+    },
+    async isIntact() {
+      try {
+        return (await madeAt()).every((at, index) => at === made[index])
+      } catch (error) {
+        // Whoever does not answer, because of an election or the network, has not lost anything by that.
+        return !(error instanceof JetStreamApiError && error.code === JetStreamApiCodes.StreamNotFound)
+      }
+    },
   }
 }
 

@@ -9,10 +9,10 @@ import { type OutboxRow, readOutbox } from '../resources/outbox/store.ts'
 import { type Compiled, compileRecords } from './compile.ts'
 import { noteExpiredRules } from './expiry.ts'
 import { type Outlet, openOutlet } from './outlet.ts'
-import { reconcile } from './reconcile.ts'
+import { createReconciler } from './reconciler.ts'
 import { activeSigner } from './signing_keys.ts'
 
-type Log = Record<'info' | 'warn' | 'error', (fields: object, message: string) => void>
+export type Log = Record<'info' | 'warn' | 'error', (fields: object, message: string) => void>
 export type PublisherMetrics = {
   published: (records: number) => void
   behind: (generations: number) => void
@@ -23,7 +23,7 @@ type Parts = { pool: DbPool; nats: NatsConnection; replicas: number; clock: Cloc
 /** Held by the one active publisher, on a connection of its own: it is free again the moment that process is gone. */
 const publisherLock = 7_204_113_003
 const lookEveryMs = 250
-const reconcileEveryMs = 10 * 60 * 1_000
+const bucketLookEveryMs = 2_000
 const rowsAtOnce = 5_000
 /** How far the plain messages may run ahead of the bucket while that has no leader. */
 const mostWaiting = 200
@@ -84,8 +84,10 @@ async function publish(
     run(db, sql`update publisher_state set cursor = ${settled}, bucket_created = ${outlet.bucketCreated}`),
   )
   const wake = createWake(nats)
+  const over = new AbortController()
+  const reconciler = createReconciler({ pool, outlet, clock, log }, AbortSignal.any([signal, over.signal]))
+  const stopLooking = lookAfter(outlet, keeper.fail)
   let sent = state.cursor
-  let lastReconcile = Number.NEGATIVE_INFINITY
   let lastExpiry = clock()
   try {
     while (!signal.aborted) {
@@ -99,14 +101,9 @@ async function publish(
       const now = clock()
       await noteExpiredRules(pool, lastExpiry, now)
       lastExpiry = now
-      if (now - lastReconcile > reconcileEveryMs && keeper.waiting() === 0) {
-        const healed = await reconcile(pool, outlet, signer.keyId, now)
-        if (healed)
-          log.warn({ records: healed }, 'publisher: the bucket differed from the database; what differed is sent again')
-        lastReconcile = now
-      }
       const batch = await nextBatch(db, sent)
       metrics.behind(batch ? batch.settled - sent : 0)
+      reconciler.tend(signer.keyId, !batch && keeper.waiting() === 0)
       if (!batch) {
         await wake.wait(lookEveryMs, signal)
         continue
@@ -131,21 +128,30 @@ async function publish(
     // What is not kept by then is sent again from the cursor, by whoever is active next.
     await Promise.race([keeper.finish(), pause(2_000, new AbortController().signal)])
   } finally {
+    over.abort()
+    stopLooking()
+    keeper.stop()
     wake.stop()
   }
 }
 
+/** NATS may lose its data without losing its connections: whoever still writes to what was there before gets nowhere. */
+function lookAfter(outlet: Outlet, fail: (error: Error) => void): () => void {
+  const timer = setInterval(async () => {
+    if (!(await outlet.isIntact())) fail(new Error('NATS has lost what was in the buckets'))
+  }, bucketLookEveryMs)
+  return () => clearInterval(timer)
+}
+
 type Rows = { rows: OutboxRow[]; settled: number }
 
-/** Whole generations only, and of several changes of one thing the last. Undefined when there is nothing new. */
+/** Of several changes of one thing the last. Undefined when there is nothing new. */
 async function nextBatch(db: Db, after: number): Promise<Rows | undefined> {
   const { rows, settled } = await readOutbox(db, after, rowsAtOnce)
   const last = rows.at(-1)
-  const whole =
-    rows.length === rowsAtOnce && last ? rows.filter(({ generation }) => generation < last.generation) : rows
-  const reached = whole.length < rows.length && last ? last.generation - 1 : settled
+  const reached = rows.length >= rowsAtOnce && last ? last.generation : settled
   if (reached <= after) return undefined
-  const latest = new Map(whole.map((row) => [row.key, row]))
+  const latest = new Map(rows.map((row) => [row.key, row]))
   return { rows: [...latest.values()], settled: reached }
 }
 
@@ -162,9 +168,13 @@ function createKeeper(outlet: Outlet, moveCursor: (settled: number) => Promise<v
   const queue: { batch: Parameters<Outlet['keep']>[0]; keys: string[]; settled: number }[] = []
   let working: Promise<void> | undefined
   let fault: unknown
+  let stopped = false
   async function work(): Promise<void> {
-    for (let next = queue[0]; next; next = queue[0]) {
-      await keepTrying(() => outlet.keep(next.batch, next.keys))
+    for (let next = queue[0]; next && !stopped; next = queue[0]) {
+      await keepTrying(
+        () => outlet.keep(next.batch, next.keys),
+        () => stopped,
+      )
       await moveCursor(next.settled)
       queue.shift()
     }
@@ -178,6 +188,13 @@ function createKeeper(outlet: Outlet, moveCursor: (settled: number) => Promise<v
       })
     },
     waiting: () => queue.length,
+    fail(error: unknown) {
+      fault ??= error
+    },
+    /** Whoever is active next begins at the cursor: a batch that is put later would overwrite newer records. */
+    stop() {
+      stopped = true
+    },
     check() {
       if (fault) throw fault
     },
@@ -186,13 +203,13 @@ function createKeeper(outlet: Outlet, moveCursor: (settled: number) => Promise<v
 }
 
 /** An election takes seconds. After a minute it is something else, and the publisher starts over from its cursor. */
-async function keepTrying(work: () => Promise<void>): Promise<void> {
+async function keepTrying(work: () => Promise<void>, isOver: () => boolean): Promise<void> {
   const giveUpAt = Date.now() + 60_000
   for (;;) {
     try {
       return await work()
     } catch (error) {
-      if (Date.now() > giveUpAt) throw error
+      if (Date.now() > giveUpAt || isOver()) throw error
       await new Promise((resolve) => setTimeout(resolve, 100))
     }
   }

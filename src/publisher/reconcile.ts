@@ -29,16 +29,26 @@ const live: Record<RecordKind, { prefix: IdPrefix; from: SqlFragment }> = {
  * sent like any change. It heals a NATS that lost data or was empty, and signs anew what another key had signed.
  * Resolves to the number of records.
  */
-export async function reconcile(pool: DbPool, outlet: Outlet, signingKeyId: string, now: number): Promise<number> {
+export async function reconcile(
+  pool: DbPool,
+  outlet: Outlet,
+  signingKeyId: string,
+  now: number,
+  signal: AbortSignal,
+): Promise<number> {
   const kept = await outlet.contents()
+  await outlet.refreshBlobs()
   kept.delete(progressKey)
   let healed = 0
   for (const [kind, { prefix, from }] of Object.entries(live) as [RecordKind, (typeof live)[RecordKind]][]) {
     for await (const page of pages(pool, from)) {
+      signal.throwIfAborted()
       const changed = page.map(
         ({ account_id, id }): Changed => ({ key: `${kind}.${toId(prefix, id)}`, accountId: account_id }),
       )
       const compiled = await compileRecords(pool, changed, now)
+      // A record may be there and a piece of its policy not: a node that has it not yet could never apply it.
+      await outlet.putBlobs(compiled.flatMap(({ blobs }) => blobs))
       const differing = compiled
         .filter(({ key, value }) => !isSame(kept.get(key), value, signingKeyId))
         .map(({ key }) => key)

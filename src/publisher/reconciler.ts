@@ -1,0 +1,47 @@
+import type { DbPool } from '../db/pool.ts'
+import type { Clock } from '../kernel/clock.ts'
+import type { Outlet } from './outlet.ts'
+import type { Log } from './publisher.ts'
+import { reconcile } from './reconcile.ts'
+
+const everyMs = 10 * 60 * 1_000
+const retryAfterMs = 10_000
+/** Under a load that never ends, it is not waited for any longer. */
+const waitForQuietMs = 30_000
+
+/**
+ * When to reconcile: at the beginning, every ten minutes, and when another key signs. Beside the publishing, not in its
+ * way: comparing 100,000 records takes seconds, and whatever changes meanwhile is at worst sent twice.
+ */
+export function createReconciler(
+  { pool, outlet, clock, log }: { pool: DbPool; outlet: Outlet; clock: Clock; log: Log },
+  signal: AbortSignal,
+) {
+  let due = clock()
+  let signedBy: string | undefined
+  let isRunning = false
+
+  async function run(keyId: string): Promise<void> {
+    isRunning = true
+    try {
+      const healed = await reconcile(pool, outlet, keyId, clock(), signal)
+      if (healed)
+        log.warn({ records: healed }, 'publisher: the bucket differed from the database; what differed is sent again')
+      due = clock() + everyMs
+    } catch (err) {
+      if (!signal.aborted) log.warn({ err }, 'publisher: the bucket could not be compared with the database yet')
+      due = clock() + retryAfterMs
+    }
+    isRunning = false
+  }
+
+  return {
+    /** Called often. `isQuiet`: nothing is on its way, so that nothing is sent twice. */
+    tend(keyId: string, isQuiet: boolean): void {
+      const now = clock()
+      if (signedBy !== undefined && signedBy !== keyId) due = now
+      signedBy = keyId
+      if (!isRunning && now >= due + (isQuiet ? 0 : waitForQuietMs)) void run(keyId)
+    },
+  }
+}
