@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs'
 import { glob, readFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
-import { settings } from '../src/config.ts'
+import { edgeSettings, settings } from '../src/config.ts'
 import { startControlPlane } from './harness/control_plane.ts'
 
 const root = new URL('..', import.meta.url).pathname
@@ -12,18 +12,42 @@ const read = (file: string) => readFile(join(root, file), 'utf8')
 const pages = await Array.fromAsync(glob(['*.md', 'docs/**/*.md'], { cwd: root }))
 const withoutCode = (text: string) => text.replaceAll(/^```.*?^```/gms, '')
 
-test('the table of settings in docs/operations.md is what --help prints', async () => {
-  const page = await read('docs/operations.md')
-  for (const [name, setting] of Object.entries(settings)) {
-    const { default: fallback, help, secret } = setting as { default?: string; help: string; secret?: boolean }
-    const value = fallback === undefined ? 'required' : fallback || 'empty'
-    const row = `| \`${name}\`${secret ? ` (or \`${name}_FILE\`)` : ''} | ${value} | ${help} |`
-    assert.ok(page.includes(row), `docs/operations.md lacks the row\n${row}`)
+const settingTables = [
+  { page: 'docs/operations.md', command: 'gatehouse serve', known: settings },
+  { page: 'docs/edge.md', command: 'gatehouse edge', known: edgeSettings },
+]
+for (const { page, command, known } of settingTables) {
+  test(`the table of settings in ${page} is what ${command} --help prints, and nothing else`, async () => {
+    const rows = (await read(page)).split('\n').filter((line) => line.startsWith('| `GATEHOUSE_'))
+    const wanted = Object.entries(known).map(([name, setting]) => {
+      const { default: fallback, help, secret } = setting as { default?: string; help: string; secret?: boolean }
+      const value = fallback === undefined ? 'required' : fallback || 'empty'
+      return `| \`${name}\`${secret ? ` (or \`${name}_FILE\`)` : ''} | ${value} | ${help} |`
+    })
+    assert.deepEqual(rows, wanted)
+  })
+}
+
+test('every variable that the docs name is read by somebody', async () => {
+  const nats = await read('deploy/nats/authorization.conf')
+  const known = new Set([
+    ...[...Object.keys(settings), ...Object.keys(edgeSettings)].flatMap((name) => [name, `${name}_FILE`]),
+    ...[...nats.matchAll(/\$(GATEHOUSE_\w+)/g)].map(([, name]) => name),
+    // What npm run dev prints, for the commands of the README.
+    'GATEHOUSE_URL',
+    'GATEHOUSE_API_KEY',
+  ])
+  for (const page of pages) {
+    for (const [name] of (await read(page)).matchAll(/\bGATEHOUSE_[A-Z0-9_]+\b/g))
+      assert.ok(known.has(name), `${page} mentions ${name}, which nobody reads`)
   }
-  const known = new Set(Object.keys(settings).flatMap((name) => [name, `${name}_FILE`]))
-  for (const file of ['docs/operations.md', 'docs/api.md', 'docs/security.md']) {
-    for (const [name] of (await read(file)).matchAll(/\bGATEHOUSE_[A-Z_]+\b/g))
-      assert.ok(known.has(name), `${file} mentions ${name}, which is not a setting`)
+})
+
+test('every npm script that the docs name is in package.json', async () => {
+  const { scripts } = JSON.parse(await read('package.json'))
+  for (const page of pages) {
+    for (const [, name = ''] of (await read(page)).matchAll(/npm run (?:--silent )?([a-z][\w:-]*)/g))
+      assert.ok(Object.hasOwn(scripts, name), `${page} names npm run ${name}, which is not there`)
   }
 })
 
@@ -34,6 +58,13 @@ test('docs/operations.md explains every metric of ours, and no other', async (t)
   const rows = (await read('docs/operations.md')).matchAll(/^\| `(gatehouse_\w+)` \|/gm)
   assert.ok(ours.length > 0)
   assert.deepEqual([...rows].map(([, name]) => name).sort(), ours.sort())
+})
+
+test('docs/edge.md explains every metric of an edge node, and no other', async () => {
+  const exposed = [...(await read('src/commands/edge.ts')).matchAll(/^\s+(gatehouse_\w+):/gm)].map(([, name]) => name)
+  const rows = (await read('docs/edge.md')).matchAll(/^\| `(gatehouse_\w+)` \|/gm)
+  assert.ok(exposed.length > 0)
+  assert.deepEqual([...rows].map(([, name]) => name).sort(), exposed.sort())
 })
 
 test("the README's commands work as printed", async (t) => {
@@ -68,7 +99,7 @@ test('every link leads to a page, and to a heading on it', async () => {
 
 test('every file that the docs name is there', async () => {
   for (const page of pages) {
-    for (const [, path = ''] of (await read(page)).matchAll(/`((?:src|test|dev|bench|migrations)\/[\w./-]*)`/g))
+    for (const [, path = ''] of (await read(page)).matchAll(/`((?:src|test|dev|bench|migrations|deploy)\/[\w./-]*)`/g))
       assert.ok(existsSync(join(root, path)), `${page} names ${path}, which is not there`)
   }
 })
