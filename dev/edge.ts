@@ -19,7 +19,7 @@ export async function startDevEdge({ baseUrl, token, signingKey, nats, tcpPort }
   const certificates = join(folder, 'certificates')
   await mkdir(certificates)
   makeCertificate(join(certificates, 'app.example.pem'), 'app.example')
-  const [httpsPort, statusPort] = [await freePort(), await freePort()]
+  const [httpsPort, statusPort, eventPort] = [await freePort(), await freePort(), await freePort()]
   const node = spawn(process.execPath, [new URL('../src/main.ts', import.meta.url).pathname, 'edge'], {
     stdio: ['ignore', 'pipe', 'inherit'],
     env: {
@@ -33,6 +33,7 @@ export async function startDevEdge({ baseUrl, token, signingKey, nats, tcpPort }
       GATEHOUSE_TCP_PORTS: `${tcpPort}-${tcpPort + 9}`,
       GATEHOUSE_EDGE_HTTPS_LISTEN: `127.0.0.1:${httpsPort}`,
       GATEHOUSE_EDGE_STATUS_LISTEN: `127.0.0.1:${statusPort}`,
+      GATEHOUSE_EDGE_EVENT_PORT: String(eventPort),
       GATEHOUSE_EDGE_MAX_CONNECTIONS: '1000',
     },
   })

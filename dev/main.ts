@@ -91,8 +91,8 @@ function edgeHelp({ httpsPort, tcpPort: port }: DevEdge): string {
   const https = `--connect-to app.example:443:127.0.0.1:${httpsPort} --insecure https://app.example/`
   return `An edge node with HAProxy is up, with example edges. Allowed, refused, and a rewritten header:
 
-  curl --interface 127.0.0.2 telnet://127.0.0.1:${port} </dev/null
-  curl --interface 127.0.0.9 telnet://127.0.0.1:${port} </dev/null
+  sleep 1 | curl --interface 127.0.0.2 telnet://127.0.0.1:${port}
+  sleep 1 | curl --interface 127.0.0.9 telnet://127.0.0.1:${port}
   curl --interface 127.0.0.2 --cookie secret=1 ${https}
   curl --interface 127.0.0.9 ${https}
 `

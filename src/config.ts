@@ -218,6 +218,11 @@ export const edgeSettings = {
     help: 'Where the node tells about itself, as address:port.',
     parse: listenAddress,
   }),
+  GATEHOUSE_EDGE_EVENT_PORT: setting({
+    default: '9181',
+    help: 'UDP port on 127.0.0.1 where HAProxy tells the agent of refusals and warnings.',
+    parse: wholeNumber(1, 65_535),
+  }),
   GATEHOUSE_EDGE_THREADS: setting({ default: '2', help: 'Threads of HAProxy.', parse: wholeNumber(1, 64) }),
   GATEHOUSE_EDGE_MAX_CONNECTIONS: setting({
     default: '20000',
@@ -237,6 +242,10 @@ export type EdgeConfig = Values<typeof edgeSettings>
 export const readConfig = (environment: NodeJS.ProcessEnv = process.env): Config => readSettings(settings, environment)
 export const readEdgeConfig = (environment: NodeJS.ProcessEnv = process.env): EdgeConfig =>
   readSettings(edgeSettings, environment)
+
+/** Asking a node how it is needs nothing but where to ask. */
+export const readEdgeStatusConfig = (environment: NodeJS.ProcessEnv = process.env) =>
+  readSettings({ GATEHOUSE_EDGE_STATUS_LISTEN: edgeSettings.GATEHOUSE_EDGE_STATUS_LISTEN }, environment)
 
 /**
  * Reads every setting once. A secret may also be given as NAME_FILE, the path of a file that holds it. An empty

@@ -7,7 +7,15 @@ import { migrateCommand } from './commands/migrate.ts'
 import { release } from './commands/release.ts'
 import { serve } from './commands/serve.ts'
 import { signingKeys } from './commands/signing_keys.ts'
-import { ConfigError, edgeSettings, readConfig, readEdgeConfig, settings, settingsHelp } from './config.ts'
+import {
+  ConfigError,
+  edgeSettings,
+  readConfig,
+  readEdgeConfig,
+  readEdgeStatusConfig,
+  settings,
+  settingsHelp,
+} from './config.ts'
 import { isUnavailable } from './db/failures.ts'
 import { version } from './version.ts'
 
@@ -41,7 +49,7 @@ async function main([command = 'help', ...rest]: string[]): Promise<number> {
       parseArgs({ args: rest, options: {} })
       return serve(readConfig())
     case 'edge':
-      if (rest[0] === 'status') return edgeStatus(readEdgeConfig())
+      if (rest[0] === 'status') return edgeStatus(readEdgeStatusConfig())
       parseArgs({ args: rest, options: {} })
       return edge(readEdgeConfig())
     case 'migrate':

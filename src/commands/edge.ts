@@ -23,6 +23,8 @@ import { createLog, untilToldToEnd } from './log.ts'
 
 /** An edge node: serves from its own disk at once, and takes in changes as soon as NATS can be reached. */
 export async function edge(config: EdgeConfig): Promise<number> {
+  if (config.GATEHOUSE_NATS_URL.length === 0)
+    throw new ConfigError('GATEHOUSE_NATS_URL is not set: an edge node gets its records from there')
   const log = createLog(config.GATEHOUSE_LOG_LEVEL)
   const keys = readTrustedKeys(config)
   const folder = config.GATEHOUSE_EDGE_FOLDER
@@ -38,7 +40,7 @@ export async function edge(config: EdgeConfig): Promise<number> {
   )
   const hits = createHits()
   const resolver = createResolver((key) => agent.resolvedAnew(key as RecordKey))
-  const events = await receiveEvents(settings.logSocket, ({ restriction, source, outcome }) => {
+  const events = await receiveEvents(settings.eventPort, ({ restriction, source, outcome }) => {
     if (restriction) hits.add({ restriction, source, outcome, count: 1, lastAt: new Date().toISOString() })
   })
   const proxy = createProxy(settings, { onTrouble: (err) => log.error({ err }, 'trouble with HAProxy') })
@@ -119,7 +121,7 @@ export async function edge(config: EdgeConfig): Promise<number> {
   return 0
 }
 
-export async function edgeStatus(config: EdgeConfig): Promise<number> {
+export async function edgeStatus(config: Pick<EdgeConfig, 'GATEHOUSE_EDGE_STATUS_LISTEN'>): Promise<number> {
   const { host, port } = config.GATEHOUSE_EDGE_STATUS_LISTEN
   try {
     const response = await fetch(`http://${host.includes(':') ? `[${host}]` : host}:${port}/status`, {
@@ -153,7 +155,7 @@ function proxySettings(config: EdgeConfig): ProxySettings {
     certificateFolder: config.GATEHOUSE_EDGE_CERTIFICATES,
     runtimeSocket: join(folder, 'runtime.sock'),
     masterSocket: join(folder, 'master.sock'),
-    logSocket: join(folder, 'events.sock'),
+    eventPort: config.GATEHOUSE_EDGE_EVENT_PORT,
     threads: config.GATEHOUSE_EDGE_THREADS,
     caFile: config.GATEHOUSE_EDGE_UPSTREAM_CA_FILE,
     maxconn: config.GATEHOUSE_EDGE_MAX_CONNECTIONS,

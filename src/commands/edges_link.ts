@@ -18,16 +18,11 @@ import { every } from './every.ts'
 export type EdgesLink = { view: EdgeView; stop: () => Promise<void> }
 
 /** Everything between the control plane and its edges. Without NATS there are none, and the API says so. */
-export async function linkEdges(
-  config: Config,
-  db: DbPool,
-  tally: Tally,
-  metrics: Metrics,
-  log: Logger,
-): Promise<EdgesLink> {
+export function linkEdges(config: Config, db: DbPool, tally: Tally, metrics: Metrics, log: Logger): EdgesLink {
   if (config.GATEHOUSE_NATS_URL.length === 0) return { view: noEdges, stop: async () => {} }
   const nodes = watchNodes(systemClock)
-  nodes.remember(await loadNodes(db))
+  // Not waited for either: a database that does not answer yet must not keep the API from saying so.
+  void loadNodes(db).then(nodes.remember, (err) => log.warn({ err }, 'the edge nodes of before are not known yet'))
   let active = false
   nodes.onReport((report, acknowledge) => {
     // Only the active publisher adds up what nodes counted, or it would be added once by every process.

@@ -21,7 +21,7 @@ export async function serve(config: Config): Promise<number> {
   const metrics = createMetrics(db, version)
   const judge = createJudge(db, systemClock, config.GATEHOUSE_POLICY_CACHE_MB * 1024 * 1024)
   const tally = createTally(db, metrics.countLostHits)
-  const edges = await linkEdges(config, db, tally, metrics, log)
+  const edges = linkEdges(config, db, tally, metrics, log)
   const app = createServer({
     service: {
       db,

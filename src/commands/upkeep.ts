@@ -6,6 +6,7 @@ import { addAuditPartitions, dropAuditPartitions } from '../resources/audit_even
 import { deleteIdempotencyKeys } from '../resources/idempotency.ts'
 import { deleteRefusalsBefore } from '../resources/ip_refusals/store.ts'
 import { deleteCountsBefore } from '../resources/ip_restrictions/counts.ts'
+import { deleteOutboxBefore } from '../resources/outbox/store.ts'
 
 const dayMs = 24 * 60 * 60 * 1_000
 
@@ -19,4 +20,6 @@ export async function upkeep(db: DbPool, config: Config, log: Pick<Logger, 'info
   await deleteCountsBefore(db, oldestAddress)
   await deleteRefusalsBefore(db, oldestAddress)
   await deleteIdempotencyKeys(db)
+  // Without edges nobody reads the outbox; with the first one everything is compared and sent anyway.
+  if (config.GATEHOUSE_NATS_URL.length === 0) await deleteOutboxBefore(db, now - dayMs)
 }

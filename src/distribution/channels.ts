@@ -18,8 +18,8 @@ export const inboxOf = (node: string): string => `_INBOX_${node}`
 
 export const nodeNamePattern = /^[a-z0-9][a-z0-9-]{0,62}$/
 
-/** Says that everything since the generation `after` up to `settled` has been sent. Sealed like a record. */
-export type Progress = { after: number; settled: number }
+/** `digest` is that of the records that come with it, so that none can be taken out on the way. Says that everything since the generation `after` up to `settled` has been sent. Sealed like a record. */
+export type Progress = { after: number; settled: number; digest?: string }
 export type Batch = { progress: string; records: string[] }
 
 export type Report = {

@@ -68,6 +68,8 @@ export function open(envelope: string, keys: TrustedKeys): { payload: unknown } 
   }
 }
 
+export const digestOf = (records: readonly string[]): string => hash('sha256', JSON.stringify(records), 'hex')
+
 /** A record that was signed, is well-formed, and stands under its own key. */
 export function openRecord(envelope: string, keys: TrustedKeys, expectedKey?: string): EdgeRecord | { fault: string } {
   const opened = open(envelope, keys)

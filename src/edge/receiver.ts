@@ -10,7 +10,7 @@ import {
   recordBucket,
 } from '../distribution/channels.ts'
 import type { EdgeRecord } from '../distribution/records.ts'
-import { open, openRecord, type TrustedKeys } from '../distribution/signature.ts'
+import { digestOf, open, openRecord, type TrustedKeys } from '../distribution/signature.ts'
 
 /** What arrived and was believed, in the order in which it arrived. */
 export type Received = {
@@ -28,13 +28,17 @@ type Handlers = { received: (received: Received) => void; refused: (refused: Ref
 
 /** Listens to both ways: plain messages for speed, the bucket for completeness. Nothing is believed without a signature. */
 export function createReceiver(nats: NatsConnection, keys: TrustedKeys, { received, refused }: Handlers) {
-  const readProgress = (sealed: string): Progress | undefined => {
+  const readProgress = (sealed: string, records?: readonly string[]): Progress | undefined => {
     const opened = open(sealed, keys)
     if ('fault' in opened) {
       refused({ key: progressKey, generation: null, reason: opened.fault })
       return undefined
     }
-    const { after, settled } = (opened.payload ?? {}) as Progress
+    const { after, settled, digest } = (opened.payload ?? {}) as Progress
+    if (records && digest !== digestOf(records)) {
+      refused({ key: progressKey, generation: null, reason: 'came with other records than it was signed for' })
+      return undefined
+    }
     if (Number.isSafeInteger(after) && Number.isSafeInteger(settled)) return { after, settled }
     refused({ key: progressKey, generation: null, reason: 'is not a progress' })
     return undefined
@@ -55,7 +59,10 @@ export function createReceiver(nats: NatsConnection, keys: TrustedKeys, { receiv
       const records = batch.records.map((sealed) => readRecord(sealed))
       const whole = records.every(isRecord)
       // With a record missing, nobody may think that everything has arrived.
-      received({ records: records.filter(isRecord), progress: whole ? readProgress(batch.progress) : undefined })
+      received({
+        records: records.filter(isRecord),
+        progress: whole ? readProgress(batch.progress, batch.records) : undefined,
+      })
     },
   })
 
@@ -69,15 +76,22 @@ export function createReceiver(nats: NatsConnection, keys: TrustedKeys, { receiv
       const made = await bucketMadeAt(bucket)
       const known = made === from.bucket ? from.revision : 0
       const watch = await bucket.watch(known > 0 ? { resumeFromRevision: known + 1 } : {})
+      let refusedOne = false
       const stopLooking = lookAfter(bucket, made, () => watch.stop())
       try {
         for await (const entry of watch) {
           const read = { bucket: made, revision: entry.revision }
           if (entry.key === progressKey)
-            received({ records: [], progress: asComplete(readProgress(entry.string())), read })
+            received({
+              records: [],
+              progress: asComplete(readProgress(entry.string())),
+              ...(refusedOne ? {} : { read }),
+            })
           else {
             const record = readRecord(entry.string(), entry.key)
-            received({ records: record ? [record] : [], read })
+            // After a restart it is read again, perhaps with a key that is trusted then: the place in the bucket stays before it.
+            refusedOne ||= record === undefined
+            received({ records: record ? [record] : [], ...(refusedOne ? {} : { read }) })
           }
         }
       } finally {

@@ -40,6 +40,8 @@ export function createResolver(onChange: (key: string) => void) {
         await Promise.race([resolveName(host), new Promise((resolve) => setTimeout(resolve, patienceMs).unref())])
       // An answer that comes later is then another one than was given, and is told.
       if (!known.has(host)) known.set(host, null)
+      // Told 'no address' for now: the answer that comes later is then a change.
+      if (!known.has(host)) known.set(host, null)
       return { address: known.get(host) ?? null, port, tls, host }
     },
     forget(key: string): void {

@@ -2,7 +2,7 @@ import type { NatsConnection } from '@nats-io/transport-node'
 import { type Db, type DbPool, one, run } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { wakeSubject } from '../distribution/channels.ts'
-import { type Signer, seal } from '../distribution/signature.ts'
+import { digestOf, type Signer, seal } from '../distribution/signature.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Uuid } from '../kernel/ids.ts'
 import { type OutboxRow, readOutbox } from '../resources/outbox/store.ts'
@@ -157,10 +157,8 @@ async function nextBatch(db: Db, after: number): Promise<Rows | undefined> {
 
 function sealBatch(compiled: Compiled[], { rows, settled }: Rows, after: number, signer: Signer) {
   const generations = new Map(rows.map(({ key, generation }) => [key, generation]))
-  return {
-    progress: seal({ after, settled }, signer),
-    records: compiled.map(({ key, value }) => seal({ key, generation: generations.get(key), value }, signer)),
-  }
+  const records = compiled.map(({ key, value }) => seal({ key, generation: generations.get(key), value }, signer))
+  return { progress: seal({ after, settled, digest: digestOf(records) }, signer), records }
 }
 
 /** Puts batches into the bucket one after another, and moves the cursor after each. It waits out elections. */

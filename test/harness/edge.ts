@@ -14,6 +14,7 @@ export type EdgeProcess = {
   child: ChildProcess
   folder: string
   httpsPort: number
+  eventPort: number
   tcpPorts: { first: number; last: number }
   statusUrl: string
   log: Record<string, unknown>[]
@@ -44,7 +45,11 @@ export async function startInstallation(scope: Scope, env: Record<string, string
       await mkdir(certificates, { recursive: true })
       selfSigned(join(certificates, 'default.pem'), '*.example')
     }
-    const [httpsPort, statusPort] = [like?.httpsPort ?? (await freePort()), await freePort()]
+    const [httpsPort, statusPort, eventPort] = [
+      like?.httpsPort ?? (await freePort()),
+      await freePort(),
+      like?.eventPort ?? (await freePort()),
+    ]
     const edge = await edgeProcess({
       ...nats.edge,
       GATEHOUSE_EDGE_NODE: 'edge-1',
@@ -55,13 +60,14 @@ export async function startInstallation(scope: Scope, env: Record<string, string
       GATEHOUSE_TCP_PORTS: `${tcpPorts.first}-${tcpPorts.last}`,
       GATEHOUSE_EDGE_HTTPS_LISTEN: `127.0.0.1:${httpsPort}`,
       GATEHOUSE_EDGE_STATUS_LISTEN: `127.0.0.1:${statusPort}`,
+      GATEHOUSE_EDGE_EVENT_PORT: String(eventPort),
       ...more,
     })
     scope.after(async () => {
       await stop(edge.child)
       await rm(home, { recursive: true, force: true })
     })
-    return { ...edge, folder: home, httpsPort, tcpPorts, statusUrl: `http://127.0.0.1:${statusPort}` }
+    return { ...edge, folder: home, httpsPort, eventPort, tcpPorts, statusUrl: `http://127.0.0.1:${statusPort}` }
   }
   return { ...plane, nats, publicKey, admin: await plane.newAccount(), startEdge }
 }

@@ -78,7 +78,9 @@ export function haproxyProcess(settings: ProxySettings): HaproxyProcess {
         child.once('error', reject)
         child.once('exit', (code, signal) =>
           reject(
-            new Error(`HAProxy ended while starting (${code ?? signal}); 'haproxy -W -f ${configFile(settings)}' by hand says why`),
+            new Error(
+              `HAProxy ended while starting (${code ?? signal}); 'haproxy -W -f ${configFile(settings)}' by hand says why`,
+            ),
           ),
         )
       })

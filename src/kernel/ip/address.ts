@@ -146,3 +146,9 @@ function hexDigit(code: number): number {
   const lowerCase = code | 0x20
   return lowerCase >= 0x61 && lowerCase <= 0x66 ? lowerCase - 0x57 : -1
 }
+
+/** Our spelling of an address that somebody else wrote: PostgreSQL, for one, ends some IPv6 addresses with a dotted tail. */
+export function canonicalAddress(text: string): string {
+  const address = parseAddress(text)
+  return address ? formatAddress(address) : text
+}

@@ -4,6 +4,7 @@ import { nothing, sql } from '../../db/sql.ts'
 import type { Origin } from '../../http/route.ts'
 import type { Static } from '../../http/wire.ts'
 import { type Id, newUuid, toId, toUuid, type Uuid } from '../../kernel/ids.ts'
+import { canonicalAddress } from '../../kernel/ip/address.ts'
 import { rowsToFetch } from '../../kernel/paging.ts'
 import type { AuditEvent, AuditEventQuery } from './schema.ts'
 
@@ -50,5 +51,9 @@ export async function listAuditEvents(
     order by id desc
     limit ${rowsToFetch(query)}`,
   )
-  return rows.map((row) => ({ ...row, id: toId('ev', row.id) }))
+  return rows.map((row) => ({
+    ...row,
+    id: toId('ev', row.id),
+    source_ip: row.source_ip && canonicalAddress(row.source_ip),
+  }))
 }

@@ -3,6 +3,7 @@ import type { NodeView } from '../../http/edges.ts'
 import { route } from '../../http/route.ts'
 import { Closed, type Static, Timestamp } from '../../http/wire.ts'
 import { rfc3339 } from '../../kernel/clock.ts'
+import { generationsOf } from '../outbox/store.ts'
 
 const Refusal = Closed(
   {
@@ -51,6 +52,15 @@ const shown = (node: NodeView): Static<typeof EdgeNode> => ({
   refusals: node.refusals,
 })
 
+type NodeRefusal = NodeView['refusals'][number]
+const refusedGenerations = ({ refusals }: NodeView): number[] => refusals.map(({ generation }) => generation ?? 0)
+
+/** Nodes serve every account, and a refusal names what was refused: each account sees its own, and what is nobody's. */
+const isFor =
+  (own: ReadonlySet<number>) =>
+  ({ generation }: NodeRefusal): boolean =>
+    generation === null || own.has(generation)
+
 export const edgeNodeRoutes = [
   route({
     operation: 'edge_nodes.list',
@@ -59,10 +69,12 @@ export const edgeNodeRoutes = [
     path: '/edge_nodes',
     success: 200,
     response: EdgeNodeList,
-    // Nodes serve every account: their refusals may name other accounts' things.
+    // Where the edges run is for whoever runs the account.
     access: 'admin',
-    async handle({ edges }) {
-      return { edge_nodes: edges.all().map(shown) }
+    async handle({ db, caller, edges }) {
+      const nodes = edges.all()
+      const own = await generationsOf(db, caller, nodes.flatMap(refusedGenerations))
+      return { edge_nodes: nodes.map((node) => shown({ ...node, refusals: node.refusals.filter(isFor(own)) })) }
     },
   }),
   route({
@@ -75,20 +87,22 @@ export const edgeNodeRoutes = [
     success: 200,
     response: Generation,
     access: 'anyone',
-    async handle({ edges, params }) {
+    async handle({ db, caller, edges, params }) {
       const generation = Number(params.generation)
       const { live, applied, behind } = edges.status(generation)
+      const own = await generationsOf(db, caller, [generation])
       return {
         generation,
         live_nodes: live.length,
         applied_nodes: applied.length,
         behind: behind.map(({ node }) => node),
-        refusals: edges
-          .all()
-          .flatMap(({ node, refusals }) =>
-            refusals.filter((refusal) => refusal.generation === generation).map((refusal) => ({ node, ...refusal })),
-          ),
+        refusals: own.has(generation) ? refusedAt(edges.all(), generation) : [],
       }
     },
   }),
 ]
+
+const refusedAt = (nodes: NodeView[], generation: number) =>
+  nodes.flatMap(({ node, refusals }) =>
+    refusals.filter((refusal) => refusal.generation === generation).map((refusal) => ({ node, ...refusal })),
+  )

@@ -1,6 +1,7 @@
 import { Type } from 'typebox'
 import { BeforeId, Closed, Id, PageParameters, Ref, type Static, Timestamp, Uri } from '../../http/wire.ts'
 import { toId } from '../../kernel/ids.ts'
+import { canonicalAddress } from '../../kernel/ip/address.ts'
 import { decidedBy } from '../ip_restrictions/decided_by.ts'
 import { RestrictionTypeField } from '../ip_restrictions/schema.ts'
 import { resource } from '../resource.ts'
@@ -32,7 +33,7 @@ function toIpRefusal(row: StoredRefusal, uri: (path: string) => string): Static<
     created_at: row.created_at,
     type: row.type as Static<typeof RestrictionTypeField>,
     operation: row.operation,
-    source_ip: row.source_ip,
+    source_ip: row.source_ip && canonicalAddress(row.source_ip),
     api_key_id: row.api_key_id,
     ...decidedBy(
       { restrictionId: row.ip_restriction_id, policyId: row.ip_policy_id, ruleId: row.ip_policy_rule_id },

@@ -1,6 +1,8 @@
+import type { Caller } from '../../auth/caller.ts'
 import { type Db, many, one, run } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import type { RecordKey } from '../../distribution/records.ts'
+import { rfc3339 } from '../../kernel/clock.ts'
 import type { Uuid } from '../../kernel/ids.ts'
 
 export type OutboxRow = { generation: number; account_id: Uuid; key: RecordKey; created_at: string }
@@ -36,4 +38,21 @@ export async function readOutbox(
     order by generation fetch first (${limit}) rows with ties`,
   )
   return { rows, settled }
+}
+
+export const deleteOutboxBefore = (db: Db, moment: number): Promise<void> =>
+  run(db, sql`delete from outbox where created_at < ${rfc3339(moment)}`)
+
+/** Which of these generations are changes of this account. */
+export async function generationsOf(
+  db: Db,
+  { accountId }: Pick<Caller, 'accountId'>,
+  generations: readonly number[],
+): Promise<Set<number>> {
+  if (generations.length === 0) return new Set()
+  const rows = await many<{ generation: number }>(
+    db,
+    sql`select distinct generation from outbox where generation = any(${generations}) and account_id = ${accountId}`,
+  )
+  return new Set(rows.map(({ generation }) => generation))
 }
