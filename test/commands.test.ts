@@ -54,8 +54,11 @@ test('migrate waits for another that takes longer than a request may', async () 
   const other = new pg.Client({ connectionString: url })
   await other.connect()
   await other.query('select pg_advisory_lock(7204113001)')
-  const migrating = gatehouse(['migrate'], { GATEHOUSE_DATABASE_URL: url, GATEHOUSE_DATABASE_TIMEOUT_MS: '100' })
-  await setTimeout(2_500)
+  const migrating = gatehouse(['migrate'], { GATEHOUSE_DATABASE_URL: url, GATEHOUSE_DATABASE_TIMEOUT_MS: '500' })
+  const waiting = "select from pg_locks where not granted and locktype = 'advisory'"
+  while ((await other.query(waiting)).rows.length === 0) await setTimeout(20)
+  // Past the 500 ms of a statement, and the second after which the driver gives up by itself.
+  await setTimeout(2_000)
   await other.end()
   assert.deepEqual((({ code, stderr }) => ({ code, stderr }))(await migrating), { code: 0, stderr: '' })
 })
