@@ -64,22 +64,65 @@ export function openApiDocument(routes: readonly Route[], version: string): Json
           required: true,
           schema: { type: 'string', enum: ['2'] },
         },
+        IfMatch: {
+          name: 'If-Match',
+          in: 'header',
+          description: 'ETags of what you last read, or `*`. If it is in none of these states any more: 412.',
+          schema: { type: 'string' },
+        },
+        IdempotencyKey: {
+          name: 'Idempotency-Key',
+          in: 'header',
+          description:
+            'Makes it happen once: the same request with the same key is answered with what was created then, for 24 hours.',
+          schema: { type: 'string', pattern: '^[\\x21-\\x7e]{1,255}$' },
+        },
       },
       headers: {
-        OperationId: { description: 'Names this request in the log and the audit.', schema: { type: 'string' } },
+        OperationId: {
+          description: 'Names this request in the log and the audit.',
+          required: true,
+          schema: { type: 'string' },
+        },
+        ServiceWarning: {
+          description:
+            'What would have been refused, or is not told again: `ip_restriction=ipx_…`, `token=told_once`. Comma-separated.',
+          schema: { type: 'string' },
+        },
+        ETag: {
+          description: 'A strong tag of what is shown, for If-Match.',
+          required: true,
+          schema: { type: 'string' },
+        },
+        ServiceGeneration: {
+          description: 'The number under which edges are told of the change. Not there when they need not be.',
+          schema: { type: 'string', pattern: '^[0-9]+$' },
+        },
+        IdempotencyReplayed: {
+          description: '`true` when this is a repetition, and nothing was created now.',
+          schema: { type: 'string', enum: ['true'] },
+        },
       },
       schemas,
     },
   }
 }
 
-const commonHeaders = { 'Operation-Id': { $ref: '#/components/headers/OperationId' } }
+const header = (name: string) => ({ [name]: { $ref: `#/components/headers/${name.replaceAll('-', '')}` } })
+const commonHeaders = { ...header('Operation-Id'), ...header('Service-Warning') }
+
+const successHeaders = (route: Route): Json => ({
+  ...commonHeaders,
+  ...(route.tagged && header('ETag')),
+  ...(route.method !== 'GET' && header('Service-Generation')),
+  ...(route.errors?.includes('ERR_IDEMPOTENCY_KEY_USED') && header('Idempotency-Replayed')),
+})
 
 function operation(route: Route, schemas: Json): Json {
   const responses: Json = {
     [route.success]: {
       description: route.success === 204 ? 'Done. There is no body.' : route.success === 201 ? 'Created.' : 'OK.',
-      headers: commonHeaders,
+      headers: successHeaders(route),
       ...(route.response && { content: { 'application/json': { schema: hoist(route.response, schemas) } } }),
     },
   }
@@ -102,6 +145,10 @@ function operation(route: Route, schemas: Json): Json {
     tags: [route.operation.split('.')[0]],
     parameters: [
       { $ref: '#/components/parameters/ServiceVersion' },
+      ...(route.errors?.includes('ERR_PRECONDITION_FAILED') ? [{ $ref: '#/components/parameters/IfMatch' }] : []),
+      ...(route.errors?.includes('ERR_IDEMPOTENCY_KEY_USED')
+        ? [{ $ref: '#/components/parameters/IdempotencyKey' }]
+        : []),
       ...Object.keys(route.params ?? {}).map((name) => ({
         name,
         in: 'path',

@@ -66,6 +66,8 @@ export type RouteShape<P extends Record<string, ParamKind>, Q extends TObject, B
   /** Absent with 204. */
   readonly response?: R
   readonly success: 200 | 201 | 204
+  /** Its success carries an ETag of what it shows. */
+  readonly tagged?: true
   /** `admin`: refused to members before anything is looked up. */
   readonly access: 'anyone' | 'admin'
   /** Refusals beyond those that any route of this form can give. */

@@ -117,6 +117,7 @@ export function resource<
         check: writing.check,
         success: 201,
         response: shape,
+        tagged: true,
         access: writing.access,
         errors: ['ERR_IDEMPOTENCY_KEY_USED', ...(writing.errors ?? [])],
         handle: (request) =>
@@ -149,6 +150,7 @@ export function resource<
         params,
         success: 200,
         response: shape,
+        tagged: true,
         access: readableBy,
         handle: async (request) => {
           const shown = view(await existing(request.db, request as never, false), request.uri)
@@ -198,6 +200,7 @@ export function resource<
         check: writing.check,
         success: 200,
         response: shape,
+        tagged: true,
         access: writing.access,
         errors: ['ERR_PRECONDITION_FAILED', ...(writing.errors ?? [])],
         handle: (request) =>

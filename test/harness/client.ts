@@ -19,8 +19,12 @@ export type Client = {
 
 export const publicUrl = 'https://api.gatehouse.test'
 
-type Operation = { operationId: string; responses: Record<string, { content?: Record<string, { schema: object }> }> }
-type Document = { paths: Record<string, Record<string, Operation>> }
+type Response = { headers: Record<string, { $ref: string }>; content?: Record<string, { schema: object }> }
+type Operation = { operationId: string; responses: Record<string, Response> }
+type Document = {
+  paths: Record<string, Record<string, Operation>>
+  components: { headers: Record<string, { required?: boolean; schema: object }> }
+}
 const document: Document = JSON.parse(readFileSync(new URL('../../openapi.json', import.meta.url), 'utf8'))
 
 const ajv = new Ajv2020({ strict: false, validateFormats: false })
@@ -32,8 +36,26 @@ const patterns = Object.entries(document.paths).map(([path, operations]) => ({
   pattern: new RegExp(`^${path.replaceAll(/\{\w+\}/g, '[^/]+')}$`),
 }))
 
-/** Every answer that a test gets must be one that openapi.json describes. */
-function checkAgainstDocument(method: string, path: string, answer: Answer): void {
+/** Headers that tell a client something of the operation; the rest is HTTP's. */
+const telling = /^(etag|operation-id|service-.*|idempotency-.*)$/
+
+function checkHeaders({ operationId }: Operation, { headers: described }: Response, { status, headers }: Answer): void {
+  const names = new Set(Object.keys(described).map((name) => name.toLowerCase()))
+  for (const name of headers.keys())
+    assert.ok(
+      !telling.test(name) || names.has(name),
+      `openapi.json does not describe ${name} of ${operationId} ${status}`,
+    )
+  for (const [name, { $ref }] of Object.entries(described)) {
+    const { required, schema } = document.components.headers[$ref.split('/').at(-1) ?? ''] ?? assert.fail($ref)
+    const value = headers.get(name)
+    assert.ok(value !== null || !required, `${operationId} ${status} lacks ${name}`)
+    assert.ok(value === null || ajv.validate(schema, value), `${operationId} ${status} has ${name}: ${value}`)
+  }
+}
+
+/** Every answer that a test gets must be one that openapi.json describes: status, headers, body and error code. */
+export function checkAgainstDocument(method: string, path: string, answer: Answer): void {
   const described = patterns.find(({ pattern }) => pattern.test(path))
   const operation = described?.operations[method.toLowerCase()]
   if (!described || !operation) return
@@ -43,6 +65,7 @@ function checkAgainstDocument(method: string, path: string, answer: Answer): voi
     `openapi.json does not describe status ${answer.status} of ${operation.operationId}: ${answer.text}`,
   )
   assert.match(answer.headers.get('operation-id') ?? '', /^op_[0-9a-z]{26}$/)
+  checkHeaders(operation, response, answer)
   if (!response.content) {
     assert.equal(answer.text, '', `${operation.operationId} ${answer.status} has no body in openapi.json`)
     return

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
-import { type Answer, noteToken } from './client.ts'
+import { type Answer, checkAgainstDocument, noteToken } from './client.ts'
 import type { ControlPlane } from './control_plane.ts'
 
 type Running = Pick<ControlPlane, 'processes'>
@@ -33,6 +33,9 @@ export function requestBytes({ method, path, headers, body }: RawRequest): Buffe
   ]
   return Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), Buffer.from(body ?? '')])
 }
+
+/** Said of a request that could not be read: no operation describes them, because none was reached. */
+const beforeAnyOperation = new Set([408, 431])
 
 /** A connection as the bytes on it: for what fetch would tidy up, merge or refuse to send. */
 export class RawConnection {
@@ -79,6 +82,8 @@ export class RawConnection {
     this.write(requestBytes(request))
     const answer = await this.answer()
     if (!answer) throw new Error(`the connection ended without an answer to ${request.method} ${request.path}`)
+    if (!beforeAnyOperation.has(answer.status))
+      checkAgainstDocument(request.method, request.path.split('?')[0] ?? '', answer)
     return answer
   }
 

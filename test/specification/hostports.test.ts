@@ -28,13 +28,11 @@ for (const { path, port } of kinds) {
 
   test(`${path}: of many that want one hostport at once, one gets it`, async () => {
     for (let round = 0; round < 5; round++) {
-      const shared = `${freshHost()}:${port}`
+      // Many, and in opposite orders, so that each would soon hold what another waits for.
+      const wanted = Array.from({ length: 60 }, () => `${freshHost()}:${port}`)
       const answers = await Promise.all(
         Array.from({ length: 6 }, (_, index) =>
-          // In opposite orders, so that they would hold what the other waits for.
-          (index % 2 ? admin : stranger)('POST', path, {
-            hostports: index % 2 ? [shared, `z-${shared}`] : [`z-${shared}`, shared],
-          }),
+          (index % 2 ? admin : stranger)('POST', path, { hostports: index % 2 ? wanted : wanted.toReversed() }),
         ),
       )
       assert.deepEqual(answers.map(({ status }) => status).sort(), [201, 409, 409, 409, 409, 409])

@@ -72,6 +72,7 @@ export function moduleRoutes<const P extends Record<string, IdPrefix>, Row exten
         check: (body) => module.check?.(body as never, ''),
         success: 200,
         response: module.shape,
+        tagged: true,
         access: 'anyone',
         errors: ['ERR_PRECONDITION_FAILED'],
         async handle(request) {
@@ -90,6 +91,7 @@ export function moduleRoutes<const P extends Record<string, IdPrefix>, Row exten
         params,
         success: 200,
         response: module.shape,
+        tagged: true,
         access: 'anyone',
         async handle(request) {
           const view = shown(await existing(request.db, request, false), request)
