@@ -16,8 +16,8 @@ export type LocalNats = {
   controlPlane: Record<string, string>
   edge: Record<string, string>
   stop: (signal?: NodeJS.Signals) => Promise<void>
-  /** The same server again, with what it had on disk. */
-  restart: () => Promise<void>
+  /** The same server again, with what it had on disk, or without. */
+  restart: (options?: { empty?: boolean }) => Promise<void>
 }
 
 const passwords = { GATEHOUSE_NATS_CONTROL_PLANE_PASSWORD: 'control-plane', GATEHOUSE_NATS_EDGE_1_PASSWORD: 'edge-1' }
@@ -84,8 +84,9 @@ export async function startNats(
       await stop(signal)
       if (signal === undefined) await rm(folder, { recursive: true, force: true })
     },
-    async restart() {
+    async restart({ empty = false } = {}) {
       await stop('SIGKILL')
+      if (empty) await rm(join(folder, 'data'), { recursive: true, force: true })
       child = await start()
     },
   }

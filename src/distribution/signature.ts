@@ -70,12 +70,18 @@ export function open(envelope: string, keys: TrustedKeys): { payload: unknown } 
 
 export const digestOf = (records: readonly string[]): string => hash('sha256', JSON.stringify(records), 'hex')
 
+/** With a generation when it was signed: then it is true that this generation of a thing cannot be applied. */
+export type RecordFault = { fault: string; generation?: number }
+
 /** A record that was signed, is well-formed, and stands under its own key. */
-export function openRecord(envelope: string, keys: TrustedKeys, expectedKey?: string): EdgeRecord | { fault: string } {
+export function openRecord(envelope: string, keys: TrustedKeys, expectedKey?: string): EdgeRecord | RecordFault {
   const opened = open(envelope, keys)
   if ('fault' in opened) return opened
   const fault = recordFault(opened.payload)
-  if (fault) return { fault }
+  if (fault) {
+    const { generation } = (opened.payload ?? {}) as { generation?: unknown }
+    return Number.isSafeInteger(generation) ? { fault, generation: generation as number } : { fault }
+  }
   const record = opened.payload as EdgeRecord
   if (expectedKey !== undefined && record.key !== expectedKey)
     return { fault: `stands under the key of another record (${record.key})` }

@@ -46,7 +46,7 @@ export function createReceiver(nats: NatsConnection, keys: TrustedKeys, { receiv
   const readRecord = (sealed: string, key?: string): EdgeRecord | undefined => {
     const record = openRecord(sealed, keys, key)
     if (!('fault' in record)) return record
-    refused({ key: key ?? 'unknown', generation: null, reason: record.fault })
+    refused({ key: key ?? 'unknown', generation: record.generation ?? null, reason: record.fault })
     return undefined
   }
   const isRecord = (record: EdgeRecord | undefined): record is EdgeRecord => record !== undefined

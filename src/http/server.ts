@@ -157,7 +157,8 @@ function send(reply: FastifyReply, status: number, body: unknown): FastifyReply 
 
 /** Tells a client which restrictions would have refused this call, were they enforced, beside what the handler warns of. */
 function warn(reply: FastifyReply, facts: RequestFacts | undefined): void {
-  if (!facts?.warnedBy?.length) return
+  // A refused caller is told nothing of the rules.
+  if (!facts?.warnedBy?.length || facts.refusedBy) return
   const others = reply.getHeader('Service-Warning') ?? []
   reply.header('Service-Warning', [others, ...facts.warnedBy.map((id) => `ip_restriction=${id}`)].flat().join(', '))
 }

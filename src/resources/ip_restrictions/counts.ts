@@ -3,6 +3,7 @@ import { type Db, many, run } from '../../db/pool.ts'
 import { nothing, sql } from '../../db/sql.ts'
 import { rfc3339 } from '../../kernel/clock.ts'
 import { type Id, toUuid, type Uuid } from '../../kernel/ids.ts'
+import { canonicalAddress } from '../../kernel/ip/address.ts'
 import type { Warning } from './schema.ts'
 
 export type Outcome = 'refused' | 'warned'
@@ -43,14 +44,14 @@ export const addCounts = (db: Db, counts: readonly Count[]): Promise<void> =>
   )
 
 /** One row for each address, the one seen latest first. `before` is where the page before ended. */
-export const listWarnings = (
+export const listWarnings = async (
   db: Db,
   { accountId }: Caller,
   id: Id<'ipx'>,
   limit: number,
   before?: Pick<Warning, 'last_at' | 'source_ip'>,
-): Promise<Warning[]> =>
-  many<Warning>(
+): Promise<Warning[]> => {
+  const rows = await many<Warning>(
     db,
     sql`
     select host(source_ip) as source_ip, sum(count)::bigint as count, max(last_at) as last_at,
@@ -62,6 +63,8 @@ export const listWarnings = (
     order by max(last_at) desc, ip_restriction_counts.source_ip desc
     limit ${limit}`,
   )
+  return rows.map((row) => ({ ...row, source_ip: canonicalAddress(row.source_ip) }))
+}
 
 /** Addresses are personal data: what is older than the configured time goes. */
 export const deleteCountsBefore = (db: Db, moment: number): Promise<void> =>

@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { connect, createServer, type Socket } from 'node:net'
+import { setTimeout } from 'node:timers/promises'
+import type { Account, Scope } from '../harness/control_plane.ts'
+import type { EdgeProcess } from '../harness/edge.ts'
+import { policyWith } from '../harness/ip.ts'
+import { make } from '../harness/things.ts'
+
+/** Says hello to whoever is let in, and keeps the connection of those who say something first. */
+export async function startTcpUpstream({ after }: Scope) {
+  const open = new Set<Socket>()
+  const server = createServer((socket) => {
+    open.add(socket)
+    socket.on('error', () => {})
+    socket.on('close', () => open.delete(socket))
+    socket.write('hello')
+    socket.on('data', (text) => (text.toString() === 'bye' ? socket.end() : socket.write(text)))
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  after(async () => {
+    for (const socket of open) socket.destroy()
+    server.close()
+  })
+  return { port: (server.address() as { port: number }).port }
+}
+
+/** What a client at a source address gets from a TCP edge; undefined when it was not let in. */
+export const dial = (port: number, localAddress: string): Promise<string | undefined> =>
+  new Promise((resolve) => {
+    let text = ''
+    const socket = connect({ port, host: '127.0.0.1', localAddress })
+    socket.on('data', (chunk) => {
+      if (!text) socket.write('bye')
+      text += chunk
+    })
+    socket.on('error', () => {})
+    socket.on('close', () => resolve(text || undefined))
+  })
+
+/** A connection that stays: resolves once it has been let in. */
+export async function hold(port: number, localAddress: string): Promise<Socket> {
+  const socket = connect({ port, host: '127.0.0.1', localAddress })
+  socket.on('error', () => {})
+  await once(socket, 'data')
+  return socket
+}
+
+/** Reads until it is so. What was read last is in the message when it never is. */
+export async function until<Value>(
+  read: () => Promise<Value>,
+  isSo: (value: Value) => boolean,
+  seconds = 30,
+): Promise<Value> {
+  const deadline = Date.now() + seconds * 1_000
+  for (;;) {
+    const value = await read()
+    if (isSo(value)) return value
+    if (Date.now() > deadline) assert.fail(`after ${seconds} s it is still ${JSON.stringify(value)?.slice(0, 2_000)}`)
+    await setTimeout(50)
+  }
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: what the node says of itself has no schema.
+export const statusOf = async ({ statusUrl }: EdgeProcess): Promise<any> => (await fetch(`${statusUrl}/status`)).json()
+
+/** A TCP edge with a policy of its own, in force at the node. */
+export async function newGuardedEdge(as: Account, port: number, upstreamPort: number, ...rules: string[]) {
+  const backend = await make(as, '/backends/static', { address: `127.0.0.1:${upstreamPort}` })
+  const policyId = await policyWith(as, ...rules)
+  const created = await as('POST', '/edges/tcp?wait=applied', {
+    hostports: [`tcp.example:${port}`],
+    backend: { backend_id: backend.id },
+    ip_restriction: { ip_policy_ids: [policyId] },
+  })
+  assert.equal(created.status, 201, created.text)
+  assert.equal(created.headers.get('service-applied'), '1/1', created.headers.get('service-behind') ?? '')
+  return { port, policyId, backend, edge: created.body, generation: Number(created.headers.get('service-generation')) }
+}
