@@ -58,10 +58,11 @@ export async function edge(config: EdgeConfig): Promise<number> {
     config.GATEHOUSE_EDGE_STATUS_LISTEN,
     () => ({ ...current(), connected }),
     () => {
-      const { applied, records, refusals } = agent.state()
+      const { applied, records, unfinished, refusals } = agent.state()
       return {
         gatehouse_edge_applied_generation: applied,
         gatehouse_edge_records: records,
+        gatehouse_edge_unfinished_records: unfinished,
         gatehouse_edge_refusals: refusals.length,
         gatehouse_edge_connected: connected ? 1 : 0,
       }

@@ -215,6 +215,7 @@ export function createAgent<Entry>(
       bucket: position.bucket,
       revision: position.revision,
       records: recordLog.records.size,
+      unfinished: unfinished.size,
       refusals: [...refusals],
     }),
     async stop(): Promise<void> {

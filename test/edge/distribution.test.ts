@@ -180,6 +180,7 @@ test('a record that is replayed later is ignored, though it was signed by us', a
   assert.deepEqual(await decisions(), asWanted)
 })
 
+let rulesMade = 0
 /** After NATS lost everything: the same decisions all the time, everything back in the bucket, and changes get through. */
 async function heals(lose: () => Promise<void>): Promise<void> {
   const control = await natsAs(nats.controlPlane)
@@ -209,7 +210,7 @@ async function heals(lose: () => Promise<void>): Promise<void> {
     () => statusOf(edge),
     (status) => status.revision >= revision && status.revision < revision + 1_000,
   )
-  const change = await setRules(`allow ${allowed} # once more`)
+  const change = await setRules(`allow ${allowed}`, `allow 127.8.0.${++rulesMade}`)
   assert.equal(change.headers.get('service-applied'), '1/1')
 }
 
