@@ -20,12 +20,13 @@ import { gatehouse } from '../harness/command.ts'
 import { stop } from '../harness/control_plane.ts'
 import { startInstallation } from '../harness/edge.ts'
 import { make } from '../harness/things.ts'
-import { dial, newGuardedEdge, startTcpUpstream, statusOf, until } from './live_harness.ts'
+import { dial, newGuardedEdge, startTcpUpstream, statusOf, until, wholeFile } from './live_harness.ts'
 
-const installation = await startInstallation({ after })
+const file = wholeFile()
+const installation = await startInstallation(file)
 const { admin, nats } = installation
 let edge = await installation.startEdge()
-const upstream = await startTcpUpstream({ after })
+const upstream = await startTcpUpstream(file)
 const allowed = '127.0.0.2'
 const refused = '127.0.0.3'
 let guarded: Awaited<ReturnType<typeof newGuardedEdge>>
@@ -112,7 +113,7 @@ test('the agent is killed: HAProxy serves on, the API names the node that is beh
 test('a policy of 100,000 rules arrives, and a change of one rule brings only its piece', async () => {
   const port = edge.tcpPorts.first + 2
   const lines = Array.from(
-    { length: 100_000 },
+    { length: 99_998 },
     (_, index) => `allow ${1 + (index >> 15)}.${(index >> 7) & 255}.${(index & 127) * 2}.0/24`,
   )
   const large = await newGuardedEdge(admin, port, upstream.port)

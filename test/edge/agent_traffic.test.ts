@@ -1,20 +1,21 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
-import { after, before, type TestContext, test } from 'node:test'
+import { before, type TestContext, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { stop } from '../harness/control_plane.ts'
 import { startInstallation } from '../harness/edge.ts'
 import { policyWith, restrict } from '../harness/ip.ts'
 import { make, newHttpsEdge } from '../harness/things.ts'
-import { get, startHttpUpstream } from './http_harness.ts'
-import { dial, hold, newGuardedEdge, startTcpUpstream, until } from './live_harness.ts'
+import { exchange, startHttpUpstream } from './http_harness.ts'
+import { dial, hold, newGuardedEdge, startTcpUpstream, until, wholeFile } from './live_harness.ts'
 
-const installation = await startInstallation({ after })
+const file = wholeFile()
+const installation = await startInstallation(file)
 const { admin } = installation
 let edge = await installation.startEdge()
-const upstream = await startTcpUpstream({ after })
-const web = await startHttpUpstream({ after } as unknown as TestContext, 'web')
+const upstream = await startTcpUpstream(file)
+const web = await startHttpUpstream(file as unknown as TestContext, 'web')
 const [allowed, refused] = ['127.0.0.2', '127.0.0.3']
 let guarded: Awaited<ReturnType<typeof newGuardedEdge>>
 before(async () => {
@@ -31,7 +32,8 @@ const inForce = async (answer: Promise<{ headers: Headers; text: string }>) => {
 }
 const answerTo = async (from: string) => ({
   tcp: await dial(guarded.port, from),
-  https: (await get(edge, { host: 'web.example', from })).status,
+  https: (await exchange(edge, 'GET / HTTP/1.1\r\nHost: web.example\r\n\r\n', { from, servername: 'web.example' }))
+    .status,
 })
 const letIn = { tcp: 'hello', https: 200 }
 const kept = { tcp: undefined, https: 403 }

@@ -11,12 +11,13 @@ import { gatehouse } from '../harness/command.ts'
 import { stop } from '../harness/control_plane.ts'
 import { startInstallation } from '../harness/edge.ts'
 import { newHttpsEdge } from '../harness/things.ts'
-import { dial, newGuardedEdge, startTcpUpstream, statusOf, until } from './live_harness.ts'
+import { dial, newGuardedEdge, startTcpUpstream, statusOf, until, wholeFile } from './live_harness.ts'
 
-const installation = await startInstallation({ after })
+const file = wholeFile()
+const installation = await startInstallation(file)
 const { admin, nats, processes, databaseUrl } = installation
 let edge = await installation.startEdge()
-const upstream = await startTcpUpstream({ after })
+const upstream = await startTcpUpstream(file)
 const allowed = '127.0.0.2'
 const refused = '127.0.0.3'
 /** The control plane after its first process was killed. */

@@ -1,14 +1,24 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
+import { after } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import type { Account, Scope } from '../harness/control_plane.ts'
 import type { EdgeProcess } from '../harness/edge.ts'
 import { policyWith } from '../harness/ip.ts'
 import { make } from '../harness/things.ts'
 
+/** The whole file, also for what is started within a test: `after` there would mean the end of that test. */
+export function wholeFile(): Scope {
+  const cleanUps: (() => Promise<void>)[] = []
+  after(async () => {
+    for (const cleanUp of cleanUps.reverse()) await cleanUp()
+  })
+  return { after: (cleanUp) => cleanUps.push(cleanUp) }
+}
+
 /** Says hello to whoever is let in, and keeps the connection of those who say something first. */
-export async function startTcpUpstream({ after }: Scope) {
+export async function startTcpUpstream(scope: Scope) {
   const open = new Set<Socket>()
   const server = createServer((socket) => {
     open.add(socket)
@@ -18,7 +28,7 @@ export async function startTcpUpstream({ after }: Scope) {
     socket.on('data', (text) => (text.toString() === 'bye' ? socket.end() : socket.write(text)))
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
-  after(async () => {
+  scope.after(async () => {
     for (const socket of open) socket.destroy()
     server.close()
   })

@@ -28,13 +28,18 @@ export type Installation = ControlPlane & {
 type EdgeOptions = { env?: Record<string, string>; folder?: string; like?: EdgeProcess }
 
 /** A control plane, NATS with the permissions of deploy/, and as many edge nodes with HAProxy as a test starts. */
-export async function startInstallation(scope: Scope, env: Record<string, string> = {}): Promise<Installation> {
+export async function startInstallation(
+  scope: Scope,
+  env: Record<string, string> = {},
+  databaseUrl?: string,
+): Promise<Installation> {
   const nats = await startNats()
   scope.after(() => nats.stop())
   const firstPort = 21_000 + Math.floor(Math.random() * 400) * 20
   const tcpPorts = { first: firstPort, last: firstPort + 19 }
   const plane = await startControlPlane(scope, {
     env: { ...nats.controlPlane, GATEHOUSE_TCP_PORTS: `${tcpPorts.first}-${tcpPorts.last}`, ...env },
+    ...(databaseUrl && { databaseUrl }),
   })
   const { public_key: publicKey } = await addSigningKey(plane.db)
   const startEdge = async ({ env: more = {}, like, folder }: EdgeOptions = {}): Promise<EdgeProcess> => {
