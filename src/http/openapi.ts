@@ -98,6 +98,14 @@ export function openApiDocument(routes: readonly Route[], version: string): Json
           description: 'The number under which edges are told of the change. Not there when they need not be.',
           schema: { type: 'string', pattern: '^[0-9]+$' },
         },
+        ServiceApplied: {
+          description: 'With `wait=applied`: on how many of the live edge nodes the change is in force, such as 3/3.',
+          schema: { type: 'string', pattern: '^[0-9]+/[0-9]+$' },
+        },
+        ServiceBehind: {
+          description: 'With `wait=applied`: the names of the live edge nodes on which it is not.',
+          schema: { type: 'string' },
+        },
         IdempotencyReplayed: {
           description: '`true` when this is a repetition, and nothing was created now.',
           schema: { type: 'string', enum: ['true'] },
@@ -115,6 +123,7 @@ const successHeaders = (route: Route): Json => ({
   ...commonHeaders,
   ...(route.tagged && header('ETag')),
   ...(route.method !== 'GET' && header('Service-Generation')),
+  ...(route.query?.properties.wait && { ...header('Service-Applied'), ...header('Service-Behind') }),
   ...(route.errors?.includes('ERR_IDEMPOTENCY_KEY_USED') && header('Idempotency-Replayed')),
 })
 
