@@ -76,7 +76,6 @@ export function createReceiver(nats: NatsConnection, keys: TrustedKeys, { receiv
       const made = await bucketMadeAt(bucket)
       const known = made === from.bucket ? from.revision : 0
       const watch = await bucket.watch(known > 0 ? { resumeFromRevision: known + 1 } : {})
-      let refusedOne = false
       const stopLooking = lookAfter(bucket, made, () => watch.stop())
       try {
         for await (const entry of watch) {
@@ -85,13 +84,11 @@ export function createReceiver(nats: NatsConnection, keys: TrustedKeys, { receiv
             received({
               records: [],
               progress: asComplete(readProgress(entry.string())),
-              ...(refusedOne ? {} : { read }),
+              read,
             })
           else {
             const record = readRecord(entry.string(), entry.key)
-            // After a restart it is read again, perhaps with a key that is trusted then: the place in the bucket stays before it.
-            refusedOne ||= record === undefined
-            received({ records: record ? [record] : [], ...(refusedOne ? {} : { read }) })
+            received({ records: record ? [record] : [], read })
           }
         }
       } finally {
