@@ -11,7 +11,6 @@ import {
   PathId,
   Ref,
   type Static,
-  Text,
   Timestamp,
   Uri,
 } from '../../http/wire.ts'
@@ -67,6 +66,15 @@ export const Warning = Closed(
 export type Warning = Static<typeof Warning>
 export const WarningQuery = Closed({
   ...PageParameters,
-  before: Type.Optional(Text(100, 'Where a page ended, as next_page_uri gives it.')),
+  before: Type.Optional(
+    Type.Unsafe<string>({
+      type: 'string',
+      'x-maxBytes': 100,
+      pattern: '^[^~]+~[^~]+$',
+      'x-must': 'must be taken from next_page_uri',
+      examples: ['2030-01-31T12:00:00.000Z~192.0.2.1'],
+      description: 'Where a page ended, as next_page_uri gives it.',
+    }),
+  ),
 })
 export const WarningList = ListOf('warnings', Warning, 'IpRestrictionWarningList')
