@@ -35,8 +35,14 @@ await drill(async (scope) => {
   console.log(`${held} edges and routes reconciled and in force after ${((Date.now() - began) / 1_000).toFixed(1)} s`)
 
   // Behind whatever else the reconcile found.
-  const settled = await client('POST', '/ip_policies?wait=applied', {}, { process: 1 })
-  assert.equal(settled.headers.get('service-applied'), '1/1')
+  const { headers } = await client('POST', '/ip_policies', {}, { process: 1 })
+  const settled = Number(headers.get('service-generation'))
+  await until(
+    () => statusOf(edge),
+    ({ applied }) => applied >= settled,
+    600,
+  )
+  console.log(`and caught up after ${((Date.now() - began) / 1_000).toFixed(1)} s`)
 
   const latencies: number[] = []
   let ruleUri: string | undefined

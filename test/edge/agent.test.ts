@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
 import { jetstream } from '@nats-io/jetstream'
 import { Kvm } from '@nats-io/kv'
 import { connect } from '@nats-io/transport-node'
@@ -159,6 +160,8 @@ test('while a piece of a policy is missing the old one stays in force and the no
     () => statusOf(edge),
     ({ records, applied }) => records > 0 && applied === generation - 1,
   )
+  // Long enough for everything about the later change to have come: nothing but the piece may bring the node forward.
+  await setTimeout(1_000)
   assert.deepEqual(await decisions(), asWanted)
   const { body } = await admin('GET', `/generations/${next}`)
   assert.deepEqual(body.behind, ['edge-1'])

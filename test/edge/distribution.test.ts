@@ -109,7 +109,9 @@ test('NATS lets a node read the records and write its own report, and nothing el
 test('whoever gets into NATS cannot open an edge: what they put there is refused, shown, and changes nothing', async () => {
   const control = await natsAs(nats.controlPlane)
   const stranger = newSigningKey()
-  const forger = createSigner(stranger.publicKey, stranger.privateKey)
+  // Under the name of our key, which anyone can read in the bucket.
+  const { sign } = createSigner(stranger.publicKey, stranger.privateKey)
+  const forger = { keyId: keyIdOf(installation.publicKey), sign }
   const key = `tcp.${guarded.edge.id}` as const
   const [hostport] = guarded.edge.hostports
   const open = { account: admin.accountId, hostports: [hostport], backend: guarded.backend.id, policies: null }
@@ -130,7 +132,7 @@ test('whoever gets into NATS cannot open an edge: what they put there is refused
   )
   const [{ refusals, applied_generation }] = body.edge_nodes
   assert.ok(
-    refusals.some((each: { key: string; reason: string }) => each.key === key && /not trusted/.test(each.reason)),
+    refusals.some((each: { key: string; reason: string }) => each.key === key && /wrong signature/.test(each.reason)),
   )
   assert.ok(applied_generation < 1_000_000)
   assert.deepEqual(await decisions(), asWanted)
