@@ -1,7 +1,7 @@
 import { type DbPool, many } from '../db/pool.ts'
 import { type SqlFragment, sql } from '../db/sql.ts'
 import { transaction } from '../db/transaction.ts'
-import { progressKey } from '../distribution/channels.ts'
+import { progressKey, recordBucket } from '../distribution/channels.ts'
 import type { EdgeRecord, RecordKey, RecordKind } from '../distribution/records.ts'
 import { isRecordKey } from '../distribution/validate.ts'
 import { firstUuidOf, type IdPrefix, toId, type Uuid } from '../kernel/ids.ts'
@@ -40,6 +40,7 @@ export async function reconcile(
   await outlet.refreshBlobs()
   kept.delete(progressKey)
   let healed = 0
+  let present = 0
   for (const [kind, { prefix, from }] of Object.entries(live) as [RecordKind, (typeof live)[RecordKind]][]) {
     for await (const page of pages(pool, from)) {
       signal.throwIfAborted()
@@ -54,6 +55,7 @@ export async function reconcile(
         .map(({ key }) => key)
       const owners = new Map(changed.map(({ key, accountId }) => [key, accountId]))
       for (const { key } of changed) kept.delete(key)
+      present += changed.length
       healed += await enqueue(
         pool,
         differing.map((key) => ({ key, accountId: owners.get(key) as Uuid })),
@@ -64,12 +66,24 @@ export async function reconcile(
   const gone = [...kept]
     .filter(([key, text]) => isRecordKey(key) && !isSame(text, null, signingKeyId))
     .map(([key]) => key as RecordKey)
+  refuseIfMostIsMissing(gone.filter((key) => !isTombstone(kept.get(key))).length, present)
   return (
     healed +
     (await enqueue(
       pool,
       gone.map((key) => ({ key, accountId: firstUuidOf(0) })),
     ))
+  )
+}
+
+/**
+ * Somebody's wrong or empty database must not take every edge down. Deletions that were made come through the outbox; what
+ * only this comparison finds is rarely much. Whoever means it can empty the bucket.
+ */
+function refuseIfMostIsMissing(missing: number, present: number): void {
+  if (missing <= 100 || missing <= present) return
+  throw new Error(
+    `the database lacks ${missing} things that edges serve, and has ${present}: is it the right one? Nothing was taken away from the edges. If it is right, delete the bucket ${recordBucket} in NATS`,
   )
 }
 
@@ -93,6 +107,14 @@ function isSame(kept: string | undefined, value: EdgeRecord['value'], signingKey
   try {
     const { payload, key } = JSON.parse(kept)
     return key === signingKeyId && JSON.stringify(JSON.parse(payload).value) === JSON.stringify(value)
+  } catch {
+    return false
+  }
+}
+
+function isTombstone(kept: string | undefined): boolean {
+  try {
+    return JSON.parse(JSON.parse(kept ?? '').payload).value === null
   } catch {
     return false
   }
