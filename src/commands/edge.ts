@@ -50,7 +50,6 @@ export async function edge(config: EdgeConfig): Promise<number> {
     () => reporter?.soon(),
   )
   await proxy.start(await agent.load())
-  log.info({ ...agent.state(), node: config.GATEHOUSE_EDGE_NODE, version }, 'serving from disk')
 
   const current = () => ({ node: config.GATEHOUSE_EDGE_NODE, version, startedAt, ...agent.state() })
   let connected = false
@@ -68,6 +67,8 @@ export async function edge(config: EdgeConfig): Promise<number> {
       }
     },
   )
+  // The last to be said: whoever waits for it may ask the node how it is.
+  log.info({ ...agent.state(), node: config.GATEHOUSE_EDGE_NODE, version }, 'serving from disk')
 
   const ending = new AbortController()
   const linked = link()
