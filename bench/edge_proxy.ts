@@ -120,7 +120,7 @@ function* records(count: number, hash: string): Generator<Entry> {
   yield* of(`policy.${policy}`, hash)
   yield* of(`backend.${backend}`, { address: '127.0.0.1', port: ports.upstream, tls: false, host: 'upstream.test' })
   const route = { account, backend, policies: null, headers: null, match_type: 'path_prefix', match: '/' }
-  const tcp = { account, backend, policies: [policy], open_connections: 'keep' }
+  const tcp = { account, backend, policies: [policy] }
   for (let index = 0; index < count; index++) {
     const edge = id('edghts')
     const isLast = index === count - 1

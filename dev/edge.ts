@@ -109,7 +109,8 @@ async function makeExamples(
   })
 }
 
-function makeCertificate(file: string, name: string): void {
+/** A certificate that signs itself, with its key, in one PEM file. */
+export function makeCertificate(file: string, name: string): void {
   const key = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '30']
   const pem = execFileSync(
     'openssl',

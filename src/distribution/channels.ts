@@ -1,6 +1,5 @@
-import { readFileSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
-import { connect, credsAuthenticator, type NatsConnection, type NodeConnectionOptions } from '@nats-io/transport-node'
+import { connect, type NatsConnection, type NodeConnectionOptions } from '@nats-io/transport-node'
 
 /** The names under which both sides meet. An agent may read the first four and write only its own report. */
 export const recordBucket = 'gatehouse'
@@ -15,8 +14,6 @@ export const allReportsSubject = 'gatehouse.reports.*'
 export const wakeSubject = 'gatehouse.wake'
 
 export const inboxOf = (node: string): string => `_INBOX_${node}`
-
-export const nodeNamePattern = /^[a-z0-9][a-z0-9-]{0,62}$/
 
 /** `digest` is that of the records that come with it, so that none can be taken out on the way. Says that everything since the generation `after` up to `settled` has been sent. Sealed like a record. */
 export type Progress = { after: number; settled: number; digest?: string }
@@ -39,7 +36,6 @@ export type NatsSettings = {
   servers: string[]
   name: string
   caFile?: string
-  credentialsFile?: string
   user?: string
   password?: string
   /** Where answers come to; NATS lets a node listen to its own only. */
@@ -58,7 +54,6 @@ export async function connectNats({
   servers,
   name,
   caFile,
-  credentialsFile,
   user,
   password,
   inboxPrefix,
@@ -72,7 +67,6 @@ export async function connectNats({
     pingInterval: 5_000,
     maxPingOut: 2,
     ...(caFile && { tls: { caFile } }),
-    ...(credentialsFile && { authenticator: credsAuthenticator(readFileSync(credentialsFile)) }),
     ...(user && { user, pass: password }),
     ...(inboxPrefix && { inboxPrefix }),
   }

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { mkdir, open, readdir, readFile, rename, stat, unlink } from 'node:fs/promises'
+import { mkdir, open, readFile, rename, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { policyFileFault } from '../distribution/policy_file.ts'
 import type { PolicyRecord } from '../distribution/records.ts'
@@ -46,11 +46,6 @@ export async function openPolicyFiles(policyFolder: string, pieceFolder: string,
       if (fault) throw new Error(`the policy file ${fault}`)
       await writeDurably(policyFolder, record.hash, bytes)
     },
-    /** Removes what no record names any more. */
-    async sweep(records: readonly PolicyRecord[]): Promise<void> {
-      await removeOthers(policyFolder, new Set(records.map(({ hash: name }) => name)))
-      await removeOthers(pieceFolder, new Set(records.flatMap(({ chunks = [] }) => chunks)))
-    },
   }
 }
 
@@ -71,8 +66,4 @@ async function writeDurably(folder: string, name: string, bytes: Buffer): Promis
   await handle.close()
   await rename(temporary, join(folder, name))
   await syncFolder(folder)
-}
-
-async function removeOthers(folder: string, kept: ReadonlySet<string>): Promise<void> {
-  for (const name of await readdir(folder)) if (!kept.has(name)) await unlink(join(folder, name)).catch(() => {})
 }

@@ -49,6 +49,7 @@ export const Wait = Type.Optional(
 )
 
 export const Ref = Closed({ id: Type.String(), uri: Uri }, { title: 'Ref' })
+export const RefOrNull = Type.Unsafe<Static<typeof Ref> | null>({ anyOf: [Ref, { type: 'null' }] })
 
 export const PageParameters = {
   limit: Type.Optional(

@@ -78,7 +78,7 @@ test('what a tenant writes is refused or encoded: every entry is one line of two
   const route = { account: id('ac'), edge: id('edghts'), backend: id('bkdst'), policies: null, headers: null }
   fc.assert(
     fc.property(hostile, hostile, (a, b) => {
-      const tcp = { account: id('ac'), backend: null, policies: null, open_connections: 'keep' }
+      const tcp = { account: id('ac'), backend: null, policies: null }
       for (const hostports of [[a], [`${a}:80`], [`${a}.example.com:443`], [`[${a}]:1`]]) {
         attempt(`tcp.${id('edgtcp')}`, { ...tcp, hostports }).forEach(oneLine)
         attempt(`https.${id('edghts')}`, { hostports }).forEach(oneLine)

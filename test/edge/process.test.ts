@@ -24,7 +24,7 @@ async function processes({ settings }: Edge) {
 async function withTcpEdge(edge: Edge, port: number) {
   const [tcp, backend] = [id('edgtcp'), id('bkdst')]
   const policy = await edge.policy('allow 127.0.0.1')
-  const record = { account: id('ac'), backend, policies: [policy], open_connections: 'keep' }
+  const record = { account: id('ac'), backend, policies: [policy] }
   await edge.put({
     [`backend.${backend}`]: { address: '127.0.0.1', port, tls: false, host: 'upstream.test' },
     [`tcp.${tcp}`]: { ...record, hostports: [`127.0.0.1:${edge.tcpPort}`] },

@@ -24,7 +24,6 @@ async function putEdge(edge: Edge, upstream: Upstream, changes: Changes = {}) {
     hostports: [`127.0.0.1:${edge.tcpPort}`],
     backend,
     policies: null,
-    open_connections: 'keep',
   }
   await edge.put({
     [`backend.${backend}`]: { address: '127.0.0.1', port: upstream.port, tls: false, host: 'upstream.test' },

@@ -86,7 +86,6 @@ test("an upstream's certificate must be for the backend's name, by an authority 
     account: id('ac'),
     hostports: [`127.0.0.1:${edge.tcpPort}`],
     policies: null,
-    open_connections: 'keep',
   }
   await edge.put({
     [`backend.${right}`]: backend(ports.tcp, 'inner.test'),

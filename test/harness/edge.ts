@@ -1,9 +1,10 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { createWriteStream } from 'node:fs'
 import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { makeCertificate } from '../../dev/edge.ts'
 import { type LocalNats, startNats } from '../../dev/nats.ts'
 import { freePort } from '../../dev/postgres.ts'
 import { addSigningKey } from '../../src/publisher/signing_keys.ts'
@@ -48,7 +49,7 @@ export async function startInstallation(
     const certificates = join(home, 'certificates')
     if (!like) {
       await mkdir(certificates, { recursive: true })
-      selfSigned(join(certificates, 'default.pem'), '*.example')
+      makeCertificate(join(certificates, 'default.pem'), '*.example')
     }
     const [httpsPort, statusPort, eventPort] = [
       like?.httpsPort ?? (await freePort()),
@@ -97,26 +98,4 @@ async function edgeProcess(env: Record<string, string>): Promise<Pick<EdgeProces
     })
   })
   return { child, log }
-}
-
-export function selfSigned(file: string, name: string): void {
-  const args = [
-    'req',
-    '-x509',
-    '-newkey',
-    'ec',
-    '-pkeyopt',
-    'ec_paramgen_curve:P-256',
-    '-nodes',
-    '-days',
-    '2',
-    '-subj',
-    `/CN=${name}`,
-  ]
-  execFileSync(
-    'openssl',
-    [...args, '-addext', `subjectAltName=DNS:${name}`, '-keyout', `${file}.key`, '-out', `${file}.crt`],
-    { stdio: 'ignore' },
-  )
-  execFileSync('sh', ['-c', 'cat "$0.crt" "$0.key" > "$0" && rm "$0.crt" "$0.key"', file])
 }

@@ -7,7 +7,7 @@ import { parseEvent } from './events.ts'
 import { canonicalPath } from './paths.ts'
 
 const [edge, account, backend, policy] = [newId('edgtcp'), newId('ac'), newId('bkdst'), newId('ipp')]
-const tcp = { account, backend, policies: [policy], open_connections: 'keep' }
+const tcp = { account, backend, policies: [policy] }
 
 test('a TCP edge has one entry for each hostport, under what HAProxy knows of the connection', () => {
   const value = `${edge}|${account}|${backend}|${policy}`

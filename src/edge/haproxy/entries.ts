@@ -1,3 +1,4 @@
+import type { HttpsRecord, RestrictionsRecord, RouteRecord, TcpRecord } from '../../distribution/records.ts'
 import { headerLimits, headersFault } from '../../kernel/headers.ts'
 import { parseHostport } from '../../kernel/hostport.ts'
 import { type IdPrefix, isId } from '../../kernel/ids.ts'
@@ -18,30 +19,10 @@ export const mapNames = [
 export type MapName = (typeof mapNames)[number]
 export type Entry = { readonly map: MapName; readonly key: string; readonly value: string }
 
-export type TcpRecord = {
-  account: string
-  hostports: readonly string[]
-  backend: string | null
-  policies: readonly string[] | null
-  open_connections: 'keep' | 'close'
-}
-export type HttpsRecord = { hostports: readonly string[] }
-export type RouteRecord = {
-  account: string
-  edge: string
-  match_type: 'exact_path' | 'path_prefix'
-  match: string
-  backend: string | null
-  policies: readonly string[] | null
-  headers: { add: readonly (readonly [name: string, value: string])[]; remove: readonly string[] } | null
-}
 /** With its host name resolved by the agent; null when it could not be. */
 export type BackendRecord = { address: string | null; port: number; tls: boolean; host: string }
 /** SHA-256 in hexadecimal: the name of its file in policies/. */
 export type PolicyRecord = string
-export type RestrictionsRecord = {
-  sets: readonly { id: string; enforced: boolean; policies: readonly string[] }[]
-}
 
 /** The record cannot be turned into entries: the one before it stays in force, and whoever sent it is told. */
 export class UnusableRecord extends Error {}

@@ -5,7 +5,6 @@ import {
   BeforeId,
   Closed,
   Id,
-  ListOf,
   PageParameters,
   PathId,
   type Static,
@@ -36,4 +35,3 @@ export const ApiKey = Closed(
 export type ApiKey = Static<typeof ApiKey>
 
 export const ApiKeyQuery = Closed({ ...PageParameters, before_id: BeforeId('ak') })
-export const ApiKeyList = ListOf('keys', ApiKey, 'ApiKeyList')

@@ -46,7 +46,6 @@ const shown = (kind: EdgeKind): TProperties =>
     ]),
   )
 
-export type InlineModules = Record<string, object | null | undefined>
 const withModules = <P extends TProperties>(kind: EdgeKind, properties: P) =>
   Closed({ ...properties, ...inline(kind) }) as TObject as TObject<P>
 

@@ -1,11 +1,10 @@
 import { Type } from 'typebox'
 import { route } from '../../http/route.ts'
-import { Closed, Ref, type Static, Text } from '../../http/wire.ts'
+import { Closed, Ref, RefOrNull, type Static, Text } from '../../http/wire.ts'
 import { formatAddress, parseAddress } from '../../kernel/ip/address.ts'
 import { decidedBy } from '../ip_restrictions/decided_by.ts'
 import { RestrictionTypeField } from '../ip_restrictions/schema.ts'
 
-const RefOrNull = Type.Unsafe<Static<typeof Ref> | null>({ anyOf: [Ref, { type: 'null' }] })
 const IpCheck = Closed({ type: RestrictionTypeField, ip: Text(64, 'An IPv4 or IPv6 address.') })
 const CheckedRestriction = Closed(
   {

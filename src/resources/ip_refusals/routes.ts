@@ -1,13 +1,11 @@
 import { Type } from 'typebox'
-import { BeforeId, Closed, Id, PageParameters, Ref, type Static, Timestamp, Uri } from '../../http/wire.ts'
+import { BeforeId, Closed, Id, PageParameters, Ref, RefOrNull, type Static, Timestamp, Uri } from '../../http/wire.ts'
 import { toId } from '../../kernel/ids.ts'
 import { canonicalAddress } from '../../kernel/ip/address.ts'
 import { decidedBy } from '../ip_restrictions/decided_by.ts'
 import { RestrictionTypeField } from '../ip_restrictions/schema.ts'
 import { resource } from '../resource.ts'
 import { findRefusal, listRefusals, type StoredRefusal } from './store.ts'
-
-const RefOrNull = Type.Unsafe<Static<typeof Ref> | null>({ anyOf: [Ref, { type: 'null' }] })
 
 const IpRefusal = Closed(
   {

@@ -1,16 +1,5 @@
 import { Type } from 'typebox'
-import {
-  BeforeId,
-  Closed,
-  Id,
-  ListOf,
-  PageParameters,
-  PathId,
-  type Static,
-  Text,
-  Timestamp,
-  Uri,
-} from '../../http/wire.ts'
+import { BeforeId, Closed, Id, PageParameters, PathId, type Static, Text, Timestamp, Uri } from '../../http/wire.ts'
 
 const Name = Type.Unsafe<string>({ type: 'string', pattern: '\\S', 'x-must': 'must not be empty', 'x-maxBytes': 255 })
 const Email = Type.Unsafe<string>({
@@ -44,7 +33,6 @@ export const User = Closed(
 )
 export type User = Static<typeof User>
 export const UserQuery = Closed({ ...PageParameters, before_id: BeforeId('usr') })
-export const UserList = ListOf('users', User, 'UserList')
 
 export const BotUserCreate = Closed({ name: Name, active: Type.Optional(Type.Boolean()) })
 export const BotUserUpdate = Closed({
@@ -58,4 +46,3 @@ export const BotUser = Closed(
 )
 export type BotUser = Static<typeof BotUser>
 export const BotUserQuery = Closed({ ...PageParameters, before_id: BeforeId('bot') })
-export const BotUserList = ListOf('bot_users', BotUser, 'BotUserList')
