@@ -132,7 +132,12 @@ function operation(route: Route, schemas: Json): Json {
     [route.success]: {
       description: route.success === 204 ? 'Done. There is no body.' : route.success === 201 ? 'Created.' : 'OK.',
       headers: successHeaders(route),
-      ...(route.response && { content: { 'application/json': { schema: hoist(route.response, schemas) } } }),
+      ...(route.response && {
+        content: {
+          'application/json': { schema: hoist(route.response, schemas) },
+          ...plainText(route.otherResponses),
+        },
+      }),
     },
   }
   for (const [status, codes] of Object.entries(
@@ -167,11 +172,17 @@ function operation(route: Route, schemas: Json): Json {
       ...queryParameters(route.query),
     ],
     ...(route.body && {
-      requestBody: { required: true, content: { 'application/json': { schema: hoist(route.body, schemas) } } },
+      requestBody: {
+        required: true,
+        content: { 'application/json': { schema: hoist(route.body, schemas) }, ...plainText(route.otherBodies) },
+      },
     }),
     responses,
   }
 }
+
+const plainText = (others: object = {}): Json =>
+  Object.fromEntries(Object.keys(others).map((type) => [type, { schema: { type: 'string' } }]))
 
 function queryParameters(query: TObject | undefined): Json[] {
   return Object.entries(query?.properties ?? {}).map(([name, schema]) => {

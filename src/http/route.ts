@@ -65,6 +65,8 @@ export type RouteShape<P extends Record<string, ParamKind>, Q extends TObject, B
   readonly otherBodies?: Readonly<Record<string, (request: IncomingMessage, limitBytes: number) => Promise<Static<B>>>>
   /** Absent with 204. */
   readonly response?: R
+  /** Other content types that the response may have, and what makes the text of each. Only for whom `Accept` prefers it. */
+  readonly otherResponses?: Readonly<Record<string, (response: Static<R>) => string>>
   readonly success: 200 | 201 | 204
   /** Its success carries an ETag of what it shows. */
   readonly tagged?: true

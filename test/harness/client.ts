@@ -70,6 +70,9 @@ export function checkAgainstDocument(method: string, path: string, answer: Answe
     assert.equal(answer.text, '', `${operation.operationId} ${answer.status} has no body in openapi.json`)
     return
   }
+  const type = answer.headers.get('content-type')?.split(';')[0] ?? 'application/json'
+  assert.ok(response.content[type], `openapi.json does not describe ${type} of ${operation.operationId}`)
+  if (type !== 'application/json') return
   const pointer = [
     described.path,
     method.toLowerCase(),

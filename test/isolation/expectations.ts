@@ -136,6 +136,7 @@ export const expectations: Record<string, Expectation> = {
   'ip_policies.list': { admin: 200, member: 200, lists: policy },
   'ip_policies.update': { admin: 200, member: 200, path: id(policy), body: () => ({ description: 'other' }) },
   'ip_policies.delete': { admin: 204, member: 204, path: id(policy) },
+  'ip_policies.rules': { admin: 200, member: 200, path: id(policy) },
   'ip_policies.replace_rules': {
     admin: 200,
     member: 200,

@@ -5,26 +5,54 @@ import { transaction } from '../../db/transaction.ts'
 import { route } from '../../http/route.ts'
 import { Closed, Wait } from '../../http/wire.ts'
 import { invalidField, notFound } from '../../kernel/errors.ts'
-import { type Id, newUuid, toUuid } from '../../kernel/ids.ts'
-import { newAnnotations } from '../annotations.ts'
+import { type Id, newUuid, toId, toUuid } from '../../kernel/ids.ts'
+import { newAnnotations, shownAnnotations } from '../annotations.ts'
+import { findIpPolicy } from '../ip_policies/store.ts'
 import { changingDecisions, LockoutQuery } from '../ip_restrictions/lockout.ts'
 import { record } from '../record.ts'
 import { canonicalCidr, canonicalExpiry } from './parse.ts'
 import { beginRuleChange } from './routes.ts'
-import { readRuleText, type TextRuleSet } from './rule_text.ts'
-import { RuleSet, RuleSetReplaced } from './schema.ts'
-import type { NewRule } from './store.ts'
+import { formatRuleText, readRuleText, type TextRuleSet } from './rule_text.ts'
+import { RuleSet, RuleSetReplaced, RuleSetShown } from './schema.ts'
+import { everyRuleOf, type IpPolicyRuleRow, type NewRule } from './store.ts'
 
 // 100,000 rules with descriptions of the usual length. Long ones on every line must go in several policies.
 const bodyLimitBytes = 32 * 1024 * 1024
 const batchSize = 5_000
 
+/** What a PUT reads and a GET shows. */
+const path = '/ip_policies/:id/rules'
+
 export const ruleSetRoutes = [
+  route({
+    operation: 'ip_policies.rules',
+    summary:
+      'Get all rules of an IP policy at once, as JSON or, with `Accept: text/plain`, as the lines that PUT takes',
+    method: 'GET',
+    path,
+    params: { id: 'ipp' },
+    success: 200,
+    response: RuleSetShown,
+    otherResponses: { 'text/plain': formatRuleText },
+    access: 'anyone',
+    async handle({ db, caller, params }) {
+      const rules: RuleSetShown['rules'] = []
+      const found = await transaction(db, async (tx) => {
+        if (!(await findIpPolicy(tx, caller, params.id, false))) return false
+        for await (const batch of everyRuleOf(tx, caller, params.id)) {
+          for (const row of batch) rules.push(toRuleOfSet(row))
+        }
+        return true
+      })
+      if (!found) throw notFound('ipp')
+      return { ip_policy_id: params.id, rules }
+    },
+  }),
   route({
     operation: 'ip_policies.replace_rules',
     summary: 'Replace all rules of an IP policy at once, from JSON or from lines of `allow|deny CIDR # description`',
     method: 'PUT',
-    path: '/ip_policies/:id/rules',
+    path,
     params: { id: 'ipp' },
     query: Closed({ ...LockoutQuery.properties, wait: Wait }),
     body: RuleSet,
@@ -42,7 +70,9 @@ export const ruleSetRoutes = [
         await sendRules(tx, rules)
         return changingDecisions(tx, request as never, async () => {
           if (!(await beginRuleChange(tx, caller, params.id))) throw notFound('ipp')
-          const counts = await replaceRules(tx, caller, params.id, rules.length)
+          // Lines say nothing of metadata, so it stays with the rules that stay.
+          const isText = (body as TextRuleSet).lineOf !== undefined
+          const counts = await replaceRules(tx, caller, params.id, rules.length, isText)
           const { added, changed, removed } = counts
           // The rules themselves are not in the event: a hundred thousand of them would be in every one.
           if (added || changed || removed) {
@@ -60,6 +90,14 @@ export const ruleSetRoutes = [
     },
   }),
 ]
+
+const toRuleOfSet = (row: IpPolicyRuleRow): RuleSetShown['rules'][number] => ({
+  id: toId('ipr', row.id),
+  cidr: canonicalCidr(row.cidr),
+  action: row.action,
+  ...shownAnnotations(row),
+  ...(row.expires_at !== null && { expires_at: row.expires_at }),
+})
 
 /** Canonical, and refused when two stand for the same range. Gives way to other requests now and then. */
 async function toNewRules({ rules, lineOf }: TextRuleSet): Promise<NewRule[]> {
@@ -103,8 +141,15 @@ async function sendRules(tx: Db, rules: NewRule[]): Promise<void> {
 type Counts = { rules: number; added: number; changed: number; removed: number }
 
 /** Rules that stay keep their id and creation time: only what differs is written, and later sent to edges. */
-async function replaceRules(tx: Db, { accountId }: Caller, policyId: Id<'ipp'>, rules: number): Promise<Counts> {
+async function replaceRules(
+  tx: Db,
+  { accountId }: Caller,
+  policyId: Id<'ipp'>,
+  rules: number,
+  keepMetadata: boolean,
+): Promise<Counts> {
   const policy = toUuid(policyId)
+  const metadata = keepMetadata ? sql`r.metadata` : sql`excluded.metadata`
   const { count: removed } = await one<{ count: number }>(
     tx,
     sql`
@@ -126,8 +171,8 @@ async function replaceRules(tx: Db, { accountId }: Caller, policyId: Id<'ipp'>, 
         select ${accountId}, id, ${policy}, cidr, action, description, metadata, expires_at from sent_rules
         where place >= ${start} and place < ${start + batchSize} order by place
         on conflict on constraint ip_policy_rules_cidr_unique do update
-          set description = excluded.description, metadata = excluded.metadata, expires_at = excluded.expires_at
-          where (r.description, r.metadata, r.expires_at) is distinct from (excluded.description, excluded.metadata, excluded.expires_at)
+          set description = excluded.description, metadata = ${metadata}, expires_at = excluded.expires_at
+          where (r.description, r.metadata, r.expires_at) is distinct from (excluded.description, ${metadata}, excluded.expires_at)
         returning (xmax = 0) as is_new)
       select count(*) filter (where is_new) as added, count(*) filter (where not is_new) as changed from written`,
     )

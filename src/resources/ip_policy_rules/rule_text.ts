@@ -3,11 +3,14 @@ import { chunksOf } from '../../http/body.ts'
 import { invalidField, Refusal } from '../../kernel/errors.ts'
 import { parseCidr } from '../../kernel/ip/cidr.ts'
 import { textFault } from '../../kernel/text.ts'
-import { maxRules, type RuleSet } from './schema.ts'
+import { parseRfc3339 } from '../../kernel/time.ts'
+import { maxRules, type RuleSet, type RuleSetShown } from './schema.ts'
 
 type Rule = RuleSet['rules'][number]
 /** Where in the text each rule stands, for messages about the set as a whole. */
 export type TextRuleSet = RuleSet & { lineOf?: readonly number[] }
+
+const expiryWord = 'expires='
 
 /** The longest rule takes about 320; the rest is for comments. A bound, or one line could be the whole body. */
 const maxLineLength = 8_192
@@ -22,14 +25,33 @@ export function parseRuleLine(line: string, number: number): Rule | undefined {
   const hash = line.indexOf('#')
   const words = (hash < 0 ? line : line.slice(0, hash)).split(/[ \t]/).filter(Boolean)
   if (words.length === 0) return undefined
-  const [action, cidr = ''] = words
-  if ((action !== 'allow' && action !== 'deny') || words.length !== 2)
-    throw invalidField(place, "must be 'allow CIDR' or 'deny CIDR', with a description after # if you like")
+  const [action, cidr = '', expiry, ...more] = words
+  const expires = expiry?.startsWith(expiryWord) ? expiry.slice(expiryWord.length) : undefined
+  if ((action !== 'allow' && action !== 'deny') || !cidr || (expiry && expires === undefined) || more.length)
+    throw invalidField(
+      place,
+      "must be 'allow CIDR' or 'deny CIDR', with expires=MOMENT after it and a description after # if you like",
+    )
+  if (expires !== undefined && parseRfc3339(expires) === undefined)
+    throw invalidField(place, 'must have a moment in RFC 3339 after expires=, such as 2030-01-31T12:00:00Z')
   const description = hash < 0 ? '' : line.slice(hash + 1).trim()
   const fault = parseCidr(cidr).fault ?? textFault(description, 255)
   if (fault) throw invalidField(place, fault)
-  return { action, cidr, description: description || null }
+  return { action, cidr, description: description || null, ...(expires !== undefined && { expires_at: expires }) }
 }
+
+/**
+ * Rules as the lines that `readRuleText` reads. A description goes on one line whatever is in it: a line break in one
+ * would begin a rule that nobody wrote.
+ */
+export const formatRuleText = ({ rules }: RuleSetShown): string =>
+  rules
+    .map(({ action, cidr, expires_at, description }) => {
+      const expiry = expires_at === undefined ? '' : ` ${expiryWord}${expires_at}`
+      const comment = description?.replaceAll(/\s*[\r\n]\s*/g, ' ').trim()
+      return `${action} ${cidr}${expiry}${comment ? ` # ${comment}` : ''}\n`
+    })
+    .join('')
 
 /**
  * Reads `allow|deny CIDR # description` lines as they arrive: the text is never held whole, and other requests are

@@ -66,6 +66,29 @@ export const IpPolicyRuleQuery = Closed({
 export const maxRules = 100_000
 export const RuleSet = Closed({ rules: Type.Array(Closed(RuleFields), { maxItems: maxRules }) })
 export type RuleSet = Static<typeof RuleSet>
+
+/** Every rule of a policy, without what can be told from its id: there may be a hundred thousand. */
+export const RuleSetShown = Closed(
+  {
+    ip_policy_id: Id('ipp'),
+    rules: Type.Array(
+      Closed(
+        {
+          id: Id('ipr'),
+          cidr: Type.String({ description: 'Canonical, always with its prefix length.' }),
+          action: Action,
+          ...AnnotationsShown,
+          expires_at: Type.Optional(Timestamp),
+        },
+        { title: 'RuleOfSet' },
+      ),
+      { description: 'In the order in which they were made. Those that have expired are among them.' },
+    ),
+  },
+  { title: 'RuleSetShown' },
+)
+export type RuleSetShown = Static<typeof RuleSetShown>
+
 export const RuleSetReplaced = Closed(
   {
     ip_policy: Ref,

@@ -55,6 +55,26 @@ export const listRules = (db: Db, { accountId }: Account, query: RuleQuery) =>
     limit ${rowsToFetch(query)}`,
   )
 
+/**
+ * All rules of a policy in the order of their making, some at a time so that other requests get their turn, and all as
+ * of one moment: one statement reads them.
+ */
+export async function* everyRuleOf(tx: Db, { accountId }: Account, policyId: Id<'ipp'>) {
+  await run(
+    tx,
+    sql`
+    declare every_rule no scroll cursor for
+    select ${columns} from ip_policy_rules
+    where account_id = ${accountId} and ip_policy_id = ${toUuid(policyId)}
+    order by id`,
+  )
+  for (;;) {
+    const batch = await many<IpPolicyRuleRow>(tx, sql`fetch 2000 from every_rule`)
+    if (batch.length === 0) return
+    yield batch
+  }
+}
+
 export const updateRule = (db: Db, { accountId }: Account, id: Uuid, rule: Omit<NewRule, 'action'>) =>
   refusingTakenCidr(
     one<IpPolicyRuleRow>(

@@ -1,0 +1,28 @@
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { preferred } from './negotiate.ts'
+import type { Route } from './route.ts'
+
+const compress = promisify(gzip)
+// A page of a list is below it: for those the client would wait longer for our compression than for the bytes it saves.
+const worthCompressing = 256 * 1024
+
+// Plain JSON.stringify: a compiled serialiser took twice as long on a page of 100 rows.
+export function send(reply: FastifyReply, status: number, body: unknown): FastifyReply {
+  if (status === 204) return reply.code(204).send()
+  return reply.code(status).type('application/json').send(JSON.stringify(body))
+}
+
+/** The success of a route, in the form that the client asks for. */
+export async function sendResult(request: FastifyRequest, reply: FastifyReply, route: Route, body: unknown) {
+  const { accept, 'accept-encoding': encodings } = request.raw.headers
+  const type = preferred(accept, Object.keys(route.otherResponses ?? {}), 'application/json')
+  const format = type === undefined ? undefined : route.otherResponses?.[type]
+  if (route.success === 204) return send(reply, 204, body)
+  const text = format ? format(body) : JSON.stringify(body)
+  reply.code(route.success).type(format ? `${type}; charset=utf-8` : 'application/json')
+  if (text.length < worthCompressing || !preferred(encodings, ['gzip'], 'identity')) return reply.send(text)
+  // In another thread, and quickly rather than tightly: somebody waits for it.
+  return reply.header('Content-Encoding', 'gzip').send(await compress(text, { level: 1 }))
+}

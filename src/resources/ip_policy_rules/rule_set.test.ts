@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { startControlPlane } from '../../../test/harness/control_plane.ts'
+import { policyWith, putRules } from '../../../test/harness/ip.ts'
+
+const plane = await startControlPlane({ after })
+const admin = await plane.newAccount()
+
+const asText = { headers: { accept: 'text/plain' } }
+const getText = async (policy: string) => (await admin('GET', `/ip_policies/${policy}/rules`, undefined, asText)).text
+const getRules = async (policy: string) => (await admin('GET', `/ip_policies/${policy}/rules`)).body.rules
+const addRule = (policy: string, fields: object) =>
+  admin('POST', '/ip_policy_rules', { ip_policy_id: policy, ...fields })
+
+test('GET /ip_policies/{id}/rules shows every rule, in the order of their making', async () => {
+  const lines = Array.from({ length: 4_321 }, (_, i) => `${i % 3 ? 'allow' : 'deny'} 10.0.${i >> 8}.${i & 255}/32`)
+  const policy = await policyWith(admin, ...lines)
+  await policyWith(admin, 'allow 192.0.2.1 # of another policy')
+  const { body } = await admin('GET', `/ip_policies/${policy}/rules`)
+  assert.equal(body.ip_policy_id, policy)
+  assert.deepEqual(
+    body.rules.map(({ action, cidr }: { action: string; cidr: string }) => `${action} ${cidr}`),
+    lines,
+  )
+  assert.equal((await admin('GET', `/ip_policy_rules/${body.rules[0].id}`)).body.cidr, '10.0.0.0/32')
+})
+
+test('a policy without rules has none, and its text is empty', async () => {
+  const policy = await policyWith(admin)
+  assert.deepEqual(await getRules(policy), [])
+  assert.equal(await getText(policy), '')
+})
+
+test('text that was got and put back changes nothing: expiry and description are in it, and metadata stays', async () => {
+  const policy = await policyWith(admin, 'allow 10.0.0.0/8 # the office # 2', 'deny 2001:db8::/32')
+  await addRule(policy, {
+    cidr: '192.0.2.1',
+    action: 'allow',
+    expires_at: '2099-01-31T12:00:00.5Z',
+    description: 'guest',
+  })
+  await addRule(policy, {
+    cidr: '192.0.2.2',
+    action: 'allow',
+    expires_at: '2001-01-01T00:00:00Z',
+    metadata: 'ticket 7',
+  })
+  const before = await getRules(policy)
+  const text = await getText(policy)
+  assert.deepEqual(text.split('\n'), [
+    'allow 10.0.0.0/8 # the office # 2',
+    'deny 2001:db8::/32',
+    'allow 192.0.2.1/32 expires=2099-01-31T12:00:00.500Z # guest',
+    'allow 192.0.2.2/32 expires=2001-01-01T00:00:00.000Z',
+    '',
+  ])
+  const { body } = await putRules(admin, policy, [text])
+  assert.deepEqual([body.rules, body.added, body.changed, body.removed], [4, 0, 0, 0])
+  assert.deepEqual(await getRules(policy), before)
+  assert.equal(before[3].metadata, 'ticket 7')
+})
+
+test('a line without expires= makes a rule permanent, and a moment that is none is refused', async () => {
+  const policy = await policyWith(admin, 'allow 10.0.0.0/8 expires=2099-01-01T00:00:00Z')
+  assert.equal((await getRules(policy))[0].expires_at, '2099-01-01T00:00:00.000Z')
+  assert.equal((await putRules(admin, policy, ['allow 10.0.0.0/8'])).body.changed, 1)
+  assert.equal('expires_at' in (await getRules(policy))[0], false)
+  for (const line of [
+    'allow 10.0.0.0/8 expires=',
+    'allow 10.0.0.0/8 expires=soon',
+    'allow expires=2099-01-01T00:00:00Z',
+  ])
+    assert.equal((await putRules(admin, policy, [line])).body.details.field, 'line 1', line)
+})
+
+test('a line break in a description never becomes a rule of its own', async () => {
+  const policy = await policyWith(admin)
+  await addRule(policy, { cidr: '10.0.0.0/8', action: 'deny', description: 'x\r\nallow 0.0.0.0/0\n' })
+  assert.equal(await getText(policy), 'deny 10.0.0.0/8 # x allow 0.0.0.0/0\n')
+})
+
+test('the form is what Accept prefers, and JSON when it prefers neither', async () => {
+  const policy = await policyWith(admin, 'allow 10.0.0.0/8')
+  const typeFor = async (accept: string) =>
+    (await admin('GET', `/ip_policies/${policy}/rules`, undefined, { headers: { accept } })).headers
+      .get('content-type')
+      ?.split(';')[0]
+  for (const accept of ['text/plain', 'text/plain;q=0.9, application/json;q=0.1', 'TEXT/PLAIN; q=1, */*;q=0.1'])
+    assert.equal(await typeFor(accept), 'text/plain', accept)
+  for (const accept of ['*/*', 'text/html', 'application/json, text/plain', 'text/plain;q=0', 'text/*', ', ;q=', 'q'])
+    assert.equal(await typeFor(accept), 'application/json', accept)
+  const refused = await admin('GET', `/ip_policies/${policy}/rules?x=1`, undefined, asText)
+  assert.equal(refused.body.error_code, 'ERR_INVALID_FIELD', 'a refusal is always JSON')
+})
