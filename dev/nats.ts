@@ -22,6 +22,33 @@ export type LocalNats = {
 
 const passwords = { GATEHOUSE_NATS_CONTROL_PLANE_PASSWORD: 'control-plane', GATEHOUSE_NATS_EDGE_1_PASSWORD: 'edge-1' }
 
+/** Three or more that elect leaders among themselves. Whoever connects is told of all of them. */
+export async function startNatsCluster(size: number): Promise<LocalNats & { nodes: (LocalNats & { name: string })[] }> {
+  const ports = await Promise.all(Array.from({ length: size }, freePort))
+  const nodes = await Promise.all(
+    ports.map(async (port, index) => {
+      const name = `gatehouse-nats-${index + 1}`
+      const routes = ports.filter((other) => other !== port)
+      return { ...(await startNats({ name, cluster: { name: 'gatehouse', port, routes } })), name }
+    }),
+  )
+  const url = nodes.map((node) => node.url).join(',')
+  const first = nodes[0] as LocalNats
+  return {
+    ...first,
+    nodes,
+    url,
+    controlPlane: { ...first.controlPlane, GATEHOUSE_NATS_URL: url, GATEHOUSE_NATS_REPLICAS: String(size) },
+    edge: { ...first.edge, GATEHOUSE_NATS_URL: url },
+    async stop(signal) {
+      await Promise.all(nodes.map((node) => node.stop(signal)))
+    },
+    async restart(options) {
+      await Promise.all(nodes.map((node) => node.restart(options)))
+    },
+  }
+}
+
 export async function startNats(
   options: { cluster?: { name: string; port: number; routes: number[] }; name?: string } = {},
 ): Promise<LocalNats> {

@@ -1,7 +1,7 @@
 import type { NatsConnection } from '@nats-io/transport-node'
 import { type Db, type DbPool, one, run } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
-import { wakeSubject } from '../distribution/channels.ts'
+import { type Batch, wakeSubject } from '../distribution/channels.ts'
 import { digestOf, type Signer, seal } from '../distribution/signature.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Uuid } from '../kernel/ids.ts'
@@ -25,8 +25,11 @@ const publisherLock = 7_204_113_003
 const lookEveryMs = 250
 const bucketLookEveryMs = 2_000
 const rowsAtOnce = 5_000
-/** How far the plain messages may run ahead of the bucket while that has no leader. */
-const mostWaiting = 200
+/** How many records the plain messages may run ahead of the bucket while that has no leader: what memory may hold. */
+const mostWaiting = 50_000
+/** A node that was connected to a server that died has missed what was said meanwhile, and the bucket cannot tell it yet. */
+const repeatEveryMs = 1_000
+const mostRepeats = 3
 
 /**
  * Sends what is in the outbox to the edges, in order. Every process runs one; the one that holds the lock works, and the
@@ -103,7 +106,7 @@ async function publish(
       lastExpiry = now
       const batch = await nextBatch(db, sent)
       metrics.behind(batch ? batch.settled - sent : 0)
-      reconciler.tend(signer.keyId, !batch && keeper.waiting() === 0)
+      reconciler.tend(signer.keyId, !batch && keeper.isIdle())
       if (!batch) {
         await wake.wait(lookEveryMs, signal)
         continue
@@ -123,7 +126,7 @@ async function publish(
       )
       metrics.published(compiled.length)
       sent = batch.settled
-      while (keeper.waiting() > mostWaiting && !signal.aborted) await pause(50, signal)
+      while (keeper.recordsWaiting() > mostWaiting && !signal.aborted) await pause(50, signal)
     }
     // What is not kept by then is sent again from the cursor, by whoever is active next.
     await Promise.race([keeper.finish(), pause(2_000, new AbortController().signal)])
@@ -163,7 +166,8 @@ function sealBatch(compiled: Compiled[], { rows, settled }: Rows, after: number,
 
 /** Puts batches into the bucket one after another, and moves the cursor after each. It waits out elections. */
 function createKeeper(outlet: Outlet, moveCursor: (settled: number) => Promise<void>) {
-  const queue: { batch: Parameters<Outlet['keep']>[0]; keys: string[]; settled: number }[] = []
+  const queue: { batch: Batch; keys: string[]; settled: number; repeats: number }[] = []
+  let records = 0
   let working: Promise<void> | undefined
   let fault: unknown
   let stopped = false
@@ -175,23 +179,33 @@ function createKeeper(outlet: Outlet, moveCursor: (settled: number) => Promise<v
       )
       await moveCursor(next.settled)
       queue.shift()
+      records -= next.keys.length
     }
     working = undefined
   }
+  let waitingSinceLast = new Set<Batch>()
+  const repeating = setInterval(() => {
+    for (const item of queue)
+      if (waitingSinceLast.has(item.batch) && item.repeats++ < mostRepeats) outlet.announce(item.batch)
+    waitingSinceLast = new Set(queue.map(({ batch }) => batch))
+  }, repeatEveryMs)
   return {
-    add(batch: Parameters<Outlet['keep']>[0], keys: string[], settled: number) {
-      queue.push({ batch, keys, settled })
+    add(batch: Batch, keys: string[], settled: number) {
+      queue.push({ batch, keys, settled, repeats: 0 })
+      records += keys.length
       working ??= work().catch((error) => {
         fault = error
       })
     },
-    waiting: () => queue.length,
+    recordsWaiting: () => records,
+    isIdle: () => queue.length === 0,
     fail(error: unknown) {
       fault ??= error
     },
     /** Whoever is active next begins at the cursor: a batch that is put later would overwrite newer records. */
     stop() {
       stopped = true
+      clearInterval(repeating)
     },
     check() {
       if (fault) throw fault

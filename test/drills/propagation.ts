@@ -8,6 +8,7 @@ import { dial, newGuardedEdge, startTcpUpstream, statusOf, until } from '../edge
 import { stop } from '../harness/control_plane.ts'
 import { drill } from '../harness/drill.ts'
 import { type Installation, startInstallation } from '../harness/edge.ts'
+import { quantiles } from '../harness/quantiles.ts'
 
 const changes = Number(process.argv[2] ?? 1_000)
 const held = Number(process.argv[3] ?? 100_000)
@@ -59,12 +60,7 @@ await drill(async (scope) => {
       assert.ok(performance.now() - answered < 60_000, `change ${index} is not in force after a minute`)
     latencies.push(performance.now() - answered)
   }
-  latencies.sort((a, b) => a - b)
-  const at = (share: number) =>
-    latencies[Math.min(latencies.length - 1, Math.floor(latencies.length * share))]?.toFixed(1)
-  console.log(
-    `${changes} changes beside ${held} edges and routes: p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, max ${at(1)} ms`,
-  )
+  console.log(`${changes} changes beside ${held} edges and routes: ${quantiles(latencies)}`)
   return true
 })
 

@@ -33,8 +33,9 @@ export async function startInstallation(
   scope: Scope,
   env: Record<string, string> = {},
   databaseUrl?: string,
+  starting: Promise<LocalNats> = startNats(),
 ): Promise<Installation> {
-  const nats = await startNats()
+  const nats = await starting
   scope.after(() => nats.stop())
   const firstPort = 21_000 + Math.floor(Math.random() * 400) * 20
   const tcpPorts = { first: firstPort, last: firstPort + 19 }
