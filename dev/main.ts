@@ -69,9 +69,13 @@ server.on('exit', () => end(1))
 setInterval(() => process.ppid !== parent && end(0), 500).unref()
 
 const lines = createInterface({ input: server.stdout })
+let isListening = false
 for await (const line of lines) {
-  if (JSON.parse(line).msg === 'listening') break
+  isListening = JSON.parse(line).msg === 'listening'
+  if (isListening) break
 }
+// It has said why, on standard error: a port that is taken, for one. Whoever has that port must not get the token.
+if (!isListening) await new Promise(() => {})
 const base_url = environment.GATEHOUSE_PUBLIC_URL
 if (nats) edge = await startDevEdge({ baseUrl: base_url, token, signingKey: signing_key, nats: nats.edge, tcpPort })
 if (options.json) console.log(JSON.stringify({ base_url, token, account_id }))

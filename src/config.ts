@@ -1,4 +1,6 @@
 import { readFileSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { isAbsolute, join } from 'node:path'
 import { parseCidr } from './kernel/ip/cidr.ts'
 import { type CompiledPolicy, compilePolicy } from './kernel/ip/ranges.ts'
 
@@ -72,11 +74,6 @@ function nodeName(value: string): string {
   return value
 }
 
-function onOrOff(value: string): boolean {
-  if (value !== 'on' && value !== 'off') throw new ConfigError('must be on or off')
-  return value === 'on'
-}
-
 function keepOrClose(value: string): 'keep' | 'close' {
   if (value !== 'keep' && value !== 'close') throw new ConfigError('must be keep or close')
   return value
@@ -128,11 +125,6 @@ export const settings = {
     default: '',
     help: 'Addresses and CIDR ranges, comma-separated, whose X-Forwarded-For is believed. Nobody else is.',
     parse: proxyList,
-  }),
-  GATEHOUSE_DASHBOARD: setting({
-    default: 'on',
-    help: 'Whether the dashboard is served and people can sign in to it: on or off.',
-    parse: onOrOff,
   }),
   GATEHOUSE_VERSION_HEADER_ALIASES: setting({
     default: '',
@@ -243,6 +235,17 @@ export const edgeSettings = {
   GATEHOUSE_LOG_LEVEL: setting({ default: 'info', help: `One of ${logLevels.join(', ')}.`, parse: logLevel }),
 }
 
+/** What `gatehouse` reads as a client of the API. Empty: a profile says it. */
+export const clientSettings = {
+  GATEHOUSE_URL: setting({
+    default: '',
+    help: 'Where the API is, such as https://gatehouse.example.com.',
+    parse: (value) => (value === '' ? '' : publicUrl(value)),
+  }),
+  GATEHOUSE_API_KEY: setting({ default: '', help: 'The token of an API key.', secret: true, parse: text }),
+  GATEHOUSE_PROFILE: setting({ default: '', help: 'The profile to use when these two are not set.', parse: text }),
+}
+
 type Values<Settings extends Record<string, Setting<unknown>>> = {
   readonly [Name in keyof Settings]: ReturnType<Settings[Name]['parse']>
 }
@@ -256,6 +259,13 @@ export const readEdgeConfig = (environment: NodeJS.ProcessEnv = process.env): Ed
 /** Asking a node how it is needs nothing but where to ask. */
 export const readEdgeStatusConfig = (environment: NodeJS.ProcessEnv = process.env) =>
   readSettings({ GATEHOUSE_EDGE_STATUS_LISTEN: edgeSettings.GATEHOUSE_EDGE_STATUS_LISTEN }, environment)
+
+/** With where the profiles are: the XDG base directories say that a relative path does not count. */
+export function readClientConfig(environment: NodeJS.ProcessEnv = process.env) {
+  const { XDG_CONFIG_HOME = '' } = environment
+  const folder = isAbsolute(XDG_CONFIG_HOME) ? XDG_CONFIG_HOME : join(homedir(), '.config')
+  return { ...readSettings(clientSettings, environment), profilesFile: join(folder, 'gatehouse', 'profiles.json') }
+}
 
 /**
  * Reads every setting once. A secret may also be given as NAME_FILE, the path of a file that holds it. An empty

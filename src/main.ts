@@ -1,15 +1,10 @@
 #!/usr/bin/env node
 import { parseArgs } from 'node:util'
-import { restrictionTypes } from './auth/loaded_policy.ts'
-import { bootstrap, recover } from './commands/bootstrap.ts'
-import { edge, edgeStatus } from './commands/edge.ts'
-import { migrateCommand } from './commands/migrate.ts'
-import { release } from './commands/release.ts'
-import { serve } from './commands/serve.ts'
-import { signingKeys } from './commands/signing_keys.ts'
 import {
   ConfigError,
+  clientSettings,
   edgeSettings,
+  readClientConfig,
   readConfig,
   readEdgeConfig,
   readEdgeStatusConfig,
@@ -19,7 +14,9 @@ import {
 import { isUnavailable } from './db/failures.ts'
 import { version } from './version.ts'
 
-const usage = `Gatehouse ${version}: who may call the API, which addresses may reach what.
+const serverUsage = `Gatehouse ${version}: who may call the API, which addresses may reach what.
+
+On the server:
 
   gatehouse serve       serve the API
   gatehouse edge        make HAProxy on this node do what the API says
@@ -37,24 +34,37 @@ const usage = `Gatehouse ${version}: who may call the API, which addresses may r
 
   gatehouse <command> --help   the environment variables that it reads
 `
+const serverCommands = ['serve', 'edge', 'migrate', 'bootstrap', 'recover', 'signing-keys', 'version', 'help']
 
-async function main([command = 'help', ...rest]: string[]): Promise<number> {
+// Each part is loaded when it is asked for: the client should not wait for the database driver and the web server, nor
+// they for the client.
+const loadClient = () => import('./cli/run.ts')
+const usage = async () =>
+  `${serverUsage}\n${(await loadClient()).clientUsage()}\nSettings of the client, from the environment:\n${settingsHelp(clientSettings)}`
+
+async function main(args: string[]): Promise<number> {
+  const [command = 'help', ...rest] = args
+  const isForServer =
+    serverCommands.includes(command) ||
+    command.startsWith('-') ||
+    (command === 'ip-restrictions' && rest[0] === 'release')
+  if (!isForServer) return (await loadClient()).runClient(readClientConfig(), serverCommands, args)
   if (rest.includes('--help')) {
     const known = command === 'edge' ? edgeSettings : settings
-    console.log(`${usage}\nSettings, from the environment:\n${settingsHelp(known)}`)
+    console.log(`${serverUsage}\nSettings, from the environment:\n${settingsHelp(known)}`)
     return 0
   }
   switch (command) {
     case 'serve':
       parseArgs({ args: rest, options: {} })
-      return serve(readConfig())
+      return (await import('./commands/serve.ts')).serve(readConfig())
     case 'edge':
-      if (rest[0] === 'status') return edgeStatus(readEdgeStatusConfig())
+      if (rest[0] === 'status') return (await import('./commands/edge.ts')).edgeStatus(readEdgeStatusConfig())
       parseArgs({ args: rest, options: {} })
-      return edge(readEdgeConfig())
+      return (await import('./commands/edge.ts')).edge(readEdgeConfig())
     case 'migrate':
       parseArgs({ args: rest, options: {} })
-      return migrateCommand(readConfig())
+      return (await import('./commands/migrate.ts')).migrateCommand(readConfig())
     case 'bootstrap': {
       const options = {
         account: { type: 'string', default: 'default' },
@@ -62,28 +72,28 @@ async function main([command = 'help', ...rest]: string[]): Promise<number> {
         'admin-email': { type: 'string', default: 'admin@localhost' },
       } as const
       const { values } = parseArgs({ args: rest, options })
-      return bootstrap(readConfig(), {
+      return (await import('./commands/bootstrap.ts')).bootstrap(readConfig(), {
         accountName: values.account,
         adminName: values['admin-name'],
         adminEmail: values['admin-email'],
       })
     }
     case 'ip-restrictions': {
-      const [verb, ...flags] = rest
-      if (verb !== 'release') throw new ConfigError("on the server, 'ip-restrictions' knows only 'release'")
+      const [, ...flags] = rest
+      const { restrictionTypes } = await import('./auth/loaded_policy.ts')
       const { values } = parseArgs({ args: flags, options: { account: { type: 'string' }, type: { type: 'string' } } })
       const type = restrictionTypes.find((known) => known === values.type)
       if (!values.account || !type)
         throw new ConfigError(`give --account and --type (one of ${restrictionTypes.join(', ')})`)
-      return release(readConfig(), { account: values.account, type })
+      return (await import('./commands/release.ts')).release(readConfig(), { account: values.account, type })
     }
     case 'recover': {
       const { values } = parseArgs({ args: rest, options: { account: { type: 'string', default: 'default' } } })
-      return recover(readConfig(), values.account)
+      return (await import('./commands/bootstrap.ts')).recover(readConfig(), values.account)
     }
     case 'signing-keys': {
       const [verb = 'list', key] = rest
-      return signingKeys(readConfig(), verb, key)
+      return (await import('./commands/signing_keys.ts')).signingKeys(readConfig(), verb, key)
     }
     case 'version':
     case '--version':
@@ -91,10 +101,10 @@ async function main([command = 'help', ...rest]: string[]): Promise<number> {
       return 0
     case 'help':
     case '--help':
-      console.log(usage)
+      console.log(await usage())
       return 0
     default:
-      console.error(`gatehouse: there is no command '${command}'\n\n${usage}`)
+      console.error(`gatehouse: there is no command '${command}'\n\n${await usage()}`)
       return 2
   }
 }

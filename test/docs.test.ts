@@ -4,7 +4,8 @@ import { existsSync } from 'node:fs'
 import { glob, readFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
-import { edgeSettings, settings } from '../src/config.ts'
+import { exits } from '../src/cli/exits.ts'
+import { clientSettings, edgeSettings, settings } from '../src/config.ts'
 import { startControlPlane } from './harness/control_plane.ts'
 
 const root = new URL('..', import.meta.url).pathname
@@ -31,11 +32,8 @@ for (const { page, command, known } of settingTables) {
 test('every variable that the docs name is read by somebody', async () => {
   const nats = await read('deploy/nats/authorization.conf')
   const known = new Set([
-    ...[...Object.keys(settings), ...Object.keys(edgeSettings)].flatMap((name) => [name, `${name}_FILE`]),
+    ...[settings, edgeSettings, clientSettings].flatMap(Object.keys).flatMap((name) => [name, `${name}_FILE`]),
     ...[...nats.matchAll(/\$(GATEHOUSE_\w+)/g)].map(([, name]) => name),
-    // What npm run dev prints, for the commands of the README.
-    'GATEHOUSE_URL',
-    'GATEHOUSE_API_KEY',
   ])
   for (const page of pages) {
     for (const [name] of (await read(page)).matchAll(/\bGATEHOUSE_[A-Z0-9_]+\b/g))
@@ -83,6 +81,17 @@ test("the README's commands work as printed", async (t) => {
   assert.match(listed ?? '', /^\{"keys":\[.*"next_page_uri":null\}$/)
   assert.match(updated ?? '', /"description":"weekly backup","metadata":"team=storage"/)
   assert.equal(deleted, '204')
+})
+
+test('the table of exit codes in docs/cli.md is that of the command', async () => {
+  const rows = [...(await read('docs/cli.md')).matchAll(/^\| (\d+) \| (.+) \|$/gm)].map(([, code, means]) => [
+    code,
+    means,
+  ])
+  assert.deepEqual(
+    rows,
+    Object.values(exits).map(({ code, means }) => [String(code), means]),
+  )
 })
 
 test('every link leads to a page, and to a heading on it', async () => {

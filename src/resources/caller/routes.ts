@@ -1,27 +1,21 @@
 import { Type } from 'typebox'
-import { type Handling, route } from '../../http/route.ts'
+import { route } from '../../http/route.ts'
 import { Closed, Id, Ref } from '../../http/wire.ts'
 import { toId } from '../../kernel/ids.ts'
 
-export const CallerFields = {
-  account_id: Id('ac'),
-  owner_id: Id('usr', 'bot'),
-  role: Type.Unsafe<'admin' | 'member'>({ type: 'string', enum: ['admin', 'member'] }),
-  api_key: Ref,
-  source_ip: Type.Unsafe<string | null>({
-    type: ['string', 'null'],
-    description: 'The address that IP restrictions judge. Null when a trusted proxy forwarded something unreadable.',
-  }),
-}
-
-type Calling = Pick<Handling<object, object, unknown>, 'caller' | 'origin' | 'uri'>
-export const toCallerFields = ({ caller, origin, uri }: Calling) => ({
-  account_id: toId('ac', caller.accountId),
-  owner_id: caller.ownerId,
-  role: caller.role,
-  api_key: { id: caller.apiKeyId, uri: uri(`/api_keys/${caller.apiKeyId}`) },
-  source_ip: origin.sourceIp ?? null,
-})
+const CallerView = Closed(
+  {
+    account_id: Id('ac'),
+    owner_id: Id('usr', 'bot'),
+    role: Type.Unsafe<'admin' | 'member'>({ type: 'string', enum: ['admin', 'member'] }),
+    api_key: Ref,
+    source_ip: Type.Unsafe<string | null>({
+      type: ['string', 'null'],
+      description: 'The address that IP restrictions judge. Null when a trusted proxy forwarded something unreadable.',
+    }),
+  },
+  { title: 'Caller' },
+)
 
 export const callerRoutes = [
   route({
@@ -30,8 +24,16 @@ export const callerRoutes = [
     method: 'GET',
     path: '/caller',
     success: 200,
-    response: Closed(CallerFields, { title: 'Caller' }),
+    response: CallerView,
     access: 'anyone',
-    handle: async (request) => toCallerFields(request),
+    async handle({ caller, origin, uri }) {
+      return {
+        account_id: toId('ac', caller.accountId),
+        owner_id: caller.ownerId,
+        role: caller.role,
+        api_key: { id: caller.apiKeyId, uri: uri(`/api_keys/${caller.apiKeyId}`) },
+        source_ip: origin.sourceIp ?? null,
+      }
+    },
   }),
 ]

@@ -1,0 +1,137 @@
+import { setTimeout } from 'node:timers/promises'
+import { errorCatalogue } from '../kernel/errors.ts'
+import { exitOf, Failure } from './exits.ts'
+import { log } from './terminal.ts'
+
+export type Connection = {
+  readonly url: string
+  readonly token: string
+  readonly timeoutMs: number
+  readonly verbose: boolean
+}
+export type Call = {
+  readonly method: string
+  /** With its parameters filled in. */
+  readonly path: string
+  readonly query?: Readonly<Record<string, unknown>>
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: string
+  readonly contentType?: string
+  readonly accept?: string
+}
+export type Answer = { readonly status: number; readonly headers: Headers; readonly text: string }
+
+/** A refusal of the service. What it says is told to the person, with the cure from the catalogue. */
+export class Refused extends Failure {
+  readonly status: number
+  readonly code: string
+
+  constructor(status: number, text: string, headers: Headers) {
+    const { error_code = '', msg, details } = asError(text)
+    const known = errorCatalogue[error_code as keyof typeof errorCatalogue]
+    const operationId = details?.operation_id ?? headers.get('operation-id')
+    const others = Object.entries(details ?? {}).filter(([name]) => name !== 'operation_id' && name !== 'field')
+    super(exitOf(status), `${msg ?? `The service answered ${status} without saying why.`} (${error_code || status})`, [
+      ...others.map(([name, value]) => `${name.replaceAll('_', ' ')}: ${value}`),
+      ...(known ? [`cure: ${known.cure}`] : []),
+      ...(status >= 300 && status < 400
+        ? [
+            `It sends you to ${headers.get('location')}; the token is not sent there. Correct the address if it is right.`,
+          ]
+        : []),
+      ...(operationId ? [`operation: ${operationId}`] : []),
+    ])
+    this.status = status
+    this.code = error_code
+  }
+}
+
+type ErrorBody = { error_code?: string; msg?: string; details?: Record<string, string> }
+function asError(text: string): ErrorBody {
+  try {
+    return (JSON.parse(text) as ErrorBody | null) ?? {}
+  } catch {
+    return {}
+  }
+}
+
+/** Something listens there no longer, or not yet, or the connection broke: worth another try. */
+const passing = new Set(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET', 'EAI_AGAIN', 'ETIMEDOUT'])
+const pausesMs = [200, 500, 1_000]
+
+/**
+ * Sends it, and again when the connection failed or the service said that nothing was changed. That is safe: creations
+ * carry an Idempotency-Key, and everything else has the same effect when it is done twice.
+ */
+export async function call(connection: Connection, request: Call): Promise<Answer> {
+  for (let attempt = 0; ; attempt++) {
+    const pause = pausesMs[attempt]
+    try {
+      return await callOnce(connection, request, attempt > 0)
+    } catch (error) {
+      const again =
+        error instanceof Refused
+          ? error.code === 'ERR_UNAVAILABLE'
+          : error instanceof Failure && passing.has(codeOf(error))
+      if (!again || pause === undefined) throw error
+      if (connection.verbose) log(`${(error as Error).message} Trying again in ${pause} ms.`)
+      await setTimeout(pause)
+    }
+  }
+}
+
+async function callOnce(connection: Connection, request: Call, isRepeated: boolean): Promise<Answer> {
+  const { method, path, body } = request
+  const url = connection.url + path + queryOf(request.query)
+  let answer: Answer
+  try {
+    const response = await fetch(url, {
+      method,
+      headers: {
+        authorization: `Bearer ${connection.token}`,
+        'service-version': '2',
+        ...(request.accept && { accept: request.accept }),
+        ...(body !== undefined && { 'content-type': request.contentType ?? 'application/json' }),
+        ...request.headers,
+      },
+      ...(body !== undefined && { body }),
+      // The token is for the address that was configured, and for no other.
+      redirect: 'manual',
+      signal: AbortSignal.timeout(connection.timeoutMs),
+    })
+    answer = { status: response.status, headers: response.headers, text: await response.text() }
+  } catch (cause) {
+    throw unreachable(connection, cause)
+  }
+  if (connection.verbose) log(`${method} ${path}: ${answer.status}, operation ${answer.headers.get('operation-id')}`)
+  if (answer.status >= 200 && answer.status < 300 && answer.headers.has('operation-id')) return answer
+  // Another program on that port, or a page of a proxy that wants somebody to log in.
+  if (!answer.headers.has('operation-id') && answer.status < 300)
+    throw new Failure('unreachable', `What answers at ${connection.url} is not Gatehouse.`, ['Is the address right?'])
+  // The answer to the first try was lost, and it had worked.
+  if (isRepeated && method === 'DELETE' && answer.status === 404) return { ...answer, status: 204, text: '' }
+  throw new Refused(answer.status, answer.text, answer.headers)
+}
+
+export function queryOf(query: Call['query'] = {}): string {
+  const entries = Object.entries(query).map(([name, value]): [string, string] => [name, String(value)])
+  return entries.length ? `?${new URLSearchParams(entries)}` : ''
+}
+
+function unreachable({ url, timeoutMs }: Connection, cause: unknown): Failure {
+  const { name } = cause as Error
+  if (name === 'TimeoutError')
+    return new Failure('unreachable', `${url} has not answered within ${timeoutMs / 1000} s.`, [
+      'A change may or may not have been made: look before you repeat it.',
+      '--timeout SECONDS waits longer.',
+    ])
+  const inner = (cause as Error).cause as { code?: string; message?: string } | undefined
+  const hint = /CERT|SIGNATURE|ISSUER|SELF_SIGNED/.test(inner?.code ?? '')
+    ? 'If its certificate is signed by an authority of your own, name that in NODE_EXTRA_CA_CERTS=/path/to/ca.pem.'
+    : 'Is it running, and is the address right? `gatehouse profiles list` shows the ones that are saved.'
+  const what = inner?.message || inner?.code || (cause as Error).message
+  return new Failure('unreachable', `${url} cannot be reached: ${what}.`, [hint], { cause })
+}
+
+const codeOf = (error: Failure): string =>
+  ((error.cause as Error | undefined)?.cause as { code?: string } | undefined)?.code ?? ''

@@ -1,0 +1,113 @@
+import { exits, usageFailure } from './exits.ts'
+import { commandFlags } from './flags.ts'
+import { below, findOperation, usableFlags } from './operations.ts'
+import { outputsOf, write } from './output.ts'
+import { type ClientConfig, readProfiles } from './profiles.ts'
+
+/** Each asks the command itself, so that a script that was installed once knows every operation there ever is. */
+const scripts: Record<string, string> = {
+  bash: `# Put into ~/.bashrc:  source <(gatehouse completion bash)
+_gatehouse() {
+  local line
+  COMPREPLY=()
+  while IFS= read -r line; do COMPREPLY+=("$line"); done \\
+    < <("\${COMP_WORDS[0]}" completion words -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+  # Nothing of ours fits: a file, perhaps.
+  [ \${#COMPREPLY[@]} -eq 0 ] && COMPREPLY=($(compgen -f -- "\${COMP_WORDS[COMP_CWORD]}"))
+  return 0
+}
+complete -F _gatehouse gatehouse`,
+  zsh: `#compdef gatehouse
+# Put into ~/.zshrc, after compinit:  source <(gatehouse completion zsh)
+_gatehouse() {
+  local -a found
+  found=("\${(@f)$("\${words[1]}" completion words -- "\${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  if [[ -n "\${found[*]}" ]]; then compadd -Q -- "\${found[@]}"; else _files; fi
+}
+compdef _gatehouse gatehouse`,
+  fish: `# Put into ~/.config/fish/config.fish:  gatehouse completion fish | source
+function __gatehouse_words
+  set -l typed (commandline -opc) (commandline -ct)
+  $typed[1] completion words -- $typed[2..-1] 2>/dev/null
+end
+complete -c gatehouse -a '(__gatehouse_words)'`,
+}
+
+export const completionHelp = `Completes commands, flags and their values when you press Tab.
+
+  bash  source <(gatehouse completion bash)      in ~/.bashrc
+  zsh   source <(gatehouse completion zsh)       in ~/.zshrc, after compinit
+  fish  gatehouse completion fish | source       in ~/.config/fish/config.fish`
+
+export function completionCommand(
+  config: ClientConfig,
+  serverCommands: readonly string[],
+  [shell = '', ...rest]: string[],
+): number {
+  if (shell === 'words')
+    write(completionsOf(config, serverCommands, rest[0] === '--' ? rest.slice(1) : rest).join('\n'))
+  else if (Object.hasOwn(scripts, shell)) write(scripts[shell] ?? '')
+  else if (shell === '' || shell === '--help' || shell === '-h') write(completionHelp)
+  else throw usageFailure(`completion knows ${Object.keys(scripts).join(', ')}, not '${shell}'`)
+  return exits.ok.code
+}
+
+const verbsOf: Record<string, string[]> = {
+  profiles: ['add', 'list', 'use', 'remove'],
+  completion: Object.keys(scripts),
+}
+
+/** What the last of the words can become. */
+export function completionsOf(
+  config: ClientConfig,
+  serverCommands: readonly string[],
+  typed: readonly string[],
+): string[] {
+  const current = typed.at(-1) ?? ''
+  const before = typed.slice(0, -1)
+  const candidates = current.startsWith('-')
+    ? flagsAfter(before)
+    : (valuesAfter(config, before) ?? wordsAfter(serverCommands, before))
+  return [...new Set(candidates)].filter((candidate) => candidate.startsWith(current)).sort()
+}
+
+function wordsAfter(serverCommands: readonly string[], before: readonly string[]): string[] {
+  if (before.length === 0)
+    return [...serverCommands, ...Object.keys(verbsOf), ...below([]).map(({ words: [first = ''] }) => first)]
+  const own = before.length === 1 ? verbsOf[before[0] ?? ''] : undefined
+  if (own) return own
+  const further = below(before).map(({ words }) => words[before.length] ?? '')
+  return before[0] === 'ip-restrictions' && before.length === 1 ? [...further, 'release'] : further
+}
+
+function operationOf(before: readonly string[]) {
+  const found = findOperation(before)
+  return 'operation' in found ? found.operation : undefined
+}
+
+function flagsAfter(before: readonly string[]): string[] {
+  const operation = operationOf(before)
+  if (!operation) return ['--help']
+  const own = operation.flags.flatMap(({ name, kind, nullable }) => [
+    `--${name}`,
+    ...(kind === 'boolean' || nullable ? [`--no-${name}`] : []),
+  ])
+  return [...own, ...usableFlags(operation).map((name) => `--${name}`)]
+}
+
+/** The values of the flag before, if it has a choice of some. */
+function valuesAfter({ profilesFile }: ClientConfig, before: readonly string[]): string[] | undefined {
+  const last = before.at(-1) ?? ''
+  if (
+    last === '--profile' ||
+    (before[0] === 'profiles' && ['use', 'remove'].includes(before[1] ?? '') && before.length === 2)
+  )
+    return Object.keys(readProfiles(profilesFile).profiles)
+  const operation = operationOf(before)
+  if (operation && (last === '--output' || last === '-o')) return outputsOf(operation)
+  if (!last.startsWith('--')) return undefined
+  const flag = operation?.flags.find(({ name }) => `--${name}` === last)
+  if (flag) return flag.kind === 'boolean' ? undefined : [...(flag.choices ?? [])]
+  const own = commandFlags[last.slice(2) as keyof typeof commandFlags]
+  return own?.type === 'string' ? [] : undefined
+}

@@ -1,0 +1,48 @@
+import { readFileSync } from 'node:fs'
+
+/** As much of JSON Schema as openapi.json uses. */
+export type Schema = {
+  $ref?: string
+  type?: string | string[]
+  description?: string
+  properties?: Record<string, Schema>
+  required?: string[]
+  additionalProperties?: boolean | Schema
+  items?: Schema
+  anyOf?: Schema[]
+  enum?: unknown[]
+  examples?: unknown[]
+  pattern?: string
+  'x-must'?: string
+}
+export type Parameter = { name: string; in: string; required?: boolean; description?: string; schema: Schema }
+type Content = Record<string, { schema: Schema }>
+export type DocumentOperation = {
+  operationId: string
+  summary: string
+  parameters: (Parameter | { $ref: string })[]
+  requestBody?: { content: Content }
+  responses: Record<string, { content?: Content }>
+}
+type Document = { paths: Record<string, Record<string, DocumentOperation>>; components: unknown }
+
+// The same depth below the package's root in src/ and in dist/, and shipped with it.
+const document: Document = JSON.parse(readFileSync(new URL('../../openapi.json', import.meta.url), 'utf8'))
+
+export const paths = document.paths
+
+/** What a `$ref` stands for; anything else as it is. */
+export function deref<T extends object>(value: T | { $ref?: string }): T {
+  const { $ref } = value as { $ref?: string }
+  if (!$ref) return value as T
+  const steps = $ref.slice(2).split('/')
+  return steps.reduce((place, step) => (place as Record<string, unknown>)[step], document as unknown) as T
+}
+
+/** The name of the component that a schema refers to, such as ApiKeyList. */
+export const componentOf = ({ $ref = '' }: Schema): string => $ref.split('/').at(-1) ?? ''
+
+export const typesOf = ({ type, anyOf }: Schema): string[] => [
+  ...[type ?? []].flat(),
+  ...(anyOf ?? []).flatMap((each) => typesOf(deref(each))),
+]

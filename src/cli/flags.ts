@@ -1,0 +1,180 @@
+import { parseArgs } from 'node:util'
+import { deref, type Parameter, type Schema, typesOf } from './document.ts'
+import { usageFailure } from './exits.ts'
+
+type Kind = 'text' | 'number' | 'boolean' | 'list' | 'map' | 'json'
+export type Flag = {
+  /** Without the dashes: `ip-policy-ids`, or `tls.enabled` for a field within a field. */
+  readonly name: string
+  readonly place: 'query' | 'header' | 'body'
+  /** Where the value goes: the parameter's own name, or the steps into the body. */
+  readonly path: readonly string[]
+  readonly kind: Kind
+  /** `--no-…` then means null. */
+  readonly nullable: boolean
+  readonly required: boolean
+  readonly description: string
+  readonly choices?: readonly string[]
+}
+
+const toFlagName = (path: readonly string[]) => path.map((step) => step.toLowerCase().replaceAll('_', '-')).join('.')
+
+function kindOf(schema: Schema): Kind {
+  const types = new Set(typesOf(schema))
+  if (types.has('boolean')) return 'boolean'
+  if (types.has('integer') || types.has('number')) return 'number'
+  if (types.has('array')) return typesOf(deref(schema.items ?? {})).includes('string') ? 'list' : 'json'
+  if (types.has('object')) return schema.properties ? 'json' : 'map'
+  return 'text'
+}
+
+function toFlag(place: Flag['place'], path: readonly string[], schema: Schema, required: boolean): Flag {
+  const choices = (schema.enum ?? deref<Schema>(schema.items ?? {}).enum)?.map(String)
+  return {
+    name: toFlagName(path),
+    place,
+    path,
+    kind: kindOf(schema),
+    nullable: typesOf(schema).includes('null'),
+    required,
+    description: schema.description ?? schema['x-must']?.replace(/^must be /, '') ?? '',
+    ...(choices && { choices }),
+  }
+}
+
+/** A field, and with dots the fields within it: `--tls '{"enabled": true}'` or `--tls.enabled`. */
+function bodyFlags(schema: Schema, above: readonly string[], skip: readonly string[]): Flag[] {
+  return Object.entries(schema.properties ?? {}).flatMap(([name, referred]) => {
+    // A PATCH may repeat the id of its path, which is typed already.
+    if (skip.includes(name)) return []
+    const inner = deref<Schema>(referred)
+    const path = [...above, name]
+    const isRequired = above.length === 0 && (schema.required ?? []).includes(name)
+    return [toFlag('body', path, inner, isRequired), ...bodyFlags(inner, path, [])]
+  })
+}
+
+export const flagsOf = (
+  parameters: readonly Parameter[],
+  body: Schema | undefined,
+  inPath: readonly string[],
+): Flag[] => [
+  ...bodyFlags(body ?? {}, [], inPath),
+  ...parameters
+    // The command sends the version by itself.
+    .filter(({ in: place, name }) => place === 'query' || (place === 'header' && name !== 'Service-Version'))
+    .map(({ in: place, name, required = false, description, schema }) =>
+      toFlag(place as Flag['place'], [name], { ...(description && { description }), ...schema }, required),
+    ),
+]
+
+/** Flags of the command itself: for every operation, or for those that take what they speak of. */
+export const commandFlags = {
+  output: { type: 'string', short: 'o', value: 'table|json|yaml|ids|text', help: 'How to print the answer.' },
+  all: { type: 'boolean', help: 'Every page of the list, not only the first.' },
+  data: {
+    type: 'string',
+    value: 'JSON|@FILE|-',
+    help: 'The whole body: as it is, from a file, or from standard input. Other flags are set in it.',
+  },
+  file: { type: 'string', value: 'FILE', help: 'The whole body from a file: the same as --data @FILE.' },
+  profile: {
+    type: 'string',
+    value: 'NAME',
+    help: 'Which profile to use, instead of the environment or the current one.',
+  },
+  timeout: { type: 'string', value: 'SECONDS', help: 'How long one request may take. 60 when not given.' },
+  verbose: { type: 'boolean', short: 'v', help: 'Each request and its operation id, on standard error.' },
+  help: { type: 'boolean', short: 'h', help: 'This page.' },
+} as const
+export type CommandFlag = keyof typeof commandFlags
+type CommandValues = { [K in CommandFlag]?: (typeof commandFlags)[K]['type'] extends 'boolean' ? boolean : string }
+
+export type Typed = {
+  positionals: string[]
+  command: CommandValues
+  /** Values of the operation's own flags, as JSON values. */
+  given: { flag: Flag; value: unknown }[]
+}
+
+type ParseOptions = Record<string, { type: 'string' | 'boolean'; multiple?: boolean; short?: string }>
+
+/** Reads what was typed after the words. */
+export function readFlags(args: string[], flags: readonly Flag[], usable: readonly CommandFlag[]): Typed {
+  const options: ParseOptions = {}
+  for (const name of usable) {
+    const { type, ...rest } = commandFlags[name]
+    options[name] = { type, ...('short' in rest && { short: rest.short }) }
+  }
+  for (const { name, kind, nullable } of flags) {
+    options[name] = kind === 'boolean' ? { type: 'boolean' } : { type: 'string', multiple: true }
+    if (kind === 'boolean' || nullable) options[`no-${name}`] = { type: 'boolean' }
+  }
+  const { values, positionals } = parse(args, options)
+  const given = flags.flatMap((flag) => {
+    const value = values[flag.name]
+    const isOff = values[`no-${flag.name}`] === true
+    if (isOff && value !== undefined) throw usageFailure(`--${flag.name} and --no-${flag.name} contradict each other`)
+    if (isOff) return [{ flag, value: flag.kind === 'boolean' ? false : null }]
+    if (value === undefined) return []
+    return [{ flag, value: value === true ? true : toValue(flag, value as string[]) }]
+  })
+  const command = Object.fromEntries(usable.map((name) => [name, values[name]])) as CommandValues
+  return { positionals, command, given }
+}
+
+export function parse(args: string[], options: ParseOptions) {
+  try {
+    return parseArgs({ args, options, allowPositionals: true }) as {
+      values: Record<string, string | boolean | (string | boolean)[] | undefined>
+      positionals: string[]
+    }
+  } catch (cause) {
+    // The rest of Node's sentence explains how to write a positional that begins with a dash.
+    throw usageFailure((cause as Error).message.split(/\. (?=[A-Z])/)[0] ?? '')
+  }
+}
+
+function toValue({ name, kind }: Flag, texts: string[]): unknown {
+  const [text = ''] = texts.slice(-1)
+  switch (kind) {
+    case 'number': {
+      const number = Number(text)
+      if (text.trim() === '' || !Number.isFinite(number))
+        throw usageFailure(`--${name} must be a number, not '${text}'`)
+      return number
+    }
+    case 'list':
+      return texts
+        .flatMap((each) => (each.startsWith('[') ? (fromJson(name, each) as string[]) : each.split(',')))
+        .filter((each) => each !== '')
+    case 'map':
+      return Object.fromEntries(texts.flatMap((each) => entriesOf(name, each)))
+    case 'json':
+      return fromJson(name, text)
+    default:
+      return text
+  }
+}
+
+function entriesOf(name: string, text: string): [string, unknown][] {
+  if (text.startsWith('{')) return Object.entries(fromJson(name, text) as object)
+  const [, key, value] = /^([^=]+)=(.*)$/s.exec(text) ?? []
+  if (key === undefined) throw usageFailure(`--${name} must be NAME=VALUE or a JSON object, not '${text}'`)
+  return [[key, value]]
+}
+
+function fromJson(name: string, text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw usageFailure(`--${name} must be JSON, and '${text.slice(0, 60)}' is not`)
+  }
+}
+
+/** What a person must type as the value, for the help. */
+export function placeholderOf({ kind, choices, name }: Flag): string {
+  if (choices) return choices.join('|')
+  const word = name.split('.').at(-1)?.toUpperCase() ?? ''
+  return { text: word, number: 'N', boolean: '', list: `${word},…`, map: 'NAME=VALUE', json: 'JSON' }[kind]
+}

@@ -1,0 +1,85 @@
+import { exits } from './exits.ts'
+import { type CommandFlag, commandFlags, type Flag, placeholderOf } from './flags.ts'
+import { below, type Operation, usableFlags } from './operations.ts'
+import { outputsOf } from './output.ts'
+import { styled } from './terminal.ts'
+
+const indent = (rows: [string, string][]): string => {
+  const widest = Math.min(Math.max(...rows.map(([left]) => left.length)), 44)
+  return rows
+    .map(([left, right]) =>
+      left.length > widest
+        ? `  ${left}\n  ${' '.repeat(widest)}  ${right}`
+        : `  ${left.padEnd(widest)}  ${right}`.trimEnd(),
+    )
+    .join('\n')
+}
+const title = (text: string) => styled('bold', text)
+
+const usageOf = ({ words, positionals }: Operation): string =>
+  ['gatehouse', ...words, ...positionals.map(({ name }) => `<${name}>`)].join(' ')
+
+function describe(flag: Flag): [string, string] {
+  const { name, kind, nullable, required, description } = flag
+  const value = placeholderOf(flag)
+  const left = kind === 'boolean' ? `--[no-]${name}` : `--${name} ${value}`
+  const notes = [
+    ...(required ? ['required'] : []),
+    ...(kind === 'list' ? ['comma-separated or repeated'] : []),
+    ...(kind === 'map' ? ['repeat it for more'] : []),
+    ...(nullable && kind !== 'boolean' ? [`--no-${name} takes it away`] : []),
+  ]
+  return [left, [description, ...(notes.length ? [`(${notes.join('; ')})`] : [])].filter(Boolean).join(' ')]
+}
+
+const describeCommandFlag = (operation: Operation, name: CommandFlag): [string, string] => {
+  const flag: { short?: string; value?: string; help: string } = commandFlags[name]
+  const value = name === 'output' ? outputsOf(operation).join('|') : flag.value
+  return [`${flag.short ? `-${flag.short}, ` : ''}--${name}${value ? ` ${value}` : ''}`, flag.help]
+}
+
+/** Everything about one operation. */
+export function helpOf(operation: Operation): string {
+  const { summary, positionals, flags, method, path, id, otherBodies } = operation
+  const own = flags.map(describe)
+  const last = positionals.findLast(({ place }) => place === 'path')
+  return [
+    `${summary}.`,
+    `\n${title('Usage')}\n  ${usageOf(operation)}${own.length ? ' [flags]' : ''}`,
+    ...(last ? [`  with - for <${last.name}>: one call for each id on standard input`] : []),
+    ...(own.length ? [`\n${title('Flags')}\n${indent(own)}`] : []),
+    ...(otherBodies.length
+      ? [`\nThe body in --data or --file is JSON when it begins with {, and ${otherBodies} otherwise.`]
+      : []),
+    `\n${title('For every command')}\n${indent(usableFlags(operation).map((name) => describeCommandFlag(operation, name)))}`,
+    `\n${method} ${path} (${id} in openapi.json, the log and the audit)`,
+  ].join('\n')
+}
+
+/** What can be typed after these words. */
+export function helpOfGroup(words: readonly string[]): string {
+  const rows = below(words).map((operation): [string, string] => [usageOf(operation), operation.summary])
+  return `${title('Commands')}\n${indent(rows)}\n\ngatehouse ${words.join(' ')} <verb> --help tells everything about one.`
+}
+
+/** The part of `gatehouse --help` that is about the API. */
+export function clientUsage(): string {
+  const groups = [...new Set(below([]).map(({ words: [first = ''] }) => first))]
+  const rows = groups.map((group): [string, string] => [
+    `gatehouse ${group}`,
+    [...new Set(below([group]).map(({ words }) => words.slice(1).join(' ')))].join(', ') ||
+      (below([]).find(({ words }) => words[0] === group)?.summary ?? ''),
+  ])
+  return `As a client of the API, with GATEHOUSE_URL and GATEHOUSE_API_KEY, or a profile:
+
+${indent([
+  ...rows,
+  ['gatehouse profiles', 'add, list, use, remove: where to connect, and as whom'],
+  ['gatehouse completion', 'bash, zsh, fish: a script that completes all of these'],
+])}
+
+Exit codes: ${Object.values(exits)
+    .map(({ code, means }) => `${code} ${means}`)
+    .join('; ')}.
+`
+}

@@ -1,0 +1,106 @@
+import { type Answer, type Call, type Connection, call } from './call.ts'
+import { exits, Failure, usageFailure } from './exits.ts'
+import { readFlags } from './flags.ts'
+import { helpOf } from './help.ts'
+import { type Operation, usableFlags } from './operations.ts'
+import { print, readOutput, write } from './output.ts'
+import { type ClientConfig, chooseProfile } from './profiles.ts'
+import { startProgress, whileWaiting } from './progress.ts'
+import { report } from './report.ts'
+import { requestsOf } from './request.ts'
+import { log } from './terminal.ts'
+
+type Json = Record<string, unknown>
+
+export function connect(
+  config: ClientConfig,
+  { profile, timeout = '60', verbose = false }: { profile?: string; timeout?: string; verbose?: boolean },
+): Connection {
+  const seconds = Number(timeout)
+  if (!(seconds > 0 && seconds <= 86_400)) throw usageFailure(`--timeout must be a number of seconds, not '${timeout}'`)
+  return { ...chooseProfile(config, profile), timeoutMs: seconds * 1000, verbose }
+}
+
+/** Runs one operation with what was typed after its words. */
+export async function perform(config: ClientConfig, operation: Operation, args: string[]): Promise<number> {
+  const typed = readFlags(args, operation.flags, usableFlags(operation))
+  if (typed.command.help) {
+    write(helpOf(operation))
+    return exits.ok.code
+  }
+  const output = readOutput(operation, typed.command.output)
+  const accept = output === 'text' ? 'text/plain' : 'application/json'
+  const requests = (await requestsOf(operation, typed)).map((request) => ({ ...request, accept }))
+  const connection = connect(config, typed.command)
+  const progress = requests.length > 1 ? startProgress(operation.words.join(' '), requests.length) : undefined
+  let code: number = exits.ok.code
+  for (const request of requests) {
+    try {
+      const title = `${request.method} ${request.path}`
+      const answer = await whileWaiting(
+        title,
+        typed.command.all ? allPages(connection, operation, request) : call(connection, request),
+      )
+      const told = tell(operation, request, answer)
+      if (answer.text && request !== requests[0]) write({ yaml: '---', table: ' ' }[output as string] ?? '')
+      if (answer.text) await print(output, operation, answer.text)
+      else if (output === 'table') write(`deleted ${request.path.slice(1)}`)
+      if (code === exits.ok.code) code = told
+    } catch (error) {
+      // One of many ids that is gone, or refused, is no reason to leave the others; no way in is.
+      if (requests.length === 1 || !(error instanceof Failure) || !['refused', 'notFound'].includes(error.exit))
+        throw error
+      report(error, request.path)
+      if (code === exits.ok.code) code = exits[error.exit].code
+    }
+    progress?.step(request.path)
+  }
+  progress?.end()
+  return code
+}
+
+/** Follows next_page_uri to the end, and answers as if it had been one page. */
+async function allPages(connection: Connection, { listField = '' }: Operation, request: Call): Promise<Answer> {
+  const progress = startProgress('read')
+  const rows: unknown[] = []
+  let query = request.query ?? {}
+  for (;;) {
+    const answer = await call(connection, { ...request, query })
+    const body = JSON.parse(answer.text) as Json
+    for (const row of body[listField] as unknown[]) rows.push(row)
+    progress.step('')
+    if (!body.next_page_uri) {
+      progress.end()
+      return { ...answer, text: JSON.stringify({ ...body, [listField]: rows }) }
+    }
+    // Its query only: the service's public address need not be the one that we were told to use.
+    query = Object.fromEntries(new URL(String(body.next_page_uri)).searchParams)
+  }
+}
+
+/** What the headers say, in words; and the code that they make the command end with. */
+function tell(operation: Operation, { query }: Call, { headers, text }: Answer): number {
+  for (const warning of headers.get('service-warning')?.split(/,\s*/) ?? []) {
+    if (warning === 'token=told_once')
+      log(
+        'warning: this key was created by an earlier try, and its token is not told twice. Delete it and create another.',
+      )
+    else log(`warning: ${warning.replace('ip_restriction=', 'this call would be refused if it were enforced: ')}`)
+  }
+  if (operation.listField && text.includes('"next_page_uri":"http')) log('There are more: --all shows every page.')
+  if (operation.id === 'api_keys.create' && !text.includes('"token":null'))
+    log('Keep the token now: it is not shown again.')
+  if (query?.wait !== 'applied') return exits.ok.code
+  const [applied = '0', live = '0'] = headers.get('service-applied')?.split('/') ?? []
+  const generation = headers.get('service-generation')
+  if (applied === live) {
+    if (generation)
+      log(
+        live === '0' ? 'no edge node is live: nobody was waited for' : `in force on ${applied}/${live} live edge nodes`,
+      )
+    return exits.ok.code
+  }
+  log(`made, but in force on only ${applied}/${live} live edge nodes. Behind: ${headers.get('service-behind')}`)
+  log(`  ask later: gatehouse generations get ${generation}`)
+  return exits.notApplied.code
+}

@@ -1,0 +1,77 @@
+import { chmodSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { Failure, usageFailure } from './exits.ts'
+import { log } from './terminal.ts'
+
+/** Where to connect, and as whom. The token itself, or the file that holds it. */
+export type Profile = { url: string; api_key?: string; api_key_file?: string }
+export type Profiles = { current?: string; profiles: Record<string, Profile> }
+
+/** What the environment says to the client: config.ts reads it. */
+export type ClientConfig = {
+  readonly GATEHOUSE_URL: string
+  readonly GATEHOUSE_API_KEY: string
+  readonly GATEHOUSE_PROFILE: string
+  readonly profilesFile: string
+}
+
+export function readProfiles(file: string): Profiles {
+  let text: string
+  try {
+    text = readFileSync(file, 'utf8')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return { profiles: {} }
+    throw new Failure('usage', `${file} cannot be read: ${(error as Error).message}`)
+  }
+  if (statSync(file).mode & 0o077) log(`warning: ${file} holds tokens and others can read it. Run: chmod 600 ${file}`)
+  try {
+    const { current, profiles } = JSON.parse(text) as Profiles
+    return { ...(current && { current }), profiles: Object.assign(Object.create(null), profiles) }
+  } catch {
+    throw usageFailure(`${file} is not JSON. Correct it, or delete it and add the profiles again.`)
+  }
+}
+
+/** Written beside and put in its place: whoever reads meanwhile sees the old or the new one, and only their own. */
+export function writeProfiles(file: string, profiles: Profiles): void {
+  mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
+  const beside = `${file}.${process.pid}`
+  writeFileSync(beside, `${JSON.stringify(profiles, null, 2)}\n`, { mode: 0o600 })
+  chmodSync(beside, 0o600)
+  renameSync(beside, file)
+}
+
+/**
+ * --profile, else the environment, else GATEHOUSE_PROFILE, else the current profile. An address and a token are always
+ * from the same place: the token of one installation must not be sent to another.
+ */
+export function chooseProfile(config: ClientConfig, named: string | undefined): { url: string; token: string } {
+  const { GATEHOUSE_URL: url, GATEHOUSE_API_KEY: token } = config
+  if (!named && (url || token)) {
+    if (url && token) return { url, token }
+    const missing = url ? 'GATEHOUSE_API_KEY (or GATEHOUSE_API_KEY_FILE)' : 'GATEHOUSE_URL'
+    throw usageFailure(`${missing} is not set, and the other one is. Set both, or name a profile with --profile.`)
+  }
+  const { current, profiles } = readProfiles(config.profilesFile)
+  const name = named ?? (config.GATEHOUSE_PROFILE || current)
+  if (name === undefined)
+    throw usageFailure(
+      'it is not known where to connect',
+      'Set GATEHOUSE_URL and GATEHOUSE_API_KEY, or save them once: gatehouse profiles add NAME --url https://…',
+    )
+  const profile = profiles[name]
+  if (!profile)
+    throw usageFailure(`there is no profile '${name}'`, 'gatehouse profiles list shows those that there are.')
+  return { url: profile.url, token: tokenOf(name, profile) }
+}
+
+function tokenOf(name: string, { api_key, api_key_file }: Profile): string {
+  if (api_key) return api_key
+  try {
+    return readFileSync(api_key_file ?? '', 'utf8').trim()
+  } catch (cause) {
+    throw new Failure('usage', `profile '${name}' has its token in ${api_key_file}, which cannot be read`, [], {
+      cause,
+    })
+  }
+}

@@ -1,0 +1,12 @@
+import type { Failure } from './exits.ts'
+import { printable, styled } from './terminal.ts'
+
+/** A failure, on standard error: what went wrong, then what to do about it. */
+export function report({ message, hints }: Failure, where?: string): void {
+  const title = styled('red', 'gatehouse:', process.stderr)
+  const lines = [
+    `${title} ${where ? `${where}: ` : ''}${printable(message)}`,
+    ...hints.map((hint) => `  ${printable(hint)}`),
+  ]
+  process.stderr.write(`${lines.join('\n')}\n`)
+}

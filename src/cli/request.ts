@@ -1,0 +1,115 @@
+import { randomUUID } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import type { Call } from './call.ts'
+import { Failure, usageFailure } from './exits.ts'
+import type { Flag, Typed } from './flags.ts'
+import type { Operation } from './operations.ts'
+import { readStandardInput } from './terminal.ts'
+
+type Json = Record<string, unknown>
+
+/** What was typed, as requests: one, or with `-` in place of the last id one for each id on standard input. */
+export async function requestsOf(operation: Operation, typed: Typed): Promise<Call[]> {
+  const { positionals } = operation
+  const wanted = positionals.map(({ name }) => `<${name}>`).join(' ')
+  if (typed.positionals.length !== positionals.length)
+    throw usageFailure(
+      positionals.length
+        ? `${operation.words.join(' ')} needs ${wanted}, and got ${typed.positionals.join(' ') || 'nothing'}`
+        : `${operation.words.join(' ')} takes no ${typed.positionals.join(' ')}`,
+      `gatehouse ${operation.words.join(' ')} --help`,
+    )
+  const fromInput = typed.positionals.at(-1) === '-' && positionals.at(-1)?.place === 'path'
+  const lastOnes = fromInput
+    ? (await readStandardInput()).split(/\s+/).filter(Boolean)
+    : [typed.positionals.at(-1) ?? '']
+  const whole = await wholeBody(operation, typed, fromInput)
+  return lastOnes.map((last) => {
+    const values = [...typed.positionals.slice(0, -1), last].slice(0, positionals.length)
+    const named = Object.fromEntries(positionals.map(({ name }, index) => [name, values[index] ?? '']))
+    const path = operation.path.replaceAll(/\{(\w+)\}/g, (_, name) => encodeURIComponent(named[name] ?? ''))
+    const inBody = positionals.filter(({ place }) => place === 'body').map(({ name }) => [name, named[name]])
+    return {
+      method: operation.method,
+      path,
+      query: valuesAt(typed, 'query'),
+      headers: {
+        ...(operation.creates && { 'idempotency-key': randomUUID() }),
+        ...(valuesAt(typed, 'header') as Record<string, string>),
+      },
+      ...bodyOf(operation, typed, whole, Object.fromEntries(inBody)),
+    }
+  })
+}
+
+const givenAt = ({ given }: Typed, place: Flag['place']) => given.filter(({ flag }) => flag.place === place)
+const valuesAt = (typed: Typed, place: Flag['place']): Json =>
+  Object.fromEntries(givenAt(typed, place).map(({ flag, value }) => [flag.path[0], value]))
+
+/** What --data or --file name, as text. */
+async function wholeBody({ body }: Operation, { command }: Typed, inputIsTaken: boolean): Promise<string | undefined> {
+  if (!body) return undefined
+  const { data, file } = command
+  if (data !== undefined && file !== undefined) throw usageFailure('give --data or --file, not both')
+  const source = file === undefined ? data : `@${file}`
+  if (source === undefined) return undefined
+  if (source === '-' || source === '@-') {
+    if (inputIsTaken) throw usageFailure('standard input can be read once: as ids, or as the body')
+    return readStandardInput()
+  }
+  if (!source.startsWith('@')) return source
+  try {
+    return readFileSync(source.slice(1), 'utf8')
+  } catch (cause) {
+    throw new Failure('usage', `${source.slice(1)} cannot be read: ${(cause as Error).message}`, [], { cause })
+  }
+}
+
+function bodyOf(
+  operation: Operation,
+  typed: Typed,
+  whole: string | undefined,
+  fields: Json,
+): Pick<Call, 'body' | 'contentType'> {
+  if (!operation.body) return {}
+  const fromFlags = givenAt(typed, 'body')
+  const [textType] = operation.otherBodies
+  // Only JSON begins with a brace here; whatever else the operation reads is lines of text.
+  if (whole !== undefined && textType && !whole.trimStart().startsWith('{')) {
+    if (fromFlags.length) throw usageFailure('flags cannot be set in a body that is not JSON')
+    return { body: whole, contentType: textType }
+  }
+  const body: Json = { ...(whole === undefined ? {} : parseObject(whole)), ...fields }
+  for (const { flag, value } of fromFlags) set(body, flag.path, value)
+  const missing = (operation.body.required ?? []).filter((name) => !(name in body))
+  if (missing.length)
+    throw usageFailure(
+      `${missing.map((name) => `--${name.replaceAll('_', '-')}`).join(' and ')} ${missing.length > 1 ? 'are' : 'is'} required`,
+      `gatehouse ${operation.words.join(' ')} --help`,
+    )
+  return { body: JSON.stringify(body), contentType: 'application/json' }
+}
+
+function parseObject(text: string): Json {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch (cause) {
+    throw usageFailure(`the body is not JSON: ${(cause as Error).message}`)
+  }
+  if (value === null || typeof value !== 'object' || Array.isArray(value))
+    throw usageFailure('the body must be a JSON object')
+  return value as Json
+}
+
+function set(body: Json, path: readonly string[], value: unknown): void {
+  const [step = '', ...rest] = path
+  if (rest.length === 0) {
+    body[step] = value
+    return
+  }
+  const inner = body[step]
+  const inside = inner && typeof inner === 'object' ? { ...inner } : {}
+  body[step] = inside
+  set(inside as Json, rest, value)
+}

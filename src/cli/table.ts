@@ -1,0 +1,101 @@
+import { cutTo, printable, styled, widthOf } from './terminal.ts'
+
+type Json = Record<string, unknown>
+
+/** In a table for people: what they seldom look at, and what is always the same. */
+const leftOut = new Set(['uri', 'metadata', 'token', 'edge_id'])
+const isRef = (value: object): value is { id: string } =>
+  Object.keys(value).length === 2 && 'id' in value && 'uri' in value
+
+/** A value in one line. */
+export function cell(value: unknown): string {
+  if (value === null || value === undefined) return '-'
+  if (typeof value === 'string') return printable(value).replaceAll('\n', ' ')
+  if (typeof value !== 'object') return String(value)
+  if (Array.isArray(value)) {
+    if (value.length === 0) return '-'
+    // Things with more than a name would fill the line: how many there are must do.
+    return value.every((each) => typeof each !== 'object' || isRef(each))
+      ? value.map(cell).join(',')
+      : `${value.length}`
+  }
+  if (isRef(value)) return value.id
+  const { enabled, ...rest } = value as Json
+  const inner = Object.entries(rest).map(([name, each]) =>
+    Object.keys(rest).length === 1 ? cell(each) : `${name}=${cell(each)}`,
+  )
+  if (inner.length === 0 && enabled !== undefined) return enabled ? 'enabled' : 'disabled'
+  return (enabled === false ? 'disabled: ' : '') + inner.join(' ')
+}
+
+/** Aligned, with a line of names above. On a terminal cut to its width; elsewhere whole. */
+export function describeRows(rows: readonly Json[], fields: readonly string[], columns = terminalColumns()): string {
+  const shown = fields.filter((name) => !leftOut.has(name) && name !== 'created_at')
+  const names = [...shown, ...(fields.includes('created_at') ? ['created_at'] : [])].filter(
+    // A column that nothing has says nothing.
+    (name) => ['id', 'description'].includes(name) || rows.some((row) => row[name] !== undefined),
+  )
+  const lines = [
+    names.map((name) => name.toUpperCase().replaceAll('_', ' ')),
+    ...rows.map((row) => names.map((name) => cell(row[name]))),
+  ]
+  const widths = fit(
+    names.map((_, index) => lines.reduce((most, line) => Math.max(most, widthOf(line[index] ?? '')), 0)),
+    columns,
+  )
+  return lines
+    .map((line, row) => {
+      const text = line
+        .map((each, index) => {
+          const cut = cutTo(each, widths[index] ?? 0)
+          return index === line.length - 1 ? cut : cut + ' '.repeat((widths[index] ?? 0) - widthOf(cut))
+        })
+        .join('  ')
+      const whole = columns ? cutTo(text, columns) : text
+      return row === 0 ? styled('bold', whole) : whole
+    })
+    .join('\n')
+}
+
+const narrowest = 10
+
+/** Takes from the widest column until all fit. */
+function fit(widths: number[], columns: number | undefined): number[] {
+  const fitted = [...widths]
+  const excess = () => fitted.reduce((sum, width) => sum + width + 2, -2) - (columns ?? Number.POSITIVE_INFINITY)
+  while (excess() > 0) {
+    // Not the ids, as long as anything else can give: half an id is of no use to anyone.
+    const widest = Math.max(...fitted.slice(1))
+    if (widest <= narrowest) break
+    const index = fitted.indexOf(widest, 1)
+    fitted[index] = Math.max(narrowest, widest - excess())
+  }
+  return fitted
+}
+
+/** One thing: a line a field, and a table for each list of things in it. */
+export function describeOne(body: Json): string {
+  const fields = flatten(body)
+  const widest = Math.max(...fields.map(([name]) => name.length))
+  const lines = fields.map(([name, value]) => `${styled('bold', name.padEnd(widest))}  ${cell(value)}`)
+  const lists = Object.entries(body).filter(([, value]) => isListOfThings(value)) as [string, Json[]][]
+  const tables = lists.map(([name, rows]) => `\n${styled('bold', name)}\n${describeRows(rows, fieldsOf(rows))}`)
+  return [...lines, ...tables].join('\n')
+}
+
+const isListOfThings = (value: unknown): boolean =>
+  Array.isArray(value) && value.length > 0 && value.every((each) => each && typeof each === 'object' && !isRef(each))
+
+const fieldsOf = (rows: Json[]): string[] => [...new Set(rows.flatMap((row) => Object.keys(row)))]
+
+function flatten(body: Json, above = ''): [string, unknown][] {
+  return Object.entries(body).flatMap(([name, value]): [string, unknown][] => {
+    if (name === 'uri' || isListOfThings(value)) return []
+    // Nothing to see once the token has been told.
+    if (name === 'token' && value === null) return []
+    const isGroup = value && typeof value === 'object' && !Array.isArray(value) && !isRef(value)
+    return isGroup ? flatten(value as Json, `${above}${name}.`) : [[above + name, value]]
+  })
+}
+
+const terminalColumns = (): number | undefined => (process.stdout.isTTY ? process.stdout.columns || 80 : undefined)

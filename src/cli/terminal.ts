@@ -1,0 +1,76 @@
+import { createInterface } from 'node:readline/promises'
+import { styleText } from 'node:util'
+
+/** For people, on standard error: standard output is for answers. */
+export const log = (text: string): void => {
+  process.stderr.write(`${printable(text)}\n`)
+}
+
+/**
+ * What others wrote must not command the terminal of whoever reads it: control and direction characters are shown as
+ * what they are.
+ */
+export const printable = (text: string): string =>
+  text.replaceAll(/(?!\n)[\p{Cc}\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu, (character) =>
+    character === '\t' ? ' ' : `\\u${(character.codePointAt(0) ?? 0).toString(16).padStart(4, '0')}`,
+  )
+
+type Style = Parameters<typeof styleText>[0]
+/** Plain when it goes elsewhere than to a terminal, or NO_COLOR is set: Node looks at both. */
+export const styled = (style: Style, text: string, stream: NodeJS.WriteStream = process.stdout): string =>
+  styleText(style, text, { stream })
+
+export const canAsk = (): boolean => Boolean(process.stdin.isTTY && process.stderr.isTTY)
+
+export async function confirm(question: string): Promise<boolean> {
+  const asking = createInterface({ input: process.stdin, output: process.stderr })
+  try {
+    return /^y(es)?$/i.test((await asking.question(`${question} [y/N] `)).trim())
+  } finally {
+    asking.close()
+  }
+}
+
+/** Asks without showing what is typed. */
+export async function askSecret(question: string): Promise<string> {
+  process.stderr.write(question)
+  // Its output goes nowhere: readline would show every character.
+  const asking = createInterface({ input: process.stdin, terminal: true })
+  try {
+    return (await asking.question('')).trim()
+  } finally {
+    asking.close()
+    process.stderr.write('\n')
+  }
+}
+
+export async function readStandardInput(): Promise<string> {
+  const chunks: Buffer[] = []
+  for await (const chunk of process.stdin) chunks.push(chunk as Buffer)
+  return Buffer.concat(chunks).toString('utf8')
+}
+
+/** Two columns for what is East Asian and wide, none for what combines with the character before. */
+export function widthOf(text: string): number {
+  let width = 0
+  for (const character of text) {
+    if (/\p{M}|\u200d/u.test(character)) continue
+    width +=
+      /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|\p{Emoji_Presentation}/u.test(
+        character,
+      )
+        ? 2
+        : 1
+  }
+  return width
+}
+
+export function cutTo(text: string, columns: number): string {
+  if (widthOf(text) <= columns) return text
+  let kept = ''
+  for (const character of text) {
+    if (widthOf(kept + character) > columns - 1) break
+    kept += character
+  }
+  return `${kept}…`
+}

@@ -1,0 +1,79 @@
+// Completion, in real shells.
+import assert from 'node:assert/strict'
+import { spawn, spawnSync } from 'node:child_process'
+import { chmod, mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { test } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
+import { testRun } from '../harness/test_run.ts'
+
+const main = new URL('../../src/main.ts', import.meta.url).pathname
+const folder = join(testRun.folder, 'completion')
+await mkdir(folder, { recursive: true })
+await writeFile(join(folder, 'gatehouse'), `#!/bin/sh\nexec '${process.execPath}' '${main}' "$@"\n`)
+await chmod(join(folder, 'gatehouse'), 0o755)
+const env = {
+  ...process.env,
+  PATH: `${folder}:${process.env.PATH}`,
+  XDG_CONFIG_HOME: folder,
+  HOME: folder,
+  TERM: 'dumb',
+}
+
+test('bash completes words, flags and values when a person presses Tab', async () => {
+  const shell = spawn('script', ['-qec', 'bash --norc --noprofile -i', '/dev/null'], { env })
+  const output = text(shell.stdout)
+  const type = async (keys: string) => {
+    shell.stdin.write(keys)
+    // A Tab runs the command; what is typed meanwhile waits in the terminal.
+    await setTimeout(100)
+  }
+  await type('source <(gatehouse completion bash)\n')
+  await type('PS1=; echo ready\n')
+  // Ctrl-A puts the cursor in front, so that what Tab made of the line is shown instead of run.
+  await type('gatehouse ip-restr\tcre\t--ty\tend\t\u0001echo "line: \u0005"\n')
+  await type('exit\n')
+  assert.match(await output, /line: gatehouse ip-restrictions create --type endpoints/)
+})
+
+/** Calls the function that the shell would call, with what it would tell it. */
+const askBash = (line: string) => {
+  const words = line.split(' ')
+  const program = `source <(gatehouse completion bash); COMP_WORDS=(${words.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${words.length - 1}; _gatehouse; printf '%s\\n' "\${COMPREPLY[@]}"`
+  return spawnSync('bash', ['-c', program], { env, encoding: 'utf8' }).stdout.trim().split('\n')
+}
+
+test('bash offers what fits: groups, verbs, flags, choices', () => {
+  assert.deepEqual(askBash('gatehouse ip-'), [
+    'ip-checks',
+    'ip-policies',
+    'ip-policy-rules',
+    'ip-refusals',
+    'ip-restrictions',
+  ])
+  assert.deepEqual(askBash('gatehouse edges tcp '), [
+    'backend',
+    'create',
+    'delete',
+    'get',
+    'ip-restriction',
+    'list',
+    'update',
+  ])
+  assert.ok(askBash('gatehouse ip-restrictions ').includes('release'))
+  assert.deepEqual(askBash('gatehouse api-keys list --output '), ['ids', 'json', 'table', 'yaml'])
+  assert.ok(askBash('gatehouse api-keys create --').includes('--description'))
+})
+
+for (const [shell, program] of [
+  ['zsh', 'autoload -Uz compinit; compinit -u; source <(gatehouse completion zsh); whence -w _gatehouse'],
+  ['fish', "gatehouse completion fish | source; complete -C 'gatehouse ip-restrictions create --type '"],
+] as const) {
+  test(`${shell} understands its script`, (t) => {
+    const { error, stdout, stderr, status } = spawnSync(shell, ['-c', program], { env, encoding: 'utf8' })
+    if (error) return t.skip(`${shell} is not installed`)
+    assert.equal(status, 0, stderr)
+    assert.match(stdout, shell === 'zsh' ? /_gatehouse: function/ : /^endpoints/m)
+  })
+}

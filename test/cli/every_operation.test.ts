@@ -1,0 +1,79 @@
+// The command line has every operation of openapi.json: each is really called, with what a person would type.
+import assert from 'node:assert/strict'
+import { after, describe, test } from 'node:test'
+import { commandFlags } from '../../src/cli/flags.ts'
+import { findOperation, operations, shortcutOperations } from '../../src/cli/operations.ts'
+import { routes } from '../../src/resources/routes.ts'
+import { startControlPlane } from '../harness/control_plane.ts'
+import { expectations } from '../isolation/expectations.ts'
+import { cliFor } from './harness.ts'
+
+const plane = await startControlPlane({ after }, { env: { GATEHOUSE_TRUSTED_PROXIES: '127.0.0.1' } })
+const admin = await plane.newAccount()
+const cli = cliFor(plane, admin)
+
+test('every operation of the service has words of its own, and is found by them', () => {
+  assert.deepEqual(operations.map(({ id }) => id).sort(), routes.map(({ operation }) => operation).sort())
+  const words = [...operations, ...shortcutOperations].map((operation) => operation.words.join(' '))
+  assert.equal(new Set(words).size, words.length)
+  for (const operation of [...operations, ...shortcutOperations])
+    assert.deepEqual(findOperation([...operation.words, '--output', 'json']), {
+      operation,
+      rest: ['--output', 'json'],
+    })
+})
+
+test('no flag of an operation hides another, or one of the command', () => {
+  for (const { words, flags } of operations) {
+    const names = flags.flatMap(({ name }) => [name, `no-${name}`])
+    const all = [...names, ...Object.keys(commandFlags)]
+    assert.equal(new Set(all).size, all.length, `${words.join(' ')}: ${names.join(', ')}`)
+  }
+})
+
+/** As a person would type the fields of a body. */
+const toFlags = (body: object): string[] =>
+  Object.entries(body).flatMap(([name, value]) => {
+    const flag = name.replaceAll('_', '-')
+    if (value === null || value === false) return [`--no-${flag}`]
+    if (value === true) return [`--${flag}`]
+    if (Array.isArray(value) && value.every((each) => typeof each === 'string')) return [`--${flag}`, value.join(',')]
+    return [`--${flag}`, typeof value === 'object' ? JSON.stringify(value) : String(value)]
+  })
+
+/** What the answer must have of what was sent; references and ranges come back in another form. */
+const shownOf = (body: object) =>
+  Object.fromEntries(
+    Object.entries(body).filter(([name, value]) => !/_ids?$|^cidr$/.test(name) && typeof value !== 'object'),
+  )
+
+describe('every operation does what it says', { concurrency: 3 }, () => {
+  for (const operation of operations) {
+    const expectation = expectations[operation.id]
+    test(`gatehouse ${operation.words.join(' ')}`, async () => {
+      assert.ok(expectation, 'it has no entry in test/isolation/expectations.ts')
+      const ids = (await expectation.path?.(admin)) ?? {}
+      const body = (await expectation.body?.(admin)) ?? {}
+      const before = expectation.lists ? await expectation.lists(admin) : undefined
+      const positionals = operation.positionals.map(({ name }) => ids[name] ?? assert.fail(`no ${name}`))
+      const printed = await cli.ok([...operation.words, ...positionals, ...toFlags(body), '--output', 'json'])
+      if (expectation.admin === 204) {
+        assert.equal(printed, '')
+        const path = operation.path.replaceAll(/\{(\w+)\}/g, (_, name) => ids[name] ?? '')
+        assert.equal((await admin('GET', path)).status, 404)
+        return
+      }
+      const answer = JSON.parse(printed)
+      for (const [name, value] of Object.entries(shownOf(body))) assert.deepEqual(answer[name], value, printed)
+      if (operation.listField) assert.ok(Array.isArray(answer[operation.listField]))
+      if (before && operation.listField)
+        assert.ok(
+          answer[operation.listField].some(
+            (row: { id: string; resource_id?: string }) => row.id === before || row.resource_id === before,
+          ),
+          printed,
+        )
+      if (ids.id && answer.id) assert.equal(answer.id, ids.id)
+    })
+  }
+})
