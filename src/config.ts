@@ -74,6 +74,11 @@ function nodeName(value: string): string {
   return value
 }
 
+function onOrOff(value: string): boolean {
+  if (value !== 'on' && value !== 'off') throw new ConfigError('must be on or off')
+  return value === 'on'
+}
+
 function keepOrClose(value: string): 'keep' | 'close' {
   if (value !== 'keep' && value !== 'close') throw new ConfigError('must be keep or close')
   return value
@@ -125,6 +130,11 @@ export const settings = {
     default: '',
     help: 'Addresses and CIDR ranges, comma-separated, whose X-Forwarded-For is believed. Nobody else is.',
     parse: proxyList,
+  }),
+  GATEHOUSE_DASHBOARD: setting({
+    default: 'on',
+    help: 'Whether the dashboard is served and people can sign in to it: on or off.',
+    parse: onOrOff,
   }),
   GATEHOUSE_VERSION_HEADER_ALIASES: setting({
     default: '',

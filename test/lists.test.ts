@@ -104,7 +104,14 @@ describe('with many rows', () => {
       })
     }
     await plane.db.query({ text: 'analyze' })
-    caller = { ...callerOf(account), role: 'admin', apiKeyId: newId('ak'), policyRevision: 0, apiRestricted: false }
+    caller = {
+      ...callerOf(account),
+      role: 'admin',
+      apiKeyId: newId('ak'),
+      traffic: 'api',
+      policyRevision: 0,
+      restricted: false,
+    }
   })
 
   const callerOf = ({ accountId, adminId }: Account) => ({

@@ -1,7 +1,7 @@
-import { type Db, maybeOne } from '../db/pool.ts'
-import { sql } from '../db/sql.ts'
+import { type Db, maybeOne, run } from '../db/pool.ts'
+import { type SqlFragment, sql } from '../db/sql.ts'
 import { type Id, toId, type Uuid } from '../kernel/ids.ts'
-import { hashToken, isWellFormedToken } from './token.ts'
+import { hashToken, isWellFormedSessionSecret, isWellFormedToken } from './token.ts'
 
 export type Role = 'admin' | 'member'
 
@@ -11,10 +11,14 @@ export type Caller = {
   readonly ownerId: Id<'usr' | 'bot'>
   readonly role: Role
   readonly apiKeyId: Id<'ak'>
+  /** Which restrictions decide: a session's cookie is the dashboard's traffic, a token is the API's. */
+  readonly traffic: 'api' | 'dashboard'
+  /** With a cookie: the session that it is of. */
+  readonly sessionId?: Id<'ses'>
   /** Raised by every change of the account's IP policies: what was compiled under another number is out of date. */
   readonly policyRevision: number
-  /** Whether the account has an `api` IP restriction at all. Most have none, and need nothing looked up or kept. */
-  readonly apiRestricted: boolean
+  /** Whether the account has a restriction of this traffic at all. Most have none, and need nothing looked up or kept. */
+  readonly restricted: boolean
 }
 
 type CallerRow = {
@@ -24,24 +28,70 @@ type CallerRow = {
   kind: 'user' | 'bot'
   role: Role
   policy_revision: number
-  api_restricted: boolean
+  restricted: boolean
+  session_id: Uuid | null
 }
 
 /**
  * One look-up by the token's hash, on every request. Nothing is cached: a deleted key and an inactive owner are
  * refused from the next request on, by every process.
  */
-export async function findCaller(db: Db, token: string | undefined): Promise<Caller | undefined> {
+export async function findCaller(
+  db: Db,
+  token: string | undefined,
+  traffic: Caller['traffic'] = 'api',
+): Promise<Caller | undefined> {
   if (token === undefined || !isWellFormedToken(token)) return undefined
+  return lookUp(db, traffic, sql`api_keys k`, sql`null::uuid`, sql`k.token_hash = ${hashToken(token)}`)
+}
+
+/** How long a session lasts, however much it is used, and how long it lasts unused. */
+export const sessionSeconds = 12 * 60 * 60
+const idleSeconds = 60 * 60
+/** Use is noted no more often than this, so that a page that makes twenty requests makes one write. */
+const noteUseSeconds = 60
+
+export const sessionIsLive = sql`
+  s.expires_at > now() and s.last_used_at > now() - make_interval(secs => ${idleSeconds})`
+
+/** The same look-up by a session: whatever ends its key, or the key's token that opened it, ends the session with it. */
+export async function findCallerBySession(db: Db, secret: string | undefined): Promise<Caller | undefined> {
+  if (secret === undefined || !isWellFormedSessionSecret(secret)) return undefined
+  return lookUp(
+    db,
+    'dashboard',
+    sql`dashboard_sessions s join api_keys k on k.account_id = s.account_id and k.id = s.api_key_id`,
+    sql`s.id`,
+    sql`s.secret_hash = ${hashToken(secret)} and s.token_hash = k.token_hash and ${sessionIsLive}`,
+  )
+}
+
+/** The session was used, and is not idle. To be called when the request has been let in. */
+export const noteSessionUse = (db: Db, { accountId }: Caller, sessionId: Uuid): Promise<void> =>
+  run(
+    db,
+    sql`
+    update dashboard_sessions set last_used_at = now()
+    where account_id = ${accountId} and id = ${sessionId}
+      and last_used_at < now() - make_interval(secs => ${noteUseSeconds})`,
+  )
+
+async function lookUp(
+  db: Db,
+  traffic: Caller['traffic'],
+  keys: SqlFragment,
+  sessionId: SqlFragment,
+  isIt: SqlFragment,
+): Promise<Caller | undefined> {
   const row = await maybeOne<CallerRow>(
     db,
     sql`
-    select k.account_id, k.id as key_id, p.id as owner_id, p.kind, p.role, a.policy_revision,
-      exists (select from ip_restrictions r where r.account_id = a.id and r.type = 'api') as api_restricted
-    from api_keys k
+    select k.account_id, k.id as key_id, p.id as owner_id, p.kind, p.role, a.policy_revision, ${sessionId} as session_id,
+      exists (select from ip_restrictions r where r.account_id = a.id and r.type = ${traffic}) as restricted
+    from ${keys}
       join principals p on p.account_id = k.account_id and p.id = k.owner_id
       join accounts a on a.id = k.account_id
-    where k.token_hash = ${hashToken(token)} and p.active`,
+    where ${isIt} and p.active`,
   )
   if (!row) return undefined
   return {
@@ -49,8 +99,10 @@ export async function findCaller(db: Db, token: string | undefined): Promise<Cal
     ownerId: toId(row.kind === 'user' ? 'usr' : 'bot', row.owner_id),
     role: row.role,
     apiKeyId: toId('ak', row.key_id),
+    traffic,
+    ...(row.session_id && { sessionId: toId('ses', row.session_id) }),
     policyRevision: row.policy_revision,
-    apiRestricted: row.api_restricted,
+    restricted: row.restricted,
   }
 }
 

@@ -1,3 +1,4 @@
+import { createBrake } from '../auth/brake.ts'
 import { createJudge } from '../auth/judge.ts'
 import type { Config } from '../config.ts'
 import { createMetrics } from '../http/metrics.ts'
@@ -33,8 +34,12 @@ export async function serve(config: Config): Promise<number> {
       edges: edges.view,
       settings: { tcpPorts: config.GATEHOUSE_TCP_PORTS },
       admit: createAdmission(judge, tally, systemClock, metrics.observeRestriction),
+      dashboard: config.GATEHOUSE_DASHBOARD,
+      signInBrake: createBrake(systemClock),
     },
-    routes,
+    routes: config.GATEHOUSE_DASHBOARD
+      ? routes
+      : routes.filter(({ operation }) => !operation.startsWith('dashboard_session.')),
     metrics,
     log,
     requestTimeoutMs: config.GATEHOUSE_REQUEST_TIMEOUT_MS,

@@ -3,6 +3,7 @@ import type { Config } from '../config.ts'
 import type { DbPool } from '../db/pool.ts'
 import { systemClock } from '../kernel/clock.ts'
 import { addAuditPartitions, dropAuditPartitions } from '../resources/audit_events/partitions.ts'
+import { deleteEndedSessions } from '../resources/dashboard_session/store.ts'
 import { deleteIdempotencyKeys } from '../resources/idempotency.ts'
 import { deleteRefusalsBefore } from '../resources/ip_refusals/store.ts'
 import { deleteCountsBefore } from '../resources/ip_restrictions/counts.ts'
@@ -20,6 +21,7 @@ export async function upkeep(db: DbPool, config: Config, log: Pick<Logger, 'info
   await deleteCountsBefore(db, oldestAddress)
   await deleteRefusalsBefore(db, oldestAddress)
   await deleteIdempotencyKeys(db)
+  await deleteEndedSessions(db)
   // Without edges nobody reads the outbox; with the first one everything is compared and sent anyway.
   if (config.GATEHOUSE_NATS_URL.length === 0) await deleteOutboxBefore(db, now - dayMs)
 }

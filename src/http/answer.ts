@@ -1,16 +1,20 @@
+import type { IncomingMessage } from 'node:http'
 import type { FastifyRequest } from 'fastify'
-import { bearerToken, type Caller, findCaller } from '../auth/caller.ts'
+import type { Brake } from '../auth/brake.ts'
+import { bearerToken, type Caller, findCaller, findCallerBySession, noteSessionUse } from '../auth/caller.ts'
 import type { Judge } from '../auth/judge.ts'
+import { sessionSecretIn } from '../auth/session_cookie.ts'
 import type { DbPool } from '../db/pool.ts'
 import type { Clock } from '../kernel/clock.ts'
 import { forbidden, invalidField, notFound, Refusal } from '../kernel/errors.ts'
-import { type Id, type IdPrefix, isId } from '../kernel/ids.ts'
+import { type Id, type IdPrefix, isId, toUuid } from '../kernel/ids.ts'
 import { type Address, formatAddress } from '../kernel/ip/address.ts'
 import type { CompiledPolicy } from '../kernel/ip/ranges.ts'
 import { sourceAddress } from '../kernel/ip/source.ts'
 import { declaredType, readJson, refuseBody } from './body.ts'
 import { type EdgeView, waitAppliedMs } from './edges.ts'
 import type { InstallationSettings, ParamKind, Route } from './route.ts'
+import { cameFromBrowser, refuseOtherSites } from './same_site.ts'
 import { parseQuery, type Validator, validator } from './validate.ts'
 import { Closed } from './wire.ts'
 
@@ -25,8 +29,11 @@ export type Service = {
   readonly judge: Judge
   readonly settings: InstallationSettings
   readonly edges: EdgeView
-  /** Judges a call by the `api` IP restrictions of the caller's account. */
+  /** Judges a call by the IP restrictions of the caller's account for this traffic. */
   readonly admit: (call: Call) => Promise<Admission>
+  /** Whether a dashboard session's cookie is taken in place of a token. */
+  readonly dashboard: boolean
+  readonly signInBrake: Brake
 }
 
 /** What the log line of a request tells beyond method, status and time. Filled in as it becomes known. */
@@ -74,12 +81,16 @@ export async function answer(
   const source = sourceAddress(raw.socket.remoteAddress, raw.headersDistinct['x-forwarded-for'], service.trustedProxies)
   const sourceIp = source && formatAddress(source)
   facts.sourceIp = sourceIp
-  const caller = await findCaller(service.db, bearerToken(raw.headersDistinct.authorization))
-  if (!caller)
-    throw new Refusal('ERR_UNAUTHENTICATED', "Send 'Authorization: Bearer <token>' with the token of a live API key.")
-  facts.caller = caller
-
-  await admit(service, { caller, source, operation: route.operation, operationId }, facts)
+  const enter = async (found: Caller | undefined): Promise<Caller> => {
+    if (!found)
+      throw new Refusal('ERR_UNAUTHENTICATED', "Send 'Authorization: Bearer <token>' with the token of a live API key.")
+    facts.caller = found
+    await admit(service, { caller: found, source, operation: route.operation, operationId }, facts)
+    if (found.sessionId) await noteSessionUse(service.db, found, toUuid(found.sessionId))
+    return found
+  }
+  // The token of who signs in is in the body: it is looked at when that has been read.
+  const known = route.signsIn ? undefined : await enter(await identify(service, raw))
 
   const other = route.otherBodies?.[declaredType(raw)]
   const limitBytes = route.bodyLimitBytes ?? defaultBodyLimitBytes
@@ -93,6 +104,7 @@ export async function answer(
   if (!other) route.checkBody?.(body)
   route.check?.(body, service.settings)
   checkRepeatedId(body, request.params as Record<string, string>)
+  const caller = known ?? (await enter(await signingIn(service, raw, source, body as { token: string })))
   if (route.access === 'admin' && caller.role !== 'admin') throw forbidden('Only an admin may do this.')
   const params = checkIds(route.params ?? {}, request.params as Record<string, string>)
 
@@ -125,6 +137,32 @@ export async function answer(
   return result
 }
 
+/** By the token if there is one, and else by the cookie of a dashboard session. */
+async function identify(service: Service, raw: IncomingMessage): Promise<Caller | undefined> {
+  const { authorization, cookie } = raw.headersDistinct
+  const secret = service.dashboard && !authorization ? sessionSecretIn(service.publicUrl, cookie) : undefined
+  if (secret === undefined) return findCaller(service.db, bearerToken(authorization))
+  if (raw.method !== 'GET') refuseOtherSites(raw, service.publicUrl)
+  return findCallerBySession(service.db, secret)
+}
+
+async function signingIn(
+  service: Service,
+  raw: IncomingMessage,
+  source: Address | undefined,
+  { token }: { token: string },
+): Promise<Caller | undefined> {
+  if (cameFromBrowser(raw)) refuseOtherSites(raw, service.publicUrl)
+  const waitSeconds = service.signInBrake.attempt(source)
+  if (waitSeconds > 0)
+    throw new Refusal('ERR_TOO_MANY_ATTEMPTS', `Too many tokens from this address were wrong. Wait ${waitSeconds} s.`, {
+      details: { retry_after_seconds: String(waitSeconds) },
+    })
+  const caller = await findCaller(service.db, token, 'dashboard')
+  if (caller) service.signInBrake.forgive(source)
+  return caller
+}
+
 /** A change that edges must know of: the publisher is woken, and whoever asked for it waits until it is in force. */
 async function tellEdges({ edges }: Service, { headers }: RequestFacts, wait: boolean): Promise<void> {
   const generation = headers['Service-Generation']
@@ -137,7 +175,7 @@ async function tellEdges({ edges }: Service, { headers }: RequestFacts, wait: bo
 }
 
 async function admit(service: Service, call: Call, facts: RequestFacts): Promise<void> {
-  if (!call.caller.apiRestricted) return
+  if (!call.caller.restricted) return
   const { refusedBy, warnedBy } = await service.admit(call)
   facts.warnedBy = warnedBy
   if (!refusedBy) return
@@ -145,7 +183,7 @@ async function admit(service: Service, call: Call, facts: RequestFacts): Promise
   // Nothing of the rules: the caller may be whom they keep out.
   throw new Refusal(
     'ERR_IP_REFUSED',
-    'This address may not call this API. Give the operation id to an admin of the account.',
+    `This address may not ${call.caller.traffic === 'api' ? 'call this API' : 'use the dashboard'}. Give the operation id to an admin of the account.`,
   )
 }
 

@@ -18,7 +18,7 @@ function errorsOf(route: Route): ErrorCode[] {
   if (route.body) codes.push('ERR_CONTENT_TYPE', 'ERR_BODY_TOO_LARGE', 'ERR_REQUEST_TIMEOUT', 'ERR_INVALID_JSON')
   if (route.params) codes.push('ERR_NOT_FOUND')
   if (route.access === 'admin') codes.push('ERR_FORBIDDEN')
-  if (route.method !== 'GET') codes.push('ERR_OUTCOME_UNKNOWN')
+  if (route.method !== 'GET') codes.push('ERR_OUTCOME_UNKNOWN', 'ERR_OTHER_SITE')
   return [...new Set([...codes, ...(route.errors ?? [])])]
 }
 
@@ -53,10 +53,19 @@ export function openApiDocument(routes: readonly Route[], version: string): Json
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: '/' }],
-    security: [{ apiKey: [] }],
+    security: [{ apiKey: [] }, { dashboardSession: [] }],
     paths,
     components: {
-      securitySchemes: { apiKey: { type: 'http', scheme: 'bearer', description: 'The token of an API key.' } },
+      securitySchemes: {
+        apiKey: { type: 'http', scheme: 'bearer', description: 'The token of an API key.' },
+        dashboardSession: {
+          type: 'apiKey',
+          in: 'cookie',
+          name: '__Host-gatehouse_session',
+          description:
+            'Set by `POST /dashboard_session`; without `__Host-` where the public URL is not https. A token that is sent with it wins.',
+        },
+      },
       parameters: {
         ServiceVersion: {
           name: 'Service-Version',
@@ -157,6 +166,7 @@ function operation(route: Route, schemas: Json): Json {
     operationId: route.operation,
     summary: route.summary,
     tags: [route.operation.split('.')[0]],
+    ...(route.signsIn && { security: [] }),
     parameters: [
       { $ref: '#/components/parameters/ServiceVersion' },
       ...(route.errors?.includes('ERR_PRECONDITION_FAILED') ? [{ $ref: '#/components/parameters/IfMatch' }] : []),

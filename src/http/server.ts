@@ -56,6 +56,7 @@ export function createServer({ service, routes, metrics, log, requestTimeoutMs }
     if (facts) facts.error = refusal.status >= 500 ? (refusal.cause ?? refusal) : undefined
     if (refusal.status === 401) reply.header('WWW-Authenticate', 'Bearer')
     if (refusal.code === 'ERR_UNAVAILABLE') reply.header('Retry-After', '1')
+    if (refusal.status === 429) reply.header('Retry-After', refusal.details.retry_after_seconds)
     warn(reply, facts)
     return send(reply, refusal.status, errorBody(refusal, request.id as Id<'op'>))
   }
@@ -114,6 +115,7 @@ export function createServer({ service, routes, metrics, log, requestTimeoutMs }
       source_ip: sourceIp,
       owner_id: caller?.ownerId,
       api_key_id: caller?.apiKeyId,
+      dashboard_session_id: caller?.sessionId,
       refused_by: refusedBy,
       warned_by: warnedBy?.length ? warnedBy : undefined,
     }

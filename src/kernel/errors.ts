@@ -31,6 +31,17 @@ export const errorCatalogue = {
       'There is no usable API key: none was sent, it was mistyped, it was deleted, or its owner is inactive. The answer does not say which.',
     cure: 'Send `Authorization: Bearer <token>` with the token of a live API key.',
   },
+  ERR_OTHER_SITE: {
+    status: 403,
+    cause:
+      "A request with a dashboard session's cookie, or one that signs in, did not come from the dashboard's own pages, as far as the browser says.",
+    cure: 'Open the dashboard under the public URL of the installation. If it is open there, the operator has set GATEHOUSE_PUBLIC_URL to another address. Programs send a bearer token and no cookie.',
+  },
+  ERR_TOO_MANY_ATTEMPTS: {
+    status: 429,
+    cause: 'More than ten attempts to sign in from this address within a minute had a wrong token.',
+    cure: 'Wait as many seconds as the Retry-After header says.',
+  },
   ERR_CONTENT_TYPE: {
     status: 415,
     cause: 'The body is not declared as something that this operation reads.',
@@ -108,7 +119,8 @@ export const errorCatalogue = {
   },
   ERR_SELF_LOCKOUT: {
     status: 409,
-    cause: "After the change the caller's own address would be refused on this API. The change was not made.",
+    cause:
+      "After the change the caller's own address would be refused on this API, or on the dashboard that the caller uses. The change was not made.",
     cure: 'Allow your own address first (`GET /caller` tells it), or repeat the request with `allow_self_lockout=true`.',
   },
   ERR_IP_POLICY_IN_USE: {

@@ -13,6 +13,7 @@ export const idPrefixes = {
   edghts: 'HTTPS edge',
   edghtsrt: 'HTTPS edge route',
   bkdst: 'static backend',
+  ses: 'dashboard session',
   op: 'operation',
   ev: 'audit event',
 } as const

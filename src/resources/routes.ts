@@ -3,6 +3,7 @@ import { apiKeyRoutes } from './api_keys/routes.ts'
 import { auditEventRoutes } from './audit_events/routes.ts'
 import { backendRoutes } from './backends/routes.ts'
 import { callerRoutes } from './caller/routes.ts'
+import { dashboardSessionRoutes } from './dashboard_session/routes.ts'
 import { edgeNodeRoutes } from './edge_nodes/routes.ts'
 import { httpsEdgeRoutes } from './edges/https.ts'
 import { tcpEdgeRoutes } from './edges/tcp.ts'
@@ -31,5 +32,6 @@ export const routes: readonly Route[] = [
   ...httpsEdgeRoutes,
   ...edgeNodeRoutes,
   ...callerRoutes,
+  ...dashboardSessionRoutes,
   ...auditEventRoutes,
 ]

@@ -120,6 +120,7 @@ export function createClient(origins: string[], token: string): Client {
       text,
     }
     if (typeof answer.body?.token === 'string') noteToken(answer.body.token)
+    for (const cookie of response.headers.getSetCookie()) noteToken(cookie.split(/[=;]/)[1] ?? '')
     checkAgainstDocument(method, path.split('?')[0] ?? '', answer)
     return answer
   }

@@ -3,10 +3,10 @@ import { join } from 'node:path'
 import pg from 'pg'
 import type { LocalPostgres } from '../../dev/postgres.ts'
 
-const anyToken = /gatehouse_[0-9A-Za-z]{49}/g
+const anyToken = /gatehouse_(?:session_)?[0-9A-Za-z]{49}/g
 
 /**
- * Where a token that was issued during the run is found afterwards: in any log, in any row of any database, or in
+ * Where a token, or the secret of a session, that was issued during the run is found afterwards: in any log, in any row of any database, or in
  * the bytes of the data folder, write-ahead log included. Says on standard output how much was searched.
  */
 export async function searchForTokens(postgres: LocalPostgres, folder: string): Promise<string[]> {
@@ -41,7 +41,7 @@ export async function searchForTokens(postgres: LocalPostgres, folder: string): 
       search(`data file ${file.name}`, await readFile(join(file.parentPath, file.name), 'latin1').catch(() => ''))
   }
   console.log(
-    `searched ${Math.round(bytes / 1e6)} MB of logs, rows and data files for ${issued.size} issued tokens: ${leaks.length} found`,
+    `searched ${Math.round(bytes / 1e6)} MB of logs, rows and data files for ${issued.size} issued tokens and session secrets: ${leaks.length} found`,
   )
   return [...new Set(leaks)]
 }

@@ -215,6 +215,10 @@ export const expectations: Record<string, Expectation> = {
   'generations.get': { admin: 200, member: 200, path: async () => ({ generation: '1' }) },
 
   'caller.get': { admin: 200, member: 200 },
+  'dashboard_session.sign_in': { admin: 201, member: 201, body: ({ token }) => ({ token }) },
+  // The matrix calls with tokens, and a token is not a session.
+  'dashboard_session.get': { admin: 404, member: 404 },
+  'dashboard_session.sign_out': { admin: 404, member: 404 },
   'audit_events.list': {
     admin: 200,
     member: 403,

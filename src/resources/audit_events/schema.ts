@@ -12,6 +12,7 @@ export const AuditEvent = Closed(
     operation_id: Id('op'),
     owner_id: OrNull('The user or bot who did it; null for a command on the server.'),
     api_key_id: OrNull('The key that was used.'),
+    dashboard_session_id: OrNull('The session of that key, when it was done in the dashboard.'),
     source_ip: OrNull('The address it came from.'),
     resource_id: Type.String({ description: 'What was changed.' }),
     before: Fields,

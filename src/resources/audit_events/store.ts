@@ -23,10 +23,10 @@ export async function recordChange(tx: Db, origin: Origin, { resourceId, before,
     tx,
     sql`
     insert into audit_events
-      (account_id, id, operation, operation_id, owner_id, api_key_id, source_ip, resource_id, before, after)
+      (account_id, id, operation, operation_id, owner_id, api_key_id, dashboard_session_id, source_ip, resource_id, before, after)
     values
       (${origin.accountId}, ${newUuid()}, ${origin.operation}, ${origin.operationId}, ${origin.caller?.ownerId ?? null},
-       ${origin.caller?.apiKeyId ?? null}, ${origin.sourceIp ?? null}, ${resourceId}, ${from}, ${to})`,
+       ${origin.caller?.apiKeyId ?? null}, ${origin.caller?.sessionId ?? null}, ${origin.sourceIp ?? null}, ${resourceId}, ${from}, ${to})`,
   )
   return true
 }
@@ -41,7 +41,8 @@ export async function listAuditEvents(
   const rows = await many<AuditEventRow>(
     db,
     sql`
-    select id, created_at, operation, operation_id, owner_id, api_key_id, source_ip, resource_id, before, after
+    select id, created_at, operation, operation_id, owner_id, api_key_id, dashboard_session_id, source_ip, resource_id,
+      before, after
     from audit_events
     where account_id = ${accountId}
       ${query.before_id ? sql`and id < ${toUuid(query.before_id)}` : nothing}

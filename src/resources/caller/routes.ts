@@ -1,21 +1,27 @@
 import { Type } from 'typebox'
-import { route } from '../../http/route.ts'
+import { type Handling, route } from '../../http/route.ts'
 import { Closed, Id, Ref } from '../../http/wire.ts'
 import { toId } from '../../kernel/ids.ts'
 
-const CallerView = Closed(
-  {
-    account_id: Id('ac'),
-    owner_id: Id('usr', 'bot'),
-    role: Type.Unsafe<'admin' | 'member'>({ type: 'string', enum: ['admin', 'member'] }),
-    api_key: Ref,
-    source_ip: Type.Unsafe<string | null>({
-      type: ['string', 'null'],
-      description: 'The address that IP restrictions judge. Null when a trusted proxy forwarded something unreadable.',
-    }),
-  },
-  { title: 'Caller' },
-)
+export const CallerFields = {
+  account_id: Id('ac'),
+  owner_id: Id('usr', 'bot'),
+  role: Type.Unsafe<'admin' | 'member'>({ type: 'string', enum: ['admin', 'member'] }),
+  api_key: Ref,
+  source_ip: Type.Unsafe<string | null>({
+    type: ['string', 'null'],
+    description: 'The address that IP restrictions judge. Null when a trusted proxy forwarded something unreadable.',
+  }),
+}
+
+type Calling = Pick<Handling<object, object, unknown>, 'caller' | 'origin' | 'uri'>
+export const toCallerFields = ({ caller, origin, uri }: Calling) => ({
+  account_id: toId('ac', caller.accountId),
+  owner_id: caller.ownerId,
+  role: caller.role,
+  api_key: { id: caller.apiKeyId, uri: uri(`/api_keys/${caller.apiKeyId}`) },
+  source_ip: origin.sourceIp ?? null,
+})
 
 export const callerRoutes = [
   route({
@@ -24,16 +30,8 @@ export const callerRoutes = [
     method: 'GET',
     path: '/caller',
     success: 200,
-    response: CallerView,
+    response: Closed(CallerFields, { title: 'Caller' }),
     access: 'anyone',
-    async handle({ caller, origin, uri }) {
-      return {
-        account_id: toId('ac', caller.accountId),
-        owner_id: caller.ownerId,
-        role: caller.role,
-        api_key: { id: caller.apiKeyId, uri: uri(`/api_keys/${caller.apiKeyId}`) },
-        source_ip: origin.sourceIp ?? null,
-      }
-    },
+    handle: async (request) => toCallerFields(request),
   }),
 ]

@@ -6,10 +6,10 @@ import { formatAddress } from '../../kernel/ip/address.ts'
 import type { Outcome } from './counts.ts'
 import type { Tally } from './tally.ts'
 
-/** Judges a call of this API: refused by the first enforced restriction that denies it, warned by each unenforced one. */
+/** Judges a call, by token or by cookie: refused by the first enforced restriction that denies it, warned by each unenforced one. */
 export function createAdmission(judge: Judge, tally: Tally, clock: Clock, observe: (outcome: Outcome) => void) {
   return async ({ caller, source, operation, operationId }: Call): Promise<Admission> => {
-    const denials = (await judge(caller, 'api', source)).filter(({ allowed }) => !allowed)
+    const denials = (await judge(caller, caller.traffic, source)).filter(({ allowed }) => !allowed)
     const refusal = denials.find(({ enforced }) => enforced)
     const warnings = denials.filter(({ enforced }) => !enforced)
     const sourceIp = source && formatAddress(source)
@@ -25,7 +25,7 @@ export function createAdmission(judge: Judge, tally: Tally, clock: Clock, observ
         account_id: caller.accountId,
         id: toUuid(operationId),
         at,
-        type: 'api',
+        type: caller.traffic,
         operation,
         source_ip: sourceIp ?? null,
         api_key_id: caller.apiKeyId,

@@ -12,7 +12,8 @@ import type { Guard } from '../resource.ts'
 export const LockoutQuery = Closed({
   allow_self_lockout: Type.Optional(
     Type.Boolean({
-      description: 'Make the change even if the API then refuses the address that this request comes from.',
+      description:
+        'Make the change even if the API, or the dashboard in use, then refuses the address that this request comes from.',
     }),
   ),
 })
@@ -34,7 +35,7 @@ export const raisePolicyRevision = (tx: Db, { accountId }: Pick<Caller, 'account
 
 async function refuseSelfLockout(
   tx: Db,
-  { accountId }: Caller,
+  { accountId, traffic }: Caller,
   sourceIp: string | undefined,
   now: number,
 ): Promise<void> {
@@ -44,11 +45,13 @@ async function refuseSelfLockout(
         join ip_policy_rules x on x.account_id = a.account_id and x.ip_policy_id = a.ip_policy_id
       where a.account_id = r.account_id and a.ip_restriction_id = r.id and x.action = ${action}
         and x.cidr >>= ${sourceIp ?? null}::inet and (x.expires_at is null or x.expires_at > ${rfc3339(now)}))`
-  const refusing = await maybeOne<{ id: Uuid }>(
+  // Whoever works in the dashboard has the API as the other way in, and should keep both.
+  const waysIn = traffic === 'api' ? ['api'] : ['dashboard', 'api']
+  const refusing = await maybeOne<{ id: Uuid; type: string }>(
     tx,
     sql`
-    select r.id from ip_restrictions r
-    where r.account_id = ${accountId} and r.type = 'api' and r.enforced
+    select r.id, r.type from ip_restrictions r
+    where r.account_id = ${accountId} and r.type = any(${waysIn}) and r.enforced
       and (not ${matching('allow')} or ${matching('deny')})
     limit 1`,
   )
@@ -57,7 +60,7 @@ async function refuseSelfLockout(
   const you = sourceIp ?? 'your address, which could not be read,'
   throw new Refusal(
     'ERR_SELF_LOCKOUT',
-    `With this change ${id} would refuse ${you} on this API. Allow your own address first, or repeat the request with allow_self_lockout=true.`,
+    `With this change ${id} would refuse ${you} on ${refusing.type === 'api' ? 'this API' : 'the dashboard'}. Allow your own address first, or repeat the request with allow_self_lockout=true.`,
     { details: { ip_restriction_id: id, ...(sourceIp && { source_ip: sourceIp }) } },
   )
 }

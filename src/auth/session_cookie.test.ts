@@ -1,0 +1,29 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { endedSessionCookie, sessionCookie, sessionSecretIn } from './session_cookie.ts'
+
+const [https, http] = ['https://gatehouse.example', 'http://127.0.0.1:8080']
+
+test('under https the cookie is Secure and bound to the host; scripts and other sites never get it', () => {
+  assert.equal(
+    sessionCookie(https, 'x', 60),
+    '__Host-gatehouse_session=x; Max-Age=60; Path=/; HttpOnly; SameSite=Strict; Secure',
+  )
+  assert.equal(sessionCookie(http, 'x', 60), 'gatehouse_session=x; Max-Age=60; Path=/; HttpOnly; SameSite=Strict')
+  assert.match(endedSessionCookie(https), /^__Host-gatehouse_session=; Max-Age=0; .*Secure$/)
+})
+
+test('the secret is found among other cookies, and not at all when there are two', () => {
+  assert.equal(sessionSecretIn(https, ['a=b; __Host-gatehouse_session=x;c=d']), 'x')
+  for (const headers of [
+    undefined,
+    [],
+    ['a=b'],
+    // Without TLS anybody on the way could have set it.
+    ['gatehouse_session=x'],
+    ['x__Host-gatehouse_session=x'],
+    ['__Host-gatehouse_session=x; __Host-gatehouse_session=y'],
+    ['__Host-gatehouse_session=x', '__Host-gatehouse_session=x'],
+  ])
+    assert.equal(sessionSecretIn(https, headers), undefined, JSON.stringify(headers))
+})

@@ -1,0 +1,89 @@
+import { sessionSeconds } from '../../auth/caller.ts'
+import { endedSessionCookie, sessionCookie } from '../../auth/session_cookie.ts'
+import { hashToken, newSessionSecret } from '../../auth/token.ts'
+import { transaction } from '../../db/transaction.ts'
+import { type Handling, route } from '../../http/route.ts'
+import { Closed, Id, type Static, Text, Timestamp } from '../../http/wire.ts'
+import { Refusal } from '../../kernel/errors.ts'
+import { toId } from '../../kernel/ids.ts'
+import { CallerFields, toCallerFields } from '../caller/routes.ts'
+import { record } from '../record.ts'
+import { deleteSession, endOldestSessions, findSession, insertSession, type SessionRow } from './store.ts'
+
+const DashboardSession = Closed(
+  { id: Id('ses'), created_at: Timestamp, expires_at: Timestamp, ...CallerFields },
+  { title: 'DashboardSession' },
+)
+
+type Calling = Pick<Handling<object, object, unknown>, 'caller' | 'origin' | 'uri'>
+const toSession = ({ id, ...times }: SessionRow, request: Calling): Static<typeof DashboardSession> => ({
+  id: toId('ses', id),
+  ...times,
+  ...toCallerFields(request),
+})
+
+const noSession = () =>
+  new Refusal('ERR_NOT_FOUND', 'This request came with a token and not with the cookie of a dashboard session.')
+
+export const dashboardSessionRoutes = [
+  route({
+    operation: 'dashboard_session.sign_in',
+    summary: "Sign in to the dashboard with the token of an API key. The session's secret is in a cookie only",
+    method: 'POST',
+    path: '/dashboard_session',
+    body: Closed({ token: Text(200, 'The token of an API key.') }),
+    success: 201,
+    response: DashboardSession,
+    access: 'anyone',
+    signsIn: true,
+    errors: ['ERR_OTHER_SITE', 'ERR_TOO_MANY_ATTEMPTS'],
+    handle: (request) =>
+      transaction(request.db, async (tx) => {
+        const secret = newSessionSecret()
+        const hashes = { token: hashToken(request.body.token), secret: hashToken(secret) }
+        const session = await insertSession(tx, request.caller, hashes)
+        if (!session) throw new Refusal('ERR_UNAUTHENTICATED', 'Sign in with the token of a live API key.')
+        await endOldestSessions(tx, request.caller)
+        const shown = toSession(session, request)
+        await record(tx, request, { resourceId: shown.id, before: null, after: shown })
+        request.respond('Set-Cookie', sessionCookie(request.uri(''), secret, sessionSeconds))
+        return shown
+      }),
+  }),
+  route({
+    operation: 'dashboard_session.get',
+    summary: 'Who is signed in to the dashboard, and until when',
+    method: 'GET',
+    path: '/dashboard_session',
+    success: 200,
+    response: DashboardSession,
+    access: 'anyone',
+    errors: ['ERR_NOT_FOUND'],
+    async handle(request) {
+      const { db, caller } = request
+      const session = caller.sessionId && (await findSession(db, caller, caller.sessionId))
+      if (!session) throw noSession()
+      return toSession(session, request)
+    },
+  }),
+  route({
+    operation: 'dashboard_session.sign_out',
+    summary: 'Sign out of the dashboard. The next request with the cookie is refused, on every process',
+    method: 'DELETE',
+    path: '/dashboard_session',
+    success: 204,
+    access: 'anyone',
+    errors: ['ERR_NOT_FOUND'],
+    handle: (request) =>
+      transaction(request.db, async (tx) => {
+        const { caller } = request
+        if (!caller.sessionId) throw noSession()
+        const session = await deleteSession(tx, caller, caller.sessionId)
+        if (session) {
+          const before = toSession(session, request)
+          await record(tx, request, { resourceId: before.id, before, after: null })
+        }
+        request.respond('Set-Cookie', endedSessionCookie(request.uri('')))
+      }) as never,
+  }),
+]
