@@ -1,6 +1,7 @@
 // `npm run build`: the distributable JavaScript in dist/, with the same file layout as src/.
 import { spawnSync } from 'node:child_process'
 import { chmod, copyFile, rm } from 'node:fs/promises'
+import { copyDashboard } from './dashboard_files.ts'
 
 const root = new URL('..', import.meta.url)
 await rm(new URL('dist', root), { recursive: true, force: true })
@@ -13,3 +14,6 @@ await chmod(new URL('dist/main.js', root), 0o755)
 // Not TypeScript, so the compiler leaves it out; config.ts looks for it beside itself.
 const lua = 'edge/haproxy/gatehouse.lua'
 await copyFile(new URL(`src/${lua}`, root), new URL(`dist/${lua}`, root))
+
+const files = await copyDashboard(new URL('dashboard/dist', root).pathname, new URL('dist/dashboard', root).pathname)
+if (files === 0) console.warn('the dashboard is not built: its page will say so')

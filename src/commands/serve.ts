@@ -14,6 +14,12 @@ import { every } from './every.ts'
 import { createLog, untilToldToEnd } from './log.ts'
 import { upkeep } from './upkeep.ts'
 
+// Beside us in dist/, where the build puts it; for the sources, where the dashboard's own build leaves it.
+const dashboardFolder = new URL(
+  import.meta.url.endsWith('.ts') ? '../../dashboard/dist' : '../dashboard',
+  import.meta.url,
+).pathname
+
 export async function serve(config: Config): Promise<number> {
   const log = createLog(config.GATEHOUSE_LOG_LEVEL)
   const db = openDatabase(config, (error) =>
@@ -43,6 +49,7 @@ export async function serve(config: Config): Promise<number> {
     metrics,
     log,
     requestTimeoutMs: config.GATEHOUSE_REQUEST_TIMEOUT_MS,
+    ...(config.GATEHOUSE_DASHBOARD && { dashboardFolder }),
   })
   await app.listen(config.GATEHOUSE_LISTEN)
   const stopTally = every(1_000, tally.flush, (err) =>

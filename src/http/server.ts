@@ -8,6 +8,7 @@ import fastify, {
 import { Refusal } from '../kernel/errors.ts'
 import { type Id, newId } from '../kernel/ids.ts'
 import { answer, prepare, type RequestFacts, type Service } from './answer.ts'
+import { serveDashboard } from './dashboard.ts'
 import type { Metrics } from './metrics.ts'
 import { readinessFaults } from './readiness.ts'
 import { errorBody, toRefusal } from './refusals.ts'
@@ -21,10 +22,13 @@ export type ServerOptions = {
   metrics: Metrics
   log: FastifyBaseLogger
   requestTimeoutMs: number
+  /** Where the files of the dashboard are. Without it there is no dashboard. */
+  dashboardFolder?: string
 }
 
 /** The HTTP server, not yet listening. Closing it finishes what is in flight. */
-export function createServer({ service, routes, metrics, log, requestTimeoutMs }: ServerOptions): FastifyInstance {
+export function createServer(options: ServerOptions): FastifyInstance {
+  const { service, routes, metrics, log, requestTimeoutMs, dashboardFolder } = options
   const app = fastify({
     loggerInstance: log,
     logController: new LogController({ disableRequestLogging: true }),
@@ -148,6 +152,7 @@ export function createServer({ service, routes, metrics, log, requestTimeoutMs }
     if (faults.length) log.warn({ faults }, 'not ready')
     return faults.length ? send(reply, 503, { status: 'not ready', faults }) : send(reply, 200, { status: 'ready' })
   })
+  if (dashboardFolder) serveDashboard(app, dashboardFolder, service.publicUrl)
   app.get('/metrics', quiet, async (_request, reply) => reply.type(metrics.contentType).send(await metrics.text()))
   return app
 }

@@ -1,0 +1,114 @@
+import { readFile } from 'node:fs/promises'
+import { extname, join } from 'node:path'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { Refusal } from '../kernel/errors.ts'
+import { preferred } from './negotiate.ts'
+
+/** What may be served, and as what. A file of another kind is not there, whatever lies in the folder. */
+const types: Record<string, string> = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.svg': 'image/svg+xml',
+  '.png': 'image/png',
+  '.ico': 'image/x-icon',
+  '.woff2': 'font/woff2',
+  '.txt': 'text/plain; charset=utf-8',
+}
+/** Beside a file, made by the build. */
+const compressed: Record<string, string> = { br: '.br', gzip: '.gz' }
+
+// Scripts, styles and calls from and to ourselves only: whatever a page is tricked into showing can neither run nor
+// report home. data: for images that style sheets hold.
+const contentSecurityPolicy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "font-src 'self'",
+  "base-uri 'none'",
+  "form-action 'self'",
+  "frame-ancestors 'none'",
+].join('; ')
+
+const securityHeaders = {
+  'Content-Security-Policy': contentSecurityPolicy,
+  'X-Frame-Options': 'DENY',
+  'X-Content-Type-Options': 'nosniff',
+  'Referrer-Policy': 'no-referrer',
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Cross-Origin-Resource-Policy': 'same-origin',
+}
+
+const notBuilt = `<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Gatehouse</title></head><body>
+<h1>The dashboard is not built</h1>
+<p>This is the right place, but its files are missing. In a checkout of Gatehouse run <code>npm run build</code>, and
+load this page again. The API works without it.</p>
+</body></html>
+`
+
+/** Steps of letters, digits, '_', '-' and single dots inside: nothing that leads out of the folder, and no hidden file. */
+const plainPath = /^(?:[\w-]+(?:\.[\w-]+)*\/)*[\w-]+(?:\.[\w-]+)*$/
+
+/** The dashboard's files under /dashboard/. They are public: what is worth protecting comes from the API. */
+export function serveDashboard(app: FastifyInstance, folder: string, publicUrl: string): void {
+  const quiet = { config: { quiet: true }, exposeHeadRoute: true }
+
+  async function serve(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const asked = (request.params as { '*': string })['*']
+    // The app finds its own way among its pages: they are all the same file.
+    const path = extname(asked) === '' ? 'index.html' : asked
+    const type = plainPath.test(path) ? types[extname(path)] : undefined
+    const found = type && (await read(join(folder, path), request.raw.headers['accept-encoding']))
+    reply.headers(securityHeaders)
+    if (!found && path === 'index.html')
+      return reply
+        .code(404)
+        .type(types['.html'] as string)
+        .send(notBuilt)
+    if (!found) throw new Refusal('ERR_ROUTE_NOT_FOUND', 'The dashboard has no such file.')
+    if (found.encoding) reply.header('Content-Encoding', found.encoding)
+    return reply
+      .header('Vary', 'Accept-Encoding')
+      .header('Cache-Control', cachingOf(path))
+      .type(type as string)
+      .send(found.body)
+  }
+
+  app.get('/dashboard/*', quiet, serve)
+  app.get('/dashboard', quiet, async (_request, reply) => reply.redirect(`${publicUrl}/dashboard/`, 308))
+  app.get('/', quiet, async (request, reply) =>
+    request.raw.headers.accept?.includes('text/html')
+      ? reply.redirect(`${publicUrl}/dashboard/`, 302)
+      : reply.callNotFound(),
+  )
+}
+
+// A name under assets/ has the hash of what is in it, so it never means anything else. index.html names them, and must
+// be today's.
+function cachingOf(path: string): string {
+  if (path.startsWith('assets/')) return 'public, max-age=31536000, immutable'
+  return path === 'index.html' ? 'no-store' : 'public, max-age=3600'
+}
+
+async function read(
+  file: string,
+  accepted: string | undefined,
+): Promise<{ body: Buffer; encoding?: string } | undefined> {
+  const encoding = preferred(accepted, Object.keys(compressed), 'identity')
+  const body = encoding && (await readIfThere(file + compressed[encoding]))
+  if (body) return { body, encoding }
+  const plain = await readIfThere(file)
+  return plain && { body: plain }
+}
+
+async function readIfThere(file: string): Promise<Buffer | undefined> {
+  try {
+    return await readFile(file)
+  } catch (error) {
+    if (['ENOENT', 'ENOTDIR', 'EISDIR'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined
+    throw error
+  }
+}
