@@ -1,5 +1,6 @@
-import { type Db, maybeOne, one } from '../db/pool.ts'
-import { sql } from '../db/sql.ts'
+import { type Db, type DbPool, maybeOne, one } from '../db/pool.ts'
+import { nothing, sql } from '../db/sql.ts'
+import { snapshot } from '../db/transaction.ts'
 import { rfc3339 } from '../kernel/clock.ts'
 import type { Uuid } from '../kernel/ids.ts'
 import { parseCidr } from '../kernel/ip/cidr.ts'
@@ -45,37 +46,82 @@ export async function loadOutline(
   return { revision: policy_revision, restrictions }
 }
 
-type PolicyRow = { revision: number; rules: string | null; ids: Buffer | null; valid_until: string | null }
+/** Read in one statement. More of them are read in several, each short, or a large policy would hit the time limit of one. */
+const rulesAtOnce = 50_000
 
-/** The policy with the rules that count now. One row comes back, whatever their number: rows are what costs in the driver. */
-export async function loadPolicy(db: Db, accountId: Uuid, id: Uuid, now: number): Promise<LoadedPolicy | undefined> {
-  const row = await maybeOne<PolicyRow>(
+type Batch = {
+  revision: number
+  rules: string | null
+  ids: Buffer | null
+  last: string | null
+  valid_until: string | null
+}
+
+/** The policy with the rules that count now, all of one moment. */
+export async function loadPolicy(
+  pool: DbPool,
+  accountId: Uuid,
+  id: Uuid,
+  now: number,
+): Promise<LoadedPolicy | undefined> {
+  const first = await readBatch(pool, accountId, id, now)
+  if (!first) return undefined
+  const isAll = first.last === null
+  return toLoaded(id, isAll ? [first] : await snapshot(pool, (tx) => readBatches(tx, accountId, id, now)))
+}
+
+async function readBatches(tx: Db, accountId: Uuid, id: Uuid, now: number): Promise<Batch[]> {
+  const batches: Batch[] = []
+  for (let after: string | null = null; ; ) {
+    const batch = await readBatch(tx, accountId, id, now, after)
+    if (!batch) return []
+    batches.push(batch)
+    after = batch.last
+    if (after === null) return batches
+  }
+}
+
+/**
+ * One row comes back, whatever the number of rules: rows are what costs in the driver. In the order of their ranges, which
+ * is what they are compiled in. `last` is null when there are no more.
+ */
+const readBatch = (db: Db, accountId: Uuid, id: Uuid, now: number, after: string | null = null) =>
+  maybeOne<Batch>(
     db,
     sql`
-    select p.revision,
-      string_agg(left(r.action, 1) || r.cidr::text, E'\n' order by r.id) as rules,
-      string_agg(uuid_send(r.id), ''::bytea order by r.id) as ids,
-      min(r.expires_at) as valid_until
-    from ip_policies p
-      left join ip_policy_rules r on r.account_id = p.account_id and r.ip_policy_id = p.id
-        and (r.expires_at is null or r.expires_at > ${rfc3339(now)})
-    where p.account_id = ${accountId} and p.id = ${id}
-    group by p.revision`,
+    with batch as (
+      select id, action, cidr, expires_at from ip_policy_rules
+      where account_id = ${accountId} and ip_policy_id = ${id} ${after === null ? nothing : sql`and cidr > ${after}::cidr`}
+        and (expires_at is null or expires_at > ${rfc3339(now)})
+      order by cidr
+      limit ${rulesAtOnce})
+    select p.revision, b.rules, b.ids, b.valid_until, case when b.count = ${rulesAtOnce} then b.last::text end as last
+    from ip_policies p,
+      (select count(*), string_agg(left(action, 1) || cidr::text, E'\n' order by cidr) as rules,
+         string_agg(uuid_send(id), ''::bytea order by cidr) as ids, min(expires_at) as valid_until,
+         (array_agg(cidr order by cidr desc))[1] as last
+       from batch) b
+    where p.account_id = ${accountId} and p.id = ${id}`,
   )
-  if (!row) return undefined
+
+function toLoaded(id: Uuid, batches: readonly Batch[]): LoadedPolicy | undefined {
+  const [first] = batches
+  if (!first) return undefined
   const rules: Rule[] = []
-  for (const line of row.rules?.split('\n') ?? []) {
-    const { cidr, fault } = parseCidr(line.slice(1))
-    // Only our own strict parser's output is ever stored; anything else must not turn into an open door.
-    if (fault !== undefined) throw new Error(`IP policy ${id} holds a range that ${fault}: ${line}`)
-    rules.push({ cidr, action: line.startsWith('a') ? 'allow' : 'deny' })
-  }
+  for (const batch of batches)
+    for (const line of batch.rules?.split('\n') ?? []) {
+      const { cidr, fault } = parseCidr(line.slice(1))
+      // Only our own strict parser's output is ever stored; anything else must not turn into an open door.
+      if (fault !== undefined) throw new Error(`IP policy ${id} holds a range that ${fault}: ${line}`)
+      rules.push({ cidr, action: line.startsWith('a') ? 'allow' : 'deny' })
+    }
+  const expiries = batches.map(({ valid_until }) => (valid_until === null ? Infinity : Date.parse(valid_until)))
   return {
     id,
-    revision: row.revision,
+    revision: first.revision,
     ranges: compilePolicy(rules),
-    ruleIds: row.ids ?? Buffer.alloc(0),
-    validUntil: row.valid_until === null ? Number.POSITIVE_INFINITY : Date.parse(row.valid_until),
+    ruleIds: Buffer.concat(batches.map(({ ids }) => ids ?? Buffer.alloc(0))),
+    validUntil: Math.min(...expiries),
   }
 }
 

@@ -4,8 +4,16 @@ import type { Db, DbPool } from './pool.ts'
 // PostgreSQL answers COMMIT with success and only a notice when the wait for a synchronous standby is cancelled.
 const cancelledStandbyWait = '01000'
 
+type Work<Result> = (tx: Db) => Promise<Result>
+
 /** Runs `work` in one transaction: everything in it is committed, or nothing. */
-export async function transaction<Result>(pool: DbPool, work: (tx: Db) => Promise<Result>): Promise<Result> {
+export const transaction = <Result>(pool: DbPool, work: Work<Result>): Promise<Result> => within(pool, 'begin', work)
+
+/** Runs `work`, which only reads, on the database as it was at one moment. */
+export const snapshot = <Result>(pool: DbPool, work: Work<Result>): Promise<Result> =>
+  within(pool, 'begin isolation level repeatable read, read only', work)
+
+async function within<Result>(pool: DbPool, begin: string, work: Work<Result>): Promise<Result> {
   const client = await pool.connect()
   let broken: Error | undefined
   const onBroken = (error: Error) => {
@@ -14,7 +22,7 @@ export async function transaction<Result>(pool: DbPool, work: (tx: Db) => Promis
   client.on('error', onBroken)
   const tx: Db = { query: (statement) => client.query(statement) }
   try {
-    await client.query('begin')
+    await client.query(begin)
     const result = await work(tx)
     await commit(client)
     return result

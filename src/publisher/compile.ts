@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { loadPolicy } from '../auth/loaded_policy.ts'
-import { type Db, many } from '../db/pool.ts'
+import { type Db, type DbPool, many } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { encodePolicy, type PolicyFile } from '../distribution/policy_file.ts'
 import type {
@@ -31,7 +31,7 @@ const inlineBytes = 32 * 1024
 const uuidOf = (key: RecordKey): Uuid => toUuid(key.slice(key.indexOf('.') + 1) as Id)
 
 /** Each thing as it is in the database now. What is not there any more comes out as null: a tombstone. */
-export async function compileRecords(db: Db, changed: readonly Changed[], now: number): Promise<Compiled[]> {
+export async function compileRecords(db: DbPool, changed: readonly Changed[], now: number): Promise<Compiled[]> {
   const compiled: Compiled[] = []
   for (const [kind, ofKind] of Map.groupBy(changed, ({ key }) => kindOf(key))) {
     const values = await compilers[kind](db, ofKind, now)
@@ -44,7 +44,7 @@ export async function compileRecords(db: Db, changed: readonly Changed[], now: n
 }
 
 type Values = Map<Uuid, { value: RecordValue; blobs?: Buffer[] }>
-type Compiler = (db: Db, changed: readonly Changed[], now: number) => Promise<Values>
+type Compiler = (db: DbPool, changed: readonly Changed[], now: number) => Promise<Values>
 const ids = (changed: readonly Changed[]) => changed.map(({ key }) => uuidOf(key))
 
 type CompiledEdge = RouteRow & { account_id: Uuid; parent_id: Uuid | null }

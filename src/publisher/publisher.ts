@@ -112,7 +112,7 @@ async function publish(
         continue
       }
       const compiled = await compileRecords(
-        db,
+        pool,
         batch.rows.map(({ key, account_id }) => ({ key, accountId: account_id as Uuid })),
         now,
       )

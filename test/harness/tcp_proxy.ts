@@ -2,7 +2,7 @@ import { connect, createServer, type Socket } from 'node:net'
 import type { Scope } from './control_plane.ts'
 
 export type TcpProxy = {
-  /** The URL of the database, through the proxy. */
+  /** The URL of the other side, through the proxy. */
   url: string
   /** Every connection breaks and no new one is taken, as when the other side is down. */
   cut: () => Promise<void>
@@ -11,13 +11,16 @@ export type TcpProxy = {
   /** Passes on what a client sends up to and including this text, but not the answer to it: the connection breaks. */
   breakAfter: (text: string) => void
   heal: () => Promise<void>
+  /** How many bytes clients were sent through it. */
+  sent: () => number
 }
 
-/** A stretch of network to the database that can be disturbed. */
-export async function startTcpProxy(scope: Scope, databaseUrl: string): Promise<TcpProxy> {
-  const target = new URL(databaseUrl)
+/** A stretch of network, to the database say, that can be disturbed and measured. */
+export async function startTcpProxy(scope: Scope, targetUrl: string): Promise<TcpProxy> {
+  const target = new URL(targetUrl)
   const open = new Set<Socket>()
   let silent = false
+  let sent = 0
   let breakingText: string | undefined
   const server = createServer((client) => {
     const upstream = connect(Number(target.port), target.hostname)
@@ -35,6 +38,7 @@ export async function startTcpProxy(scope: Scope, databaseUrl: string): Promise<
       from.on('data', (chunk) => {
         if (silent || broken) return
         to.write(chunk)
+        if (to === client) sent += chunk.length
         if (from !== client || !breakingText || !chunk.includes(breakingText)) return
         broken = true
         breakingText = undefined
@@ -53,7 +57,7 @@ export async function startTcpProxy(scope: Scope, databaseUrl: string): Promise<
   await listen(0)
   const { port } = server.address() as { port: number }
   scope.after(close)
-  const url = new URL(databaseUrl)
+  const url = new URL(targetUrl)
   url.port = String(port)
   return {
     url: url.href,
@@ -68,5 +72,6 @@ export async function startTcpProxy(scope: Scope, databaseUrl: string): Promise<
       silent = false
       if (!server.listening) await listen(port)
     },
+    sent: () => sent,
   }
 }

@@ -81,10 +81,11 @@ function compileFamily(rules: readonly Rule[], family: 4 | 6): RangeTable {
     }
   }
 
-  const order = Uint32Array.from(members.keys()).sort(
-    (a, b) =>
-      compareWords(firsts, a, firsts, b, width) || (prefixLengths[a] as number) - (prefixLengths[b] as number) || a - b,
-  )
+  const compare = (a: number, b: number) =>
+    compareWords(firsts, a, firsts, b, width) || (prefixLengths[a] as number) - (prefixLengths[b] as number) || a - b
+  const order = Uint32Array.from(members.keys())
+  // Sorting is most of the work, and the database gives them in this order.
+  if (!order.every((member) => member === 0 || compare(member - 1, member) < 0)) order.sort(compare)
 
   const table = new RangeTableBuilder(2 * members.length, width)
   const open: number[] = []
