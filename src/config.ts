@@ -169,7 +169,7 @@ export const settings = {
   }),
   GATEHOUSE_ADDRESS_RETENTION_DAYS: setting({
     default: '30',
-    help: 'Days to keep the source addresses of refused and warned requests.',
+    help: 'Days to keep source addresses of refused and warned requests and of uses of keys.',
     parse: wholeNumber(1, 3_650),
   }),
   GATEHOUSE_POLICY_CACHE_MB: setting({

@@ -115,15 +115,17 @@ test('If-Match, Idempotency-Key, and the headers and statuses that come of them,
   for (const { operation, method, path } of operations) {
     const sent = operation.parameters.map((parameter: Any) => deref(parameter).name)
     // Signing in twice is two sessions: there is nothing to repeat.
-    const creates = '201' in operation.responses && operation.operationId !== 'dashboard_session.sign_in'
-    const changes = operation.operationId.match(/\.(update|delete|replace)$/)
+    const creates =
+      ('201' in operation.responses && operation.operationId !== 'dashboard_session.sign_in') ||
+      operation.operationId === 'api_keys.rotate'
+    const changes = operation.operationId.match(/\.(update|delete|replace|rotate)$/)
     assert.equal(sent.includes('Idempotency-Key'), creates, operation.operationId)
     assert.equal(sent.includes('If-Match'), changes !== null, operation.operationId)
     assert.equal('412' in operation.responses, changes !== null, operation.operationId)
-    if (creates) assert.ok(operation.responses[409] && operation.responses[201].headers['Idempotency-Replayed'])
     const success = operation.responses[200] ?? operation.responses[201]
+    if (creates) assert.ok(operation.responses[409] && success.headers['Idempotency-Replayed'])
     if (
-      /\.(create|get|update|replace)$/.test(operation.operationId) &&
+      /\.(create|get|update|replace|rotate)$/.test(operation.operationId) &&
       !/^(caller|dashboard_session|ip_checks|generations)/.test(operation.operationId)
     )
       assert.ok(success.headers.ETag, `${method} ${path}`)

@@ -6,6 +6,7 @@ import pg from 'pg'
 import { isWellFormedToken, newToken } from '../src/auth/token.ts'
 import { toUuid } from '../src/kernel/ids.ts'
 import { startControlPlane } from './harness/control_plane.ts'
+import { eventually } from './harness/ip.ts'
 
 const plane = await startControlPlane({ after })
 const admin = await plane.newAccount()
@@ -49,6 +50,11 @@ test('a token that cannot be one is refused without asking the database', async 
     'x',
   ]
   await admin('GET', '/caller')
+  // That this key was used is written once, within a second or so.
+  await eventually(
+    () => admin('GET', '/api_keys'),
+    ({ body }) => body.keys[0].last_used_at !== null,
+  )
   const before = await restingActivity()
   assert.match(before, /^\d+ 20/)
   for (const text of cannotBe) assert.equal((await plane.clientFor(text)('GET', '/caller')).status, 401, text)
@@ -78,7 +84,8 @@ test('only the SHA-256 of a token is kept, and its audit event has none', async 
   const { body } = await admin('GET', `/audit_events?resource_id=${key.id}`)
   assert.equal(body.audit_events.length, 1)
   assert.equal(body.audit_events[0].operation, 'api_keys.create')
-  assert.deepEqual(body.audit_events[0].after, { ...key, token: null })
+  const { last_used_at: _, last_used_ip: __, previous_token: ___, ...lasting } = key
+  assert.deepEqual(body.audit_events[0].after, { ...lasting, token: null })
   assert.ok(!JSON.stringify(body).includes(key.token))
 })
 

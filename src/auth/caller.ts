@@ -30,19 +30,40 @@ type CallerRow = {
   policy_revision: number
   restricted: boolean
   session_id: Uuid | null
+  live: boolean
+}
+
+/** What a token or a session is good for: a caller, or nothing. */
+export type Authentication = {
+  readonly caller?: Caller
+  /** The hash of the token that was sent, when a rotation has replaced it and it still works. */
+  readonly replacedToken?: Buffer
+  /** The key whose time is over, for the log. The client is told what it is told of any other wrong token. */
+  readonly expiredKeyId?: Id<'ak'>
 }
 
 /**
  * One look-up by the token's hash, on every request. Nothing is cached: a deleted key and an inactive owner are
- * refused from the next request on, by every process.
+ * refused from the next request on, and a key whose time is over from that moment on, by every process alike, because
+ * it is the database's clock that decides.
  */
 export async function findCaller(
   db: Db,
   token: string | undefined,
   traffic: Caller['traffic'] = 'api',
-): Promise<Caller | undefined> {
-  if (token === undefined || !isWellFormedToken(token)) return undefined
-  return lookUp(db, traffic, sql`api_keys k`, sql`null::uuid`, sql`k.token_hash = ${hashToken(token)}`)
+): Promise<Authentication> {
+  if (token === undefined || !isWellFormedToken(token)) return {}
+  const tokenHash = hashToken(token)
+  const current = await lookUp(db, traffic, { keys: sql`api_keys k`, isIt: sql`k.token_hash = ${tokenHash}` })
+  if (current) return authentication(traffic, current)
+  // A token goes from current to replaced to nothing, never back: what was not found as current is replaced by now, if
+  // anything. So the second look-up misses nobody whom a rotation overtakes, and costs only replaced and dead tokens.
+  const replaced = await lookUp(db, traffic, {
+    keys: sql`api_key_previous_tokens t join api_keys k on k.account_id = t.account_id and k.id = t.api_key_id`,
+    isIt: sql`t.token_hash = ${tokenHash}`,
+    isLive: sql`t.expires_at > statement_timestamp()`,
+  })
+  return replaced ? { ...authentication(traffic, replaced), replacedToken: tokenHash } : {}
 }
 
 /** How long a session lasts, however much it is used, and how long it lasts unused. */
@@ -55,15 +76,14 @@ export const sessionIsLive = sql`
   s.expires_at > now() and s.last_used_at > now() - make_interval(secs => ${idleSeconds})`
 
 /** The same look-up by a session: whatever ends its key, or the key's token that opened it, ends the session with it. */
-export async function findCallerBySession(db: Db, secret: string | undefined): Promise<Caller | undefined> {
-  if (secret === undefined || !isWellFormedSessionSecret(secret)) return undefined
-  return lookUp(
-    db,
-    'dashboard',
-    sql`dashboard_sessions s join api_keys k on k.account_id = s.account_id and k.id = s.api_key_id`,
-    sql`s.id`,
-    sql`s.secret_hash = ${hashToken(secret)} and s.token_hash = k.token_hash and ${sessionIsLive}`,
-  )
+export async function findCallerBySession(db: Db, secret: string | undefined): Promise<Authentication> {
+  if (secret === undefined || !isWellFormedSessionSecret(secret)) return {}
+  const found = await lookUp(db, 'dashboard', {
+    keys: sql`dashboard_sessions s join api_keys k on k.account_id = s.account_id and k.id = s.api_key_id`,
+    sessionId: sql`s.id`,
+    isIt: sql`s.secret_hash = ${hashToken(secret)} and s.token_hash = k.token_hash and ${sessionIsLive}`,
+  })
+  return found ? authentication('dashboard', found) : {}
 }
 
 /** The session was used, and is not idle. To be called when the request has been let in. */
@@ -76,34 +96,36 @@ export const noteSessionUse = (db: Db, { accountId }: Caller, sessionId: Uuid): 
       and last_used_at < now() - make_interval(secs => ${noteUseSeconds})`,
   )
 
-async function lookUp(
-  db: Db,
-  traffic: Caller['traffic'],
-  keys: SqlFragment,
-  sessionId: SqlFragment,
-  isIt: SqlFragment,
-): Promise<Caller | undefined> {
-  const row = await maybeOne<CallerRow>(
+type Where = { keys: SqlFragment; sessionId?: SqlFragment; isIt: SqlFragment; isLive?: SqlFragment }
+
+const lookUp = (db: Db, traffic: Caller['traffic'], { keys, sessionId, isIt, isLive }: Where) =>
+  maybeOne<CallerRow>(
     db,
     sql`
-    select k.account_id, k.id as key_id, p.id as owner_id, p.kind, p.role, a.policy_revision, ${sessionId} as session_id,
-      exists (select from ip_restrictions r where r.account_id = a.id and r.type = ${traffic}) as restricted
+    select k.account_id, k.id as key_id, p.id as owner_id, p.kind, p.role, a.policy_revision,
+      ${sessionId ?? sql`null::uuid`} as session_id,
+      exists (select from ip_restrictions r where r.account_id = a.id and r.type = ${traffic}) as restricted,
+      (k.expires_at is null or k.expires_at > statement_timestamp()) and ${isLive ?? sql`true`} as live
     from ${keys}
       join principals p on p.account_id = k.account_id and p.id = k.owner_id
       join accounts a on a.id = k.account_id
     where ${isIt} and p.active`,
   )
-  if (!row) return undefined
-  return {
+
+function authentication(traffic: Caller['traffic'], row: CallerRow): Authentication {
+  const apiKeyId = toId('ak', row.key_id)
+  if (!row.live) return { expiredKeyId: apiKeyId }
+  const caller = {
     accountId: row.account_id,
     ownerId: toId(row.kind === 'user' ? 'usr' : 'bot', row.owner_id),
     role: row.role,
-    apiKeyId: toId('ak', row.key_id),
+    apiKeyId,
     traffic,
     ...(row.session_id && { sessionId: toId('ses', row.session_id) }),
     policyRevision: row.policy_revision,
     restricted: row.restricted,
   }
+  return { caller }
 }
 
 const bearer = /^Bearer ([^\s,]+)$/i

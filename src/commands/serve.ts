@@ -4,9 +4,11 @@ import type { Config } from '../config.ts'
 import { createMetrics } from '../http/metrics.ts'
 import { createServer } from '../http/server.ts'
 import { systemClock } from '../kernel/clock.ts'
+import { toUuid } from '../kernel/ids.ts'
 import { createAdmission } from '../resources/ip_restrictions/admission.ts'
 import { createTally } from '../resources/ip_restrictions/tally.ts'
 import { routes } from '../resources/routes.ts'
+import { createSightings } from '../resources/seen_addresses/sightings.ts'
 import { version } from '../version.ts'
 import { openDatabase } from './database.ts'
 import { linkEdges } from './edges_link.ts'
@@ -28,6 +30,7 @@ export async function serve(config: Config): Promise<number> {
   const metrics = createMetrics(db, version)
   const judge = createJudge(db, systemClock, config.GATEHOUSE_POLICY_CACHE_MB * 1024 * 1024)
   const tally = createTally(db, metrics.countLostHits)
+  const sightings = createSightings(db, metrics.countLostSightings)
   const edges = linkEdges(config, db, tally, metrics, log)
   const app = createServer({
     service: {
@@ -42,6 +45,14 @@ export async function serve(config: Config): Promise<number> {
       admit: createAdmission(judge, tally, systemClock, metrics.observeRestriction),
       dashboard: config.GATEHOUSE_DASHBOARD,
       signInBrake: createBrake(systemClock),
+      noteUse: ({ caller: { accountId, apiKeyId, traffic }, sourceIp, replacedToken }) =>
+        sightings.saw({
+          accountId,
+          type: traffic,
+          sourceIp,
+          at: systemClock(),
+          apiKey: { id: toUuid(apiKeyId), ...(replacedToken && { replacedToken }) },
+        }),
     },
     routes: config.GATEHOUSE_DASHBOARD
       ? routes
@@ -54,6 +65,9 @@ export async function serve(config: Config): Promise<number> {
   await app.listen(config.GATEHOUSE_LISTEN)
   const stopTally = every(1_000, tally.flush, (err) =>
     log.error({ err }, 'counts of refused and warned requests could not be written: they are kept and tried again'),
+  )
+  const stopSightings = every(1_000, sightings.flush, (err) =>
+    log.error({ err }, 'when and from where keys were used could not be written: it is kept and tried again'),
   )
   const stopUpkeep = every(
     60 * 60 * 1_000,
@@ -75,8 +89,9 @@ export async function serve(config: Config): Promise<number> {
   }, config.GATEHOUSE_SHUTDOWN_GRACE_MS)
   await app.close()
   clearTimeout(giveUp)
-  await Promise.all([stopUpkeep(), stopTally(), edges.stop()])
+  await Promise.all([stopUpkeep(), stopTally(), stopSightings(), edges.stop()])
   await tally.flush().catch((err) => log.error({ err }, 'the last counts of refused and warned requests are lost'))
+  await sightings.flush().catch((err) => log.error({ err }, 'the last uses of keys are lost'))
   await db.end()
   log.info('stopped')
   return 0

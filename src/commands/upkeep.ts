@@ -2,12 +2,14 @@ import type { Logger } from 'pino'
 import type { Config } from '../config.ts'
 import type { DbPool } from '../db/pool.ts'
 import { systemClock } from '../kernel/clock.ts'
+import { forgetAddressesOfUses } from '../resources/api_keys/uses.ts'
 import { addAuditPartitions, dropAuditPartitions } from '../resources/audit_events/partitions.ts'
 import { deleteEndedSessions } from '../resources/dashboard_session/store.ts'
 import { deleteIdempotencyKeys } from '../resources/idempotency.ts'
 import { deleteRefusalsBefore } from '../resources/ip_refusals/store.ts'
 import { deleteCountsBefore } from '../resources/ip_restrictions/counts.ts'
 import { deleteOutboxBefore } from '../resources/outbox/store.ts'
+import { deleteSeenAddressesBefore, seenForDays } from '../resources/seen_addresses/store.ts'
 
 const dayMs = 24 * 60 * 60 * 1_000
 
@@ -20,6 +22,8 @@ export async function upkeep(db: DbPool, config: Config, log: Pick<Logger, 'info
   const oldestAddress = now - config.GATEHOUSE_ADDRESS_RETENTION_DAYS * dayMs
   await deleteCountsBefore(db, oldestAddress)
   await deleteRefusalsBefore(db, oldestAddress)
+  await forgetAddressesOfUses(db, oldestAddress)
+  await deleteSeenAddressesBefore(db, Math.max(oldestAddress, now - seenForDays * dayMs))
   await deleteIdempotencyKeys(db)
   await deleteEndedSessions(db)
   // Without edges nobody reads the outbox; with the first one everything is compared and sent anyway.

@@ -1,7 +1,14 @@
 import type { IncomingMessage } from 'node:http'
 import type { FastifyRequest } from 'fastify'
 import type { Brake } from '../auth/brake.ts'
-import { bearerToken, type Caller, findCaller, findCallerBySession, noteSessionUse } from '../auth/caller.ts'
+import {
+  type Authentication,
+  bearerToken,
+  type Caller,
+  findCaller,
+  findCallerBySession,
+  noteSessionUse,
+} from '../auth/caller.ts'
 import type { Judge } from '../auth/judge.ts'
 import { sessionSecretIn } from '../auth/session_cookie.ts'
 import type { DbPool } from '../db/pool.ts'
@@ -34,12 +41,16 @@ export type Service = {
   /** Whether a dashboard session's cookie is taken in place of a token. */
   readonly dashboard: boolean
   readonly signInBrake: Brake
+  /** Told of every call with a good token, before anything can refuse it. */
+  readonly noteUse: (use: Use) => void
 }
 
 /** What the log line of a request tells beyond method, status and time. Filled in as it becomes known. */
 export type RequestFacts = {
   operation?: string
   caller?: Caller
+  /** Why the token was not good, if that is why. */
+  expiredKeyId?: Id<'ak'>
   sourceIp?: string
   /** The restriction that refused this call, and those that would have if they were enforced. */
   refusedBy?: Id<'ipx'>
@@ -51,6 +62,8 @@ export type RequestFacts = {
 
 /** A call of the API, as far as IP restrictions are concerned. */
 export type Call = { caller: Caller; source: Address | undefined; operation: string; operationId: Id<'op'> }
+/** That a key was used, and from where. */
+export type Use = { caller: Caller; sourceIp: string | undefined; replacedToken: Buffer | undefined }
 export type Admission = { refusedBy?: Id<'ipx'>; warnedBy: readonly Id<'ipx'>[] }
 
 export type PreparedRoute = Route & { readonly checkQuery: Validator; readonly checkBody?: Validator }
@@ -81,10 +94,12 @@ export async function answer(
   const source = sourceAddress(raw.socket.remoteAddress, raw.headersDistinct['x-forwarded-for'], service.trustedProxies)
   const sourceIp = source && formatAddress(source)
   facts.sourceIp = sourceIp
-  const enter = async (found: Caller | undefined): Promise<Caller> => {
+  const enter = async ({ caller: found, replacedToken, expiredKeyId }: Authentication): Promise<Caller> => {
+    facts.expiredKeyId = expiredKeyId
     if (!found)
       throw new Refusal('ERR_UNAUTHENTICATED', "Send 'Authorization: Bearer <token>' with the token of a live API key.")
     facts.caller = found
+    service.noteUse({ caller: found, sourceIp, replacedToken })
     await admit(service, { caller: found, source, operation: route.operation, operationId }, facts)
     if (found.sessionId) await noteSessionUse(service.db, found, toUuid(found.sessionId))
     return found
@@ -138,7 +153,7 @@ export async function answer(
 }
 
 /** By the token if there is one, and else by the cookie of a dashboard session. */
-async function identify(service: Service, raw: IncomingMessage): Promise<Caller | undefined> {
+async function identify(service: Service, raw: IncomingMessage): Promise<Authentication> {
   const { authorization, cookie } = raw.headersDistinct
   const secret = service.dashboard && !authorization ? sessionSecretIn(service.publicUrl, cookie) : undefined
   if (secret === undefined) return findCaller(service.db, bearerToken(authorization))
@@ -151,16 +166,16 @@ async function signingIn(
   raw: IncomingMessage,
   source: Address | undefined,
   { token }: { token: string },
-): Promise<Caller | undefined> {
+): Promise<Authentication> {
   if (cameFromBrowser(raw)) refuseOtherSites(raw, service.publicUrl)
   const waitSeconds = service.signInBrake.attempt(source)
   if (waitSeconds > 0)
     throw new Refusal('ERR_TOO_MANY_ATTEMPTS', `Too many tokens from this address were wrong. Wait ${waitSeconds} s.`, {
       details: { retry_after_seconds: String(waitSeconds) },
     })
-  const caller = await findCaller(service.db, token, 'dashboard')
-  if (caller) service.signInBrake.forgive(source)
-  return caller
+  const found = await findCaller(service.db, token, 'dashboard')
+  if (found.caller) service.signInBrake.forgive(source)
+  return found
 }
 
 /** A change that edges must know of: the publisher is woken, and whoever asked for it waits until it is in force. */

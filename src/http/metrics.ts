@@ -6,6 +6,8 @@ export type Metrics = {
   readonly contentType: string
   readonly observeRestriction: (outcome: 'refused' | 'warned') => void
   readonly countLostHits: (hits: number) => void
+  readonly countLostSightings: (sightings: number) => void
+  readonly countExpiredKey: () => void
   readonly publisher: {
     published: (records: number) => void
     behind: (generations: number) => void
@@ -58,6 +60,16 @@ export function createMetrics(db: DbPool, version: string): Metrics {
   const lost = new Counter({
     name: 'gatehouse_ip_restriction_hits_lost_total',
     help: 'Refusals and warnings that came too fast to be kept with their address.',
+    registers,
+  })
+  const expired = new Counter({
+    name: 'gatehouse_expired_keys_refused_total',
+    help: 'Requests refused because the time of their API key or of its replaced token is over.',
+    registers,
+  })
+  const lostSightings = new Counter({
+    name: 'gatehouse_sightings_lost_total',
+    help: 'Uses of keys that came too fast to be kept with their address.',
     registers,
   })
   const published = new Counter({
@@ -125,6 +137,8 @@ export function createMetrics(db: DbPool, version: string): Metrics {
     },
     observeRestriction: (outcome) => restricted.inc({ outcome }),
     countLostHits: (hits) => lost.inc(hits),
+    countLostSightings: (sightings) => lostSightings.inc(sightings),
+    countExpiredKey: () => expired.inc(),
     text: () => registry.metrics(),
     contentType: registry.contentType,
     observeRequest(operation, status, seconds) {

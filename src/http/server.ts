@@ -101,12 +101,14 @@ export function createServer(options: ServerOptions): FastifyInstance {
     const {
       operation = 'none',
       caller,
+      expiredKeyId,
       sourceIp,
       refusedBy,
       warnedBy,
       error,
     } = factsOf.get(request) ?? ({} as Partial<RequestFacts>)
     metrics.observeRequest(operation, reply.statusCode, reply.elapsedTime / 1_000)
+    if (expiredKeyId) metrics.countExpiredKey()
     if (operation === 'none' && request.routeOptions.config.quiet && reply.statusCode < 400) return
     const line = {
       operation_id: request.id,
@@ -120,6 +122,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
       owner_id: caller?.ownerId,
       api_key_id: caller?.apiKeyId,
       dashboard_session_id: caller?.sessionId,
+      expired_api_key_id: expiredKeyId,
       refused_by: refusedBy,
       warned_by: warnedBy?.length ? warnedBy : undefined,
     }

@@ -18,6 +18,19 @@ export const Id = <P extends IdPrefix>(...prefixes: P[]) =>
   })
 
 export const Timestamp = Type.String({ format: 'date-time', description: 'RFC 3339, in UTC with milliseconds.' })
+export const TimestampOrNull = (description: string) =>
+  Type.Unsafe<string | null>({ type: ['string', 'null'], format: 'date-time', description })
+/** A moment in a request. Null means that there is none. */
+export const Moment = (description: string) =>
+  Type.Optional(
+    Type.Unsafe<string | null>({
+      type: ['string', 'null'],
+      'x-maxBytes': 40,
+      'x-moment': true,
+      examples: ['2030-01-31T12:00:00Z'],
+      description,
+    }),
+  )
 export const Uri = Type.String({ format: 'uri', description: 'Absolute, under the public URL of the installation.' })
 
 export const Text = (maxBytes: number, description: string) => Type.String({ 'x-maxBytes': maxBytes, description })

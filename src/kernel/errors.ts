@@ -28,7 +28,7 @@ export const errorCatalogue = {
   ERR_UNAUTHENTICATED: {
     status: 401,
     cause:
-      'There is no usable API key: none was sent, it was mistyped, it was deleted, or its owner is inactive. The answer does not say which.',
+      'There is no usable API key: none was sent, it was mistyped, it was deleted or rotated away, its time is over, or its owner is inactive. The answer does not say which.',
     cure: 'Send `Authorization: Bearer <token>` with the token of a live API key.',
   },
   ERR_OTHER_SITE: {
@@ -91,6 +91,11 @@ export const errorCatalogue = {
     status: 409,
     cause: 'The Idempotency-Key was used within 24 hours for another operation or another body.',
     cure: 'Use a new key for a new request, and the same key only for an exact repetition.',
+  },
+  ERR_API_KEY_EXPIRED: {
+    status: 409,
+    cause: 'The API key has an `expires_at` that has passed: a new token for it would not work either.',
+    cure: 'Set another `expires_at` with PATCH, or remove it with null, and rotate then.',
   },
   ERR_HOSTPORT_TAKEN: {
     status: 409,

@@ -1,3 +1,5 @@
+import { rfc3339 } from './clock.ts'
+
 const rfc3339Pattern = /^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)$/
 
 // In UTC. Beyond them ISO 8601 needs a sign, and PostgreSQL has no year 0.
@@ -10,6 +12,12 @@ export function parseRfc3339(text: string): number | undefined {
   const milliseconds = Date.parse(text.toUpperCase())
   const isInRange = milliseconds >= earliest && milliseconds <= latest
   return isInRange && sameDay(text, milliseconds) ? milliseconds : undefined
+}
+
+/** A moment that the schema has passed, in the one form. Null for what never expires. */
+export function canonicalExpiry(text: string | null | undefined): string | null {
+  const moment = text ? parseRfc3339(text) : undefined
+  return moment === undefined ? null : rfc3339(moment)
 }
 
 // Date.parse takes 30 February for 2 March.

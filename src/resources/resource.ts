@@ -59,10 +59,22 @@ export function resource<
   changeQuery?: TObject
   /** Goes around every change, inside its transaction. */
   guard?: Guard
+  /** What of it only changes make different; its ETag and its audit events go by that. All of it, when not given. */
+  lasting?: (shown: Static<Shape> & { id: Id<P> }) => Record<string, unknown>
   /** The records that edge nodes must be sent when this one changes. */
   records?: (row: Row, caller: Caller, verb: 'create' | 'update' | 'delete') => readonly RecordKey[]
 }) {
-  const { name, prefix, path, shape, view, find, readableBy = 'anyone', records = () => [] } = definition
+  const {
+    name,
+    prefix,
+    path,
+    shape,
+    view,
+    find,
+    readableBy = 'anyone',
+    records = () => [],
+    lasting = (shown) => shown,
+  } = definition
   const changeQuery = Closed({ ...definition.changeQuery?.properties, ...(definition.records && { wait: Wait }) })
   type AboveIds = { [K in keyof Above]: Id<Above[K]> }
   type Ids = AboveIds & { id: Id<P> }
@@ -92,8 +104,29 @@ export function resource<
     const row = await existing(tx, request, true)
     await permit?.(tx, request.caller, row)
     const shown = view(row, request.uri)
-    checkIfMatch(request.ifMatch, shown)
+    checkIfMatch(request.ifMatch, lasting(shown))
     return { row, shown }
+  }
+
+  /** What only one response tells, and a repetition of it does not. */
+  type ToldOnce = { field: keyof Static<Shape> & string; of: (row: Row) => unknown }
+
+  /** A POST that happens once for each Idempotency-Key, and the secret that only the first answer has. */
+  async function tellOnce(
+    tx: Db,
+    request: AnyRequest,
+    toldOnce: ToldOnce | undefined,
+    work: () => Promise<{ row: Row; shown: ReturnType<typeof view> }>,
+  ): Promise<Static<Shape>> {
+    let secret = {}
+    const { shown, replayed } = await once(tx, request, async () => {
+      const done = await work()
+      if (toldOnce) secret = { [toldOnce.field]: toldOnce.of(done.row) }
+      return done.shown
+    })
+    request.respond('ETag', etagOf(lasting(shown)))
+    if (replayed && toldOnce) request.respond('Service-Warning', `${toldOnce.field}=told_once`)
+    return { ...shown, ...secret } as Static<Shape>
   }
 
   return {
@@ -101,8 +134,7 @@ export function resource<
       writing: Writing<Static<B>> & {
         body: B
         insert: (tx: Db, request: Handling<AboveIds, object, Static<B>>) => Promise<Row>
-        /** What only the response to creation tells, and a repetition of it does not. */
-        toldOnce?: { field: keyof Static<Shape> & string; of: (row: Row) => unknown }
+        toldOnce?: ToldOnce
       },
     ): Route =>
       route({
@@ -121,24 +153,19 @@ export function resource<
         access: writing.access,
         errors: ['ERR_IDEMPOTENCY_KEY_USED', ...(writing.errors ?? [])],
         handle: (request) =>
-          change(request as never, async (tx) => {
-            let secret = {}
-            const { shown, replayed } = await once(tx, request, async () => {
+          change(request as never, (tx) =>
+            tellOnce(tx, request as never, writing.toldOnce, async () => {
               const row = await writing.insert(tx, request as never)
-              const created = view(row, request.uri)
-              if (writing.toldOnce) secret = { [writing.toldOnce.field]: writing.toldOnce.of(row) }
+              const shown = view(row, request.uri)
               await record(tx, request, {
-                resourceId: created.id,
+                resourceId: shown.id,
                 before: null,
-                after: created,
+                after: lasting(shown),
                 records: records(row, request.caller, 'create'),
               })
-              return created
-            })
-            request.respond('ETag', etagOf(shown))
-            if (replayed && writing.toldOnce) request.respond('Service-Warning', `${writing.toldOnce.field}=told_once`)
-            return { ...shown, ...secret } as Static<Shape>
-          }),
+              return { row, shown }
+            }),
+          ),
       } as RouteShape<Above, TObject, B, Shape>),
 
     get: (): Route =>
@@ -154,7 +181,7 @@ export function resource<
         access: readableBy,
         handle: async (request) => {
           const shown = view(await existing(request.db, request as never, false), request.uri)
-          request.respond('ETag', etagOf(shown))
+          request.respond('ETag', etagOf(lasting(shown)))
           return shown
         },
       }),
@@ -210,13 +237,56 @@ export function resource<
             const after = view(changed, request.uri)
             await record(tx, request, {
               resourceId: after.id,
-              before,
-              after,
+              before: lasting(before),
+              after: lasting(after),
               records: records(changed, request.caller, 'update'),
             })
-            request.respond('ETag', etagOf(after))
+            request.respond('ETag', etagOf(lasting(after)))
             return after
           }),
+      } as RouteShape<Above & { id: P }, TObject, B, Shape>),
+
+    /** A change beyond the five, as a POST below the thing itself. */
+    act: <B extends TObject>(
+      writing: Writing<Static<B>> & {
+        verb: string
+        summary: string
+        body: B
+        permit?: Permit
+        apply: (tx: Db, request: Handling<Ids, object, Static<B>>, before: Row) => Promise<Row>
+        toldOnce?: ToldOnce
+        /** What the audit event tells beside what lasts. */
+        alsoAudited?: (shown: Static<Shape>) => Record<string, unknown>
+      },
+    ): Route =>
+      route({
+        operation: `${name}.${writing.verb}`,
+        summary: writing.summary,
+        method: 'POST',
+        path: `${path}/:id/${writing.verb}`,
+        params,
+        query: changeQuery,
+        body: writing.body,
+        success: 200,
+        response: shape,
+        tagged: true,
+        access: writing.access,
+        errors: ['ERR_PRECONDITION_FAILED', 'ERR_IDEMPOTENCY_KEY_USED', ...(writing.errors ?? [])],
+        handle: (request) =>
+          change(request as never, (tx) =>
+            tellOnce(tx, request as never, writing.toldOnce, async () => {
+              const { row: before, shown: shownBefore } = await changeable(tx, request as never, writing.permit)
+              const row = await writing.apply(tx, request as never, before)
+              const shown = view(row, request.uri)
+              await record(tx, request, {
+                resourceId: shown.id,
+                before: lasting(shownBefore),
+                after: { ...lasting(shown), ...writing.alsoAudited?.(shown) },
+                records: records(row, request.caller, 'update'),
+              })
+              return { row, shown }
+            }),
+          ),
       } as RouteShape<Above & { id: P }, TObject, B, Shape>),
 
     delete: (
@@ -241,7 +311,7 @@ export function resource<
             await writing.remove(tx, request as never, row)
             await record(tx, request, {
               resourceId: before.id,
-              before,
+              before: lasting(before),
               after: null,
               records: records(row, request.caller, 'delete'),
             })

@@ -117,6 +117,13 @@ export const expectations: Record<string, Expectation> = {
     path: id(apiKey),
     body: () => ({ description: 'other', metadata: 'other' }),
   },
+  'api_keys.rotate': {
+    admin: 200,
+    member: 403,
+    memberOnOwn: 200,
+    path: id(apiKey),
+    body: () => ({ overlap_seconds: 60 }),
+  },
   'api_keys.delete': { admin: 204, member: 403, memberOnOwn: 204, path: id(apiKey) },
 
   'users.create': { admin: 201, member: 403, body: () => ({ name: 'new', email: `${randomUUID()}@example.com` }) },

@@ -55,10 +55,9 @@ function assertRefused({ status, body }: Answer, { status: expected, code, field
   assert.deepEqual([status, body?.error_code, body?.details?.field], [expected, code, field])
 }
 /** Times are the service's own; a token is told once, and is none of the model's business. */
-const comparable = (body: unknown): unknown =>
-  JSON.parse(
-    JSON.stringify(body, (name, value) => (name === 'created_at' ? undefined : name === 'token' ? null : value)),
-  )
+const ownTimes = /^(created_at|last_used_(at|ip))$/
+export const comparable = (body: unknown): unknown =>
+  JSON.parse(JSON.stringify(body, (name, value) => (ownTimes.test(name) ? undefined : name === 'token' ? null : value)))
 const assertShown = (answer: Answer, status: number, shown: unknown) =>
   assert.deepEqual([answer.status, comparable(answer.body)], [status, shown], answer.text)
 

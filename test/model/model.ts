@@ -183,13 +183,15 @@ function owner({ model, sent, old }: Writing): unknown {
   return id
 }
 
+/** No command of the model ends or rotates a key. */
+const untouched = { expires_at: null, rotated_at: null, previous_token: null }
 const ownedBy = (other: Thing, gone: Thing) => other.kind === 'api_keys' && other.shown.owner_id === gone.id
 
 const kinds: Record<Kind, Rules> = {
   api_keys: {
     path: () => '/api_keys',
     list: 'keys',
-    write: (writing) => ({ ...annotations(writing), token: null, owner_id: owner(writing) }),
+    write: (writing) => ({ ...annotations(writing), token: null, owner_id: owner(writing), ...untouched }),
   },
   users: {
     path: () => '/users',

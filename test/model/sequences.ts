@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { publicUrl } from '../harness/client.ts'
 import type { Account, ControlPlane } from '../harness/control_plane.ts'
 import { make, newBackend, newHttpsEdge, newPolicy, newRoute, newTcpEdge } from '../harness/things.ts'
-import { type Real, sequences } from './commands.ts'
+import { comparable, type Real, sequences } from './commands.ts'
 import { type Kind, Model } from './model.ts'
 
 /** One of every kind in another account, for commands to name and never reach. */
@@ -41,7 +41,7 @@ async function newWorld(plane: ControlPlane, foreign: Record<Kind, string>, fore
     ['api_keys', '/api_keys'],
   ] as const) {
     const { body } = await admin('GET', path)
-    const { id, uri: _, created_at: __, ...shown } = kind === 'users' ? body : body.keys[0]
+    const { id, uri: _, ...shown } = comparable(kind === 'users' ? body : body.keys[0]) as { id: string; uri: string }
     model.living.set(id, { kind, id, shown, isCaller: true })
   }
   return { model, real }

@@ -6,7 +6,7 @@ import { transaction } from '../../db/transaction.ts'
 import type { Origin } from '../../http/route.ts'
 import { newId, newUuid, toId, type Uuid } from '../../kernel/ids.ts'
 import { insertApiKey } from '../api_keys/store.ts'
-import { toApiKey } from '../api_keys/view.ts'
+import { lastingApiKey, toApiKey } from '../api_keys/view.ts'
 import { recordChange } from '../audit_events/store.ts'
 import { insertPrincipal } from '../principals/store.ts'
 import { toUser } from '../principals/view.ts'
@@ -40,10 +40,15 @@ export async function bootstrapAccount(db: DbPool, wanted: Bootstrap, publicUrl:
       tokenHash: hashToken(token),
       description: 'bootstrap',
       metadata: null,
+      expires_at: null,
     })
     if (!key) throw new Error('the admin that was just inserted is not there')
     await recordChange(tx, origin, { resourceId: admin.id, before: null, after: admin })
-    await recordChange(tx, origin, { resourceId: toId('ak', key.id), before: null, after: toApiKey(key, uri) })
+    await recordChange(tx, origin, {
+      resourceId: toId('ak', key.id),
+      before: null,
+      after: lastingApiKey(toApiKey(key, uri)),
+    })
     return { accountId: toId('ac', account.accountId), adminId: admin.id, token }
   })
 }

@@ -3,7 +3,7 @@ import type { DbPool } from '../../db/pool.ts'
 import { transaction } from '../../db/transaction.ts'
 import { newId, toId } from '../../kernel/ids.ts'
 import { insertApiKey } from '../api_keys/store.ts'
-import { toApiKey } from '../api_keys/view.ts'
+import { lastingApiKey, toApiKey } from '../api_keys/view.ts'
 import { recordChange } from '../audit_events/store.ts'
 import { lockActiveAdmins } from '../principals/store.ts'
 import { findAccount } from './find.ts'
@@ -23,9 +23,10 @@ export async function recoverAccount(db: DbPool, nameOrId: string, publicUrl: st
       tokenHash: hashToken(token),
       description: 'recovery',
       metadata: null,
+      expires_at: null,
     })
     if (!row) throw new Error('the admin that was just locked is not there')
-    const key = toApiKey(row, (path) => publicUrl + path)
+    const key = lastingApiKey(toApiKey(row, (path) => publicUrl + path))
     const origin = { ...caller, operation: 'server.recover', operationId: newId('op') }
     await recordChange(tx, origin, { resourceId: key.id, before: null, after: key })
     return { account_id: toId('ac', account.id), admin_id: ownerId, token }

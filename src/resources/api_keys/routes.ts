@@ -1,14 +1,22 @@
 import type { Caller } from '../../auth/caller.ts'
 import { hashToken, newToken } from '../../auth/token.ts'
 import type { Db } from '../../db/pool.ts'
-import { forbidden, invalidField } from '../../kernel/errors.ts'
-import { toId } from '../../kernel/ids.ts'
+import { forbidden, invalidField, Refusal } from '../../kernel/errors.ts'
+import { canonicalExpiry } from '../../kernel/time.ts'
 import { newAnnotations, patchedAnnotations } from '../annotations.ts'
 import { ownerId } from '../principals/view.ts'
 import { resource } from '../resource.ts'
-import { ApiKey, ApiKeyCreate, ApiKeyQuery, ApiKeyUpdate } from './schema.ts'
-import { type ApiKeyRow, deleteApiKey, findApiKey, insertApiKey, listApiKeys, updateApiKey } from './store.ts'
-import { toApiKey } from './view.ts'
+import { ApiKey, ApiKeyCreate, ApiKeyQuery, ApiKeyRotate, ApiKeyUpdate } from './schema.ts'
+import {
+  type ApiKeyRow,
+  deleteApiKey,
+  findApiKey,
+  insertApiKey,
+  listApiKeys,
+  rotateApiKey,
+  updateApiKey,
+} from './store.ts'
+import { lastingApiKey, toApiKey } from './view.ts'
 
 const apiKeys = resource({
   name: 'api_keys',
@@ -16,10 +24,14 @@ const apiKeys = resource({
   path: '/api_keys',
   shape: ApiKey,
   view: toApiKey,
+  lasting: lastingApiKey,
   find: findApiKey as (...args: Parameters<typeof findApiKey>) => Promise<KeyWithToken | undefined>,
 })
-/** The token is there between the insert and the response to it, and is kept nowhere. */
+/** The token is there between the change and the response to it, and is kept nowhere. */
 type KeyWithToken = ApiKeyRow & { token?: string }
+
+const tokenOnce = { field: 'token', of: ({ token }: KeyWithToken) => token } as const
+const dayInSeconds = 24 * 60 * 60
 
 /** Everyone changes their own keys, admins any. */
 function mustBeOwn(_tx: Db, caller: Caller, key: ApiKeyRow): void {
@@ -33,7 +45,9 @@ export const apiKeyRoutes = [
     access: 'anyone',
     body: ApiKeyCreate,
     errors: ['ERR_FORBIDDEN'],
-    async insert(tx, { caller, body }) {
+    async insert(tx, { caller, body, clock }) {
+      const expires_at = canonicalExpiry(body.expires_at)
+      if (expires_at && Date.parse(expires_at) <= clock()) throw invalidField('expires_at', 'must be in the future')
       const owner = body.owner_id ?? caller.ownerId
       if (owner !== caller.ownerId && caller.role !== 'admin')
         throw forbidden('Only an admin may create a key for another owner.')
@@ -41,12 +55,13 @@ export const apiKeyRoutes = [
       const row = await insertApiKey(tx, caller, {
         ownerId: owner,
         tokenHash: hashToken(token),
+        expires_at,
         ...newAnnotations(body),
       })
       if (!row) throw invalidField('owner_id', 'must be an active user or bot of this account')
       return { ...row, token }
     },
-    toldOnce: { field: 'token', of: ({ token }) => token },
+    toldOnce: tokenOnce,
   }),
   apiKeys.get(),
   apiKeys.list({ field: 'keys', query: ApiKeyQuery, select: listApiKeys }),
@@ -55,8 +70,34 @@ export const apiKeyRoutes = [
     body: ApiKeyUpdate,
     errors: ['ERR_FORBIDDEN'],
     permit: mustBeOwn,
-    apply: (tx, { caller, body }, before) =>
-      updateApiKey(tx, caller, toId('ak', before.id), patchedAnnotations(before, body)),
+    async apply(tx, { caller, params, body }, before) {
+      // A moment in the past is as good as any: it ends the key now, and leaves it in the list.
+      const expires_at = body.expires_at === undefined ? before.expires_at : canonicalExpiry(body.expires_at)
+      await updateApiKey(tx, caller, params.id, { ...patchedAnnotations(before, body), expires_at })
+      return { ...before, ...patchedAnnotations(before, body), expires_at }
+    },
+  }),
+  apiKeys.act({
+    verb: 'rotate',
+    summary:
+      'Give an API key another token, which is in this response and never again. The old one works on for a while',
+    access: 'anyone',
+    body: ApiKeyRotate,
+    errors: ['ERR_FORBIDDEN', 'ERR_API_KEY_EXPIRED'],
+    permit: mustBeOwn,
+    async apply(tx, { caller, params, body: { overlap_seconds = dayInSeconds } }, before) {
+      const token = newToken()
+      const rotated = await rotateApiKey(tx, caller, params.id, {
+        tokenHash: hashToken(token),
+        overlapSeconds: overlap_seconds,
+      })
+      if (!rotated)
+        throw new Refusal('ERR_API_KEY_EXPIRED', 'The time of this API key is over. Give it another expires_at first.')
+      const after = await findApiKey(tx, caller, params.id, false)
+      return { ...(after ?? before), token }
+    },
+    toldOnce: tokenOnce,
+    alsoAudited: ({ previous_token }) => ({ previous_token_expires_at: previous_token?.expires_at ?? null }),
   }),
   apiKeys.delete({
     summary: 'Delete an API key. The next request with its token is refused, on every process',

@@ -5,18 +5,44 @@ import {
   BeforeId,
   Closed,
   Id,
+  Moment,
   PageParameters,
   PathId,
   type Static,
   Timestamp,
+  TimestampOrNull,
   Uri,
 } from '../../http/wire.ts'
 
-export const ApiKeyCreate = Closed({ ...Annotations, owner_id: Type.Optional(Id('usr', 'bot')) })
+const ExpiresAt = Moment('RFC 3339. From this moment on the key is refused. Null: it does not end by itself.')
+
+export const ApiKeyCreate = Closed({
+  ...Annotations,
+  owner_id: Type.Optional(Id('usr', 'bot')),
+  expires_at: ExpiresAt,
+})
 export type ApiKeyCreate = Static<typeof ApiKeyCreate>
 
-export const ApiKeyUpdate = Closed({ id: PathId('ak'), ...Annotations })
+export const ApiKeyUpdate = Closed({ id: PathId('ak'), ...Annotations, expires_at: ExpiresAt })
 export type ApiKeyUpdate = Static<typeof ApiKeyUpdate>
+
+export const ApiKeyRotate = Closed({
+  overlap_seconds: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: 30 * 24 * 60 * 60,
+      description: 'How long the token that is replaced still works. 86400, a day, when not given; 0 ends it at once.',
+    }),
+  ),
+})
+
+const lastUsed = {
+  last_used_at: TimestampOrNull('The hour in which it was last used; null when never.'),
+  last_used_ip: Type.Unsafe<string | null>({
+    type: ['string', 'null'],
+    description: 'An address from which it was used in that hour, the last to be new. Forgotten after a while.',
+  }),
+}
 
 export const ApiKey = Closed(
   {
@@ -26,9 +52,20 @@ export const ApiKey = Closed(
     created_at: Timestamp,
     token: Type.Unsafe<string | null>({
       type: ['string', 'null'],
-      description: 'The bearer token: in the response to creation only, null everywhere else.',
+      description: 'The bearer token: in the responses to creation and rotation only, null everywhere else.',
     }),
     owner_id: Id('usr', 'bot'),
+    expires_at: TimestampOrNull('From this moment on the key is refused; null when it does not end by itself.'),
+    rotated_at: TimestampOrNull('When its token was last replaced; null when never.'),
+    ...lastUsed,
+    previous_token: Type.Unsafe<{
+      expires_at: string
+      last_used_at: string | null
+      last_used_ip: string | null
+    } | null>({
+      description: 'The token that the last rotation replaced, while it still works, and its uses since then.',
+      anyOf: [Closed({ expires_at: Timestamp, ...lastUsed }), { type: 'null' }],
+    }),
   },
   { title: 'ApiKey' },
 )

@@ -1,5 +1,5 @@
 import type { Caller } from '../../auth/caller.ts'
-import { type Db, many, maybeOne, one, run } from '../../db/pool.ts'
+import { type Db, many, maybeOne, run } from '../../db/pool.ts'
 import { nothing, sql } from '../../db/sql.ts'
 import { type Id, newUuid, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { type PageQuery, rowsToFetch } from '../../kernel/paging.ts'
@@ -11,12 +11,36 @@ export type ApiKeyRow = {
   description: string | null
   metadata: string | null
   created_at: string
+  expires_at: string | null
+  rotated_at: string | null
+  last_used_at: string | null
+  last_used_ip: string | null
+  /** Null unless a replaced token still works. */
+  previous_expires_at: string | null
+  previous_last_used_at: string | null
+  previous_last_used_ip: string | null
 }
 type Account = Pick<Caller, 'accountId'>
 
-const columns = sql`id, owner_id, owner_kind, description, metadata, created_at`
+const columns = sql`k.id, k.owner_id, k.owner_kind, k.description, k.metadata, k.created_at, k.expires_at, k.rotated_at`
+/** With what a key has apart from its own row. What is inserted or deleted has none of it. */
+const keys = sql`
+    select ${columns}, u.last_used_at, host(u.last_used_ip) as last_used_ip, t.expires_at as previous_expires_at,
+      t.last_used_at as previous_last_used_at, host(t.last_used_ip) as previous_last_used_ip
+    from api_keys k
+      left join api_key_uses u on u.account_id = k.account_id and u.api_key_id = k.id
+      left join api_key_previous_tokens t
+        on t.account_id = k.account_id and t.api_key_id = k.id and t.expires_at > statement_timestamp()`
+const nothingApart = sql`null as last_used_at, null as last_used_ip, null as previous_expires_at,
+      null as previous_last_used_at, null as previous_last_used_ip`
 
-type NewApiKey = { ownerId: Id<'usr' | 'bot'>; tokenHash: Buffer; description: string | null; metadata: string | null }
+type NewApiKey = {
+  ownerId: Id<'usr' | 'bot'>
+  tokenHash: Buffer
+  description: string | null
+  metadata: string | null
+  expires_at: string | null
+}
 
 /** Resolves to undefined when the owner is not an active user or bot of the account. */
 export const insertApiKey = (db: Db, { accountId }: Account, key: NewApiKey) =>
@@ -30,26 +54,28 @@ export const insertApiKey = (db: Db, { accountId }: Account, key: NewApiKey) =>
         and kind = ${key.ownerId.startsWith('usr_') ? 'user' : 'bot'}
       for key share
     )
-    insert into api_keys (account_id, id, owner_id, owner_kind, token_hash, description, metadata)
-    select ${accountId}, ${newUuid()}, owner.id, owner.kind, ${key.tokenHash}, ${key.description}, ${key.metadata} from owner
-    returning ${columns}`,
+    insert into api_keys as k (account_id, id, owner_id, owner_kind, token_hash, description, metadata, expires_at)
+    select ${accountId}, ${newUuid()}, owner.id, owner.kind, ${key.tokenHash}, ${key.description}, ${key.metadata},
+      ${key.expires_at}::timestamptz
+    from owner
+    returning ${columns}, ${nothingApart}`,
   )
 
 export const findApiKey = (db: Db, { accountId }: Account, id: Id<'ak'>, lock: boolean) =>
   maybeOne<ApiKeyRow>(
     db,
     sql`
-    select ${columns} from api_keys
-    where account_id = ${accountId} and id = ${toUuid(id)} ${lock ? sql`for update` : nothing}`,
+    ${keys}
+    where k.account_id = ${accountId} and k.id = ${toUuid(id)} ${lock ? sql`for update of k` : nothing}`,
   )
 
 export const listApiKeys = (db: Db, { accountId }: Account, query: PageQuery & { before_id?: Id<'ak'> }) =>
   many<ApiKeyRow>(
     db,
     sql`
-    select ${columns} from api_keys
-    where account_id = ${accountId} ${query.before_id ? sql`and id < ${toUuid(query.before_id)}` : nothing}
-    order by id desc
+    ${keys}
+    where k.account_id = ${accountId} ${query.before_id ? sql`and k.id < ${toUuid(query.before_id)}` : nothing}
+    order by k.id desc
     limit ${rowsToFetch(query)}`,
   )
 
@@ -57,14 +83,43 @@ export const updateApiKey = (
   db: Db,
   { accountId }: Account,
   id: Id<'ak'>,
-  fields: Pick<ApiKeyRow, 'description' | 'metadata'>,
+  fields: Pick<ApiKeyRow, 'description' | 'metadata' | 'expires_at'>,
 ) =>
-  one<ApiKeyRow>(
+  run(
     db,
     sql`
-    update api_keys set description = ${fields.description}, metadata = ${fields.metadata}
-    where account_id = ${accountId} and id = ${toUuid(id)}
-    returning ${columns}`,
+    update api_keys
+    set description = ${fields.description}, metadata = ${fields.metadata}, expires_at = ${fields.expires_at}
+    where account_id = ${accountId} and id = ${toUuid(id)}`,
+  )
+
+/**
+ * Gives a key that the caller has locked another token. The one so far works on for the overlap; one that was replaced
+ * before it ends here. Resolves to undefined when the key's own time is over.
+ */
+export const rotateApiKey = (
+  db: Db,
+  { accountId }: Account,
+  id: Id<'ak'>,
+  { tokenHash, overlapSeconds }: { tokenHash: Buffer; overlapSeconds: number },
+) =>
+  maybeOne<{ id: Uuid }>(
+    db,
+    sql`
+    with old as (
+      select account_id, id, token_hash from api_keys
+      where account_id = ${accountId} and id = ${toUuid(id)} and (expires_at is null or expires_at > statement_timestamp())
+    ), replaced as (
+      insert into api_key_previous_tokens (account_id, api_key_id, token_hash, expires_at)
+      select account_id, id, token_hash, statement_timestamp() + make_interval(secs => ${overlapSeconds}) from old
+      on conflict (account_id, api_key_id) do update set
+        token_hash = excluded.token_hash, expires_at = excluded.expires_at, last_used_at = null, last_used_ip = null
+      returning api_key_id
+    )
+    update api_keys k set token_hash = ${tokenHash}, rotated_at = statement_timestamp()
+    from old, replaced
+    where k.account_id = old.account_id and k.id = replaced.api_key_id
+    returning k.id`,
   )
 
 export const deleteApiKey = (db: Db, { accountId }: Account, id: Id<'ak'>) =>
@@ -73,5 +128,15 @@ export const deleteApiKey = (db: Db, { accountId }: Account, id: Id<'ak'>) =>
 export const deleteApiKeysOf = (db: Db, { accountId }: Account, ownerId: Id<'usr' | 'bot'>) =>
   many<ApiKeyRow>(
     db,
-    sql`delete from api_keys where account_id = ${accountId} and owner_id = ${toUuid(ownerId)} returning ${columns}`,
+    // Held in the order of their ids, in which their uses are written too.
+    sql`
+    with held as (
+      select account_id, id from api_keys
+      where account_id = ${accountId} and owner_id = ${toUuid(ownerId)}
+      order by id
+      for update
+    )
+    delete from api_keys k using held
+    where k.account_id = held.account_id and k.id = held.id
+    returning ${columns}, ${nothingApart}`,
   )

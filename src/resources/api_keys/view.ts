@@ -1,10 +1,11 @@
 import { toId } from '../../kernel/ids.ts'
+import { canonicalAddress } from '../../kernel/ip/address.ts'
 import { shownAnnotations } from '../annotations.ts'
 import { ownerId } from '../principals/view.ts'
 import type { ApiKey } from './schema.ts'
 import type { ApiKeyRow } from './store.ts'
 
-/** A key as everyone sees it: without its token, which only the response to creation adds. */
+/** A key as everyone sees it: without its token, which only the responses to creation and rotation add. */
 export function toApiKey(row: ApiKeyRow, uri: (path: string) => string): ApiKey {
   const id = toId('ak', row.id)
   return {
@@ -14,5 +15,17 @@ export function toApiKey(row: ApiKeyRow, uri: (path: string) => string): ApiKey 
     created_at: row.created_at,
     token: null,
     owner_id: ownerId(row.owner_kind, row.owner_id),
-  }
+    expires_at: row.expires_at,
+    rotated_at: row.rotated_at,
+    last_used_at: row.last_used_at,
+    last_used_ip: row.last_used_ip && canonicalAddress(row.last_used_ip),
+    previous_token: row.previous_expires_at && {
+      expires_at: row.previous_expires_at,
+      last_used_at: row.previous_last_used_at,
+      last_used_ip: row.previous_last_used_ip && canonicalAddress(row.previous_last_used_ip),
+    },
+  } as ApiKey
 }
+
+/** What of a key only people change, for its ETag and its audit events: using it is no change of it. */
+export const lastingApiKey = ({ last_used_at, last_used_ip, previous_token, ...lasting }: ApiKey) => lasting

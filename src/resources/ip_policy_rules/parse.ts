@@ -1,6 +1,4 @@
-import { rfc3339 } from '../../kernel/clock.ts'
 import { formatCidr, parseCidr } from '../../kernel/ip/cidr.ts'
-import { parseRfc3339 } from '../../kernel/time.ts'
 
 /**
  * The one spelling of a range. For text that the schema has passed, and for what PostgreSQL returns: it writes some
@@ -10,10 +8,4 @@ export function canonicalCidr(text: string): string {
   const { cidr, fault } = parseCidr(text)
   if (fault !== undefined) throw new Error(`a range that was checked before ${fault}: ${text}`)
   return formatCidr(cidr)
-}
-
-/** Null for what never expires. */
-export function canonicalExpiry(text: string | null | undefined): string | null {
-  const moment = text ? parseRfc3339(text) : undefined
-  return moment === undefined ? null : rfc3339(moment)
 }

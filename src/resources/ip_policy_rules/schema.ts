@@ -5,6 +5,7 @@ import {
   BeforeId,
   Closed,
   Id,
+  Moment,
   PageParameters,
   PathId,
   Ref,
@@ -21,15 +22,7 @@ const CidrText = Type.Unsafe<string>({
   description: 'An address or a CIDR range without host bits; an address alone means just that one.',
 })
 const Action = Type.Unsafe<'allow' | 'deny'>({ type: 'string', enum: ['allow', 'deny'] })
-const ExpiresAt = Type.Optional(
-  Type.Unsafe<string | null>({
-    type: ['string', 'null'],
-    'x-maxBytes': 40,
-    'x-moment': true,
-    examples: ['2030-01-31T12:00:00Z'],
-    description: 'RFC 3339. From this moment on the rule does not count. Null: it never expires.',
-  }),
-)
+const ExpiresAt = Moment('RFC 3339. From this moment on the rule does not count. Null: it never expires.')
 
 const RuleFields = { cidr: CidrText, action: Action, ...Annotations, expires_at: ExpiresAt }
 
