@@ -147,6 +147,27 @@ test('300 uses of a key from three addresses take a handful of writes, and SIGTE
   assert.ok(total < 60, `${total} row writes`)
 })
 
+test('a key that is used all the time is written once in an hour', async () => {
+  const admin = await plane.newAccount()
+  const key = await make(admin, '/api_keys')
+  const client = plane.clientFor(key.token)
+  // xmin: the transaction that wrote the row as it is now.
+  const versions = () =>
+    many<{ xmin: string; hour: string }>(
+      plane.db,
+      sql`
+      select xmin::text, last_used_at as hour from api_key_uses where api_key_id = ${toUuid(key.id)}
+      union all
+      select xmin::text, last_seen_at from seen_addresses where account_id = ${accountUuid(admin)}`,
+    )
+  const use = () => client('GET', '/caller')
+  await use()
+  const first = await eventually(versions, ({ length }) => length === 2)
+  for (const end = Date.now() + 2_500; Date.now() < end; await delay(100)) await use()
+  const last = await versions()
+  if (last[0]?.hour === first[0]?.hour) assert.deepEqual(last, first)
+})
+
 test('after a rotation both tokens work, and the key shows from where the old one is still used', async () => {
   const admin = await plane.newAccount()
   const key = await make(admin, '/api_keys', { description: 'deploy' })
