@@ -8,6 +8,7 @@ import { forgetAddressesOfUses } from '../src/resources/api_keys/uses.ts'
 import { addSeenAddresses, deleteSeenAddressesBefore } from '../src/resources/seen_addresses/store.ts'
 import { type Account, startControlPlane, stop } from './harness/control_plane.ts'
 import { behindProxy, eventually, from } from './harness/ip.ts'
+import { signIn } from './harness/session.ts'
 import { assertRefused, etagOf, ifMatch, make } from './harness/things.ts'
 
 const plane = await startControlPlane({ after }, { processes: 2, env: behindProxy })
@@ -354,4 +355,30 @@ test('the address of a use goes after its time, and the time of the use stays', 
   const { body } = await admin('GET', key.uri)
   assert.equal(body.last_used_ip, null)
   assert.notEqual(body.last_used_at, null)
+})
+
+test('a dashboard session ends with the time of its key, and with the token that opened it', async () => {
+  const admin = await plane.newAccount()
+  for (const end of [
+    (key: { uri: string }) => admin('PATCH', key.uri, { expires_at: inMs(-1) }),
+    (key: { uri: string }) => admin('POST', `${key.uri}/rotate`, {}),
+  ]) {
+    const key = await make(admin, '/api_keys')
+    const browser = await signIn(plane.clientFor(key.token))
+    const session = async (process: number) =>
+      (await browser('GET', '/dashboard_session', undefined, { process })).status
+    assert.deepEqual([await session(0), await session(1)], live)
+    assert.equal((await end(key)).status, 200)
+    assert.deepEqual([await session(0), await session(1)], dead)
+  }
+  const types = () =>
+    many<{ type: string }>(
+      plane.db,
+      sql`select type from seen_addresses where account_id = ${accountUuid(admin)} order by type`,
+    )
+  const seen = await eventually(types, ({ length }) => length === 2)
+  assert.deepEqual(
+    seen.map(({ type }) => type),
+    ['api', 'dashboard'],
+  )
 })
