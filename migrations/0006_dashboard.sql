@@ -19,3 +19,22 @@ create index dashboard_sessions_age on dashboard_sessions (expires_at);
 
 -- The session that made a change, as it is shown; null for a key's token and for commands on the server.
 alter table audit_events add column dashboard_session_id text;
+
+-- What happened to traffic at each TCP edge and route, counted like ip_restriction_counts: `by_module` when it was the
+-- edge's or route's own policies that refused, else by a restriction of the account, which has it in its counts too.
+create table edge_counts (
+  account_id uuid not null,
+  edge_id uuid not null,
+  hour timestamptz(0) not null,
+  source_ip inet not null,
+  outcome text not null,
+  by_module boolean not null,
+  count bigint not null,
+  last_at timestamptz(3) not null,
+  primary key (account_id, edge_id, hour, source_ip, outcome, by_module),
+  foreign key (account_id, edge_id) references edges on delete cascade,
+  constraint edge_counts_outcome check (outcome in ('refused', 'warned'))
+);
+create index edge_counts_age on edge_counts (hour);
+-- Edge nodes report by the edge's or route's id alone.
+create unique index edges_id on edges (id);

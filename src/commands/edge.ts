@@ -40,8 +40,8 @@ export async function edge(config: EdgeConfig): Promise<number> {
   )
   const hits = createHits()
   const resolver = createResolver((key) => agent.resolvedAnew(key as RecordKey))
-  const events = await receiveEvents(settings.eventPort, ({ restriction, source, outcome }) => {
-    if (restriction) hits.add({ restriction, source, outcome, count: 1, lastAt: new Date().toISOString() })
+  const events = await receiveEvents(settings.eventPort, (event) => {
+    hits.add({ ...event, count: 1, lastAt: new Date().toISOString() })
   })
   const proxy = createProxy(settings, { onTrouble: (err) => log.error({ err }, 'trouble with HAProxy') })
   const agent = createAgent(

@@ -77,17 +77,20 @@ export function linkEdges(config: Config, db: DbPool, tally: Tally, metrics: Met
   }
 }
 
-/** What a node says is checked like anything from outside: it knows restrictions by their ids and addresses as text. */
+/** What a node says is checked like anything from outside: it knows things by their ids and addresses as text. */
 function countHits({ hits }: Report, tally: Tally): void {
-  for (const { restriction, source, outcome, count, lastAt } of hits) {
+  for (const { restriction, target = '', source, outcome, count, lastAt } of hits) {
     const valid =
-      isId('ipx', restriction) &&
       parseAddress(source) &&
       Number.isSafeInteger(count) &&
       count > 0 &&
       (outcome === 'refused' || outcome === 'warned')
     const at = Date.parse(lastAt)
     if (!valid || Number.isNaN(at)) continue
-    tally.count({ restrictionId: toUuid(restriction), sourceIp: source, outcome, apiKeyId: null, at }, count)
+    const hit = { sourceIp: source, outcome, at }
+    if (restriction !== null && isId('ipx', restriction))
+      tally.count({ ...hit, restrictionId: toUuid(restriction), apiKeyId: null }, count)
+    if (isId('edgtcp', target) || isId('edghtsrt', target))
+      tally.countAtEdge({ ...hit, edgeId: toUuid(target), byModule: restriction === null }, count)
   }
 }

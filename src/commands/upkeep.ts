@@ -6,6 +6,7 @@ import { forgetAddressesOfUses } from '../resources/api_keys/uses.ts'
 import { addAuditPartitions, dropAuditPartitions } from '../resources/audit_events/partitions.ts'
 import { deleteEndedSessions } from '../resources/dashboard_session/store.ts'
 import { deleteIdempotencyKeys } from '../resources/idempotency.ts'
+import { deleteEdgeCountsBefore } from '../resources/ip_activity/edge_counts.ts'
 import { deleteRefusalsBefore } from '../resources/ip_refusals/store.ts'
 import { deleteCountsBefore } from '../resources/ip_restrictions/counts.ts'
 import { deleteOutboxBefore } from '../resources/outbox/store.ts'
@@ -21,6 +22,7 @@ export async function upkeep(db: DbPool, config: Config, log: Pick<Logger, 'info
   if (dropped.length) log.info({ dropped }, 'dropped audit events past their retention')
   const oldestAddress = now - config.GATEHOUSE_ADDRESS_RETENTION_DAYS * dayMs
   await deleteCountsBefore(db, oldestAddress)
+  await deleteEdgeCountsBefore(db, oldestAddress)
   await deleteRefusalsBefore(db, oldestAddress)
   await forgetAddressesOfUses(db, oldestAddress)
   await deleteSeenAddressesBefore(db, Math.max(oldestAddress, now - seenForDays * dayMs))

@@ -28,8 +28,19 @@ export type Report = {
   records: number
   /** What the node refused to apply, and why; the last ones. */
   refusals: { key: string; generation: number | null; reason: string; at: string }[]
-  /** How often restrictions refused or would have refused an address since the last report, for the control plane to add up. */
-  hits: { restriction: string; source: string; outcome: 'refused' | 'warned'; count: number; lastAt: string }[]
+  /** How often an address was refused, or would have been, since the last report, for the control plane to add up. */
+  hits: EdgeHit[]
+}
+
+export type EdgeHit = {
+  /** The account's restriction that decided; null when it was the edge's or route's own policies. */
+  restriction: string | null
+  /** The TCP edge or the route. Nodes of before did not tell. */
+  target?: string
+  source: string
+  outcome: 'refused' | 'warned'
+  count: number
+  lastAt: string
 }
 
 export type NatsSettings = {

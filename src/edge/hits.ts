@@ -1,13 +1,12 @@
-import type { Report } from '../distribution/channels.ts'
+import type { EdgeHit as Hit } from '../distribution/channels.ts'
 
-type Hit = Report['hits'][number]
 const mostKept = 10_000
 
-/** Adds up what restrictions did at this node until the control plane has it. */
+/** Adds up whom this node refused or warned of until the control plane has it. */
 export function createHits() {
   let counts = new Map<string, Hit>()
   const add = (hit: Hit) => {
-    const key = `${hit.restriction} ${hit.source} ${hit.outcome} ${hit.lastAt.slice(0, 13)}`
+    const key = `${hit.restriction} ${hit.target} ${hit.source} ${hit.outcome} ${hit.lastAt.slice(0, 13)}`
     const known = counts.get(key)
     if (known) {
       known.count += hit.count

@@ -7,6 +7,7 @@ import { dashboardSessionRoutes } from './dashboard_session/routes.ts'
 import { edgeNodeRoutes } from './edge_nodes/routes.ts'
 import { httpsEdgeRoutes } from './edges/https.ts'
 import { tcpEdgeRoutes } from './edges/tcp.ts'
+import { ipActivityRoutes } from './ip_activity/routes.ts'
 import { ipCheckRoutes } from './ip_checks/routes.ts'
 import { ipPolicyRoutes } from './ip_policies/routes.ts'
 import { ruleSetRoutes } from './ip_policy_rules/replace.ts'
@@ -27,6 +28,7 @@ export const routes: readonly Route[] = [
   ...ipRestrictionRoutes,
   ...ipCheckRoutes,
   ...ipRefusalRoutes,
+  ...ipActivityRoutes,
   ...backendRoutes,
   ...tcpEdgeRoutes,
   ...httpsEdgeRoutes,

@@ -188,6 +188,8 @@ export const expectations: Record<string, Expectation> = {
   'ip_refusals.get': { admin: 200, member: 403, path: id(refusal) },
   'ip_refusals.list': { admin: 200, member: 403, lists: refusal },
 
+  'ip_activity.get': { admin: 200, member: 200 },
+
   'static_backends.create': { admin: 201, member: 201, body: () => ({ address: 'app.internal:80' }) },
   'static_backends.get': { admin: 200, member: 200, path: id(backend) },
   'static_backends.list': { admin: 200, member: 200, lists: backend },

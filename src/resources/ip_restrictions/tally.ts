@@ -1,5 +1,6 @@
 import type { Db } from '../../db/pool.ts'
 import type { Uuid } from '../../kernel/ids.ts'
+import { addEdgeCounts, type EdgeCount } from '../ip_activity/edge_counts.ts'
 import { insertRefusals, type RefusalRow } from '../ip_refusals/store.ts'
 import { addCounts, type Count, type Outcome } from './counts.ts'
 
@@ -16,9 +17,12 @@ export type Hit = {
   apiKeyId: string | null
   at: number
 }
+export type EdgeHit = Omit<EdgeCount, 'hour' | 'count' | 'lastAt'> & { at: number }
 export type Tally = {
   /** `times`: how often, when somebody else has counted already. */
   count: (hit: Hit, times?: number) => void
+  /** The same by where it happened, for what edge nodes report. */
+  countAtEdge: (hit: EdgeHit, times: number) => void
   refused: (refusal: RefusalRow) => void
   /** Writes what has come together. Call it every second or so, and before the end. */
   flush: () => Promise<void>
@@ -27,6 +31,7 @@ export type Tally = {
 /** Brings what restrictions did into the database without a write for each request. */
 export function createTally(db: Db, onLost: (hits: number) => void): Tally {
   let counts = new Map<string, Count>()
+  let edgeCounts = new Map<string, EdgeCount>()
   let refusals: RefusalRow[] = []
 
   function add(count: Count): void {
@@ -43,24 +48,39 @@ export function createTally(db: Db, onLost: (hits: number) => void): Tally {
     known.lastApiKeyId = count.lastApiKeyId
   }
 
+  function addAtEdge(count: EdgeCount): void {
+    const key = `${count.edgeId} ${count.sourceIp} ${count.outcome} ${count.byModule} ${count.hour}`
+    const known = edgeCounts.get(key)
+    if (known) {
+      known.count += count.count
+      known.lastAt = Math.max(known.lastAt, count.lastAt)
+    } else if (edgeCounts.size < maxCounts) edgeCounts.set(key, count)
+    else onLost(count.count)
+  }
+
   return {
     count: ({ at, apiKeyId, ...hit }, times = 1) =>
       add({ ...hit, hour: at - (at % hourMs), count: times, lastAt: at, lastApiKeyId: apiKeyId }),
+    countAtEdge: ({ at, ...hit }, times) => addAtEdge({ ...hit, hour: at - (at % hourMs), count: times, lastAt: at }),
     refused(refusal) {
       if (refusals.length < maxRefusals) refusals.push(refusal)
       else onLost(1)
     },
     async flush() {
-      const [countsNow, refusalsNow] = [counts, refusals]
+      const [countsNow, edgeCountsNow, refusalsNow] = [counts, edgeCounts, refusals]
       counts = new Map()
+      edgeCounts = new Map()
       refusals = []
       try {
         if (refusalsNow.length) await insertRefusals(db, refusalsNow)
         refusalsNow.length = 0
         if (countsNow.size) await addCounts(db, [...countsNow.values()])
+        countsNow.clear()
+        if (edgeCountsNow.size) await addEdgeCounts(db, [...edgeCountsNow.values()])
       } catch (error) {
         // Kept for the next time, together with what has come since.
         for (const count of countsNow.values()) add(count)
+        for (const count of edgeCountsNow.values()) addAtEdge(count)
         refusals = [...refusalsNow, ...refusals].slice(0, maxRefusals)
         throw error
       }

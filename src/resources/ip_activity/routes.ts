@@ -1,0 +1,95 @@
+import { Type } from 'typebox'
+import { type RestrictionType, restrictionTypes } from '../../auth/loaded_policy.ts'
+import { route } from '../../http/route.ts'
+import { Closed, Ref, RefOrNull, type Static, Timestamp } from '../../http/wire.ts'
+import { rfc3339 } from '../../kernel/clock.ts'
+import { toId } from '../../kernel/ids.ts'
+import { activityByEdge, activityByHour, type EdgeActivityRow } from './store.ts'
+
+const hourMs = 60 * 60 * 1_000
+const mostEdges = 100
+
+const Counts = Closed(
+  {
+    refused: Type.Integer({ description: 'Calls, connections and requests that were refused.' }),
+    warned: Type.Integer({ description: 'Warnings; what two restrictions warn of counts twice.' }),
+  },
+  { title: 'IpActivityCounts' },
+)
+const ByType = Object.fromEntries(restrictionTypes.map((type) => [type, Counts])) as Record<
+  RestrictionType,
+  typeof Counts
+>
+const Hour = Closed({ hour: Timestamp, ...ByType }, { title: 'IpActivityHour' })
+const EdgeActivity = Closed(
+  {
+    target: Ref,
+    edge: Type.Unsafe<Static<typeof RefOrNull>>({ ...RefOrNull, description: 'Of a route: its HTTPS edge.' }),
+    refused: Type.Integer(),
+    refused_by_module: Type.Integer({ description: 'How many of them by its own ip_restriction module.' }),
+    warned: Type.Integer(),
+    last_at: Timestamp,
+  },
+  { title: 'IpActivityEdge' },
+)
+
+function toEdgeActivity({ id: uuid, kind, parent_id, ...counts }: EdgeActivityRow, uri: (path: string) => string) {
+  const edgeId = toId(kind === 'tcp' ? 'edgtcp' : 'edghts', parent_id ?? uuid)
+  const edge = { id: edgeId, uri: uri(`/edges/${kind === 'tcp' ? 'tcp' : 'https'}/${edgeId}`) }
+  if (kind === 'tcp') return { target: edge, edge: null, ...counts }
+  const id = toId('edghtsrt', uuid)
+  return { target: { id, uri: `${edge.uri}/routes/${id}` }, edge, ...counts }
+}
+
+/** What IP restrictions and modules did lately, for an overview. Without addresses, so that members may see it. */
+export const ipActivityRoutes = [
+  route({
+    operation: 'ip_activity.get',
+    summary: 'How often addresses were refused or warned of, by hour and traffic, and at which edges and routes',
+    method: 'GET',
+    path: '/ip_activity',
+    query: Closed({
+      hours: Type.Optional(
+        Type.Integer({
+          minimum: 1,
+          maximum: 720,
+          description: 'How many, the current one included. 24 when not given.',
+        }),
+      ),
+    }),
+    success: 200,
+    response: Closed(
+      {
+        hours: Type.Array(Hour, { description: 'Every hour, the oldest first.' }),
+        total: Closed(ByType, { title: 'IpActivityTotal' }),
+        edges: Type.Array(EdgeActivity, {
+          description: `The ${mostEdges} TCP edges and routes with the most refusals, the most first.`,
+        }),
+      },
+      { title: 'IpActivity' },
+    ),
+    access: 'anyone',
+    async handle({ db, caller, query: { hours: count = 24 }, clock, uri }) {
+      const now = clock()
+      const since = now - (now % hourMs) - (count - 1) * hourMs
+      const none = () =>
+        Object.fromEntries(restrictionTypes.map((type) => [type, { refused: 0, warned: 0 }])) as Record<
+          RestrictionType,
+          Static<typeof Counts>
+        >
+      const hours = Array.from({ length: count }, (_, i) => ({ hour: rfc3339(since + i * hourMs), ...none() }))
+      const byHour = new Map(hours.map((hour) => [hour.hour, hour]))
+      const total = none()
+      for (const { hour, type, refused, warned } of await activityByHour(db, caller, since)) {
+        // What a node with a fast clock counts may lie ahead.
+        const counts = byHour.get(hour)?.[type]
+        if (!counts) continue
+        Object.assign(counts, { refused, warned })
+        total[type].refused += refused
+        total[type].warned += warned
+      }
+      const edges = await activityByEdge(db, caller, since, mostEdges)
+      return { hours, total, edges: edges.map((row) => toEdgeActivity(row, uri)) }
+    },
+  }),
+]

@@ -1,0 +1,55 @@
+import type { Caller } from '../../auth/caller.ts'
+import type { RestrictionType } from '../../auth/loaded_policy.ts'
+import { type Db, many } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
+import { rfc3339 } from '../../kernel/clock.ts'
+import type { Uuid } from '../../kernel/ids.ts'
+
+type HourRow = { hour: string; type: RestrictionType; refused: number; warned: number }
+
+/** By hour and type of traffic, hours in which nothing happened left out. */
+export const activityByHour = (db: Db, { accountId }: Caller, since: number) =>
+  many<HourRow>(
+    db,
+    // What a module refused is in edge_counts alone; what a restriction did at an edge is in its own counts as well.
+    sql`
+    select hour, type,
+      coalesce(sum(count) filter (where outcome = 'refused'), 0)::bigint as refused,
+      coalesce(sum(count) filter (where outcome = 'warned'), 0)::bigint as warned
+    from (
+      select c.hour, r.type, c.outcome, c.count
+      from ip_restrictions r
+        join ip_restriction_counts c on c.account_id = r.account_id and c.ip_restriction_id = r.id
+      where r.account_id = ${accountId} and c.hour >= ${rfc3339(since)}
+      union all
+      select hour, 'endpoints', outcome, count from edge_counts
+      where account_id = ${accountId} and by_module and hour >= ${rfc3339(since)}) counted
+    group by hour, type`,
+  )
+
+export type EdgeActivityRow = {
+  id: Uuid
+  kind: 'tcp' | 'route'
+  parent_id: Uuid | null
+  refused: number
+  refused_by_module: number
+  warned: number
+  last_at: string
+}
+
+/** The edges and routes with the most refusals and warnings. */
+export const activityByEdge = (db: Db, { accountId }: Caller, since: number, limit: number) =>
+  many<EdgeActivityRow>(
+    db,
+    sql`
+    select e.id, e.kind, e.parent_id,
+      coalesce(sum(c.count) filter (where c.outcome = 'refused'), 0)::bigint as refused,
+      coalesce(sum(c.count) filter (where c.outcome = 'refused' and c.by_module), 0)::bigint as refused_by_module,
+      coalesce(sum(c.count) filter (where c.outcome = 'warned'), 0)::bigint as warned,
+      max(c.last_at) as last_at
+    from edge_counts c join edges e on e.account_id = c.account_id and e.id = c.edge_id
+    where c.account_id = ${accountId} and c.hour >= ${rfc3339(since)}
+    group by e.id, e.kind, e.parent_id
+    order by refused desc, warned desc, e.id desc
+    limit ${limit}`,
+  )
