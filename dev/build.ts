@@ -1,6 +1,8 @@
-// `npm run build`: the distributable JavaScript in dist/, with the same file layout as src/.
+// `npm run build`: the distributable JavaScript in dist/, with the same file layout as src/, and the dashboard in
+// dashboard/dist.
 import { spawnSync } from 'node:child_process'
 import { chmod, copyFile, rm } from 'node:fs/promises'
+import { buildDashboard } from './dashboard.ts'
 import { copyDashboard } from './dashboard_files.ts'
 
 const root = new URL('..', import.meta.url)
@@ -15,5 +17,5 @@ await chmod(new URL('dist/main.js', root), 0o755)
 const lua = 'edge/haproxy/gatehouse.lua'
 await copyFile(new URL(`src/${lua}`, root), new URL(`dist/${lua}`, root))
 
-const files = await copyDashboard(new URL('dashboard/dist', root).pathname, new URL('dist/dashboard', root).pathname)
-if (files === 0) console.warn('the dashboard is not built: its page will say so')
+await buildDashboard()
+await copyDashboard(new URL('dashboard/dist', root).pathname, new URL('dist/dashboard', root).pathname)

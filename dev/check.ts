@@ -5,6 +5,8 @@ const root = new URL('..', import.meta.url).pathname
 const steps: [what: string, command: string, ...args: string[]][] = [
   ['format and lint', 'biome', 'ci', '--colors=off', '--error-on-warnings', '.'],
   ['types', 'tsc', '--noEmit'],
+  ['client of the dashboard', 'node', 'dashboard/generate_client.ts'],
+  ['types of the dashboard', 'tsc', '-p', 'dashboard'],
   ['lockfile', 'node', 'dev/lockfile.ts'],
   ['generated files are current', 'node', 'dev/openapi.ts', '--check'],
   ['build', 'node', 'dev/build.ts'],

@@ -16,9 +16,14 @@ const manifest = await read('package.json')
 const lock: { packages: Record<string, Entry> } = await read('package-lock.json')
 const faults: string[] = []
 
-for (const group of ['dependencies', 'devDependencies', 'optionalDependencies']) {
-  for (const [name, range] of Object.entries<string>(manifest[group] ?? {})) {
-    if (!/^\d+\.\d+\.\d+(-[\w.]+)?$/.test(range)) faults.push(`package.json: ${name} is ${range}, not an exact version`)
+for (const file of ['package.json', ...manifest.workspaces.map((folder: string) => `${folder}/package.json`)]) {
+  const { dependencies, devDependencies, optionalDependencies } = await read(file)
+  for (const [name, range] of Object.entries<string>({
+    ...dependencies,
+    ...devDependencies,
+    ...optionalDependencies,
+  })) {
+    if (!/^\d+\.\d+\.\d+(-[\w.]+)?$/.test(range)) faults.push(`${file}: ${name} is ${range}, not an exact version`)
   }
 }
 const allowed = manifest.allowScripts as Record<string, boolean>

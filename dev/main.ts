@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { parseArgs } from 'node:util'
+import { ensureDashboard } from './dashboard.ts'
 import { type DevEdge, startDevEdge } from './edge.ts'
 import { startNats } from './nats.ts'
 import { freePort, startPostgres } from './postgres.ts'
@@ -20,7 +21,8 @@ const { values: options } = parseArgs({
 })
 const command = new URL('../src/main.ts', import.meta.url).pathname
 
-const postgres = await startPostgres()
+// Only the first time, and beside the start of PostgreSQL.
+const [postgres] = await Promise.all([startPostgres(), ensureDashboard()])
 const port = options.port ?? String(await freePort())
 const nats = options.edge ? await startNats() : undefined
 const tcpPort = 20_001
@@ -82,6 +84,7 @@ if (options.json) console.log(JSON.stringify({ base_url, token, account_id }))
 else {
   console.log(`
 Gatehouse serves at ${base_url}, with a PostgreSQL of its own. Ctrl-C ends both and forgets everything.
+The dashboard is at ${base_url}/dashboard/: sign in with the token below.
 
   export GATEHOUSE_URL=${base_url} GATEHOUSE_API_KEY=${token}
   curl -H "Authorization: Bearer $GATEHOUSE_API_KEY" -H "Service-Version: 2" $GATEHOUSE_URL/api_keys

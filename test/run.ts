@@ -4,6 +4,7 @@
 //   node test/run.ts --drill revocation a drill: what the tests show with small numbers, with large ones
 import { glob } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
+import { ensureDashboard } from '../dev/dashboard.ts'
 import { runWithEnvironment } from './harness/environment.ts'
 
 const root = new URL('..', import.meta.url).pathname
@@ -27,6 +28,8 @@ if (typeof values.drill === 'string') {
     .filter((file) => positionals.length === 0 || positionals.some((word) => file.includes(word)))
     .sort()
   if (files.length === 0) throw new Error(`no test file has ${positionals.join(' or ')} in its path`)
+  // Once for all of them: they run at the same time.
+  if (files.some((file) => file.startsWith('test/dashboard/'))) await ensureDashboard()
   const runner = ['--test', '--test-concurrency=3', '--test-timeout=600000']
   end(await runWithEnvironment([...runner, ...flags, ...files]))
 }

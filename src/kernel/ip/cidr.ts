@@ -23,7 +23,7 @@ export function parseCidr(text: string): CidrResult {
   const address: Address = isMappedRange ? { family: 4, value: written.w3 } : written
   const prefixLength = isMappedRange ? writtenLength - 96 : writtenLength
 
-  const cidr = { network: networkOf(address, prefixLength), prefixLength }
+  const cidr = cidrAround(address, prefixLength)
   if (!isSameAddress(cidr.network, address)) {
     return { fault: `has host bits set; did you mean ${formatCidr(cidr)}` }
   }
@@ -34,6 +34,12 @@ export function parseCidr(text: string): CidrResult {
 export function formatCidr({ network, prefixLength }: Cidr): string {
   return `${formatAddress(network)}/${prefixLength}`
 }
+
+/** The range of this length that an address lies in. */
+export const cidrAround = (address: Address, prefixLength: number): Cidr => ({
+  network: networkOf(address, prefixLength),
+  prefixLength,
+})
 
 /** The bits of the 32-bit word number `index` that a prefix covers. */
 export function maskOfWord(prefixLength: number, index: number): number {

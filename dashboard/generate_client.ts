@@ -1,0 +1,25 @@
+// What the dashboard knows of the API, from the API: the types of openapi.json, and what to do about each error. Not
+// committed, but made whenever the dashboard is checked or built, so that it cannot be older than its source.
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import openapiTS, { astToString } from 'openapi-typescript'
+import { errorCatalogue } from '../src/kernel/errors.ts'
+
+const document = JSON.parse(await readFile(new URL('../openapi.json', import.meta.url), 'utf8'))
+type Operation = { parameters?: { $ref?: string }[]; responses: Record<string, { content?: Record<string, unknown> }> }
+for (const operations of Object.values<Record<string, Operation>>(document.paths)) {
+  for (const operation of Object.values(operations)) {
+    // Sent with every request by client.ts, so that no call has to repeat it.
+    operation.parameters = operation.parameters?.filter(({ $ref }) => $ref !== '#/components/parameters/ServiceVersion')
+    // It also says that it wants JSON, so that no call has to tell what it got.
+    for (const { content } of Object.values(operation.responses)) if (content) delete content['text/plain']
+  }
+}
+const cures = Object.fromEntries(Object.entries(errorCatalogue).map(([code, { cure }]) => [code, cure]))
+
+const folder = new URL('src/generated/', import.meta.url)
+await mkdir(folder, { recursive: true })
+await writeFile(new URL('openapi.d.ts', folder), astToString(await openapiTS(document)))
+await writeFile(
+  new URL('cures.ts', folder),
+  `export const cures: Record<string, string> = ${JSON.stringify(cures, null, 2)}\n`,
+)

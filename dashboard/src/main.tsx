@@ -1,0 +1,39 @@
+import { MutationCache, QueryCache, QueryClient, QueryClientProvider } from '@tanstack/react-query'
+import { StrictMode } from 'react'
+import { createRoot } from 'react-dom/client'
+import { Problem } from './api/problem.ts'
+import { App } from './app.tsx'
+import './styles/base.css'
+import './styles/controls.css'
+import './styles/layout.css'
+import './styles/pages.css'
+
+const isSignedOut = (error: unknown): boolean => error instanceof Problem && error.status === 401
+
+// The key may be deleted while its session looks at a page: whoever hears of it first asks who we are.
+function onError(error: unknown): void {
+  if (isSignedOut(error)) client.invalidateQueries({ queryKey: ['caller'] })
+}
+const client = new QueryClient({
+  queryCache: new QueryCache({ onError: (error, query) => query.queryKey[0] !== 'caller' && onError(error) }),
+  mutationCache: new MutationCache({
+    onError: (error, _sent, _context, mutation) => mutation.options.mutationKey?.[0] !== 'sign in' && onError(error),
+  }),
+  defaultOptions: {
+    queries: {
+      // A refusal stays one however often it is asked for; what did not answer may answer next time.
+      retry: (count, error) => count < 2 && (!(error instanceof Problem) || error.status === 0 || error.status >= 500),
+      staleTime: 2_000,
+    },
+  },
+})
+
+const root = document.getElementById('root')
+if (root)
+  createRoot(root).render(
+    <StrictMode>
+      <QueryClientProvider client={client}>
+        <App />
+      </QueryClientProvider>
+    </StrictMode>,
+  )

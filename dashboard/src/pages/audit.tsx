@@ -1,0 +1,116 @@
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import { answerOf, api } from '../api/client.ts'
+import { queries } from '../api/queries.ts'
+import { useQueryString } from '../router.tsx'
+import { Badge, type Tone } from '../ui/badge.tsx'
+import { Button } from '../ui/button.tsx'
+import { Choice } from '../ui/choice.tsx'
+import { Field } from '../ui/field.tsx'
+import { Skeleton } from '../ui/loading.tsx'
+import { ProblemNote } from '../ui/problem.tsx'
+import { Ago } from '../ui/time.tsx'
+import { type AuditEvent, deedOf, subjectOf } from './audit/describe.ts'
+import { Diff } from './audit/diff.tsx'
+import { Who } from './audit/who.tsx'
+
+export function Audit() {
+  const people = useQuery(queries.people()).data ?? []
+  const [owner, setOwner] = useState('')
+  const [resource, setResource] = useState(useQueryString().get('resource') ?? '')
+  const resourceId = /^[a-z]+_[0-9a-z]{26}$/.test(resource.trim()) ? resource.trim() : undefined
+  const events = useInfiniteQuery({
+    queryKey: ['audit', { owner, resourceId }],
+    initialPageParam: undefined as string | undefined,
+    queryFn: ({ pageParam: before_id }) =>
+      answerOf(
+        api.GET('/audit_events', {
+          params: { query: { before_id, limit: 50, ...(owner && { owner_id: owner }), resource_id: resourceId } },
+        }),
+      ),
+    getNextPageParam: (page) => (page.next_page_uri ? page.audit_events.at(-1)?.id : undefined),
+  })
+  const rows = events.data?.pages.flatMap((page) => page.audit_events) ?? []
+  return (
+    <>
+      <p className="lead">
+        Every change, in the same transaction as the change itself. Nobody can change it afterwards.
+      </p>
+      <div className="bar filters">
+        <Choice
+          label="Who"
+          value={owner}
+          onChange={setOwner}
+          options={[
+            { value: '', label: 'Everyone' },
+            ...people.map(({ id, name, kind }) => ({ value: id, label: kind === 'bot' ? `${name} (bot)` : name })),
+          ]}
+        />
+        <Field
+          label="What"
+          mono
+          value={resource}
+          onChange={setResource}
+          placeholder="An id: ak_…, ipp_…, edghts_…"
+          error={resource.trim() && !resourceId ? 'A whole id, such as ak_ and 26 characters after it.' : undefined}
+        />
+      </div>
+      <section className="card" aria-label="Changes">
+        {events.isPending && (
+          <div className="body">
+            <Skeleton lines={10} />
+          </div>
+        )}
+        {events.isError && (
+          <div className="body">
+            <ProblemNote error={events.error} retry={() => events.refetch()} />
+          </div>
+        )}
+        {events.isSuccess && rows.length === 0 && <p className="empty">Nothing was changed that fits.</p>}
+        <ol className="audit">
+          {rows.map((event) => (
+            <Event key={event.id} event={event} onResource={setResource} />
+          ))}
+        </ol>
+        {events.hasNextPage && (
+          <div className="body">
+            <Button isPending={events.isFetchingNextPage} onPress={() => events.fetchNextPage()}>
+              Show older changes
+            </Button>
+          </div>
+        )}
+      </section>
+    </>
+  )
+}
+
+const kindOf = ({ before, after }: AuditEvent): { tone: Tone; word: string } =>
+  !before
+    ? { tone: 'allowed', word: 'New' }
+    : !after
+      ? { tone: 'refused', word: 'Gone' }
+      : { tone: 'neutral', word: 'Changed' }
+
+function Event({ event, onResource }: { event: AuditEvent; onResource: (id: string) => void }) {
+  const { tone, word } = kindOf(event)
+  return (
+    <li>
+      <div className="event-head">
+        <Badge tone={tone}>{word}</Badge>
+        <p>
+          <Who ownerId={event.owner_id} /> {deedOf(event.operation)} <strong>{subjectOf(event)}</strong>
+        </p>
+        <Ago at={event.created_at} />
+      </div>
+      <Diff event={event} />
+      <p className="fine mono event-foot">
+        <button type="button" className="link" onClick={() => onResource(event.resource_id)}>
+          {event.resource_id}
+        </button>
+        <span>{event.operation_id}</span>
+        {event.source_ip && <span>from {event.source_ip}</span>}
+        {event.api_key_id && <span>with {event.api_key_id}</span>}
+      </p>
+    </li>
+  )
+}

@@ -1,0 +1,61 @@
+import type { Shapes } from '../../api/client.ts'
+
+export type AuditEvent = Shapes['AuditEvent']
+
+const nouns: Record<string, string> = {
+  api_keys: 'API key',
+  users: 'user',
+  bot_users: 'bot',
+  ip_policies: 'IP policy',
+  ip_policy_rules: 'rule',
+  ip_restrictions: 'IP restriction',
+  static_backends: 'backend',
+  tcp_edges: 'TCP edge',
+  https_edges: 'HTTPS edge',
+  https_edge_routes: 'route',
+  dashboard_session: 'dashboard session',
+}
+const modules: Record<string, string> = {
+  backend: 'backend',
+  ip_restriction: 'IP restriction',
+  request_headers: 'request headers',
+}
+const verbs: Record<string, string> = {
+  create: 'created',
+  update: 'changed',
+  delete: 'deleted',
+  replace: 'set',
+  rotate: 'rotated',
+  replace_rules: 'replaced the rules of',
+  sign_in: 'began',
+  sign_out: 'ended',
+}
+
+/** What commands on the server do is no operation of the API. */
+const commands: Record<string, string> = {
+  'server.bootstrap': 'made, when the account began,',
+  'server.recover': 'made, to let an admin in again,',
+  'server.ip_restrictions.release': 'stopped enforcing',
+}
+
+/** 'changed IP restriction', 'set the request headers of route': an operation as one would say it. */
+export function deedOf(operation: string): string {
+  const command = commands[operation]
+  if (command) return command
+  const [resource = '', ...rest] = operation.split('.')
+  const verb = verbs[rest.at(-1) ?? ''] ?? rest.at(-1) ?? ''
+  const noun = nouns[resource] ?? resource.replaceAll('_', ' ')
+  const [module] = rest.length > 1 ? rest : []
+  return module ? `${verb} the ${modules[module] ?? module} of ${noun}` : `${verb} ${noun}`
+}
+
+/** What people call the thing: of its later state, or of the one before it was deleted. */
+export function subjectOf({ before, after, resource_id }: AuditEvent): string {
+  const state: Record<string, unknown> = after ?? before ?? {}
+  for (const field of ['description', 'name', 'cidr', 'match', 'address']) {
+    const value = state[field]
+    if (typeof value === 'string' && value) return value
+  }
+  const hostports = state.hostports
+  return Array.isArray(hostports) && hostports.length ? hostports.join(', ') : resource_id
+}

@@ -1,0 +1,56 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+import { answerOf, api } from '../../api/client.ts'
+import { go } from '../../router.tsx'
+import { Button } from '../../ui/button.tsx'
+import { Dialog } from '../../ui/dialog.tsx'
+import { Field } from '../../ui/field.tsx'
+import { ProblemNote } from '../../ui/problem.tsx'
+
+const wordsOf = (text: string): string[] => text.split(/[\s,]+/).filter(Boolean)
+
+export function CreateEdge({ kind, onClose }: { kind: 'tcp' | 'https'; onClose: () => void }) {
+  const [hostports, setHostports] = useState('')
+  const [description, setDescription] = useState('')
+  const client = useQueryClient()
+  const create = useMutation({
+    mutationFn: () =>
+      answerOf(
+        api.POST(kind === 'tcp' ? '/edges/tcp' : '/edges/https', {
+          body: { hostports: wordsOf(hostports), description },
+        }),
+      ),
+    onSuccess: async ({ id }) => {
+      await client.invalidateQueries({ queryKey: ['edges'] })
+      go(`/edges/${id}`)
+    },
+  })
+  return (
+    <Dialog title={kind === 'tcp' ? 'Create a TCP edge' : 'Create an HTTPS edge'} onClose={onClose}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault()
+          create.mutate()
+        }}
+      >
+        <Field
+          label="Hostports"
+          mono
+          autoFocus
+          value={hostports}
+          onChange={setHostports}
+          placeholder={kind === 'tcp' ? 'db.example:20001' : 'app.example:443'}
+          hint="Where it listens, with spaces between several. Each belongs to one edge in the whole installation."
+        />
+        <Field label="Description" value={description} onChange={setDescription} />
+        {create.isError && <ProblemNote error={create.error} />}
+        <div className="actions">
+          <Button onPress={onClose}>Cancel</Button>
+          <Button kind="primary" type="submit" isPending={create.isPending}>
+            Create the edge
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  )
+}

@@ -1,0 +1,61 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+import { answerOf, api } from '../../api/client.ts'
+import { go, Link } from '../../router.tsx'
+import { Button } from '../../ui/button.tsx'
+import { Confirm } from '../../ui/confirm.tsx'
+import { Describe } from '../describe.tsx'
+
+type Edge = { id: string; hostports: string[]; description?: string; metadata?: string }
+type Props = { kind: 'tcp' | 'https'; edge: Edge }
+const pathOf = { tcp: '/edges/tcp/{id}', https: '/edges/https/{id}' } as const
+
+export function EdgeHead({ kind, edge }: Props) {
+  const [open, setOpen] = useState<'describe' | 'delete'>()
+  const close = () => setOpen(undefined)
+  const name = edge.hostports.join(', ') || edge.id
+  return (
+    <div className="bar">
+      <div>
+        <nav aria-label="Where this is" className="crumbs">
+          <Link to="/edges">Edges</Link> <span aria-hidden="true">/</span> <strong className="mono">{name}</strong>
+        </nav>
+        <p className="soft">
+          {edge.description} <span className="mono fine">{edge.id}</span>
+        </p>
+      </div>
+      <div className="actions">
+        <Button onPress={() => setOpen('describe')}>Rename</Button>
+        <Button onPress={() => setOpen('delete')}>Delete</Button>
+      </div>
+      {open === 'describe' && <Describe path={pathOf[kind]} what={edge} onClose={close} />}
+      {open === 'delete' && <DeleteEdge kind={kind} edge={edge} name={name} onClose={close} />}
+    </div>
+  )
+}
+
+function DeleteEdge({ kind, edge, name, onClose }: Props & { name: string; onClose: () => void }) {
+  const client = useQueryClient()
+  const remove = useMutation({
+    mutationFn: () => answerOf(api.DELETE(pathOf[kind], { params: { path: { id: edge.id } } })),
+    onSuccess: async () => {
+      await client.invalidateQueries({ queryKey: ['edges'] })
+      go('/edges')
+    },
+  })
+  return (
+    <Confirm
+      title={`Delete ${name}?`}
+      typeToConfirm={name}
+      action="Delete the edge"
+      isPending={remove.isPending}
+      error={remove.error}
+      onConfirm={() => remove.mutate()}
+      onClose={onClose}
+    >
+      <p>
+        Traffic to {name} is refused from then on. {kind === 'https' && 'Its routes go with it.'}
+      </p>
+    </Confirm>
+  )
+}

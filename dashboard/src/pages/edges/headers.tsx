@@ -1,0 +1,131 @@
+import { useId, useState } from 'react'
+import { headerNameFault, headersFault, headerValueFault } from '../../../../src/kernel/headers.ts'
+import type { Shapes } from '../../api/client.ts'
+import { Badge } from '../../ui/badge.tsx'
+import { Button } from '../../ui/button.tsx'
+import { Dialog } from '../../ui/dialog.tsx'
+import { Field } from '../../ui/field.tsx'
+import { Switch } from '../../ui/switch.tsx'
+import { ModuleForm, type ModulePlace } from './module_form.tsx'
+import { Enabled } from './modules.tsx'
+import { Sample } from './sample.tsx'
+
+type Headers = Shapes['RequestHeadersModule'] | null
+type Props = { place: ModulePlace; module: Headers; host: string | undefined; path: string }
+
+export function HeadersRow({ place, module, host, path }: Props) {
+  const [isOpen, setOpen] = useState(false)
+  return (
+    <div className="module">
+      <dt>Request headers</dt>
+      <dd>
+        {module ? (
+          <>
+            <ul className="header-list mono">
+              {Object.entries(module.add).map(([name, value]) => (
+                <li key={`+${name}`}>
+                  <Badge tone="allowed">set</Badge> {name}: {value}
+                </li>
+              ))}
+              {module.remove.map((name) => (
+                <li key={`-${name}`}>
+                  <Badge tone="refused">removed</Badge> {name}
+                </li>
+              ))}
+            </ul>
+            <Enabled module={module} />
+          </>
+        ) : (
+          <span className="soft">Passed on as they come</span>
+        )}
+      </dd>
+      <Button aria-label={`Change the request headers of ${place.name}`} onPress={() => setOpen(true)}>
+        Change
+      </Button>
+      {isOpen && <EditHeaders place={place} module={module} host={host} path={path} onClose={() => setOpen(false)} />}
+    </div>
+  )
+}
+
+type Row = { id: number; name: string; value: string }
+let lastRow = 0
+const row = (name = '', value = ''): Row => ({ id: ++lastRow, name, value })
+
+function EditHeaders({ place, module, host, path, onClose }: Props & { onClose: () => void }) {
+  const [added, setAdded] = useState(() => Object.entries(module?.add ?? {}).map(([name, value]) => row(name, value)))
+  const [removed, setRemoved] = useState((module?.remove ?? []).join('\n'))
+  const [enabled, setEnabled] = useState(module?.enabled ?? true)
+  const id = useId()
+  const filled = added.filter(({ name, value }) => name || value)
+  // From entries, not by assignment: a header may be called __proto__.
+  const add: Record<string, string> = Object.fromEntries(filled.map(({ name, value }) => [name, value]))
+  const remove = removed.split(/[\s,]+/).filter(Boolean)
+  const twice = filled.length !== Object.keys(add).length ? 'A header is set twice.' : undefined
+  const fault = headersFault({ add, remove })
+  const change = (changed: Row) => setAdded(added.map((other) => (other.id === changed.id ? changed : other)))
+  return (
+    <Dialog title={`Request headers of ${place.name}`} onClose={onClose} wide>
+      <ModuleForm
+        place={place}
+        module="request_headers"
+        isSet={module !== null}
+        body={twice || fault ? undefined : { add, remove, enabled }}
+        onClose={onClose}
+      >
+        <fieldset aria-describedby={`${id}-hint`} className="stack-gap">
+          <legend className="label">Set on the way to the backend</legend>
+          <p id={`${id}-hint`} className="hint">
+            It replaces whatever the client sent under that name.
+          </p>
+          {added.map((entry, index) => (
+            <div className="header-row" key={entry.id}>
+              <Field
+                label={`Name ${index + 1}`}
+                mono
+                value={entry.name}
+                onChange={(name) => change({ ...entry, name: name.trim() })}
+                placeholder="X-Team"
+                error={entry.name ? sentence(headerNameFault(entry.name, 'add')) : undefined}
+              />
+              <Field
+                label={`Value ${index + 1}`}
+                mono
+                value={entry.value}
+                onChange={(value) => change({ ...entry, value })}
+                error={sentence(headerValueFault(entry.value))}
+              />
+              <Button
+                kind="quiet"
+                icon="close"
+                iconOnly
+                onPress={() => setAdded(added.filter((other) => other.id !== entry.id))}
+              >
+                {`Do not set ${entry.name || 'this header'}`}
+              </Button>
+            </div>
+          ))}
+          <div>
+            <Button icon="plus" onPress={() => setAdded([...added, row()])}>
+              Set a header
+            </Button>
+          </div>
+        </fieldset>
+        <Field
+          label="Remove before it reaches the backend"
+          mono
+          rows={2}
+          value={removed}
+          onChange={setRemoved}
+          placeholder={'Cookie\nX-Debug'}
+          error={twice ?? (fault ? `${fault.place} ${fault.fault}.` : undefined)}
+        />
+        <Switch isSelected={enabled} onChange={setEnabled}>
+          Apply to traffic
+        </Switch>
+        <Sample add={add} remove={remove} enabled={enabled} host={host} path={path} />
+      </ModuleForm>
+    </Dialog>
+  )
+}
+
+const sentence = (fault: string | undefined): string | undefined => (fault ? `It ${fault}.` : undefined)

@@ -1,0 +1,59 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+import { answerOf, api } from '../../api/client.ts'
+import { Button } from '../../ui/button.tsx'
+import { Choice } from '../../ui/choice.tsx'
+import { Dialog } from '../../ui/dialog.tsx'
+import { ProblemNote } from '../../ui/problem.tsx'
+import { type ApiKey, nameOf } from '../keys.tsx'
+import { TokenShown } from './token.tsx'
+
+const overlaps = [
+  { value: '0', label: 'End it at once' },
+  { value: '3600', label: 'One more hour' },
+  { value: '86400', label: 'One more day' },
+  { value: '604800', label: 'One more week' },
+]
+
+export function RotateKey({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => void }) {
+  const [overlap, setOverlap] = useState('86400')
+  const client = useQueryClient()
+  const rotate = useMutation({
+    mutationFn: () =>
+      answerOf(
+        api.POST('/api_keys/{id}/rotate', {
+          params: { path: { id: apiKey.id } },
+          body: { overlap_seconds: Number(overlap) },
+        }),
+      ),
+    onSuccess: () => client.invalidateQueries({ queryKey: ['keys'] }),
+  })
+  if (rotate.data?.token)
+    return <TokenShown title={`New token of ${nameOf(apiKey)}`} token={rotate.data.token} onClose={onClose} />
+  return (
+    <Dialog title={`Rotate ${nameOf(apiKey)}`} onClose={onClose}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault()
+          rotate.mutate()
+        }}
+      >
+        <p>The key gets another token and keeps its id, its owner and its history.</p>
+        <Choice
+          label="The old token"
+          value={overlap}
+          onChange={setOverlap}
+          options={overlaps}
+          hint="While both work you can give the new one to whoever uses it, without an outage."
+        />
+        {rotate.isError && <ProblemNote error={rotate.error} />}
+        <div className="actions">
+          <Button onPress={onClose}>Cancel</Button>
+          <Button kind="primary" type="submit" isPending={rotate.isPending}>
+            Rotate
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  )
+}

@@ -1,0 +1,25 @@
+import { Button } from '../../ui/button.tsx'
+import { CopyButton } from '../../ui/copy.tsx'
+import { Dialog } from '../../ui/dialog.tsx'
+
+/** The only time that anyone sees it. It lives in this component's props and goes with them. */
+export function TokenShown({ title, token, onClose }: { title: string; token: string; onClose: () => void }) {
+  return (
+    <Dialog title={title} onClose={onClose} mustAnswer>
+      <p>Copy the token now. It is not kept, and cannot be shown again.</p>
+      <output className="token mono" aria-label="Token">
+        {token}
+      </output>
+      <div className="actions">
+        <CopyButton text={token} what="token" />
+        <Button kind="primary" onPress={onClose}>
+          I have kept it
+        </Button>
+      </div>
+      <details>
+        <summary>Try it</summary>
+        <pre className="code">{`curl -H "Authorization: Bearer $TOKEN" -H "Service-Version: 2" ${location.origin}/caller`}</pre>
+      </details>
+    </Dialog>
+  )
+}

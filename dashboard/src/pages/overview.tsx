@@ -1,0 +1,58 @@
+import { useQuery } from '@tanstack/react-query'
+import { queries } from '../api/queries.ts'
+import { Link } from '../router.tsx'
+import { Loaded } from '../ui/loading.tsx'
+import { Ago } from '../ui/time.tsx'
+import { deedOf, subjectOf } from './audit/describe.ts'
+import { Who } from './audit/who.tsx'
+import { Activity } from './overview/activity.tsx'
+import { InForce } from './overview/in_force.tsx'
+import { Nodes } from './overview/nodes.tsx'
+
+export function Overview() {
+  const caller = useQuery(queries.caller()).data
+  return (
+    <>
+      <InForce />
+      {caller?.role === 'admin' && (
+        <>
+          <Activity />
+          <div className="columns">
+            <Nodes />
+            <LastChanges />
+          </div>
+        </>
+      )}
+    </>
+  )
+}
+
+function LastChanges() {
+  const changes = useQuery(queries.lastChanges())
+  return (
+    <section className="card" aria-labelledby="last-changes">
+      <header>
+        <h2 id="last-changes">Last changes</h2>
+        <Link to="/audit">All of them</Link>
+      </header>
+      <div className="body">
+        <Loaded query={changes} lines={8}>
+          {(events) => (
+            <ol className="events">
+              {events.map((event) => (
+                <li key={event.id}>
+                  <span>
+                    <Who ownerId={event.owner_id} /> {deedOf(event.operation)} <strong>{subjectOf(event)}</strong>
+                  </span>
+                  <span className="fine">
+                    <Ago at={event.created_at} />
+                  </span>
+                </li>
+              ))}
+            </ol>
+          )}
+        </Loaded>
+      </div>
+    </section>
+  )
+}

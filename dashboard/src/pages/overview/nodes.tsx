@@ -1,0 +1,89 @@
+import { useQuery } from '@tanstack/react-query'
+import type { Shapes } from '../../api/client.ts'
+import { useNewestChange } from '../../api/generation.ts'
+import { queries } from '../../api/queries.ts'
+import { Badge } from '../../ui/badge.tsx'
+import { Loaded } from '../../ui/loading.tsx'
+import { Ago } from '../../ui/time.tsx'
+
+type Node = Shapes['EdgeNode']
+
+export function Nodes() {
+  const nodes = useQuery(queries.nodes())
+  const own = useNewestChange()?.generation ?? 0
+  return (
+    <section className="card" aria-labelledby="nodes">
+      <header>
+        <h2 id="nodes">Edge nodes</h2>
+        {nodes.data && <Verdict nodes={nodes.data} newest={newestOf(nodes.data, own)} />}
+      </header>
+      <Loaded query={nodes} lines={3}>
+        {(all) => (all.length ? <NodeTable nodes={all} newest={newestOf(all, own)} /> : <NoNodes />)}
+      </Loaded>
+    </section>
+  )
+}
+
+/** The newest generation that anyone is known to have: a node's, or that of a change just made here. */
+const newestOf = (nodes: readonly Node[], own: number): number =>
+  Math.max(own, ...nodes.map(({ applied_generation }) => applied_generation))
+
+function Verdict({ nodes, newest }: { nodes: readonly Node[]; newest: number }) {
+  const live = nodes.filter((node) => node.live)
+  const current = live.filter((node) => node.applied_generation >= newest)
+  if (live.length === 0) return null
+  return (
+    <Badge tone={current.length === live.length ? 'allowed' : 'warned'}>
+      {`Last change live on ${current.length} of ${live.length}`}
+    </Badge>
+  )
+}
+
+function NodeTable({ nodes, newest }: { nodes: readonly Node[]; newest: number }) {
+  return (
+    <table className="stack">
+      <thead>
+        <tr>
+          <th scope="col">Node</th>
+          <th scope="col">State</th>
+          <th scope="col">Generation</th>
+          <th scope="col">Last seen</th>
+        </tr>
+      </thead>
+      <tbody>
+        {nodes.map((node) => (
+          <tr key={node.name}>
+            <th scope="row" className="mono">
+              {node.name}
+            </th>
+            <td>
+              {node.live ? (
+                <Badge tone={node.refusals.length ? 'warned' : 'allowed'}>
+                  {node.refusals.length ? 'Refused some' : 'Live'}
+                </Badge>
+              ) : (
+                <Badge tone="refused">Silent</Badge>
+              )}
+              {node.refusals.map(({ key, reason, at }) => (
+                <p key={`${key} ${at}`} className="fine">
+                  {reason}
+                </p>
+              ))}
+            </td>
+            <td data-label="Generation" className="mono">
+              {node.applied_generation}
+              {node.applied_generation < newest && <span className="fine"> of {newest}</span>}
+            </td>
+            <td data-label="Last seen">
+              <Ago at={node.last_seen_at} />
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  )
+}
+
+function NoNodes() {
+  return <p className="empty">No edge node has reported. Changes are kept and reach nodes when the first one starts.</p>
+}

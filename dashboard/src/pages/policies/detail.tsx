@@ -1,0 +1,122 @@
+import { queryOptions, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+import { answerOf, api } from '../../api/client.ts'
+import { queries } from '../../api/queries.ts'
+import { go, Link } from '../../router.tsx'
+import { applied, type Draft, emptyDraft, isEmpty, type Rule, withAdded, withRemoved } from '../../rules.ts'
+import { Button } from '../../ui/button.tsx'
+import { Confirm } from '../../ui/confirm.tsx'
+import { Loaded } from '../../ui/loading.tsx'
+import { Describe } from '../describe.tsx'
+import { AddRule } from './add_rule.tsx'
+import { ImportList } from './import.tsx'
+import { Review } from './review.tsx'
+import { RuleTable } from './rule_table.tsx'
+import { Uses } from './uses.tsx'
+
+export const rulesOf = (id: string) =>
+  queryOptions({
+    queryKey: ['rules', id],
+    // Comparing 100,000 rules with those before, to keep the same objects, would take longer than drawing them.
+    structuralSharing: false,
+    queryFn: async (): Promise<Rule[]> =>
+      (await answerOf(api.GET('/ip_policies/{id}/rules', { params: { path: { id } } }))).rules,
+  })
+
+type Open = 'add' | 'import' | 'review' | 'describe' | 'delete'
+
+export function PolicyDetail({ id }: { id: string }) {
+  const policies = useQuery(queries.policies())
+  const rules = useQuery(rulesOf(id))
+  const [draft, setDraft] = useState<Draft>(emptyDraft)
+  const [open, setOpen] = useState<Open>()
+  const close = () => setOpen(undefined)
+  const policy = policies.data?.find((candidate) => candidate.id === id)
+  const name = policy?.description ?? id
+  const current = rules.data ?? []
+  return (
+    <>
+      <nav aria-label="Where this is" className="crumbs">
+        <Link to="/policies">IP policies</Link> <span aria-hidden="true">/</span> <strong>{name}</strong>
+      </nav>
+      <div className="columns uneven">
+        <section className="card" aria-label="Rules">
+          <Loaded query={rules} lines={10}>
+            {() => (
+              <RuleTable
+                rules={applied(current, draft)}
+                draft={draft}
+                onRemove={(rule) => setDraft(withRemoved(draft, current, [rule]))}
+                onAdd={() => setOpen('add')}
+                onImport={() => setOpen('import')}
+              />
+            )}
+          </Loaded>
+        </section>
+        <aside className="card" aria-label="About this policy">
+          <div className="body">
+            <h2>Used by</h2>
+            <Uses policyId={id} />
+            <p className="fine mono">{id}</p>
+            <div className="actions start">
+              <Button onPress={() => setOpen('describe')}>Rename</Button>
+              <Button onPress={() => setOpen('delete')}>Delete</Button>
+            </div>
+          </div>
+        </aside>
+      </div>
+      {!isEmpty(draft) && (
+        <section className="draft" aria-label="Unsaved changes">
+          <p className="strong">
+            {draft.added.size} to add, {draft.removed.size} to remove. Nothing is saved yet.
+          </p>
+          <Button onPress={() => setDraft(emptyDraft)}>Discard</Button>
+          <Button kind="primary" onPress={() => setOpen('review')}>
+            Review and save
+          </Button>
+        </section>
+      )}
+      {open === 'add' && <AddRule onAdd={(rule) => setDraft(withAdded(draft, current, [rule]))} onClose={close} />}
+      {open === 'import' && <ImportList current={current} draft={draft} onDraft={setDraft} onClose={close} />}
+      {open === 'review' && (
+        <Review
+          policyId={id}
+          name={name}
+          draft={draft}
+          onDraft={setDraft}
+          onSaved={() => {
+            setDraft(emptyDraft)
+            close()
+          }}
+          onClose={close}
+        />
+      )}
+      {open === 'describe' && policy && <Describe path="/ip_policies/{id}" what={policy} onClose={close} />}
+      {open === 'delete' && <DeletePolicy id={id} name={name} onClose={close} />}
+    </>
+  )
+}
+
+function DeletePolicy({ id, name, onClose }: { id: string; name: string; onClose: () => void }) {
+  const client = useQueryClient()
+  const remove = useMutation({
+    mutationFn: () => answerOf(api.DELETE('/ip_policies/{id}', { params: { path: { id } } })),
+    onSuccess: async () => {
+      await client.invalidateQueries({ queryKey: ['policies'] })
+      go('/policies')
+    },
+  })
+  return (
+    <Confirm
+      title={`Delete ${name}?`}
+      typeToConfirm={name}
+      action="Delete the policy"
+      isPending={remove.isPending}
+      error={remove.error}
+      onConfirm={() => remove.mutate()}
+      onClose={onClose}
+    >
+      <p>Its rules go with it. A policy that something still uses is kept, and you are told what uses it.</p>
+    </Confirm>
+  )
+}

@@ -1,0 +1,143 @@
+import { useEffect, useState } from 'react'
+import { DropZone, FileTrigger } from 'react-aria-components'
+import { applied, type Draft, type Parsed, parseList, type Rule, replacedBy, withAdded } from '../../rules.ts'
+import { Button } from '../../ui/button.tsx'
+import { Choice } from '../../ui/choice.tsx'
+import { Dialog } from '../../ui/dialog.tsx'
+import { Field } from '../../ui/field.tsx'
+
+type Props = { current: readonly Rule[]; draft: Draft; onDraft: (draft: Draft) => void; onClose: () => void }
+/** As many as a policy has at most. */
+const mostRules = 100_000
+/** More than this in a text field makes typing in it slow; the rest is kept beside it. */
+const shownCharacters = 200_000
+
+export function ImportList({ current, draft, onDraft, onClose }: Props) {
+  const [typed, setTyped] = useState('')
+  const [file, setFile] = useState<{ name: string; text: string }>()
+  const [action, setAction] = useState<Rule['action']>('allow')
+  const [mode, setMode] = useState('add')
+  const [parsed, setParsed] = useState<Parsed>()
+  const text = file?.text ?? typed
+  useEffect(() => {
+    let isCurrent = true
+    const timer = setTimeout(async () => {
+      const result = await parseList(text, action)
+      if (isCurrent) setParsed(result)
+    }, 150)
+    return () => {
+      isCurrent = false
+      clearTimeout(timer)
+    }
+  }, [text, action])
+
+  async function take(dropped: File | undefined): Promise<void> {
+    if (!dropped) return
+    const content = await dropped.text()
+    if (content.length <= shownCharacters) {
+      setFile(undefined)
+      setTyped(content)
+    } else setFile({ name: dropped.name, text: content })
+  }
+  const rules = parsed?.rules ?? []
+  const total = mode === 'replace' ? rules.length : applied(current, withAdded(draft, current, rules)).length
+  return (
+    <Dialog title="Paste or drop a list" onClose={onClose} wide>
+      <DropZone
+        className="drop"
+        aria-label="Drop a file here"
+        onDrop={async ({ items }) => {
+          const dropped = items.find((item) => item.kind === 'file')
+          if (dropped?.kind === 'file') await take(await dropped.getFile())
+          const pasted = items.find((item) => item.kind === 'text')
+          if (pasted?.kind === 'text') setTyped(await pasted.getText('text/plain'))
+        }}
+      >
+        {file ? (
+          <p className="note plain">
+            <span>
+              {file.name}, {Math.round(file.text.length / 1024)} KB
+            </span>
+            <Button kind="quiet" onPress={() => setFile(undefined)}>
+              Use text instead
+            </Button>
+          </p>
+        ) : (
+          <Field
+            label="One range on a line"
+            rows={10}
+            mono
+            autoFocus
+            value={typed}
+            onChange={setTyped}
+            placeholder={'allow 203.0.113.0/24   # office\ndeny 203.0.113.66\n2001:db8::/32'}
+            hint="With allow or deny before it, expires=… after it and a description behind #, if you like. A file may be dropped here."
+          />
+        )}
+        <FileTrigger
+          acceptedFileTypes={['text/plain', 'text/csv', '.txt', '.csv', '.list']}
+          onSelect={(files) => take(files?.[0])}
+        >
+          <Button>Choose a file…</Button>
+        </FileTrigger>
+      </DropZone>
+      <div className="pair">
+        <Choice
+          label="Lines without allow or deny"
+          value={action}
+          onChange={(value) => setAction(value as Rule['action'])}
+          options={[
+            { value: 'allow', label: 'Allow them' },
+            { value: 'deny', label: 'Deny them' },
+          ]}
+        />
+        <Choice
+          label="Rules that are there already"
+          value={mode}
+          onChange={setMode}
+          options={[
+            { value: 'add', label: 'Keep them, and add these' },
+            { value: 'replace', label: 'Remove those not in the list' },
+          ]}
+        />
+      </div>
+      <div role="status">
+        {text.trim() !== '' && parsed && (
+          <p>
+            {rules.length} {rules.length === 1 ? 'rule' : 'rules'} understood
+            {parsed.faults.length > 0 && <strong>, {parsed.faults.length} lines not</strong>}.
+            {total > mostRules && (
+              <strong>
+                {' '}
+                A policy has at most {mostRules} rules; this would be {total}.
+              </strong>
+            )}
+          </p>
+        )}
+        {parsed && parsed.faults.length > 0 && (
+          <ul className="faults">
+            {parsed.faults.slice(0, 5).map(({ line, text: written, fault }) => (
+              <li key={line}>
+                Line {line}, <code>{written}</code>: {fault}.
+              </li>
+            ))}
+            {parsed.faults.length > 5 && <li>and {parsed.faults.length - 5} more</li>}
+          </ul>
+        )}
+      </div>
+      <div className="actions">
+        <Button onPress={onClose}>Cancel</Button>
+        <Button
+          kind="primary"
+          isDisabled={rules.length === 0 || total > mostRules}
+          onPress={() => {
+            onDraft(mode === 'replace' ? replacedBy(current, rules) : withAdded(draft, current, rules))
+            onClose()
+          }}
+        >
+          {parsed?.faults.length ? 'Take what was understood' : 'Take over as a draft'}
+        </Button>
+      </div>
+    </Dialog>
+  )
+}

@@ -1,0 +1,102 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { answerOf, api } from '../../api/client.ts'
+import { LockoutNote } from '../../lockout.tsx'
+import { applied, type Draft, type Rule, withAdded } from '../../rules.ts'
+import { Badge } from '../../ui/badge.tsx'
+import { Button } from '../../ui/button.tsx'
+import { Dialog } from '../../ui/dialog.tsx'
+import { rulesOf } from './detail.tsx'
+import { Impact } from './impact.tsx'
+
+type Props = {
+  policyId: string
+  name: string
+  draft: Draft
+  onDraft: (draft: Draft) => void
+  onSaved: () => void
+  onClose: () => void
+}
+/** As the service writes it: always with a prefix length. */
+const asRange = (address: string): string => `${address}/${address.includes(':') ? 128 : 32}`
+
+type Attempt = { draft: Draft; allowSelfLockout?: boolean }
+
+/** What would be saved, and what it would do to the addresses of the last week, before anything is. */
+export function Review({ policyId, name, draft, onDraft, onSaved, onClose }: Props) {
+  const client = useQueryClient()
+  const rules = useQuery(rulesOf(policyId)).data ?? []
+  const save = useMutation({
+    mutationFn: async ({ draft, allowSelfLockout }: Attempt) => {
+      // Onto what the policy has now: somebody else may have changed it since this page read it.
+      const fresh = await answerOf(api.GET('/ip_policies/{id}/rules', { params: { path: { id: policyId } } }))
+      return answerOf(
+        api.PUT('/ip_policies/{id}/rules', {
+          params: {
+            path: { id: policyId },
+            query: allowSelfLockout ? { allow_self_lockout: true } : {},
+          },
+          body: {
+            rules: applied(
+              fresh.rules.map(({ id: _, ...rule }) => rule),
+              draft,
+            ),
+          },
+        }),
+      )
+    },
+    onSuccess: async () => {
+      await client.invalidateQueries({ queryKey: ['rules', policyId] })
+      onSaved()
+    },
+  })
+  const after = applied(rules, draft)
+  return (
+    <Dialog title={`Change ${name}`} onClose={onClose} wide>
+      <p>
+        {rules.length} rules become <strong>{after.length}</strong>.
+      </p>
+      <div className="columns">
+        <Excerpt title={`${draft.added.size} added or changed`} sign="+" rules={[...draft.added.values()]} />
+        <Excerpt title={`${draft.removed.size} removed`} sign="−" rules={[...draft.removed.values()]} />
+      </div>
+      <Impact policyId={policyId} rules={after} />
+      {save.isError && (
+        <LockoutNote
+          error={save.error}
+          isPending={save.isPending}
+          onAllow={(address) => {
+            const own: Rule = { cidr: asRange(address), action: 'allow', description: 'so as not to lock myself out' }
+            const safer = withAdded(draft, rules, [own])
+            onDraft(safer)
+            save.mutate({ draft: safer })
+          }}
+          onInsist={() => save.mutate({ draft, allowSelfLockout: true })}
+        />
+      )}
+      <div className="actions">
+        <Button onPress={onClose}>Back</Button>
+        <Button kind="primary" isPending={save.isPending} onPress={() => save.mutate({ draft })}>
+          Save the rules
+        </Button>
+      </div>
+    </Dialog>
+  )
+}
+
+function Excerpt({ title, sign, rules }: { title: string; sign: string; rules: readonly Rule[] }) {
+  return (
+    <div>
+      <h3>{title}</h3>
+      <ul className="excerpt mono">
+        {rules.slice(0, 8).map(({ action, cidr, description }) => (
+          <li key={`${action} ${cidr}`}>
+            <span aria-hidden="true">{sign}</span>{' '}
+            <Badge tone={action === 'allow' ? 'allowed' : 'refused'}>{action}</Badge> {cidr}{' '}
+            <span className="soft">{description}</span>
+          </li>
+        ))}
+        {rules.length > 8 && <li className="soft">and {rules.length - 8} more</li>}
+      </ul>
+    </div>
+  )
+}

@@ -1,0 +1,98 @@
+import { useDeferredValue, useMemo, useState } from 'react'
+import { type Draft, keyOf, matcherOf, type Rule } from '../../rules.ts'
+import { Badge } from '../../ui/badge.tsx'
+import { Button } from '../../ui/button.tsx'
+import { Field } from '../../ui/field.tsx'
+import { VirtualTable } from '../../ui/table_rows.tsx'
+import { ago } from '../../ui/time.tsx'
+
+type Props = {
+  rules: readonly Rule[]
+  draft: Draft
+  onRemove: (rule: Rule) => void
+  onAdd: () => void
+  onImport: () => void
+}
+
+const count = new Intl.NumberFormat('en')
+
+export function RuleTable({ rules, draft, onRemove, onAdd, onImport }: Props) {
+  const [search, setSearch] = useState('')
+  // Typing stays quick: React may draw the letters first, and the rows of 100,000 rules after them.
+  const wanted = useDeferredValue(search)
+  const found = useMemo(() => {
+    const matches = matcherOf(wanted)
+    return wanted.trim() ? rules.filter(matches) : rules
+  }, [rules, wanted])
+  const columns = [
+    {
+      title: 'Action',
+      className: 'action',
+      cell: ({ action }: Rule) => (
+        <Badge tone={action === 'allow' ? 'allowed' : 'refused'}>{action === 'allow' ? 'Allow' : 'Deny'}</Badge>
+      ),
+    },
+    { title: 'Range', className: 'range mono', cell: ({ cidr }: Rule) => cidr },
+    {
+      title: 'Description',
+      className: 'text',
+      cell: (rule: Rule) => (
+        <>
+          {draft.added.has(keyOf(rule)) && <Badge tone="neutral">Unsaved</Badge>} {rule.description}{' '}
+          <Expiry at={rule.expires_at} />
+        </>
+      ),
+    },
+    {
+      title: 'Remove',
+      className: 'remove',
+      cell: (rule: Rule) => (
+        <Button kind="quiet" icon="close" iconOnly onPress={() => onRemove(rule)}>
+          {`Remove ${rule.action} ${rule.cidr}`}
+        </Button>
+      ),
+    },
+  ]
+  return (
+    <>
+      <header>
+        <h2>
+          {wanted.trim()
+            ? `${count.format(found.length)} of ${count.format(rules.length)}`
+            : count.format(rules.length)}{' '}
+          rules
+        </h2>
+        <div className="actions">
+          <Button icon="plus" onPress={onAdd}>
+            Add a rule
+          </Button>
+          <Button onPress={onImport}>Paste or drop a list</Button>
+        </div>
+      </header>
+      <div className="search">
+        <Field
+          label="Search"
+          type="search"
+          value={search}
+          onChange={setSearch}
+          placeholder="203.0.113.7, 10.0., office…"
+          hint="Text in a range or description; a whole address finds every range that it lies in."
+        />
+      </div>
+      {rules.length === 0 ? (
+        <p className="empty">No rules: whoever uses this policy allows nobody by it.</p>
+      ) : (
+        <VirtualTable label="Rules" rows={found} keyOf={keyOf} columns={columns} rowHeight={40} />
+      )}
+    </>
+  )
+}
+
+function Expiry({ at }: { at: string | undefined }) {
+  if (!at) return null
+  return Date.parse(at) <= Date.now() ? (
+    <Badge tone="warned">Expired</Badge>
+  ) : (
+    <span className="fine">expires {ago(at)}</span>
+  )
+}

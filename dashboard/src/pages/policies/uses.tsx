@@ -1,0 +1,51 @@
+import { useQuery } from '@tanstack/react-query'
+import { queries } from '../../api/queries.ts'
+import { Link } from '../../router.tsx'
+import { traffic } from '../../traffic.ts'
+
+type Use = { to: string; name: string; how: string }
+type Module = { ip_policies: readonly { id: string }[] } | null
+
+/** Everything that a change of this policy changes. */
+export function useUses(policyId: string): Use[] | undefined {
+  const restrictions = useQuery(queries.restrictions()).data
+  const tcp = useQuery(queries.tcpEdges()).data
+  const https = useQuery(queries.httpsEdges()).data
+  if (!restrictions || !tcp || !https) return undefined
+  const uses = (module: Module) => module?.ip_policies.some(({ id }) => id === policyId) ?? false
+  return [
+    ...restrictions.filter(uses).map(({ id, description, type, enforced }) => ({
+      to: `/restrictions/${id}`,
+      name: description ?? id,
+      how: `${traffic[type].title}, ${enforced ? 'enforced' : 'warns only'}`,
+    })),
+    ...tcp
+      .filter(({ ip_restriction }) => uses(ip_restriction))
+      .map(({ id, description, hostports }) => ({
+        to: `/edges/${id}`,
+        name: description ?? hostports.join(', '),
+        how: 'TCP edge',
+      })),
+    ...https.flatMap(({ id, hostports, routes }) =>
+      routes
+        .filter(({ ip_restriction }) => uses(ip_restriction))
+        .map(({ match }) => ({ to: `/edges/${id}`, name: `${hostports[0] ?? id}${match}`, how: 'route' })),
+    ),
+  ]
+}
+
+export function Uses({ policyId }: { policyId: string }) {
+  const uses = useUses(policyId)
+  if (!uses) return <span className="soft">…</span>
+  if (uses.length === 0) return <span className="soft">Nothing yet</span>
+  return (
+    <ul className="uses">
+      {uses.slice(0, 6).map(({ to, name, how }) => (
+        <li key={`${to} ${name}`}>
+          <Link to={to}>{name}</Link> <span className="fine">{how}</span>
+        </li>
+      ))}
+      {uses.length > 6 && <li className="fine">and {uses.length - 6} more</li>}
+    </ul>
+  )
+}

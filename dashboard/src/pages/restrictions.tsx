@@ -1,0 +1,66 @@
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import { queries } from '../api/queries.ts'
+import { Link } from '../router.tsx'
+import { traffic, trafficTypes } from '../traffic.ts'
+import { Button } from '../ui/button.tsx'
+import { Loaded } from '../ui/loading.tsx'
+import { RestrictionCard } from './restrictions/card.tsx'
+import { CreateRestriction } from './restrictions/create.tsx'
+
+export function Restrictions({ id }: { id?: string }) {
+  const restrictions = useQuery(queries.restrictions())
+  const caller = useQuery(queries.caller()).data
+  const [isCreating, setCreating] = useState(false)
+  const isAdmin = caller?.role === 'admin'
+  return (
+    <>
+      <div className="bar">
+        <p className="lead flat">
+          {id ? (
+            <Link to="/restrictions">All restrictions</Link>
+          ) : (
+            'A restriction lets only the addresses of its policies through. Begin with warnings, look at whom it would refuse, then enforce it.'
+          )}
+        </p>
+        {isAdmin && !id && (
+          <Button kind="primary" icon="plus" onPress={() => setCreating(true)}>
+            Create a restriction
+          </Button>
+        )}
+      </div>
+      <Loaded query={restrictions} lines={8}>
+        {(all) => {
+          const shown = id ? all.filter((restriction) => restriction.id === id) : all
+          if (shown.length === 0)
+            return (
+              <p className="card empty">
+                {id
+                  ? 'This restriction is not there any more.'
+                  : 'Nothing is restricted: every address may reach everything.'}
+              </p>
+            )
+          return (
+            <>
+              {trafficTypes
+                .filter((type) => shown.some((restriction) => restriction.type === type))
+                .map((type) => (
+                  <section key={type} className="group" aria-labelledby={`type-${type}`}>
+                    <h2 id={`type-${type}`}>
+                      {traffic[type].title} <span className="soft">{traffic[type].what}</span>
+                    </h2>
+                    {shown
+                      .filter((restriction) => restriction.type === type)
+                      .map((restriction) => (
+                        <RestrictionCard key={restriction.id} restriction={restriction} isAdmin={isAdmin} />
+                      ))}
+                  </section>
+                ))}
+            </>
+          )
+        }}
+      </Loaded>
+      {isCreating && <CreateRestriction onClose={() => setCreating(false)} />}
+    </>
+  )
+}

@@ -1,0 +1,111 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+import { answerOf, api } from '../../api/client.ts'
+import { queries } from '../../api/queries.ts'
+import { LockoutNote } from '../../lockout.tsx'
+import { go, Link } from '../../router.tsx'
+import { traffic } from '../../traffic.ts'
+import { Badge } from '../../ui/badge.tsx'
+import { Button } from '../../ui/button.tsx'
+import { Confirm } from '../../ui/confirm.tsx'
+import { Name } from '../../ui/name.tsx'
+import { Switch } from '../../ui/switch.tsx'
+import { type Restriction, useChange } from './change.ts'
+import { EditRestriction } from './edit.tsx'
+import { Evidence } from './evidence.tsx'
+
+type Props = { restriction: Restriction; isAdmin: boolean }
+
+export function RestrictionCard({ restriction, isAdmin }: Props) {
+  const { id, description, enforced, ip_policies, type } = restriction
+  const policies = useQuery(queries.policies()).data
+  const [open, setOpen] = useState<'edit' | 'delete'>()
+  const change = useChange(restriction)
+  const close = () => setOpen(undefined)
+  const firstPolicy = ip_policies[0]?.id ?? ''
+  return (
+    <article className="card" aria-label={description ?? id}>
+      <header>
+        <h3>
+          <Name id={id} text={description} />
+        </h3>
+        {enforced ? <Badge tone="allowed">Enforced</Badge> : <Badge tone="warned">Warns only</Badge>}
+      </header>
+      <div className="body columns tight">
+        <div className="stack-gap">
+          <p>
+            Lets only what{' '}
+            {ip_policies.map((policy, index) => (
+              <span key={policy.id}>
+                {index > 0 && ' and '}
+                <Link to={`/policies/${policy.id}`}>
+                  {policies?.find((known) => known.id === policy.id)?.description ?? policy.id}
+                </Link>
+              </span>
+            ))}{' '}
+            {ip_policies.length > 1 ? 'together allow' : 'allows'} reach {traffic[type].what}.
+          </p>
+          <Switch
+            isSelected={enforced}
+            isDisabled={!isAdmin || change.isPending}
+            onChange={(wanted) => change.mutate({ change: { enforced: wanted } })}
+          >
+            Enforce: refuse the others
+          </Switch>
+          {change.isError && (
+            <LockoutNote
+              error={change.error}
+              isPending={change.isPending}
+              onAllow={(address) =>
+                change.mutate({ change: change.variables.change, allowFirst: { address, policyId: firstPolicy } })
+              }
+              onInsist={() => change.mutate({ change: change.variables.change, allowSelfLockout: true })}
+            />
+          )}
+          {isAdmin && (
+            <div className="actions start">
+              <Button aria-label={`Edit ${description ?? id}`} onPress={() => setOpen('edit')}>
+                Edit
+              </Button>
+              <Button aria-label={`Delete ${description ?? id}`} onPress={() => setOpen('delete')}>
+                Delete
+              </Button>
+            </div>
+          )}
+        </div>
+        <Evidence restriction={restriction} />
+      </div>
+      {open === 'edit' && <EditRestriction restriction={restriction} onClose={close} />}
+      {open === 'delete' && <DeleteRestriction restriction={restriction} onClose={close} />}
+    </article>
+  )
+}
+
+function DeleteRestriction({ restriction, onClose }: { restriction: Restriction; onClose: () => void }) {
+  const client = useQueryClient()
+  const remove = useMutation({
+    mutationFn: () => answerOf(api.DELETE('/ip_restrictions/{id}', { params: { path: { id: restriction.id } } })),
+    onSuccess: async () => {
+      go('/restrictions')
+      await client.invalidateQueries({ queryKey: ['restrictions'] })
+    },
+  })
+  const name = restriction.description ?? restriction.id
+  return (
+    <Confirm
+      title={`Delete ${name}?`}
+      typeToConfirm={restriction.enforced ? name : undefined}
+      action="Delete the restriction"
+      isPending={remove.isPending}
+      error={remove.error}
+      onConfirm={() => remove.mutate()}
+      onClose={onClose}
+    >
+      <p>
+        {restriction.enforced
+          ? `It is enforced: without it, addresses that it refuses today reach ${traffic[restriction.type].what}, unless another restriction refuses them.`
+          : 'It only warns, so nothing changes for traffic. Its counts go with it.'}
+      </p>
+    </Confirm>
+  )
+}

@@ -1,0 +1,120 @@
+import { formatAddress, parseAddress } from '../../src/kernel/ip/address.ts'
+import { type Cidr, cidrAround, formatCidr, parseCidr } from '../../src/kernel/ip/cidr.ts'
+import type { Shapes } from './api/client.ts'
+
+export type Rule = Omit<Shapes['RuleOfSet'], 'id'>
+
+/** A policy has each range once per action. */
+export const keyOf = ({ action, cidr }: Pick<Rule, 'action' | 'cidr'>): string => `${action} ${cidr}`
+
+/** What somebody means to change, apart from what the policy has: it can be looked at, and applied to a newer state. */
+export type Draft = { readonly added: ReadonlyMap<string, Rule>; readonly removed: ReadonlyMap<string, Rule> }
+export const emptyDraft: Draft = { added: new Map(), removed: new Map() }
+export const isEmpty = ({ added, removed }: Draft): boolean => added.size === 0 && removed.size === 0
+
+export function applied(rules: readonly Rule[], { added, removed }: Draft): Rule[] {
+  const kept = rules.filter((rule) => !added.has(keyOf(rule)) && !removed.has(keyOf(rule)))
+  return [...kept, ...added.values()]
+}
+
+export function withAdded(draft: Draft, current: readonly Rule[], rules: readonly Rule[]): Draft {
+  const existing = new Map(current.map((rule) => [keyOf(rule), rule]))
+  const added = new Map(draft.added)
+  const removed = new Map(draft.removed)
+  for (const rule of rules) {
+    const key = keyOf(rule)
+    const before = existing.get(key)
+    const merged = { ...(before?.metadata !== undefined && { metadata: before.metadata }), ...rule }
+    removed.delete(key)
+    if (!before || !isSame(before, merged)) added.set(key, merged)
+    else added.delete(key)
+  }
+  return { added, removed }
+}
+
+export function withRemoved(draft: Draft, current: readonly Rule[], rules: readonly Rule[]): Draft {
+  const existing = new Set(current.map(keyOf))
+  const added = new Map(draft.added)
+  const removed = new Map(draft.removed)
+  for (const rule of rules) {
+    const key = keyOf(rule)
+    added.delete(key)
+    if (existing.has(key)) removed.set(key, rule)
+  }
+  return { added, removed }
+}
+
+/** The list is to be all that the policy has. */
+export function replacedBy(current: readonly Rule[], rules: readonly Rule[]): Draft {
+  const wanted = new Set(rules.map(keyOf))
+  const gone = current.filter((rule) => !wanted.has(keyOf(rule)))
+  return withRemoved(withAdded(emptyDraft, current, rules), current, gone)
+}
+
+const isSame = (a: Rule, b: Rule): boolean =>
+  a.description === b.description && a.expires_at === b.expires_at && a.metadata === b.metadata
+
+/**
+ * What a search finds: text in the range or the description; or, for an address, every range that it lies in. An address
+ * has at most 129 such ranges, so that looking each rule up among them needs no arithmetic per rule.
+ */
+export function matcherOf(search: string): (rule: Rule) => boolean {
+  const text = search.trim().toLowerCase()
+  if (!text) return () => true
+  const address = parseAddress(text)
+  if (!address)
+    return ({ cidr, description }) => cidr.includes(text) || (description?.toLowerCase().includes(text) ?? false)
+  const ranges = new Set<string>()
+  for (let length = address.family === 4 ? 32 : 128; length >= 0; length--)
+    ranges.add(formatCidr(cidrAround(address, length)))
+  const alone = formatAddress(address)
+  return ({ cidr }) => ranges.has(cidr) || cidr.startsWith(alone)
+}
+
+export type Parsed = { rules: Rule[]; faults: { line: number; text: string; fault: string }[] }
+
+/**
+ * Lines of `allow|deny RANGE expires=MOMENT # description`, or of a range alone, which then gets the action chosen for
+ * the list. Host bits are forgiven where the server refuses them, since lists from elsewhere have them; the preview
+ * shows the range that is meant. Yields between chunks, or a long list would freeze the page.
+ */
+export async function parseList(text: string, action: Rule['action']): Promise<Parsed> {
+  const rules = new Map<string, Rule>()
+  const faults: Parsed['faults'] = []
+  for (const [index, line] of text.split(/\r?\n/).entries()) {
+    if (index % 2_000 === 1_999) await new Promise((resume) => setTimeout(resume))
+    const parsed = parseLine(line, action)
+    if (!parsed) continue
+    if ('fault' in parsed) faults.push({ line: index + 1, text: line.slice(0, 80), fault: parsed.fault })
+    else rules.set(keyOf(parsed), parsed)
+  }
+  return { rules: [...rules.values()], faults }
+}
+
+function parseLine(line: string, fallback: Rule['action']): Rule | { fault: string } | undefined {
+  const hash = line.indexOf('#')
+  const words = (hash < 0 ? line : line.slice(0, hash)).split(/[\s,;]+/).filter(Boolean)
+  if (words.length === 0) return undefined
+  const [first = ''] = words
+  const named = first === 'allow' || first === 'deny' ? first : undefined
+  const [written = '', expiry, ...more] = named ? words.slice(1) : words
+  const expires = expiry?.startsWith('expires=') ? expiry.slice('expires='.length) : undefined
+  if ((expiry && expires === undefined) || more.length) return { fault: "must be 'allow RANGE' or 'deny RANGE'" }
+  if (expires !== undefined && Number.isNaN(Date.parse(expires))) return { fault: 'has an expiry that is no moment' }
+  const { cidr = withoutHostBits(written), fault } = parseCidr(written)
+  if (!cidr) return { fault: fault ?? '' }
+  const description = hash < 0 ? '' : line.slice(hash + 1).trim()
+  return {
+    cidr: formatCidr(cidr),
+    action: named ?? fallback,
+    ...(description && { description }),
+    ...(expires !== undefined && { expires_at: new Date(expires).toISOString() }),
+  }
+}
+
+function withoutHostBits(written: string): Cidr | undefined {
+  const [text = '', length = ''] = written.split('/')
+  const address = parseAddress(text)
+  const isLength = /^\d{1,3}$/.test(length) && Number(length) <= (address?.family === 4 ? 32 : 128)
+  return address && isLength ? cidrAround(address, Number(length)) : undefined
+}

@@ -1,0 +1,59 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+import { signIn } from './api/session.ts'
+import { ThemeSwitch } from './theme.tsx'
+import { Button } from './ui/button.tsx'
+import { Field } from './ui/field.tsx'
+import { ProblemNote } from './ui/problem.tsx'
+
+type Props = { hadSession: boolean; problem: unknown }
+
+export function SignIn({ hadSession, problem }: Props) {
+  const [token, setToken] = useState('')
+  const client = useQueryClient()
+  const enter = useMutation({
+    // Named, so that a wrong token is not taken for a session that has ended.
+    mutationKey: ['sign in'],
+    mutationFn: () => signIn(token.trim()),
+    onSuccess: () => client.resetQueries(),
+  })
+  return (
+    <main className="sign-in">
+      <form
+        onSubmit={(event) => {
+          event.preventDefault()
+          if (token.trim()) enter.mutate()
+        }}
+      >
+        <svg viewBox="0 0 32 32" aria-hidden="true" className="mark">
+          <path d="M8 26V14a8 8 0 0 1 16 0v12M13 26V15a3 3 0 0 1 6 0v11" />
+        </svg>
+        <h1>Sign in to Gatehouse</h1>
+        {hadSession && (
+          <p className="note warned" role="status">
+            Your session has ended: it was signed out, it expired, or its key was deleted.
+          </p>
+        )}
+        {problem !== undefined && problem !== null && (
+          <ProblemNote error={problem} retry={() => client.invalidateQueries({ queryKey: ['caller'] })} />
+        )}
+        <Field
+          label="API key"
+          type="password"
+          mono
+          autoFocus
+          autoComplete="off"
+          value={token}
+          onChange={setToken}
+          placeholder="gatehouse_…"
+          hint="The token of any API key. You see and change what its owner may. Deleting the key ends the session."
+        />
+        {enter.isError && <ProblemNote error={enter.error} />}
+        <Button kind="primary" type="submit" isPending={enter.isPending}>
+          Sign in
+        </Button>
+        <ThemeSwitch />
+      </form>
+    </main>
+  )
+}

@@ -1,0 +1,19 @@
+import { Button as AriaButton, type ButtonProps } from 'react-aria-components'
+import { Icon, type IconName } from './icons.tsx'
+
+type Props = Omit<ButtonProps, 'children' | 'className'> & {
+  children: string
+  kind?: 'primary' | 'plain' | 'danger' | 'quiet'
+  icon?: IconName
+  /** The words stay for screen readers; the eye sees the icon. */
+  iconOnly?: boolean
+}
+
+export function Button({ children, kind = 'plain', icon, iconOnly, ...rest }: Props) {
+  return (
+    <AriaButton className={`button ${kind}${iconOnly ? ' icon-only' : ''}`} {...rest}>
+      {icon && <Icon name={icon} />}
+      <span className={iconOnly ? 'for-readers' : undefined}>{children}</span>
+    </AriaButton>
+  )
+}

@@ -1,0 +1,34 @@
+import { useEffect, useState } from 'react'
+import { Button } from './button.tsx'
+
+/** Copies, and says so where the eye is. */
+export function CopyButton({ text, what }: { text: string; what: string }) {
+  const [outcome, setOutcome] = useState<'copied' | 'failed'>()
+  useEffect(() => {
+    if (!outcome) return
+    const timer = setTimeout(() => setOutcome(undefined), 2_000)
+    return () => clearTimeout(timer)
+  }, [outcome])
+  async function copy(): Promise<void> {
+    try {
+      await navigator.clipboard.writeText(text)
+      setOutcome('copied')
+    } catch {
+      // Browsers give the clipboard to pages over HTTPS and on localhost only.
+      setOutcome('failed')
+    }
+  }
+  return (
+    <span className="copy">
+      <Button icon={outcome === 'copied' ? 'allowed' : 'copy'} onPress={copy}>
+        {outcome === 'copied' ? 'Copied' : `Copy ${what}`}
+      </Button>
+      <span className="for-readers" role="status">
+        {outcome === 'copied' && `${what} copied`}
+      </span>
+      {outcome === 'failed' && (
+        <span className="hint">The browser does not allow it here: select the text and copy it.</span>
+      )}
+    </span>
+  )
+}

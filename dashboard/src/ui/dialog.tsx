@@ -1,0 +1,39 @@
+import type { ReactNode } from 'react'
+import { Dialog as AriaDialog, Heading, Modal, ModalOverlay } from 'react-aria-components'
+import { Button } from './button.tsx'
+
+type Props = {
+  title: string
+  onClose: () => void
+  children: ReactNode
+  /** For a question that must not go away by a click beside it, such as a token that is shown once. */
+  mustAnswer?: boolean
+  wide?: boolean
+}
+
+/** There while it is rendered: whoever opens it decides with its own state. */
+export function Dialog({ title, onClose, children, mustAnswer, wide }: Props) {
+  return (
+    <ModalOverlay
+      className="overlay"
+      isOpen
+      isDismissable={!mustAnswer}
+      isKeyboardDismissDisabled={mustAnswer}
+      onOpenChange={(isOpen) => !isOpen && onClose()}
+    >
+      <Modal className={wide ? 'modal wide' : 'modal'}>
+        <AriaDialog className="dialog" role={mustAnswer ? 'alertdialog' : 'dialog'}>
+          <header>
+            <Heading slot="title">{title}</Heading>
+            {!mustAnswer && (
+              <Button kind="quiet" icon="close" iconOnly onPress={onClose}>
+                Close
+              </Button>
+            )}
+          </header>
+          {children}
+        </AriaDialog>
+      </Modal>
+    </ModalOverlay>
+  )
+}

@@ -1,0 +1,34 @@
+/** Drawn for a 16-pixel grid; they take the colour of the text beside them and are silent to screen readers. */
+const paths = {
+  overview: 'M2.5 8.5 8 3l5.5 5.5M4 7.5V13h8V7.5',
+  keys: 'M10.5 2.5a3 3 0 1 1-2.6 4.5L3 11.9V13.5h2.5v-2H7V10l1-1M11 5.2v.1',
+  policies: 'M2.5 4h11M2.5 8h11M2.5 12h7',
+  restrictions: 'M8 1.8 13 3.6v4c0 3.2-2 5.4-5 6.6-3-1.2-5-3.4-5-6.6v-4L8 1.8Z',
+  edges: 'M8 2.5v4M3.5 13.5v-3h9v3M8 6.5v4M6.5 2.5h3M2 13.5h3M11 13.5h3',
+  check: 'M7 2.5a4.5 4.5 0 1 1 0 9 4.5 4.5 0 0 1 0-9M10.3 10.3l3.4 3.4',
+  audit: 'M4 1.8h5.5L12.5 5v9.2H4V1.8ZM6 7h4.5M6 9.5h4.5M6 12h2.5',
+  allowed: 'M3 8.5 6.5 12 13 4.5',
+  refused: 'M4 4l8 8M12 4l-8 8',
+  warned: 'M8 2 14.5 13.5h-13L8 2ZM8 6.5v3.2M8 11.6v.1',
+  unknown: 'M8 3v6M8 12v.1',
+  copy: 'M5.5 5.5V2.5h8v8h-3M2.5 5.5h8v8h-8v-8Z',
+  plus: 'M8 3v10M3 8h10',
+  menu: 'M2.5 4.5h11M2.5 8h11M2.5 11.5h11',
+  close: 'M4 4l8 8M12 4l-8 8',
+  light:
+    'M8 5.2a2.8 2.8 0 1 1 0 5.6 2.8 2.8 0 0 1 0-5.6M8 1.2v1.6M8 13.2v1.6M1.2 8h1.6M13.2 8h1.6M3.2 3.2l1.1 1.1M11.7 11.7l1.1 1.1M3.2 12.8l1.1-1.1M11.7 4.3l1.1-1.1',
+  dark: 'M13 9.5A5.5 5.5 0 0 1 6.5 3 5.5 5.5 0 1 0 13 9.5Z',
+  system: 'M2.5 3h11v7.5h-11V3ZM6 13.5h4M8 10.5v3',
+  arrow: 'M3 8h10M9.5 4.5 13 8l-3.5 3.5',
+  leave: 'M6.5 2.5h-4v11h4M6.5 8h7M11 5.5 13.5 8 11 10.5',
+  down: 'M4 6l4 4 4-4',
+} as const
+export type IconName = keyof typeof paths
+
+export function Icon({ name }: { name: IconName }) {
+  return (
+    <svg className="icon" viewBox="0 0 16 16" aria-hidden="true" focusable="false">
+      <path d={paths[name]} />
+    </svg>
+  )
+}

@@ -1,0 +1,10 @@
+/** What people call it, and the id beneath; the id alone when nobody gave it a name. */
+export function Name({ id, text }: { id: string; text?: string }) {
+  if (!text) return <span className="mono id">{id}</span>
+  return (
+    <span className="name">
+      <span>{text}</span>
+      <span className="mono id fine">{id}</span>
+    </span>
+  )
+}

@@ -1,0 +1,26 @@
+import { Problem, unreachable } from '../api/problem.ts'
+import { Button } from './button.tsx'
+import { Icon } from './icons.tsx'
+
+const asProblem = (error: unknown): Problem => (error instanceof Problem ? error : unreachable())
+
+type Props = { error: unknown; retry?: () => void }
+
+/** What happened, what to do about it, and the number under which the log knows it. */
+export function ProblemNote({ error, retry }: Props) {
+  const { message, cure, code, operationId } = asProblem(error)
+  return (
+    <div className="note refused" role="alert">
+      <Icon name="refused" />
+      <div>
+        <p className="strong">{message}</p>
+        <p>{cure}</p>
+        <p className="fine mono">
+          {code}
+          {operationId && ` · ${operationId}`}
+        </p>
+        {retry && <Button onPress={retry}>Try again</Button>}
+      </div>
+    </div>
+  )
+}

@@ -1,0 +1,64 @@
+import { existsSync } from 'node:fs'
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
+import { freePort } from '../../dev/postgres.ts'
+import { type ControlPlane, type Scope, startControlPlane } from '../harness/control_plane.ts'
+import { type Installation, startInstallation } from '../harness/edge.ts'
+import { patience } from '../harness/patience.ts'
+
+const executablePath = '/usr/bin/chromium'
+
+export async function openBrowser(scope: Scope): Promise<Browser> {
+  if (!existsSync(executablePath)) throw new Error(`${executablePath} is not there: install Debian's chromium`)
+  // Chromium's own sandbox does not work for root, and in most containers; the pages that it opens here are ours.
+  const browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] })
+  scope.after(() => browser.close())
+  return browser
+}
+
+/** Under the address that its links and cookies are made for: a browser goes by that, as no test client does. */
+async function ownAddress() {
+  const origin = `http://127.0.0.1:${await freePort()}`
+  return { origin, env: { GATEHOUSE_LISTEN: origin.slice('http://'.length), GATEHOUSE_PUBLIC_URL: origin } }
+}
+
+export async function startDashboard(scope: Scope): Promise<ControlPlane & { origin: string }> {
+  const { origin, env } = await ownAddress()
+  return { ...(await startControlPlane(scope, { env })), origin }
+}
+
+export async function startDashboardWithEdges(scope: Scope): Promise<Installation & { origin: string }> {
+  const { origin, env } = await ownAddress()
+  return { ...(await startInstallation(scope, env)), origin }
+}
+
+export type Watched = Page & { faults: string[] }
+
+/** A page that remembers everything that should not happen on it. */
+export async function openPage(browser: Browser, options: BrowserContextOptions = {}): Promise<Watched> {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options })
+  context.setDefaultTimeout(Math.min(30_000, patience(10_000)))
+  const page = await context.newPage()
+  const faults: string[] = []
+  page.on('pageerror', ({ message }) => faults.push(message))
+  page.on('dialog', async (dialog) => {
+    faults.push(`a script ran: ${dialog.message()}`)
+    await dialog.dismiss()
+  })
+  // A refused answer is reported too, and is often what a test is about; a violated policy never is.
+  page.on('console', (message) => {
+    if (message.type() === 'error' && !/^Failed to load resource/.test(message.text())) faults.push(message.text())
+  })
+  return Object.assign(page, { faults })
+}
+
+export async function signIn(page: Page, origin: string, token: string): Promise<void> {
+  await page.goto(`${origin}/dashboard/`)
+  await page.getByLabel('API key').fill(token)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByRole('heading', { name: 'Overview', level: 1 }).waitFor()
+}
+
+export async function openTab(page: Page, name: string): Promise<void> {
+  await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name }).click()
+  await page.getByRole('heading', { name, level: 1 }).waitFor()
+}

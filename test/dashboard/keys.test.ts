@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { after, test } from 'node:test'
+import { noteToken } from '../harness/client.ts'
+import { openBrowser, openPage, openTab, signIn, startDashboard } from './browser.ts'
+
+const { origin, newAccount } = await startDashboard({ after })
+const browser = await openBrowser({ after })
+
+const curl = (token: string, path: string): string =>
+  execFileSync('curl', ['-sS', '-H', `Authorization: Bearer ${token}`, '-H', 'Service-Version: 2', origin + path], {
+    encoding: 'utf8',
+  })
+
+test('a key is created, its token copied and used with curl, rotated, and deleted by its name', async () => {
+  const admin = await newAccount()
+  const page = await openPage(browser, { permissions: ['clipboard-read', 'clipboard-write'] })
+  await signIn(page, origin, admin.token)
+  await openTab(page, 'API keys')
+  await page.getByRole('button', { name: 'Create a key' }).click()
+  await page.getByLabel('Description').fill('nightly backup')
+  await page.getByLabel('Expires').selectOption('In 30 days')
+  await page.getByRole('button', { name: 'Create the key' }).click()
+  const shown = await page.getByLabel('Token', { exact: true }).textContent()
+  await page.getByRole('button', { name: 'Copy token' }).click()
+  const copied = await page.evaluate<string>('navigator.clipboard.readText()')
+  noteToken(copied)
+  assert.equal(copied, shown)
+  assert.match(curl(copied, '/caller'), new RegExp(`"owner_id":"${admin.adminId}"`))
+
+  await page.getByRole('button', { name: 'I have kept it' }).click()
+  assert.doesNotMatch(await page.content(), new RegExp(copied), 'the token is still in the page')
+  const row = page.getByRole('row').filter({ hasText: 'nightly backup' })
+  await row.getByText('in 30 days').waitFor()
+
+  await page.getByRole('button', { name: 'Rotate nightly backup' }).click()
+  await page.getByLabel('The old token').selectOption('End it at once')
+  await page.getByRole('dialog').getByRole('button', { name: 'Rotate' }).click()
+  const second = (await page.getByLabel('Token', { exact: true }).textContent()) ?? ''
+  noteToken(second)
+  assert.match(curl(copied, '/caller'), /ERR_UNAUTHENTICATED/)
+  assert.match(curl(second, '/caller'), /"owner_id"/)
+  await page.getByRole('button', { name: 'I have kept it' }).click()
+
+  await page.getByRole('button', { name: 'Delete nightly backup' }).click()
+  const question = page.getByRole('dialog', { name: 'Delete nightly backup?' })
+  const confirm = question.getByRole('button', { name: 'Delete the key' })
+  assert.ok(await confirm.isDisabled())
+  await question.getByLabel('Type nightly backup to confirm').fill('nightly backup')
+  await confirm.click()
+  await row.waitFor({ state: 'detached' })
+  assert.match(curl(second, '/caller'), /ERR_UNAUTHENTICATED/)
+  assert.deepEqual(page.faults, [])
+})
+
+test('a wrong token is refused with what to do next and the number of the request', async () => {
+  const page = await openPage(browser)
+  await page.goto(`${origin}/dashboard/`)
+  await page.getByLabel('API key').fill('gatehouse_nonsense')
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  const note = page.getByRole('alert')
+  await note.getByText('Sign in again with the token of a live API key.').waitFor()
+  await note.getByText(/ERR_UNAUTHENTICATED · op_[0-9a-z]{26}/).waitFor()
+})
+
+test('signing out ends the session; a stolen cookie is refused after its key was deleted', async () => {
+  const admin = await newAccount()
+  const page = await openPage(browser)
+  await signIn(page, origin, admin.token)
+  const cookies = await page.context().cookies()
+  const [session] = cookies
+  assert.deepEqual([cookies.length, session?.httpOnly, session?.sameSite], [1, true, 'Strict'])
+  const withCookie = async (value: string) =>
+    (await fetch(`${origin}/caller`, { headers: { cookie: `${session?.name}=${value}`, 'service-version': '2' } }))
+      .status
+  assert.equal(await withCookie(session?.value ?? ''), 200)
+  await page.getByRole('button', { name: 'Sign out' }).click()
+  await page.getByRole('heading', { name: 'Sign in to Gatehouse' }).waitFor()
+  assert.equal(await withCookie(session?.value ?? ''), 401)
+
+  const { body: key } = await admin('POST', '/api_keys', { description: 'for a session' })
+  await signIn(page, origin, key.token)
+  const stolen = (await page.context().cookies())[0]?.value ?? ''
+  assert.equal(await withCookie(stolen), 200)
+  await admin('DELETE', `/api_keys/${key.id}`)
+  assert.equal(await withCookie(stolen), 401)
+  // Whoever looks at the page is told, and not left with an empty one.
+  await page.getByRole('link', { name: 'API keys' }).click()
+  await page.getByText('Your session has ended').waitFor()
+  assert.deepEqual(page.faults, [])
+})
+
+test('the token is nowhere in what the browser keeps', async () => {
+  const admin = await newAccount()
+  const page = await openPage(browser)
+  await signIn(page, origin, admin.token)
+  const kept = await page.evaluate<string>(
+    'JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie])',
+  )
+  assert.doesNotMatch(kept, /gatehouse_[0-9A-Za-z]{20}/)
+})
