@@ -210,10 +210,12 @@ function checkVersion(headers: NodeJS.Dict<string[]>, names: readonly string[]):
 }
 
 /** A body may repeat the id of its path, as generated clients do, but not name another. */
-function checkRepeatedId(body: unknown, { id }: Record<string, string>): void {
-  const repeated = (body as { id?: string } | undefined)?.id
-  if (repeated !== undefined && id !== undefined && repeated !== id)
-    throw invalidField('id', 'must be the id of the path, or left out')
+function checkRepeatedId(body: unknown, params: Record<string, string>): void {
+  for (const name of ['edge_id', 'id']) {
+    const repeated = (body as Record<string, unknown> | undefined)?.[name]
+    if (repeated !== undefined && params[name] !== undefined && repeated !== params[name])
+      throw invalidField(name, 'must be the id of the path, or left out')
+  }
 }
 
 // Not part of the schema, because a malformed id must look exactly like one that does not exist, after all other checks.

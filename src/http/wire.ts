@@ -48,7 +48,7 @@ export const AnnotationsShown = {
   metadata: Type.Optional(Text(4096, 'Left out when not set.')),
 }
 
-/** A PATCH may repeat the id of its path. */
+/** A body may repeat an id of its path, as generated clients do. */
 export const PathId = <P extends IdPrefix>(prefix: P) => Type.Optional(Id(prefix))
 
 /** On changes that concern edges. */

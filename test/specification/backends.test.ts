@@ -97,9 +97,10 @@ test('what is not host:port is refused, on create and on PATCH', async () => {
 test('tls is an object with enabled, a boolean', async () => {
   const send = (tls: unknown) => admin('POST', path, { address: 'app:1', tls })
   for (const tls of [null, true, 'on', []]) assertRefused(await send(tls), 400, 'ERR_INVALID_FIELD', 'tls')
-  for (const tls of [{}, { enabled: null }, { enabled: 'true' }])
+  for (const tls of [{ enabled: null }, { enabled: 'true' }])
     assertRefused(await send(tls), 400, 'ERR_INVALID_FIELD', 'tls.enabled')
   assertRefused(await send({ enabled: true, verify: false }), 400, 'ERR_INVALID_FIELD', 'tls.verify')
+  assert.deepEqual((await send({})).body.tls, { enabled: false })
 })
 
 test('a backend module is replaced, read and deleted on its own path, of TCP edges and of routes', async () => {

@@ -19,16 +19,19 @@ const Address = Type.Unsafe<string>({
   examples: ['app.internal:8080'],
   description: 'Where the upstream listens, as host:port. The host is a name or an address.',
 })
-const Tls = Closed({
-  enabled: Type.Boolean({ description: 'True: the edge speaks TLS to the upstream, and verifies its certificate.' }),
+const Enabled = Type.Boolean({
+  description: 'True: the edge speaks TLS to the upstream, and verifies its certificate.',
 })
+const Tls = Closed({ enabled: Enabled })
+/** Clients that leave out what is false send an empty object. */
+const TlsSent = Closed({ enabled: Type.Optional(Enabled) })
 
-export const BackendCreate = Closed({ ...Annotations, address: Address, tls: Type.Optional(Tls) })
+export const BackendCreate = Closed({ ...Annotations, address: Address, tls: Type.Optional(TlsSent) })
 export const BackendUpdate = Closed({
   id: PathId('bkdst'),
   ...Annotations,
   address: Type.Optional(Address),
-  tls: Type.Optional(Tls),
+  tls: Type.Optional(TlsSent),
 })
 export const Backend = Closed(
   { id: Id('bkdst'), uri: Uri, created_at: Timestamp, ...AnnotationsShown, address: Type.String(), tls: Tls },

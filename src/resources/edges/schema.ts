@@ -73,8 +73,14 @@ const Match = Type.Unsafe<string>({
   'x-must': "must be a path that begins with '/', without a query, percent-encoded where needed",
   examples: ['/api'],
 })
-export const HttpsRouteCreate = withModules('route', { match_type: MatchType, match: Match, ...Annotations })
+export const HttpsRouteCreate = withModules('route', {
+  edge_id: PathId('edghts'),
+  match_type: MatchType,
+  match: Match,
+  ...Annotations,
+})
 export const HttpsRouteUpdate = withModules('route', {
+  edge_id: PathId('edghts'),
   id: PathId('edghtsrt'),
   match_type: Type.Optional(MatchType),
   match: Type.Optional(Match),
