@@ -16,7 +16,7 @@ import { openPolicyFiles } from '../edge/policy_files.ts'
 import { createReceiver } from '../edge/receiver.ts'
 import { openRecordLog } from '../edge/record_log.ts'
 import { createReporter } from '../edge/reporter.ts'
-import { createResolver } from '../edge/resolver.ts'
+import { openResolver } from '../edge/resolver.ts'
 import { serveStatus } from '../edge/status_server.ts'
 import { version } from '../version.ts'
 import { createLog, untilToldToEnd } from './log.ts'
@@ -39,7 +39,11 @@ export async function edge(config: EdgeConfig): Promise<number> {
     receiver?.fetchBlob(name),
   )
   const hits = createHits()
-  const resolver = createResolver((key) => agent.resolvedAnew(key as RecordKey))
+  const resolver = await openResolver(
+    join(folder, 'addresses.json'),
+    (key) => agent.resolvedAnew(key as RecordKey),
+    (err) => log.error({ err }, 'the addresses of upstreams could not be saved: tried again'),
+  )
   const events = await receiveEvents(settings.eventPort, (event) => {
     hits.add({ ...event, count: 1, lastAt: new Date().toISOString() })
   })
@@ -114,7 +118,7 @@ export async function edge(config: EdgeConfig): Promise<number> {
   await reporter?.stop().catch(() => {})
   receiver?.stop()
   ending.abort()
-  resolver.stop()
+  await resolver.stop()
   await agent.stop()
   status.close()
   await (leave ? proxy.detach() : proxy.stop())

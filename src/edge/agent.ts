@@ -1,5 +1,11 @@
 import type { Report } from '../distribution/channels.ts'
-import { type EdgeRecord, kindOf, type PolicyRecord, type RecordKey } from '../distribution/records.ts'
+import {
+  type BackendRecord,
+  type EdgeRecord,
+  kindOf,
+  type PolicyRecord,
+  type RecordKey,
+} from '../distribution/records.ts'
 import { affectedTcpEdges } from './affected.ts'
 import { PieceMissing, type PolicyFiles } from './policy_files.ts'
 import type { Received, Refused } from './receiver.ts'
@@ -12,6 +18,8 @@ export type Proxy<Entry> = {
   difference: (before: readonly Entry[], after: readonly Entry[]) => { set: Entry[]; del: Entry[] }
   /** In force when it resolves. */
   apply: (change: { set: readonly Entry[]; del: readonly Entry[] }, all: () => Iterable<Entry>) => Promise<void>
+  /** Why an entry is not in force although it was applied, completing '<record> …': another record was first. */
+  shadowed: (entry: Entry) => string | undefined
   closeSessions: (edgeIds: readonly string[]) => Promise<unknown>
 }
 
@@ -55,7 +63,7 @@ export function createAgent<Entry>(
   }
 
   function refuse({ key, generation, reason }: Refused): void {
-    log.warn({ key, generation, reason }, 'refused a record: the last good one stays in force')
+    log.warn({ key, generation, reason }, 'a record is not in force here: the last good one stays')
     refusals.push({ key, generation, reason, at: new Date().toISOString() })
     if (refusals.length > refusalsKept) refusals.shift()
     onApplied()
@@ -73,14 +81,18 @@ export function createAgent<Entry>(
       await policyFiles.prepare(value as PolicyRecord)
       return proxy.entriesOf(key, (value as PolicyRecord).hash)
     }
-    if (kind === 'backend') return proxy.entriesOf(key, await resolver.resolve(key, value as never))
+    if (kind === 'backend') return proxy.entriesOf(key, resolver.resolve(key, value as BackendRecord))
     return proxy.entriesOf(key, value)
   }
 
   /** What becomes of these records. Those that cannot be applied are refused, or kept for another try. */
   async function planAll(records: Iterable<EdgeRecord>): Promise<Change<Entry>[]> {
     const changes: Change<Entry>[] = []
-    for (const record of records) {
+    const all = [...records]
+    await resolver.prepare(
+      all.filter(({ key, value }) => value && kindOf(key) === 'backend').map(({ value }) => value as BackendRecord),
+    )
+    for (const record of all) {
       try {
         changes.push({ record, before: entries.get(record.key) ?? [], after: await plan(record) })
         unfinished.delete(record.key)
@@ -148,6 +160,10 @@ export function createAgent<Entry>(
       else entries.delete(record.key)
     }
     if (set.length || del.length) await insist(() => proxy.apply({ set, del }, all))
+    for (const { record, after } of changes) {
+      const reason = after.map(proxy.shadowed).find((found) => found !== undefined)
+      if (reason) refuse({ key: record.key, generation: record.generation, reason })
+    }
     if (openConnections === 'close') {
       const edges = affectedTcpEdges(touched, recordLog.records)
       if (edges.length)

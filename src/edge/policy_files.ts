@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto'
-import { mkdir, open, readFile, rename, stat } from 'node:fs/promises'
+import { mkdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { policyFileFault } from '../distribution/policy_file.ts'
 import type { PolicyRecord } from '../distribution/records.ts'
-import { syncFolder } from './record_log.ts'
+import { writeDurably } from './durably.ts'
 
 /** Fetches a piece of a policy by its hash; undefined when it is not to be had now. */
 export type FetchBlob = (name: string) => Promise<Buffer | undefined>
@@ -27,7 +27,7 @@ export async function openPolicyFiles(policyFolder: string, pieceFolder: string,
     })
     if (!fetched) throw new PieceMissing(`piece ${name} is not there`)
     if (hash('sha256', fetched, 'hex') !== name) throw new Error(`piece ${name} has other contents than its name says`)
-    await writeDurably(pieceFolder, name, fetched)
+    await writeDurably(join(pieceFolder, name), [fetched])
     return fetched
   }
 
@@ -44,7 +44,8 @@ export async function openPolicyFiles(policyFolder: string, pieceFolder: string,
         throw new Error('the policy file has other contents than were signed')
       const fault = policyFileFault(bytes)
       if (fault) throw new Error(`the policy file ${fault}`)
-      await writeDurably(policyFolder, record.hash, bytes)
+      // Read by HAProxy, which may run as somebody else.
+      await writeDurably(join(policyFolder, record.hash), [bytes], 0o644)
     },
   }
 }
@@ -56,14 +57,4 @@ async function inOrder<Item, Result>(items: readonly Item[], work: (item: Item) 
   for (let start = 0; start < items.length; start += 32)
     results.push(...(await Promise.all(items.slice(start, start + 32).map(work))))
   return results
-}
-
-async function writeDurably(folder: string, name: string, bytes: Buffer): Promise<void> {
-  const temporary = join(folder, `.${name}.new`)
-  const handle = await open(temporary, 'w', 0o644)
-  await handle.writeFile(bytes)
-  await handle.sync()
-  await handle.close()
-  await rename(temporary, join(folder, name))
-  await syncFolder(folder)
 }

@@ -1,7 +1,8 @@
-import { mkdir, open, readFile, rename } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { mkdir, open, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import type { EdgeRecord, RecordKey } from '../distribution/records.ts'
+import { writeDurably } from './durably.ts'
 
 /**
  * What the node knows, on its own disk: it starts from here when everything else is down. A line for each batch, with a
@@ -41,17 +42,9 @@ export async function openRecordLog(folder: string): Promise<RecordLog> {
   let handle = await rewrite()
 
   async function rewrite() {
-    const temporary = `${file}.new`
-    const out = await open(temporary, 'w')
     // Tombstones stay: an older record that comes late must still be recognised as old.
     const all = [...records.values()]
-    for (let start = 0; start < Math.max(all.length, 1); start += recordsPerLine) {
-      await out.write(toLine({ records: all.slice(start, start + recordsPerLine), ...position }))
-    }
-    await out.sync()
-    await out.close()
-    await rename(temporary, file)
-    await syncFolder(dirname(file))
+    await writeDurably(file, linesOf(all, position))
     written = all.length
     return open(file, 'a')
   }
@@ -74,6 +67,11 @@ export async function openRecordLog(folder: string): Promise<RecordLog> {
   }
 }
 
+function* linesOf(all: readonly EdgeRecord[], position: Position): Generator<string> {
+  for (let start = 0; start < Math.max(all.length, 1); start += recordsPerLine)
+    yield toLine({ records: all.slice(start, start + recordsPerLine), ...position })
+}
+
 function toLine(line: Line): string {
   const text = JSON.stringify(line)
   return `${crc32(text).toString(16).padStart(8, '0')} ${text}\n`
@@ -86,11 +84,4 @@ function* readLines(text: string): Generator<Line> {
     if (checksum !== crc32(json).toString(16).padStart(8, '0')) return
     yield JSON.parse(json)
   }
-}
-
-/** A rename is on disk only when its folder is. */
-export async function syncFolder(folder: string): Promise<void> {
-  const handle = await open(folder, 'r')
-  await handle.sync()
-  await handle.close()
 }

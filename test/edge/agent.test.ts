@@ -20,7 +20,7 @@ import { activeSigner } from '../../src/publisher/signing_keys.ts'
 import { gatehouse } from '../harness/command.ts'
 import { stop } from '../harness/control_plane.ts'
 import { startInstallation } from '../harness/edge.ts'
-import { make } from '../harness/things.ts'
+import { make, newHttpsEdge } from '../harness/things.ts'
 import { dial, newGuardedEdge, startTcpUpstream, statusOf, until, wholeFile } from './live_harness.ts'
 
 const file = wholeFile()
@@ -75,6 +75,27 @@ test('an upstream may be given by name', async () => {
   })
   assert.equal(created.headers.get('service-applied'), '1/1')
   assert.equal(await dial(port, allowed), 'hello')
+})
+
+test('what cannot be reached because another was first is said to be refused, without naming the other', async () => {
+  const other = await installation.newAccount()
+  const https = await newHttpsEdge(other, { hostports: ['spelled.example:443'] })
+  await make(other, `${https.uri}/routes`, { match_type: 'path_prefix', match: '/api' })
+  const late = [
+    await other('POST', '/edges/tcp', { hostports: [`late.example:${guarded.port}`] }),
+    await other('POST', `${https.uri}/routes`, { match_type: 'path_prefix', match: '/%61pi/' }),
+  ]
+  for (const { headers, status, text } of late) {
+    assert.equal(status, 201, text)
+    const { body } = await until(
+      () => other('GET', `/generations/${headers.get('service-generation')}`),
+      ({ body: { refusals } }) => refusals.length > 0,
+    )
+    assert.match(body.refusals[0].reason, /^is not reached/)
+    assert.ok(!body.refusals[0].reason.includes('edgtcp_'), body.refusals[0].reason)
+    assert.equal(body.applied_nodes, 0)
+  }
+  assert.deepEqual(await decisions(), asWanted)
 })
 
 test('HAProxy is killed: the agent brings it back with the same decisions', async () => {

@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto'
 import { mkdir, readFile } from 'node:fs/promises'
 import { setTimeout } from 'node:timers/promises'
+import { writeDurably } from '../durably.ts'
 import { certificatesOf } from './certificates.ts'
 import { Claims, type Command } from './claims.ts'
 import { luaFile, renderConfig } from './config.ts'
 import { type Entry, type MapName, mapNames } from './entries.ts'
-import { writeDurably, writeMapFiles } from './map_files.ts'
+import { writeMapFiles } from './map_files.ts'
 import { haproxyProcess } from './process.ts'
 import { changeCommands, replaceMap, tell } from './runtime.ts'
 import { endSessions, formerDestinations } from './sessions.ts'
@@ -21,6 +22,7 @@ export type EdgeProxy = {
    * that fails too, and then tries the whole again with the next change.
    */
   apply: (change: Change, all: () => Iterable<Entry>) => Promise<void>
+  shadowed: (entry: Entry) => string | undefined
   /** Ends the open connections of TCP edges, also of deleted ones. Resolves to how many there were. */
   closeSessions: (edgeIds: Iterable<string>) => Promise<number>
   /** Serves what is in the certificate folder now. Called regularly on its own, too. */
@@ -171,11 +173,21 @@ export function createProxy(settings: ProxySettings, options: ProxyOptions = {})
         }
       }),
 
+    // Not by whom: that may be another account's.
+    shadowed: ({ map, key, value }) =>
+      claims.holder(map, key) === value ? undefined : shadowedReasons[map]?.(key.slice(key.lastIndexOf(':') + 1)),
     closeSessions: (edgeIds) => inTurn(() => endSessions(settings, former.destinationsOf(edgeIds, claims))),
     loadCertificates: () => inTurn(certificates.load),
     stop: () => end(haproxy.stop),
     detach: () => end(haproxy.detach),
   }
+}
+
+const shadowedReasons: Partial<Record<MapName, (port: string) => string>> = {
+  tcp: (port) =>
+    `is not reached on port ${port}, which an older edge has: a TCP client does not say which name it asked for`,
+  exact: () => 'is not reached, because an older route has the same path in another spelling',
+  prefix: () => 'is not reached, because an older route has the same path in another spelling',
 }
 
 /** With the Lua file's digest: a new one has to be loaded although the configuration says the same. */

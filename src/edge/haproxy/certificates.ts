@@ -1,7 +1,7 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { mkdir, readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { writeDurably } from './map_files.ts'
+import { writeDurably } from '../durably.ts'
 import { ask, converse, RuntimeError } from './runtime.ts'
 import { loadedCertificateFolder, type ProxySettings } from './settings.ts'
 

@@ -1,5 +1,6 @@
-import { mkdir, open, rename } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { writeDurably } from '../durably.ts'
 import type { Claims } from './claims.ts'
 import { type MapName, mapNames } from './entries.ts'
 import { mapFolder, type ProxySettings } from './settings.ts'
@@ -21,23 +22,4 @@ function* lines(entries: Iterable<[key: string, value: string]>): Generator<stri
     text = ''
   }
   yield text
-}
-
-/** After it resolves there is the whole new file, also after a power cut; before that the whole old one. */
-export async function writeDurably(file: string, parts: Iterable<string>): Promise<void> {
-  const temporary = `${file}.new`
-  const handle = await open(temporary, 'w', 0o600)
-  try {
-    for (const part of parts) await handle.write(part)
-    await handle.sync()
-  } finally {
-    await handle.close()
-  }
-  await rename(temporary, file)
-  const folder = await open(dirname(file), 'r')
-  try {
-    await folder.sync()
-  } finally {
-    await folder.close()
-  }
 }
