@@ -36,6 +36,7 @@ type Change<Entry> = { record: EdgeRecord; before: Entry[]; after: Entry[] }
 
 const refusalsKept = 20
 const retryMs = 1_000
+const sweepEveryMs = 10 * 60 * 1_000
 
 /**
  * Receive, plan, apply, report. What arrives is taken in one step after another: only higher generations; files first, then
@@ -55,6 +56,7 @@ export function createAgent<Entry>(
   let position = recordLog.position()
   /** Where the node would be if nothing were unfinished. */
   let reached = position
+  let sweepAt = Date.now() + sweepEveryMs
   let working: Promise<void> | undefined
   let stopped = false
 
@@ -129,6 +131,17 @@ export function createAgent<Entry>(
     position = next
     reached = arrivedAt
     onApplied()
+    if (Date.now() >= sweepAt) await sweep()
+  }
+
+  /** A step among the others, so that no policy is prepared from a file that is just taken away. */
+  async function sweep(): Promise<void> {
+    sweepAt = Date.now() + sweepEveryMs
+    const policies = [...recordLog.records.values(), ...unfinished.values()]
+      .filter(({ key, value }) => value !== null && kindOf(key) === 'policy')
+      .map(({ value }) => value as PolicyRecord)
+    const files = await policyFiles.sweep(policies)
+    if (files) log.info({ files }, 'files that no policy names any more were taken away')
   }
 
   function positionAfter(received: Received[]): Position {
@@ -205,7 +218,7 @@ export function createAgent<Entry>(
       if (arrived.length && !stopped) kick()
     })
   }
-  const retry = setInterval(() => unfinished.size && take({ records: [] }), retryMs)
+  const retry = setInterval(() => (unfinished.size || Date.now() >= sweepAt) && take({ records: [] }), retryMs)
 
   function take(received: Received): void {
     arrived.push(received)

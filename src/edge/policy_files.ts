@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
-import { mkdir, readFile, stat } from 'node:fs/promises'
-import { join } from 'node:path'
+import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises'
+import { basename, join } from 'node:path'
 import { policyFileFault } from '../distribution/policy_file.ts'
 import type { PolicyRecord } from '../distribution/records.ts'
 import { writeDurably } from './durably.ts'
@@ -31,7 +31,24 @@ export async function openPolicyFiles(policyFolder: string, pieceFolder: string,
     return fetched
   }
 
+  let unwantedBefore = new Set<string>()
+
   return {
+    /**
+     * Takes away what no policy names, and none named the last time: HAProxy may be reading what it has just been told to
+     * leave. Not beside `prepare`, which relies on what it finds.
+     */
+    async sweep(policies: Iterable<PolicyRecord>): Promise<number> {
+      const wanted = new Set<string>()
+      for (const { hash: file, chunks } of policies) for (const name of [file, ...(chunks ?? [])]) wanted.add(name)
+      const unwanted = (await Promise.all([policyFolder, pieceFolder].map(pathsIn)))
+        .flat()
+        .filter((path) => !wanted.has(basename(path)))
+      const now = unwanted.filter((path) => unwantedBefore.has(path))
+      for (const path of now) await rm(path, { force: true })
+      unwantedBefore = new Set(unwanted)
+      return now.length
+    },
     /** The file of a policy, on disk when it resolves. Throws, and leaves everything as it was, when it is not what was signed. */
     async prepare(record: PolicyRecord): Promise<void> {
       const path = join(policyFolder, record.hash)
@@ -49,6 +66,8 @@ export async function openPolicyFiles(policyFolder: string, pieceFolder: string,
     },
   }
 }
+
+const pathsIn = async (folder: string): Promise<string[]> => (await readdir(folder)).map((name) => join(folder, name))
 
 export type PolicyFiles = Awaited<ReturnType<typeof openPolicyFiles>>
 

@@ -19,6 +19,8 @@ export type Outlet = {
   contents: () => Promise<Map<string, string>>
   /** Asks which pieces are there, instead of remembering what once was. */
   refreshBlobs: () => Promise<void>
+  /** Said when every policy was put. Takes away the pieces that were not among them this time nor the time before. */
+  sweepBlobs: () => Promise<number>
   /** False when a bucket that was opened is gone, or another one has its name: then everything has to be sent again. */
   isIntact: () => Promise<boolean>
 }
@@ -34,6 +36,17 @@ export async function openOutlet(nats: NatsConnection, replicas: number): Promis
     Promise.all([recordBucket, blobBucket].map(async (name) => (await streams.info(`KV_${name}`)).created))
   const made = await madeAt()
   const known = new Set<string>()
+  let used = new Set<string>()
+  let usedBefore: Set<string> | undefined
+  /** A piece that is wanted again while it goes has to be put after it is gone. */
+  const leaving = new Map<string, Promise<unknown>>()
+
+  function remove(name: string): Promise<unknown> {
+    known.delete(name)
+    const gone = streams.purge(`KV_${blobBucket}`, { filter: `$KV.${blobBucket}.${name}` })
+    leaving.set(name, gone)
+    return gone.finally(() => leaving.delete(name))
+  }
 
   return {
     bucketCreated: made[0] as string,
@@ -44,8 +57,11 @@ export async function openOutlet(nats: NatsConnection, replicas: number): Promis
       return true
     },
     async putBlobs(pieces) {
-      const missing = pieces.map((piece) => ({ piece, name: blobName(piece) })).filter(({ name }) => !known.has(name))
+      const named = pieces.map((piece) => ({ piece, name: blobName(piece) }))
+      for (const { name } of named) used.add(name)
+      const missing = named.filter(({ name }) => !known.has(name))
       await inParallel(missing, 32, async ({ piece, name }) => {
+        await leaving.get(name)
         if ((await blobs.get(name)) === null) await blobs.put(name, piece)
         known.add(name)
       })
@@ -67,6 +83,15 @@ export async function openOutlet(nats: NatsConnection, replicas: number): Promis
       const names = await Array.fromAsync(await blobs.keys())
       known.clear()
       for (const name of names) known.add(name)
+    },
+    async sweepBlobs() {
+      const unused = usedBefore ? [...known].filter((name) => !used.has(name) && !usedBefore?.has(name)) : []
+      usedBefore = used
+      used = new Set()
+      await inParallel(unused, 32, async (name) => {
+        if (!used.has(name)) await remove(name)
+      })
+      return unused.length
     },
     async isIntact() {
       try {

@@ -67,13 +67,12 @@ export async function reconcile(
     .filter(([key, text]) => isRecordKey(key) && !isSame(text, null, signingKeyId))
     .map(([key]) => key as RecordKey)
   refuseIfMostIsMissing(gone.filter((key) => !isTombstone(kept.get(key))).length, present)
-  return (
-    healed +
-    (await enqueue(
-      pool,
-      gone.map((key) => ({ key, accountId: firstUuidOf(0) })),
-    ))
+  healed += await enqueue(
+    pool,
+    gone.map((key) => ({ key, accountId: firstUuidOf(0) })),
   )
+  await outlet.sweepBlobs()
+  return healed
 }
 
 /**

@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { jetstream } from '@nats-io/jetstream'
+import { Kvm } from '@nats-io/kv'
 import { startNats } from '../../dev/nats.ts'
 import { many, openPool } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
-import { connectNats } from '../../src/distribution/channels.ts'
+import { blobBucket, connectNats } from '../../src/distribution/channels.ts'
 import { createSigner, newSigningKey, seal } from '../../src/distribution/signature.ts'
 import { newId } from '../../src/kernel/ids.ts'
+import { blobName } from '../../src/publisher/compile.ts'
 import { openOutlet } from '../../src/publisher/outlet.ts'
 import { reconcile } from '../../src/publisher/reconcile.ts'
 import { newDatabase } from '../harness/control_plane.ts'
@@ -37,7 +40,7 @@ async function bucketWith(count: number) {
   after(() => db.end())
   const compare = () => reconcile(db, outlet, signer.keyId, Date.now(), new AbortController().signal)
   const outbox = () => many<{ key: string }>(db, sql`select key from outbox`)
-  return { compare, outbox, keys }
+  return { compare, outbox, keys, outlet, connection }
 }
 
 test('a few records that the database does not know any more are taken away from the edges', async () => {
@@ -50,4 +53,26 @@ test('a database that knows nothing of what edges serve takes nothing away from 
   const { compare, outbox } = await bucketWith(101)
   await assert.rejects(compare, /is it the right one\? Nothing was taken away/)
   assert.deepEqual(await outbox(), [])
+})
+
+test('pieces that no policy had for two passes go from NATS, and come back when one has them again', async () => {
+  const { outlet, connection } = await bucketWith(0)
+  const names = async () => Array.fromAsync(await (await new Kvm(jetstream(connection)).open(blobBucket)).keys())
+  const [kept, left] = [Buffer.from('kept'), Buffer.from('left')]
+  const pass = async (...pieces: Buffer[]) => {
+    await outlet.refreshBlobs()
+    await outlet.putBlobs(pieces)
+    return outlet.sweepBlobs()
+  }
+  assert.equal(await pass(kept, left), 0)
+  assert.equal(await pass(kept), 0)
+  assert.ok((await names()).includes(blobName(left)))
+  assert.equal(await pass(kept), 1)
+  assert.ok((await names()).includes(blobName(kept)))
+  assert.ok(!(await names()).includes(blobName(left)))
+  // Wanted again at the very moment at which it goes, as when a change is taken back.
+  await outlet.putBlobs([left])
+  for (let turn = 0; turn < 2; turn++) await pass(kept)
+  await Promise.all([outlet.sweepBlobs(), pass(kept), outlet.putBlobs([left])])
+  assert.ok((await names()).includes(blobName(left)))
 })

@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { encodePolicy } from '../distribution/policy_file.ts'
+import type { PolicyRecord } from '../distribution/records.ts'
+import { parseCidr } from '../kernel/ip/cidr.ts'
+import { compilePolicy } from '../kernel/ip/ranges.ts'
+import { blobName } from '../publisher/compile.ts'
+import { openPolicyFiles } from './policy_files.ts'
+
+function policyOf(text: string) {
+  const { cidr } = parseCidr(text)
+  assert.ok(cidr)
+  const { hash, bytes, pieces } = encodePolicy(compilePolicy([{ action: 'allow', cidr }]))
+  const record: PolicyRecord = { hash, bytes: bytes.length, chunks: pieces.map(blobName) }
+  return { record, pieces: new Map(pieces.map((piece) => [blobName(piece), piece])) }
+}
+
+test('files that no policy has named for two sweeps go, and those that one names stay', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-policies-'))
+  t.after(() => rm(folder, { recursive: true }))
+  const [old, now] = [policyOf('192.0.2.1'), policyOf('2001:db8::1')]
+  const pieces = new Map([...old.pieces, ...now.pieces])
+  const [files, pieceFolder] = [join(folder, 'policies'), join(folder, 'pieces')]
+  const policies = await openPolicyFiles(files, pieceFolder, async (name) => pieces.get(name))
+  for (const { record } of [old, now]) await policies.prepare(record)
+  const onDisk = async () => [...(await readdir(files)), ...(await readdir(pieceFolder))].sort()
+  const all = [old.record, now.record].flatMap(({ hash, chunks }) => [hash, ...(chunks ?? [])])
+  assert.deepEqual(await onDisk(), [...new Set(all)].sort())
+
+  assert.equal(await policies.sweep([now.record]), 0)
+  assert.deepEqual(await onDisk(), [...new Set(all)].sort())
+  // Named again in between: the count begins anew.
+  await policies.sweep([old.record, now.record])
+  assert.equal(await policies.sweep([now.record]), 0)
+  await policies.sweep([now.record])
+  assert.deepEqual(await onDisk(), [now.record.hash, ...(now.record.chunks ?? [])].sort())
+  await policies.prepare(old.record)
+  assert.ok((await onDisk()).includes(old.record.hash))
+})
