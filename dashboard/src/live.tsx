@@ -45,6 +45,7 @@ function LiveChange({ change }: { change: Change }) {
       <div>
         <p className="strong">{sentenceOf(data)}</p>
         <Reasons generation={data} slow={slow} />
+        <p className="fine">Generation {data.generation}</p>
       </div>
       <Button kind="quiet" icon="close" iconOnly onPress={() => setOpen(false)}>
         Dismiss

@@ -23,7 +23,8 @@ const client = new QueryClient({
     queries: {
       // A refusal stays one however often it is asked for; what did not answer may answer next time.
       retry: (count, error) => count < 2 && (!(error instanceof Problem) || error.status === 0 || error.status >= 500),
-      staleTime: 2_000,
+      // Long enough that the parts of one page read once, short enough that whatever is opened is current.
+      staleTime: 300,
     },
   },
 })

@@ -91,10 +91,21 @@ export const queries = {
         answerOf(api.GET('/generations/{generation}', { params: { path: { generation: String(generation) } } })),
     }),
 
+  activity: () =>
+    queryOptions({
+      queryKey: ['activity'],
+      refetchInterval: 5_000,
+      queryFn: () => answerOf(api.GET('/ip_activity', { params: { query: { hours: 24 } } })),
+    }),
+
   lastChanges: () =>
     queryOptions({
       queryKey: ['audit', 'last'],
       refetchInterval: 15_000,
-      queryFn: async () => (await answerOf(api.GET('/audit_events', { params: { query: { limit: 8 } } }))).audit_events,
+      queryFn: async () => {
+        const { audit_events } = await answerOf(api.GET('/audit_events', { params: { query: { limit: 50 } } }))
+        // Who signed in is in the audit, and would push everything else off so short a list.
+        return audit_events.filter(({ operation }) => !operation.startsWith('dashboard_session.')).slice(0, 8)
+      },
     }),
 }

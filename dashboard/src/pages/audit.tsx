@@ -10,9 +10,9 @@ import { Field } from '../ui/field.tsx'
 import { Skeleton } from '../ui/loading.tsx'
 import { ProblemNote } from '../ui/problem.tsx'
 import { Ago } from '../ui/time.tsx'
-import { type AuditEvent, deedOf, subjectOf } from './audit/describe.ts'
+import { type AuditEvent, deedOf } from './audit/describe.ts'
 import { Diff } from './audit/diff.tsx'
-import { Who } from './audit/who.tsx'
+import { Subject, Who } from './audit/who.tsx'
 
 export function Audit() {
   const people = useQuery(queries.people()).data ?? []
@@ -98,7 +98,7 @@ function Event({ event, onResource }: { event: AuditEvent; onResource: (id: stri
       <div className="event-head">
         <Badge tone={tone}>{word}</Badge>
         <p>
-          <Who ownerId={event.owner_id} /> {deedOf(event.operation)} <strong>{subjectOf(event)}</strong>
+          <Who ownerId={event.owner_id} /> {deedOf(event.operation)} <Subject event={event} />
         </p>
         <Ago at={event.created_at} />
       </div>

@@ -3,8 +3,8 @@ import { queries } from '../api/queries.ts'
 import { Link } from '../router.tsx'
 import { Loaded } from '../ui/loading.tsx'
 import { Ago } from '../ui/time.tsx'
-import { deedOf, subjectOf } from './audit/describe.ts'
-import { Who } from './audit/who.tsx'
+import { deedOf } from './audit/describe.ts'
+import { Subject, Who } from './audit/who.tsx'
 import { Activity } from './overview/activity.tsx'
 import { InForce } from './overview/in_force.tsx'
 import { Nodes } from './overview/nodes.tsx'
@@ -14,14 +14,12 @@ export function Overview() {
   return (
     <>
       <InForce />
+      <Activity />
       {caller?.role === 'admin' && (
-        <>
-          <Activity />
-          <div className="columns">
-            <Nodes />
-            <LastChanges />
-          </div>
-        </>
+        <div className="columns">
+          <Nodes />
+          <LastChanges />
+        </div>
       )}
     </>
   )
@@ -42,7 +40,7 @@ function LastChanges() {
               {events.map((event) => (
                 <li key={event.id}>
                   <span>
-                    <Who ownerId={event.owner_id} /> {deedOf(event.operation)} <strong>{subjectOf(event)}</strong>
+                    <Who ownerId={event.owner_id} /> {deedOf(event.operation)} <Subject event={event} />
                   </span>
                   <span className="fine">
                     <Ago at={event.created_at} />

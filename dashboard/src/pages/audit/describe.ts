@@ -13,7 +13,6 @@ const nouns: Record<string, string> = {
   tcp_edges: 'TCP edge',
   https_edges: 'HTTPS edge',
   https_edge_routes: 'route',
-  dashboard_session: 'dashboard session',
 }
 const modules: Record<string, string> = {
   backend: 'backend',
@@ -27,12 +26,12 @@ const verbs: Record<string, string> = {
   replace: 'set',
   rotate: 'rotated',
   replace_rules: 'replaced the rules of',
-  sign_in: 'began',
-  sign_out: 'ended',
 }
 
-/** What commands on the server do is no operation of the API. */
-const commands: Record<string, string> = {
+/** What is said in other words than by its verb and its noun; commands on the server are no operations of the API. */
+const phrases: Record<string, string> = {
+  'dashboard_session.sign_in': 'signed in here:',
+  'dashboard_session.sign_out': 'signed out:',
   'server.bootstrap': 'made, when the account began,',
   'server.recover': 'made, to let an admin in again,',
   'server.ip_restrictions.release': 'stopped enforcing',
@@ -40,8 +39,8 @@ const commands: Record<string, string> = {
 
 /** 'changed IP restriction', 'set the request headers of route': an operation as one would say it. */
 export function deedOf(operation: string): string {
-  const command = commands[operation]
-  if (command) return command
+  const phrase = phrases[operation]
+  if (phrase) return phrase
   const [resource = '', ...rest] = operation.split('.')
   const verb = verbs[rest.at(-1) ?? ''] ?? rest.at(-1) ?? ''
   const noun = nouns[resource] ?? resource.replaceAll('_', ' ')

@@ -1,9 +1,17 @@
 import { useQuery } from '@tanstack/react-query'
 import { queries } from '../../api/queries.ts'
+import { type AuditEvent, subjectOf } from './describe.ts'
 
 /** The name of whoever did it; the id when the name is not known any more. */
 export function Who({ ownerId }: { ownerId: string | null }) {
   const people = useQuery(queries.people()).data
   if (!ownerId) return <>A command on the server</>
   return <>{people?.find(({ id }) => id === ownerId)?.name ?? <span className="mono">{ownerId}</span>}</>
+}
+
+/** What people call the thing that was changed. An event about a policy's rules does not say which policy by name. */
+export function Subject({ event }: { event: AuditEvent }) {
+  const policies = useQuery({ ...queries.policies(), enabled: event.resource_id.startsWith('ipp_') }).data
+  const policy = policies?.find(({ id }) => id === event.resource_id)
+  return <strong>{policy?.description ?? subjectOf(event)}</strong>
 }

@@ -7,6 +7,7 @@ import { Badge } from '../../ui/badge.tsx'
 import { Loaded } from '../../ui/loading.tsx'
 
 type Restriction = Shapes['IpRestriction']
+const count = new Intl.NumberFormat('en')
 
 /** The first thing to know: for each kind of traffic, whether anything is refused, and what would be. */
 export function InForce() {
@@ -39,6 +40,7 @@ function Tile({ type, restrictions }: { type: TrafficType; restrictions: Restric
         <State enforced={enforced.length} warning={warning.length} />
       </h3>
       <p className="soft">{sentenceOf(type, enforced.length, warning.length)}</p>
+      <LastDay type={type} />
       <ul className="restriction-list">
         {[...enforced, ...warning].slice(0, 4).map(({ id, description, enforced }) => (
           <li key={id}>
@@ -53,6 +55,22 @@ function Tile({ type, restrictions }: { type: TrafficType; restrictions: Restric
         )}
       </ul>
     </div>
+  )
+}
+
+function LastDay({ type }: { type: TrafficType }) {
+  const total = useQuery(queries.activity()).data?.total[type]
+  if (!total || (total.refused === 0 && total.warned === 0)) return null
+  return (
+    <p className="fine">
+      {[
+        total.refused && `${count.format(total.refused)} refused`,
+        total.warned && `${count.format(total.warned)} ${total.warned === 1 ? 'warning' : 'warnings'}`,
+      ]
+        .filter(Boolean)
+        .join(', ')}{' '}
+      in the last day
+    </p>
   )
 }
 

@@ -11,7 +11,7 @@ const count = new Intl.NumberFormat('en')
 export function Evidence({ restriction: { id, enforced } }: { restriction: Restriction }) {
   const warnings = useQuery({
     queryKey: ['warnings', id],
-    refetchInterval: 15_000,
+    refetchInterval: 4_000,
     queryFn: () =>
       answerOf(api.GET('/ip_restrictions/{id}/warnings', { params: { path: { id }, query: { limit: 100 } } })),
   })

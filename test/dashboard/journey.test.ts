@@ -1,0 +1,161 @@
+// What an admin does in a day, in a real browser, against real edges.
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { exchange, startHttpUpstream } from '../edge/http_harness.ts'
+import { dial, startTcpUpstream, until } from '../edge/live_harness.ts'
+import { getFrom } from '../harness/ip.ts'
+import { make } from '../harness/things.ts'
+import { openBrowser, openPage, openTab, signIn, startDashboardWithEdges } from './browser.ts'
+
+const { origin, admin, processes, startEdge } = await startDashboardWithEdges({ after })
+const edge = await startEdge()
+const browser = await openBrowser({ after })
+const page = await openPage(browser)
+await signIn(page, origin, admin.token)
+
+/** Saves, and resolves when the note about this very change says what is expected. */
+async function saveAndSee(sentence: string): Promise<void> {
+  const answered = page.waitForResponse((response) => response.request().method() === 'PUT')
+  await page.getByRole('button', { name: 'Save', exact: true }).click()
+  const { 'service-generation': generation } = (await answered).headers()
+  await page.getByText(`${sentence}Generation ${generation}`).waitFor({ timeout: 30_000 })
+}
+
+const api = { host: '127.0.0.1', port: processes[0]?.port ?? 0 }
+const statusFrom = async (localAddress: string) =>
+  (await getFrom({ ...api, localAddress }, '/caller', admin.token, [])).status
+
+test('a list of 1,000 rules is pasted, reviewed and saved', async () => {
+  await openTab(page, 'IP policies')
+  await page.getByRole('button', { name: 'Create a policy' }).click()
+  await page.getByLabel('Description').fill('offices')
+  await page.getByRole('button', { name: 'Create the policy' }).click()
+  await page.getByText('No rules: whoever uses this policy').waitFor()
+  await page.getByRole('button', { name: 'Paste or drop a list' }).click()
+  const lines = Array.from({ length: 1_000 }, (_, i) => `allow 10.${i >> 8}.${i & 255}.0/24 # site ${i}`)
+  await page.getByLabel('One range on a line').fill([...lines, 'allow 300.1.2.3', '10.9.9.9/24'].join('\n'))
+  await page.getByText('1001 rules understood, 1 lines not').waitFor()
+  await page.getByText('Line 1001').waitFor()
+  await page.getByRole('button', { name: 'Take what was understood' }).click()
+  await page.getByText('1001 to add, 0 to remove. Nothing is saved yet.').waitFor()
+  await page.getByRole('button', { name: 'Review and save' }).click()
+  await page.getByRole('button', { name: 'Save the rules' }).click()
+  await page.getByRole('heading', { name: '1,001 rules' }).waitFor()
+  await page.getByText('Nothing is saved yet').waitFor({ state: 'detached' })
+
+  const { body: policies } = await admin('GET', '/ip_policies')
+  const { body } = await admin('GET', `/ip_policies/${policies.ip_policies[0].id}/rules`)
+  assert.equal(body.rules.length, 1_001)
+  await page.getByLabel('Search').fill('10.2.7.77')
+  await page.getByRole('heading', { name: '1 of 1,001 rules' }).waitFor()
+  await page.getByRole('cell', { name: '10.2.7.0/24', exact: true }).waitFor()
+})
+
+test('whoever would lock themself out is told, and let in with one click; others are refused and counted', async () => {
+  await openTab(page, 'IP restrictions')
+  await page.getByRole('button', { name: 'Create a restriction' }).click()
+  await page.getByLabel('Description').fill('offices only')
+  await page.getByLabel('For').selectOption('API: calls to this API')
+  await page.getByLabel('offices').check()
+  await page.getByRole('button', { name: 'Create, warning only' }).click()
+  const card = page.getByRole('article', { name: 'offices only' })
+  await card.getByText('Warns only').waitFor()
+  assert.equal(await statusFrom('127.0.0.9'), 200)
+  // The evidence beside the switch is that address.
+  await card.getByText('127.0.0.9').waitFor({ timeout: 30_000 })
+
+  await card.getByRole('switch').click({ force: true })
+  await card.getByText('This would lock you out, so nothing was changed.').waitFor()
+  assert.equal(await statusFrom('127.0.0.9'), 200)
+  await card.getByRole('button', { name: 'Allow 127.0.0.1 and save' }).click()
+  await card.getByText('Enforced').waitFor()
+  assert.equal(await statusFrom('127.0.0.1'), 200)
+  assert.equal(await statusFrom('127.0.0.9'), 403)
+  assert.equal(await statusFrom('127.0.0.9'), 403)
+
+  await openTab(page, 'Overview')
+  await page.getByText('Only allowed addresses reach calls to this API.').waitFor()
+  await page.getByRole('figure').getByText('2 refused', { exact: true }).waitFor({ timeout: 30_000 })
+})
+
+test("an edge's headers are changed, the note says that it is live, and then it is", async () => {
+  const upstream = await startHttpUpstream({ after } as never)
+  const backend = await make(admin, '/backends/static', { address: `127.0.0.1:${upstream.port}` })
+  const https = await make(admin, '/edges/https', { hostports: ['app.example:443'] })
+  await make(admin, `/edges/https/${https.id}/routes?wait=applied`, {
+    match_type: 'path_prefix',
+    match: '/',
+    backend: { backend_id: backend.id },
+  })
+  await openTab(page, 'Edges and routes')
+  await page.getByRole('link', { name: 'app.example:443' }).click()
+  await page.getByRole('button', { name: 'Change the request headers of app.example:443/' }).click()
+  await page.getByRole('button', { name: 'Set a header' }).click()
+  await page.getByLabel('Name 1').fill('X-Team')
+  await page.getByLabel('Value 1').fill('storage')
+  await page.getByLabel('Remove before it reaches the backend').fill('Cookie')
+  // The sample request before and after.
+  await page.getByText('− Cookie: session=1').waitFor()
+  await page.getByText('+ X-Team: storage').waitFor()
+  await saveAndSee('Saved. Live on 1 of 1 nodes.')
+
+  const request = 'GET / HTTP/1.1\r\nHost: app.example\r\nCookie: session=1\r\n\r\n'
+  const answer = await exchange(edge, request, { servername: 'app.example' })
+  assert.equal(answer.status, 200, answer.head + answer.body)
+  const names = new Map(upstream.lastHeaders().map(([name, value]) => [name.toLowerCase(), value]))
+  assert.deepEqual([names.get('x-team'), names.has('cookie')], ['storage', false])
+})
+
+test('a TCP edge refuses an address, and the overview says where', async () => {
+  const upstream = await startTcpUpstream({ after })
+  const backend = await make(admin, '/backends/static', { address: `127.0.0.1:${upstream.port}` })
+  const port = edge.tcpPorts.first
+  const policy = await make(admin, '/ip_policies', { description: 'all but one' })
+  for (const [action, cidr] of [
+    ['allow', '127.0.0.0/8'],
+    ['deny', '127.0.0.9'],
+  ])
+    await make(admin, '/ip_policy_rules', { ip_policy_id: policy.id, action, cidr })
+  await make(admin, '/edges/tcp?wait=applied', {
+    hostports: [`tcp.example:${port}`],
+    backend: { backend_id: backend.id },
+  })
+  assert.equal(await dial(port, '127.0.0.9'), 'hello')
+  await openTab(page, 'Edges and routes')
+  await page.getByRole('link', { name: `tcp.example:${port}` }).click()
+  await page.getByRole('button', { name: `Change who may reach tcp.example:${port}` }).click()
+  await page.getByLabel('all but one').check()
+  await saveAndSee('Saved. Live on 1 of 1 nodes.')
+  assert.equal(await dial(port, '127.0.0.9'), undefined)
+  assert.equal(await dial(port, '127.0.0.2'), 'hello')
+  await until(
+    async () => (await admin('GET', '/ip_activity')).body.total.endpoints.refused,
+    (refused) => refused > 0,
+  )
+  await openTab(page, 'Overview')
+  await page.getByRole('heading', { name: 'At the edges' }).waitFor()
+  await page.getByRole('link', { name: `tcp.example:${port}` }).waitFor()
+})
+
+test('a change that no node has got says so', async () => {
+  edge.child.kill('SIGSTOP')
+  try {
+    await openTab(page, 'Edges and routes')
+    await page.getByRole('link', { name: 'app.example:443' }).click()
+    await page.getByRole('button', { name: 'Change the request headers of app.example:443/' }).click()
+    await page.getByLabel('Value 1').fill('compute')
+    await saveAndSee('Saved. Live on 0 of 1 nodes so far…')
+  } finally {
+    edge.child.kill('SIGCONT')
+  }
+  await page.getByText('Saved. Live on 1 of 1 nodes.').waitFor({ timeout: 30_000 })
+})
+
+test('the audit tells who changed what, field by field', async () => {
+  await openTab(page, 'Audit')
+  const event = page.getByRole('listitem').filter({ hasText: 'set the request headers of route' }).first()
+  await event.getByText('Ada').waitFor()
+  await event.getByText('storage').waitFor()
+  await event.getByText('compute').waitFor()
+  assert.deepEqual(page.faults, [])
+})
