@@ -189,11 +189,10 @@ const endings: Record<string, Ending> = {
   'its key is deleted': (admin, { keyId }) => admin('DELETE', `/api_keys/${keyId}`),
   "its key's owner is deactivated": (admin, { ownerUri }) => admin('PATCH', ownerUri, { active: false }),
   "its key's owner is deleted": (admin, { ownerUri }) => admin('DELETE', ownerUri),
-  'its key gets another token': (_admin, { keyId }) =>
-    run(
-      plane.db,
-      sql`update api_keys set token_hash = sha256(token_hash) where id = ${toUuid(keyId as `ak_${string}`)}`,
-    ),
+  'its key gets another token': (admin, { keyId }) =>
+    admin('POST', `/api_keys/${keyId}/rotate`, { overlap_seconds: 0 }),
+  "its key's time is over": (admin, { keyId }) =>
+    admin('PATCH', `/api_keys/${keyId}`, { expires_at: new Date().toISOString() }),
   'twelve hours are over': (_admin, _person, { sessionId }) =>
     run(
       plane.db,
@@ -217,6 +216,23 @@ for (const [when, end] of Object.entries(endings)) {
     assert.equal((await bystander('GET', '/caller', undefined, inOtherProcess)).status, 200)
   })
 }
+
+test('a session lasts as long as the token that opened it: through the overlap of a rotation, and no longer', async () => {
+  const admin = await plane.newAccount()
+  const { body: key } = await admin('POST', '/api_keys', {})
+  const old = plane.clientFor(key.token)
+  const before = await signIn(old)
+  await admin('POST', `/api_keys/${key.id}/rotate`, { overlap_seconds: 3600 })
+  const within = await signIn(old)
+  for (const browser of [before, within])
+    assert.equal((await browser('GET', '/caller', undefined, inOtherProcess)).status, 200)
+  // The second rotation ends the oldest of three tokens.
+  const { body: third } = await admin('POST', `/api_keys/${key.id}/rotate`, { overlap_seconds: 3600 })
+  for (const browser of [before, within])
+    assert.equal((await browser('GET', '/caller', undefined, inOtherProcess)).status, 401)
+  assert.equal((await attempt(admin, key.token)).status, 401)
+  assert.equal((await attempt(admin, third.token)).status, 201)
+})
 
 test('200 keys deleted through one process: the very next request of their sessions through another is refused', async () => {
   const admin = await plane.newAccount()

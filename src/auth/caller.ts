@@ -75,13 +75,20 @@ const noteUseSeconds = 60
 export const sessionIsLive = sql`
   s.expires_at > now() and s.last_used_at > now() - make_interval(secs => ${idleSeconds})`
 
+/** Whether a token works for the key `k`: its present one, or the one that a rotation replaced, for its overlap. */
+export const isTokenOfKey = (tokenHash: SqlFragment) => sql`
+  (k.token_hash = ${tokenHash} or exists (
+    select from api_key_previous_tokens t
+    where t.account_id = k.account_id and t.api_key_id = k.id and t.token_hash = ${tokenHash}
+      and t.expires_at > statement_timestamp()))`
+
 /** The same look-up by a session: whatever ends its key, or the key's token that opened it, ends the session with it. */
 export async function findCallerBySession(db: Db, secret: string | undefined): Promise<Authentication> {
   if (secret === undefined || !isWellFormedSessionSecret(secret)) return {}
   const found = await lookUp(db, 'dashboard', {
     keys: sql`dashboard_sessions s join api_keys k on k.account_id = s.account_id and k.id = s.api_key_id`,
     sessionId: sql`s.id`,
-    isIt: sql`s.secret_hash = ${hashToken(secret)} and s.token_hash = k.token_hash and ${sessionIsLive}`,
+    isIt: sql`s.secret_hash = ${hashToken(secret)} and ${isTokenOfKey(sql`s.token_hash`)} and ${sessionIsLive}`,
   })
   return found ? authentication('dashboard', found) : {}
 }

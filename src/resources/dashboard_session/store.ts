@@ -1,4 +1,4 @@
-import { type Caller, sessionIsLive, sessionSeconds } from '../../auth/caller.ts'
+import { type Caller, isTokenOfKey, sessionIsLive, sessionSeconds } from '../../auth/caller.ts'
 import { type Db, maybeOne, run } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { type Id, newUuid, toUuid, type Uuid } from '../../kernel/ids.ts'
@@ -13,8 +13,8 @@ export const insertSession = (db: Db, { accountId, apiKeyId }: Caller, hashes: {
     // The lock on the key's row: whoever deletes or rotates the key now waits, and then meets this session too.
     sql`
     with key as (
-      select id from api_keys
-      where account_id = ${accountId} and id = ${toUuid(apiKeyId)} and token_hash = ${hashes.token}
+      select id from api_keys k
+      where account_id = ${accountId} and id = ${toUuid(apiKeyId)} and ${isTokenOfKey(sql`${hashes.token}`)}
       for share
     )
     insert into dashboard_sessions (account_id, id, api_key_id, token_hash, secret_hash, expires_at)
