@@ -9,6 +9,7 @@ import { httpsEdgeRoutes } from './edges/https.ts'
 import { tcpEdgeRoutes } from './edges/tcp.ts'
 import { ipActivityRoutes } from './ip_activity/routes.ts'
 import { ipCheckRoutes } from './ip_checks/routes.ts'
+import { ipImpactRoutes } from './ip_impact/routes.ts'
 import { ipPolicyRoutes } from './ip_policies/routes.ts'
 import { ruleSetRoutes } from './ip_policy_rules/replace.ts'
 import { ipPolicyRuleRoutes } from './ip_policy_rules/routes.ts'
@@ -25,6 +26,7 @@ export const routes: readonly Route[] = [
   ...ipPolicyRoutes,
   ...ipPolicyRuleRoutes,
   ...ruleSetRoutes,
+  ...ipImpactRoutes,
   ...ipRestrictionRoutes,
   ...ipCheckRoutes,
   ...ipRefusalRoutes,

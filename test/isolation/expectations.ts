@@ -144,6 +144,13 @@ export const expectations: Record<string, Expectation> = {
   'ip_policies.update': { admin: 200, member: 200, path: id(policy), body: () => ({ description: 'other' }) },
   'ip_policies.delete': { admin: 204, member: 204, path: id(policy) },
   'ip_policies.rules': { admin: 200, member: 200, path: id(policy) },
+  'ip_policies.impact': {
+    admin: 200,
+    member: 200,
+    path: id(policy),
+    body: () => ({ rules: [{ action: 'allow', cidr: '192.0.2.0/24' }] }),
+    changesNothing: true,
+  },
   'ip_policies.replace_rules': {
     admin: 200,
     member: 200,

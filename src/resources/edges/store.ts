@@ -196,3 +196,27 @@ async function refusingTakenMatch(query: Promise<void>): Promise<void> {
     )
   }
 }
+
+export type Restricted = { id: Uuid; kind: 'tcp' | 'route'; parent_id: Uuid | null; policy_ids: Uuid[] }
+
+/** TCP edges and routes whose `ip_restriction` module is in force, with its policies in their order. */
+export const listRestricted = (
+  db: Db,
+  { accountId }: Account,
+  which: { policyId: Uuid } | { edgeIds: readonly Uuid[] },
+) =>
+  many<Restricted>(
+    db,
+    sql`
+    select e.id, e.kind, e.parent_id, array(
+      select p.ip_policy_id from edge_module_policies p
+      where p.account_id = m.account_id and p.edge_id = m.edge_id and p.module = m.module order by p.position) as policy_ids
+    from edge_modules m join edges e on e.account_id = m.account_id and e.id = m.edge_id
+    where m.account_id = ${accountId} and m.module = 'ip_restriction' and m.enabled and ${
+      'policyId' in which
+        ? sql`exists (select from edge_module_policies p where p.account_id = m.account_id and p.edge_id = m.edge_id
+                        and p.module = m.module and p.ip_policy_id = ${which.policyId})`
+        : sql`m.edge_id = any(${which.edgeIds}::uuid[])`
+    }
+    order by e.id`,
+  )

@@ -1,5 +1,5 @@
 import type { Static } from 'typebox'
-import { toId } from '../../kernel/ids.ts'
+import { toId, type Uuid } from '../../kernel/ids.ts'
 import { shownAnnotations } from '../annotations.ts'
 import { type EdgeKind, modulesOn } from './modules.ts'
 import type { HttpsEdge, HttpsRoute, TcpEdge } from './schema.ts'
@@ -52,4 +52,15 @@ export function toHttpsEdge(row: HttpsEdgeRow, uri: UriOf): HttpsEdge {
     hostports: row.hostports,
     routes: row.routes.map((route) => toHttpsRoute(route, uri)),
   }
+}
+
+/** References to a TCP edge, or to a route and its edge, for whoever speaks of either. */
+export function refsOf(row: { id: Uuid; kind: 'tcp' | 'route'; parent_id: Uuid | null }, uri: UriOf) {
+  if (row.kind === 'tcp' || row.parent_id === null) {
+    const id = toId('edgtcp', row.id)
+    return { target: { id, uri: uri(`/edges/tcp/${id}`) }, edge: null }
+  }
+  const [edgeId, id] = [toId('edghts', row.parent_id), toId('edghtsrt', row.id)]
+  const edge = { id: edgeId, uri: uri(`/edges/https/${edgeId}`) }
+  return { target: { id, uri: `${edge.uri}/routes/${id}` }, edge }
 }

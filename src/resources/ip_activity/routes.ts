@@ -3,7 +3,7 @@ import { type RestrictionType, restrictionTypes } from '../../auth/loaded_policy
 import { route } from '../../http/route.ts'
 import { Closed, Ref, RefOrNull, type Static, Timestamp } from '../../http/wire.ts'
 import { rfc3339 } from '../../kernel/clock.ts'
-import { toId } from '../../kernel/ids.ts'
+import { refsOf } from '../edges/view.ts'
 import { activityByEdge, activityByHour, type EdgeActivityRow } from './store.ts'
 
 const hourMs = 60 * 60 * 1_000
@@ -33,13 +33,10 @@ const EdgeActivity = Closed(
   { title: 'IpActivityEdge' },
 )
 
-function toEdgeActivity({ id: uuid, kind, parent_id, ...counts }: EdgeActivityRow, uri: (path: string) => string) {
-  const edgeId = toId(kind === 'tcp' ? 'edgtcp' : 'edghts', parent_id ?? uuid)
-  const edge = { id: edgeId, uri: uri(`/edges/${kind === 'tcp' ? 'tcp' : 'https'}/${edgeId}`) }
-  if (kind === 'tcp') return { target: edge, edge: null, ...counts }
-  const id = toId('edghtsrt', uuid)
-  return { target: { id, uri: `${edge.uri}/routes/${id}` }, edge, ...counts }
-}
+const toEdgeActivity = ({ id, kind, parent_id, ...counts }: EdgeActivityRow, uri: (path: string) => string) => ({
+  ...refsOf({ id, kind, parent_id }, uri),
+  ...counts,
+})
 
 /** What IP restrictions and modules did lately, for an overview. Without addresses, so that members may see it. */
 export const ipActivityRoutes = [

@@ -18,7 +18,7 @@ import { RuleSet, RuleSetReplaced, RuleSetShown } from './schema.ts'
 import { everyRuleOf, type IpPolicyRuleRow, type NewRule } from './store.ts'
 
 // 100,000 rules with descriptions of the usual length. Long ones on every line must go in several policies.
-const bodyLimitBytes = 32 * 1024 * 1024
+export const ruleSetLimitBytes = 32 * 1024 * 1024
 const batchSize = 5_000
 
 /** What a PUT reads and a GET shows. */
@@ -57,7 +57,7 @@ export const ruleSetRoutes = [
     params: { id: 'ipp' },
     query: Closed({ ...LockoutQuery.properties, wait: Wait }),
     body: RuleSet,
-    bodyLimitBytes,
+    bodyLimitBytes: ruleSetLimitBytes,
     otherBodies: { 'text/plain': readRuleText },
     success: 200,
     response: RuleSetReplaced,
@@ -101,7 +101,7 @@ const toRuleOfSet = (row: IpPolicyRuleRow): RuleSetShown['rules'][number] => ({
 })
 
 /** Canonical, and refused when two stand for the same range. Gives way to other requests now and then. */
-async function toNewRules({ rules, lineOf }: TextRuleSet): Promise<NewRule[]> {
+export async function toNewRules({ rules, lineOf }: TextRuleSet): Promise<NewRule[]> {
   const place = (index: number) => (lineOf ? `line ${lineOf[index]}` : `rules[${index}].cidr`)
   const firstWith = new Map<string, number>()
   const converted: NewRule[] = []

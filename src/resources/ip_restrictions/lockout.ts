@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import type { Caller } from '../../auth/caller.ts'
+import type { RestrictionType } from '../../auth/loaded_policy.ts'
 import { type Db, maybeOne, run } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { Closed } from '../../http/wire.ts'
@@ -33,25 +34,21 @@ export const changingDecisions: Guard = async (tx, { caller, origin, query, cloc
 export const raisePolicyRevision = (tx: Db, { accountId }: Pick<Caller, 'accountId'>): Promise<void> =>
   run(tx, sql`update accounts set policy_revision = policy_revision + 1 where id = ${accountId}`)
 
-async function refuseSelfLockout(
-  tx: Db,
-  { accountId, traffic }: Caller,
-  sourceIp: string | undefined,
-  now: number,
-): Promise<void> {
+/** Whoever works in the dashboard has the API as the other way in, and should keep both. */
+export const waysIn = ({ traffic }: Caller): RestrictionType[] => (traffic === 'api' ? ['api'] : ['dashboard', 'api'])
+
+async function refuseSelfLockout(tx: Db, caller: Caller, sourceIp: string | undefined, now: number): Promise<void> {
   const matching = (action: 'allow' | 'deny') => sql`
     exists (
       select from ip_restriction_policies a
         join ip_policy_rules x on x.account_id = a.account_id and x.ip_policy_id = a.ip_policy_id
       where a.account_id = r.account_id and a.ip_restriction_id = r.id and x.action = ${action}
         and x.cidr >>= ${sourceIp ?? null}::inet and (x.expires_at is null or x.expires_at > ${rfc3339(now)}))`
-  // Whoever works in the dashboard has the API as the other way in, and should keep both.
-  const waysIn = traffic === 'api' ? ['api'] : ['dashboard', 'api']
   const refusing = await maybeOne<{ id: Uuid; type: string }>(
     tx,
     sql`
     select r.id, r.type from ip_restrictions r
-    where r.account_id = ${accountId} and r.type = any(${waysIn}) and r.enforced
+    where r.account_id = ${caller.accountId} and r.type = any(${waysIn(caller)}) and r.enforced
       and (not ${matching('allow')} or ${matching('deny')})
     limit 1`,
   )

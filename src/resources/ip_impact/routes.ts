@@ -1,0 +1,96 @@
+import { loadOutline } from '../../auth/loaded_policy.ts'
+import { transaction } from '../../db/transaction.ts'
+import { route } from '../../http/route.ts'
+import { rfc3339 } from '../../kernel/clock.ts'
+import { notFound } from '../../kernel/errors.ts'
+import { toUuid } from '../../kernel/ids.ts'
+import { parseAddress } from '../../kernel/ip/address.ts'
+import { parseCidr } from '../../kernel/ip/cidr.ts'
+import { type CompiledPolicy, compilePolicy, type Rule } from '../../kernel/ip/ranges.ts'
+import { findIpPolicy } from '../ip_policies/store.ts'
+import { canonicalCidr } from '../ip_policy_rules/parse.ts'
+import { ruleSetLimitBytes, toNewRules } from '../ip_policy_rules/replace.ts'
+import { readRuleText, type TextRuleSet } from '../ip_policy_rules/rule_text.ts'
+import { RuleSet } from '../ip_policy_rules/schema.ts'
+import { everyRuleOf, type NewRule } from '../ip_policy_rules/store.ts'
+import { waysIn } from '../ip_restrictions/lockout.ts'
+import { allows, decidersWith } from './deciders.ts'
+import { Impact } from './schema.ts'
+import { enforcedSets, impactOnModules, impactOnRestrictions } from './traffic.ts'
+
+const weekMs = 7 * 24 * 60 * 60 * 1_000
+
+/** What saving a set of rules would do, for whoever is about to. It changes nothing. */
+export const ipImpactRoutes = [
+  route({
+    operation: 'ip_policies.impact',
+    summary:
+      'What replacing all rules of an IP policy would do: how many change, and which addresses of the last week would be refused or let in',
+    method: 'POST',
+    path: '/ip_policies/:id/impact',
+    params: { id: 'ipp' },
+    body: RuleSet,
+    bodyLimitBytes: ruleSetLimitBytes,
+    otherBodies: { 'text/plain': readRuleText },
+    success: 200,
+    response: Impact,
+    access: 'anyone',
+    async handle({ db, caller, params, body, origin, clock, uri }) {
+      const now = clock()
+      const since = now - weekMs
+      const rules = await toNewRules(body)
+      const isText = (body as TextRuleSet).lineOf !== undefined
+      const counts = await transaction(db, async (tx) => {
+        if (!(await findIpPolicy(tx, caller, params.id, false))) throw notFound('ipp')
+        return compare(everyRuleOf(tx, caller, params.id), rules, isText)
+      })
+      const policyId = toUuid(params.id)
+      const { restrictions } = await loadOutline(db, caller.accountId)
+      const decidersOf = decidersWith(db, caller, policyId, compileRules(rules, now), now)
+      const question = { db, caller, policyId, since, restrictions, decidersOf, uri }
+
+      const onMyWay = await decidersOf(waysIn(caller).flatMap((type) => enforcedSets(restrictions, type)))
+      const ownAddress = parseAddress(origin.sourceIp ?? '')
+      return {
+        ip_policy: { id: params.id, uri: uri(`/ip_policies/${params.id}`) },
+        rules: rules.length,
+        ...counts,
+        refuses_caller: !allows(onMyWay.after, ownAddress),
+        since: rfc3339(since),
+        traffic: [...(await impactOnRestrictions(question)), ...(await impactOnModules(question))],
+      }
+    },
+  }),
+]
+
+/** Counted as a PUT would: a rule whose action changes is another rule. */
+async function compare(current: ReturnType<typeof everyRuleOf>, sent: readonly NewRule[], keepsMetadata: boolean) {
+  const sentAt = new Map(sent.map((rule) => [rule.cidr, rule]))
+  const counts = { added: sent.length, changed: 0, removed: 0, kept: 0 }
+  for await (const batch of current) {
+    for (const rule of batch) {
+      const same = sentAt.get(canonicalCidr(rule.cidr))
+      if (same?.action !== rule.action) {
+        counts.removed++
+        continue
+      }
+      counts.kept++
+      counts.added--
+      const isChanged =
+        same.description !== rule.description ||
+        same.expires_at !== rule.expires_at ||
+        (!keepsMetadata && same.metadata !== rule.metadata)
+      if (isChanged) counts.changed++
+    }
+  }
+  return counts
+}
+
+function compileRules(rules: readonly NewRule[], now: number): CompiledPolicy {
+  const counting: Rule[] = []
+  for (const { cidr: text, action, expires_at } of rules) {
+    const { cidr } = parseCidr(text)
+    if (cidr && (expires_at === null || Date.parse(expires_at) > now)) counting.push({ cidr, action })
+  }
+  return compilePolicy(counting)
+}

@@ -1,0 +1,122 @@
+import type { Caller } from '../../auth/caller.ts'
+import { type RestrictionOutline, type RestrictionType, restrictionTypes } from '../../auth/loaded_policy.ts'
+import type { Db } from '../../db/pool.ts'
+import { toId, type Uuid } from '../../kernel/ids.ts'
+import { canonicalAddress } from '../../kernel/ip/address.ts'
+import { listRestricted } from '../edges/store.ts'
+import { refsOf } from '../edges/view.ts'
+import { listAddressesAtModules } from '../ip_activity/edge_counts.ts'
+import { listCountedAddresses } from '../ip_restrictions/counts.ts'
+import { listSeenAddresses } from '../seen_addresses/store.ts'
+import { type Deciders, type DecidersOf, flipsOf } from './deciders.ts'
+import { type Impact, mostListed } from './schema.ts'
+
+/** What is asked: about which policy, since when, and who asks. */
+type Question = {
+  db: Db
+  caller: Caller
+  policyId: Uuid
+  since: number
+  restrictions: readonly RestrictionOutline[]
+  decidersOf: DecidersOf
+  uri: (path: string) => string
+}
+type Traffic = Impact['traffic'][number]
+type Ref = Traffic['used_by'][number]
+type Sighting = { ip: string; last_seen_at: string; target?: Ref }
+
+/** As many as are kept of an account and kind of traffic. */
+const mostTried = 10_000
+
+const lookedAt: Record<RestrictionType, string> = {
+  api: 'The addresses that called the API with a key of the account.',
+  dashboard: 'The addresses from which the dashboard was used.',
+  agent: 'None: which addresses agents ask about is not kept.',
+  endpoints: 'The addresses that edges refused or warned of. Those that they let in are not reported.',
+}
+
+/** The policies of every restriction of this traffic that is in force: all of them must allow. */
+export const enforcedSets = (restrictions: readonly RestrictionOutline[], type: RestrictionType): Uuid[][] =>
+  restrictions.filter((each) => each.type === type && each.enforced).map(policiesOf)
+
+const policiesOf = ({ policies }: RestrictionOutline): Uuid[] => policies.map(({ id }) => id)
+
+/** One entry for each type of traffic that restrictions with this policy decide about, or warn of. */
+export async function impactOnRestrictions(question: Question): Promise<Traffic[]> {
+  const { restrictions, policyId, decidersOf, uri } = question
+  const traffic: Traffic[] = []
+  for (const type of restrictionTypes) {
+    for (const enforced of [true, false]) {
+      const using = restrictions.filter(
+        (each) => each.type === type && each.enforced === enforced && policiesOf(each).includes(policyId),
+      )
+      if (using.length === 0) continue
+      // Enforced ones let in only all together. What others warn of is their own matter.
+      const deciders = await decidersOf(enforced ? enforcedSets(restrictions, type) : using.map(policiesOf))
+      const sightings = await sightingsOf(question, type)
+      const flips = flipsOf(sightings, () => deciders)
+      const used_by = using.slice(0, mostListed).map(({ id: uuid }) => {
+        const id = toId('ipx', uuid)
+        return { id, uri: uri(`/ip_restrictions/${id}`) }
+      })
+      traffic.push({ type, by: 'restriction', enforced, used_by, ...shown(question, type, sightings, flips) })
+    }
+  }
+  return traffic
+}
+
+/** Edges and routes that have the policy in their module: there the account's restrictions count as well. */
+export async function impactOnModules(question: Question): Promise<Traffic[]> {
+  const { db, caller, policyId, since, restrictions, decidersOf, uri } = question
+  const modules = await listRestricted(db, caller, { policyId })
+  if (modules.length === 0) return []
+  const refs = new Map(modules.map((row) => [row.id, refsOf(row, uri).target]))
+  const setsOf = new Map(modules.map((row) => [row.id, row.policy_ids]))
+  const account = enforcedSets(restrictions, 'endpoints')
+  const deciders = new Map<Ref, Deciders>()
+  const sightings: (Sighting & { target: Ref })[] = []
+  for (const { edge_id, ...seen } of await listAddressesAtModules(db, caller, policyId, since, mostTried)) {
+    const [target, set] = [refs.get(edge_id), setsOf.get(edge_id)]
+    // Its module was changed between the two queries.
+    if (!target || !set) continue
+    if (!deciders.has(target)) deciders.set(target, await decidersOf([set, ...account]))
+    sightings.push({ ...seen, target })
+  }
+  const flips = flipsOf(sightings, ({ target }) => deciders.get(target) as Deciders)
+  const used_by = [...refs.values()].slice(0, mostListed)
+  return [
+    { type: 'endpoints', by: 'module', enforced: true, used_by, ...shown(question, 'endpoints', sightings, flips) },
+  ]
+}
+
+function shown(
+  { caller }: Question,
+  type: RestrictionType,
+  sightings: readonly Sighting[],
+  { refused, allowed }: Record<'refused' | 'allowed', readonly Sighting[]>,
+) {
+  const list = (flipped: readonly Sighting[]) => ({
+    total: flipped.length,
+    addresses: (caller.role === 'admin' ? flipped.slice(0, mostListed) : []).map(({ ip, ...seen }) => ({
+      ip: canonicalAddress(ip),
+      ...seen,
+    })),
+  })
+  return {
+    looked_at: lookedAt[type],
+    addresses: sightings.length,
+    newly_refused: list(refused),
+    newly_allowed: list(allowed),
+  }
+}
+
+/** Whoever came, and whoever was refused or warned of: each address once, the latest first. */
+async function sightingsOf({ db, caller, since }: Question, type: RestrictionType): Promise<Sighting[]> {
+  const all = [
+    ...(await listSeenAddresses(db, caller, type, since, mostTried)),
+    ...(await listCountedAddresses(db, caller, type, since, mostTried)),
+  ].sort((a, b) => (a.last_seen_at < b.last_seen_at ? 1 : -1))
+  const latest = new Map<string, Sighting>()
+  for (const sighting of all) if (!latest.has(sighting.ip)) latest.set(sighting.ip, sighting)
+  return [...latest.values()].slice(0, mostTried)
+}
