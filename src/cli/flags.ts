@@ -42,11 +42,14 @@ function toFlag(place: Flag['place'], path: readonly string[], schema: Schema, r
   }
 }
 
+/** No flag sets these: everyone on a machine can see the arguments of every process. They go into --data. */
+export const secretFields: readonly string[] = ['token']
+
 /** A field, and with dots the fields within it: `--tls '{"enabled": true}'` or `--tls.enabled`. */
 function bodyFlags(schema: Schema, above: readonly string[], skip: readonly string[]): Flag[] {
   return Object.entries(schema.properties ?? {}).flatMap(([name, referred]) => {
     // A PATCH may repeat the id of its path, which is typed already.
-    if (skip.includes(name)) return []
+    if (skip.includes(name) || secretFields.includes(name)) return []
     const inner = deref<Schema>(referred)
     const path = [...above, name]
     const isRequired = above.length === 0 && (schema.required ?? []).includes(name)

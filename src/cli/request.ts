@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { Call } from './call.ts'
 import { Failure, usageFailure } from './exits.ts'
-import type { Flag, Typed } from './flags.ts'
+import { type Flag, secretFields, type Typed } from './flags.ts'
 import type { Operation } from './operations.ts'
 import { readStandardInput } from './terminal.ts'
 
@@ -82,6 +82,9 @@ function bodyOf(
   const body: Json = { ...(whole === undefined ? {} : parseObject(whole)), ...fields }
   for (const { flag, value } of fromFlags) set(body, flag.path, value)
   const missing = (operation.body.required ?? []).filter((name) => !(name in body))
+  const secret = missing.find((name) => secretFields.includes(name))
+  if (secret)
+    throw usageFailure(`${secret} is required, in --data: everyone on a machine can see the arguments of every process`)
   if (missing.length)
     throw usageFailure(
       `${missing.map((name) => `--${name.replaceAll('_', '-')}`).join(' and ')} ${missing.length > 1 ? 'are' : 'is'} required`,
