@@ -55,6 +55,7 @@ export function completionCommand(
 const verbsOf: Record<string, string[]> = {
   profiles: ['add', 'list', 'use', 'remove'],
   completion: Object.keys(scripts),
+  state: ['dump', 'diff', 'apply', 'sync'],
 }
 
 /** What the last of the words can become. */

@@ -74,6 +74,7 @@ export function clientUsage(): string {
 
 ${indent([
   ...rows,
+  ['gatehouse state', 'dump, diff, apply, sync: policies, restrictions, edges and backends as a file'],
   ['gatehouse profiles', 'add, list, use, remove: where to connect, and as whom'],
   ['gatehouse completion', 'bash, zsh, fish: a script that completes all of these'],
 ])}

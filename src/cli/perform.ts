@@ -4,13 +4,12 @@ import { readFlags } from './flags.ts'
 import { helpOf } from './help.ts'
 import { type Operation, usableFlags } from './operations.ts'
 import { print, readOutput, write } from './output.ts'
+import { allPages } from './pages.ts'
 import { type ClientConfig, chooseProfile } from './profiles.ts'
 import { startProgress, whileWaiting } from './progress.ts'
 import { report } from './report.ts'
 import { requestsOf } from './request.ts'
 import { log } from './terminal.ts'
-
-type Json = Record<string, unknown>
 
 export function connect(
   config: ClientConfig,
@@ -39,7 +38,7 @@ export async function perform(config: ClientConfig, operation: Operation, args: 
       const title = `${request.method} ${request.path}`
       const answer = await whileWaiting(
         title,
-        typed.command.all ? allPages(connection, operation, request) : call(connection, request),
+        typed.command.all ? allPages(connection, operation.listField ?? '', request) : call(connection, request),
       )
       const told = tell(operation, request, answer)
       if (answer.text && request !== requests[0]) write({ yaml: '---', table: ' ' }[output as string] ?? '')
@@ -57,25 +56,6 @@ export async function perform(config: ClientConfig, operation: Operation, args: 
   }
   progress?.end()
   return code
-}
-
-/** Follows next_page_uri to the end, and answers as if it had been one page. */
-async function allPages(connection: Connection, { listField = '' }: Operation, request: Call): Promise<Answer> {
-  const progress = startProgress('read')
-  const rows: unknown[] = []
-  let query = request.query ?? {}
-  for (;;) {
-    const answer = await call(connection, { ...request, query })
-    const body = JSON.parse(answer.text) as Json
-    for (const row of body[listField] as unknown[]) rows.push(row)
-    progress.step('')
-    if (!body.next_page_uri) {
-      progress.end()
-      return { ...answer, text: JSON.stringify({ ...body, [listField]: rows }) }
-    }
-    // Its query only: the service's public address need not be the one that we were told to use.
-    query = Object.fromEntries(new URL(String(body.next_page_uri)).searchParams)
-  }
 }
 
 /** What the headers say, in words; and the code that they make the command end with. */

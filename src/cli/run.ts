@@ -34,6 +34,8 @@ async function dispatch(config: ClientConfig, serverCommands: readonly string[],
   const [first, ...rest] = args
   if (first === 'profiles') return profilesCommand(config, rest)
   if (first === 'completion') return completionCommand(config, serverCommands, rest)
+  // With its YAML parser it takes longer to load than the rest.
+  if (first === 'state') return (await import('./state/commands.ts')).stateCommand(config, rest)
   const found = findOperation(args)
   if ('operation' in found) return perform(config, found.operation, found.rest)
   const { group, unknown } = found

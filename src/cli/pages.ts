@@ -1,0 +1,25 @@
+import { type Answer, type Call, type Connection, call } from './call.ts'
+import { startProgress } from './progress.ts'
+
+type Json = Record<string, unknown>
+
+/** Follows next_page_uri to the end, and answers as if it had been one page. */
+export async function allPages(connection: Connection, listField: string, request: Call): Promise<Answer> {
+  const progress = startProgress('read')
+  const rows: unknown[] = []
+  let query = request.query ?? {}
+  for (;;) {
+    const answer = await call(connection, { ...request, query })
+    const body = JSON.parse(answer.text) as Json
+    for (const row of body[listField] as unknown[]) {
+      rows.push(row)
+      progress.step('')
+    }
+    if (!body.next_page_uri) {
+      progress.end()
+      return { ...answer, text: JSON.stringify({ ...body, [listField]: rows }) }
+    }
+    // Its query only: the service's public address need not be the one that we were told to use.
+    query = Object.fromEntries(new URL(String(body.next_page_uri)).searchParams)
+  }
+}

@@ -1,0 +1,111 @@
+import { type Connection, call } from '../call.ts'
+import { operations } from '../operations.ts'
+import { allPages } from '../pages.ts'
+import { startProgress } from '../progress.ts'
+import {
+  createSchemas,
+  type Json,
+  type Kind,
+  kindNames,
+  kinds,
+  normalise,
+  type Rule,
+  ruleSchema,
+  type Thing,
+} from './kinds.ts'
+
+/** Everything of the account that a state file can hold, the oldest first. */
+export async function readAccount(connection: Connection, wanted: readonly Kind[] = kindNames): Promise<Thing[]> {
+  const things: Thing[] = []
+  for (const kind of kindNames) {
+    if (!wanted.includes(kind)) continue
+    const { path } = kinds[kind]
+    const list = operations.find((operation) => operation.path === path && operation.method === 'GET')
+    const { text } = await allPages(connection, list?.listField ?? '', { method: 'GET', path })
+    const rows = (JSON.parse(text) as Json)[list?.listField ?? ''] as Json[]
+    things.push(...rows.reverse().map((row) => toThing(kind, row)))
+  }
+  const rules = await readRules(
+    connection,
+    things.filter(({ kind }) => kind === 'ip_policies'),
+  )
+  return withNames(
+    things.map((thing) =>
+      thing.kind === 'ip_policies' ? { ...thing, rules: rules.get(thing.id ?? '') ?? [] } : thing,
+    ),
+  )
+}
+
+function toThing(kind: Thing['kind'], row: Json): Thing {
+  return {
+    kind,
+    name: '',
+    id: String(row.id),
+    fields: normalise(createSchemas[kind], row),
+    ...(kind === 'https_edges' && {
+      routes: (row.routes as Json[]).toReversed().map((route) => toThing('routes', route)),
+    }),
+  }
+}
+
+/** Several at once: one after the other would take as long as the network is far. */
+async function readRules(connection: Connection, policies: readonly Thing[]): Promise<Map<string, Rule[]>> {
+  const found = new Map<string, Rule[]>()
+  const progress = startProgress('rules', policies.length)
+  const waiting = policies.values()
+  const work = async () => {
+    for (const { id = '' } of waiting) {
+      const { text } = await call(connection, {
+        method: 'GET',
+        path: `/ip_policies/${id}/rules`,
+        accept: 'application/json',
+      })
+      found.set(
+        id,
+        (JSON.parse(text) as { rules: Json[] }).rules.map((rule) => normalise(ruleSchema, rule) as Rule),
+      )
+      progress.step(id)
+    }
+  }
+  await Promise.all(Array.from({ length: 4 }, work))
+  progress.end()
+  return found
+}
+
+/** A name that a person knows it by: its description, or what is particular to it. */
+function ownName({ kind, fields }: Thing): string {
+  const [hostport] = (fields.hostports ?? []) as string[]
+  const byKind: Record<Thing['kind'], unknown> = {
+    ip_policies: 'policy',
+    backends: fields.address,
+    ip_restrictions: fields.type,
+    tcp_edges: hostport ?? 'edge',
+    https_edges: hostport ?? 'edge',
+    routes: `${fields.match_type} ${fields.match}`,
+  }
+  const isEdge = kind === 'tcp_edges' || kind === 'https_edges'
+  const text = String((isEdge && hostport) || fields.description || byKind[kind])
+  const slug = text
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N}.:_*]+/gu, '-')
+    .replaceAll(/^-+|-+$/g, '')
+    .slice(0, 60)
+  // What looks like an id would be taken for one.
+  return /^[a-z]+_[0-9a-z]{26}$/.test(slug) ? `x-${slug}` : slug || String(byKind[kind])
+}
+
+/** Each its own: the second 'office' is office-2. */
+function withNames(things: readonly Thing[]): Thing[] {
+  const taken = new Set<string>()
+  return things.map((thing) => {
+    const own = ownName(thing)
+    let name = own
+    for (let count = 2; taken.has(`${thing.kind} ${name}`); count++) name = `${own}-${count}`
+    taken.add(`${thing.kind} ${name}`)
+    const routes = thing.routes?.map((route) => ({
+      ...route,
+      name: `${name} ${route.fields.match_type} ${route.fields.match}`,
+    }))
+    return { ...thing, name, ...(routes && { routes }) }
+  })
+}

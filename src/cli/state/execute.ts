@@ -1,0 +1,62 @@
+import { randomUUID } from 'node:crypto'
+import { setTimeout } from 'node:timers/promises'
+import { type Connection, call } from '../call.ts'
+import { Failure } from '../exits.ts'
+import { startProgress } from '../progress.ts'
+import { titleOf } from './describe.ts'
+import type { Thing } from './kinds.ts'
+import { replaceText, type Step } from './plan.ts'
+
+/** Operations that can lock the caller out, and may be told to. */
+const guarded = new Set<Thing['kind']>(['ip_policies', 'ip_restrictions'])
+const mayLockOut = ({ thing, method }: Step) =>
+  guarded.has(thing.kind) && (thing.kind === 'ip_restrictions' || method === 'PUT')
+
+/** One after the other: what is safe in this order is not in another. Resolves to the last generation it made. */
+export async function execute(
+  connection: Connection,
+  steps: readonly Step[],
+  { allowSelfLockout }: { allowSelfLockout: boolean },
+): Promise<number | undefined> {
+  const ids = new Map<string, string>()
+  const progress = startProgress('state', steps.length)
+  let generation: number | undefined
+  for (const [done, step] of steps.entries()) {
+    try {
+      const { text, headers } = await call(connection, {
+        method: step.method,
+        path: step.path.map((part) => (ids.has(part) ? ids.get(part) : part)).join(''),
+        ...(allowSelfLockout && mayLockOut(step) && { query: { allow_self_lockout: true } }),
+        ...(step.method === 'POST' && { headers: { 'idempotency-key': randomUUID() } }),
+        ...(step.body && { body: JSON.stringify(replaceText(step.body, ids)) }),
+      })
+      if (step.makes) ids.set(step.makes, (JSON.parse(text) as { id: string }).id)
+      generation = Number(headers.get('service-generation')) || generation
+    } catch (error) {
+      progress.end()
+      if (!(error instanceof Failure)) throw error
+      throw new Failure(error.exit, `${step.verb} ${titleOf(step.thing)}: ${error.message}`, [
+        ...error.hints,
+        `${done} of ${steps.length} changes are made. Nothing that comes after this one was tried; run it again to go on.`,
+      ])
+    }
+    progress.step(titleOf(step.thing))
+  }
+  progress.end()
+  return generation
+}
+
+/** Until every live edge node has it, or the time is over. */
+export async function waitForEdges(connection: Connection, generation: number): Promise<void> {
+  const deadline = Date.now() + connection.timeoutMs
+  for (;;) {
+    const { text } = await call(connection, { method: 'GET', path: `/generations/${generation}` })
+    const { behind } = JSON.parse(text) as { behind: string[] }
+    if (behind.length === 0) return
+    if (Date.now() > deadline)
+      throw new Failure('notApplied', `The changes are made, but not in force on ${behind.join(', ')} yet.`, [
+        `ask later: gatehouse generations get ${generation}`,
+      ])
+    await setTimeout(250)
+  }
+}

@@ -1,0 +1,150 @@
+import { isDeepStrictEqual } from 'node:util'
+import { rfc3339 } from '../../kernel/clock.ts'
+import { formatHostport, parseHostport } from '../../kernel/hostport.ts'
+import { formatCidr, parseCidr } from '../../kernel/ip/cidr.ts'
+import { parseRfc3339 } from '../../kernel/time.ts'
+import { deref, paths, type Schema, typesOf } from '../document.ts'
+
+export type Json = Record<string, unknown>
+
+/** What a state file holds, in the order of who refers to whom. */
+export const kinds = {
+  ip_policies: { path: '/ip_policies', called: 'IP policy' },
+  backends: { path: '/backends/static', called: 'backend' },
+  ip_restrictions: { path: '/ip_restrictions', called: 'IP restriction' },
+  tcp_edges: { path: '/edges/tcp', called: 'TCP edge' },
+  https_edges: { path: '/edges/https', called: 'HTTPS edge' },
+} as const
+export type Kind = keyof typeof kinds
+export const kindNames = Object.keys(kinds) as Kind[]
+export const routesPath = '/edges/https/{edge_id}/routes'
+export const rulesPath = '/ip_policies/{id}/rules'
+
+export type Rule = {
+  action: string
+  cidr: string
+  description?: string
+  metadata?: string
+  expires_at?: string
+}
+/** A resource, from the file or from the account. References in it are ids, or marks of what is still to be made. */
+export type Thing = {
+  readonly kind: Kind | 'routes'
+  readonly name: string
+  readonly id?: string
+  /** As the API shows it, without what it adds: no id, no times; nothing that has its default. */
+  readonly fields: Json
+  readonly rules?: readonly Rule[]
+  readonly routes?: readonly Thing[]
+}
+
+const bodySchema = (path: string, method: string): Schema =>
+  deref<Schema>(paths[path]?.[method]?.requestBody?.content['application/json']?.schema ?? {})
+
+/** What can be set when one is created, and so all that the file can say of it. */
+export const createSchemas: Record<Thing['kind'], Schema> = {
+  ...(Object.fromEntries(kindNames.map((kind) => [kind, bodySchema(kinds[kind].path, 'post')])) as Record<
+    Kind,
+    Schema
+  >),
+  routes: bodySchema(routesPath, 'post'),
+}
+export const ruleSchema: Schema = deref(bodySchema(rulesPath, 'put').properties?.rules?.items ?? {})
+
+const kindOfPrefix: Record<string, Kind> = { ipp: 'ip_policies', bkdst: 'backends' }
+export type Reference = { shown: string; kind: Kind; isList: boolean }
+
+/** `ip_policy_ids` in a body is shown as `ip_policies`: what it refers to, and under which name. */
+export function referenceOf(name: string, schema: Schema): Reference | undefined {
+  const isList = name.endsWith('_ids')
+  if (!isList && !name.endsWith('_id')) return undefined
+  const { pattern = '' } = isList ? deref<Schema>(schema.items ?? {}) : schema
+  const kind = kindOfPrefix[/^\^([a-z]+)_/.exec(pattern)?.[1] ?? '']
+  if (!kind) return undefined
+  const stem = name.replace(/_ids?$/, '')
+  return { shown: isList ? stem.replace(/y$/, 'ie').concat('s') : stem, kind, isList }
+}
+
+/** What a field is when it is not given, as far as the document does not say so by allowing null. */
+const defaults: Json = { enabled: true, enforced: false, tls: { enabled: false } }
+function defaultOf(name: string, schema: Schema): unknown {
+  const types = typesOf(schema)
+  if (types.includes('null')) return null
+  if (types.includes('array')) return []
+  if (types.includes('object') && !schema.properties) return {}
+  return defaults[name]
+}
+const isDefault = (name: string, schema: Schema, value: unknown): boolean =>
+  value === null ||
+  isDeepStrictEqual(value, defaultOf(name, schema)) ||
+  (value === '' && typesOf(schema).includes('null'))
+
+/** The one spelling of a text that the API would change; the text itself when it is none, for the API to refuse. */
+function canonical(schema: Schema, text: string): string {
+  if ('x-cidr' in schema) {
+    const { cidr } = parseCidr(text)
+    return cidr ? formatCidr(cidr) : text
+  }
+  if ('x-hostport' in schema) {
+    const parsed = parseHostport(text, { wildcard: true })
+    return typeof parsed === 'string' ? text : formatHostport(parsed)
+  }
+  if ('x-moment' in schema) {
+    const moment = parseRfc3339(text)
+    return moment === undefined ? text : rfc3339(moment)
+  }
+  return text
+}
+
+function normalValue(schema: Schema, value: unknown): unknown {
+  if (typeof value === 'string') return canonical(schema, value)
+  if (Array.isArray(value)) return value.map((each) => normalValue(deref<Schema>(schema.items ?? {}), each))
+  if (schema.properties && value && typeof value === 'object') return normalise(schema, value as Json)
+  return value
+}
+
+const propertiesOf = (schema: Schema) =>
+  Object.entries(schema.properties ?? {}).map(([name, referred]) => {
+    const inner = deref<Schema>(referred)
+    return { name, inner, shown: referenceOf(name, inner)?.shown ?? name }
+  })
+
+/** Whether a field can be changed to what the file says; one that is not in it only if it is known what that means. */
+export function canBeSet(kind: Thing['kind'], shown: string, wanted: unknown): boolean {
+  const path = kind === 'routes' ? routesPath : kinds[kind].path
+  const found = propertiesOf(bodySchema(`${path}/{id}`, 'patch')).find((property) => property.shown === shown)
+  return found !== undefined && (wanted !== undefined || defaultOf(found.name, found.inner) !== undefined)
+}
+
+/** Fields as the API shows them, references as ids; without whatever has its default, in one spelling. */
+export function normalise(schema: Schema, shown: Json): Json {
+  return Object.fromEntries(
+    Object.entries(schema.properties ?? {}).flatMap(([name, referred]): [string, unknown][] => {
+      const inner = deref<Schema>(referred)
+      const reference = referenceOf(name, inner)
+      if (reference) {
+        const value = shown[reference.shown]
+        return value === undefined
+          ? []
+          : [[reference.shown, reference.isList ? (value as unknown[]).map(idOf) : idOf(value)]]
+      }
+      const normal = normalValue(inner, shown[name])
+      const isLeftOut = normal === undefined || (!schema.required?.includes(name) && isDefault(name, inner, normal))
+      return isLeftOut ? [] : [[name, normal]]
+    }),
+  )
+}
+const idOf = (value: unknown): unknown => (value && typeof value === 'object' && 'id' in value ? value.id : value)
+
+/** What of the wanted fields has to be sent so that the present ones become them, in the form of a request. */
+export function toBody(schema: Schema, wanted: Json, names: readonly string[]): Json {
+  return Object.fromEntries(
+    propertiesOf(schema).flatMap(({ name, inner, shown }): [string, unknown][] => {
+      if (!names.includes(shown)) return []
+      const value = wanted[shown] ?? (shown === name ? defaultOf(name, inner) : undefined)
+      if (value === undefined) return []
+      const isGroup = inner.properties && value && typeof value === 'object'
+      return [[name, isGroup ? toBody(inner, value as Json, Object.keys(value)) : value]]
+    }),
+  )
+}

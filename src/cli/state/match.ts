@@ -1,0 +1,97 @@
+import { createHash } from 'node:crypto'
+import type { Thing } from './kinds.ts'
+
+/** Which thing of the account each one of the file is. */
+export type Pairs = ReadonlyMap<Thing, Thing>
+
+/** Names under which a thing can be found. Two things that share one are the same thing. */
+type Identity = (thing: Thing) => string[]
+
+const text = (value: unknown): string => JSON.stringify(value, sorted)
+const sorted = (_: string, value: unknown) =>
+  value && typeof value === 'object' && !Array.isArray(value)
+    ? Object.fromEntries(Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+    : value
+
+const contentOf = ({ fields, rules = [], routes = [] }: Thing): string =>
+  createHash('sha256')
+    .update(text([fields, rules.map(text).toSorted(), routes.map(({ fields: inner }) => text(inner)).toSorted()]))
+    .digest('base64')
+
+const description = ({ fields }: Thing): string[] => (fields.description ? [String(fields.description)] : [])
+const hostports = ({ fields }: Thing): string[] => (fields.hostports ?? []) as string[]
+
+/**
+ * By kind, the surest first. What none of them finds is new: to take something else for it would change a thing that
+ * somebody uses for another purpose. An id wins over all of these.
+ */
+const identities: Record<Thing['kind'], Identity[]> = {
+  ip_policies: [(thing) => [contentOf(thing)], description],
+  backends: [
+    (thing) => [contentOf(thing)],
+    ({ fields: { address, tls, description: told } }) => [text([address, tls, told])],
+  ],
+  ip_restrictions: [
+    (thing) => [contentOf(thing)],
+    ({ fields: { type, ip_policies, description: told } }) => [text([type, ip_policies, told])],
+    ({ fields: { type, description: told } }) => (told ? [text([type, told])] : []),
+  ],
+  tcp_edges: [hostports, (thing) => (hostports(thing).length ? [] : [contentOf(thing)])],
+  https_edges: [hostports, (thing) => (hostports(thing).length ? [] : [contentOf(thing)])],
+  routes: [({ fields: { match_type, match } }) => [text([match_type, match])]],
+}
+
+export function matchThings(wanted: readonly Thing[], present: readonly Thing[]): Map<Thing, Thing> {
+  const pairs = new Map<Thing, Thing>()
+  const taken = new Set<Thing>()
+  const take = (thing: Thing, found: Thing) => {
+    pairs.set(thing, found)
+    taken.add(found)
+  }
+  const byId = new Map(present.map((thing) => [thing.id, thing]))
+  for (const thing of wanted) {
+    const found = thing.id === undefined ? undefined : byId.get(thing.id)
+    if (found && !taken.has(found) && canBecome(found, thing)) take(thing, found)
+  }
+  const [kind] = wanted.map((thing) => thing.kind)
+  for (const identity of kind ? identities[kind] : []) {
+    const free = new Map<string, Thing[]>()
+    for (const thing of present)
+      if (!taken.has(thing))
+        for (const name of identity(thing)) {
+          const same = free.get(name)
+          if (same) same.push(thing)
+          else free.set(name, [thing])
+        }
+    for (const thing of wanted) {
+      if (pairs.has(thing)) continue
+      const found = identity(thing)
+        .flatMap((name) => free.get(name) ?? [])
+        .find((each) => !taken.has(each))
+      if (found) take(thing, found)
+    }
+  }
+  if (kind === 'https_edges' || kind === 'ip_policies')
+    for (const thing of wanted) {
+      if (pairs.has(thing)) continue
+      const found = present.find((each) => !taken.has(each) && isBeginningOf(each, thing))
+      if (found) take(thing, found)
+    }
+  return pairs
+}
+
+/** What a restriction restricts is fixed when it is created. */
+const canBecome = (present: Thing, wanted: Thing): boolean =>
+  wanted.kind !== 'ip_restrictions' || present.fields.type === wanted.fields.type
+
+/**
+ * What a run that was cut off leaves: an IP policy without its rules, an HTTPS edge without its hostports and with some
+ * of its routes. Nothing can be using it.
+ */
+function isBeginningOf(present: Thing, wanted: Thing): boolean {
+  const { hostports: _, ...rest } = wanted.fields
+  if (text(present.fields) !== text(rest)) return false
+  if (wanted.kind === 'ip_policies') return present.rules?.length === 0
+  const routes = new Set((wanted.routes ?? []).map(({ fields }) => text(fields)))
+  return (present.routes ?? []).every(({ fields }) => routes.has(text(fields)))
+}

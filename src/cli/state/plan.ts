@@ -1,0 +1,238 @@
+import { isDeepStrictEqual } from 'node:util'
+import { markOf, type StateFile } from './file.ts'
+import { canBeSet, createSchemas, type Json, type Kind, kinds, type Rule, type Thing, toBody } from './kinds.ts'
+import { matchThings, type Pairs } from './match.ts'
+import { fieldsClass, rulesClass, type Stage, stages } from './stages.ts'
+
+/** One request. Ids of what is still to be made are marks, in the path and in the body. */
+export type Step = {
+  readonly stage: Stage
+  readonly verb: 'create' | 'update' | 'delete'
+  readonly thing: Thing
+  readonly method: 'POST' | 'PATCH' | 'PUT' | 'DELETE'
+  readonly path: readonly string[]
+  readonly body?: Json
+  /** The mark that its answer gives an id to. */
+  readonly makes?: string
+}
+/** A difference between the file and the account. */
+export type Difference = { readonly wanted?: Thing; readonly present?: Thing; readonly names: readonly string[] }
+export type Plan = {
+  readonly differences: readonly Difference[]
+  readonly steps: readonly Step[]
+  /** What is only in the account: `sync` deletes it, `apply` does not. */
+  readonly surplus: readonly Thing[]
+  readonly pairs: Pairs
+}
+
+const pathOf = (thing: Thing, id: string, edgeId = ''): string[] =>
+  thing.kind === 'routes' ? ['/edges/https/', edgeId, '/routes/', id] : [`${kinds[thing.kind].path}/`, id]
+
+/** Pure: what has to be done, in an order in which nothing is open meanwhile that is not open before or after. */
+export function planState(file: StateFile, account: readonly Thing[], { deletes }: { deletes: boolean }): Plan {
+  const present = (kind: Kind) => account.filter((thing) => thing.kind === kind)
+  const pairs = new Map<Thing, Thing>()
+  const idOfMark = new Map<string, string>()
+  const wantedOf = (kind: Kind) => (file.sections[kind] ?? []).map((thing) => resolveMarks(thing, idOfMark))
+  const all: { kind: Kind; wanted: readonly Thing[] }[] = []
+  // In the order of who refers to whom, so that references can be compared by id.
+  for (const kind of Object.keys(kinds) as Kind[]) {
+    if (!file.sections[kind]) continue
+    const wanted = wantedOf(kind)
+    for (const [thing, found] of matchThings(wanted, present(kind))) pairs.set(thing, found)
+    for (const thing of wanted) {
+      const found = pairs.get(thing)
+      if (found?.id) idOfMark.set(markOf(kind, thing.name), found.id)
+      if (found && thing.routes)
+        for (const [route, match] of matchThings(thing.routes, found.routes ?? [])) pairs.set(route, match)
+    }
+    all.push({ kind, wanted })
+  }
+
+  const kept = new Set(pairs.values())
+  const surplus = all.flatMap(({ kind }) => present(kind).filter((thing) => !kept.has(thing)))
+  const surplusRoutes = all.flatMap(({ wanted }) =>
+    wanted.flatMap((thing) =>
+      (pairs.get(thing)?.routes ?? []).filter((route) => !kept.has(route)).map((route) => ({ route, edge: thing })),
+    ),
+  )
+  const inUse = new Set(
+    account.flatMap(({ fields, routes = [] }) => [fields, ...routes.map((route) => route.fields)]).flatMap(idsIn),
+  )
+  const context = { pairs, inUse, claimed: hostportsOf(all.flatMap(({ wanted }) => wanted)) }
+  const steps = [
+    ...all.flatMap(({ wanted }) => wanted.flatMap((thing) => stepsFor(thing, context))),
+    ...(deletes
+      ? [
+          ...surplusRoutes.map(({ route, edge }) => deletion(route, pairs.get(edge)?.id)),
+          // Those who refer go before those that are referred to.
+          ...surplus.toReversed().map((thing) => deletion(thing)),
+        ]
+      : []),
+  ]
+  return {
+    differences: [
+      ...all.flatMap(({ wanted }) => wanted.flatMap((thing) => differencesOf(thing, pairs))),
+      ...surplusRoutes.map(({ route }) => ({ present: route, names: [] })),
+      ...surplus.map((thing) => ({ present: thing, names: [] })),
+    ],
+    // Stable: within a stage the order is that of the kinds.
+    steps: steps.toSorted((a, b) => stages.indexOf(a.stage) - stages.indexOf(b.stage)),
+    surplus: [...surplus, ...surplusRoutes.map(({ route }) => route)],
+    pairs,
+  }
+}
+
+function resolveMarks(thing: Thing, idOfMark: ReadonlyMap<string, string>): Thing {
+  const routes = thing.routes?.map((route) => resolveMarks(route, idOfMark))
+  return { ...thing, fields: replaceText(thing.fields, idOfMark) as Json, ...(routes && { routes }) }
+}
+
+/** Every text that stands for another, however deep. */
+export function replaceText(value: unknown, by: ReadonlyMap<string, string>): unknown {
+  if (typeof value === 'string') return by.get(value) ?? value
+  if (Array.isArray(value)) return value.map((each) => replaceText(each, by))
+  if (value === null || typeof value !== 'object') return value
+  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, replaceText(each, by)]))
+}
+
+function idsIn(value: unknown): string[] {
+  if (typeof value === 'string') return /^(ipp|bkdst)_/.test(value) ? [value] : []
+  return value && typeof value === 'object' ? Object.values(value).flatMap(idsIn) : []
+}
+
+const hostports = ({ fields }: Thing) => (fields.hostports ?? []) as string[]
+const hostportsOf = (things: readonly Thing[]) =>
+  new Map(things.flatMap((thing) => hostports(thing).map((each) => [each, thing])))
+
+/** Fields in which the two differ. A field that has no known default and is not in the file is left alone. */
+export const changedFields = (wanted: Thing, present: Thing): string[] =>
+  [...new Set([...Object.keys(wanted.fields), ...Object.keys(present.fields)])].filter(
+    (name) =>
+      !isDeepStrictEqual(wanted.fields[name], present.fields[name]) && canBeSet(wanted.kind, name, wanted.fields[name]),
+  )
+
+const ruleKey = (rule: Rule) =>
+  JSON.stringify([rule.cidr, rule.action, rule.description, rule.metadata, rule.expires_at])
+export function ruleChanges(
+  wanted: readonly Rule[] = [],
+  present: readonly Rule[] = [],
+): { added: Rule[]; removed: Rule[] } {
+  const [before, after] = [new Set(present.map(ruleKey)), new Set(wanted.map(ruleKey))]
+  return {
+    added: wanted.filter((rule) => !before.has(ruleKey(rule))),
+    removed: present.filter((rule) => !after.has(ruleKey(rule))),
+  }
+}
+
+function differencesOf(wanted: Thing, pairs: Pairs): Difference[] {
+  const present = pairs.get(wanted)
+  const below = (wanted.routes ?? []).flatMap((route) => differencesOf(route, pairs))
+  if (!present) return [{ wanted, names: Object.keys(wanted.fields) }, ...below]
+  const names = changedFields(wanted, present)
+  const { added, removed } = ruleChanges(wanted.rules, present.rules)
+  const own = names.length || added.length || removed.length ? [{ wanted, present, names }] : []
+  return [...own, ...below]
+}
+
+type Context = { pairs: Pairs; inUse: ReadonlySet<string>; claimed: ReadonlyMap<string, Thing> }
+
+function stepsFor(wanted: Thing, context: Context): Step[] {
+  const present = context.pairs.get(wanted)
+  return present ? updates(wanted, present, context) : creations(wanted)
+}
+
+const creation = (thing: Thing, stage: Stage, path: string[], fields: Json): Step => ({
+  stage,
+  verb: 'create',
+  thing,
+  method: 'POST',
+  path,
+  body: toBody(createSchemas[thing.kind], fields, Object.keys(fields)),
+  makes: markOf(thing.kind, thing.name),
+})
+
+const rulesStep = (thing: Thing, stage: Stage, id: string): Step => ({
+  stage,
+  verb: 'update',
+  thing,
+  method: 'PUT',
+  path: ['/ip_policies/', id, '/rules'],
+  body: { rules: thing.rules },
+})
+
+function creations(thing: Thing): Step[] {
+  const { kind, fields, rules, routes = [] } = thing
+  if (kind === 'routes') throw new Error('routes are made with their edge')
+  const { path } = kinds[kind]
+  const mark = markOf(kind, thing.name)
+  switch (kind) {
+    case 'ip_policies':
+      return [creation(thing, 'prepare', [path], fields), ...(rules?.length ? [rulesStep(thing, 'prepare', mark)] : [])]
+    case 'backends':
+      return [creation(thing, 'prepare', [path], fields)]
+    case 'ip_restrictions':
+      return [creation(thing, 'tighten', [path], fields)]
+    case 'tcp_edges':
+      return [creation(thing, 'loosen', [path], fields)]
+    case 'https_edges': {
+      // Nobody finds it until it has all of its routes: a wide one alone would take what a narrower one refuses.
+      const { hostports: wanted, ...hidden } = fields
+      const shown: Step = {
+        stage: 'loosen',
+        verb: 'update',
+        thing,
+        method: 'PATCH',
+        path: pathOf(thing, mark),
+        body: { hostports: wanted },
+      }
+      return [
+        creation(thing, 'prepare', [path], hidden),
+        ...routes.map((route) => creation(route, 'prepare', [`${path}/`, mark, '/routes'], route.fields)),
+        ...(wanted ? [shown] : []),
+      ]
+    }
+  }
+}
+
+function updates(wanted: Thing, present: Thing, context: Context, edgeId?: string): Step[] {
+  const id = present.id ?? ''
+  const names = changedFields(wanted, present)
+  const { added, removed } = ruleChanges(wanted.rules, present.rules)
+  const isHidden = wanted.kind === 'https_edges' && hostports(present).length === 0
+  const patch = (stage: Stage, fields: Json, which: readonly string[]): Step => ({
+    stage,
+    verb: 'update',
+    thing: wanted,
+    method: 'PATCH',
+    path: pathOf(wanted, id, edgeId),
+    body: toBody(createSchemas[wanted.kind], fields, which),
+  })
+  const stay = hostports(present).filter((each) => hostports(wanted).includes(each))
+  const isReleased = hostports(present).some((each) => !stay.includes(each) && context.claimed.has(each))
+  return [
+    ...(added.length || removed.length
+      ? [rulesStep(wanted, context.inUse.has(id) ? rulesClass(added, removed) : 'prepare', id)]
+      : []),
+    // Another edge of the file gets it, and a hostport belongs to one at a time.
+    ...(isReleased ? [patch('tighten', { hostports: stay }, ['hostports'])] : []),
+    ...(names.length &&
+    !(isReleased && isDeepStrictEqual(names, ['hostports']) && stay.length === hostports(wanted).length)
+      ? [patch(fieldsClass(wanted, present), wanted.fields, names)]
+      : []),
+    ...(wanted.routes ?? []).flatMap((route) => {
+      const match = context.pairs.get(route)
+      if (match) return updates(route, match, context, id)
+      return [creation(route, isHidden ? 'prepare' : 'change', ['/edges/https/', id, '/routes'], route.fields)]
+    }),
+  ]
+}
+
+const deletion = (thing: Thing, edgeId?: string): Step => ({
+  // An edge that goes closes something, and may have a hostport that another gets.
+  stage: thing.kind === 'tcp_edges' || thing.kind === 'https_edges' ? 'tighten' : 'delete',
+  verb: 'delete',
+  thing,
+  method: 'DELETE',
+  path: pathOf(thing, thing.id ?? '', edgeId),
+})
