@@ -90,8 +90,8 @@ function ownName({ kind, fields }: Thing): string {
     .replaceAll(/[^\p{L}\p{N}.:_*]+/gu, '-')
     .replaceAll(/^-+|-+$/g, '')
     .slice(0, 60)
-  // What looks like an id would be taken for one.
-  return /^[a-z]+_[0-9a-z]{26}$/.test(slug) ? `x-${slug}` : slug || String(byKind[kind])
+  // What looks like an id would be taken for one, and JavaScript puts keys that are numbers before all others.
+  return /^([a-z]+_[0-9a-z]{26}|\d+)$/.test(slug) ? `x-${slug}` : slug || String(byKind[kind])
 }
 
 /** Each its own: the second 'office' is office-2. */

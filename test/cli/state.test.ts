@@ -1,0 +1,183 @@
+// `gatehouse state`: an account as a file.
+import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
+import { after, test } from 'node:test'
+import { exits } from '../../src/cli/exits.ts'
+import { startControlPlane } from '../harness/control_plane.ts'
+import { cliFor } from './harness.ts'
+import { contentsOf, countOf, fillAccount, stateFile } from './state_harness.ts'
+
+const [here, elsewhere] = [await startControlPlane({ after }), await startControlPlane({ after })]
+
+test('an account of a thousand things, dumped and synced into an empty one, is the same there but for ids and times', async () => {
+  const [original, copy] = [await here.newAccount(), await elsewhere.newAccount()]
+  await fillAccount(original, 160)
+  const wanted = await contentsOf(original)
+  assert.ok(countOf(wanted) >= 1_000, `${countOf(wanted)} things`)
+  const [mine, theirs] = [cliFor(here, original), cliFor(elsewhere, copy)]
+  const file = await stateFile(await mine.ok(['state', 'dump']))
+  const began = Date.now()
+  await theirs.ok(['state', 'sync', file, '--yes'])
+  console.log(`sync of ${countOf(wanted)} things took ${Date.now() - began} ms`)
+  assert.deepEqual(await contentsOf(copy), wanted)
+  assert.equal(await theirs.ok(['state', 'dump', '--no-ids']), await mine.ok(['state', 'dump', '--no-ids']))
+  // Its ids are those of another account, so everything was found by what it is.
+  const again = await theirs(['state', 'sync', file, '--yes'])
+  assert.deepEqual([again.code, again.stdout, again.stderr], [0, '', 'There is nothing to do.\n'])
+})
+
+const office = `
+gatehouse: 1
+ip_policies:
+  office: {description: office, rules: [allow 127.0.0.0/8, deny 127.0.0.9, {allow: 203.0.113.0/24, description: branch}]}
+  unnamed: {rules: [allow 10.0.0.0/8]}
+  same: {rules: [allow 10.0.0.0/8]}
+backends:
+  app: {address: app.internal:8080}
+ip_restrictions:
+  api: {type: api, enforced: true, ip_policies: [office]}
+tcp_edges:
+  db: {hostports: [DB.example:20001], backend: {backend: app}, ip_restriction: {ip_policies: [office, same]}}
+https_edges:
+  web:
+    hostports: [web.example:443]
+    routes:
+      - {match_type: path_prefix, match: /, backend: {backend: app}, request_headers: {remove: [Cookie]}}
+      - {match_type: path_prefix, match: /admin, backend: {backend: app}, ip_restriction: {ip_policies: [office]}}
+`
+const empty = 'gatehouse: 1\nip_policies: {}\nbackends: {}\nip_restrictions: {}\ntcp_edges: {}\nhttps_edges: {}\n'
+
+test('apply twice changes nothing the second time, and leaves no audit event', async () => {
+  const account = await here.newAccount()
+  const mine = cliFor(here, account)
+  const file = await stateFile(office)
+  await mine.ok(['state', 'apply', file])
+  const events = await mine.ok(['audit-events', 'list', '--all', '-o', 'ids'])
+  const { code, stderr } = await mine(['state', 'apply', file])
+  assert.deepEqual([code, stderr], [0, 'There is nothing to do.\n'])
+  assert.equal(await mine.ok(['audit-events', 'list', '--all', '-o', 'ids']), events)
+  assert.equal((await mine(['state', 'diff', file])).code, 0)
+  await mine.ok(['state', 'sync', await stateFile(empty), '--yes', '--allow-self-lockout'])
+  assert.equal(countOf(await contentsOf(account)), 0)
+})
+
+test('a change made by hand shows in diff, in words; apply takes it back, but deletes nothing; sync does', async () => {
+  const account = await here.newAccount()
+  const mine = cliFor(here, account)
+  const file = await stateFile(office)
+  await mine.ok(['state', 'apply', file])
+  const [policy] = (await account('GET', '/ip_policies')).body.ip_policies.slice(-1)
+  const [edge] = (await account('GET', '/edges/https')).body.https_edges
+  const route = edge.routes.find(({ match }: { match: string }) => match === '/admin')
+  await account('POST', '/ip_policy_rules', { ip_policy_id: policy.id, action: 'allow', cidr: '198.51.100.0/24' })
+  await account('DELETE', `${route.uri}/ip_restriction`)
+  await account('POST', '/ip_policies', { description: 'by hand' })
+  const { code, stdout } = await mine(['state', 'diff', file])
+  assert.equal(code, exits.different.code)
+  assert.equal(
+    stdout.replaceAll(/ \(\w+\)/g, ''),
+    [
+      '~ IP policy office',
+      '    - allow 198.51.100.0/24',
+      '~ route web path_prefix /admin',
+      '    ip_restriction: {ip_policies: [office]}',
+      '- IP policy by-hand',
+      '',
+      '0 to create, 2 to change, 1 only in the account',
+      '',
+    ].join('\n'),
+  )
+  await mine.ok(['state', 'apply', file])
+  assert.match(
+    (await mine(['state', 'diff', file])).stdout,
+    /^- IP policy by-hand .*\n\n0 to create, 0 to change, 1 only in the account\n$/,
+  )
+  const asked = await mine(['state', 'sync', file])
+  assert.equal(asked.code, exits.usage.code)
+  assert.match(asked.stderr, /This deletes 1:\n {2}IP policy by-hand/)
+  await mine.ok(['state', 'sync', file, '--dry-run'])
+  assert.equal((await mine(['state', 'diff', file])).code, exits.different.code)
+  await mine.ok(['state', 'sync', file, '--yes'])
+  assert.equal((await mine(['state', 'diff', file])).code, 0)
+  await mine.ok(['state', 'sync', await stateFile(empty), '--yes', '--allow-self-lockout'])
+})
+
+test('an id in the file wins over a name; hostports move between edges; a section that is not there is left alone', async () => {
+  const account = await here.newAccount()
+  const mine = cliFor(here, account)
+  await mine.ok([
+    'state',
+    'apply',
+    await stateFile(
+      'gatehouse: 1\nip_policies: {a: {description: a}}\ntcp_edges: {x: {hostports: [m.example:20011]}, y: {hostports: [m.example:20012]}}\n',
+    ),
+  ])
+  const before = await mine.ok(['state', 'dump'])
+  const ids = before.match(/\b(ipp|edgtcp)_[0-9a-z]{26}\b/g) ?? []
+  const swapped = before
+    .replaceAll('- m.example:20011', '- m.example:2001x')
+    .replaceAll('- m.example:20012', '- m.example:20011')
+    .replaceAll('2001x', '20012')
+    .replace('description: a', 'description: b')
+  await mine.ok(['state', 'apply', await stateFile(swapped)])
+  const after = await mine.ok(['state', 'dump'])
+  assert.deepEqual(after.match(/\b(ipp|edgtcp)_[0-9a-z]{26}\b/g), ids)
+  assert.deepEqual(
+    (await account('GET', '/edges/tcp')).body.tcp_edges.map(({ hostports }: { hostports: string[] }) => hostports[0]),
+    ['m.example:20011', 'm.example:20012'],
+  )
+  assert.match(after, /description: b/)
+  await mine.ok(['state', 'sync', await stateFile('gatehouse: 1\ntcp_edges: {}\n'), '--yes'])
+  const left = await contentsOf(account)
+  assert.deepEqual([left.tcp_edges?.length, left.ip_policies?.length], [0, 1])
+})
+
+test('the example of docs/cli.md is a state file', async () => {
+  const account = await here.newAccount()
+  const page = await readFile(new URL('../../docs/cli.md', import.meta.url), 'utf8')
+  const [, example = ''] = /^```yaml\n(.*?)^```/ms.exec(page) ?? []
+  const mine = cliFor(here, account)
+  await mine.ok(['state', 'apply', '-'], { input: example })
+  assert.equal((await mine(['state', 'diff', '-'], { input: example })).code, 0)
+})
+
+test('what would lock the caller out stops the run, and what came before it stays', async () => {
+  const account = await here.newAccount()
+  const mine = cliFor(here, account)
+  const file = await stateFile(`
+gatehouse: 1
+ip_policies: {far: {description: far, rules: [allow 203.0.113.0/24]}}
+ip_restrictions: {api: {type: api, enforced: true, ip_policies: [far]}}
+tcp_edges: {late: {hostports: [late.example:20021]}}
+`)
+  const { code, stderr } = await mine(['state', 'apply', file])
+  assert.equal(code, exits.refused.code)
+  assert.match(stderr, /create IP restriction api: .*\(ERR_SELF_LOCKOUT\)(?:.|\n)*2 of 4 changes are made/)
+  const { ip_policies, ip_restrictions, tcp_edges } = await contentsOf(account)
+  // The edge would have opened something: it comes after what restricts.
+  assert.deepEqual([ip_policies?.length, ip_restrictions?.length, tcp_edges?.length], [1, 0, 0])
+})
+
+test('a file with a mistake is refused before anything is sent, and the mistake is named', async () => {
+  const account = await here.newAccount()
+  const mine = cliFor(here, account)
+  for (const [text, told] of [
+    ['a: [', /state file: .*line 1/],
+    ['ip_policies: {}', /must begin with 'gatehouse: 1'/],
+    ['gatehouse: 1\npolicies: {}', /policies: is no section/],
+    ['gatehouse: 1\nip_policies: {a: {rules: [permit 10.0.0.0/8]}}', /ip_policies.a.rules\[0\]: must be 'allow CIDR'/],
+    [
+      'gatehouse: 1\nip_policies: {a: {colour: red}}',
+      /ip_policies.a: has colour, which is not one of description, metadata/,
+    ],
+    ['gatehouse: 1\nip_policies: {a: {metadata: 12}}', /ip_policies.a.metadata: must be string, not integer/],
+    ['gatehouse: 1\nip_restrictions: {a: {type: api}}', /ip_restrictions.a: needs ip_policies/],
+    ['gatehouse: 1\nip_restrictions: {a: {type: api, ip_policies: [b]}}', /names 'b', which is not in ip_policies/],
+    ['gatehouse: 1\nbackends: {a: {address: x}, a: {address: y}}', /state file: .*unique/],
+  ] as [string, RegExp][]) {
+    const { code, stderr } = await mine(['state', 'apply', '-'], { input: text })
+    assert.equal(code, exits.refused.code, text)
+    assert.match(stderr, told)
+  }
+  assert.equal(countOf(await contentsOf(account)), 0)
+})

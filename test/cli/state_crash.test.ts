@@ -1,0 +1,116 @@
+// `gatehouse state sync`, killed half-way.
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
+import { after, test } from 'node:test'
+import { startControlPlane } from '../harness/control_plane.ts'
+import { cliFor } from './harness.ts'
+import { contentsOf, countOf, stateFile } from './state_harness.ts'
+
+const plane = await startControlPlane({ after })
+const main = new URL('../../src/main.ts', import.meta.url).pathname
+
+/** The first has everything twice or unnamed that could be mistaken for another; the second is what becomes of it. */
+const first = `
+gatehouse: 1
+ip_policies:
+  a: {description: a, rules: [allow 127.0.0.0/8]}
+  b: {rules: [allow 10.0.0.0/8]}
+  c: {rules: [allow 10.0.0.0/8]}
+  d: {rules: [allow 10.1.0.0/16]}
+backends: {one: {address: one.internal:80}, two: {address: one.internal:80}}
+ip_restrictions: {api: {type: api, enforced: true, ip_policies: [a]}, tried: {type: api, ip_policies: [b, d]}}
+tcp_edges: {x: {hostports: [x.example:20001], backend: {backend: one}, ip_restriction: {ip_policies: [c]}}, y: {description: no hostports}}
+https_edges:
+  p: {hostports: [p.example:443], routes: [{match_type: path_prefix, match: /, backend: {backend: two}}, {match_type: exact_path, match: /, ip_restriction: {ip_policies: [d]}}]}
+  q: {hostports: [q.example:443], routes: [{match_type: path_prefix, match: /, backend: {backend: two}}]}
+`
+const second = `
+gatehouse: 1
+ip_policies:
+  a: {description: a, rules: [allow 127.0.0.0/8, deny 127.0.0.9]}
+  e: {description: e, rules: [allow 10.0.0.0/8]}
+backends: {one: {address: one.internal:80}, three: {address: three.internal:80}}
+ip_restrictions: {api: {type: api, enforced: true, ip_policies: [a]}, all: {type: endpoints, enforced: true, ip_policies: [e]}}
+tcp_edges: {x: {hostports: [x.example:20002], backend: {backend: three}, ip_restriction: {ip_policies: [e]}}, z: {hostports: [x.example:20001]}}
+https_edges:
+  p: {hostports: [p.example:443, q.example:443], routes: [{match_type: path_prefix, match: /, backend: {backend: one}, ip_restriction: {ip_policies: [e]}}]}
+`
+const empty = 'gatehouse: 1\nip_policies: {}\nbackends: {}\nip_restrictions: {}\ntcp_edges: {}\nhttps_edges: {}\n'
+
+/** Kills the client at its n-th change: before the service has it, or when the service has done it and answers. */
+async function killAt(
+  n: number,
+  when: 'before' | 'after',
+  args: string[],
+  env: Record<string, string>,
+): Promise<boolean> {
+  let changes = 0
+  const server = createServer(async (request, response) => {
+    const body = await text(request)
+    const isTheOne = request.method !== 'GET' && ++changes === n
+    if (isTheOne && when === 'before') return child.kill('SIGKILL')
+    const { host: _, connection: __, 'content-length': ___, ...headers } = request.headers as Record<string, string>
+    const passed = await fetch(`${env.GATEHOUSE_URL}${request.url}`, {
+      method: request.method ?? '',
+      headers,
+      ...(body && { body }),
+    })
+    const answer = await passed.text()
+    if (isTheOne) return child.kill('SIGKILL')
+    response.writeHead(passed.status, {
+      'operation-id': passed.headers.get('operation-id') ?? '',
+      'content-type': 'application/json',
+    })
+    return response.end(answer)
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const GATEHOUSE_URL = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const child = spawn(process.execPath, [main, ...args], {
+    env: { ...process.env, ...env, GATEHOUSE_URL },
+    stdio: 'ignore',
+  })
+  const [, signal] = await once(child, 'exit')
+  server.closeAllConnections()
+  server.close()
+  return signal === 'SIGKILL'
+}
+
+test('a sync that was killed at any moment ends in the same state when it is run again', async () => {
+  const account = await plane.newAccount()
+  const mine = cliFor(plane, account)
+  const sync = async (text: string) => ['state', 'sync', await stateFile(text), '--yes', '--allow-self-lockout']
+  const [toFirst, toSecond, toEmpty] = [await sync(first), await sync(second), await sync(empty)]
+  const dump = () => mine.ok(['state', 'dump', '--no-ids'])
+  await mine.ok(toFirst)
+  const wantedFirst = await dump()
+  await mine.ok(toSecond)
+  const wantedSecond = await dump()
+  assert.notEqual(wantedFirst, wantedSecond)
+
+  const kills: string[] = []
+  for (const [goal, wanted] of [
+    [toEmpty, undefined],
+    [toFirst, wantedFirst],
+    [toSecond, wantedSecond],
+    [toFirst, wantedFirst],
+    [toEmpty, undefined],
+  ] as const) {
+    // The first kill always hits; the others do if there is still that much to do.
+    for (const n of [1, ...Array.from({ length: 3 }, () => 1 + Math.floor(Math.random() * 9))]) {
+      const when = Math.random() < 0.5 ? 'before' : 'after'
+      if (!(await killAt(n, when, goal, mine.env))) break
+      kills.push(`${n} ${when}`)
+    }
+    await mine.ok(goal)
+    if (wanted) assert.equal((await mine(['state', 'diff', goal[2] ?? ''])).code, 0)
+    // Nothing is there twice, or left over.
+    if (wanted) assert.deepEqual((await dump()).split('\n').toSorted(), wanted.split('\n').toSorted())
+    else assert.equal(countOf(await contentsOf(account)), 0)
+  }
+  console.log(`killed ${kills.length} times, at the change: ${kills.join(', ')}`)
+  assert.ok(kills.length >= 5)
+})
