@@ -136,6 +136,11 @@ export const settings = {
     help: 'Whether the dashboard is served and people can sign in to it: on or off.',
     parse: onOrOff,
   }),
+  GATEHOUSE_DOCS: setting({
+    default: 'on',
+    help: 'Whether the description of the API is served, under /docs/, /openapi.json and /llms.txt: on or off.',
+    parse: onOrOff,
+  }),
   GATEHOUSE_VERSION_HEADER_ALIASES: setting({
     default: '',
     help: 'Further headers that count as Service-Version, comma-separated, such as Ngrok-Version.',

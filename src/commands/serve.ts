@@ -22,6 +22,12 @@ const dashboardFolder = new URL(
   import.meta.url,
 ).pathname
 
+// Beside us in dist/ too; for the sources, where npm has put it.
+const referenceFolder = new URL(
+  import.meta.url.endsWith('.ts') ? '../../node_modules/swagger-ui-dist' : '../reference',
+  import.meta.url,
+).pathname
+
 export async function serve(config: Config): Promise<number> {
   const log = createLog(config.GATEHOUSE_LOG_LEVEL)
   const db = openDatabase(config, (error) =>
@@ -61,6 +67,8 @@ export async function serve(config: Config): Promise<number> {
     log,
     requestTimeoutMs: config.GATEHOUSE_REQUEST_TIMEOUT_MS,
     ...(config.GATEHOUSE_DASHBOARD && { dashboardFolder }),
+    ...(config.GATEHOUSE_DOCS && { referenceFolder }),
+    version,
   })
   await app.listen(config.GATEHOUSE_LISTEN)
   const stopTally = every(1_000, tally.flush, (err) =>

@@ -32,7 +32,8 @@ const contentSecurityPolicy = [
   "frame-ancestors 'none'",
 ].join('; ')
 
-const securityHeaders = {
+/** For every page that we serve to browsers. */
+export const securityHeaders = {
   'Content-Security-Policy': contentSecurityPolicy,
   'X-Frame-Options': 'DENY',
   'X-Content-Type-Options': 'nosniff',

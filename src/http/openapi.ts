@@ -1,5 +1,6 @@
 import type { TObject, TSchema } from 'typebox'
 import { type ErrorCode, errorCatalogue } from '../kernel/errors.ts'
+import { exampleId, exampleOf } from './examples.ts'
 import type { Route } from './route.ts'
 
 type Json = Record<string, unknown>
@@ -72,6 +73,7 @@ export function openApiDocument(routes: readonly Route[], version: string): Json
           in: 'header',
           required: true,
           schema: { type: 'string', enum: ['2'] },
+          example: '2',
         },
         IfMatch: {
           name: 'If-Match',
@@ -178,13 +180,17 @@ function operation(route: Route, schemas: Json): Json {
         in: 'path',
         required: true,
         schema: { type: 'string' },
+        example: route.params[name] === 'number' ? '1' : exampleId(route.params[name]),
       })),
       ...queryParameters(route.query),
     ],
     ...(route.body && {
       requestBody: {
         required: true,
-        content: { 'application/json': { schema: hoist(route.body, schemas) }, ...plainText(route.otherBodies) },
+        content: {
+          'application/json': { schema: hoist(route.body, schemas), example: exampleOf(route.body) },
+          ...plainText(route.otherBodies),
+        },
       },
     }),
     responses,

@@ -10,7 +10,9 @@ import { type Id, newId } from '../kernel/ids.ts'
 import { answer, prepare, type RequestFacts, type Service } from './answer.ts'
 import { serveDashboard } from './dashboard.ts'
 import type { Metrics } from './metrics.ts'
+import { openApiDocument } from './openapi.ts'
 import { readinessFaults } from './readiness.ts'
+import { serveReference } from './reference.ts'
 import { errorBody, toRefusal } from './refusals.ts'
 import type { Method, Route } from './route.ts'
 import { send, sendResult } from './send.ts'
@@ -24,11 +26,14 @@ export type ServerOptions = {
   requestTimeoutMs: number
   /** Where the files of the dashboard are. Without it there is no dashboard. */
   dashboardFolder?: string
+  /** Where the files of Swagger UI are. Without it the description of the API is not served. */
+  referenceFolder?: string
+  version: string
 }
 
 /** The HTTP server, not yet listening. Closing it finishes what is in flight. */
 export function createServer(options: ServerOptions): FastifyInstance {
-  const { service, routes, metrics, log, requestTimeoutMs, dashboardFolder } = options
+  const { service, routes, metrics, log, requestTimeoutMs, dashboardFolder, referenceFolder, version } = options
   const app = fastify({
     loggerInstance: log,
     logController: new LogController({ disableRequestLogging: true }),
@@ -155,6 +160,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
     if (faults.length) log.warn({ faults }, 'not ready')
     return faults.length ? send(reply, 503, { status: 'not ready', faults }) : send(reply, 200, { status: 'ready' })
   })
+  if (referenceFolder) serveReference(app, openApiDocument(routes, version), referenceFolder, service.publicUrl)
   if (dashboardFolder) serveDashboard(app, dashboardFolder, service.publicUrl)
   app.get('/metrics', quiet, async (_request, reply) => reply.type(metrics.contentType).send(await metrics.text()))
   return app

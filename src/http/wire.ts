@@ -33,14 +33,22 @@ export const Moment = (description: string) =>
   )
 export const Uri = Type.String({ format: 'uri', description: 'Absolute, under the public URL of the installation.' })
 
-export const Text = (maxBytes: number, description: string) => Type.String({ 'x-maxBytes': maxBytes, description })
+export const Text = (maxBytes: number, description: string, example?: string) =>
+  Type.String({ 'x-maxBytes': maxBytes, description, ...(example && { examples: [example] }) })
 /** Bounded text in a request. `""` and `null` both mean that it is not set. */
-export const OptionalText = (maxBytes: number, description: string) =>
-  Type.Optional(Type.Unsafe<string | null>({ type: ['string', 'null'], 'x-maxBytes': maxBytes, description }))
+export const OptionalText = (maxBytes: number, description: string, example?: string) =>
+  Type.Optional(
+    Type.Unsafe<string | null>({
+      type: ['string', 'null'],
+      'x-maxBytes': maxBytes,
+      description,
+      ...(example && { examples: [example] }),
+    }),
+  )
 
 /** What most resources carry for the people who run them. In requests either may be null; responses leave out what is not set. */
 export const Annotations = {
-  description: OptionalText(255, 'What this is for, for people. At most 255 bytes.'),
+  description: OptionalText(255, 'What this is for, for people. At most 255 bytes.', 'the staging environment'),
   metadata: OptionalText(4096, 'Whatever the user wants to keep with it. At most 4096 bytes.'),
 }
 export const AnnotationsShown = {

@@ -31,6 +31,7 @@ export const ApiKeyRotate = Closed({
     Type.Integer({
       minimum: 0,
       maximum: 30 * 24 * 60 * 60,
+      examples: [3_600],
       description: 'How long the token that is replaced still works. 86400, a day, when not given; 0 ends it at once.',
     }),
   ),

@@ -2,6 +2,7 @@ import { sessionSeconds } from '../../auth/caller.ts'
 import { endedSessionCookie, sessionCookie } from '../../auth/session_cookie.ts'
 import { hashToken, newSessionSecret } from '../../auth/token.ts'
 import { transaction } from '../../db/transaction.ts'
+import { exampleToken } from '../../http/examples.ts'
 import { type Handling, route } from '../../http/route.ts'
 import { Closed, Id, type Static, Text, Timestamp } from '../../http/wire.ts'
 import { Refusal } from '../../kernel/errors.ts'
@@ -31,7 +32,7 @@ export const dashboardSessionRoutes = [
     summary: "Sign in to the dashboard with the token of an API key. The session's secret is in a cookie only",
     method: 'POST',
     path: '/dashboard_session',
-    body: Closed({ token: Text(200, 'The token of an API key.') }),
+    body: Closed({ token: Text(200, 'The token of an API key.', exampleToken) }),
     success: 201,
     response: DashboardSession,
     access: 'anyone',

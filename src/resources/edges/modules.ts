@@ -23,7 +23,9 @@ export type EdgeKind = 'tcp' | 'https' | 'route'
 /** For whatever carries modules: 50 headers of the longest name and value, and as many to remove, are 230 KiB. */
 export const moduleBodyLimitBytes = 1024 * 1024
 
-const Enabled = Type.Optional(Type.Boolean({ description: 'True: applied to traffic. True when not given.' }))
+const Enabled = Type.Optional(
+  Type.Boolean({ description: 'True: applied to traffic. True when not given.', examples: [true] }),
+)
 const EnabledShown = Type.Boolean({ description: 'True: applied to traffic.' })
 
 export type Module = {
@@ -105,10 +107,12 @@ export const modules = {
       add: Type.Optional(
         HeaderMap({
           description: `Header name to value: set on the request before it is sent upstream, replacing what the client sent. At most ${headerLimits.entries}.`,
+          examples: [{ 'X-From-The-Edge': 'gatehouse' }],
         }),
       ),
       remove: Type.Optional(
         Type.Array(Type.String(), {
+          examples: [['Cookie']],
           description: `Names of headers that do not reach the upstream. At most ${headerLimits.entries}.`,
         }),
       ),

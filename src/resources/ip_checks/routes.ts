@@ -5,7 +5,7 @@ import { formatAddress, parseAddress } from '../../kernel/ip/address.ts'
 import { decidedBy } from '../ip_restrictions/decided_by.ts'
 import { RestrictionTypeField } from '../ip_restrictions/schema.ts'
 
-const IpCheck = Closed({ type: RestrictionTypeField, ip: Text(64, 'An IPv4 or IPv6 address.') })
+const IpCheck = Closed({ type: RestrictionTypeField, ip: Text(64, 'An IPv4 or IPv6 address.', '203.0.113.7') })
 const CheckedRestriction = Closed(
   {
     ip_restriction: Ref,

@@ -22,7 +22,7 @@ export const RestrictionTypeField = Type.Unsafe<RestrictionType>({
   description:
     'What traffic is restricted: the web dashboard, this API, agents that ask /ip_checks, or all edges of the account.',
 })
-const Enforced = Type.Boolean({ description: 'True: refused. False: only warnings are issued.' })
+const Enforced = Type.Boolean({ description: 'True: refused. False: only warnings are issued.', examples: [false] })
 
 export const IpRestrictionCreate = Closed({
   ...Annotations,

@@ -1,13 +1,20 @@
 import { Type } from 'typebox'
 import { BeforeId, Closed, Id, PageParameters, PathId, type Static, Text, Timestamp, Uri } from '../../http/wire.ts'
 
-const Name = Type.Unsafe<string>({ type: 'string', pattern: '\\S', 'x-must': 'must not be empty', 'x-maxBytes': 255 })
+const Name = Type.Unsafe<string>({
+  type: 'string',
+  pattern: '\\S',
+  'x-must': 'must not be empty',
+  'x-maxBytes': 255,
+  examples: ['Ada'],
+})
 const Email = Type.Unsafe<string>({
   type: 'string',
   // Only what every address has: mail servers know better than a pattern what they accept.
   pattern: '^[^\\s@]+@[^\\s@]+$',
   'x-must': 'must be an email address',
   'x-maxBytes': 255,
+  examples: ['ada@example.net'],
 })
 const Role = Type.Unsafe<'admin' | 'member'>({ type: 'string', enum: ['admin', 'member'] })
 

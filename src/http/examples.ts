@@ -1,0 +1,37 @@
+import type { TObject, TSchema } from 'typebox'
+
+type Json = Record<string, unknown>
+
+/** Identifiers in examples: of every kind the same, so that whoever runs an example knows what to put in its place. */
+export const exampleId = (prefix: string): string => `${prefix}_01jz3v8q4se5x9y2m7n6k0abcd`
+export const exampleToken = `gatehouse_${'0'.repeat(49)}`
+
+/**
+ * A value that the schema takes: what is required, and of the rest what has an example of its own. Made from the schema,
+ * so that no operation is without one and none shows a field that is not there.
+ */
+export function exampleOf(schema: TSchema): unknown {
+  const { examples, enum: choices, type, pattern, items, minimum } = schema as Json
+  if (Array.isArray(examples)) return examples[0]
+  if (Array.isArray(choices)) return choices[0]
+  const [kind] = [type].flat()
+  if (kind === 'object') return exampleObject(schema as TObject)
+  if (kind === 'array') return [exampleOf(items as TSchema)]
+  if (kind === 'boolean') return true
+  if (kind === 'integer') return minimum ?? 1
+  const [, prefix] = /^\^([a-z]+)_\[0-7\]/.exec(String(pattern ?? '')) ?? []
+  return prefix ? exampleId(prefix) : 'text'
+}
+
+const hasExample = (schema: TSchema): boolean => {
+  const { examples, items } = schema as { examples?: unknown; items?: TSchema }
+  return Array.isArray(examples) || (items !== undefined && hasExample(items))
+}
+
+function exampleObject(schema: TObject): Json {
+  const { properties, required } = schema as { properties?: Record<string, TSchema>; required?: string[] }
+  const shown = Object.entries(properties ?? {}).filter(
+    ([name, field]) => required?.includes(name) || hasExample(field),
+  )
+  return Object.fromEntries(shown.map(([name, field]) => [name, exampleOf(field)]))
+}
