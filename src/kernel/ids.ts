@@ -28,6 +28,8 @@ export type Id<P extends IdPrefix = IdPrefix> = `${P}_${string}`
 /** The same identifier as PostgreSQL keeps it. */
 export type Uuid = string & { readonly uuid: true }
 
+export const idLength = (prefix: IdPrefix): number => prefix.length + 1 + 26
+
 const alphabet = '0123456789abcdefghjkmnpqrstvwxyz'
 const digitValue = new Map([...alphabet].map((character, value) => [character, value]))
 

@@ -143,14 +143,14 @@ test('10,000 hostile routes reach HAProxy and change nobody else', async (t) => 
   assert.deepEqual(edge.troubles, [])
 
   const inForce = new Map<string, string>()
-  for (const map of ['host', 'exact', 'prefix', 'headers']) {
+  for (const map of ['host', 'route', 'headers']) {
     const shown = await ask(edge.settings.runtimeSocket, `show map ${join(edge.settings.folder, `maps/${map}.map`)}`)
     for (const line of shown.split('\n').filter(Boolean)) {
       const [, key = '', value = ''] = /^0x[0-9a-f]+ (\S+) (.*)$/.exec(line) ?? []
       inForce.set(`${map} ${key}`, value)
     }
   }
-  const expected = edge.all().filter(({ map }) => ['host', 'exact', 'prefix', 'headers'].includes(map))
+  const expected = edge.all().filter(({ map }) => ['host', 'route', 'headers'].includes(map))
   assert.equal(inForce.size, expected.length)
   for (const { map, key, value } of expected) assert.equal(inForce.get(`${map} ${key}`), value, key)
 
@@ -170,7 +170,7 @@ test('10,000 hostile routes reach HAProxy and change nobody else', async (t) => 
 
   for (const key of keys.slice(0, 200)) await edge.put({ [key]: null })
   await edge.put(Object.fromEntries(keys.slice(200).map((key) => [key, null])))
-  const left = await ask(edge.settings.runtimeSocket, `show map ${join(edge.settings.folder, 'maps/prefix.map')}`)
+  const left = await ask(edge.settings.runtimeSocket, `show map ${join(edge.settings.folder, 'maps/route.map')}`)
   assert.equal(left, '')
   assert.deepEqual(edge.troubles, [])
 })

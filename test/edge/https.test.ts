@@ -50,6 +50,8 @@ test('hosts: exact before wildcard, the longest suffix, in any case and with a p
     assert.equal(JSON.parse(body).error_code, 'ERR_NO_ROUTE')
     assert.match(head, /content-type: application\/json/)
   }
+  await putHttpsEdge(edge, ['bare.example.com:443'])
+  assert.equal((await get(edge, { host: 'bare.example.com' })).status, 404, 'a host without routes is no wildcard')
 })
 
 test('paths: exact before prefix, the longest prefix, whole segments', async (t) => {
@@ -180,6 +182,34 @@ test('each request of one connection is decided anew', async (t) => {
   const both = await Promise.all(['/open', '/shut', '/open', '/shut', '/nowhere'].map(status))
   assert.deepEqual(both, [200, 403, 200, 403, 404])
   assert.match(upstream.heads[0] ?? '', /^GET \/open HTTP\/1\.1\r\n/, 'HTTP/1.1 to the upstream')
+})
+
+test('connections to upstreams are kept for more requests, and never used for another upstream', async (t) => {
+  const edge = await startEdge(t, { certificates })
+  const https = await putHttpsEdge(edge)
+  const names = ['one', 'two', 'three']
+  const upstreams = await Promise.all(names.map((name) => startHttpUpstream(t, name)))
+  for (const [index, upstream] of upstreams.entries())
+    await putRoute(edge, https, upstream, { match: `/${names[index]}` })
+  const session = connect(`https://127.0.0.1:${edge.httpsPort}`, {
+    rejectUnauthorized: false,
+    servername: 'app.example.com',
+  })
+  t.after(() => session.destroy())
+  const ask = async (name: string) => {
+    const request = session.request({ ':path': `/${name}`, ':authority': 'app.example.com' })
+    let body = ''
+    for await (const text of request.setEncoding('utf8')) body += text
+    return body
+  }
+  const asked = Array.from({ length: 300 }, (_, index) => names[(index % 7) % 3] as string)
+  const inTurn: string[] = []
+  for (const name of asked.slice(0, 100)) inTurn.push(await ask(name))
+  assert.deepEqual([...inTurn, ...(await Promise.all(asked.slice(100).map(ask)))], asked)
+  for (const [index, upstream] of upstreams.entries()) {
+    assert.ok(upstream.heads.every((head) => head.startsWith(`GET /${names[index]} `)))
+    assert.ok(upstream.accepts < upstream.heads.length, `${upstream.accepts} of ${upstream.heads.length}`)
+  }
 })
 
 test('a request that two servers could read differently is refused or made unambiguous', async (t) => {

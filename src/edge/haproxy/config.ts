@@ -1,4 +1,5 @@
 import { fileURLToPath } from 'node:url'
+import { type EntryLayout, entryLayout, noModules } from './entries.ts'
 import { mapFile } from './map_files.ts'
 import { loadedCertificateFolder, type ProxySettings } from './settings.ts'
 
@@ -75,30 +76,37 @@ ${[
   .map((each) => `  http-error ${each}\n`)
   .join('')}`
 
-/** A map entry of an edge or route: target|account|backend|open or policies|headers. See entries.ts. */
-const field = { account: 'field(2,|)', backend: 'field(3,|)', policies: 'field(4,|)', headers: 'field(5,|)' }
+/** Parts of an entry begin at fixed places (entries.ts): `field` would read everything before them, byte by byte. */
+const part = (entry: EntryVariable, name: keyof EntryLayout) => {
+  const { from, length } = entryLayout[entry === 'sess.entry' ? 'edgtcp' : 'edghtsrt'][name]
+  return `var(${entry}),bytes(${[from, ...(length ? [length] : [])]})`
+}
+/** A TCP edge is found before there is a transaction, and in every request the route anew. */
+type EntryVariable = 'sess.entry' | 'txn.entry'
 
 /**
- * The same decision for a connection and a request, in HAProxy's two dialects. `open` is the only word that lets
- * anything through: a policy list, nothing at all, or a converter that failed are all refused.
+ * The same decision for a connection and a request. Lua is asked unless `open` stands where the policies would and the
+ * account has no restrictions; and only `open` from Lua lets anything through: when it fails, it has not said so.
  */
-const decision = (settings: ProxySettings, rule: string) => `
-  ${rule} set-var(txn.verdict) var(txn.entry),${field.policies} if !{ var(txn.entry),${field.account},map_str(${mapFile(settings, 'restrictions')}) -m found }
-  ${rule} set-var(txn.verdict) src,hex,concat(|,txn.entry),lua.decide if !{ var(txn.verdict) -m str open }`
+const decision = (settings: ProxySettings, entry: EntryVariable) => `
+  acl open ${part(entry, 'policies')} -m str open
+  acl restricted ${part(entry, 'account')},map_str(${mapFile(settings, 'restrictions')}) -m found
+  acl allowed src,hex,concat(|,${entry}),lua.decide -m str open`
+/** The second `open` keeps Lua from being asked twice: it reports what it refuses. */
+const isRefused = '!open !allowed || open restricted !allowed'
 
 /** `ipmask` for its result's type: what is not an address leaves no variable behind, and the way is shut. */
-const upstream = (settings: ProxySettings, rule: string) => `
-  ${rule} set-var(txn.backend) var(txn.entry),${field.backend},map_str(${mapFile(settings, 'backend')})
-  ${rule} set-var(txn.address) var(txn.backend),field(2,|),ipmask(32,128)
-  ${rule} set-var(txn.name) var(txn.backend),field(4,|) if { var(txn.backend) -m beg tls }`
+const upstream = (settings: ProxySettings, rule: string, entry: EntryVariable) => `
+  ${rule} set-var(txn.backend) ${part(entry, 'backend')},map_str(${mapFile(settings, 'backend')})
+  ${rule} set-var(txn.address) var(txn.backend),field(2,|),ipmask(32,128)`
+const isUnreachable = '!{ var(txn.address) -m found }'
 const dial = (rule: string) => `
   ${rule} set-dst var(txn.address)
   ${rule} set-dst-port var(txn.backend),field(3,|)`
 /** Without a name to verify HAProxy would verify none. */
-const unreachable = [
-  '!{ var(txn.address) -m found }',
-  '{ var(txn.backend) -m beg tls } !{ var(txn.name) -m len ge 1 }',
-].join(' || ')
+const verifiedName = (rule: string, refusal: string) => `
+  ${rule} set-var(txn.name) var(txn.backend),field(4,|)
+  ${rule} ${refusal} if !{ var(txn.name) -m len ge 1 }`
 
 /** v6only: an IPv4 client on an IPv6 socket would appear as a mapped address, and its edge under another key. */
 const listen = (address: string, port: string): string =>
@@ -113,10 +121,9 @@ ${settings.tcpBind.addresses.map((address) => `  bind ${listen(address, `${setti
   tcp-request connection set-var-fmt(sess.at) "*:%[dst_port]" if !{ var(sess.entry) -m found }
   tcp-request connection set-var(sess.entry) var(sess.at),map_str(${mapFile(settings, 'tcp')}) if !{ var(sess.entry) -m found }
   tcp-request connection reject if !{ var(sess.entry) -m found }
-  # Lua needs a stream, which begins here; no upstream has been dialled yet.
-  tcp-request content set-var(txn.entry) var(sess.entry)${decision(settings, 'tcp-request content')}
-  tcp-request content reject if !{ var(txn.verdict) -m str open }${upstream(settings, 'tcp-request content')}
-  tcp-request content reject if ${unreachable}${dial('tcp-request content')}
+  # Lua needs a stream, which begins here; no upstream has been dialled yet.${decision(settings, 'sess.entry')}
+  tcp-request content reject if ${isRefused}${upstream(settings, 'tcp-request content', 'sess.entry')}
+  tcp-request content reject if ${isUnreachable}${dial('tcp-request content')}
   use_backend tcp_tls if { var(txn.backend) -m beg tls }
   default_backend tcp_plain
 `
@@ -125,63 +132,80 @@ ${settings.tcpBind.addresses.map((address) => `  bind ${listen(address, `${setti
 const clientMayNotSend = [
   'connection',
   'keep-alive',
-  'proxy-.*',
+  'proxy-[^,]*',
   'te',
   'trailer',
   'upgrade',
-  'x-forwarded-.*',
+  'x-forwarded-[^,]*',
   'forwarded',
   'x-real-ip',
-].map((name) => name.replaceAll('-', '[^a-z0-9]'))
+]
+  .map((name) => name.replaceAll(/(?<!\^)-/g, '[^a-z0-9,]'))
+  .join('|')
 
-/** Anything but the characters that paths.ts leaves alone, or a doubled slash. */
-const unusualPath = '[^A-Za-z0-9\\-._~!$&\\x27()*+,:;=@/]|//'
+/** Anything but the characters that paths.ts leaves alone, a doubled slash, or what could be a dot segment. */
+const unusualPath = '[^A-Za-z0-9\\-._~!$&\\x27()*+,:;=@/]|/[./]'
 
+/**
+ * What few requests need is behind variables that few requests have: each rule costs, and a condition on a variable
+ * that is not there costs least (docs/edge.md, 'What the edge costs').
+ */
 const httpsFrontend = (settings: ProxySettings) => `frontend https
   mode http
 ${settings.httpsBind.map((at) => `  bind ${at}${at.startsWith('[') ? ' v6only' : ''} ssl crt ${quoted(loadedCertificateFolder(settings))} strict-sni alpn h2,http/1.1\n`).join('')}
+  # Written once for all requests of a connection.
+  tcp-request connection set-var-fmt(sess.source) "%[src]"
+
   # HAProxy refuses CR and LF in a value, and lets the other controls pass, which servers read differently.
   http-request return ${answers.badRequest} if { req.hdrs -m reg '[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]' }
 
-  # Host → edge.
-  http-request set-var(txn.edge) req.fhdr(host),host_only,lower,map_str(${mapFile(settings, 'host')})
-  http-request set-var(txn.edge) req.fhdr(host),host_only,lower,lua.reverse,map_beg(${mapFile(settings, 'wildcard')}) if !{ var(txn.edge) -m found }
-  http-request return ${answers.notFound} if !{ var(txn.edge) -m found }
-
-  # Path → route. A path has to be found under the name by which the upstream will know it, or a policy on /admin
-  # could be evaded with /x/../admin. What is not certainly the same is spelled one way for the look-up only.
+  # A path has to be found under the name by which the upstream will know it, or a policy on /admin could be evaded
+  # with /x/../admin. What is not certainly the same is spelled one way for the look-up only.
   # Without 'strict', 2.6 decodes nothing at all; with it, a percent sign that encodes nothing is a 400.
-  http-request normalize-uri percent-decode-unreserved strict if { path_sub % }
-  http-request normalize-uri path-strip-dot if { path_sub /. }
-  http-request normalize-uri path-strip-dotdot full if { path_sub /. }
+  acl unusual_path var(txn.unusual_path) -m found
+  http-request set-var(txn.unusual_path) bool(true) if { path -m reg '${unusualPath}' }
+  http-request normalize-uri percent-decode-unreserved strict if unusual_path
+  http-request normalize-uri path-strip-dot if unusual_path
+  http-request normalize-uri path-strip-dotdot full if unusual_path
   http-request set-var(txn.path) path
-  http-request set-var(txn.path) path,lua.canonical_path if { path -m reg '${unusualPath}' }
-  http-request set-var(txn.entry) var(txn.edge),concat(,txn.path),map_str(${mapFile(settings, 'exact')})
-  http-request set-var(txn.entry) var(txn.edge),concat(,txn.path,/),map_beg(${mapFile(settings, 'prefix')}) if !{ var(txn.entry) -m found }
-  http-request return ${answers.notFound} if !{ var(txn.entry) -m found }
+  http-request set-var(txn.path) path,lua.canonical_path if unusual_path
 
-  # May it pass, and where to?${decision(settings, 'http-request')}
-  http-request return ${answers.refused} if !{ var(txn.verdict) -m str open }${upstream(settings, 'http-request')}
-  http-request return ${answers.unavailable} if ${unreachable}
+  # Host → edge, edge and path → route. A host of its own is never served by a wildcard, also where it has no route.
+  acl found var(txn.entry) -m found
+  acl known_host req.fhdr(host),host_only,lower,map_str(${mapFile(settings, 'host')}) -m found
+  http-request set-var(txn.entry) req.fhdr(host),host_only,lower,map_str(${mapFile(settings, 'host')}),${routeOfEdge(settings)}
+  http-request set-var(txn.entry) req.fhdr(host),host_only,lower,lua.reverse,map_beg(${mapFile(settings, 'wildcard')}),${routeOfEdge(settings)} if !found !known_host
+  http-request return ${answers.notFound} if !found
+
+  # May it pass, and where to?${decision(settings, 'txn.entry')}
+  acl special var(txn.special) -m found
+  http-request set-var(txn.special) bool(true) if !{ ${part('txn.entry', 'modules')} -m str -- ${noModules} } || restricted
+  http-request return ${answers.refused} if special !open !allowed || special open restricted !allowed${upstream(settings, 'http-request', 'txn.entry')}
+  http-request return ${answers.unavailable} if ${isUnreachable}
 
   # Hop-by-hop headers first, then what clients may not say about themselves, then what the route removes and adds.
   # Upgrade is hop-by-hop too: websockets are not supported, and an upstream sees a plain request.
+  acl presumes var(txn.presumes) -m found
   acl names_headers req.fhdr(connection) -m found
   acl names_none req.fhdr(connection) -m str -i close keep-alive
-  http-request lua.hop_by_hop if names_headers !names_none
-  http-request return ${answers.internal} if names_headers !names_none !{ var(txn.unhopped) -m found }
-  http-request del-header ^(?:${clientMayNotSend.join('|')})$ -m reg
-  http-request add-header X-Forwarded-For %[src]
+  http-request set-var(txn.presumes) bool(true) if { req.hdr_names -m reg '(?:^|,)(?:${clientMayNotSend})(?:,|$)' }
+  http-request lua.hop_by_hop if presumes names_headers !names_none
+  http-request return ${answers.internal} if presumes names_headers !names_none !{ var(txn.unhopped) -m found }
+  http-request del-header '^(?:${clientMayNotSend})$' -m reg if presumes
+  http-request add-header X-Forwarded-For %[var(sess.source)]
   http-request add-header X-Forwarded-Proto https
   http-request add-header X-Forwarded-Host %[req.fhdr(host)]
-  acl has_headers var(txn.entry),${field.headers} -m str headers
-  http-request set-var(txn.target) var(txn.entry),field(1,|) if has_headers
-  http-request lua.headers if has_headers
-  http-request return ${answers.internal} if has_headers !{ var(txn.rewritten) -m found }
+  acl has_headers ${part('txn.entry', 'headers')} -m str h
+  http-request set-var(txn.target) ${part('txn.entry', 'target')} if special has_headers
+  http-request lua.headers if special has_headers
+  http-request return ${answers.internal} if special has_headers !{ var(txn.rewritten) -m found }
 ${dial('http-request')}
   use_backend https_tls if { var(txn.backend) -m beg tls }
   default_backend https_plain
 `
+
+/** The key of an exact match is the whole, `|` included, and longer than every prefix; see paths.ts. */
+const routeOfEdge = (settings: ProxySettings) => `concat(,txn.path,/|),map_beg(${mapFile(settings, 'route')})`
 
 /**
  * The name asked for is also the one verified, since no verifyhost is given. Without resumption, because a resumed
@@ -196,7 +220,7 @@ const backends = (settings: ProxySettings) => {
 
 backend tcp_tls
   mode tcp
-  timeout server 1h
+  timeout server 1h${verifiedName('tcp-request content', 'reject')}
   server dyn 0.0.0.0:0 ${tls}
 
 backend https_plain
@@ -204,7 +228,7 @@ backend https_plain
   server dyn 0.0.0.0:0
 
 backend https_tls
-  mode http
+  mode http${verifiedName('http-request', `return ${answers.unavailable}`)}
   server dyn 0.0.0.0:0 ${tls}
 `
 }

@@ -1,26 +1,37 @@
 import type { HttpsRecord, RestrictionsRecord, RouteRecord, TcpRecord } from '../../distribution/records.ts'
 import { headerLimits, headersFault } from '../../kernel/headers.ts'
 import { parseHostport } from '../../kernel/hostport.ts'
-import { type IdPrefix, isId } from '../../kernel/ids.ts'
+import { type IdPrefix, idLength, isId } from '../../kernel/ids.ts'
 import { type Address, formatAddress, parseAddress } from '../../kernel/ip/address.ts'
 import { exactKey, prefixKey } from './paths.ts'
 
-export const mapNames = [
-  'policy',
-  'restrictions',
-  'backend',
-  'headers',
-  'tcp',
-  'exact',
-  'prefix',
-  'host',
-  'wildcard',
-] as const
+export const mapNames = ['policy', 'restrictions', 'backend', 'headers', 'tcp', 'route', 'host', 'wildcard'] as const
 export type MapName = (typeof mapNames)[number]
 export type Entry = { readonly map: MapName; readonly key: string; readonly value: string }
 
 /** With its host name resolved by the agent; null when it could not be. */
 export type BackendRecord = { address: string | null; port: number; tls: boolean; host: string }
+/**
+ * The value of an edge or route, `target|account|backend|headers|policies`: all but the last part have a fixed length,
+ * so that HAProxy need not search for them. `modules` are the last two together.
+ */
+export const entryLayout = { edgtcp: layoutOf('edgtcp'), edghtsrt: layoutOf('edghtsrt') }
+export type EntryLayout = ReturnType<typeof layoutOf>
+function layoutOf(target: 'edgtcp' | 'edghtsrt') {
+  const [account, backend] = [idLength(target) + 1, idLength(target) + idLength('ac') + 2]
+  const headers = backend + idLength('bkdst') + 1
+  return {
+    target: { from: 0, length: idLength(target) },
+    account: { from: account, length: idLength('ac') },
+    backend: { from: backend, length: idLength('bkdst') },
+    modules: { from: headers, length: undefined },
+    headers: { from: headers, length: 1 },
+    policies: { from: headers + 2, length: undefined },
+  }
+}
+/** What stands under `modules` of a route that has none. */
+export const noModules = '-|open'
+
 /** SHA-256 in hexadecimal: the name of its file in policies/. */
 export type PolicyRecord = string
 
@@ -59,7 +70,8 @@ export function difference(before: readonly Entry[], after: readonly Entry[]): {
 
 const compilers: Record<string, (id: string, value: never) => Entry[]> = {
   tcp(id, { hostports, account, backend, policies }: TcpRecord) {
-    const value = [known('edgtcp', id), known('ac', account), backendField(backend), policiesField(policies)].join('|')
+    const fields = [known('edgtcp', id), known('ac', account), backendField(backend), '-', policiesField(policies)]
+    const value = fields.join('|')
     return hostports.map((text) => ({ map: 'tcp', key: destinationKey(text), value }))
   },
   https(id, { hostports }: HttpsRecord) {
@@ -78,12 +90,10 @@ const compilers: Record<string, (id: string, value: never) => Entry[]> = {
     if (!match.startsWith('/')) throw new UnusableRecord(`the match of ${id} does not begin with a slash`)
     if (match_type !== 'exact_path' && match_type !== 'path_prefix') throw new UnusableRecord(`${id} matches no way`)
     const operations = headers && encodeHeaders(headers)
-    const fields = [id, known('ac', account), backendField(backend), policiesField(policies)]
-    const value = [...fields, operations === null ? '-' : 'headers'].join('|')
-    const route: Entry =
-      match_type === 'exact_path'
-        ? { map: 'exact', key: exactKey(edge, match), value }
-        : { map: 'prefix', key: prefixKey(edge, match), value }
+    const hasHeaders = operations === null ? '-' : 'h'
+    const value = [id, known('ac', account), backendField(backend), hasHeaders, policiesField(policies)].join('|')
+    const key = match_type === 'exact_path' ? exactKey(edge, match) : prefixKey(edge, match)
+    const route: Entry = { map: 'route', key, value }
     // HAProxy takes the bytes of a buffer for a look-up: a longer key could never be found.
     if (route.key.length > 8_000) throw new UnusableRecord(`the match of ${id} is too long`)
     return operations === null ? [route] : [{ map: 'headers', key: id, value: operations }, route]
@@ -117,7 +127,8 @@ function known(prefix: IdPrefix, id: string): string {
   return id
 }
 
-const backendField = (backend: string | null): string => (backend === null ? '-' : known('bkdst', backend))
+const backendField = (backend: string | null): string =>
+  backend === null ? '-'.repeat(idLength('bkdst')) : known('bkdst', backend)
 const list = (policies: readonly string[]): string => policies.map((policy) => known('ipp', policy)).join('+')
 /** An empty list is no word that opens anything: no policy allows. */
 const policiesField = (policies: readonly string[] | null): string => (policies === null ? 'open' : list(policies))

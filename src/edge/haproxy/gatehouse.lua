@@ -15,6 +15,21 @@ local policies, restrictions, headers = map('policy'), map('restrictions'), map(
 
 local unpack, ult, sub = string.unpack, math.ult, string.sub
 
+-- Remembers at most so many answers of a function, and then begins anew. Only for what follows from its argument alone:
+-- nothing that is remembered can become wrong.
+local function remembered(most, work)
+  local answers, count = {}, 0
+  return function(argument)
+    local answer = answers[argument]
+    if answer ~= nil then return answer end
+    if count >= most then answers, count = {}, 0 end
+    answer = work(argument)
+    answers[argument] = answer
+    count = count + 1
+    return answer
+  end
+end
+
 -- Two generations instead of a list ordered by use: one table look-up when it is there, nothing to sort when it is full.
 local young, old, youngBytes, turned = {}, {}, 0, 0
 local function read(hash)
@@ -62,53 +77,91 @@ local function verdict6(file, upper, lower)
   return low == 0 and 0 or data:byte(first + 17 * low - 1)
 end
 
+-- By the hash that the file is named by, so that what is remembered cannot outlive the policy: another is another file.
+local verdicts, verdictCount = {}, 0
+local function verdictOf(hash, source)
+  local known = verdicts[hash]
+  local verdict = known and known[source]
+  if verdict then return verdict end
+  local file = policyFile(hash)
+  if not file then return nil end
+  if #source == 8 then
+    verdict = verdict4(file, tonumber(source, 16))
+  else
+    verdict = verdict6(file, tonumber(sub(source, 1, 16), 16), tonumber(sub(source, 17), 16))
+  end
+  if verdictCount >= 16384 then verdicts, verdictCount, known = {}, 0, nil end
+  if not known then
+    known = {}
+    verdicts[hash] = known
+  end
+  known[source] = verdict
+  verdictCount = verdictCount + 1
+  return verdict
+end
+
 -- All policies of a set count as one: any deny wins over every allow, and what nothing allows is denied.
 local function allows(set, source)
   local allowed = false
-  for id in set:gmatch('[^+]+') do
-    local hash = policies:lookup(id)
-    local file = hash and policyFile(hash)
-    if not file then return false end
-    local verdict
-    if source.v4 then verdict = verdict4(file, source.v4) else verdict = verdict6(file, source.upper, source.lower) end
+  for index = 1, #set do
+    local hash = policies:lookup(set[index])
+    local verdict = hash and verdictOf(hash, source)
     if verdict == 1 then allowed = true elseif verdict ~= 0 then return false end
   end
   return allowed
 end
 
--- An IPv4-mapped IPv6 address is the IPv4 address.
-local mapped = ('0'):rep(20) .. 'FFFF'
-local function parseSource(hex)
-  if #hex == 32 and sub(hex, 1, 24) == mapped then hex = sub(hex, 25) end
-  if #hex == 8 then return { hex = hex, v4 = tonumber(hex, 16) } end
-  if #hex == 32 then
-    return { hex = hex, upper = tonumber(sub(hex, 1, 16), 16), lower = tonumber(sub(hex, 17), 16) }
-  end
-  return nil
-end
-
 -- Read by events.ts.
 local function report(outcome, restriction, target, source)
-  core.log(core.notice, 'gatehouse ' .. outcome .. ' ' .. restriction .. ' ' .. target .. ' ' .. source.hex .. ' ')
+  core.log(core.notice, 'gatehouse ' .. outcome .. ' ' .. restriction .. ' ' .. target .. ' ' .. source .. ' ')
 end
 
--- '<source in hex>|<edge or route>|<account>|<backend>|<open or policies>…' → 'open' or 'shut'.
--- Restrictions of an account: 'ipx_1!ipp_1+ipp_2 ipx_2?ipp_3', with ! for enforced and ? for warning only.
+local function parseSet(text)
+  local set = {}
+  for id in text:gmatch('[^+]+') do set[#set + 1] = id end
+  return set
+end
+
+-- '<source in hex>|<edge or route>|<account>|<backend>|<headers>|<open or policies>': what asks to be let through.
+-- False when it cannot be read. An IPv4-mapped IPv6 address is the IPv4 address.
+local mapped = ('0'):rep(20) .. 'FFFF'
+local caseOf = remembered(4096, function(input)
+  local source, target, account, set = input:match('^(%x+)|([^|]+)|([^|]+)|[^|]+|[^|]|([^|]*)$')
+  if not source then return false end
+  if #source == 32 and sub(source, 1, 24) == mapped then source = sub(source, 25) end
+  if #source ~= 8 and #source ~= 32 then return false end
+  return { source = source, target = target, account = account, set = set ~= 'open' and parseSet(set) }
+end)
+
+-- 'ipx_1!ipp_1+ipp_2 ipx_2?ipp_3', with ! for enforced and ? for warning only. False when it cannot be read.
+local restrictionsOf = remembered(256, function(text)
+  local list = {}
+  for each in text:gmatch('%S+') do
+    local id, kind, set = each:match('^([%w_]+)([!?])([%w_+]*)$')
+    if not id then return false end
+    list[#list + 1] = { id = id, isEnforced = kind == '!', set = parseSet(set) }
+  end
+  return list
+end)
+
+-- → 'open' or 'shut'
 local function decide(input)
-  local hex, target, account, policySet = input:match('^(%x+)|([^|]+)|([^|]*)|[^|]*|([^|]*)')
-  local source = hex and parseSource(hex)
-  if not source then return 'shut' end
-  local refusedBy = nil
-  if policySet ~= 'open' and not allows(policySet, source) then refusedBy = '-' end
-  for restriction in (restrictions:lookup(account) or ''):gmatch('%S+') do
-    local id, kind, set = restriction:match('^([%w_]+)([!?])([%w_+]*)$')
-    if not id then return 'shut' end
-    if not allows(set, source) then
-      if kind == '?' then report('warned', id, target, source) else refusedBy = refusedBy or id end
+  local case = caseOf(input)
+  if not case then return 'shut' end
+  local source, refusedBy = case.source, nil
+  if case.set and not allows(case.set, source) then refusedBy = '-' end
+  local text = restrictions:lookup(case.account)
+  if text then
+    local list = restrictionsOf(text)
+    if not list then return 'shut' end
+    for _, each in ipairs(list) do
+      if not allows(each.set, source) then
+        if each.isEnforced then refusedBy = refusedBy or each.id else report('warned', each.id, case.target, source) end
+      end
     end
   end
   if not refusedBy then return 'open' end
-  report('refused', refusedBy, target, source)
+  report('refused', refusedBy, case.target, source)
   return 'shut'
 end
 core.register_converters('decide', decide)
@@ -135,11 +188,11 @@ local function decoded(text) return (text:gsub('%%(%x%x)', function(hex) return 
 -- 'name=value&name=value|name&name': what is added, and what is removed.
 local function parseOperations(text)
   local added, removed = text:match('^([^|]*)|([^|]*)$')
-  if not added then return nil end
+  if not added then return false end
   local operations = { add = {}, gone = {}, seen = {}, seenCount = 0 }
   for pair in added:gmatch('[^&]+') do
     local name, value = pair:match('^([^=]+)=(.*)$')
-    if not name then return nil end
+    if not name then return false end
     name = decoded(name)
     operations.add[#operations.add + 1] = { name, decoded(value) }
     operations.gone[plain(name)] = true
@@ -164,21 +217,11 @@ local function namesToDelete(operations, names)
   return list
 end
 
-local parsed, parsedCount = {}, 0
-local function operationsOf(target)
-  local text = headers:lookup(target)
-  if not text then return nil end
-  local operations = parsed[text]
-  if operations then return operations end
-  if parsedCount >= 4096 then parsed, parsedCount = {}, 0 end
-  operations = parseOperations(text)
-  parsed[text] = operations
-  parsedCount = parsedCount + 1
-  return operations
-end
+local operationsOf = remembered(4096, parseOperations)
 
 core.register_action('headers', { 'http-req' }, function(txn)
-  local operations = operationsOf(txn:get_var('txn.target'))
+  local text = headers:lookup(txn:get_var('txn.target'))
+  local operations = text and operationsOf(text)
   if not operations then return end
   local http = txn.http
   for _, name in ipairs(namesToDelete(operations, txn.f:req_hdr_names())) do http:req_del_header(name) end

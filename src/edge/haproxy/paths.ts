@@ -37,4 +37,5 @@ export function prefixKey(edge: string, match: string): string {
   return `${edge}${path}${path.endsWith('/') ? '' : '/'}`
 }
 
-export const exactKey = (edge: string, match: string): string => `${edge}${canonicalPath(match)}`
+/** Requests are looked up as path, slash and `|`, which no path holds: only the very same path goes up to its end. */
+export const exactKey = (edge: string, match: string): string => `${edge}${canonicalPath(match)}/|`
