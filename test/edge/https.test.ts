@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { connect } from 'node:http2'
 import { test } from 'node:test'
 import { exchange, get, putHttpsEdge, putRoute, startHttpUpstream } from './http_harness.ts'
-import { id, startEdge, until } from './proxy_harness.ts'
+import { firstBytes, id, startEdge, until } from './proxy_harness.ts'
 
 const certificates = ['app.example.com', '*.example.com']
 
@@ -157,6 +157,50 @@ test('routes decide by their own policies and those of their account; refusals a
   assert.deepEqual(edge.events, [
     { outcome: 'warned', restriction: trial, target: shut, source: '127.0.0.1' },
     { outcome: 'refused', restriction: strict, target: shut, source: '127.0.0.1' },
+  ])
+})
+
+test("an account's restrictions count also where there is no policy, and once", async (t) => {
+  const edge = await startEdge(t, { certificates })
+  const upstream = await startHttpUpstream(t)
+  const https = await putHttpsEdge(edge)
+  const account = id('ac')
+  const [plain, rewritten] = [
+    await putRoute(edge, https, upstream, { match: '/plain', account }),
+    await putRoute(edge, https, upstream, { match: '/headers', account, headers: { add: [['x', '1']], remove: [] } }),
+  ]
+  const tcp = id('edgtcp')
+  const hostports = [`127.0.0.1:${edge.tcpPort}`]
+  await edge.put({ [`tcp.${tcp}`]: { account, hostports, backend: id('bkdst'), policies: null } })
+  const nobody = await edge.policy('deny 0.0.0.0/0')
+  const [strict, trial] = [id('ipx'), id('ipx')]
+  const sets = [
+    { id: trial, enforced: false, policies: [nobody] },
+    { id: strict, enforced: true, policies: [nobody] },
+  ]
+  await edge.put({ [`restrictions.${account}`]: { sets: sets.slice(0, 1) } })
+  assert.deepEqual(
+    [(await get(edge, { path: '/plain' })).status, (await get(edge, { path: '/headers' })).status],
+    [200, 200],
+  )
+  await edge.put({ [`restrictions.${account}`]: { sets } })
+  assert.deepEqual(
+    [(await get(edge, { path: '/plain' })).status, (await get(edge, { path: '/headers' })).status],
+    [403, 403],
+  )
+  assert.equal(await firstBytes({ port: edge.tcpPort }), '')
+  assert.equal(upstream.heads.length, 2)
+  const event = (outcome: string, target: string) => ({
+    outcome,
+    restriction: outcome === 'warned' ? trial : strict,
+    target,
+    source: '127.0.0.1',
+  })
+  await until('all are reported', () => edge.events.length >= 8)
+  assert.deepEqual(edge.events, [
+    event('warned', plain),
+    event('warned', rewritten),
+    ...[plain, rewritten, tcp].flatMap((target) => [event('warned', target), event('refused', target)]),
   ])
 })
 

@@ -148,7 +148,7 @@ const unusualPath = '[^A-Za-z0-9\\-._~!$&\\x27()*+,:;=@/]|/[./]'
 
 /**
  * What few requests need is behind variables that few requests have: each rule costs, and a condition on a variable
- * that is not there costs least (docs/edge.md, 'What the edge costs').
+ * that is not there costs least (docs/edge.md, What the edge costs).
  */
 const httpsFrontend = (settings: ProxySettings) => `frontend https
   mode http
