@@ -186,8 +186,7 @@ export function createProxy(settings: ProxySettings, options: ProxyOptions = {})
 const shadowedReasons: Partial<Record<MapName, (port: string) => string>> = {
   tcp: (port) =>
     `is not reached on port ${port}, which an older edge has: a TCP client does not say which name it asked for`,
-  exact: () => 'is not reached, because an older route has the same path in another spelling',
-  prefix: () => 'is not reached, because an older route has the same path in another spelling',
+  route: () => 'is not reached, because an older route has the same path in another spelling',
 }
 
 /** With the Lua file's digest: a new one has to be loaded although the configuration says the same. */
