@@ -17,8 +17,8 @@ export function HeadersRow({ place, module, host, path }: Props) {
   const [isOpen, setOpen] = useState(false)
   return (
     <div className="module">
-      <dt>Request headers</dt>
-      <dd>
+      <h4>Request headers</h4>
+      <div>
         {module ? (
           <>
             <ul className="header-list mono">
@@ -38,7 +38,7 @@ export function HeadersRow({ place, module, host, path }: Props) {
         ) : (
           <span className="soft">Passed on as they come</span>
         )}
-      </dd>
+      </div>
       <Button aria-label={`Change the request headers of ${place.name}`} onPress={() => setOpen(true)}>
         Change
       </Button>

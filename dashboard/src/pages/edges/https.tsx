@@ -61,11 +61,11 @@ function RouteCard({ edge, route }: { edge: Edge; route: Route }) {
         </Button>
       </header>
       {route.description && <p className="body soft">{route.description}</p>}
-      <dl className="body">
+      <div className="body">
         <BackendRow place={place} module={route.backend} />
         <RestrictionRow place={place} module={route.ip_restriction} />
         <HeadersRow place={place} module={route.request_headers} host={edge.hostports[0]} path={route.match} />
-      </dl>
+      </div>
       {isLeaving && <DeleteRoute route={route} name={place.name} onClose={() => setLeaving(false)} />}
     </article>
   )

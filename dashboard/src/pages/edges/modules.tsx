@@ -20,8 +20,8 @@ export function BackendRow({ place, module }: { place: ModulePlace; module: Back
   const backend = backends?.find(({ id }) => id === module?.backend.id)
   return (
     <div className="module">
-      <dt>Backend</dt>
-      <dd>
+      <h4>Backend</h4>
+      <div>
         {module ? (
           <>
             <span className="mono">{backend?.address ?? module.backend.id}</span>{' '}
@@ -30,7 +30,7 @@ export function BackendRow({ place, module }: { place: ModulePlace; module: Back
         ) : (
           <Badge tone="warned">None: traffic is refused</Badge>
         )}
-      </dd>
+      </div>
       <Button aria-label={`Change the backend of ${place.name}`} onPress={() => setOpen(true)}>
         Change
       </Button>
@@ -77,8 +77,8 @@ export function RestrictionRow({ place, module }: { place: ModulePlace; module: 
   const [isOpen, setOpen] = useState(false)
   return (
     <div className="module">
-      <dt>Addresses</dt>
-      <dd>
+      <h4>Addresses</h4>
+      <div>
         {module ? (
           <>
             Only what{' '}
@@ -93,7 +93,7 @@ export function RestrictionRow({ place, module }: { place: ModulePlace; module: 
         ) : (
           <Badge tone="neutral">Open to every address</Badge>
         )}
-      </dd>
+      </div>
       <Button aria-label={`Change who may reach ${place.name}`} onPress={() => setOpen(true)}>
         Change
       </Button>

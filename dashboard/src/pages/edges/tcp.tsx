@@ -16,10 +16,10 @@ export function TcpDetail({ id }: { id: string }) {
           <>
             <EdgeHead kind="tcp" edge={edge} />
             <section className="card" aria-label="Modules">
-              <dl className="body">
+              <div className="body">
                 <BackendRow place={place} module={edge.backend} />
                 <RestrictionRow place={place} module={edge.ip_restriction} />
-              </dl>
+              </div>
             </section>
           </>
         )

@@ -1,0 +1,122 @@
+import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
+import { after, test } from 'node:test'
+import type { Page } from 'playwright-core'
+import { putRules } from '../harness/ip.ts'
+import { make } from '../harness/things.ts'
+import { openBrowser, openPage, signIn, startDashboard } from './browser.ts'
+
+const { origin, newAccount } = await startDashboard({ after })
+const browser = await openBrowser({ after })
+const axe = await readFile(new URL(import.meta.resolve('axe-core/axe.min.js')), 'utf8')
+
+const admin = await newAccount()
+await make(admin, '/api_keys', { description: 'nightly backup' })
+const policy = await make(admin, '/ip_policies', { description: 'offices' })
+await putRules(admin, policy.id, ['allow 127.0.0.0/8 # here', 'deny 127.0.0.9 # not there'])
+const restriction = { type: 'api', description: 'offices only', ip_policy_ids: [policy.id] }
+await make(admin, '/ip_restrictions', restriction)
+const backend = await make(admin, '/backends/static', { address: 'app.internal:8080' })
+const edge = await make(admin, '/edges/https', { hostports: ['app.example:443'] })
+await make(admin, `/edges/https/${edge.id}/routes`, {
+  match_type: 'path_prefix',
+  match: '/',
+  backend: { backend_id: backend.id },
+  ip_restriction: { ip_policy_ids: [policy.id] },
+  request_headers: { add: { 'X-Team': 'storage' }, remove: ['Cookie'] },
+})
+const tcp = await make(admin, '/edges/tcp', { hostports: ['db.example:20001'], backend: { backend_id: backend.id } })
+
+type Fault = { id: string; impact: string; nodes: { html: string; failureSummary: string }[] }
+async function assertAccessible(page: Page, what: string): Promise<void> {
+  // Through the debugger, since the page's own policy runs no script but its own.
+  const found = await page.evaluate<Fault[]>(`${axe}; axe.run(document).then(({ violations }) => violations)`)
+  const serious = found.filter(({ impact }) => impact === 'serious' || impact === 'critical')
+  const told = serious.map(
+    ({ id, nodes }) => `${id}: ${nodes.map((node) => `${node.html}\n${node.failureSummary}`).join('\n')}`,
+  )
+  assert.deepEqual(told, [], what)
+}
+
+const pages = [
+  '/',
+  '/keys',
+  '/policies',
+  `/policies/${policy.id}`,
+  '/restrictions',
+  '/edges',
+  `/edges/${edge.id}`,
+  `/edges/${tcp.id}`,
+  '/audit',
+]
+const dialogs: [path: string, button: string | RegExp][] = [
+  ['/keys', 'Create a key'],
+  ['/keys', 'Delete nightly backup'],
+  ['/keys', 'Rotate nightly backup'],
+  [`/policies/${policy.id}`, 'Add a rule'],
+  [`/policies/${policy.id}`, 'Paste or drop a list'],
+  ['/restrictions', 'Create a restriction'],
+  ['/restrictions', 'Edit offices only'],
+  [`/edges/${edge.id}`, 'Change the request headers of app.example:443/'],
+  [`/edges/${edge.id}`, 'Change the backend of app.example:443/'],
+]
+
+for (const colorScheme of ['light', 'dark'] as const) {
+  test(`axe finds nothing serious on any page or dialog, ${colorScheme}`, async () => {
+    const page = await openPage(browser, { colorScheme })
+    await page.goto(`${origin}/dashboard/`)
+    await page.getByRole('heading', { name: 'Sign in' }).waitFor()
+    await assertAccessible(page, 'sign in')
+    await signIn(page, origin, admin.token)
+    for (const path of pages) {
+      await page.goto(`${origin}/dashboard${path}`)
+      await page.getByRole('heading', { level: 1 }).waitFor()
+      await page.locator('.skeleton').first().waitFor({ state: 'detached' })
+      await assertAccessible(page, path)
+    }
+    for (const [path, button] of dialogs) {
+      await page.goto(`${origin}/dashboard${path}`)
+      await page.getByRole('button', { name: button, exact: true }).click()
+      await page.getByRole('dialog').waitFor()
+      await assertAccessible(page, `${path}: ${button}`)
+    }
+    assert.deepEqual(page.faults, [])
+  })
+}
+
+test('a phone shows every page without sideways scrolling, and its menu', async () => {
+  const page = await openPage(browser, { viewport: { width: 390, height: 844 }, hasTouch: true })
+  await signIn(page, origin, admin.token)
+  for (const path of pages) {
+    await page.goto(`${origin}/dashboard${path}`)
+    await page.getByRole('heading', { level: 1 }).waitFor()
+    await page.locator('.skeleton').first().waitFor({ state: 'detached' })
+    const tooWide = await page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth')
+    assert.equal(tooWide, 0, path)
+  }
+  await page.getByRole('button', { name: 'Menu' }).tap()
+  await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'API keys' }).tap()
+  await page.getByRole('heading', { name: 'API keys', level: 1 }).waitFor()
+})
+
+test('a key is created with the keyboard alone', async () => {
+  const page = await openPage(browser)
+  await signIn(page, origin, admin.token)
+  await page.goto(`${origin}/dashboard/keys`)
+  const create = page.getByRole('button', { name: 'Create a key' })
+  await create.waitFor()
+  const isThere = () => page.evaluate<boolean>("document.activeElement?.textContent === 'Create a key'")
+  for (let presses = 0; presses < 40 && !(await isThere()); presses++) await page.keyboard.press('Tab')
+  assert.ok(await isThere())
+  await page.keyboard.press('Enter')
+  await page.keyboard.type('made by hand')
+  await page.keyboard.press('Enter')
+  await page.getByRole('alertdialog').waitFor()
+  // The focus stays in what must be answered.
+  for (let presses = 0; presses < 12; presses++) await page.keyboard.press('Tab')
+  assert.ok(await page.evaluate('document.querySelector("[role=alertdialog]").contains(document.activeElement)'))
+  await page.keyboard.press('Escape')
+  assert.ok(await page.getByRole('alertdialog').isVisible(), 'a token that is shown once must not go away by Escape')
+  await page.getByRole('button', { name: 'I have kept it' }).press('Enter')
+  await page.getByRole('row').filter({ hasText: 'made by hand' }).waitFor()
+})
