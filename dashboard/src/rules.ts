@@ -12,7 +12,9 @@ export type Draft = { readonly added: ReadonlyMap<string, Rule>; readonly remove
 export const emptyDraft: Draft = { added: new Map(), removed: new Map() }
 export const isEmpty = ({ added, removed }: Draft): boolean => added.size === 0 && removed.size === 0
 
-export function applied(rules: readonly Rule[], { added, removed }: Draft): Rule[] {
+export function applied(rules: readonly Rule[], draft: Draft): readonly Rule[] {
+  if (isEmpty(draft)) return rules
+  const { added, removed } = draft
   const kept = rules.filter((rule) => !added.has(keyOf(rule)) && !removed.has(keyOf(rule)))
   return [...kept, ...added.values()]
 }

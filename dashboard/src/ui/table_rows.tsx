@@ -1,14 +1,15 @@
 // biome-ignore-all lint/a11y/useSemanticElements: the rows of a table element cannot be placed by hand.
 // biome-ignore-all lint/a11y/useFocusableInteractive: a row is not for the keyboard; the frame around them is.
 import { useVirtualizer } from '@tanstack/react-virtual'
-import { type ReactNode, useRef } from 'react'
+import { memo, type ReactNode, useRef } from 'react'
 
+export type Column<Row> = { title: string; className?: string; cell: (row: Row) => ReactNode }
 type Props<Row> = {
   label: string
   rows: readonly Row[]
   keyOf: (row: Row) => string
-  columns: readonly { title: string; className?: string; cell: (row: Row) => ReactNode }[]
-  rowClass?: (row: Row) => string | undefined
+  /** The same array as long as it means the same: rows are drawn again only when it is another. */
+  columns: readonly Column<Row>[]
   rowHeight: number
 }
 
@@ -16,13 +17,13 @@ type Props<Row> = {
  * A table of any length: only the rows in sight are in the page. It tells screen readers how many there are and which
  * these are, since they cannot count what is not there.
  */
-export function VirtualTable<Row>({ label, rows, keyOf, columns, rowClass, rowHeight }: Props<Row>) {
+function Table<Row>({ label, rows, keyOf, columns, rowHeight }: Props<Row>) {
   const frame = useRef<HTMLDivElement>(null)
   const virtual = useVirtualizer({
     count: rows.length,
     getScrollElement: () => frame.current,
     estimateSize: () => rowHeight,
-    overscan: 12,
+    overscan: 8,
   })
   return (
     <div className="virtual" role="table" aria-label={label} aria-rowcount={rows.length + 1}>
@@ -40,21 +41,10 @@ export function VirtualTable<Row>({ label, rows, keyOf, columns, rowClass, rowHe
         <div style={{ height: virtual.getTotalSize(), position: 'relative' }} role="presentation">
           {virtual.getVirtualItems().map(({ index, start }) => {
             const row = rows[index]
-            if (row === undefined) return null
             return (
-              <div
-                key={keyOf(row)}
-                role="row"
-                aria-rowindex={index + 2}
-                className={`virtual-row ${rowClass?.(row) ?? ''}`}
-                style={{ position: 'absolute', insetInline: 0, height: rowHeight, transform: `translateY(${start}px)` }}
-              >
-                {columns.map(({ title, className, cell }) => (
-                  <div key={title} role="cell" className={className}>
-                    {cell(row)}
-                  </div>
-                ))}
-              </div>
+              row !== undefined && (
+                <TableRow key={keyOf(row)} row={row} index={index} start={start} height={rowHeight} columns={columns} />
+              )
             )
           })}
         </div>
@@ -62,3 +52,24 @@ export function VirtualTable<Row>({ label, rows, keyOf, columns, rowClass, rowHe
     </div>
   )
 }
+export const VirtualTable = memo(Table) as typeof Table
+
+type RowProps<Row> = { row: Row; index: number; start: number; height: number; columns: readonly Column<Row>[] }
+
+// Remembered: scrolling then draws the rows that come into sight, and not those that are there.
+const TableRow = memo(function TableRow<Row>({ row, index, start, height, columns }: RowProps<Row>) {
+  return (
+    <div
+      role="row"
+      aria-rowindex={index + 2}
+      className="virtual-row"
+      style={{ position: 'absolute', insetInline: 0, height, transform: `translateY(${start}px)` }}
+    >
+      {columns.map(({ title, className, cell }) => (
+        <div key={title} role="cell" className={className}>
+          {cell(row)}
+        </div>
+      ))}
+    </div>
+  )
+}) as <Row>(props: RowProps<Row>) => ReactNode

@@ -1,5 +1,5 @@
-import { queryOptions, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { useState } from 'react'
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useCallback, useMemo, useState } from 'react'
 import { answerOf, api } from '../../api/client.ts'
 import { queries } from '../../api/queries.ts'
 import { go, Link } from '../../router.tsx'
@@ -10,19 +10,12 @@ import { Loaded } from '../../ui/loading.tsx'
 import { Describe } from '../describe.tsx'
 import { AddRule } from './add_rule.tsx'
 import { ImportList } from './import.tsx'
+import { rulesOf } from './read.ts'
 import { Review } from './review.tsx'
 import { RuleTable } from './rule_table.tsx'
 import { Uses } from './uses.tsx'
 
-export const rulesOf = (id: string) =>
-  queryOptions({
-    queryKey: ['rules', id],
-    // Comparing 100,000 rules with those before, to keep the same objects, would take longer than drawing them.
-    structuralSharing: false,
-    queryFn: async (): Promise<Rule[]> =>
-      (await answerOf(api.GET('/ip_policies/{id}/rules', { params: { path: { id } } }))).rules,
-  })
-
+const none: Rule[] = []
 type Open = 'add' | 'import' | 'review' | 'describe' | 'delete'
 
 export function PolicyDetail({ id }: { id: string }) {
@@ -33,7 +26,9 @@ export function PolicyDetail({ id }: { id: string }) {
   const close = () => setOpen(undefined)
   const policy = policies.data?.find((candidate) => candidate.id === id)
   const name = policy?.description ?? id
-  const current = rules.data ?? []
+  const current = rules.data ?? none
+  const remove = useCallback((rule: Rule) => setDraft((before) => withRemoved(before, current, [rule])), [current])
+  const drafted = useMemo(() => applied(current, draft), [current, draft])
   return (
     <>
       <nav aria-label="Where this is" className="crumbs">
@@ -44,9 +39,9 @@ export function PolicyDetail({ id }: { id: string }) {
           <Loaded query={rules} lines={10}>
             {() => (
               <RuleTable
-                rules={applied(current, draft)}
+                rules={drafted}
                 draft={draft}
-                onRemove={(rule) => setDraft(withRemoved(draft, current, [rule]))}
+                onRemove={remove}
                 onAdd={() => setOpen('add')}
                 onImport={() => setOpen('import')}
               />

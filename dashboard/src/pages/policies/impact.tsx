@@ -1,5 +1,129 @@
+import { useQuery } from '@tanstack/react-query'
+import { answerOf, api, type Shapes } from '../../api/client.ts'
+import { Link } from '../../router.tsx'
 import type { Rule } from '../../rules.ts'
+import { traffic } from '../../traffic.ts'
+import { Badge } from '../../ui/badge.tsx'
+import { Icon } from '../../ui/icons.tsx'
+import { Loaded } from '../../ui/loading.tsx'
+import { Ago } from '../../ui/time.tsx'
 
-export function Impact(_: { policyId: string; rules: readonly Rule[] }) {
-  return null
+type Data = Shapes['IpPolicyImpact']
+type OnTraffic = Data['traffic'][number]
+type Flipped = OnTraffic['newly_refused']
+
+const count = new Intl.NumberFormat('en')
+
+/** Before anything is saved: which addresses of the last week would be refused from then on, and which let in. */
+export function Impact({ policyId, rules }: { policyId: string; rules: readonly Rule[] }) {
+  const impact = useQuery({
+    queryKey: ['impact', policyId, rules],
+    // The rules are the question: as a key they would be compared and kept, all 100,000 of them.
+    queryKeyHashFn: () => `impact ${policyId} ${rules.length} ${versionOf(rules)}`,
+    gcTime: 0,
+    staleTime: Number.POSITIVE_INFINITY,
+    queryFn: () =>
+      answerOf(
+        api.POST('/ip_policies/{id}/impact', { params: { path: { id: policyId } }, body: { rules: [...rules] } }),
+      ),
+  })
+  return (
+    <section className="impact" aria-label="What it would do">
+      <h3>What it would do</h3>
+      <Loaded query={impact} lines={4}>
+        {(data) => <Shown data={data} />}
+      </Loaded>
+    </section>
+  )
+}
+
+const versions = new WeakMap<readonly Rule[], number>()
+let lastVersion = 0
+function versionOf(rules: readonly Rule[]): number {
+  const version = versions.get(rules) ?? ++lastVersion
+  versions.set(rules, version)
+  return version
+}
+
+function Shown({ data }: { data: Data }) {
+  if (data.traffic.length === 0)
+    return <p className="soft">Nothing uses this policy, so that no traffic is let in or refused by it.</p>
+  return (
+    <>
+      {data.refuses_caller && (
+        <p className="note warned with-icon">
+          <Icon name="warned" />
+          <span>Your own address is among those that would be refused. You will be asked before it is saved.</span>
+        </p>
+      )}
+      {data.traffic.map((row) => (
+        <OnTrafficShown key={`${row.type} ${row.by} ${row.enforced}`} row={row} />
+      ))}
+    </>
+  )
+}
+
+function OnTrafficShown({ row }: { row: OnTraffic }) {
+  const where = row.by === 'module' ? 'Edges and routes with this policy' : traffic[row.type].title
+  const changes = row.newly_refused.total + row.newly_allowed.total
+  return (
+    <div className="impact-row">
+      <p>
+        <strong>{where}</strong>{' '}
+        {row.enforced ? <Badge tone="allowed">Enforced</Badge> : <Badge tone="warned">Warns only</Badge>}
+      </p>
+      {changes === 0 ? (
+        <p className="with-icon">
+          <Icon name="allowed" />
+          {row.addresses === 0
+            ? 'No address was seen there in the last week.'
+            : `Nothing changes for the ${count.format(row.addresses)} addresses that were seen.`}
+        </p>
+      ) : (
+        <div className="columns tight">
+          <Addresses
+            tone="refused"
+            title={row.enforced ? 'would be refused' : 'would be warned of'}
+            flipped={row.newly_refused}
+            type={row.type}
+          />
+          <Addresses
+            tone="allowed"
+            title={row.enforced ? 'would be let in' : 'would not be warned of any more'}
+            flipped={row.newly_allowed}
+            type={row.type}
+          />
+        </div>
+      )}
+      <p className="fine">{row.looked_at}</p>
+    </div>
+  )
+}
+
+type AddressesProps = { tone: 'refused' | 'allowed'; title: string; flipped: Flipped; type: OnTraffic['type'] }
+
+function Addresses({ tone, title, flipped, type }: AddressesProps) {
+  if (flipped.total === 0) return null
+  return (
+    <div>
+      <p>
+        <Badge tone={tone}>
+          {count.format(flipped.total)} {title}
+        </Badge>
+      </p>
+      <ul className="excerpt">
+        {flipped.addresses.slice(0, 8).map(({ ip, last_seen_at, target }) => (
+          <li key={`${ip} ${target?.id}`}>
+            <Link className="mono" to={`/check?ip=${encodeURIComponent(ip)}&target=${type}`}>
+              {ip}
+            </Link>{' '}
+            <span className="fine">
+              <Ago at={last_seen_at} />
+            </span>
+          </li>
+        ))}
+        {flipped.total > 8 && <li className="soft">and {count.format(flipped.total - 8)} more</li>}
+      </ul>
+    </div>
+  )
 }

@@ -1,12 +1,13 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useMemo } from 'react'
 import { answerOf, api } from '../../api/client.ts'
 import { LockoutNote } from '../../lockout.tsx'
 import { applied, type Draft, type Rule, withAdded } from '../../rules.ts'
 import { Badge } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
-import { rulesOf } from './detail.tsx'
 import { Impact } from './impact.tsx'
+import { readRules, rulesOf } from './read.ts'
 
 type Props = {
   policyId: string
@@ -19,28 +20,21 @@ type Props = {
 /** As the service writes it: always with a prefix length. */
 const asRange = (address: string): string => `${address}/${address.includes(':') ? 128 : 32}`
 
+const none: Rule[] = []
 type Attempt = { draft: Draft; allowSelfLockout?: boolean }
 
 /** What would be saved, and what it would do to the addresses of the last week, before anything is. */
 export function Review({ policyId, name, draft, onDraft, onSaved, onClose }: Props) {
   const client = useQueryClient()
-  const rules = useQuery(rulesOf(policyId)).data ?? []
+  const rules = useQuery(rulesOf(policyId)).data ?? none
   const save = useMutation({
     mutationFn: async ({ draft, allowSelfLockout }: Attempt) => {
       // Onto what the policy has now: somebody else may have changed it since this page read it.
-      const fresh = await answerOf(api.GET('/ip_policies/{id}/rules', { params: { path: { id: policyId } } }))
+      const fresh = await readRules(policyId)
       return answerOf(
         api.PUT('/ip_policies/{id}/rules', {
-          params: {
-            path: { id: policyId },
-            query: allowSelfLockout ? { allow_self_lockout: true } : {},
-          },
-          body: {
-            rules: applied(
-              fresh.rules.map(({ id: _, ...rule }) => rule),
-              draft,
-            ),
-          },
+          params: { path: { id: policyId }, query: allowSelfLockout ? { allow_self_lockout: true } : {} },
+          body: { rules: [...applied(fresh, draft)] },
         }),
       )
     },
@@ -49,7 +43,7 @@ export function Review({ policyId, name, draft, onDraft, onSaved, onClose }: Pro
       onSaved()
     },
   })
-  const after = applied(rules, draft)
+  const after = useMemo(() => applied(rules, draft), [rules, draft])
   return (
     <Dialog title={`Change ${name}`} onClose={onClose} wide>
       <p>
