@@ -3,6 +3,7 @@ import type { Clock } from '../kernel/clock.ts'
 import type { Uuid } from '../kernel/ids.ts'
 import type { Address } from '../kernel/ip/address.ts'
 import { decide } from '../kernel/ip/decide.ts'
+import { type Action, lookup } from '../kernel/ip/ranges.ts'
 import {
   type LoadedPolicy,
   loadOutline,
@@ -13,19 +14,34 @@ import {
   weightOf,
 } from './loaded_policy.ts'
 
-/** What one restriction says of an address, and the policy and rule behind it, if any rule matched. */
-export type Judgement = {
-  readonly restrictionId: Uuid
-  readonly enforced: boolean
+/** What policies that count together say of an address, and the policy and rule behind it, if any rule matched. */
+export type Verdict = {
   readonly allowed: boolean
   readonly policyId?: Uuid
   readonly ruleId?: Uuid
+  /** What each of the policies says by itself. */
+  readonly explain: () => PolicyVerdict[]
 }
-export type Judge = (
-  account: { accountId: Uuid; policyRevision: number },
-  type: RestrictionType,
-  address: Address | undefined,
-) => Promise<Judgement[]>
+/** Without action and rule when no rule of the policy matched. */
+export type PolicyVerdict = { readonly policyId: Uuid; readonly action?: Action; readonly ruleId?: Uuid }
+export type Judgement = Verdict & { readonly restrictionId: Uuid; readonly enforced: boolean }
+
+/** Policies as they were found attached to something, in their order. */
+export type Attached = RestrictionOutline['policies']
+
+export type Judge = {
+  (
+    account: { accountId: Uuid; policyRevision: number },
+    type: RestrictionType,
+    address: Address | undefined,
+  ): Promise<Judgement[]>
+  /** By policies that are attached to something else. `read` tells which; it is asked again when they have changed meanwhile. */
+  readonly byPolicies: (
+    account: { accountId: Uuid },
+    read: () => Promise<Attached | undefined>,
+    address: Address | undefined,
+  ) => Promise<Verdict | undefined>
+}
 
 type AccountOutline = { revision: number; restrictions: RestrictionOutline[] }
 
@@ -95,28 +111,42 @@ export function createJudge(db: DbPool, clock: Clock, maxCachedBytes: number): J
     const judgements: Judgement[] = []
     for (const { id, enforced, policies: attached, type: restricted } of restrictions) {
       if (restricted !== type) continue
-      const loaded: LoadedPolicy[] = []
-      for (const policy of attached) {
-        const found = await policyOf(accountId, policy.id, policy.revision)
-        if (found?.revision !== policy.revision) return undefined
-        loaded.push(found)
-      }
-      const decision = decide(
-        loaded.map(({ ranges }) => ranges),
-        address,
-      )
-      const policy = decision.policy === undefined ? undefined : loaded[decision.policy]
-      judgements.push({
-        restrictionId: id,
-        enforced,
-        allowed: decision.allowed,
-        ...(policy && decision.rule !== undefined && { policyId: policy.id, ruleId: ruleIdAt(policy, decision.rule) }),
-      })
+      const verdict = await verdictOf(accountId, attached, address)
+      if (!verdict) return undefined
+      judgements.push({ restrictionId: id, enforced, ...verdict })
     }
     return judgements
   }
 
-  return async ({ accountId, policyRevision }, type, address) => {
+  /** Undefined when a policy is not as it was found any more. */
+  async function verdictOf(
+    accountId: Uuid,
+    attached: Attached,
+    address: Address | undefined,
+  ): Promise<Verdict | undefined> {
+    const loaded: LoadedPolicy[] = []
+    for (const policy of attached) {
+      const found = await policyOf(accountId, policy.id, policy.revision)
+      if (found?.revision !== policy.revision) return undefined
+      loaded.push(found)
+    }
+    const decision = decide(
+      loaded.map(({ ranges }) => ranges),
+      address,
+    )
+    const policy = decision.policy === undefined ? undefined : loaded[decision.policy]
+    return {
+      allowed: decision.allowed,
+      ...(policy && decision.rule !== undefined && { policyId: policy.id, ruleId: ruleIdAt(policy, decision.rule) }),
+      explain: () => loaded.map((each) => verdictOfOne(each, address)),
+    }
+  }
+
+  const judge = async (
+    { accountId, policyRevision }: { accountId: Uuid; policyRevision: number },
+    type: RestrictionType,
+    address: Address | undefined,
+  ): Promise<Judgement[]> => {
     for (let revision = policyRevision; ; ) {
       const outline = await outlineOf(accountId, revision)
       const judgements = await judgeBy(outline, accountId, type, address)
@@ -127,4 +157,23 @@ export function createJudge(db: DbPool, clock: Clock, maxCachedBytes: number): J
       revision = outline.revision + 1
     }
   }
+
+  return Object.assign(judge, {
+    async byPolicies(
+      { accountId }: { accountId: Uuid },
+      read: () => Promise<Attached | undefined>,
+      address: Address | undefined,
+    ) {
+      for (;;) {
+        const attached = await read()
+        const verdict = attached && (await verdictOf(accountId, attached, address))
+        if (verdict || !attached) return verdict
+      }
+    },
+  })
+}
+
+function verdictOfOne(policy: LoadedPolicy, address: Address | undefined): PolicyVerdict {
+  const match = address && lookup(policy.ranges, address)
+  return { policyId: policy.id, ...(match && { action: match.action, ruleId: ruleIdAt(policy, match.rule) }) }
 }

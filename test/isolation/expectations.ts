@@ -189,7 +189,8 @@ export const expectations: Record<string, Expectation> = {
   'ip_checks.create': {
     admin: 200,
     member: 200,
-    body: () => ({ type: 'agent', ip: '192.0.2.1' }),
+    body: () => ({ type: 'endpoints', ip: '192.0.2.1' }),
+    references: { edge_id: tcpEdge, route_id: async (as) => (await route(as)).id },
     changesNothing: true,
   },
   'ip_refusals.get': { admin: 200, member: 403, path: id(refusal) },

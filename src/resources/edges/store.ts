@@ -197,26 +197,42 @@ async function refusingTakenMatch(query: Promise<void>): Promise<void> {
   }
 }
 
-export type Restricted = { id: Uuid; kind: 'tcp' | 'route'; parent_id: Uuid | null; policy_ids: Uuid[] }
+export type Target = { id: Uuid; kind: EdgeKind; parent_id: Uuid | null }
 
-/** TCP edges and routes whose `ip_restriction` module is in force, with its policies in their order. */
-export const listRestricted = (
-  db: Db,
-  { accountId }: Account,
-  which: { policyId: Uuid } | { edgeIds: readonly Uuid[] },
-) =>
-  many<Restricted>(
+/** Any edge or route of the account. */
+export const findTarget = (db: Db, { accountId }: Account, id: Id) =>
+  maybeOne<Target>(
+    db,
+    sql`select id, kind, parent_id from edges where account_id = ${accountId} and id = ${toUuid(id)}`,
+  )
+
+/** TCP edges and routes that have a policy in their `ip_restriction` module, with all its policies, if it is enabled. */
+export const listRestrictedBy = (db: Db, { accountId }: Account, policyId: Uuid) =>
+  many<Target & { kind: 'tcp' | 'route'; policy_ids: Uuid[] }>(
     db,
     sql`
     select e.id, e.kind, e.parent_id, array(
       select p.ip_policy_id from edge_module_policies p
       where p.account_id = m.account_id and p.edge_id = m.edge_id and p.module = m.module order by p.position) as policy_ids
-    from edge_modules m join edges e on e.account_id = m.account_id and e.id = m.edge_id
-    where m.account_id = ${accountId} and m.module = 'ip_restriction' and m.enabled and ${
-      'policyId' in which
-        ? sql`exists (select from edge_module_policies p where p.account_id = m.account_id and p.edge_id = m.edge_id
-                        and p.module = m.module and p.ip_policy_id = ${which.policyId})`
-        : sql`m.edge_id = any(${which.edgeIds}::uuid[])`
-    }
+    from edge_module_policies using_it
+      join edge_modules m
+        on m.account_id = using_it.account_id and m.edge_id = using_it.edge_id and m.module = using_it.module
+      join edges e on e.account_id = m.account_id and e.id = m.edge_id
+    where using_it.account_id = ${accountId} and using_it.ip_policy_id = ${policyId} and m.enabled
     order by e.id`,
   )
+
+/** The policies of the `ip_restriction` module, and their revisions. Undefined when there is none, or it is disabled. */
+export const findModulePolicies = async (db: Db, { accountId }: Account, id: Uuid) =>
+  (
+    await maybeOne<{ policies: { id: Uuid; revision: number }[] }>(
+      db,
+      sql`
+      select coalesce((
+        select json_agg(json_build_object('id', i.id, 'revision', i.revision) order by p.position)
+        from edge_module_policies p join ip_policies i on i.account_id = p.account_id and i.id = p.ip_policy_id
+        where p.account_id = m.account_id and p.edge_id = m.edge_id and p.module = m.module), '[]') as policies
+      from edge_modules m
+      where m.account_id = ${accountId} and m.edge_id = ${id} and m.module = 'ip_restriction' and m.enabled`,
+    )
+  )?.policies

@@ -1,39 +1,20 @@
-import { Type } from 'typebox'
+import type { Caller } from '../../auth/caller.ts'
+import type { Verdict } from '../../auth/judge.ts'
+import type { Db } from '../../db/pool.ts'
 import { route } from '../../http/route.ts'
-import { Closed, Ref, RefOrNull, type Static, Text } from '../../http/wire.ts'
+import { invalidField } from '../../kernel/errors.ts'
+import { toUuid, type Uuid } from '../../kernel/ids.ts'
 import { formatAddress, parseAddress } from '../../kernel/ip/address.ts'
-import { decidedBy } from '../ip_restrictions/decided_by.ts'
-import { RestrictionTypeField } from '../ip_restrictions/schema.ts'
+import { findModulePolicies, findTarget, type Target } from '../edges/store.ts'
+import { refsOf } from '../edges/view.ts'
+import { canonicalCidr } from '../ip_policy_rules/parse.ts'
+import { findRanges } from '../ip_policy_rules/store.ts'
+import { decidedBy, refTo } from '../ip_restrictions/decided_by.ts'
+import { type CheckStep, IpCheck, IpCheckResult } from './schema.ts'
 
-const IpCheck = Closed({ type: RestrictionTypeField, ip: Text(64, 'An IPv4 or IPv6 address.', '203.0.113.7') })
-const CheckedRestriction = Closed(
-  {
-    ip_restriction: Ref,
-    enforced: Type.Boolean(),
-    allowed: Type.Boolean(),
-    ip_policy: RefOrNull,
-    ip_policy_rule: RefOrNull,
-  },
-  { title: 'CheckedRestriction' },
-)
-const IpCheckResult = Closed(
-  {
-    type: RestrictionTypeField,
-    ip: Type.String({ description: 'Canonical; as it was sent when it is not an address.' }),
-    allowed: Type.Boolean({ description: 'Whether traffic of this type from this address is let through.' }),
-    reason: Type.String({ description: 'The decision in a sentence.' }),
-    decided_by: Type.Unsafe<Static<typeof CheckedRestriction> | null>({
-      anyOf: [CheckedRestriction, { type: 'null' }],
-      description: 'The enforced restriction that refuses it, with the policy and the rule. Null when none does.',
-    }),
-    restrictions: Type.Array(CheckedRestriction, {
-      description: 'What every restriction of this type says, also those that only warn.',
-    }),
-  },
-  { title: 'IpCheckResult' },
-)
+type UriOf = (path: string) => string
 
-/** A dry run for people, and a decision point for agents: it answers as the service itself would decide. */
+/** A dry run for people, and a decision point for agents: it answers as the service itself, or an edge, would decide. */
 export const ipCheckRoutes = [
   route({
     operation: 'ip_checks.create',
@@ -41,39 +22,113 @@ export const ipCheckRoutes = [
     method: 'POST',
     path: '/ip_checks',
     body: IpCheck,
+    check({ type, edge_id, route_id }) {
+      const atEdge = edge_id !== undefined || route_id !== undefined
+      if (type === undefined && !atEdge) throw invalidField('type', 'is required')
+      if (atEdge && type !== undefined && type !== 'endpoints')
+        throw invalidField('type', 'must be endpoints, or left out, with an edge or route')
+    },
     success: 200,
     response: IpCheckResult,
     access: 'anyone',
-    async handle({ caller, judge, body: { type, ip }, uri }) {
+    async handle({ db, caller, judge, body, uri }) {
+      const { type = 'endpoints', ip } = body
+      const target = await targetOf(db, caller, body)
       const address = parseAddress(ip)
+      const module =
+        target && (await judge.byPolicies(caller, () => findModulePolicies(db, caller, target.id), address))
       const judgements = await judge(caller, type, address)
+
+      const rangeOf = await rangesOf(db, caller, [...(module ? [module] : []), ...judgements])
+      const policiesOf = ({ explain }: Verdict) => explain().map((each) => toCheckedPolicy(each, rangeOf, uri))
+      const steps: CheckStep[] = judgements.map((judgement) => ({
+        by: 'restriction',
+        ip_restriction: refTo('ipx', judgement.restrictionId, uri),
+        target: null,
+        enforced: judgement.enforced,
+        allowed: judgement.allowed,
+        policies: policiesOf(judgement),
+      }))
+      // As at the edge: its own policies first.
+      if (target && module)
+        steps.unshift({
+          by: 'module',
+          ip_restriction: null,
+          target: refsOf(target, uri).target,
+          enforced: true,
+          allowed: module.allowed,
+          policies: policiesOf(module),
+        })
       const restrictions = judgements.map((judgement) => {
         const { ip_restriction, ...rest } = decidedBy(judgement, uri)
         return { ip_restriction, enforced: judgement.enforced, allowed: judgement.allowed, ...rest }
       })
-      const decided_by = restrictions.find(({ enforced, allowed }) => enforced && !allowed) ?? null
+      const refusing = steps.find(({ enforced, allowed }) => enforced && !allowed)
       return {
         type,
         ip: address ? formatAddress(address) : ip,
         // What cannot be read is denied, also where nothing restricts: whoever asks is about to let someone in.
-        allowed: address !== undefined && decided_by === null,
-        reason: reasonOf(address !== undefined, decided_by, restrictions),
-        decided_by,
+        allowed: address !== undefined && refusing === undefined,
+        reason: address ? reasonOf(refusing, steps) : 'This is not an IP address, and what cannot be read is refused.',
+        decided_by: restrictions.find(({ enforced, allowed }) => enforced && !allowed) ?? null,
         restrictions,
+        steps,
       }
     },
   }),
 ]
 
-type Checked = Static<typeof CheckedRestriction>
-function reasonOf(isAddress: boolean, decidedBy: Checked | null, all: Checked[]): string {
-  if (!isAddress) return 'This is not an IP address, and what cannot be read is refused.'
-  if (decidedBy?.ip_policy_rule)
-    return `${decidedBy.ip_restriction.id} refuses it by the rule ${decidedBy.ip_policy_rule.id}.`
-  if (decidedBy) return `${decidedBy.ip_restriction.id} refuses it because no rule of its policies allows it.`
-  const warnings = all.filter(({ allowed }) => !allowed)
+type Decidable = Target & { kind: 'tcp' | 'route' }
+
+/** The TCP edge or the route that is asked about. Another account's is as one that does not exist. */
+async function targetOf(db: Db, caller: Caller, { edge_id, route_id }: IpCheck): Promise<Decidable | undefined> {
+  if (edge_id !== undefined) {
+    const edge = await findTarget(db, caller, edge_id)
+    if (edge?.kind !== (edge_id.startsWith('edgtcp_') ? 'tcp' : 'https'))
+      throw invalidField('edge_id', 'must be an edge of this account')
+    if (edge.kind === 'tcp' && route_id !== undefined)
+      throw invalidField('route_id', 'must be left out with a TCP edge')
+    if (edge.kind === 'tcp') return edge as Decidable
+    if (route_id === undefined) throw invalidField('route_id', 'is required with an HTTPS edge: its routes decide')
+  }
+  if (route_id === undefined) return undefined
+  const found = await findTarget(db, caller, route_id)
+  if (found?.kind !== 'route' || (edge_id !== undefined && found.parent_id !== toUuid(edge_id)))
+    throw invalidField('route_id', `must be a route of this ${edge_id === undefined ? 'account' : 'edge'}`)
+  return found as Decidable
+}
+
+async function rangesOf(db: Db, caller: Caller, verdicts: readonly Verdict[]): Promise<Map<Uuid, string>> {
+  const ids = verdicts.flatMap(({ explain }) => explain()).flatMap(({ ruleId }) => ruleId ?? [])
+  const found = ids.length ? await findRanges(db, caller, ids) : []
+  return new Map(found.map(({ id, cidr }) => [id, canonicalCidr(cidr)]))
+}
+
+const toCheckedPolicy = (
+  { policyId, action, ruleId }: ReturnType<Verdict['explain']>[number],
+  rangeOf: Map<Uuid, string>,
+  uri: UriOf,
+): CheckStep['policies'][number] => ({
+  ip_policy: refTo('ipp', policyId, uri),
+  action: action ?? null,
+  ip_policy_rule: ruleId ? refTo('ipr', ruleId, uri) : null,
+  cidr: (ruleId && rangeOf.get(ruleId)) ?? null,
+})
+
+const nameOf = ({ ip_restriction, target }: CheckStep) => ip_restriction?.id ?? target?.id ?? ''
+
+function reasonOf(refusing: CheckStep | undefined, steps: readonly CheckStep[]): string {
+  if (refusing) {
+    const rule = refusing.policies.find(({ action }) => action === 'deny')?.ip_policy_rule
+    return rule
+      ? `${nameOf(refusing)} refuses it by the rule ${rule.id}.`
+      : `${nameOf(refusing)} refuses it because no rule of its policies allows it.`
+  }
+  const warnings = steps.filter(({ allowed }) => !allowed)
   if (warnings.length)
-    return `It is let through with a warning: ${warnings.map(({ ip_restriction }) => ip_restriction.id).join(', ')} would refuse it if enforced.`
-  if (all.length === 0) return 'No restriction of this type exists, so every address is let through.'
-  return 'Every restriction of this type allows it.'
+    return `It is let through with a warning: ${warnings.map(nameOf).join(', ')} would refuse it if enforced.`
+  if (steps.length === 0) return 'No restriction of this type exists, so every address is let through.'
+  return steps[0]?.by === 'module'
+    ? 'The module and every restriction of this type allow it.'
+    : 'Every restriction of this type allows it.'
 }

@@ -1,12 +1,13 @@
 import type { Caller } from '../../auth/caller.ts'
 import { type RestrictionOutline, type RestrictionType, restrictionTypes } from '../../auth/loaded_policy.ts'
 import type { Db } from '../../db/pool.ts'
-import { toId, type Uuid } from '../../kernel/ids.ts'
+import type { Uuid } from '../../kernel/ids.ts'
 import { canonicalAddress } from '../../kernel/ip/address.ts'
-import { listRestricted } from '../edges/store.ts'
+import { listRestrictedBy } from '../edges/store.ts'
 import { refsOf } from '../edges/view.ts'
 import { listAddressesAtModules } from '../ip_activity/edge_counts.ts'
 import { listCountedAddresses } from '../ip_restrictions/counts.ts'
+import { refTo } from '../ip_restrictions/decided_by.ts'
 import { listSeenAddresses } from '../seen_addresses/store.ts'
 import { type Deciders, type DecidersOf, flipsOf } from './deciders.ts'
 import { type Impact, mostListed } from './schema.ts'
@@ -55,10 +56,7 @@ export async function impactOnRestrictions(question: Question): Promise<Traffic[
       const deciders = await decidersOf(enforced ? enforcedSets(restrictions, type) : using.map(policiesOf))
       const sightings = await sightingsOf(question, type)
       const flips = flipsOf(sightings, () => deciders)
-      const used_by = using.slice(0, mostListed).map(({ id: uuid }) => {
-        const id = toId('ipx', uuid)
-        return { id, uri: uri(`/ip_restrictions/${id}`) }
-      })
+      const used_by = using.slice(0, mostListed).map(({ id }) => refTo('ipx', id, uri))
       traffic.push({ type, by: 'restriction', enforced, used_by, ...shown(question, type, sightings, flips) })
     }
   }
@@ -68,7 +66,7 @@ export async function impactOnRestrictions(question: Question): Promise<Traffic[
 /** Edges and routes that have the policy in their module: there the account's restrictions count as well. */
 export async function impactOnModules(question: Question): Promise<Traffic[]> {
   const { db, caller, policyId, since, restrictions, decidersOf, uri } = question
-  const modules = await listRestricted(db, caller, { policyId })
+  const modules = await listRestrictedBy(db, caller, policyId)
   if (modules.length === 0) return []
   const refs = new Map(modules.map((row) => [row.id, refsOf(row, uri).target]))
   const setsOf = new Map(modules.map((row) => [row.id, row.policy_ids]))

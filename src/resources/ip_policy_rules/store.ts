@@ -75,6 +75,13 @@ export async function* everyRuleOf(tx: Db, { accountId }: Account, policyId: Id<
   }
 }
 
+/** The ranges of rules, by their ids. */
+export const findRanges = (db: Db, { accountId }: Account, ids: readonly Uuid[]) =>
+  many<{ id: Uuid; cidr: string }>(
+    db,
+    sql`select id, cidr::text from ip_policy_rules where account_id = ${accountId} and id = any(${ids}::uuid[])`,
+  )
+
 export const updateRule = (db: Db, { accountId }: Account, id: Uuid, rule: Omit<NewRule, 'action'>) =>
   refusingTakenCidr(
     one<IpPolicyRuleRow>(

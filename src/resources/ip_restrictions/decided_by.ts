@@ -2,15 +2,17 @@ import { toId, type Uuid } from '../../kernel/ids.ts'
 
 type Ids = { restrictionId: Uuid; policyId?: Uuid | null; ruleId?: Uuid | null }
 
-/** References to the restriction, policy and rule behind a decision. Policy and rule are null when no rule matched. */
-export function decidedBy({ restrictionId, policyId, ruleId }: Ids, uri: (path: string) => string) {
-  const ref = <P extends 'ipx' | 'ipp' | 'ipr'>(prefix: P, path: string, uuid: Uuid) => {
-    const id = toId(prefix, uuid)
-    return { id, uri: uri(`/${path}/${id}`) }
-  }
-  return {
-    ip_restriction: ref('ipx', 'ip_restrictions', restrictionId),
-    ip_policy: policyId ? ref('ipp', 'ip_policies', policyId) : null,
-    ip_policy_rule: ruleId ? ref('ipr', 'ip_policy_rules', ruleId) : null,
-  }
+type UriOf = (path: string) => string
+
+const paths = { ipx: 'ip_restrictions', ipp: 'ip_policies', ipr: 'ip_policy_rules' } as const
+export function refTo<P extends keyof typeof paths>(prefix: P, uuid: Uuid, uri: UriOf) {
+  const id = toId(prefix, uuid)
+  return { id, uri: uri(`/${paths[prefix]}/${id}`) }
 }
+
+/** References to the restriction, policy and rule behind a decision. Policy and rule are null when no rule matched. */
+export const decidedBy = ({ restrictionId, policyId, ruleId }: Ids, uri: UriOf) => ({
+  ip_restriction: refTo('ipx', restrictionId, uri),
+  ip_policy: policyId ? refTo('ipp', policyId, uri) : null,
+  ip_policy_rule: ruleId ? refTo('ipr', ruleId, uri) : null,
+})
