@@ -6,7 +6,7 @@ import { parseArgs } from 'node:util'
 import { ensureDashboard } from './dashboard.ts'
 import { type DevEdge, startDevEdge } from './edge.ts'
 import { startNats } from './nats.ts'
-import { freePort, startPostgres } from './postgres.ts'
+import { freePort, freePortsFrom, startPostgres } from './postgres.ts'
 import { whenWeEnd } from './when_we_end.ts'
 
 // Whoever started us may be killed without a word; being handed to another parent is the sign of it. package.json
@@ -25,7 +25,8 @@ const command = new URL('../src/main.ts', import.meta.url).pathname
 const [postgres] = await Promise.all([startPostgres(), ensureDashboard()])
 const port = options.port ?? String(await freePort())
 const nats = options.edge ? await startNats() : undefined
-const tcpPort = 20_001
+// Ten in a row, so that two of these can run side by side.
+const tcpPort = nats ? await freePortsFrom(20_001, 10) : 0
 const environment = {
   ...process.env,
   ...nats?.controlPlane,
@@ -86,7 +87,7 @@ else {
 Gatehouse serves at ${base_url}, with a PostgreSQL of its own. Ctrl-C ends both and forgets everything.
 The dashboard is at ${base_url}/dashboard/: sign in with the token below.
 
-  export GATEHOUSE_URL=${base_url} GATEHOUSE_API_KEY=${token}
+  export GATEHOUSE_URL=${base_url} GATEHOUSE_API_KEY=${token}${edge ? ` TCP_PORT=${edge.tcpPort} HTTPS_PORT=${edge.httpsPort}` : ''}
   curl -H "Authorization: Bearer $GATEHOUSE_API_KEY" -H "Service-Version: 2" $GATEHOUSE_URL/api_keys
 `)
   if (edge) console.log(edgeHelp(edge))

@@ -32,11 +32,25 @@ export type LocalPostgres = {
 }
 
 export async function freePort(): Promise<number> {
+  return (await tryPort(0)) ?? 0
+}
+
+/** The first of so many free ones in a row, from a port on. */
+export async function freePortsFrom(first: number, count: number): Promise<number> {
+  const tried = await Promise.all(Array.from({ length: count }, (_, index) => tryPort(first + index)))
+  return tried.includes(undefined) ? freePortsFrom(first + count, count) : first
+}
+
+/** Undefined when somebody has it. 0 is any that is free. */
+function tryPort(wanted: number): Promise<number | undefined> {
   const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as { port: number }
-  await new Promise((resolve) => server.close(resolve))
-  return port
+  return new Promise((resolve) => {
+    server.once('error', () => resolve(undefined))
+    server.listen(wanted, '127.0.0.1', () => {
+      const { port } = server.address() as { port: number }
+      server.close(() => resolve(port))
+    })
+  })
 }
 
 export async function startPostgres(

@@ -62,14 +62,11 @@ export async function perform(config: ClientConfig, operation: Operation, args: 
 function tell(operation: Operation, { query }: Call, { headers, text }: Answer): number {
   for (const warning of headers.get('service-warning')?.split(/,\s*/) ?? []) {
     if (warning === 'token=told_once')
-      log(
-        'warning: this key was created by an earlier try, and its token is not told twice. Delete it and create another.',
-      )
+      log('warning: an earlier try has done it, and its token is not told twice. Delete the key and create another.')
     else log(`warning: ${warning.replace('ip_restriction=', 'this call would be refused if it were enforced: ')}`)
   }
   if (operation.listField && text.includes('"next_page_uri":"http')) log('There are more: --all shows every page.')
-  if (operation.id === 'api_keys.create' && !text.includes('"token":null'))
-    log('Keep the token now: it is not shown again.')
+  if (text.includes('"token":"')) log('Keep the token now: it is not shown again.')
   if (query?.wait !== 'applied') return exits.ok.code
   const [applied = '0', live = '0'] = headers.get('service-applied')?.split('/') ?? []
   const generation = headers.get('service-generation')

@@ -202,7 +202,7 @@ test('the token of a key whose creation had to be repeated is not told, and the 
   const env = await between((tries) => (tries === 1 ? 'lose the answer' : 'pass'))
   const { code, stdout, stderr } = await cli(['api-keys', 'create', '-o', 'json'], { env })
   assert.deepEqual([code, JSON.parse(stdout).token], [0, null])
-  assert.match(stderr, /not told twice. Delete it and create another/)
+  assert.match(stderr, /not told twice. Delete the key and create another/)
 })
 
 test('a service that cannot answer now is asked again, and one that never answers does not hold the command', async () => {

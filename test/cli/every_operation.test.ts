@@ -75,7 +75,8 @@ describe('every operation does what it says', { concurrency: 3 }, () => {
         return
       }
       const answer = JSON.parse(printed)
-      for (const [name, value] of Object.entries(shownOf(body))) assert.deepEqual(answer[name], value, printed)
+      for (const [name, value] of Object.entries(shownOf(body)))
+        if (operation.response?.properties?.[name]) assert.deepEqual(answer[name], value, printed)
       if (operation.listField) assert.ok(Array.isArray(answer[operation.listField]))
       if (before && operation.listField)
         assert.ok(
