@@ -38,8 +38,12 @@ export type Thing = {
   readonly routes?: readonly Thing[]
 }
 
-const bodySchema = (path: string, method: string): Schema =>
-  deref<Schema>(paths[path]?.[method]?.requestBody?.content['application/json']?.schema ?? {})
+/** Without what the path says already: a body may repeat it. */
+function bodySchema(path: string, method: string): Schema {
+  const schema = deref<Schema>(paths[path]?.[method]?.requestBody?.content['application/json']?.schema ?? {})
+  const own = Object.entries(schema.properties ?? {}).filter(([name]) => !path.includes(`{${name}}`))
+  return { ...schema, properties: Object.fromEntries(own) }
+}
 
 /** What can be set when one is created, and so all that the file can say of it. */
 export const createSchemas: Record<Thing['kind'], Schema> = {
@@ -65,19 +69,25 @@ export function referenceOf(name: string, schema: Schema): Reference | undefined
   return { shown: isList ? stem.replace(/y$/, 'ie').concat('s') : stem, kind, isList }
 }
 
-/** What a field is when it is not given, as far as the document does not say so by allowing null. */
-const defaults: Json = { enabled: true, enforced: false, tls: { enabled: false } }
-function defaultOf(name: string, schema: Schema): unknown {
+/**
+ * What a field is when it is not given; undefined when nobody knows. A module is on when it is there: it can be null
+ * instead. Any other switch is off.
+ */
+function defaultOf(name: string, schema: Schema, above: Schema): unknown {
   const types = typesOf(schema)
   if (types.includes('null')) return null
   if (types.includes('array')) return []
-  if (types.includes('object') && !schema.properties) return {}
-  return defaults[name]
+  if (name === 'enabled') return typesOf(above).includes('null')
+  if (name === 'enforced') return false
+  if (!types.includes('object')) return undefined
+  return name === 'tls' ? { enabled: false } : schema.properties ? undefined : {}
 }
-const isDefault = (name: string, schema: Schema, value: unknown): boolean =>
-  value === null ||
-  isDeepStrictEqual(value, defaultOf(name, schema)) ||
-  (value === '' && typesOf(schema).includes('null'))
+function isDefault(name: string, schema: Schema, above: Schema, value: unknown): boolean {
+  if (value === null || (value === '' && typesOf(schema).includes('null'))) return true
+  const normal = defaultOf(name, schema, above)
+  const comparable = schema.properties && normal ? normalise(schema, normal as Json) : normal
+  return isDeepStrictEqual(value, comparable)
+}
 
 /** The one spelling of a text that the API would change; the text itself when it is none, for the API to refuse. */
 function canonical(schema: Schema, text: string): string {
@@ -113,7 +123,7 @@ const propertiesOf = (schema: Schema) =>
 export function canBeSet(kind: Thing['kind'], shown: string, wanted: unknown): boolean {
   const path = kind === 'routes' ? routesPath : kinds[kind].path
   const found = propertiesOf(bodySchema(`${path}/{id}`, 'patch')).find((property) => property.shown === shown)
-  return found !== undefined && (wanted !== undefined || defaultOf(found.name, found.inner) !== undefined)
+  return found !== undefined && (wanted !== undefined || defaultOf(found.name, found.inner, {}) !== undefined)
 }
 
 /** Fields as the API shows them, references as ids; without whatever has its default, in one spelling. */
@@ -129,7 +139,8 @@ export function normalise(schema: Schema, shown: Json): Json {
           : [[reference.shown, reference.isList ? (value as unknown[]).map(idOf) : idOf(value)]]
       }
       const normal = normalValue(inner, shown[name])
-      const isLeftOut = normal === undefined || (!schema.required?.includes(name) && isDefault(name, inner, normal))
+      const isLeftOut =
+        normal === undefined || (!schema.required?.includes(name) && isDefault(name, inner, schema, normal))
       return isLeftOut ? [] : [[name, normal]]
     }),
   )
@@ -141,7 +152,7 @@ export function toBody(schema: Schema, wanted: Json, names: readonly string[]): 
   return Object.fromEntries(
     propertiesOf(schema).flatMap(({ name, inner, shown }): [string, unknown][] => {
       if (!names.includes(shown)) return []
-      const value = wanted[shown] ?? (shown === name ? defaultOf(name, inner) : undefined)
+      const value = wanted[shown] ?? (shown === name ? defaultOf(name, inner, schema) : undefined)
       if (value === undefined) return []
       const isGroup = inner.properties && value && typeof value === 'object'
       return [[name, isGroup ? toBody(inner, value as Json, Object.keys(value)) : value]]
