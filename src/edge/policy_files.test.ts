@@ -40,3 +40,21 @@ test('files that no policy has named for two sweeps go, and those that one names
   await policies.prepare(old.record)
   assert.ok((await onDisk()).includes(old.record.hash))
 })
+
+test('a policy that is not what was signed is refused, and leaves nothing behind', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-policies-'))
+  t.after(() => rm(folder, { recursive: true }))
+  const [wanted, other] = [policyOf('192.0.2.1'), policyOf('192.0.2.2')]
+  const files = join(folder, 'policies')
+  // They share the piece with the counts, so that one is always right.
+  const fetch = async (name: string) => other.pieces.get(name) ?? Buffer.from('something else')
+  const policies = await openPolicyFiles(files, join(folder, 'pieces'), fetch)
+  const inline = Buffer.concat([...other.pieces.values()]).toString('base64')
+  for (const [record, reason] of [
+    [{ ...wanted.record, chunks: other.record.chunks }, /other contents than were signed/],
+    [{ hash: wanted.record.hash, bytes: wanted.record.bytes, inline }, /other contents than were signed/],
+    [wanted.record, /other contents than its name says/],
+  ] as const)
+    await assert.rejects(policies.prepare(record), reason)
+  assert.deepEqual(await readdir(files), [])
+})
