@@ -1,7 +1,8 @@
 /** The limits of the request headers module, the same where they are accepted and where they are applied. */
 export type HeaderOperations = { readonly add: Readonly<Record<string, string>>; readonly remove: readonly string[] }
 
-export const headerLimits = { entries: 50, nameBytes: 256, valueBytes: 4096 } as const
+/** `allBytes`: what of a request the proxy has room for, and what one of its commands can carry. */
+export const headerLimits = { entries: 50, nameBytes: 256, valueBytes: 4096, allBytes: 12_000 } as const
 
 const token = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 const printable = /^[\x20-\x7e]*$/
@@ -70,5 +71,21 @@ export function headersFault({ add, remove }: HeaderOperations): { place: string
     const fault = headerNameFault(name, 'remove') ?? twice('remove', name, place)
     if (fault) return { place, fault }
   }
+  const bytes = { add: sizeOf(added.flat()), remove: sizeOf(remove) }
+  if (bytes.add + bytes.remove > headerLimits.allBytes)
+    return {
+      place: bytes.add > bytes.remove ? 'add' : 'remove',
+      fault: `must be smaller: all names and values together may take ${headerLimits.allBytes} bytes and take ${bytes.add + bytes.remove}, counting a character that is not a letter, a digit or one of ._~:/+*@,!()- as three, and one for each name and value`,
+    }
   return undefined
 }
+
+/** As they travel to the proxy: everything but the plainest characters, so that neither a map line nor a command nor Lua has to be asked. */
+export const encodeHeaderText = (text: string): string =>
+  text.replaceAll(
+    /[^A-Za-z0-9._~:/+*@,!()-]/g,
+    (character) => `%${character.charCodeAt(0).toString(16).padStart(2, '0')}`,
+  )
+
+const sizeOf = (texts: readonly string[]): number =>
+  texts.reduce((sum, text) => sum + encodeHeaderText(text).length + 1, 0)

@@ -77,7 +77,7 @@ test('an upstream may be given by name', async () => {
   assert.equal(await dial(port, allowed), 'hello')
 })
 
-test('what cannot be reached because another was first is said to be refused, without naming the other', async () => {
+test('what cannot be reached because another was first is refused and not said to be in force, without naming the other', async () => {
   const other = await installation.newAccount()
   const https = await newHttpsEdge(other, { hostports: ['spelled.example:443'] })
   await make(other, `${https.uri}/routes`, { match_type: 'path_prefix', match: '/api' })
@@ -93,7 +93,7 @@ test('what cannot be reached because another was first is said to be refused, wi
     )
     assert.match(body.refusals[0].reason, /^is not reached/)
     assert.ok(!body.refusals[0].reason.includes('edgtcp_'), body.refusals[0].reason)
-    assert.equal(body.applied_nodes, 0)
+    assert.deepEqual([body.applied_nodes, body.behind, body.refusals[0].node], [0, ['edge-1'], 'edge-1'])
   }
   assert.deepEqual(await decisions(), asWanted)
 })

@@ -63,5 +63,12 @@ export function faultyPlaces({ add, remove }: Sent): Set<string> {
       seen.add(key)
     }
   }
+  if (places.size > 0) return places
+  // Each text as a URL would carry it, and something between it and the next.
+  const plainest = new Set('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._~:/+*@,!()-')
+  const size = (texts: string[]) =>
+    texts.reduce((sum, text) => sum + 1 + [...text].reduce((bytes, each) => bytes + (plainest.has(each) ? 1 : 3), 0), 0)
+  const [adding, removing] = [size(added.flat()), size(remove)]
+  if (adding + removing > 12_000) places.add(adding > removing ? 'add' : 'remove')
   return places
 }

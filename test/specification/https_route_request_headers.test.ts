@@ -132,15 +132,24 @@ test('§2.5 at most 50 in each list', async () => {
   await refused({ remove: names(51) }, 'remove')
 })
 
-test('§2.5 the largest module that is allowed can be sent, on its own path and with its route', async () => {
-  const names = Array.from({ length: 50 }, (_, index) => `X-${index}`.padEnd(256, 'n'))
-  const largest = { add: Object.fromEntries(names.map((name) => [name, 'v'.repeat(4_096)])), remove: names }
+test('§2.5 the largest module that is allowed can be sent, on its own path and with its route, and one byte more cannot', async () => {
+  const names = Array.from({ length: 20 }, (_, index) => `X-${index}`.padEnd(99, 'n'))
+  const values = (last: number) => names.map((_, index) => 'v'.repeat(index === 0 ? last : 299))
+  // 20 names of 99 bytes twice and 19 values of 299, each with one more, leave this for the last.
+  const largestOf = (last: number) => ({
+    add: Object.fromEntries(names.map((name, index) => [name, values(last)[index] as string])),
+    remove: names,
+  })
+  const largest = largestOf(12_000 - 2 * 20 * 100 - 19 * 300 - 1)
   const { status, body } = await put(largest)
   assert.deepEqual([status, body], [200, { enabled: true, ...largest }])
   const route = await newRoute(admin, { request_headers: largest }, edge)
   assert.deepEqual(route.request_headers, body)
   const patched = await admin('PATCH', route.uri, { request_headers: largest })
   assert.deepEqual([patched.status, patched.body?.request_headers], [200, body])
+  await refused(largestOf(12_000 - 2 * 20 * 100 - 19 * 300), 'add')
+  // What is encoded on its way to the proxy counts as three.
+  await refused({ add: { 'X-A': 'a b'.padEnd(4_000, '"') } }, 'add')
 })
 
 test('§2.5 no name twice in a list, whatever its case; the second one is named', async () => {

@@ -1,5 +1,5 @@
 import type { HttpsRecord, RestrictionsRecord, RouteRecord, TcpRecord } from '../../distribution/records.ts'
-import { headerLimits, headersFault } from '../../kernel/headers.ts'
+import { encodeHeaderText, headersFault } from '../../kernel/headers.ts'
 import { parseHostport } from '../../kernel/hostport.ts'
 import { type IdPrefix, idLength, isId } from '../../kernel/ids.ts'
 import { type Address, formatAddress, parseAddress } from '../../kernel/ip/address.ts'
@@ -159,8 +159,6 @@ function hostOf(host: string): string {
   return parsed.host.replaceAll(/[[\]]/g, '')
 }
 
-/** The headers that a route may add have to fit into the half of HAProxy's buffer that is kept free for them. */
-const addedBytes = 12_000
 /** A runtime command has to fit into one buffer. */
 const valueBytes = 24_000
 
@@ -170,25 +168,10 @@ function bounded(id: string, value: string): string {
 }
 
 function encodeHeaders({ add, remove }: NonNullable<RouteRecord['headers']>): string {
-  const fault =
-    add.length > headerLimits.entries
-      ? { place: 'add', fault: 'has too many entries' }
-      : (add.map(([name, value]) => headersFault({ add: single(name, value), remove: [] })).find(Boolean) ??
-        headersFault({ add: {}, remove }))
+  const operations = { add: Object.fromEntries(add), remove }
+  const isTwice = Object.keys(operations.add).length !== add.length
+  const fault = isTwice ? { place: 'add', fault: 'names a header twice' } : headersFault(operations)
   if (fault) throw new UnusableRecord(`header operation ${fault.place} ${fault.fault}`)
-  const bytes = add.reduce((sum, [name, value]) => sum + name.length + value.length + 4, 0)
-  if (bytes > addedBytes) throw new UnusableRecord(`the added headers take ${bytes} bytes, more than ${addedBytes}`)
-  const added = add.map(([name, value]) => `${encoded(name)}=${encoded(value)}`)
-  return bounded('a list of header operations', `${added.join('&')}|${remove.map(encoded).join('&')}`)
+  const added = add.map(([name, value]) => `${encodeHeaderText(name)}=${encodeHeaderText(value)}`)
+  return bounded('a list of header operations', `${added.join('&')}|${remove.map(encodeHeaderText).join('&')}`)
 }
-
-/** Without a prototype, so that `__proto__` is a name like any other. */
-const single = (name: string, value: string): Record<string, string> =>
-  Object.assign(Object.create(null), { [name]: value })
-
-/** Everything but the plainest characters, so that neither a map line nor a command nor Lua has to be asked. */
-const encoded = (text: string): string =>
-  text.replaceAll(
-    /[^A-Za-z0-9._~:/+*@,!()-]/g,
-    (character) => `%${character.charCodeAt(0).toString(16).padStart(2, '0')}`,
-  )

@@ -89,6 +89,18 @@ test('a policy in use cannot be deleted, and the answer names its users', async 
   assert.equal((await admin('DELETE', `/ip_policies/${policy}`)).status, 204)
 })
 
+test("an account's endpoints restrictions and the policies they name are at most 700 together, whichever way they come", async () => {
+  const admin = await plane.newAccount()
+  const ids = await Promise.all(Array.from({ length: 100 }, () => policyWith(admin)))
+  const restrict = (ip_policy_ids: unknown[]) => admin('POST', '/ip_restrictions', { type: 'endpoints', ip_policy_ids })
+  for (let turn = 0; turn < 6; turn++) assert.equal((await restrict(ids)).status, 201)
+  const { body: last } = await restrict(ids.slice(0, 93))
+  const refused = [await restrict(ids.slice(0, 1)), await admin('PATCH', last.uri, { ip_policy_ids: ids.slice(0, 94) })]
+  for (const { status, body } of refused) assert.deepEqual([status, body.error_code], [409, 'ERR_TOO_MANY'])
+  assert.equal((await admin('PATCH', last.uri, { ip_policy_ids: ids.slice(0, 50) })).status, 200)
+  assert.equal((await restrict(ids.slice(0, 1))).status, 201)
+})
+
 test('/ip_checks tells what decides', async () => {
   const admin = await plane.newAccount()
   const policy = await policyWith(admin, 'allow 10.0.0.0/8', 'deny 10.1.0.0/16')

@@ -21,6 +21,7 @@ import {
   deleteIpRestriction,
   findIpRestriction,
   insertIpRestriction,
+  limitEndpointsRestrictions,
   listIpRestrictions,
   replacePolicies,
   updateIpRestriction,
@@ -55,10 +56,17 @@ export const ipRestrictionRoutes = [
   restrictions.create({
     access: 'admin',
     body: IpRestrictionCreate,
-    errors: ['ERR_SELF_LOCKOUT'],
+    errors: ['ERR_SELF_LOCKOUT', 'ERR_TOO_MANY'],
     async insert(tx, { caller, body: { type, enforced = false, ip_policy_ids: policyIds, ...annotations } }) {
       await holdIpPolicies(tx, caller, policyIds)
-      return insertIpRestriction(tx, caller, { type, enforced, policyIds, ...newAnnotations(annotations) })
+      const inserted = await insertIpRestriction(tx, caller, {
+        type,
+        enforced,
+        policyIds,
+        ...newAnnotations(annotations),
+      })
+      if (type === 'endpoints') await limitEndpointsRestrictions(tx, caller)
+      return inserted
     },
   }),
   restrictions.get(),
@@ -66,11 +74,12 @@ export const ipRestrictionRoutes = [
   restrictions.update({
     access: 'admin',
     body: IpRestrictionUpdate,
-    errors: ['ERR_SELF_LOCKOUT'],
+    errors: ['ERR_SELF_LOCKOUT', 'ERR_TOO_MANY'],
     async apply(tx, { caller, body: { ip_policy_ids: policyIds, enforced, ...annotations } }, before) {
       if (policyIds) {
         await holdIpPolicies(tx, caller, policyIds)
         await replacePolicies(tx, caller, before.id, policyIds)
+        if (before.type === 'endpoints') await limitEndpointsRestrictions(tx, caller)
       }
       const fields = { ...before, enforced: enforced ?? before.enforced, ...patchedAnnotations(before, annotations) }
       return updateIpRestriction(tx, caller, fields)

@@ -2,6 +2,7 @@ import type { Caller } from '../../auth/caller.ts'
 import type { RestrictionType } from '../../auth/loaded_policy.ts'
 import { type Db, many, maybeOne, one, run } from '../../db/pool.ts'
 import { nothing, sql } from '../../db/sql.ts'
+import { Refusal } from '../../kernel/errors.ts'
 import { type Id, newUuid, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { type PageQuery, rowsToFetch } from '../../kernel/paging.ts'
 import type { AnnotationColumns } from '../annotations.ts'
@@ -84,6 +85,25 @@ export async function replacePolicies(
     sql`delete from ip_restriction_policies where account_id = ${account.accountId} and ip_restriction_id = ${id}`,
   )
   await attachPolicies(tx, account, id, policyIds)
+}
+
+/** All of an account travel to edges in one record, which must fit into one command of the proxy. */
+const mostEndpointsReferences = 700
+
+/** To be called after the change, with the account's row held: nobody else adds any meanwhile. */
+export async function limitEndpointsRestrictions(tx: Db, { accountId }: Account): Promise<void> {
+  const { references } = await one<{ references: number }>(
+    tx,
+    sql`
+    select count(distinct r.id) + count(*) as references
+    from ip_restrictions r join ip_restriction_policies a on a.account_id = r.account_id and a.ip_restriction_id = r.id
+    where r.account_id = ${accountId} and r.type = 'endpoints'`,
+  )
+  if (references <= mostEndpointsReferences) return
+  throw new Refusal(
+    'ERR_TOO_MANY',
+    `The 'endpoints' restrictions of an account and the policies they name may be ${mostEndpointsReferences} together, and would be ${references}. Put rules into fewer policies.`,
+  )
 }
 
 const attachPolicies = (tx: Db, { accountId }: Account, id: Uuid, policyIds: readonly Id<'ipp'>[]) =>
