@@ -28,7 +28,7 @@ for (const [name, content] of Object.entries({
 assert.equal(await copyDashboard(join(home, 'built'), join(home, 'served')), 5)
 assert.equal(await copyDashboard(join(home, 'nowhere'), join(home, 'nothing')), 0)
 
-const app = fastify()
+const app = fastify({ forceCloseConnections: true })
 serveDashboard(app, join(home, 'served'), publicUrl)
 const origin = await app.listen({ port: 0, host: '127.0.0.1' })
 after(() => app.close())
@@ -38,7 +38,7 @@ type Got = { status: number; headers: Record<string, string | string[] | undefin
 const get = (path: string, headers: Record<string, string> = {}, method = 'GET', at = origin): Promise<Got> =>
   new Promise((resolve, reject) => {
     const { hostname, port } = new URL(at)
-    request({ hostname, port, path, method, headers }, async (response) => {
+    request({ hostname, port, path, method, headers, agent: false }, async (response) => {
       const body = Buffer.concat(await Array.fromAsync(response as AsyncIterable<Buffer>))
       resolve({ status: response.statusCode ?? 0, headers: response.headers, body })
     })

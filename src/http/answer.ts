@@ -97,7 +97,12 @@ export async function answer(
   const enter = async ({ caller: found, replacedToken, expiredKeyId }: Authentication): Promise<Caller> => {
     facts.expiredKeyId = expiredKeyId
     if (!found)
-      throw new Refusal('ERR_UNAUTHENTICATED', "Send 'Authorization: Bearer <token>' with the token of a live API key.")
+      throw new Refusal(
+        'ERR_UNAUTHENTICATED',
+        route.signsIn
+          ? 'This is not the token of a live API key.'
+          : "Send 'Authorization: Bearer <token>' with the token of a live API key.",
+      )
     facts.caller = found
     service.noteUse({ caller: found, sourceIp, replacedToken })
     await admit(service, { caller: found, source, operation: route.operation, operationId }, facts)

@@ -43,7 +43,7 @@ export const dashboardSessionRoutes = [
         const secret = newSessionSecret()
         const hashes = { token: hashToken(request.body.token), secret: hashToken(secret) }
         const session = await insertSession(tx, request.caller, hashes)
-        if (!session) throw new Refusal('ERR_UNAUTHENTICATED', 'Sign in with the token of a live API key.')
+        if (!session) throw new Refusal('ERR_UNAUTHENTICATED', 'This is not the token of a live API key.')
         await endOldestSessions(tx, request.caller)
         const shown = toSession(session, request)
         await record(tx, request, { resourceId: shown.id, before: null, after: shown })
