@@ -43,6 +43,12 @@ export const pages: readonly Page[] = [
     component: lazy(async () => ({ default: (await import('./pages/edges.tsx')).Edges })),
   },
   {
+    path: '/check',
+    title: 'Check an address',
+    icon: 'check',
+    component: lazy(async () => ({ default: (await import('./pages/check.tsx')).Check })),
+  },
+  {
     path: '/audit',
     title: 'Audit',
     icon: 'audit',

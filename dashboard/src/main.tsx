@@ -7,6 +7,8 @@ import './styles/base.css'
 import './styles/controls.css'
 import './styles/layout.css'
 import './styles/pages.css'
+import './styles/chart.css'
+import './styles/check.css'
 
 const isSignedOut = (error: unknown): boolean => error instanceof Problem && error.status === 401
 

@@ -94,9 +94,14 @@ export function RestrictionRow({ place, module }: { place: ModulePlace; module: 
           <Badge tone="neutral">Open to every address</Badge>
         )}
       </div>
-      <Button aria-label={`Change who may reach ${place.name}`} onPress={() => setOpen(true)}>
-        Change
-      </Button>
+      <span className="actions">
+        <Link className="button plain" to={`/check?target=${place.routeId ?? place.edgeId}`}>
+          Check an address
+        </Link>
+        <Button aria-label={`Change who may reach ${place.name}`} onPress={() => setOpen(true)}>
+          Change
+        </Button>
+      </span>
       {isOpen && <EditRestrictionModule place={place} module={module} onClose={() => setOpen(false)} />}
     </div>
   )

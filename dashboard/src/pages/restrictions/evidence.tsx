@@ -1,5 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { answerOf, api } from '../../api/client.ts'
+import { Link } from '../../router.tsx'
 import { Icon } from '../../ui/icons.tsx'
 import { Loaded } from '../../ui/loading.tsx'
 import { Ago } from '../../ui/time.tsx'
@@ -8,7 +9,7 @@ import type { Restriction } from './change.ts'
 const count = new Intl.NumberFormat('en')
 
 /** Beside the switch: whom it would refuse, from what was counted while it only warned. */
-export function Evidence({ restriction: { id, enforced } }: { restriction: Restriction }) {
+export function Evidence({ restriction: { id, type, enforced } }: { restriction: Restriction }) {
   const warnings = useQuery({
     queryKey: ['warnings', id],
     refetchInterval: 4_000,
@@ -49,7 +50,9 @@ export function Evidence({ restriction: { id, enforced } }: { restriction: Restr
                 <tbody>
                   {rows.slice(0, 6).map(({ source_ip, count: times, last_at }) => (
                     <tr key={source_ip}>
-                      <td className="mono">{source_ip}</td>
+                      <td className="mono">
+                        <Link to={`/check?ip=${encodeURIComponent(source_ip)}&target=${type}`}>{source_ip}</Link>
+                      </td>
                       <td className="number">{count.format(times)}</td>
                       <td>
                         <Ago at={last_at} />

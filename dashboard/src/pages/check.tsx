@@ -1,0 +1,83 @@
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import { answerOf, api } from '../api/client.ts'
+import { queries } from '../api/queries.ts'
+import { useQueryString } from '../router.tsx'
+import { type TrafficType, traffic, trafficTypes } from '../traffic.ts'
+import { Button } from '../ui/button.tsx'
+import { Choice } from '../ui/choice.tsx'
+import { Field } from '../ui/field.tsx'
+import { Loaded } from '../ui/loading.tsx'
+import { Path } from './check/path.tsx'
+
+type Question = { ip: string; target: string }
+
+const isTraffic = (target: string): target is TrafficType => Object.hasOwn(traffic, target)
+
+/** A route is asked about by itself, a TCP edge as an edge, and everything else as a kind of traffic. */
+const bodyOf = ({ ip, target }: Question) => {
+  if (isTraffic(target)) return { ip, type: target }
+  return target.startsWith('edghtsrt_') ? { ip, route_id: target } : { ip, edge_id: target }
+}
+
+/** Any address against any traffic: the whole way to the verdict, without sending anything. */
+export function Check() {
+  const asked = useQueryString()
+  const caller = useQuery(queries.caller()).data
+  const targets = useTargets()
+  const [ip, setIp] = useState(asked.get('ip') ?? '')
+  const [target, setTarget] = useState(asked.get('target') ?? 'api')
+  const [question, setQuestion] = useState<Question | undefined>(ip ? { ip, target } : undefined)
+  const check = useQuery({
+    queryKey: ['check', question],
+    enabled: question !== undefined,
+    staleTime: 0,
+    queryFn: () => answerOf(api.POST('/ip_checks', { body: bodyOf(question as Question) })),
+  })
+  return (
+    <>
+      <p className="lead">What would happen to an address, and which restriction, policy and rule decide it.</p>
+      <form
+        className="card body check-form"
+        onSubmit={(event) => {
+          event.preventDefault()
+          if (!ip.trim()) return
+          setQuestion({ ip: ip.trim(), target })
+          if (question?.ip === ip.trim() && question.target === target) check.refetch()
+        }}
+      >
+        <Field label="Address" mono value={ip} onChange={setIp} placeholder="203.0.113.7" />
+        <Choice label="Wants to reach" value={target} onChange={setTarget} options={targets} />
+        <div className="actions">
+          {caller?.source_ip && (
+            <Button kind="quiet" onPress={() => setIp(caller.source_ip ?? '')}>
+              My own address
+            </Button>
+          )}
+          <Button kind="primary" type="submit">
+            Check
+          </Button>
+        </div>
+      </form>
+      {question && (
+        <Loaded query={check} lines={8}>
+          {(result) => (
+            <Path result={result} target={targets.find(({ value }) => value === question.target)?.label ?? ''} />
+          )}
+        </Loaded>
+      )}
+    </>
+  )
+}
+
+function useTargets(): { value: string; label: string }[] {
+  const tcp = useQuery(queries.tcpEdges()).data ?? []
+  const https = useQuery(queries.httpsEdges()).data ?? []
+  return [
+    ...trafficTypes.map((value) => ({ value, label: `${traffic[value].title}: ${traffic[value].what}` })),
+    ...tcp.map(({ id, hostports }) => ({ value: id, label: `TCP edge ${hostports.join(', ') || id}` })),
+    ...https.flatMap(({ hostports, routes }) =>
+      routes.map(({ id, match }) => ({ value: id, label: `Route ${hostports[0] ?? ''}${match}` })),
+    ),
+  ]
+}
