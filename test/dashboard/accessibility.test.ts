@@ -47,6 +47,7 @@ const pages = [
   '/edges',
   `/edges/${edge.id}`,
   `/edges/${tcp.id}`,
+  '/check?ip=127.0.0.9&target=api',
   '/audit',
 ]
 const dialogs: [path: string, button: string | RegExp][] = [

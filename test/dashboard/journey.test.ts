@@ -137,6 +137,21 @@ test('a TCP edge refuses an address, and the overview says where', async () => {
   await page.getByRole('link', { name: `tcp.example:${port}` }).waitFor()
 })
 
+test('an address is followed through the edge, its policies and its rules to the verdict', async () => {
+  await page.getByRole('link', { name: `tcp.example:${edge.tcpPorts.first}` }).click()
+  await page.getByRole('link', { name: /^Check an address against/ }).click()
+  await page.getByLabel('Address').fill('127.0.0.9')
+  await page.getByRole('button', { name: 'Check', exact: true }).click()
+  const way = page.getByRole('region', { name: 'The way to the verdict' })
+  await way.getByText('Refuses it').waitFor()
+  await way.getByText('127.0.0.9/32', { exact: true }).waitFor()
+  await way.getByRole('link', { name: 'all but one' }).waitFor()
+  await way.getByText('Refused', { exact: true }).waitFor()
+  await page.getByLabel('Address').fill('127.0.0.2')
+  await page.getByRole('button', { name: 'Check', exact: true }).click()
+  await way.getByText('Let through', { exact: true }).waitFor()
+})
+
 test('a change that no node has got says so', async () => {
   edge.child.kill('SIGSTOP')
   try {

@@ -52,6 +52,8 @@ test('a script in any text field is text on every page', async () => {
     `/restrictions/${restriction.id}`,
     '/edges',
     `/edges/${edge.id}`,
+    `/check?ip=${encodeURIComponent(script)}&target=${encodeURIComponent(script)}`,
+    '/check?ip=127.0.0.1&target=api',
     '/audit',
     `/audit?resource=${encodeURIComponent(script)}`,
     `/${encodeURIComponent(script)}`,
@@ -117,7 +119,7 @@ test('no page asks anything of another host', async () => {
     if (!request.url().startsWith(`${origin}/`)) elsewhere.push(request.url())
   })
   await signIn(page, origin, admin.token)
-  for (const path of ['/keys', '/policies', '/restrictions', '/edges', '/audit']) {
+  for (const path of ['/keys', '/policies', '/restrictions', '/edges', '/check?ip=127.0.0.1&target=api', '/audit']) {
     await page.goto(`${origin}/dashboard${path}`)
     await page.waitForLoadState('networkidle')
   }

@@ -122,11 +122,16 @@ export function Keys() {
 function LastUse({ key_: { last_used_at, last_used_ip, previous_token } }: { key_: ApiKey }) {
   return (
     <span className="name">
-      <span>{last_used_at ? <Ago at={last_used_at} /> : <span className="soft">Never</span>}</span>
+      <span>{last_used_at ? <UsedAt hour={last_used_at} /> : <span className="soft">Never</span>}</span>
       {last_used_ip && <span className="mono fine">{last_used_ip}</span>}
       {previous_token && <span className="fine">Old token works {ago(previous_token.expires_at)} more</span>}
     </span>
   )
+}
+
+/** Uses are noted by the hour, so 'a minute ago' would claim more than is known. */
+export function UsedAt({ hour }: { hour: string }) {
+  return Date.now() - Date.parse(hour) < 3_600_000 ? <>within the hour</> : <Ago at={hour} />
 }
 
 function Expiry({ at }: { at: string | null }) {

@@ -1,5 +1,6 @@
 // biome-ignore-all lint/a11y/useSemanticElements: the rows of a table element cannot be placed by hand.
 // biome-ignore-all lint/a11y/useFocusableInteractive: a row is not for the keyboard; the frame around them is.
+// biome-ignore-all lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard.
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { memo, type ReactNode, useRef } from 'react'
 
@@ -36,8 +37,14 @@ function Table<Row>({ label, rows, keyOf, columns, rowHeight }: Props<Row>) {
           ))}
         </div>
       </div>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard. */}
-      <div className="virtual-frame" role="rowgroup" ref={frame} tabIndex={0} aria-label={`${label}, rows`}>
+      <div
+        className="virtual-frame"
+        role="rowgroup"
+        ref={frame}
+        tabIndex={0}
+        aria-label={`${label}, rows`}
+        style={{ height: rows.length * rowHeight }}
+      >
         <div style={{ height: virtual.getTotalSize(), position: 'relative' }} role="presentation">
           {virtual.getVirtualItems().map(({ index, start }) => {
             const row = rows[index]

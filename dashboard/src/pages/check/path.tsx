@@ -2,15 +2,16 @@ import { useQuery } from '@tanstack/react-query'
 import type { Shapes } from '../../api/client.ts'
 import { queries } from '../../api/queries.ts'
 import { Link } from '../../router.tsx'
-import { Badge, type Tone } from '../../ui/badge.tsx'
+import { Badge } from '../../ui/badge.tsx'
 import { Icon } from '../../ui/icons.tsx'
 
 type Result = Shapes['IpCheckResult']
 type Step = Result['steps'][number]
+type End = 'allowed' | 'refused' | 'warned'
 
 /** The way of an address, from top to bottom: each step with what its policies say, and the verdict at the end. */
 export function Path({ result, target }: { result: Result; target: string }) {
-  const end: Tone = !result.allowed ? 'refused' : result.steps.every(({ allowed }) => allowed) ? 'allowed' : 'warned'
+  const end: End = !result.allowed ? 'refused' : result.steps.every(({ allowed }) => allowed) ? 'allowed' : 'warned'
   return (
     <section aria-label="The way to the verdict">
       <ol className="path">
@@ -31,12 +32,12 @@ export function Path({ result, target }: { result: Result; target: string }) {
         ))}
         <li className={`stop end ${end}`}>
           <span className="dot" aria-hidden="true">
-            <Icon name={end === 'neutral' ? 'unknown' : end} />
+            <Icon name={end} />
           </span>
           <div className={`note ${end}`} role="status">
             <div>
               <p className="strong">{verdictOf(end)}</p>
-              <p>{result.reason}</p>
+              <p>{sentenceOf(result)}</p>
             </div>
           </div>
         </li>
@@ -45,11 +46,22 @@ export function Path({ result, target }: { result: Result; target: string }) {
   )
 }
 
-const verdictOf = (end: Tone): string =>
+const verdictOf = (end: End): string =>
   end === 'refused' ? 'Refused' : end === 'warned' ? 'Let through, with a warning' : 'Let through'
 
+/** The reason in this page's words: the API's sentence has ids, and what they stand for is drawn above it. */
+function sentenceOf({ steps, allowed, reason }: Result): string {
+  const refusing = steps.find((step) => step.enforced && !step.allowed)
+  const deny = refusing?.policies.find(({ action }) => action === 'deny')
+  if (deny?.cidr) return `${deny.cidr} is denied, and a deny wins over any allow.`
+  if (refusing) return 'No rule of its policies allows it, and what nothing allows is refused.'
+  if (allowed && steps.some((step) => !step.allowed))
+    return 'What would refuse it is not enforced: it is counted, no more.'
+  return allowed && steps.length > 0 ? 'Every step allows it.' : reason
+}
+
 function StepShown({ step }: { step: Step }) {
-  const tone: Tone = step.allowed ? 'allowed' : step.enforced ? 'refused' : 'warned'
+  const tone: End = step.allowed ? 'allowed' : step.enforced ? 'refused' : 'warned'
   const word = step.allowed ? 'Allows it' : step.enforced ? 'Refuses it' : 'Would refuse it, only warns'
   return (
     <li className={`stop ${tone}`}>
@@ -93,9 +105,9 @@ function PolicyShown({ policy }: { policy: Step['policies'][number] }) {
           {policy.action === 'allow' ? 'Allow' : 'Deny'}
         </Badge>
       )}
-      <span className="mono">{policy.cidr ?? 'matches'}</span>
+      {policy.cidr && <span className="mono">{policy.cidr}</span>}
       <span className="soft">
-        in <Link to={`/policies/${policy.ip_policy.id}`}>{name}</Link>
+        {policy.action === null && 'fits '}in <Link to={`/policies/${policy.ip_policy.id}`}>{name}</Link>
       </span>
     </li>
   )

@@ -95,8 +95,12 @@ export function RestrictionRow({ place, module }: { place: ModulePlace; module: 
         )}
       </div>
       <span className="actions">
-        <Link className="button plain" to={`/check?target=${place.routeId ?? place.edgeId}`}>
-          Check an address
+        <Link
+          className="button plain"
+          aria-label={`Check an address against ${place.name}`}
+          to={`/check?target=${place.routeId ?? place.edgeId}`}
+        >
+          Check
         </Link>
         <Button aria-label={`Change who may reach ${place.name}`} onPress={() => setOpen(true)}>
           Change

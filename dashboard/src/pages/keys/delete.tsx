@@ -1,8 +1,7 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { answerOf, api } from '../../api/client.ts'
 import { Confirm } from '../../ui/confirm.tsx'
-import { Ago } from '../../ui/time.tsx'
-import { type ApiKey, nameOf } from '../keys.tsx'
+import { type ApiKey, nameOf, UsedAt } from '../keys.tsx'
 
 type Props = { apiKey: ApiKey; isOwnSession: boolean; onClose: () => void }
 
@@ -29,7 +28,7 @@ export function DeleteKey({ apiKey, isOwnSession, onClose }: Props) {
         Whoever uses it is refused from the next request on, everywhere. It cannot be brought back.{' '}
         {apiKey.last_used_at ? (
           <>
-            It was last used <Ago at={apiKey.last_used_at} />
+            It was last used <UsedAt hour={apiKey.last_used_at} />
             {apiKey.last_used_ip && (
               <>
                 {' '}

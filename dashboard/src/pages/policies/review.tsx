@@ -78,6 +78,7 @@ export function Review({ policyId, name, draft, onDraft, onSaved, onClose }: Pro
 }
 
 function Excerpt({ title, sign, rules }: { title: string; sign: string; rules: readonly Rule[] }) {
+  if (rules.length === 0) return null
   return (
     <div>
       <h3>{title}</h3>

@@ -52,8 +52,10 @@ export function RuleTable({ rules, draft, onRemove, onAdd, onImport }: Props) {
           hint="Text in a range or description; a whole address finds every range that it lies in."
         />
       </div>
-      {rules.length === 0 ? (
-        <p className="empty">No rules: whoever uses this policy allows nobody by it.</p>
+      {found.length === 0 ? (
+        <p className="empty">
+          {rules.length === 0 ? 'No rules: whoever uses this policy allows nobody by it.' : 'No rule fits.'}
+        </p>
       ) : (
         <VirtualTable label="Rules" rows={found} keyOf={keyOf} columns={columns} rowHeight={40} />
       )}
