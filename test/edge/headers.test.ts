@@ -19,6 +19,7 @@ test('an added header replaces every copy that the client sent, in any case and 
     ['empty', ''],
     ['__proto__', 'p'],
     ["!#$%&'*+.^`|~", 'token'],
+    ['X-Escapes', '\\x0d\\x0aX-Evil: 1 \\1 \\\\ \\0 %0d%0aX-Evil: 2'],
   ]
   await putRoute(edge, https, upstream, { headers: { add, remove: ['X-Secret', 'x_internal'] } })
   const spellings = ['X-User-Id', 'x-user-id', 'X-USER-ID', 'x_user_id', 'X_User-Id', 'x-uSeR_iD', 'X.User.Id']
@@ -52,6 +53,34 @@ test('an added header replaces every copy that the client sent, in any case and 
   }
   await get(edge, { headers: cases.map((name) => `${name}: forged`) })
   assert.equal(upstream.lastHeaders().filter(([, value]) => value === 'forged').length, others.length, 'all at once')
+})
+
+test('what a client sends is passed on as it is, also what would mean something to the rules that add headers', async (t) => {
+  const edge = await startEdge(t, { certificates })
+  const upstream = await startHttpUpstream(t)
+  const https = await putHttpsEdge(edge)
+  await putRoute(edge, https, upstream, { headers: { add: [['X-Added', '1']], remove: ['X-Gone'] } })
+  const values = [
+    '\\x0d\\x0aX-Evil: 1',
+    '%0d%0aX-Evil: 1',
+    '%[src]',
+    '\\1',
+    'cut|',
+    'add|',
+    '\xe9\xff',
+    '"',
+    '  a  b\t',
+  ]
+  for (const gone of [[], ['X-Gone: 1', 'x_gone: 2']]) {
+    for (const value of values) {
+      assert.equal((await get(edge, { headers: [`X-Sent: ${value}`, ...gone] })).status, 200)
+      const lines = upstream.lastHeaders().filter(([name]) => /sent|evil|gone|added/.test(name))
+      assert.deepEqual(lines.sort(), [
+        ['x-added', '1'],
+        ['x-sent', value.trim()],
+      ])
+    }
+  }
 })
 
 test('Connection strips what it names from the client, and nothing that the edge adds', async (t) => {
@@ -121,7 +150,7 @@ test('what the edge says about the client cannot be said by the client', async (
         ['Host', 'inner.test'],
         ['X-A', '1'],
       ],
-      remove: ['Accept'],
+      remove: ['Accept', 'x.forwarded.proto'],
     },
   })
   const names = [
@@ -149,6 +178,7 @@ test('what the edge says about the client cannot be said by the client', async (
     assert.deepEqual(disguised(lines, 'x-forwarded-host'), [['x-forwarded-host', 'app.example.com']])
     assert.deepEqual(disguised(lines, 'host'), [['host', path === '/plain' ? 'app.example.com' : 'inner.test']])
     assert.equal(disguised(lines, 'accept').length, path === '/plain' ? 1 : 0)
+    assert.equal(disguised(lines, 'x-a').length, path === '/plain' ? 0 : 1)
   }
   await get(edge, { path: '/plain', to: '::1', from: '::1' })
   assert.deepEqual(disguised(upstream.lastHeaders(), 'x-forwarded-for'), [['x-forwarded-for', '::1']])
@@ -171,12 +201,12 @@ test('as many headers as a route may add arrive whole, and more are refused when
     headers: {
       add: [
         ['X-One', 'v'.repeat(4_096)],
-        ['X-Two', 'w'.repeat(4_096)],
+        ['X-Two', '\\'.repeat(4_096)],
       ],
       remove: [],
     },
   })
-  await get(edge, { path: '/long' })
+  await get(edge, { path: '/long', headers: ['X-One: forged'] })
   assert.deepEqual(
     upstream
       .lastHeaders()

@@ -195,10 +195,19 @@ ${settings.httpsBind.map((at) => `  bind ${at}${at.startsWith('[') ? ' v6only' :
   http-request add-header X-Forwarded-For %[var(sess.source)]
   http-request add-header X-Forwarded-Proto https
   http-request add-header X-Forwarded-Host %[req.fhdr(host)]
+
+  # 2.6 can not add a header under a name that is only known at run time, but a value can go on as further lines: the
+  # servers below speak HTTP/1.1. Nothing that a client sent is in them. Only Lua can delete such a header.
   acl has_headers ${part('txn.entry', 'headers')} -m str h
-  http-request set-var(txn.target) ${part('txn.entry', 'target')} if special has_headers
-  http-request lua.headers if special has_headers
-  http-request return ${answers.internal} if special has_headers !{ var(txn.rewritten) -m found }
+  acl answered var(txn.headers) -m beg cut| add|
+  acl to_be_cut var(txn.headers) -m beg cut|
+  acl cut var(txn.cut) -m found
+  http-request set-var(txn.headers) req.hdr_names,concat(:,txn.entry),lua.headers if special has_headers
+  http-request return ${answers.internal} if special has_headers !answered
+  http-request set-var(txn.asked) req.hdr_names,concat(:,txn.entry) if special to_be_cut
+  http-request lua.cut_headers if special { var(txn.asked) -m found }
+  http-request return ${answers.internal} if special to_be_cut !cut
+  http-request replace-header X-Forwarded-Proto ^https$ https%[var(txn.headers),bytes(4)] if special { var(txn.headers) -m found }
 ${dial('http-request')}
   use_backend https_tls if { var(txn.backend) -m beg tls }
   default_backend https_plain

@@ -184,49 +184,61 @@ end)
 -- Many servers take `_` for `-`, some take any other character for it too: a name in disguise is the name.
 local function plain(name) return (name:lower():gsub('[^a-z0-9]', '-')) end
 local function decoded(text) return (text:gsub('%%(%x%x)', function(hex) return string.char(tonumber(hex, 16)) end)) end
+-- A line for `replace-header`, to which a backslash begins a byte in hexadecimal or stands for the next character.
+local function line(name, value) return '\\x0d\\x0a' .. name .. ': ' .. value:gsub('\\', '\\\\') end
 
--- 'name=value&name=value|name&name': what is added, and what is removed.
-local function parseOperations(text)
+-- 'name=value&name=value|name&name': what is added, and what is removed. False when it cannot be read, or would begin
+-- a line of its own.
+local operationsOf = remembered(4096, function(text)
   local added, removed = text:match('^([^|]*)|([^|]*)$')
   if not added then return false end
-  local operations = { add = {}, gone = {}, seen = {}, seenCount = 0 }
+  local lines, gone = {}, {}
   for pair in added:gmatch('[^&]+') do
     local name, value = pair:match('^([^=]+)=(.*)$')
     if not name then return false end
-    name = decoded(name)
-    operations.add[#operations.add + 1] = { name, decoded(value) }
-    operations.gone[plain(name)] = true
+    name, value = decoded(name):lower(), decoded(value)
+    if not name:find('^[%w!#$%%&\'*+%-.^_`|~]+$') or value:find('[^\x20-\x7e]') then return false end
+    lines[#lines + 1] = line(name, value)
+    gone[plain(name)] = true
   end
-  for name in removed:gmatch('[^&]+') do operations.gone[plain(decoded(name))] = true end
-  return operations
-end
-
--- Clients send the same header names over and over: which of them have to go is worked out once for each list.
-local function namesToDelete(operations, names)
-  local list = operations.seen[names]
-  if list then return list end
-  if operations.seenCount >= 64 then operations.seen, operations.seenCount = {}, 0 end
-  local found = {}
-  for name in names:gmatch('[^,]+') do
-    if operations.gone[plain(name)] then found[name] = true end
-  end
-  list = {}
-  for name in pairs(found) do list[#list + 1] = name end
-  operations.seen[names] = list
-  operations.seenCount = operations.seenCount + 1
-  return list
-end
-
-local operationsOf = remembered(4096, parseOperations)
-
-core.register_action('headers', { 'http-req' }, function(txn)
-  local text = headers:lookup(txn:get_var('txn.target'))
+  for name in removed:gmatch('[^&]+') do gone[plain(decoded(name))] = true end
+  -- Clients send the same header names over and over: which of them have to go is worked out once for each list.
+  local namesToDelete = remembered(64, function(names)
+    local found, list = {}, {}
+    for name in names:gmatch('[^,]+') do
+      -- What clients said about themselves has gone by now: these are the edge's own.
+      local isOurs = name:find('^x%-forwarded%-')
+      if gone[plain(name)] and not isOurs and not found[name] then list[#list + 1] = name end
+      found[name] = true
+    end
+    return list
+  end)
+  return { lines = table.concat(lines), namesToDelete = namesToDelete }
+end)
+-- '<names that the client sent, with commas>:<route>|…'
+local routeLength = #'edghtsrt_' + 26
+local function operationsFor(input)
+  local colon = input:find(':', 1, true) or 0
+  local text = headers:lookup(sub(input, colon + 1, colon + routeLength))
   local operations = text and operationsOf(text)
+  if not operations then return nil end
+  return operations, operations.namesToDelete(sub(input, 1, colon - 1))
+end
+
+-- → 'add|' and the lines to add, or 'cut|' and these lines when the client sent what the route removes or sets itself.
+-- Neither when nothing is known about the route.
+core.register_converters('headers', function(input)
+  local operations, names = operationsFor(input)
+  if not operations then return 'lost' end
+  return (#names > 0 and 'cut|' or 'add|') .. operations.lines
+end)
+
+-- An action costs several times what a converter does, and honest clients give it nothing to do.
+core.register_action('cut_headers', { 'http-req' }, function(txn)
+  local operations, names = operationsFor(txn:get_var('txn.asked'))
   if not operations then return end
-  local http = txn.http
-  for _, name in ipairs(namesToDelete(operations, txn.f:req_hdr_names())) do http:req_del_header(name) end
-  for _, pair in ipairs(operations.add) do http:req_add_header(pair[1], pair[2]) end
-  txn:set_var('txn.rewritten', 1)
+  for _, name in ipairs(names) do txn.http:req_del_header(name) end
+  txn:set_var('txn.cut', 1)
 end)
 
 -- What Connection names belongs to the connection. Framing and Host stay: without them it is another request.
