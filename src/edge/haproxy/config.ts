@@ -146,10 +146,7 @@ const clientMayNotSend = [
 /** Anything but the characters that paths.ts leaves alone, a doubled slash, or what could be a dot segment. */
 const unusualPath = '[^A-Za-z0-9\\-._~!$&\\x27()*+,:;=@/]|/[./]'
 
-/**
- * What few requests need is behind variables that few requests have: each rule costs, and a condition on a variable
- * that is not there costs least (docs/edge.md, What the edge costs).
- */
+/** Every rule costs, and so does every condition; least one on a variable that is not there. See docs/edge.md. */
 const httpsFrontend = (settings: ProxySettings) => `frontend https
   mode http
 ${settings.httpsBind.map((at) => `  bind ${at}${at.startsWith('[') ? ' v6only' : ''} ssl crt ${quoted(loadedCertificateFolder(settings))} strict-sni alpn h2,http/1.1\n`).join('')}
@@ -183,35 +180,48 @@ ${settings.httpsBind.map((at) => `  bind ${at}${at.startsWith('[') ? ' v6only' :
   http-request return ${answers.refused} if special !open !allowed || special open restricted !allowed${upstream(settings, 'http-request', 'txn.entry')}
   http-request return ${answers.unavailable} if ${isUnreachable}
 
-  # Hop-by-hop headers first, then what clients may not say about themselves, then what the route removes and adds.
-  # Upgrade is hop-by-hop too: websockets are not supported, and an upstream sees a plain request.
-  acl presumes var(txn.presumes) -m found
+  # What few requests need stands in backends of its own, so that the others are spared the conditions.
+  http-request set-var(txn.special) bool(true) if { req.hdr_names -m reg '(?:^|,)(?:${clientMayNotSend})(?:,|$)' }
+${dial('http-request')}
+  acl to_tls var(txn.backend) -m beg tls
+  use_backend https_plain_special if special !to_tls
+  use_backend https_tls_special if special
+  use_backend https_tls if to_tls
+  default_backend https_plain
+`
+
+/**
+ * For requests with nothing to take away or to add: `special` are all others. One value that goes on as two further
+ * lines costs half of three headers; the servers speak HTTP/1.1, which is lines, and HAProxy encodes what it puts in.
+ */
+const forward = `
+  http-request add-header X-Forwarded-For "%[var(sess.source)]\\r\\nx-forwarded-proto: https\\r\\nx-forwarded-host: %[req.fhdr(host)]"`
+
+/**
+ * Hop-by-hop headers first, then what clients may not say about themselves, then what the route removes and adds.
+ * Upgrade is hop-by-hop too: websockets are not supported, and an upstream sees a plain request.
+ *
+ * 2.6 can not add a header under a name that is only known at run time; further lines of a value it can, and nothing
+ * that a client sent is in them. Only Lua can delete such a header.
+ */
+const forwardSpecial = `
   acl names_headers req.fhdr(connection) -m found
   acl names_none req.fhdr(connection) -m str -i close keep-alive
-  http-request set-var(txn.presumes) bool(true) if { req.hdr_names -m reg '(?:^|,)(?:${clientMayNotSend})(?:,|$)' }
-  http-request lua.hop_by_hop if presumes names_headers !names_none
-  http-request return ${answers.internal} if presumes names_headers !names_none !{ var(txn.unhopped) -m found }
-  http-request del-header '^(?:${clientMayNotSend})$' -m reg if presumes
+  http-request lua.hop_by_hop if names_headers !names_none
+  http-request return ${answers.internal} if names_headers !names_none !{ var(txn.unhopped) -m found }
+  http-request del-header '^(?:${clientMayNotSend})$' -m reg
   http-request add-header X-Forwarded-For %[var(sess.source)]
   http-request add-header X-Forwarded-Proto https
   http-request add-header X-Forwarded-Host %[req.fhdr(host)]
-
-  # 2.6 can not add a header under a name that is only known at run time, but a value can go on as further lines: the
-  # servers below speak HTTP/1.1. Nothing that a client sent is in them. Only Lua can delete such a header.
   acl has_headers ${part('txn.entry', 'headers')} -m str h
   acl answered var(txn.headers) -m beg cut| add|
   acl to_be_cut var(txn.headers) -m beg cut|
-  acl cut var(txn.cut) -m found
-  http-request set-var(txn.headers) req.hdr_names,concat(:,txn.entry),lua.headers if special has_headers
-  http-request return ${answers.internal} if special has_headers !answered
-  http-request set-var(txn.asked) req.hdr_names,concat(:,txn.entry) if special to_be_cut
-  http-request lua.cut_headers if special { var(txn.asked) -m found }
-  http-request return ${answers.internal} if special to_be_cut !cut
-  http-request replace-header X-Forwarded-Proto ^https$ https%[var(txn.headers),bytes(4)] if special { var(txn.headers) -m found }
-${dial('http-request')}
-  use_backend https_tls if { var(txn.backend) -m beg tls }
-  default_backend https_plain
-`
+  http-request set-var(txn.headers) req.hdr_names,concat(:,txn.entry),lua.headers if has_headers
+  http-request return ${answers.internal} if has_headers !answered
+  http-request set-var(txn.asked) req.hdr_names,concat(:,txn.entry) if to_be_cut
+  http-request lua.cut_headers if { var(txn.asked) -m found }
+  http-request return ${answers.internal} if to_be_cut !{ var(txn.cut) -m found }
+  http-request replace-header X-Forwarded-Proto ^https$ https%[var(txn.headers),bytes(4)] if { var(txn.headers) -m found }`
 
 /** The key of an exact match is the whole, `|` included, and longer than every prefix; see paths.ts. */
 const routeOfEdge = (settings: ProxySettings) => `concat(,txn.path,/|),map_beg(${mapFile(settings, 'route')})`
@@ -222,6 +232,7 @@ const routeOfEdge = (settings: ProxySettings) => `concat(,txn.path,/|),map_beg($
  */
 const backends = (settings: ProxySettings) => {
   const tls = `ssl verify required ca-file ${quoted(settings.caFile)} sni var(txn.name) no-ssl-reuse`
+  const verified = verifiedName('http-request', `return ${answers.unavailable}`)
   return `backend tcp_plain
   mode tcp
   timeout server 1h
@@ -233,11 +244,19 @@ backend tcp_tls
   server dyn 0.0.0.0:0 ${tls}
 
 backend https_plain
-  mode http
+  mode http${forward}
   server dyn 0.0.0.0:0
 
 backend https_tls
-  mode http${verifiedName('http-request', `return ${answers.unavailable}`)}
+  mode http${verified}${forward}
+  server dyn 0.0.0.0:0 ${tls}
+
+backend https_plain_special
+  mode http${forwardSpecial}
+  server dyn 0.0.0.0:0
+
+backend https_tls_special
+  mode http${verified}${forwardSpecial}
   server dyn 0.0.0.0:0 ${tls}
 `
 }
