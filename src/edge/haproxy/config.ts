@@ -116,10 +116,9 @@ const tcpFrontend = (settings: ProxySettings) => `frontend tcp
   mode tcp
 ${settings.tcpBind.addresses.map((address) => `  bind ${listen(address, `${settings.tcpBind.first}-${settings.tcpBind.last}`)}\n`).join('')}  timeout client 1h
   # Unknown destinations are closed before anything is allocated for them.
-  tcp-request connection set-var-fmt(sess.at) "%[dst]:%[dst_port]"
-  tcp-request connection set-var(sess.entry) var(sess.at),map_str(${mapFile(settings, 'tcp')})
-  tcp-request connection set-var-fmt(sess.at) "*:%[dst_port]" if !{ var(sess.entry) -m found }
-  tcp-request connection set-var(sess.entry) var(sess.at),map_str(${mapFile(settings, 'tcp')}) if !{ var(sess.entry) -m found }
+  tcp-request connection set-var(sess.port) dst_port
+  tcp-request connection set-var(sess.entry) dst,concat(:,sess.port),map_str(${mapFile(settings, 'tcp')})
+  tcp-request connection set-var(sess.entry) str(*:),concat(,sess.port),map_str(${mapFile(settings, 'tcp')}) if !{ var(sess.entry) -m found }
   tcp-request connection reject if !{ var(sess.entry) -m found }
   # Lua needs a stream, which begins here; no upstream has been dialled yet.${decision(settings, 'sess.entry')}
   tcp-request content reject if ${isRefused}${upstream(settings, 'tcp-request content', 'sess.entry')}
