@@ -43,3 +43,7 @@ create table seen_addresses (
 );
 create index seen_addresses_newest on seen_addresses (account_id, type, last_seen_at);
 create index seen_addresses_age on seen_addresses (last_seen_at);
+
+-- Raised after a restore: what stands in the bucket under a lower generation is sent once more, because nodes may know of
+-- something newer that the restored database does not have.
+alter table publisher_state add column resend_below bigint not null default 0;

@@ -30,11 +30,24 @@ On the server:
                         the keys that records for edge nodes are signed with
   gatehouse ip-restrictions release --account NAME|ac_… --type api|dashboard|agent|endpoints
                         make the enforced restrictions of a type warn only: the way back in after a lock-out
+  gatehouse after-restore
+                        after the database was restored to an earlier point: what edges are told from now on is newer
+                        than all that they know
   gatehouse version     print the version
 
   gatehouse <command> --help   the environment variables that it reads
 `
-const serverCommands = ['serve', 'edge', 'migrate', 'bootstrap', 'recover', 'signing-keys', 'version', 'help']
+const serverCommands = [
+  'serve',
+  'edge',
+  'migrate',
+  'bootstrap',
+  'recover',
+  'signing-keys',
+  'after-restore',
+  'version',
+  'help',
+]
 
 // Each part is loaded when it is asked for: the client should not wait for the database driver and the web server, nor
 // they for the client.
@@ -95,6 +108,9 @@ async function main(args: string[]): Promise<number> {
       const [verb = 'list', key] = rest
       return (await import('./commands/signing_keys.ts')).signingKeys(readConfig(), verb, key)
     }
+    case 'after-restore':
+      parseArgs({ args: rest, options: {} })
+      return (await import('./commands/after_restore.ts')).afterRestore(readConfig())
     case 'version':
     case '--version':
       console.log(version)

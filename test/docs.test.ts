@@ -10,7 +10,7 @@ import { startControlPlane } from './harness/control_plane.ts'
 
 const root = new URL('..', import.meta.url).pathname
 const read = (file: string) => readFile(join(root, file), 'utf8')
-const pages = await Array.fromAsync(glob(['*.md', 'docs/**/*.md'], { cwd: root }))
+const pages = await Array.fromAsync(glob(['*.md', 'docs/**/*.md', 'deploy/**/*.md'], { cwd: root }))
 const withoutCode = (text: string) => text.replaceAll(/^```.*?^```/gms, '')
 
 const settingTables = [

@@ -1,4 +1,4 @@
-import { type DbPool, many } from '../db/pool.ts'
+import { type DbPool, many, one } from '../db/pool.ts'
 import { type SqlFragment, sql } from '../db/sql.ts'
 import { transaction } from '../db/transaction.ts'
 import { progressKey, recordBucket } from '../distribution/channels.ts'
@@ -37,6 +37,8 @@ export async function reconcile(
   signal: AbortSignal,
 ): Promise<number> {
   const kept = await outlet.contents()
+  const { resend_below } = await one<{ resend_below: number }>(pool, sql`select resend_below from publisher_state`)
+  const asItShouldBe = { signingKeyId, resendBelow: resend_below }
   await outlet.refreshBlobs()
   kept.delete(progressKey)
   let healed = 0
@@ -51,7 +53,7 @@ export async function reconcile(
       // A record may be there and a piece of its policy not: a node that has it not yet could never apply it.
       await outlet.putBlobs(compiled.flatMap(({ blobs }) => blobs))
       const differing = compiled
-        .filter(({ key, value }) => !isSame(kept.get(key), value, signingKeyId))
+        .filter(({ key, value }) => !isSame(kept.get(key), value, asItShouldBe))
         .map(({ key }) => key)
       const owners = new Map(changed.map(({ key, accountId }) => [key, accountId]))
       for (const { key } of changed) kept.delete(key)
@@ -64,7 +66,7 @@ export async function reconcile(
   }
   // What is left is in the bucket and not in the database: gone, unless the bucket says so already.
   const gone = [...kept]
-    .filter(([key, text]) => isRecordKey(key) && !isSame(text, null, signingKeyId))
+    .filter(([key, text]) => isRecordKey(key) && !isSame(text, null, asItShouldBe))
     .map(([key]) => key as RecordKey)
   refuseIfMostIsMissing(gone.filter((key) => !isTombstone(kept.get(key))).length, present)
   healed += await enqueue(
@@ -101,11 +103,15 @@ async function* pages(pool: DbPool, from: SqlFragment): AsyncGenerator<{ account
   }
 }
 
-function isSame(kept: string | undefined, value: EdgeRecord['value'], signingKeyId: string): boolean {
+type Wanted = { signingKeyId: string; resendBelow: number }
+
+function isSame(kept: string | undefined, value: EdgeRecord['value'], wanted: Wanted): boolean {
   if (kept === undefined) return false
   try {
     const { payload, key } = JSON.parse(kept)
-    return key === signingKeyId && JSON.stringify(JSON.parse(payload).value) === JSON.stringify(value)
+    const sent: EdgeRecord = JSON.parse(payload)
+    if (key !== wanted.signingKeyId || sent.generation < wanted.resendBelow) return false
+    return JSON.stringify(sent.value) === JSON.stringify(value)
   } catch {
     return false
   }

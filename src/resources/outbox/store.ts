@@ -56,3 +56,20 @@ export async function generationsOf(
   )
   return new Set(rows.map(({ generation }) => generation))
 }
+
+/** A thousand million changes: more than were made since any backup that one would restore. */
+const skipped = 1_000_000_000
+
+/**
+ * Takes the sequence ahead, so that what is given out from now on is higher than what edges know of a lost future, and
+ * lets the publisher send everything once more under such a number.
+ */
+export const skipGenerations = (db: Db) =>
+  one<{ before: number; after: number }>(
+    db,
+    sql`
+    with skipped as (
+      select last_value as before, setval('outbox_generations', last_value + ${skipped}) as after from outbox_generations
+    )
+    update publisher_state set resend_below = skipped.after from skipped returning skipped.before, skipped.after`,
+  )

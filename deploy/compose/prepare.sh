@@ -1,0 +1,39 @@
+#!/bin/sh
+# Makes ./secrets for compose.yaml: an authority, a certificate for NATS, one for HTTPS edges to try with, and passwords.
+# What is there already stays as it is.
+set -eu
+cd "$(dirname "$0")"
+umask 077
+mkdir -p secrets/certificates
+cd secrets
+random() { openssl rand -hex 24; }
+
+[ -f ca.pem ] || openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 3650 \
+  -subj '/CN=Gatehouse authority' -keyout ca.key -out ca.pem 2>/dev/null
+
+certificate() { # file, subject alternative name
+  openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=$1" -keyout "$1.key" -out "$1.csr" 2>/dev/null
+  printf 'subjectAltName=%s\n' "$2" >"$1.ext"
+  openssl x509 -req -in "$1.csr" -CA ca.pem -CAkey ca.key -CAcreateserial -days 825 -extfile "$1.ext" -out "$1.pem" 2>/dev/null
+  rm "$1.csr" "$1.ext"
+}
+[ -f nats-server.pem ] || certificate nats-server DNS:nats
+if [ ! -f certificates/app.example.pem ]; then
+  certificate app.example DNS:app.example
+  cat app.example.pem app.example.key >certificates/app.example.pem
+  rm app.example.pem app.example.key
+fi
+
+[ -f postgres-password ] || random >postgres-password
+for user in control-plane edge-1; do
+  [ -f "nats-$user-password" ] || random >"nats-$user-password"
+done
+printf 'postgresql://gatehouse:%s@postgres:5432/gatehouse\n' "$(cat postgres-password)" >database-url
+printf 'GATEHOUSE_NATS_CONTROL_PLANE_PASSWORD=%s\nGATEHOUSE_NATS_EDGE_1_PASSWORD=%s\n' \
+  "$(cat nats-control-plane-password)" "$(cat nats-edge-1-password)" >nats.env
+
+# The containers read the files as user 10001, mounted one by one; to others on this machine the folder is closed.
+chmod 0700 .
+chmod 0755 certificates
+chmod 0644 database-url ca.pem nats-*-password postgres-password nats-server.pem nats-server.key certificates/*.pem
+echo "deploy/compose/secrets is ready"

@@ -1,0 +1,17 @@
+import type { Config } from '../config.ts'
+import { skipGenerations } from '../resources/outbox/store.ts'
+import { withDatabase } from './database.ts'
+
+/**
+ * Once after the database was restored to an earlier point, before `serve`. Edge nodes take only higher generations than
+ * they know, and the restored sequence is behind what they were told since: it goes ahead, further than any could be.
+ */
+export const afterRestore = (config: Config): Promise<number> =>
+  withDatabase(config, async (db) => {
+    const { before, after } = await skipGenerations(db)
+    console.log(JSON.stringify({ generation_before: before, generation: after }))
+    console.error(
+      'Now revoke again what was revoked since the backup: deleted keys, deactivated owners and tightened rules are back.',
+    )
+    return 0
+  })

@@ -1,0 +1,169 @@
+// What deploy/ ships: read by the tools that will read it, where they are at hand, and otherwise for what must be in it.
+import assert from 'node:assert/strict'
+import { execFile, spawn, spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { cp, glob, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { test } from 'node:test'
+import { promisify } from 'node:util'
+import { parse, parseAllDocuments } from 'yaml'
+import { freePort } from '../dev/postgres.ts'
+import { edgeSettings, settings } from '../src/config.ts'
+import { stop } from './harness/control_plane.ts'
+
+const root = new URL('..', import.meta.url).pathname
+const read = (file: string) => readFile(join(root, 'deploy', file), 'utf8')
+const run = promisify(execFile)
+
+// biome-ignore lint/suspicious/noExplicitAny: documents of many kinds; what matters in them is asserted.
+type Any = any
+
+const known = (names: object) => new Set(Object.keys(names).flatMap((name) => [name, `${name}_FILE`]))
+const ofControlPlane = known(settings)
+const ofEdge = known(edgeSettings)
+const assertKnown = (names: Iterable<string>, allowed: Set<string>, where: string) => {
+  for (const name of names)
+    assert.ok(!name.startsWith('GATEHOUSE_') || allowed.has(name), `${where} sets ${name}, which nobody reads`)
+}
+
+// The exposure that `systemd-analyze security` finds, from 0 (none) to 10, times ten.
+for (const [unit, threshold, allowed] of [
+  ['gatehouse.service', 15, ofControlPlane],
+  ['gatehouse-edge.service', 20, ofEdge],
+] as const) {
+  test(`${unit} is a unit that systemd understands, and shuts away what it starts`, async (t) => {
+    if (spawnSync('systemd-analyze', ['--version']).error) return t.skip('systemd-analyze is not installed')
+    const folder = await mkdtemp(join(tmpdir(), 'gatehouse-units-'))
+    t.after(() => rm(folder, { recursive: true }))
+    const text = await read(`systemd/${unit}`)
+    const file = join(folder, unit)
+    // verify wants the programs to be there; ours are installed elsewhere, or not at all.
+    await writeFile(
+      file,
+      text.replaceAll('/usr/bin/node dist/main.js', '/bin/true').replace(/^WorkingDirectory=.*$/m, ''),
+    )
+    const verified = spawnSync('systemd-analyze', ['verify', file], { encoding: 'utf8' })
+    assert.deepEqual([verified.status, verified.stderr], [0, ''])
+    const judged = spawnSync(
+      'systemd-analyze',
+      ['security', '--offline=true', '--no-pager', `--threshold=${threshold}`, file],
+      { encoding: 'utf8' },
+    )
+    console.log(judged.stdout.trim().split('\n').at(-1))
+    assert.equal(judged.status, 0, judged.stdout)
+    assertKnown(text.match(/GATEHOUSE_\w+(?==)/g) ?? [], allowed, unit)
+  })
+}
+
+test('every service of compose.yaml that is ours is without rights, and sets what is read', async () => {
+  const compose = parse(await read('compose/compose.yaml'), { merge: true })
+  const { services } = compose as Any
+  for (const name of ['migrate', 'control-plane', 'edge-1', 'nats']) {
+    const { read_only, cap_drop, security_opt, user } = services[name]
+    assert.deepEqual([read_only, cap_drop, security_opt], [true, ['ALL'], ['no-new-privileges:true']], name)
+    assert.match(user, /^10001:/, name)
+  }
+  assertKnown(Object.keys(services['control-plane'].environment), ofControlPlane, 'compose.yaml')
+  assertKnown(Object.keys(services['edge-1'].environment), ofEdge, 'compose.yaml')
+  assert.equal(
+    services['control-plane'].environment.GATEHOUSE_TCP_PORTS,
+    services['edge-1'].environment.GATEHOUSE_TCP_PORTS,
+  )
+})
+
+test('prepare.sh makes what compose.yaml mounts, and nats-server starts with it and the shipped permissions', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-compose-'))
+  t.after(() => rm(folder, { recursive: true }))
+  await cp(join(root, 'deploy'), folder, { recursive: true, filter: (file) => !file.endsWith('/secrets') })
+  const prepare = join(folder, 'compose/prepare.sh')
+  await run(prepare)
+  const password = await readFile(join(folder, 'compose/secrets/postgres-password'), 'utf8')
+  await run(prepare)
+  assert.equal(await readFile(join(folder, 'compose/secrets/postgres-password'), 'utf8'), password, 'made anew')
+
+  const compose = parse(await read('compose/compose.yaml'), { merge: true }) as Any
+  const files = [
+    ...Object.values(compose.secrets).map(({ file }: Any) => file),
+    ...Object.values(compose.services).flatMap(({ volumes = [], env_file = [] }: Any) => [
+      ...env_file,
+      ...volumes.map((volume: string) => volume.split(':')[0] ?? '').filter((source: string) => source.startsWith('.')),
+    ]),
+  ]
+  assert.ok(files.length > 8)
+  for (const file of files) assert.ok(existsSync(join(folder, 'compose', file)), `${file} is not there`)
+
+  const secrets = join(folder, 'compose/secrets')
+  const port = await freePort()
+  const conf = (await read('nats/nats.conf'))
+    .replace('0.0.0.0:4222', `127.0.0.1:${port}`)
+    .replaceAll('/etc/gatehouse-nats/server.', `${secrets}/nats-server.`)
+    .replace('/var/lib/gatehouse-nats', join(folder, 'jetstream'))
+  await writeFile(join(folder, 'nats/nats.conf'), conf)
+  const env = Object.fromEntries(
+    (await readFile(join(secrets, 'nats.env'), 'utf8'))
+      .trim()
+      .split('\n')
+      .map((line) => line.split('=')),
+  )
+  const nats = spawn('nats-server', ['-c', join(folder, 'nats/nats.conf')], { env: { ...process.env, ...env } })
+  t.after(() => stop(nats, 'SIGKILL'))
+  const lines: string[] = []
+  await new Promise<void>((resolve, reject) => {
+    createInterface({ input: nats.stderr }).on('line', (line) => {
+      lines.push(line)
+      if (line.includes('Server is ready')) resolve()
+    })
+    nats.once('exit', () => reject(new Error(lines.join('\n'))))
+  })
+  const hostname = ['-verify_hostname', 'nats', join(secrets, 'nats-server.pem')]
+  await run('openssl', ['verify', '-CAfile', join(secrets, 'ca.pem'), ...hostname])
+})
+
+test('the Kubernetes manifests are complete: kinds, hardening, settings that are read, and what they refer to', async () => {
+  const kustomization = parse(await read('kubernetes/kustomization.yaml')) as Any
+  const files = (await Array.fromAsync(glob('*.yaml', { cwd: join(root, 'deploy/kubernetes') }))).sort()
+  assert.deepEqual(files, ['kustomization.yaml', ...kustomization.resources].sort())
+  const literals = kustomization.configMapGenerator[0].literals.map((line: string) => line.split('=')[0])
+  const pods: [string, Any][] = []
+  for (const file of kustomization.resources) {
+    for (const document of parseAllDocuments(await read(`kubernetes/${file}`))) {
+      assert.deepEqual(document.errors, [], file)
+      const { apiVersion, kind, metadata, spec } = document.toJS() as Any
+      assert.ok(apiVersion && kind && metadata?.name, file)
+      if (!spec?.template) continue
+      assert.deepEqual(spec.selector?.matchLabels ?? spec.template.metadata.labels, spec.template.metadata.labels, kind)
+      pods.push([`${kind} ${metadata.name}`, spec.template.spec])
+    }
+  }
+  assert.deepEqual(pods.map(([name]) => name).sort(), ['DaemonSet edge', 'Deployment control-plane', 'Job migrate'])
+  for (const [name, { securityContext, containers, volumes, automountServiceAccountToken }] of pods) {
+    assert.equal(automountServiceAccountToken, false, name)
+    assert.equal(securityContext.runAsNonRoot, true, name)
+    const [{ securityContext: own, env = [], envFrom = [], volumeMounts }] = containers
+    assert.deepEqual(
+      [own.readOnlyRootFilesystem, own.allowPrivilegeEscalation, own.capabilities.drop],
+      [true, false, ['ALL']],
+    )
+    const names = [...env.map((entry: Any) => entry.name), ...(envFrom.length ? literals : [])]
+    const allowed = name.includes('edge') ? new Set([...ofEdge, ...ofControlPlane]) : ofControlPlane
+    assertKnown(names, allowed, name)
+    const mounted = new Set(volumes.map((volume: Any) => volume.name))
+    for (const mount of volumeMounts) assert.ok(mounted.has(mount.name), `${name} mounts ${mount.name}`)
+  }
+})
+
+test('the Dockerfile copies what is there, and ends without rights', async () => {
+  const lines = (await read('Dockerfile')).split('\n')
+  for (const line of lines.filter((text) => /^COPY (?!--from)/.test(text))) {
+    const sources = line.split(' ').slice(1, -1)
+    for (const source of sources) assert.ok(existsSync(join(root, source)), `${line}: ${source} is not there`)
+  }
+  for (const stage of ['control-plane', 'edge']) {
+    const from = lines.findIndex((line) => line.endsWith(` AS ${stage}`))
+    const end = lines.findIndex((line, index) => index > from && line.startsWith('FROM '))
+    assert.ok(lines.slice(from, end < 0 ? undefined : end).includes('USER 10001:10001'), stage)
+  }
+  assert.ok(existsSync(join(root, dirname('deploy/Dockerfile'), 'Dockerfile.dockerignore')))
+})
