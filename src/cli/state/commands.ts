@@ -80,15 +80,17 @@ export async function stateCommand(config: ClientConfig, [verb = 'help', ...rest
   }
   write(`${describePlan(plan, account)}\n\n${summaryOf(plan)}`)
   if (values['dry-run']) {
-    log(`Nothing was done. It would take ${plan.steps.length} requests.`)
+    log(`Nothing was done. It would take ${count(plan)}.`)
     return exits.ok.code
   }
   if (verb === 'sync') await agree(plan, path, Boolean(values.yes))
   const generation = await execute(connection, plan.steps, { allowSelfLockout: Boolean(values['allow-self-lockout']) })
   if (values.wait && generation) await waitForEdges(connection, generation)
-  log(`done: ${plan.steps.length} requests`)
+  log(`done, with ${count(plan)}`)
   return exits.ok.code
 }
+
+const count = ({ steps: { length } }: Plan) => `${length} request${length === 1 ? '' : 's'}`
 
 function readFile(path: string): string {
   try {

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
 import { type Connection, call } from '../call.ts'
 import { Failure } from '../exits.ts'
-import { startProgress } from '../progress.ts'
+import { startProgress, whileWaiting } from '../progress.ts'
 import { titleOf } from './describe.ts'
 import type { Thing } from './kinds.ts'
 import { replaceText, type Step } from './plan.ts'
@@ -23,13 +23,14 @@ export async function execute(
   let generation: number | undefined
   for (const [done, step] of steps.entries()) {
     try {
-      const { text, headers } = await call(connection, {
+      const sent = call(connection, {
         method: step.method,
         path: step.path.map((part) => (ids.has(part) ? ids.get(part) : part)).join(''),
         ...(allowSelfLockout && mayLockOut(step) && { query: { allow_self_lockout: true } }),
         ...(step.method === 'POST' && { headers: { 'idempotency-key': randomUUID() } }),
         ...(step.body && { body: JSON.stringify(replaceText(step.body, ids)) }),
       })
+      const { text, headers } = await whileWaiting(titleOf(step.thing), sent)
       if (step.makes) ids.set(step.makes, (JSON.parse(text) as { id: string }).id)
       generation = Number(headers.get('service-generation')) || generation
     } catch (error) {

@@ -2,7 +2,8 @@ import { isDeepStrictEqual } from 'node:util'
 import { markOf, type StateFile } from './file.ts'
 import { canBeSet, createSchemas, type Json, type Kind, kinds, type Rule, type Thing, toBody } from './kinds.ts'
 import { matchThings, type Pairs } from './match.ts'
-import { fieldsClass, rulesClass, type Stage, stages } from './stages.ts'
+import { narrowed } from './narrow.ts'
+import { fieldsClass, type Stage, stages } from './stages.ts'
 
 /** One request. Ids of what is still to be made are marks, in the path and in the body. */
 export type Step = {
@@ -59,12 +60,15 @@ export function planState(file: StateFile, account: readonly Thing[], { deletes 
   const inUse = new Set(
     account.flatMap(({ fields, routes = [] }) => [fields, ...routes.map((route) => route.fields)]).flatMap(idsIn),
   )
-  const context = { pairs, inUse, claimed: hostportsOf(all.flatMap(({ wanted }) => wanted)) }
+  const context = { pairs, inUse }
   const steps = [
     ...all.flatMap(({ wanted }) => wanted.flatMap((thing) => stepsFor(thing, context))),
     ...(deletes
       ? [
-          ...surplusRoutes.map(({ route, edge }) => deletion(route, pairs.get(edge)?.id)),
+          // The wide ones first: one that is left alone would take what the narrow ones refuse.
+          ...surplusRoutes
+            .toSorted((a, b) => narrowness(a.route) - narrowness(b.route))
+            .map(({ route, edge }) => deletion(route, pairs.get(edge)?.id)),
           // Those who refer go before those that are referred to.
           ...surplus.toReversed().map((thing) => deletion(thing)),
         ]
@@ -102,8 +106,6 @@ function idsIn(value: unknown): string[] {
 }
 
 const hostports = ({ fields }: Thing) => (fields.hostports ?? []) as string[]
-const hostportsOf = (things: readonly Thing[]) =>
-  new Map(things.flatMap((thing) => hostports(thing).map((each) => [each, thing])))
 
 /** Fields in which the two differ. A field that has no known default and is not in the file is left alone. */
 export const changedFields = (wanted: Thing, present: Thing): string[] =>
@@ -135,7 +137,7 @@ function differencesOf(wanted: Thing, pairs: Pairs): Difference[] {
   return [...own, ...below]
 }
 
-type Context = { pairs: Pairs; inUse: ReadonlySet<string>; claimed: ReadonlyMap<string, Thing> }
+type Context = { pairs: Pairs; inUse: ReadonlySet<string> }
 
 function stepsFor(wanted: Thing, context: Context): Step[] {
   const present = context.pairs.get(wanted)
@@ -152,13 +154,13 @@ const creation = (thing: Thing, stage: Stage, path: string[], fields: Json): Ste
   makes: markOf(thing.kind, thing.name),
 })
 
-const rulesStep = (thing: Thing, stage: Stage, id: string): Step => ({
+const rulesStep = (thing: Thing, stage: Stage, id: string, rules = thing.rules): Step => ({
   stage,
   verb: 'update',
   thing,
   method: 'PUT',
   path: ['/ip_policies/', id, '/rules'],
-  body: { rules: thing.rules },
+  body: { rules },
 })
 
 function creations(thing: Thing): Step[] {
@@ -195,42 +197,75 @@ function creations(thing: Thing): Step[] {
   }
 }
 
+/** In use, in two steps: first whom both let in, and when everything else is done, all. One, if that is enough. */
+function ruleUpdates(wanted: Thing, { id = '', rules: present = [] }: Thing, isInUse: boolean): Step[] {
+  const differ = (a: readonly Rule[] = [], b: readonly Rule[] = []) =>
+    Object.values(ruleChanges(a, b)).some(({ length }) => length > 0)
+  if (!differ(wanted.rules, present)) return []
+  if (!isInUse) return [rulesStep(wanted, 'prepare', id)]
+  const both = narrowed(present, wanted.rules ?? [])
+  return [
+    ...(differ(both, present) ? [rulesStep(wanted, 'tighten', id, both)] : []),
+    ...(differ(wanted.rules, both) ? [rulesStep(wanted, 'widen', id)] : []),
+  ]
+}
+
 function updates(wanted: Thing, present: Thing, context: Context, edgeId?: string): Step[] {
   const id = present.id ?? ''
   const names = changedFields(wanted, present)
-  const { added, removed } = ruleChanges(wanted.rules, present.rules)
   const isHidden = wanted.kind === 'https_edges' && hostports(present).length === 0
-  const patch = (stage: Stage, fields: Json, which: readonly string[]): Step => ({
+  const patch = (stage: Stage, fields: Json): Step => ({
     stage,
     verb: 'update',
     thing: wanted,
     method: 'PATCH',
     path: pathOf(wanted, id, edgeId),
-    body: toBody(createSchemas[wanted.kind], fields, which),
+    body: toBody(createSchemas[wanted.kind], fields, Object.keys(fields)),
   })
+  // Hostports that go, go first, and those that come, last; the rest when it is its turn.
   const stay = hostports(present).filter((each) => hostports(wanted).includes(each))
-  const isReleased = hostports(present).some((each) => !stay.includes(each) && context.claimed.has(each))
+  const others = names.filter((name) => name !== 'hostports').map((name) => [name, wanted.fields[name]])
+  const isReordered =
+    names.includes('hostports') && [present, wanted].every((thing) => hostports(thing).length === stay.length)
+  const stage = fieldsClass(wanted, present)
+  const parts: [Stage, Json][] = (['tighten', 'change', 'loosen'] as const).map((each) => [
+    each,
+    {
+      ...(each === stage && Object.fromEntries(others)),
+      ...(each === 'tighten' && stay.length < hostports(present).length && { hostports: stay }),
+      // The same ones in another order.
+      ...(each === 'change' && isReordered && { hostports: hostports(wanted) }),
+      ...(each === 'loosen' && stay.length < hostports(wanted).length && { hostports: hostports(wanted) }),
+    },
+  ])
   return [
-    ...(added.length || removed.length
-      ? [rulesStep(wanted, context.inUse.has(id) ? rulesClass(added, removed) : 'prepare', id)]
-      : []),
-    // Another edge of the file gets it, and a hostport belongs to one at a time.
-    ...(isReleased ? [patch('tighten', { hostports: stay }, ['hostports'])] : []),
-    ...(names.length &&
-    !(isReleased && isDeepStrictEqual(names, ['hostports']) && stay.length === hostports(wanted).length)
-      ? [patch(fieldsClass(wanted, present), wanted.fields, names)]
-      : []),
+    ...ruleUpdates(wanted, present, context.inUse.has(id)),
+    ...parts.filter(([, fields]) => Object.keys(fields).length).map(([each, fields]) => patch(each, fields)),
     ...(wanted.routes ?? []).flatMap((route) => {
       const match = context.pairs.get(route)
-      if (match) return updates(route, match, context, id)
-      return [creation(route, isHidden ? 'prepare' : 'change', ['/edges/https/', id, '/routes'], route.fields)]
+      return match ? updates(route, match, context, id) : []
     }),
+    // The narrow ones first: a wide one alone would take what they refuse.
+    ...(wanted.routes ?? [])
+      .filter((route) => !context.pairs.has(route))
+      .toSorted((a, b) => narrowness(b) - narrowness(a))
+      .map((route) => creation(route, isHidden ? 'prepare' : 'change', ['/edges/https/', id, '/routes'], route.fields)),
   ]
 }
 
+/** The longest prefix wins, and an exact path over all. */
+const narrowness = ({ fields: { match_type, match } }: Thing): number =>
+  match_type === 'exact_path' ? Number.MAX_SAFE_INTEGER : String(match).length
+
+/** An edge that goes closes something, and may have a hostport that another gets. A route must not see rules widen. */
+const deletionStage: Partial<Record<Thing['kind'], Stage>> = {
+  tcp_edges: 'tighten',
+  https_edges: 'tighten',
+  routes: 'change',
+}
+
 const deletion = (thing: Thing, edgeId?: string): Step => ({
-  // An edge that goes closes something, and may have a hostport that another gets.
-  stage: thing.kind === 'tcp_edges' || thing.kind === 'https_edges' ? 'tighten' : 'delete',
+  stage: deletionStage[thing.kind] ?? 'delete',
   verb: 'delete',
   thing,
   method: 'DELETE',
