@@ -8,17 +8,19 @@ import { toUuid } from '../src/kernel/ids.ts'
 import { seededRandom } from './deciders/cases.ts'
 import type { Account } from './harness/control_plane.ts'
 import { startControlPlane } from './harness/control_plane.ts'
-import { behindProxy, callingFrom, policyWith, restrict } from './harness/ip.ts'
-import { mutations, self, setStage } from './lockout/mutations.ts'
+import { behindProxy, callingFrom, from, policyWith, restrict } from './harness/ip.ts'
+import { signIn } from './harness/session.ts'
+import { mutations, self, setStage, type Way } from './lockout/mutations.ts'
 
 const plane = await startControlPlane({ after }, { processes: 2, env: behindProxy })
 const names = Object.keys(mutations)
 const run = promisify(execFile)
 
 /** Carries out the mutations in this order, and sees after each that the caller is still let in. */
-async function walk(order: readonly string[]): Promise<{ refused: number }> {
-  const call = callingFrom(await plane.newAccount(), self)
-  const stage = await setStage(call)
+async function walk(order: readonly string[], way: Way): Promise<{ refused: number }> {
+  const account = await plane.newAccount()
+  const call = way === 'api' ? callingFrom(account, self) : await signIn(account, from(self))
+  const stage = await setStage(call, way)
   let refused = 0
   for (const [step, name] of order.entries()) {
     const { status, body, text } = await (mutations[name] as (typeof mutations)[string])(call, stage, '')
@@ -35,23 +37,26 @@ async function walk(order: readonly string[]): Promise<{ refused: number }> {
   return { refused }
 }
 
-test('after 250 random orders of six changes, and after every change in them, the caller who makes them is let in', async () => {
-  const seed = Number(process.env.GATEHOUSE_TEST_SEED ?? Math.floor(Date.now() / 86_400_000))
-  const random = seededRandom(seed)
-  const orders = Array.from({ length: 250 }, () =>
-    Array.from({ length: 6 }, () => names[random(names.length)] as string),
-  )
-  const changes = orders.flat().length
-  const counts: number[] = []
-  const queue = orders.values()
-  const worker = async () => {
-    for (const order of queue) counts.push((await walk(order)).refused)
-  }
-  await Promise.all([worker(), worker(), worker(), worker()])
-  const refused = counts.reduce((sum, count) => sum + count)
-  console.log(`seed ${seed}: ${changes} changes, ${refused} of them refused as a lock-out`)
-  assert.ok(refused > changes / 5 && refused < changes * 0.8, 'the orders try nothing')
-})
+for (const [way, length] of [
+  ['api', 250],
+  ['dashboard', 100],
+] as const) {
+  test(`${way}: after ${length} random orders of six changes, and after every change in them, the caller who makes them is let in`, async () => {
+    const seed = Number(process.env.GATEHOUSE_TEST_SEED ?? Math.floor(Date.now() / 86_400_000))
+    const random = seededRandom(seed)
+    const orders = Array.from({ length }, () => Array.from({ length: 6 }, () => names[random(names.length)] as string))
+    const changes = orders.flat().length
+    const counts: number[] = []
+    const queue = orders.values()
+    const worker = async () => {
+      for (const order of queue) counts.push((await walk(order, way)).refused)
+    }
+    await Promise.all([worker(), worker(), worker(), worker()])
+    const refused = counts.reduce((sum, count) => sum + count)
+    console.log(`${way}, seed ${seed}: ${changes} changes, ${refused} of them refused as a lock-out`)
+    assert.ok(refused > changes / 5 && refused < changes * 0.8, 'the orders try nothing')
+  })
+}
 
 const nameOf = async ({ accountId }: Account) =>
   (

@@ -8,18 +8,20 @@ export const self = '198.51.100.7'
 const elsewhere = '203.0.113.0/24'
 
 /** Two restrictions, two policies, and a rule in each: `mine` allows the caller, `theirs` somebody else. */
-export type Stage = { mine: string; theirs: string; myRule: string; theirRule: string; inForce: string; trial: string }
+export type Stage = Record<'mine' | 'theirs' | 'myRule' | 'theirRule' | 'inForce' | 'trial', string> & { type: Way }
+/** The traffic that the caller is part of, and is to be shut out of. */
+export type Way = 'api' | 'dashboard'
 
-export async function setStage(call: Call): Promise<Stage> {
+export async function setStage(call: Call, type: Way = 'api'): Promise<Stage> {
   const withRule = async (cidr: string): Promise<[string, string]> => {
     const { body: policy } = await call('POST', '/ip_policies', {})
     const { body: rule } = await call('POST', '/ip_policy_rules', { ip_policy_id: policy.id, action: 'allow', cidr })
     return [policy.id, rule.uri]
   }
   const [[mine, myRule], [theirs, theirRule]] = await Promise.all([withRule(self), withRule(elsewhere)])
-  const inForce = (await restrict(call, { enforced: true, ip_policy_ids: [mine] })).uri
-  const trial = (await restrict(call, { ip_policy_ids: [theirs] })).uri
-  return { mine, theirs, myRule, theirRule, inForce, trial }
+  const inForce = (await restrict(call, { type, enforced: true, ip_policy_ids: [mine] })).uri
+  const trial = (await restrict(call, { type, ip_policy_ids: [theirs] })).uri
+  return { mine, theirs, myRule, theirRule, inForce, trial, type }
 }
 
 /** `query` is '' or '?allow_self_lockout=true'. */
@@ -42,10 +44,10 @@ const replace =
 
 /** Whatever can shut a caller out, or makes it so that something else then can. */
 export const mutations: Record<string, Mutation> = {
-  'create an enforced restriction with their policy': (call, { theirs }, query) =>
-    call('POST', `/ip_restrictions${query}`, { type: 'api', enforced: true, ip_policy_ids: [theirs] }),
-  'create an enforced restriction with both policies': (call, { mine, theirs }, query) =>
-    call('POST', `/ip_restrictions${query}`, { type: 'api', enforced: true, ip_policy_ids: [theirs, mine] }),
+  'create an enforced restriction with their policy': (call, { theirs, type }, query) =>
+    call('POST', `/ip_restrictions${query}`, { type, enforced: true, ip_policy_ids: [theirs] }),
+  'create an enforced restriction with both policies': (call, { mine, theirs, type }, query) =>
+    call('POST', `/ip_restrictions${query}`, { type, enforced: true, ip_policy_ids: [theirs, mine] }),
   'enforce the trial': patch('trial', () => ({ enforced: true })),
   'release the one in force': patch('inForce', () => ({ enforced: false })),
   'enforce it again': patch('inForce', () => ({ enforced: true })),
