@@ -160,10 +160,13 @@ test('a change that no node has got says so', async () => {
     await page.getByRole('button', { name: 'Change the request headers of app.example:443/' }).click()
     await page.getByLabel('Value 1').fill('compute')
     await saveAndSee('Saved. Live on 0 of 1 nodes so far…')
+    await openTab(page, 'Overview')
+    await page.getByText('Last change live on 0 of 1').waitFor()
   } finally {
     edge.child.kill('SIGCONT')
   }
   await page.getByText('Saved. Live on 1 of 1 nodes.').waitFor({ timeout: 30_000 })
+  await page.getByText('Last change live on 1 of 1').waitFor({ timeout: 30_000 })
 })
 
 test('the audit tells who changed what, field by field', async () => {

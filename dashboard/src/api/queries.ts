@@ -81,7 +81,7 @@ export const queries = {
     queryOptions({
       queryKey: ['nodes'],
       refetchInterval: 5_000,
-      queryFn: async () => (await answerOf(api.GET('/edge_nodes'))).edge_nodes,
+      queryFn: () => answerOf(api.GET('/edge_nodes')),
     }),
 
   generation: (generation: number) =>

@@ -3,7 +3,7 @@ import type { NodeView } from '../../http/edges.ts'
 import { route } from '../../http/route.ts'
 import { Closed, type Static, Timestamp } from '../../http/wire.ts'
 import { rfc3339 } from '../../kernel/clock.ts'
-import { generationsOf } from '../outbox/store.ts'
+import { generationsOf, settledGeneration } from '../outbox/store.ts'
 
 const Refusal = Closed(
   {
@@ -27,7 +27,15 @@ const EdgeNode = Closed(
   },
   { title: 'EdgeNode' },
 )
-const EdgeNodeList = Closed({ edge_nodes: Type.Array(EdgeNode) }, { title: 'EdgeNodeList' })
+const EdgeNodeList = Closed(
+  {
+    newest_generation: Type.Integer({
+      description: 'The newest change of the installation. A node that has applied it is up to date.',
+    }),
+    edge_nodes: Type.Array(EdgeNode),
+  },
+  { title: 'EdgeNodeList' },
+)
 const Generation = Closed(
   {
     generation: Type.Integer(),
@@ -72,9 +80,13 @@ export const edgeNodeRoutes = [
     // Where the edges run is for whoever runs the account.
     access: 'admin',
     async handle({ db, caller, edges }) {
+      const newest_generation = await settledGeneration(db)
       const nodes = edges.all()
       const own = await generationsOf(db, caller, nodes.flatMap(refusedGenerations))
-      return { edge_nodes: nodes.map((node) => shown({ ...node, refusals: node.refusals.filter(isFor(own)) })) }
+      return {
+        newest_generation,
+        edge_nodes: nodes.map((node) => shown({ ...node, refusals: node.refusals.filter(isFor(own)) })),
+      }
     },
   }),
   route({

@@ -19,6 +19,10 @@ export async function writeOutbox(tx: Db, accountId: Uuid, keys: readonly Record
   return generation
 }
 
+/** Up to where every change has ended, one way or the other. */
+export const settledGeneration = async (db: Db): Promise<number> =>
+  (await one<{ settled: number }>(db, sql`select settled_generation() as settled`)).settled
+
 /**
  * The next changes after a generation, in order, and up to where everything is known. A generation comes whole, so there
  * may be more rows than the limit: whoever asks next asks for what is after a generation. Two statements, because the
@@ -29,7 +33,7 @@ export async function readOutbox(
   after: number,
   limit: number,
 ): Promise<{ rows: OutboxRow[]; settled: number }> {
-  const { settled } = await one<{ settled: number }>(db, sql`select settled_generation() as settled`)
+  const settled = await settledGeneration(db)
   const rows = await many<OutboxRow>(
     db,
     sql`

@@ -1,6 +1,5 @@
 import { useQuery } from '@tanstack/react-query'
 import type { Shapes } from '../../api/client.ts'
-import { useNewestChange } from '../../api/generation.ts'
 import { queries } from '../../api/queries.ts'
 import { Badge } from '../../ui/badge.tsx'
 import { Loaded } from '../../ui/loading.tsx'
@@ -10,23 +9,20 @@ type Node = Shapes['EdgeNode']
 
 export function Nodes() {
   const nodes = useQuery(queries.nodes())
-  const own = useNewestChange()?.generation ?? 0
   return (
     <section className="card" aria-labelledby="nodes">
       <header>
         <h2 id="nodes">Edge nodes</h2>
-        {nodes.data && <Verdict nodes={nodes.data} newest={newestOf(nodes.data, own)} />}
+        {nodes.data && <Verdict nodes={nodes.data.edge_nodes} newest={nodes.data.newest_generation} />}
       </header>
       <Loaded query={nodes} lines={3}>
-        {(all) => (all.length ? <NodeTable nodes={all} newest={newestOf(all, own)} /> : <NoNodes />)}
+        {({ edge_nodes, newest_generation }) =>
+          edge_nodes.length ? <NodeTable nodes={edge_nodes} newest={newest_generation} /> : <NoNodes />
+        }
       </Loaded>
     </section>
   )
 }
-
-/** The newest generation that anyone is known to have: a node's, or that of a change just made here. */
-const newestOf = (nodes: readonly Node[], own: number): number =>
-  Math.max(own, ...nodes.map(({ applied_generation }) => applied_generation))
 
 function Verdict({ nodes, newest }: { nodes: readonly Node[]; newest: number }) {
   const live = nodes.filter((node) => node.live)
