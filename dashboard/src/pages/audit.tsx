@@ -102,7 +102,7 @@ function Event({ event, onResource }: { event: AuditEvent; onResource: (id: stri
         </p>
         <Ago at={event.created_at} />
       </div>
-      <Diff event={event} />
+      {!event.resource_id.startsWith('ses_') && <Diff event={event} />}
       <p className="fine mono event-foot">
         <button type="button" className="link" onClick={() => onResource(event.resource_id)}>
           {event.resource_id}

@@ -30,8 +30,8 @@ const verbs: Record<string, string> = {
 
 /** What is said in other words than by its verb and its noun; commands on the server are no operations of the API. */
 const phrases: Record<string, string> = {
-  'dashboard_session.sign_in': 'signed in here:',
-  'dashboard_session.sign_out': 'signed out:',
+  'dashboard_session.sign_in': 'signed in to the dashboard',
+  'dashboard_session.sign_out': 'signed out of the dashboard',
   'server.bootstrap': 'made, when the account began,',
   'server.recover': 'made, to let an admin in again,',
   'server.ip_restrictions.release': 'stopped enforcing',

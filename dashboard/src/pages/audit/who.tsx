@@ -12,6 +12,8 @@ export function Who({ ownerId }: { ownerId: string | null }) {
 /** What people call the thing that was changed. An event about a policy's rules does not say which policy by name. */
 export function Subject({ event }: { event: AuditEvent }) {
   const policies = useQuery({ ...queries.policies(), enabled: event.resource_id.startsWith('ipp_') }).data
+  // Nobody gives a session a name, and who began it has just been said.
+  if (event.resource_id.startsWith('ses_')) return null
   const policy = policies?.find(({ id }) => id === event.resource_id)
   return <strong>{policy?.description ?? subjectOf(event)}</strong>
 }
