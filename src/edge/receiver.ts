@@ -20,7 +20,10 @@ export type Received = {
   /** Up to where the bucket has been read, when it came from there. */
   read?: Place
 }
-/** A revision counts in one bucket only, known by when it was made. */
+/**
+ * A revision counts in one bucket only, known by when it was made, and for who believes the same keys: whoever trusts
+ * another one reads again what was refused before.
+ */
 export type Place = { bucket: string; revision: number }
 export type Refused = { key: string; generation: number | null; reason: string }
 
@@ -74,12 +77,13 @@ export function createReceiver(nats: NatsConnection, keys: TrustedKeys, { receiv
     async followBucket(from: Place): Promise<void> {
       const bucket = await openBucket(nats, recordBucket)
       const made = await bucketMadeAt(bucket)
-      const known = made === from.bucket ? from.revision : 0
+      const place = `${made} read with ${[...keys.keys()].sort().join()}`
+      const known = place === from.bucket ? from.revision : 0
       const watch = await bucket.watch(known > 0 ? { resumeFromRevision: known + 1 } : {})
       const stopLooking = lookAfter(bucket, made, () => watch.stop())
       try {
         for await (const entry of watch) {
-          const read = { bucket: made, revision: entry.revision }
+          const read = { bucket: place, revision: entry.revision }
           if (entry.key === progressKey)
             received({
               records: [],

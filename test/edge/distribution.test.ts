@@ -228,6 +228,31 @@ test('the publisher is killed in the middle of 200 changes: another takes over, 
   assert.deepEqual(await decisions(), asWanted)
 })
 
+test('a key that was activated before the node trusts it: what was refused is in force as soon as the node does', async () => {
+  const env = { GATEHOUSE_DATABASE_URL: databaseUrl }
+  const { stdout } = await gatehouse(['signing-keys', 'add'], env)
+  const early = stdout.trim()
+  assert.equal((await gatehouse(['signing-keys', 'activate', early], env)).code, 0)
+  const rule = { ip_policy_id: guarded.policyId, action: 'allow', cidr: '127.0.0.77' }
+  const change = await survivor('POST', '/ip_policy_rules', rule, { process: 1 })
+  assert.equal(change.status, 201, change.text)
+  await until(
+    () => statusOf(edge),
+    ({ refusals }) => refusals.some(({ reason }: { reason: string }) => reason.includes('not trusted here')),
+  )
+  assert.equal(await dial(guarded.port, '127.0.0.77'), undefined)
+  await stop(edge.child)
+  const both = { GATEHOUSE_EDGE_TRUSTED_KEYS: `${installation.publicKey},${early}` }
+  edge = await installation.startEdge({ like: edge, env: both })
+  await until(
+    () => dial(guarded.port, '127.0.0.77'),
+    (answer) => answer === 'hello',
+    10,
+  )
+  assert.equal((await survivor('DELETE', change.body.uri, undefined, { process: 1 })).status, 204)
+  assert.equal((await gatehouse(['signing-keys', 'activate', installation.publicKey], env)).code, 0)
+})
+
 test('a new signing key: nodes trust it first, then everything is signed with it, and the old one can go', async () => {
   const env = { GATEHOUSE_DATABASE_URL: databaseUrl }
   const { stdout } = await gatehouse(['signing-keys', 'add'], env)
