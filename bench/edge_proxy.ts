@@ -1,6 +1,8 @@
-// What the edge costs beside a bare HAProxy in front of the same upstream: `node bench/edge_proxy.ts [requests|tcp|cold]`
-// Needs haproxy, wrk and openssl. Slices alternate between the two, so that a busy moment of the machine hits both.
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+// What the edge costs beside two other HAProxys in front of the same upstream: `node bench/edge_proxy.ts
+// [requests|tcp|cold]`. The bare one only forwards; the one by hand has what somebody would write who has this one edge
+// and no other, with the same modules, in the configuration. Needs haproxy, wrk and openssl. Slices alternate between
+// the three, so that a busy moment of the machine hits all of them.
+import { execFileSync, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
@@ -18,6 +20,7 @@ const what = process.argv[2] ?? 'all'
 const slices = Number(process.env.SLICES ?? 9)
 const seconds = Number(process.env.SECONDS_PER_SLICE ?? 2)
 const ports = { upstream: 18_100, bareHttps: 18_101, bareTcp: 18_102, https: 18_103, tcp: 18_200 }
+const byHandPorts = { https: 18_105, tcp: 18_106 }
 const id = (prefix: IdPrefix) => newId(prefix)
 
 const folder = await mkdtemp(join(tmpdir(), 'gatehouse-bench-'))
@@ -37,6 +40,20 @@ const account = id('ac')
 const backend = id('bkdst')
 const policy = id('ipp')
 
+/** A policy of some size, with our own address in it. */
+const ranges = [...Array.from({ length: 10_000 }, (_, index) => `10.${index >> 8}.${index & 255}.0/28`), '127.0.0.0/8']
+const rangeFile = join(folder, 'ranges.lst')
+
+/** HAProxy remembers what its patterns said about a text: with the same request each time, that would flatter ours. */
+const varyingRequests = join(folder, 'requests.lua')
+const varyingRequestsScript = `local count = 0
+function request()
+  count = count + 1
+  wrk.headers['Cookie'] = 'session=' .. count
+  return wrk.format()
+end
+`
+
 async function prepareFiles(): Promise<string> {
   await mkdir(settings.certificateFolder, { recursive: true })
   await mkdir(policyFolder(settings), { recursive: true })
@@ -48,16 +65,25 @@ async function prepareFiles(): Promise<string> {
     { stdio: ['ignore', 'pipe', 'ignore'] },
   )
   await writeFile(join(settings.certificateFolder, 'app.pem'), pem)
-  // A policy of some size: 10,000 ranges, ours among them.
-  const rules = Array.from({ length: 10_000 }, (_, index) => `allow 10.${index >> 8}.${index & 255}.0/28`)
-  const bytes = policyFile(...rules, 'allow 127.0.0.0/8')
+  const bytes = policyFile(...ranges.map((range) => `allow ${range}`))
+  await writeFile(rangeFile, `${ranges.join('\n')}\n`)
+  await writeFile(varyingRequests, varyingRequestsScript)
   const hash = createHash('sha256').update(bytes).digest('hex')
   await writeFile(join(policyFolder(settings), hash), bytes)
   return hash
 }
 
-/** The fast upstream, and the bare proxy beside ours: the same TLS, keep-alive and thread count, no decisions. */
-async function startOthers(): Promise<ChildProcess> {
+const headers = {
+  add: [
+    ['X-User', 'someone'],
+    ['X-Tenant', 'acme'],
+    ['Authorization', 'Basic dXNlcjpwYXNz'],
+  ],
+  remove: ['X-Debug', 'X-Internal'],
+}
+
+/** The fast upstream, and the two proxies beside ours: the same TLS, keep-alive, buffers, time-outs and thread count. */
+async function startOthers(): Promise<{ bare: number; byHand: number }> {
   const config = `global
   nbthread 1
   maxconn 4000
@@ -68,50 +94,56 @@ defaults
   timeout connect 5s
   timeout client 60s
   timeout server 60s
+  timeout http-request 10s
+  timeout http-keep-alive 60s
+  option clitcpka
+  option srvtcpka
 `
-  const upstream = `${config}frontend upstream
+  const frontends = ({ https, tcp }: { https: number; tcp: number }, httpRules: string, tcpRules: string) => `
+frontend https
   mode http
-  bind 127.0.0.1:${ports.upstream}
-  http-request return status 200 content-type text/plain string hello
-`
-  const bare = `${config}frontend https
-  mode http
-  bind 127.0.0.1:${ports.bareHttps} ssl crt ${loadedCertificateFolder(settings)} strict-sni alpn h2,http/1.1
-  default_backend plain
+  bind 127.0.0.1:${https} ssl crt ${loadedCertificateFolder(settings)} strict-sni alpn h2,http/1.1
+${httpRules}  default_backend plain
 backend plain
   mode http
   server s 127.0.0.1:${ports.upstream}
 frontend tcp
   mode tcp
-  bind 127.0.0.1:${ports.bareTcp}
-  default_backend tcp
+  bind 127.0.0.1:${tcp}
+${tcpRules}  default_backend tcp
 backend tcp
   mode tcp
   server s 127.0.0.1:${ports.upstream}
 `
-  await writeFile(join(folder, 'upstream.cfg'), upstream)
-  await writeFile(join(folder, 'bare.cfg'), bare)
-  const started = ['upstream', 'bare'].map((name) =>
-    spawn('haproxy', ['-db', '-q', '-f', join(folder, `${name}.cfg`)], { stdio: 'inherit' }),
-  )
-  process.on('exit', () => {
-    for (const each of started) each.kill('SIGKILL')
-  })
-  for (const port of [ports.upstream, ports.bareHttps]) {
+  const httpRules = `  http-request set-header X-Forwarded-For %[src]
+  http-request set-header X-Forwarded-Proto https
+  http-request set-header X-Forwarded-Host %[req.hdr(host)]
+  acl headers path_beg /headers
+${headers.remove.map((name) => `  http-request del-header ${name} if headers\n`).join('')}${headers.add.map(([name, value]) => `  http-request set-header ${name} '${value}' if headers\n`).join('')}  http-request deny if { path_beg /policy } !{ src -f ${rangeFile} }
+`
+  const configs = {
+    upstream: `frontend upstream
+  mode http
+  bind 127.0.0.1:${ports.upstream}
+  http-request return status 200 content-type text/plain string hello
+`,
+    bare: frontends({ https: ports.bareHttps, tcp: ports.bareTcp }, '', ''),
+    byHand: frontends(byHandPorts, httpRules, `  tcp-request connection reject if !{ src -f ${rangeFile} }\n`),
+  }
+  const pids: Record<string, number> = {}
+  for (const [name, text] of Object.entries(configs)) {
+    const file = join(folder, `${name}.cfg`)
+    await writeFile(file, config + text)
+    const started = spawn('haproxy', ['-db', '-q', '-f', file], { stdio: 'inherit' })
+    process.on('exit', () => started.kill('SIGKILL'))
+    pids[name] = started.pid ?? 0
+  }
+  for (const port of [ports.upstream, ports.bareHttps, byHandPorts.https]) {
     const answers = () =>
       new Promise((resolve) => connect(port, '127.0.0.1', () => resolve(true)).on('error', () => resolve(false)))
     while (!(await answers())) await setTimeout(50)
   }
-  return started[1] as ChildProcess
-}
-
-const headers = {
-  add: [
-    ['X-User', 'someone'],
-    ['X-Tenant', 'acme'],
-    ['Authorization', 'Basic dXNlcjpwYXNz'],
-  ],
-  remove: ['X-Debug', 'X-Internal'],
+  return { bare: pids.bare ?? 0, byHand: pids.byHand ?? 0 }
 }
 
 /** `count` of routes and of TCP edges, of which those that are measured are the last. */
@@ -135,49 +167,56 @@ function* records(count: number, hash: string): Generator<Entry> {
   }
 }
 
-type Load = { pid: number; url: string; headers?: string[]; connections?: number }
-function wrk({ url, headers: sent = [], connections = 32 }: Load): number {
-  const args = ['-t1', `-c${connections}`, `-d${seconds}s`, ...sent.flatMap((line) => ['-H', line]), url]
+type Load = { pid: number; url: string; headers: string[] }
+/** Requests, or connections when each has its own. */
+function wrk({ url, headers: sent }: Load): number {
+  const script = url.startsWith('https') ? ['-s', varyingRequests] : []
+  const args = ['-t1', '-c32', `-d${seconds}s`, ...script, ...sent.flatMap((line) => ['-H', line]), url]
   const output = execFileSync('wrk', args, { encoding: 'utf8' })
   if (/Non-2xx|Socket errors: connect [1-9]/.test(output)) throw new Error(output)
-  return Number(/Requests\/sec:\s+([\d.]+)/.exec(output)?.[1])
+  return Number(/(\d+) requests in/.exec(output)?.[1])
 }
 
-/** Processor time that a process has used, in microseconds; the kernel counts in hundredths of a second. */
+/** Processor time that a process with one thread has used, in microseconds. */
 async function processorTime(pid: number): Promise<number> {
-  const fields = (await readFile(`/proc/${pid}/stat`, 'utf8')).split(') ')[1]?.split(' ') ?? []
-  return (Number(fields[11]) + Number(fields[12])) * 10_000
+  return Number((await readFile(`/proc/${pid}/schedstat`, 'utf8')).split(' ')[0]) / 1_000
 }
 
-/** Requests a second, and what each costs the proxy: the second does not depend on what else the machine does. */
-async function slice(load: Load): Promise<{ rate: number; cost: number }> {
+type Slice = { rate: number; cost: number }
+/** How many there were, and what each cost the proxy: the second depends less on what else the machine does. */
+async function slice(load: Load): Promise<Slice> {
   const before = await processorTime(load.pid)
   const rate = wrk(load)
-  return { rate, cost: ((await processorTime(load.pid)) - before) / (rate * seconds) }
+  return { rate, cost: ((await processorTime(load.pid)) - before) / rate }
 }
 
 const middle = (values: number[]) => values.toSorted((a, b) => a - b)[values.length >> 1] ?? 0
-const spread = (values: number[]) =>
-  `${middle(values).toFixed(2)} (${Math.min(...values).toFixed(2)}–${Math.max(...values).toFixed(2)})`
+/** With the middle half of the values: on a machine with other work the ends say more about that work. */
+function spread(values: number[]): string {
+  const sorted = values.toSorted((a, b) => a - b)
+  const at = (part: number) => (sorted[Math.round(part * (sorted.length - 1))] ?? 0).toFixed(2)
+  return `${at(0.5)} (${at(0.25)}–${at(0.75)})`
+}
 
-/** Two loads, slice by slice, in both orders. */
-async function compare(title: string, goal: number, bare: Load, ours: Load): Promise<void> {
-  wrk(bare)
-  wrk(ours)
-  const pairs: Record<'bare' | 'ours', { rate: number; cost: number }>[] = []
+type Proxy = 'bare' | 'byHand' | 'ours'
+/** Slice by slice, in both orders. */
+async function compare(title: string, goal: number, loads: Record<Proxy, Load>): Promise<void> {
+  const order = Object.keys(loads) as Proxy[]
+  for (const proxy of order) wrk(loads[proxy])
+  const rounds: Record<Proxy, Slice>[] = []
   for (let index = 0; index < slices; index++) {
-    const order = index % 2 === 0 ? [bare, ours] : [ours, bare]
-    const results = [await slice(order[0] as Load), await slice(order[1] as Load)]
-    if (index % 2) results.reverse()
-    const [first, second] = results
-    if (first && second) pairs.push({ bare: first, ours: second })
+    const round: Partial<Record<Proxy, Slice>> = {}
+    for (const proxy of order) round[proxy] = await slice(loads[proxy])
+    order.reverse()
+    rounds.push(round as Record<Proxy, Slice>)
   }
-  const rates = spread(pairs.map((pair) => pair.ours.rate / pair.bare.rate))
-  const costs = spread(pairs.map((pair) => pair.bare.cost / pair.ours.cost))
-  const absolute = (pick: 'bare' | 'ours') =>
-    `${middle(pairs.map((pair) => pair[pick].cost)).toFixed(1)} µs, ${Math.round(middle(pairs.map((pair) => pair[pick].rate)))}/s`
+  const beside = (other: Proxy) =>
+    `by processor time ${spread(rounds.map((each) => each[other].cost / each.ours.cost))}, ` +
+    `by rate ${spread(rounds.map((each) => each.ours.rate / each[other].rate))}`
+  const costs = order.map((proxy) => `${proxy} ${middle(rounds.map((each) => each[proxy].cost)).toFixed(1)} µs`)
   console.log(
-    `${title}: by processor time ${costs}, by rate ${rates} of bare HAProxy, goal ${goal}; ours ${absolute('ours')}; bare ${absolute('bare')}`,
+    `${title}, goal ${goal}\n  of bare HAProxy: ${beside('bare')}\n  of HAProxy by hand: ${beside('byHand')}\n` +
+      `  processor time of each: ${costs.join(', ')}`,
   )
 }
 
@@ -235,27 +274,33 @@ try {
   }
   if (what !== 'cold') {
     await startOurs(100_000, hash)
-    const other = await startOthers()
-    const sent = [
-      'Host: app.example.com',
-      'User-Agent: bench/1.0',
-      'Accept: */*',
-      'Accept-Encoding: gzip',
-      'X-Debug: 1',
-    ]
-    const ourPid = Number(await workerPid())
-    const barePid = other.pid ?? 0
-    const bare = (path: string) => ({ pid: barePid, url: `https://localhost:${ports.bareHttps}${path}`, headers: sent })
-    const ours = (path: string) => ({ pid: ourPid, url: `https://localhost:${ports.https}${path}`, headers: sent })
+    const pids = { ...(await startOthers()), ours: Number(await workerPid()) }
+    const ordinary = ['Host: app.example.com', 'User-Agent: bench/1.0', 'Accept: */*', 'Accept-Encoding: gzip']
+    const at = (url: (port: number) => string, sent: string[], to: Record<Proxy, number>): Record<Proxy, Load> => ({
+      bare: { pid: pids.bare, url: url(to.bare), headers: sent },
+      byHand: { pid: pids.byHand, url: url(to.byHand), headers: sent },
+      ours: { pid: pids.ours, url: url(to.ours), headers: sent },
+    })
+    const requests = (path: string, sent = ordinary) =>
+      at((port) => `https://localhost:${port}${path}`, sent, {
+        bare: ports.bareHttps,
+        byHand: byHandPorts.https,
+        ours: ports.https,
+      })
     if (what !== 'tcp') {
-      await compare('requests, no module', 0.9, bare('/some/path'), ours('/some/path'))
-      await compare('requests, 5 header operations', 0.8, bare('/headers'), ours('/headers'))
-      await compare('requests, a policy', 0.8, bare('/policy'), ours('/policy'))
+      await compare('requests, no module', 0.9, requests('/some/path'))
+      await compare('requests, 5 header operations', 0.8, requests('/headers'))
+      await compare(
+        'requests, 5 header operations, of which one has something to remove',
+        0.8,
+        requests('/headers', [...ordinary, 'X-Debug: 1']),
+      )
+      await compare('requests, a policy', 0.8, requests('/policy'))
     }
     if (what !== 'requests') {
-      const close = { headers: ['Connection: close'] }
-      const at = (pid: number, port: number) => ({ pid, url: `http://127.0.0.1:${port}/`, ...close })
-      await compare('TCP connections, a policy', 0.9, at(barePid, ports.bareTcp), at(ourPid, ports.tcp))
+      const destinations = { bare: ports.bareTcp, byHand: byHandPorts.tcp, ours: ports.tcp }
+      const loads = at((port) => `http://127.0.0.1:${port}/`, ['Connection: close'], destinations)
+      await compare('TCP connections, a policy', 0.9, loads)
     }
   }
 } finally {
