@@ -201,7 +201,7 @@ test('as many headers as a route may add arrive whole, and more are refused when
     headers: {
       add: [
         ['X-One', 'v'.repeat(4_096)],
-        ['X-Two', '\\'.repeat(4_096)],
+        ['X-Two', '\\'.repeat(2_600)],
       ],
       remove: [],
     },
@@ -212,7 +212,7 @@ test('as many headers as a route may add arrive whole, and more are refused when
       .lastHeaders()
       .filter(([name]) => /^x-(one|two)$/.test(name))
       .map(([, value]) => value.length),
-    [4_096, 4_096],
+    [4_096, 2_600],
   )
   await assert.rejects(
     putRoute(edge, https, upstream, { match: '/more', headers: { add: many(300), remove: [] } }),
