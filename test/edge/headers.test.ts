@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { ask } from '../../src/edge/haproxy/runtime.ts'
 import { get, putHttpsEdge, putRoute, startHttpUpstream } from './http_harness.ts'
 import { startEdge } from './proxy_harness.ts'
 
@@ -182,6 +183,23 @@ test('what the edge says about the client cannot be said by the client', async (
   }
   await get(edge, { path: '/plain', to: '::1', from: '::1' })
   assert.deepEqual(disguised(upstream.lastHeaders(), 'x-forwarded-for'), [['x-forwarded-for', '::1']])
+})
+
+test('a request whose header operations are not to be found, or not to be read, reaches no upstream', async (t) => {
+  const edge = await startEdge(t, { certificates })
+  const upstream = await startHttpUpstream(t)
+  const https = await putHttpsEdge(edge)
+  const route = await putRoute(edge, https, upstream, { headers: { add: [['X-Added', '1']], remove: ['X-Gone'] } })
+  const tell = (command: string, value = '') =>
+    ask(edge.settings.runtimeSocket, `${command} map ${edge.settings.folder}/maps/headers.map ${route} ${value}`)
+  assert.equal((await get(edge)).status, 200)
+  for (const value of ['X-Added', 'X-Added=1', 'X-Added=%0d%0aX-Evil:1|', 'X-Added:%20=1|', '=1|', 'X=%e9|']) {
+    await tell('set', value)
+    for (const headers of [[], ['X-Gone: 1']]) assert.equal((await get(edge, { headers })).status, 500, value)
+  }
+  await tell('del')
+  assert.equal((await get(edge)).status, 500)
+  assert.equal(upstream.heads.length, 1)
 })
 
 test('as many headers as a route may add arrive whole, and more are refused when they are set', async (t) => {

@@ -36,6 +36,9 @@ global
   # Half a buffer stays free for headers that a route adds; entries.ts refuses what would not fit.
   tune.bufsize 32768
   tune.maxrewrite 16384
+  # HAProxy remembers what patterns said about a text. Lists of header names come again, whole headers hardly ever: with
+  # the default of 10,000 texts they only push one another out of the processor's caches.
+  tune.pattern.cache-size 256
   ssl-default-bind-options ssl-min-ver TLSv1.2
   ssl-default-server-options ssl-min-ver TLSv1.2
   # normalize-uri is complete in 2.6, but not yet declared stable.
