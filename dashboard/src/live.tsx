@@ -37,8 +37,12 @@ function LiveChange({ change }: { change: Change }) {
     const timer = setTimeout(() => setOpen(false), 8_000)
     return () => clearTimeout(timer)
   }, [done])
-  if (!isOpen || !data) return null
-  const tone = done ? 'allowed' : data.refusals.length || slow ? 'refused' : 'warned'
+  // Nobody alive is news where there are nodes, and none where there never were any.
+  const nodes = useQuery({ ...queries.nodes(), enabled: isOpen && data?.live_nodes === 0 })
+  const isWithoutEdges = data?.live_nodes === 0 && !nodes.isError && !nodes.data?.edge_nodes.length
+  if (!isOpen || !data || isWithoutEdges) return null
+  const isLive = done && data.live_nodes > 0
+  const tone = isLive ? 'allowed' : data.refusals.length || slow ? 'refused' : 'warned'
   return (
     <div className={`live note ${tone}`}>
       <Icon name={tone} />
