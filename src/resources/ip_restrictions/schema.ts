@@ -19,6 +19,7 @@ import { IpPolicyIds } from '../ip_policies/schema.ts'
 export const RestrictionTypeField = Type.Unsafe<RestrictionType>({
   type: 'string',
   enum: [...restrictionTypes],
+  examples: ['api'],
   description:
     'What traffic is restricted: the web dashboard, this API, agents that ask /ip_checks, or all edges of the account.',
 })
