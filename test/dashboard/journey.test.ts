@@ -78,6 +78,24 @@ test('whoever would lock themself out is told, and let in with one click; others
   await page.getByRole('figure').getByText('2 refused', { exact: true }).waitFor({ timeout: 30_000 })
 })
 
+test('before rules are saved, the review names whom they would refuse', async () => {
+  await openTab(page, 'IP policies')
+  await page.getByRole('link', { name: /^offices ?ipp_/ }).click()
+  await page.getByLabel('Search').fill('127.0.0.1')
+  await page.getByRole('button', { name: 'Remove allow 127.0.0.1/32' }).click()
+  await page.getByText('0 to add, 1 to remove. Nothing is saved yet.').waitFor()
+  await page.getByRole('button', { name: 'Review and save' }).click()
+  const impact = page.getByRole('region', { name: 'What it would do' })
+  await impact.getByText('Your own address is among those that would be refused.').waitFor()
+  await impact.getByText('1 would be refused', { exact: true }).waitFor()
+  await impact.getByRole('link', { name: '127.0.0.1' }).waitFor()
+  await page.getByRole('button', { name: 'Save the rules' }).click()
+  await page.getByText('This would lock you out, so nothing was changed.').waitFor()
+  await page.getByRole('button', { name: 'Back' }).click()
+  await page.getByRole('button', { name: 'Discard' }).click()
+  assert.equal(await statusFrom('127.0.0.1'), 200)
+})
+
 test("an edge's headers are changed, the note says that it is live, and then it is", async () => {
   const upstream = await startHttpUpstream({ after } as never)
   const backend = await make(admin, '/backends/static', { address: `127.0.0.1:${upstream.port}` })
