@@ -11,6 +11,11 @@ import { serveDashboard } from '../src/http/dashboard.ts'
 import { publicUrl } from './harness/client.ts'
 import { startControlPlane } from './harness/control_plane.ts'
 
+// Before the first test: once those that are known have ended, nothing is cleaned up any more.
+const plane = await startControlPlane({ after })
+const [server] = plane.processes
+assert.ok(server)
+
 const home = await mkdtemp(join(tmpdir(), 'gatehouse-dashboard-'))
 after(() => rm(home, { recursive: true, force: true }))
 const script = `console.log(${JSON.stringify('x'.repeat(5_000))})`
@@ -125,9 +130,6 @@ test('nothing outside the folder, no hidden file and nothing of another kind is 
   }
 })
 
-const plane = await startControlPlane({ after })
-const [server] = plane.processes
-assert.ok(server)
 const html = { accept: 'text/html,application/xhtml+xml' }
 
 test('a browser at / is led to the dashboard, and everybody else gets the 404 of any unknown path', async () => {

@@ -102,6 +102,7 @@ const isRefused = '!open !allowed || open restricted !allowed'
 const upstream = (settings: ProxySettings, rule: string, entry: EntryVariable) => `
   ${rule} set-var(txn.backend) ${part(entry, 'backend')},map_str(${mapFile(settings, 'backend')})
   ${rule} set-var(txn.address) var(txn.backend),field(2,|),ipmask(32,128)`
+const hasHeaders = `${part('txn.entry', 'headers')} -m str h`
 const isUnreachable = '!{ var(txn.address) -m found }'
 const dial = (rule: string) => `
   ${rule} set-dst var(txn.address)
@@ -177,12 +178,14 @@ ${settings.httpsBind.map((at) => `  bind ${at}${at.startsWith('[') ? ' v6only' :
   http-request return ${answers.notFound} if !found
 
   # May it pass, and where to?${decision(settings, 'txn.entry')}
-  acl special var(txn.special) -m found
-  http-request set-var(txn.special) bool(true) if !{ ${part('txn.entry', 'modules')} -m str -- ${noModules} } || restricted
-  http-request return ${answers.refused} if special !open !allowed || special open restricted !allowed${upstream(settings, 'http-request', 'txn.entry')}
+  acl has_modules var(txn.has_modules) -m found
+  http-request set-var(txn.has_modules) bool(true) if !{ ${part('txn.entry', 'modules')} -m str -- ${noModules} } || restricted
+  http-request return ${answers.refused} if has_modules !open !allowed || has_modules open restricted !allowed${upstream(settings, 'http-request', 'txn.entry')}
   http-request return ${answers.unavailable} if ${isUnreachable}
 
   # What few requests need stands in backends of its own, so that the others are spared the conditions.
+  acl special var(txn.special) -m found
+  http-request set-var(txn.special) bool(true) if has_modules { ${hasHeaders} }
   http-request set-var(txn.special) bool(true) if { req.hdr_names -m reg '(?:^|,)(?:${clientMayNotSend})(?:,|$)' }
 ${dial('http-request')}
   acl to_tls var(txn.backend) -m beg tls
@@ -192,38 +195,27 @@ ${dial('http-request')}
   default_backend https_plain
 `
 
-/**
- * For requests with nothing to take away or to add: `special` are all others. One value that goes on as two further
- * lines costs half of three headers; the servers speak HTTP/1.1, which is lines, and HAProxy encodes what it puts in.
- */
+/** What the edge alone says about the client: for requests with nothing else to take away or to add. */
 const forward = `
-  http-request add-header X-Forwarded-For "%[var(sess.source)]\\r\\nx-forwarded-proto: https\\r\\nx-forwarded-host: %[req.fhdr(host)]"`
+  http-request add-header X-Forwarded-For %[var(sess.source)]
+  http-request add-header X-Forwarded-Proto https
+  http-request add-header X-Forwarded-Host %[req.fhdr(host)]`
 
 /**
  * Hop-by-hop headers first, then what clients may not say about themselves, then what the route removes and adds.
- * Upgrade is hop-by-hop too: websockets are not supported, and an upstream sees a plain request.
- *
- * 2.6 can not add a header under a name that is only known at run time; further lines of a value it can, and nothing
- * that a client sent is in them. Only Lua can delete such a header.
+ * Upgrade is hop-by-hop too: websockets are not supported, and an upstream sees a plain request. A name that is only known
+ * at run time can be added and deleted by Lua alone; `asked` spares it reading all headers.
  */
 const forwardSpecial = `
   acl names_headers req.fhdr(connection) -m found
   acl names_none req.fhdr(connection) -m str -i close keep-alive
   http-request lua.hop_by_hop if names_headers !names_none
   http-request return ${answers.internal} if names_headers !names_none !{ var(txn.unhopped) -m found }
-  http-request del-header '^(?:${clientMayNotSend})$' -m reg
-  http-request add-header X-Forwarded-For %[var(sess.source)]
-  http-request add-header X-Forwarded-Proto https
-  http-request add-header X-Forwarded-Host %[req.fhdr(host)]
-  acl has_headers ${part('txn.entry', 'headers')} -m str h
-  acl answered var(txn.headers) -m beg cut| add|
-  acl to_be_cut var(txn.headers) -m beg cut|
-  http-request set-var(txn.headers) req.hdr_names,concat(:,txn.entry),lua.headers if has_headers
-  http-request return ${answers.internal} if has_headers !answered
-  http-request set-var(txn.asked) req.hdr_names,concat(:,txn.entry) if to_be_cut
-  http-request lua.cut_headers if { var(txn.asked) -m found }
-  http-request return ${answers.internal} if to_be_cut !{ var(txn.cut) -m found }
-  http-request replace-header X-Forwarded-Proto ^https$ https%[var(txn.headers),bytes(4)] if { var(txn.headers) -m found }`
+  http-request del-header '^(?:${clientMayNotSend})$' -m reg${forward}
+  acl has_headers ${hasHeaders}
+  http-request set-var(txn.asked) req.hdr_names,concat(:,txn.entry) if has_headers
+  http-request lua.headers if { var(txn.asked) -m found }
+  http-request return ${answers.internal} if has_headers !{ var(txn.rewritten) -m found }`
 
 /** The key of an exact match is the whole, `|` included, and longer than every prefix; see paths.ts. */
 const routeOfEdge = (settings: ProxySettings) => `concat(,txn.path,/|),map_beg(${mapFile(settings, 'route')})`

@@ -184,21 +184,19 @@ end)
 -- Many servers take `_` for `-`, some take any other character for it too: a name in disguise is the name.
 local function plain(name) return (name:lower():gsub('[^a-z0-9]', '-')) end
 local function decoded(text) return (text:gsub('%%(%x%x)', function(hex) return string.char(tonumber(hex, 16)) end)) end
--- A line for `replace-header`, to which a backslash begins a byte in hexadecimal or stands for the next character.
-local function line(name, value) return '\\x0d\\x0a' .. name .. ': ' .. value:gsub('\\', '\\\\') end
 
--- 'name=value&name=value|name&name': what is added, and what is removed. False when it cannot be read, or would begin
--- a line of its own.
+-- 'name=value&name=value|name&name': what is added, and what is removed. False when it cannot be read, or would begin a
+-- line of its own.
 local operationsOf = remembered(4096, function(text)
   local added, removed = text:match('^([^|]*)|([^|]*)$')
   if not added then return false end
-  local lines, gone = {}, {}
+  local add, gone = {}, {}
   for pair in added:gmatch('[^&]+') do
     local name, value = pair:match('^([^=]+)=(.*)$')
     if not name then return false end
     name, value = decoded(name):lower(), decoded(value)
     if not name:find('^[%w!#$%%&\'*+%-.^_`|~]+$') or value:find('[^\x20-\x7e]') then return false end
-    lines[#lines + 1] = line(name, value)
+    add[#add + 1] = { name, value }
     gone[plain(name)] = true
   end
   for name in removed:gmatch('[^&]+') do gone[plain(decoded(name))] = true end
@@ -213,32 +211,19 @@ local operationsOf = remembered(4096, function(text)
     end
     return list
   end)
-  return { lines = table.concat(lines), namesToDelete = namesToDelete }
+  return { add = add, namesToDelete = namesToDelete }
 end)
--- '<names that the client sent, with commas>:<route>|…'
+-- `asked` is '<names that the client sent, with commas>:<route>|…'. Nothing is set when nothing is known about the route.
 local routeLength = #'edghtsrt_' + 26
-local function operationsFor(input)
-  local colon = input:find(':', 1, true) or 0
-  local text = headers:lookup(sub(input, colon + 1, colon + routeLength))
+core.register_action('headers', { 'http-req' }, function(txn)
+  local asked, http = txn:get_var('txn.asked'), txn.http
+  local colon = asked:find(':', 1, true) or 0
+  local text = headers:lookup(sub(asked, colon + 1, colon + routeLength))
   local operations = text and operationsOf(text)
-  if not operations then return nil end
-  return operations, operations.namesToDelete(sub(input, 1, colon - 1))
-end
-
--- → 'add|' and the lines to add, or 'cut|' and these lines when the client sent what the route removes or sets itself.
--- Neither when nothing is known about the route.
-core.register_converters('headers', function(input)
-  local operations, names = operationsFor(input)
-  if not operations then return 'lost' end
-  return (#names > 0 and 'cut|' or 'add|') .. operations.lines
-end)
-
--- An action costs several times what a converter does, and honest clients give it nothing to do.
-core.register_action('cut_headers', { 'http-req' }, function(txn)
-  local operations, names = operationsFor(txn:get_var('txn.asked'))
   if not operations then return end
-  for _, name in ipairs(names) do txn.http:req_del_header(name) end
-  txn:set_var('txn.cut', 1)
+  for _, name in ipairs(operations.namesToDelete(sub(asked, 1, colon - 1))) do http:req_del_header(name) end
+  for _, each in ipairs(operations.add) do http:req_add_header(each[1], each[2]) end
+  txn:set_var('txn.rewritten', 1)
 end)
 
 -- What Connection names belongs to the connection. Framing and Host stay: without them it is another request.
