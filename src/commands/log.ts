@@ -9,8 +9,9 @@ export const createLog = (level: string): Logger =>
     formatters: { level: (label) => ({ level: label }) },
   })
 
+/** Told again, it goes on ending: half-way through it would leave something behind, such as HAProxy. */
 export async function untilToldToEnd(...more: NodeJS.Signals[]): Promise<string> {
   return new Promise((resolve) => {
-    for (const signal of ['SIGTERM', 'SIGINT', ...more]) process.once(signal, () => resolve(signal))
+    for (const signal of ['SIGTERM', 'SIGINT', ...more]) process.on(signal, () => resolve(signal))
   })
 }

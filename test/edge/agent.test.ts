@@ -227,3 +227,13 @@ test('with NATS down a node starts from its disk with the same decisions, ends w
   )
   assert.equal((await statusOf(edge)).connected, true)
 })
+
+test('a node that is told twice to end leaves no HAProxy behind', async () => {
+  const { master, worker } = await haproxyPids()
+  const ended = stop(edge.child)
+  while (!edge.log.some(({ msg }) => /^stopping/.test(String(msg)))) await setTimeout(1)
+  edge.child.kill('SIGTERM')
+  await ended
+  assert.equal(edge.child.exitCode, 0)
+  for (const pid of [master, worker]) assert.throws(() => process.kill(pid, 0), /ESRCH/)
+})
