@@ -2,30 +2,15 @@ import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { after, test } from 'node:test'
 import type { Page } from 'playwright-core'
-import { putRules } from '../harness/ip.ts'
-import { make } from '../harness/things.ts'
 import { openBrowser, openPage, signIn, startDashboard } from './browser.ts'
+import { furnish } from './furnish.ts'
 
 const { origin, newAccount } = await startDashboard({ after })
 const browser = await openBrowser({ after })
 const axe = await readFile(new URL(import.meta.resolve('axe-core/axe.min.js')), 'utf8')
 
 const admin = await newAccount()
-await make(admin, '/api_keys', { description: 'nightly backup' })
-const policy = await make(admin, '/ip_policies', { description: 'offices' })
-await putRules(admin, policy.id, ['allow 127.0.0.0/8 # here', 'deny 127.0.0.9 # not there'])
-const restriction = { type: 'api', description: 'offices only', ip_policy_ids: [policy.id] }
-await make(admin, '/ip_restrictions', restriction)
-const backend = await make(admin, '/backends/static', { address: 'app.internal:8080' })
-const edge = await make(admin, '/edges/https', { hostports: ['app.example:443'] })
-await make(admin, `/edges/https/${edge.id}/routes`, {
-  match_type: 'path_prefix',
-  match: '/',
-  backend: { backend_id: backend.id },
-  ip_restriction: { ip_policy_ids: [policy.id] },
-  request_headers: { add: { 'X-Team': 'storage' }, remove: ['Cookie'] },
-})
-const tcp = await make(admin, '/edges/tcp', { hostports: ['db.example:20001'], backend: { backend_id: backend.id } })
+const { policy, edge, pages } = await furnish(admin)
 
 type Fault = { id: string; impact: string; nodes: { html: string; failureSummary: string }[] }
 async function assertAccessible(page: Page, what: string): Promise<void> {
@@ -38,18 +23,6 @@ async function assertAccessible(page: Page, what: string): Promise<void> {
   assert.deepEqual(told, [], what)
 }
 
-const pages = [
-  '/',
-  '/keys',
-  '/policies',
-  `/policies/${policy.id}`,
-  '/restrictions',
-  '/edges',
-  `/edges/${edge.id}`,
-  `/edges/${tcp.id}`,
-  '/check?ip=127.0.0.9&target=api',
-  '/audit',
-]
 const dialogs: [path: string, button: string | RegExp][] = [
   ['/keys', 'Create a key'],
   ['/keys', 'Delete nightly backup'],

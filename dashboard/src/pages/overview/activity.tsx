@@ -44,6 +44,8 @@ function Shown({ data, types }: { data: Data; types: readonly TrafficType[] }) {
     refused: types.reduce((sum, type) => sum + hour[type].refused, 0),
     warned: types.reduce((sum, type) => sum + hour[type].warned, 0),
   }))
+  if (hours.every(({ refused, warned }) => refused + warned === 0))
+    return <p className="soft">Nobody was refused, and nobody would have been.</p>
   return (
     <>
       <Chart hours={hours} />
