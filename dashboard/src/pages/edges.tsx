@@ -1,5 +1,5 @@
-import { useQuery } from '@tanstack/react-query'
-import { useState } from 'react'
+import { type UseQueryResult, useQuery } from '@tanstack/react-query'
+import { type ReactNode, useId, useState } from 'react'
 import { queries } from '../api/queries.ts'
 import { Link } from '../router.tsx'
 import { Badge } from '../ui/badge.tsx'
@@ -25,93 +25,89 @@ function EdgeList() {
       <p className="lead">
         An edge is where traffic arrives. TCP edges pass connections on; HTTPS edges choose by path among their routes.
       </p>
-      <section className="card" aria-labelledby="https-edges">
-        <header>
-          <h2 id="https-edges">HTTPS edges</h2>
-          <Button icon="plus" onPress={() => setCreating('https')}>
-            Create an HTTPS edge
-          </Button>
-        </header>
-        <Loaded query={https} lines={3}>
-          {(edges) =>
-            edges.length === 0 ? (
-              <p className="empty">No HTTPS edge yet.</p>
+      <Listed
+        title="HTTPS edges"
+        one="an HTTPS edge"
+        column="Routes"
+        query={https}
+        onCreate={() => setCreating('https')}
+      >
+        {({ routes }) => (
+          <>
+            {routes.length === 0 && <Badge tone="warned">No route: every request is refused</Badge>}
+            <span className="mono">{routes.map(({ match }) => match).join('  ')}</span>
+          </>
+        )}
+      </Listed>
+      <Listed title="TCP edges" one="a TCP edge" column="Addresses" query={tcp} onCreate={() => setCreating('tcp')}>
+        {({ backend, ip_restriction }) => (
+          <>
+            {!backend?.enabled && <Badge tone="warned">No backend</Badge>}{' '}
+            {ip_restriction?.enabled ? (
+              <Badge tone="allowed">Restricted</Badge>
             ) : (
-              <table className="stack">
-                <thead>
-                  <tr>
-                    <th scope="col">Edge</th>
-                    <th scope="col">Routes</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {edges.map(({ id, hostports, description, routes }) => (
-                    <tr key={id}>
-                      <th scope="row">
-                        <EdgeLink id={id} hostports={hostports} description={description} />
-                      </th>
-                      <td data-label="Routes">
-                        {routes.length === 0 && <Badge tone="warned">No route: every request is refused</Badge>}
-                        <span className="mono">{routes.map(({ match }) => match).join('  ')}</span>
-                      </td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            )
-          }
-        </Loaded>
-      </section>
-      <section className="card" aria-labelledby="tcp-edges">
-        <header>
-          <h2 id="tcp-edges">TCP edges</h2>
-          <Button icon="plus" onPress={() => setCreating('tcp')}>
-            Create a TCP edge
-          </Button>
-        </header>
-        <Loaded query={tcp} lines={3}>
-          {(edges) =>
-            edges.length === 0 ? (
-              <p className="empty">No TCP edge yet.</p>
-            ) : (
-              <table className="stack">
-                <thead>
-                  <tr>
-                    <th scope="col">Edge</th>
-                    <th scope="col">Addresses</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {edges.map(({ id, hostports, description, backend, ip_restriction }) => (
-                    <tr key={id}>
-                      <th scope="row">
-                        <EdgeLink id={id} hostports={hostports} description={description} />
-                      </th>
-                      <td>
-                        {!backend?.enabled && <Badge tone="warned">No backend</Badge>}{' '}
-                        {ip_restriction?.enabled ? (
-                          <Badge tone="allowed">Restricted</Badge>
-                        ) : (
-                          <Badge tone="neutral">Open to every address</Badge>
-                        )}
-                      </td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            )
-          }
-        </Loaded>
-      </section>
+              <Badge tone="neutral">Open to every address</Badge>
+            )}
+          </>
+        )}
+      </Listed>
       <Backends />
       {creating && <CreateEdge kind={creating} onClose={() => setCreating(undefined)} />}
     </>
   )
 }
 
-type EdgeLinkProps = { id: string; hostports: readonly string[]; description?: string }
+type Edge = { id: string; hostports: readonly string[]; description?: string }
+type ListedProps<E extends Edge> = {
+  title: string
+  one: string
+  column: string
+  query: UseQueryResult<E[]>
+  onCreate: () => void
+  children: (edge: E) => ReactNode
+}
 
-function EdgeLink({ id, hostports, description }: EdgeLinkProps) {
+function Listed<E extends Edge>({ title, one, column, query, onCreate, children }: ListedProps<E>) {
+  const heading = useId()
+  return (
+    <section className="card" aria-labelledby={heading}>
+      <header>
+        <h2 id={heading}>{title}</h2>
+        <Button icon="plus" onPress={onCreate}>
+          {`Create ${one}`}
+        </Button>
+      </header>
+      <Loaded query={query} lines={3}>
+        {(edges) =>
+          edges.length === 0 ? (
+            <p className="empty">None yet.</p>
+          ) : (
+            <table className="stack">
+              <thead>
+                <tr>
+                  <th scope="col">Edge</th>
+                  <th scope="col">{column}</th>
+                </tr>
+              </thead>
+              <tbody>
+                {edges.map((edge) => (
+                  <tr key={edge.id}>
+                    <th scope="row">
+                      <EdgeLink {...edge} />
+                    </th>
+                    <td data-label={column}>{children(edge)}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          )
+        }
+      </Loaded>
+    </section>
+  )
+}
+
+function EdgeLink({ id, hostports, description }: Edge) {
   return (
     <span className="name">
       <Link to={`/edges/${id}`}>{hostports.join(', ') || id}</Link>

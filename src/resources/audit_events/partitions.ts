@@ -23,6 +23,12 @@ const namesOfPartitions = async (db: Db): Promise<string[]> => {
   return found.map(({ name }) => name)
 }
 
+/** IF (NOT) EXISTS does not help two who begin at once: both look, both act, and the second fails. */
+async function namesInTurn(tx: Db): Promise<string[]> {
+  await tx.query({ text: `select pg_advisory_xact_lock(${partitionLock})` })
+  return namesOfPartitions(tx)
+}
+
 /** Makes the partitions of this month and the next ones. Run often, by any process: it does nothing when they are there. */
 export async function addAuditPartitions(db: DbPool, now: number): Promise<void> {
   const present = await namesOfPartitions(db)
@@ -35,9 +41,7 @@ export async function addAuditPartitions(db: DbPool, now: number): Promise<void>
 
 async function addPartition(tx: Db, start: number, end: number): Promise<void> {
   const name = partitionName(start)
-  // IF NOT EXISTS does not help two who begin at once: both look, both create, and the second fails.
-  await tx.query({ text: `select pg_advisory_xact_lock(${partitionLock})` })
-  if ((await namesOfPartitions(tx)).includes(name)) return
+  if ((await namesInTurn(tx)).includes(name)) return
   const [from, to] = [firstUuidOf(start), firstUuidOf(end)]
   const range = `for values from ('${from}') to ('${to}')`
   const inRange = `id >= '${from}' and id < '${to}'`
@@ -57,13 +61,19 @@ async function addPartition(tx: Db, start: number, end: number): Promise<void> {
 }
 
 /** Drops every month that ended more than `keepMonths` months ago, and says which. 0 keeps everything. */
-export async function dropAuditPartitions(db: Db, now: number, keepMonths: number): Promise<string[]> {
+export async function dropAuditPartitions(db: DbPool, now: number, keepMonths: number): Promise<string[]> {
   if (keepMonths === 0) return []
   const oldestKept = monthStart(now, -keepMonths)
   const expired = (await namesOfPartitions(db)).filter(
     (name) => /^audit_events_\d{4}_\d\d$/.test(name) && name < partitionName(oldestKept),
   )
-  for (const name of expired) await db.query({ text: `drop table if exists ${name}` })
+  const dropped: string[] = []
+  for (const name of expired)
+    await transaction(db, async (tx) => {
+      if (!(await namesInTurn(tx)).includes(name)) return
+      await tx.query({ text: `drop table ${name}` })
+      dropped.push(name)
+    })
   await db.query({ text: `delete from audit_events_default where id < '${firstUuidOf(oldestKept)}'` })
-  return expired
+  return dropped
 }
