@@ -101,6 +101,9 @@ test('prepare.sh makes what compose.yaml mounts, and nats-server starts with it 
     .replaceAll('/etc/gatehouse-nats/server.', `${secrets}/nats-server.`)
     .replace('/var/lib/gatehouse-nats', join(folder, 'jetstream'))
   await writeFile(join(folder, 'nats/nats.conf'), conf)
+  // One that begins with a digit is a number to nats-server, once in a while.
+  for (const name of ['nats-control-plane-password', 'nats-edge-1-password'])
+    assert.match(await readFile(join(secrets, name), 'utf8'), /^[a-z][a-z0-9]{40,}\n$/)
   const env = Object.fromEntries(
     (await readFile(join(secrets, 'nats.env'), 'utf8'))
       .trim()

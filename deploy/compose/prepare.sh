@@ -6,7 +6,8 @@ cd "$(dirname "$0")"
 umask 077
 mkdir -p secrets/certificates
 cd secrets
-random() { openssl rand -hex 24; }
+# A letter first: nats-server reads a variable like any value of its configuration, and 12e4… would be a number.
+random() { printf 'p%s\n' "$(openssl rand -hex 24)"; }
 
 [ -f ca.pem ] || openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 3650 \
   -subj '/CN=Gatehouse authority' -keyout ca.key -out ca.pem 2>/dev/null
