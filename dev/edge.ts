@@ -10,10 +10,18 @@ import { createInterface } from 'node:readline'
 import { freePort } from './postgres.ts'
 import { whenWeEnd } from './when_we_end.ts'
 
-type Options = { baseUrl: string; token: string; signingKey: string; nats: Record<string, string>; tcpPort: number }
-export type DevEdge = { httpsPort: number; tcpPort: number; stop: () => Promise<void> }
+type Options = { baseUrl: string; token: string; signingKey: string; nats: Record<string, string>; tcpPorts: PortRange }
+type PortRange = { first: number; last: number }
+export type DevEdge = {
+  httpsPort: number
+  /** Of the example TCP edge: the last of the range, so that the others are free for whoever tries something. */
+  tcpPort: number
+  /** Of the HTTP server that the example route leads to. It answers with the headers it got. */
+  upstreamPort: number
+  stop: () => Promise<void>
+}
 
-export async function startDevEdge({ baseUrl, token, signingKey, nats, tcpPort }: Options): Promise<DevEdge> {
+export async function startDevEdge({ baseUrl, token, signingKey, nats, tcpPorts }: Options): Promise<DevEdge> {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-edge-'))
   await chmod(folder, 0o755)
   const certificates = join(folder, 'certificates')
@@ -30,7 +38,7 @@ export async function startDevEdge({ baseUrl, token, signingKey, nats, tcpPort }
       GATEHOUSE_EDGE_FOLDER: folder,
       GATEHOUSE_EDGE_CERTIFICATES: certificates,
       GATEHOUSE_EDGE_TCP_ADDRESSES: '127.0.0.1',
-      GATEHOUSE_TCP_PORTS: `${tcpPort}-${tcpPort + 9}`,
+      GATEHOUSE_TCP_PORTS: `${tcpPorts.first}-${tcpPorts.last}`,
       GATEHOUSE_EDGE_HTTPS_LISTEN: `127.0.0.1:${httpsPort}`,
       GATEHOUSE_EDGE_STATUS_LISTEN: `127.0.0.1:${statusPort}`,
       GATEHOUSE_EDGE_EVENT_PORT: String(eventPort),
@@ -49,11 +57,13 @@ export async function startDevEdge({ baseUrl, token, signingKey, nats, tcpPort }
   const greeter = createTcpServer((socket) => socket.end('hello from the upstream\n')).listen(0, '127.0.0.1')
   await Promise.all([once(echo, 'listening'), once(greeter, 'listening')])
   const portOf = (server: { address: () => unknown }) => (server.address() as { port: number }).port
-  await makeExamples(baseUrl, token, { echo: portOf(echo), greeter: portOf(greeter), tcpPort })
+  const [tcpPort, upstreamPort] = [tcpPorts.last, portOf(echo)]
+  await makeExamples(baseUrl, token, { echo: upstreamPort, greeter: portOf(greeter), tcpPort })
 
   return {
     httpsPort,
     tcpPort,
+    upstreamPort,
     async stop() {
       echo.close()
       greeter.close()

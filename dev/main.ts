@@ -17,22 +17,31 @@ const { values: options } = parseArgs({
     json: { type: 'boolean', default: false },
     edge: { type: 'boolean', default: false },
     port: { type: 'string' },
+    accounts: { type: 'string', default: '1' },
   },
 })
+if (!/^[1-9]\d?$/.test(options.accounts)) {
+  console.error('npm run dev: --accounts must be a number from 1 to 99.')
+  process.exit(2)
+}
 const command = new URL('../src/main.ts', import.meta.url).pathname
 
 // Only the first time, and beside the start of PostgreSQL.
 const [postgres] = await Promise.all([startPostgres(), ensureDashboard()])
 const port = options.port ?? String(await freePort())
 const nats = options.edge ? await startNats() : undefined
-// Ten in a row, so that two of these can run side by side.
-const tcpPort = nats ? await freePortsFrom(20_001, 10) : 0
+// A short range, so that two installations can run side by side.
+const tcpPortCount = 20
+const firstTcpPort = nats ? await freePortsFrom(20_001, tcpPortCount) : 0
+const tcpPorts = { first: firstTcpPort, last: firstTcpPort + tcpPortCount - 1 }
 const environment = {
   ...process.env,
   ...nats?.controlPlane,
   GATEHOUSE_DATABASE_URL: postgres.url,
   GATEHOUSE_LISTEN: `127.0.0.1:${port}`,
   GATEHOUSE_PUBLIC_URL: `http://127.0.0.1:${port}`,
+  // The same range as the node's, so that the API accepts no port that nothing listens on.
+  ...(nats && { GATEHOUSE_TCP_PORTS: `${tcpPorts.first}-${tcpPorts.last}` }),
 }
 
 async function run(...args: string[]): Promise<string> {
@@ -48,6 +57,11 @@ async function run(...args: string[]): Promise<string> {
 
 await run('migrate')
 const { account_id, token, signing_key } = JSON.parse(await run('bootstrap', '--account', 'dev'))
+const accounts = [{ account_id, token }]
+while (accounts.length < Number(options.accounts)) {
+  const another = JSON.parse(await run('bootstrap', '--account', `dev-${accounts.length + 1}`))
+  accounts.push({ account_id: another.account_id, token: another.token })
+}
 const server = spawn(process.execPath, [command, 'serve'], { env: environment, stdio: ['ignore', 'pipe', 'inherit'] })
 whenWeEnd('kill "$0"', String(server.pid))
 
@@ -80,9 +94,15 @@ for await (const line of lines) {
 // It has said why, on standard error: a port that is taken, for one. Whoever has that port must not get the token.
 if (!isListening) await new Promise(() => {})
 const base_url = environment.GATEHOUSE_PUBLIC_URL
-if (nats) edge = await startDevEdge({ baseUrl: base_url, token, signingKey: signing_key, nats: nats.edge, tcpPort })
-if (options.json) console.log(JSON.stringify({ base_url, token, account_id }))
-else {
+if (nats) edge = await startDevEdge({ baseUrl: base_url, token, signingKey: signing_key, nats: nats.edge, tcpPorts })
+if (options.json) {
+  const ports = edge && {
+    https_port: edge.httpsPort,
+    tcp_ports: [tcpPorts.first, tcpPorts.last],
+    upstream_port: edge.upstreamPort,
+  }
+  console.log(JSON.stringify({ base_url, token, account_id, accounts, ...ports }))
+} else {
   console.log(`
 Gatehouse serves at ${base_url}, with a PostgreSQL of its own. Ctrl-C ends both and forgets everything.
 The dashboard is at ${base_url}/dashboard/: sign in with the token below.
@@ -90,6 +110,7 @@ The dashboard is at ${base_url}/dashboard/: sign in with the token below.
   export GATEHOUSE_URL=${base_url} GATEHOUSE_API_KEY=${token}${edge ? ` TCP_PORT=${edge.tcpPort} HTTPS_PORT=${edge.httpsPort}` : ''}
   curl -H "Authorization: Bearer $GATEHOUSE_API_KEY" -H "Service-Version: 2" $GATEHOUSE_URL/api_keys
 `)
+  for (const other of accounts.slice(1)) console.log(`Another account, ${other.account_id}: ${other.token}`)
   if (edge) console.log(edgeHelp(edge))
 }
 server.stdout.on('data', (chunk) => options.json || process.stdout.write(chunk))

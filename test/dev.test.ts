@@ -1,6 +1,8 @@
 // `npm run dev`, as the first thing that anyone does with it, and what it must not leave behind.
 import assert from 'node:assert/strict'
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import { createInterface } from 'node:readline'
 import { test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
@@ -81,6 +83,47 @@ for (const [signal, victim] of [
     assert.equal(lines.length, 1)
   })
 }
+
+test('npm run dev -- --json --edge --accounts 2 gives two accounts and the ports of an edge that serves them', async (t) => {
+  const npm = spawn('npm', ['run', '--silent', 'dev', '--', '--json', '--edge', '--accounts', '2'], {
+    cwd: root,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  t.after(async () => {
+    npm.kill('SIGTERM')
+    if (npm.exitCode === null && npm.signalCode === null) await once(npm, 'exit')
+  })
+  const [line] = await once(createInterface({ input: npm.stdout }), 'line')
+  const { base_url, token, account_id, accounts, https_port, tcp_ports, upstream_port } = JSON.parse(line)
+  assert.deepEqual(accounts[0], { account_id, token })
+  assert.equal(accounts.length, 2)
+  const callers = await Promise.all(
+    accounts.map(async (account: { token: string }) => {
+      const headers = { authorization: `Bearer ${account.token}`, 'service-version': '2' }
+      return ((await (await fetch(`${base_url}/caller`, { headers })).json()) as { account_id: string }).account_id
+    }),
+  )
+  assert.deepEqual(
+    callers,
+    accounts.map((account: { account_id: string }) => account.account_id),
+  )
+  assert.equal(new Set(callers).size, 2)
+
+  const answer = await fetch(`http://127.0.0.1:${upstream_port}/`)
+  assert.ok('host' in ((await answer.json()) as object))
+  const [first, last] = tcp_ports
+  assert.ok(last > first)
+  for (const port of [https_port, first, last]) {
+    const socket = connect(port, '127.0.0.1')
+    await once(socket, 'connect')
+    socket.destroy()
+  }
+})
+
+test('npm run dev refuses a number of accounts that is none', () => {
+  for (const accounts of ['0', 'two', '100'])
+    assert.equal(spawnSync(process.execPath, ['dev/main.ts', '--accounts', accounts], { cwd: root }).status, 2)
+})
 
 test('a program that used a PostgreSQL of its own ends with the exit code it chose', () => {
   const program = "await import('./dev/postgres.ts'); process.exitCode = 3"
