@@ -1,5 +1,5 @@
-import { createBrake } from '../auth/brake.ts'
 import { createJudge } from '../auth/judge.ts'
+import { createSignInLimiter } from '../auth/sign_in_limiter.ts'
 import type { Config } from '../config.ts'
 import { createMetrics } from '../http/metrics.ts'
 import { createServer } from '../http/server.ts'
@@ -50,7 +50,7 @@ export async function serve(config: Config): Promise<number> {
       settings: { tcpPorts: config.GATEHOUSE_TCP_PORTS },
       admit: createAdmission(judge, tally, systemClock, metrics.observeRestriction),
       dashboard: config.GATEHOUSE_DASHBOARD,
-      signInBrake: createBrake(systemClock),
+      signInLimiter: createSignInLimiter(systemClock),
       noteUse: ({ caller: { accountId, apiKeyId, traffic }, sourceIp, replacedToken }) =>
         sightings.saw({
           accountId,

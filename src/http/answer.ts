@@ -1,6 +1,5 @@
 import type { IncomingMessage } from 'node:http'
 import type { FastifyRequest } from 'fastify'
-import type { Brake } from '../auth/brake.ts'
 import {
   type Authentication,
   bearerToken,
@@ -11,6 +10,7 @@ import {
 } from '../auth/caller.ts'
 import type { Judge } from '../auth/judge.ts'
 import { sessionSecretIn } from '../auth/session_cookie.ts'
+import type { SignInLimiter } from '../auth/sign_in_limiter.ts'
 import type { DbPool } from '../db/pool.ts'
 import type { Clock } from '../kernel/clock.ts'
 import { forbidden, invalidField, notFound, Refusal } from '../kernel/errors.ts'
@@ -40,7 +40,7 @@ export type Service = {
   readonly admit: (call: Call) => Promise<Admission>
   /** Whether a dashboard session's cookie is taken in place of a token. */
   readonly dashboard: boolean
-  readonly signInBrake: Brake
+  readonly signInLimiter: SignInLimiter
   /** Told of every call with a good token, before anything can refuse it. */
   readonly noteUse: (use: Use) => void
 }
@@ -173,13 +173,15 @@ async function signingIn(
   { token }: { token: string },
 ): Promise<Authentication> {
   if (cameFromBrowser(raw)) refuseOtherSites(raw, service.publicUrl)
-  const waitSeconds = service.signInBrake.attempt(source)
-  if (waitSeconds > 0)
-    throw new Refusal('ERR_TOO_MANY_ATTEMPTS', `Too many tokens from this address were wrong. Wait ${waitSeconds} s.`, {
-      details: { retry_after_seconds: String(waitSeconds) },
-    })
   const found = await findCaller(service.db, token, 'dashboard')
-  if (found.caller) service.signInBrake.forgive(source)
+  // A good token is never refused for the failures of others who share its address.
+  const waitSeconds = found.caller ? 0 : service.signInLimiter.countFailure(source)
+  if (waitSeconds > 0)
+    throw new Refusal(
+      'ERR_TOO_MANY_ATTEMPTS',
+      `This is not the token of a live API key, and too many tokens from this address were wrong. Wait ${waitSeconds} s.`,
+      { details: { retry_after_seconds: String(waitSeconds) } },
+    )
   return found
 }
 

@@ -39,7 +39,8 @@ export const errorCatalogue = {
   },
   ERR_TOO_MANY_ATTEMPTS: {
     status: 429,
-    cause: 'More than ten attempts to sign in from this address within a minute had a wrong token.',
+    cause:
+      'More than ten attempts to sign in from this address within a minute had a wrong token, and so had this one. A good token is never refused for that.',
     cure: 'Wait as many seconds as the Retry-After header says.',
   },
   ERR_CONTENT_TYPE: {
