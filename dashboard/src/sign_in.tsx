@@ -46,7 +46,7 @@ export function SignIn({ hadSession, problem }: Props) {
           value={token}
           onChange={setToken}
           placeholder="gatehouse_…"
-          hint="The token of any API key. You see and change what its owner may. Deleting the key ends the session."
+          hint="The token of a user's API key. You see and change what its owner may. Deleting the key ends the session."
         />
         {enter.isError && <ProblemNote error={enter.error} />}
         <Button kind="primary" type="submit" isPending={enter.isPending}>

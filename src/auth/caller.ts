@@ -4,6 +4,14 @@ import { type Id, toId, type Uuid } from '../kernel/ids.ts'
 import { hashToken, isWellFormedSessionSecret, isWellFormedToken } from './token.ts'
 
 export type Role = 'admin' | 'member'
+export type Traffic = 'api' | 'dashboard'
+
+/**
+ * The types of IP restriction that a caller must pass. A session can do what its key can on the API: if the `dashboard`
+ * restrictions alone decided about it, signing in would be a way around the `api` ones.
+ */
+export const restrictionTypesFor = ({ traffic }: { traffic: Traffic }): readonly Traffic[] =>
+  traffic === 'api' ? ['api'] : ['dashboard', 'api']
 
 /** Who a request speaks for. Queries take it as an argument, so that the account cannot be forgotten. */
 export type Caller = {
@@ -11,13 +19,13 @@ export type Caller = {
   readonly ownerId: Id<'usr' | 'bot'>
   readonly role: Role
   readonly apiKeyId: Id<'ak'>
-  /** Which restrictions decide: a session's cookie is the dashboard's traffic, a token is the API's. */
-  readonly traffic: 'api' | 'dashboard'
+  /** A session's cookie is the dashboard's traffic, a token is the API's. */
+  readonly traffic: Traffic
   /** With a cookie: the session that it is of. */
   readonly sessionId?: Id<'ses'>
   /** Raised by every change of the account's IP policies: what was compiled under another number is out of date. */
   readonly policyRevision: number
-  /** Whether the account has a restriction of this traffic at all. Most have none, and need nothing looked up or kept. */
+  /** Whether the account has a restriction that this caller must pass at all. Most have none, and need nothing looked up or kept. */
   readonly restricted: boolean
 }
 
@@ -47,11 +55,7 @@ export type Authentication = {
  * refused from the next request on, and a key whose time is over from that moment on, by every process alike, because
  * it is the database's clock that decides.
  */
-export async function findCaller(
-  db: Db,
-  token: string | undefined,
-  traffic: Caller['traffic'] = 'api',
-): Promise<Authentication> {
+export async function findCaller(db: Db, token: string | undefined, traffic: Traffic = 'api'): Promise<Authentication> {
   if (token === undefined || !isWellFormedToken(token)) return {}
   const tokenHash = hashToken(token)
   const current = await lookUp(db, traffic, { keys: sql`api_keys k`, isIt: sql`k.token_hash = ${tokenHash}` })
@@ -88,7 +92,7 @@ export async function findCallerBySession(db: Db, secret: string | undefined): P
   const found = await lookUp(db, 'dashboard', {
     keys: sql`dashboard_sessions s join api_keys k on k.account_id = s.account_id and k.id = s.api_key_id`,
     sessionId: sql`s.id`,
-    isIt: sql`s.secret_hash = ${hashToken(secret)} and ${isTokenOfKey(sql`s.token_hash`)} and ${sessionIsLive}`,
+    isIt: sql`s.secret_hash = ${hashToken(secret)} and p.kind = 'user' and ${isTokenOfKey(sql`s.token_hash`)} and ${sessionIsLive}`,
   })
   return found ? authentication('dashboard', found) : {}
 }
@@ -105,13 +109,13 @@ export const noteSessionUse = (db: Db, { accountId }: Caller, sessionId: Uuid): 
 
 type Where = { keys: SqlFragment; sessionId?: SqlFragment; isIt: SqlFragment; isLive?: SqlFragment }
 
-const lookUp = (db: Db, traffic: Caller['traffic'], { keys, sessionId, isIt, isLive }: Where) =>
+const lookUp = (db: Db, traffic: Traffic, { keys, sessionId, isIt, isLive }: Where) =>
   maybeOne<CallerRow>(
     db,
     sql`
     select k.account_id, k.id as key_id, p.id as owner_id, p.kind, p.role, a.policy_revision,
       ${sessionId ?? sql`null::uuid`} as session_id,
-      exists (select from ip_restrictions r where r.account_id = a.id and r.type = ${traffic}) as restricted,
+      exists (select from ip_restrictions r where r.account_id = a.id and r.type = any(${restrictionTypesFor({ traffic })})) as restricted,
       (k.expires_at is null or k.expires_at > statement_timestamp()) and ${isLive ?? sql`true`} as live
     from ${keys}
       join principals p on p.account_id = k.account_id and p.id = k.owner_id
@@ -119,7 +123,7 @@ const lookUp = (db: Db, traffic: Caller['traffic'], { keys, sessionId, isIt, isL
     where ${isIt} and p.active`,
   )
 
-function authentication(traffic: Caller['traffic'], row: CallerRow): Authentication {
+function authentication(traffic: Traffic, row: CallerRow): Authentication {
   const apiKeyId = toId('ak', row.key_id)
   if (!row.live) return { expiredKeyId: apiKeyId }
   const caller = {

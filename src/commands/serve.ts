@@ -1,3 +1,4 @@
+import { restrictionTypesFor } from '../auth/caller.ts'
 import { createJudge } from '../auth/judge.ts'
 import { createSignInLimiter } from '../auth/sign_in_limiter.ts'
 import type { Config } from '../config.ts'
@@ -51,14 +52,12 @@ export async function serve(config: Config): Promise<number> {
       admit: createAdmission(judge, tally, systemClock, metrics.observeRestriction),
       dashboard: config.GATEHOUSE_DASHBOARD,
       signInLimiter: createSignInLimiter(systemClock),
-      noteUse: ({ caller: { accountId, apiKeyId, traffic }, sourceIp, replacedToken }) =>
-        sightings.saw({
-          accountId,
-          type: traffic,
-          sourceIp,
-          at: systemClock(),
-          apiKey: { id: toUuid(apiKeyId), ...(replacedToken && { replacedToken }) },
-        }),
+      noteUse({ caller, sourceIp, replacedToken }) {
+        const apiKey = { id: toUuid(caller.apiKeyId), ...(replacedToken && { replacedToken }) }
+        // Under each type whose restrictions decide about it, so that the impact of a change of either shows this address.
+        for (const type of restrictionTypesFor(caller))
+          sightings.saw({ accountId: caller.accountId, type, sourceIp, at: systemClock(), apiKey })
+      },
     },
     routes: config.GATEHOUSE_DASHBOARD
       ? routes

@@ -7,6 +7,7 @@ import {
   findCaller,
   findCallerBySession,
   noteSessionUse,
+  type Traffic,
 } from '../auth/caller.ts'
 import type { Judge } from '../auth/judge.ts'
 import { sessionSecretIn } from '../auth/session_cookie.ts'
@@ -64,7 +65,7 @@ export type RequestFacts = {
 export type Call = { caller: Caller; source: Address | undefined; operation: string; operationId: Id<'op'> }
 /** That a key was used, and from where. */
 export type Use = { caller: Caller; sourceIp: string | undefined; replacedToken: Buffer | undefined }
-export type Admission = { refusedBy?: Id<'ipx'>; warnedBy: readonly Id<'ipx'>[] }
+export type Admission = { refusedBy?: Id<'ipx'>; refusedType?: Traffic; warnedBy: readonly Id<'ipx'>[] }
 
 export type PreparedRoute = Route & { readonly checkQuery: Validator; readonly checkBody?: Validator }
 
@@ -106,6 +107,8 @@ export async function answer(
     facts.caller = found
     service.noteUse({ caller: found, sourceIp, replacedToken })
     await admit(service, { caller: found, source, operation: route.operation, operationId }, facts)
+    if (route.signsIn && found.ownerId.startsWith('bot_'))
+      throw forbidden('Bots cannot sign in to the dashboard. Use the API key of a user.')
     if (found.sessionId) await noteSessionUse(service.db, found, toUuid(found.sessionId))
     return found
   }
@@ -196,16 +199,21 @@ async function tellEdges({ edges }: Service, { headers }: RequestFacts, wait: bo
   if (behind.length) headers['Service-Behind'] = behind.map(({ node }) => node).join(', ')
 }
 
+const usedBySession: Record<Traffic, string> = {
+  dashboard: 'use the dashboard',
+  api: 'use the dashboard, because it may not call the API',
+}
+
 async function admit(service: Service, call: Call, facts: RequestFacts): Promise<void> {
   if (!call.caller.restricted) return
-  const { refusedBy, warnedBy } = await service.admit(call)
+  const { refusedBy, refusedType, warnedBy } = await service.admit(call)
   facts.warnedBy = warnedBy
   if (!refusedBy) return
   facts.refusedBy = refusedBy
   // Nothing of the rules: the caller may be whom they keep out.
   throw new Refusal(
     'ERR_IP_REFUSED',
-    `This address may not ${call.caller.traffic === 'api' ? 'call this API' : 'use the dashboard'}. Give the operation id to an admin of the account.`,
+    `This address may not ${call.caller.traffic === 'dashboard' ? usedBySession[refusedType ?? 'dashboard'] : 'call this API'}. Give the operation id to an admin of the account.`,
   )
 }
 

@@ -37,7 +37,7 @@ export const dashboardSessionRoutes = [
     response: DashboardSession,
     access: 'anyone',
     signsIn: true,
-    errors: ['ERR_OTHER_SITE', 'ERR_TOO_MANY_ATTEMPTS'],
+    errors: ['ERR_FORBIDDEN', 'ERR_OTHER_SITE', 'ERR_TOO_MANY_ATTEMPTS'],
     handle: (request) =>
       transaction(request.db, async (tx) => {
         const secret = newSessionSecret()

@@ -1,3 +1,4 @@
+import { restrictionTypesFor } from '../../auth/caller.ts'
 import { loadOutline } from '../../auth/loaded_policy.ts'
 import { transaction } from '../../db/transaction.ts'
 import { route } from '../../http/route.ts'
@@ -13,7 +14,6 @@ import { ruleSetLimitBytes, toNewRules } from '../ip_policy_rules/replace.ts'
 import { readRuleText, type TextRuleSet } from '../ip_policy_rules/rule_text.ts'
 import { RuleSet } from '../ip_policy_rules/schema.ts'
 import { everyRuleOf, type NewRule } from '../ip_policy_rules/store.ts'
-import { waysIn } from '../ip_restrictions/lockout.ts'
 import { allows, decidersWith } from './deciders.ts'
 import { Impact } from './schema.ts'
 import { enforcedSets, impactOnModules, impactOnRestrictions } from './traffic.ts'
@@ -49,7 +49,7 @@ export const ipImpactRoutes = [
       const decidersOf = decidersWith(db, caller, policyId, compileRules(rules, now), now)
       const question = { db, caller, policyId, since, restrictions, decidersOf, uri }
 
-      const onMyWay = await decidersOf(waysIn(caller).flatMap((type) => enforcedSets(restrictions, type)))
+      const onMyWay = await decidersOf(restrictionTypesFor(caller).flatMap((type) => enforcedSets(restrictions, type)))
       const ownAddress = parseAddress(origin.sourceIp ?? '')
       return {
         ip_policy: { id: params.id, uri: uri(`/ip_policies/${params.id}`) },

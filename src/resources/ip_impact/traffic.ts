@@ -30,7 +30,7 @@ type Sighting = { ip: string; last_seen_at: string; target?: Ref }
 const mostTried = 10_000
 
 const lookedAt: Record<RestrictionType, string> = {
-  api: 'The addresses that called the API with a key of the account.',
+  api: 'The addresses that called the API with a key of the account, in the dashboard or directly.',
   dashboard: 'The addresses from which the dashboard was used.',
   agent: 'None: which addresses agents ask about is not kept.',
   endpoints: 'The addresses that edges refused or warned of. Those that they let in are not reported.',

@@ -1,4 +1,5 @@
-import type { Judge } from '../../auth/judge.ts'
+import { restrictionTypesFor, type Traffic } from '../../auth/caller.ts'
+import type { Judge, Judgement } from '../../auth/judge.ts'
 import type { Admission, Call } from '../../http/answer.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import { toId, toUuid } from '../../kernel/ids.ts'
@@ -9,7 +10,10 @@ import type { Tally } from './tally.ts'
 /** Judges a call, by token or by cookie: refused by the first enforced restriction that denies it, warned by each unenforced one. */
 export function createAdmission(judge: Judge, tally: Tally, clock: Clock, observe: (outcome: Outcome) => void) {
   return async ({ caller, source, operation, operationId }: Call): Promise<Admission> => {
-    const denials = (await judge(caller, caller.traffic, source)).filter(({ allowed }) => !allowed)
+    const denials: (Judgement & { type: Traffic })[] = []
+    for (const type of restrictionTypesFor(caller))
+      for (const judgement of await judge(caller, type, source))
+        if (!judgement.allowed) denials.push({ ...judgement, type })
     const refusal = denials.find(({ enforced }) => enforced)
     const warnings = denials.filter(({ enforced }) => !enforced)
     const sourceIp = source && formatAddress(source)
@@ -25,7 +29,7 @@ export function createAdmission(judge: Judge, tally: Tally, clock: Clock, observ
         account_id: caller.accountId,
         id: toUuid(operationId),
         at,
-        type: caller.traffic,
+        type: refusal.type,
         operation,
         source_ip: sourceIp ?? null,
         api_key_id: caller.apiKeyId,
@@ -35,7 +39,7 @@ export function createAdmission(judge: Judge, tally: Tally, clock: Clock, observ
       })
     }
     return {
-      ...(refusal && { refusedBy: toId('ipx', refusal.restrictionId) }),
+      ...(refusal && { refusedBy: toId('ipx', refusal.restrictionId), refusedType: refusal.type }),
       warnedBy: warnings.map(({ restrictionId }) => toId('ipx', restrictionId)),
     }
   }

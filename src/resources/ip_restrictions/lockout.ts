@@ -1,6 +1,5 @@
 import { Type } from 'typebox'
-import type { Caller } from '../../auth/caller.ts'
-import type { RestrictionType } from '../../auth/loaded_policy.ts'
+import { type Caller, restrictionTypesFor } from '../../auth/caller.ts'
 import { type Db, maybeOne, run } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { Closed } from '../../http/wire.ts'
@@ -14,7 +13,7 @@ export const LockoutQuery = Closed({
   allow_self_lockout: Type.Optional(
     Type.Boolean({
       description:
-        'Make the change even if the API, or the dashboard in use, then refuses the address that this request comes from.',
+        'Make the change even if the API, or the dashboard session in use, then refuses the address that this request comes from.',
     }),
   ),
 })
@@ -34,9 +33,6 @@ export const changingDecisions: Guard = async (tx, { caller, origin, query, cloc
 export const raisePolicyRevision = (tx: Db, { accountId }: Pick<Caller, 'accountId'>): Promise<void> =>
   run(tx, sql`update accounts set policy_revision = policy_revision + 1 where id = ${accountId}`)
 
-/** Whoever works in the dashboard has the API as the other way in, and should keep both. */
-export const waysIn = ({ traffic }: Caller): RestrictionType[] => (traffic === 'api' ? ['api'] : ['dashboard', 'api'])
-
 async function refuseSelfLockout(tx: Db, caller: Caller, sourceIp: string | undefined, now: number): Promise<void> {
   const matching = (action: 'allow' | 'deny') => sql`
     exists (
@@ -48,7 +44,7 @@ async function refuseSelfLockout(tx: Db, caller: Caller, sourceIp: string | unde
     tx,
     sql`
     select r.id, r.type from ip_restrictions r
-    where r.account_id = ${caller.accountId} and r.type = any(${waysIn(caller)}) and r.enforced
+    where r.account_id = ${caller.accountId} and r.type = any(${restrictionTypesFor(caller)}) and r.enforced
       and (not ${matching('allow')} or ${matching('deny')})
     limit 1`,
   )
