@@ -7,7 +7,7 @@ import { createServer as createTcpServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { freePort } from './postgres.ts'
+import { freePort } from './ports.ts'
 import { whenWeEnd } from './when_we_end.ts'
 
 type Options = { baseUrl: string; token: string; signingKey: string; nats: Record<string, string>; tcpPorts: PortRange }

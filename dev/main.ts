@@ -6,7 +6,8 @@ import { parseArgs } from 'node:util'
 import { ensureDashboard } from './dashboard.ts'
 import { type DevEdge, startDevEdge } from './edge.ts'
 import { startNats } from './nats.ts'
-import { freePort, freePortsFrom, startPostgres } from './postgres.ts'
+import { freePort, freePortsFrom } from './ports.ts'
+import { startPostgres } from './postgres.ts'
 import { whenWeEnd } from './when_we_end.ts'
 
 // Whoever started us may be killed without a word; being handed to another parent is the sign of it. package.json

@@ -5,7 +5,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { freePort } from './postgres.ts'
+import { freePort } from './ports.ts'
 import { whenWeEnd } from './when_we_end.ts'
 
 export type LocalNats = {

@@ -1,10 +1,10 @@
 // A real PostgreSQL for development and tests: nothing to install, its own folder and port, gone when we are.
 import { execFileSync } from 'node:child_process'
 import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
+import { freePort } from './ports.ts'
 import { whenWeEnd } from './when_we_end.ts'
 
 // The package listens for the end of our process, and then ends it itself: with exit code 0 even when we had set
@@ -29,28 +29,6 @@ export type LocalPostgres = {
   kill: () => Promise<void>
   /** After `kill`: on the same data folder and port. */
   restart: () => Promise<void>
-}
-
-export async function freePort(): Promise<number> {
-  return (await tryPort(0)) ?? 0
-}
-
-/** The first of so many free ones in a row, from a port on. */
-export async function freePortsFrom(first: number, count: number): Promise<number> {
-  const tried = await Promise.all(Array.from({ length: count }, (_, index) => tryPort(first + index)))
-  return tried.includes(undefined) ? freePortsFrom(first + count, count) : first
-}
-
-/** Undefined when somebody has it. 0 is any that is free. */
-function tryPort(wanted: number): Promise<number | undefined> {
-  const server = createServer()
-  return new Promise((resolve) => {
-    server.once('error', () => resolve(undefined))
-    server.listen(wanted, '127.0.0.1', () => {
-      const { port } = server.address() as { port: number }
-      server.close(() => resolve(port))
-    })
-  })
 }
 
 export async function startPostgres(

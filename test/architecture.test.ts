@@ -122,3 +122,25 @@ test('no file outgrows a head', async () => {
     assert.ok(lines <= 400, `${file} has ${lines} lines: it is about two things, split it`)
   }
 })
+
+/** Whoever waits for something uses `poll`: a fixed time is too short on a busy machine and wasted on a quiet one. */
+const mayUseTimers: Record<string, string> = {
+  'test/harness/poll.ts': 'the one place where tests wait',
+  'test/harness/control_plane.ts': 'kills a process that does not end',
+  'test/harness/tcp_proxy.ts': 'is a network that takes its time',
+  'test/input/framing.test.ts': 'is a client that sends a byte now and then',
+  'test/outbox/rounds.ts': 'gives up on a reader that would wait for ever',
+}
+
+test('tests wait by polling, not by time, and random choices can be repeated', async () => {
+  const faults: string[] = []
+  for await (const file of glob(['test/**/*.ts', 'src/**/*.test.ts'], { cwd: root, exclude: ['test/drills/**'] })) {
+    const source = await readFile(join(root, file), 'utf8')
+    if (file === 'test/architecture.test.ts') continue
+    if (!mayUseTimers[file] && /(?<![.\w])set(?:Timeout|Interval)\(|timers\/promises/.test(source))
+      faults.push(`${file} uses a timer: wait with poll() or holdsFor() from test/harness/poll.ts`)
+    if (file !== 'test/harness/random.ts' && source.includes('Math.random'))
+      faults.push(`${file} uses Math.random: use test/harness/random.ts, which prints its seed`)
+  }
+  assert.deepEqual(faults, [])
+})

@@ -4,14 +4,14 @@ import { writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { setTimeout } from 'node:timers/promises'
 import pg from 'pg'
 import { settings } from '../src/config.ts'
 import { readMigrations } from '../src/db/migrate.ts'
 import { version } from '../src/version.ts'
 import { gatehouse } from './harness/command.ts'
 import { newDatabase, startControlPlane } from './harness/control_plane.ts'
-import { patience } from './harness/patience.ts'
+import { loadScaledTimeout } from './harness/load_scaled_timeout.ts'
+import { holdsFor, poll } from './harness/poll.ts'
 import { testRun } from './harness/test_run.ts'
 
 const emptyDatabase = () => newDatabase('template0')
@@ -56,9 +56,9 @@ test('migrate waits for another that takes longer than a request may', async () 
   await other.query('select pg_advisory_lock(7204113001)')
   const migrating = gatehouse(['migrate'], { GATEHOUSE_DATABASE_URL: url, GATEHOUSE_DATABASE_TIMEOUT_MS: '500' })
   const waiting = "select from pg_locks where not granted and locktype = 'advisory'"
-  while ((await other.query(waiting)).rows.length === 0) await setTimeout(20)
+  await poll(async () => (await other.query(waiting)).rows.length)
   // Past the 500 ms of a statement, and the second after which the driver gives up by itself.
-  await setTimeout(2_000)
+  await holdsFor(2_000, async () => (await other.query(waiting)).rows.length)
   await other.end()
   assert.deepEqual((({ code, stderr }) => ({ code, stderr }))(await migrating), { code: 0, stderr: '' })
 })
@@ -120,7 +120,7 @@ test('serve ends with 1 when its port is taken, and names it', async (t) => {
   })
   assert.equal(code, 1)
   assert.match(stderr, new RegExp(`127.0.0.1:${port}`))
-  assert.ok(Date.now() - began < patience(10_000), `it took ${Date.now() - began} ms`)
+  assert.ok(Date.now() - began < loadScaledTimeout(10_000), `it took ${Date.now() - began} ms`)
 })
 
 test('a secret may come from a file, whatever newline ends it', async () => {

@@ -8,8 +8,9 @@ import { toUuid } from '../src/kernel/ids.ts'
 import type { Answer, Client } from './harness/client.ts'
 import { publicUrl } from './harness/client.ts'
 import { startControlPlane } from './harness/control_plane.ts'
-import { behindProxy, eventually, from, policyWith, restrict } from './harness/ip.ts'
+import { behindProxy, from, policyWith, restrict } from './harness/ip.ts'
 import { newBot, newUser } from './harness/people.ts'
+import { poll } from './harness/poll.ts'
 import { type Browser, signIn } from './harness/session.ts'
 import { tellingPart } from './isolation/matrix.ts'
 
@@ -195,7 +196,7 @@ test('`dashboard` restrictions decide about sessions and signing in, and not abo
     [noEntry, 'dashboard_session.sign_in'],
   ] as const) {
     const { operation_id } = answer.body.details
-    const { body } = await eventually(
+    const { body } = await poll(
       () => admin('GET', `/ip_refusals/${operation_id}`),
       ({ status }) => status === 200,
     )
@@ -210,7 +211,7 @@ test('an unenforced `dashboard` restriction warns and counts', async () => {
   const warned = await browser('GET', '/caller')
   assert.equal(warned.headers.get('service-warning'), `ip_restriction=${id}`)
   assert.equal((await admin('GET', '/caller')).headers.get('service-warning'), null)
-  const { body } = await eventually(
+  const { body } = await poll(
     () => admin('GET', `/ip_restrictions/${id}/warnings`),
     (answer) => answer.body.warnings.length > 0,
   )

@@ -1,7 +1,6 @@
 // Whatever ends a dashboard session ends it for the very next request, on every process.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { setTimeout as delay } from 'node:timers/promises'
 import { one, run } from '../src/db/pool.ts'
 import { sql } from '../src/db/sql.ts'
 import { toUuid } from '../src/kernel/ids.ts'
@@ -9,6 +8,7 @@ import type { Client } from './harness/client.ts'
 import { startControlPlane } from './harness/control_plane.ts'
 import { behindProxy, from, policyWith, restrict } from './harness/ip.ts'
 import { newUser } from './harness/people.ts'
+import { pause } from './harness/poll.ts'
 import { type Browser, signIn } from './harness/session.ts'
 
 const plane = await startControlPlane({ after }, { processes: 2, env: behindProxy })
@@ -104,7 +104,7 @@ test('whoever signs in while the key is being deleted or rotated has no session 
       round % 2
         ? () => admin('DELETE', key.uri, undefined, inOtherProcess)
         : () => admin('POST', `${key.uri}/rotate`, { overlap_seconds: 0 }, inOtherProcess)
-    const [browser] = await Promise.allSettled([signIn(plane.clientFor(key.token)), delay(round % 5).then(end)])
+    const [browser] = await Promise.allSettled([signIn(plane.clientFor(key.token)), pause(round % 5).then(end)])
     if (browser.status === 'rejected') continue
     began++
     assert.equal((await browser.value('GET', '/caller')).status, 401)

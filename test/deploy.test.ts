@@ -9,7 +9,7 @@ import { createInterface } from 'node:readline'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
 import { parse, parseAllDocuments } from 'yaml'
-import { freePort } from '../dev/postgres.ts'
+import { freePort } from '../dev/ports.ts'
 import { edgeSettings, settings } from '../src/config.ts'
 import { stop } from './harness/control_plane.ts'
 

@@ -5,8 +5,8 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { createInterface } from 'node:readline'
 import { test } from 'node:test'
-import { setTimeout } from 'node:timers/promises'
-import { patience } from './harness/patience.ts'
+import { loadScaledTimeout } from './harness/load_scaled_timeout.ts'
+import { poll } from './harness/poll.ts'
 
 const root = new URL('..', import.meta.url).pathname
 
@@ -54,7 +54,7 @@ for (const [signal, victim] of [
         if (lines.length === 1) resolve(JSON.parse(line))
       }),
     )
-    assert.ok(Date.now() - began < patience(30_000), `it took ${Date.now() - began} ms`)
+    assert.ok(Date.now() - began < loadScaledTimeout(30_000), `it took ${Date.now() - began} ms`)
     const headers = { authorization: `Bearer ${token}`, 'service-version': '2' }
     const response = await fetch(`${base_url}/caller`, { headers })
     assert.equal(((await response.json()) as { account_id: string }).account_id, account_id)
@@ -75,11 +75,12 @@ for (const [signal, victim] of [
       const alive = new Set(living().map(({ pid }) => pid))
       return [...started].filter((pid) => alive.has(pid))
     }
-    for (let waited = 0; waited < patience(15_000) && left().length; waited += 100) await setTimeout(100)
-    assert.deepEqual(left().map(commandOf), [])
-    for (let waited = 0; waited < patience(5_000) && spawnSync('test', ['-e', dataDir]).status === 0; waited += 100)
-      await setTimeout(100)
-    assert.notEqual(spawnSync('test', ['-e', dataDir]).status, 0, 'the data folder stayed')
+    await poll(
+      () => left().map(commandOf),
+      (commands) => commands.length === 0,
+    )
+    const dataFolderExists = () => spawnSync('test', ['-e', dataDir]).status === 0
+    await poll(dataFolderExists, (exists) => !exists)
     assert.equal(lines.length, 1)
   })
 }

@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { setTimeout as delay } from 'node:timers/promises'
+import { isDeepStrictEqual } from 'node:util'
 import { many } from '../src/db/pool.ts'
 import { sql } from '../src/db/sql.ts'
 import { toUuid } from '../src/kernel/ids.ts'
 import { forgetAddressesOfUses } from '../src/resources/api_keys/uses.ts'
 import { addSeenAddresses, deleteSeenAddressesBefore } from '../src/resources/seen_addresses/store.ts'
 import { type Account, startControlPlane, stop } from './harness/control_plane.ts'
-import { behindProxy, eventually, from } from './harness/ip.ts'
+import { behindProxy, from } from './harness/ip.ts'
+import { holdsFor, poll } from './harness/poll.ts'
 import { signIn } from './harness/session.ts'
 import { assertRefused, etagOf, ifMatch, make } from './harness/things.ts'
 
@@ -28,14 +29,10 @@ const dead = [401, 401]
 
 test('a key with an end works until that moment and not a moment longer, on every process', async () => {
   const admin = await plane.newAccount()
-  const expires_at = inMs(1_500)
-  const key = await make(admin, '/api_keys', { expires_at })
-  assert.equal(key.expires_at, expires_at)
-  const end = Date.parse(expires_at)
   const seen = { before: 0, after: 0 }
-  const use = async (process: number) => {
-    const client = plane.clientFor(key.token)
-    while (Date.now() < end + 400) {
+  const use = async (token: string, end: number, process: number) => {
+    const client = plane.clientFor(token)
+    for (let after = 0; after < 10; after += Number(Date.now() > end)) {
       const asked = Date.now()
       const { status } = await client('GET', '/caller', undefined, { process })
       const answered = Date.now()
@@ -49,8 +46,14 @@ test('a key with an end works until that moment and not a moment longer, on ever
       }
     }
   }
-  await Promise.all([use(0), use(1)])
-  assert.ok(seen.before > 5 && seen.after > 5, JSON.stringify(seen))
+  // A busy machine may need longer to get a few requests in before the end.
+  for (let lifeMs = 1_500; seen.before <= 5; lifeMs *= 2) {
+    const expires_at = inMs(lifeMs)
+    const key = await make(admin, '/api_keys', { expires_at })
+    assert.equal(key.expires_at, expires_at)
+    await Promise.all([0, 1].map((process) => use(key.token, Date.parse(expires_at), process)))
+  }
+  assert.ok(seen.after > 5, JSON.stringify(seen))
   console.log(`${seen.before} requests before the end were answered, ${seen.after} after it refused`)
 })
 
@@ -83,7 +86,7 @@ test('the operator sees that a key was refused for its end; its user is told wha
   const unknown = await plane.clientFor('no_such_token')('GET', '/caller')
   const words = ({ body: { details: _, ...rest } }: typeof expired) => rest
   assert.deepEqual(words(expired), words(unknown))
-  const line = await eventually(
+  const line = await poll(
     async () => plane.processes[0]?.log.find(({ operation_id }) => operation_id === expired.body.details.operation_id),
     (found) => found !== undefined,
   )
@@ -99,7 +102,7 @@ test('a key shows the hour and the address of its last use, which is no change o
   const before = await admin('GET', key.uri)
   const begun = Date.now()
   await plane.clientFor(key.token)('GET', '/caller', undefined, from('2001:DB8::7'))
-  const used = await eventually(
+  const used = await poll(
     () => admin('GET', key.uri),
     ({ body }) => body.last_used_at !== null,
   )
@@ -126,6 +129,7 @@ test('300 uses of a key from three addresses take a handful of writes, and SIGTE
     )
     return rows[0]?.writes ?? 0
   }
+  const begun = Date.now()
   for (let round = 0; round < 10; round++)
     await Promise.all(
       Array.from({ length: 30 }, (_, i) =>
@@ -144,8 +148,10 @@ test('300 uses of a key from three addresses take a handful of writes, and SIGTE
   )
   assert.match((await admin('GET', key.uri)).body.last_used_ip, /^192\.0\.2\.[012]$/)
   const total = await written()
+  const seconds = (Date.now() - begun) / 1_000
   console.log(`300 uses, and those of the tests before: ${total} row writes`)
-  assert.ok(total < 60, `${total} row writes`)
+  // Writes come at most once a second.
+  assert.ok(total < 60 + 3 * seconds, `${total} row writes in ${seconds} s`)
 })
 
 test('a key that is used all the time is written once in an hour', async () => {
@@ -163,8 +169,8 @@ test('a key that is used all the time is written once in an hour', async () => {
     )
   const use = () => client('GET', '/caller')
   await use()
-  const first = await eventually(versions, ({ length }) => length === 2)
-  for (const end = Date.now() + 2_500; Date.now() < end; await delay(100)) await use()
+  const first = await poll(versions, ({ length }) => length === 2)
+  await holdsFor(2_500, use)
   const last = await versions()
   if (last[0]?.hour === first[0]?.hour) assert.deepEqual(last, first)
 })
@@ -183,12 +189,14 @@ test('after a rotation both tokens work, and the key shows from where the old on
   assert.deepEqual(await everywhere(rotated.body.token), live)
   assert.equal((await admin('GET', key.uri)).body.previous_token.last_used_at, null, 'uses before do not count')
   assert.deepEqual(await everywhere(key.token), live)
-  // Each process writes on its own, and within the hour the last that writes is the last that is shown.
-  await delay(1_500)
-  await plane.clientFor(key.token)('GET', '/caller', undefined, from('192.0.2.44'))
-  const { body: shown } = await eventually(
-    () => admin('GET', key.uri),
-    ({ body }) => body.previous_token.last_used_ip === '192.0.2.44',
+  // Each process writes on its own, and the last to write is shown: the other may still have the uses above to write.
+  let address = 0
+  const { body: shown } = await poll(
+    async () => {
+      await plane.clientFor(key.token)('GET', '/caller', undefined, from(`2001:db8::${++address}`))
+      return admin('GET', key.uri)
+    },
+    ({ body }) => body.previous_token.last_used_ip?.startsWith('2001:db8::'),
   )
   assert.equal(shown.token, null)
   const listed = (await admin('GET', '/api_keys')).body.keys.find(({ id }: { id: string }) => id === key.id)
@@ -200,9 +208,12 @@ test('an overlap of 0 ends the old token at once, an overlap of 1 second after a
   for (const overlap_seconds of [0, 1]) {
     const key = await make(admin, '/api_keys')
     const { body: rotated } = await admin('POST', `${key.uri}/rotate`, { overlap_seconds })
-    assert.deepEqual(await everywhere(key.token), overlap_seconds ? live : dead)
-    await delay(1_050 * overlap_seconds)
-    assert.deepEqual(await everywhere(key.token), dead)
+    if (overlap_seconds === 0) assert.deepEqual(await everywhere(key.token), dead)
+    await poll(
+      () => everywhere(key.token),
+      (now) => isDeepStrictEqual(now, dead),
+    )
+    assert.ok(Date.now() >= Date.parse(rotated.rotated_at) + 1_000 * overlap_seconds, 'it ended too early')
     assert.deepEqual(await everywhere(rotated.token), live)
     assert.equal((await admin('GET', key.uri)).body.previous_token, null)
   }
@@ -307,12 +318,8 @@ test('a deletion that races rotations and uses ends every token of the key, on e
     assert.equal(deleted.status, 204)
     for (const token of tokens) assert.deepEqual(await everywhere(token), dead)
   }
-  await delay(1_200)
-  for (const { log } of plane.processes)
-    assert.deepEqual(
-      log.filter(({ level }) => level === 'error'),
-      [],
-    )
+  const errors = () => plane.processes.flatMap(({ log }) => log.filter(({ level }) => level === 'error'))
+  await holdsFor(1_200, () => errors().length === 0)
 })
 
 test('seen addresses are kept to the newest 10,000 of an account and type, and for as long as told', async () => {
@@ -349,7 +356,7 @@ test('the address of a use goes after its time, and the time of the use stays', 
   const admin = await plane.newAccount()
   const key = await make(admin, '/api_keys')
   await plane.clientFor(key.token)('GET', '/caller')
-  await eventually(
+  await poll(
     () => admin('GET', key.uri),
     ({ body }) => body.last_used_ip !== null,
   )
@@ -378,7 +385,7 @@ test('a dashboard session ends with the time of its key, and with the token that
       plane.db,
       sql`select type from seen_addresses where account_id = ${accountUuid(admin)} order by type`,
     )
-  const seen = await eventually(types, ({ length }) => length === 2)
+  const seen = await poll(types, ({ length }) => length === 2)
   assert.deepEqual(
     seen.map(({ type }) => type),
     ['api', 'dashboard'],

@@ -10,6 +10,7 @@ import { listAuditEvents } from '../src/resources/audit_events/store.ts'
 import { listPrincipals } from '../src/resources/principals/store.ts'
 import type { Answer } from './harness/client.ts'
 import { type Account, startControlPlane } from './harness/control_plane.ts'
+import { randomBelow } from './harness/random.ts'
 
 const plane = await startControlPlane({ after }, { processes: 2 })
 const uuidOf = (id: string) => toUuid(id as Id)
@@ -36,7 +37,7 @@ test('a walk through 5,000 keys shows none twice and misses none that stayed, wh
     while (walking) {
       created.add((await admin('POST', '/api_keys', {}, { process })).body.id)
       // Where the walk is just now, so that the key its next page begins before is often gone, and anywhere.
-      for (const at of [cursor - Math.floor(Math.random() * 12), Math.floor(Math.random() * inserted.length)]) {
+      for (const at of [cursor - randomBelow(12), randomBelow(inserted.length)]) {
         const id = inserted[at]
         if (!id || deleted.has(id)) continue
         deleted.add(id)

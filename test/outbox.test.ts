@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { setTimeout } from 'node:timers/promises'
 import pg from 'pg'
 import { openPool } from '../src/db/pool.ts'
 import { readOutbox } from '../src/resources/outbox/store.ts'
 import { newDatabase, type Scope, startControlPlane } from './harness/control_plane.ts'
 import { nothingWasADefect } from './harness/defects.ts'
+import { poll } from './harness/poll.ts'
 import { make, newHttpsEdge, newRoute } from './harness/things.ts'
 import { followSettled } from './outbox/readers.ts'
 import { outboxRounds } from './outbox/rounds.ts'
@@ -80,10 +80,7 @@ test('a connection that dies in mid-transaction does not hold the reader back', 
   const { pid, generation } = await begin()
   assert.ok((await settled()) < generation)
   await db.query({ text: 'select pg_terminate_backend($1)', values: [pid] })
-  for (let tries = 0; (await settled()) < generation; tries++) {
-    assert.ok(tries < 200)
-    await setTimeout(10)
-  }
+  await poll(settled, (reached) => reached >= generation)
 })
 
 test('a transaction in another database of the same server does not hold this one back', async (t) => {

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import { availableParallelism, loadavg } from 'node:os'
 import { after, test } from 'node:test'
-import { setTimeout as delay } from 'node:timers/promises'
 import { many } from '../src/db/pool.ts'
 import { sql } from '../src/db/sql.ts'
 import { toUuid } from '../src/kernel/ids.ts'
 import type { Answer } from './harness/client.ts'
 import { startControlPlane } from './harness/control_plane.ts'
 import { policyWith, putRules } from './harness/ip.ts'
+import { pause } from './harness/poll.ts'
 
 const plane = await startControlPlane({ after }, { processes: 2 })
 const bystander = await plane.newAccount()
@@ -46,7 +46,7 @@ async function withBystander<Result>(work: Promise<Result>): Promise<{ result: R
       const sent = performance.now()
       assert.equal((await bystander('GET', '/api_keys')).status, 200)
       worstMs = Math.max(worstMs, performance.now() - sent)
-      await delay(5)
+      await pause(5)
     }
   }
   const finish = work.finally(() => {

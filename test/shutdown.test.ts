@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { test } from 'node:test'
-import { setTimeout } from 'node:timers/promises'
 import pg from 'pg'
 import { toUuid } from '../src/kernel/ids.ts'
 import { type Scope, type ServeProcess, startControlPlane } from './harness/control_plane.ts'
-import { patience } from './harness/patience.ts'
+import { loadScaledTimeout } from './harness/load_scaled_timeout.ts'
+import { poll } from './harness/poll.ts'
 
 /** A request that waits in the database until `release`, because its key is locked there. */
 async function requestUnderWay(scope: Scope, env: Record<string, string> = {}) {
@@ -20,7 +20,7 @@ async function requestUnderWay(scope: Scope, env: Record<string, string> = {}) {
   await holder.query('select from api_keys where id = $1 for update', [toUuid(key.id)])
   const answer = admin('PATCH', key.uri, { description: 'after' })
   const waiting = `select count(*)::int as n from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`
-  while ((await holder.query(waiting)).rows[0].n === 0) await setTimeout(10)
+  await poll(async () => (await holder.query(waiting)).rows[0].n)
   const exit = once(server.child, 'exit')
   return { plane, server, key, answer, exit, release: () => holder.query('commit') }
 }
@@ -37,7 +37,10 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     // An idle connection that a client keeps must not hold up the end.
     assert.equal((await fetch(`${server.origin}/healthz`)).status, 200)
     server.child.kill(signal)
-    while (await connects(server)) await setTimeout(10)
+    await poll(
+      () => connects(server),
+      (accepted) => !accepted,
+    )
     assert.equal(server.child.exitCode, null, 'it ended with a request under way')
     await release()
     const released = Date.now()
@@ -46,7 +49,7 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     assert.equal(body.description, 'after')
     assert.deepEqual(await exit, [0, null])
     assert.ok(
-      Date.now() - released < patience(2_000),
+      Date.now() - released < loadScaledTimeout(2_000),
       `it took ${Date.now() - released} ms to end after the last answer`,
     )
     const { rows } = await plane.db.query({
@@ -64,5 +67,5 @@ test('when the grace time is over it ends all the same', async (t) => {
   server.child.kill('SIGTERM')
   await assert.rejects(answer, 'the connection was kept past the grace time')
   assert.deepEqual(await exit, [0, null])
-  assert.ok(Date.now() - began < patience(4_000), `it took ${Date.now() - began} ms`)
+  assert.ok(Date.now() - began < loadScaledTimeout(4_000), `it took ${Date.now() - began} ms`)
 })

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict'
 import { hash, randomBytes } from 'node:crypto'
 import { after, test } from 'node:test'
-import { setTimeout } from 'node:timers/promises'
 import pg from 'pg'
 import { isWellFormedToken, newToken } from '../src/auth/token.ts'
 import { toUuid } from '../src/kernel/ids.ts'
 import { startControlPlane } from './harness/control_plane.ts'
-import { eventually } from './harness/ip.ts'
+import { poll } from './harness/poll.ts'
 
 const plane = await startControlPlane({ after })
 const admin = await plane.newAccount()
@@ -28,11 +27,13 @@ async function activity(): Promise<string> {
 
 /** Once nothing goes on any more that a start sets off. */
 async function restingActivity(): Promise<string> {
-  for (let last = ''; ; await setTimeout(150)) {
-    const now = await activity()
-    if (now === last) return now
+  let last = ''
+  const isAtRest = (now: string) => {
+    const rests = now === last
     last = now
+    return rests
   }
+  return poll(activity, isAtRest, { everyMs: 150 })
 }
 
 const mistyped = (token: string, at: number) =>
@@ -51,7 +52,7 @@ test('a token that cannot be one is refused without asking the database', async 
   ]
   await admin('GET', '/caller')
   // That this key was used is written once, within a second or so.
-  await eventually(
+  await poll(
     () => admin('GET', '/api_keys'),
     ({ body }) => body.keys[0].last_used_at !== null,
   )
@@ -129,7 +130,7 @@ test('every request leaves one log line with its operation id, and no secret whe
   )
   const linesOf = (id: string | null) => server.log.filter(({ operation_id }) => operation_id === id)
   const ids = answers.map(({ headers }) => headers.get('operation-id'))
-  for (let waited = 0; waited < 2_000 && !ids.every((id) => linesOf(id).length); waited += 20) await setTimeout(20)
+  await poll(() => ids.every((id) => linesOf(id).length))
   assert.deepEqual(
     ids.map((id) => linesOf(id).map(({ status }) => status)),
     answers.map(({ status }) => [status]),

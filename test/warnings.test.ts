@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { setTimeout as delay } from 'node:timers/promises'
 import { many } from '../src/db/pool.ts'
 import { sql } from '../src/db/sql.ts'
 import { toUuid } from '../src/kernel/ids.ts'
@@ -8,8 +7,9 @@ import { deleteRefusalsBefore } from '../src/resources/ip_refusals/store.ts'
 import { addCounts, deleteCountsBefore } from '../src/resources/ip_restrictions/counts.ts'
 import type { Answer } from './harness/client.ts'
 import { startControlPlane, stop } from './harness/control_plane.ts'
-import { behindProxy, eventually, from, policyWith, restrict } from './harness/ip.ts'
+import { behindProxy, from, policyWith, restrict } from './harness/ip.ts'
 import { newUser } from './harness/people.ts'
+import { pause, poll } from './harness/poll.ts'
 
 const plane = await startControlPlane({ after }, { env: behindProxy })
 const hourMs = 60 * 60 * 1_000
@@ -56,7 +56,7 @@ test('counts are kept per restriction, address and hour', async () => {
   const other = await restrict(admin, { ip_policy_ids: [policy] })
   for (const ip of ['192.0.2.1', '192.0.2.2', '192.0.2.1', '2001:db8::1', '10.0.0.1']) await caller(admin, ip)
   for (const { id, uri } of [one, other]) {
-    const { body } = await eventually(
+    const { body } = await poll(
       () => admin('GET', `${uri}/warnings`),
       ({ body }) => body.warnings.length === 3,
     )
@@ -77,9 +77,9 @@ test('warnings come in pages, the latest address first, each once', async () => 
   const addresses = Array.from({ length: 7 }, (_, i) => (i % 2 ? `192.0.2.${i}` : `2001:db8::${i + 1}`))
   for (const ip of addresses) {
     await caller(admin, ip)
-    await delay(2)
+    await pause(2)
   }
-  const { body: all } = await eventually(
+  const { body: all } = await poll(
     () => admin('GET', `${uri}/warnings`),
     ({ body }) => body.warnings.length === 7,
   )
@@ -132,7 +132,7 @@ test('addresses older than the configured days are gone after upkeep, younger on
     const ips = (items: { source_ip: string }[]) => items.map(({ source_ip }) => source_ip).sort()
     return [ips(warnings.body.warnings), ips(refusals.body.ip_refusals)]
   }
-  await eventually(lists, ([warnings, refusals]) => warnings?.length === 2 && refusals?.length === 2)
+  await poll(lists, ([warnings, refusals]) => warnings?.length === 2 && refusals?.length === 2)
 
   const aged = new Date(Date.now() - 31 * dayMs).toISOString()
   await many(
@@ -147,7 +147,7 @@ test('addresses older than the configured days are gone after upkeep, younger on
     ['192.0.2.1', '192.0.2.2'],
   ])
   await plane.startProcess({ GATEHOUSE_ADDRESS_RETENTION_DAYS: '30' })
-  const left = await eventually(lists, ([warnings, refusals]) => warnings?.length === 1 && refusals?.length === 1)
+  const left = await poll(lists, ([warnings, refusals]) => warnings?.length === 1 && refusals?.length === 1)
   assert.deepEqual(left, [['192.0.2.2'], ['192.0.2.2']])
 
   await deleteCountsBefore(plane.db, Date.now() + hourMs)
@@ -162,7 +162,7 @@ test('an admin resolves the operation id of a refusal to the rule that decided; 
   const restriction = await restrict(admin, { enforced: true, ip_policy_ids: [policy] })
   const refused = await admin('DELETE', restriction.uri, undefined, from('192.0.2.7'))
   const { operation_id } = refused.body.details
-  const { status, body } = await eventually(
+  const { status, body } = await poll(
     () => admin('GET', `/ip_refusals/${operation_id}`),
     (answer) => answer.status === 200,
   )
@@ -200,7 +200,7 @@ test('a refusal and a warning are in the log with what decided, and in the metri
   const now = await hits()
   assert.deepEqual([now.refused - before.refused, now.warned - before.warned], [1, 2])
   const lineOf = ({ headers }: Answer) =>
-    eventually(
+    poll(
       async () => log.find(({ operation_id }) => operation_id === headers.get('operation-id')),
       (line) => line !== undefined,
     )
@@ -228,7 +228,7 @@ test('a restriction can be deleted while counts of it are being written, and nei
     }))
     // Some rows to be added to, some new ones: the first are held while the others wait for the restriction.
     await addCounts(plane.db, counts.slice(0, 500))
-    const [deleted] = await Promise.all([delay(round).then(() => admin('DELETE', uri)), addCounts(plane.db, counts)])
+    const [deleted] = await Promise.all([pause(round).then(() => admin('DELETE', uri)), addCounts(plane.db, counts)])
     assert.equal(deleted.status, 204, deleted.text)
   }
 })

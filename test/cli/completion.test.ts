@@ -1,11 +1,11 @@
 // Completion, in real shells.
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { chmod, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { text } from 'node:stream/consumers'
 import { test } from 'node:test'
-import { setTimeout } from 'node:timers/promises'
+import { poll } from '../harness/poll.ts'
 import { testRun } from '../harness/test_run.ts'
 
 const main = new URL('../../src/main.ts', import.meta.url).pathname
@@ -23,18 +23,21 @@ const env = {
 
 test('bash completes words, flags and values when a person presses Tab', async () => {
   const shell = spawn('script', ['-qec', 'bash --norc --noprofile -i', '/dev/null'], { env })
-  const output = text(shell.stdout)
-  const type = async (keys: string) => {
-    shell.stdin.write(keys)
-    // A Tab runs the command; what is typed meanwhile waits in the terminal.
-    await setTimeout(100)
-  }
-  await type('source <(gatehouse completion bash)\n')
-  await type('PS1=; echo ready\n')
+  let output = ''
+  shell.stdout.on('data', (chunk) => {
+    output += chunk
+  })
+  // A Tab is a mere character until bash has its completions and reads the line itself.
+  shell.stdin.write('source <(gatehouse completion bash); PS1=; echo "rea"dy\n')
+  await poll(() => output.includes('ready'))
   // Ctrl-A puts the cursor in front, so that what Tab made of the line is shown instead of run.
-  await type('gatehouse ip-restr\tcre\t--ty\tend\t\u0001echo "line: \u0005"\n')
-  await type('exit\n')
-  assert.match(await output, /line: gatehouse ip-restrictions create --type endpoints/)
+  shell.stdin.write('gatehouse ip-restr\tcre\t--ty\tend\t\u0001echo "line: \u0005"\n')
+  await poll(
+    () => output,
+    (shown) => /line: gatehouse ip-restrictions create --type endpoints/.test(shown),
+  )
+  shell.stdin.end('exit\n')
+  await once(shell, 'exit')
 })
 
 /** Calls the function that the shell would call, with what it would tell it. */

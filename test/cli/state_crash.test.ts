@@ -7,6 +7,7 @@ import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { after, test } from 'node:test'
 import { startControlPlane } from '../harness/control_plane.ts'
+import { random, randomBelow } from '../harness/random.ts'
 import { cliFor } from './harness.ts'
 import { contentsOf, countOf, stateFile } from './state_harness.ts'
 
@@ -104,8 +105,8 @@ test('a sync that was killed at any moment ends in the same state when it is run
     [applyFirst, wantedFirst, [3, 2, 6, 1]],
   ] as const) {
     // The first kill always hits; the others do if there is still that much to do.
-    for (const n of moments ?? [1, ...Array.from({ length: 3 }, () => 1 + Math.floor(Math.random() * 9))]) {
-      const when = moments || Math.random() < 0.5 ? 'after' : 'before'
+    for (const n of moments ?? [1, ...Array.from({ length: 3 }, () => 1 + randomBelow(9))]) {
+      const when = moments || random() < 0.5 ? 'after' : 'before'
       if (!(await killAt(n, when, goal, mine.env))) break
       kills.push(`${n} ${when}`)
     }

@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs'
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
-import { freePort } from '../../dev/postgres.ts'
+import { freePort } from '../../dev/ports.ts'
 import { type ControlPlane, type Scope, startControlPlane } from '../harness/control_plane.ts'
 import { type Installation, startInstallation } from '../harness/edge.ts'
-import { patience } from '../harness/patience.ts'
+import { loadScaledTimeout } from '../harness/load_scaled_timeout.ts'
 
 const executablePath = '/usr/bin/chromium'
 
@@ -36,7 +36,7 @@ export type Watched = Page & { faults: string[] }
 /** A page that remembers everything that should not happen on it. */
 export async function openPage(browser: Browser, options: BrowserContextOptions = {}): Promise<Watched> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options })
-  context.setDefaultTimeout(Math.min(30_000, patience(10_000)))
+  context.setDefaultTimeout(Math.min(30_000, loadScaledTimeout(10_000)))
   const page = await context.newPage()
   const faults: string[] = []
   page.on('pageerror', ({ message }) => faults.push(message))

@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { exchange, startHttpUpstream } from '../edge/http_harness.ts'
-import { dial, startTcpUpstream, until } from '../edge/live_harness.ts'
+import { dial, startTcpUpstream } from '../edge/live_harness.ts'
 import { getFrom } from '../harness/ip.ts'
+import { poll } from '../harness/poll.ts'
 import { make } from '../harness/things.ts'
 import { openBrowser, openPage, openTab, signIn, startDashboardWithEdges } from './browser.ts'
 
@@ -146,7 +147,7 @@ test('a TCP edge refuses an address, and the overview says where', async () => {
   await saveAndSee('Saved. Live on 1 of 1 nodes.')
   assert.equal(await dial(port, '127.0.0.9'), undefined)
   assert.equal(await dial(port, '127.0.0.2'), 'hello')
-  await until(
+  await poll(
     async () => (await admin('GET', '/ip_activity')).body.total.endpoints.refused,
     (refused) => refused > 0,
   )

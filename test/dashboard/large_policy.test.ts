@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { putRules } from '../harness/ip.ts'
-import { patience } from '../harness/patience.ts'
+import { loadScaledTimeout } from '../harness/load_scaled_timeout.ts'
 import { make } from '../harness/things.ts'
 import { openBrowser, openPage, signIn, startDashboard } from './browser.ts'
 
@@ -67,7 +67,7 @@ test('100,000 rules scroll and are searched without anything that takes 100 ms',
   t.diagnostic(`longest frame ${frame.toFixed(0)} ms; longest task ${task.toFixed(0)} ms of processor time`)
   assert.ok(task < 100, `a task of ${task} ms`)
   // Other programs may have the processor for longer than that.
-  assert.ok(frame < patience(100) + 300, `a frame of ${frame} ms`)
+  assert.ok(frame < loadScaledTimeout(100) + 300, `a frame of ${frame} ms`)
 
   // An address finds the ranges that it lies in.
   await search.fill('12.34.5.99')

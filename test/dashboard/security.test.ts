@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { after, test } from 'node:test'
-import { setTimeout } from 'node:timers/promises'
+import { holdsFor } from '../harness/poll.ts'
 import { make } from '../harness/things.ts'
 import { openBrowser, openPage, signIn, startDashboard } from './browser.ts'
 
@@ -82,9 +82,11 @@ test('another site can neither show the dashboard in a frame nor change anything
   const before = (await admin('GET', '/api_keys')).body.keys.length
   const frame = await startSite(`<iframe src="${origin}/dashboard/" width="900" height="700"></iframe>`)
   await page.goto(frame)
-  await setTimeout(1_500)
-  const inside = page.frames().find((candidate) => candidate !== page.mainFrame())
-  assert.doesNotMatch((await inside?.content().catch(() => '')) ?? '', /Gatehouse/)
+  const framed = async () => {
+    const inside = page.frames().find((candidate) => candidate !== page.mainFrame())
+    return (await inside?.content().catch(() => '')) ?? ''
+  }
+  await holdsFor(1_500, async () => !(await framed()).includes('Gatehouse'))
 
   const form = await startSite(`
     <form id="f" action="${origin}/api_keys" method="post" enctype="text/plain" target="_blank">

@@ -5,11 +5,12 @@ import assert from 'node:assert/strict'
 import { run } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
 import { toUuid } from '../../src/kernel/ids.ts'
-import { dial, newGuardedEdge, startTcpUpstream, statusOf, until } from '../edge/live_harness.ts'
+import { dial, newGuardedEdge, startTcpUpstream, statusOf } from '../edge/live_harness.ts'
 import { stop } from '../harness/control_plane.ts'
 import { drill } from '../harness/drill.ts'
 import { startInstallation } from '../harness/edge.ts'
 import { insertEdges } from '../harness/insert_edges.ts'
+import { poll } from '../harness/poll.ts'
 import { quantiles } from '../harness/quantiles.ts'
 import { startTcpProxy } from '../harness/tcp_proxy.ts'
 
@@ -43,10 +44,10 @@ await drill(async (scope) => {
   const began = Date.now()
   await installation.startProcess()
   const client = installation.clientFor(admin.token)
-  await until(
+  await poll(
     () => statusOf(edge),
     ({ records }) => records >= edges * 2,
-    600,
+    { withinSeconds: 600 },
   )
   const change = async (rule: string | undefined) => {
     const answer = rule
@@ -61,10 +62,10 @@ await drill(async (scope) => {
     return { uri: rule ? undefined : answer.body.uri, generation: Number(answer.headers.get('service-generation')) }
   }
   const applied = (generation: number) =>
-    until(
+    poll(
       () => statusOf(edge),
       (status) => status.applied >= generation,
-      600,
+      { withinSeconds: 600 },
     )
   // Behind whatever else the reconcile found.
   await applied((await change((await change(undefined)).uri)).generation)

@@ -1,11 +1,12 @@
 // `npm run drill:propagation -- <changes> <edges and routes>`: the time from the API's answer to a change until the edge
 // enforces it, seen by connecting, on a node that holds many edges. Changes open and shut an edge in turn.
 import assert from 'node:assert/strict'
-import { dial, newGuardedEdge, startTcpUpstream, statusOf, until } from '../edge/live_harness.ts'
+import { dial, newGuardedEdge, startTcpUpstream, statusOf } from '../edge/live_harness.ts'
 import { stop } from '../harness/control_plane.ts'
 import { drill } from '../harness/drill.ts'
 import { startInstallation } from '../harness/edge.ts'
 import { insertEdges } from '../harness/insert_edges.ts'
+import { poll } from '../harness/poll.ts'
 import { quantiles } from '../harness/quantiles.ts'
 
 const changes = Number(process.argv[2] ?? 1_000)
@@ -26,20 +27,20 @@ await drill(async (scope) => {
   await installation.startProcess()
   const client = installation.clientFor(admin.token)
   const began = Date.now()
-  await until(
+  await poll(
     () => statusOf(edge),
     ({ records }) => records >= held,
-    1_800,
+    { withinSeconds: 1_800 },
   )
   console.log(`${held} edges and routes reconciled and in force after ${((Date.now() - began) / 1_000).toFixed(1)} s`)
 
   // Behind whatever else the reconcile found.
   const { headers } = await client('POST', '/ip_policies', {}, { process: 1 })
   const settled = Number(headers.get('service-generation'))
-  await until(
+  await poll(
     () => statusOf(edge),
     ({ applied }) => applied >= settled,
-    600,
+    { withinSeconds: 600 },
   )
   console.log(`and caught up after ${((Date.now() - began) / 1_000).toFixed(1)} s`)
 

@@ -6,11 +6,12 @@ import { setTimeout } from 'node:timers/promises'
 import { startPostgres } from '../../dev/postgres.ts'
 import { ask as askHaproxy } from '../../src/edge/haproxy/runtime.ts'
 import { exchange, startHttpUpstream } from '../edge/http_harness.ts'
-import { dial, newGuardedEdge, startTcpUpstream, statusOf, until } from '../edge/live_harness.ts'
+import { dial, newGuardedEdge, startTcpUpstream, statusOf } from '../edge/live_harness.ts'
 import { stop } from '../harness/control_plane.ts'
 import { drill } from '../harness/drill.ts'
 import { startInstallation } from '../harness/edge.ts'
 import { createMigratedDatabase } from '../harness/environment.ts'
+import { poll } from '../harness/poll.ts'
 import { make, newHttpsEdge } from '../harness/things.ts'
 
 const minutes = Number(process.argv[2] ?? 10)
@@ -99,7 +100,7 @@ await drill(async (scope) => {
   inGap = true
   const killed = await haproxyPids(edge.folder)
   for (const pid of killed) process.kill(pid, 'SIGKILL')
-  await until(
+  await poll(
     () => dial(guarded.port, allowed),
     (answer) => answer === 'hello',
   )
@@ -116,7 +117,7 @@ await drill(async (scope) => {
   assert.equal(added.status, 201, added.text)
   const generation = Number(added.headers.get('service-generation'))
   const began = Date.now()
-  await until(
+  await poll(
     () => statusOf(edge),
     ({ applied }) => applied >= generation,
   )

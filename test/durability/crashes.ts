@@ -1,8 +1,9 @@
-import { setTimeout } from 'node:timers/promises'
-import { freePort, startPostgres } from '../../dev/postgres.ts'
+import { freePort } from '../../dev/ports.ts'
+import { startPostgres } from '../../dev/postgres.ts'
 import { type ControlPlane, type Scope, startControlPlane, stop } from '../harness/control_plane.ts'
 import { createMigratedDatabase } from '../harness/environment.ts'
-import { patience } from '../harness/patience.ts'
+import { pause, poll } from '../harness/poll.ts'
+import { random } from '../harness/random.ts'
 import { ledgerFaults } from './audit.ts'
 import { type Ledger, newLedger, writeLoad } from './ledger.ts'
 
@@ -10,7 +11,7 @@ export type Crashed = { ledger: Ledger; faults: string[] }
 
 /** Two processes that keep their ports, so that a client finds a restarted one where it was. */
 async function startPair(scope: Scope, databaseUrl?: string) {
-  const env = { GATEHOUSE_DATABASE_TIMEOUT_MS: '2000' }
+  const env = { GATEHOUSE_DATABASE_TIMEOUT_MS: '10000' }
   const plane = await startControlPlane(scope, {
     processes: 0,
     env,
@@ -21,11 +22,7 @@ async function startPair(scope: Scope, databaseUrl?: string) {
   return { plane, start, running: [await start(0), await start(1)] }
 }
 
-async function waitUntil(isSo: () => boolean): Promise<void> {
-  for (const began = Date.now(); !isSo(); await setTimeout(5)) {
-    if (Date.now() - began > patience(20_000)) throw new Error(`waited 20 s in vain until ${isSo}`)
-  }
-}
+const waitUntil = (isSo: () => boolean) => poll(isSo, Boolean, { everyMs: 5 })
 
 async function underLoad(plane: ControlPlane, crash: (ledger: Ledger) => Promise<void>): Promise<Crashed> {
   const ledger = newLedger()
@@ -49,7 +46,7 @@ export async function crashProcesses(scope: Scope, times: number): Promise<Crash
   return underLoad(plane, async (ledger) => {
     for (let round = 0; round < times; round++) {
       const index = round % 2
-      await setTimeout(200 + Math.random() * 100)
+      await pause(200 + random() * 100)
       const victim = running[index]
       await waitUntil(() => ledger.inFlight[index] !== 0)
       if (victim) await stop(victim.child, 'SIGKILL')
@@ -71,7 +68,7 @@ export async function crashPostgres(
       const before = ledger.acknowledged.size
       // Until it works again, and then a while: a server that is killed while nobody writes proves nothing.
       await waitUntil(() => ledger.acknowledged.size >= before + 100)
-      await setTimeout(Math.random() * 200)
+      await pause(random() * 200)
       await postgres.kill()
       await postgres.restart()
     }

@@ -1,6 +1,7 @@
 import { AssertionError } from 'node:assert'
-import { setTimeout } from 'node:timers/promises'
 import type { Answer, Client } from '../harness/client.ts'
+import { pause } from '../harness/poll.ts'
+import { random, randomBelow } from '../harness/random.ts'
 
 /** What a client may rely on of one key. A description is never used twice; null is a key that is not there. */
 export type Entry = {
@@ -43,7 +44,7 @@ type Outcome = { answer: Answer } | 'unchanged' | 'unknown'
 export async function writeLoad(admin: Client, ledger: Ledger, isOver: () => boolean, workers = 8): Promise<void> {
   let names = 0
   const call = async (method: string, path: string, body?: object): Promise<Outcome> => {
-    const process = Math.random() < 0.5 ? 0 : 1
+    const process = random() < 0.5 ? 0 : 1
     ledger.inFlight[process] = (ledger.inFlight[process] ?? 0) + 1
     try {
       return judge(await admin(method, path, body, { process }), ledger)
@@ -54,7 +55,7 @@ export async function writeLoad(admin: Client, ledger: Ledger, isOver: () => boo
         ledger.unanswered++
         return 'unknown'
       }
-      await setTimeout(20)
+      await pause(20)
       ledger.refused++
       return 'unchanged'
     } finally {
@@ -65,9 +66,9 @@ export async function writeLoad(admin: Client, ledger: Ledger, isOver: () => boo
     const mine: Entry[] = []
     while (!isOver()) {
       const description = `d${names++}`
-      const at = Math.floor(Math.random() * mine.length)
+      const at = randomBelow(mine.length)
       const entry = mine[at]
-      const choice = Math.random()
+      const choice = random()
       if (!entry || mine.length < 5 || choice < 0.3) {
         const outcome = await call('POST', '/api_keys', { description })
         if (outcome === 'unknown') ledger.perhapsCreated.add(description)

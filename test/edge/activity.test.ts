@@ -3,8 +3,9 @@ import { request } from 'node:https'
 import { test } from 'node:test'
 import { startInstallation } from '../harness/edge.ts'
 import { policyWith, restrict } from '../harness/ip.ts'
+import { poll } from '../harness/poll.ts'
 import { make } from '../harness/things.ts'
-import { dial, newGuardedEdge, startTcpUpstream, until, wholeFile } from './live_harness.ts'
+import { dial, newGuardedEdge, startTcpUpstream, wholeFile } from './live_harness.ts'
 
 const scope = wholeFile()
 const installation = await startInstallation(scope)
@@ -53,7 +54,7 @@ test('whom an edge node refuses is in /ip_activity, with the edge or route, what
   assert.equal(applied.headers.get('service-applied'), '1/1')
   assert.equal(await dial(port, '127.0.0.2'), undefined)
 
-  const { body } = await until(
+  const { body } = await poll(
     () => admin('GET', '/ip_activity'),
     (answer) => answer.body.total.endpoints.refused === 6 && answer.body.total.endpoints.warned === 1,
   )

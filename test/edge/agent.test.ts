@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { setTimeout } from 'node:timers/promises'
+import { isDeepStrictEqual } from 'node:util'
 import { jetstream } from '@nats-io/jetstream'
 import { Kvm } from '@nats-io/kv'
 import { connect } from '@nats-io/transport-node'
@@ -20,8 +20,9 @@ import { activeSigner } from '../../src/publisher/signing_keys.ts'
 import { gatehouse } from '../harness/command.ts'
 import { stop } from '../harness/control_plane.ts'
 import { startInstallation } from '../harness/edge.ts'
+import { holdsFor, poll } from '../harness/poll.ts'
 import { make, newHttpsEdge } from '../harness/things.ts'
-import { dial, newGuardedEdge, startTcpUpstream, statusOf, until, wholeFile } from './live_harness.ts'
+import { dial, newGuardedEdge, startTcpUpstream, statusOf, wholeFile } from './live_harness.ts'
 
 const file = wholeFile()
 const installation = await startInstallation(file)
@@ -87,7 +88,7 @@ test('what cannot be reached because another was first is refused and not said t
   ]
   for (const { headers, status, text } of late) {
     assert.equal(status, 201, text)
-    const { body } = await until(
+    const { body } = await poll(
       () => other('GET', `/generations/${headers.get('service-generation')}`),
       ({ body: { refusals } }) => refusals.length > 0,
     )
@@ -102,8 +103,8 @@ test('HAProxy is killed: the agent brings it back with the same decisions', asyn
   const before = await haproxyPids()
   process.kill(before.master, 'SIGKILL')
   process.kill(before.worker, 'SIGKILL')
-  await until(haproxyPids, ({ master, worker }) => master > 0 && master !== before.master && worker > 0)
-  await until(decisions, (now) => now[0] === 'hello')
+  await poll(haproxyPids, ({ master, worker }) => master > 0 && master !== before.master && worker > 0)
+  await poll(decisions, (now) => now[0] === 'hello')
   assert.deepEqual(await decisions(), asWanted)
 })
 
@@ -111,11 +112,8 @@ test('the agent is killed: HAProxy serves on, the API names the node that is beh
   const before = { ...(await haproxyPids()), ...(await statusOf(edge)) }
   await stop(edge.child, 'SIGKILL')
   assert.deepEqual(await decisions(), asWanted)
-  const began = Date.now()
   const changed = await setRules(`${guarded.policyId}`, [`allow ${allowed}`, 'allow 127.0.0.4'])
-  const seconds = (Date.now() - began) / 1_000
   assert.equal(changed.status, 200)
-  assert.ok(seconds < 12, `answered after ${seconds} s`)
   // A node that was silent for ten seconds is not counted any more, and it may just have become so.
   const said = [changed.headers.get('service-applied'), changed.headers.get('service-behind')]
   assert.ok(['0/1,edge-1', '0/0,'].includes(said.join()), said.join())
@@ -124,7 +122,7 @@ test('the agent is killed: HAProxy serves on, the API names the node that is beh
   edge = await installation.startEdge({ like: edge })
   const loaded = edge.log.find(({ msg }) => msg === 'serving from disk')
   assert.deepEqual([loaded?.applied, loaded?.revision], [before.applied, before.revision])
-  await until(
+  await poll(
     () => dial(guarded.port, '127.0.0.4'),
     (answer) => answer === 'hello',
   )
@@ -169,7 +167,7 @@ test('while a piece of a policy is missing the old one stays in force and the no
     const record = { key, generation: g, value: { hash, bytes: bytes.length, chunks: pieces.map(blobName) } }
     const batch = { progress: seal({ after: 0, settled: g }, signer), records: [seal(record, signer)] }
     control.publish(batchSubject, JSON.stringify(batch))
-    await until(
+    await poll(
       () => statusOf(edge),
       ({ unfinished }) => unfinished === 1,
     )
@@ -177,21 +175,19 @@ test('while a piece of a policy is missing the old one stays in force and the no
   })
   const later = await admin('POST', '/ip_policies', {})
   const next = Number(later.headers.get('service-generation'))
-  await until(
+  await poll(
     () => statusOf(edge),
     ({ records, applied }) => records > 0 && applied === generation - 1,
   )
   // Long enough for everything about the later change to have come: nothing but the piece may bring the node forward.
-  await setTimeout(1_000)
-  assert.deepEqual(await decisions(), asWanted)
+  await holdsFor(1_000, async () => isDeepStrictEqual(await decisions(), asWanted))
   const { body } = await admin('GET', `/generations/${next}`)
   assert.deepEqual(body.behind, ['edge-1'])
   const blobs = await new Kvm(jetstream(control)).open(blobBucket)
   for (const piece of pieces) await blobs.put(blobName(piece), piece)
-  await until(
+  await poll(
     () => statusOf(edge),
     ({ applied, unfinished }) => applied >= next && unfinished === 0,
-    10,
   )
   assert.deepEqual(await decisions(), [undefined, 'hello'])
   const restored = await setRules(`${guarded.policyId}`, [`allow ${allowed}`])
@@ -201,14 +197,14 @@ test('while a piece of a policy is missing the old one stays in force and the no
 
 test('with NATS down a node starts from its disk with the same decisions, ends when told to, and catches up later', async () => {
   await nats.stop('SIGKILL')
-  await until(
+  await poll(
     () => statusOf(edge),
     ({ connected }) => connected === false,
   )
   for (let start = 0; start < 2; start++) {
     await stop(edge.child)
     assert.equal(await dial(guarded.port, allowed), undefined)
-    edge = await installation.startEdge({ like: edge })
+    edge = await installation.startEdge({ like: edge, cutOff: true })
     assert.deepEqual(await decisions(), asWanted)
     assert.equal((await statusOf(edge)).connected, false)
   }
@@ -221,7 +217,7 @@ test('with NATS down a node starts from its disk with the same decisions, ends w
   const added = await again('POST', '/ip_policy_rules', rule, { process: 1 })
   assert.equal(added.status, 201, added.text)
   await nats.restart()
-  await until(
+  await poll(
     () => dial(guarded.port, refused),
     (answer) => answer === 'hello',
   )
@@ -231,7 +227,7 @@ test('with NATS down a node starts from its disk with the same decisions, ends w
 test('a node that is told twice to end leaves no HAProxy behind', async () => {
   const { master, worker } = await haproxyPids()
   const ended = stop(edge.child)
-  while (!edge.log.some(({ msg }) => /^stopping/.test(String(msg)))) await setTimeout(1)
+  await poll(() => edge.log.some(({ msg }) => /^stopping/.test(String(msg))), Boolean, { everyMs: 1 })
   edge.child.kill('SIGTERM')
   await ended
   assert.equal(edge.child.exitCode, 0)

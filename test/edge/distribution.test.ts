@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { setTimeout } from 'node:timers/promises'
 import { jetstream, jetstreamManager } from '@nats-io/jetstream'
 import { Kvm } from '@nats-io/kv'
 import { connect, type NatsConnection } from '@nats-io/transport-node'
@@ -10,7 +9,8 @@ import { activeSigner } from '../../src/publisher/signing_keys.ts'
 import { gatehouse } from '../harness/command.ts'
 import { stop } from '../harness/control_plane.ts'
 import { startInstallation } from '../harness/edge.ts'
-import { dial, newGuardedEdge, startTcpUpstream, statusOf, until, wholeFile } from './live_harness.ts'
+import { pause, poll } from '../harness/poll.ts'
+import { dial, newGuardedEdge, startTcpUpstream, statusOf, wholeFile } from './live_harness.ts'
 
 const file = wholeFile()
 const installation = await startInstallation(file)
@@ -87,17 +87,16 @@ test('NATS lets a node read the records and write its own report, and nothing el
     violations.length = 0
     node.publish(subject, '{}')
     await node.flush()
-    const said = await until(
+    const said = await poll(
       async () => violations,
       ({ length }) => length > 0,
-      5,
     )
     assert.match(said.join(), /permissions violation/i, subject)
     assert.ok(said.join().includes(subject), said.join())
   }
   node.publish(reportSubject('edge-1'), '{}')
   await node.flush()
-  await until(
+  await poll(
     async () => heard,
     (subjects) => subjects.includes(reportSubject('edge-1')),
   )
@@ -125,7 +124,7 @@ test('whoever gets into NATS cannot open an edge: what they put there is refused
   }
   await bucket.put(progressKey, progress)
   await bucket.delete(key)
-  const { body } = await until(
+  const { body } = await poll(
     () => admin('GET', '/edge_nodes'),
     ({ body: { edge_nodes } }) => edge_nodes[0].refusals.length >= 5,
   )
@@ -152,7 +151,7 @@ test('a record that is replayed later is ignored, though it was signed by us', a
   control.publish(batchSubject, JSON.stringify({ progress, records: [old.string()] }))
   await control.flush()
   const { revision } = (await bucket.get(key)) ?? { revision: 0 }
-  await until(
+  await poll(
     () => statusOf(edge),
     (status) => status.revision >= revision,
   )
@@ -175,10 +174,10 @@ async function heals(lose: () => Promise<void>): Promise<void> {
     while (!watching.signal.aborted) {
       const now = await decisions()
       if (JSON.stringify(now) !== JSON.stringify(asWanted)) wrong.push(now)
-      await setTimeout(100)
+      await pause(100)
     }
   })()
-  await until(
+  await poll(
     () => contents(control).catch(() => new Map()),
     (found) => [...whole.keys()].every((key) => found.has(key)),
   )
@@ -188,7 +187,7 @@ async function heals(lose: () => Promise<void>): Promise<void> {
   // Not at the node by a plain message alone: it must have found its place in the new bucket too.
   const bucket = await bucketOf(control)
   const { revision = 0 } = (await bucket.get(progressKey)) ?? {}
-  await until(
+  await poll(
     () => statusOf(edge),
     (status) => status.revision >= revision && status.revision < revision + 1_000,
   )
@@ -219,7 +218,7 @@ test('the publisher is killed in the middle of 200 changes: another takes over, 
     assert.equal(added.status, 201, added.text)
     last = Number(added.headers.get('service-generation'))
   }
-  await until(
+  await poll(
     () => statusOf(edge),
     ({ applied }) => applied >= last,
   )
@@ -236,7 +235,7 @@ test('a key that was activated before the node trusts it: what was refused is in
   const rule = { ip_policy_id: guarded.policyId, action: 'allow', cidr: '127.0.0.77' }
   const change = await survivor('POST', '/ip_policy_rules', rule, { process: 1 })
   assert.equal(change.status, 201, change.text)
-  await until(
+  await poll(
     () => statusOf(edge),
     ({ refusals }) => refusals.some(({ reason }: { reason: string }) => reason.includes('not trusted here')),
   )
@@ -244,10 +243,9 @@ test('a key that was activated before the node trusts it: what was refused is in
   await stop(edge.child)
   const both = { GATEHOUSE_EDGE_TRUSTED_KEYS: `${installation.publicKey},${early}` }
   edge = await installation.startEdge({ like: edge, env: both })
-  await until(
+  await poll(
     () => dial(guarded.port, '127.0.0.77'),
     (answer) => answer === 'hello',
-    10,
   )
   assert.equal((await survivor('DELETE', change.body.uri, undefined, { process: 1 })).status, 204)
   assert.equal((await gatehouse(['signing-keys', 'activate', installation.publicKey], env)).code, 0)
@@ -262,7 +260,7 @@ test('a new signing key: nodes trust it first, then everything is signed with it
   edge = await installation.startEdge({ like: edge, env: both })
   assert.equal((await gatehouse(['signing-keys', 'activate', fresh], env)).code, 0)
   const control = await natsAs(nats.controlPlane)
-  await until(
+  await poll(
     () => contents(control),
     (found) => [...found.values()].every(({ signedBy }) => signedBy === keyIdOf(fresh)),
   )
@@ -270,7 +268,7 @@ test('a new signing key: nodes trust it first, then everything is signed with it
   await stop(edge.child)
   // With an empty disk and without the old key: there is nothing left that only the old one signed.
   edge = await installation.startEdge({ env: { GATEHOUSE_EDGE_TRUSTED_KEYS: fresh } })
-  await until(decisions, (now) => now[0] === 'hello' && now[1] === undefined)
+  await poll(decisions, (now) => now[0] === 'hello' && now[1] === undefined)
   const added = await survivor('POST', '/ip_policies?wait=applied', {}, { process: 1 })
   assert.equal(added.headers.get('service-applied'), '1/1')
   assert.deepEqual((await statusOf(edge)).refusals, [])

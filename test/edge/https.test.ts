@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { connect } from 'node:http2'
 import { test } from 'node:test'
+import { poll } from '../harness/poll.ts'
 import { exchange, get, putHttpsEdge, putRoute, startHttpUpstream } from './http_harness.ts'
-import { firstBytes, id, startEdge, until } from './proxy_harness.ts'
+import { firstBytes, id, startEdge } from './proxy_harness.ts'
 
 const certificates = ['app.example.com', '*.example.com']
 
@@ -153,7 +154,7 @@ test('routes decide by their own policies and those of their account; refusals a
   assert.deepEqual([await status('/shut', '127.0.0.1'), await status('/open')], [200, 200])
   await edge.put({ [`restrictions.${account}`]: { sets: [{ id: strict, enforced: true, policies: [nobody] }] } })
   assert.deepEqual([await status('/shut', '127.0.0.1'), await status('/open')], [403, 200])
-  await until('both are reported', () => edge.events.length === 2)
+  await poll(() => edge.events.length === 2)
   assert.deepEqual(edge.events, [
     { outcome: 'warned', restriction: trial, target: shut, source: '127.0.0.1' },
     { outcome: 'refused', restriction: strict, target: shut, source: '127.0.0.1' },
@@ -196,7 +197,7 @@ test("an account's restrictions count also where there is no policy, and once", 
     target,
     source: '127.0.0.1',
   })
-  await until('all are reported', () => edge.events.length >= 8)
+  await poll(() => edge.events.length >= 8)
   assert.deepEqual(edge.events, [
     event('warned', plain),
     event('warned', rewritten),
@@ -281,7 +282,7 @@ test('a request that two servers could read differently is refused or made unamb
     edge,
     `${start}Content-Length: ${smuggled.length + 5}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n${smuggled}`,
   )
-  await until('one request has arrived', () => upstream.heads.length > 0)
+  await poll(() => upstream.heads.length > 0)
   assert.doesNotMatch(upstream.received, /content-length/i, 'one framing only')
   assert.doesNotMatch(upstream.received, /\/smuggled/, 'what follows is no request')
   const absolute = 'GET https://app.example.com/x HTTP/1.1\r\nHost: app.example.com\r\n\r\n'

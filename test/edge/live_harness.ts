@@ -2,10 +2,10 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
 import { after } from 'node:test'
-import { setTimeout } from 'node:timers/promises'
 import type { Account, Scope } from '../harness/control_plane.ts'
 import type { EdgeProcess } from '../harness/edge.ts'
 import { policyWith } from '../harness/ip.ts'
+import { loadScaledTimeout } from '../harness/load_scaled_timeout.ts'
 import { make } from '../harness/things.ts'
 
 /** The whole file, also for what is started within a test: `after` there would mean the end of that test. */
@@ -40,6 +40,7 @@ export const dial = (port: number, localAddress: string): Promise<string | undef
   new Promise((resolve) => {
     let text = ''
     const socket = connect({ port, host: '127.0.0.1', localAddress })
+    socket.setTimeout(loadScaledTimeout(60_000), () => socket.destroy())
     socket.on('data', (chunk) => {
       if (!text) socket.write('bye')
       text += chunk
@@ -54,21 +55,6 @@ export async function hold(port: number, localAddress: string): Promise<Socket> 
   socket.on('error', () => {})
   await once(socket, 'data')
   return socket
-}
-
-/** Reads until it is so. What was read last is in the message when it never is. */
-export async function until<Value>(
-  read: () => Promise<Value>,
-  isSo: (value: Value) => boolean,
-  seconds = 30,
-): Promise<Value> {
-  const deadline = Date.now() + seconds * 1_000
-  for (;;) {
-    const value = await read()
-    if (isSo(value)) return value
-    if (Date.now() > deadline) assert.fail(`after ${seconds} s it is still ${JSON.stringify(value)?.slice(0, 2_000)}`)
-    await setTimeout(50)
-  }
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: what the node says of itself has no schema.

@@ -6,8 +6,9 @@ import { recordBucket } from '../../src/distribution/channels.ts'
 import type { Scope } from '../harness/control_plane.ts'
 import { startInstallation } from '../harness/edge.ts'
 import { policyWith } from '../harness/ip.ts'
+import { pause, poll } from '../harness/poll.ts'
 import { make } from '../harness/things.ts'
-import { dial, newGuardedEdge, startTcpUpstream, statusOf, until } from './live_harness.ts'
+import { dial, newGuardedEdge, startTcpUpstream, statusOf } from './live_harness.ts'
 
 const [changing, others] = ['127.0.0.9', 15]
 
@@ -72,7 +73,7 @@ export async function loseLeaders(scope: Scope, changes: number, say: (line: str
       const door = doors[turn] as (typeof doors)[number]
       door.rule = await change(door.policy, door.rule)
       door.changes++
-      await new Promise((resolve) => setTimeout(resolve, 20))
+      await pause(20)
     }
   })()
 
@@ -81,10 +82,9 @@ export async function loseLeaders(scope: Scope, changes: number, say: (line: str
   let dead: (typeof nodes)[number] | undefined
   for (let index = 0; index < changes; index++) {
     if (index === Math.floor(changes / 3) || index === Math.floor((changes * 2) / 3)) {
-      dead = await until(
+      dead = await poll(
         () => leader().catch(() => undefined),
         (node) => node !== undefined,
-        60,
       )
       await dead?.stop('SIGKILL')
       say(`change ${index}: ${dead?.name} led the bucket, and is killed`)
@@ -103,10 +103,9 @@ export async function loseLeaders(scope: Scope, changes: number, say: (line: str
   over = true
   await impatient
   const last = await admin('POST', '/ip_policies', {})
-  await until(
+  await poll(
     () => statusOf(edge),
     ({ applied }) => applied >= Number(last.headers.get('service-generation')),
-    60,
   )
   let wrong = 0
   for (const door of doors) if ((await dial(door.port, changing)) !== (door.rule ? 'hello' : undefined)) wrong++

@@ -4,16 +4,8 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { connect } from 'node:tls'
 import { ask } from '../../src/edge/haproxy/runtime.ts'
-import {
-  type Edge,
-  firstBytes,
-  id,
-  openConnection,
-  selfSigned,
-  startEdge,
-  startUpstream,
-  until,
-} from './proxy_harness.ts'
+import { poll } from '../harness/poll.ts'
+import { type Edge, firstBytes, id, openConnection, selfSigned, startEdge, startUpstream } from './proxy_harness.ts'
 
 async function processes({ settings }: Edge) {
   const table = await ask(settings.masterSocket, 'show proc')
@@ -45,7 +37,7 @@ for (const victim of ['master', 'worker'] as const) {
     assert.deepEqual(await decisions(edge), [true, false])
     const before = await processes(edge)
     process.kill(before[victim], 'SIGKILL')
-    await until('there is another', async () => {
+    await poll(async () => {
       const now = await processes(edge).catch(() => before)
       return now.worker > 0 && now.worker !== before.worker
     })
@@ -61,7 +53,7 @@ test('an agent that starts anew finds HAProxy at work, and brings it up to date 
   const { key, record } = await withTcpEdge(edge, upstream.port)
   const before = await processes(edge)
   const long = openConnection({ port: edge.tcpPort })
-  await until('it is through', () => upstream.sockets.size === 1)
+  await poll(() => upstream.sockets.size === 1)
   await edge.proxy.detach()
   assert.deepEqual(await decisions(edge), [true, false], 'without an agent')
   await edge.restartAgent({ [key]: { ...record, policies: null } })
@@ -79,7 +71,7 @@ test('a change that HAProxy does not take is loaded from files, and no connectio
   const { key, record } = await withTcpEdge(edge, upstream.port)
   const before = await processes(edge)
   const long = openConnection({ port: edge.tcpPort })
-  await until('it is through', () => upstream.sockets.size === 1)
+  await poll(() => upstream.sockets.size === 1)
   // Someone with a hand on the socket: what we would change is not there any more.
   await ask(edge.settings.runtimeSocket, `clear map ${join(edge.settings.folder, 'maps/tcp.map')}`)
   await edge.put({ [key]: { ...record, policies: null } })
@@ -92,7 +84,7 @@ test('a change that HAProxy does not take is loaded from files, and no connectio
 
   await edge.put({ [key]: null })
   assert.equal(await edge.proxy.closeSessions([key.slice(4)]), 1, 'also in the worker of before')
-  await until('closed', () => upstream.sockets.size === 0)
+  await poll(() => upstream.sockets.size === 0)
   long.destroy()
 })
 
@@ -150,19 +142,19 @@ test('certificates come, change and go without a restart, and a broken one hurts
   assert.notEqual(one, 'none')
   assert.equal(await served('two.example.com'), 'none')
   const file = await selfSigned(edge.settings, 'two.example.com')
-  await until('the new one is served', async () => (await served('two.example.com')) !== 'none')
+  await poll(async () => (await served('two.example.com')) !== 'none')
   const two = await served('two.example.com')
   await selfSigned(edge.settings, 'two.example.com')
-  await until('its successor is served', async () => (await served('two.example.com')) !== two)
+  await poll(async () => (await served('two.example.com')) !== two)
   await writeFile(file, 'no certificate')
   await writeFile(join(edge.settings.certificateFolder, 'three.pem'), await readFile(file))
-  await until('both are reported', () => edge.troubles.length === 2)
+  await poll(() => edge.troubles.length === 2)
   assert.notEqual(await served('two.example.com'), 'none', 'the last good one')
   assert.deepEqual(await processes(edge), before)
 
   process.kill(before.worker, 'SIGKILL')
-  await until('HAProxy is back', async () => (await served('two.example.com')) !== 'none')
+  await poll(async () => (await served('two.example.com')) !== 'none')
   await rm(file)
-  await until('it is gone', async () => (await served('two.example.com')) === 'none')
+  await poll(async () => (await served('two.example.com')) === 'none')
   assert.equal(await served('one.example.com'), one)
 })

@@ -5,7 +5,7 @@ import { connect, createServer, type Server, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
-import { setTimeout } from 'node:timers/promises'
+import { freePorts } from '../../dev/ports.ts'
 import { createProxy, type EdgeProxy, type ProxyOptions } from '../../src/edge/haproxy/apply.ts'
 import { difference, type Entry, entriesOf } from '../../src/edge/haproxy/entries.ts'
 import { type ProxyEvent, receiveEvents } from '../../src/edge/haproxy/events.ts'
@@ -44,22 +44,6 @@ function records({ starts, verdicts }: RangeTable, words: number): Buffer {
   return bytes
 }
 
-/** Below those that the system gives to connections, which could take one of them at any time. */
-async function freePortsInARow(count: number): Promise<number> {
-  for (;;) {
-    const first = 10_000 + Math.floor(Math.random() * 2_000) * 10
-    const ports = Array.from({ length: count }, (_, index) => first + index)
-    if ((await Promise.all(ports.map(isFree))).every(Boolean)) return first
-  }
-}
-
-const isFree = (port: number): Promise<boolean> =>
-  new Promise((resolve) => {
-    const server = createServer()
-    server.once('error', () => resolve(false))
-    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)))
-  })
-
 export type Edge = {
   settings: ProxySettings
   proxy: EdgeProxy
@@ -82,8 +66,7 @@ export async function startEdge(
   { options = {}, caFile, certificates }: { options?: ProxyOptions; caFile?: string; certificates?: string[] } = {},
 ): Promise<Edge> {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-edge-'))
-  const tcpPort = await freePortsInARow(6)
-  const httpsPort = tcpPort + 4
+  const [tcpPort = 0, , , , httpsPort = 0, eventPort = 0] = await freePorts(6)
   const settings: ProxySettings = {
     folder,
     tcpBind: { addresses: ['127.0.0.1', '127.0.0.9', '::1'], first: tcpPort, last: tcpPort + 3 },
@@ -91,7 +74,7 @@ export async function startEdge(
     certificateFolder: join(folder, 'operator'),
     runtimeSocket: join(folder, 'runtime.sock'),
     masterSocket: join(folder, 'master.sock'),
-    eventPort: tcpPort + 5,
+    eventPort,
     threads: 2,
     caFile: caFile ?? '/etc/ssl/certs/ca-certificates.crt',
     maxconn: 2_000,
@@ -201,10 +184,4 @@ export async function firstBytes(visit: Visit): Promise<string> {
   })
   socket.destroy()
   return bytes
-}
-
-export async function until(what: string, holds: () => boolean | Promise<boolean>, withinMs = 10_000): Promise<void> {
-  for (const deadline = Date.now() + withinMs; !(await holds()); await setTimeout(20)) {
-    if (Date.now() > deadline) throw new Error(`still not so: ${what}`)
-  }
 }

@@ -3,12 +3,11 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { after, test } from 'node:test'
-import { setTimeout as delay } from 'node:timers/promises'
 import pg from 'pg'
 import { gatehouse } from '../harness/command.ts'
 import { newDatabase, stop } from '../harness/control_plane.ts'
 import { startInstallation } from '../harness/edge.ts'
-import { eventually } from '../harness/ip.ts'
+import { holdsFor, poll } from '../harness/poll.ts'
 
 const installation = await startInstallation({ after })
 const { admin, clientFor, processes, databaseUrl, startProcess, startEdge } = installation
@@ -48,7 +47,7 @@ const end = () => stop(processes.at(-1)?.child ?? assert.fail())
 /** Until it has heard of the node: before that, nobody is waited for. */
 async function start(url: string): Promise<void> {
   await startProcess({ GATEHOUSE_DATABASE_URL: url })
-  const heard = await eventually(
+  const heard = await poll(
     () => call('GET', '/edge_nodes'),
     ({ body }) => body.edge_nodes.some(({ live }: { live: boolean }) => live),
   )
@@ -74,8 +73,7 @@ test('after a restore to an earlier point edges follow again, and go back to wha
   await end()
   await start(backup)
   await call('PATCH', kept.body.uri, { description: 'told under an old number' })
-  await delay(3_000)
-  assert.ok(!(await serves(kept.body)) && (await serves(lost[0]?.body)), 'the command would not be needed')
+  await holdsFor(3_000, async () => !(await serves(kept.body)) && (await serves(lost[0]?.body)))
 
   await end()
   const { code, stdout, stderr } = await gatehouse(['after-restore'], { GATEHOUSE_DATABASE_URL: backup })
@@ -87,11 +85,11 @@ test('after a restore to an earlier point edges follow again, and go back to wha
   assert.equal(heard.headers.get('service-applied'), '1/1', heard.text)
   assert.ok(Number(heard.headers.get('service-generation')) > generation)
   // What was restored is there, with what came since; what the backup does not know is not.
-  assert.ok(await eventually(() => serves(kept.body), Boolean))
+  assert.ok(await poll(() => serves(kept.body), Boolean))
   assert.ok(await serves(heard.body))
   for (const { body } of lost)
     assert.ok(
-      !(await eventually(
+      !(await poll(
         () => serves(body),
         (yes) => !yes,
       )),

@@ -3,16 +3,8 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { policyFolder } from '../../src/edge/haproxy/settings.ts'
-import {
-  type Edge,
-  firstBytes,
-  id,
-  openConnection,
-  startEdge,
-  startUpstream,
-  type Upstream,
-  until,
-} from './proxy_harness.ts'
+import { poll } from '../harness/poll.ts'
+import { type Edge, firstBytes, id, openConnection, startEdge, startUpstream, type Upstream } from './proxy_harness.ts'
 
 const account = id('ac')
 type Changes = { policies?: string[] | null; hostports?: string[]; backend?: string | null; account?: string }
@@ -109,7 +101,7 @@ test('policies decide by the address of the connection, before any upstream is d
   await edge.put({ [key]: { ...record, policies: null } })
   assert.equal(await visit('127.0.0.66'), true)
 
-  await until('refusals are reported', () => edge.events.length === 5)
+  await poll(() => edge.events.length === 5)
   assert.deepEqual(edge.events[0], {
     outcome: 'refused',
     restriction: null,
@@ -184,7 +176,7 @@ test('every enforced restriction of the account has to allow; the others warn', 
     target: tcp,
     source,
   })
-  await until('events', () => edge.events.length >= 3)
+  await poll(() => edge.events.length >= 3)
   assert.deepEqual(edge.events, [
     event('warned', trial, '127.0.0.7'),
     event('warned', trial, '127.0.0.20'),
@@ -202,14 +194,14 @@ test('open connections are kept, unless they are to be closed', async (t) => {
   const kept = await putEdge(edge, upstream)
   const closed = await putEdge(edge, upstream, { hostports: [`db.example.com:${edge.tcpPort + 1}`] })
   const sockets = [edge.tcpPort, edge.tcpPort + 1].map((port) => openConnection({ port }))
-  await until('both are through', () => upstream.sockets.size === 2)
+  await poll(() => upstream.sockets.size === 2)
   const states = () => sockets.map((socket) => socket.readyState)
   for (const socket of sockets) socket.resume()
   await edge.put({ [kept.key]: null, [closed.key]: null })
   assert.deepEqual(states(), ['open', 'open'])
   assert.equal(await edge.proxy.closeSessions([closed.tcp]), 1)
-  await until('one is closed', () => upstream.sockets.size === 1)
-  await until('its client knows', () => states()[1] !== 'open')
+  await poll(() => upstream.sockets.size === 1)
+  await poll(() => states()[1] !== 'open')
   assert.equal(states()[0], 'open')
   for (const socket of sockets) socket.destroy()
 })

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
-import { patience } from './patience.ts'
+import { loadScaledTimeout } from './load_scaled_timeout.ts'
 
 export type Ended = { code: number | null; stdout: string; stderr: string }
 const source = new URL('../../src/main.ts', import.meta.url).pathname
@@ -18,7 +18,7 @@ export async function gatehouse(
     env: { ...Object.fromEntries(ours), ...env },
     stdio: ['pipe', 'pipe', 'pipe'],
     // What should end by itself and does not must not hold up the tests.
-    timeout: patience(30_000),
+    timeout: loadScaledTimeout(30_000),
     killSignal: 'SIGKILL',
   })
   // It may end without having read it.

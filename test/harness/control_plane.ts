@@ -9,6 +9,7 @@ import { whenWeEnd } from '../../dev/when_we_end.ts'
 import { type DbPool, openPool } from '../../src/db/pool.ts'
 import { bootstrapAccount } from '../../src/resources/accounts/bootstrap.ts'
 import { type Client, createClient, publicUrl } from './client.ts'
+import { loadScaledTimeout } from './load_scaled_timeout.ts'
 import { testRun } from './test_run.ts'
 
 type LogLine = Record<string, unknown> & { msg: string; level: string }
@@ -82,10 +83,17 @@ export async function startControlPlane(
   }
 }
 
+/** The time-out is generous: a busy machine is not what the tests are about. */
+const harnessSettings = {
+  GATEHOUSE_LISTEN: '127.0.0.1:0',
+  GATEHOUSE_PUBLIC_URL: publicUrl,
+  GATEHOUSE_DATABASE_TIMEOUT_MS: '30000',
+}
+
 async function serveProcess(env: Record<string, string>): Promise<ServeProcess> {
   const main = new URL('../../src/main.ts', import.meta.url).pathname
   const child = spawn(process.execPath, [main, 'serve'], {
-    env: { ...process.env, GATEHOUSE_LISTEN: '127.0.0.1:0', GATEHOUSE_PUBLIC_URL: publicUrl, ...env },
+    env: { ...process.env, ...harnessSettings, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   // A test file that is killed, for taking too long, must not leave its servers behind.
@@ -120,5 +128,11 @@ export async function stop(child: ChildProcess, signal: NodeJS.Signals = 'SIGTER
   if (child.exitCode !== null || child.signalCode !== null) return
   const exited = once(child, 'exit')
   child.kill(signal)
+  // Whoever does not end by itself would hold up the whole run.
+  const limit = loadScaledTimeout(60_000)
+  const killer = setTimeout(() => child.kill('SIGKILL'), limit)
   await exited
+  clearTimeout(killer)
+  if (signal !== 'SIGKILL' && child.signalCode === 'SIGKILL')
+    throw new Error(`process ${child.pid} did not end within ${limit} ms of ${signal}`)
 }

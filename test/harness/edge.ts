@@ -6,9 +6,17 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { makeCertificate } from '../../dev/edge.ts'
 import { type LocalNats, startNats } from '../../dev/nats.ts'
-import { freePort } from '../../dev/postgres.ts'
+import { freePort, freePorts } from '../../dev/ports.ts'
 import { addSigningKey } from '../../src/publisher/signing_keys.ts'
-import { type Account, type ControlPlane, type Scope, startControlPlane, stop } from './control_plane.ts'
+import {
+  type Account,
+  type ControlPlane,
+  type Scope,
+  type ServeProcess,
+  startControlPlane,
+  stop,
+} from './control_plane.ts'
+import { poll } from './poll.ts'
 import { testRun } from './test_run.ts'
 
 export type EdgeProcess = {
@@ -26,7 +34,13 @@ export type Installation = ControlPlane & {
   admin: Account
   startEdge: (options?: EdgeOptions) => Promise<EdgeProcess>
 }
-type EdgeOptions = { env?: Record<string, string>; folder?: string; like?: EdgeProcess }
+type EdgeOptions = {
+  env?: Record<string, string>
+  folder?: string
+  like?: EdgeProcess
+  /** For nodes that start while the control plane or NATS is down. */
+  cutOff?: boolean
+}
 
 /** A control plane, NATS with the permissions of deploy/, and as many edge nodes with HAProxy as a test starts. */
 export async function startInstallation(
@@ -37,14 +51,15 @@ export async function startInstallation(
 ): Promise<Installation> {
   const nats = await starting
   scope.after(() => nats.stop())
-  const firstPort = 21_000 + Math.floor(Math.random() * 400) * 20
-  const tcpPorts = { first: firstPort, last: firstPort + 19 }
+  const ports = await freePorts(20)
+  const tcpPorts = { first: ports[0] ?? 0, last: ports.at(-1) ?? 0 }
   const plane = await startControlPlane(scope, {
     env: { ...nats.controlPlane, GATEHOUSE_TCP_PORTS: `${tcpPorts.first}-${tcpPorts.last}`, ...env },
     ...(databaseUrl && { databaseUrl }),
   })
   const { public_key: publicKey } = await addSigningKey(plane.db)
-  const startEdge = async ({ env: more = {}, like, folder }: EdgeOptions = {}): Promise<EdgeProcess> => {
+  const admin = await plane.newAccount()
+  const startEdge = async ({ env: more = {}, like, folder, cutOff }: EdgeOptions = {}): Promise<EdgeProcess> => {
     const home = folder ?? like?.folder ?? (await mkdtemp(join(tmpdir(), 'gatehouse-edge-')))
     await chmod(home, 0o755)
     const certificates = join(home, 'certificates')
@@ -57,6 +72,7 @@ export async function startInstallation(
       await freePort(),
       like?.eventPort ?? (await freePort()),
     ]
+    const startedAfter = Date.now()
     const edge = await edgeProcess({
       ...nats.edge,
       GATEHOUSE_EDGE_NODE: 'edge-1',
@@ -74,9 +90,27 @@ export async function startInstallation(
       await stop(edge.child)
       await rm(home, { recursive: true, force: true })
     })
+    if (!cutOff) await untilListed(admin, plane.processes, more.GATEHOUSE_EDGE_NODE ?? 'edge-1', startedAfter)
     return { ...edge, folder: home, httpsPort, eventPort, tcpPorts, statusUrl: `http://127.0.0.1:${statusPort}` }
   }
-  return { ...plane, nats, publicKey, admin: await plane.newAccount(), startEdge }
+  return { ...plane, nats, publicKey, admin, startEdge }
+}
+
+/** Until every process counts the node as live, `?wait=applied` would not wait for it. */
+async function untilListed(
+  admin: Account,
+  processes: readonly ServeProcess[],
+  name: string,
+  startedAfter: number,
+): Promise<void> {
+  type Node = { name: string; live: boolean; started_at: string }
+  const isUp = (node: Node) => node.name === name && node.live && Date.parse(node.started_at) >= startedAfter
+  for (const [process, { child }] of processes.entries())
+    if (child.exitCode === null && child.signalCode === null)
+      await poll(
+        async (): Promise<Node[]> => (await admin('GET', '/edge_nodes', undefined, { process })).body.edge_nodes,
+        (nodes) => nodes.some(isUp),
+      )
 }
 
 async function edgeProcess(env: Record<string, string>): Promise<Pick<EdgeProcess, 'child' | 'log'>> {

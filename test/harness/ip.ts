@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { request } from 'node:http'
-import { setTimeout as delay } from 'node:timers/promises'
 import type { Answer, Client, Options } from './client.ts'
 
 /** For `GATEHOUSE_TRUSTED_PROXIES=127.0.0.1`: the test is then the proxy, and calls come from wherever it says. */
@@ -38,16 +37,6 @@ export async function restrict(call: Call, fields: object): Promise<any> {
   const created = await call('POST', '/ip_restrictions', { type: 'api', ...fields })
   assert.equal(created.status, 201, created.text)
   return created.body
-}
-
-/** Counts and refusals are written every second: reads until they are there. */
-export async function eventually<Value>(read: () => Promise<Value>, isThere: (value: Value) => boolean) {
-  const deadline = Date.now() + 10_000
-  for (;;) {
-    const value = await read()
-    if (isThere(value) || Date.now() > deadline) return value
-    await delay(50)
-  }
 }
 
 /** GET over a connection of its own, from a chosen local address and with headers repeated as given. */

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { createInterface } from 'node:readline'
 import type { TestContext } from 'node:test'
-import { patience } from './patience.ts'
+import { loadScaledTimeout } from './load_scaled_timeout.ts'
 
 const root = new URL('../..', import.meta.url).pathname
 const tools = ['curl', 'haproxy', 'nats-server', 'openssl']
@@ -43,7 +43,7 @@ export async function typePage(t: TestContext, page: string, blocks: number, she
   const { stdout, stderr, status } = spawnSync('bash', [...shellFlags.split(' '), '-c', terminal], {
     cwd: root,
     encoding: 'utf8',
-    timeout: patience(180_000),
+    timeout: loadScaledTimeout(180_000),
   })
   assert.equal(status, 0, `${stdout}\n${stderr}`)
   return { printed: stdout.split(`${mark}\n`), stderr }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
-import { setTimeout } from 'node:timers/promises'
 import type { Client } from '../harness/client.ts'
+import { poll } from '../harness/poll.ts'
 
 /** Makes something as the given caller and resolves to its id. A new one each time. */
 type Make = (as: Client) => Promise<string>
@@ -101,7 +101,10 @@ const refusal: Make = async (as) => {
   assert.equal((await as('DELETE', enforced.uri)).status, 204)
   const id = refused.body.details.operation_id
   // Written within a second or two, not with the answer.
-  while ((await as('GET', `/ip_refusals/${id}`)).status === 404) await setTimeout(100)
+  await poll(
+    () => as('GET', `/ip_refusals/${id}`),
+    ({ status }) => status !== 404,
+  )
   return id
 }
 

@@ -1,7 +1,7 @@
-import { setTimeout } from 'node:timers/promises'
 import { type DbPool, many } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
 import { type OutboxRow, readOutbox } from '../../src/resources/outbox/store.ts'
+import { pause } from '../harness/poll.ts'
 
 export type Reading = { rows: string[]; wentBack: string[]; longestLagMs: number }
 type Next = (after: number) => Promise<Pick<OutboxRow, 'generation' | 'key' | 'created_at'>[]>
@@ -21,7 +21,7 @@ async function follow(next: Next, end: () => number | undefined): Promise<Readin
       reading.longestLagMs = Math.max(reading.longestLagMs, Date.now() - Date.parse(row.created_at))
     }
     after = last
-    if (rows.length === 0) await setTimeout(2)
+    if (rows.length === 0) await pause(2)
   }
   return reading
 }

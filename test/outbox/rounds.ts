@@ -3,6 +3,7 @@ import { many, openPool } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
 import { newUuid } from '../../src/kernel/ids.ts'
 import type { ControlPlane, Scope } from '../harness/control_plane.ts'
+import { loadScaledTimeout } from '../harness/load_scaled_timeout.ts'
 import { followNaively, followSettled, type Reading } from './readers.ts'
 import { compareWithTables, lastGeneration, newLedger, writeStraight, writeThroughApi } from './writers.ts'
 
@@ -38,7 +39,7 @@ export async function outboxRounds(scope: Scope, plane: ControlPlane, millisecon
   ])
   end = await lastGeneration(db)
   // A reader that misses the last row would wait for it for ever.
-  const giveUp = setTimeout(5_000, undefined, { ref: false }).then(() => {
+  const giveUp = setTimeout(loadScaledTimeout(15_000), undefined, { ref: false }).then(() => {
     end = 0
   })
   const [settled, naive] = await Promise.race([readers, giveUp.then(() => readers)])

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { randomInt, randomUUID } from 'node:crypto'
-import { setTimeout } from 'node:timers/promises'
 import { type Db, type DbPool, many, one } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
 import type { RecordKey } from '../../src/distribution/records.ts'
@@ -8,6 +7,7 @@ import { toUuid, type Uuid } from '../../src/kernel/ids.ts'
 import { writeOutbox } from '../../src/resources/outbox/store.ts'
 import type { Answer } from '../harness/client.ts'
 import type { Account } from '../harness/control_plane.ts'
+import { pause } from '../harness/poll.ts'
 
 /** What was acknowledged: by COMMIT, or by an answer with a Service-Generation. */
 export type Ledger = {
@@ -38,7 +38,7 @@ export async function writeStraight(pool: DbPool, account: Uuid, ledger: Ledger,
       const generation = await writeOutbox(tx, account, keys)
       if (randomInt(4) === 0) {
         ledger.slow++
-        await setTimeout(randomInt(50, 501))
+        await pause(randomInt(50, 501))
       }
       if (randomInt(5) === 0) {
         await client.query('rollback')
@@ -47,7 +47,7 @@ export async function writeStraight(pool: DbPool, account: Uuid, ledger: Ledger,
         await client.query('commit')
         ledger.committed.set(generation, keys)
       }
-      await setTimeout(randomInt(10))
+      await pause(randomInt(10))
     }
   } finally {
     client.release()

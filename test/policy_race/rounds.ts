@@ -1,9 +1,10 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import { one } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
 import type { Answer } from '../harness/client.ts'
 import type { Account, ControlPlane } from '../harness/control_plane.ts'
 import { policyWith, restrict } from '../harness/ip.ts'
+import { pause } from '../harness/poll.ts'
+import { random } from '../harness/random.ts'
 
 type Through = { process: number }
 /** A policy with one rule, a restriction of another policy, and all that an account needs to race for it. */
@@ -78,10 +79,10 @@ export async function racePolicies(
       const turn = Math.floor(round / kinds.length) % 2
       const stage = { admin, policy: policy.id, rule: rule.uri, restriction, other, through: { process: turn } }
       // Neither always starts first, or one of them would nearly always win.
-      const headStart = Math.random() * 6 - 3
+      const headStart = random() * 6 - 3
       const [acted, deleted] = await Promise.all([
-        delay(Math.max(0, headStart)).then(() => race.act(stage)),
-        delay(Math.max(0, -headStart)).then(() => admin('DELETE', policy.uri, undefined, { process: 1 - turn })),
+        pause(Math.max(0, headStart)).then(() => race.act(stage)),
+        pause(Math.max(0, -headStart)).then(() => admin('DELETE', policy.uri, undefined, { process: 1 - turn })),
       ])
       const outcome = `${acted.status} ${deleted.status}`
       outcomes[`${kind}: ${outcome}`] = (outcomes[`${kind}: ${outcome}`] ?? 0) + 1

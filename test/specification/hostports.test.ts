@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { startControlPlane } from '../harness/control_plane.ts'
 import { nothingWasADefect } from '../harness/defects.ts'
+import { randomBelow } from '../harness/random.ts'
 import { assertRefused, freshHost, newHttpsEdge, newTcpEdge } from '../harness/things.ts'
 
 const plane = await startControlPlane({ after })
@@ -154,7 +155,7 @@ test('the TCP port range is the one that the operator has set', async () => {
 })
 
 test('a TCP hostport may have an address for a host, kept in its one spelling; it has no wildcard', async () => {
-  const port = 21_000 + Math.floor(Math.random() * 1_000)
+  const port = 21_000 + randomBelow(1_000)
   const edge = await newTcpEdge(admin, { hostports: [`192.0.2.1:${port}`, `[2001:DB8:0::1]:${port}`] })
   assert.deepEqual(edge.hostports, [`192.0.2.1:${port}`, `[2001:db8::1]:${port}`])
   for (const bad of [

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { startControlPlane } from '../harness/control_plane.ts'
 import { newUser } from '../harness/people.ts'
+import { poll } from '../harness/poll.ts'
 import { type HeaderLine, headersOf, json, type RawRequest, rawExchange } from '../harness/raw.ts'
 
 const plane = await startControlPlane({ after })
@@ -188,9 +189,7 @@ test('§4 every response carries an Operation-Id of its own, and the log has the
   assert.equal(new Set(ids).size, answers.length)
   // The log comes through a pipe, a moment after the answer.
   const logged = () => ids.filter((id) => plane.processes[0]?.log.some(({ operation_id }) => operation_id === id))
-  for (let tries = 0; logged().length < ids.length && tries < 100; tries++)
-    await new Promise((go) => setTimeout(go, 20))
-  assert.deepEqual(logged(), ids)
+  await poll(logged, ({ length }) => length === ids.length)
 })
 
 test('§7 every error has error_code, status_code, msg and details, and all values in details are strings', async () => {

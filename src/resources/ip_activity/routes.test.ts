@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { setTimeout as delay } from 'node:timers/promises'
 import type { Client } from '../../../test/harness/client.ts'
 import { startControlPlane } from '../../../test/harness/control_plane.ts'
-import { behindProxy, eventually, from, policyWith, restrict } from '../../../test/harness/ip.ts'
+import { behindProxy, from, policyWith, restrict } from '../../../test/harness/ip.ts'
 import { newUser } from '../../../test/harness/people.ts'
+import { pause, poll } from '../../../test/harness/poll.ts'
 import { signIn } from '../../../test/harness/session.ts'
 import { newRoute, newTcpEdge } from '../../../test/harness/things.ts'
 import { toUuid } from '../../kernel/ids.ts'
@@ -27,7 +27,7 @@ test('refused and warned calls of the API and the dashboard are counted by the h
   for (let i = 0; i < 3; i++) assert.equal((await admin('GET', '/caller', undefined, from('192.0.2.1'))).status, 403)
   for (let i = 0; i < 2; i++) assert.equal((await browser('GET', '/caller', undefined, from('192.0.2.1'))).status, 200)
 
-  const { hours, total, edges } = await eventually(
+  const { hours, total, edges } = await poll(
     () => activity(member),
     (shown) => shown.total.api.refused === 3 && shown.total.dashboard.warned === 2,
   )
@@ -113,7 +113,7 @@ test('an edge can be deleted while counts of it are being written, and neither f
     const counts = Array.from({ length: 1_000 }, (_, i) => atEdge(edge, { sourceIp: `10.0.${i >> 8}.${i & 255}` }))
     await addEdgeCounts(plane.db, counts.slice(0, 500))
     const [deleted] = await Promise.all([
-      delay(round).then(() => admin('DELETE', edge.uri)),
+      pause(round).then(() => admin('DELETE', edge.uri)),
       addEdgeCounts(plane.db, counts),
     ])
     assert.equal(deleted.status, 204, deleted.text)

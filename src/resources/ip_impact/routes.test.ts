@@ -3,8 +3,9 @@ import { after, test } from 'node:test'
 import { seededRandom } from '../../../test/deciders/cases.ts'
 import type { Client } from '../../../test/harness/client.ts'
 import { startControlPlane } from '../../../test/harness/control_plane.ts'
-import { behindProxy, eventually, from, policyWith, putRules, restrict } from '../../../test/harness/ip.ts'
+import { behindProxy, from, policyWith, putRules, restrict } from '../../../test/harness/ip.ts'
 import { newUser } from '../../../test/harness/people.ts'
+import { poll } from '../../../test/harness/poll.ts'
 import { signIn } from '../../../test/harness/session.ts'
 import { newRoute, newTcpEdge } from '../../../test/harness/things.ts'
 import { toUuid } from '../../kernel/ids.ts'
@@ -68,7 +69,7 @@ test('it names the addresses that called the API and would be refused, or let in
   const callers = ['192.0.2.1', '192.0.2.2', '192.0.2.7', '198.51.100.1', '2001:db8::1']
   for (const ip of callers) await call(admin, ip)
   const wanted = ['allow 127.0.0.0/8', 'allow 192.0.2.7', 'allow 192.0.2.2', 'allow 2001:db8::/32']
-  const impact = await eventually(
+  const impact = await poll(
     () => impactOf(admin, policy, ...wanted),
     ({ traffic }) => traffic[0].addresses >= 6,
   )

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { type Account, type ControlPlane, startControlPlane } from '../../../test/harness/control_plane.ts'
+import { poll } from '../../../test/harness/poll.ts'
 
 let plane: ControlPlane
 const ends: (() => Promise<void>)[] = []
@@ -41,9 +42,10 @@ test('an enforced api restriction refuses every address that its policies do not
   assert.equal((await admin('GET', '/caller', undefined, from('11.1.3.4'))).status, 403)
   assert.equal((await admin('GET', '/caller', undefined, from('garbage'))).status, 403)
 
-  await new Promise((resolve) => setTimeout(resolve, 1_500))
-  const why = await admin('GET', `/ip_refusals/${refused.body.details.operation_id}`)
-  assert.equal(why.status, 200, why.text)
+  const why = await poll(
+    () => admin('GET', `/ip_refusals/${refused.body.details.operation_id}`),
+    ({ status }) => status === 200,
+  )
   assert.equal(why.body.source_ip, '10.1.3.4')
   const { body: rule } = await admin('GET', why.body.ip_policy_rule.uri)
   assert.equal(rule.cidr, '10.1.0.0/16')
@@ -58,8 +60,10 @@ test('an unenforced restriction warns, and shows who would have been refused', a
   assert.equal(warned.headers.get('service-warning'), `ip_restriction=${restriction.id}`)
   await admin('GET', '/caller', undefined, from('192.0.2.7'))
   assert.equal((await admin('GET', '/caller', undefined, from('10.0.0.1'))).headers.get('service-warning'), null)
-  await new Promise((resolve) => setTimeout(resolve, 1_500))
-  const { body } = await admin('GET', `${restriction.uri}/warnings`, undefined, from('10.0.0.1'))
+  const { body } = await poll(
+    () => admin('GET', `${restriction.uri}/warnings`, undefined, from('10.0.0.1')),
+    ({ body: { warnings } }) => warnings[0]?.count === 2,
+  )
   assert.deepEqual(
     body.warnings.map(({ source_ip, count }: { source_ip: string; count: number }) => [source_ip, count]),
     [['192.0.2.7', 2]],
