@@ -265,7 +265,6 @@ test('a request that two servers could read differently is refused or made unamb
   const refused = [
     'GET / HTTP/1.1\r\nHost: app.example.com\r\nHost: other.example.com\r\n\r\n',
     'GET http://other.example.com/ HTTP/1.1\r\nHost: app.example.com\r\n\r\n',
-    `${start}Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd`,
     `${start}Content-Length: 3, 4\r\n\r\nabcd`,
     `${start}Content-Length: +3\r\n\r\nabc`,
     `${start}Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n`,
@@ -275,6 +274,9 @@ test('a request that two servers could read differently is refused or made unamb
     'GET /a b HTTP/1.1\r\nHost: app.example.com\r\n\r\n',
   ]
   for (const bytes of refused) assert.equal((await exchange(edge, bytes)).status, 400, JSON.stringify(bytes))
+  // HAProxy closes the connection on this one without a word.
+  const twoLengths = `${start}Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd`
+  assert.equal((await exchange(edge, twoLengths)).status, 0)
   assert.equal(upstream.heads.length, 0)
 
   const smuggled = 'GET /smuggled HTTP/1.1\r\nHost: app.example.com\r\n\r\n'

@@ -3,6 +3,7 @@ import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { connect } from 'node:tls'
+import { isDeepStrictEqual } from 'node:util'
 import { ask } from '../../src/edge/haproxy/runtime.ts'
 import { poll } from '../harness/poll.ts'
 import { type Edge, firstBytes, id, openConnection, selfSigned, startEdge, startUpstream } from './proxy_harness.ts'
@@ -41,7 +42,11 @@ for (const victim of ['master', 'worker'] as const) {
       const now = await processes(edge).catch(() => before)
       return now.worker > 0 && now.worker !== before.worker
     })
-    assert.deepEqual(await decisions(edge), [true, false])
+    // The new worker is listed before it accepts connections.
+    await poll(
+      () => decisions(edge),
+      (now) => isDeepStrictEqual(now, [true, false]),
+    )
     await edge.put({ [`tcp.${id('edgtcp')}`]: null })
     assert.equal((await processes(edge)).worker !== before.worker, true)
   })

@@ -8,6 +8,7 @@ import { makeCertificate } from '../../dev/edge.ts'
 import { type LocalNats, startNats } from '../../dev/nats.ts'
 import { freePort, freePorts } from '../../dev/ports.ts'
 import { addSigningKey } from '../../src/publisher/signing_keys.ts'
+import type { Client } from './client.ts'
 import {
   type Account,
   type ControlPlane,
@@ -90,7 +91,13 @@ export async function startInstallation(
       await stop(edge.child)
       await rm(home, { recursive: true, force: true })
     })
-    if (!cutOff) await untilListed(admin, plane.processes, more.GATEHOUSE_EDGE_NODE ?? 'edge-1', startedAfter)
+    if (!cutOff)
+      await untilListed(
+        plane.clientFor(admin.token),
+        plane.processes,
+        more.GATEHOUSE_EDGE_NODE ?? 'edge-1',
+        startedAfter,
+      )
     return { ...edge, folder: home, httpsPort, eventPort, tcpPorts, statusUrl: `http://127.0.0.1:${statusPort}` }
   }
   return { ...plane, nats, publicKey, admin, startEdge }
@@ -98,7 +105,7 @@ export async function startInstallation(
 
 /** Until every process counts the node as live, `?wait=applied` would not wait for it. */
 async function untilListed(
-  admin: Account,
+  admin: Client,
   processes: readonly ServeProcess[],
   name: string,
   startedAfter: number,
