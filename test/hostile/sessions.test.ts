@@ -6,8 +6,9 @@ import { sql } from '../../src/db/sql.ts'
 import { toUuid } from '../../src/kernel/ids.ts'
 import type { Client } from '../harness/client.ts'
 import { startControlPlane } from '../harness/control_plane.ts'
-import { behindProxy, eventually, from, policyWith, restrict } from '../harness/ip.ts'
+import { behindProxy, from, policyWith, restrict } from '../harness/ip.ts'
 import { newBot, newUser } from '../harness/people.ts'
+import { poll } from '../harness/poll.ts'
 import { signIn } from '../harness/session.ts'
 import { assertRefused } from '../harness/things.ts'
 
@@ -33,7 +34,7 @@ test('row 4: an address that the `api` restriction refuses cannot sign in with t
   assert.match(refused.body.msg, /may not use the dashboard, because it may not call the API/)
   assert.deepEqual(refused.headers.getSetCookie(), [])
   assert.equal((await signInFrom(admin, office)).status, 201)
-  const { body } = await eventually(
+  const { body } = await poll(
     () => admin('GET', `/ip_refusals/${refused.body.details.operation_id}`),
     ({ status }) => status === 200,
   )
@@ -91,7 +92,7 @@ test('row 4: the impact of an `api` policy counts the addresses from which the d
   const browser = await signIn(admin, office)
   const impact = () =>
     browser('POST', `/ip_policies/${policy}/impact`, { rules: [{ action: 'allow', cidr: '127.0.0.0/8' }] })
-  const { body } = await eventually(impact, ({ body: { traffic } }) => traffic[0]?.newly_refused.total > 0)
+  const { body } = await poll(impact, ({ body: { traffic } }) => traffic[0]?.newly_refused.total > 0)
   assert.deepEqual(
     [body.traffic[0].type, body.traffic[0].newly_refused.addresses.map(({ ip }: { ip: string }) => ip)],
     ['api', ['192.0.2.1']],
