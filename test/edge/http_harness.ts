@@ -41,12 +41,22 @@ export async function exchange(
   return answer() ?? { status: 0, head: text, body: '' }
 }
 
-export type Get = { path?: string; host?: string; headers?: string[]; method?: string; from?: string; to?: string }
+export type Get = {
+  path?: string
+  host?: string
+  headers?: string[]
+  method?: string
+  from?: string
+  to?: string
+  /** The name in the TLS handshake, when it is not the host. */
+  servername?: string
+}
 
 export function get(edge: Pick<Edge, 'httpsPort'>, options: Get = {}): Promise<Answer> {
   const { path = '/', host = 'app.example.com', headers = [], method = 'GET', ...visit } = options
   const lines = [`${method} ${path} HTTP/1.1`, `Host: ${host}`, ...headers]
-  return exchange(edge, `${lines.join('\r\n')}\r\n\r\n`, visit)
+  const servername = host.toLowerCase().replace(/\.?(:\d+)?$/, '')
+  return exchange(edge, `${lines.join('\r\n')}\r\n\r\n`, { servername, ...visit })
 }
 
 export type HttpUpstream = {
@@ -108,6 +118,7 @@ export type RouteOptions = {
   headers?: { add: [string, string][]; remove: string[] } | null
   backend?: string | null
   account?: string
+  encoded_slashes?: 'allow'
 }
 
 export async function putHttpsEdge(edge: Edge, hostports: string[] = ['app.example.com:443']): Promise<string> {

@@ -19,7 +19,8 @@ test('a new route has edge_id, id, uri, created_at, match_type, match, and null 
   assert.match(id, /^edghtsrt_[0-9a-z]{26}$/)
   assert.equal(uri, `${publicUrl}/edges/https/${edge_id}/routes/${id}`)
   assert.match(created_at, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
-  assert.deepEqual(rest, { ...minimal, backend: null, ip_restriction: null, request_headers: null })
+  const modules = { backend: null, ip_restriction: null, request_headers: null }
+  assert.deepEqual(rest, { ...minimal, encoded_slashes: 'reject', ...modules })
 })
 
 test('a route can be read, changed and deleted; what a PATCH leaves out stays', async () => {

@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url'
-import { type EntryLayout, entryLayout, noModules } from './entries.ts'
+import { type EntryLayout, entryLayout, matchesParameters, noModules, slashesAllowed } from './entries.ts'
 import { mapFile } from './map_files.ts'
 import { loadedCertificateFolder, type ProxySettings } from './settings.ts'
 
@@ -52,6 +52,14 @@ const answer = (status: number, code: string, msg: string): string =>
 const answers = {
   badRequest: answer(400, 'ERR_BAD_REQUEST', 'The request is not valid HTTP.'),
   refused: answer(403, 'ERR_IP_REFUSED', 'Requests from this address are refused.'),
+  badHost: answer(400, 'ERR_BAD_HOST', 'The Host header must be a host name or an address, with an optional port.'),
+  ambiguousPath: answer(
+    400,
+    'ERR_AMBIGUOUS_PATH',
+    'Servers disagree on what this path means: it has an encoded slash, a backslash, or a dot segment with parameters.',
+  ),
+  notAllowed: `${answer(405, 'ERR_METHOD_NOT_ALLOWED', 'This edge does not accept CONNECT and TRACE.')} hdr Allow 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS'`,
+  misdirected: answer(421, 'ERR_MISDIRECTED', 'This connection was opened for another edge. Open one for this host.'),
   notFound: answer(404, 'ERR_NO_ROUTE', 'Nothing is served under this host and path.'),
   timeout: answer(408, 'ERR_REQUEST_TIMEOUT', 'The request took too long to arrive.'),
   internal: answer(500, 'ERR_EDGE', 'The edge could not handle the request.'),
@@ -85,7 +93,7 @@ const part = (entry: EntryVariable, name: keyof EntryLayout) => {
   return `var(${entry}),bytes(${[from, ...(length ? [length] : [])]})`
 }
 /** A TCP edge is found before there is a transaction, and in every request the route anew. */
-type EntryVariable = 'sess.entry' | 'txn.entry'
+type EntryVariable = 'sess.entry' | 'txn.entry' | 'txn.literal'
 
 /**
  * The same decision for a connection and a request. Lua is asked unless `open` stands where the policies would and the
@@ -147,7 +155,13 @@ const clientMayNotSend = [
   .join('|')
 
 /** Anything but the characters that paths.ts leaves alone, a doubled slash, or what could be a dot segment. */
-const unusualPath = '[^A-Za-z0-9\\-._~!$&\\x27()*+,:;=@/]|/[./]'
+const unusualPath = '[^A-Za-z0-9\\-._~!$&\\x27()*+,:=@/]|/[./]'
+const encodedSeparator = '\\\\|%(?:2[Ff]|5[Cc])'
+/** A dot segment once its parameters are cut: `..;x` is a name to some servers and the parent folder to others. */
+const dotsWithParameters = '/\\.{1,2}(?:;|%3[Bb])'
+
+/** Matched in lower case. HAProxy checks an IPv6 address no further, and neither does anyone who only compares it. */
+const validHost = '^(?:[a-z0-9_-]+(?:\\.[a-z0-9_-]+)*\\.?|\\[[0-9a-f:.]+\\])(?::[0-9]{0,5})?$'
 
 /** Every rule costs, and so does every condition; least one on a variable that is not there. See docs/edge.md. */
 const httpsFrontend = (settings: ProxySettings) => `frontend https
@@ -156,12 +170,14 @@ ${settings.httpsBind.map((at) => `  bind ${at}${at.startsWith('[') ? ' v6only' :
   # Written once for all requests of a connection.
   tcp-request connection set-var-fmt(sess.source) "%[src]"
 
+  # A tunnel would carry requests that no rule below sees.
+  http-request return ${answers.notAllowed} if METH_CONNECT || METH_TRACE
   # HAProxy refuses CR and LF in a value, and lets the other controls pass, which servers read differently.
   http-request return ${answers.badRequest} if { req.hdrs -m reg '[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]' }
 
   # A path has to be found under the name by which the upstream will know it, or a policy on /admin could be evaded
   # with /x/../admin. What is not certainly the same is spelled one way for the look-up only.
-  # Without 'strict', 2.6 decodes nothing at all; with it, a percent sign that encodes nothing is a 400.
+  # Without 'strict', nothing is decoded at all; with it, a percent sign that encodes nothing is a 400.
   acl unusual_path var(txn.unusual_path) -m found
   http-request set-var(txn.unusual_path) bool(true) if { path -m reg '${unusualPath}' }
   http-request normalize-uri percent-decode-unreserved strict if unusual_path
@@ -170,17 +186,36 @@ ${settings.httpsBind.map((at) => `  bind ${at}${at.startsWith('[') ? ' v6only' :
   http-request set-var(txn.path) path
   http-request set-var(txn.path) path,lua.canonical_path if unusual_path
 
-  # Host → edge, edge and path → route. A host of its own is never served by a wildcard, also where it has no route.
+  # Host → edge. A plain known name needs no check: everything else must be a name or an address, and a port.
+  # A host of its own is never served by a wildcard, also where it has no route.
+  acl known_host var(txn.edge) -m found
+  http-request set-var(txn.edge) req.fhdr(host),lower,map_str(${mapFile(settings, 'host')})
+  http-request return ${answers.badHost} if !known_host !{ req.fhdr(host),lower -m reg '${validHost}' }
+  http-request set-var(txn.host) req.fhdr(host),lower,host_only,rtrim(.) if !known_host
+  http-request set-var(txn.edge) var(txn.host),map_str(${mapFile(settings, 'host')}) if !known_host
+  http-request set-var(txn.edge) var(txn.host),lua.reverse,map_beg(${mapFile(settings, 'wildcard')}) if !known_host
+
+  # Edge and path → route.
   acl found var(txn.entry) -m found
-  acl known_host req.fhdr(host),host_only,lower,map_str(${mapFile(settings, 'host')}) -m found
-  http-request set-var(txn.entry) req.fhdr(host),host_only,lower,map_str(${mapFile(settings, 'host')}),${routeOfEdge(settings)}
-  http-request set-var(txn.entry) req.fhdr(host),host_only,lower,lua.reverse,map_beg(${mapFile(settings, 'wildcard')}),${routeOfEdge(settings)} if !found !known_host
+  http-request set-var(txn.entry) var(txn.edge),${routeOfEdge(settings, 'txn.path')}
+${otherReadings(settings)}
   http-request return ${answers.notFound} if !found
+
+  # Whoever was let in under one edge's name must not reach another edge on the same connection. Compared by edge, so
+  # that browsers may share a connection among the names of one; remembered, so that a connection is checked once.
+  acl same_edge var(txn.edge),strcmp(sess.edge) eq 0
+  acl sni_known ssl_fc_sni,lower,map_str(${mapFile(settings, 'host')}) -m found
+  acl sni_same ssl_fc_sni,lower,map_str(${mapFile(settings, 'host')}),strcmp(txn.edge) eq 0
+  acl sni_wildcard_same ssl_fc_sni,lower,lua.reverse,map_beg(${mapFile(settings, 'wildcard')}),strcmp(txn.edge) eq 0
+  http-request return ${answers.misdirected} if !same_edge sni_known !sni_same || !same_edge !sni_known !sni_wildcard_same
+  http-request set-var(sess.edge) var(txn.edge) if !same_edge
 
   # May it pass, and where to?${decision(settings, 'txn.entry')}
   acl has_modules var(txn.has_modules) -m found
   http-request set-var(txn.has_modules) bool(true) if !{ ${part('txn.entry', 'modules')} -m str -- ${noModules} } || restricted
-  http-request return ${answers.refused} if has_modules !open !allowed || has_modules open restricted !allowed${upstream(settings, 'http-request', 'txn.entry')}
+  http-request return ${answers.refused} if has_modules !open !allowed || has_modules open restricted !allowed
+  http-request return ${answers.refused} if has_parameters { var(txn.literal) -m found } !same_reading !{ src,hex,concat(|,txn.literal),lua.decide -m str open }
+  http-request return ${answers.ambiguousPath} if has_parameters { path -m reg '${dotsWithParameters}' }${upstream(settings, 'http-request', 'txn.entry')}
   http-request return ${answers.unavailable} if ${isUnreachable}
 
   # What few requests need stands in backends of its own, so that the others are spared the conditions.
@@ -218,7 +253,28 @@ const forwardSpecial = `
   http-request return ${answers.internal} if has_headers !{ var(txn.rewritten) -m found }`
 
 /** The key of an exact match is the whole, `|` included, and longer than every prefix; see paths.ts. */
-const routeOfEdge = (settings: ProxySettings) => `concat(,txn.path,/|),map_beg(${mapFile(settings, 'route')})`
+const routeOfEdge = (settings: ProxySettings, path: 'txn.path' | 'txn.literal_path') =>
+  `concat(,${path},/|),map_beg(${mapFile(settings, 'route')})`
+
+/**
+ * Upstreams that read encoded slashes, backslashes and path parameters literally see another path than the one looked
+ * up. So such a path needs the consent of both routes: for an encoded slash both must be the same one, which allows it,
+ * and a path with parameters must pass the policies of both. docs/adr/0033 has the readings that were considered.
+ */
+const otherReadings = (settings: ProxySettings) => `
+  acl encoded_slash var(txn.encoded_slash) -m found
+  acl has_parameters var(txn.has_parameters) -m found
+  acl same_reading var(txn.literal),strcmp(txn.entry) eq 0
+  http-request set-var(txn.encoded_slash) bool(true) if unusual_path { path -m reg '${encodedSeparator}' }
+  http-request set-var(txn.has_parameters) bool(true) if unusual_path { path -m reg ';|%3[Bb]' }
+  http-request set-var(txn.literal_path) path,lua.literal_path if encoded_slash || has_parameters
+  http-request set-var(txn.literal) var(txn.edge),${routeOfEdge(settings, 'txn.literal_path')} if encoded_slash || has_parameters
+  http-request return ${answers.ambiguousPath} if encoded_slash !{ ${part('txn.entry', 'slashes')} -m str ${slashesAllowed} } || encoded_slash !same_reading
+  # A match with parameters can only be found literally, and then it is the closer one.
+  acl literal_is_closer ${part('txn.literal', 'slashes')} -m str ${matchesParameters}
+  http-request set-var(txn.cut) var(txn.entry) if has_parameters
+  http-request set-var(txn.entry) var(txn.literal) if has_parameters literal_is_closer
+  http-request set-var(txn.literal) var(txn.cut) if has_parameters literal_is_closer`
 
 /**
  * The name asked for is also the one verified, since no verifyhost is given. Without resumption, because a resumed

@@ -10,7 +10,7 @@ const [edge, account, backend, policy] = [newId('edgtcp'), newId('ac'), newId('b
 const tcp = { account, backend, policies: [policy] }
 
 test('a TCP edge has one entry for each hostport, under what HAProxy knows of the connection', () => {
-  const value = `${edge}|${account}|${backend}|-|${policy}`
+  const value = `${edge}|${account}|${backend}|-|-|${policy}`
   const hostports = ['10.0.0.1:5432', '[2001:DB8::1]:5432', 'Db.Example.com:5432', '[::1.2.3.4]:1']
   assert.deepEqual(
     entriesOf(`tcp.${edge}`, { ...tcp, hostports }),
@@ -22,9 +22,9 @@ test('a TCP edge has one entry for each hostport, under what HAProxy knows of th
 test('no module, no policy and no backend are three different things', () => {
   const value = (changes: object) =>
     entriesOf(`tcp.${edge}`, { ...tcp, hostports: ['10.0.0.1:1'], ...changes })[0]?.value
-  assert.equal(value({ policies: null }), `${edge}|${account}|${backend}|-|open`)
-  assert.equal(value({ policies: [] }), `${edge}|${account}|${backend}|-|`)
-  assert.equal(value({ backend: null }), `${edge}|${account}|${'-'.repeat(32)}|-|${policy}`)
+  assert.equal(value({ policies: null }), `${edge}|${account}|${backend}|-|-|open`)
+  assert.equal(value({ policies: [] }), `${edge}|${account}|${backend}|-|-|`)
+  assert.equal(value({ backend: null }), `${edge}|${account}|${'-'.repeat(32)}|-|-|${policy}`)
 })
 
 test('a record that does not have the shape of its kind is refused as such', () => {
@@ -38,6 +38,10 @@ test('a record that does not have the shape of its kind is refused as such', () 
     [`backend.${backend}`, { address: '10.0.0.01', port: 1, tls: false, host: 'x.test' }],
     [`backend.${backend}`, { address: '10.0.0.1', port: 1, tls: true, host: 'a|b' }],
     [`https.${newId('edghts')}`, { hostports: ['10.0.0.1:443'] }],
+    ...['/a%2fb', '/a%5Cb', '/a\\b'].map((match): [string, unknown] => [
+      `route.${newId('edghtsrt')}`,
+      { ...tcp, edge: newId('edghts'), match_type: 'exact_path', match, headers: null },
+    ]),
     ['constructor.x', {}],
     ['nothing', {}],
   ]

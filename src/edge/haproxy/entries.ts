@@ -3,6 +3,7 @@ import { encodeHeaderText, headersFault } from '../../kernel/headers.ts'
 import { parseHostport } from '../../kernel/hostport.ts'
 import { type IdPrefix, idLength, isId } from '../../kernel/ids.ts'
 import { type Address, formatAddress, parseAddress } from '../../kernel/ip/address.ts'
+import { hasEncodedSlash, hasParameters } from '../../kernel/paths.ts'
 import { exactKey, prefixKey } from './paths.ts'
 
 export const mapNames = ['policy', 'restrictions', 'backend', 'headers', 'tcp', 'route', 'host', 'wildcard'] as const
@@ -12,18 +13,20 @@ export type Entry = { readonly map: MapName; readonly key: string; readonly valu
 /** With its host name resolved by the agent; null when it could not be. */
 export type BackendRecord = { address: string | null; port: number; tls: boolean; host: string }
 /**
- * The value of an edge or route, `target|account|backend|headers|policies`: all but the last part have a fixed length,
- * so that HAProxy need not search for them. `modules` are the last two together.
+ * The value of an edge or route, `target|account|backend|slashes|headers|policies`: all but the last part have a fixed
+ * length, so that HAProxy need not search for them. `modules` are the last two together.
  */
 export const entryLayout = { edgtcp: layoutOf('edgtcp'), edghtsrt: layoutOf('edghtsrt') }
 export type EntryLayout = ReturnType<typeof layoutOf>
 function layoutOf(target: 'edgtcp' | 'edghtsrt') {
   const [account, backend] = [idLength(target) + 1, idLength(target) + idLength('ac') + 2]
-  const headers = backend + idLength('bkdst') + 1
+  const slashes = backend + idLength('bkdst') + 1
+  const headers = slashes + 2
   return {
     target: { from: 0, length: idLength(target) },
     account: { from: account, length: idLength('ac') },
     backend: { from: backend, length: idLength('bkdst') },
+    slashes: { from: slashes, length: 1 },
     modules: { from: headers, length: undefined },
     headers: { from: headers, length: 1 },
     policies: { from: headers + 2, length: undefined },
@@ -31,6 +34,10 @@ function layoutOf(target: 'edgtcp' | 'edghtsrt') {
 }
 /** What stands under `modules` of a route that has none. */
 export const noModules = '-|open'
+/** What stands under `slashes` of a route that allows encoded slashes in paths. */
+export const slashesAllowed = 'a'
+/** Or of one whose match has parameters: no path with both passes. */
+export const matchesParameters = 'p'
 
 /** SHA-256 in hexadecimal: the name of its file in policies/. */
 export type PolicyRecord = string
@@ -70,7 +77,7 @@ export function difference(before: readonly Entry[], after: readonly Entry[]): {
 
 const compilers: Record<string, (id: string, value: never) => Entry[]> = {
   tcp(id, { hostports, account, backend, policies }: TcpRecord) {
-    const fields = [known('edgtcp', id), known('ac', account), backendField(backend), '-', policiesField(policies)]
+    const fields = [known('edgtcp', id), known('ac', account), backendField(backend), '-', '-', policiesField(policies)]
     const value = fields.join('|')
     return hostports.map((text) => ({ map: 'tcp', key: destinationKey(text), value }))
   },
@@ -84,16 +91,18 @@ const compilers: Record<string, (id: string, value: never) => Entry[]> = {
         : { map: 'host', key: host, value }
     })
   },
-  route(id, { account, edge, match_type, match, backend, policies, headers }: RouteRecord) {
+  route(id, { account, edge, match_type, match, backend, policies, headers, encoded_slashes }: RouteRecord) {
     known('edghtsrt', id)
     known('edghts', edge)
     if (!match.startsWith('/')) throw new UnusableRecord(`the match of ${id} does not begin with a slash`)
+    if (hasEncodedSlash(match)) throw new UnusableRecord(`the match of ${id} has an encoded slash or a backslash`)
     if (match_type !== 'exact_path' && match_type !== 'path_prefix') throw new UnusableRecord(`${id} matches no way`)
     const operations = headers && encodeHeaders(headers)
     const hasHeaders = operations === null ? '-' : 'h'
-    const value = [id, known('ac', account), backendField(backend), hasHeaders, policiesField(policies)].join('|')
+    const slashes = hasParameters(match) ? matchesParameters : encoded_slashes === 'allow' ? slashesAllowed : '-'
+    const fields = [id, known('ac', account), backendField(backend), slashes, hasHeaders, policiesField(policies)]
     const key = match_type === 'exact_path' ? exactKey(edge, match) : prefixKey(edge, match)
-    const route: Entry = { map: 'route', key, value }
+    const route: Entry = { map: 'route', key, value: fields.join('|') }
     // HAProxy takes the bytes of a buffer for a look-up: a longer key could never be found.
     if (route.key.length > 8_000) throw new UnusableRecord(`the match of ${id} is too long`)
     return operations === null ? [route] : [{ map: 'headers', key: id, value: operations }, route]

@@ -122,11 +122,11 @@ local function parseSet(text)
   return set
 end
 
--- '<source in hex>|<edge or route>|<account>|<backend>|<headers>|<open or policies>': what asks to be let through.
+-- '<source in hex>|<edge or route>|<account>|<backend>|<slashes>|<headers>|<open or policies>': what asks to be let through.
 -- False when it cannot be read. An IPv4-mapped IPv6 address is the IPv4 address.
 local mapped = ('0'):rep(20) .. 'FFFF'
 local caseOf = remembered(4096, function(input)
-  local source, target, account, set = input:match('^(%x+)|([^|]+)|([^|]+)|[^|]+|[^|]|([^|]*)$')
+  local source, target, account, set = input:match('^(%x+)|([^|]+)|([^|]+)|[^|]+|[^|]|[^|]|([^|]*)$')
   if not source then return false end
   if #source == 32 and sub(source, 1, 24) == mapped then source = sub(source, 25) end
   if #source ~= 8 and #source ~= 32 then return false end
@@ -169,16 +169,44 @@ core.register_converters('decide', decide)
 -- HAProxy finds the longest prefix in a tree, and has nothing alike for suffixes.
 core.register_converters('reverse', string.reverse)
 
--- The spelling of paths.ts, for the look-up alone. normalize-uri has taken the dot segments away before.
+-- The spelling of paths.ts, for the look-up alone. normalize-uri has removed the plain dot segments before.
 local function encodedByte(character) return ('%%%02X'):format(character:byte()) end
-core.register_converters('canonical_path', function(path)
-  local spelled = path:gsub('%%(%x%x)', function(hex)
+local function spelled(path)
+  local text = path:gsub('%%(%x%x)', function(hex)
     local character = string.char(tonumber(hex, 16))
     -- Not yet encoded, what has to be: a mark that no path can have stands for its percent sign.
     return character:find("^[%w%-._~!$&'()*+,:;=@]$") and character or '\0' .. hex:upper()
   end)
-  spelled = spelled:gsub("[^%w%-._~!$&'()*+,:;=@/%z]", encodedByte)
-  return (spelled:gsub('%z', '%%'):gsub('//+', '/'))
+  text = text:gsub("[^%w%-._~!$&'()*+,:;=@/%z]", encodedByte)
+  return (text:gsub('%z', '%%'):gsub('//+', '/'))
+end
+
+-- As the server reads it that decodes and cuts the most: every separator counts as a slash, parameters are gone.
+local function separated(path)
+  return (spelled(path):gsub('%%2F', '/'):gsub('%%5C', '/'):gsub(';[^/]*', ''))
+end
+local function isDots(segment) return segment == '.' or segment == '..' end
+
+core.register_converters('canonical_path', function(path)
+  local segments, last = {}, ''
+  local text = separated(path)
+  for segment in text:gmatch('[^/]+') do
+    if segment == '..' then segments[#segments] = nil elseif segment ~= '.' then segments[#segments + 1] = segment end
+    last = segment
+  end
+  local isFolder = #segments > 0 and (text:sub(-1) == '/' or isDots(last))
+  return '/' .. table.concat(segments, '/') .. (isFolder and '/' or '')
+end)
+
+-- As the server reads it that decodes no separator and cuts nothing. A path with encoded separators that has dot
+-- segments or parameters too has more readings than these two: it becomes what no route has.
+core.register_converters('literal_path', function(path)
+  local text = spelled(path)
+  if not text:find('%%2F') and not text:find('%%5C') then return text end
+  for segment in separated(path):gmatch('[^/]+') do
+    if isDots(segment) then return '|' end
+  end
+  return text:find(';', 1, true) and '|' or text
 end)
 
 -- Many servers take `_` for `-`, some take any other character for it too: a name in disguise is the name.

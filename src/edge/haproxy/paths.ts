@@ -6,7 +6,7 @@ const encodeByte = (byte: number): string => `%${byte.toString(16).toUpperCase()
 /**
  * One spelling for all paths that an upstream could take for the same, since a policy on /admin must not be evaded
  * with /%61dmin: the spelling in which the proxy looks requests up, by normalize-uri and `canonical_path` in
- * gatehouse.lua. An encoded slash stays one: to some upstreams it is a slash, to others part of a name.
+ * gatehouse.lua. An encoded slash has no one spelling; a match contains none.
  */
 export function canonicalPath(match: string): string {
   const bytes = Buffer.from(match.toWellFormed(), 'utf8').toString('latin1')

@@ -119,8 +119,9 @@ export const httpsEdgeRoutes = [
           `An HTTPS edge has at most ${maxRoutes} routes. Use another edge for the rest.`,
         )
       }
-      const { match_type, match } = body
-      const id = await insertEdge(tx, caller, { kind: 'route', parentId, match_type, match, ...newAnnotations(body) })
+      const { match_type, match, encoded_slashes } = body
+      const fields = { match_type, match, encoded_slashes, ...newAnnotations(body) }
+      const id = await insertEdge(tx, caller, { kind: 'route', parentId, ...fields })
       await setInlineModules(tx, caller, 'route', id, body)
       return rereadRoute(tx, caller, edge_id, id)
     },
@@ -133,8 +134,9 @@ export const httpsEdgeRoutes = [
     errors: ['ERR_MATCH_TAKEN'],
     check: checkModules,
     async apply(tx, { caller, params, body }, before) {
-      const { match_type = before.match_type, match = before.match } = body
-      await updateEdge(tx, caller, before.id, { match_type, match, ...patchedAnnotations(before, body) })
+      const { match_type = before.match_type, match = before.match, encoded_slashes = before.encoded_slashes } = body
+      const fields = { match_type, match, encoded_slashes, ...patchedAnnotations(before, body) }
+      await updateEdge(tx, caller, before.id, fields)
       await setInlineModules(tx, caller, 'route', before.id, body)
       return rereadRoute(tx, caller, params.edge_id, before.id)
     },

@@ -49,6 +49,24 @@ test('an HTTPS route keeps its request headers exactly as sent', async () => {
   assert.equal((await admin('GET', edge.uri)).body.routes[0].request_headers.add['X-Zebra'], '1')
 })
 
+test('a route rejects encoded slashes unless it says otherwise, and its match has none', async () => {
+  const admin = await plane.newAccount()
+  const { body: edge } = await admin('POST', '/edges/https', { hostports: ['slashes.example:443'] })
+  const routes = `/edges/https/${edge.id}/routes`
+  const { body: route } = await admin('POST', routes, { match_type: 'path_prefix', match: '/a' })
+  assert.equal(route.encoded_slashes, 'reject')
+  assert.equal((await admin('PATCH', route.uri, { encoded_slashes: 'allow' })).body.encoded_slashes, 'allow')
+  assert.equal((await admin('PATCH', route.uri, { match: '/b' })).body.encoded_slashes, 'allow')
+  assert.equal((await admin('PATCH', route.uri, { encoded_slashes: 'reject' })).body.encoded_slashes, 'reject')
+  const made = { match_type: 'path_prefix', match: '/c', encoded_slashes: 'allow' }
+  assert.equal((await admin('POST', routes, made)).body.encoded_slashes, 'allow')
+  for (const encoded_slashes of ['decode', '', null, true])
+    assert.equal((await admin('PATCH', route.uri, { encoded_slashes })).body.details.field, 'encoded_slashes')
+  for (const match of ['/a%2fb', '/a%2Fb', '/a%5cb', '/a\\b'])
+    assert.equal((await admin('PATCH', route.uri, { match })).body.details.field, 'match', match)
+  assert.equal((await admin('PATCH', route.uri, { match: '/a%252fb' })).status, 200)
+})
+
 test('a hostport belongs to one edge in the whole installation', async () => {
   const [alice, mallory] = [await plane.newAccount(), await plane.newAccount()]
   assert.equal((await alice('POST', '/edges/https', { hostports: ['one.example:443'] })).status, 201)

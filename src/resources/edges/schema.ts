@@ -68,15 +68,24 @@ export const TcpEdgeQuery = Closed({ ...PageParameters, before_id: BeforeId('edg
 const MatchType = Type.Unsafe<'exact_path' | 'path_prefix'>({ type: 'string', enum: ['exact_path', 'path_prefix'] })
 const Match = Type.Unsafe<string>({
   type: 'string',
-  pattern: "^/[A-Za-z0-9\\-._~!$&'()*+,;=:@%/]*$",
+  pattern: "^/(?:[A-Za-z0-9\\-._~!$&'()*+,;=:@/]|%(?!2[fF]|5[cC]))*$",
   'x-maxBytes': 1024,
-  'x-must': "must be a path that begins with '/', without a query, percent-encoded where needed",
+  'x-must':
+    "must be a path that begins with '/', percent-encoded where needed, without a query, an encoded slash or an encoded backslash",
   examples: ['/api'],
+})
+const EncodedSlashes = Type.Unsafe<'reject' | 'allow'>({
+  type: 'string',
+  enum: ['reject', 'allow'],
+  default: 'reject',
+  description:
+    "Whether a request path may contain an encoded slash (%2F), an encoded backslash (%5C) or a backslash. `reject` answers 400. `allow` passes the path on unchanged if it belongs to this route both when they separate segments and when they do not, and has no dot segments or ';'.",
 })
 export const HttpsRouteCreate = withModules('route', {
   edge_id: PathId('edghts'),
   match_type: MatchType,
   match: Match,
+  encoded_slashes: Type.Optional(EncodedSlashes),
   ...Annotations,
 })
 export const HttpsRouteUpdate = withModules('route', {
@@ -84,6 +93,7 @@ export const HttpsRouteUpdate = withModules('route', {
   id: PathId('edghtsrt'),
   match_type: Type.Optional(MatchType),
   match: Type.Optional(Match),
+  encoded_slashes: Type.Optional(EncodedSlashes),
   ...Annotations,
 })
 export const HttpsRoute = Closed(
@@ -95,6 +105,7 @@ export const HttpsRoute = Closed(
     ...AnnotationsShown,
     match_type: MatchType,
     match: Type.String(),
+    encoded_slashes: EncodedSlashes,
     ...shown('route'),
   },
   { title: 'HttpsEdgeRoute' },

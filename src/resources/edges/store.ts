@@ -8,7 +8,11 @@ import { type PageQuery, rowsToFetch } from '../../kernel/paging.ts'
 import type { AnnotationColumns } from '../annotations.ts'
 import type { EdgeKind, ModuleName, NewModule, StoredModule } from './modules.ts'
 
-export type Match = { match_type: 'exact_path' | 'path_prefix'; match: string }
+export type Match = {
+  match_type: 'exact_path' | 'path_prefix'
+  match: string
+  encoded_slashes: 'reject' | 'allow'
+}
 export type EdgeRow = AnnotationColumns & {
   id: Uuid
   created_at: string
@@ -21,7 +25,7 @@ type Account = Pick<Caller, 'accountId'>
 
 /** Everything about an edge or a route but whose it is. For queries that call the table `e`. */
 export const edgeColumns = sql`
-  e.id, e.parent_id, e.match_type, e.match, e.description, e.metadata, e.created_at,
+  e.id, e.parent_id, e.match_type, e.match, e.encoded_slashes, e.description, e.metadata, e.created_at,
   array(select hostport from hostports h where h.account_id = e.account_id and h.edge_id = e.id order by position) as hostports,
   coalesce((
     select json_object_agg(m.module, json_build_object('enabled', m.enabled, 'settings', m.settings, 'backend_id', m.backend_id,
@@ -89,9 +93,9 @@ export async function insertEdge(tx: Db, { accountId }: Account, edge: NewEdge):
     run(
       tx,
       sql`
-      insert into edges (account_id, id, kind, parent_id, match_type, match, description, metadata)
+      insert into edges (account_id, id, kind, parent_id, match_type, match, encoded_slashes, description, metadata)
       values (${accountId}, ${id}, ${edge.kind}, ${edge.parentId ?? null}, ${edge.match_type ?? null}, ${edge.match ?? null},
-              ${edge.description}, ${edge.metadata})`,
+              ${edge.encoded_slashes ?? 'reject'}, ${edge.description}, ${edge.metadata})`,
     ),
   )
   return id
@@ -103,7 +107,8 @@ export const updateEdge = (tx: Db, { accountId }: Account, id: Uuid, fields: Ann
       tx,
       sql`
       update edges set description = ${fields.description}, metadata = ${fields.metadata},
-        match_type = ${fields.match_type ?? null}, match = ${fields.match ?? null}
+        match_type = ${fields.match_type ?? null}, match = ${fields.match ?? null},
+        encoded_slashes = ${fields.encoded_slashes ?? 'reject'}
       where account_id = ${accountId} and id = ${id}`,
     ),
   )

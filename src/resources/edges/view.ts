@@ -38,6 +38,7 @@ export function toHttpsRoute(row: RouteRow, uri: UriOf): HttpsRoute {
     ...shownAnnotations(row),
     match_type: row.match_type,
     match: row.match,
+    encoded_slashes: row.encoded_slashes,
     ...shownModules(row, 'route', uri),
   }
 }

@@ -54,7 +54,8 @@ function RouteCard({ edge, route }: { edge: Edge; route: Route }) {
       <header>
         <h3>
           <span className="mono">{route.match}</span>{' '}
-          <Badge tone="neutral">{route.match_type === 'exact_path' ? 'this path only' : 'and all below it'}</Badge>
+          <Badge tone="neutral">{route.match_type === 'exact_path' ? 'this path only' : 'and all below it'}</Badge>{' '}
+          {route.encoded_slashes === 'allow' && <Badge tone="neutral">encoded slashes allowed</Badge>}
         </h3>
         <Button aria-label={`Delete the route ${route.match}`} onPress={() => setLeaving(true)}>
           Delete
@@ -75,6 +76,7 @@ function AddRoute({ edge, onClose }: { edge: Edge; onClose: () => void }) {
   const backends = useQuery(queries.backends()).data ?? []
   const [match, setMatch] = useState('/')
   const [matchType, setMatchType] = useState<Route['match_type']>('path_prefix')
+  const [encodedSlashes, setEncodedSlashes] = useState<Route['encoded_slashes']>('reject')
   const [backendId, setBackendId] = useState('')
   const [description, setDescription] = useState('')
   const client = useQueryClient()
@@ -86,6 +88,7 @@ function AddRoute({ edge, onClose }: { edge: Edge; onClose: () => void }) {
           body: {
             match,
             match_type: matchType,
+            encoded_slashes: encodedSlashes,
             description,
             ...(backendId && { backend: { backend_id: backendId } }),
           },
@@ -112,6 +115,15 @@ function AddRoute({ edge, onClose }: { edge: Edge; onClose: () => void }) {
           options={[
             { value: 'path_prefix', label: 'The path and all below it' },
             { value: 'exact_path', label: 'This path only' },
+          ]}
+        />
+        <Choice
+          label="Encoded slashes in paths"
+          value={encodedSlashes}
+          onChange={(value) => setEncodedSlashes(value as Route['encoded_slashes'])}
+          options={[
+            { value: 'reject', label: 'Reject with 400' },
+            { value: 'allow', label: 'Allow' },
           ]}
         />
         <Choice
