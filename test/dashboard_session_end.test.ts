@@ -1,9 +1,12 @@
 // Whatever ends a dashboard session ends it for the very next request, on every process.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { one, run } from '../src/db/pool.ts'
+import { sessionHasEnded } from '../src/auth/caller.ts'
+import { many, one, run } from '../src/db/pool.ts'
 import { sql } from '../src/db/sql.ts'
+import { transaction } from '../src/db/transaction.ts'
 import { toUuid } from '../src/kernel/ids.ts'
+import { deleteEndedSessions } from '../src/resources/dashboard_session/store.ts'
 import type { Client } from './harness/client.ts'
 import { startControlPlane } from './harness/control_plane.ts'
 import { behindProxy, from, policyWith, restrict } from './harness/ip.ts'
@@ -66,13 +69,11 @@ test('a session lasts as long as the token that opened it: through the overlap o
   const old = plane.clientFor(key.token)
   const before = await signIn(old)
   await admin('POST', `/api_keys/${key.id}/rotate`, { overlap_seconds: 3600 })
-  const within = await signIn(old)
-  for (const browser of [before, within])
-    assert.equal((await browser('GET', '/caller', undefined, inOtherProcess)).status, 200)
+  assert.equal(await statusOfSignIn(key.token), 403, 'a replaced token opens no session')
+  assert.equal((await before('GET', '/caller', undefined, inOtherProcess)).status, 200)
   // The second rotation ends the oldest of three tokens.
   const { body: third } = await admin('POST', `/api_keys/${key.id}/rotate`, { overlap_seconds: 3600 })
-  for (const browser of [before, within])
-    assert.equal((await browser('GET', '/caller', undefined, inOtherProcess)).status, 401)
+  assert.equal((await before('GET', '/caller', undefined, inOtherProcess)).status, 401)
   assert.equal(await statusOfSignIn(key.token), 401)
   assert.equal(await statusOfSignIn(third.token), 201)
 })
@@ -131,6 +132,29 @@ test('use keeps a session alive, but a refused address does not', async () => {
   assert.equal((await idle()).minutes, 50)
   assert.equal((await browser('GET', '/caller')).status, 200)
   assert.equal((await idle()).minutes, 0)
+})
+
+test('ended sessions are found by index, and deleting them leaves the live ones', async () => {
+  const admin = await plane.newAccount()
+  const [live, over, idle] = [await signIn(admin), await signIn(admin), await signIn(admin)]
+  const idOf = ({ sessionId }: Browser) => toUuid(sessionId as `ses_${string}`)
+  await run(plane.db, sql`update dashboard_sessions set expires_at = now() where id = ${idOf(over)}`)
+  await run(
+    plane.db,
+    sql`update dashboard_sessions set last_used_at = now() - interval '1 hour' where id = ${idOf(idle)}`,
+  )
+  const plan = await transaction(plane.db, async (tx) => {
+    await tx.query({ text: 'set local enable_seqscan = off' })
+    return many(tx, sql`explain delete from dashboard_sessions s where ${sessionHasEnded}`)
+  })
+  assert.match(JSON.stringify(plan), /dashboard_sessions_age/)
+  assert.match(JSON.stringify(plan), /dashboard_sessions_idle/)
+  await deleteEndedSessions(plane.db)
+  const left = await many<{ id: string }>(
+    plane.db,
+    sql`select id from dashboard_sessions where id = any(${[live, over, idle].map(idOf)})`,
+  )
+  assert.deepEqual(left, [{ id: idOf(live) }])
 })
 
 test('a key has at most 50 sessions: the first one makes room', async () => {

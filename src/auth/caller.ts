@@ -1,5 +1,6 @@
 import { type Db, maybeOne, run } from '../db/pool.ts'
 import { type SqlFragment, sql } from '../db/sql.ts'
+import { Refusal } from '../kernel/errors.ts'
 import { type Id, toId, type Uuid } from '../kernel/ids.ts'
 import { hashToken, isWellFormedSessionSecret, isWellFormedToken } from './token.ts'
 
@@ -19,6 +20,12 @@ export type Caller = {
   readonly ownerId: Id<'usr' | 'bot'>
   readonly role: Role
   readonly apiKeyId: Id<'ak'>
+  /** When the key in use expires; null for never. */
+  readonly apiKeyExpiresAt: string | null
+  /** When its token was last replaced, as the look-up of this request saw it. */
+  readonly apiKeyRotatedAt: string | null
+  /** The token that was sent, or that opened the session, has been replaced by a rotation and works for its overlap only. */
+  readonly tokenReplaced: boolean
   /** A session's cookie is the dashboard's traffic, a token is the API's. */
   readonly traffic: Traffic
   /** With a cookie: the session that it is of. */
@@ -38,6 +45,9 @@ type CallerRow = {
   policy_revision: number
   restricted: boolean
   session_id: Uuid | null
+  expires_at: string | null
+  rotated_at: string | null
+  token_replaced: boolean
   live: boolean
 }
 
@@ -66,6 +76,7 @@ export async function findCaller(db: Db, token: string | undefined, traffic: Tra
     keys: sql`api_key_previous_tokens t join api_keys k on k.account_id = t.account_id and k.id = t.api_key_id`,
     isIt: sql`t.token_hash = ${tokenHash}`,
     isLive: sql`t.expires_at > statement_timestamp()`,
+    tokenReplaced: sql`true`,
   })
   return replaced ? { ...authentication(traffic, replaced), replacedToken: tokenHash } : {}
 }
@@ -76,11 +87,14 @@ const idleSeconds = 60 * 60
 /** Use is noted no more often than this, so that a page that makes twenty requests makes one write. */
 const noteUseSeconds = 60
 
-export const sessionIsLive = sql`
+const sessionIsLive = sql`
   s.expires_at > now() and s.last_used_at > now() - make_interval(secs => ${idleSeconds})`
+/** The opposite, written so that each half can use its index. */
+export const sessionHasEnded = sql`
+  (s.expires_at <= now() or s.last_used_at <= now() - make_interval(secs => ${idleSeconds}))`
 
 /** Whether a token works for the key `k`: its present one, or the one that a rotation replaced, for its overlap. */
-export const isTokenOfKey = (tokenHash: SqlFragment) => sql`
+const isTokenOfKey = (tokenHash: SqlFragment) => sql`
   (k.token_hash = ${tokenHash} or exists (
     select from api_key_previous_tokens t
     where t.account_id = k.account_id and t.api_key_id = k.id and t.token_hash = ${tokenHash}
@@ -92,6 +106,7 @@ export async function findCallerBySession(db: Db, secret: string | undefined): P
   const found = await lookUp(db, 'dashboard', {
     keys: sql`dashboard_sessions s join api_keys k on k.account_id = s.account_id and k.id = s.api_key_id`,
     sessionId: sql`s.id`,
+    tokenReplaced: sql`s.token_hash <> k.token_hash`,
     isIt: sql`s.secret_hash = ${hashToken(secret)} and p.kind = 'user' and ${isTokenOfKey(sql`s.token_hash`)} and ${sessionIsLive}`,
   })
   return found ? authentication('dashboard', found) : {}
@@ -107,13 +122,29 @@ export const noteSessionUse = (db: Db, { accountId }: Caller, sessionId: Uuid): 
       and last_used_at < now() - make_interval(secs => ${noteUseSeconds})`,
   )
 
-type Where = { keys: SqlFragment; sessionId?: SqlFragment; isIt: SqlFragment; isLive?: SqlFragment }
+/** Whoever rotated the key may have done so because its token leaked: a thief must not use the overlap to stay. */
+export const tokenReplaced = ({ sessionId }: Caller): Refusal =>
+  new Refusal(
+    'ERR_TOKEN_REPLACED',
+    sessionId
+      ? 'The token that opened this session has been replaced, so the session cannot manage keys. Sign in again with the new token.'
+      : 'This token has been replaced by a rotation. Until its overlap ends it can call the API, but it can neither manage keys nor sign in. Use the new token.',
+  )
 
-const lookUp = (db: Db, traffic: Traffic, { keys, sessionId, isIt, isLive }: Where) =>
+type Where = {
+  keys: SqlFragment
+  sessionId?: SqlFragment
+  isIt: SqlFragment
+  isLive?: SqlFragment
+  tokenReplaced?: SqlFragment
+}
+
+const lookUp = (db: Db, traffic: Traffic, { keys, sessionId, isIt, isLive, tokenReplaced }: Where) =>
   maybeOne<CallerRow>(
     db,
     sql`
-    select k.account_id, k.id as key_id, p.id as owner_id, p.kind, p.role, a.policy_revision,
+    select k.account_id, k.id as key_id, k.expires_at, k.rotated_at, p.id as owner_id, p.kind, p.role, a.policy_revision,
+      ${tokenReplaced ?? sql`false`} as token_replaced,
       ${sessionId ?? sql`null::uuid`} as session_id,
       exists (select from ip_restrictions r where r.account_id = a.id and r.type = any(${restrictionTypesFor({ traffic })})) as restricted,
       (k.expires_at is null or k.expires_at > statement_timestamp()) and ${isLive ?? sql`true`} as live
@@ -131,6 +162,9 @@ function authentication(traffic: Traffic, row: CallerRow): Authentication {
     ownerId: toId(row.kind === 'user' ? 'usr' : 'bot', row.owner_id),
     role: row.role,
     apiKeyId,
+    apiKeyExpiresAt: row.expires_at,
+    apiKeyRotatedAt: row.rotated_at,
+    tokenReplaced: row.token_replaced,
     traffic,
     ...(row.session_id && { sessionId: toId('ses', row.session_id) }),
     policyRevision: row.policy_revision,

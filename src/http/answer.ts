@@ -8,6 +8,7 @@ import {
   findCallerBySession,
   noteSessionUse,
   type Traffic,
+  tokenReplaced,
 } from '../auth/caller.ts'
 import type { Judge } from '../auth/judge.ts'
 import { sessionSecretIn } from '../auth/session_cookie.ts'
@@ -129,6 +130,7 @@ export async function answer(
   checkRepeatedId(body, request.params as Record<string, string>)
   const caller = known ?? (await enter(await signingIn(service, raw, source, body as { token: string })))
   if (route.access === 'admin' && caller.role !== 'admin') throw forbidden('Only an admin may do this.')
+  if (caller.tokenReplaced && (route.managesKeys || route.signsIn)) throw tokenReplaced(caller)
   const params = checkIds(route.params ?? {}, request.params as Record<string, string>)
 
   const result = await route.handle({

@@ -19,6 +19,7 @@ function errorsOf(route: Route): ErrorCode[] {
   if (route.body) codes.push('ERR_CONTENT_TYPE', 'ERR_BODY_TOO_LARGE', 'ERR_REQUEST_TIMEOUT', 'ERR_INVALID_JSON')
   if (route.params) codes.push('ERR_NOT_FOUND')
   if (route.access === 'admin') codes.push('ERR_FORBIDDEN')
+  if (route.managesKeys || route.signsIn) codes.push('ERR_TOKEN_REPLACED')
   if (route.method !== 'GET') codes.push('ERR_OUTCOME_UNKNOWN', 'ERR_OTHER_SITE')
   return [...new Set([...codes, ...(route.errors ?? [])])]
 }

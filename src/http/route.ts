@@ -74,6 +74,8 @@ export type RouteShape<P extends Record<string, ParamKind>, Q extends TObject, B
   readonly access: 'anyone' | 'admin'
   /** Its body holds the token, so it needs no other; a cookie that comes with it is not looked at. */
   readonly signsIn?: true
+  /** It creates, changes or ends keys, directly or with their owner: refused to a token that a rotation has replaced. */
+  readonly managesKeys?: true
   /** Refusals beyond those that any route of this form can give. */
   readonly errors?: readonly ErrorCode[]
   readonly handle: (request: Handling<{ [K in keyof P]: ParamOf<P[K]> }, Static<Q>, Static<B>>) => Promise<Static<R>>

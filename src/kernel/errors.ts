@@ -31,6 +31,12 @@ export const errorCatalogue = {
       'There is no usable API key: none was sent, it was mistyped, it was deleted or rotated away, its time is over, or its owner is inactive. The answer does not say which.',
     cure: 'Send `Authorization: Bearer <token>` with the token of a live API key.',
   },
+  ERR_TOKEN_REPLACED: {
+    status: 403,
+    cause:
+      'The token was replaced by a rotation. Until its overlap ends it can call the API, but it cannot create, change, rotate or delete API keys, users and bots, and it cannot sign in. Neither can a session that it opened manage them.',
+    cure: 'Use the token that the rotation returned. If it was lost, rotate the key with another key of its owner, or ask an admin.',
+  },
   ERR_OTHER_SITE: {
     status: 403,
     cause:
@@ -96,7 +102,7 @@ export const errorCatalogue = {
   ERR_API_KEY_EXPIRED: {
     status: 409,
     cause: 'The API key has an `expires_at` that has passed: a new token for it would not work either.',
-    cure: 'Set another `expires_at` with PATCH, or remove it with null, and rotate then.',
+    cure: 'Let an admin set another `expires_at` with PATCH, or remove it with null, and rotate then. Or create another key.',
   },
   ERR_HOSTPORT_TAKEN: {
     status: 409,

@@ -55,6 +55,8 @@ export function resource<
   ) => Promise<Row | undefined>
   /** Who may read it. Anyone, when not given. */
   readableBy?: Access
+  /** Its changes create, change or end keys. */
+  managesKeys?: true
   /** Query parameters of its changes. */
   changeQuery?: TObject
   /** Goes around every change, inside its transaction. */
@@ -81,6 +83,7 @@ export function resource<
   const above = definition.above ?? ({} as Above)
   const params = { ...above, id: prefix }
   const what = oneOf(prefix)
+  const writes = definition.managesKeys && { managesKeys: definition.managesKeys }
 
   async function existing(db: Db, request: AnyRequest, lock: boolean): Promise<Row> {
     const ids = request.params as Ids
@@ -93,16 +96,16 @@ export function resource<
     transaction(request.db, (tx) => (definition.guard ? definition.guard(tx, request, () => work(tx)) : work(tx)))
 
   /** Who may change this very one, beyond `access`. It throws a refusal. */
-  type Permit = (tx: Db, caller: Caller, row: Row) => unknown
+  type Permit<B = unknown> = (tx: Db, caller: Caller, row: Row, body: B) => unknown
 
   /** For a change of what exists: found, locked, the caller's to change, and still as the client saw it. */
   async function changeable(
     tx: Db,
     request: AnyRequest,
-    permit: Permit | undefined,
+    permit: Permit<never> | undefined,
   ): Promise<{ row: Row; shown: ReturnType<typeof view> }> {
     const row = await existing(tx, request, true)
-    await permit?.(tx, request.caller, row)
+    await permit?.(tx, request.caller, row, request.body as never)
     const shown = view(row, request.uri)
     checkIfMatch(request.ifMatch, lasting(shown))
     return { row, shown }
@@ -151,6 +154,7 @@ export function resource<
         response: shape,
         tagged: true,
         access: writing.access,
+        ...writes,
         errors: ['ERR_IDEMPOTENCY_KEY_USED', ...(writing.errors ?? [])],
         handle: (request) =>
           change(request as never, (tx) =>
@@ -211,7 +215,7 @@ export function resource<
     update: <B extends TObject>(
       writing: Writing<Static<B>> & {
         body: B
-        permit?: Permit
+        permit?: Permit<Static<B>>
         apply: (tx: Db, request: Handling<Ids, object, Static<B>>, before: Row) => Promise<Row>
       },
     ): Route =>
@@ -229,6 +233,7 @@ export function resource<
         response: shape,
         tagged: true,
         access: writing.access,
+        ...writes,
         errors: ['ERR_PRECONDITION_FAILED', ...(writing.errors ?? [])],
         handle: (request) =>
           change(request as never, async (tx) => {
@@ -271,6 +276,7 @@ export function resource<
         response: shape,
         tagged: true,
         access: writing.access,
+        ...writes,
         errors: ['ERR_PRECONDITION_FAILED', 'ERR_IDEMPOTENCY_KEY_USED', ...(writing.errors ?? [])],
         handle: (request) =>
           change(request as never, (tx) =>
@@ -289,10 +295,12 @@ export function resource<
           ),
       } as RouteShape<Above & { id: P }, TObject, B, Shape>),
 
-    delete: (
+    delete: <Q extends TObject = TObject>(
       writing: Writing<void> & {
+        /** Query parameters beside those of every change. */
+        query?: Q
         permit?: Permit
-        remove: (tx: Db, request: Handling<Ids, object, void>, before: Row) => Promise<unknown>
+        remove: (tx: Db, request: Handling<Ids, Static<Q>, void>, before: Row) => Promise<unknown>
       },
     ): Route =>
       route({
@@ -301,9 +309,10 @@ export function resource<
         method: 'DELETE',
         path: `${path}/:id`,
         params,
-        query: changeQuery,
+        query: Closed({ ...changeQuery.properties, ...writing.query?.properties }),
         success: 204,
         access: writing.access,
+        ...writes,
         errors: ['ERR_PRECONDITION_FAILED', ...(writing.errors ?? [])],
         handle: (request) =>
           change(request as never, async (tx) => {

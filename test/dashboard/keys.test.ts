@@ -4,7 +4,7 @@ import { after, test } from 'node:test'
 import { noteToken } from '../harness/client.ts'
 import { openBrowser, openPage, openTab, signIn, startDashboard } from './browser.ts'
 
-const { origin, newAccount } = await startDashboard({ after })
+const { origin, newAccount, clientFor } = await startDashboard({ after })
 const browser = await openBrowser({ after })
 
 const curl = (token: string, path: string): string =>
@@ -50,6 +50,24 @@ test('a key is created, its token copied and used with curl, rotated, and delete
   await confirm.click()
   await row.waitFor({ state: 'detached' })
   assert.match(curl(second, '/caller'), /ERR_UNAUTHENTICATED/)
+  assert.deepEqual(page.faults, [])
+})
+
+test('deleting a key offers to delete the keys created with it', async () => {
+  const admin = await newAccount()
+  const key = async (as: typeof admin, description: string) => (await as('POST', '/api_keys', { description })).body
+  const leaked = await key(admin, 'leaked')
+  const child = await key(clientFor(leaked.token) as typeof admin, 'child of leaked')
+  const page = await openPage(browser)
+  await signIn(page, origin, admin.token)
+  await openTab(page, 'API keys')
+  await page.getByRole('button', { name: 'Delete leaked', exact: true }).click()
+  const question = page.getByRole('dialog', { name: 'Delete leaked?' })
+  await question.getByText('Also delete the key created with it').click()
+  await question.getByLabel('Type leaked to confirm').fill('leaked')
+  await question.getByRole('button', { name: 'Delete the keys' }).click()
+  await page.getByRole('row').filter({ hasText: 'child of leaked' }).waitFor({ state: 'detached' })
+  assert.match(curl(child.token, '/caller'), /ERR_UNAUTHENTICATED/)
   assert.deepEqual(page.faults, [])
 })
 

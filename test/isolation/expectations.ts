@@ -112,7 +112,7 @@ const refusal: Make = async (as) => {
 export const expectations: Record<string, Expectation> = {
   'api_keys.create': { admin: 201, member: 201, body: () => ({ description: 'new' }), references: { owner_id: bot } },
   'api_keys.get': { admin: 200, member: 200, path: id(apiKey) },
-  'api_keys.list': { admin: 200, member: 200, lists: apiKey },
+  'api_keys.list': { admin: 200, member: 200, lists: apiKey, filters: { descendants_of: apiKey } },
   'api_keys.update': {
     admin: 200,
     member: 403,

@@ -35,11 +35,18 @@ export class Model {
   /** Hostports that edges of other accounts have. */
   readonly takenElsewhere: ReadonlySet<string>
   readonly callerId: string
+  readonly callerKeyId: string
   readonly publicUrl: string
 
-  constructor(world: { takenElsewhere: ReadonlySet<string>; callerId: string; publicUrl: string }) {
+  constructor(world: {
+    takenElsewhere: ReadonlySet<string>
+    callerId: string
+    callerKeyId: string
+    publicUrl: string
+  }) {
     this.takenElsewhere = world.takenElsewhere
     this.callerId = world.callerId
+    this.callerKeyId = world.callerKeyId
     this.publicUrl = world.publicUrl
   }
 
@@ -183,6 +190,9 @@ function owner({ model, sent, old }: Writing): unknown {
   return id
 }
 
+const createdBy = ({ model, old }: Writing): unknown =>
+  old.created_by_key_id === undefined ? model.callerKeyId : old.created_by_key_id
+
 /** No command of the model ends or rotates a key. */
 const untouched = { expires_at: null, rotated_at: null, previous_token: null }
 const ownedBy = (other: Thing, gone: Thing) => other.kind === 'api_keys' && other.shown.owner_id === gone.id
@@ -191,7 +201,13 @@ const kinds: Record<Kind, Rules> = {
   api_keys: {
     path: () => '/api_keys',
     list: 'keys',
-    write: (writing) => ({ ...annotations(writing), token: null, owner_id: owner(writing), ...untouched }),
+    write: (writing) => ({
+      ...annotations(writing),
+      token: null,
+      owner_id: owner(writing),
+      created_by_key_id: createdBy(writing),
+      ...untouched,
+    }),
   },
   users: {
     path: () => '/users',

@@ -32,6 +32,7 @@ async function newWorld(plane: ControlPlane, foreign: Record<Kind, string>, fore
   const model = new Model({
     takenElsewhere: new Set([443, 20_001].map((port) => `${foreignHost}:${port}`)),
     callerId: admin.adminId,
+    callerKeyId: (await admin('GET', '/caller')).body.api_key.id,
     publicUrl,
   })
   const real: Real = { admin, foreign, foreignHost, suffix: `${randomUUID()}.example` }

@@ -26,6 +26,7 @@ const cureOnScreen: Record<string, string> = {
   ERR_UNAUTHENTICATED: 'Sign in again with the token of a live API key.',
   ERR_IP_REFUSED:
     'Come from an address that is allowed, or let an admin allow this one. Whoever runs the server can always let the account in again: gatehouse ip-restrictions release.',
+  ERR_TOKEN_REPLACED: 'Sign out, and sign in again with the new token of the key.',
   ERR_PRECONDITION_FAILED: 'Reload to see what it is now, and make your change again.',
 }
 

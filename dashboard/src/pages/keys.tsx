@@ -111,10 +111,10 @@ export function Keys() {
         )}
       </section>
       {open?.action === 'create' && <CreateKey onClose={close} />}
-      {open?.action === 'rotate' && <RotateKey apiKey={open.key} onClose={close} />}
-      {open?.action === 'delete' && (
-        <DeleteKey apiKey={open.key} isOwnSession={open.key.id === caller?.api_key.id} onClose={close} />
+      {open?.action === 'rotate' && (
+        <RotateKey apiKey={open.key} isOwnSession={open.key.id === caller?.api_key.id} onClose={close} />
       )}
+      {open?.action === 'delete' && <DeleteKey apiKey={open.key} callerKeyId={caller?.api_key.id} onClose={close} />}
     </>
   )
 }

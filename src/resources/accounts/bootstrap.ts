@@ -41,6 +41,7 @@ export async function bootstrapAccount(db: DbPool, wanted: Bootstrap, publicUrl:
       description: 'bootstrap',
       metadata: null,
       expires_at: null,
+      createdBy: null,
     })
     if (!key) throw new Error('the admin that was just inserted is not there')
     await recordChange(tx, origin, { resourceId: admin.id, before: null, after: admin })

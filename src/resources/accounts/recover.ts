@@ -24,6 +24,7 @@ export async function recoverAccount(db: DbPool, nameOrId: string, publicUrl: st
       description: 'recovery',
       metadata: null,
       expires_at: null,
+      createdBy: null,
     })
     if (!row) throw new Error('the admin that was just locked is not there')
     const key = lastingApiKey(toApiKey(row, (path) => publicUrl + path))

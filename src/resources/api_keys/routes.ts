@@ -1,17 +1,16 @@
-import type { Caller } from '../../auth/caller.ts'
 import { hashToken, newToken } from '../../auth/token.ts'
-import type { Db } from '../../db/pool.ts'
 import { forbidden, invalidField, Refusal } from '../../kernel/errors.ts'
 import { canonicalExpiry } from '../../kernel/time.ts'
 import { newAnnotations, patchedAnnotations } from '../annotations.ts'
-import { ownerId } from '../principals/view.ts'
 import { resource } from '../resource.ts'
-import { ApiKey, ApiKeyCreate, ApiKeyQuery, ApiKeyRotate, ApiKeyUpdate } from './schema.ts'
+import { expiryOfNew, lineageOfNew, mayChange, mayUpdate, revokeDescendants } from './rules.ts'
+import { ApiKey, ApiKeyCreate, ApiKeyDeleteQuery, ApiKeyQuery, ApiKeyRotate, ApiKeyUpdate } from './schema.ts'
 import {
   type ApiKeyRow,
   deleteApiKey,
   findApiKey,
   insertApiKey,
+  insertLineage,
   listApiKeys,
   rotateApiKey,
   updateApiKey,
@@ -22,6 +21,7 @@ const apiKeys = resource({
   name: 'api_keys',
   prefix: 'ak',
   path: '/api_keys',
+  managesKeys: true,
   shape: ApiKey,
   view: toApiKey,
   lasting: lastingApiKey,
@@ -33,32 +33,29 @@ type KeyWithToken = ApiKeyRow & { token?: string }
 const tokenOnce = { field: 'token', of: ({ token }: KeyWithToken) => token } as const
 const dayInSeconds = 24 * 60 * 60
 
-/** Everyone changes their own keys, admins any. */
-function mustBeOwn(_tx: Db, caller: Caller, key: ApiKeyRow): void {
-  if (caller.role === 'admin' || ownerId(key.owner_kind, key.owner_id) === caller.ownerId) return
-  throw forbidden("Only an admin may change another owner's API key.")
-}
-
 export const apiKeyRoutes = [
   apiKeys.create({
     summary: 'Create an API key. Its token is in this response and never again',
     access: 'anyone',
     body: ApiKeyCreate,
-    errors: ['ERR_FORBIDDEN'],
+    errors: ['ERR_FORBIDDEN', 'ERR_TOO_MANY'],
     async insert(tx, { caller, body, clock }) {
-      const expires_at = canonicalExpiry(body.expires_at)
+      const expires_at = expiryOfNew(caller, canonicalExpiry(body.expires_at))
       if (expires_at && Date.parse(expires_at) <= clock()) throw invalidField('expires_at', 'must be in the future')
       const owner = body.owner_id ?? caller.ownerId
       if (owner !== caller.ownerId && caller.role !== 'admin')
         throw forbidden('Only an admin may create a key for another owner.')
+      const lineage = await lineageOfNew(tx, caller)
       const token = newToken()
       const row = await insertApiKey(tx, caller, {
         ownerId: owner,
         tokenHash: hashToken(token),
         expires_at,
+        createdBy: caller.apiKeyId,
         ...newAnnotations(body),
       })
       if (!row) throw invalidField('owner_id', 'must be an active user or bot of this account')
+      await insertLineage(tx, caller, row.id, lineage)
       return { ...row, token }
     },
     toldOnce: tokenOnce,
@@ -69,7 +66,7 @@ export const apiKeyRoutes = [
     access: 'anyone',
     body: ApiKeyUpdate,
     errors: ['ERR_FORBIDDEN'],
-    permit: mustBeOwn,
+    permit: mayUpdate,
     async apply(tx, { caller, params, body }, before) {
       // A moment in the past is as good as any: it ends the key now, and leaves it in the list.
       const expires_at = body.expires_at === undefined ? before.expires_at : canonicalExpiry(body.expires_at)
@@ -84,7 +81,7 @@ export const apiKeyRoutes = [
     access: 'anyone',
     body: ApiKeyRotate,
     errors: ['ERR_FORBIDDEN', 'ERR_API_KEY_EXPIRED'],
-    permit: mustBeOwn,
+    permit: mayChange,
     async apply(tx, { caller, params, body: { overlap_seconds = dayInSeconds } }, before) {
       const token = newToken()
       const rotated = await rotateApiKey(tx, caller, params.id, {
@@ -92,7 +89,10 @@ export const apiKeyRoutes = [
         overlapSeconds: overlap_seconds,
       })
       if (!rotated)
-        throw new Refusal('ERR_API_KEY_EXPIRED', 'The time of this API key is over. Give it another expires_at first.')
+        throw new Refusal(
+          'ERR_API_KEY_EXPIRED',
+          'This API key has expired. Set a new expires_at or create another key.',
+        )
       const after = await findApiKey(tx, caller, params.id, false)
       return { ...(after ?? before), token }
     },
@@ -102,8 +102,13 @@ export const apiKeyRoutes = [
   apiKeys.delete({
     summary: 'Delete an API key. The next request with its token is refused, on every process',
     access: 'anyone',
-    errors: ['ERR_FORBIDDEN'],
-    permit: mustBeOwn,
-    remove: (tx, { caller, params }) => deleteApiKey(tx, caller, params.id),
+    query: ApiKeyDeleteQuery,
+    errors: ['ERR_FORBIDDEN', 'ERR_TOO_MANY'],
+    permit: mayChange,
+    async remove(tx, request) {
+      const { caller, params, query } = request
+      if (query.revoke_descendants) await revokeDescendants(tx, request, params.id)
+      await deleteApiKey(tx, caller, params.id)
+    },
   }),
 ]

@@ -14,7 +14,9 @@ import {
   Uri,
 } from '../../http/wire.ts'
 
-const ExpiresAt = Moment('RFC 3339. From this moment on the key is refused. Null: it does not end by itself.')
+const ExpiresAt = Moment(
+  'RFC 3339. From this moment on the key is refused. Null: it does not expire. Only an admin may set it later than it was, or to null.',
+)
 
 export const ApiKeyCreate = Closed({
   ...Annotations,
@@ -56,6 +58,11 @@ export const ApiKey = Closed(
       description: 'The bearer token: in the responses to creation and rotation only, null everywhere else.',
     }),
     owner_id: Id('usr', 'bot'),
+    created_by_key_id: Type.Unsafe<string | null>({
+      type: ['string', 'null'],
+      description:
+        'The API key with which it was created, directly or in a dashboard session. It stays when that key is deleted. Null for keys made by a command on the server and by versions that did not record it.',
+    }),
     expires_at: TimestampOrNull('From this moment on the key is refused; null when it does not end by itself.'),
     rotated_at: TimestampOrNull('When its token was last replaced; null when never.'),
     ...lastUsed,
@@ -72,4 +79,21 @@ export const ApiKey = Closed(
 )
 export type ApiKey = Static<typeof ApiKey>
 
-export const ApiKeyQuery = Closed({ ...PageParameters, before_id: BeforeId('ak') })
+export const ApiKeyQuery = Closed({
+  ...PageParameters,
+  before_id: BeforeId('ak'),
+  descendants_of: Type.Optional(
+    Type.Unsafe<`ak_${string}`>({
+      ...Id('ak'),
+      description: 'Only keys that this key created, and those that were created with them in turn.',
+    }),
+  ),
+})
+
+export const ApiKeyDeleteQuery = Closed({
+  revoke_descendants: Type.Optional(
+    Type.Boolean({
+      description: 'Also delete every key that was created with this one, and with those in turn.',
+    }),
+  ),
+})

@@ -8,6 +8,8 @@ export type ApiKeyRow = {
   id: Uuid
   owner_id: Uuid
   owner_kind: 'user' | 'bot'
+  /** The key that created it, which may be deleted by now. */
+  created_by_key_id: Uuid | null
   description: string | null
   metadata: string | null
   created_at: string
@@ -22,7 +24,8 @@ export type ApiKeyRow = {
 }
 type Account = Pick<Caller, 'accountId'>
 
-const columns = sql`k.id, k.owner_id, k.owner_kind, k.description, k.metadata, k.created_at, k.expires_at, k.rotated_at`
+const columns = sql`k.id, k.owner_id, k.owner_kind, k.created_by_key_id, k.description, k.metadata, k.created_at,
+      k.expires_at, k.rotated_at`
 /** With what a key has apart from its own row. What is inserted or deleted has none of it. */
 const keys = sql`
     select ${columns}, u.last_used_at, host(u.last_used_ip) as last_used_ip, t.expires_at as previous_expires_at,
@@ -34,12 +37,17 @@ const keys = sql`
 const nothingApart = sql`null as last_used_at, null as last_used_ip, null as previous_expires_at,
       null as previous_last_used_at, null as previous_last_used_ip`
 
+const descendantsOf = (accountId: Uuid, id: Id<'ak'>) => sql`
+        select api_key_id from api_key_ancestors where account_id = ${accountId} and ancestor_id = ${toUuid(id)}`
+
 type NewApiKey = {
   ownerId: Id<'usr' | 'bot'>
   tokenHash: Buffer
   description: string | null
   metadata: string | null
   expires_at: string | null
+  /** The key that creates it; null for a command on the server. */
+  createdBy: Id<'ak'> | null
 }
 
 /** Resolves to undefined when the owner is not an active user or bot of the account. */
@@ -54,9 +62,10 @@ export const insertApiKey = (db: Db, { accountId }: Account, key: NewApiKey) =>
         and kind = ${key.ownerId.startsWith('usr_') ? 'user' : 'bot'}
       for key share
     )
-    insert into api_keys as k (account_id, id, owner_id, owner_kind, token_hash, description, metadata, expires_at)
+    insert into api_keys as k
+      (account_id, id, owner_id, owner_kind, token_hash, description, metadata, expires_at, created_by_key_id)
     select ${accountId}, ${newUuid()}, owner.id, owner.kind, ${key.tokenHash}, ${key.description}, ${key.metadata},
-      ${key.expires_at}::timestamptz
+      ${key.expires_at}::timestamptz, ${key.createdBy && toUuid(key.createdBy)}::uuid
     from owner
     returning ${columns}, ${nothingApart}`,
   )
@@ -69,12 +78,17 @@ export const findApiKey = (db: Db, { accountId }: Account, id: Id<'ak'>, lock: b
     where k.account_id = ${accountId} and k.id = ${toUuid(id)} ${lock ? sql`for update of k` : nothing}`,
   )
 
-export const listApiKeys = (db: Db, { accountId }: Account, query: PageQuery & { before_id?: Id<'ak'> }) =>
+export const listApiKeys = (
+  db: Db,
+  { accountId }: Account,
+  query: PageQuery & { before_id?: Id<'ak'>; descendants_of?: Id<'ak'> },
+) =>
   many<ApiKeyRow>(
     db,
     sql`
     ${keys}
     where k.account_id = ${accountId} ${query.before_id ? sql`and k.id < ${toUuid(query.before_id)}` : nothing}
+      ${query.descendants_of ? sql`and k.id in (${descendantsOf(accountId, query.descendants_of)})` : nothing}
     order by k.id desc
     limit ${rowsToFetch(query)}`,
   )
@@ -134,6 +148,56 @@ export const deleteApiKeysOf = (db: Db, { accountId }: Account, ownerId: Id<'usr
       select account_id, id from api_keys
       where account_id = ${accountId} and owner_id = ${toUuid(ownerId)}
       order by id
+      for update
+    )
+    delete from api_keys k using held
+    where k.account_id = held.account_id and k.id = held.id
+    returning ${columns}, ${nothingApart}`,
+  )
+
+/** The most living keys above one key, and the most below it that one request deletes. */
+export const maxAncestors = 100
+export const maxDescendants = 10_000
+
+/**
+ * The living ancestors of a key that is to be created with `parentId`, the parent included, held until the transaction
+ * ends. Without the parent when it was deleted a moment ago. In the order of their ids, which is that of revocations too.
+ */
+export async function holdLineage(tx: Db, { accountId }: Account, parentId: Id<'ak'>): Promise<Uuid[]> {
+  const held = await many<{ id: Uuid }>(
+    tx,
+    sql`
+    select id from api_keys
+    where account_id = ${accountId} and id = any(
+      array(select ancestor_id from api_key_ancestors
+            where account_id = ${accountId} and api_key_id = ${toUuid(parentId)}) || ${toUuid(parentId)}::uuid)
+    order by id
+    for key share`,
+  )
+  return held.map(({ id }) => id)
+}
+
+export const insertLineage = (tx: Db, { accountId }: Account, id: Uuid, ancestors: readonly Uuid[]) =>
+  run(
+    tx,
+    sql`
+    insert into api_key_ancestors (account_id, ancestor_id, api_key_id)
+    select ${accountId}, ancestor, ${id} from unnest(${ancestors}::uuid[]) as ancestor`,
+  )
+
+/**
+ * Deletes all keys below one that the caller has locked, or as many as `maxDescendants` and one. None can be added
+ * meanwhile: that would need a hold on the locked row. Resolves to the deleted ones.
+ */
+export const deleteDescendants = (tx: Db, { accountId }: Account, id: Id<'ak'>) =>
+  many<ApiKeyRow>(
+    tx,
+    sql`
+    with held as (
+      select account_id, id from api_keys
+      where account_id = ${accountId} and id in (${descendantsOf(accountId, id)})
+      order by id
+      limit ${maxDescendants + 1}
       for update
     )
     delete from api_keys k using held

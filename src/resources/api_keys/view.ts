@@ -15,6 +15,7 @@ export function toApiKey(row: ApiKeyRow, uri: (path: string) => string): ApiKey 
     created_at: row.created_at,
     token: null,
     owner_id: ownerId(row.owner_kind, row.owner_id),
+    created_by_key_id: row.created_by_key_id && toId('ak', row.created_by_key_id),
     expires_at: row.expires_at,
     rotated_at: row.rotated_at,
     last_used_at: row.last_used_at,

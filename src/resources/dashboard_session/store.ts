@@ -1,4 +1,4 @@
-import { type Caller, isTokenOfKey, sessionIsLive, sessionSeconds } from '../../auth/caller.ts'
+import { type Caller, sessionHasEnded, sessionSeconds } from '../../auth/caller.ts'
 import { type Db, maybeOne, run } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { type Id, newUuid, toUuid, type Uuid } from '../../kernel/ids.ts'
@@ -14,7 +14,7 @@ export const insertSession = (db: Db, { accountId, apiKeyId }: Caller, hashes: {
     sql`
     with key as (
       select id from api_keys k
-      where account_id = ${accountId} and id = ${toUuid(apiKeyId)} and ${isTokenOfKey(sql`${hashes.token}`)}
+      where account_id = ${accountId} and id = ${toUuid(apiKeyId)} and token_hash = ${hashes.token}
       for share
     )
     insert into dashboard_sessions (account_id, id, api_key_id, token_hash, secret_hash, expires_at)
@@ -49,4 +49,4 @@ export const deleteSession = (db: Db, { accountId }: Caller, id: Id<'ses'>) =>
   )
 
 export const deleteEndedSessions = (db: Db): Promise<void> =>
-  run(db, sql`delete from dashboard_sessions s where not (${sessionIsLive})`)
+  run(db, sql`delete from dashboard_sessions s where ${sessionHasEnded}`)

@@ -7,6 +7,7 @@ import { toBotUser } from './view.ts'
 const bots = resource({
   name: 'bot_users',
   prefix: 'bot',
+  managesKeys: true,
   path: '/bot_users',
   shape: BotUser,
   view: toBotUser,

@@ -14,6 +14,7 @@ import { toUser } from './view.ts'
 const users = resource({
   name: 'users',
   prefix: 'usr',
+  managesKeys: true,
   path: '/users',
   shape: User,
   view: toUser,

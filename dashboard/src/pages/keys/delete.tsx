@@ -1,24 +1,40 @@
-import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
 import { answerOf, api } from '../../api/client.ts'
 import { Confirm } from '../../ui/confirm.tsx'
+import { ProblemNote } from '../../ui/problem.tsx'
+import { Switch } from '../../ui/switch.tsx'
 import { type ApiKey, nameOf, UsedAt } from '../keys.tsx'
 
-type Props = { apiKey: ApiKey; isOwnSession: boolean; onClose: () => void }
+type Props = { apiKey: ApiKey; callerKeyId: string | undefined; onClose: () => void }
 
-export function DeleteKey({ apiKey, isOwnSession, onClose }: Props) {
+export function DeleteKey({ apiKey, callerKeyId, onClose }: Props) {
   const client = useQueryClient()
+  const [revokes, setRevokes] = useState(false)
+  const descendants = useQuery({
+    queryKey: ['keys', 'descendants', apiKey.id],
+    queryFn: () => answerOf(api.GET('/api_keys', { params: { query: { descendants_of: apiKey.id } } })),
+  })
+  const below = descendants.data?.keys ?? []
+  const count = `${below.length}${descendants.data?.next_page_uri ? '+' : ''}`
+  const endsSession = [apiKey, ...(revokes ? below : [])].some(({ id }) => id === callerKeyId)
   const remove = useMutation({
-    mutationFn: () => answerOf(api.DELETE('/api_keys/{id}', { params: { path: { id: apiKey.id } } })),
+    mutationFn: () =>
+      answerOf(
+        api.DELETE('/api_keys/{id}', {
+          params: { path: { id: apiKey.id }, query: revokes ? { revoke_descendants: true } : {} },
+        }),
+      ),
     onSuccess: () => {
       onClose()
-      return client.invalidateQueries({ queryKey: [isOwnSession ? 'caller' : 'keys'] })
+      return client.invalidateQueries({ queryKey: [endsSession ? 'caller' : 'keys'] })
     },
   })
   return (
     <Confirm
       title={`Delete ${nameOf(apiKey)}?`}
       typeToConfirm={nameOf(apiKey)}
-      action="Delete the key"
+      action={revokes ? 'Delete the keys' : 'Delete the key'}
       isPending={remove.isPending}
       error={remove.error}
       onConfirm={() => remove.mutate()}
@@ -41,8 +57,22 @@ export function DeleteKey({ apiKey, isOwnSession, onClose }: Props) {
           'It was never used.'
         )}
       </p>
-      {isOwnSession && (
-        <p className="note warned">This is the key that you are signed in with: you will be signed out.</p>
+      {descendants.isError && <ProblemNote error={descendants.error} retry={() => descendants.refetch()} />}
+      {below.length > 0 && (
+        <>
+          <Switch isSelected={revokes} onChange={setRevokes}>
+            {`Also delete the ${below.length === 1 ? 'key' : `${count} keys`} created with it`}
+          </Switch>
+          <ul className="fine">
+            {below.slice(0, 5).map((key) => (
+              <li key={key.id}>{nameOf(key)}</li>
+            ))}
+            {below.length > 5 && <li>and more</li>}
+          </ul>
+        </>
+      )}
+      {endsSession && (
+        <p className="note warned">This deletes the key that you are signed in with: you will be signed out.</p>
       )}
     </Confirm>
   )

@@ -15,7 +15,9 @@ const overlaps = [
   { value: '604800', label: 'One more week' },
 ]
 
-export function RotateKey({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => void }) {
+type Props = { apiKey: ApiKey; isOwnSession: boolean; onClose: () => void }
+
+export function RotateKey({ apiKey, isOwnSession, onClose }: Props) {
   const [overlap, setOverlap] = useState('86400')
   const client = useQueryClient()
   const rotate = useMutation({
@@ -44,8 +46,13 @@ export function RotateKey({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => 
           value={overlap}
           onChange={setOverlap}
           options={overlaps}
-          hint="While both work you can give the new one to whoever uses it, without an outage."
+          hint="While both work you can give the new one to whoever uses it, without an outage. The old one cannot manage keys any more."
         />
+        {isOwnSession && (
+          <p className="note warned">
+            You are signed in with this key. To manage keys after the rotation, sign in again with the new token.
+          </p>
+        )}
         {rotate.isError && <ProblemNote error={rotate.error} />}
         <div className="actions">
           <Button onPress={onClose}>Cancel</Button>

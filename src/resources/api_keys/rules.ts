@@ -1,0 +1,79 @@
+import { type Caller, tokenReplaced } from '../../auth/caller.ts'
+import type { Db } from '../../db/pool.ts'
+import type { Handling } from '../../http/route.ts'
+import { forbidden, Refusal } from '../../kernel/errors.ts'
+import { type Id, toId, toUuid, type Uuid } from '../../kernel/ids.ts'
+import { canonicalExpiry } from '../../kernel/time.ts'
+import { ownerId } from '../principals/view.ts'
+import { record } from '../record.ts'
+import type { ApiKeyUpdate } from './schema.ts'
+import { type ApiKeyRow, deleteDescendants, holdLineage, maxAncestors, maxDescendants } from './store.ts'
+import { lastingApiKey, toApiKey } from './view.ts'
+
+const isOwn = (caller: Caller, key: ApiKeyRow) => ownerId(key.owner_kind, key.owner_id) === caller.ownerId
+
+/** Everyone changes their own keys, admins any. The row is locked by now. */
+export function mayChange(_tx: Db, caller: Caller, key: ApiKeyRow): void {
+  if (caller.role !== 'admin' && !isOwn(caller, key))
+    throw forbidden("Only an admin may change another owner's API key.")
+  // Two rotations at once with one token: the second would replace the token that the first has just returned.
+  if (toId('ak', key.id) === caller.apiKeyId && key.rotated_at !== caller.apiKeyRotatedAt) throw tokenReplaced(caller)
+}
+
+const isLater = (moment: string | null, than: string | null): boolean =>
+  than !== null && (moment === null || Date.parse(moment) > Date.parse(than))
+
+/** Only admins move the end of a key back: a leaked key must not extend itself. */
+export function mayUpdate(tx: Db, caller: Caller, key: ApiKeyRow, { expires_at }: ApiKeyUpdate): void {
+  mayChange(tx, caller, key)
+  if (caller.role === 'admin' || expires_at === undefined) return
+  if (isLater(canonicalExpiry(expires_at), key.expires_at))
+    throw forbidden('Only an admin may extend or clear expires_at.')
+}
+
+/** The same for a key that is created: a member's key that expires passes its end on to the keys that it creates. */
+export function expiryOfNew(caller: Caller, wanted: string | null): string | null {
+  if (caller.role === 'admin' || caller.apiKeyExpiresAt === null) return wanted
+  if (wanted === null) return caller.apiKeyExpiresAt
+  if (isLater(wanted, caller.apiKeyExpiresAt))
+    throw forbidden(
+      `This API key expires at ${caller.apiKeyExpiresAt}, and so must the keys that it creates. An admin may extend them.`,
+    )
+  return wanted
+}
+
+/** The keys above one that the caller creates. */
+export async function lineageOfNew(tx: Db, caller: Caller): Promise<Uuid[]> {
+  const lineage = await holdLineage(tx, caller, caller.apiKeyId)
+  if (!lineage.includes(toUuid(caller.apiKeyId)))
+    throw new Refusal('ERR_UNAUTHENTICATED', "Send 'Authorization: Bearer <token>' with the token of a live API key.")
+  if (lineage.length > maxAncestors)
+    throw new Refusal(
+      'ERR_TOO_MANY',
+      `This key is the last of a chain of ${maxAncestors} living keys, each created with the one before. Delete those that are no longer needed, or create the key with another one.`,
+    )
+  return lineage
+}
+
+/** Deletes every key below one that is locked, with an audit event for each. */
+export async function revokeDescendants(
+  tx: Db,
+  request: Pick<Handling<object, object, void>, 'caller' | 'origin' | 'respond' | 'uri'>,
+  id: Id<'ak'>,
+): Promise<void> {
+  const { caller, uri } = request
+  const revoked = await deleteDescendants(tx, caller, id)
+  if (revoked.length > maxDescendants)
+    throw new Refusal(
+      'ERR_TOO_MANY',
+      `More than ${maxDescendants} keys were created with this key and its descendants. Nothing was deleted. Delete some of them first, or deactivate their owner to refuse them all at once.`,
+    )
+  if (caller.role !== 'admin' && !revoked.every((key) => isOwn(caller, key)))
+    throw forbidden(
+      "Some of the keys created with this key have another owner. Only an admin may delete another owner's API key.",
+    )
+  for (const row of revoked) {
+    const before = lastingApiKey(toApiKey(row, uri))
+    await record(tx, request, { resourceId: before.id, before, after: null })
+  }
+}
