@@ -9,12 +9,15 @@ import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
+import { putEnginesOnPath } from '../dev/engines.ts'
 import { createProxy, type EdgeProxy } from '../src/edge/haproxy/apply.ts'
 import { type Entry, entriesOf } from '../src/edge/haproxy/entries.ts'
 import { ask } from '../src/edge/haproxy/runtime.ts'
 import { loadedCertificateFolder, type ProxySettings, policyFolder } from '../src/edge/haproxy/settings.ts'
 import { type IdPrefix, newId } from '../src/kernel/ids.ts'
 import { policyFile } from '../test/edge/proxy_harness.ts'
+
+putEnginesOnPath()
 
 const what = process.argv[2] ?? 'all'
 const slices = Number(process.env.SLICES ?? 9)

@@ -5,6 +5,7 @@ import { createInterface } from 'node:readline'
 import { parseArgs } from 'node:util'
 import { ensureDashboard } from './dashboard.ts'
 import { type DevEdge, startDevEdge } from './edge.ts'
+import { missingEngines, putEnginesOnPath } from './engines.ts'
 import { startNats } from './nats.ts'
 import { freePort, freePortsFrom } from './ports.ts'
 import { startPostgres } from './postgres.ts'
@@ -24,6 +25,12 @@ const { values: options } = parseArgs({
 if (!/^[1-9]\d?$/.test(options.accounts)) {
   console.error('npm run dev: --accounts must be a number from 1 to 99.')
   process.exit(2)
+}
+putEnginesOnPath()
+const missing = options.edge ? missingEngines() : undefined
+if (missing) {
+  console.error(`npm run dev: ${missing}`)
+  process.exit(1)
 }
 const command = new URL('../src/main.ts', import.meta.url).pathname
 

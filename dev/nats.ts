@@ -80,7 +80,7 @@ export async function startNats(
       output += chunk
     })
     child.once('error', () => {
-      output += 'nats-server cannot be started: install it (Debian: apt-get install nats-server)'
+      output += "nats-server cannot be started: 'npm run engines' installs it on Debian 12"
     })
     whenWeEnd('kill "$0"', String(child.pid))
     for (let tries = 0; !(await answers(port)); tries++) {

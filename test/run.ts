@@ -5,9 +5,11 @@
 import { glob } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
 import { ensureDashboard } from '../dev/dashboard.ts'
+import { putEnginesOnPath } from '../dev/engines.ts'
 import { runWithEnvironment } from './harness/environment.ts'
 
 const root = new URL('..', import.meta.url).pathname
+putEnginesOnPath()
 // Said outright: the package that starts PostgreSQL ends a process that is merely done with 0, whatever its exitCode is.
 const end = (code: number) => process.exit(code)
 

@@ -11,6 +11,7 @@ import { createProxy } from '../edge/haproxy/apply.ts'
 import { difference, entriesOf } from '../edge/haproxy/entries.ts'
 import { receiveEvents } from '../edge/haproxy/events.ts'
 import { type ProxySettings, policyFolder } from '../edge/haproxy/settings.ts'
+import { requireHaproxy } from '../edge/haproxy/version.ts'
 import { createHits } from '../edge/hits.ts'
 import { openPolicyFiles } from '../edge/policy_files.ts'
 import { createReceiver } from '../edge/receiver.ts'
@@ -26,6 +27,9 @@ export async function edge(config: EdgeConfig): Promise<number> {
   if (config.GATEHOUSE_NATS_URL.length === 0)
     throw new ConfigError('GATEHOUSE_NATS_URL is not set: an edge node gets its records from there')
   const log = createLog(config.GATEHOUSE_LOG_LEVEL)
+  await requireHaproxy().catch((error) => {
+    throw new ConfigError(error.message)
+  })
   const keys = readTrustedKeys(config)
   const folder = config.GATEHOUSE_EDGE_FOLDER
   const settings = proxySettings(config)

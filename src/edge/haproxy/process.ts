@@ -70,7 +70,7 @@ export function haproxyProcess(settings: ProxySettings): HaproxyProcess {
       const orphan = await workerPid(settings)
       if (orphan !== undefined) await end(orphan, 'SIGKILL')
       const log = await open(join(settings.folder, 'haproxy.log'), 'a', 0o600)
-      // -q, because 2.6 would write every refusal to its standard error too.
+      // -q, because HAProxy would otherwise write every refusal to its standard error too.
       const args = ['-W', '-q', '-S', `${settings.masterSocket},mode,600`, '-f', configFile(settings)]
       // Its own session and no pipe to us: it has to outlive us.
       const child = spawn(binary, args, { detached: true, stdio: ['ignore', log.fd, log.fd] })

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Installs the engines that the edge needs, on Debian 12: HAProxy 3.4 (LTS), nats-server 2.15, and pebble, the ACME test
+# server. They go into one folder and touch nothing outside it.
+#   dev/engines.sh [folder]        default: .engines, where the tests and `npm run dev -- --edge` look first
+#
+# Debian 12 itself has older versions, so the packages come from Debian's current archive, through the mirror that this
+# machine already uses and with their signatures checked. GATEHOUSE_ENGINE_PACKAGES names a folder with the same packages
+# for machines without the archive, and for the day when it has moved on.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+folder=$(realpath -m "${1:-.engines}")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$work"/{lists/partial,archives/partial,root}
+: > "$work/status"
+
+download() {
+  local mirror
+  mirror=$(apt-get indextargets --format '$(REPO_URI) $(ORIGIN) $(COMPONENT) $(CREATED_BY)' |
+    awk '$2 == "Debian" && $3 == "main" && $4 == "Packages" && $1 !~ /security/ { print $1; exit }')
+  [ -n "$mirror" ] || { echo "engines: apt knows no Debian archive; run 'apt-get update' first" >&2; return 1; }
+  printf 'deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] %s %s main\n' "$mirror" sid "$mirror" experimental \
+    > "$work/sources.list"
+  printf 'Package: haproxy\nPin: version 3.4.*\nPin-Priority: 990\n' > "$work/preferences"
+  # An apt of its own: this machine's sources, preferences and installed packages stay as they are.
+  local apt=(apt-get -q -o Dir::Etc::sourcelist="$work/sources.list" -o Dir::Etc::sourceparts=/dev/null
+    -o Dir::Etc::preferences="$work/preferences" -o Dir::Etc::preferencesparts=/dev/null
+    -o Dir::State="$work" -o Dir::State::lists="$work/lists" -o Dir::State::status="$work/status"
+    -o Dir::Cache="$work" -o Acquire::Languages=none -o APT::Sandbox::User=root)
+  "${apt[@]}" update &&
+    "${apt[@]}" install -y --download-only --no-install-recommends 'haproxy=3.4.*' patchelf &&
+    (cd "$work/archives" && "${apt[@]}" download nats-server/sid pebble/sid)
+}
+
+if ! download > "$work/log" 2>&1; then
+  packages=${GATEHOUSE_ENGINE_PACKAGES:-}
+  if ! ls "$packages"/*.deb > /dev/null 2>&1; then
+    tail -n 5 "$work/log" >&2
+    echo "engines: the archive did not give HAProxy 3.4, nats-server and pebble; put their packages into a folder and name it in GATEHOUSE_ENGINE_PACKAGES" >&2
+    exit 1
+  fi
+  rm -f "$work"/archives/*.deb
+  cp "$packages"/*.deb "$work/archives/"
+fi
+
+for package in "$work"/archives/*.deb; do dpkg-deb -x "$package" "$work/root"; done
+libraries="$work/root/usr/lib/x86_64-linux-gnu"
+loader="$libraries/ld-linux-x86-64.so.2"
+mkdir -p "$folder/lib"
+# HAProxy was built against a newer C library than Debian 12 has, so it gets its own copies.
+cp "$loader" "$folder/lib/"
+"$loader" --library-path "$libraries" --list "$work/root/usr/sbin/haproxy" | awk '$2 == "=>" { print $3 }' |
+  xargs -I{} cp -L {} "$folder/lib/"
+cp "$work/root/usr/sbin/haproxy" "$folder/haproxy.new"
+"$loader" --library-path "$libraries" "$work/root/usr/bin/patchelf" --force-rpath --set-rpath "$folder/lib" \
+  --set-interpreter "$folder/lib/ld-linux-x86-64.so.2" "$folder/haproxy.new"
+mv "$folder/haproxy.new" "$folder/haproxy"
+cp "$work"/root/usr/sbin/nats-server "$work"/root/usr/bin/pebble "$work"/root/usr/bin/pebble-challtestsrv "$folder/"
+"$folder/haproxy" -v | head -n 1
+"$folder/nats-server" --version

@@ -1,0 +1,25 @@
+// HAProxy and NATS for development and tests: those of `npm run engines` if there, otherwise those on the PATH.
+import { spawnSync } from 'node:child_process'
+import { delimiter, join } from 'node:path'
+
+const folder = join(new URL('..', import.meta.url).pathname, '.engines')
+
+/** For this process and all that it starts. Debian keeps servers in /usr/sbin, which is not on everyone's path. */
+export function putEnginesOnPath(): void {
+  process.env.PATH = [folder, process.env.PATH, '/usr/sbin'].join(delimiter)
+}
+
+/** Undefined when everything is there; otherwise what is missing and how to get it. */
+export function missingEngines(): string | undefined {
+  const haproxy = /version (\d+)\.(\d+)/.exec(printed('haproxy', '-v'))
+  const isNewEnough = haproxy !== null && Number(haproxy[1]) * 100 + Number(haproxy[2]) >= 304
+  const missing = [
+    ...(isNewEnough ? [] : ['HAProxy 3.4 or newer']),
+    ...(printed('nats-server', '--version') ? [] : ['nats-server']),
+  ]
+  return missing.length === 0
+    ? undefined
+    : `${missing.join(' and ')} not found. On Debian 12, 'npm run engines' installs both into .engines; elsewhere, put them on your PATH.`
+}
+
+const printed = (program: string, flag: string): string => spawnSync(program, [flag], { encoding: 'utf8' }).stdout ?? ''
