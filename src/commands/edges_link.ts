@@ -8,7 +8,6 @@ import { type EdgeView, noEdges } from '../http/edges.ts'
 import type { Metrics } from '../http/metrics.ts'
 import { systemClock } from '../kernel/clock.ts'
 import { isId, toUuid } from '../kernel/ids.ts'
-import { parseAddress } from '../kernel/ip/address.ts'
 import { forgetOld, loadNodes, saveNodes } from '../publisher/node_store.ts'
 import { watchNodes } from '../publisher/nodes.ts'
 import { runPublisher } from '../publisher/publisher.ts'
@@ -20,7 +19,16 @@ export type EdgesLink = { view: EdgeView; stop: () => Promise<void> }
 /** Everything between the control plane and its edges. Without NATS there are none, and the API says so. */
 export function linkEdges(config: Config, db: DbPool, tally: Tally, metrics: Metrics, log: Logger): EdgesLink {
   if (config.GATEHOUSE_NATS_URL.length === 0) return { view: noEdges, stop: async () => {} }
-  const nodes = watchNodes(systemClock)
+  const nodes = watchNodes(systemClock, (node, dropped) => {
+    metrics.countDroppedFromReports(dropped === 'report' ? 1 : dropped)
+    warnOnce(node, 'an edge node reported values out of bounds, which were dropped; not logged again for this node')
+  })
+  const warned = new Set<string>()
+  function warnOnce(node: string, message: string, err?: unknown): void {
+    if (warned.has(node)) return
+    warned.add(node)
+    log.warn({ node, err }, message)
+  }
   // Not waited for either: a database that does not answer yet must not keep the API from saying so.
   void loadNodes(db).then(nodes.remember, (err) => log.warn({ err }, 'the edge nodes of before are not known yet'))
   let active = false
@@ -59,7 +67,9 @@ export function linkEdges(config: Config, db: DbPool, tally: Tally, metrics: Met
     5_000,
     async () => {
       if (!active) return
-      await saveNodes(db, nodes.all())
+      await saveNodes(db, nodes.all(), ({ node }, err) =>
+        warnOnce(node, 'the state of an edge node cannot be saved; not logged again for this node', err),
+      )
       await forgetOld(db)
     },
     (err) => log.error({ err }, 'the state of edge nodes could not be saved: it is tried again'),
@@ -77,17 +87,10 @@ export function linkEdges(config: Config, db: DbPool, tally: Tally, metrics: Met
   }
 }
 
-/** What a node says is checked like anything from outside: it knows things by their ids and addresses as text. */
+/** Bounded by readReport(). What a node names may be deleted by now, or never have been: that is left out when it is written. */
 function countHits({ hits }: Report, tally: Tally): void {
   for (const { restriction, target = '', source, outcome, count, lastAt } of hits) {
-    const valid =
-      parseAddress(source) &&
-      Number.isSafeInteger(count) &&
-      count > 0 &&
-      (outcome === 'refused' || outcome === 'warned')
-    const at = Date.parse(lastAt)
-    if (!valid || Number.isNaN(at)) continue
-    const hit = { sourceIp: source, outcome, at }
+    const hit = { sourceIp: source, outcome, at: Date.parse(lastAt) }
     if (restriction !== null && isId('ipx', restriction))
       tally.count({ ...hit, restrictionId: toUuid(restriction), apiKeyId: null }, count)
     if (isId('edgtcp', target) || isId('edghtsrt', target))

@@ -30,6 +30,9 @@ export function isUnavailable(error: unknown): boolean {
   return transientStates.test(code) || transientSystemErrors.has(code) || transientTexts.test(message)
 }
 
+/** True when PostgreSQL refused a value: it cannot be read as its type (class 22), or breaks a constraint (class 23). */
+export const isDataFault = (error: unknown): boolean => /^2[23]/.test((error as DatabaseError)?.code ?? '')
+
 /**
  * True when PostgreSQL itself said no, so that nothing was committed; false when the connection or the server went
  * away. EPIPE looks like a SQLSTATE, of which none begins with E; 40003 is the one that says it does not know.

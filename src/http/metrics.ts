@@ -7,6 +7,7 @@ export type Metrics = {
   readonly observeRestriction: (outcome: 'refused' | 'warned') => void
   readonly countLostHits: (hits: number) => void
   readonly countLostSightings: (sightings: number) => void
+  readonly countDroppedFromReports: (parts: number) => void
   readonly countExpiredKey: () => void
   readonly publisher: {
     published: (records: number) => void
@@ -70,6 +71,11 @@ export function createMetrics(db: DbPool, version: string): Metrics {
   const lostSightings = new Counter({
     name: 'gatehouse_sightings_lost_total',
     help: 'Uses of keys that came too fast to be kept with their address.',
+    registers,
+  })
+  const droppedFromReports = new Counter({
+    name: 'gatehouse_edge_report_parts_dropped_total',
+    help: 'Counts, refusals and whole reports of edge nodes that were out of bounds, and were dropped.',
     registers,
   })
   const published = new Counter({
@@ -138,6 +144,7 @@ export function createMetrics(db: DbPool, version: string): Metrics {
     observeRestriction: (outcome) => restricted.inc({ outcome }),
     countLostHits: (hits) => lost.inc(hits),
     countLostSightings: (sightings) => lostSightings.inc(sightings),
+    countDroppedFromReports: (parts) => droppedFromReports.inc(parts),
     countExpiredKey: () => expired.inc(),
     text: () => registry.metrics(),
     contentType: registry.contentType,

@@ -1,4 +1,5 @@
 import { type Db, many, run } from '../db/pool.ts'
+import { writeSalvaging } from '../db/salvage.ts'
 import { sql } from '../db/sql.ts'
 import { rfc3339 } from '../kernel/clock.ts'
 import type { EdgeNode } from './nodes.ts'
@@ -31,7 +32,14 @@ export async function loadNodes(db: Db): Promise<EdgeNode[]> {
   }))
 }
 
-export const saveNodes = (db: Db, nodes: readonly EdgeNode[]): Promise<void> =>
+/** A node that cannot be written is left out, so that it does not keep the others from being saved. */
+export const saveNodes = (
+  db: Db,
+  nodes: readonly EdgeNode[],
+  onDropped: (node: EdgeNode, error: unknown) => void,
+): Promise<void> => writeSalvaging(nodes, (some) => writeNodes(db, some), onDropped)
+
+const writeNodes = (db: Db, nodes: readonly EdgeNode[]): Promise<void> =>
   run(
     db,
     sql`

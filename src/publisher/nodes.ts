@@ -1,5 +1,6 @@
 import type { Msg, MsgCallback, NatsConnection } from '@nats-io/transport-node'
 import { allReportsSubject, type Report } from '../distribution/channels.ts'
+import { readReport } from '../distribution/report.ts'
 import type { Clock } from '../kernel/clock.ts'
 
 /** Reports come every second or two. A node that was silent for longer is not waited for. */
@@ -23,14 +24,17 @@ export type EdgeNodes = {
   listen: (nats: NatsConnection) => void
 }
 
-export function watchNodes(clock: Clock): EdgeNodes {
+/** `onDropped` is called for what a node sent and was not taken in: a whole report, or some of its counts and refusals. */
+export function watchNodes(clock: Clock, onDropped: (node: string, dropped: 'report' | number) => void): EdgeNodes {
   const nodes = new Map<string, Omit<EdgeNode, 'live'>>()
   const listeners: ((report: Report, acknowledge: () => void) => void)[] = []
   const waiting = new Set<() => void>()
   const onMessage: MsgCallback<Msg> = (error, message) => {
     if (error) return
-    const report = readReport(message.string(), message.subject)
-    if (!report) return
+    const read = readReport(message.string(), message.subject, clock())
+    if (!read || read.dropped > 0) onDropped(message.subject.split('.').at(-1) ?? '', read ? read.dropped : 'report')
+    if (!read) return
+    const { report } = read
     const { hits: _, ...rest } = report
     nodes.set(report.node, { ...rest, lastSeenAt: clock() })
     for (const listener of listeners) listener(report, () => message.respond('kept'))
@@ -73,18 +77,5 @@ export function watchNodes(clock: Clock): EdgeNodes {
       for (const { live: _, ...node } of known) if (!nodes.has(node.node)) nodes.set(node.node, node)
     },
     listen: (nats) => void nats.subscribe(allReportsSubject, { callback: onMessage }),
-  }
-}
-
-/** NATS lets a node write under its own name only; what it says there must be about itself. */
-function readReport(text: string, subject: string): Report | undefined {
-  try {
-    const report = JSON.parse(text) as Report
-    const own = subject.split('.').at(-1) === report.node
-    return own && Number.isSafeInteger(report.applied) && Array.isArray(report.refusals) && Array.isArray(report.hits)
-      ? report
-      : undefined
-  } catch {
-    return undefined
   }
 }

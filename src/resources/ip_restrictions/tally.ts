@@ -1,4 +1,5 @@
 import type { Db } from '../../db/pool.ts'
+import { writeSalvaging } from '../../db/salvage.ts'
 import type { Uuid } from '../../kernel/ids.ts'
 import { addEdgeCounts, type EdgeCount } from '../ip_activity/edge_counts.ts'
 import { insertRefusals, type RefusalRow } from '../ip_refusals/store.ts'
@@ -72,11 +73,24 @@ export function createTally(db: Db, onLost: (hits: number) => void): Tally {
       edgeCounts = new Map()
       refusals = []
       try {
-        if (refusalsNow.length) await insertRefusals(db, refusalsNow)
+        // A row that PostgreSQL refuses is dropped and counted as lost. Kept, it would hold up all others for ever.
+        await writeSalvaging(
+          refusalsNow,
+          (rows) => insertRefusals(db, rows),
+          () => onLost(1),
+        )
         refusalsNow.length = 0
-        if (countsNow.size) await addCounts(db, [...countsNow.values()])
+        await writeSalvaging(
+          [...countsNow.values()],
+          (rows) => addCounts(db, rows),
+          ({ count }) => onLost(count),
+        )
         countsNow.clear()
-        if (edgeCountsNow.size) await addEdgeCounts(db, [...edgeCountsNow.values()])
+        await writeSalvaging(
+          [...edgeCountsNow.values()],
+          (rows) => addEdgeCounts(db, rows),
+          ({ count }) => onLost(count),
+        )
       } catch (error) {
         // Kept for the next time, together with what has come since.
         for (const count of countsNow.values()) add(count)

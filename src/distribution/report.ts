@@ -1,0 +1,88 @@
+import { rfc3339 } from '../kernel/clock.ts'
+import { formatAddress, parseAddress } from '../kernel/ip/address.ts'
+import { parseRfc3339 } from '../kernel/time.ts'
+import type { EdgeHit, Report } from './channels.ts'
+
+const dayMs = 24 * 60 * 60 * 1_000
+// A node that was cut off sends old counts when it is back. Beyond this nothing shows them any more.
+const oldestHitMs = 31 * dayMs
+// Clocks differ a little. What is further ahead is not a moment that has been.
+const mostAheadMs = 60 * 60 * 1_000
+// A node sends its counts every two seconds: more than this from one address within them is not a count.
+const maxCount = 1_000_000_000
+const maxHits = 20_000
+const maxRefusals = 1_000
+const maxReasonCharacters = 1_000
+
+/** `dropped`: how many counts and refusals in it were out of bounds, and were left out. */
+export type ReadReport = { report: Report; dropped: number }
+
+/**
+ * A report as the node sent it, or undefined when it is not one. A node may be broken or stolen, and what it says is
+ * written into tables together with what others say: one value that PostgreSQL refuses would stop it for all of them. So
+ * everything is bounded here. NATS lets a node write under its own name only; the report must be about that node.
+ */
+export function readReport(text: string, subject: string, now: number): ReadReport | undefined {
+  const sent = parse(text)
+  if (!isObject(sent) || !Array.isArray(sent.refusals) || !Array.isArray(sent.hits)) return undefined
+  const { node, version, applied, records } = sent
+  const startedAt = momentOf(sent.startedAt, 0, now + dayMs)
+  if (typeof node !== 'string' || subject.split('.').at(-1) !== node) return undefined
+  if (typeof version !== 'string' || !/^[\x20-\x7e]{1,100}$/.test(version)) return undefined
+  if (!isCount(applied) || !isCount(records) || startedAt === undefined) return undefined
+  const refusals = sent.refusals.slice(-maxRefusals).map(readRefusal).filter(isThere)
+  const hits = sent.hits
+    .slice(0, maxHits)
+    .map((hit) => readHit(hit, now))
+    .filter(isThere)
+  return {
+    report: { node, version, applied, records, startedAt: rfc3339(startedAt), refusals, hits },
+    dropped: sent.refusals.length - refusals.length + sent.hits.length - hits.length,
+  }
+}
+
+function readRefusal(sent: unknown): Report['refusals'][number] | undefined {
+  if (!isObject(sent)) return undefined
+  const { key, generation, reason } = sent
+  const at = momentOf(sent.at, 0, Number.POSITIVE_INFINITY)
+  if (typeof key !== 'string' || key.length > 500 || typeof reason !== 'string' || at === undefined) return undefined
+  if (generation !== null && !isCount(generation)) return undefined
+  return { key, generation, reason: reason.slice(0, maxReasonCharacters), at: rfc3339(at) }
+}
+
+function readHit(sent: unknown, now: number): EdgeHit | undefined {
+  if (!isObject(sent)) return undefined
+  const { restriction, target, source, outcome, count } = sent
+  const address = typeof source === 'string' ? parseAddress(source) : undefined
+  const at = momentOf(sent.lastAt, now - oldestHitMs, now + mostAheadMs)
+  if (!address || at === undefined || (outcome !== 'refused' && outcome !== 'warned')) return undefined
+  if (!isCount(count) || count === 0 || count > maxCount) return undefined
+  if (restriction !== null && typeof restriction !== 'string') return undefined
+  if (target !== undefined && typeof target !== 'string') return undefined
+  const lastAt = rfc3339(Math.min(at, now))
+  return {
+    restriction,
+    ...(target !== undefined && { target }),
+    source: formatAddress(address),
+    outcome,
+    count,
+    lastAt,
+  }
+}
+
+function momentOf(sent: unknown, earliest: number, latest: number): number | undefined {
+  const at = typeof sent === 'string' ? parseRfc3339(sent) : undefined
+  return at !== undefined && at >= earliest && at <= latest ? at : undefined
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null
+const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0
+const isThere = <Value>(value: Value | undefined): value is Value => value !== undefined
