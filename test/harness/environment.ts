@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm, statfs } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
@@ -10,20 +10,38 @@ import { openPool } from '../../src/db/pool.ts'
 import { addAuditPartitions } from '../../src/resources/audit_events/partitions.ts'
 import { searchForTokens } from './token_search.ts'
 
+const root = new URL('../..', import.meta.url).pathname
+const memoryFolder = '/dev/shm'
+const neededBytes = 6 * 1024 ** 3
+
+/** Databases and node folders of a run live in memory where there is enough: nothing of them has to survive. */
+async function temporaryFolder(): Promise<string> {
+  if (process.env.TMPDIR) return process.env.TMPDIR
+  const found = await statfs(memoryFolder).catch(() => undefined)
+  return found && found.bavail * found.bsize > neededBytes ? memoryFolder : tmpdir()
+}
+
 /**
  * Runs a Node process with what test files and drills need: a PostgreSQL of their own with a migrated template, and
  * a folder for logs and issued tokens. Then searches everything that was left behind for those tokens. Resolves to
  * the exit code.
  */
 export async function runWithEnvironment(args: string[]): Promise<number> {
+  process.env.TMPDIR = await temporaryFolder()
   const postgres = await startPostgres({ flags: ['-c', 'wal_level=replica', '-c', 'shared_buffers=256MB'] })
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-test-'))
   try {
     await createMigratedDatabase(postgres, 'template')
     const child = spawn(process.execPath, args, {
-      cwd: new URL('../..', import.meta.url),
+      cwd: root,
       stdio: 'inherit',
-      env: { ...process.env, GATEHOUSE_TEST_POSTGRES_URL: postgres.url, GATEHOUSE_TEST_FOLDER: folder },
+      env: {
+        ...process.env,
+        GATEHOUSE_TEST_POSTGRES_URL: postgres.url,
+        GATEHOUSE_TEST_FOLDER: folder,
+        // Most of what a server or a command does when it starts is compiling the same modules again.
+        NODE_COMPILE_CACHE: join(root, 'node_modules/.cache/gatehouse-tests'),
+      },
     })
     const [code] = await once(child, 'exit')
     const leaks = await searchForTokens(postgres, folder)

@@ -3,54 +3,60 @@ import { join } from 'node:path'
 import pg from 'pg'
 import type { LocalPostgres } from '../../dev/postgres.ts'
 
-const anyToken = /gatehouse_(?:session_)?[0-9A-Za-z]{49}/g
+const tokenStart = 'gatehouse_'
+const anyToken = /^gatehouse_(?:session_)?[0-9A-Za-z]{49}/
+const longestToken = 'gatehouse_session_'.length + 49
 
 /**
- * Where a token, or the secret of a session, that was issued during the run is found afterwards: in any log, in any row of any database, or in
- * the bytes of the data folder, write-ahead log included. Says on standard output how much was searched.
+ * Where a token or session secret that was issued during the run can be found afterwards: in a log, in a row of a
+ * database, or in the bytes of the data folder, write-ahead log included. Prints how much was searched.
  */
 export async function searchForTokens(postgres: LocalPostgres, folder: string): Promise<string[]> {
   const noted = await readFile(join(folder, 'tokens'), 'latin1').catch(() => '')
   const issued = new Set(noted.split('\n').filter(Boolean))
-  const leaks: string[] = []
-  let bytes = 0
-  const search = (place: string, text: string) => {
-    bytes += text.length
-    for (const [found] of text.matchAll(anyToken)) {
-      if (issued.has(found)) leaks.push(place)
+  const leaks = new Set<string>()
+  let searched = 0
+  const search = (place: string, bytes: Buffer) => {
+    searched += bytes.length
+    for (let at = bytes.indexOf(tokenStart); at >= 0; at = bytes.indexOf(tokenStart, at + 1)) {
+      const [found] = anyToken.exec(bytes.toString('latin1', at, at + longestToken)) ?? []
+      if (found && issued.has(found)) leaks.add(place)
     }
   }
 
-  for await (const file of glob('*.log', { cwd: folder }))
-    search(`log ${file}`, await readFile(join(folder, file), 'latin1'))
-  for (const database of await namesIn(
-    postgres.url,
-    "select datname as name from pg_database where datname like 't\\_%'",
-  )) {
-    const url = postgres.urlOf(database)
-    for (const table of await namesIn(
-      url,
-      "select relname as name from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace",
-    )) {
-      search(`table ${table}`, (await namesIn(url, `select t::text as name from ${table} t`)).join('\n'))
-    }
-  }
-  await namesIn(postgres.url, 'checkpoint')
+  for await (const file of glob('*.log', { cwd: folder })) search(`log ${file}`, await readFile(join(folder, file)))
+  const databases = await connected(postgres.url, async (query) => {
+    await query('checkpoint')
+    return query("select datname as text from pg_database where datname like 't\\_%'")
+  })
+  for (const database of databases)
+    await connected(postgres.urlOf(database), async (query) => {
+      const tables =
+        "select relname as text from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace"
+      for (const table of await query(tables)) {
+        const rows = await query(`select t::text as text from ${table} t`)
+        search(`table ${table}`, Buffer.from(rows.join('\n')))
+      }
+    })
   for await (const file of glob('{base,pg_wal}/**/*', { cwd: postgres.dataDir, withFileTypes: true })) {
-    if (file.isFile())
-      search(`data file ${file.name}`, await readFile(join(file.parentPath, file.name), 'latin1').catch(() => ''))
+    if (!file.isFile()) continue
+    // PostgreSQL may remove one while we look.
+    const bytes = await readFile(join(file.parentPath, file.name)).catch(() => Buffer.alloc(0))
+    search(`data file ${file.name}`, bytes)
   }
   console.log(
-    `searched ${Math.round(bytes / 1e6)} MB of logs, rows and data files for ${issued.size} issued tokens and session secrets: ${leaks.length} found`,
+    `searched ${Math.round(searched / 1e6)} MB of logs, rows and data files for ${issued.size} issued tokens and session secrets: ${leaks.size} found`,
   )
-  return [...new Set(leaks)]
+  return [...leaks]
 }
 
-async function namesIn(url: string, query: string): Promise<string[]> {
+type Query = (text: string) => Promise<string[]>
+
+async function connected<Result>(url: string, work: (query: Query) => Promise<Result>): Promise<Result> {
   const client = new pg.Client({ connectionString: url })
   await client.connect()
   try {
-    return (await client.query(query)).rows.map(({ name }) => name)
+    return await work(async (text) => (await client.query(text)).rows.map((row) => row.text))
   } finally {
     await client.end()
   }
