@@ -88,12 +88,12 @@ function keepOrClose(value: string): 'keep' | 'close' {
 const natsSettings = {
   GATEHOUSE_NATS_URL: setting({
     default: '',
-    help: 'NATS servers, comma-separated, such as tls://nats-1:4222. Empty: no edges.',
+    help: 'NATS servers, comma-separated, such as tls://nats-1:4222. With tls:// in one of them, TLS is required of all. Empty: no edges.',
     parse: list,
   }),
   GATEHOUSE_NATS_CA_FILE: setting({
     default: '',
-    help: 'PEM file of the authority that signed the certificates of NATS.',
+    help: 'PEM file of the authority that signed the certificates of NATS. TLS is then required. Empty: the authorities that Node trusts.',
     parse: text,
   }),
   GATEHOUSE_NATS_USER: setting({ default: '', help: 'User name at NATS.', parse: text }),

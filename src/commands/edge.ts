@@ -89,6 +89,7 @@ export async function edge(config: EdgeConfig): Promise<number> {
       password: config.GATEHOUSE_NATS_PASSWORD,
       inboxPrefix: inboxOf(config.GATEHOUSE_EDGE_NODE),
       signal: ending.signal,
+      onFailure: (reason) => log.warn({ reason }, 'NATS cannot be joined: tried again'),
     })
     receiver = createReceiver(nats, keys, { received: agent.take, refused: agent.refuse })
     reporter = createReporter(nats, hits, current)

@@ -54,6 +54,7 @@ export function linkEdges(config: Config, db: DbPool, tally: Tally, metrics: Met
       user: config.GATEHOUSE_NATS_USER,
       password: config.GATEHOUSE_NATS_PASSWORD,
       signal: ending.signal,
+      onFailure: (reason) => log.warn({ reason }, 'NATS cannot be joined: tried again'),
     })
     nodes.listen(nats)
     const isActive = (now: boolean) => {

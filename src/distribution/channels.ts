@@ -53,6 +53,8 @@ export type NatsSettings = {
   inboxPrefix?: string
   /** Ends the waiting for a NATS that is not there yet. */
   signal: AbortSignal
+  /** Called with the reason when NATS cannot be joined; again only when the reason changes. */
+  onFailure?: (reason: string) => void
 }
 
 const retryMs = 250
@@ -69,7 +71,11 @@ export async function connectNats({
   password,
   inboxPrefix,
   signal,
+  onFailure,
 }: NatsSettings): Promise<NatsConnection> {
+  // With the option `tls` the library refuses a server without TLS before it sends the password, also when it reconnects
+  // and for servers that it learns of later. Without it, it takes the scheme for a hint and joins in plain text.
+  const requiresTls = caFile || servers.some((server) => server.startsWith('tls://'))
   const options: NodeConnectionOptions = {
     servers,
     name,
@@ -77,15 +83,20 @@ export async function connectNats({
     reconnectTimeWait: retryMs,
     pingInterval: 5_000,
     maxPingOut: 2,
-    ...(caFile && { tls: { caFile } }),
+    ...(requiresTls && { tls: caFile ? { caFile } : {} }),
     ...(user && { user, pass: password }),
     ...(inboxPrefix && { inboxPrefix }),
   }
+  let lastReason: string | undefined
   for (;;) {
     signal.throwIfAborted()
     try {
       return await connect(options)
-    } catch {
+    } catch (error) {
+      const { message } = error as Error
+      const reason = /does not support 'tls'/.test(message) ? 'the server has no TLS, and tls:// requires it' : message
+      if (reason !== lastReason) onFailure?.(reason)
+      lastReason = reason
       await setTimeout(retryMs, undefined, { signal })
     }
   }
