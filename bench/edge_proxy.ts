@@ -11,7 +11,7 @@ import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { putEnginesOnPath } from '../dev/engines.ts'
 import { createProxy, type EdgeProxy } from '../src/edge/haproxy/apply.ts'
-import { type Entry, entriesOf } from '../src/edge/haproxy/entries.ts'
+import { type Entry, entriesOf, readyEntries } from '../src/edge/haproxy/entries.ts'
 import { ask } from '../src/edge/haproxy/runtime.ts'
 import { loadedCertificateFolder, type ProxySettings, policyFolder } from '../src/edge/haproxy/settings.ts'
 import { type IdPrefix, newId } from '../src/kernel/ids.ts'
@@ -152,7 +152,9 @@ ${headers.remove.map((name) => `  http-request del-header ${name} if headers\n`)
 /** `count` of routes and of TCP edges, of which those that are measured are the last. */
 function* records(count: number, hash: string): Generator<Entry> {
   const of = (key: string, value: unknown) => entriesOf(key, value)
+  yield* readyEntries
   yield* of(`policy.${policy}`, hash)
+  yield* of(`restrictions.${account}`, { sets: [] })
   yield* of(`backend.${backend}`, { address: '127.0.0.1', port: ports.upstream, tls: false, host: 'upstream.test' })
   const route = { account, backend, policies: null, headers: null, match_type: 'path_prefix', match: '/' }
   const tcp = { account, backend, policies: [policy] }

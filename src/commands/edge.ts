@@ -8,7 +8,7 @@ import type { RecordKey } from '../distribution/records.ts'
 import { type TrustedKeys, trustedKeys } from '../distribution/signature.ts'
 import { createAgent } from '../edge/agent.ts'
 import { createProxy } from '../edge/haproxy/apply.ts'
-import { difference, entriesOf } from '../edge/haproxy/entries.ts'
+import { difference, entriesOf, readyEntries } from '../edge/haproxy/entries.ts'
 import { receiveEvents } from '../edge/haproxy/events.ts'
 import { type ProxySettings, policyFolder } from '../edge/haproxy/settings.ts'
 import { requireHaproxy } from '../edge/haproxy/version.ts'
@@ -54,7 +54,7 @@ export async function edge(config: EdgeConfig): Promise<number> {
   const proxy = createProxy(settings, { onTrouble: (err) => log.error({ err }, 'trouble with HAProxy') })
   const agent = createAgent(
     { log, recordLog, policyFiles, resolver, openConnections: config.GATEHOUSE_EDGE_OPEN_CONNECTIONS },
-    { ...proxy, entriesOf, difference },
+    { ...proxy, entriesOf, readyEntries, difference },
     () => reporter?.soon(),
   )
   await proxy.start(await agent.load())
@@ -65,8 +65,15 @@ export async function edge(config: EdgeConfig): Promise<number> {
     config.GATEHOUSE_EDGE_STATUS_LISTEN,
     () => ({ ...current(), connected }),
     () => {
-      const { applied, records, unfinished, refusals } = agent.state()
+      const { ready, pending, staged } = agent.state()
+      return ready
+        ? undefined
+        : `waiting for the first complete read: ${staged} records read, ${pending ?? 'unknown'} pending`
+    },
+    () => {
+      const { ready, applied, records, unfinished, refusals } = agent.state()
       return {
+        gatehouse_edge_ready: ready ? 1 : 0,
         gatehouse_edge_applied_generation: applied,
         gatehouse_edge_records: records,
         gatehouse_edge_unfinished_records: unfinished,
@@ -91,7 +98,7 @@ export async function edge(config: EdgeConfig): Promise<number> {
       signal: ending.signal,
       onFailure: (reason) => log.warn({ reason }, 'NATS cannot be joined: tried again'),
     })
-    receiver = createReceiver(nats, keys, { received: agent.take, refused: agent.refuse })
+    receiver = createReceiver(nats, keys, agent)
     reporter = createReporter(nats, hits, current)
     ending.signal.addEventListener('abort', () => void nats.close())
     log.info({}, 'connected to NATS')

@@ -15,8 +15,18 @@ export const wakeSubject = 'gatehouse.wake'
 
 export const inboxOf = (node: string): string => `_INBOX_${node}`
 
-/** `digest` is that of the records that come with it, so that none can be taken out on the way. Says that everything since the generation `after` up to `settled` has been sent. Sealed like a record. */
-export type Progress = { after: number; settled: number; digest?: string }
+/** Says that everything since the generation `after` up to `settled` has been sent. Sealed like a record. */
+export type Progress = {
+  after: number
+  settled: number
+  /** Of the records that come with it, so that none can be taken out on the way. */
+  digest?: string
+  /**
+   * Names the bucket, by when it was made, that holds everything up to `settled`, signed with this key. Missing while a
+   * bucket is filled again: a node must not take what it finds there for all there is.
+   */
+  complete?: string
+}
 export type Batch = { progress: string; records: string[] }
 
 export type Report = {

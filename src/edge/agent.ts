@@ -7,14 +7,17 @@ import {
   type RecordKey,
 } from '../distribution/records.ts'
 import { affectedTcpEdges } from './affected.ts'
+import { type Announced, type BucketEntry, createIntake, type Released } from './intake.ts'
 import { PieceMissing, type PolicyFiles } from './policy_files.ts'
-import type { Received, Refused } from './receiver.ts'
+import type { Refused } from './receiver.ts'
 import type { Position, RecordLog } from './record_log.ts'
 import type { Resolver } from './resolver.ts'
 
 /** A proxy, whichever it is. `Entry` is what it is told of a record; nobody else looks inside. */
 export type Proxy<Entry> = {
   entriesOf: (key: string, value: unknown) => Entry[]
+  /** Without these the proxy says that the node is not ready, instead of that there is nothing. */
+  readyEntries: readonly Entry[]
   difference: (before: readonly Entry[], after: readonly Entry[]) => { set: Entry[]; del: Entry[] }
   /** In force when it resolves. */
   apply: (change: { set: readonly Entry[]; del: readonly Entry[] }, all: () => Iterable<Entry>) => Promise<void>
@@ -37,10 +40,12 @@ type Change<Entry> = { record: EdgeRecord; before: Entry[]; after: Entry[] }
 const refusalsKept = 20
 const retryMs = 1_000
 const sweepEveryMs = 10 * 60 * 1_000
+const sayWaitingEveryMs = 10_000
 
 /**
- * Receive, plan, apply, report. What arrives is taken in one step after another: only higher generations; files first, then
- * the proxy, then the report. What cannot be applied is refused, and the last good stays in force.
+ * Receive, plan, apply, report. What arrives is taken in as consistent wholes (intake.ts), one step after another: only
+ * higher generations; files first, then the proxy, then the report. What cannot be applied is refused, and the last good
+ * stays in force.
  */
 export function createAgent<Entry>(
   { log, recordLog, policyFiles, resolver, openConnections }: Parts,
@@ -49,18 +54,23 @@ export function createAgent<Entry>(
 ) {
   const entries = new Map<RecordKey, Entry[]>()
   const refusals: Report['refusals'] = []
-  const arrived: Received[] = []
+  const arrived: Released[] = []
   /** Believed, but not to be had completely yet: a piece of a policy is missing. Nothing after it counts as applied. */
   const unfinished = new Map<RecordKey, EdgeRecord>()
   const resolvedAnew = new Set<RecordKey>()
   let position = recordLog.position()
   /** Where the node would be if nothing were unfinished. */
   let reached = position
+  const intake = createIntake(position)
+  /** A complete state is known: the proxy may say what there is and what not. */
+  let isReady = position.complete
   let sweepAt = Date.now() + sweepEveryMs
   let working: Promise<void> | undefined
+  let isStepDue = false
   let stopped = false
 
   const all = function* (): Generator<Entry> {
+    if (isReady) yield* proxy.readyEntries
     for (const list of entries.values()) yield* list
   }
 
@@ -109,16 +119,18 @@ export function createAgent<Entry>(
     return changes
   }
 
-  async function step(received: Received[]): Promise<void> {
+  async function step(released: Released[]): Promise<void> {
     const newest = new Map(unfinished)
-    for (const record of received.flatMap(({ records }) => records)) {
+    for (const record of released.flatMap(({ records }) => records)) {
       const known = newest.get(record.key) ?? recordLog.records.get(record.key)
       if (!known || record.generation > known.generation) newest.set(record.key, record)
     }
     const changes = await planAll(newest.values())
-    const arrivedAt = positionAfter(received)
+    const arrivedAt = positionAfter(released)
     const next = unfinished.size === 0 ? arrivedAt : heldBack(arrivedAt)
-    const isNew = changes.length > 0 || next.applied !== position.applied || next.revision !== position.revision
+    const isFirst = next.complete && !position.complete
+    const isNew =
+      changes.length > 0 || isFirst || next.applied !== position.applied || next.revision !== position.revision
     if (isNew)
       await recordLog.append(
         changes.map(({ record }) => record),
@@ -127,9 +139,11 @@ export function createAgent<Entry>(
     // Names that resolve differently now: nothing for the log, something for the proxy.
     const stale = [...resolvedAnew].map((key) => recordLog.records.get(key)).filter((record) => record !== undefined)
     resolvedAnew.clear()
-    await applyChanges([...changes, ...(await planAll(stale))])
+    isReady = next.complete
+    await applyChanges([...changes, ...(await planAll(stale))], isFirst ? proxy.readyEntries : [])
     position = next
     reached = arrivedAt
+    if (isFirst) log.info({ records: recordLog.records.size, applied: next.applied }, 'first complete read: serving')
     onApplied()
     if (Date.now() >= sweepAt) await sweep()
   }
@@ -144,31 +158,32 @@ export function createAgent<Entry>(
     if (files) log.info({ files }, 'files that no policy names any more were taken away')
   }
 
-  function positionAfter(received: Received[]): Position {
-    let { applied, revision, bucket } = reached
-    for (const { progress, read } of received) {
-      if (progress && progress.after <= applied) applied = Math.max(applied, progress.settled)
-      if (read && read.bucket !== bucket) ({ bucket, revision } = read)
-      else if (read) revision = Math.max(revision, read.revision)
+  function positionAfter(released: Released[]): Position {
+    let { applied, revision, bucket, complete } = reached
+    for (const batch of released) {
+      applied = Math.max(applied, batch.applied)
+      complete = true
+      if (batch.read && batch.read.bucket !== bucket) ({ bucket, revision } = batch.read)
+      else if (batch.read) revision = Math.max(revision, batch.read.revision)
     }
-    return { applied, revision, bucket }
+    return { applied, revision, bucket, complete }
   }
 
   /** After a restart what is unfinished must be read again, so the place in the bucket stays before it. */
-  function heldBack({ applied }: Position): Position {
+  function heldBack({ applied, complete }: Position): Position {
     const first = Math.min(...[...unfinished.values()].map(({ generation }) => generation))
-    return { ...position, applied: Math.max(position.applied, Math.min(applied, first - 1)) }
+    return { ...position, complete, applied: Math.max(position.applied, Math.min(applied, first - 1)) }
   }
 
-  async function applyChanges(changes: readonly Change<Entry>[]): Promise<void> {
-    const set: Entry[] = []
+  async function applyChanges(changes: readonly Change<Entry>[], further: readonly Entry[]): Promise<void> {
+    const set: Entry[] = [...further]
     const del: Entry[] = []
     const touched: EdgeRecord[] = []
     for (const { record, before, after } of changes) {
       const difference = proxy.difference(before, after)
       if (difference.set.length || difference.del.length) touched.push(record)
-      set.push(...difference.set)
-      del.push(...difference.del)
+      for (const entry of difference.set) set.push(entry)
+      for (const entry of difference.del) del.push(entry)
       if (after.length) entries.set(record.key, after)
       else entries.delete(record.key)
     }
@@ -200,29 +215,45 @@ export function createAgent<Entry>(
   }
 
   async function work(): Promise<void> {
-    while (arrived.length && !stopped) {
-      const received = arrived.splice(0)
+    while ((arrived.length || isStepDue) && !stopped) {
+      const released = arrived.splice(0)
+      isStepDue = false
       try {
-        await step(received)
+        await step(released)
       } catch (err) {
         // Such as a full disk. What arrived is taken in again: what is dropped here would be missing without a trace.
-        arrived.unshift(...received)
+        arrived.unshift(...released)
+        isStepDue = true
         log.error({ err }, 'a step of the agent failed: tried again in a second')
         await new Promise((resolve) => setTimeout(resolve, retryMs))
       }
     }
   }
   function kick(): void {
+    isStepDue = true
     working ??= work().finally(() => {
       working = undefined
-      if (arrived.length && !stopped) kick()
+      if (isStepDue && !stopped) kick()
     })
   }
-  const retry = setInterval(() => (unfinished.size || Date.now() >= sweepAt) && take({ records: [] }), retryMs)
-
-  function take(received: Received): void {
-    arrived.push(received)
+  function take(released: readonly Released[]): void {
+    if (released.length === 0) return
+    arrived.push(...released)
     kick()
+  }
+  const retry = setInterval(() => (unfinished.size || Date.now() >= sweepAt) && kick(), retryMs)
+  const waiting = setInterval(() => isReady || sayWaiting(), sayWaitingEveryMs).unref()
+
+  function sayWaiting(): void {
+    const { staged, pending } = intake.state()
+    log.warn(
+      { read: staged, pending },
+      pending === undefined
+        ? 'not ready: this node has never read everything, and has not reached the bucket in NATS yet. HTTPS is answered 503, TCP connections are closed'
+        : pending > 0
+          ? 'not ready: reading everything for the first time. HTTPS is answered 503, TCP connections are closed'
+          : 'not ready: all of the bucket was read, but the control plane has not called it complete. Is it running, and of this version? HTTPS is answered 503, TCP connections are closed',
+    )
   }
 
   return {
@@ -230,26 +261,34 @@ export function createAgent<Entry>(
     async load(): Promise<Iterable<Entry>> {
       for (const { record, after } of await planAll(recordLog.records.values()))
         if (after.length) entries.set(record.key, after)
+      if (!isReady) sayWaiting()
       return all()
     },
-    take,
-    refuse,
+    opened: intake.opened,
+    announced: (batch: Announced) => take(intake.announced(batch)),
+    entry: (entry: BucketEntry) => take(intake.entry(entry)),
+    refused: refuse,
     /** A backend's name has another address now. */
     resolvedAnew(key: RecordKey): void {
       resolvedAnew.add(key)
-      take({ records: [] })
+      kick()
     },
     state: () => ({
+      ready: position.complete,
       applied: position.applied,
       bucket: position.bucket,
       revision: position.revision,
       records: recordLog.records.size,
       unfinished: unfinished.size,
+      /** Read, and held back until it is a consistent whole. */
+      staged: intake.state().staged,
+      pending: intake.state().pending,
       refusals: [...refusals],
     }),
     async stop(): Promise<void> {
       stopped = true
       clearInterval(retry)
+      clearInterval(waiting)
       await working
     },
   }

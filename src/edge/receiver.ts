@@ -11,38 +11,38 @@ import {
 } from '../distribution/channels.ts'
 import type { EdgeRecord } from '../distribution/records.ts'
 import { digestOf, open, openRecord, type TrustedKeys } from '../distribution/signature.ts'
+import type { Announced, BucketEntry, Place } from './intake.ts'
 
-/** What arrived and was believed, in the order in which it arrived. */
-export type Received = {
-  records: EdgeRecord[]
-  /** There when everything up to `settled` has arrived, given that everything up to `after` had. */
-  progress?: Progress
-  /** Up to where the bucket has been read, when it came from there. */
-  read?: Place
-}
-/**
- * A revision counts in one bucket only, known by when it was made, and for who believes the same keys: whoever trusts
- * another one reads again what was refused before.
- */
-export type Place = { bucket: string; revision: number }
 export type Refused = { key: string; generation: number | null; reason: string }
 
-type Handlers = { received: (received: Received) => void; refused: (refused: Refused) => void }
+/** Called in the order in which things arrive, and only with what is believed. */
+type Handlers = {
+  announced: (batch: Announced) => void
+  /** The bucket is read from here on; `resumed` from where it was left. */
+  opened: (made: string, resumed: boolean) => void
+  entry: (entry: BucketEntry) => void
+  refused: (refused: Refused) => void
+}
 
 /** Listens to both ways: plain messages for speed, the bucket for completeness. Nothing is believed without a signature. */
-export function createReceiver(nats: NatsConnection, keys: TrustedKeys, { received, refused }: Handlers) {
+export function createReceiver(
+  nats: NatsConnection,
+  keys: TrustedKeys,
+  { announced, opened, entry: entryRead, refused }: Handlers,
+) {
   const readProgress = (sealed: string, records?: readonly string[]): Progress | undefined => {
-    const opened = open(sealed, keys)
-    if ('fault' in opened) {
-      refused({ key: progressKey, generation: null, reason: opened.fault })
+    const unsealed = open(sealed, keys)
+    if ('fault' in unsealed) {
+      refused({ key: progressKey, generation: null, reason: unsealed.fault })
       return undefined
     }
-    const { after, settled, digest } = (opened.payload ?? {}) as Progress
+    const { after, settled, digest, complete } = (unsealed.payload ?? {}) as Progress
     if (records && digest !== digestOf(records)) {
       refused({ key: progressKey, generation: null, reason: 'came with other records than it was signed for' })
       return undefined
     }
-    if (Number.isSafeInteger(after) && Number.isSafeInteger(settled)) return { after, settled }
+    if (Number.isSafeInteger(after) && Number.isSafeInteger(settled))
+      return { after, settled, ...(typeof complete === 'string' && { complete }) }
     refused({ key: progressKey, generation: null, reason: 'is not a progress' })
     return undefined
   }
@@ -60,12 +60,9 @@ export function createReceiver(nats: NatsConnection, keys: TrustedKeys, { receiv
       const batch = readBatch(message.string())
       if (!batch) return refused({ key: batchSubject, generation: null, reason: 'is not a batch' })
       const records = batch.records.map((sealed) => readRecord(sealed))
-      const whole = records.every(isRecord)
-      // With a record missing, nobody may think that everything has arrived.
-      received({
-        records: records.filter(isRecord),
-        progress: whole ? readProgress(batch.progress, batch.records) : undefined,
-      })
+      const progress = readProgress(batch.progress, batch.records)
+      // With one of its records missing a batch is no whole. The bucket brings the others.
+      if (records.every(isRecord) && progress) announced({ records, progress })
     },
   })
 
@@ -79,21 +76,15 @@ export function createReceiver(nats: NatsConnection, keys: TrustedKeys, { receiv
       const made = await bucketMadeAt(bucket)
       const place = `${made} read with ${[...keys.keys()].sort().join()}`
       const known = place === from.bucket ? from.revision : 0
+      opened(made, known > 0)
       const watch = await bucket.watch(known > 0 ? { resumeFromRevision: known + 1 } : {})
       const stopLooking = lookAfter(bucket, made, () => watch.stop())
       try {
         for await (const entry of watch) {
           const read = { bucket: place, revision: entry.revision }
-          if (entry.key === progressKey)
-            received({
-              records: [],
-              progress: asComplete(readProgress(entry.string())),
-              read,
-            })
-          else {
-            const record = readRecord(entry.string(), entry.key)
-            received({ records: record ? [record] : [], read })
-          }
+          const pending = entry.delta ?? 0
+          if (entry.key === progressKey) entryRead({ progress: readProgress(entry.string()), read, pending })
+          else entryRead({ record: readRecord(entry.string(), entry.key), read, pending })
         }
       } finally {
         stopLooking()
@@ -108,9 +99,6 @@ export function createReceiver(nats: NatsConnection, keys: TrustedKeys, { receiv
     stop: () => subscription.unsubscribe(),
   }
 }
-
-/** In the bucket a progress comes after everything that it speaks of, whatever came before. */
-const asComplete = (progress: Progress | undefined): Progress | undefined => progress && { ...progress, after: 0 }
 
 const lookEveryMs = 3_000
 

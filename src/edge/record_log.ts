@@ -5,8 +5,9 @@ import type { EdgeRecord, RecordKey } from '../distribution/records.ts'
 import { writeDurably } from './durably.ts'
 
 /**
- * What the node knows, on its own disk: it starts from here when everything else is down. A line for each batch, with a
- * checksum: a line that a power cut left half-written is where reading ends, and NATS has the rest.
+ * What the node knows, on its own disk: it starts from here when everything else is down. One or more lines for each
+ * batch, with a checksum: reading ends at a line that a power cut left half-written, and a batch without its last line
+ * does not count. So it holds consistent states only, and NATS has the rest.
  */
 export type RecordLog = {
   readonly records: Map<RecordKey, EdgeRecord>
@@ -22,8 +23,10 @@ export type Position = {
   /** Up to where the bucket has been read, and when that bucket was made: another one counts from the beginning. */
   revision: number
   bucket: string
+  /** False until the first complete read: then there are no records here either. */
+  complete: boolean
 }
-type Line = { records: EdgeRecord[] } & Position
+type Line = { records: EdgeRecord[] /** The batch goes on in the next line. */; more?: true } & Position
 
 const recordsPerLine = 1_000
 /** A log that is this many times as long as what it holds is written anew. */
@@ -33,13 +36,19 @@ export async function openRecordLog(folder: string): Promise<RecordLog> {
   await mkdir(folder, { recursive: true })
   const file = join(folder, 'records.log')
   const records = new Map<RecordKey, EdgeRecord>()
-  let position: Position = { applied: 0, revision: 0, bucket: '' }
-  for (const line of readLines(await readFile(file, 'utf8').catch(() => ''))) {
-    for (const record of line.records) records.set(record.key, record)
-    position = { applied: line.applied, revision: line.revision, bucket: line.bucket ?? '' }
+  let position: Position = { applied: 0, revision: 0, bucket: '', complete: false }
+  let batch: EdgeRecord[] = []
+  for (const { records: read, more, ...reached } of readLines(await readFile(file, 'utf8').catch(() => ''))) {
+    batch.push(...read)
+    if (more) continue
+    for (const record of batch) records.set(record.key, record)
+    batch = []
+    position = reached.complete === undefined ? ofOlderVersion(reached) : reached
   }
+  if (!position.complete) records.clear()
   let written = 0
   let handle = await rewrite()
+  let torn = false
 
   async function rewrite() {
     // Tombstones stay: an older record that comes late must still be recognised as old.
@@ -49,27 +58,44 @@ export async function openRecordLog(folder: string): Promise<RecordLog> {
     return open(file, 'a')
   }
 
+  async function startOver(): Promise<void> {
+    const former = handle
+    handle = await rewrite()
+    await former.close()
+  }
+
   return {
     records,
     position: () => position,
     async append(added, next) {
-      await handle.write(toLine({ records: [...added], ...next }))
+      // After a write that stopped half-way nothing behind it would ever be read.
+      if (torn) await startOver()
+      torn = true
+      for (const line of linesOf(added, next)) await handle.write(line)
       await handle.datasync()
+      torn = false
       for (const record of added) records.set(record.key, record)
       position = next
       written += Math.max(added.length, 1)
-      if (written < compactAt * (records.size + recordsPerLine)) return
-      const former = handle
-      handle = await rewrite()
-      await former.close()
+      if (written >= compactAt * (records.size + recordsPerLine)) await startOver()
     },
     close: () => handle.close(),
   }
 }
 
+/** An older version also kept what it had read in part: it is served from, as it was then, and all is read once more. */
+const ofOlderVersion = ({ applied }: Position): Position => ({
+  applied,
+  revision: 0,
+  bucket: '',
+  complete: applied > 0,
+})
+
 function* linesOf(all: readonly EdgeRecord[], position: Position): Generator<string> {
-  for (let start = 0; start < Math.max(all.length, 1); start += recordsPerLine)
-    yield toLine({ records: all.slice(start, start + recordsPerLine), ...position })
+  for (let start = 0; start < Math.max(all.length, 1); start += recordsPerLine) {
+    const end = start + recordsPerLine
+    yield toLine({ records: all.slice(start, end), ...(end < all.length && { more: true }), ...position })
+  }
 }
 
 function toLine(line: Line): string {

@@ -1,10 +1,15 @@
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 
-/** What the node says of itself, to its own machine: `/status` for people, `/metrics` for Prometheus, `/healthz` for whoever restarts it. */
+/**
+ * What the node says of itself, to its own machine: `/status` for people, `/metrics` for Prometheus, `/healthz` for
+ * whoever restarts it, `/readyz` for whoever sends it traffic.
+ */
 export async function serveStatus(
   listen: { host: string; port: number },
   status: () => Record<string, unknown>,
+  /** Why no traffic should be sent here now; undefined when it may. */
+  notReady: () => string | undefined,
   metrics: () => Record<string, number>,
 ): Promise<Server> {
   const server = createServer((request, response) => {
@@ -12,6 +17,12 @@ export async function serveStatus(
     switch (request.url) {
       case '/healthz':
         return answer('application/json', '{"status":"ok"}')
+      case '/readyz': {
+        const reason = notReady()
+        if (reason === undefined) return answer('application/json', '{"status":"ready"}')
+        response.writeHead(503, { 'Content-Type': 'application/json' })
+        return response.end(JSON.stringify({ status: 'not ready', reason }))
+      }
       case '/status':
         return answer('application/json', JSON.stringify(status()))
       case '/metrics': {

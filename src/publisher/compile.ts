@@ -146,9 +146,17 @@ const compilers: Record<RecordKind, Compiler> = {
       where r.account_id = any(${ids(changed)}) and r.type = 'endpoints'
       order by r.id`,
     )
+    const withEdges = await many<{ account_id: Uuid }>(
+      db,
+      sql`
+      select account_id from unnest(${ids(changed)}::uuid[]) as wanted (account_id)
+      where exists (select from edges e where e.account_id = wanted.account_id and e.parent_id is null)`,
+    )
+    const byAccount = Map.groupBy(rows, ({ account_id }) => account_id)
+    const owners = new Set([...byAccount.keys(), ...withEdges.map(({ account_id }) => account_id)])
     return new Map(
-      [...Map.groupBy(rows, ({ account_id }) => account_id)].map(([account, restrictions]) => {
-        const sets = restrictions.map(({ id, enforced, policy_ids }) => ({
+      [...owners].map((account) => {
+        const sets = (byAccount.get(account) ?? []).map(({ id, enforced, policy_ids }) => ({
           id: toId('ipx', id),
           enforced,
           policies: policy_ids.map((policy) => toId('ipp', policy)),

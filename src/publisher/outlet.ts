@@ -14,7 +14,8 @@ export type Outlet = {
   /** False when it was too large for one message: then it goes through the bucket alone. */
   announce: (batch: Batch) => boolean
   putBlobs: (pieces: readonly Buffer[]) => Promise<void>
-  keep: (batch: Batch, keys: readonly string[]) => Promise<void>
+  /** `kept` is what an attempt before had put already, and grows: under load, one of thousands may time out each time. */
+  keep: (batch: Batch, keys: readonly string[], kept?: Set<string>) => Promise<void>
   /** Everything in the bucket, as it was put there. */
   contents: () => Promise<Map<string, string>>
   /** Asks which pieces are there, instead of remembering what once was. */
@@ -68,14 +69,13 @@ export async function openOutlet(nats: NatsConnection, replicas: number): Promis
       // Only a memory of what need not be asked again.
       if (known.size > 100_000) known.clear()
     },
-    async keep(batch, keys) {
-      await inParallel(
-        batch.records.map((record, index) => [keys[index] as string, record] as const),
-        64,
-        async ([key, record]) => {
-          await records.put(key, record)
-        },
-      )
+    async keep(batch, keys, kept = new Set()) {
+      const all = batch.records.map((record, index) => [keys[index] as string, record] as const)
+      const missing = all.filter(([key]) => !kept.has(key))
+      await inParallel(missing, 64, async ([key, record]) => {
+        await records.put(key, record)
+        kept.add(key)
+      })
       await records.put(progressKey, batch.progress)
     },
     contents: () => readAll(records),

@@ -1,7 +1,7 @@
 import type { NatsConnection } from '@nats-io/transport-node'
 import { type Db, type DbPool, one, run } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
-import { type Batch, wakeSubject } from '../distribution/channels.ts'
+import { type Batch, type Progress, wakeSubject } from '../distribution/channels.ts'
 import { digestOf, type Signer, seal } from '../distribution/signature.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Uuid } from '../kernel/ids.ts'
@@ -107,25 +107,27 @@ async function publish(
       const batch = await nextBatch(db, sent)
       metrics.behind(batch ? batch.settled - sent : 0)
       reconciler.tend(signer.keyId, !batch && keeper.isIdle())
-      if (!batch) {
+      if (!batch && !reconciler.isToBeSaid(signer.keyId, sent)) {
         await wake.wait(lookEveryMs, signal)
         continue
       }
+      const { rows, settled } = batch ?? { rows: [], settled: sent }
       const compiled = await compileRecords(
         pool,
-        batch.rows.map(({ key, account_id }) => ({ key, accountId: account_id as Uuid })),
+        rows.map(({ key, account_id }) => ({ key, accountId: account_id as Uuid })),
         now,
       )
       await outlet.putBlobs(compiled.flatMap(({ blobs }) => blobs))
-      const sealed = sealBatch(compiled, batch, sent, signer)
+      const progress = { after: sent, settled, ...reconciler.completeAt(signer.keyId, settled) }
+      const sealed = sealBatch(compiled, rows, progress, signer)
       outlet.announce(sealed)
       keeper.add(
         sealed,
         compiled.map(({ key }) => key),
-        batch.settled,
+        settled,
       )
       metrics.published(compiled.length)
-      sent = batch.settled
+      sent = settled
       while (keeper.recordsWaiting() > mostWaiting && !signal.aborted) await pause(50, signal)
     }
     // What is not kept by then is sent again from the cursor, by whoever is active next.
@@ -158,10 +160,10 @@ async function nextBatch(db: Db, after: number): Promise<Rows | undefined> {
   return { rows: [...latest.values()], settled: reached }
 }
 
-function sealBatch(compiled: Compiled[], { rows, settled }: Rows, after: number, signer: Signer) {
+function sealBatch(compiled: Compiled[], rows: readonly OutboxRow[], progress: Progress, signer: Signer): Batch {
   const generations = new Map(rows.map(({ key, generation }) => [key, generation]))
   const records = compiled.map(({ key, value }) => seal({ key, generation: generations.get(key), value }, signer))
-  return { progress: seal({ after, settled, digest: digestOf(records) }, signer), records }
+  return { progress: seal({ ...progress, digest: digestOf(records) }, signer), records }
 }
 
 /** Puts batches into the bucket one after another, and moves the cursor after each. It waits out elections. */
@@ -173,8 +175,9 @@ function createKeeper(outlet: Outlet, moveCursor: (settled: number) => Promise<v
   let stopped = false
   async function work(): Promise<void> {
     for (let next = queue[0]; next && !stopped; next = queue[0]) {
+      const kept = new Set<string>()
       await keepTrying(
-        () => outlet.keep(next.batch, next.keys),
+        () => outlet.keep(next.batch, next.keys, kept),
         () => stopped,
       )
       await moveCursor(next.settled)

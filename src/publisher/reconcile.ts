@@ -20,14 +20,19 @@ const live: Record<RecordKind, { prefix: IdPrefix; from: SqlFragment }> = {
   policy: { prefix: 'ipp', from: sql`ip_policies where true` },
   restrictions: {
     prefix: 'ac',
-    from: sql`(select distinct account_id, account_id as id from ip_restrictions where type = 'endpoints') r where true`,
+    // An account that owns an edge has one also without restrictions: to a node, what it does not know is shut.
+    from: sql`(
+      select id as account_id, id from accounts a
+      where exists (select from edges e where e.account_id = a.id and e.parent_id is null)
+        or exists (select from ip_restrictions r where r.account_id = a.id and r.type = 'endpoints')) owners where true`,
   },
 }
 
 /**
  * Compares the bucket with the database and puts whatever differs, is missing or should be gone into the outbox, to be
  * sent like any change. It heals a NATS that lost data or was empty, and signs anew what another key had signed.
- * Resolves to the number of records.
+ * Resolves to the number of records and to the generation with which the last of them was written: once that is sent, the
+ * bucket holds everything.
  */
 export async function reconcile(
   pool: DbPool,
@@ -35,14 +40,22 @@ export async function reconcile(
   signingKeyId: string,
   now: number,
   signal: AbortSignal,
-): Promise<number> {
+): Promise<{ healed: number; generation: number }> {
   const kept = await outlet.contents()
   const { resend_below } = await one<{ resend_below: number }>(pool, sql`select resend_below from publisher_state`)
   const asItShouldBe = { signingKeyId, resendBelow: resend_below }
   await outlet.refreshBlobs()
   kept.delete(progressKey)
   let healed = 0
+  let generation = 0
   let present = 0
+  const enqueue = async (changed: readonly Changed[]) => {
+    for (const [accountId, ofAccount] of Map.groupBy(changed, ({ accountId }) => accountId)) {
+      const keys = ofAccount.map(({ key }) => key)
+      generation = await transaction(pool, (tx) => writeOutbox(tx, accountId, keys))
+    }
+    healed += changed.length
+  }
   for (const [kind, { prefix, from }] of Object.entries(live) as [RecordKind, (typeof live)[RecordKind]][]) {
     for await (const page of pages(pool, from)) {
       signal.throwIfAborted()
@@ -58,10 +71,7 @@ export async function reconcile(
       const owners = new Map(changed.map(({ key, accountId }) => [key, accountId]))
       for (const { key } of changed) kept.delete(key)
       present += changed.length
-      healed += await enqueue(
-        pool,
-        differing.map((key) => ({ key, accountId: owners.get(key) as Uuid })),
-      )
+      await enqueue(differing.map((key) => ({ key, accountId: owners.get(key) as Uuid })))
     }
   }
   // What is left is in the bucket and not in the database: gone, unless the bucket says so already.
@@ -69,12 +79,9 @@ export async function reconcile(
     .filter(([key, text]) => isRecordKey(key) && !isSame(text, null, asItShouldBe))
     .map(([key]) => key as RecordKey)
   refuseIfMostIsMissing(gone.filter((key) => !isTombstone(kept.get(key))).length, present)
-  healed += await enqueue(
-    pool,
-    gone.map((key) => ({ key, accountId: firstUuidOf(0) })),
-  )
+  await enqueue(gone.map((key) => ({ key, accountId: firstUuidOf(0) })))
   await outlet.sweepBlobs()
-  return healed
+  return { healed, generation }
 }
 
 /**
@@ -123,17 +130,4 @@ function isTombstone(kept: string | undefined): boolean {
   } catch {
     return false
   }
-}
-
-async function enqueue(pool: DbPool, changed: readonly Changed[]): Promise<number> {
-  for (const [accountId, ofAccount] of Map.groupBy(changed, ({ accountId }) => accountId)) {
-    await transaction(pool, (tx) =>
-      writeOutbox(
-        tx,
-        accountId,
-        ofAccount.map(({ key }) => key),
-      ),
-    )
-  }
-  return changed.length
 }

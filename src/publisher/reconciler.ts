@@ -19,12 +19,15 @@ export function createReconciler(
 ) {
   let due = clock()
   let signedBy: string | undefined
+  /** The last pass that came to its end, and whether a progress has told nodes of it. */
+  let compared: { keyId: string; generation: number; isSaid: boolean } | undefined
   let isRunning = false
 
   async function run(keyId: string): Promise<void> {
     isRunning = true
     try {
-      const healed = await reconcile(pool, outlet, keyId, clock(), signal)
+      const { healed, generation } = await reconcile(pool, outlet, keyId, clock(), signal)
+      compared = { keyId, generation, isSaid: false }
       if (healed)
         log.warn({ records: healed }, 'publisher: the bucket differed from the database; what differed is sent again')
       due = clock() + everyMs
@@ -43,5 +46,17 @@ export function createReconciler(
       signedBy = keyId
       if (!isRunning && now >= due + (isQuiet ? 0 : waitForQuietMs)) void run(keyId)
     },
+    /**
+     * The bucket, when it holds everything up to this generation, signed with this key; undefined until that is known
+     * again. Only the comparison knows: whoever begins with a bucket that NATS had lost writes into an empty one.
+     */
+    completeAt(keyId: string, settled: number): { complete?: string } {
+      if (compared?.keyId !== keyId || settled < compared.generation) return {}
+      compared.isSaid = true
+      return { complete: outlet.bucketCreated }
+    },
+    /** A progress of its own has to say it, since no change does. */
+    isToBeSaid: (keyId: string, settled: number): boolean =>
+      compared?.keyId === keyId && settled >= compared.generation && !compared.isSaid,
   }
 }

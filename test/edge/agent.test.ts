@@ -11,7 +11,7 @@ import { sql } from '../../src/db/sql.ts'
 import { transaction } from '../../src/db/transaction.ts'
 import { batchSubject, blobBucket } from '../../src/distribution/channels.ts'
 import { encodePolicy } from '../../src/distribution/policy_file.ts'
-import { seal } from '../../src/distribution/signature.ts'
+import { digestOf, seal } from '../../src/distribution/signature.ts'
 import { ask } from '../../src/edge/haproxy/runtime.ts'
 import { parseCidr } from '../../src/kernel/ip/cidr.ts'
 import { compilePolicy } from '../../src/kernel/ip/ranges.ts'
@@ -165,7 +165,8 @@ test('while a piece of a policy is missing the old one stays in force and the no
   const generation = await transaction(installation.db, async (tx) => {
     const { g } = await one<{ g: number }>(tx, sql`select next_generation() as g`)
     const record = { key, generation: g, value: { hash, bytes: bytes.length, chunks: pieces.map(blobName) } }
-    const batch = { progress: seal({ after: 0, settled: g }, signer), records: [seal(record, signer)] }
+    const records = [seal(record, signer)]
+    const batch = { progress: seal({ after: 0, settled: g, digest: digestOf(records) }, signer), records }
     control.publish(batchSubject, JSON.stringify(batch))
     await poll(
       () => statusOf(edge),

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { freePorts } from '../../dev/ports.ts'
 import { createProxy, type EdgeProxy, type ProxyOptions } from '../../src/edge/haproxy/apply.ts'
-import { difference, type Entry, entriesOf } from '../../src/edge/haproxy/entries.ts'
+import { difference, type Entry, entriesOf, readyEntries } from '../../src/edge/haproxy/entries.ts'
 import { type ProxyEvent, receiveEvents } from '../../src/edge/haproxy/events.ts'
 import { type ProxySettings, policyFolder } from '../../src/edge/haproxy/settings.ts'
 import { type IdPrefix, newId } from '../../src/kernel/ids.ts'
@@ -84,7 +84,7 @@ export async function startEdge(
   const events: ProxyEvent[] = []
   const troubles: Error[] = []
   const receiver = await receiveEvents(settings.eventPort, (event) => events.push(event))
-  const current = new Map<string, Entry[]>()
+  const current = new Map<string, Entry[]>([['ready', [...readyEntries]]])
   const all = () => [...current.values()].flat()
   const make = () => createProxy(settings, { onTrouble: (problem) => troubles.push(problem), ...options })
   const edge: Edge = {
@@ -95,7 +95,11 @@ export async function startEdge(
     events,
     troubles,
     all,
-    async put(records) {
+    async put(sent) {
+      // As the publisher does: an account that owns an edge has a record of its restrictions.
+      const accounts = Object.values(sent).flatMap((value) => (value as { account?: string } | null)?.account ?? [])
+      const unknown = accounts.map((account) => `restrictions.${account}`).filter((key) => !current.has(key))
+      const records = { ...Object.fromEntries(unknown.map((key) => [key, { sets: [] }])), ...sent }
       const before = Object.keys(records).flatMap((key) => current.get(key) ?? [])
       for (const [key, value] of Object.entries(records)) current.set(key, entriesOf(key, value))
       const after = Object.keys(records).flatMap((key) => current.get(key) ?? [])
@@ -125,7 +129,7 @@ export async function startEdge(
     await receiver.close()
     await rm(folder, { recursive: true, force: true })
   })
-  await edge.proxy.start([])
+  await edge.proxy.start(all())
   return edge
 }
 

@@ -3,6 +3,7 @@ import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { crc32 } from 'node:zlib'
 import type { EdgeRecord, RecordKey } from '../../src/distribution/records.ts'
 import { openRecordLog, type Position } from '../../src/edge/record_log.ts'
 import { newId } from '../../src/kernel/ids.ts'
@@ -12,7 +13,12 @@ async function newFolder(t: TestContext): Promise<string> {
   t.after(() => rm(folder, { recursive: true, force: true }))
   return folder
 }
-const at = (applied: number): Position => ({ applied, revision: applied * 10, bucket: 'made on Sunday' })
+const at = (applied: number): Position => ({
+  applied,
+  revision: applied * 10,
+  bucket: 'made on Sunday',
+  complete: true,
+})
 const backend = (key: RecordKey, generation: number, port: number | null): EdgeRecord => ({
   key,
   generation,
@@ -90,4 +96,56 @@ test('a log that is written anew keeps every record, every tombstone and its pla
   assert.deepEqual(new Map(loaded.records.map((record) => [record.key, record])), expected)
   assert.ok(loaded.records.some(({ value }) => value === null))
   assert.deepEqual(loaded.position, at(generation))
+})
+
+test('row 3: of a batch that was written in part nothing counts, however many of its lines are whole', async (t) => {
+  const folder = await newFolder(t)
+  const file = join(folder, 'records.log')
+  const keys: RecordKey[] = Array.from({ length: 2_500 }, () => `backend.${newId('bkdst')}` as const)
+  const log = await openRecordLog(folder)
+  await log.append([backend(keys[0] as RecordKey, 1, 80)], at(1))
+  const before = (await readFile(file, 'utf8')).split('\n').length
+  const batch = keys.map((key, index) => backend(key, 2 + index, 81))
+  await log.append(batch, at(9))
+  await log.close()
+  const lines = (await readFile(file, 'utf8')).split('\n')
+  assert.equal(lines.length, before + 3)
+  for (let kept = before; kept < lines.length - 1; kept++) {
+    await writeFile(file, `${lines.slice(0, kept - 1).join('\n')}\n`)
+    assert.deepEqual(await load(folder), { records: [backend(keys[0] as RecordKey, 1, 80)], position: at(1) })
+  }
+})
+
+test('row 3: a log that is damaged in its first batch is no state to serve from', async (t) => {
+  const folder = await newFolder(t)
+  const file = join(folder, 'records.log')
+  const keys: RecordKey[] = Array.from({ length: 1_500 }, () => `backend.${newId('bkdst')}` as const)
+  const log = await openRecordLog(folder)
+  await log.append(
+    keys.map((key) => backend(key, 1, 80)),
+    at(1),
+  )
+  await log.close()
+  // Written anew as it is opened: two lines, and the second is damaged.
+  await load(folder)
+  const [first, second = ''] = (await readFile(file, 'utf8')).split('\n')
+  await writeFile(file, [first, second.replace(':80', ':81'), ''].join('\n'))
+  const { records, position } = await load(folder)
+  assert.deepEqual([records, position], [[], { applied: 0, revision: 0, bucket: '', complete: false }])
+})
+
+test('what an older version kept is served from, and read from NATS once more', async (t) => {
+  const folder = await newFolder(t)
+  const record = backend(`backend.${newId('bkdst')}`, 5, 80)
+  const old = (applied: number) =>
+    JSON.stringify({ records: [record], applied, revision: 50, bucket: 'made on Sunday' })
+  for (const [applied, complete] of [
+    [5, true],
+    [0, false],
+  ] as const) {
+    const line = old(applied)
+    await writeFile(join(folder, 'records.log'), `${crc32(line).toString(16).padStart(8, '0')} ${line}\n`)
+    const position = { applied, revision: 0, bucket: '', complete }
+    assert.deepEqual(await load(folder), { records: complete ? [record] : [], position })
+  }
 })

@@ -184,8 +184,19 @@ test('every enforced restriction of the account has to allow; the others warn', 
   ])
   await edge.put({ [`restrictions.${account}`]: sets(true) })
   assert.deepEqual([await visit('127.0.0.2'), await visit('127.0.0.7')], [true, false])
-  await edge.put({ [`restrictions.${account}`]: null })
+  await edge.put({ [`restrictions.${account}`]: { sets: [] } })
   assert.deepEqual([await visit('127.0.0.7'), await visit('127.0.1.1')], [true, false], "the edge's own policies stay")
+})
+
+test('row 3: an account whose restrictions the node does not know is shut, with policies of its own or without', async (t) => {
+  const edge = await startEdge(t)
+  const upstream = await startUpstream(t, 'upstream')
+  await putEdge(edge, upstream, { policies: [await edge.policy('allow 127.0.0.0/8')] })
+  await putEdge(edge, upstream, { hostports: [`127.0.0.1:${edge.tcpPort + 1}`] })
+  const visits = async () => [await firstBytes({ port: edge.tcpPort }), await firstBytes({ port: edge.tcpPort + 1 })]
+  assert.deepEqual(await visits(), ['upstream', 'upstream'])
+  await edge.put({ [`restrictions.${account}`]: null })
+  assert.deepEqual(await visits(), ['', ''])
 })
 
 test('open connections are kept, unless they are to be closed', async (t) => {

@@ -33,6 +33,7 @@ export type Installation = ControlPlane & {
   nats: LocalNats
   publicKey: string
   admin: Account
+  tcpPorts: { first: number; last: number }
   startEdge: (options?: EdgeOptions) => Promise<EdgeProcess>
 }
 type EdgeOptions = {
@@ -100,7 +101,7 @@ export async function startInstallation(
       )
     return { ...edge, folder: home, httpsPort, eventPort, tcpPorts, statusUrl: `http://127.0.0.1:${statusPort}` }
   }
-  return { ...plane, nats, publicKey, admin, startEdge }
+  return { ...plane, nats, publicKey, admin, tcpPorts, startEdge }
 }
 
 /** Until every process counts the node as live, `?wait=applied` would not wait for it. */

@@ -43,6 +43,8 @@ export type ProxyOptions = {
 
 /** `set map` and `del map` walk the whole map; from about here on a new version of the map is cheaper. */
 const fewChanges = 50
+/** New entries are told one by one; this many, of a map that has hardly more, are faster as a new version of it. */
+const manyNew = 500
 
 /**
  * The files are not rewritten with each change: 100,000 lines for one would be most of the work, and a journal is
@@ -102,16 +104,24 @@ export function createProxy(settings: ProxySettings, options: ProxyOptions = {})
   }
 
   async function tellAll(commands: readonly Command[]): Promise<void> {
-    const inOrder = dependenciesFirst(commands)
-    const many = new Set(
-      mapNames.filter((map) => inOrder.filter((each) => each.map === map && each.kind !== 'add').length > fewChanges),
-    )
-    for (const map of many) await replaceMap(settings, map, claims.entries(map))
-    const few = changeCommands(
-      settings,
-      inOrder.filter(({ map }) => !many.has(map)),
-    )
-    if (few.length > 0) await tell(settings.runtimeSocket, few)
+    const ordered = dependenciesFirst(commands)
+    const replaced = new Set(mapNames.filter((map) => isCheaperToReplace(map, commands)))
+    // Map after map, so that whatever an entry looks up is there before it.
+    for (const map of mapNames) {
+      if (replaced.has(map)) await replaceMap(settings, map, claims.entries(map))
+      else await tellFew(ordered.filter((each) => each.map === map && each.kind !== 'del'))
+    }
+    await tellFew(ordered.filter(({ map, kind }) => kind === 'del' && !replaced.has(map)))
+  }
+
+  async function tellFew(commands: readonly Command[]): Promise<void> {
+    if (commands.length > 0) await tell(settings.runtimeSocket, changeCommands(settings, commands))
+  }
+
+  function isCheaperToReplace(map: MapName, commands: readonly Command[]): boolean {
+    const ofMap = commands.filter((each) => each.map === map)
+    const adding = ofMap.filter(({ kind }) => kind === 'add').length
+    return ofMap.length - adding > fewChanges || (adding > manyNew && adding > claims.size(map) / 4)
   }
 
   function watch(): void {
@@ -197,9 +207,13 @@ async function currentConfig(settings: ProxySettings): Promise<string> {
   return `${renderConfig(settings)}\n# gatehouse.lua ${digest}\n`
 }
 
-/** What an entry looks up is there before it, and goes after it; restrictions are in force before what they restrict. */
+/**
+ * What an entry looks up is there before it, and goes after it; restrictions are in force before what they restrict. Of
+ * routes and names the narrower come first and go last: for a moment without it, /admin would be served by the route of /.
+ */
 function dependenciesFirst(commands: readonly Command[]): Command[] {
   const rank = ({ map, kind }: Command) =>
     kind === 'del' ? 2 * mapNames.length - mapNames.indexOf(map) : mapNames.indexOf(map)
-  return commands.toSorted((a, b) => rank(a) - rank(b))
+  const width = ({ key, kind }: Command) => (kind === 'del' ? key.length : -key.length)
+  return commands.toSorted((a, b) => rank(a) - rank(b) || width(a) - width(b))
 }

@@ -1,5 +1,13 @@
 import { fileURLToPath } from 'node:url'
-import { type EntryLayout, entryLayout, matchesParameters, noModules, slashesAllowed } from './entries.ts'
+import {
+  type EntryLayout,
+  entryLayout,
+  matchesParameters,
+  noModules,
+  noRestrictions,
+  readyKey,
+  slashesAllowed,
+} from './entries.ts'
 import { mapFile } from './map_files.ts'
 import { loadedCertificateFolder, type ProxySettings } from './settings.ts'
 
@@ -65,6 +73,7 @@ const answers = {
   internal: answer(500, 'ERR_EDGE', 'The edge could not handle the request.'),
   badGateway: answer(502, 'ERR_BAD_GATEWAY', 'The upstream gave no valid answer.'),
   unavailable: answer(503, 'ERR_NO_BACKEND', 'No upstream can be reached for this route.'),
+  notReady: answer(503, 'ERR_NOT_READY', 'This node has not read everything it has to enforce yet.'),
   gatewayTimeout: answer(504, 'ERR_GATEWAY_TIMEOUT', 'The upstream took too long to answer.'),
 }
 
@@ -97,14 +106,15 @@ type EntryVariable = 'sess.entry' | 'txn.entry' | 'txn.literal'
 
 /**
  * The same decision for a connection and a request. Lua is asked unless `open` stands where the policies would and the
- * account has no restrictions; and only `open` from Lua lets anything through: when it fails, it has not said so.
+ * account is known to have no restrictions; and only `open` from Lua lets anything through: when it fails, it has not
+ * said so.
  */
 const decision = (settings: ProxySettings, entry: EntryVariable) => `
   acl open ${part(entry, 'policies')} -m str open
-  acl restricted ${part(entry, 'account')},map_str(${mapFile(settings, 'restrictions')}) -m found
+  acl unrestricted ${part(entry, 'account')},map_str(${mapFile(settings, 'restrictions')}) -m str ${noRestrictions}
   acl allowed src,hex,concat(|,${entry}),lua.decide -m str open`
 /** The second `open` keeps Lua from being asked twice: it reports what it refuses. */
-const isRefused = '!open !allowed || open restricted !allowed'
+const isRefused = '!open !allowed || open !unrestricted !allowed'
 
 /** `ipmask` for its result's type: what is not an address leaves no variable behind, and the way is shut. */
 const upstream = (settings: ProxySettings, rule: string, entry: EntryVariable) => `
@@ -199,6 +209,7 @@ ${settings.httpsBind.map((at) => `  bind ${at}${at.startsWith('[') ? ' v6only' :
   acl found var(txn.entry) -m found
   http-request set-var(txn.entry) var(txn.edge),${routeOfEdge(settings, 'txn.path')}
 ${otherReadings(settings)}
+  http-request return ${answers.notReady} if !found !{ str(${readyKey}),map_str(${mapFile(settings, 'node')}) -m found }
   http-request return ${answers.notFound} if !found
 
   # Whoever was let in under one edge's name must not reach another edge on the same connection. Compared by edge, so
@@ -212,8 +223,9 @@ ${otherReadings(settings)}
 
   # May it pass, and where to?${decision(settings, 'txn.entry')}
   acl has_modules var(txn.has_modules) -m found
-  http-request set-var(txn.has_modules) bool(true) if !{ ${part('txn.entry', 'modules')} -m str -- ${noModules} } || restricted
-  http-request return ${answers.refused} if has_modules !open !allowed || has_modules open restricted !allowed
+  http-request set-var(txn.has_modules) bool(true) if !{ ${part('txn.entry', 'modules')} -m str -- ${noModules} } || !unrestricted
+  http-request return ${answers.notReady} if has_modules !{ ${part('txn.entry', 'account')},map_str(${mapFile(settings, 'restrictions')}) -m found }
+  http-request return ${answers.refused} if has_modules !open !allowed || has_modules open !unrestricted !allowed
   http-request return ${answers.refused} if has_parameters { var(txn.literal) -m found } !same_reading !{ src,hex,concat(|,txn.literal),lua.decide -m str open }
   http-request return ${answers.ambiguousPath} if has_parameters { path -m reg '${dotsWithParameters}' }${upstream(settings, 'http-request', 'txn.entry')}
   http-request return ${answers.unavailable} if ${isUnreachable}

@@ -6,7 +6,18 @@ import { type Address, formatAddress, parseAddress } from '../../kernel/ip/addre
 import { hasEncodedSlash, hasParameters } from '../../kernel/paths.ts'
 import { exactKey, prefixKey } from './paths.ts'
 
-export const mapNames = ['policy', 'restrictions', 'backend', 'headers', 'tcp', 'route', 'host', 'wildcard'] as const
+/** What an entry looks up stands before it. `node` is last: it says that the others are there. */
+export const mapNames = [
+  'policy',
+  'restrictions',
+  'backend',
+  'headers',
+  'tcp',
+  'route',
+  'host',
+  'wildcard',
+  'node',
+] as const
 export type MapName = (typeof mapNames)[number]
 export type Entry = { readonly map: MapName; readonly key: string; readonly value: string }
 
@@ -32,6 +43,13 @@ function layoutOf(target: 'edgtcp' | 'edghtsrt') {
     policies: { from: headers + 2, length: undefined },
   }
 }
+/** Where an account has no restrictions, its entry says so: an account without an entry is shut. */
+export const noRestrictions = 'none'
+
+/** In force from the first complete read on. */
+export const readyKey = 'ready'
+export const readyEntries: readonly Entry[] = [{ map: 'node', key: readyKey, value: 'yes' }]
+
 /** What stands under `modules` of a route that has none. */
 export const noModules = '-|open'
 /** What stands under `slashes` of a route that allows encoded slashes in paths. */
@@ -123,7 +141,7 @@ const compilers: Record<string, (id: string, value: never) => Entry[]> = {
   },
   restrictions(id, { sets }: RestrictionsRecord) {
     known('ac', id)
-    if (sets.length === 0) return []
+    if (sets.length === 0) return [{ map: 'restrictions', key: id, value: noRestrictions }]
     const encoded = sets.map(
       ({ id: set, enforced, policies }) => `${known('ipx', set)}${enforced ? '!' : '?'}${list(policies)}`,
     )

@@ -133,9 +133,10 @@ local caseOf = remembered(4096, function(input)
   return { source = source, target = target, account = account, set = set ~= 'open' and parseSet(set) }
 end)
 
--- 'ipx_1!ipp_1+ipp_2 ipx_2?ipp_3', with ! for enforced and ? for warning only. False when it cannot be read.
+-- 'ipx_1!ipp_1+ipp_2 ipx_2?ipp_3', with ! for enforced and ? for warning only, or 'none'. False when it cannot be read.
 local restrictionsOf = remembered(256, function(text)
   local list = {}
+  if text == 'none' then return list end
   for each in text:gmatch('%S+') do
     local id, kind, set = each:match('^([%w_]+)([!?])([%w_+]*)$')
     if not id then return false end
@@ -150,14 +151,13 @@ local function decide(input)
   if not case then return 'shut' end
   local source, refusedBy = case.source, nil
   if case.set and not allows(case.set, source) then refusedBy = '-' end
+  -- What is not known of an account might refuse: without its entry it is shut.
   local text = restrictions:lookup(case.account)
-  if text then
-    local list = restrictionsOf(text)
-    if not list then return 'shut' end
-    for _, each in ipairs(list) do
-      if not allows(each.set, source) then
-        if each.isEnforced then refusedBy = refusedBy or each.id else report('warned', each.id, case.target, source) end
-      end
+  local list = text and restrictionsOf(text)
+  if not list then return 'shut' end
+  for _, each in ipairs(list) do
+    if not allows(each.set, source) then
+      if each.isEnforced then refusedBy = refusedBy or each.id else report('warned', each.id, case.target, source) end
     end
   end
   if not refusedBy then return 'open' end

@@ -1,14 +1,18 @@
 import type { Caller } from '../../auth/caller.ts'
 import type { Db } from '../../db/pool.ts'
+import type { RecordKey } from '../../distribution/records.ts'
 import type { InstallationSettings } from '../../http/route.ts'
 import { invalidField } from '../../kernel/errors.ts'
 import { canonicalHostport, parseHostport } from '../../kernel/hostport.ts'
-import type { Uuid } from '../../kernel/ids.ts'
+import { toId, type Uuid } from '../../kernel/ids.ts'
 import { type EdgeKind, type Module, type ModuleName, modulesOn, type NewModule } from './modules.ts'
 import { putModule, removeModule, replaceHostports } from './store.ts'
 
 type Sent = Record<string, unknown>
 type ModuleBody = { enabled?: boolean }
+
+/** Sent with every new edge: to a node, an account whose restrictions it does not know is shut. */
+export const restrictionsKey = (accountId: Uuid): RecordKey => `restrictions.${toId('ac', accountId)}`
 
 export const toNewModule = (module: Module, body: ModuleBody): NewModule => ({
   enabled: body.enabled ?? true,

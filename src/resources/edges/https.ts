@@ -5,7 +5,7 @@ import { notFound, Refusal } from '../../kernel/errors.ts'
 import { type Id, toId, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { newAnnotations, patchedAnnotations } from '../annotations.ts'
 import { resource } from '../resource.ts'
-import { checkHostports, checkInlineModules, setHostports, setInlineModules } from './changes.ts'
+import { checkHostports, checkInlineModules, restrictionsKey, setHostports, setInlineModules } from './changes.ts'
 import { moduleRoutes } from './module_routes.ts'
 import { moduleBodyLimitBytes } from './modules.ts'
 import {
@@ -43,8 +43,9 @@ const edges = resource({
   view: toHttpsEdge,
   find: findHttpsEdge,
   // Its routes name the edge and not its hostports, so they change with it only when it goes.
-  records: ({ id, routes }, _caller, verb) => [
+  records: ({ id, routes }, { accountId }, verb) => [
     `https.${toId('edghts', id)}`,
+    ...(verb === 'create' ? [restrictionsKey(accountId)] : []),
     ...(verb === 'delete' ? routes.map((route) => routeKey(route.id)) : []),
   ],
 })

@@ -1,10 +1,18 @@
 import type { Caller } from '../../auth/caller.ts'
 import type { Db } from '../../db/pool.ts'
+import type { RecordKey } from '../../distribution/records.ts'
 import type { InstallationSettings } from '../../http/route.ts'
 import { type Id, toId, type Uuid } from '../../kernel/ids.ts'
 import { newAnnotations, patchedAnnotations } from '../annotations.ts'
 import { resource } from '../resource.ts'
-import { checkHostports, checkInlineModules, checkTcpPorts, setHostports, setInlineModules } from './changes.ts'
+import {
+  checkHostports,
+  checkInlineModules,
+  checkTcpPorts,
+  restrictionsKey,
+  setHostports,
+  setInlineModules,
+} from './changes.ts'
 import { moduleRoutes } from './module_routes.ts'
 import { TcpEdge, TcpEdgeCreate, TcpEdgeQuery, TcpEdgeUpdate } from './schema.ts'
 import { deleteEdge, findEdge, insertEdge, listEdges, updateEdge } from './store.ts'
@@ -16,7 +24,7 @@ const reread = async (tx: Db, caller: Caller, id: Uuid) => {
   if (!row) throw new Error('an edge that is held by this transaction is not there')
   return row
 }
-const records = ({ id }: { id: Uuid }) => [`tcp.${toId('edgtcp', id)}`] as const
+const records = ({ id }: { id: Uuid }): RecordKey[] => [`tcp.${toId('edgtcp', id)}`]
 
 const edges = resource({
   name: 'tcp_edges',
@@ -25,7 +33,7 @@ const edges = resource({
   shape: TcpEdge,
   view: toTcpEdge,
   find,
-  records,
+  records: (row, { accountId }, verb) => [...records(row), ...(verb === 'create' ? [restrictionsKey(accountId)] : [])],
 })
 const checkModules = checkInlineModules('tcp')
 const check = (body: { hostports?: string[] }, settings: InstallationSettings) => {

@@ -1,0 +1,114 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { EdgeRecord } from '../distribution/records.ts'
+import { newId } from '../kernel/ids.ts'
+import { type BucketEntry, createIntake, type Released } from './intake.ts'
+
+const bucket = 'made on Sunday'
+const record = (generation: number, key: EdgeRecord['key'] = `backend.${newId('bkdst')}`): EdgeRecord => ({
+  key,
+  generation,
+  value: null,
+})
+let revision = 0
+const entry = (fields: Partial<BucketEntry>): BucketEntry => ({
+  read: { bucket, revision: ++revision },
+  pending: 0,
+  ...fields,
+})
+const progress = (settled: number, complete?: string, after = 0) => ({ after, settled, ...(complete && { complete }) })
+const generations = (released: Released[]) => released.map(({ records }) => records.map(({ generation }) => generation))
+const newNode = () => {
+  const intake = createIntake({ applied: 0, complete: false })
+  intake.opened(bucket, false)
+  return intake
+}
+const nodeAt = (applied: number) => {
+  const intake = createIntake({ applied, complete: true })
+  intake.opened(bucket, true)
+  return intake
+}
+
+test('row 3: a new node is given nothing until the bucket is read to its end and called complete', () => {
+  const intake = newNode()
+  assert.deepEqual(intake.entry(entry({ record: record(1), pending: 2 })), [])
+  assert.deepEqual(intake.entry(entry({ progress: progress(3, bucket), pending: 1 })), [], 'more is pending')
+  assert.equal(intake.state().complete, false)
+  const [released, ...more] = intake.entry(entry({ record: record(2) }))
+  assert.deepEqual([generations([released as Released]), more], [[[1, 2]], []])
+  assert.deepEqual([released?.applied, released?.read?.revision, intake.state().complete], [3, revision, true])
+})
+
+test('row 3: a bucket that is being filled again is not complete, whatever its progress says', () => {
+  const intake = newNode()
+  assert.deepEqual(intake.entry(entry({ record: record(1) })), [])
+  assert.deepEqual(intake.entry(entry({ progress: progress(1) })), [], 'not called complete')
+  assert.deepEqual(intake.entry(entry({ progress: progress(1, 'made on Monday') })), [], 'another bucket was')
+  intake.entry(entry({ record: record(2) }))
+  assert.deepEqual(generations(intake.entry(entry({ progress: progress(2, bucket) }))), [[1, 2]])
+})
+
+test('row 3: a batch that is written to the bucket in part waits for its progress', () => {
+  const intake = nodeAt(4)
+  assert.deepEqual(intake.entry(entry({ progress: progress(4) }))[0]?.records, [])
+  assert.deepEqual(intake.entry(entry({ record: record(5) })), [])
+  assert.deepEqual(intake.entry(entry({ record: record(6) })), [])
+  assert.deepEqual(generations(intake.entry(entry({ progress: progress(6) }))), [[5, 6]])
+})
+
+test('a replayed record behind the progress does not hold up a new node', () => {
+  const intake = newNode()
+  intake.entry(entry({ record: record(7), pending: 2 }))
+  intake.entry(entry({ progress: progress(7, bucket), pending: 1 }))
+  assert.deepEqual(generations(intake.entry(entry({ record: record(3) }))), [[7, 3]])
+})
+
+test('row 3: messages continue what is known; one that is missing holds up those after it until the bucket has it', () => {
+  const intake = nodeAt(4)
+  assert.deepEqual(generations(intake.announced({ records: [record(5)], progress: progress(5, undefined, 4) })), [[5]])
+  assert.deepEqual(intake.announced({ records: [record(8)], progress: progress(8, undefined, 7) }), [])
+  assert.deepEqual(intake.announced({ records: [record(7)], progress: progress(7, undefined, 6) }), [])
+  assert.deepEqual(generations(intake.announced({ records: [record(6)], progress: progress(6, undefined, 5) })), [
+    [6],
+    [7],
+    [8],
+  ])
+  intake.announced({ records: [record(10)], progress: progress(10, undefined, 9) })
+  intake.entry(entry({ record: record(9) }))
+  const released = intake.entry(entry({ progress: progress(9) }))
+  assert.deepEqual([generations(released), released.at(-1)?.applied], [[[9], [10]], 10])
+})
+
+test('row 3: a message alone never makes a new node complete, also not the very first one', () => {
+  const intake = newNode()
+  assert.deepEqual(intake.announced({ records: [record(1)], progress: progress(1) }), [])
+  assert.equal(intake.state().complete, false)
+  const released = intake.entry(entry({ progress: progress(0, bucket) }))
+  assert.deepEqual([generations(released), released.at(-1)?.applied], [[[], [1]], 1])
+})
+
+test('a node that reads another bucket goes on with messages, and takes the bucket when it is complete', () => {
+  const intake = createIntake({ applied: 4, complete: true })
+  intake.opened(bucket, false)
+  assert.deepEqual(intake.entry(entry({ record: record(5) })), [])
+  assert.deepEqual(intake.entry(entry({ progress: progress(5) })), [])
+  assert.deepEqual(generations(intake.announced({ records: [record(5)], progress: progress(5, undefined, 4) })), [[5]])
+  assert.deepEqual(generations(intake.entry(entry({ progress: progress(6, bucket) }))), [[5]])
+})
+
+test('what was read of a bucket does not count when it is opened once more', () => {
+  const intake = newNode()
+  intake.entry(entry({ record: record(1) }))
+  intake.opened(bucket, false)
+  assert.deepEqual(intake.state(), { complete: false, staged: 0, pending: undefined })
+  assert.deepEqual(generations(intake.entry(entry({ progress: progress(1, bucket) }))), [[]])
+})
+
+test('messages that wait are bounded: the bucket has what is dropped', () => {
+  const intake = nodeAt(1)
+  const many = Array.from({ length: 30_000 }, (_, index) => record(10 + index))
+  intake.announced({ records: many, progress: progress(9, undefined, 8) })
+  intake.announced({ records: many, progress: progress(10, undefined, 9) })
+  const released = intake.announced({ records: [], progress: progress(8, undefined, 1) })
+  assert.deepEqual([released.length, released.at(-1)?.applied], [2, 9])
+})
