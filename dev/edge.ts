@@ -26,7 +26,7 @@ export async function startDevEdge({ baseUrl, token, signingKey, nats, tcpPorts 
   await chmod(folder, 0o755)
   const certificates = join(folder, 'certificates')
   await mkdir(certificates)
-  makeCertificate(join(certificates, 'app.example.pem'), 'app.example')
+  makeCertificate(join(certificates, 'app.example.pem'), 'app.example', '*.example', '*.app.example', '*.corp.example')
   const [httpsPort, statusPort, eventPort] = [await freePort(), await freePort(), await freePort()]
   const node = spawn(process.execPath, [new URL('../src/main.ts', import.meta.url).pathname, 'edge'], {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -120,11 +120,12 @@ async function makeExamples(
 }
 
 /** A certificate that signs itself, with its key, in one PEM file. */
-export function makeCertificate(file: string, name: string): void {
+export function makeCertificate(file: string, name: string, ...more: string[]): void {
+  const names = [name, ...more].map((each) => `DNS:${each}`).join()
   const key = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '30']
   const pem = execFileSync(
     'openssl',
-    [...key, '-subj', `/CN=${name}`, '-addext', `subjectAltName=DNS:${name}`, '-keyout', '-'],
+    [...key, '-subj', `/CN=${name}`, '-addext', `subjectAltName=${names}`, '-keyout', '-'],
     { stdio: ['ignore', 'pipe', 'ignore'] },
   )
   execFileSync('tee', [file], { input: pem, stdio: ['pipe', 'ignore', 'ignore'] })

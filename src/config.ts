@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { isAbsolute, join } from 'node:path'
+import { isHostName } from './kernel/hostport.ts'
 import { parseCidr } from './kernel/ip/cidr.ts'
 import { type CompiledPolicy, compilePolicy } from './kernel/ip/ranges.ts'
 
@@ -59,7 +60,16 @@ function portRange(value: string): { first: number; last: number } {
   if (!first || range.first < 1 || range.first > range.last || range.last > 65_535) {
     throw new ConfigError('must be two ports such as 20000-29999')
   }
+  if (range.first <= 443 && range.last >= 443) throw new ConfigError('must not contain 443, the port of HTTPS edges')
   return range
+}
+
+/** Of two labels at least: the database has no wildcards above. */
+function domains(value: string): readonly string[] {
+  const names = list(value.toLowerCase())
+  if (names.some((name) => !name.includes('.') || !isHostName(name)))
+    throw new ConfigError('must be domains of two labels at least, such as apps.example.com')
+  return names
 }
 
 const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']
@@ -150,6 +160,11 @@ export const settings = {
     default: '20000-29999',
     help: 'The ports that TCP edges may use, as first-last.',
     parse: portRange,
+  }),
+  GATEHOUSE_WILDCARD_SUFFIXES: setting({
+    default: '',
+    help: 'Public suffixes under which wildcard hostports are allowed all the same, comma-separated: domains of your own that the Public Suffix List has.',
+    parse: domains,
   }),
   ...natsSettings,
   GATEHOUSE_NATS_REPLICAS: setting({

@@ -45,6 +45,7 @@ const onlyIn: Record<string, string[]> = {
   ajv: ['http'],
   pino: ['commands'],
   yaml: ['cli'],
+  tldts: ['resources'],
 }
 
 // `import … from '…'`, `export … from '…'`, `import('…')`, and a bare `import '…'` for its side effect.

@@ -1,6 +1,7 @@
 import type { Config } from '../config.ts'
 import { MigrationMismatch, migrate } from '../db/migrate.ts'
 import { addAuditPartitions } from '../resources/audit_events/partitions.ts'
+import { type RefusedClaim, refuseOverlaps } from '../resources/edges/ownership.ts'
 import { withDatabase } from './database.ts'
 
 /** A migration of a large table, and the wait for another process that runs one, may take longer than a request. */
@@ -11,8 +12,13 @@ export const migrateCommand = (config: Config): Promise<number> =>
     config,
     async (db) => {
       try {
-        const applied = await migrate(db)
+        let refused: RefusedClaim[] = []
+        const applied = await migrate(db, async (tx, names) => {
+          if (names.some((name) => name.startsWith('0007_')))
+            refused = await refuseOverlaps(tx, config.GATEHOUSE_WILDCARD_SUFFIXES)
+        })
         for (const name of applied) console.log(`applied ${name}`)
+        for (const claim of refused) console.log(describe(claim))
         await addAuditPartitions(db, Date.now())
         console.log(applied.length ? 'The database is up to date.' : 'The database was up to date already.')
         return 0
@@ -24,3 +30,11 @@ export const migrateCommand = (config: Config): Promise<number> =>
     },
     asLongAsItTakes,
   )
+
+/** For the operator, who may know whose both are. */
+function describe({ hostport, edgeId, accountId, reason, overlaps }: RefusedClaim): string {
+  const why = overlaps
+    ? `overlaps ${overlaps.hostport} of the older ${overlaps.edgeId} (${overlaps.accountId}), which stays in force`
+    : 'is a wildcard directly under a public suffix'
+  return `refused ${hostport} of ${edgeId} (${accountId}), ${reason}: it ${why}`
+}

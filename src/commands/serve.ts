@@ -48,7 +48,10 @@ export async function serve(config: Config): Promise<number> {
       trustedProxies: config.GATEHOUSE_TRUSTED_PROXIES,
       judge,
       edges: edges.view,
-      settings: { tcpPorts: config.GATEHOUSE_TCP_PORTS },
+      settings: {
+        tcpPorts: config.GATEHOUSE_TCP_PORTS,
+        wildcardSuffixes: config.GATEHOUSE_WILDCARD_SUFFIXES,
+      },
       admit: createAdmission(judge, tally, systemClock, metrics.observeRestriction),
       dashboard: config.GATEHOUSE_DASHBOARD,
       signInLimiter: createSignInLimiter(systemClock),
@@ -78,7 +81,7 @@ export async function serve(config: Config): Promise<number> {
   )
   const stopUpkeep = every(
     60 * 60 * 1_000,
-    () => upkeep(db, config, log),
+    () => upkeep(db, config, log, metrics),
     (err) =>
       log.error(
         { err },

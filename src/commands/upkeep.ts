@@ -1,10 +1,12 @@
 import type { Logger } from 'pino'
 import type { Config } from '../config.ts'
 import type { DbPool } from '../db/pool.ts'
+import type { Metrics } from '../http/metrics.ts'
 import { systemClock } from '../kernel/clock.ts'
 import { forgetAddressesOfUses } from '../resources/api_keys/uses.ts'
 import { addAuditPartitions, dropAuditPartitions } from '../resources/audit_events/partitions.ts'
 import { deleteEndedSessions } from '../resources/dashboard_session/store.ts'
+import { countRefusedHostports } from '../resources/edges/hostports.ts'
 import { deleteIdempotencyKeys } from '../resources/idempotency.ts'
 import { deleteEdgeCountsBefore } from '../resources/ip_activity/edge_counts.ts'
 import { deleteRefusalsBefore } from '../resources/ip_refusals/store.ts'
@@ -15,7 +17,12 @@ import { deleteSeenAddressesBefore, seenForDays } from '../resources/seen_addres
 const dayMs = 24 * 60 * 60 * 1_000
 
 /** What time does to the data: partitions ahead, and whatever is past its retention gone. Several processes may do it at once. */
-export async function upkeep(db: DbPool, config: Config, log: Pick<Logger, 'info'>): Promise<void> {
+export async function upkeep(
+  db: DbPool,
+  config: Config,
+  log: Pick<Logger, 'info'>,
+  metrics: Pick<Metrics, 'showRefusedHostports'>,
+): Promise<void> {
   const now = systemClock()
   await addAuditPartitions(db, now)
   const dropped = await dropAuditPartitions(db, now, config.GATEHOUSE_AUDIT_RETENTION_MONTHS)
@@ -28,6 +35,7 @@ export async function upkeep(db: DbPool, config: Config, log: Pick<Logger, 'info
   await deleteSeenAddressesBefore(db, Math.max(oldestAddress, now - seenForDays * dayMs))
   await deleteIdempotencyKeys(db)
   await deleteEndedSessions(db)
+  metrics.showRefusedHostports(await countRefusedHostports(db))
   // Without edges nobody reads the outbox; with the first one everything is compared and sent anyway.
   if (config.GATEHOUSE_NATS_URL.length === 0) await deleteOutboxBefore(db, now - dayMs)
 }

@@ -26,9 +26,12 @@ export async function readMigrations(): Promise<Migration[]> {
  * Applies what is not applied yet, all in one transaction: a failed upgrade leaves the database as it was. Several
  * processes may call this at once; the advisory lock lets one work and the others find nothing to do. The pool must
  * have no short time-outs: a migration of a large table takes its time, and so does waiting for it. Resolves to the
- * names of those applied.
+ * names of those applied. `finish` does, in the same transaction, what SQL alone cannot.
  */
-export async function migrate(pool: DbPool): Promise<string[]> {
+export async function migrate(
+  pool: DbPool,
+  finish: (tx: Db, applied: readonly string[]) => Promise<void> = async () => {},
+): Promise<string[]> {
   const known = await readMigrations()
   return transaction(pool, async (tx) => {
     await tx.query({ text: `select pg_advisory_xact_lock(${migrationLock})` })
@@ -41,7 +44,9 @@ export async function migrate(pool: DbPool): Promise<string[]> {
       await tx.query({ text: migration.text })
       await many(tx, sql`insert into migrations (name, checksum) values (${migration.name}, ${migration.checksum})`)
     }
-    return missing.map(({ name }) => name)
+    const names = missing.map(({ name }) => name)
+    await finish(tx, names)
+    return names
   })
 }
 

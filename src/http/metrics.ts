@@ -9,6 +9,7 @@ export type Metrics = {
   readonly countLostSightings: (sightings: number) => void
   readonly countDroppedFromReports: (parts: number) => void
   readonly countExpiredKey: () => void
+  readonly showRefusedHostports: (count: number) => void
   readonly publisher: {
     published: (records: number) => void
     behind: (generations: number) => void
@@ -76,6 +77,11 @@ export function createMetrics(db: DbPool, version: string): Metrics {
   const droppedFromReports = new Counter({
     name: 'gatehouse_edge_report_parts_dropped_total',
     help: 'Counts, refusals and whole reports of edge nodes that were out of bounds, and were dropped.',
+    registers,
+  })
+  const refusedHostports = new Gauge({
+    name: 'gatehouse_refused_hostports',
+    help: 'Hostports that were taken out of force because another account had an overlapping one before. Counted every hour.',
     registers,
   })
   const published = new Counter({
@@ -146,6 +152,7 @@ export function createMetrics(db: DbPool, version: string): Metrics {
     countLostSightings: (sightings) => lostSightings.inc(sightings),
     countDroppedFromReports: (parts) => droppedFromReports.inc(parts),
     countExpiredKey: () => expired.inc(),
+    showRefusedHostports: (count) => refusedHostports.set(count),
     text: () => registry.metrics(),
     contentType: registry.contentType,
     observeRequest(operation, status, seconds) {

@@ -21,7 +21,11 @@ export type Origin = {
 }
 
 /** What the operator decides for all accounts. */
-export type InstallationSettings = { readonly tcpPorts: { readonly first: number; readonly last: number } }
+export type InstallationSettings = {
+  readonly tcpPorts: { readonly first: number; readonly last: number }
+  /** Public suffixes that belong to the operator. */
+  readonly wildcardSuffixes: readonly string[]
+}
 
 export type Handling<Params, Query, Body> = {
   readonly db: DbPool

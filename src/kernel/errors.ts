@@ -106,8 +106,9 @@ export const errorCatalogue = {
   },
   ERR_HOSTPORT_TAKEN: {
     status: 409,
-    cause: 'A hostport belongs to one edge in the whole installation, and this one belongs to another.',
-    cure: 'Use another host name or port. `details.field` names the entry.',
+    cause:
+      'A hostport belongs to one edge. A TCP port, and a host name with everything under its wildcard, belong to one account of the installation. This hostport belongs to another edge, or overlaps what another account has.',
+    cure: 'Use another host name or port, or remove the hostport from the edge that the message names. `details.field` names the entry. If the domain is yours, ask the operator of the installation who has it.',
   },
   ERR_MATCH_TAKEN: {
     status: 409,

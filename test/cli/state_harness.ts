@@ -122,7 +122,7 @@ export async function fillAccount(as: Client, size: number): Promise<void> {
   const backendOf = (index: number) => ({ backend_id: backends[index % backends.length]?.id })
   await several(size, (index) =>
     make(as, '/edges/tcp', {
-      hostports: index % 9 ? [`tcp-${index}.example:${20000 + index}`, `tcp-${index}.example:${25000 + index}`] : [],
+      hostports: index % 9 ? [`tcp-${index}.example:${21000 + index}`, `tcp-${index}.example:${26000 + index}`] : [],
       description: textOf(index),
       ...(index % 4 && { backend: { ...backendOf(index), enabled: index % 8 !== 1 } }),
       ...(index % 3 && { ip_restriction: { ip_policy_ids: [idOf(index)] } }),

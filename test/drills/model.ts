@@ -6,7 +6,7 @@ import { runSequences } from '../model/sequences.ts'
 const count = Number(process.argv[2] ?? 10_000)
 
 await drill(async (scope) => {
-  const plane = await startControlPlane(scope)
+  const plane = await startControlPlane(scope, { env: { GATEHOUSE_TCP_PORTS: '20000-65535' } })
   const began = Date.now()
   const { calls, answers } = await runSequences(plane, count)
   const seconds = ((Date.now() - began) / 1_000).toFixed(1)

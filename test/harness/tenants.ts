@@ -1,7 +1,11 @@
 import { once } from 'node:events'
+import { mkdir, mkdtemp } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { makeCertificate } from '../../dev/edge.ts'
 import type { Account, Scope } from './control_plane.ts'
 import { type EdgeProcess, type Installation, startInstallation } from './edge.ts'
 import { newBackend } from './things.ts'
@@ -10,10 +14,16 @@ import { newBackend } from './things.ts'
 export type Tenant = { as: Account; name: string; upstreamPort: number; backendId: string }
 export type Tenants = { installation: Installation; edge: EdgeProcess; victim: Tenant; attacker: Tenant }
 
-/** Two accounts and one edge node: what the first has, and what the second does to it. */
-export async function startHostileTenants(scope: Scope, env: Record<string, string> = {}): Promise<Tenants> {
+/** Two accounts and one edge node: what the first has, and what the second does to it. `names`: further certificates. */
+export async function startHostileTenants(
+  scope: Scope,
+  { env = {}, names = [] }: { env?: Record<string, string>; names?: string[] } = {},
+): Promise<Tenants> {
   const installation = await startInstallation(scope)
-  const edge = await installation.startEdge({ env })
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-edge-'))
+  await mkdir(join(folder, 'certificates'))
+  for (const [index, name] of names.entries()) makeCertificate(join(folder, 'certificates', `${index}.pem`), name)
+  const edge = await installation.startEdge({ env, folder })
   const victim = await newTenant(scope, installation.admin, 'victim')
   const attacker = await newTenant(scope, await installation.newAccount(), 'attacker')
   return { installation, edge, victim, attacker }

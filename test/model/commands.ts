@@ -15,7 +15,14 @@ import {
 } from './model.ts'
 
 /** The account that the commands act in, and what of other accounts they may name. */
-export type Real = { admin: Client; foreign: Record<Kind, string>; suffix: string; foreignHost: string }
+export type Real = {
+  admin: Client
+  foreign: Record<Kind, string>
+  suffix: string
+  foreignHost: string
+  /** A port belongs to one account. */
+  tcpPort: number
+}
 type Command = fc.AsyncCommand<Model, Real>
 const absentId = 'x_00000000000000000000000000'
 
@@ -34,7 +41,7 @@ function resolve(value: unknown, model: Model, real: Real): unknown {
   if (value instanceof Hostport)
     return value.label === 'foreign'
       ? `${real.foreignHost}:${value.port}`
-      : `${value.label}.${real.suffix}:${value.port}`
+      : `${value.label}.${real.suffix}:${value.port === 443 ? 443 : real.tcpPort}`
   // Two that were different may stand for one and the same.
   if (Array.isArray(value)) return [...new Set(value.map((item) => resolve(item, model, real)))]
   if (value === null || typeof value !== 'object') return value

@@ -4,7 +4,7 @@ import { startControlPlane } from '../harness/control_plane.ts'
 import { nothingWasADefect } from '../harness/defects.ts'
 import { runSequences } from './sequences.ts'
 
-const plane = await startControlPlane({ after })
+const plane = await startControlPlane({ after }, { env: { GATEHOUSE_TCP_PORTS: '20000-65535' } })
 
 // `npm run drill:model` does 10,000.
 test('200 random sequences of up to 50 operations: the API does what the model says', async (t) => {

@@ -280,7 +280,8 @@ const kinds: Record<Kind, Rules> = {
       const matching = { match_type: field(writing, 'match_type'), match: field(writing, 'match') }
       const key = (route: Fields) => `${route.match_type} ${route.match}`
       unique(writing, 'routes', matching, key, 'ERR_MATCH_TAKEN', 'match')
-      return { ...annotations(writing), ...matching, ...inlineModules('routes', writing) }
+      const encoded_slashes = field(writing, 'encoded_slashes', 'reject')
+      return { ...annotations(writing), ...matching, encoded_slashes, ...inlineModules('routes', writing) }
     },
   },
 }

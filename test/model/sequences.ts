@@ -6,6 +6,8 @@ import { make, newBackend, newHttpsEdge, newPolicy, newRoute, newTcpEdge } from 
 import { comparable, type Real, sequences } from './commands.ts'
 import { type Kind, Model } from './model.ts'
 
+let nextTcpPort = 20_002
+
 /** One of every kind in another account, for commands to name and never reach. */
 async function foreignThings(stranger: Account, host: string): Promise<Record<Kind, string>> {
   const id = async (made: Promise<{ id: string }>) => (await made).id
@@ -35,7 +37,7 @@ async function newWorld(plane: ControlPlane, foreign: Record<Kind, string>, fore
     callerKeyId: (await admin('GET', '/caller')).body.api_key.id,
     publicUrl,
   })
-  const real: Real = { admin, foreign, foreignHost, suffix: `${randomUUID()}.example` }
+  const real: Real = { admin, foreign, foreignHost, suffix: `${randomUUID()}.example`, tcpPort: nextTcpPort++ }
   // What bootstrapping made is there from the beginning, and is the only thing that the model takes on trust.
   for (const [kind, path] of [
     ['users', `/users/${admin.adminId}`],

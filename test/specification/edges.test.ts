@@ -30,6 +30,9 @@ const kinds = [
 ]
 
 for (const { path, list, port, prefix, parts } of kinds) {
+  // A TCP port belongs to one account.
+  const [otherPort, freedPort] = path === '/edges/tcp' ? [20_002, 20_003] : [443, 443]
+
   test(`${path}: a new edge has id, uri, created_at, hostports and its parts; modules that are not set are null`, async () => {
     const { status, body } = await admin('POST', path, {})
     assert.equal(status, 201)
@@ -58,7 +61,7 @@ for (const { path, list, port, prefix, parts } of kinds) {
     const [mine, other] = [await plane.newAccount(), await plane.newAccount()]
     const edges = []
     for (let count = 0; count < 3; count++)
-      edges.unshift((await mine('POST', path, { hostports: [`${freshHost()}:${port}`] })).body)
+      edges.unshift((await mine('POST', path, { hostports: [`${freshHost()}:${otherPort}`] })).body)
     await other('POST', path, {})
     const { body } = await mine('GET', path)
     assert.deepEqual(body, { [list]: edges, uri: publicUrl + path, next_page_uri: null })
@@ -68,7 +71,7 @@ for (const { path, list, port, prefix, parts } of kinds) {
   })
 
   test(`${path}: deleting is 204, then 404, and frees the hostports for anyone`, async () => {
-    const hostports = [`${freshHost()}:${port}`]
+    const hostports = [`${freshHost()}:${freedPort}`]
     const { body: edge } = await admin('POST', path, { hostports })
     assert.equal((await stranger('POST', path, { hostports })).status, 409)
     assert.equal((await admin('DELETE', edge.uri)).status, 204)

@@ -9,16 +9,18 @@ const plane = await startControlPlane({ after })
 const [admin, stranger] = [await plane.newAccount(), await plane.newAccount()]
 
 const kinds = [
-  { path: '/edges/tcp', port: 20_001 },
-  { path: '/edges/https', port: 443 },
+  // A port belongs to one account, so that each account needs its own.
+  { path: '/edges/tcp', port: 20_001, fresh: () => `${freshHost()}:${20_002 + freshPorts++}` },
+  { path: '/edges/https', port: 443, fresh: () => `${freshHost()}:443` },
 ]
+let freshPorts = 0
 
-for (const { path, port } of kinds) {
+for (const { path, port, fresh } of kinds) {
   test(`${path}: a hostport belongs to one edge in the whole installation, whatever its account, its kind and its spelling`, async () => {
     const host = freshHost()
     const { body: edge } = await admin('POST', path, { hostports: [`${host}:${port}`] })
     for (const client of [admin, stranger]) {
-      const hostports = [`${freshHost()}:${port}`, `${host.toUpperCase()}:${port}`]
+      const hostports = [fresh(), `${host.toUpperCase()}:${port}`]
       assertRefused(await client('POST', path, { hostports }), 409, 'ERR_HOSTPORT_TAKEN', 'hostports[1]')
       const { body: other } = await client('POST', path, { hostports: hostports.slice(0, 1) })
       assertRefused(await client('PATCH', other.uri, { hostports }), 409, 'ERR_HOSTPORT_TAKEN', 'hostports[1]')
@@ -41,7 +43,7 @@ for (const { path, port } of kinds) {
   })
 
   test(`${path}: PATCH replaces all hostports, in the order sent; those left out are free, and an empty list frees all`, async () => {
-    const [a, b, c] = [`${freshHost()}:${port}`, `${freshHost()}:${port}`, `${freshHost()}:${port}`]
+    const [a, b, c] = [fresh(), fresh(), fresh()]
     const { body: edge } = await admin('POST', path, { hostports: [a, b] })
     assert.deepEqual((await admin('PATCH', edge.uri, { hostports: [c, b] })).body.hostports, [c, b])
     assert.deepEqual((await admin('PATCH', edge.uri, { hostports: [b, c] })).body.hostports, [b, c])

@@ -5,8 +5,10 @@ import type { InstallationSettings } from '../../http/route.ts'
 import { invalidField } from '../../kernel/errors.ts'
 import { canonicalHostport, parseHostport } from '../../kernel/hostport.ts'
 import { toId, type Uuid } from '../../kernel/ids.ts'
+import { replaceHostports } from './hostports.ts'
 import { type EdgeKind, type Module, type ModuleName, modulesOn, type NewModule } from './modules.ts'
-import { putModule, removeModule, replaceHostports } from './store.ts'
+import { isSharedDomain } from './public_suffix.ts'
+import { putModule, removeModule } from './store.ts'
 
 type Sent = Record<string, unknown>
 type ModuleBody = { enabled?: boolean }
@@ -63,6 +65,19 @@ export function checkHostports({ hostports = [] }: { hostports?: string[] }): vo
   const canonical = hostports.map(canonicalHostport)
   const twice = canonical.findIndex((hostport, index) => canonical.indexOf(hostport) !== index)
   if (twice >= 0) throw invalidField(`hostports[${twice}]`, `is there twice (${canonical[twice]})`)
+}
+
+/** Nobody owns everything under co.uk: what is under it belongs to many. */
+export function checkWildcards({ wildcardSuffixes }: InstallationSettings, hostports: readonly string[] = []): void {
+  for (const [index, text] of hostports.entries()) {
+    const [name = ''] = canonicalHostport(text).split(':')
+    const domain = name.slice(2)
+    if (!name.startsWith('*.') || wildcardSuffixes.includes(domain) || !isSharedDomain(domain)) continue
+    throw invalidField(
+      `hostports[${index}]`,
+      `must not be a wildcard directly under the public suffix ${domain}. Use one under your own domain, such as *.your-domain.${domain}`,
+    )
+  }
 }
 
 export async function setHostports(

@@ -1,11 +1,19 @@
 import type { Caller } from '../../auth/caller.ts'
 import type { Db } from '../../db/pool.ts'
 import type { RecordKey } from '../../distribution/records.ts'
+import type { InstallationSettings } from '../../http/route.ts'
 import { notFound, Refusal } from '../../kernel/errors.ts'
 import { type Id, toId, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { newAnnotations, patchedAnnotations } from '../annotations.ts'
 import { resource } from '../resource.ts'
-import { checkHostports, checkInlineModules, restrictionsKey, setHostports, setInlineModules } from './changes.ts'
+import {
+  checkHostports,
+  checkInlineModules,
+  checkWildcards,
+  restrictionsKey,
+  setHostports,
+  setInlineModules,
+} from './changes.ts'
 import { moduleRoutes } from './module_routes.ts'
 import { moduleBodyLimitBytes } from './modules.ts'
 import {
@@ -73,13 +81,17 @@ const rereadRoute = async (tx: Db, caller: Caller, edgeId: Id<'edghts'>, id: Uui
   return row
 }
 const checkModules = checkInlineModules('route')
+const checkNames = (body: { hostports?: string[] }, settings: InstallationSettings) => {
+  checkHostports(body)
+  checkWildcards(settings, body.hostports)
+}
 
 export const httpsEdgeRoutes = [
   edges.create({
     access: 'anyone',
     body: HttpsEdgeCreate,
     errors: ['ERR_HOSTPORT_TAKEN'],
-    check: checkHostports,
+    check: checkNames,
     async insert(tx, { caller, body }) {
       const id = await insertEdge(tx, caller, { kind: 'https', ...newAnnotations(body) })
       await setHostports(tx, caller, id, body.hostports)
@@ -92,7 +104,7 @@ export const httpsEdgeRoutes = [
     access: 'anyone',
     body: HttpsEdgeUpdate,
     errors: ['ERR_HOSTPORT_TAKEN'],
-    check: checkHostports,
+    check: checkNames,
     async apply(tx, { caller, body }, before) {
       await updateEdge(tx, caller, before.id, patchedAnnotations(before, body))
       await setHostports(tx, caller, before.id, body.hostports)

@@ -22,12 +22,12 @@ const Hostports = (rules: HostportRules, example: string, description: string) =
 const TcpHostports = Hostports(
   {},
   'tcp.example.com:20001',
-  "host:port, with a port of the installation's TCP range. Each belongs to one edge in the installation.",
+  "host:port, with a port of the installation's TCP range. Each belongs to one edge, and its port to one account of the installation.",
 )
 const HttpsHostports = Hostports(
   { wildcard: true, nameOnly: true, port: 443 },
   'app.example.com:443',
-  'host:443; the first label may be *. Each belongs to one edge in the installation.',
+  'host:443; the first label may be *, though not directly under a public suffix such as co.uk. Each belongs to one edge, and overlaps no name of another account.',
 )
 
 /** A module sent with its edge: null takes it away. */
@@ -55,12 +55,31 @@ export const TcpEdgeUpdate = withModules('tcp', {
   ...Annotations,
   hostports: Type.Optional(TcpHostports),
 })
+const RefusedHostport = Closed(
+  {
+    hostport: Type.String(),
+    reason: Type.Unsafe<'overlap' | 'public_suffix'>({
+      type: 'string',
+      enum: ['overlap', 'public_suffix'],
+      description:
+        'overlap: another account had an overlapping one before. public_suffix: a wildcard directly under a public suffix.',
+    }),
+    refused_at: Timestamp,
+  },
+  { title: 'RefusedHostport' },
+)
 const edgeFields = <P extends 'edgtcp' | 'edghts'>(prefix: P) => ({
   id: Id(prefix),
   uri: Uri,
   created_at: Timestamp,
   ...AnnotationsShown,
   hostports: Type.Array(Type.String()),
+  refused_hostports: Type.Optional(
+    Type.Array(RefusedHostport, {
+      description:
+        'Hostports from before the installation kept accounts apart that are not in force. Left out when there are none. Sending hostports replaces them too.',
+    }),
+  ),
 })
 export const TcpEdge = Closed({ ...edgeFields('edgtcp'), ...shown('tcp') }, { title: 'TcpEdge' })
 export const TcpEdgeQuery = Closed({ ...PageParameters, before_id: BeforeId('edgtcp') })

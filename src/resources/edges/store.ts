@@ -13,10 +13,12 @@ export type Match = {
   match: string
   encoded_slashes: 'reject' | 'allow'
 }
+export type RefusedHostport = { hostport: string; reason: 'overlap' | 'public_suffix'; refused_at: string }
 export type EdgeRow = AnnotationColumns & {
   id: Uuid
   created_at: string
   hostports: string[]
+  refused_hostports: RefusedHostport[]
   modules: Partial<Record<ModuleName, StoredModule>>
 }
 export type RouteRow = EdgeRow & Match & { parent_id: Uuid }
@@ -27,6 +29,9 @@ type Account = Pick<Caller, 'accountId'>
 export const edgeColumns = sql`
   e.id, e.parent_id, e.match_type, e.match, e.encoded_slashes, e.description, e.metadata, e.created_at,
   array(select hostport from hostports h where h.account_id = e.account_id and h.edge_id = e.id order by position) as hostports,
+  coalesce((
+    select json_agg(json_build_object('hostport', r.hostport, 'reason', r.reason, 'refused_at', to_char(r.refused_at, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')) order by r.position)
+    from refused_hostports r where r.account_id = e.account_id and r.edge_id = e.id), '[]') as refused_hostports,
   coalesce((
     select json_object_agg(m.module, json_build_object('enabled', m.enabled, 'settings', m.settings, 'backend_id', m.backend_id,
       'policy_ids', array(select p.ip_policy_id from edge_module_policies p
@@ -124,38 +129,6 @@ export const countRoutes = async (tx: Db, { accountId }: Account, edgeId: Uuid):
       sql`select count(*) from edges where account_id = ${accountId} and parent_id = ${edgeId}`,
     )
   ).count
-
-/** The hostports in the order given. One that belongs to another edge, of whichever account, refuses them all. */
-export async function replaceHostports(
-  tx: Db,
-  { accountId }: Account,
-  edgeId: Uuid,
-  hostports: readonly string[],
-): Promise<void> {
-  await run(tx, sql`delete from hostports where account_id = ${accountId} and edge_id = ${edgeId}`)
-  if (hostports.length === 0) return
-  // Inserted in one order by everybody, so that two edges that want the same ones wait for each other and do not lock up.
-  const taken = await many<{ hostport: string }>(
-    tx,
-    sql`
-    insert into hostports (hostport, account_id, edge_id, position)
-    select sent.hostport, ${accountId}, ${edgeId}, sent.position
-    from unnest(${hostports}::text[]) with ordinality as sent (hostport, position)
-    order by sent.hostport
-    on conflict (hostport) do nothing
-    returning hostport`,
-  )
-  const mine = new Set(taken.map(({ hostport }) => hostport))
-  const foreign = hostports.findIndex((hostport) => !mine.has(hostport))
-  if (foreign < 0) return
-  throw new Refusal(
-    'ERR_HOSTPORT_TAKEN',
-    `${hostports[foreign]} belongs to another edge of this installation. Use another one.`,
-    {
-      details: { field: `hostports[${foreign}]` },
-    },
-  )
-}
 
 export async function putModule(
   tx: Db,

@@ -16,6 +16,12 @@ const shownModules = (row: EdgeRow, kind: EdgeKind, uri: UriOf): Record<string, 
     }),
   )
 
+/** Like an annotation, what is refused is left out where there is none. */
+const shownHostports = ({ hostports, refused_hostports }: EdgeRow) => ({
+  hostports,
+  ...(refused_hostports.length > 0 && { refused_hostports }),
+})
+
 export function toTcpEdge(row: EdgeRow, uri: UriOf): Static<typeof TcpEdge> {
   const id = toId('edgtcp', row.id)
   return {
@@ -23,7 +29,7 @@ export function toTcpEdge(row: EdgeRow, uri: UriOf): Static<typeof TcpEdge> {
     uri: uri(`/edges/tcp/${id}`),
     created_at: row.created_at,
     ...shownAnnotations(row),
-    hostports: row.hostports,
+    ...shownHostports(row),
     ...shownModules(row, 'tcp', uri),
   }
 }
@@ -50,7 +56,7 @@ export function toHttpsEdge(row: HttpsEdgeRow, uri: UriOf): HttpsEdge {
     uri: uri(`/edges/https/${id}`),
     created_at: row.created_at,
     ...shownAnnotations(row),
-    hostports: row.hostports,
+    ...shownHostports(row),
     routes: row.routes.map((route) => toHttpsRoute(route, uri)),
   }
 }

@@ -2,11 +2,19 @@ import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { answerOf, api } from '../../api/client.ts'
 import { go, Link } from '../../router.tsx'
+import { Badge } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Confirm } from '../../ui/confirm.tsx'
 import { Describe } from '../describe.tsx'
 
-type Edge = { id: string; hostports: string[]; description?: string; metadata?: string }
+type Refused = { hostport: string; reason: 'overlap' | 'public_suffix' }
+type Edge = {
+  id: string
+  hostports: string[]
+  refused_hostports?: Refused[]
+  description?: string
+  metadata?: string
+}
 type Props = { kind: 'tcp' | 'https'; edge: Edge }
 const pathOf = { tcp: '/edges/tcp/{id}', https: '/edges/https/{id}' } as const
 
@@ -23,6 +31,9 @@ export function EdgeHead({ kind, edge }: Props) {
         <p className="soft">
           {edge.description} <span className="mono fine">{edge.id}</span>
         </p>
+        {edge.refused_hostports?.map((refused) => (
+          <RefusedHostport key={refused.hostport} {...refused} />
+        ))}
       </div>
       <div className="actions">
         <Button onPress={() => setOpen('describe')}>Rename</Button>
@@ -31,6 +42,19 @@ export function EdgeHead({ kind, edge }: Props) {
       {open === 'describe' && <Describe path={pathOf[kind]} what={edge} onClose={close} />}
       {open === 'delete' && <DeleteEdge kind={kind} edge={edge} name={name} onClose={close} />}
     </div>
+  )
+}
+
+const reasons = {
+  overlap: 'another account of this installation had an overlapping one before. Use another host name or port.',
+  public_suffix: 'it is a wildcard directly under a public suffix. Use one under your own domain.',
+}
+
+function RefusedHostport({ hostport, reason }: Refused) {
+  return (
+    <p role="status">
+      <Badge tone="refused">Not in force</Badge> <span className="mono">{hostport}</span>: {reasons[reason]}
+    </p>
   )
 }
 

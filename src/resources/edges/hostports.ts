@@ -1,0 +1,89 @@
+import type { Caller } from '../../auth/caller.ts'
+import { violates } from '../../db/failures.ts'
+import { type Db, many, maybeOne, one, run } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
+import { Refusal } from '../../kernel/errors.ts'
+import { parseHostport } from '../../kernel/hostport.ts'
+import { toId, type Uuid } from '../../kernel/ids.ts'
+
+type Account = Pick<Caller, 'accountId'>
+
+/**
+ * The hostports in the order given, instead of those that the edge had, refused ones included. The database decides who
+ * owns what: the primary key within an account, the trigger hostports_one_owner between accounts.
+ */
+export async function replaceHostports(
+  tx: Db,
+  { accountId }: Account,
+  edgeId: Uuid,
+  hostports: readonly string[],
+): Promise<void> {
+  await run(tx, sql`delete from hostports where account_id = ${accountId} and edge_id = ${edgeId}`)
+  await run(tx, sql`delete from refused_hostports where account_id = ${accountId} and edge_id = ${edgeId}`)
+  if (hostports.length === 0) return
+  const inserted = new Set(await insertHostports(tx, { accountId }, edgeId, hostports))
+  const taken = hostports.find((hostport) => !inserted.has(hostport))
+  if (taken !== undefined) throw takenHostport(taken, hostports, await findOwnEdge(tx, { accountId }, taken))
+}
+
+/** Resolves to those that no other edge has. */
+async function insertHostports(
+  tx: Db,
+  { accountId }: Account,
+  edgeId: Uuid,
+  hostports: readonly string[],
+): Promise<string[]> {
+  try {
+    // In one order for everybody: two edges that want the same hostports then wait for each other without a deadlock.
+    const rows = await many<{ hostport: string }>(
+      tx,
+      sql`
+      insert into hostports (hostport, account_id, edge_id, position)
+      select sent.hostport, ${accountId}, ${edgeId}, sent.position
+      from unnest(${hostports}::text[]) with ordinality as sent (hostport, position)
+      order by sent.hostport
+      on conflict (hostport) do nothing
+      returning hostport`,
+    )
+    return rows.map(({ hostport }) => hostport)
+  } catch (cause) {
+    if (!violates(cause, 'hostports_one_owner')) throw cause
+    throw takenHostport((cause as { detail?: string }).detail ?? '', hostports, undefined, cause)
+  }
+}
+
+/** In the whole installation, for whoever runs it. */
+export const countRefusedHostports = async (db: Db): Promise<number> =>
+  (await one<{ count: number }>(db, sql`select count(*) from refused_hostports`)).count
+
+type OwnEdge = { id: Uuid; kind: 'tcp' | 'https' }
+
+const findOwnEdge = (tx: Db, { accountId }: Account, hostport: string) =>
+  maybeOne<OwnEdge>(
+    tx,
+    sql`
+    select e.id, e.kind from hostports h join edges e on e.account_id = h.account_id and e.id = h.edge_id
+    where h.hostport = ${hostport} and h.account_id = ${accountId}`,
+  )
+
+/** What another account has is never named: neither whose it is, nor whether it is this name or one that covers it. */
+function takenHostport(
+  hostport: string,
+  sent: readonly string[],
+  ownEdge: OwnEdge | undefined,
+  cause?: unknown,
+): Refusal {
+  const details = { field: `hostports[${sent.indexOf(hostport)}]` }
+  return new Refusal('ERR_HOSTPORT_TAKEN', takenMessage(hostport, ownEdge), { details, cause })
+}
+
+function takenMessage(hostport: string, ownEdge: OwnEdge | undefined): string {
+  if (ownEdge) {
+    const edge = toId(ownEdge.kind === 'tcp' ? 'edgtcp' : 'edghts', ownEdge.id)
+    return `${hostport} belongs to the edge ${edge} of this account. Remove it there first.`
+  }
+  const parsed = parseHostport(hostport, { wildcard: true })
+  if (typeof parsed !== 'string' && parsed.port !== 443)
+    return `Port ${parsed.port} belongs to another account of this installation. Use another port.`
+  return `${hostport} overlaps a host name of another account of this installation. Use another name. If the domain is yours, ask the operator of the installation who has it.`
+}
