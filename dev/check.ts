@@ -9,6 +9,7 @@ const steps: [what: string, command: string, ...args: string[]][] = [
   ['types of the dashboard', 'tsc', '-p', 'dashboard'],
   ['lockfile', 'node', 'dev/lockfile.ts'],
   ['generated files are current', 'node', 'dev/openapi.ts', '--check'],
+  ['openapi.json', 'node', 'dev/lint_openapi.ts'],
   ['build', 'node', 'dev/build.ts'],
   ['tests', 'node', 'test/run.ts'],
 ]

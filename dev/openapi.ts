@@ -1,7 +1,7 @@
 // Writes the files that are made from the code: openapi.json from the routes, docs/errors.md from the catalogue.
 // With --check it writes nothing and fails when a committed file is out of date.
 import { readFile, writeFile } from 'node:fs/promises'
-import { openApiDocument } from '../src/http/openapi.ts'
+import { openApiDocument } from '../src/http/openapi/document.ts'
 import { errorCatalogue } from '../src/kernel/errors.ts'
 import { routes } from '../src/resources/routes.ts'
 import { version } from '../src/version.ts'

@@ -46,7 +46,7 @@ test('every $ref in openapi.json leads to something, and every component is refe
     assert.ok(resolve($ref), `${at} refers to ${$ref}`)
     used.add($ref)
   }
-  for (const kind of ['schemas', 'parameters', 'headers'])
+  for (const kind of ['schemas', 'parameters', 'headers', 'responses'])
     for (const name of Object.keys(document.components[kind]))
       assert.ok(used.has(`#/components/${kind}/${name}`), `nothing refers to ${kind}/${name}`)
   for (const requirement of document.security)
@@ -79,9 +79,14 @@ test('every parameter of a path is declared, and required; none is declared twic
 
 test('every response has a status, a description and headers; every body a JSON schema', () => {
   for (const { operation, method } of operations) {
-    assert.ok(operation.summary && operation.tags.length === 1, operation.operationId)
+    assert.ok(operation.summary && operation.description && operation.tags.length === 1, operation.operationId)
+    assert.ok(
+      document.tags.some(({ name, description }: Any) => name === operation.tags[0] && description),
+      operation.tags[0],
+    )
     assert.equal(operation.requestBody !== undefined, ['post', 'put', 'patch'].includes(method), operation.operationId)
-    for (const [status, response] of Object.entries<Any>(operation.responses)) {
+    for (const [status, reference] of Object.entries<Any>(operation.responses)) {
+      const response = deref(reference)
       assert.match(status, /^[2-5]\d\d$/)
       assert.ok(response.description && response.headers['Operation-Id'], `${operation.operationId} ${status}`)
       assert.equal(response.content !== undefined, status !== '204')
@@ -108,7 +113,7 @@ test('every schema in openapi.json is a valid JSON Schema of 2020-12, without a 
     assert.doesNotThrow(() => ajv.compile(absolute(schema)), at)
     compiled++
   }
-  assert.ok(compiled > 500, `${compiled} schemas`)
+  assert.ok(compiled > 200, `${compiled} schemas`)
 })
 
 test('If-Match, Idempotency-Key, and the headers and statuses that come of them, are described where they count', () => {
@@ -134,7 +139,7 @@ test('If-Match, Idempotency-Key, and the headers and statuses that come of them,
 
 test('every error of the catalogue is described by an operation, but for those told before there is one', () => {
   const described = new Set(
-    [...valuesIn(document.paths)].flatMap(([, value]) => value.properties?.error_code?.enum ?? []),
+    [...valuesIn(document.components.responses)].flatMap(([, value]) => value.properties?.error_code?.enum ?? []),
   )
   const missing = new Set(Object.keys(errorCatalogue)).difference(described)
   assert.deepEqual([...missing].sort(), ['ERR_HEADERS_TOO_LARGE', 'ERR_METHOD_NOT_ALLOWED', 'ERR_ROUTE_NOT_FOUND'])

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { after, test } from 'node:test'
-import { exampleId, exampleToken } from '../src/http/examples.ts'
+import { exampleId, exampleToken } from '../src/http/openapi/examples.ts'
 import { openBrowser, openPage, startDashboard } from './dashboard/browser.ts'
 import type { Client } from './harness/client.ts'
 import { startControlPlane } from './harness/control_plane.ts'

@@ -78,6 +78,8 @@ export type RouteShape<P extends Record<string, ParamKind>, Q extends TObject, B
   readonly access: 'anyone' | 'admin'
   /** Its body holds the token, so it needs no other; a cookie that comes with it is not looked at. */
   readonly signsIn?: true
+  /** Its success sets or clears the session cookie. */
+  readonly setsCookie?: true
   /** It creates, changes or ends keys, directly or with their owner: refused to a token that a rotation has replaced. */
   readonly managesKeys?: true
   /** Refusals beyond those that any route of this form can give. */

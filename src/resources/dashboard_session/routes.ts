@@ -2,7 +2,7 @@ import { sessionSeconds } from '../../auth/caller.ts'
 import { endedSessionCookie, sessionCookie } from '../../auth/session_cookie.ts'
 import { hashToken, newSessionSecret } from '../../auth/token.ts'
 import { transaction } from '../../db/transaction.ts'
-import { exampleToken } from '../../http/examples.ts'
+import { exampleToken } from '../../http/openapi/examples.ts'
 import { type Handling, route } from '../../http/route.ts'
 import { Closed, Id, type Static, Text, Timestamp } from '../../http/wire.ts'
 import { Refusal } from '../../kernel/errors.ts'
@@ -37,6 +37,7 @@ export const dashboardSessionRoutes = [
     response: DashboardSession,
     access: 'anyone',
     signsIn: true,
+    setsCookie: true,
     errors: ['ERR_FORBIDDEN', 'ERR_OTHER_SITE', 'ERR_TOO_MANY_ATTEMPTS'],
     handle: (request) =>
       transaction(request.db, async (tx) => {
@@ -74,6 +75,7 @@ export const dashboardSessionRoutes = [
     path: '/dashboard_session',
     success: 204,
     access: 'anyone',
+    setsCookie: true,
     errors: ['ERR_NOT_FOUND'],
     handle: (request) =>
       transaction(request.db, async (tx) => {

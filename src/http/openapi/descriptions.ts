@@ -1,0 +1,45 @@
+import type { Route } from '../route.ts'
+import type { Json } from './json.ts'
+
+/** What each group of operations is about. An operation belongs to the group that its name begins with. */
+const groups: Record<string, string> = {
+  api_keys: 'Keys that authenticate calls to this API. A token is shown once, when it is created or rotated.',
+  users: 'People of the account: admins and members.',
+  bot_users: 'Programs of the account. A bot has the rights of a member and cannot sign in.',
+  ip_policies: 'Named sets of rules about source addresses, attached to restrictions, edges and routes.',
+  ip_policy_rules: 'The rules of IP policies: allow or deny a range of addresses.',
+  ip_restrictions: 'Attach IP policies to one kind of traffic, to warn or to refuse.',
+  ip_checks: 'A dry run: would this address be let through, and which rule decides?',
+  ip_refusals: 'Calls that an IP restriction refused, with the rule that decided.',
+  ip_activity: 'How often addresses were refused or warned about.',
+  static_backends: 'Upstream servers that edges and routes send traffic to.',
+  tcp_edges: 'TCP ports of the edge, with their modules.',
+  https_edges: 'Host names of the edge. Their routes decide what happens to a request.',
+  https_edge_routes: 'What happens to requests under a path of an HTTPS edge.',
+  edge_nodes: 'The machines that enforce what this API says.',
+  generations: 'On which edge nodes a change is in force.',
+  caller: 'Who the key speaks for.',
+  dashboard_session: 'Signing in to the dashboard, and out of it.',
+  audit_events: 'Who changed what, when and from where.',
+}
+
+export const tagOf = ({ operation }: Route): string => operation.split('.')[0] ?? operation
+
+export function tags(routes: readonly Route[]): Json[] {
+  return [...new Set(routes.map(tagOf))].map((name) => {
+    const description = groups[name]
+    if (!description) throw new Error(`say in ${import.meta.filename} what the operations ${name}.… are about`)
+    return { name, description }
+  })
+}
+
+/** The first sentence is the summary; the rest, and who may call it, the description. */
+export function describe(route: Route): { summary: string; description: string } {
+  const [summary = '', ...rest] = route.summary.split('. ')
+  return { summary, description: [...rest.map((sentence) => `${sentence}.`), whoMayCall(route)].join(' ') }
+}
+
+function whoMayCall({ access, signsIn }: Route): string {
+  if (signsIn) return 'Needs no other credential: the body holds the token.'
+  return access === 'admin' ? 'For admins.' : 'For every member of the account.'
+}

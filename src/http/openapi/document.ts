@@ -1,0 +1,114 @@
+import type { TObject } from 'typebox'
+import type { Route } from '../route.ts'
+import { commonHeaders, header, sharedComponents } from './components.ts'
+import { describe, tagOf, tags } from './descriptions.ts'
+import { errorResponses } from './errors.ts'
+import { exampleId, exampleOf } from './examples.ts'
+import type { Json } from './json.ts'
+import { errorSchema, hoist, nameOfBody } from './schemas.ts'
+
+/** The OpenAPI 3.1 document of the routes. Schemas with a title become components; the rest stays in place. */
+export function openApiDocument(routes: readonly Route[], version: string): Json {
+  const schemas: Json = { Error: errorSchema }
+  const responses: Json = {}
+  const paths: Record<string, Json> = {}
+  for (const route of routes) {
+    const path = route.path.replaceAll(/:(\w+)/g, '{$1}')
+    paths[path] ??= {}
+    paths[path][route.method.toLowerCase()] = operation(route, schemas, responses)
+  }
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Gatehouse',
+      version,
+      description:
+        'API keys, IP policies and restrictions, TCP and HTTPS edges. Errors and what to do about them: docs/errors.md.',
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: '/', description: 'The installation that serves this document.' }],
+    tags: tags(routes),
+    security: [{ apiKey: [] }, { dashboardSession: [] }],
+    paths,
+    components: {
+      ...sharedComponents,
+      responses,
+      schemas,
+    },
+  }
+}
+
+const successHeaders = (route: Route): Json => ({
+  ...commonHeaders,
+  ...(route.tagged && header('ETag')),
+  ...(route.method !== 'GET' && header('Service-Generation')),
+  ...(route.query?.properties.wait && { ...header('Service-Applied'), ...header('Service-Behind') }),
+  ...(route.errors?.includes('ERR_IDEMPOTENCY_KEY_USED') && header('Idempotency-Replayed')),
+  ...(route.setsCookie && header('Set-Cookie')),
+})
+
+function operation(route: Route, schemas: Json, sharedResponses: Json): Json {
+  const responses: Json = {
+    [route.success]: {
+      description: route.success === 204 ? 'Done. There is no body.' : route.success === 201 ? 'Created.' : 'OK.',
+      headers: successHeaders(route),
+      ...(route.response && {
+        content: {
+          'application/json': { schema: hoist(route.response, schemas, 'response') },
+          ...plainText(route.otherResponses),
+        },
+      }),
+    },
+    ...errorResponses(route, sharedResponses),
+  }
+  return {
+    operationId: route.operation,
+    ...describe(route),
+    tags: [tagOf(route)],
+    ...(route.signsIn && { security: [] }),
+    parameters: [
+      { $ref: '#/components/parameters/ServiceVersion' },
+      ...(route.errors?.includes('ERR_PRECONDITION_FAILED') ? [{ $ref: '#/components/parameters/IfMatch' }] : []),
+      ...(route.errors?.includes('ERR_IDEMPOTENCY_KEY_USED')
+        ? [{ $ref: '#/components/parameters/IdempotencyKey' }]
+        : []),
+      ...Object.keys(route.params ?? {}).map((name) => ({
+        name,
+        in: 'path',
+        required: true,
+        schema: { type: 'string' },
+        example: route.params[name] === 'number' ? '1' : exampleId(route.params[name]),
+      })),
+      ...queryParameters(route.query),
+    ],
+    ...(route.body && {
+      requestBody: {
+        required: true,
+        content: {
+          'application/json': {
+            schema: hoist({ ...route.body, title: nameOfBody(route) }, schemas, 'request'),
+            example: exampleOf(route.body),
+          },
+          ...plainText(route.otherBodies),
+        },
+      },
+    }),
+    responses,
+  }
+}
+
+const plainText = (others: object = {}): Json =>
+  Object.fromEntries(Object.keys(others).map((type) => [type, { schema: { type: 'string' } }]))
+
+function queryParameters(query: TObject | undefined): Json[] {
+  return Object.entries(query?.properties ?? {}).map(([name, schema]) => {
+    const { description, ...rest } = schema as Json
+    return {
+      name,
+      in: 'query',
+      required: query?.required?.includes(name) ?? false,
+      ...(description ? { description } : {}),
+      schema: rest,
+    }
+  })
+}

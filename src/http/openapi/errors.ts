@@ -1,0 +1,71 @@
+import { STATUS_CODES } from 'node:http'
+import { type ErrorCode, errorCatalogue } from '../../kernel/errors.ts'
+import type { Route } from '../route.ts'
+import { commonHeaders } from './components.ts'
+import type { Json } from './json.ts'
+
+/** What every operation can answer. */
+const always: readonly ErrorCode[] = [
+  'ERR_MALFORMED_REQUEST',
+  'ERR_SERVICE_VERSION',
+  'ERR_UNAUTHENTICATED',
+  'ERR_IP_REFUSED',
+  'ERR_INVALID_FIELD',
+  'ERR_UNAVAILABLE',
+  'ERR_INTERNAL',
+]
+
+/** What operations of a certain form can answer besides. A route adds its own with `errors`. */
+function errorsOf(route: Route): ErrorCode[] {
+  const codes = [...always]
+  if (route.body) codes.push('ERR_CONTENT_TYPE', 'ERR_BODY_TOO_LARGE', 'ERR_REQUEST_TIMEOUT', 'ERR_INVALID_JSON')
+  if (route.params) codes.push('ERR_NOT_FOUND')
+  if (route.access === 'admin') codes.push('ERR_FORBIDDEN')
+  if (route.managesKeys || route.signsIn) codes.push('ERR_TOKEN_REPLACED')
+  if (route.method !== 'GET') codes.push('ERR_OUTCOME_UNKNOWN', 'ERR_OTHER_SITE')
+  const all = new Set([...codes, ...(route.errors ?? [])])
+  // In one order, so that the same codes are always the same response.
+  return (Object.keys(errorCatalogue) as ErrorCode[]).filter((code) => all.has(code))
+}
+
+/**
+ * The error responses of an operation, as references. Operations that can answer a status with the same codes share one
+ * component: written out, they were more than half of the document.
+ */
+export function errorResponses(route: Route, responses: Json): Json {
+  const byStatus = Object.groupBy(errorsOf(route), (code) => String(errorCatalogue[code].status))
+  return Object.fromEntries(
+    Object.entries(byStatus).map(([status, codes = []]) => {
+      const name = nameOf(status, codes)
+      responses[name] ??= response(codes)
+      return [status, { $ref: `#/components/responses/${name}` }]
+    }),
+  )
+}
+
+/** After its codes, those that every operation shares first: Unavailable, BadRequestOrInvalidJson. */
+function nameOf(status: string, codes: readonly ErrorCode[]): string {
+  const { true: shared = [], false: special = [] } = Object.groupBy(
+    codes,
+    (code) => `${always.includes(code)}` as const,
+  )
+  const common = shared.length > 1 ? [STATUS_CODES[status]?.replaceAll(/\W/g, '') ?? status] : shared.map(inWords)
+  return [...common, ...special.map(inWords)].join('Or')
+}
+
+const inWords = (code: ErrorCode): string =>
+  code
+    .slice('ERR_'.length)
+    .split('_')
+    .map((word) => word[0] + word.slice(1).toLowerCase())
+    .join('')
+
+const response = (codes: readonly ErrorCode[]): Json => ({
+  description: codes.map((code) => `\`${code}\`: ${errorCatalogue[code].cause}`).join('\n\n'),
+  headers: commonHeaders,
+  content: {
+    'application/json': {
+      schema: { allOf: [{ $ref: '#/components/schemas/Error' }, { properties: { error_code: { enum: codes } } }] },
+    },
+  },
+})

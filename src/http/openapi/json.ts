@@ -1,0 +1,2 @@
+/** A part of the document under construction. */
+export type Json = Record<string, unknown>

@@ -1,0 +1,55 @@
+import type { TSchema } from 'typebox'
+import { errorCatalogue } from '../../kernel/errors.ts'
+import type { Route } from '../route.ts'
+import type { Json } from './json.ts'
+
+export const errorSchema: Json = {
+  type: 'object',
+  required: ['error_code', 'status_code', 'msg', 'details'],
+  properties: {
+    error_code: { type: 'string', enum: Object.keys(errorCatalogue) },
+    status_code: { type: 'integer' },
+    msg: { type: 'string', description: 'A sentence that says what to do.' },
+    details: { type: 'object', required: ['operation_id'], additionalProperties: { type: 'string' } },
+  },
+}
+
+type Direction = 'request' | 'response'
+
+/**
+ * A schema as the document shows it: whatever has a title becomes a component. Responses are open, so that a client that
+ * validates them survives the next field; requests stay closed, because we refuse fields that we do not know.
+ */
+export function hoist(schema: TSchema, schemas: Json, direction: Direction): unknown {
+  const { title, ...shape } = Object.fromEntries(
+    Object.entries(schema).map(([key, value]) => [key, hoistWithin(value, schemas, direction)]),
+  )
+  if (direction === 'response' && shape.additionalProperties === false) delete shape.additionalProperties
+  if (typeof title !== 'string') return shape
+  const name = direction === 'request' && isOpen(schemas[title]) ? `${title}Sent` : title
+  schemas[name] = shape
+  return { $ref: `#/components/schemas/${name}` }
+}
+
+const isOpen = (component: unknown): boolean =>
+  component !== undefined && (component as Json).type === 'object' && !('additionalProperties' in (component as Json))
+
+function hoistWithin(value: unknown, schemas: Json, direction: Direction): unknown {
+  if (Array.isArray(value)) return value.map((item) => hoistWithin(item, schemas, direction))
+  if (value === null || typeof value !== 'object') return value
+  return hoist(value as TSchema, schemas, direction)
+}
+
+const pascal = (name: string): string => name.replaceAll(/(?:^|_)(\w)/g, (_, first: string) => first.toUpperCase())
+
+const singular = (name: string): string => name.replace(/ies$/, 'y').replace(/s$/, '')
+
+/** Bodies are named for what they do to what: ApiKeyCreate, IpRestrictionModuleReplace, IpPolicyReplaceRules. */
+export function nameOfBody({ operation, response }: Route): string {
+  const [group = '', ...rest] = operation.split('.')
+  const verb = rest.at(-1) ?? ''
+  const isPlain = ['create', 'update', 'replace', 'rotate'].includes(verb)
+  const subject = isPlain ? String(response?.title).replace(/Result$/, '') : pascal(singular(group))
+  const name = subject + pascal(verb)
+  return name === response?.title ? `${name}Request` : name
+}
