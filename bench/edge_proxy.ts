@@ -161,7 +161,9 @@ function* records(count: number, hash: string): Generator<Entry> {
   for (let index = 0; index < count; index++) {
     const edge = id('edghts')
     const isLast = index === count - 1
-    yield* of(`https.${edge}`, { hostports: [`${isLast ? 'app' : `h${index}`}.example.com:443`] })
+    // wrk sends the host of its URL in the handshake, and a connection serves one edge.
+    const hosts = isLast ? ['app.example.com', 'localhost'] : [`h${index}.example.com`]
+    yield* of(`https.${edge}`, { hostports: hosts.map((host) => `${host}:443`) })
     yield* of(`route.${id('edghtsrt')}`, { ...route, edge, match: '/some/path' })
     if (isLast) {
       yield* of(`route.${id('edghtsrt')}`, { ...route, edge, match: '/headers', headers })

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { isAbsolute, join } from 'node:path'
 import { isHostName } from './kernel/hostport.ts'
-import { parseCidr } from './kernel/ip/cidr.ts'
+import { type Cidr, parseCidr } from './kernel/ip/cidr.ts'
 import { type CompiledPolicy, compilePolicy } from './kernel/ip/ranges.ts'
 
 type Setting<Value> = {
@@ -26,6 +26,15 @@ const wholeNumber = (least: number, most: number) => (value: string) => {
     throw new ConfigError(`must be a whole number from ${least} to ${most}`)
   return number
 }
+/** A number, or a share of something that the operator decides elsewhere. */
+export type Amount = { readonly count: number } | { readonly percent: number }
+function amount(value: string): Amount {
+  const [, digits = '', sign] = /^(\d{1,7})(%?)$/.exec(value) ?? []
+  const number = Number(digits)
+  if (!digits || number < 1 || (sign && number > 100))
+    throw new ConfigError('must be a whole number from 1, or a percentage such as 25%')
+  return sign ? { percent: number } : { count: number }
+}
 const list = (value: string) =>
   value
     .split(',')
@@ -45,14 +54,14 @@ function publicUrl(value: string): string {
   return value.replace(/\/+$/, '')
 }
 
-function proxyList(value: string): CompiledPolicy {
-  const rules = list(value).map((entry) => {
+const cidrList = (value: string): Cidr[] =>
+  list(value).map((entry) => {
     const parsed = parseCidr(entry)
     if (parsed.fault !== undefined) throw new ConfigError(`has ${JSON.stringify(entry)}, which ${parsed.fault}`)
-    return { cidr: parsed.cidr, action: 'allow' as const }
+    return parsed.cidr
   })
-  return compilePolicy(rules)
-}
+const proxyList = (value: string): CompiledPolicy =>
+  compilePolicy(cidrList(value).map((cidr) => ({ cidr, action: 'allow' })))
 
 function portRange(value: string): { first: number; last: number } {
   const [, first = '', last = ''] = /^(\d+)-(\d+)$/.exec(value) ?? []
@@ -260,6 +269,26 @@ export const edgeSettings = {
     default: '20000',
     help: 'Connections of HAProxy at once.',
     parse: wholeNumber(100, 1_000_000),
+  }),
+  GATEHOUSE_EDGE_MAX_CONNECTIONS_PER_SOURCE: setting({
+    default: '5%',
+    help: 'Connections, and requests in flight, of one address (IPv6: one /64): a number, or a share of the above.',
+    parse: amount,
+  }),
+  GATEHOUSE_EDGE_MAX_CONNECTIONS_PER_EDGE: setting({
+    default: '25%',
+    help: 'TCP connections or requests in flight of one edge: a number, or a share.',
+    parse: amount,
+  }),
+  GATEHOUSE_EDGE_MAX_CONNECTIONS_PER_ACCOUNT: setting({
+    default: '50%',
+    help: 'TCP connections and requests in flight of one account: a number, or a share.',
+    parse: amount,
+  }),
+  GATEHOUSE_EDGE_UNLIMITED_SOURCES: setting({
+    default: '',
+    help: 'Addresses and CIDR ranges, comma-separated, without the limit per address, such as load balancers.',
+    parse: cidrList,
   }),
   ...natsSettings,
   GATEHOUSE_LOG_LEVEL: setting({ default: 'info', help: `One of ${logLevels.join(', ')}.`, parse: logLevel }),

@@ -1,7 +1,7 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { NatsConnection } from '@nats-io/transport-node'
-import type { EdgeConfig } from '../config.ts'
+import type { Amount, EdgeConfig } from '../config.ts'
 import { ConfigError } from '../config.ts'
 import { connectNats, inboxOf } from '../distribution/channels.ts'
 import type { RecordKey } from '../distribution/records.ts'
@@ -10,6 +10,7 @@ import { createAgent } from '../edge/agent.ts'
 import { createProxy } from '../edge/haproxy/apply.ts'
 import { difference, entriesOf, readyEntries } from '../edge/haproxy/entries.ts'
 import { receiveEvents } from '../edge/haproxy/events.ts'
+import { usageMetrics } from '../edge/haproxy/limits.ts'
 import { type ProxySettings, policyFolder } from '../edge/haproxy/settings.ts'
 import { requireHaproxy } from '../edge/haproxy/version.ts'
 import { createHits } from '../edge/hits.ts'
@@ -70,7 +71,7 @@ export async function edge(config: EdgeConfig): Promise<number> {
         ? undefined
         : `waiting for the first complete read: ${staged} records read, ${pending ?? 'unknown'} pending`
     },
-    () => {
+    async () => {
       const { ready, applied, records, unfinished, refusals } = agent.state()
       return {
         gatehouse_edge_ready: ready ? 1 : 0,
@@ -79,6 +80,7 @@ export async function edge(config: EdgeConfig): Promise<number> {
         gatehouse_edge_unfinished_records: unfinished,
         gatehouse_edge_refusals: refusals.length,
         gatehouse_edge_connected: connected ? 1 : 0,
+        ...(await usageMetrics(settings)),
       }
     },
   )
@@ -162,6 +164,8 @@ function readTrustedKeys(config: EdgeConfig): TrustedKeys {
 }
 
 function proxySettings(config: EdgeConfig): ProxySettings {
+  const maxconn = config.GATEHOUSE_EDGE_MAX_CONNECTIONS
+  const most = (amount: Amount) => ('count' in amount ? amount.count : Math.ceil((maxconn * amount.percent) / 100))
   const folder = join(config.GATEHOUSE_EDGE_FOLDER, 'haproxy')
   return {
     folder,
@@ -176,6 +180,12 @@ function proxySettings(config: EdgeConfig): ProxySettings {
     eventPort: config.GATEHOUSE_EDGE_EVENT_PORT,
     threads: config.GATEHOUSE_EDGE_THREADS,
     caFile: config.GATEHOUSE_EDGE_UPSTREAM_CA_FILE,
-    maxconn: config.GATEHOUSE_EDGE_MAX_CONNECTIONS,
+    maxconn,
+    limits: {
+      perSource: most(config.GATEHOUSE_EDGE_MAX_CONNECTIONS_PER_SOURCE),
+      perEdge: most(config.GATEHOUSE_EDGE_MAX_CONNECTIONS_PER_EDGE),
+      perAccount: most(config.GATEHOUSE_EDGE_MAX_CONNECTIONS_PER_ACCOUNT),
+      unlimitedSources: config.GATEHOUSE_EDGE_UNLIMITED_SOURCES,
+    },
   }
 }

@@ -10,9 +10,9 @@ export async function serveStatus(
   status: () => Record<string, unknown>,
   /** Why no traffic should be sent here now; undefined when it may. */
   notReady: () => string | undefined,
-  metrics: () => Record<string, number>,
+  metrics: () => Promise<Record<string, number>>,
 ): Promise<Server> {
-  const server = createServer((request, response) => {
+  const server = createServer(async (request, response) => {
     const answer = (type: string, body: string) => response.writeHead(200, { 'Content-Type': type }).end(body)
     switch (request.url) {
       case '/healthz':
@@ -26,10 +26,13 @@ export async function serveStatus(
       case '/status':
         return answer('application/json', JSON.stringify(status()))
       case '/metrics': {
-        const lines = Object.entries(metrics()).map(
-          ([name, value]) => `# TYPE ${name} ${name.endsWith('_total') ? 'counter' : 'gauge'}\n${name} ${value}`,
-        )
-        return answer('text/plain; version=0.0.4', `${lines.join('\n')}\n`)
+        const lines = Map.groupBy(Object.entries(await metrics()), ([name]) => name.replace(/\{.*/, ''))
+          .entries()
+          .flatMap(([name, values]) => [
+            `# TYPE ${name} ${name.endsWith('_total') ? 'counter' : 'gauge'}`,
+            ...values.map(([labelled, value]) => `${labelled} ${value}`),
+          ])
+        return answer('text/plain; version=0.0.4', `${[...lines].join('\n')}\n`)
       }
       default:
         return response.writeHead(404).end()

@@ -9,6 +9,7 @@ import { freePorts } from '../../dev/ports.ts'
 import { createProxy, type EdgeProxy, type ProxyOptions } from '../../src/edge/haproxy/apply.ts'
 import { difference, type Entry, entriesOf, readyEntries } from '../../src/edge/haproxy/entries.ts'
 import { type ProxyEvent, receiveEvents } from '../../src/edge/haproxy/events.ts'
+import type { Limits } from '../../src/edge/haproxy/limits.ts'
 import { type ProxySettings, policyFolder } from '../../src/edge/haproxy/settings.ts'
 import { type IdPrefix, newId } from '../../src/kernel/ids.ts'
 import { parseCidr } from '../../src/kernel/ip/cidr.ts'
@@ -63,7 +64,19 @@ export type Edge = {
 
 export async function startEdge(
   t: TestContext,
-  { options = {}, caFile, certificates }: { options?: ProxyOptions; caFile?: string; certificates?: string[] } = {},
+  {
+    options = {},
+    caFile,
+    certificates,
+    limits,
+    maxconn = 2_000,
+  }: {
+    options?: ProxyOptions
+    caFile?: string
+    certificates?: string[]
+    limits?: Limits
+    maxconn?: number
+  } = {},
 ): Promise<Edge> {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-edge-'))
   const [tcpPort = 0, , , , httpsPort = 0, eventPort = 0] = await freePorts(6)
@@ -77,7 +90,8 @@ export async function startEdge(
     eventPort,
     threads: 2,
     caFile: caFile ?? '/etc/ssl/certs/ca-certificates.crt',
-    maxconn: 2_000,
+    maxconn,
+    ...(limits && { limits }),
   }
   await mkdir(settings.certificateFolder, { recursive: true })
   for (const name of certificates ?? []) await selfSigned(settings, name)

@@ -8,8 +8,9 @@ import {
   readyKey,
   slashesAllowed,
 } from './entries.ts'
+import { limitRequests, limitSourceConnections, limitTables, limitTcpEdge } from './limits.ts'
 import { mapFile } from './map_files.ts'
-import { loadedCertificateFolder, type ProxySettings } from './settings.ts'
+import { limitsOf, loadedCertificateFolder, type ProxySettings } from './settings.ts'
 
 /** Shipped beside this file, as it is. */
 export const luaFile = fileURLToPath(new URL('gatehouse.lua', import.meta.url))
@@ -19,7 +20,14 @@ export const luaFile = fileURLToPath(new URL('gatehouse.lua', import.meta.url))
  * and policy files, so that no tenant can break or bend it, and a change never needs a reload.
  */
 export function renderConfig(settings: ProxySettings): string {
-  return [global(settings), defaults, tcpFrontend(settings), httpsFrontend(settings), backends(settings)].join('\n')
+  return [
+    global(settings),
+    defaults,
+    tcpFrontend(settings),
+    httpsFrontend(settings),
+    backends(settings),
+    limitTables(settings),
+  ].join('\n')
 }
 
 /** Stands in a quoted string, and in the argument of a converter: nothing that either could read as its own. */
@@ -44,6 +52,8 @@ global
   # Half a buffer stays free for headers that a route adds; entries.ts refuses what would not fit.
   tune.bufsize 32768
   tune.maxrewrite 16384
+  # Two for sources, whose connections and requests count separately, one for each other limit, one for refusals; see limits.ts.
+  tune.stick-counters 5
   # HAProxy remembers what patterns said about a text. Lists of header names come again, whole headers hardly ever: with
   # the default of 10,000 texts they only push one another out of the processor's caches.
   tune.pattern.cache-size 256
@@ -72,6 +82,7 @@ const answers = {
   timeout: answer(408, 'ERR_REQUEST_TIMEOUT', 'The request took too long to arrive.'),
   internal: answer(500, 'ERR_EDGE', 'The edge could not handle the request.'),
   badGateway: answer(502, 'ERR_BAD_GATEWAY', 'The upstream gave no valid answer.'),
+  overLimit: `status 503 content-type application/json lf-string '{"error_code":"ERR_EDGE_LIMIT","status_code":503,"msg":"Too many requests at once.","details":{"limit":"%[var(txn.over)]"}}' hdr Retry-After 1`,
   unavailable: answer(503, 'ERR_NO_BACKEND', 'No upstream can be reached for this route.'),
   notReady: answer(503, 'ERR_NOT_READY', 'This node has not read everything it has to enforce yet.'),
   gatewayTimeout: answer(504, 'ERR_GATEWAY_TIMEOUT', 'The upstream took too long to answer.'),
@@ -83,6 +94,11 @@ const defaults = `defaults
   timeout server 60s
   timeout http-request 10s
   timeout http-keep-alive 60s
+  timeout tunnel 1h
+  # A peer that never ends its handshake, or its half of a connection, must not hold it for as long as a live one.
+  timeout client-hs 10s
+  timeout client-fin 30s
+  timeout server-fin 30s
   option clitcpka
   option srvtcpka
 ${[
@@ -136,12 +152,12 @@ const listen = (address: string, port: string): string =>
 
 const tcpFrontend = (settings: ProxySettings) => `frontend tcp
   mode tcp
-${settings.tcpBind.addresses.map((address) => `  bind ${listen(address, `${settings.tcpBind.first}-${settings.tcpBind.last}`)}\n`).join('')}  timeout client 1h
+${settings.tcpBind.addresses.map((address) => `  bind ${listen(address, `${settings.tcpBind.first}-${settings.tcpBind.last}`)}\n`).join('')}  timeout client 1h${limitSourceConnections(limitsOf(settings))}
   # Unknown destinations are closed before anything is allocated for them.
   tcp-request connection set-var(sess.port) dst_port
   tcp-request connection set-var(sess.entry) dst,concat(:,sess.port),map_str(${mapFile(settings, 'tcp')})
   tcp-request connection set-var(sess.entry) str(*:),concat(,sess.port),map_str(${mapFile(settings, 'tcp')}) if !{ var(sess.entry) -m found }
-  tcp-request connection reject if !{ var(sess.entry) -m found }
+  tcp-request connection reject if !{ var(sess.entry) -m found }${limitTcpEdge(limitsOf(settings), part('sess.entry', 'target'), part('sess.entry', 'account'))}
   # Lua needs a stream, which begins here; no upstream has been dialled yet.${decision(settings, 'sess.entry')}
   tcp-request content reject if ${isRefused}${upstream(settings, 'tcp-request content', 'sess.entry')}
   tcp-request content reject if ${isUnreachable}${dial('tcp-request content')}
@@ -177,6 +193,7 @@ const validHost = '^(?:[a-z0-9_-]+(?:\\.[a-z0-9_-]+)*\\.?|\\[[0-9a-f:.]+\\])(?::
 const httpsFrontend = (settings: ProxySettings) => `frontend https
   mode http
 ${settings.httpsBind.map((at) => `  bind ${at}${at.startsWith('[') ? ' v6only' : ''} ssl crt ${quoted(loadedCertificateFolder(settings))} strict-sni alpn h2,http/1.1\n`).join('')}
+${limitSourceConnections(limitsOf(settings))}
   # Written once for all requests of a connection.
   tcp-request connection set-var-fmt(sess.source) "%[src]"
 
@@ -227,7 +244,7 @@ ${otherReadings(settings)}
   http-request return ${answers.notReady} if has_modules !{ ${part('txn.entry', 'account')},map_str(${mapFile(settings, 'restrictions')}) -m found }
   http-request return ${answers.refused} if has_modules !open !allowed || has_modules open !unrestricted !allowed
   http-request return ${answers.refused} if has_parameters { var(txn.literal) -m found } !same_reading !{ src,hex,concat(|,txn.literal),lua.decide -m str open }
-  http-request return ${answers.ambiguousPath} if has_parameters { path -m reg '${dotsWithParameters}' }${upstream(settings, 'http-request', 'txn.entry')}
+  http-request return ${answers.ambiguousPath} if has_parameters { path -m reg '${dotsWithParameters}' }${limitRequests(limitsOf(settings), httpsBackends, 'var(txn.edge)', part('txn.entry', 'account'), `return ${answers.overLimit}`)}${upstream(settings, 'http-request', 'txn.entry')}
   http-request return ${answers.unavailable} if ${isUnreachable}
 
   # What few requests need stands in backends of its own, so that the others are spared the conditions.
@@ -241,6 +258,9 @@ ${dial('http-request')}
   use_backend https_tls if to_tls
   default_backend https_plain
 `
+
+/** Where requests are in flight. */
+const httpsBackends = ['https_plain', 'https_tls', 'https_plain_special', 'https_tls_special']
 
 /** What the edge alone says about the client: for requests with nothing else to take away or to add. */
 const forward = `

@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import type { Limits } from './limits.ts'
 
 /** What the operator decides about the proxy of one edge node. Nothing in here comes from a tenant. */
 export type ProxySettings = {
@@ -18,6 +19,8 @@ export type ProxySettings = {
   /** Whom upstreams' certificates have to be signed by. */
   readonly caFile: string
   readonly maxconn: number
+  /** Shares of `maxconn` when not given. */
+  readonly limits?: Limits
   /** For each thread; 64 MiB when not given. */
   readonly policyCacheBytes?: number
   /** `haproxy` on the path when not given. */
@@ -29,3 +32,13 @@ export const policyFolder = ({ folder }: ProxySettings): string => join(folder, 
 export const mapFolder = ({ folder }: ProxySettings): string => join(folder, 'maps')
 /** Copies of the operator's usable certificates; see certificates.ts. */
 export const loadedCertificateFolder = ({ folder }: ProxySettings): string => join(folder, 'certificates')
+
+/** So that no source, edge or account can use up a node: docs/adr/0032. */
+export const defaultShares = { perSource: 0.05, perEdge: 0.25, perAccount: 0.5 }
+export const limitsOf = ({ limits, maxconn }: ProxySettings): Limits =>
+  limits ?? {
+    perSource: Math.ceil(defaultShares.perSource * maxconn),
+    perEdge: Math.ceil(defaultShares.perEdge * maxconn),
+    perAccount: Math.ceil(defaultShares.perAccount * maxconn),
+    unlimitedSources: [],
+  }

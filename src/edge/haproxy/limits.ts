@@ -1,0 +1,99 @@
+import { type Cidr, formatCidr } from '../../kernel/ip/cidr.ts'
+import { ask } from './runtime.ts'
+import type { ProxySettings } from './settings.ts'
+
+/**
+ * How much of the node one source, one edge and one account may use at once: TCP connections and HTTPS requests in
+ * flight, and for a source also its HTTPS connections. See docs/adr/0032.
+ */
+export type Limits = {
+  readonly perSource: number
+  readonly perEdge: number
+  readonly perAccount: number
+  /** Without the limit per source, such as load balancers that connect for everybody. */
+  readonly unlimitedSources: readonly Cidr[]
+}
+
+export const limitNames = ['source', 'edge', 'account'] as const
+export type LimitName = (typeof limitNames)[number]
+
+/** Whoever has an IPv6 address usually has its /64. */
+const source = 'src,ipmask(32,64)'
+const unlimited = (limits: Limits): string =>
+  limits.unlimitedSources.length > 0 ? ` if !{ src ${limits.unlimitedSources.map(formatCidr).join(' ')} }` : ''
+
+/**
+ * Every connection holds at most one entry of a table, so none of them fills up: an entry that could not be made would
+ * be a connection without a limit.
+ */
+export const limitTables = ({ maxconn }: ProxySettings): string => {
+  const table = (name: string, type: string, size: number, store: string) =>
+    `backend ${name}\n  stick-table type ${type} size ${size} expire 10s store ${store}\n`
+  const size = Math.max(10_000, 2 * maxconn)
+  return [
+    table('limit_source', 'ipv6', size, 'conn_cur'),
+    table('limit_source_requests', 'ipv6', size, 'conn_cur'),
+    table('limit_edge', 'string len 40', size, 'conn_cur'),
+    table('limit_account', 'string len 40', size, 'conn_cur'),
+    // Never expires: these are the counters of /metrics.
+    'backend limit_refused\n  stick-table type string len 10 size 10 store gpc0\n',
+  ].join('\n')
+}
+
+/** Counts a refusal under the name of its limit. Only what is refused pays for it. */
+const counted = (rule: string, scope: 'sess' | 'txn', refusal: string) => `
+  ${rule} track-sc4 var(${scope}.over) table limit_refused if { var(${scope}.over) -m found }
+  ${rule} sc-inc-gpc0(4) if { var(${scope}.over) -m found }
+  ${rule} ${refusal} if { var(${scope}.over) -m found }`
+const over = (rule: string, scope: 'sess' | 'txn', counter: number, name: LimitName, limit: number) =>
+  `\n  ${rule} set-var(${scope}.over) str(${name}) if ${scope === 'txn' ? '{ var(txn.counted) -m found } ' : ''}{ sc_conn_cur(${counter}) gt ${limit} }`
+
+/** Before anything is looked up or negotiated: the cheapest answer to a flood is none. */
+export const limitSourceConnections = (limits: Limits): string => `
+  tcp-request connection track-sc0 ${source} table limit_source${unlimited(limits)}${over('tcp-request connection', 'sess', 0, 'source', limits.perSource)}${counted('tcp-request connection', 'sess', 'reject')}`
+
+export const limitTcpEdge = (limits: Limits, edge: string, account: string): string => `
+  tcp-request connection track-sc1 ${edge} table limit_edge
+  tcp-request connection track-sc2 ${account} table limit_account${over('tcp-request connection', 'sess', 1, 'edge', limits.perEdge)}${over('tcp-request connection', 'sess', 2, 'account', limits.perAccount)}${counted('tcp-request connection', 'sess', 'reject')}`
+
+/**
+ * Many requests may share a connection, so they are counted themselves, each until its answer is complete. Counting costs
+ * a request about a tenth, so it begins when enough of them are in flight for a limit to be near: those before it are at
+ * most half of the smallest limit.
+ */
+export const limitRequests = (
+  limits: Limits,
+  backends: readonly string[],
+  edge: string,
+  account: string,
+  refusal: string,
+): string => {
+  const smallest = Math.min(limits.perSource, limits.perEdge, limits.perAccount)
+  const enough = Math.floor(smallest / 2 / backends.length)
+  const when = 'if { var(txn.counted) -m found }'
+  return `
+${backends.map((name) => `  acl many_in_flight be_conn(${name}) ge ${enough}`).join('\n')}
+  http-request set-var(txn.counted) bool(true) if many_in_flight
+  http-request track-sc3 ${source} table limit_source_requests ${when}${unlimited(limits).replace(' if', '')}
+  http-request track-sc1 ${edge} table limit_edge ${when}
+  http-request track-sc2 ${account} table limit_account ${when}${over('http-request', 'txn', 3, 'source', limits.perSource)}${over('http-request', 'txn', 1, 'edge', limits.perEdge)}${over('http-request', 'txn', 2, 'account', limits.perAccount)}${counted('http-request', 'txn', refusal)}`
+}
+
+/**
+ * For /metrics, of the present worker: what older ones counted went with them. Empty while HAProxy is away, because zero
+ * would be wrong.
+ */
+export async function usageMetrics({ runtimeSocket }: Pick<ProxySettings, 'runtimeSocket'>) {
+  const info = await ask(runtimeSocket, 'show info').catch(() => undefined)
+  const table = await ask(runtimeSocket, 'show table limit_refused').catch(() => undefined)
+  if (info === undefined || table === undefined) return {}
+  const figure = (name: string) => Number(new RegExp(`^${name}: (\\d+)$`, 'm').exec(info)?.[1] ?? 0)
+  const refused = (name: LimitName) => Number(new RegExp(` key=${name} .*gpc0=(\\d+)`).exec(table)?.[1] ?? 0)
+  return {
+    gatehouse_edge_connections: figure('CurrConns'),
+    gatehouse_edge_max_connections: figure('Maxconn'),
+    ...Object.fromEntries(
+      limitNames.map((name) => [`gatehouse_edge_over_limit_total{limit="${name}"}`, refused(name)]),
+    ),
+  }
+}
