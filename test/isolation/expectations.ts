@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
+import type { IdPrefix } from '../../src/kernel/ids.ts'
 import type { Client } from '../harness/client.ts'
 import { poll } from '../harness/poll.ts'
 
@@ -67,6 +68,20 @@ const route = async (as: Client) => {
     request_headers: { add: { 'X-One': '1' } },
   }
   return { edge_id, id: await make(`/edges/https/${edge_id}/routes`, () => body)(as) }
+}
+
+/** One of what a body can name, by the prefix of its id. */
+export const makers: Partial<Record<IdPrefix, Make>> = {
+  ak: apiKey,
+  usr: user,
+  bot,
+  ipp: policy,
+  ipr: rule,
+  ipx: restriction,
+  bkdst: backend,
+  edgtcp: tcpEdge,
+  edghts: httpsEdge,
+  edghtsrt: async (as) => (await route(as)).id,
 }
 
 /** What replaces each module, and what it refers to. */
