@@ -135,6 +135,11 @@ export const settings = {
     help: 'How long a request waits for a connection, and a statement may run.',
     parse: wholeNumber(100, 600_000),
   }),
+  GATEHOUSE_HEAVY_OPERATIONS: setting({
+    default: '2',
+    help: 'Rule sets, and as many reports, that one process works on at once. At most a quarter of the pool is advisable.',
+    parse: wholeNumber(1, 100),
+  }),
   GATEHOUSE_LISTEN: setting({
     default: '127.0.0.1:8080',
     help: 'Where to serve the API, as address:port.',

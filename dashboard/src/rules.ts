@@ -1,8 +1,16 @@
 import { formatAddress, parseAddress } from '../../src/kernel/ip/address.ts'
 import { type Cidr, cidrAround, formatCidr, parseCidr } from '../../src/kernel/ip/cidr.ts'
+import { toRuleLine } from '../../src/kernel/ip/rule_line.ts'
 import type { Shapes } from './api/client.ts'
 
 export type Rule = Omit<Shapes['RuleOfSet'], 'id'>
+
+/** A rule set as the body of a request. In text, because JSON may not be as long as a policy can be. */
+export const asText = (rules: readonly Rule[]) => ({
+  body: rules.map(toRuleLine).join('\n'),
+  bodySerializer: String,
+  headers: { 'Content-Type': 'text/plain' },
+})
 
 /** A policy has each range once per action. */
 export const keyOf = ({ action, cidr }: Pick<Rule, 'action' | 'cidr'>): string => `${action} ${cidr}`

@@ -2,9 +2,10 @@ import { type Db, type DbPool, maybeOne, one } from '../db/pool.ts'
 import { nothing, sql } from '../db/sql.ts'
 import { snapshot } from '../db/transaction.ts'
 import { rfc3339 } from '../kernel/clock.ts'
+import { giveWay } from '../kernel/give_way.ts'
 import type { Uuid } from '../kernel/ids.ts'
 import { parseCidr } from '../kernel/ip/cidr.ts'
-import { type CompiledPolicy, compilePolicy, type Rule } from '../kernel/ip/ranges.ts'
+import { type CompiledPolicy, compilePolicyInSlices, type Rule } from '../kernel/ip/ranges.ts'
 
 /** What traffic a restriction is about. */
 export const restrictionTypes = ['dashboard', 'api', 'agent', 'endpoints'] as const
@@ -104,7 +105,7 @@ const readBatch = (db: Db, accountId: Uuid, id: Uuid, now: number, after: string
     where p.account_id = ${accountId} and p.id = ${id}`,
   )
 
-function toLoaded(id: Uuid, batches: readonly Batch[]): LoadedPolicy | undefined {
+async function toLoaded(id: Uuid, batches: readonly Batch[]): Promise<LoadedPolicy | undefined> {
   const [first] = batches
   if (!first) return undefined
   const rules: Rule[] = []
@@ -113,13 +114,13 @@ function toLoaded(id: Uuid, batches: readonly Batch[]): LoadedPolicy | undefined
       const { cidr, fault } = parseCidr(line.slice(1))
       // Only our own strict parser's output is ever stored; anything else must not turn into an open door.
       if (fault !== undefined) throw new Error(`IP policy ${id} holds a range that ${fault}: ${line}`)
-      rules.push({ cidr, action: line.startsWith('a') ? 'allow' : 'deny' })
+      if (rules.push({ cidr, action: line.startsWith('a') ? 'allow' : 'deny' }) % 2_000 === 0) await giveWay()
     }
   const expiries = batches.map(({ valid_until }) => (valid_until === null ? Infinity : Date.parse(valid_until)))
   return {
     id,
     revision: first.revision,
-    ranges: compilePolicy(rules),
+    ranges: await compilePolicyInSlices(rules),
     ruleIds: Buffer.concat(batches.map(({ ids }) => ids ?? Buffer.alloc(0))),
     validUntil: Math.min(...expiries),
   }

@@ -25,6 +25,7 @@ export type Answer = { readonly status: number; readonly headers: Headers; reado
 export class Refused extends Failure {
   readonly status: number
   readonly code: string
+  readonly retryAfterMs: number
 
   constructor(status: number, text: string, headers: Headers) {
     const { error_code = '', msg, details } = asError(text)
@@ -43,6 +44,8 @@ export class Refused extends Failure {
     ])
     this.status = status
     this.code = error_code
+    // Nobody waits for minutes at a prompt, whatever stands in between says.
+    this.retryAfterMs = Math.min(10, Number(headers.get('retry-after')) || 0) * 1_000
   }
 }
 
@@ -71,11 +74,12 @@ export async function call(connection: Connection, request: Call): Promise<Answe
     } catch (error) {
       const again =
         error instanceof Refused
-          ? error.code === 'ERR_UNAVAILABLE'
+          ? error.code === 'ERR_UNAVAILABLE' || error.code === 'ERR_TOO_MANY_OPERATIONS'
           : error instanceof Failure && passing.has(codeOf(error))
       if (!again || pause === undefined) throw error
-      if (connection.verbose) log(`${(error as Error).message} Trying again in ${pause} ms.`)
-      await setTimeout(pause)
+      const waitMs = Math.max(pause, error instanceof Refused ? error.retryAfterMs : 0)
+      if (connection.verbose) log(`${(error as Error).message} Trying again in ${waitMs} ms.`)
+      await setTimeout(waitMs)
     }
   }
 }

@@ -2,6 +2,8 @@ import { restrictionTypesFor } from '../auth/caller.ts'
 import { createJudge } from '../auth/judge.ts'
 import { createSignInLimiter } from '../auth/sign_in_limiter.ts'
 import type { Config } from '../config.ts'
+import { createShares } from '../db/shares.ts'
+import { createHeavyOperations } from '../http/heavy.ts'
 import { createMetrics } from '../http/metrics.ts'
 import { createServer } from '../http/server.ts'
 import { systemClock } from '../kernel/clock.ts'
@@ -34,7 +36,8 @@ export async function serve(config: Config): Promise<number> {
   const db = openDatabase(config, (error) =>
     log.warn({ reason: error.message }, 'an idle connection to PostgreSQL broke'),
   )
-  const metrics = createMetrics(db, version)
+  const heavy = createHeavyOperations({ running: config.GATEHOUSE_HEAVY_OPERATIONS })
+  const metrics = createMetrics(db, heavy, version)
   const judge = createJudge(db, systemClock, config.GATEHOUSE_POLICY_CACHE_MB * 1024 * 1024)
   const tally = createTally(db, metrics.countLostHits)
   const sightings = createSightings(db, metrics.countLostSightings)
@@ -42,6 +45,8 @@ export async function serve(config: Config): Promise<number> {
   const app = createServer({
     service: {
       db,
+      dbOf: createShares(db, config.GATEHOUSE_DATABASE_POOL_SIZE, config.GATEHOUSE_DATABASE_TIMEOUT_MS),
+      heavy,
       clock: systemClock,
       publicUrl: config.GATEHOUSE_PUBLIC_URL,
       versionHeaders: ['service-version', ...config.GATEHOUSE_VERSION_HEADER_ALIASES],

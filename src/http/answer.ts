@@ -16,12 +16,13 @@ import type { SignInLimiter } from '../auth/sign_in_limiter.ts'
 import type { DbPool } from '../db/pool.ts'
 import type { Clock } from '../kernel/clock.ts'
 import { forbidden, invalidField, notFound, Refusal } from '../kernel/errors.ts'
-import { type Id, type IdPrefix, isId, toUuid } from '../kernel/ids.ts'
+import { type Id, type IdPrefix, isId, toUuid, type Uuid } from '../kernel/ids.ts'
 import { type Address, formatAddress } from '../kernel/ip/address.ts'
 import type { CompiledPolicy } from '../kernel/ip/ranges.ts'
 import { sourceAddress } from '../kernel/ip/source.ts'
-import { declaredType, readJson, refuseBody } from './body.ts'
+import { declaredLength, declaredType, maxJsonBytes, readJson, refuseBody, tooLarge } from './body.ts'
 import { type EdgeView, waitAppliedMs } from './edges.ts'
+import type { HeavyOperations } from './heavy.ts'
 import type { InstallationSettings, ParamKind, Route } from './route.ts'
 import { cameFromBrowser, refuseOtherSites } from './same_site.ts'
 import { parseQuery, type Validator, validator } from './validate.ts'
@@ -30,6 +31,9 @@ import { Closed } from './wire.ts'
 /** What every request may use. */
 export type Service = {
   readonly db: DbPool
+  /** The database as an account may use it: with a share of the connections. */
+  readonly dbOf: (accountId: Uuid) => DbPool
+  readonly heavy: HeavyOperations
   readonly clock: Clock
   readonly publicUrl: string
   /** Lower-case names of the headers that may carry the version. */
@@ -58,6 +62,8 @@ export type RequestFacts = {
   refusedBy?: Id<'ipx'>
   warnedBy?: readonly Id<'ipx'>[]
   error?: unknown
+  /** Gives back the turn of a heavy operation. */
+  endTurn?: () => void
   /** Headers of the response that the handler set. */
   headers: Record<string, string>
 }
@@ -73,11 +79,15 @@ export type PreparedRoute = Route & { readonly checkQuery: Validator; readonly c
 const NoQuery = Closed({})
 const defaultBodyLimitBytes = 64 * 1024
 
-export const prepare = (route: Route): PreparedRoute => ({
-  ...route,
-  checkQuery: validator(route.query ?? NoQuery, 'query'),
-  ...(route.body && { checkBody: validator(route.body, 'body') }),
-})
+export function prepare(route: Route): PreparedRoute {
+  if ((route.bodyLimitBytes ?? 0) > maxJsonBytes)
+    throw new Error(`${route.operation} reads JSON of more than ${maxJsonBytes} bytes`)
+  return {
+    ...route,
+    checkQuery: validator(route.query ?? NoQuery, 'query'),
+    ...(route.body && { checkBody: validator(route.body, 'body') }),
+  }
+}
 
 /** The checks of the contract, in its order: the first that fails answers. Routing (404, 405) came before. */
 export async function answer(
@@ -116,25 +126,41 @@ export async function answer(
   // The token of who signs in is in the body: it is looked at when that has been read.
   const known = route.signsIn ? undefined : await enter(await identify(service, raw))
 
+  const turn = route.heavy && known && (await service.heavy.enter(route.heavy, known.accountId, raw.socket))
+  facts.endTurn = turn?.end
+
+  const readQuery = () => {
+    const query = parseQuery(route.query ?? NoQuery, request.query as Record<string, unknown>)
+    route.checkQuery(query)
+    return query
+  }
+  const readParams = () => checkIds(route.params ?? {}, request.params as Record<string, string>)
+  // A body of a size that anybody may send is read first, as the contract has it. Beyond that, only for who can use it.
+  const beforeLarge = async () => {
+    if (!known) return
+    readQuery()
+    permit(route, known)
+    await route.beforeLargeBody?.({ db: service.dbOf(known.accountId), caller: known, params: readParams() as never })
+  }
+  const [otherType] = Object.keys(route.otherBodies ?? {})
   const other = route.otherBodies?.[declaredType(raw)]
-  const limitBytes = route.bodyLimitBytes ?? defaultBodyLimitBytes
+  if (other && declaredLength(raw) > other.limitBytes) throw tooLarge(other.limitBytes)
   const body = other
-    ? await other(raw, limitBytes)
+    ? await other.read(raw, { limitBytes: other.limitBytes, beforeLarge, hold: turn?.hold ?? (() => {}) })
     : route.body
-      ? await readJson(raw, limitBytes)
+      ? await readJson(raw, route.bodyLimitBytes ?? defaultBodyLimitBytes, otherType)
       : await refuseBody(raw)
-  const query = parseQuery(route.query ?? NoQuery, request.query as Record<string, unknown>)
-  route.checkQuery(query)
+  const query = readQuery()
   if (!other) route.checkBody?.(body)
   route.check?.(body, service.settings)
   checkRepeatedId(body, request.params as Record<string, string>)
   const caller = known ?? (await enter(await signingIn(service, raw, source, body as { token: string })))
-  if (route.access === 'admin' && caller.role !== 'admin') throw forbidden('Only an admin may do this.')
-  if (caller.tokenReplaced && (route.managesKeys || route.signsIn)) throw tokenReplaced(caller)
-  const params = checkIds(route.params ?? {}, request.params as Record<string, string>)
+  permit(route, caller)
+  const params = readParams()
 
+  await turn?.begin()
   const result = await route.handle({
-    db: service.db,
+    db: service.dbOf(caller.accountId),
     clock: service.clock,
     judge: service.judge,
     settings: service.settings,
@@ -160,6 +186,12 @@ export async function answer(
   })
   await tellEdges(service, facts, query.wait === 'applied')
   return result
+}
+
+/** What can be decided by the route and the caller alone. */
+function permit(route: Route, caller: Caller): void {
+  if (route.access === 'admin' && caller.role !== 'admin') throw forbidden('Only an admin may do this.')
+  if (caller.tokenReplaced && (route.managesKeys || route.signsIn)) throw tokenReplaced(caller)
 }
 
 /** By the token if there is one, and else by the cookie of a dashboard session. */
@@ -191,11 +223,12 @@ async function signingIn(
 }
 
 /** A change that edges must know of: the publisher is woken, and whoever asked for it waits until it is in force. */
-async function tellEdges({ edges }: Service, { headers }: RequestFacts, wait: boolean): Promise<void> {
+async function tellEdges({ edges }: Service, { headers, endTurn }: RequestFacts, wait: boolean): Promise<void> {
   const generation = headers['Service-Generation']
   if (generation === undefined) return
   edges.committed()
   if (!wait) return
+  endTurn?.()
   const { live, applied, behind } = await edges.waitFor(Number(generation), waitAppliedMs)
   headers['Service-Applied'] = `${applied.length}/${live.length}`
   if (behind.length) headers['Service-Behind'] = behind.map(({ node }) => node).join(', ')

@@ -1,6 +1,18 @@
 import type { IncomingMessage } from 'node:http'
 import { Refusal } from '../kernel/errors.ts'
 
+/** No JSON body is longer: parsing one blocks every other request, and takes many times its size. */
+export const maxJsonBytes = 1024 * 1024
+
+/** How a body may be read. */
+export type Intake = {
+  readonly limitBytes: number
+  /** To be awaited once, before anything beyond `maxJsonBytes` is read. It refuses a caller who could not use it. */
+  readonly beforeLarge: () => Promise<void>
+  /** To be called with the size of what is kept. It refuses when too much is kept already. */
+  readonly hold: (bytes: number) => void
+}
+
 const jsonType = /^application\/json(?:\s*;\s*charset=(?:utf-8|"utf-8"))?\s*$/i
 
 export function hasBody(request: IncomingMessage): boolean {
@@ -15,8 +27,28 @@ export function hasBody(request: IncomingMessage): boolean {
 export async function* chunksOf(request: IncomingMessage): AsyncGenerator<Buffer> {
   try {
     yield* request.iterator({ destroyOnReturn: false })
+  } catch (cause) {
+    throw new Refusal('ERR_MALFORMED_REQUEST', 'The request ended before its body was complete.', { cause })
   } finally {
     request.resume()
+  }
+}
+
+/** The chunks of a body that is read as it arrives, within the limits of its intake. */
+export async function* chunksWithin(request: IncomingMessage, intake: Intake): AsyncGenerator<Buffer> {
+  const { limitBytes, beforeLarge, hold } = intake
+  let isLarge = declaredLength(request) > maxJsonBytes
+  if (isLarge) await beforeLarge()
+  let length = 0
+  for await (const chunk of chunksOf(request)) {
+    length += chunk.length
+    if (length > limitBytes) throw tooLarge(limitBytes)
+    if (!isLarge && length > maxJsonBytes) {
+      isLarge = true
+      await beforeLarge()
+    }
+    hold(chunk.length)
+    yield chunk
   }
 }
 
@@ -28,9 +60,10 @@ export async function refuseBody(request: IncomingMessage): Promise<void> {
   }
 }
 
-export async function readJson(request: IncomingMessage, limitBytes: number): Promise<unknown> {
+/** `largerAs`: the content type in which the operation takes what is too large for JSON, if there is one. */
+export async function readJson(request: IncomingMessage, limitBytes: number, largerAs?: string): Promise<unknown> {
   requireType(request, jsonType, 'application/json')
-  const bytes = await readAll(request, limitBytes)
+  const bytes = await readAll(request, limitBytes, largerAs)
   let text: string
   try {
     text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
@@ -52,14 +85,22 @@ function requireType(request: IncomingMessage, pattern: RegExp, wanted: string):
   throw new Refusal('ERR_CONTENT_TYPE', `Send the body with 'Content-Type: ${wanted}'.`)
 }
 
-async function readAll(request: IncomingMessage, limitBytes: number): Promise<Buffer> {
-  const tooLarge = () => new Refusal('ERR_BODY_TOO_LARGE', `The body must be at most ${limitBytes} bytes.`)
-  if (Number(request.headers['content-length'] ?? 0) > limitBytes) throw tooLarge()
+export const declaredLength = (request: IncomingMessage): number => Number(request.headers['content-length'] ?? 0)
+
+export function tooLarge(limitBytes: number, largerAs?: string): Refusal {
+  const message = largerAs
+    ? `A JSON body must be at most ${limitBytes} bytes. Send more than that as ${largerAs}.`
+    : `The body must be at most ${limitBytes} bytes.`
+  return new Refusal('ERR_BODY_TOO_LARGE', message)
+}
+
+async function readAll(request: IncomingMessage, limitBytes: number, largerAs: string | undefined): Promise<Buffer> {
+  if (declaredLength(request) > limitBytes) throw tooLarge(limitBytes, largerAs)
   const chunks: Buffer[] = []
   let length = 0
   for await (const chunk of chunksOf(request)) {
     length += chunk.length
-    if (length > limitBytes) throw tooLarge()
+    if (length > limitBytes) throw tooLarge(limitBytes, largerAs)
     chunks.push(chunk)
   }
   return Buffer.concat(chunks, length)
@@ -82,26 +123,55 @@ export function parseJson(text: string): unknown {
   )
 }
 
-const token = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]/g
-
 /**
  * The first key that an object of this well-formed JSON text has twice. JSON.parse keeps the last one silently,
  * other parsers the first: two programs on the way would read two different requests.
  */
 function duplicateKey(text: string): string | undefined {
   const scopes: (Set<string> | undefined)[] = []
+  let keys: Set<string> | undefined
   let mayBeKey = false
-  for (const [found] of text.matchAll(token)) {
-    if (found === '{') scopes.push(new Set())
-    else if (found === '[') scopes.push(undefined)
-    else if (found === '}' || found === ']') scopes.pop()
-    else if (found.startsWith('"') && mayBeKey) {
-      const keys = scopes.at(-1)
-      const key: string = JSON.parse(found)
-      if (keys?.has(key)) return key
-      keys?.add(key)
+  // Character by character: a pattern that finds the tokens took ten times as long, and everyone waits for it.
+  for (let at = 0; at < text.length; at++) {
+    switch (text.charCodeAt(at)) {
+      case quote: {
+        const begin = at
+        at = endOfString(text, at)
+        if (!mayBeKey || !keys) break
+        mayBeKey = false
+        const written = text.slice(begin + 1, at)
+        const key: string = written.includes('\\') ? JSON.parse(text.slice(begin, at + 1)) : written
+        if (keys.has(key)) return key
+        keys.add(key)
+        break
+      }
+      case openBrace:
+      case openBracket: {
+        const isObject = text.charCodeAt(at) === openBrace
+        scopes.push(keys)
+        keys = isObject ? new Set() : undefined
+        mayBeKey = isObject
+        break
+      }
+      case closeBrace:
+      case closeBracket:
+        keys = scopes.pop()
+        mayBeKey = false
+        break
+      case comma:
+        mayBeKey = keys !== undefined
     }
-    mayBeKey = found === '{' || (found === ',' && scopes.at(-1) !== undefined)
   }
   return undefined
+}
+
+const [quote, backslash, openBrace, closeBrace, openBracket, closeBracket, comma] = [...'"\\{}[],'].map((character) =>
+  character.charCodeAt(0),
+)
+
+/** Where the string that begins here ends. */
+function endOfString(text: string, begin: number): number {
+  let end = begin + 1
+  while (text.charCodeAt(end) !== quote) end += text.charCodeAt(end) === backslash ? 2 : 1
+  return end
 }

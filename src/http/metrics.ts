@@ -1,5 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { DbPool } from '../db/pool.ts'
+import type { HeavyOperations } from './heavy.ts'
 
 export type Metrics = {
   readonly text: () => Promise<string>
@@ -21,7 +22,7 @@ export type Metrics = {
 }
 
 /** Labels have few values: operations and statuses, never accounts, addresses or ids. */
-export function createMetrics(db: DbPool, version: string): Metrics {
+export function createMetrics(db: DbPool, heavy: HeavyOperations, version: string): Metrics {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
   const registers = [registry]
@@ -51,6 +52,16 @@ export function createMetrics(db: DbPool, version: string): Metrics {
     registers,
     collect() {
       for (const [state, count] of Object.entries(db.connections())) this.set({ state }, count)
+    },
+  })
+  new Gauge({
+    name: 'gatehouse_heavy_operations',
+    help: 'Rule sets and reports that this process works on, and those that wait or are still arriving.',
+    labelNames: ['kind', 'state'],
+    registers,
+    collect() {
+      for (const [kind, counts] of Object.entries(heavy.counts()))
+        for (const [state, count] of Object.entries(counts)) this.set({ kind, state }, count)
     },
   })
   const restricted = new Counter({
@@ -113,17 +124,16 @@ export function createMetrics(db: DbPool, version: string): Metrics {
   })
   new Gauge({
     name: 'gatehouse_edge_applied_generation_min',
-    help: 'The lowest generation that a live edge node has applied.',
+    help: 'The lowest generation that a live edge node has applied. Absent without live nodes.',
+    // A gauge without labels would be 0 where there is nothing to tell.
+    labelNames: ['live'],
     registers,
     collect() {
-      this.set(
-        Math.min(
-          ...edgeNodes()
-            .filter(({ live }) => live)
-            .map(({ applied }) => applied),
-          Number.MAX_SAFE_INTEGER,
-        ),
-      )
+      const applied = edgeNodes()
+        .filter(({ live }) => live)
+        .map((node) => node.applied)
+      this.reset()
+      if (applied.length) this.set({}, Math.min(...applied))
     },
   })
   new Gauge({

@@ -1,6 +1,8 @@
 import { isUnavailable, OutcomeUnknown } from '../db/failures.ts'
 import { Refusal } from '../kernel/errors.ts'
+import { Crowded } from '../kernel/gate.ts'
 import type { Id } from '../kernel/ids.ts'
+import { retryAfterSeconds } from './heavy.ts'
 
 export type ErrorBody = { error_code: string; status_code: number; msg: string; details: Record<string, string> }
 
@@ -14,6 +16,7 @@ export function toRefusal(error: unknown): Refusal {
       { cause: error },
     )
   }
+  if (error instanceof Crowded) return crowded(error)
   if (isUnavailable(error)) {
     return new Refusal(
       'ERR_UNAVAILABLE',
@@ -31,8 +34,18 @@ export function toRefusal(error: unknown): Refusal {
 const frameworkRefusals: Record<string, (cause: unknown) => Refusal> = {
   FST_ERR_BAD_URL: (cause) =>
     new Refusal('ERR_MALFORMED_REQUEST', 'The path is not a valid URL. Percent-encode it correctly.', { cause }),
-  ECONNRESET: (cause) =>
-    new Refusal('ERR_MALFORMED_REQUEST', 'The request ended before its body was complete.', { cause }),
+}
+
+/** An account that has used up its own share is told so. If others have used it up, that is not this client's doing. */
+function crowded(cause: Crowded): Refusal {
+  const seconds = String(retryAfterSeconds)
+  if (cause.limit === 'owner')
+    return new Refusal(
+      'ERR_TOO_MANY_OPERATIONS',
+      `This account already has as many operations under way as it may. Nothing was changed; try again in ${seconds} s.`,
+      { cause, details: { retry_after_seconds: seconds } },
+    )
+  return new Refusal('ERR_UNAVAILABLE', 'The service is busy. Nothing was changed; try again in a moment.', { cause })
 }
 
 export const errorBody = (refusal: Refusal, operationId: Id<'op'>): ErrorBody => ({

@@ -6,7 +6,9 @@ import type { DbPool } from '../db/pool.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { ErrorCode } from '../kernel/errors.ts'
 import type { Id, IdPrefix } from '../kernel/ids.ts'
+import type { Intake } from './body.ts'
 import type { EdgeView } from './edges.ts'
+import type { HeavyKind } from './heavy.ts'
 
 export type Method = 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
 
@@ -52,6 +54,11 @@ export type Handling<Params, Query, Body> = {
 export type ParamKind = IdPrefix | 'number'
 type ParamOf<K> = K extends IdPrefix ? Id<K> : string
 
+export type OtherBody<Body> = {
+  readonly limitBytes: number
+  readonly read: (request: IncomingMessage, intake: Intake) => Promise<Body>
+}
+
 export type RouteShape<P extends Record<string, ParamKind>, Q extends TObject, B extends TSchema, R extends TSchema> = {
   /** `resource.verb`: the name in the log, the metrics, the audit and openapi.json. */
   readonly operation: string
@@ -64,13 +71,25 @@ export type RouteShape<P extends Record<string, ParamKind>, Q extends TObject, B
   readonly body?: B
   /** What the schema cannot say of the body. It throws a refusal, before anything is looked up. */
   readonly check?: (body: Static<B>, settings: InstallationSettings) => void
+  /** Of a JSON body; 64 KiB when not given, and never more than `maxJsonBytes`. */
   readonly bodyLimitBytes?: number
-  /** Other content types that the body may have, and what makes the same value of each. It is not checked against `body`. */
-  readonly otherBodies?: Readonly<Record<string, (request: IncomingMessage, limitBytes: number) => Promise<Static<B>>>>
+  /** Other content types that the body may have, and what reads each as it arrives. It is not checked against `body`. */
+  readonly otherBodies?: Readonly<Record<string, OtherBody<Static<B>>>>
+  /**
+   * Refuses a caller who could not use it, before a body beyond `maxJsonBytes` is read. The handler decides it again:
+   * this only spares us the body.
+   */
+  readonly beforeLargeBody?: (
+    request: Pick<Handling<{ [K in keyof P]: ParamOf<P[K]> }, never, never>, 'db' | 'caller' | 'params'>,
+  ) => Promise<void>
+  /** It can take seconds: an account has few of them at once, and they leave connections to others. */
+  readonly heavy?: HeavyKind
   /** Absent with 204. */
   readonly response?: R
   /** Other content types that the response may have, and what makes the text of each. Only for whom `Accept` prefers it. */
-  readonly otherResponses?: Readonly<Record<string, (response: Static<R>) => string>>
+  readonly otherResponses?: Readonly<Record<string, (response: Static<R>) => Iterable<string>>>
+  /** The JSON of a response that is too long to be written in one go, in pieces. */
+  readonly slices?: (response: Static<R>) => Iterable<string>
   readonly success: 200 | 201 | 204
   /** Its success carries an ETag of what it shows. */
   readonly tagged?: true

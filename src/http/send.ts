@@ -1,6 +1,7 @@
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { giveWay } from '../kernel/give_way.ts'
 import { preferred } from './negotiate.ts'
 import type { Route } from './route.ts'
 
@@ -20,9 +21,20 @@ export async function sendResult(request: FastifyRequest, reply: FastifyReply, r
   const type = preferred(accept, Object.keys(route.otherResponses ?? {}), 'application/json')
   const format = type === undefined ? undefined : route.otherResponses?.[type]
   if (route.success === 204) return send(reply, 204, body)
-  const text = format ? format(body) : JSON.stringify(body)
+  const slices = format ?? route.slices
+  const text = slices ? await gather(slices(body)) : JSON.stringify(body)
   reply.code(route.success).type(format ? `${type}; charset=utf-8` : 'application/json')
   if (text.length < worthCompressing || !preferred(encodings, ['gzip'], 'identity')) return reply.send(text)
   // In another thread, and quickly rather than tightly: somebody waits for it.
   return reply.header('Content-Encoding', 'gzip').send(await compress(text, { level: 1 }))
+}
+
+/** Gives way between the pieces: what is too long for one go must not keep others waiting. */
+async function gather(slices: Iterable<string>): Promise<Buffer> {
+  const pieces: Buffer[] = []
+  for (const slice of slices) {
+    pieces.push(Buffer.from(slice))
+    await giveWay()
+  }
+  return Buffer.concat(pieces)
 }

@@ -145,10 +145,14 @@ export function createServer(options: ServerOptions): FastifyInstance {
         // The router lets a parameter be empty: `/api_keys/` would be a key without an id.
         if (Object.values(request.params as object).includes('')) return reply.callNotFound()
         const facts = factsOf.get(request) ?? { headers: {} }
-        const body = await answer(service, prepared, request, facts)
-        reply.headers(facts.headers)
-        warn(reply, facts)
-        return sendResult(request, reply, route, body)
+        try {
+          const body = await answer(service, prepared, request, facts)
+          reply.headers(facts.headers)
+          warn(reply, facts)
+          return await sendResult(request, reply, route, body)
+        } finally {
+          facts.endTurn?.()
+        }
       },
     })
   }

@@ -162,6 +162,12 @@ export const errorCatalogue = {
       'The service cannot answer now: its database is out of reach or too busy, or it is shutting down. Nothing was changed.',
     cure: 'Try again after a moment. `/readyz` says what is wrong.',
   },
+  ERR_TOO_MANY_OPERATIONS: {
+    status: 429,
+    cause:
+      'The account already has as many operations under way as it may: whole rule sets, reports, or changes at the same time. Nothing was changed.',
+    cure: 'Wait as many seconds as the Retry-After header says, and send fewer at once.',
+  },
   ERR_OUTCOME_UNKNOWN: {
     status: 503,
     cause: 'The database was lost while a change was being committed. It may or may not have been made.',

@@ -147,12 +147,14 @@ test('the same set again changes nothing and leaves no audit event', async () =>
   assert.deepEqual(events.audit_events[0].after, { rules: 1, added: 1, changed: 0, removed: 0 })
 })
 
-test('100,001 rules are refused, from JSON and from text, and the policy stays as it was', async () => {
+test('100,001 rules are refused, and so are more than 1 MiB of JSON, and the policy stays as it was', async () => {
   const policy = await policyWith(admin, 'allow 192.0.2.1')
   const cidrs = Array.from({ length: 100_001 }, (_, i) => `10.${i >> 16}.${(i >> 8) & 255}.${i & 255}`)
   assertRefused(await putText(policy, cidrs.map((cidr) => `allow ${cidr}`).join('\n')), 'line 100001', /at most 100000/)
   const rules = cidrs.map((cidr) => ({ cidr, action: 'allow' }))
-  assertRefused(await putJson(policy, rules), 'rules', /at most 100000/)
+  const json = await putJson(policy, rules)
+  assert.deepEqual([json.status, json.body.error_code], [413, 'ERR_BODY_TOO_LARGE'])
+  assert.match(json.body.msg, /at most 1048576 bytes. Send more than that as text\/plain/)
   assert.deepEqual(await linesOf(policy), ['allow 192.0.2.1/32 # '])
 })
 
@@ -168,9 +170,9 @@ test('no line, however long and whatever is in it, keeps the service busy', asyn
   const spaces = ' '.repeat(300_000)
   const endless = Buffer.alloc(30 * 1024 * 1024, '# comment ')
   const began = performance.now()
-  assertRefused(await putText(policy, `allow 10.0.0.1 # a${spaces}b`), 'line 1', /at most 8192 characters/)
-  assertRefused(await putText(policy, `\nallow 10.0.0.1${spaces}b`), 'line 2', /at most 8192 characters/)
-  assertRefused(await putText(policy, endless), 'line 1', /at most 8192 characters/)
+  assertRefused(await putText(policy, `allow 10.0.0.1 # a${spaces}b`), 'line 1', /at most 16384 characters/)
+  assertRefused(await putText(policy, `\nallow 10.0.0.1${spaces}b`), 'line 2', /at most 16384 characters/)
+  assertRefused(await putText(policy, endless), 'line 1', /at most 16384 characters/)
   assertRefused(await putText(policy, `allow 10.0.0.1 # a${spaces.slice(0, 8_000)}b`), 'line 1', /at most 255 bytes/)
   assertRefused(await putText(policy, `allow 10.0.0.1${spaces.slice(0, 8_000)}b`), 'line 1', /must be 'allow CIDR'/)
   assert.ok(performance.now() - began < 20_000, `${Math.round(performance.now() - began)} ms`)

@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
-import { type Connection, call } from '../call.ts'
+import { toRuleLine } from '../../kernel/ip/rule_line.ts'
+import { type Call, type Connection, call } from '../call.ts'
 import { Failure } from '../exits.ts'
 import { startProgress, whileWaiting } from '../progress.ts'
 import { titleOf } from './describe.ts'
-import type { Thing } from './kinds.ts'
+import type { Json, Rule, Thing } from './kinds.ts'
 import { replaceText, type Step } from './plan.ts'
 
 /** Operations that can lock the caller out, and may be told to. */
@@ -28,7 +29,7 @@ export async function execute(
         path: step.path.map((part) => (ids.has(part) ? ids.get(part) : part)).join(''),
         ...(allowSelfLockout && mayLockOut(step) && { query: { allow_self_lockout: true } }),
         ...(step.method === 'POST' && { headers: { 'idempotency-key': randomUUID() } }),
-        ...(step.body && { body: JSON.stringify(replaceText(step.body, ids)) }),
+        ...(step.body && bodyOf(replaceText(step.body, ids) as Json)),
       })
       const { text, headers } = await whileWaiting(titleOf(step.thing), sent)
       if (step.makes) ids.set(step.makes, (JSON.parse(text) as { id: string }).id)
@@ -46,6 +47,12 @@ export async function execute(
   progress.end()
   return generation
 }
+
+/** Rule sets go as text, which may be as long as a policy can be. JSON may not. */
+const bodyOf = (body: Json): Pick<Call, 'body' | 'contentType'> =>
+  Array.isArray(body.rules)
+    ? { body: (body.rules as Rule[]).map(toRuleLine).join('\n'), contentType: 'text/plain' }
+    : { body: JSON.stringify(body) }
 
 /** Until every live edge node has it, or the time is over. */
 export async function waitForEdges(connection: Connection, generation: number): Promise<void> {

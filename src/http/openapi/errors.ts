@@ -23,6 +23,7 @@ function errorsOf(route: Route): ErrorCode[] {
   if (route.access === 'admin') codes.push('ERR_FORBIDDEN')
   if (route.managesKeys || route.signsIn) codes.push('ERR_TOKEN_REPLACED')
   if (route.method !== 'GET') codes.push('ERR_OUTCOME_UNKNOWN', 'ERR_OTHER_SITE')
+  if (route.method !== 'GET' || route.heavy) codes.push('ERR_TOO_MANY_OPERATIONS')
   const all = new Set([...codes, ...(route.errors ?? [])])
   // In one order, so that the same codes are always the same response.
   return (Object.keys(errorCatalogue) as ErrorCode[]).filter((code) => all.has(code))

@@ -1,3 +1,4 @@
+import { giveWay } from '../give_way.ts'
 import type { Address, IPv6Address } from './address.ts'
 import { type Cidr, maskOfWord } from './cidr.ts'
 
@@ -23,7 +24,31 @@ export type CompiledPolicy = { readonly v4: RangeTable; readonly v6: RangeTable 
  * action; of rules with the same range, the first.
  */
 export function compilePolicy(rules: readonly Rule[]): CompiledPolicy {
-  return { v4: compileFamily(rules, 4), v6: compileFamily(rules, 6) }
+  const steps = compileInSteps(rules)
+  for (;;) {
+    const { done, value } = steps.next()
+    if (done) return value
+  }
+}
+
+/** The same, giving way to others now and then: 100,000 rules in one go keep a process busy for a tenth of a second. */
+export async function compilePolicyInSlices(rules: readonly Rule[]): Promise<CompiledPolicy> {
+  const steps = compileInSteps(rules)
+  for (;;) {
+    const { done, value } = steps.next()
+    if (done) return value
+    await giveWay()
+  }
+}
+
+/** How much is done between two steps: some milliseconds. */
+const stepSize = 4_096
+type Steps<Result> = Generator<void, Result, void>
+
+function* compileInSteps(rules: readonly Rule[]): Steps<CompiledPolicy> {
+  const v4 = yield* compileFamily(rules, 4)
+  const v6 = yield* compileFamily(rules, 6)
+  return { v4, v6 }
 }
 
 /** Undefined when no rule matches. */
@@ -65,13 +90,15 @@ function verdictOnIPv6({ starts, verdicts }: RangeTable, { w0, w1, w2, w3 }: IPv
  * Two CIDR ranges are nested or disjoint. So one sweep in order of first address, wider before narrower, needs only a
  * stack of the ranges it is inside of: the verdict changes where a range starts, and just after one ends.
  */
-function compileFamily(rules: readonly Rule[], family: 4 | 6): RangeTable {
+function* compileFamily(rules: readonly Rule[], family: 4 | 6): Steps<RangeTable> {
   const width = family === 4 ? 1 : 4
   const members = Uint32Array.from(rules.keys().filter((index) => rules[index]?.cidr.network.family === family))
   const firsts = new Uint32Array(members.length * width)
   const lasts = new Uint32Array(members.length * width)
   const prefixLengths = new Uint8Array(members.length)
+  yield
   for (let member = 0; member < members.length; member++) {
+    if (member % stepSize === stepSize - 1) yield
     const { network, prefixLength } = ruleAt(rules, members[member] as number).cidr
     prefixLengths[member] = prefixLength
     for (let index = 0; index < width; index++) {
@@ -83,10 +110,8 @@ function compileFamily(rules: readonly Rule[], family: 4 | 6): RangeTable {
 
   const compare = (a: number, b: number) =>
     compareWords(firsts, a, firsts, b, width) || (prefixLengths[a] as number) - (prefixLengths[b] as number) || a - b
-  const order = Uint32Array.from(members.keys())
-  // Sorting is most of the work, and the database gives them in this order.
-  if (!order.every((member) => member === 0 || compare(member - 1, member) < 0)) order.sort(compare)
-
+  yield
+  const order = yield* sorted(members.length, compare)
   const table = new RangeTableBuilder(2 * members.length, width)
   const open: number[] = []
   const verdicts: number[] = [0]
@@ -95,7 +120,8 @@ function compileFamily(rules: readonly Rule[], family: 4 | 6): RangeTable {
     verdicts.pop()
     table.changeAfter(lasts, closed, verdicts.at(-1) as number)
   }
-  for (const member of order) {
+  for (const [index, member] of order.entries()) {
+    if (index % stepSize === stepSize - 1) yield
     while (open.length > 0 && compareWords(lasts, open.at(-1) as number, firsts, member, width) < 0) closeInnermost()
     const verdict = winner(rules, verdicts.at(-1) as number, members[member] as number)
     open.push(member)
@@ -104,6 +130,30 @@ function compileFamily(rules: readonly Rule[], family: 4 | 6): RangeTable {
   }
   while (open.length > 0) closeInnermost()
   return table.finish()
+}
+
+/** The numbers below `count` in order: runs that are sorted at once, and then merged, two and two. */
+function* sorted(count: number, compare: (a: number, b: number) => number): Steps<Uint32Array> {
+  let order = Uint32Array.from({ length: count }, (_, index) => index)
+  // Sorting is most of the work, and the database gives them in this order.
+  if (order.every((member) => member === 0 || compare(member - 1, member) < 0)) return order
+  for (let start = 0; start < count; start += stepSize) {
+    order.subarray(start, start + stepSize).sort(compare)
+    yield
+  }
+  let merged = new Uint32Array(count)
+  for (let run = stepSize; run < count; run *= 2) {
+    for (let start = 0; start < count; start += 2 * run) {
+      const [middle, end] = [Math.min(start + run, count), Math.min(start + 2 * run, count)]
+      for (let left = start, right = middle, at = start; at < end; at++) {
+        if (at % stepSize === stepSize - 1) yield
+        const takesLeft = right >= end || (left < middle && compare(order[left] as number, order[right] as number) <= 0)
+        merged[at] = order[takesLeft ? left++ : right++] as number
+      }
+    }
+    ;[order, merged] = [merged, order]
+  }
+  return order
 }
 
 /** The verdict inside a rule's range; `outer` is that of the ranges around it and of earlier rules with the same range. */

@@ -66,6 +66,7 @@ export const ipActivityRoutes = [
       { title: 'IpActivity' },
     ),
     access: 'anyone',
+    heavy: 'report',
     async handle({ db, caller, query: { hours: count = 24 }, clock, uri }) {
       const now = clock()
       const since = now - (now % hourMs) - (count - 1) * hourMs

@@ -4,14 +4,15 @@ import { transaction } from '../../db/transaction.ts'
 import { route } from '../../http/route.ts'
 import { rfc3339 } from '../../kernel/clock.ts'
 import { notFound } from '../../kernel/errors.ts'
+import { giveWay } from '../../kernel/give_way.ts'
 import { toUuid } from '../../kernel/ids.ts'
 import { parseAddress } from '../../kernel/ip/address.ts'
 import { parseCidr } from '../../kernel/ip/cidr.ts'
-import { type CompiledPolicy, compilePolicy, type Rule } from '../../kernel/ip/ranges.ts'
+import { type CompiledPolicy, compilePolicyInSlices, type Rule } from '../../kernel/ip/ranges.ts'
 import { findIpPolicy } from '../ip_policies/store.ts'
 import { canonicalCidr } from '../ip_policy_rules/parse.ts'
-import { ruleSetLimitBytes, toNewRules } from '../ip_policy_rules/replace.ts'
-import { readRuleText, type TextRuleSet } from '../ip_policy_rules/rule_text.ts'
+import { ruleSetBody, toNewRules } from '../ip_policy_rules/replace.ts'
+import type { SentRule, TextRuleSet } from '../ip_policy_rules/rule_text.ts'
 import { RuleSet } from '../ip_policy_rules/schema.ts'
 import { everyRuleOf, type NewRule } from '../ip_policy_rules/store.ts'
 import { allows, decidersWith } from './deciders.ts'
@@ -30,23 +31,25 @@ export const ipImpactRoutes = [
     path: '/ip_policies/:id/impact',
     params: { id: 'ipp' },
     body: RuleSet,
-    bodyLimitBytes: ruleSetLimitBytes,
-    otherBodies: { 'text/plain': readRuleText },
+    ...ruleSetBody,
     success: 200,
     response: Impact,
     access: 'anyone',
+    heavy: 'rule_set',
+    async beforeLargeBody({ db, caller, params }) {
+      if (!(await findIpPolicy(db, caller, params.id, false))) throw notFound('ipp')
+    },
     async handle({ db, caller, params, body, origin, clock, uri }) {
       const now = clock()
       const since = now - weekMs
-      const rules = await toNewRules(body)
-      const isText = (body as TextRuleSet).lineOf !== undefined
+      const rules = await toNewRules(body as RuleSet | TextRuleSet)
       const counts = await transaction(db, async (tx) => {
         if (!(await findIpPolicy(tx, caller, params.id, false))) throw notFound('ipp')
-        return compare(everyRuleOf(tx, caller, params.id), rules, isText)
+        return compare(everyRuleOf(tx, caller, params.id), rules)
       })
       const policyId = toUuid(params.id)
       const { restrictions } = await loadOutline(db, caller.accountId)
-      const decidersOf = decidersWith(db, caller, policyId, compileRules(rules, now), now)
+      const decidersOf = decidersWith(db, caller, policyId, await compileRules(rules, now), now)
       const question = { db, caller, policyId, since, restrictions, decidersOf, uri }
 
       const onMyWay = await decidersOf(restrictionTypesFor(caller).flatMap((type) => enforcedSets(restrictions, type)))
@@ -64,7 +67,7 @@ export const ipImpactRoutes = [
 ]
 
 /** Counted as a PUT would: a rule whose action changes is another rule. */
-async function compare(current: ReturnType<typeof everyRuleOf>, sent: readonly NewRule[], keepsMetadata: boolean) {
+async function compare(current: ReturnType<typeof everyRuleOf>, sent: readonly SentRule[]) {
   const sentAt = new Map(sent.map((rule) => [rule.cidr, rule]))
   const counts = { added: sent.length, changed: 0, removed: 0, kept: 0 }
   for await (const batch of current) {
@@ -79,18 +82,19 @@ async function compare(current: ReturnType<typeof everyRuleOf>, sent: readonly N
       const isChanged =
         same.description !== rule.description ||
         same.expires_at !== rule.expires_at ||
-        (!keepsMetadata && same.metadata !== rule.metadata)
+        (!same.keepsMetadata && same.metadata !== rule.metadata)
       if (isChanged) counts.changed++
     }
   }
   return counts
 }
 
-function compileRules(rules: readonly NewRule[], now: number): CompiledPolicy {
+async function compileRules(rules: readonly NewRule[], now: number): Promise<CompiledPolicy> {
   const counting: Rule[] = []
-  for (const { cidr: text, action, expires_at } of rules) {
+  for (const [index, { cidr: text, action, expires_at }] of rules.entries()) {
+    if (index % 2_000 === 1_999) await giveWay()
     const { cidr } = parseCidr(text)
     if (cidr && (expires_at === null || Date.parse(expires_at) > now)) counting.push({ cidr, action })
   }
-  return compilePolicy(counting)
+  return compilePolicyInSlices(counting)
 }

@@ -1,10 +1,12 @@
 import type { Caller } from '../../auth/caller.ts'
 import { type Db, one, run } from '../../db/pool.ts'
-import { type SqlFragment, sql } from '../../db/sql.ts'
+import { sql } from '../../db/sql.ts'
 import { transaction } from '../../db/transaction.ts'
+import { maxJsonBytes } from '../../http/body.ts'
 import { route } from '../../http/route.ts'
 import { Closed, Wait } from '../../http/wire.ts'
 import { invalidField, notFound } from '../../kernel/errors.ts'
+import { giveWay } from '../../kernel/give_way.ts'
 import { type Id, newUuid, toId, toUuid } from '../../kernel/ids.ts'
 import { canonicalExpiry } from '../../kernel/time.ts'
 import { newAnnotations, shownAnnotations } from '../annotations.ts'
@@ -12,14 +14,20 @@ import { findIpPolicy } from '../ip_policies/store.ts'
 import { changingDecisions, LockoutQuery } from '../ip_restrictions/lockout.ts'
 import { record } from '../record.ts'
 import { canonicalCidr } from './parse.ts'
-import { beginRuleChange } from './routes.ts'
-import { formatRuleText, readRuleText, type TextRuleSet } from './rule_text.ts'
+import { beginRuleChange, permitRuleChange } from './routes.ts'
+import { formatRuleText, readRuleText, ruleTextLimitBytes, type SentRule, type TextRuleSet } from './rule_text.ts'
 import { RuleSet, RuleSetReplaced, RuleSetShown } from './schema.ts'
-import { everyRuleOf, type IpPolicyRuleRow, type NewRule } from './store.ts'
+import { everyRuleOf, type IpPolicyRuleRow } from './store.ts'
 
-// 100,000 rules with descriptions of the usual length. Long ones on every line must go in several policies.
-export const ruleSetLimitBytes = 32 * 1024 * 1024
 const batchSize = 5_000
+/** How many go through JavaScript before others get their turn: some milliseconds. */
+const sliceSize = 1_000
+
+/** How a route reads a rule set: small ones as JSON, and any as text. */
+export const ruleSetBody = {
+  bodyLimitBytes: maxJsonBytes,
+  otherBodies: { 'text/plain': { limitBytes: ruleTextLimitBytes, read: readRuleText } },
+}
 
 /** What a PUT reads and a GET shows. */
 const path = '/ip_policies/:id/rules'
@@ -35,7 +43,9 @@ export const ruleSetRoutes = [
     success: 200,
     response: RuleSetShown,
     otherResponses: { 'text/plain': formatRuleText },
+    slices: ruleSetSlices,
     access: 'anyone',
+    heavy: 'rule_set',
     async handle({ db, caller, params }) {
       const rules: RuleSetShown['rules'] = []
       const found = await transaction(db, async (tx) => {
@@ -57,23 +67,25 @@ export const ruleSetRoutes = [
     params: { id: 'ipp' },
     query: Closed({ ...LockoutQuery.properties, wait: Wait }),
     body: RuleSet,
-    bodyLimitBytes: ruleSetLimitBytes,
-    otherBodies: { 'text/plain': readRuleText },
+    ...ruleSetBody,
     success: 200,
     response: RuleSetReplaced,
     access: 'anyone',
+    heavy: 'rule_set',
+    async beforeLargeBody({ db, caller, params }) {
+      if (!(await findIpPolicy(db, caller, params.id, false))) throw notFound('ipp')
+      await permitRuleChange(db, caller, params.id)
+    },
     errors: ['ERR_FORBIDDEN', 'ERR_SELF_LOCKOUT'],
     async handle(request) {
       const { db, caller, params, body, uri } = request
-      const rules = await toNewRules(body)
+      const rules = await toNewRules(body as RuleSet | TextRuleSet)
       return transaction(db, async (tx) => {
         // Before anything is held: other changes of the account's policies wait for the rest of this.
         await sendRules(tx, rules)
         return changingDecisions(tx, request as never, async () => {
           if (!(await beginRuleChange(tx, caller, params.id))) throw notFound('ipp')
-          // Lines say nothing of metadata, so it stays with the rules that stay.
-          const isText = (body as TextRuleSet).lineOf !== undefined
-          const counts = await replaceRules(tx, caller, params.id, rules.length, isText)
+          const counts = await replaceRules(tx, caller, params.id, rules.length)
           const { added, changed, removed } = counts
           // The rules themselves are not in the event: a hundred thousand of them would be in every one.
           if (added || changed || removed) {
@@ -100,34 +112,55 @@ const toRuleOfSet = (row: IpPolicyRuleRow): RuleSetShown['rules'][number] => ({
   ...(row.expires_at !== null && { expires_at: row.expires_at }),
 })
 
-/** Canonical, and refused when two stand for the same range. Gives way to other requests now and then. */
-export async function toNewRules({ rules, lineOf }: TextRuleSet): Promise<NewRule[]> {
+/** `{"ip_policy_id": …, "rules": [ … ]}`, some rules at a time. */
+function* ruleSetSlices({ ip_policy_id, rules }: RuleSetShown): Generator<string> {
+  yield `{"ip_policy_id":${JSON.stringify(ip_policy_id)},"rules":[`
+  for (let start = 0; start < rules.length; start += sliceSize) {
+    const slice = rules.slice(start, start + sliceSize).map((rule) => JSON.stringify(rule))
+    yield (start > 0 ? ',' : '') + slice.join(',')
+  }
+  yield ']}'
+}
+
+/** Canonical, and refused when two stand for the same range. */
+export async function toNewRules(set: RuleSet | TextRuleSet): Promise<readonly SentRule[]> {
+  const lineOf = 'lineOf' in set ? set.lineOf : undefined
   const place = (index: number) => (lineOf ? `line ${lineOf[index]}` : `rules[${index}].cidr`)
   const firstWith = new Map<string, number>()
-  const converted: NewRule[] = []
-  for (const [index, rule] of rules.entries()) {
-    if (index % batchSize === batchSize - 1) await new Promise(setImmediate)
-    const cidr = canonicalCidr(rule.cidr)
+  const rules = 'lineOf' in set ? set.rules : await Array.fromAsync(set.rules, fromJson)
+  for (const [index, { cidr }] of rules.entries()) {
+    if (index % sliceSize === sliceSize - 1) await giveWay()
     const first = firstWith.get(cidr)
     if (first !== undefined) throw invalidField(place(index), `is the same range as ${place(first)} (${cidr})`)
     firstWith.set(cidr, index)
-    converted.push({ cidr, action: rule.action, expires_at: canonicalExpiry(rule.expires_at), ...newAnnotations(rule) })
   }
-  return converted
+  return rules
+}
+
+async function fromJson(rule: RuleSet['rules'][number], index: number): Promise<SentRule> {
+  if (index % sliceSize === sliceSize - 1) await giveWay()
+  return {
+    cidr: canonicalCidr(rule.cidr),
+    action: rule.action,
+    expires_at: canonicalExpiry(rule.expires_at),
+    ...newAnnotations(rule),
+    keepsMetadata: false,
+  }
 }
 
 /** Puts the new rules where the database can compare them with the present ones. */
-async function sendRules(tx: Db, rules: NewRule[]): Promise<void> {
+async function sendRules(tx: Db, rules: readonly SentRule[]): Promise<void> {
   // Its keys bound every plan: one that expects a few rules and loops over 100,000 then looks each of them up, instead of
   // reading all of the others each time. Planners know little of an account's first large policy (docs/adr/0038).
   await run(
     tx,
     sql`create temporary table sent_rules
         (place int primary key, id uuid, cidr cidr unique, action text, description text, metadata text,
-         expires_at timestamptz(3)) on commit drop`,
+         expires_at timestamptz(3), keeps_metadata boolean) on commit drop`,
   )
-  for (let start = 0; start < rules.length; start += batchSize) {
-    const batch = rules.slice(start, start + batchSize)
+  for (let start = 0; start < rules.length; start += sliceSize) {
+    const batch = rules.slice(start, start + sliceSize)
+    await giveWay()
     await run(
       tx,
       sql`
@@ -136,7 +169,7 @@ async function sendRules(tx: Db, rules: NewRule[]): Promise<void> {
         ${batch.map((_, index) => start + index)}::int[], ${batch.map(() => newUuid())}::uuid[],
         ${batch.map((rule) => rule.cidr)}::cidr[], ${batch.map((rule) => rule.action)}::text[],
         ${batch.map((rule) => rule.description)}::text[], ${batch.map((rule) => rule.metadata)}::text[],
-        ${batch.map((rule) => rule.expires_at)}::timestamptz[])`,
+        ${batch.map((rule) => rule.expires_at)}::timestamptz[], ${batch.map((rule) => rule.keepsMetadata)}::boolean[])`,
     )
   }
   await run(tx, sql`analyze sent_rules`)
@@ -145,22 +178,21 @@ async function sendRules(tx: Db, rules: NewRule[]): Promise<void> {
 type Counts = { rules: number; added: number; changed: number; removed: number }
 
 /** Rules that stay keep their id and creation time: only what differs is written, and later sent to edges. */
-async function replaceRules(
-  tx: Db,
-  { accountId }: Caller,
-  policyId: Id<'ipp'>,
-  rules: number,
-  keepMetadata: boolean,
-): Promise<Counts> {
+async function replaceRules(tx: Db, { accountId }: Caller, policyId: Id<'ipp'>, rules: number): Promise<Counts> {
   const policy = toUuid(policyId)
-  const metadata = (kept: SqlFragment, sent: SqlFragment) => (keepMetadata ? kept : sent)
+  const inPolicy = sql`r.account_id = ${accountId} and r.ip_policy_id = ${policy}`
+  await run(
+    tx,
+    sql`
+    update sent_rules s set metadata = r.metadata from ip_policy_rules r
+    where ${inPolicy} and r.metadata is not null and r.cidr = s.cidr and r.action = s.action and s.keeps_metadata`,
+  )
   const { count: removed } = await one<{ count: number }>(
     tx,
     sql`
     with removed as (
       delete from ip_policy_rules r
-      where r.account_id = ${accountId} and r.ip_policy_id = ${policy}
-        and not exists (select from sent_rules s where s.cidr = r.cidr and s.action = r.action)
+      where ${inPolicy} and not exists (select from sent_rules s where s.cidr = r.cidr and s.action = r.action)
       returning 1)
     select count(*) from removed`,
   )
@@ -169,9 +201,8 @@ async function replaceRules(
     tx,
     sql`
     delete from sent_rules s using ip_policy_rules r
-    where r.account_id = ${accountId} and r.ip_policy_id = ${policy} and r.cidr = s.cidr
-      and (r.description, r.metadata, r.expires_at)
-        is not distinct from (s.description, ${metadata(sql`r.metadata`, sql`s.metadata`)}, s.expires_at)`,
+    where ${inPolicy} and r.cidr = s.cidr
+      and (r.description, r.metadata, r.expires_at) is not distinct from (s.description, s.metadata, s.expires_at)`,
   )
   const counts = { rules, added: 0, changed: 0, removed }
   // In batches: all at once took 2.5 s, half of what a statement may take, and on a busy machine more than that.
@@ -184,8 +215,7 @@ async function replaceRules(
         select ${accountId}, id, ${policy}, cidr, action, description, metadata, expires_at from sent_rules
         where place >= ${start} and place < ${start + batchSize} order by place
         on conflict on constraint ip_policy_rules_cidr_unique do update
-          set description = excluded.description, metadata = ${metadata(sql`r.metadata`, sql`excluded.metadata`)},
-            expires_at = excluded.expires_at
+          set description = excluded.description, metadata = excluded.metadata, expires_at = excluded.expires_at
         returning (xmax = 0) as is_new)
       select count(*) filter (where is_new) as added, count(*) filter (where not is_new) as changed from written`,
     )

@@ -36,10 +36,14 @@ function toIpPolicyRule(row: IpPolicyRuleRow, uri: (path: string) => string): Ip
  */
 export async function beginRuleChange(tx: Db, caller: Caller, policyId: Id<'ipp'>): Promise<boolean> {
   if (!(await raiseIpPolicyRevision(tx, caller, policyId))) return false
-  if (caller.role !== 'admin' && (await isAttachedToRestriction(tx, caller, policyId))) {
-    throw forbidden('This IP policy is attached to an IP restriction: only an admin may change its rules.')
-  }
+  await permitRuleChange(tx, caller, policyId)
   return true
+}
+
+/** Holds only as long as the policy's row is held, as it is after `beginRuleChange`. */
+export async function permitRuleChange(db: Db, caller: Caller, policyId: Id<'ipp'>): Promise<void> {
+  if (caller.role !== 'admin' && (await isAttachedToRestriction(db, caller, policyId)))
+    throw forbidden('This IP policy is attached to an IP restriction: only an admin may change its rules.')
 }
 
 const rules = resource({

@@ -1,67 +1,112 @@
 import type { IncomingMessage } from 'node:http'
-import { chunksOf } from '../../http/body.ts'
-import { invalidField, Refusal } from '../../kernel/errors.ts'
-import { parseCidr } from '../../kernel/ip/cidr.ts'
+import { chunksWithin, type Intake } from '../../http/body.ts'
+import { invalidField } from '../../kernel/errors.ts'
+import { giveWay } from '../../kernel/give_way.ts'
+import { formatCidr, parseCidr } from '../../kernel/ip/cidr.ts'
 import { textFault } from '../../kernel/text.ts'
-import { parseRfc3339 } from '../../kernel/time.ts'
-import { maxRules, type RuleSet, type RuleSetShown } from './schema.ts'
+import { canonicalExpiry, parseRfc3339 } from '../../kernel/time.ts'
+import { maxRules, type RuleSetShown } from './schema.ts'
+import type { NewRule } from './store.ts'
 
-type Rule = RuleSet['rules'][number]
-/** Where in the text each rule stands, for messages about the set as a whole. */
-export type TextRuleSet = RuleSet & { lineOf?: readonly number[] }
+/** A line that says nothing of metadata leaves it with the rule if that stays. JSON says all there is. */
+export type SentRule = NewRule & { keepsMetadata: boolean }
+/** Ready to be stored, and where in the text each rule stands, for messages about the set as a whole. */
+export type TextRuleSet = { rules: SentRule[]; lineOf: readonly number[] }
 
-const expiryWord = 'expires='
+/**
+ * 100,000 rules with descriptions of the usual length. Long ones on every line, or metadata, must go in several policies.
+ */
+export const ruleTextLimitBytes = 32 * 1024 * 1024
 
-/** The longest rule takes about 320; the rest is for comments. A bound, or one line could be the whole body. */
-const maxLineLength = 8_192
+/** How many are read before others get their turn: some milliseconds. */
+const linesAtOnce = 500
+/** What a rule takes in memory beside its text. */
+const bytesPerRule = 250
+
+/** The longest rule, with its metadata percent-encoded. A bound, or one line could be the whole body. */
+const maxLineLength = 16_384
+const form =
+  "must be 'allow CIDR' or 'deny CIDR', with expires=MOMENT, metadata=TEXT or description=TEXT after it and a description after # if you like"
 
 /**
  * Undefined for an empty line and a comment. Throws a refusal that names the line. Cut at '#' and at spaces rather than
  * matched as a whole: a pattern with optional spaces in two places took minutes for a line with 300,000 of them.
  */
-export function parseRuleLine(line: string, number: number): Rule | undefined {
+export function parseRuleLine(line: string, number: number): SentRule | undefined {
   const place = `line ${number}`
   if (line.length > maxLineLength) throw invalidField(place, `must be at most ${maxLineLength} characters`)
   const hash = line.indexOf('#')
-  const words = (hash < 0 ? line : line.slice(0, hash)).split(/[ \t]/).filter(Boolean)
-  if (words.length === 0) return undefined
-  const [action, cidr = '', expiry, ...more] = words
-  const expires = expiry?.startsWith(expiryWord) ? expiry.slice(expiryWord.length) : undefined
-  if ((action !== 'allow' && action !== 'deny') || !cidr || (expiry && expires === undefined) || more.length)
-    throw invalidField(
-      place,
-      "must be 'allow CIDR' or 'deny CIDR', with expires=MOMENT after it and a description after # if you like",
-    )
-  if (expires !== undefined && parseRfc3339(expires) === undefined)
-    throw invalidField(place, 'must have a moment in RFC 3339 after expires=, such as 2030-01-31T12:00:00Z')
-  const description = hash < 0 ? '' : line.slice(hash + 1).trim()
-  const fault = parseCidr(cidr).fault ?? textFault(description, 255)
-  if (fault) throw invalidField(place, fault)
-  return { action, cidr, description: description || null, ...(expires !== undefined && { expires_at: expires }) }
+  const [action, range = '', ...options] = (hash < 0 ? line : line.slice(0, hash)).split(/[ \t]/).filter(Boolean)
+  if (action === undefined) return undefined
+  if ((action !== 'allow' && action !== 'deny') || !range) throw invalidField(place, form)
+  const { cidr, fault } = parseCidr(range)
+  if (fault !== undefined) throw invalidField(place, fault)
+  const comment = hash < 0 ? '' : line.slice(hash + 1).trim()
+  const rule: SentRule = {
+    action,
+    cidr: formatCidr(cidr),
+    expires_at: null,
+    description: comment || null,
+    metadata: null,
+    keepsMetadata: true,
+  }
+  for (const option of options) readOption(place, option, rule)
+  const textProblem = textFault(rule.description ?? '', 255) ?? textFault(rule.metadata ?? '', 4096)
+  if (textProblem) throw invalidField(place, textProblem)
+  return rule
 }
 
 /**
- * Rules as the lines that `readRuleText` reads. A description goes on one line whatever is in it: a line break in one
- * would begin a rule that nobody wrote.
+ * `description=` and `metadata=` are percent-encoded, and so carry what a comment cannot: line breaks, and spaces at the
+ * ends. An empty one says that there is none.
  */
-export const formatRuleText = ({ rules }: RuleSetShown): string =>
-  rules
-    .map(({ action, cidr, expires_at, description }) => {
-      const expiry = expires_at === undefined ? '' : ` ${expiryWord}${expires_at}`
-      const comment = description?.replaceAll(/\s*[\r\n]\s*/g, ' ').trim()
-      return `${action} ${cidr}${expiry}${comment ? ` # ${comment}` : ''}\n`
-    })
-    .join('')
+function readOption(place: string, option: string, rule: SentRule): void {
+  const [name, written] = option.split(/=(.*)/s)
+  if (written === undefined) throw invalidField(place, form)
+  if (name === 'expires' && rule.expires_at === null) {
+    if (parseRfc3339(written) === undefined)
+      throw invalidField(place, 'must have a moment in RFC 3339 after expires=, such as 2030-01-31T12:00:00Z')
+    rule.expires_at = canonicalExpiry(written)
+  } else if (name === 'metadata' && rule.keepsMetadata) {
+    rule.metadata = decoded(place, name, written)
+    rule.keepsMetadata = false
+  } else if (name === 'description' && rule.description === null) rule.description = decoded(place, name, written)
+  else throw invalidField(place, form)
+}
+
+function decoded(place: string, name: string, written: string): string | null {
+  try {
+    return decodeURIComponent(written) || null
+  } catch (cause) {
+    throw invalidField(place, `must have percent-encoded UTF-8 after ${name}=`, cause)
+  }
+}
+
+/**
+ * Rules as the lines that `readRuleText` reads, some at a time. A description goes on one line whatever is in it: a line
+ * break in one would begin a rule that nobody wrote.
+ */
+export function* formatRuleText({ rules }: RuleSetShown): Generator<string> {
+  const line = ({ action, cidr, expires_at, description }: RuleSetShown['rules'][number]) => {
+    const expiry = expires_at === undefined ? '' : ` expires=${expires_at}`
+    const comment = description?.replaceAll(/\s*[\r\n]\s*/g, ' ').trim()
+    return `${action} ${cidr}${expiry}${comment ? ` # ${comment}` : ''}\n`
+  }
+  for (let start = 0; start < rules.length; start += 2_000)
+    yield rules
+      .slice(start, start + 2_000)
+      .map(line)
+      .join('')
+}
 
 /**
  * Reads `allow|deny CIDR # description` lines as they arrive: the text is never held whole, and other requests are
  * served between two chunks of it.
  */
-export async function readRuleText(request: IncomingMessage, limitBytes: number): Promise<TextRuleSet> {
+export async function readRuleText(request: IncomingMessage, intake: Intake): Promise<TextRuleSet> {
   const decoder = new TextDecoder('utf-8', { fatal: true })
-  const rules: Rule[] = []
+  const rules: SentRule[] = []
   const lineOf: number[] = []
-  let bytes = 0
   let rest = ''
   let number = 0
   const take = (line: string) => {
@@ -71,12 +116,15 @@ export async function readRuleText(request: IncomingMessage, limitBytes: number)
       throw invalidField(`line ${number}`, `is one rule too many: a policy has at most ${maxRules}`)
     lineOf.push(number)
   }
-  for await (const chunk of chunksOf(request)) {
-    bytes += chunk.length
-    if (bytes > limitBytes) throw new Refusal('ERR_BODY_TOO_LARGE', `The body must be at most ${limitBytes} bytes.`)
+  for await (const chunk of chunksWithin(request, intake)) {
     const lines = (rest + decode(decoder, chunk)).split('\n')
     rest = lines.pop() ?? ''
-    lines.forEach(take)
+    for (let start = 0; start < lines.length; start += linesAtOnce) {
+      await giveWay()
+      const before = rules.length
+      lines.slice(start, start + linesAtOnce).forEach(take)
+      intake.hold((rules.length - before) * bytesPerRule)
+    }
     // Told at once: to collect an endless line and look through it again with every chunk would take quadratic time.
     if (rest.length > maxLineLength) take(rest)
   }

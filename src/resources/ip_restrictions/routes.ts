@@ -102,6 +102,7 @@ export const ipRestrictionRoutes = [
     response: WarningList,
     // Addresses are personal data, and the evidence is for whoever turns enforcement on.
     access: 'admin',
+    heavy: 'report',
     async handle({ db, caller, params, query, uri }) {
       const { limit = 100 } = query
       const before = query.before === undefined ? undefined : parsePlace(query.before)

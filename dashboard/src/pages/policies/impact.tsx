@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { answerOf, api, type Shapes } from '../../api/client.ts'
 import { Link } from '../../router.tsx'
-import type { Rule } from '../../rules.ts'
+import { asText, type Rule } from '../../rules.ts'
 import { traffic } from '../../traffic.ts'
 import { Badge } from '../../ui/badge.tsx'
 import { Icon } from '../../ui/icons.tsx'
@@ -23,9 +23,7 @@ export function Impact({ policyId, rules }: { policyId: string; rules: readonly 
     gcTime: 0,
     staleTime: Number.POSITIVE_INFINITY,
     queryFn: () =>
-      answerOf(
-        api.POST('/ip_policies/{id}/impact', { params: { path: { id: policyId } }, body: { rules: [...rules] } }),
-      ),
+      answerOf(api.POST('/ip_policies/{id}/impact', { params: { path: { id: policyId } }, ...asText(rules) })),
   })
   return (
     <section className="impact" aria-label="What it would do">

@@ -2,7 +2,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useMemo } from 'react'
 import { answerOf, api } from '../../api/client.ts'
 import { LockoutNote } from '../../lockout.tsx'
-import { applied, type Draft, type Rule, withAdded } from '../../rules.ts'
+import { applied, asText, type Draft, type Rule, withAdded } from '../../rules.ts'
 import { Badge } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
@@ -34,7 +34,7 @@ export function Review({ policyId, name, draft, onDraft, onSaved, onClose }: Pro
       return answerOf(
         api.PUT('/ip_policies/{id}/rules', {
           params: { path: { id: policyId }, query: allowSelfLockout ? { allow_self_lockout: true } : {} },
-          body: { rules: [...applied(fresh, draft)] },
+          ...asText(applied(fresh, draft)),
         }),
       )
     },

@@ -1,0 +1,51 @@
+import { Agent, get } from 'node:http'
+import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads'
+import { pause } from './poll.ts'
+
+/** What an innocent client met. Milliseconds, in ascending order. */
+export type Experience = { latencies: number[]; failures: string[] }
+type Wanted = { origin: string; token: string; path: string }
+
+/**
+ * Calls one operation again and again, in a thread of its own: what keeps the test busy must not count as waiting for the
+ * service. The returned function ends it and tells what it met.
+ */
+export function startBystander(wanted: Wanted): () => Promise<Experience> {
+  const worker = new Worker(new URL(import.meta.url), { workerData: wanted })
+  const told = new Promise<Experience>((resolve, reject) => {
+    worker.once('message', resolve)
+    worker.once('error', reject)
+  })
+  return () => {
+    worker.postMessage('stop')
+    return told
+  }
+}
+
+export const percentile = ({ latencies }: Experience, share: number): number =>
+  latencies[Math.min(latencies.length - 1, Math.floor(latencies.length * share))] ?? Number.NaN
+
+async function watch({ origin, token, path }: Wanted): Promise<void> {
+  const agent = new Agent({ keepAlive: true })
+  const headers = { Authorization: `Bearer ${token}`, 'Service-Version': '2' }
+  const { latencies, failures }: Experience = { latencies: [], failures: [] }
+  let running = true
+  parentPort?.once('message', () => {
+    running = false
+  })
+  while (running) {
+    const began = performance.now()
+    const status = await new Promise<number | string>((resolve) => {
+      get(`${origin}${path}`, { agent, headers }, (response) => {
+        response.resume().once('end', () => resolve(response.statusCode ?? 0))
+      }).once('error', (error) => resolve(error.message))
+    })
+    latencies.push(performance.now() - began)
+    if (status !== 200) failures.push(String(status))
+    await pause(5)
+  }
+  agent.destroy()
+  parentPort?.postMessage({ latencies: latencies.sort((a, b) => a - b), failures } satisfies Experience)
+}
+
+if (!isMainThread) await watch(workerData)
