@@ -11,6 +11,7 @@ export type Schema = {
   items?: Schema
   anyOf?: Schema[]
   enum?: unknown[]
+  default?: unknown
   examples?: unknown[]
   pattern?: string
   'x-must'?: string

@@ -70,10 +70,11 @@ export function referenceOf(name: string, schema: Schema): Reference | undefined
 }
 
 /**
- * What a field is when it is not given; undefined when nobody knows. A module is on when it is there: it can be null
- * instead. Any other switch is off.
+ * What a field is when it is not given; undefined when nobody knows. The document says it for some. A module is on when
+ * it is there: it can be null instead. Any other switch is off.
  */
 function defaultOf(name: string, schema: Schema, above: Schema): unknown {
+  if (schema.default !== undefined) return schema.default
   const types = typesOf(schema)
   if (types.includes('null')) return null
   if (types.includes('array')) return []
