@@ -83,13 +83,13 @@ test('what cannot be reached because another was first is refused and not said t
   const https = await newHttpsEdge(other, { hostports: ['spelled.example:443'] })
   await make(other, `${https.uri}/routes`, { match_type: 'path_prefix', match: '/api' })
   const late = [
-    await other('POST', '/edges/tcp', { hostports: [`late.example:${guarded.port}`] }),
-    await other('POST', `${https.uri}/routes`, { match_type: 'path_prefix', match: '/%61pi/' }),
-  ]
-  for (const { headers, status, text } of late) {
+    [admin, await admin('POST', '/edges/tcp', { hostports: [`late.example:${guarded.port}`] })],
+    [other, await other('POST', `${https.uri}/routes`, { match_type: 'path_prefix', match: '/%61pi/' })],
+  ] as const
+  for (const [as, { headers, status, text }] of late) {
     assert.equal(status, 201, text)
     const { body } = await poll(
-      () => other('GET', `/generations/${headers.get('service-generation')}`),
+      () => as('GET', `/generations/${headers.get('service-generation')}`),
       ({ body: { refusals } }) => refusals.length > 0,
     )
     assert.match(body.refusals[0].reason, /^is not reached/)
