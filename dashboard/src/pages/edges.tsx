@@ -57,7 +57,7 @@ function EdgeList() {
   )
 }
 
-type Edge = { id: string; hostports: readonly string[]; description?: string }
+type Edge = { id: string; hostports: readonly string[]; refused_hostports?: readonly object[]; description?: string }
 type ListedProps<E extends Edge> = {
   title: string
   one: string
@@ -107,10 +107,11 @@ function Listed<E extends Edge>({ title, one, column, query, onCreate, children 
   )
 }
 
-function EdgeLink({ id, hostports, description }: Edge) {
+function EdgeLink({ id, hostports, refused_hostports, description }: Edge) {
   return (
     <span className="name">
       <Link to={`/edges/${id}`}>{hostports.join(', ') || id}</Link>
+      {refused_hostports && <Badge tone="refused">{refused_hostports.length} not in force</Badge>}
       {description && <span className="fine">{description}</span>}
     </span>
   )

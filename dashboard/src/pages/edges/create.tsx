@@ -40,7 +40,7 @@ export function CreateEdge({ kind, onClose }: { kind: 'tcp' | 'https'; onClose: 
           value={hostports}
           onChange={setHostports}
           placeholder={kind === 'tcp' ? 'db.example:20001' : 'app.example:443'}
-          hint="Where it listens, with spaces between several. Each belongs to one edge in the whole installation."
+          hint="Where it listens, with spaces between several. A TCP port and a host name belong to one account of the installation."
         />
         <Field label="Description" value={description} onChange={setDescription} />
         {create.isError && <ProblemNote error={create.error} />}
