@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { parseArgs } from 'node:util'
+import { appRole, asAppRole } from './app_role.ts'
 import { ensureDashboard } from './dashboard.ts'
 import { type DevEdge, startDevEdge } from './edge.ts'
 import { missingEngines, putEnginesOnPath } from './engines.ts'
@@ -46,6 +47,7 @@ const environment = {
   ...process.env,
   ...nats?.controlPlane,
   GATEHOUSE_DATABASE_URL: postgres.url,
+  GATEHOUSE_DATABASE_APP_ROLE: appRole,
   GATEHOUSE_LISTEN: `127.0.0.1:${port}`,
   GATEHOUSE_PUBLIC_URL: `http://127.0.0.1:${port}`,
   // The same range as the node's, so that the API accepts no port that nothing listens on.
@@ -70,7 +72,10 @@ while (accounts.length < Number(options.accounts)) {
   const another = JSON.parse(await run('bootstrap', '--account', `dev-${accounts.length + 1}`))
   accounts.push({ account_id: another.account_id, token: another.token })
 }
-const server = spawn(process.execPath, [command, 'serve'], { env: environment, stdio: ['ignore', 'pipe', 'inherit'] })
+const server = spawn(process.execPath, [command, 'serve'], {
+  env: { ...environment, GATEHOUSE_DATABASE_URL: asAppRole(postgres.url) },
+  stdio: ['ignore', 'pipe', 'inherit'],
+})
 whenWeEnd('kill "$0"', String(server.pid))
 
 let ending = false

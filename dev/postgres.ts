@@ -4,6 +4,7 @@ import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
+import { appRole } from './app_role.ts'
 import { freePort } from './ports.ts'
 import { whenWeEnd } from './when_we_end.ts'
 
@@ -74,6 +75,10 @@ export async function startPostgres(
   let pid = await readPid()
   guard(folder)
   const urlOf = (database: string) => `postgres://postgres:postgres@127.0.0.1:${port}/${database}`
+  const client = server.getPgClient()
+  await client.connect()
+  await client.query(`create role ${appRole} login password '${appRole}'`)
+  await client.end()
   return {
     url: urlOf('postgres'),
     urlOf,

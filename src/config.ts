@@ -93,6 +93,12 @@ function nodeName(value: string): string {
   return value
 }
 
+function roleName(value: string): string {
+  if (value !== '' && !/^[a-z_][a-z0-9_]{0,62}$/.test(value))
+    throw new ConfigError('must be small letters, digits and underscores, 63 at most')
+  return value
+}
+
 function onOrOff(value: string): boolean {
   if (value !== 'on' && value !== 'off') throw new ConfigError('must be on or off')
   return value === 'on'
@@ -124,6 +130,11 @@ export const settings = {
     help: 'PostgreSQL, as postgres://user:password@host:port/database.',
     secret: true,
     parse: text,
+  }),
+  GATEHOUSE_DATABASE_APP_ROLE: setting({
+    default: '',
+    help: "The role that 'gatehouse migrate' lets serve with least privilege. Empty: serve runs as the owner of the tables.",
+    parse: roleName,
   }),
   GATEHOUSE_DATABASE_POOL_SIZE: setting({
     default: '10',

@@ -129,9 +129,12 @@ try {
   process.exitCode = await main(process.argv.slice(2))
 } catch (error) {
   const { code, message } = error as { code?: string; message: string }
-  const forTheOperator = error instanceof ConfigError || code?.startsWith('ERR_PARSE_ARGS') || isUnavailable(error)
+  const lacksRights = code === '42501'
+  const forTheOperator =
+    error instanceof ConfigError || code?.startsWith('ERR_PARSE_ARGS') || isUnavailable(error) || lacksRights
+  const hint = lacksRights ? ". Set GATEHOUSE_DATABASE_URL to the role that owns the tables, which 'migrate' uses" : ''
   console.error(
-    `gatehouse: ${forTheOperator ? message || `PostgreSQL does not answer (${code})` : ((error as Error).stack ?? error)}`,
+    `gatehouse: ${forTheOperator ? message + hint || `PostgreSQL does not answer (${code})` : ((error as Error).stack ?? error)}`,
   )
   // At once: whatever was already opened must not keep a process alive that has failed.
   process.exit(forTheOperator ? 2 : 1)

@@ -31,6 +31,7 @@ const assertKnown = (names: Iterable<string>, allowed: Set<string>, where: strin
 // The exposure that `systemd-analyze security` finds, from 0 (none) to 10, times ten.
 for (const [unit, threshold, allowed] of [
   ['gatehouse.service', 15, ofControlPlane],
+  ['gatehouse-migrate.service', 15, ofControlPlane],
   ['gatehouse-edge.service', 20, ofEdge],
 ] as const) {
   test(`${unit} is a unit that systemd understands, and shuts away what it starts`, async (t) => {
@@ -39,11 +40,11 @@ for (const [unit, threshold, allowed] of [
     t.after(() => rm(folder, { recursive: true }))
     const text = await read(`systemd/${unit}`)
     const file = join(folder, unit)
-    // verify wants the programs to be there; ours are installed elsewhere, or not at all.
-    await writeFile(
-      file,
-      text.replaceAll('/usr/bin/node dist/main.js', '/bin/true').replace(/^WorkingDirectory=.*$/m, ''),
-    )
+    // verify wants the programs to be there, which are installed elsewhere or not at all, and the units that a unit names.
+    for (const each of await Array.fromAsync(glob('*.service', { cwd: join(root, 'deploy/systemd') }))) {
+      const installed = (await read(`systemd/${each}`)).replaceAll('/usr/bin/node dist/main.js', '/bin/true')
+      await writeFile(join(folder, each), installed.replace(/^WorkingDirectory=.*$/m, ''))
+    }
     const verified = spawnSync('systemd-analyze', ['verify', file], { encoding: 'utf8' })
     assert.deepEqual([verified.status, verified.stderr], [0, ''])
     const judged = spawnSync(
@@ -71,6 +72,22 @@ test('every service of compose.yaml that is ours is without rights, and sets wha
     services['control-plane'].environment.GATEHOUSE_TCP_PORTS,
     services['edge-1'].environment.GATEHOUSE_TCP_PORTS,
   )
+})
+
+test("row 18: only what migrates gets the password of the tables' owner, and it grants to the role that serves", async () => {
+  const { services } = parse(await read('compose/compose.yaml'), { merge: true }) as Any
+  const withOwner = Object.keys(services).filter((name) => services[name].secrets?.includes('database-owner-url'))
+  assert.deepEqual(withOwner, ['migrate'])
+  assert.ok(!services['control-plane'].secrets.includes('postgres-password'))
+  const { GATEHOUSE_DATABASE_APP_ROLE: role } = services.migrate.environment
+  assert.match(await read('compose/prepare.sh'), new RegExp(`postgresql://${role}:.*>database-url`))
+  assert.match(await read('compose/app-role.sh'), new RegExp(`create role ${role} login`))
+
+  assert.doesNotMatch(await read('systemd/gatehouse.service'), /owner-url/)
+  assert.match(await read('systemd/gatehouse-migrate.service'), new RegExp(`owner-url.*APP_ROLE=${role}`))
+  for (const file of ['control-plane.yaml', 'edge.yaml'])
+    assert.doesNotMatch(await read(`kubernetes/${file}`), /gatehouse-owner|owner-url/, file)
+  assert.match(await read('kubernetes/migrate.yaml'), new RegExp(`APP_ROLE, value: ${role}[^]*gatehouse-owner`))
 })
 
 test('prepare.sh makes what compose.yaml mounts, and nats-server starts with it and the shipped permissions', async (t) => {

@@ -26,15 +26,18 @@ if [ ! -f certificates/app.example.pem ]; then
 fi
 
 [ -f postgres-password ] || random >postgres-password
+[ -f postgres-app-password ] || random >postgres-app-password
 for user in control-plane edge-1; do
   [ -f "nats-$user-password" ] || random >"nats-$user-password"
 done
-printf 'postgresql://gatehouse:%s@postgres:5432/gatehouse\n' "$(cat postgres-password)" >database-url
+# The owner of the tables migrates. The other role serves, and can neither change tables nor delete the audit.
+printf 'postgresql://gatehouse:%s@postgres:5432/gatehouse\n' "$(cat postgres-password)" >database-owner-url
+printf 'postgresql://gatehouse_app:%s@postgres:5432/gatehouse\n' "$(cat postgres-app-password)" >database-url
 printf 'GATEHOUSE_NATS_CONTROL_PLANE_PASSWORD=%s\nGATEHOUSE_NATS_EDGE_1_PASSWORD=%s\n' \
   "$(cat nats-control-plane-password)" "$(cat nats-edge-1-password)" >nats.env
 
 # The containers read the files as user 10001, mounted one by one; to others on this machine the folder is closed.
 chmod 0700 .
 chmod 0755 certificates
-chmod 0644 database-url ca.pem nats-*-password postgres-password nats-server.pem nats-server.key certificates/*.pem
+chmod 0644 database-url database-owner-url ca.pem nats-*-password postgres-*password nats-server.pem nats-server.key certificates/*.pem
 echo "deploy/compose/secrets is ready"

@@ -1,5 +1,7 @@
 import type { Config } from '../config.ts'
+import { grantToAppRole, UnfitRole } from '../db/grants.ts'
 import { MigrationMismatch, migrate } from '../db/migrate.ts'
+import { transaction } from '../db/transaction.ts'
 import { addAuditPartitions } from '../resources/audit_events/partitions.ts'
 import { type RefusedClaim, refuseOverlaps } from '../resources/edges/ownership.ts'
 import { withDatabase } from './database.ts'
@@ -20,10 +22,15 @@ export const migrateCommand = (config: Config): Promise<number> =>
         for (const name of applied) console.log(`applied ${name}`)
         for (const claim of refused) console.log(describe(claim))
         await addAuditPartitions(db, Date.now())
+        const role = config.GATEHOUSE_DATABASE_APP_ROLE
+        if (role) {
+          await transaction(db, (tx) => grantToAppRole(tx, role, config.GATEHOUSE_AUDIT_RETENTION_MONTHS))
+          console.log(`granted ${role} what 'gatehouse serve' needs`)
+        }
         console.log(applied.length ? 'The database is up to date.' : 'The database was up to date already.')
         return 0
       } catch (error) {
-        if (!(error instanceof MigrationMismatch)) throw error
+        if (!(error instanceof MigrationMismatch || error instanceof UnfitRole)) throw error
         console.error(`gatehouse: ${error.message}`)
         return 1
       }

@@ -2,6 +2,7 @@ import { restrictionTypesFor } from '../auth/caller.ts'
 import { createJudge } from '../auth/judge.ts'
 import { createSignInLimiter } from '../auth/sign_in_limiter.ts'
 import type { Config } from '../config.ts'
+import { mayDeleteAudit } from '../db/grants.ts'
 import { createShares } from '../db/shares.ts'
 import { createHeavyOperations } from '../http/heavy.ts'
 import { createMetrics } from '../http/metrics.ts'
@@ -95,6 +96,13 @@ export async function serve(config: Config): Promise<number> {
   )
   const address = app.server.address()
   log.info({ address, public_url: config.GATEHOUSE_PUBLIC_URL, version }, 'listening')
+
+  // Not waited for: a database that is not there yet, or not migrated, is the business of /readyz.
+  void mayDeleteAudit(db).then(
+    (may) =>
+      may && log.warn('serving as a role that can delete the audit: see "Two database roles" in docs/operations.md'),
+    () => {},
+  )
 
   const signal = await untilToldToEnd()
   log.info({ signal }, 'shutting down: finishing what is in flight')

@@ -5,6 +5,7 @@ import { createWriteStream } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import pg from 'pg'
+import { asAppRole } from '../../dev/app_role.ts'
 import { whenWeEnd } from '../../dev/when_we_end.ts'
 import { type DbPool, openPool } from '../../src/db/pool.ts'
 import { bootstrapAccount } from '../../src/resources/accounts/bootstrap.ts'
@@ -28,7 +29,7 @@ export type ControlPlane = {
 type Options = {
   processes?: number
   env?: Record<string, string>
-  /** Where the test looks. A database of its own when not given. */
+  /** Where the test looks, and what it serves as this role. Not given: a database of its own, served with least privilege. */
   databaseUrl?: string
 }
 /** A test, a file (`after` of node:test), or a drill: whatever says when it is over. */
@@ -52,6 +53,7 @@ export async function startControlPlane(
   { processes: count = 1, env = {}, databaseUrl: given }: Options = {},
 ): Promise<ControlPlane> {
   const databaseUrl = given ?? (await newDatabase())
+  const serveUrl = given ?? asAppRole(databaseUrl)
   const processes: ServeProcess[] = []
   const db = openPool({ url: databaseUrl, poolSize: 4, connectTimeoutMs: 10_000, statementTimeoutMs: 60_000 }, () => {})
   scope.after(async () => {
@@ -59,7 +61,7 @@ export async function startControlPlane(
     await db.end()
   })
   const startProcess = async (extra: Record<string, string> = {}) => {
-    const started = await serveProcess({ GATEHOUSE_DATABASE_URL: databaseUrl, ...env, ...extra })
+    const started = await serveProcess({ GATEHOUSE_DATABASE_URL: serveUrl, ...env, ...extra })
     processes.push(started)
     return started
   }

@@ -4,9 +4,12 @@ import { mkdtemp, rm, statfs } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
+import { appRole } from '../../dev/app_role.ts'
 import { type LocalPostgres, startPostgres } from '../../dev/postgres.ts'
+import { grantToAppRole } from '../../src/db/grants.ts'
 import { migrate } from '../../src/db/migrate.ts'
 import { openPool } from '../../src/db/pool.ts'
+import { transaction } from '../../src/db/transaction.ts'
 import { addAuditPartitions } from '../../src/resources/audit_events/partitions.ts'
 import { searchForTokens } from './token_search.ts'
 
@@ -53,7 +56,7 @@ export async function runWithEnvironment(args: string[]): Promise<number> {
   }
 }
 
-/** Resolves to its URL. */
+/** Resolves to its URL, as the owner. The role under which tests serve may do there what `serve` needs, and no more. */
 export async function createMigratedDatabase(postgres: LocalPostgres, name: string): Promise<string> {
   const admin = new pg.Client({ connectionString: postgres.url })
   await admin.connect()
@@ -63,6 +66,7 @@ export async function createMigratedDatabase(postgres: LocalPostgres, name: stri
   const db = openPool({ url, poolSize: 2, connectTimeoutMs: 10_000, statementTimeoutMs: 60_000 }, () => {})
   await migrate(db)
   await addAuditPartitions(db, Date.now())
+  await transaction(db, (tx) => grantToAppRole(tx, appRole, 13))
   await db.end()
   return url
 }

@@ -1,0 +1,79 @@
+import { type Db, many, maybeOne, run } from './pool.ts'
+import { sql } from './sql.ts'
+
+/** The message is for the operator: why the role cannot be used as it is. */
+export class UnfitRole extends Error {
+  override readonly name = 'UnfitRole'
+}
+
+/** Any constant will do, as long as nothing else in the database takes the same advisory lock. */
+const grantLock = 7_204_113_003
+
+// Of these the role may do less than of all other tables. Partitions of the audit are reached through their parent only.
+const lesserRights: Record<string, string> = {
+  audit_events: 'select, insert',
+  audit_retention: 'select',
+  migrations: 'select',
+  signing_keys: 'select, insert, update',
+}
+
+/**
+ * Lets the role under which `serve` runs do what it needs and nothing else: no DDL, and of the audit only reading and
+ * adding. Run by the owner of the tables after every migration, because new tables come without rights. In one
+ * transaction, so that a running `serve` never sees less than it had.
+ */
+export async function grantToAppRole(tx: Db, role: string, auditRetentionMonths: number): Promise<void> {
+  // Two who grant at once would fail on each other's rows of the catalogue.
+  await tx.query({ text: `select pg_advisory_xact_lock(${grantLock})` })
+  await refuseUnfit(tx, role)
+  const tables = await many<{ name: string }>(
+    tx,
+    sql`
+    select c.relname as name from pg_class c
+    where c.relnamespace = current_schema()::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+    order by 1`,
+  )
+  // Checked by the settings: small letters, digits and underscores.
+  const grantee = `"${role}"`
+  const schema = await maybeOne<{ name: string }>(tx, sql`select quote_ident(current_schema()) as name`)
+  const statements = [
+    `revoke all on all tables in schema ${schema?.name} from ${grantee}`,
+    `revoke all on all sequences in schema ${schema?.name} from ${grantee}`,
+    `grant usage on schema ${schema?.name} to ${grantee}`,
+    ...tables.map(
+      ({ name }) => `grant ${lesserRights[name] ?? 'select, insert, update, delete'} on "${name}" to ${grantee}`,
+    ),
+    `grant usage, select on all sequences in schema ${schema?.name} to ${grantee}`,
+    `grant execute on function add_audit_partition(date), drop_audit_partition(int, timestamptz) to ${grantee}`,
+  ]
+  for (const text of statements) await tx.query({ text })
+  await run(tx, sql`update audit_retention set least_months = ${auditRetentionMonths}`)
+}
+
+/** Whether the role of this connection could destroy the audit. */
+export async function mayDeleteAudit(db: Db): Promise<boolean> {
+  const rights = await maybeOne<{ deletes: boolean }>(
+    db,
+    sql`select has_table_privilege('audit_events', 'delete') as deletes`,
+  )
+  return rights?.deletes ?? false
+}
+
+async function refuseUnfit(tx: Db, role: string): Promise<void> {
+  const found = await maybeOne<{ superuser: boolean; owner: boolean; creates: boolean }>(
+    tx,
+    sql`
+    select r.rolsuper as superuser, pg_has_role(r.oid, c.relowner, 'member') as owner,
+      has_schema_privilege(r.oid, c.relnamespace, 'create') as creates
+    from pg_roles r, pg_class c where r.rolname = ${role} and c.oid = 'audit_events'::regclass`,
+  )
+  if (!found) throw new UnfitRole(`the role ${role} does not exist. Create it: create role ${role} login password '…'`)
+  if (found.superuser || found.owner)
+    throw new UnfitRole(
+      `the role ${role} is a superuser, or the owner of the tables or a member of it, and can do everything. Create another one`,
+    )
+  if (found.creates)
+    throw new UnfitRole(
+      `the role ${role} may create tables in the schema. Take that right from it, or from everyone: revoke create on schema public from public`,
+    )
+}
