@@ -71,7 +71,7 @@ export function linkEdges(config: Config, db: DbPool, tally: Tally, metrics: Met
       await saveNodes(db, nodes.all(), ({ node }, err) =>
         warnOnce(node, 'the state of an edge node cannot be saved; not logged again for this node', err),
       )
-      await forgetOld(db)
+      await forgetOld(db, systemClock())
     },
     (err) => log.error({ err }, 'the state of edge nodes could not be saved: it is tried again'),
   )

@@ -88,11 +88,7 @@ export async function serve(config: Config): Promise<number> {
   const stopUpkeep = every(
     60 * 60 * 1_000,
     () => upkeep(db, config, log, metrics),
-    (err) =>
-      log.error(
-        { err },
-        'upkeep failed and is tried again in an hour; new audit events go to audit_events_default meanwhile',
-      ),
+    (err) => log.error({ err }, 'upkeep failed'),
   )
   const address = app.server.address()
   log.info({ address, public_url: config.GATEHOUSE_PUBLIC_URL, version }, 'listening')

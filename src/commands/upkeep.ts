@@ -16,26 +16,37 @@ import { deleteSeenAddressesBefore, seenForDays } from '../resources/seen_addres
 
 const dayMs = 24 * 60 * 60 * 1_000
 
-/** What time does to the data: partitions ahead, and whatever is past its retention gone. Several processes may do it at once. */
+/**
+ * What time does to the data: partitions ahead, and whatever is past its retention gone. Several processes may do it at
+ * once. Each task is on its own: what one cannot do does not keep the others from theirs.
+ */
 export async function upkeep(
   db: DbPool,
   config: Config,
-  log: Pick<Logger, 'info'>,
+  log: Pick<Logger, 'info' | 'error'>,
   metrics: Pick<Metrics, 'showRefusedHostports'>,
 ): Promise<void> {
   const now = systemClock()
-  await addAuditPartitions(db, now)
-  const dropped = await dropAuditPartitions(db, now, config.GATEHOUSE_AUDIT_RETENTION_MONTHS)
-  if (dropped.length) log.info({ dropped }, 'dropped audit events past their retention')
   const oldestAddress = now - config.GATEHOUSE_ADDRESS_RETENTION_DAYS * dayMs
-  await deleteCountsBefore(db, oldestAddress)
-  await deleteEdgeCountsBefore(db, oldestAddress)
-  await deleteRefusalsBefore(db, oldestAddress)
-  await forgetAddressesOfUses(db, oldestAddress)
-  await deleteSeenAddressesBefore(db, Math.max(oldestAddress, now - seenForDays * dayMs))
-  await deleteIdempotencyKeys(db)
-  await deleteEndedSessions(db)
-  metrics.showRefusedHostports(await countRefusedHostports(db))
-  // Without edges nobody reads the outbox; with the first one everything is compared and sent anyway.
-  if (config.GATEHOUSE_NATS_URL.length === 0) await deleteOutboxBefore(db, now - dayMs)
+  const tasks: Record<string, () => Promise<unknown>> = {
+    'add audit partitions': () => addAuditPartitions(db, now),
+    'drop audit partitions': async () => {
+      const dropped = await dropAuditPartitions(db, now, config.GATEHOUSE_AUDIT_RETENTION_MONTHS)
+      if (dropped.length) log.info({ dropped }, 'dropped audit events past their retention')
+    },
+    'delete counts of restrictions': () => deleteCountsBefore(db, oldestAddress),
+    'delete counts of edges': () => deleteEdgeCountsBefore(db, oldestAddress),
+    'delete refusals': () => deleteRefusalsBefore(db, oldestAddress),
+    'forget addresses of uses': () => forgetAddressesOfUses(db, oldestAddress),
+    'delete seen addresses': () => deleteSeenAddressesBefore(db, Math.max(oldestAddress, now - seenForDays * dayMs)),
+    'delete idempotency keys': () => deleteIdempotencyKeys(db),
+    'delete ended sessions': () => deleteEndedSessions(db),
+    'count refused hostports': async () => metrics.showRefusedHostports(await countRefusedHostports(db)),
+    // Without edges nobody reads the outbox; with the first one everything is compared and sent anyway.
+    ...(config.GATEHOUSE_NATS_URL.length === 0 && {
+      'delete old changes': () => deleteOutboxBefore(db, now - dayMs),
+    }),
+  }
+  for (const [task, work] of Object.entries(tasks))
+    await work().catch((err) => log.error({ err, task }, 'upkeep: a task failed and is tried again in an hour'))
 }

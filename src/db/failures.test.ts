@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { isAnswer, isUnavailable } from './failures.ts'
+import { fromDatabase, isAnswer, isUnavailable } from './failures.ts'
+
+/** As if the connection to the database had thrown it. */
+const thrown = <Thrown>(error: Thrown): Thrown => {
+  assert.throws(() => fromDatabase(error))
+  return error
+}
 
 test('whatever keeps the database out of reach is told as such, and a fault of ours is not', () => {
   const outOfReach = [
@@ -16,11 +22,16 @@ test('whatever keeps the database out of reach is told as such, and a fault of o
     // Not migrated yet.
     '42P01',
   ]
-  for (const code of outOfReach) assert.ok(isUnavailable({ code }), code)
+  for (const code of outOfReach) assert.ok(isUnavailable(thrown({ code })), code)
   for (const code of ['23505', '22P02', 'XX000', 'ERR_ASSERTION'])
-    assert.ok(!isUnavailable({ code, message: 'no' }), code)
-  assert.ok(isUnavailable(new Error('Connection terminated unexpectedly')))
+    assert.ok(!isUnavailable(thrown({ code, message: 'no' })), code)
+  assert.ok(isUnavailable(thrown(new Error('Connection terminated unexpectedly'))))
   assert.ok(!isUnavailable(undefined))
+})
+
+test("a client's broken connection and a missing file are not the database", () => {
+  for (const code of ['ECONNRESET', 'ENOENT', 'EPIPE'])
+    assert.ok(!isUnavailable(Object.assign(new Error(), { code })), code)
 })
 
 test('only an answer of PostgreSQL to COMMIT says that nothing was committed', () => {

@@ -24,9 +24,18 @@ const transientSystemErrors = new Set([
 ])
 const transientTexts = /Connection terminated|timeout exceeded when trying to connect|Query read timeout|not queryable/
 
+const ofDatabase = new WeakSet<object>()
+
+/** Marks what the connection to the database threw. A client's socket and a file fail with the same codes. */
+export function fromDatabase(error: unknown): never {
+  if (typeof error === 'object' && error !== null) ofDatabase.add(error)
+  throw error
+}
+
 /** True when the database, not the request or the code, is at fault, and trying again later makes sense. */
 export function isUnavailable(error: unknown): boolean {
-  const { code = '', message = '' } = (error ?? {}) as DatabaseError
+  if (typeof error !== 'object' || error === null || !ofDatabase.has(error)) return false
+  const { code = '', message = '' } = error as DatabaseError
   return transientStates.test(code) || transientSystemErrors.has(code) || transientTexts.test(message)
 }
 

@@ -1,4 +1,5 @@
 import pg from 'pg'
+import { fromDatabase } from './failures.ts'
 import { type SqlFragment, toStatement } from './sql.ts'
 
 const { Pool, types } = pg
@@ -51,8 +52,8 @@ export function openPool(settings: DbSettings, onError: (error: Error) => void):
     onError(error)
   })
   return {
-    query: (statement) => pool.query(statement),
-    connect: () => pool.connect(),
+    query: (statement) => pool.query(statement).catch(fromDatabase),
+    connect: () => pool.connect().catch(fromDatabase),
     end: () => pool.end(),
     connections: () => ({ total: pool.totalCount, idle: pool.idleCount, waiting: pool.waitingCount }),
   }

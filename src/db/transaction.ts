@@ -1,4 +1,4 @@
-import { isAnswer, OutcomeUnknown } from './failures.ts'
+import { fromDatabase, isAnswer, OutcomeUnknown } from './failures.ts'
 import type { Db, DbPool } from './pool.ts'
 
 // PostgreSQL answers COMMIT with success and only a notice when the wait for a synchronous standby is cancelled.
@@ -20,9 +20,9 @@ async function within<Result>(pool: DbPool, begin: string, work: Work<Result>): 
     broken = error
   }
   client.on('error', onBroken)
-  const tx: Db = { query: (statement) => client.query(statement) }
+  const tx: Db = { query: (statement) => client.query(statement).catch(fromDatabase) }
   try {
-    await client.query(begin)
+    await client.query(begin).catch(fromDatabase)
     const result = await work(tx)
     await commit(client)
     return result
@@ -46,7 +46,7 @@ async function commit(client: Awaited<ReturnType<DbPool['connect']>>): Promise<v
     await client.query('commit')
   } catch (error) {
     // A deferred constraint or a serialisation failure is a clear no. Only silence leaves the outcome open.
-    if (isAnswer(error)) throw error
+    if (isAnswer(error)) fromDatabase(error)
     throw new OutcomeUnknown('COMMIT was not answered', { cause: error })
   } finally {
     client.off('notice', onNotice)

@@ -1,7 +1,8 @@
-import { type Db, many, run } from '../db/pool.ts'
+import { type Db, many, one, run } from '../db/pool.ts'
 import { writeSalvaging } from '../db/salvage.ts'
 import { sql } from '../db/sql.ts'
 import { rfc3339 } from '../kernel/clock.ts'
+import { deleteOutboxBefore } from '../resources/outbox/store.ts'
 import type { EdgeNode } from './nodes.ts'
 
 type EdgeNodeRow = {
@@ -56,11 +57,11 @@ const writeNodes = (db: Db, nodes: readonly EdgeNode[]): Promise<void> =>
       where edge_nodes.last_seen_at < excluded.last_seen_at`,
   )
 
+const dayMs = 24 * 60 * 60 * 1_000
+
 /** Forgets nodes that were silent for long, and changes that have long been sent. */
-export async function forgetOld(db: Db): Promise<void> {
-  await run(db, sql`delete from edge_nodes where last_seen_at < now() - interval '7 days'`)
-  await run(
-    db,
-    sql`delete from outbox where generation <= (select cursor from publisher_state) and created_at < now() - interval '1 day'`,
-  )
+export async function forgetOld(db: Db, now: number): Promise<void> {
+  await run(db, sql`delete from edge_nodes where last_seen_at < ${rfc3339(now - 7 * dayMs)}`)
+  const { cursor } = await one<{ cursor: number }>(db, sql`select cursor from publisher_state`)
+  await deleteOutboxBefore(db, now - dayMs, cursor)
 }

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { deleteInBatches } from '../db/batches.ts'
 import { type Db, maybeOne, one, run } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import type { Handling } from '../http/route.ts'
@@ -61,5 +62,5 @@ export async function once<Shown>(
   return { shown: JSON.parse(kept.response), replayed: true }
 }
 
-export const deleteIdempotencyKeys = (db: Db): Promise<void> =>
-  run(db, sql`delete from idempotency_keys where created_at < now() - interval '24 hours'`)
+export const deleteIdempotencyKeys = (db: Db): Promise<number> =>
+  deleteInBatches(db, sql`idempotency_keys`, sql`created_at < now() - interval '24 hours'`)

@@ -141,6 +141,8 @@ test('a client that goes away in the middle of its body harms nobody and creates
     connection.close()
   }
   await holdsFor(100, async () => (await count()) === before)
+  const blamed = plane.processes.flatMap(({ log }) => log).filter(({ status }) => status === 503)
+  assert.deepEqual(blamed, [], 'the database had no part in it')
 })
 
 /** Sends a byte now and then, as long as it is let. */

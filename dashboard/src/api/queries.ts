@@ -67,6 +67,18 @@ export const queries = {
         }),
     }),
 
+  /** One edge by its id: a list shows only so many. Under the list's key, so that changes of edges read it again too. */
+  tcpEdge: (id: string) =>
+    queryOptions({
+      queryKey: ['edges', 'tcp', id],
+      queryFn: () => answerOf(api.GET('/edges/tcp/{id}', { params: { path: { id } } })),
+    }),
+  httpsEdge: (id: string) =>
+    queryOptions({
+      queryKey: ['edges', 'https', id],
+      queryFn: () => answerOf(api.GET('/edges/https/{id}', { params: { path: { id } } })),
+    }),
+
   backends: () =>
     queryOptions({
       queryKey: ['backends'],

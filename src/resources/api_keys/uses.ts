@@ -1,3 +1,4 @@
+import { inBatches } from '../../db/batches.ts'
 import { type Db, run } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { rfc3339 } from '../../kernel/clock.ts'
@@ -63,15 +64,10 @@ const addUsesOfReplaced = (db: Db, uses: readonly UseOfReplaced[]): Promise<void
 
 /** Addresses are personal data: those of uses before the moment go, the time of the use stays. */
 export async function forgetAddressesOfUses(db: Db, moment: number): Promise<void> {
-  const before = rfc3339(moment)
-  await run(
-    db,
-    sql`update api_key_uses set last_used_ip = null where last_used_at < ${before} and last_used_ip is not null`,
-  )
-  await run(
-    db,
-    sql`
-    update api_key_previous_tokens set last_used_ip = null
-    where last_used_at < ${before} and last_used_ip is not null`,
-  )
+  for (const table of [sql`api_key_uses`, sql`api_key_previous_tokens`])
+    await inBatches(
+      db,
+      sql`select ctid from ${table} where last_used_at < ${rfc3339(moment)} and last_used_ip is not null`,
+      (batch) => sql`update ${table} set last_used_ip = null where ctid = ${batch}`,
+    )
 }

@@ -1,4 +1,5 @@
 import { type Caller, sessionHasEnded, sessionSeconds } from '../../auth/caller.ts'
+import { deleteInBatches } from '../../db/batches.ts'
 import { type Db, maybeOne, run } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { type Id, newUuid, toUuid, type Uuid } from '../../kernel/ids.ts'
@@ -48,5 +49,5 @@ export const deleteSession = (db: Db, { accountId }: Caller, id: Id<'ses'>) =>
     sql`delete from dashboard_sessions where account_id = ${accountId} and id = ${toUuid(id)} returning ${columns}`,
   )
 
-export const deleteEndedSessions = (db: Db): Promise<void> =>
-  run(db, sql`delete from dashboard_sessions s where ${sessionHasEnded}`)
+export const deleteEndedSessions = (db: Db): Promise<number> =>
+  deleteInBatches(db, sql`dashboard_sessions s`, sql`${sessionHasEnded}`)

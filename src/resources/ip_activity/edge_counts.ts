@@ -1,4 +1,5 @@
 import type { Caller } from '../../auth/caller.ts'
+import { deleteInBatches } from '../../db/batches.ts'
 import { type Db, many, run } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { rfc3339 } from '../../kernel/clock.ts'
@@ -59,5 +60,5 @@ export const listAddressesAtModules = (
   )
 
 /** Addresses are personal data: what is older than the configured time goes. */
-export const deleteEdgeCountsBefore = (db: Db, moment: number): Promise<void> =>
-  run(db, sql`delete from edge_counts where hour < ${rfc3339(moment)}`)
+export const deleteEdgeCountsBefore = (db: Db, moment: number): Promise<number> =>
+  deleteInBatches(db, sql`edge_counts`, sql`hour < ${rfc3339(moment)}`)

@@ -53,6 +53,8 @@ const rules = resource({
   shape: IpPolicyRule,
   view: toIpPolicyRule,
   find: findRule,
+  // Time makes it true, not a change: an ETag with it would be out of date though nobody touched the rule.
+  lasting: ({ expired: _, ...rule }) => rule,
   records: ({ ip_policy_id }) => [`policy.${toId('ipp', ip_policy_id)}`],
   changeQuery: LockoutQuery,
   guard: changingDecisions,

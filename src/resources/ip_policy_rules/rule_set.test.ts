@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { startControlPlane } from '../../../test/harness/control_plane.ts'
 import { policyWith, putRules } from '../../../test/harness/ip.ts'
+import { poll } from '../../../test/harness/poll.ts'
 
 const plane = await startControlPlane({ after })
 const admin = await plane.newAccount()
@@ -91,4 +92,18 @@ test('the form is what Accept prefers, and JSON when it prefers neither', async 
     assert.equal(await typeFor(accept), 'application/json', accept)
   const refused = await admin('GET', `/ip_policies/${policy}/rules?x=1`, undefined, asText)
   assert.equal(refused.body.error_code, 'ERR_INVALID_FIELD', 'a refusal is always JSON')
+})
+
+test('the end of a rule is not a change of it: its ETag is the same before and after', async () => {
+  const policy = await policyWith(admin)
+  const expires_at = new Date(Date.now() + 1_500).toISOString()
+  const created = await addRule(policy, { cidr: '192.0.2.9', action: 'allow', expires_at })
+  const ended = await poll(
+    () => admin('GET', created.body.uri),
+    ({ body }) => body.expired,
+  )
+  assert.equal(created.body.expired, false)
+  assert.equal(ended.headers.get('etag'), created.headers.get('etag'))
+  const ifMatch = { headers: { 'if-match': created.headers.get('etag') ?? '' } }
+  assert.equal((await admin('PATCH', created.body.uri, { description: 'kept for the record' }, ifMatch)).status, 200)
 })

@@ -1,4 +1,5 @@
 import type { Caller } from '../../auth/caller.ts'
+import { deleteInBatches } from '../../db/batches.ts'
 import { type Db, many, maybeOne, run } from '../../db/pool.ts'
 import { nothing, sql } from '../../db/sql.ts'
 import { rfc3339 } from '../../kernel/clock.ts'
@@ -51,5 +52,5 @@ export const listRefusals = (db: Db, { accountId }: Caller, query: PageQuery & {
     limit ${rowsToFetch(query)}`,
   )
 
-export const deleteRefusalsBefore = (db: Db, moment: number): Promise<void> =>
-  run(db, sql`delete from ip_refusals where created_at < ${rfc3339(moment)}`)
+export const deleteRefusalsBefore = (db: Db, moment: number): Promise<number> =>
+  deleteInBatches(db, sql`ip_refusals`, sql`created_at < ${rfc3339(moment)}`)

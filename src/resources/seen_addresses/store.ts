@@ -1,5 +1,6 @@
 import type { Caller } from '../../auth/caller.ts'
 import type { RestrictionType } from '../../auth/loaded_policy.ts'
+import { deleteInBatches } from '../../db/batches.ts'
 import { type Db, many, run } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { rfc3339 } from '../../kernel/clock.ts'
@@ -75,5 +76,5 @@ export const listSeenAddresses = (
     order by last_seen_at desc, seen_addresses.ip limit ${limit}`,
   )
 
-export const deleteSeenAddressesBefore = (db: Db, moment: number): Promise<void> =>
-  run(db, sql`delete from seen_addresses where last_seen_at < ${rfc3339(moment)}`)
+export const deleteSeenAddressesBefore = (db: Db, moment: number): Promise<number> =>
+  deleteInBatches(db, sql`seen_addresses`, sql`last_seen_at < ${rfc3339(moment)}`)

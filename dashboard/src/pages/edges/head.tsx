@@ -63,6 +63,8 @@ function DeleteEdge({ kind, edge, name, onClose }: Props & { name: string; onClo
   const remove = useMutation({
     mutationFn: () => answerOf(api.DELETE(pathOf[kind], { params: { path: { id: edge.id } } })),
     onSuccess: async () => {
+      // Not read again while this page is still there: it is gone.
+      client.removeQueries({ queryKey: ['edges', kind, edge.id] })
       await client.invalidateQueries({ queryKey: ['edges'] })
       go('/edges')
     },

@@ -18,13 +18,11 @@ type Edge = Shapes['HttpsEdge']
 type Route = Shapes['HttpsEdgeRoute']
 
 export function HttpsDetail({ id }: { id: string }) {
-  const edges = useQuery(queries.httpsEdges())
+  const found = useQuery(queries.httpsEdge(id))
   const [isAdding, setAdding] = useState(false)
   return (
-    <Loaded query={edges} lines={8}>
-      {(all) => {
-        const edge = all.find((candidate) => candidate.id === id)
-        if (!edge) return <p className="card empty">This edge is not there any more.</p>
+    <Loaded query={found} lines={8}>
+      {(edge) => {
         return (
           <>
             <EdgeHead kind="https" edge={edge} />

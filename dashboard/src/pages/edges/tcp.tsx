@@ -5,12 +5,10 @@ import { EdgeHead } from './head.tsx'
 import { BackendRow, RestrictionRow } from './modules.tsx'
 
 export function TcpDetail({ id }: { id: string }) {
-  const edges = useQuery(queries.tcpEdges())
+  const found = useQuery(queries.tcpEdge(id))
   return (
-    <Loaded query={edges} lines={6}>
-      {(all) => {
-        const edge = all.find((candidate) => candidate.id === id)
-        if (!edge) return <p className="card empty">This edge is not there any more.</p>
+    <Loaded query={found} lines={6}>
+      {(edge) => {
         const place = { name: edge.hostports.join(', ') || edge.id, edgeId: edge.id }
         return (
           <>

@@ -1,0 +1,22 @@
+-- Names of our own, so that code can translate a violation and a later migration can change one. Only the catalogue changes.
+alter table principals rename constraint principals_account_id_fkey to principals_account_fk;
+alter table api_keys rename constraint api_keys_account_id_fkey to api_keys_account_fk;
+alter table ip_policies rename constraint ip_policies_account_id_fkey to ip_policies_account_fk;
+alter table ip_restrictions rename constraint ip_restrictions_account_id_fkey to ip_restrictions_account_fk;
+alter table ip_restriction_policies
+  rename constraint ip_restriction_policies_account_id_ip_restriction_id_fkey to ip_restriction_policies_ip_restriction_fk;
+alter table ip_restriction_counts
+  rename constraint ip_restriction_counts_account_id_ip_restriction_id_fkey to ip_restriction_counts_ip_restriction_fk;
+alter table backends rename constraint backends_account_id_fkey to backends_account_fk;
+alter table edges rename constraint edges_account_id_fkey to edges_account_fk;
+alter table edges rename constraint edges_account_id_parent_id_fkey to edges_parent_fk;
+alter table hostports rename constraint hostports_account_id_edge_id_fkey to hostports_edge_fk;
+alter table edge_modules rename constraint edge_modules_account_id_edge_id_fkey to edge_modules_edge_fk;
+alter table edge_module_policies
+  rename constraint edge_module_policies_account_id_edge_id_module_fkey to edge_module_policies_edge_module_fk;
+alter table api_key_previous_tokens
+  rename constraint api_key_previous_tokens_account_id_api_key_id_fkey to api_key_previous_tokens_api_key_fk;
+alter table api_key_uses rename constraint api_key_uses_account_id_api_key_id_fkey to api_key_uses_api_key_fk;
+alter table seen_addresses rename constraint seen_addresses_account_id_fkey to seen_addresses_account_fk;
+alter table edge_counts rename constraint edge_counts_account_id_edge_id_fkey to edge_counts_edge_fk;
+alter table refused_hostports rename constraint refused_hostports_account_id_edge_id_fkey to refused_hostports_edge_fk;
