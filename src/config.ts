@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { isIP } from 'node:net'
 import { homedir } from 'node:os'
 import { isAbsolute, join } from 'node:path'
 import { isHostName } from './kernel/hostport.ts'
@@ -60,8 +61,16 @@ const cidrList = (value: string): Cidr[] =>
     if (parsed.fault !== undefined) throw new ConfigError(`has ${JSON.stringify(entry)}, which ${parsed.fault}`)
     return parsed.cidr
   })
-const proxyList = (value: string): CompiledPolicy =>
+const networks = (value: string): CompiledPolicy =>
   compilePolicy(cidrList(value).map((cidr) => ({ cidr, action: 'allow' })))
+
+function dnsServers(value: string): string[] {
+  const servers = list(value)
+  const isServer = (text: string) => isIP(text) > 0 || /^(?:\[[0-9a-f:]+\]|[\d.]+):\d{1,5}$/i.test(text)
+  const wrong = servers.find((text) => !isServer(text))
+  if (wrong) throw new ConfigError(`has ${JSON.stringify(wrong)}, which is not an address with or without a port`)
+  return servers
+}
 
 function portRange(value: string): { first: number; last: number } {
   const [, first = '', last = ''] = /^(\d+)-(\d+)$/.exec(value) ?? []
@@ -164,7 +173,7 @@ export const settings = {
   GATEHOUSE_TRUSTED_PROXIES: setting({
     default: '',
     help: 'Addresses and CIDR ranges, comma-separated, whose X-Forwarded-For is believed. Nobody else is.',
-    parse: proxyList,
+    parse: networks,
   }),
   GATEHOUSE_DASHBOARD: setting({
     default: 'on',
@@ -264,6 +273,21 @@ export const edgeSettings = {
     default: '/etc/ssl/certs/ca-certificates.crt',
     help: "PEM file of the authorities that upstreams' certificates must be signed by.",
     parse: text,
+  }),
+  GATEHOUSE_EDGE_UPSTREAM_DENY: setting({
+    default: '',
+    help: 'Networks, comma-separated, that no upstream may be in. They count before those that are allowed.',
+    parse: networks,
+  }),
+  GATEHOUSE_EDGE_UPSTREAM_ALLOW: setting({
+    default: '',
+    help: "Networks, comma-separated, in which upstreams may be although they are denied by default, such as 127.0.0.0/8. Never the node's own listeners.",
+    parse: networks,
+  }),
+  GATEHOUSE_EDGE_DNS_SERVERS: setting({
+    default: '',
+    help: "DNS servers for the names of upstreams, comma-separated, as address or address:port. Empty: the system's.",
+    parse: dnsServers,
   }),
   GATEHOUSE_EDGE_OPEN_CONNECTIONS: setting({
     default: 'keep',

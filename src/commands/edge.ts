@@ -18,8 +18,11 @@ import { openPolicyFiles } from '../edge/policy_files.ts'
 import { createReceiver } from '../edge/receiver.ts'
 import { openRecordLog } from '../edge/record_log.ts'
 import { createReporter } from '../edge/reporter.ts'
-import { openResolver } from '../edge/resolver.ts'
 import { serveStatus } from '../edge/status_server.ts'
+import { openDns } from '../edge/upstreams/dns.ts'
+import { createUpstreamPolicy, type OwnPorts } from '../edge/upstreams/policy.ts'
+import { openResolver } from '../edge/upstreams/resolver.ts'
+import { createUpstreams } from '../edge/upstreams/upstreams.ts'
 import { version } from '../version.ts'
 import { createLog, untilToldToEnd } from './log.ts'
 
@@ -44,17 +47,26 @@ export async function edge(config: EdgeConfig): Promise<number> {
     receiver?.fetchBlob(name),
   )
   const hits = createHits()
-  const resolver = await openResolver(
-    join(folder, 'addresses.json'),
-    (key) => agent.resolvedAnew(key as RecordKey),
-    (err) => log.error({ err }, 'the addresses of upstreams could not be saved: tried again'),
+  const resolver = await openResolver({
+    file: join(folder, 'addresses.json'),
+    dns: await openDns({ servers: config.GATEHOUSE_EDGE_DNS_SERVERS }),
+    onChange: (key) => agent.resolvedAnew(key as RecordKey),
+    onError: (err) => log.error({ err }, 'the addresses of upstreams could not be saved: tried again'),
+  })
+  const upstreams = createUpstreams(
+    resolver,
+    createUpstreamPolicy({
+      deny: config.GATEHOUSE_EDGE_UPSTREAM_DENY,
+      allow: config.GATEHOUSE_EDGE_UPSTREAM_ALLOW,
+      ownPorts: ownPorts(config),
+    }),
   )
   const events = await receiveEvents(settings.eventPort, (event) => {
     hits.add({ ...event, count: 1, lastAt: new Date().toISOString() })
   })
   const proxy = createProxy(settings, { onTrouble: (err) => log.error({ err }, 'trouble with HAProxy') })
   const agent = createAgent(
-    { log, recordLog, policyFiles, resolver, openConnections: config.GATEHOUSE_EDGE_OPEN_CONNECTIONS },
+    { log, recordLog, policyFiles, upstreams, openConnections: config.GATEHOUSE_EDGE_OPEN_CONNECTIONS },
     { ...proxy, entriesOf, readyEntries, difference },
     () => reporter?.soon(),
   )
@@ -72,13 +84,15 @@ export async function edge(config: EdgeConfig): Promise<number> {
         : `waiting for the first complete read: ${staged} records read, ${pending ?? 'unknown'} pending`
     },
     async () => {
-      const { ready, applied, records, unfinished, refusals } = agent.state()
+      const { ready, applied, records, unfinished, refusals, refusedUpstreams, unresolvedNames } = agent.state()
       return {
         gatehouse_edge_ready: ready ? 1 : 0,
         gatehouse_edge_applied_generation: applied,
         gatehouse_edge_records: records,
         gatehouse_edge_unfinished_records: unfinished,
         gatehouse_edge_refusals: refusals.length,
+        gatehouse_edge_refused_upstreams: refusedUpstreams,
+        gatehouse_edge_unresolved_names: unresolvedNames,
         gatehouse_edge_connected: connected ? 1 : 0,
         ...(await usageMetrics(settings)),
       }
@@ -161,6 +175,13 @@ function readTrustedKeys(config: EdgeConfig): TrustedKeys {
   } catch (error) {
     throw new ConfigError(`GATEHOUSE_EDGE_TRUSTED_KEYS has ${(error as Error).message}`)
   }
+}
+
+/** Whatever listens there, at any address of this machine: no upstream is ever one of them. */
+function ownPorts(config: EdgeConfig): OwnPorts {
+  const https = config.GATEHOUSE_EDGE_HTTPS_LISTEN.map((at) => Number(at.slice(at.lastIndexOf(':') + 1)))
+  const single = [...https, config.GATEHOUSE_EDGE_STATUS_LISTEN.port, config.GATEHOUSE_EDGE_EVENT_PORT]
+  return [config.GATEHOUSE_TCP_PORTS, ...single.map((port) => ({ first: port, last: port }))]
 }
 
 function proxySettings(config: EdgeConfig): ProxySettings {

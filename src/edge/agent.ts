@@ -1,17 +1,11 @@
-import type { Report } from '../distribution/channels.ts'
-import {
-  type BackendRecord,
-  type EdgeRecord,
-  kindOf,
-  type PolicyRecord,
-  type RecordKey,
-} from '../distribution/records.ts'
+import { type EdgeRecord, kindOf, type PolicyRecord, type RecordKey } from '../distribution/records.ts'
 import { affectedTcpEdges } from './affected.ts'
 import { type Announced, type BucketEntry, createIntake, type Released } from './intake.ts'
 import { PieceMissing, type PolicyFiles } from './policy_files.ts'
 import type { Refused } from './receiver.ts'
 import type { Position, RecordLog } from './record_log.ts'
-import type { Resolver } from './resolver.ts'
+import { createRefusals } from './refusals.ts'
+import type { Upstreams } from './upstreams/upstreams.ts'
 
 /** A proxy, whichever it is. `Entry` is what it is told of a record; nobody else looks inside. */
 export type Proxy<Entry> = {
@@ -31,16 +25,16 @@ type Parts = {
   log: Log
   recordLog: RecordLog
   policyFiles: PolicyFiles
-  resolver: Resolver
+  upstreams: Upstreams
   openConnections: 'keep' | 'close'
 }
 
 type Change<Entry> = { record: EdgeRecord; before: Entry[]; after: Entry[] }
 
-const refusalsKept = 20
 const retryMs = 1_000
 const sweepEveryMs = 10 * 60 * 1_000
 const sayWaitingEveryMs = 10_000
+const lookAtInterfacesEveryMs = 10_000
 
 /**
  * Receive, plan, apply, report. What arrives is taken in as consistent wholes (intake.ts), one step after another: only
@@ -48,12 +42,12 @@ const sayWaitingEveryMs = 10_000
  * stays in force.
  */
 export function createAgent<Entry>(
-  { log, recordLog, policyFiles, resolver, openConnections }: Parts,
+  { log, recordLog, policyFiles, upstreams, openConnections }: Parts,
   proxy: Proxy<Entry>,
   onApplied: () => void,
 ) {
   const entries = new Map<RecordKey, Entry[]>()
-  const refusals: Report['refusals'] = []
+  const refusals = createRefusals()
   const arrived: Released[] = []
   /** Believed, but not to be had completely yet: a piece of a policy is missing. Nothing after it counts as applied. */
   const unfinished = new Map<RecordKey, EdgeRecord>()
@@ -76,16 +70,31 @@ export function createAgent<Entry>(
 
   function refuse({ key, generation, reason }: Refused): void {
     log.warn({ key, generation, reason }, 'a record is not in force here: the last good one stays')
-    refusals.push({ key, generation, reason, at: new Date().toISOString() })
-    if (refusals.length > refusalsKept) refusals.shift()
+    refusals.add('record', { key, generation, reason })
     onApplied()
+  }
+
+  const upstreamRefusals = {
+    refused({ key, generation }: EdgeRecord, reason: string, address: string): void {
+      log.warn(
+        { key, generation, reason, address },
+        'an upstream is not dialled: its edges and routes have no backend here',
+      )
+      refusals.add('upstream', { key, generation, reason })
+      onApplied()
+    },
+    accepted(key: RecordKey): void {
+      log.info({ key }, 'an upstream is no longer refused')
+      refusals.withdraw(key)
+      onApplied()
+    },
   }
 
   /** The map entries of a record, with its policy file in place and its host name looked up. */
   async function plan(record: EdgeRecord): Promise<Entry[]> {
     const { key, value } = record
     if (value === null) {
-      resolver.forget(key)
+      if (kindOf(key) === 'backend') upstreams.forget(key)
       return []
     }
     const kind = kindOf(key)
@@ -93,7 +102,7 @@ export function createAgent<Entry>(
       await policyFiles.prepare(value as PolicyRecord)
       return proxy.entriesOf(key, (value as PolicyRecord).hash)
     }
-    if (kind === 'backend') return proxy.entriesOf(key, resolver.resolve(key, value as BackendRecord))
+    if (kind === 'backend') return proxy.entriesOf(key, upstreams.resolve(record, upstreamRefusals))
     return proxy.entriesOf(key, value)
   }
 
@@ -101,9 +110,7 @@ export function createAgent<Entry>(
   async function planAll(records: Iterable<EdgeRecord>): Promise<Change<Entry>[]> {
     const changes: Change<Entry>[] = []
     const all = [...records]
-    await resolver.prepare(
-      all.filter(({ key, value }) => value && kindOf(key) === 'backend').map(({ value }) => value as BackendRecord),
-    )
+    await upstreams.prepare(all, recordLog.records)
     for (const record of all) {
       try {
         changes.push({ record, before: entries.get(record.key) ?? [], after: await plan(record) })
@@ -243,6 +250,12 @@ export function createAgent<Entry>(
   }
   const retry = setInterval(() => (unfinished.size || Date.now() >= sweepAt) && kick(), retryMs)
   const waiting = setInterval(() => isReady || sayWaiting(), sayWaitingEveryMs).unref()
+  const interfaces = setInterval(() => {
+    if (!upstreams.haveOwnAddressesChanged()) return
+    log.info({}, 'this machine has other addresses now: upstreams are checked again')
+    for (const key of recordLog.records.keys()) if (kindOf(key) === 'backend') resolvedAnew.add(key)
+    kick()
+  }, lookAtInterfacesEveryMs).unref()
 
   function sayWaiting(): void {
     const { staged, pending } = intake.state()
@@ -267,6 +280,11 @@ export function createAgent<Entry>(
     opened: intake.opened,
     announced: (batch: Announced) => take(intake.announced(batch)),
     entry: (entry: BucketEntry) => take(intake.entry(entry)),
+    stalled: (revision: number) =>
+      log.warn(
+        { revision, ...intake.state() },
+        'NATS has more in the bucket and does not send it: asked again from here on',
+      ),
     refused: refuse,
     /** A backend's name has another address now. */
     resolvedAnew(key: RecordKey): void {
@@ -283,12 +301,14 @@ export function createAgent<Entry>(
       /** Read, and held back until it is a consistent whole. */
       staged: intake.state().staged,
       pending: intake.state().pending,
-      refusals: [...refusals],
+      ...upstreams.state(),
+      refusals: refusals.all(),
     }),
     async stop(): Promise<void> {
       stopped = true
       clearInterval(retry)
       clearInterval(waiting)
+      clearInterval(interfaces)
       await working
     },
   }

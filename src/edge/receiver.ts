@@ -21,6 +21,8 @@ type Handlers = {
   /** The bucket is read from here on; `resumed` from where it was left. */
   opened: (made: string, resumed: boolean) => void
   entry: (entry: BucketEntry) => void
+  /** The server had more and did not send it: asked again from here on. */
+  stalled: (revision: number) => void
   refused: (refused: Refused) => void
 }
 
@@ -28,7 +30,7 @@ type Handlers = {
 export function createReceiver(
   nats: NatsConnection,
   keys: TrustedKeys,
-  { announced, opened, entry: entryRead, refused }: Handlers,
+  { announced, opened, entry: entryRead, stalled: stalledAt, refused }: Handlers,
 ) {
   const readProgress = (sealed: string, records?: readonly string[]): Progress | undefined => {
     const unsealed = open(sealed, keys)
@@ -75,22 +77,40 @@ export function createReceiver(
       const bucket = await openBucket(nats, recordBucket)
       const made = await bucketMadeAt(bucket)
       const place = `${made} read with ${[...keys.keys()].sort().join()}`
-      const known = place === from.bucket ? from.revision : 0
-      opened(made, known > 0)
-      const watch = await bucket.watch(known > 0 ? { resumeFromRevision: known + 1 } : {})
-      const stopLooking = lookAfter(bucket, made, () => watch.stop())
-      try {
-        for await (const entry of watch) {
-          const read = { bucket: place, revision: entry.revision }
-          const pending = entry.delta ?? 0
-          if (entry.key === progressKey) entryRead({ progress: readProgress(entry.string()), read, pending })
-          else entryRead({ record: readRecord(entry.string(), entry.key), read, pending })
+      const resumed = place === from.bucket && from.revision > 0
+      let revision = resumed ? from.revision : 0
+      opened(made, resumed)
+      for (;;) {
+        const watch = await bucket.watch(revision > 0 ? { resumeFromRevision: revision + 1 } : {})
+        let pending = Number.POSITIVE_INFINITY
+        let behind = { at: -1, since: 0 }
+        let stalled = false
+        const stopLooking = lookAt(bucket, ({ created, state: { last_seq: last } }) => {
+          if (created !== made) return watch.stop()
+          if (last > revision) {
+            if (behind.at !== revision) behind = { at: revision, since: Date.now() }
+            stalled = Date.now() - behind.since >= stalledAfterMs
+            if (stalled) watch.stop()
+          } else if (pending > 0 && revision > 0) {
+            pending = 0
+            entryRead({ read: { bucket: place, revision }, pending })
+          }
+        })
+        try {
+          for await (const entry of watch) {
+            revision = entry.revision
+            pending = entry.delta ?? 0
+            const read = { bucket: place, revision }
+            if (entry.key === progressKey) entryRead({ progress: readProgress(entry.string()), read, pending })
+            else entryRead({ record: readRecord(entry.string(), entry.key), read, pending })
+          }
+        } finally {
+          stopLooking()
+          watch.stop()
         }
-      } finally {
-        stopLooking()
-        watch.stop()
+        if (!stalled) throw new Error('the watch of the bucket ended')
+        stalledAt(revision)
       }
-      throw new Error('the watch of the bucket ended')
     },
     async fetchBlob(name: string): Promise<Buffer | undefined> {
       const entry = await (await openBucket(nats, blobBucket)).get(name)
@@ -101,14 +121,19 @@ export function createReceiver(
 }
 
 const lookEveryMs = 3_000
+const stalledAfterMs = 9_000
 
+type StreamState = Awaited<ReturnType<KV['status']>>['streamInfo']
 const bucketMadeAt = async (bucket: KV): Promise<string> => (await bucket.status()).streamInfo.created
 
-/** A watch goes on counting when the bucket under it is made anew, and would wait for revisions that are long gone. */
-function lookAfter(bucket: KV, made: string, onOther: () => void): () => void {
+/**
+ * A watch goes on counting when the bucket under it is made anew, and would wait for revisions that are long gone; on a busy
+ * machine it may also stop delivering, or count what is pending wrong. So the server is asked how far it is.
+ */
+function lookAt(bucket: KV, onState: (state: StreamState) => void): () => void {
   const timer = setInterval(async () => {
-    const now = await bucketMadeAt(bucket).catch(() => undefined)
-    if (now !== undefined && now !== made) onOther()
+    const status = await bucket.status().catch(() => undefined)
+    if (status) onState(status.streamInfo)
   }, lookEveryMs)
   return () => clearInterval(timer)
 }

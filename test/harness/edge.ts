@@ -86,6 +86,8 @@ export async function startInstallation(
       GATEHOUSE_EDGE_HTTPS_LISTEN: `127.0.0.1:${httpsPort}`,
       GATEHOUSE_EDGE_STATUS_LISTEN: `127.0.0.1:${statusPort}`,
       GATEHOUSE_EDGE_EVENT_PORT: String(eventPort),
+      // The upstreams of examples and tests are on this machine.
+      GATEHOUSE_EDGE_UPSTREAM_ALLOW: '127.0.0.0/8,::1',
       ...more,
     })
     scope.after(async () => {

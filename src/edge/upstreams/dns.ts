@@ -1,0 +1,112 @@
+import { Resolver } from 'node:dns/promises'
+import { readFile } from 'node:fs/promises'
+import { networkInterfaces } from 'node:os'
+import { parseAddress } from '../../kernel/ip/address.ts'
+
+/** `absent`: DNS says that there is none. `silent`: DNS says nothing, and what was known before may still be true. */
+export type Answer = { addresses: string[] } | 'absent' | 'silent'
+export type LookUp = { lookUp: (name: string) => Promise<Answer>; stop: () => void }
+
+type Options = {
+  /** As address:port or address; the system's when empty. */
+  servers: readonly string[]
+  hostsFile?: string
+  resolverFile?: string
+}
+
+const timeoutMs = 1_500
+const tries = 2
+/** However many servers and suffixes there are: nobody's name may keep its place for longer. */
+const deadlineMs = 5_000
+
+/**
+ * Asks DNS itself instead of the C library, whose look-ups have no time-out and keep one of the four threads that also
+ * write our files. So /etc/hosts and the search list are read here, and other sources of names, such as mDNS, are not.
+ */
+export async function openDns({
+  servers,
+  hostsFile = '/etc/hosts',
+  resolverFile = '/etc/resolv.conf',
+}: Options): Promise<LookUp> {
+  const resolver = new Resolver({ timeout: timeoutMs, tries })
+  if (servers.length > 0) resolver.setServers(servers)
+  const { search, ndots } = searchList(await readFile(resolverFile, 'utf8').catch(() => ''))
+
+  async function ask(name: string): Promise<Answer> {
+    // Both at once, and the one that this machine can reach counts as soon as it is there.
+    const [first, second] = hasIPv4() ? [query(4, name), query(6, name)] : [query(6, name), query(4, name)]
+    const preferred = await first
+    if (typeof preferred === 'object') return preferred
+    const other = await second
+    if (typeof other === 'object') return other
+    return preferred === 'silent' || other === 'silent' ? 'silent' : 'absent'
+  }
+  async function query(family: 4 | 6, name: string): Promise<Answer> {
+    try {
+      const addresses = await (family === 4 ? resolver.resolve4(name) : resolver.resolve6(name))
+      const usable = addresses.filter((address) => parseAddress(address) !== undefined)
+      return usable.length > 0 ? { addresses: usable } : 'absent'
+    } catch (error) {
+      const { code } = error as { code?: string }
+      return code === 'ENOTFOUND' || code === 'ENODATA' ? 'absent' : 'silent'
+    }
+  }
+  async function askAll(name: string): Promise<Answer> {
+    const suffixed = search.map((suffix) => `${name}.${suffix}`)
+    const isComplete = name.split('.').length > ndots
+    for (const candidate of isComplete ? [name, ...suffixed] : [...suffixed, name]) {
+      const answer = await ask(candidate)
+      // After a silence nobody knows whether the name stands here, and another suffix would be another name.
+      if (answer !== 'absent') return answer
+    }
+    return 'absent'
+  }
+
+  return {
+    async lookUp(name) {
+      // Read each time: whoever edits it expects that it counts.
+      const local = addressesIn(await readFile(hostsFile, 'utf8').catch(() => ''), name)
+      if (local.length > 0) return { addresses: local }
+      const { promise, resolve } = Promise.withResolvers<Answer>()
+      const timer = setTimeout(resolve, deadlineMs, 'silent')
+      try {
+        return await Promise.race([askAll(name), promise])
+      } finally {
+        clearTimeout(timer)
+      }
+    },
+    stop: () => resolver.cancel(),
+  }
+}
+
+/** Without any but loopback, a machine can reach upstreams by IPv6 only. */
+const hasIPv4 = (): boolean =>
+  Object.values(networkInterfaces()).some((all) =>
+    all?.some(({ family, internal }) => family === 'IPv4' && !internal),
+  ) || !Object.values(networkInterfaces()).some((all) => all?.some(({ internal }) => !internal))
+
+function addressesIn(hosts: string, name: string): string[] {
+  const found: string[] = []
+  for (const line of hosts.split('\n')) {
+    const [address = '', ...names] = line.replace(/#.*/, '').trim().toLowerCase().split(/\s+/)
+    if (names.includes(name) && parseAddress(address)) found.push(address)
+  }
+  // RFC 6761: localhost is this machine, whatever DNS says.
+  return found.length === 0 && /(^|\.)localhost$/.test(name) ? ['127.0.0.1'] : found.sort(ipv4First)
+}
+const ipv4First = (a: string, b: string): number => Number(a.includes(':')) - Number(b.includes(':'))
+
+function searchList(text: string): { search: string[]; ndots: number } {
+  let search: string[] = []
+  let ndots = 1
+  for (const line of text.split('\n')) {
+    const [keyword, ...values] = line
+      .replace(/[#;].*/, '')
+      .trim()
+      .split(/\s+/)
+    if (keyword === 'search' || keyword === 'domain') search = values.filter((each) => each !== '.')
+    if (keyword === 'options') ndots = Number(/\bndots:(\d+)/.exec(values.join(' '))?.[1] ?? ndots)
+  }
+  // As many as the C library has always taken.
+  return { search: search.slice(0, 6).map((each) => each.replace(/\.$/, '')), ndots }
+}

@@ -1,0 +1,131 @@
+import assert from 'node:assert/strict'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { type DnsServer, startDnsServer } from '../../../test/harness/dns_server.ts'
+import { poll } from '../../../test/harness/poll.ts'
+import { openDns } from './dns.ts'
+import { openResolver } from './resolver.ts'
+
+const backend = (host: string) => ({ host, port: 80, tls: false })
+const wanted = (host: string, ...accounts: string[]) => ({ record: backend(host), accounts })
+
+/** Files of its own for what a machine would say, and a resolver that asks the server given. */
+async function start(
+  t: TestContext,
+  answers: DnsServer['answers'],
+  files: { saved?: string; hosts?: string; resolv?: string } = {},
+) {
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-resolver-'))
+  const file = join(folder, 'addresses.json')
+  const [hostsFile, resolverFile] = [join(folder, 'hosts'), join(folder, 'resolv.conf')]
+  if (files.saved !== undefined) await writeFile(file, files.saved)
+  await writeFile(hostsFile, files.hosts ?? '')
+  await writeFile(resolverFile, files.resolv ?? '')
+  const server = await startDnsServer({ after: (work) => t.after(work) }, answers)
+  const changed: string[] = []
+  const dns = await openDns({ servers: [server.address], hostsFile, resolverFile })
+  const resolver = await openResolver({ file, dns, onChange: (key) => changed.push(key), onError: assert.fail })
+  t.after(async () => {
+    await resolver.stop()
+    await rm(folder, { recursive: true })
+  })
+  const addressOf = (host: string) => resolver.resolve(`backend.${host}`, backend(host)).address
+  return { server, resolver, changed, file, hostsFile, addressOf }
+}
+
+test('an address stands for itself, and a name for what DNS says: IPv4 first', async (t) => {
+  const answers: Record<string, string[]> = {
+    'four.example': ['192.0.2.1'],
+    'six.example': ['2001:db8::6'],
+    'both.example': ['2001:db8::6', '192.0.2.1'],
+  }
+  const { resolver, addressOf } = await start(t, (name) => answers[name])
+  const hosts = ['192.0.2.7', '[2001:db8::1]', 'four.example', 'six.example', 'both.example', 'none.example']
+  await resolver.prepare(hosts.map((host) => wanted(host, 'ac_1')))
+  assert.deepEqual(hosts.map(addressOf), ['192.0.2.7', '2001:db8::1', '192.0.2.1', '2001:db8::6', '192.0.2.1', null])
+  assert.equal(resolver.unresolved(), 1)
+})
+
+test('names of the hosts file and of the search list are found as the system finds them', async (t) => {
+  const answers: Record<string, string[]> = { 'app.svc.cluster.test': ['192.0.2.1'], 'app.other.test': ['192.0.2.2'] }
+  const hosts = '# comment\n192.0.2.9 legacy legacy.internal # app\n2001:db8::9 legacy\n'
+  const resolv = 'nameserver 192.0.2.53\nsearch svc.cluster.test other.test\noptions ndots:2\n'
+  const { resolver, server, addressOf } = await start(t, (name) => answers[name], { hosts, resolv })
+  const names = ['legacy', 'legacy.internal', 'app', 'localhost', 'x.localhost']
+  await resolver.prepare(names.map((name) => wanted(name, 'ac_1')))
+  assert.deepEqual(names.map(addressOf), ['192.0.2.9', '192.0.2.9', '192.0.2.1', '127.0.0.1', '127.0.0.1'])
+  assert.deepEqual(new Set(server.asked), new Set(['app.svc.cluster.test']))
+})
+
+test('what is known of a name outlives the process and DNS; what is not in use any more is forgotten', async (t) => {
+  const saved = JSON.stringify({ 'known.example': '192.0.2.9', 'unused.example': '192.0.2.1' })
+  const { resolver, file, addressOf } = await start(t, (name) => (name === 'new.example' ? ['192.0.2.2'] : 'silent'), {
+    saved,
+  })
+  await resolver.prepare([wanted('known.example', 'ac_1'), wanted('new.example', 'ac_1')])
+  assert.deepEqual([addressOf('known.example'), addressOf('new.example')], ['192.0.2.9', '192.0.2.2'])
+  await resolver.stop()
+  const kept = JSON.parse(await readFile(file, 'utf8'))
+  assert.deepEqual(kept, { 'known.example': '192.0.2.9', 'new.example': '192.0.2.2' })
+})
+
+test('a file that is no longer readable is as none, and no name means what objects have of their own', async (t) => {
+  for (const saved of ['{"upstream.inv', '{"upstream.example": "not an address"}', '[]', '{}']) {
+    const { resolver, addressOf } = await start(t, () => undefined, { saved })
+    const names = ['upstream.example', 'constructor', 'valueof']
+    await resolver.prepare(names.map((name) => wanted(name, 'ac_1')))
+    assert.deepEqual(names.map(addressOf), [null, null, null])
+  }
+})
+
+test('an answer that comes late is told, and so is one that changes; a rotating one is not', async (t) => {
+  let answer: string[] | 'silent' = 'silent'
+  const { resolver, changed, addressOf, hostsFile } = await start(t, () => answer)
+  await resolver.prepare([wanted('late.example', 'ac_1')])
+  assert.equal(addressOf('late.example'), null)
+  answer = ['192.0.2.1', '192.0.2.2']
+  await poll(
+    () => changed.length,
+    (length) => length === 1,
+  )
+  const first = addressOf('late.example')
+  assert.ok(answer.includes(first ?? ''))
+  await writeFile(hostsFile, '192.0.2.3 late.example\n')
+  await poll(
+    () => addressOf('late.example'),
+    (address) => address === '192.0.2.3',
+  )
+  assert.deepEqual(changed, ['backend.late.example', 'backend.late.example'])
+})
+
+test("row 9: a thousand silent names of one account do not hold up another's, and are asked ever more rarely", async (t) => {
+  const { resolver, server, addressOf } = await start(t, (name) => (name.startsWith('good') ? ['192.0.2.1'] : 'silent'))
+  const bad = Array.from({ length: 1_000 }, (_, index) => wanted(`bad${index}.example`, 'ac_hostile'))
+  await resolver.prepare(bad)
+  for (const { record } of bad) addressOf(record.host)
+  for (let index = 0; index < 5; index++) {
+    const began = performance.now()
+    // The hostile account goes on; nobody waits for it a second time.
+    await resolver.prepare([
+      wanted(`bad-again${index}.example`, 'ac_hostile'),
+      wanted(`good${index}.example`, 'ac_honest'),
+    ])
+    assert.equal(addressOf(`good${index}.example`), '192.0.2.1')
+    assert.ok(performance.now() - began < 900, `${performance.now() - began} ms`)
+  }
+  const silent = server.asked.filter((name) => name.startsWith('bad'))
+  assert.ok(silent.length < 200, `${silent.length} queries for names that do not answer`)
+})
+
+test('row 9: a name that waits among what nobody uses is asked at once when an edge uses it', async (t) => {
+  const { resolver, addressOf } = await start(t, (name) => (name === 'good.example' ? ['192.0.2.1'] : 'silent'))
+  const idle = [...Array.from({ length: 1_000 }, (_, index) => wanted(`bad${index}.example`)), wanted('good.example')]
+  const began = performance.now()
+  await resolver.prepare(idle)
+  assert.ok(performance.now() - began < 900, 'nobody waits for what nothing uses')
+  for (const { record } of idle) addressOf(record.host)
+  await resolver.prepare([wanted('good.example', 'ac_honest')])
+  assert.equal(addressOf('good.example'), '192.0.2.1')
+})

@@ -1,0 +1,78 @@
+import {
+  type BackendRecord,
+  type EdgeRecord,
+  kindOf,
+  type RecordKey,
+  type RouteRecord,
+  type TcpRecord,
+} from '../../distribution/records.ts'
+import type { UpstreamPolicy } from './policy.ts'
+import type { ResolvedBackend, UpstreamResolver, Wanted } from './resolver.ts'
+
+type Known = ReadonlyMap<RecordKey, EdgeRecord>
+type Handlers = {
+  /** `address` is for the log alone: what a name resolves to here is nothing that a tenant is told. */
+  refused: (record: EdgeRecord, reason: string, address: string) => void
+  accepted: (key: RecordKey) => void
+}
+
+/** Where backends are dialled: their names resolved, and their addresses allowed. */
+export function createUpstreams(resolver: UpstreamResolver, policy: UpstreamPolicy) {
+  /** The account of each backend that an edge or route uses; records of backends do not say it. */
+  const owners = new Map<RecordKey, string>()
+  const faults = new Map<RecordKey, string>()
+
+  return {
+    /** Asks for the names of these backends, and of those that these edges and routes use. */
+    async prepare(records: readonly EdgeRecord[], known: Known): Promise<void> {
+      const wanted = new Map<RecordKey, BackendRecord>()
+      const batch = new Map(records.map((record) => [record.key, record]))
+      for (const { key, value } of records) {
+        if (value === null) continue
+        const kind = kindOf(key)
+        if (kind === 'backend') wanted.set(key, value as BackendRecord)
+        if (kind !== 'tcp' && kind !== 'route') continue
+        const { account, backend } = value as TcpRecord | RouteRecord
+        if (backend === null) continue
+        const used: RecordKey = `backend.${backend}`
+        owners.set(used, account)
+        const record = (batch.get(used) ?? known.get(used))?.value
+        if (record) wanted.set(used, record as BackendRecord)
+      }
+      const all = [...wanted].map(([key, record]): Wanted => {
+        const owner = owners.get(key)
+        return { record, accounts: owner === undefined ? [] : [owner] }
+      })
+      await resolver.prepare(all)
+    },
+
+    /** Without an address when there is none, or none that may be dialled. */
+    resolve(record: EdgeRecord, { refused, accepted }: Handlers): ResolvedBackend {
+      const { key, generation, value } = record
+      const resolved = resolver.resolve(key, value as BackendRecord)
+      const { address, port, host } = resolved
+      const fault = address === null ? undefined : policy.fault(address, port)
+      if (address === null || fault === undefined) {
+        if (faults.delete(key)) accepted(key)
+        return resolved
+      }
+      const reason = `is not dialled: ${host === address ? 'its address' : 'the address of its name'} ${fault}`
+      // Looked up every few seconds, and told once.
+      const told = `${generation} ${reason}`
+      if (faults.get(key) !== told) refused(record, reason, address)
+      faults.set(key, told)
+      return { ...resolved, address: null }
+    },
+
+    forget(key: RecordKey): void {
+      resolver.forget(key)
+      faults.delete(key)
+      owners.delete(key)
+    },
+
+    /** True when this machine has other addresses than before: every upstream must be asked about again. */
+    haveOwnAddressesChanged: (): boolean => policy.refresh(),
+    state: () => ({ refusedUpstreams: faults.size, unresolvedNames: resolver.unresolved() }),
+  }
+}
+export type Upstreams = ReturnType<typeof createUpstreams>
