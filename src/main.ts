@@ -1,7 +1,6 @@
 #!/usr/bin/env node
 import { parseArgs } from 'node:util'
 import {
-  ConfigError,
   clientSettings,
   edgeSettings,
   readClientConfig,
@@ -12,6 +11,7 @@ import {
   settingsHelp,
 } from './config.ts'
 import { isUnavailable } from './db/failures.ts'
+import { ConfigError } from './kernel/setting_values.ts'
 import { version } from './version.ts'
 
 const serverUsage = `Gatehouse ${version}: who may call the API, which addresses may reach what.

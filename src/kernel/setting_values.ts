@@ -1,0 +1,108 @@
+import { isHostName } from './hostport.ts'
+import { parseAddress } from './ip/address.ts'
+import { type Cidr, parseCidr } from './ip/cidr.ts'
+import { type CompiledPolicy, compilePolicy } from './ip/ranges.ts'
+
+/** The message is for the operator: it names the variable and what it must be. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError'
+}
+
+export const text = (value: string) => value
+export const wholeNumber = (least: number, most: number) => (value: string) => {
+  const number = Number(value)
+  if (!/^\d+$/.test(value) || number < least || number > most)
+    throw new ConfigError(`must be a whole number from ${least} to ${most}`)
+  return number
+}
+/** A number, or a share of something that the operator decides elsewhere. */
+export type Amount = { readonly count: number } | { readonly percent: number }
+export function amount(value: string): Amount {
+  const [, digits = '', sign] = /^(\d{1,7})(%?)$/.exec(value) ?? []
+  const number = Number(digits)
+  if (!digits || number < 1 || (sign && number > 100))
+    throw new ConfigError('must be a whole number from 1, or a percentage such as 25%')
+  return sign ? { percent: number } : { count: number }
+}
+export const list = (value: string) =>
+  value
+    .split(',')
+    .map((item) => item.trim())
+    .filter(Boolean)
+
+export function listenAddress(value: string): { host: string; port: number } {
+  const found = /^(?:\[([0-9a-fA-F:]+)\]|([^:]+)):(\d+)$/.exec(value)
+  if (!found) throw new ConfigError('must be address:port, such as 127.0.0.1:8080 or [::]:8080')
+  return { host: found[1] ?? found[2] ?? '', port: wholeNumber(0, 65_535)(found[3] ?? '') }
+}
+
+export function publicUrl(value: string): string {
+  const url = URL.parse(value)
+  if (!url || !/^https?:$/.test(url.protocol) || url.search || url.hash)
+    throw new ConfigError('must be an http or https URL without a query')
+  return value.replace(/\/+$/, '')
+}
+
+export const cidrList = (value: string): Cidr[] =>
+  list(value).map((entry) => {
+    const parsed = parseCidr(entry)
+    if (parsed.fault !== undefined) throw new ConfigError(`has ${JSON.stringify(entry)}, which ${parsed.fault}`)
+    return parsed.cidr
+  })
+export const networks = (value: string): CompiledPolicy =>
+  compilePolicy(cidrList(value).map((cidr) => ({ cidr, action: 'allow' })))
+
+export function dnsServers(value: string): string[] {
+  const servers = list(value)
+  const isServer = (text: string) =>
+    parseAddress(text) !== undefined || /^(?:\[[0-9a-f:]+\]|[\d.]+):\d{1,5}$/i.test(text)
+  const wrong = servers.find((text) => !isServer(text))
+  if (wrong) throw new ConfigError(`has ${JSON.stringify(wrong)}, which is not an address with or without a port`)
+  return servers
+}
+
+export function portRange(value: string): { first: number; last: number } {
+  const [, first = '', last = ''] = /^(\d+)-(\d+)$/.exec(value) ?? []
+  const range = { first: Number(first), last: Number(last) }
+  if (!first || range.first < 1 || range.first > range.last || range.last > 65_535) {
+    throw new ConfigError('must be two ports such as 20000-29999')
+  }
+  if (range.first <= 443 && range.last >= 443) throw new ConfigError('must not contain 443, the port of HTTPS edges')
+  return range
+}
+
+/** Of two labels at least: the database has no wildcards above. */
+export function domains(value: string): readonly string[] {
+  const names = list(value.toLowerCase())
+  if (names.some((name) => !name.includes('.') || !isHostName(name)))
+    throw new ConfigError('must be domains of two labels at least, such as apps.example.com')
+  return names
+}
+
+export const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']
+export function logLevel(value: string): string {
+  if (!logLevels.includes(value)) throw new ConfigError(`must be one of ${logLevels.join(', ')}`)
+  return value
+}
+
+export function nodeName(value: string): string {
+  if (!/^[a-z0-9][a-z0-9-]{0,62}$/.test(value))
+    throw new ConfigError('must be small letters, digits and hyphens, 63 at most')
+  return value
+}
+
+export function roleName(value: string): string {
+  if (value !== '' && !/^[a-z_][a-z0-9_]{0,62}$/.test(value))
+    throw new ConfigError('must be small letters, digits and underscores, 63 at most')
+  return value
+}
+
+export function onOrOff(value: string): boolean {
+  if (value !== 'on' && value !== 'off') throw new ConfigError('must be on or off')
+  return value === 'on'
+}
+
+export function keepOrClose(value: string): 'keep' | 'close' {
+  if (value !== 'keep' && value !== 'close') throw new ConfigError('must be keep or close')
+  return value
+}
