@@ -9,6 +9,8 @@ create function hostport_claim(hostport text) returns text language sql immutabl
   end
 $$;
 create index hostports_claim on hostports (hostport_claim(hostport) collate "C", account_id);
+-- How many ports an account has. HTTPS hostports, which may be millions, are not in it.
+create index hostports_tcp_of_account on hostports (account_id, hostport) where hostport not like '%:443';
 
 -- The locks below rely on two labels. Not valid: `gatehouse migrate` takes the rows that are there already out of force.
 alter table hostports add constraint hostports_wildcard_labels

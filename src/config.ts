@@ -108,6 +108,11 @@ export const settings = {
     help: 'The ports that TCP edges may use, as first-last.',
     parse: portRange,
   }),
+  GATEHOUSE_TCP_PORTS_PER_ACCOUNT: setting({
+    default: '1000',
+    help: 'How many of these ports one account may have.',
+    parse: wholeNumber(1, 65_535),
+  }),
   GATEHOUSE_WILDCARD_SUFFIXES: setting({
     default: '',
     help: 'Public suffixes under which wildcard hostports are allowed all the same, comma-separated: domains of your own that the Public Suffix List has.',

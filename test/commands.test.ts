@@ -49,10 +49,12 @@ test('five processes may migrate one database at once: one does it, all succeed'
   assert.equal(applied, (await readMigrations()).length)
 })
 
-test('migrate waits for another that takes longer than a request may', async () => {
+test('migrate waits for another that takes longer than a request may', async (t) => {
   const url = await emptyDatabase()
   const other = new pg.Client({ connectionString: url })
   await other.connect()
+  // Also when this fails: the lock would keep the other process, and with it the whole run, from ending.
+  t.after(() => other.end())
   await other.query('select pg_advisory_lock(7204113001)')
   const migrating = gatehouse(['migrate'], { GATEHOUSE_DATABASE_URL: url, GATEHOUSE_DATABASE_TIMEOUT_MS: '500' })
   const waiting = "select from pg_locks where not granted and locktype = 'advisory'"
@@ -97,6 +99,11 @@ test('a setting that is missing or wrong ends the command with 2 and is named', 
     [{}, /GATEHOUSE_DATABASE_URL is not set/],
     [{ GATEHOUSE_DATABASE_URL: '' }, /GATEHOUSE_DATABASE_URL is not set/],
     [{ GATEHOUSE_DATABASE_URL_FILE: '/nowhere/secret' }, /GATEHOUSE_DATABASE_URL_FILE names \/nowhere\/secret/],
+    [{ GATEHOUSE_DATABASE_URL: url, GATEHOUSE_TCP_PORTS: '1-1024' }, /GATEHOUSE_TCP_PORTS must not contain 443/],
+    [
+      { GATEHOUSE_DATABASE_URL: url, GATEHOUSE_WILDCARD_SUFFIXES: 'com' },
+      /GATEHOUSE_WILDCARD_SUFFIXES must be domains/,
+    ],
     [{ GATEHOUSE_DATABASE_URL: url, GATEHOUSE_LISTEN: '8080' }, /GATEHOUSE_LISTEN must be address:port/],
     [{ GATEHOUSE_DATABASE_URL: url, GATEHOUSE_DATABASE_POOL_SIZE: 'many' }, /GATEHOUSE_DATABASE_POOL_SIZE must be/],
     [{ GATEHOUSE_DATABASE_URL: url, GATEHOUSE_TRUSTED_PROXIES: '10.1.2.3/8' }, /GATEHOUSE_TRUSTED_PROXIES has "10/],

@@ -56,6 +56,7 @@ export async function serve(config: Config): Promise<number> {
       edges: edges.view,
       settings: {
         tcpPorts: config.GATEHOUSE_TCP_PORTS,
+        tcpPortsPerAccount: config.GATEHOUSE_TCP_PORTS_PER_ACCOUNT,
         wildcardSuffixes: config.GATEHOUSE_WILDCARD_SUFFIXES,
       },
       admit: createAdmission(judge, tally, systemClock, metrics.observeRestriction),

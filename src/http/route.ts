@@ -25,6 +25,7 @@ export type Origin = {
 /** What the operator decides for all accounts. */
 export type InstallationSettings = {
   readonly tcpPorts: { readonly first: number; readonly last: number }
+  readonly tcpPortsPerAccount: number
   /** Public suffixes that belong to the operator. */
   readonly wildcardSuffixes: readonly string[]
 }

@@ -259,4 +259,23 @@ test('claims let go and taken again at once, by edges that come and go, never le
     assert.equal((await mallory('POST', path, { hostports: hostports() })).status, 201, 'something still holds it')
 })
 
+test('no account takes the whole range of ports, however many ask at once', async () => {
+  const { origin } = await plane.startProcess({ GATEHOUSE_TCP_PORTS_PER_ACCOUNT: '5' })
+  const process = plane.processes.findIndex((one) => one.origin === origin)
+  const newcomer = await plane.newAccount()
+  const ports = Array.from({ length: 8 }, freePort)
+  const create = (...of: number[]) =>
+    newcomer('POST', '/edges/tcp', { hostports: of.map((port) => `${freshHost()}:${port}`) }, { process })
+  const answers = await Promise.all(ports.map((port) => create(port)))
+  assert.deepEqual(answers.map(({ status }) => status).sort(), [201, 201, 201, 201, 201, 409, 409, 409])
+  const refused = answers.find(({ status }) => status === 409) ?? assert.fail()
+  assertRefused(refused, 409, 'ERR_TOO_MANY', 'hostports')
+  const own = answers.flatMap(({ status, body }) => (status === 201 ? [body] : []))
+  const [port = 0] = own.map(({ hostports }) => Number(hostports[0].split(':')[1]))
+  assert.equal((await create(port, port)).status, 201, 'another hostport on a port that it has')
+  const freed = await newcomer('PATCH', own[1].uri, { hostports: [] }, { process })
+  assert.equal(freed.status, 200)
+  assert.equal((await create(freePort())).status, 201)
+})
+
 nothingWasADefect(plane)

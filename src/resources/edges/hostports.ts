@@ -52,6 +52,38 @@ async function insertHostports(
   }
 }
 
+/**
+ * Ports are few, and one account's belong to no other: nobody may take them all. Changes of one account's TCP hostports
+ * take turns, so that two at once cannot pass the limit together. An account that is above it may still let go of ports.
+ */
+export async function limitingTcpPorts(
+  tx: Db,
+  { accountId }: Account,
+  limit: number,
+  change: () => Promise<void>,
+): Promise<void> {
+  await run(tx, sql`select pg_advisory_xact_lock(73, hashtext(${accountId}))`)
+  const before = await countTcpPorts(tx, { accountId })
+  await change()
+  const now = await countTcpPorts(tx, { accountId })
+  if (now > limit && now > before)
+    throw new Refusal(
+      'ERR_TOO_MANY',
+      `An account has at most ${limit} TCP ports. Remove hostports that you no longer need, or ask the operator of the installation for more.`,
+      { details: { field: 'hostports' } },
+    )
+}
+
+const countTcpPorts = async (tx: Db, { accountId }: Account): Promise<number> =>
+  (
+    await one<{ count: number }>(
+      tx,
+      sql`
+      select count(distinct hostport_claim(hostport)) from hostports
+      where account_id = ${accountId} and hostport not like '%:443'`,
+    )
+  ).count
+
 /** In the whole installation, for whoever runs it. */
 export const countRefusedHostports = async (db: Db): Promise<number> =>
   (await one<{ count: number }>(db, sql`select count(*) from refused_hostports`)).count

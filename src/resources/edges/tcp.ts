@@ -13,6 +13,7 @@ import {
   setHostports,
   setInlineModules,
 } from './changes.ts'
+import { limitingTcpPorts } from './hostports.ts'
 import { moduleRoutes } from './module_routes.ts'
 import { TcpEdge, TcpEdgeCreate, TcpEdgeQuery, TcpEdgeUpdate } from './schema.ts'
 import { deleteEdge, findEdge, insertEdge, listEdges, updateEdge } from './store.ts'
@@ -42,16 +43,30 @@ const check = (body: { hostports?: string[] }, settings: InstallationSettings) =
   checkModules(body)
 }
 
+/**
+ * Last, after everything that may wait for another change of this account: from here on claims of other accounts wait
+ * for us.
+ */
+async function claimPorts(
+  tx: Db,
+  caller: Caller,
+  id: Uuid,
+  { hostports }: { hostports?: string[] },
+  { tcpPortsPerAccount }: InstallationSettings,
+): Promise<void> {
+  if (hostports) await limitingTcpPorts(tx, caller, tcpPortsPerAccount, () => setHostports(tx, caller, id, hostports))
+}
+
 export const tcpEdgeRoutes = [
   edges.create({
     access: 'anyone',
     body: TcpEdgeCreate,
-    errors: ['ERR_HOSTPORT_TAKEN'],
+    errors: ['ERR_HOSTPORT_TAKEN', 'ERR_TOO_MANY'],
     check,
-    async insert(tx, { caller, body }) {
+    async insert(tx, { caller, body, settings }) {
       const id = await insertEdge(tx, caller, { kind: 'tcp', ...newAnnotations(body) })
-      await setHostports(tx, caller, id, body.hostports)
       await setInlineModules(tx, caller, 'tcp', id, body)
+      await claimPorts(tx, caller, id, body, settings)
       return reread(tx, caller, id)
     },
   }),
@@ -64,12 +79,12 @@ export const tcpEdgeRoutes = [
   edges.update({
     access: 'anyone',
     body: TcpEdgeUpdate,
-    errors: ['ERR_HOSTPORT_TAKEN'],
+    errors: ['ERR_HOSTPORT_TAKEN', 'ERR_TOO_MANY'],
     check,
-    async apply(tx, { caller, body }, before) {
+    async apply(tx, { caller, body, settings }, before) {
       await updateEdge(tx, caller, before.id, patchedAnnotations(before, body))
-      await setHostports(tx, caller, before.id, body.hostports)
       await setInlineModules(tx, caller, 'tcp', before.id, body)
+      await claimPorts(tx, caller, before.id, body, settings)
       return reread(tx, caller, before.id)
     },
   }),
