@@ -44,6 +44,9 @@ export async function startDevEdge({ baseUrl, token, signingKey, nats, tcpPorts 
       GATEHOUSE_EDGE_EVENT_PORT: String(eventPort),
       // The upstreams of examples and tests are on this machine.
       GATEHOUSE_EDGE_UPSTREAM_ALLOW: '127.0.0.0/8,::1',
+      // Nobody balances load here, and Ctrl-C should not take long.
+      GATEHOUSE_EDGE_DRAIN_DELAY_SECONDS: '0',
+      GATEHOUSE_EDGE_DRAIN_DEADLINE_SECONDS: '0',
       GATEHOUSE_EDGE_MAX_CONNECTIONS: '1000',
     },
   })

@@ -212,6 +212,16 @@ export const edgeSettings = {
     help: 'What happens to open TCP connections when what decides about them changes: keep or close.',
     parse: keepOrClose,
   }),
+  GATEHOUSE_EDGE_DRAIN_DELAY_SECONDS: setting({
+    default: '10',
+    help: 'How long the node goes on accepting after SIGTERM, while it is no longer ready.',
+    parse: wholeNumber(0, 3_600),
+  }),
+  GATEHOUSE_EDGE_DRAIN_DEADLINE_SECONDS: setting({
+    default: '30',
+    help: 'How long open requests and connections may then take to finish.',
+    parse: wholeNumber(0, 86_400),
+  }),
   GATEHOUSE_EDGE_STATUS_LISTEN: setting({
     default: '127.0.0.1:9180',
     help: 'Where the node tells about itself, as address:port.',

@@ -174,6 +174,37 @@ test('the Kubernetes manifests are complete: kinds, hardening, settings that are
   }
 })
 
+test('whoever stops an edge node waits until it has drained, and load balancers notice in time', async () => {
+  const [delay, deadline] = [
+    Number(edgeSettings.GATEHOUSE_EDGE_DRAIN_DELAY_SECONDS.default),
+    Number(edgeSettings.GATEHOUSE_EDGE_DRAIN_DEADLINE_SECONDS.default),
+  ]
+  const unit = await read('systemd/gatehouse-edge.service')
+  const compose = parse(await read('compose/compose.yaml'), { merge: true }) as Any
+  const pod = (parse(await read('kubernetes/edge.yaml')) as Any).spec.template.spec
+  const waits = {
+    systemd: Number(/^TimeoutStopSec=(\d+)$/m.exec(unit)?.[1]),
+    compose: Number(/^(\d+)s$/.exec(compose.services['edge-1'].stop_grace_period)?.[1]),
+    kubernetes: pod.terminationGracePeriodSeconds,
+  }
+  // HAProxy has five more seconds to end when the deadline is over.
+  for (const [where, seconds] of Object.entries(waits))
+    assert.ok(seconds >= delay + deadline + 10, `${where} ${seconds}`)
+  const guide = await readFile(join(root, 'docs/edge.md'), 'utf8')
+  assert.ok(guide.includes(`\`TimeoutStopSec=${waits.systemd}\``))
+  assert.ok(guide.includes(`\`stop_grace_period: ${waits.compose}s\``))
+  assert.ok(guide.includes(`\`terminationGracePeriodSeconds: ${waits.kubernetes}\``))
+  // Anything else would kill HAProxy when the agent has ended with SIGHUP.
+  assert.match(unit, /^KillMode=process$/m)
+  assert.match(unit, /^ExecReload=\/bin\/kill -HUP \$MAINPID$/m)
+  const { httpGet, periodSeconds, failureThreshold } = pod.containers[0].readinessProbe
+  const { host, port } = edgeSettings.GATEHOUSE_EDGE_STATUS_LISTEN.parse(
+    edgeSettings.GATEHOUSE_EDGE_STATUS_LISTEN.default ?? '',
+  )
+  assert.deepEqual(httpGet, { host, port, path: '/readyz' })
+  assert.ok(periodSeconds * failureThreshold < delay)
+})
+
 test('the Dockerfile copies what is there, and ends without rights', async () => {
   const lines = (await read('Dockerfile')).split('\n')
   for (const line of lines.filter((text) => /^COPY (?!--from)/.test(text))) {

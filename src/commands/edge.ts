@@ -24,7 +24,7 @@ import { openResolver } from '../edge/upstreams/resolver.ts'
 import { createUpstreams } from '../edge/upstreams/upstreams.ts'
 import { type Amount, ConfigError } from '../kernel/setting_values.ts'
 import { version } from '../version.ts'
-import { createLog, untilToldToEnd } from './log.ts'
+import { createLog, nextSignal, untilToldToEnd } from './log.ts'
 
 /** An edge node: serves from its own disk at once, and takes in changes as soon as NATS can be reached. */
 export async function edge(config: EdgeConfig): Promise<number> {
@@ -74,11 +74,13 @@ export async function edge(config: EdgeConfig): Promise<number> {
 
   const current = () => ({ node: config.GATEHOUSE_EDGE_NODE, version, startedAt, ...agent.state() })
   let connected = false
+  let isDraining = false
   const status = await serveStatus(
     config.GATEHOUSE_EDGE_STATUS_LISTEN,
     () => ({ ...current(), connected }),
     () => {
       const { ready, pending, staged } = agent.state()
+      if (isDraining) return 'draining: the node goes away'
       return ready
         ? undefined
         : `waiting for the first complete read: ${staged} records read, ${pending ?? 'unknown'} pending`
@@ -86,7 +88,7 @@ export async function edge(config: EdgeConfig): Promise<number> {
     async () => {
       const { ready, applied, records, unfinished, refusals, refusedUpstreams, unresolvedNames } = agent.state()
       return {
-        gatehouse_edge_ready: ready ? 1 : 0,
+        gatehouse_edge_ready: ready && !isDraining ? 1 : 0,
         gatehouse_edge_applied_generation: applied,
         gatehouse_edge_records: records,
         gatehouse_edge_unfinished_records: unfinished,
@@ -143,6 +145,16 @@ export async function edge(config: EdgeConfig): Promise<number> {
     { signal },
     leave ? 'stopping: HAProxy serves on, and the next agent attaches to it' : 'stopping, and HAProxy with it',
   )
+  if (!leave) {
+    isDraining = true
+    // The agent goes on meanwhile: what changes while the node still accepts counts here, too.
+    await proxy.drain({
+      delayMs: config.GATEHOUSE_EDGE_DRAIN_DELAY_SECONDS * 1_000,
+      deadlineMs: config.GATEHOUSE_EDGE_DRAIN_DEADLINE_SECONDS * 1_000,
+      hurry: nextSignal(),
+    })
+    log.info({}, 'drained')
+  }
   await reporter?.stop().catch(() => {})
   receiver?.stop()
   ending.abort()

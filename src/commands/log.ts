@@ -15,3 +15,14 @@ export async function untilToldToEnd(...more: NodeJS.Signals[]): Promise<string>
     for (const signal of ['SIGTERM', 'SIGINT', ...more]) process.on(signal, () => resolve(signal))
   })
 }
+
+/** A terminal and a supervisor may both tell a process to end; only a signal well after the first asks for haste. */
+const sameOrderMs = 1_000
+
+/** Aborted when the process is told to end once more. */
+export function nextSignal(): AbortSignal {
+  const told = new AbortController()
+  const since = Date.now()
+  for (const signal of ['SIGTERM', 'SIGINT']) process.on(signal, () => Date.now() - since > sameOrderMs && told.abort())
+  return told.signal
+}

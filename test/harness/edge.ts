@@ -88,6 +88,8 @@ export async function startInstallation(
       GATEHOUSE_EDGE_EVENT_PORT: String(eventPort),
       // The upstreams of examples and tests are on this machine.
       GATEHOUSE_EDGE_UPSTREAM_ALLOW: '127.0.0.0/8,::1',
+      GATEHOUSE_EDGE_DRAIN_DELAY_SECONDS: '0',
+      GATEHOUSE_EDGE_DRAIN_DEADLINE_SECONDS: '0',
       ...more,
     })
     scope.after(async () => {

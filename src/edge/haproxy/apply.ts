@@ -27,10 +27,21 @@ export type EdgeProxy = {
   closeSessions: (edgeIds: Iterable<string>) => Promise<number>
   /** Serves what is in the certificate folder now. Called regularly on its own, too. */
   loadCertificates: () => Promise<void>
+  /** Ends HAProxy when its clients have had time to go elsewhere and its requests to finish. */
+  drain: (drain: Drain) => Promise<void>
   /** Ends HAProxy. */
   stop: () => Promise<void>
   /** Lets HAProxy serve on without us. */
   detach: () => Promise<void>
+}
+
+export type Drain = {
+  /** Goes on accepting for so long: load balancers and clients need it to notice. */
+  readonly delayMs: number
+  /** After that, what is open has so long to finish. */
+  readonly deadlineMs: number
+  /** Skips what is left of both. */
+  readonly hurry: AbortSignal
 }
 
 export type ProxyOptions = {
@@ -145,6 +156,19 @@ export function createProxy(settings: ProxySettings, options: ProxyOptions = {})
     })
   }
 
+  async function drain({ delayMs, deadlineMs, hurry }: Drain): Promise<void> {
+    if (delayMs > 0) {
+      await inTurn(haproxy.closeKeptConnections).catch(trouble)
+      await setTimeout(delayMs, undefined, { signal: hurry }).catch(() => {})
+    }
+    isOver = true
+    for (const timer of timers) clearInterval(timer)
+    if (deadlineMs === 0 || hurry.aborted) return
+    await last
+    // Not in turn: connections of an edge may have to be closed meanwhile.
+    await haproxy.finish(AbortSignal.any([hurry, AbortSignal.timeout(deadlineMs)])).catch(trouble)
+  }
+
   return {
     start: (all) =>
       inTurn(async () => {
@@ -171,6 +195,8 @@ export function createProxy(settings: ProxySettings, options: ProxyOptions = {})
         former.note(change)
         const commands = claims.change(change)
         for (const { map } of commands) unwritten.add(map)
+        // It accepts nothing any more, and must not be started again for this.
+        if (isOver) return
         try {
           if (isInDoubt) throw new Error('an earlier change was not taken')
           await tellAll(commands)
@@ -183,11 +209,17 @@ export function createProxy(settings: ProxySettings, options: ProxyOptions = {})
         }
       }),
 
-    // Not by whom: that may be another account's.
-    shadowed: ({ map, key, value }) =>
-      claims.holder(map, key) === value ? undefined : shadowedReasons[map]?.(key.slice(key.lastIndexOf(':') + 1)),
+    shadowed({ map, key, value }) {
+      const port = key.slice(key.lastIndexOf(':') + 1)
+      const { first, last } = settings.tcpBind
+      if (map === 'tcp' && (Number(port) < first || Number(port) > last))
+        return `is not reached on port ${port}: this node listens on ports ${first} to ${last} (GATEHOUSE_TCP_PORTS)`
+      // Not by whom: that may be another account's.
+      return claims.holder(map, key) === value ? undefined : shadowedReasons[map]?.(port)
+    },
     closeSessions: (edgeIds) => inTurn(() => endSessions(settings, former.destinationsOf(edgeIds, claims))),
     loadCertificates: () => inTurn(certificates.load),
+    drain,
     stop: () => end(haproxy.stop),
     detach: () => end(haproxy.detach),
   }

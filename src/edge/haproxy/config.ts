@@ -84,6 +84,7 @@ const answers = {
   badGateway: answer(502, 'ERR_BAD_GATEWAY', 'The upstream gave no valid answer.'),
   overLimit: `status 503 content-type application/json lf-string '{"error_code":"ERR_EDGE_LIMIT","status_code":503,"msg":"Too many requests at once.","details":{"limit":"%[var(txn.over)]"}}' hdr Retry-After 1`,
   unavailable: answer(503, 'ERR_NO_BACKEND', 'No upstream can be reached for this route.'),
+  draining: answer(503, 'ERR_DRAINING', 'This node is going away. Open a new connection.'),
   notReady: answer(503, 'ERR_NOT_READY', 'This node has not read everything it has to enforce yet.'),
   gatewayTimeout: answer(504, 'ERR_GATEWAY_TIMEOUT', 'The upstream took too long to answer.'),
 }
@@ -197,6 +198,10 @@ ${limitSourceConnections(limitsOf(settings))}
   # Written once for all requests of a connection.
   tcp-request connection set-var-fmt(sess.source) "%[src]"
 
+  # While the node drains, answers end their connections; HTTP/2 gets GOAWAY from HAProxy itself. What comes on an old
+  # connection long after that would be decided by what was in force then. Both variables are set by process.ts.
+  http-after-response set-header Connection close if { var(proc.draining) -m found }
+  http-request return ${answers.draining} if { stopping } { date,sub(proc.refuse_after) gt 0 }
   # A tunnel would carry requests that no rule below sees.
   http-request return ${answers.notAllowed} if METH_CONNECT || METH_TRACE
   # HAProxy refuses CR and LF in a value, and lets the other controls pass, which servers read differently.

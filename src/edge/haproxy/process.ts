@@ -3,11 +3,13 @@ import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import { ask } from './runtime.ts'
+import { ask, tell } from './runtime.ts'
 import { configFile, type ProxySettings } from './settings.ts'
 
 const startTimeoutMs = 60_000
 const watchIntervalMs = 200
+/** Longer than a request is on its way that was sent before its client knew. */
+const lateRequestSeconds = 2
 
 export type HaproxyProcess = {
   /** False when none was running. Nothing is ended when we end: traffic goes on without us. */
@@ -20,6 +22,13 @@ export type HaproxyProcess = {
   isAlive: () => boolean
   /** Called once each time that a process we started or attached to is gone without having been told to. */
   onLost: (listener: () => void) => void
+  /** Answers end their HTTP/1 connections from now on, so that clients open their next one elsewhere. */
+  closeKeptConnections: () => Promise<void>
+  /**
+   * Closes the listening sockets and idle connections; HTTP/2 clients are told to open no further streams. Requests and
+   * connections that are open go on: HAProxy ends with the last of them. Resolves when it has, or when told to stop waiting.
+   */
+  finish: (stopWaiting: AbortSignal) => Promise<void>
   stop: () => Promise<void>
   /** Leaves HAProxy alone from now on. */
   detach: () => void
@@ -106,6 +115,22 @@ export function haproxyProcess(settings: ProxySettings): HaproxyProcess {
     isAlive: () => master !== undefined && exists(master),
     onLost(listener) {
       lost = listener
+    },
+
+    async closeKeptConnections() {
+      await tell(settings.runtimeSocket, ['experimental-mode on', 'set var proc.draining bool(true)'])
+    },
+
+    async finish(stopWaiting) {
+      const pid = master ?? (await masterPid(settings))
+      unwatch()
+      if (pid === undefined) return
+      // Its runtime socket closes now, so changes no longer reach it: whoever ignores that is refused in a moment.
+      const refuseAfter = Math.floor(Date.now() / 1_000) + lateRequestSeconds
+      await tell(settings.runtimeSocket, ['experimental-mode on', `set var proc.refuse_after int(${refuseAfter})`])
+      if (exists(pid)) process.kill(pid, 'SIGUSR1')
+      while (exists(pid) && !stopWaiting.aborted) await setTimeout(50)
+      if (exists(pid)) master = pid
     },
 
     async stop() {
