@@ -11,11 +11,14 @@ export function putEnginesOnPath(): void {
 
 /** Undefined when everything is there; otherwise what is missing and how to get it. */
 export function missingEngines(): string | undefined {
-  const haproxy = /version (\d+)\.(\d+)/.exec(printed('haproxy', '-v'))
-  const isNewEnough = haproxy !== null && Number(haproxy[1]) * 100 + Number(haproxy[2]) >= 304
+  const isAtLeast = (version: string, wanted: number) => {
+    const [, major, minor] = /v(?:ersion )?(\d+)\.(\d+)/.exec(version) ?? []
+    return major !== undefined && Number(major) * 100 + Number(minor) >= wanted
+  }
   const missing = [
-    ...(isNewEnough ? [] : ['HAProxy 3.4 or newer']),
-    ...(printed('nats-server', '--version') ? [] : ['nats-server']),
+    ...(isAtLeast(printed('haproxy', '-v'), 304) ? [] : ['HAProxy 3.4 or newer']),
+    // Nodes read the bucket with batched direct gets, which 2.11 brought.
+    ...(isAtLeast(printed('nats-server', '--version'), 211) ? [] : ['nats-server 2.11 or newer']),
   ]
   return missing.length === 0
     ? undefined

@@ -280,11 +280,6 @@ export function createAgent<Entry>(
     opened: intake.opened,
     announced: (batch: Announced) => take(intake.announced(batch)),
     entry: (entry: BucketEntry) => take(intake.entry(entry)),
-    stalled: (revision: number) =>
-      log.warn(
-        { revision, ...intake.state() },
-        'NATS has more in the bucket and does not send it: asked again from here on',
-      ),
     refused: refuse,
     /** A backend's name has another address now. */
     resolvedAnew(key: RecordKey): void {

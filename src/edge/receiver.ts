@@ -11,6 +11,7 @@ import {
 } from '../distribution/channels.ts'
 import type { EdgeRecord } from '../distribution/records.ts'
 import { digestOf, open, openRecord, type TrustedKeys } from '../distribution/signature.ts'
+import { readBucket } from './bucket_reader.ts'
 import type { Announced, BucketEntry, Place } from './intake.ts'
 
 export type Refused = { key: string; generation: number | null; reason: string }
@@ -21,8 +22,6 @@ type Handlers = {
   /** The bucket is read from here on; `resumed` from where it was left. */
   opened: (made: string, resumed: boolean) => void
   entry: (entry: BucketEntry) => void
-  /** The server had more and did not send it: asked again from here on. */
-  stalled: (revision: number) => void
   refused: (refused: Refused) => void
 }
 
@@ -30,7 +29,7 @@ type Handlers = {
 export function createReceiver(
   nats: NatsConnection,
   keys: TrustedKeys,
-  { announced, opened, entry: entryRead, stalled: stalledAt, refused }: Handlers,
+  { announced, opened, entry: entryRead, refused }: Handlers,
 ) {
   const readProgress = (sealed: string, records?: readonly string[]): Progress | undefined => {
     const unsealed = open(sealed, keys)
@@ -77,40 +76,26 @@ export function createReceiver(
       const bucket = await openBucket(nats, recordBucket)
       const made = await bucketMadeAt(bucket)
       const place = `${made} read with ${[...keys.keys()].sort().join()}`
-      const resumed = place === from.bucket && from.revision > 0
-      let revision = resumed ? from.revision : 0
-      opened(made, resumed)
-      for (;;) {
-        const watch = await bucket.watch(revision > 0 ? { resumeFromRevision: revision + 1 } : {})
-        let pending = Number.POSITIVE_INFINITY
-        let behind = { at: -1, since: 0 }
-        let stalled = false
-        const stopLooking = lookAt(bucket, ({ created, state: { last_seq: last } }) => {
-          if (created !== made) return watch.stop()
-          if (last > revision) {
-            if (behind.at !== revision) behind = { at: revision, since: Date.now() }
-            stalled = Date.now() - behind.since >= stalledAfterMs
-            if (stalled) watch.stop()
-          } else if (pending > 0 && revision > 0) {
-            pending = 0
-            entryRead({ read: { bucket: place, revision }, pending })
-          }
-        })
-        try {
-          for await (const entry of watch) {
-            revision = entry.revision
-            pending = entry.delta ?? 0
-            const read = { bucket: place, revision }
-            if (entry.key === progressKey) entryRead({ progress: readProgress(entry.string()), read, pending })
-            else entryRead({ record: readRecord(entry.string(), entry.key), read, pending })
-          }
-        } finally {
-          stopLooking()
-          watch.stop()
+      const known = place === from.bucket ? from.revision : 0
+      opened(made, known > 0)
+      const reading = new AbortController()
+      const stopLooking = lookAfter(bucket, made, () => reading.abort())
+      try {
+        for await (const { key, revision, text, pending } of readBucket(
+          nats,
+          recordBucket,
+          known + 1,
+          reading.signal,
+        )) {
+          const read = { bucket: place, revision }
+          if (key === progressKey) entryRead({ progress: readProgress(text), read, pending })
+          else entryRead({ record: readRecord(text, key), read, pending })
         }
-        if (!stalled) throw new Error('the watch of the bucket ended')
-        stalledAt(revision)
+      } finally {
+        stopLooking()
+        reading.abort()
       }
+      throw new Error('the bucket is another one')
     },
     async fetchBlob(name: string): Promise<Buffer | undefined> {
       const entry = await (await openBucket(nats, blobBucket)).get(name)
@@ -121,19 +106,14 @@ export function createReceiver(
 }
 
 const lookEveryMs = 3_000
-const stalledAfterMs = 9_000
 
-type StreamState = Awaited<ReturnType<KV['status']>>['streamInfo']
 const bucketMadeAt = async (bucket: KV): Promise<string> => (await bucket.status()).streamInfo.created
 
-/**
- * A watch goes on counting when the bucket under it is made anew, and would wait for revisions that are long gone; on a busy
- * machine it may also stop delivering, or count what is pending wrong. So the server is asked how far it is.
- */
-function lookAt(bucket: KV, onState: (state: StreamState) => void): () => void {
+/** When the bucket is made anew its revisions begin again: reading on would wait for ones that are long gone. */
+function lookAfter(bucket: KV, made: string, onOther: () => void): () => void {
   const timer = setInterval(async () => {
-    const status = await bucket.status().catch(() => undefined)
-    if (status) onState(status.streamInfo)
+    const now = await bucketMadeAt(bucket).catch(() => undefined)
+    if (now !== undefined && now !== made) onOther()
   }, lookEveryMs)
   return () => clearInterval(timer)
 }

@@ -1,0 +1,96 @@
+import { type DirectStreamAPI, jetstreamManager, type StoredMsg, type StreamAPI } from '@nats-io/jetstream'
+import type { NatsConnection } from '@nats-io/transport-node'
+
+/** `pending`: 0 when the bucket had nothing more after this one; otherwise about how many more. */
+export type ReadEntry = { key: string; revision: number; text: string; pending: number }
+
+const batchSize = 1_000
+/** Changes come as plain messages first; the bucket is for what those have missed. */
+const pollMs = 500
+const maxFailures = 10
+
+/**
+ * The entries of a bucket in the order of their revisions, from one on, for good, until the signal. It asks for them and
+ * leaves nothing behind in NATS. A watch would need a consumer, and whoever may create consumers may have them deliver
+ * anywhere, such as to other nodes in the name of the control plane.
+ *
+ * Any replica answers batches, and one may be behind. So the end is the end only when the leader says so, and every
+ * revision up to it was read from a replica that had it.
+ */
+export async function* readBucket(
+  nats: NatsConnection,
+  bucket: string,
+  from: number,
+  signal: AbortSignal,
+): AsyncGenerator<ReadEntry> {
+  const { streams, direct } = await jetstreamManager(nats, { checkAPI: false })
+  let next = from
+  let held: ReadEntry | undefined
+  let failures = 0
+  while (!signal.aborted) {
+    try {
+      const found = await nextFromLeader(streams, bucket, next)
+      if (!found) {
+        if (held) yield { ...held, pending: 0 }
+        held = undefined
+        await pause(signal)
+        continue
+      }
+      for (let batch = [found]; batch.length > 0; batch = await readBatch(direct, bucket, next)) {
+        for (const entry of batch) {
+          // Held until the one after it is there: of the last one it is not known yet whether there are more.
+          if (held) yield { ...held, pending: entry.pending + 1 }
+          held = entry
+          next = entry.revision + 1
+        }
+      }
+      failures = 0
+    } catch (error) {
+      // NATS is away, or elects a leader. It is asked again; somebody should hear of it when that does not help.
+      if (nats.isClosed() || ++failures >= maxFailures) throw error
+      await pause(signal)
+    }
+  }
+}
+
+async function nextFromLeader(streams: StreamAPI, bucket: string, seq: number): Promise<ReadEntry | undefined> {
+  // The server takes both fields; the library's type knows them only one by one.
+  const message = await streams.getMessage(`KV_${bucket}`, { seq, next_by_subj: `$KV.${bucket}.>` } as never)
+  return message ? entryOf(message, bucket, 0) : undefined
+}
+
+/** As many as there are, up to the size of a batch. A message that was lost on the way is an error. */
+async function readBatch(direct: DirectStreamAPI, bucket: string, seq: number): Promise<ReadEntry[]> {
+  const entries: ReadEntry[] = []
+  await new Promise<void>((resolve, reject) => {
+    let last = 0
+    const callback = (done: { err?: Error } | null, message: StoredMsg & { pending: number; lastSequence: number }) => {
+      if (!done) {
+        if (message.lastSequence !== last) return reject(new Error('a message of a batch was lost'))
+        last = message.seq
+        entries.push(entryOf(message, bucket, message.pending))
+      } else if (done.err && (done.err as { code?: number }).code !== 404) reject(done.err)
+      else resolve()
+    }
+    direct.getBatch(`KV_${bucket}`, { seq, batch: batchSize, callback } as never).catch(reject)
+  })
+  return entries
+}
+
+const entryOf = (message: StoredMsg, bucket: string, pending: number): ReadEntry => ({
+  key: message.subject.slice(`$KV.${bucket}.`.length),
+  revision: message.seq,
+  text: message.string(),
+  pending,
+})
+
+const pause = (signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    const end = () => {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', end)
+      resolve()
+    }
+    const timer = setTimeout(end, pollMs)
+    signal.addEventListener('abort', end)
+  })
