@@ -264,8 +264,9 @@ const kinds: Record<Kind, Rules> = {
     list: 'tcp_edges',
     write: (writing) => ({
       ...annotations(writing),
-      hostports: hostports(writing),
+      // Before the hostports: what a body refers to is checked before what is taken.
       ...inlineModules('tcp_edges', writing),
+      hostports: hostports(writing),
     }),
   },
   https_edges: {
