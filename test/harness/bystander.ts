@@ -25,6 +25,9 @@ export function startBystander(wanted: Wanted): () => Promise<Experience> {
 export const percentile = ({ latencies }: Experience, share: number): number =>
   latencies[Math.min(latencies.length - 1, Math.floor(latencies.length * share))] ?? Number.NaN
 
+/** One every so often, whether the one before was answered or not: one slow answer must not hide the next ones. */
+const everyMs = 20
+
 async function watch({ origin, token, path }: Wanted): Promise<void> {
   const agent = new Agent({ keepAlive: true })
   const headers = { Authorization: `Bearer ${token}`, 'Service-Version': '2' }
@@ -33,17 +36,21 @@ async function watch({ origin, token, path }: Wanted): Promise<void> {
   parentPort?.once('message', () => {
     running = false
   })
-  while (running) {
-    const began = performance.now()
+  const call = async (due: number) => {
     const status = await new Promise<number | string>((resolve) => {
       get(`${origin}${path}`, { agent, headers }, (response) => {
         response.resume().once('end', () => resolve(response.statusCode ?? 0))
       }).once('error', (error) => resolve(error.message))
     })
-    latencies.push(performance.now() - began)
+    latencies.push(performance.now() - due)
     if (status !== 200) failures.push(String(status))
-    await pause(5)
   }
+  const calls: Promise<void>[] = []
+  for (let due = performance.now(); running; due += everyMs) {
+    await pause(Math.max(0, due - performance.now()))
+    calls.push(call(Math.max(due, performance.now() - everyMs)))
+  }
+  await Promise.all(calls)
   agent.destroy()
   parentPort?.postMessage({ latencies: latencies.sort((a, b) => a - b), failures } satisfies Experience)
 }
