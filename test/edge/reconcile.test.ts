@@ -3,12 +3,12 @@ import { after, test } from 'node:test'
 import { jetstream } from '@nats-io/jetstream'
 import { Kvm } from '@nats-io/kv'
 import { startNats } from '../../dev/nats.ts'
-import { many, openPool } from '../../src/db/pool.ts'
+import { many, openPool, run } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
 import { blobBucket, connectNats } from '../../src/distribution/channels.ts'
 import { createSigner, newSigningKey, seal } from '../../src/distribution/signature.ts'
-import { newId } from '../../src/kernel/ids.ts'
-import { blobName } from '../../src/publisher/compile.ts'
+import { newId, newUuid, toId, type Uuid } from '../../src/kernel/ids.ts'
+import { blobName, compileRecords } from '../../src/publisher/compile.ts'
 import { openOutlet } from '../../src/publisher/outlet.ts'
 import { reconcile } from '../../src/publisher/reconcile.ts'
 import { newDatabase } from '../harness/control_plane.ts'
@@ -40,8 +40,31 @@ async function bucketWith(count: number) {
   after(() => db.end())
   const compare = () => reconcile(db, outlet, signer.keyId, Date.now(), new AbortController().signal)
   const outbox = () => many<{ key: string }>(db, sql`select key from outbox`)
-  return { compare, outbox, keys, outlet, connection }
+  return { compare, outbox, keys, outlet, connection, db }
 }
+
+test('row 3: accounts with edges get a restrictions record that says so when they have none; others get none', async () => {
+  const { compare, outbox, db } = await bucketWith(0)
+  const [owner, restricted, neither] = [newUuid(), newUuid(), newUuid()]
+  for (const id of [owner, restricted, neither])
+    await run(db, sql`insert into accounts (id, name) values (${id}, ${id})`)
+  await run(db, sql`insert into edges (account_id, id, kind) values (${owner}, ${newUuid()}, 'https')`)
+  await run(
+    db,
+    sql`insert into ip_restrictions (account_id, id, type, enforced) values (${restricted}, ${newUuid()}, 'endpoints', true)`,
+  )
+  const { generation } = await compare()
+  assert.ok(generation > 0)
+  const keyOf = (id: Uuid) => `restrictions.${toId('ac', id)}` as const
+  const sent = (await outbox()).map(({ key }) => key).filter((key) => key.startsWith('restrictions.'))
+  assert.deepEqual(sent.sort(), [keyOf(owner), keyOf(restricted)].sort())
+  const wanted = [owner, neither].map((accountId) => ({ key: keyOf(accountId), accountId }))
+  const compiled = await compileRecords(db, wanted, Date.now())
+  assert.deepEqual(
+    compiled.map(({ value }) => value),
+    [{ sets: [] }, null],
+  )
+})
 
 test('a few records that the database does not know any more are taken away from the edges', async () => {
   const { compare, outbox, keys } = await bucketWith(50)
