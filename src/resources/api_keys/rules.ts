@@ -4,8 +4,8 @@ import type { Handling } from '../../http/route.ts'
 import { forbidden, Refusal } from '../../kernel/errors.ts'
 import { type Id, toId, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { canonicalExpiry } from '../../kernel/time.ts'
+import { recordDeletions } from '../audit_events/store.ts'
 import { ownerId } from '../principals/view.ts'
-import { record } from '../record.ts'
 import type { ApiKeyUpdate } from './schema.ts'
 import { type ApiKeyRow, deleteDescendants, holdLineage, maxAncestors, maxDescendants } from './store.ts'
 import { lastingApiKey, toApiKey } from './view.ts'
@@ -58,7 +58,7 @@ export async function lineageOfNew(tx: Db, caller: Caller): Promise<Uuid[]> {
 /** Deletes every key below one that is locked, with an audit event for each. */
 export async function revokeDescendants(
   tx: Db,
-  request: Pick<Handling<object, object, void>, 'caller' | 'origin' | 'respond' | 'uri'>,
+  request: Pick<Handling<object, object, void>, 'caller' | 'origin' | 'uri'>,
   id: Id<'ak'>,
 ): Promise<void> {
   const { caller, uri } = request
@@ -72,8 +72,9 @@ export async function revokeDescendants(
     throw forbidden(
       "Some of the keys created with this key have another owner. Only an admin may delete another owner's API key.",
     )
-  for (const row of revoked) {
-    const before = lastingApiKey(toApiKey(row, uri))
-    await record(tx, request, { resourceId: before.id, before, after: null })
-  }
+  await recordDeletions(
+    tx,
+    request.origin,
+    revoked.map((row) => lastingApiKey(toApiKey(row, uri)) as ReturnType<typeof lastingApiKey> & { id: Id<'ak'> }),
+  )
 }

@@ -31,6 +31,20 @@ export async function recordChange(tx: Db, origin: Origin, { resourceId, before,
   return true
 }
 
+/** The same for many that one request deletes, in one statement. */
+export const recordDeletions = (tx: Db, origin: Origin, deleted: readonly (Fields & { id: Id })[]): Promise<void> =>
+  run(
+    tx,
+    sql`
+    insert into audit_events
+      (account_id, id, operation, operation_id, owner_id, api_key_id, dashboard_session_id, source_ip, resource_id, before)
+    select ${origin.accountId}, d.id, ${origin.operation}, ${origin.operationId}, ${origin.caller?.ownerId ?? null},
+      ${origin.caller?.apiKeyId ?? null}, ${origin.caller?.sessionId ?? null}, ${origin.sourceIp ?? null}::inet,
+      d.resource_id, d.before::jsonb
+    from unnest(${deleted.map(() => newUuid())}::uuid[], ${deleted.map(({ id }) => id)}::text[],
+      ${deleted.map((fields) => JSON.stringify(fields))}::text[]) as d (id, resource_id, before)`,
+  )
+
 type AuditEventRow = Omit<AuditEvent, 'id'> & { id: Uuid }
 
 export async function listAuditEvents(
