@@ -57,9 +57,9 @@ export const limitTcpEdge = (limits: Limits, edge: string, account: string): str
   tcp-request connection track-sc2 ${account} table limit_account${over('tcp-request connection', 'sess', 1, 'edge', limits.perEdge)}${over('tcp-request connection', 'sess', 2, 'account', limits.perAccount)}${counted('tcp-request connection', 'sess', 'reject')}`
 
 /**
- * Many requests may share a connection, so they are counted themselves, each until its answer is complete. Counting costs
- * a request about a tenth, so it begins when enough of them are in flight for a limit to be near: those before it are at
- * most half of the smallest limit.
+ * Many requests may share a connection, so they are counted themselves, each until its answer is complete. That takes
+ * three look-ups in tables that threads share, so it begins when enough are in flight for a limit to be near: those before
+ * it are at most half of the smallest limit.
  */
 export const limitRequests = (
   limits: Limits,
