@@ -10,12 +10,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { putEnginesOnPath } from '../dev/engines.ts'
-import { createProxy, type EdgeProxy } from '../src/edge/haproxy/apply.ts'
-import { type Entry, entriesOf, readyEntries } from '../src/edge/haproxy/entries.ts'
-import { ask } from '../src/edge/haproxy/runtime.ts'
-import { loadedCertificateFolder, type ProxySettings, policyFolder } from '../src/edge/haproxy/settings.ts'
+import { createProxy, type EdgeProxy } from '../src/agent/haproxy/apply.ts'
+import { type Entry, entriesOf, readyEntries } from '../src/agent/haproxy/entries.ts'
+import { ask } from '../src/agent/haproxy/runtime.ts'
+import { loadedCertificateFolder, type ProxySettings, policyFolder } from '../src/agent/haproxy/settings.ts'
 import { type IdPrefix, newId } from '../src/kernel/ids.ts'
-import { policyFile } from '../test/edge/proxy_harness.ts'
+import { policyFile } from '../test/agent/proxy_harness.ts'
 
 putEnginesOnPath()
 

@@ -5,8 +5,8 @@ import { once } from 'node:events'
 import { promisify } from 'node:util'
 import { freePort } from '../dev/ports.ts'
 import { startPostgres } from '../dev/postgres.ts'
+import { bootstrapAccount } from '../src/commands/accounts/bootstrap.ts'
 import { openPool } from '../src/db/pool.ts'
-import { bootstrapAccount } from '../src/resources/accounts/bootstrap.ts'
 import { createMigratedDatabase } from '../test/harness/environment.ts'
 
 const pairs = Number(process.argv[2] ?? 10)

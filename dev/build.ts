@@ -14,7 +14,7 @@ const { status } = spawnSync(process.execPath, ['node_modules/typescript/bin/tsc
 if (status !== 0) process.exit(1)
 await chmod(new URL('dist/main.js', root), 0o755)
 // Not TypeScript, so the compiler leaves it out; config.ts looks for it beside itself.
-const lua = 'edge/haproxy/gatehouse.lua'
+const lua = 'agent/haproxy/gatehouse.lua'
 await copyFile(new URL(`src/${lua}`, root), new URL(`dist/${lua}`, root))
 
 // Of Swagger UI only what the page loads; serve.ts looks for it beside itself.

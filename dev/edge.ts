@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { freePort } from './ports.ts'
-import { whenWeEnd } from './when_we_end.ts'
+import { runOnExit } from './run_on_exit.ts'
 
 type Options = { baseUrl: string; token: string; signingKey: string; nats: Record<string, string>; tcpPorts: PortRange }
 type PortRange = { first: number; last: number }
@@ -50,7 +50,7 @@ export async function startDevEdge({ baseUrl, token, signingKey, nats, tcpPorts 
       GATEHOUSE_EDGE_MAX_CONNECTIONS: '1000',
     },
   })
-  whenWeEnd('kill "$0"', String(node.pid))
+  runOnExit('kill "$0"', String(node.pid))
   for await (const line of createInterface({ input: node.stdout })) {
     if (JSON.parse(line).msg === 'connected to NATS') break
   }

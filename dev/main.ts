@@ -10,7 +10,7 @@ import { missingEngines, putEnginesOnPath } from './engines.ts'
 import { startNats } from './nats.ts'
 import { freePort, freePortsFrom } from './ports.ts'
 import { startPostgres } from './postgres.ts'
-import { whenWeEnd } from './when_we_end.ts'
+import { runOnExit } from './run_on_exit.ts'
 
 // Whoever started us may be killed without a word; being handed to another parent is the sign of it. package.json
 // says `exec`, because some shells would stay between npm and us, and outlive it.
@@ -76,7 +76,7 @@ const server = spawn(process.execPath, [command, 'serve'], {
   env: { ...environment, GATEHOUSE_DATABASE_URL: asAppRole(postgres.url) },
   stdio: ['ignore', 'pipe', 'inherit'],
 })
-whenWeEnd('kill "$0"', String(server.pid))
+runOnExit('kill "$0"', String(server.pid))
 
 let ending = false
 let edge: DevEdge | undefined

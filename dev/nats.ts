@@ -6,7 +6,7 @@ import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { freePort } from './ports.ts'
-import { whenWeEnd } from './when_we_end.ts'
+import { runOnExit } from './run_on_exit.ts'
 
 export type LocalNats = {
   url: string
@@ -82,7 +82,7 @@ export async function startNats(
     child.once('error', () => {
       output += "nats-server cannot be started: 'npm run engines' installs it on Debian 12"
     })
-    whenWeEnd('kill "$0"', String(child.pid))
+    runOnExit('kill "$0"', String(child.pid))
     for (let tries = 0; !(await answers(port)); tries++) {
       if (child.exitCode !== null || tries > 200) throw new Error(`NATS did not start:\n${output}`)
       await new Promise((resolve) => setTimeout(resolve, 50))

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { appRole } from './app_role.ts'
 import { freePort } from './ports.ts'
-import { whenWeEnd } from './when_we_end.ts'
+import { runOnExit } from './run_on_exit.ts'
 
 // The package listens for the end of our process, and then ends it itself: with exit code 0 even when we had set
 // another, so that failed tests passed. The guard below does that part better, so its listeners go again.
@@ -125,5 +125,5 @@ function endNow(pid: number): void {
  */
 function guard(folder: string): void {
   const pidFile = '"$0/data/postmaster.pid"'
-  whenWeEnd(`pid=$(head -n 1 ${pidFile} 2>/dev/null) && kill -INT "$pid" && sleep 2; rm -rf "$0"`, folder)
+  runOnExit(`pid=$(head -n 1 ${pidFile} 2>/dev/null) && kill -INT "$pid" && sleep 2; rm -rf "$0"`, folder)
 }

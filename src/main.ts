@@ -93,7 +93,7 @@ async function main(args: string[]): Promise<number> {
     }
     case 'ip-restrictions': {
       const [, ...flags] = rest
-      const { restrictionTypes } = await import('./auth/loaded_policy.ts')
+      const { restrictionTypes } = await import('./access/policies.ts')
       const { values } = parseArgs({ args: flags, options: { account: { type: 'string' }, type: { type: 'string' } } })
       const type = restrictionTypes.find((known) => known === values.type)
       if (!values.account || !type)

@@ -7,33 +7,56 @@ const root = new URL('..', import.meta.url).pathname
 
 /** Who may import whom inside src/, and why not the others. Folders not named on the right are forbidden. */
 const mayImport: Record<string, { folders: string[]; because: string }> = {
-  kernel: { folders: [], because: 'the kernel is pure: the edge agent and the command line share it' },
+  kernel: { folders: [], because: 'the kernel is pure: the agent and the command line share it' },
   db: { folders: ['kernel'], because: 'the database layer knows neither requests nor resources' },
-  auth: { folders: ['kernel', 'db'], because: 'authentication returns a value; it does not know who asks' },
-  http: { folders: ['kernel', 'db', 'auth'], because: 'HTTP serves routes that it is given; it names none' },
+  identity: { folders: ['kernel', 'db'], because: 'who calls does not depend on what is called' },
+  access: {
+    folders: ['kernel', 'db', 'identity'],
+    because: 'whether an address is refused is decided in one place, below HTTP and resources',
+  },
+  http: {
+    folders: ['kernel', 'db', 'identity', 'access'],
+    because: 'HTTP serves routes that it is given; it names none',
+  },
   distribution: {
     folders: ['kernel'],
     because: 'both sides share the records: neither the database nor the proxy belongs there',
   },
+  operations: {
+    folders: ['kernel', 'db', 'identity', 'access', 'http', 'distribution'],
+    because: 'operations are the same for every resource, so they know none',
+  },
+  resources: {
+    folders: ['kernel', 'db', 'identity', 'access', 'http', 'distribution', 'operations'],
+    because: 'resources must not know how they are started',
+  },
   publisher: {
-    folders: ['kernel', 'db', 'auth', 'distribution', 'resources'],
+    folders: ['kernel', 'db', 'identity', 'access', 'distribution', 'operations', 'resources'],
     because: 'the publisher reads the database and sends records; it answers no requests',
   },
-  edge: { folders: ['kernel', 'distribution'], because: 'an edge node has no database, and must never need one' },
+  agent: { folders: ['kernel', 'distribution'], because: 'an edge node has no database, and must never need one' },
   cli: {
     folders: ['kernel'],
     because: 'the command line is a client of openapi.json: what it could reach inside, other clients could not',
   },
-  resources: {
-    folders: ['kernel', 'db', 'auth', 'http', 'distribution'],
-    because: 'resources must not know how they are started',
-  },
   commands: {
-    folders: ['kernel', 'db', 'auth', 'http', 'distribution', 'resources', 'publisher', 'edge', '.'],
+    folders: [
+      'kernel',
+      'db',
+      'identity',
+      'access',
+      'http',
+      'distribution',
+      'operations',
+      'resources',
+      'publisher',
+      'agent',
+      '.',
+    ],
     because: 'commands wire the parts together',
   },
   '.': {
-    folders: ['kernel', 'db', 'auth', 'commands', 'cli'],
+    folders: ['kernel', 'db', 'identity', 'access', 'commands', 'cli'],
     because: 'main.ts and config.ts only choose and configure',
   },
 }

@@ -1,17 +1,17 @@
 // Whatever ends a dashboard session ends it for the very next request, on every process.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { sessionHasEnded } from '../src/auth/caller.ts'
 import { many, one, run } from '../src/db/pool.ts'
 import { sql } from '../src/db/sql.ts'
 import { transaction } from '../src/db/transaction.ts'
+import { sessionHasEnded } from '../src/identity/caller.ts'
 import { toUuid } from '../src/kernel/ids.ts'
 import { deleteEndedSessions } from '../src/resources/dashboard_session/store.ts'
 import type { Client } from './harness/client.ts'
 import { startControlPlane } from './harness/control_plane.ts'
 import { behindProxy, from, policyWith, restrict } from './harness/ip.ts'
-import { newUser } from './harness/people.ts'
 import { pause } from './harness/poll.ts'
+import { newUser } from './harness/principals.ts'
 import { type Browser, signIn } from './harness/session.ts'
 
 const plane = await startControlPlane({ after }, { processes: 2, env: behindProxy })

@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { isDeepStrictEqual } from 'node:util'
+import { forgetAddressesOfUses } from '../src/access/evidence/key_uses.ts'
+import { addSeenAddresses, deleteSeenAddressesBefore } from '../src/access/evidence/seen_addresses.ts'
 import { many } from '../src/db/pool.ts'
 import { sql } from '../src/db/sql.ts'
 import { toUuid } from '../src/kernel/ids.ts'
-import { forgetAddressesOfUses } from '../src/resources/api_keys/uses.ts'
-import { addSeenAddresses, deleteSeenAddressesBefore } from '../src/resources/seen_addresses/store.ts'
 import { type Account, startControlPlane, stop } from './harness/control_plane.ts'
+import { assertRefused, etagOf, ifMatch, make } from './harness/fixtures.ts'
 import { behindProxy, from } from './harness/ip.ts'
 import { holdsFor, poll } from './harness/poll.ts'
 import { signIn } from './harness/session.ts'
-import { assertRefused, etagOf, ifMatch, make } from './harness/things.ts'
 
 const plane = await startControlPlane({ after }, { processes: 2, env: behindProxy })
 const hourMs = 60 * 60 * 1_000

@@ -5,8 +5,8 @@ import { exampleId, exampleToken } from '../src/http/openapi/examples.ts'
 import { openBrowser, openPage, startDashboard } from './dashboard/browser.ts'
 import type { Client } from './harness/client.ts'
 import { startControlPlane } from './harness/control_plane.ts'
+import { newBackend, newPolicy } from './harness/fixtures.ts'
 import { behindProxy } from './harness/ip.ts'
-import { newBackend, newPolicy } from './harness/things.ts'
 import { expectations } from './isolation/expectations.ts'
 
 type Operation = {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { hash, randomBytes } from 'node:crypto'
 import { after, test } from 'node:test'
 import pg from 'pg'
-import { isWellFormedToken, newToken } from '../src/auth/token.ts'
+import { isWellFormedToken, newToken } from '../src/identity/token.ts'
 import { toUuid } from '../src/kernel/ids.ts'
 import { startControlPlane } from './harness/control_plane.ts'
 import { poll } from './harness/poll.ts'
@@ -85,8 +85,8 @@ test('only the SHA-256 of a token is kept, and its audit event has none', async 
   const { body } = await admin('GET', `/audit_events?resource_id=${key.id}`)
   assert.equal(body.audit_events.length, 1)
   assert.equal(body.audit_events[0].operation, 'api_keys.create')
-  const { last_used_at: _, last_used_ip: __, previous_token: ___, ...lasting } = key
-  assert.deepEqual(body.audit_events[0].after, { ...lasting, token: null })
+  const { last_used_at: _, last_used_ip: __, previous_token: ___, ...stableFields } = key
+  assert.deepEqual(body.audit_events[0].after, { ...stableFields, token: null })
   assert.ok(!JSON.stringify(body).includes(key.token))
 })
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { startControlPlane } from './harness/control_plane.ts'
+import { freshHost } from './harness/fixtures.ts'
 import { type HeaderLine, rawExchange } from './harness/raw.ts'
-import { freshHost } from './harness/things.ts'
 
 /**
  * Requests as client libraries of the vendor's API put them on the wire, with their headers in their order and spelling,

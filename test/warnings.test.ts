@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { addCounts, deleteCountsBefore } from '../src/access/evidence/counts.ts'
+import { deleteRefusalsBefore } from '../src/access/evidence/refusals.ts'
 import { many } from '../src/db/pool.ts'
 import { sql } from '../src/db/sql.ts'
 import { toUuid } from '../src/kernel/ids.ts'
-import { deleteRefusalsBefore } from '../src/resources/ip_refusals/store.ts'
-import { addCounts, deleteCountsBefore } from '../src/resources/ip_restrictions/counts.ts'
 import type { Answer } from './harness/client.ts'
 import { startControlPlane, stop } from './harness/control_plane.ts'
 import { behindProxy, from, policyWith, restrict } from './harness/ip.ts'
-import { newUser } from './harness/people.ts'
 import { pause, poll } from './harness/poll.ts'
+import { newUser } from './harness/principals.ts'
 
 const plane = await startControlPlane({ after }, { env: behindProxy })
 const hourMs = 60 * 60 * 1_000

@@ -1,5 +1,5 @@
 import type { Config } from '../config.ts'
-import { skipGenerations } from '../resources/outbox/store.ts'
+import { skipGenerations } from '../operations/outbox.ts'
 import { withDatabase } from './database.ts'
 
 /**

@@ -2,9 +2,9 @@ import type { Config } from '../config.ts'
 import { validator } from '../http/validate.ts'
 import { Refusal } from '../kernel/errors.ts'
 import { addSigningKey, listSigningKeys } from '../publisher/signing_keys.ts'
-import { AccountExists, bootstrapAccount } from '../resources/accounts/bootstrap.ts'
-import { recoverAccount } from '../resources/accounts/recover.ts'
 import { UserCreate } from '../resources/principals/schema.ts'
+import { AccountExists, bootstrapAccount } from './accounts/bootstrap.ts'
+import { recoverAccount } from './accounts/recover.ts'
 import { withDatabase } from './database.ts'
 
 const checkUser = validator(UserCreate, 'body')

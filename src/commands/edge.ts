@@ -1,30 +1,30 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { NatsConnection } from '@nats-io/transport-node'
+import { createAgent } from '../agent/agent.ts'
+import { createProxy } from '../agent/haproxy/apply.ts'
+import { difference, entriesOf, readyEntries } from '../agent/haproxy/entries.ts'
+import { receiveEvents } from '../agent/haproxy/events.ts'
+import { usageMetrics } from '../agent/haproxy/limits.ts'
+import { type ProxySettings, policyFolder } from '../agent/haproxy/settings.ts'
+import { requireHaproxy } from '../agent/haproxy/version.ts'
+import { createHits } from '../agent/hits.ts'
+import { openPolicyFiles } from '../agent/policy_files.ts'
+import { createReceiver } from '../agent/receiver.ts'
+import { openRecordLog } from '../agent/record_log.ts'
+import { createReporter } from '../agent/reporter.ts'
+import { serveStatus } from '../agent/status_server.ts'
+import { openDns } from '../agent/upstreams/dns.ts'
+import { createUpstreamPolicy, type OwnPorts } from '../agent/upstreams/policy.ts'
+import { openResolver } from '../agent/upstreams/resolver.ts'
+import { createUpstreams } from '../agent/upstreams/upstreams.ts'
 import type { EdgeConfig } from '../config.ts'
 import { connectNats, inboxOf } from '../distribution/channels.ts'
 import type { RecordKey } from '../distribution/records.ts'
 import { type TrustedKeys, trustedKeys } from '../distribution/signature.ts'
-import { createAgent } from '../edge/agent.ts'
-import { createProxy } from '../edge/haproxy/apply.ts'
-import { difference, entriesOf, readyEntries } from '../edge/haproxy/entries.ts'
-import { receiveEvents } from '../edge/haproxy/events.ts'
-import { usageMetrics } from '../edge/haproxy/limits.ts'
-import { type ProxySettings, policyFolder } from '../edge/haproxy/settings.ts'
-import { requireHaproxy } from '../edge/haproxy/version.ts'
-import { createHits } from '../edge/hits.ts'
-import { openPolicyFiles } from '../edge/policy_files.ts'
-import { createReceiver } from '../edge/receiver.ts'
-import { openRecordLog } from '../edge/record_log.ts'
-import { createReporter } from '../edge/reporter.ts'
-import { serveStatus } from '../edge/status_server.ts'
-import { openDns } from '../edge/upstreams/dns.ts'
-import { createUpstreamPolicy, type OwnPorts } from '../edge/upstreams/policy.ts'
-import { openResolver } from '../edge/upstreams/resolver.ts'
-import { createUpstreams } from '../edge/upstreams/upstreams.ts'
 import { type Amount, ConfigError } from '../kernel/setting_values.ts'
 import { version } from '../version.ts'
-import { createLog, nextSignal, untilToldToEnd } from './log.ts'
+import { createLog, nextSignal, waitForShutdown } from './log.ts'
 
 /** An edge node: serves from its own disk at once, and takes in changes as soon as NATS can be reached. */
 export async function edge(config: EdgeConfig): Promise<number> {
@@ -139,7 +139,7 @@ export async function edge(config: EdgeConfig): Promise<number> {
   }
   linked.catch((err) => ending.signal.aborted || log.error({ err }, 'the link to NATS failed'))
 
-  const signal = await untilToldToEnd('SIGHUP')
+  const signal = await waitForShutdown('SIGHUP')
   const leave = signal === 'SIGHUP'
   log.info(
     { signal },

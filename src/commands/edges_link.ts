@@ -1,6 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
 import type { NatsConnection } from '@nats-io/transport-node'
 import type { Logger } from 'pino'
+import type { HitBuffer } from '../access/evidence/hit_buffer.ts'
 import type { Config } from '../config.ts'
 import type { DbPool } from '../db/pool.ts'
 import { connectNats, type Report, wakeSubject } from '../distribution/channels.ts'
@@ -11,13 +12,12 @@ import { isId, toUuid } from '../kernel/ids.ts'
 import { forgetOld, loadNodes, saveNodes } from '../publisher/node_store.ts'
 import { watchNodes } from '../publisher/nodes.ts'
 import { runPublisher } from '../publisher/publisher.ts'
-import type { Tally } from '../resources/ip_restrictions/tally.ts'
-import { every } from './every.ts'
+import { interval } from './interval.ts'
 
 export type EdgesLink = { view: EdgeView; stop: () => Promise<void> }
 
 /** Everything between the control plane and its edges. Without NATS there are none, and the API says so. */
-export function linkEdges(config: Config, db: DbPool, tally: Tally, metrics: Metrics, log: Logger): EdgesLink {
+export function linkEdges(config: Config, db: DbPool, hitBuffer: HitBuffer, metrics: Metrics, log: Logger): EdgesLink {
   if (config.GATEHOUSE_NATS_URL.length === 0) return { view: noEdges, stop: async () => {} }
   const nodes = watchNodes(systemClock, (node, dropped) => {
     metrics.countDroppedFromReports(dropped === 'report' ? 1 : dropped)
@@ -35,7 +35,7 @@ export function linkEdges(config: Config, db: DbPool, tally: Tally, metrics: Met
   nodes.onReport((report, acknowledge) => {
     // Only the active publisher adds up what nodes counted, or it would be added once by every process.
     if (!active) return
-    countHits(report, tally)
+    countHits(report, hitBuffer)
     acknowledge()
   })
   metrics.watchEdgeNodes(nodes.all)
@@ -64,7 +64,7 @@ export function linkEdges(config: Config, db: DbPool, tally: Tally, metrics: Met
     const parts = { pool: db, nats, replicas: config.GATEHOUSE_NATS_REPLICAS, clock: systemClock, log }
     await runPublisher({ ...parts, metrics: { ...metrics.publisher, active: isActive } }, ending.signal)
   }
-  const stopSaving = every(
+  const stopSaving = interval(
     5_000,
     async () => {
       if (!active) return
@@ -89,12 +89,12 @@ export function linkEdges(config: Config, db: DbPool, tally: Tally, metrics: Met
 }
 
 /** Bounded by readReport(). What a node names may be deleted by now, or never have been: that is left out when it is written. */
-function countHits({ hits }: Report, tally: Tally): void {
+function countHits({ hits }: Report, hitBuffer: HitBuffer): void {
   for (const { restriction, target = '', source, outcome, count, lastAt } of hits) {
     const hit = { sourceIp: source, outcome, at: Date.parse(lastAt) }
     if (restriction !== null && isId('ipx', restriction))
-      tally.count({ ...hit, restrictionId: toUuid(restriction), apiKeyId: null }, count)
+      hitBuffer.count({ ...hit, restrictionId: toUuid(restriction), apiKeyId: null }, count)
     if (isId('edgtcp', target) || isId('edghtsrt', target))
-      tally.countAtEdge({ ...hit, edgeId: toUuid(target), byModule: restriction === null }, count)
+      hitBuffer.countAtEdge({ ...hit, edgeId: toUuid(target), byModule: restriction === null }, count)
   }
 }

@@ -10,7 +10,7 @@ export const createLog = (level: string): Logger =>
   })
 
 /** Told again, it goes on ending: half-way through it would leave something behind, such as HAProxy. */
-export async function untilToldToEnd(...more: NodeJS.Signals[]): Promise<string> {
+export async function waitForShutdown(...more: NodeJS.Signals[]): Promise<string> {
   return new Promise((resolve) => {
     for (const signal of ['SIGTERM', 'SIGINT', ...more]) process.on(signal, () => resolve(signal))
   })

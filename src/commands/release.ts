@@ -1,12 +1,12 @@
-import type { RestrictionType } from '../auth/loaded_policy.ts'
+import type { RestrictionType } from '../access/policies.ts'
+import { raisePolicyRevision } from '../access/self_lockout.ts'
 import type { Config } from '../config.ts'
 import { transaction } from '../db/transaction.ts'
 import { newId, toId } from '../kernel/ids.ts'
-import { findAccount } from '../resources/accounts/find.ts'
-import { recordChange } from '../resources/audit_events/store.ts'
-import { raisePolicyRevision } from '../resources/ip_restrictions/lockout.ts'
+import { recordChange } from '../operations/audit.ts'
 import { listEnforced, updateIpRestriction } from '../resources/ip_restrictions/store.ts'
 import { toIpRestriction } from '../resources/ip_restrictions/view.ts'
+import { findAccount } from './accounts/find.ts'
 import { withDatabase } from './database.ts'
 
 /**

@@ -1,23 +1,23 @@
-import { restrictionTypesFor } from '../auth/caller.ts'
-import { createJudge } from '../auth/judge.ts'
-import { createSignInLimiter } from '../auth/sign_in_limiter.ts'
+import { createAdmission } from '../access/admission.ts'
+import { createEvaluate } from '../access/decisions.ts'
+import { createHitBuffer } from '../access/evidence/hit_buffer.ts'
+import { createUsageBuffer } from '../access/evidence/usage_buffer.ts'
 import type { Config } from '../config.ts'
 import { mayDeleteAudit } from '../db/grants.ts'
 import { createShares } from '../db/shares.ts'
 import { createHeavyOperations } from '../http/heavy.ts'
 import { createMetrics } from '../http/metrics.ts'
 import { createServer } from '../http/server.ts'
+import { restrictionTypesFor } from '../identity/caller.ts'
+import { createSignInLimiter } from '../identity/sign_in_limiter.ts'
 import { systemClock } from '../kernel/clock.ts'
 import { toUuid } from '../kernel/ids.ts'
-import { createAdmission } from '../resources/ip_restrictions/admission.ts'
-import { createTally } from '../resources/ip_restrictions/tally.ts'
 import { routes } from '../resources/routes.ts'
-import { createSightings } from '../resources/seen_addresses/sightings.ts'
 import { version } from '../version.ts'
 import { openDatabase } from './database.ts'
 import { linkEdges } from './edges_link.ts'
-import { every } from './every.ts'
-import { createLog, untilToldToEnd } from './log.ts'
+import { interval } from './interval.ts'
+import { createLog, waitForShutdown } from './log.ts'
 import { upkeep } from './upkeep.ts'
 
 // Beside us in dist/, where the build puts it; for the sources, where the dashboard's own build leaves it.
@@ -39,10 +39,10 @@ export async function serve(config: Config): Promise<number> {
   )
   const heavy = createHeavyOperations({ running: config.GATEHOUSE_HEAVY_OPERATIONS })
   const metrics = createMetrics(db, heavy, version)
-  const judge = createJudge(db, systemClock, config.GATEHOUSE_POLICY_CACHE_MB * 1024 * 1024)
-  const tally = createTally(db, metrics.countLostHits)
-  const sightings = createSightings(db, metrics.countLostSightings)
-  const edges = linkEdges(config, db, tally, metrics, log)
+  const evaluate = createEvaluate(db, systemClock, config.GATEHOUSE_POLICY_CACHE_MB * 1024 * 1024)
+  const hitBuffer = createHitBuffer(db, metrics.countLostHits)
+  const usageBuffer = createUsageBuffer(db, metrics.countLostSightings)
+  const edges = linkEdges(config, db, hitBuffer, metrics, log)
   const app = createServer({
     service: {
       db,
@@ -52,21 +52,21 @@ export async function serve(config: Config): Promise<number> {
       publicUrl: config.GATEHOUSE_PUBLIC_URL,
       versionHeaders: ['service-version', ...config.GATEHOUSE_VERSION_HEADER_ALIASES],
       trustedProxies: config.GATEHOUSE_TRUSTED_PROXIES,
-      judge,
+      evaluate,
       edges: edges.view,
       settings: {
         tcpPorts: config.GATEHOUSE_TCP_PORTS,
         tcpPortsPerAccount: config.GATEHOUSE_TCP_PORTS_PER_ACCOUNT,
         wildcardSuffixes: config.GATEHOUSE_WILDCARD_SUFFIXES,
       },
-      admit: createAdmission(judge, tally, systemClock, metrics.observeRestriction),
+      admit: createAdmission(evaluate, hitBuffer, systemClock, metrics.observeRestriction),
       dashboard: config.GATEHOUSE_DASHBOARD,
       signInLimiter: createSignInLimiter(systemClock),
       noteUse({ caller, sourceIp, replacedToken }) {
         const apiKey = { id: toUuid(caller.apiKeyId), ...(replacedToken && { replacedToken }) }
         // Under each type whose restrictions decide about it, so that the impact of a change of either shows this address.
         for (const type of restrictionTypesFor(caller))
-          sightings.saw({ accountId: caller.accountId, type, sourceIp, at: systemClock(), apiKey })
+          usageBuffer.saw({ accountId: caller.accountId, type, sourceIp, at: systemClock(), apiKey })
       },
     },
     routes: config.GATEHOUSE_DASHBOARD
@@ -80,13 +80,13 @@ export async function serve(config: Config): Promise<number> {
     version,
   })
   await app.listen(config.GATEHOUSE_LISTEN)
-  const stopTally = every(1_000, tally.flush, (err) =>
+  const stopHitBuffer = interval(1_000, hitBuffer.flush, (err) =>
     log.error({ err }, 'counts of refused and warned requests could not be written: they are kept and tried again'),
   )
-  const stopSightings = every(1_000, sightings.flush, (err) =>
+  const stopUsageBuffer = interval(1_000, usageBuffer.flush, (err) =>
     log.error({ err }, 'when and from where keys were used could not be written: it is kept and tried again'),
   )
-  const stopUpkeep = every(
+  const stopUpkeep = interval(
     60 * 60 * 1_000,
     () => upkeep(db, config, log, metrics),
     (err) => log.error({ err }, 'upkeep failed'),
@@ -101,7 +101,7 @@ export async function serve(config: Config): Promise<number> {
     () => {},
   )
 
-  const signal = await untilToldToEnd()
+  const signal = await waitForShutdown()
   log.info({ signal }, 'shutting down: finishing what is in flight')
   const giveUp = setTimeout(() => {
     log.error('the grace time is over: closing what is still open')
@@ -109,9 +109,9 @@ export async function serve(config: Config): Promise<number> {
   }, config.GATEHOUSE_SHUTDOWN_GRACE_MS)
   await app.close()
   clearTimeout(giveUp)
-  await Promise.all([stopUpkeep(), stopTally(), stopSightings(), edges.stop()])
-  await tally.flush().catch((err) => log.error({ err }, 'the last counts of refused and warned requests are lost'))
-  await sightings.flush().catch((err) => log.error({ err }, 'the last uses of keys are lost'))
+  await Promise.all([stopUpkeep(), stopHitBuffer(), stopUsageBuffer(), edges.stop()])
+  await hitBuffer.flush().catch((err) => log.error({ err }, 'the last counts of refused and warned requests are lost'))
+  await usageBuffer.flush().catch((err) => log.error({ err }, 'the last uses of keys are lost'))
   await db.end()
   log.info('stopped')
   return 0

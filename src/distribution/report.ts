@@ -7,7 +7,7 @@ const dayMs = 24 * 60 * 60 * 1_000
 // A node that was cut off sends old counts when it is back. Beyond this nothing shows them any more.
 const oldestHitMs = 31 * dayMs
 // Clocks differ a little. What is further ahead is not a moment that has been.
-const mostAheadMs = 60 * 60 * 1_000
+const maxAheadMs = 60 * 60 * 1_000
 // A node sends its counts every two seconds: more than this from one address within them is not a count.
 const maxCount = 1_000_000_000
 const maxHits = 20_000
@@ -54,7 +54,7 @@ function readHit(sent: unknown, now: number): EdgeHit | undefined {
   if (!isObject(sent)) return undefined
   const { restriction, target, source, outcome, count } = sent
   const address = typeof source === 'string' ? parseAddress(source) : undefined
-  const at = momentOf(sent.lastAt, now - oldestHitMs, now + mostAheadMs)
+  const at = momentOf(sent.lastAt, now - oldestHitMs, now + maxAheadMs)
   if (!address || at === undefined || (outcome !== 'refused' && outcome !== 'warned')) return undefined
   if (!isCount(count) || count === 0 || count > maxCount) return undefined
   if (restriction !== null && typeof restriction !== 'string') return undefined

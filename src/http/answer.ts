@@ -1,5 +1,9 @@
 import type { IncomingMessage } from 'node:http'
 import type { FastifyRequest } from 'fastify'
+import type { Admission, Call } from '../access/admission.ts'
+import type { Evaluate } from '../access/decisions.ts'
+import type { Use } from '../access/evidence/usage_buffer.ts'
+import type { DbPool } from '../db/pool.ts'
 import {
   type Authentication,
   bearerToken,
@@ -9,11 +13,9 @@ import {
   noteSessionUse,
   type Traffic,
   tokenReplaced,
-} from '../auth/caller.ts'
-import type { Judge } from '../auth/judge.ts'
-import { sessionSecretIn } from '../auth/session_cookie.ts'
-import type { SignInLimiter } from '../auth/sign_in_limiter.ts'
-import type { DbPool } from '../db/pool.ts'
+} from '../identity/caller.ts'
+import { sessionSecretIn } from '../identity/session_cookie.ts'
+import type { SignInLimiter } from '../identity/sign_in_limiter.ts'
 import type { Clock } from '../kernel/clock.ts'
 import { forbidden, invalidField, notFound, Refusal } from '../kernel/errors.ts'
 import { type Id, type IdPrefix, isId, toUuid, type Uuid } from '../kernel/ids.ts'
@@ -39,7 +41,7 @@ export type Service = {
   /** Lower-case names of the headers that may carry the version. */
   readonly versionHeaders: readonly string[]
   readonly trustedProxies: CompiledPolicy
-  readonly judge: Judge
+  readonly evaluate: Evaluate
   readonly settings: InstallationSettings
   readonly edges: EdgeView
   /** Judges a call by the IP restrictions of the caller's account for this traffic. */
@@ -67,12 +69,6 @@ export type RequestFacts = {
   /** Headers of the response that the handler set. */
   headers: Record<string, string>
 }
-
-/** A call of the API, as far as IP restrictions are concerned. */
-export type Call = { caller: Caller; source: Address | undefined; operation: string; operationId: Id<'op'> }
-/** That a key was used, and from where. */
-export type Use = { caller: Caller; sourceIp: string | undefined; replacedToken: Buffer | undefined }
-export type Admission = { refusedBy?: Id<'ipx'>; refusedType?: Traffic; warnedBy: readonly Id<'ipx'>[] }
 
 export type PreparedRoute = Route & { readonly checkQuery: Validator; readonly checkBody?: Validator }
 
@@ -162,7 +158,7 @@ export async function answer(
   const result = await route.handle({
     db: service.dbOf(caller.accountId),
     clock: service.clock,
-    judge: service.judge,
+    evaluate: service.evaluate,
     settings: service.settings,
     edges: service.edges,
     uri: (path) => service.publicUrl + path,

@@ -7,7 +7,7 @@ export type Metrics = {
   readonly contentType: string
   readonly observeRestriction: (outcome: 'refused' | 'warned') => void
   readonly countLostHits: (hits: number) => void
-  readonly countLostSightings: (sightings: number) => void
+  readonly countLostSightings: (usageBuffer: number) => void
   readonly countDroppedFromReports: (parts: number) => void
   readonly countExpiredKey: () => void
   readonly showRefusedHostports: (count: number) => void
@@ -159,7 +159,7 @@ export function createMetrics(db: DbPool, heavy: HeavyOperations, version: strin
     },
     observeRestriction: (outcome) => restricted.inc({ outcome }),
     countLostHits: (hits) => lost.inc(hits),
-    countLostSightings: (sightings) => lostSightings.inc(sightings),
+    countLostSightings: (usageBuffer) => lostSightings.inc(usageBuffer),
     countDroppedFromReports: (parts) => droppedFromReports.inc(parts),
     countExpiredKey: () => expired.inc(),
     showRefusedHostports: (count) => refusedHostports.set(count),

@@ -1,8 +1,9 @@
 import type { IncomingMessage } from 'node:http'
 import type { Static, TObject, TSchema } from 'typebox'
-import type { Caller } from '../auth/caller.ts'
-import type { Judge } from '../auth/judge.ts'
+import type { Evaluate } from '../access/decisions.ts'
 import type { DbPool } from '../db/pool.ts'
+import type { Caller } from '../identity/caller.ts'
+import type { Origin } from '../identity/origin.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { ErrorCode } from '../kernel/errors.ts'
 import type { Id, IdPrefix } from '../kernel/ids.ts'
@@ -11,16 +12,6 @@ import type { EdgeView } from './edges.ts'
 import type { HeavyKind } from './heavy.ts'
 
 export type Method = 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
-
-/** Who did something, from where, under which operation: what an audit event says of its origin. */
-export type Origin = {
-  readonly accountId: Caller['accountId']
-  readonly operation: string
-  readonly operationId: Id<'op'>
-  /** Absent when the operator did it with a command on the server. */
-  readonly caller?: Caller
-  readonly sourceIp?: string
-}
 
 /** What the operator decides for all accounts. */
 export type InstallationSettings = {
@@ -36,7 +27,7 @@ export type Handling<Params, Query, Body> = {
   readonly origin: Origin
   readonly clock: Clock
   /** Says what the IP restrictions of an account make of an address. */
-  readonly judge: Judge
+  readonly evaluate: Evaluate
   readonly settings: InstallationSettings
   readonly edges: EdgeView
   /** The absolute address of a path, under the configured public URL. */

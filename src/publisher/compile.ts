@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { loadPolicy } from '../auth/loaded_policy.ts'
+import { loadPolicy } from '../access/policies.ts'
 import { type Db, type DbPool, many } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { encodePolicy, type PolicyFile } from '../distribution/policy_file.ts'

@@ -3,7 +3,7 @@ import { sql } from '../db/sql.ts'
 import { transaction } from '../db/transaction.ts'
 import { rfc3339 } from '../kernel/clock.ts'
 import { toId, type Uuid } from '../kernel/ids.ts'
-import { writeOutbox } from '../resources/outbox/store.ts'
+import { writeOutbox } from '../operations/outbox.ts'
 
 /** A rule that expires changes its policy without anyone's doing: edges are told like of any other change. */
 export async function noteExpiredRules(pool: DbPool, since: number, now: number): Promise<void> {

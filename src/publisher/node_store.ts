@@ -2,7 +2,7 @@ import { type Db, many, one, run } from '../db/pool.ts'
 import { writeSalvaging } from '../db/salvage.ts'
 import { sql } from '../db/sql.ts'
 import { rfc3339 } from '../kernel/clock.ts'
-import { deleteOutboxBefore } from '../resources/outbox/store.ts'
+import { deleteOutboxBefore } from '../operations/outbox.ts'
 import type { EdgeNode } from './nodes.ts'
 
 type EdgeNodeRow = {

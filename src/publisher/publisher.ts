@@ -5,10 +5,10 @@ import { type Batch, type Progress, wakeSubject } from '../distribution/channels
 import { digestOf, type Signer, seal } from '../distribution/signature.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Uuid } from '../kernel/ids.ts'
-import { type OutboxRow, readOutbox } from '../resources/outbox/store.ts'
+import { type OutboxRow, readOutbox } from '../operations/outbox.ts'
 import { type Compiled, compileRecords } from './compile.ts'
 import { noteExpiredRules } from './expiry.ts'
-import { type Outlet, openOutlet } from './outlet.ts'
+import { type NatsSink, openNatsSink } from './nats_sink.ts'
 import { createReconciler } from './reconciler.ts'
 import { activeSigner } from './signing_keys.ts'
 
@@ -26,10 +26,10 @@ const lookEveryMs = 250
 const bucketLookEveryMs = 2_000
 const rowsAtOnce = 5_000
 /** How many records the plain messages may run ahead of the bucket while that has no leader: what memory may hold. */
-const mostWaiting = 50_000
+const maxWaiting = 50_000
 /** A node that was connected to a server that died has missed what was said meanwhile, and the bucket cannot tell it yet. */
 const repeatEveryMs = 1_000
-const mostRepeats = 3
+const maxRepeats = 3
 
 /**
  * Sends what is in the outbox to the edges, in order. Every process runs one; the one that holds the lock works, and the
@@ -78,23 +78,23 @@ async function publish(
   db: Db,
   signal: AbortSignal,
 ): Promise<void> {
-  const outlet = await openOutlet(nats, replicas)
+  const natsSink = await openNatsSink(nats, replicas)
   const state = await one<{ cursor: number; bucket_created: string | null }>(
     db,
     sql`select cursor, bucket_created from publisher_state`,
   )
-  const keeper = createKeeper(outlet, (settled) =>
-    run(db, sql`update publisher_state set cursor = ${settled}, bucket_created = ${outlet.bucketCreated}`),
+  const bucketWriter = createKeeper(natsSink, (settled) =>
+    run(db, sql`update publisher_state set cursor = ${settled}, bucket_created = ${natsSink.bucketCreated}`),
   )
   const wake = createWake(nats)
   const over = new AbortController()
-  const reconciler = createReconciler({ pool, outlet, clock, log }, AbortSignal.any([signal, over.signal]))
-  const stopLooking = lookAfter(outlet, keeper.fail)
+  const reconciler = createReconciler({ pool, natsSink, clock, log }, AbortSignal.any([signal, over.signal]))
+  const stopLooking = watchBucketIdentity(natsSink, bucketWriter.fail)
   let sent = state.cursor
   let lastExpiry = clock()
   try {
     while (!signal.aborted) {
-      keeper.check()
+      bucketWriter.check()
       const signer = await activeSigner(db)
       if (!signer) {
         log.warn({}, "publisher: there is no signing key. Run 'gatehouse signing-keys add'")
@@ -106,7 +106,7 @@ async function publish(
       lastExpiry = now
       const batch = await nextBatch(db, sent)
       metrics.behind(batch ? batch.settled - sent : 0)
-      reconciler.tend(signer.keyId, !batch && keeper.isIdle())
+      reconciler.tend(signer.keyId, !batch && bucketWriter.isIdle())
       if (!batch && !reconciler.isToBeSaid(signer.keyId, sent)) {
         await wake.wait(lookEveryMs, signal)
         continue
@@ -117,33 +117,33 @@ async function publish(
         rows.map(({ key, account_id }) => ({ key, accountId: account_id as Uuid })),
         now,
       )
-      await outlet.putBlobs(compiled.flatMap(({ blobs }) => blobs))
+      await natsSink.putBlobs(compiled.flatMap(({ blobs }) => blobs))
       const progress = { after: sent, settled, ...reconciler.completeAt(signer.keyId, settled) }
       const sealed = sealBatch(compiled, rows, progress, signer)
-      outlet.announce(sealed)
-      keeper.add(
+      natsSink.announce(sealed)
+      bucketWriter.add(
         sealed,
         compiled.map(({ key }) => key),
         settled,
       )
       metrics.published(compiled.length)
       sent = settled
-      while (keeper.recordsWaiting() > mostWaiting && !signal.aborted) await pause(50, signal)
+      while (bucketWriter.recordsWaiting() > maxWaiting && !signal.aborted) await pause(50, signal)
     }
     // What is not kept by then is sent again from the cursor, by whoever is active next.
-    await Promise.race([keeper.finish(), pause(2_000, new AbortController().signal)])
+    await Promise.race([bucketWriter.finish(), pause(2_000, new AbortController().signal)])
   } finally {
     over.abort()
     stopLooking()
-    keeper.stop()
+    bucketWriter.stop()
     wake.stop()
   }
 }
 
 /** NATS may lose its data without losing its connections: whoever still writes to what was there before gets nowhere. */
-function lookAfter(outlet: Outlet, fail: (error: Error) => void): () => void {
+function watchBucketIdentity(natsSink: NatsSink, fail: (error: Error) => void): () => void {
   const timer = setInterval(async () => {
-    if (!(await outlet.isIntact())) fail(new Error('NATS has lost what was in the buckets'))
+    if (!(await natsSink.isIntact())) fail(new Error('NATS has lost what was in the buckets'))
   }, bucketLookEveryMs)
   return () => clearInterval(timer)
 }
@@ -167,7 +167,7 @@ function sealBatch(compiled: Compiled[], rows: readonly OutboxRow[], progress: P
 }
 
 /** Puts batches into the bucket one after another, and moves the cursor after each. It waits out elections. */
-function createKeeper(outlet: Outlet, moveCursor: (settled: number) => Promise<void>) {
+function createKeeper(natsSink: NatsSink, moveCursor: (settled: number) => Promise<void>) {
   const queue: { batch: Batch; keys: string[]; settled: number; repeats: number }[] = []
   let records = 0
   let working: Promise<void> | undefined
@@ -177,7 +177,7 @@ function createKeeper(outlet: Outlet, moveCursor: (settled: number) => Promise<v
     for (let next = queue[0]; next && !stopped; next = queue[0]) {
       const kept = new Set<string>()
       await keepTrying(
-        () => outlet.keep(next.batch, next.keys, kept),
+        () => natsSink.keep(next.batch, next.keys, kept),
         () => stopped,
       )
       await moveCursor(next.settled)
@@ -189,7 +189,7 @@ function createKeeper(outlet: Outlet, moveCursor: (settled: number) => Promise<v
   let waitingSinceLast = new Set<Batch>()
   const repeating = setInterval(() => {
     for (const item of queue)
-      if (waitingSinceLast.has(item.batch) && item.repeats++ < mostRepeats) outlet.announce(item.batch)
+      if (waitingSinceLast.has(item.batch) && item.repeats++ < maxRepeats) natsSink.announce(item.batch)
     waitingSinceLast = new Set(queue.map(({ batch }) => batch))
   }, repeatEveryMs)
   return {

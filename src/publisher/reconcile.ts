@@ -5,9 +5,9 @@ import { progressKey, recordBucket } from '../distribution/channels.ts'
 import type { EdgeRecord, RecordKey, RecordKind } from '../distribution/records.ts'
 import { isRecordKey } from '../distribution/validate.ts'
 import { firstUuidOf, type IdPrefix, toId, type Uuid } from '../kernel/ids.ts'
-import { writeOutbox } from '../resources/outbox/store.ts'
+import { writeOutbox } from '../operations/outbox.ts'
 import { type Changed, compileRecords } from './compile.ts'
-import type { Outlet } from './outlet.ts'
+import type { NatsSink } from './nats_sink.ts'
 
 const pageSize = 1_000
 
@@ -36,15 +36,15 @@ const live: Record<RecordKind, { prefix: IdPrefix; from: SqlFragment }> = {
  */
 export async function reconcile(
   pool: DbPool,
-  outlet: Outlet,
+  natsSink: NatsSink,
   signingKeyId: string,
   now: number,
   signal: AbortSignal,
 ): Promise<{ healed: number; generation: number }> {
-  const kept = await outlet.contents()
+  const kept = await natsSink.contents()
   const { resend_below } = await one<{ resend_below: number }>(pool, sql`select resend_below from publisher_state`)
   const asItShouldBe = { signingKeyId, resendBelow: resend_below }
-  await outlet.refreshBlobs()
+  await natsSink.refreshBlobs()
   kept.delete(progressKey)
   let healed = 0
   let generation = 0
@@ -64,7 +64,7 @@ export async function reconcile(
       )
       const compiled = await compileRecords(pool, changed, now)
       // A record may be there and a piece of its policy not: a node that has it not yet could never apply it.
-      await outlet.putBlobs(compiled.flatMap(({ blobs }) => blobs))
+      await natsSink.putBlobs(compiled.flatMap(({ blobs }) => blobs))
       const differing = compiled
         .filter(({ key, value }) => !isSame(kept.get(key), value, asItShouldBe))
         .map(({ key }) => key)
@@ -80,7 +80,7 @@ export async function reconcile(
     .map(([key]) => key as RecordKey)
   refuseIfMostIsMissing(gone.filter((key) => !isTombstone(kept.get(key))).length, present)
   await enqueue(gone.map((key) => ({ key, accountId: firstUuidOf(0) })))
-  await outlet.sweepBlobs()
+  await natsSink.sweepBlobs()
   return { healed, generation }
 }
 

@@ -1,6 +1,6 @@
 import type { DbPool } from '../db/pool.ts'
 import type { Clock } from '../kernel/clock.ts'
-import type { Outlet } from './outlet.ts'
+import type { NatsSink } from './nats_sink.ts'
 import type { Log } from './publisher.ts'
 import { reconcile } from './reconcile.ts'
 
@@ -14,7 +14,7 @@ const waitForQuietMs = 30_000
  * way: comparing 100,000 records takes seconds, and whatever changes meanwhile is at worst sent twice.
  */
 export function createReconciler(
-  { pool, outlet, clock, log }: { pool: DbPool; outlet: Outlet; clock: Clock; log: Log },
+  { pool, natsSink, clock, log }: { pool: DbPool; natsSink: NatsSink; clock: Clock; log: Log },
   signal: AbortSignal,
 ) {
   let due = clock()
@@ -26,7 +26,7 @@ export function createReconciler(
   async function run(keyId: string): Promise<void> {
     isRunning = true
     try {
-      const { healed, generation } = await reconcile(pool, outlet, keyId, clock(), signal)
+      const { healed, generation } = await reconcile(pool, natsSink, keyId, clock(), signal)
       compared = { keyId, generation, isSaid: false }
       if (healed)
         log.warn({ records: healed }, 'publisher: the bucket differed from the database; what differed is sent again')
@@ -53,7 +53,7 @@ export function createReconciler(
     completeAt(keyId: string, settled: number): { complete?: string } {
       if (compared?.keyId !== keyId || settled < compared.generation) return {}
       compared.isSaid = true
-      return { complete: outlet.bucketCreated }
+      return { complete: natsSink.bucketCreated }
     },
     /** A progress of its own has to say it, since no change does. */
     isToBeSaid: (keyId: string, settled: number): boolean =>

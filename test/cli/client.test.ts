@@ -10,7 +10,7 @@ import { text } from 'node:stream/consumers'
 import { after, test } from 'node:test'
 import { exits } from '../../src/cli/exits.ts'
 import { startControlPlane } from '../harness/control_plane.ts'
-import { newUser } from '../harness/people.ts'
+import { newUser } from '../harness/principals.ts'
 import { testRun } from '../harness/test_run.ts'
 import { cliFor } from './harness.ts'
 

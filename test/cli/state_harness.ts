@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Client } from '../harness/client.ts'
+import { make } from '../harness/fixtures.ts'
 import { testRun } from '../harness/test_run.ts'
-import { make } from '../harness/things.ts'
 
 const lists = [
   ['/ip_policies', 'ip_policies'],

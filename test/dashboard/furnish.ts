@@ -1,6 +1,6 @@
 import type { Account } from '../harness/control_plane.ts'
+import { make } from '../harness/fixtures.ts'
 import { putRules } from '../harness/ip.ts'
-import { make } from '../harness/things.ts'
 
 /** An account with something on every page, and the pages. */
 export async function furnish(admin: Account) {

@@ -1,11 +1,11 @@
 // What an admin does in a day, in a real browser, against real edges.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { exchange, startHttpUpstream } from '../edge/http_harness.ts'
-import { dial, startTcpUpstream } from '../edge/live_harness.ts'
+import { exchange, startHttpUpstream } from '../agent/http_harness.ts'
+import { dial, startTcpUpstream } from '../agent/live_harness.ts'
+import { make } from '../harness/fixtures.ts'
 import { getFrom } from '../harness/ip.ts'
 import { poll } from '../harness/poll.ts'
-import { make } from '../harness/things.ts'
 import { openBrowser, openPage, openTab, signIn, startDashboardWithEdges } from './browser.ts'
 
 const { origin, admin, processes, startEdge } = await startDashboardWithEdges({ after })

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { make } from '../harness/fixtures.ts'
 import { putRules } from '../harness/ip.ts'
 import { loadScaledTimeout } from '../harness/load_scaled_timeout.ts'
-import { make } from '../harness/things.ts'
 import { openBrowser, openPage, signIn, startDashboard } from './browser.ts'
 
 const { origin, newAccount } = await startDashboard({ after })

@@ -3,7 +3,7 @@ import { after, test } from 'node:test'
 import { run } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
 import { toUuid } from '../../src/kernel/ids.ts'
-import { newHttpsEdge } from '../harness/things.ts'
+import { newHttpsEdge } from '../harness/fixtures.ts'
 import { openBrowser, openPage, openTab, signIn, startDashboard } from './browser.ts'
 
 const { origin, newAccount, db } = await startDashboard({ after })

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { after, test } from 'node:test'
+import { make } from '../harness/fixtures.ts'
 import { holdsFor } from '../harness/poll.ts'
-import { make } from '../harness/things.ts'
 import { openBrowser, openPage, signIn, startDashboard } from './browser.ts'
 
 const { origin, newAccount } = await startDashboard({ after })

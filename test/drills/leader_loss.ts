@@ -1,6 +1,6 @@
 // `npm run drill:leader-loss -- <changes>`: three NATS servers, and the one that leads the bucket is killed in mid-run,
 // twice. Every change must come into force, also those that nobody waits for; it prints how long the worst took.
-import { loseLeaders } from '../edge/lose_leaders.ts'
+import { loseLeaders } from '../agent/lose_leaders.ts'
 import { drill } from '../harness/drill.ts'
 import { quantiles } from '../harness/quantiles.ts'
 

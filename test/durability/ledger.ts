@@ -47,7 +47,7 @@ export async function writeLoad(admin: Client, ledger: Ledger, isOver: () => boo
     const process = random() < 0.5 ? 0 : 1
     ledger.inFlight[process] = (ledger.inFlight[process] ?? 0) + 1
     try {
-      return judge(await admin(method, path, body, { process }), ledger)
+      return evaluate(await admin(method, path, body, { process }), ledger)
     } catch (error) {
       // What does not fit openapi.json is a fault of its own.
       if (error instanceof AssertionError) throw error
@@ -93,7 +93,7 @@ export async function writeLoad(admin: Client, ledger: Ledger, isOver: () => boo
 }
 
 /** ERR_UNAVAILABLE promises that nothing was changed: the ledger takes it at its word, so a broken promise is found. */
-function judge(answer: Answer, ledger: Ledger): Outcome {
+function evaluate(answer: Answer, ledger: Ledger): Outcome {
   const { status, body, text, headers } = answer
   if (status < 300) {
     ledger.acknowledged.set(headers.get('operation-id') ?? '', `${status}`)

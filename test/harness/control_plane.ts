@@ -6,9 +6,9 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import pg from 'pg'
 import { asAppRole } from '../../dev/app_role.ts'
-import { whenWeEnd } from '../../dev/when_we_end.ts'
+import { runOnExit } from '../../dev/run_on_exit.ts'
+import { bootstrapAccount } from '../../src/commands/accounts/bootstrap.ts'
 import { type DbPool, openPool } from '../../src/db/pool.ts'
-import { bootstrapAccount } from '../../src/resources/accounts/bootstrap.ts'
 import { type Client, createClient, publicUrl } from './client.ts'
 import { loadScaledTimeout } from './load_scaled_timeout.ts'
 import { testRun } from './test_run.ts'
@@ -99,7 +99,7 @@ async function serveProcess(env: Record<string, string>): Promise<ServeProcess> 
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   // A test file that is killed, for taking too long, must not leave its servers behind.
-  const guard = whenWeEnd('kill -9 "$0"', String(child.pid))
+  const guard = runOnExit('kill -9 "$0"', String(child.pid))
   child.once('exit', () => guard.kill())
   const file = createWriteStream(join(testRun.folder, `serve-${child.pid}-${randomUUID()}.log`))
   child.stderr.pipe(file, { end: false })

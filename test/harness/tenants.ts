@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { makeCertificate } from '../../dev/edge.ts'
 import type { Account, Scope } from './control_plane.ts'
 import { type EdgeProcess, type Installation, startInstallation } from './edge.ts'
-import { newBackend } from './things.ts'
+import { newBackend } from './fixtures.ts'
 
 /** An account with an upstream that answers every request with its name, and a backend for it. */
 export type Tenant = { as: Account; name: string; upstreamPort: number; backendId: string }

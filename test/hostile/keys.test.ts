@@ -6,9 +6,9 @@ import { sql } from '../../src/db/sql.ts'
 import { newUuid, toUuid } from '../../src/kernel/ids.ts'
 import type { Client } from '../harness/client.ts'
 import { startControlPlane } from '../harness/control_plane.ts'
-import { newBot, newUser } from '../harness/people.ts'
+import { assertRefused, make } from '../harness/fixtures.ts'
+import { newBot, newUser } from '../harness/principals.ts'
 import { signIn } from '../harness/session.ts'
-import { assertRefused, make } from '../harness/things.ts'
 
 const plane = await startControlPlane({ after }, { processes: 2 })
 const inMs = (ms: number) => new Date(Date.now() + ms).toISOString()

@@ -4,8 +4,8 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { test } from 'node:test'
 import { connect } from 'node:tls'
-import { putHttpsEdge, putRoute } from '../edge/http_harness.ts'
-import { startEdge } from '../edge/proxy_harness.ts'
+import { putHttpsEdge, putRoute } from '../agent/http_harness.ts'
+import { startEdge } from '../agent/proxy_harness.ts'
 import { poll } from '../harness/poll.ts'
 
 const frame = (type: number, flags: number, stream: number, payload: Buffer): Buffer => {

@@ -5,8 +5,8 @@ import { AckPolicy, jetstream, jetstreamManager } from '@nats-io/jetstream'
 import { Kvm } from '@nats-io/kv'
 import { connect, type NatsConnection } from '@nats-io/transport-node'
 import { startNats } from '../../dev/nats.ts'
+import { type ReadEntry, readBucket } from '../../src/agent/bucket_reader.ts'
 import { batchSubject, inboxOf, recordBucket } from '../../src/distribution/channels.ts'
-import { type ReadEntry, readBucket } from '../../src/edge/bucket_reader.ts'
 import { poll } from '../harness/poll.ts'
 
 const nats = await startNats()

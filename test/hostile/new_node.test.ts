@@ -1,7 +1,7 @@
 // Row 3 of the review: a new node answered 2,376 requests before the restriction arrived that refuses them.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { wholeFile } from '../edge/live_harness.ts'
+import { wholeFile } from '../agent/live_harness.ts'
 import { stop } from '../harness/control_plane.ts'
 import { askUntilEnforced, completeBucket, loseBucket, servesWhatIsOpen, startCrowdedInstallation } from './new_node.ts'
 

@@ -5,15 +5,15 @@ import { jetstream } from '@nats-io/jetstream'
 import { Kvm } from '@nats-io/kv'
 import { connect } from '@nats-io/transport-node'
 import { type Progress, progressKey, recordBucket } from '../../src/distribution/channels.ts'
-import { startHttpUpstream } from '../edge/http_harness.ts'
-import { dial, startTcpUpstream, statusOf } from '../edge/live_harness.ts'
+import { startHttpUpstream } from '../agent/http_harness.ts'
+import { dial, startTcpUpstream, statusOf } from '../agent/live_harness.ts'
 import type { Scope } from '../harness/control_plane.ts'
 import { type EdgeProcess, type Installation, startInstallation } from '../harness/edge.ts'
+import { make, newHttpsEdge } from '../harness/fixtures.ts'
 import { insertEdges } from '../harness/insert_edges.ts'
 import { policyWith, restrict } from '../harness/ip.ts'
 import { loadScaledTimeout } from '../harness/load_scaled_timeout.ts'
 import { pause, poll } from '../harness/poll.ts'
-import { make, newHttpsEdge } from '../harness/things.ts'
 
 /** What may never be answered 2xx: an account's restriction that comes last, and a narrow route that comes after the wide one. */
 const guarded = [

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { connect } from 'node:http2'
 import { createServer, type Socket } from 'node:net'
 import { type TestContext, test } from 'node:test'
-import { exchange, get, putHttpsEdge, putRoute, startHttpUpstream } from '../edge/http_harness.ts'
-import { type Edge, startEdge } from '../edge/proxy_harness.ts'
+import { exchange, get, putHttpsEdge, putRoute, startHttpUpstream } from '../agent/http_harness.ts'
+import { type Edge, startEdge } from '../agent/proxy_harness.ts'
 
 const certificates = ['*.example.com', '*.corp.example']
 const refused = { from: '127.0.0.9' }

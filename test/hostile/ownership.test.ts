@@ -8,7 +8,7 @@ import { newUuid, toUuid } from '../../src/kernel/ids.ts'
 import type { Answer, Client } from '../harness/client.ts'
 import { startControlPlane } from '../harness/control_plane.ts'
 import { nothingWasADefect } from '../harness/defects.ts'
-import { assertRefused, freshHost, newHttpsEdge, newTcpEdge } from '../harness/things.ts'
+import { assertRefused, freshHost, newHttpsEdge, newTcpEdge } from '../harness/fixtures.ts'
 import { overlapsIn } from './overlaps.ts'
 
 const plane = await startControlPlane({ after }, { processes: 2 })

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import pg from 'pg'
+import { recoverAccount } from '../../src/commands/accounts/recover.ts'
 import { readMigrations } from '../../src/db/migrate.ts'
 import { newUuid, toId, type Uuid } from '../../src/kernel/ids.ts'
-import { recoverAccount } from '../../src/resources/accounts/recover.ts'
 import { gatehouse } from '../harness/command.ts'
 import { newDatabase, startControlPlane } from '../harness/control_plane.ts'
 

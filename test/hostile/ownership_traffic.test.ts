@@ -5,10 +5,10 @@ import { run } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
 import { transaction } from '../../src/db/transaction.ts'
 import { refuseOverlaps } from '../../src/resources/edges/ownership.ts'
+import { assertRefused, newBackend } from '../harness/fixtures.ts'
 import { policyWith } from '../harness/ip.ts'
 import { poll } from '../harness/poll.ts'
 import { newHttpsSite, newTcpSite, reachHttps, reachTcp, startHostileTenants } from '../harness/tenants.ts'
-import { assertRefused, newBackend } from '../harness/things.ts'
 
 const { installation, edge, victim, attacker } = await startHostileTenants(
   { after },

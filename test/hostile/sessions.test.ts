@@ -6,11 +6,11 @@ import { sql } from '../../src/db/sql.ts'
 import { toUuid } from '../../src/kernel/ids.ts'
 import type { Client } from '../harness/client.ts'
 import { startControlPlane } from '../harness/control_plane.ts'
+import { assertRefused } from '../harness/fixtures.ts'
 import { behindProxy, from, policyWith, restrict } from '../harness/ip.ts'
-import { newBot, newUser } from '../harness/people.ts'
 import { poll } from '../harness/poll.ts'
+import { newBot, newUser } from '../harness/principals.ts'
 import { signIn } from '../harness/session.ts'
-import { assertRefused } from '../harness/things.ts'
 
 const plane = await startControlPlane({ after }, { processes: 2, env: behindProxy })
 const [office, elsewhere] = [from('192.0.2.1'), from('198.51.100.7')]

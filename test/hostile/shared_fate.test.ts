@@ -5,10 +5,10 @@ import { connect as connectHttp2 } from 'node:http2'
 import { createServer, type Socket } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { connect as connectTls } from 'node:tls'
-import { usageMetrics } from '../../src/edge/haproxy/limits.ts'
+import { usageMetrics } from '../../src/agent/haproxy/limits.ts'
 import { parseCidr } from '../../src/kernel/ip/cidr.ts'
-import { get, putHttpsEdge, putRoute, startHttpUpstream } from '../edge/http_harness.ts'
-import { type Edge, firstBytes, id, openConnection, startEdge, startUpstream } from '../edge/proxy_harness.ts'
+import { get, putHttpsEdge, putRoute, startHttpUpstream } from '../agent/http_harness.ts'
+import { type Edge, firstBytes, id, openConnection, startEdge, startUpstream } from '../agent/proxy_harness.ts'
 import { holdsFor, pause, poll } from '../harness/poll.ts'
 
 const certificates = ['*.example.com']

@@ -3,13 +3,13 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { before, type TestContext, test } from 'node:test'
-import { get, startHttpUpstream } from '../edge/http_harness.ts'
-import { dial, startTcpUpstream, statusOf, wholeFile } from '../edge/live_harness.ts'
+import { get, startHttpUpstream } from '../agent/http_harness.ts'
+import { dial, startTcpUpstream, statusOf, wholeFile } from '../agent/live_harness.ts'
 import type { Account } from '../harness/control_plane.ts'
 import { startDnsServer } from '../harness/dns_server.ts'
 import { startInstallation } from '../harness/edge.ts'
+import { make, newHttpsEdge } from '../harness/fixtures.ts'
 import { pause, poll } from '../harness/poll.ts'
-import { make, newHttpsEdge } from '../harness/things.ts'
 
 const file = wholeFile()
 const installation = await startInstallation(file)

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import { publicUrl } from '../harness/client.ts'
 import type { Account, ControlPlane } from '../harness/control_plane.ts'
-import { make, newBackend, newHttpsEdge, newPolicy, newRoute, newTcpEdge } from '../harness/things.ts'
+import { make, newBackend, newHttpsEdge, newPolicy, newRoute, newTcpEdge } from '../harness/fixtures.ts'
 import { comparable, type Real, sequences } from './commands.ts'
 import { type Kind, Model } from './model.ts'
 

@@ -1,6 +1,6 @@
 import { type DbPool, many } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
-import { type OutboxRow, readOutbox } from '../../src/resources/outbox/store.ts'
+import { type OutboxRow, readOutbox } from '../../src/operations/outbox.ts'
 import { pause } from '../harness/poll.ts'
 
 export type Reading = { rows: string[]; wentBack: string[]; longestLagMs: number }

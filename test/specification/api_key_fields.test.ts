@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { publicUrl } from '../harness/client.ts'
 import { startControlPlane } from '../harness/control_plane.ts'
-import { newBot } from '../harness/people.ts'
+import { newBot } from '../harness/principals.ts'
 import { headersOf, json, rawExchange } from '../harness/raw.ts'
 
 const plane = await startControlPlane({ after })

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import type { Answer } from '../harness/client.ts'
 import { startControlPlane } from '../harness/control_plane.ts'
-import { newBot, newUser } from '../harness/people.ts'
+import { newBot, newUser } from '../harness/principals.ts'
 
 const plane = await startControlPlane({ after })
 const admin = await plane.newAccount()

@@ -12,7 +12,7 @@ import {
   newRoute,
   newTcpEdge,
   refOf,
-} from '../harness/things.ts'
+} from '../harness/fixtures.ts'
 
 const plane = await startControlPlane({ after })
 const [admin, stranger] = [await plane.newAccount(), await plane.newAccount()]

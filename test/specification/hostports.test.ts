@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { startControlPlane } from '../harness/control_plane.ts'
 import { nothingWasADefect } from '../harness/defects.ts'
+import { assertRefused, freshHost, newHttpsEdge, newTcpEdge } from '../harness/fixtures.ts'
 import { randomBelow } from '../harness/random.ts'
-import { assertRefused, freshHost, newHttpsEdge, newTcpEdge } from '../harness/things.ts'
 
 const plane = await startControlPlane({ after })
 const [admin, stranger] = [await plane.newAccount(), await plane.newAccount()]

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { startControlPlane } from '../harness/control_plane.ts'
 import { nothingWasADefect } from '../harness/defects.ts'
-import { assertRefused, newHttpsEdge, newRoute, newTcpEdge } from '../harness/things.ts'
+import { assertRefused, newHttpsEdge, newRoute, newTcpEdge } from '../harness/fixtures.ts'
 
 const plane = await startControlPlane({ after })
 const admin = await plane.newAccount()

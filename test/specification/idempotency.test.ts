@@ -4,8 +4,6 @@ import { after, test } from 'node:test'
 import type { Client } from '../harness/client.ts'
 import { startControlPlane } from '../harness/control_plane.ts'
 import { nothingWasADefect } from '../harness/defects.ts'
-import { newBot, newUser } from '../harness/people.ts'
-import { headersOf, json, rawExchange } from '../harness/raw.ts'
 import {
   assertRefused,
   etagOf,
@@ -15,7 +13,9 @@ import {
   newHttpsEdge,
   newPolicy,
   newTcpEdge,
-} from '../harness/things.ts'
+} from '../harness/fixtures.ts'
+import { newBot, newUser } from '../harness/principals.ts'
+import { headersOf, json, rawExchange } from '../harness/raw.ts'
 
 const plane = await startControlPlane({ after }, { processes: 2 })
 const admin = await plane.newAccount()

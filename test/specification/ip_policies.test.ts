@@ -3,7 +3,7 @@ import { after, test } from 'node:test'
 import type { Answer } from '../harness/client.ts'
 import { startControlPlane } from '../harness/control_plane.ts'
 import { policyWith, restrict } from '../harness/ip.ts'
-import { newBot, newUser } from '../harness/people.ts'
+import { newBot, newUser } from '../harness/principals.ts'
 
 const plane = await startControlPlane({ after })
 const admin = await plane.newAccount()

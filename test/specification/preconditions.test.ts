@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { startControlPlane } from '../harness/control_plane.ts'
 import { nothingWasADefect } from '../harness/defects.ts'
-import { newBot, newUser } from '../harness/people.ts'
 import {
   assertRefused,
   etagOf,
@@ -14,7 +13,8 @@ import {
   newPolicy,
   newRoute,
   newTcpEdge,
-} from '../harness/things.ts'
+} from '../harness/fixtures.ts'
+import { newBot, newUser } from '../harness/principals.ts'
 
 const plane = await startControlPlane({ after }, { processes: 2 })
 const admin = await plane.newAccount()

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { startControlPlane } from '../harness/control_plane.ts'
-import { newUser } from '../harness/people.ts'
 import { poll } from '../harness/poll.ts'
+import { newUser } from '../harness/principals.ts'
 import { type HeaderLine, headersOf, json, type RawRequest, rawExchange } from '../harness/raw.ts'
 
 const plane = await startControlPlane({ after })

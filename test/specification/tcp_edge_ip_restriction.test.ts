@@ -3,7 +3,7 @@ import { after, test } from 'node:test'
 import { publicUrl } from '../harness/client.ts'
 import { startControlPlane } from '../harness/control_plane.ts'
 import { nothingWasADefect } from '../harness/defects.ts'
-import { assertRefused, newHttpsEdge, newPolicy, newRoute, newTcpEdge, refOf } from '../harness/things.ts'
+import { assertRefused, newHttpsEdge, newPolicy, newRoute, newTcpEdge, refOf } from '../harness/fixtures.ts'
 
 const plane = await startControlPlane({ after })
 const admin = await plane.newAccount()

@@ -10,7 +10,7 @@ export const titleOf = (thing: Thing): string =>
 type NameOf = (id: string) => string
 const ruleText = ({ action, cidr, ...rest }: Rule) =>
   [action, cidr, ...Object.entries(rest).map(([name, value]) => `${name}=${cell(value)}`)].join(' ')
-const mostRules = 20
+const maxRules = 20
 
 /** A value as a person reads it: ids as the names that the file has for them. */
 function told(value: unknown, nameOf: NameOf): string {
@@ -31,8 +31,8 @@ function linesOf({ wanted, present, names }: Difference, nameOf: NameOf): string
     ...removed.map((rule) => styled('red', `- ${ruleText(rule)}`)),
     ...added.map((rule) => styled('green', `+ ${ruleText(rule)}`)),
   ]
-  const more = rules.length - mostRules
-  return [...fields, ...rules.slice(0, mostRules), ...(more > 0 ? [`… and ${more} more rules`] : [])]
+  const more = rules.length - maxRules
+  return [...fields, ...rules.slice(0, maxRules), ...(more > 0 ? [`… and ${more} more rules`] : [])]
 }
 
 function fieldLines(name: string, before: unknown, after: unknown, nameOf: NameOf): string[] {

@@ -1,8 +1,8 @@
-import { hashToken, newToken } from '../../auth/token.ts'
+import { hashToken, newToken } from '../../identity/token.ts'
 import { forbidden, invalidField, Refusal } from '../../kernel/errors.ts'
 import { canonicalExpiry } from '../../kernel/time.ts'
-import { newAnnotations, patchedAnnotations } from '../annotations.ts'
-import { resource } from '../resource.ts'
+import { newAnnotations, patchedAnnotations } from '../../operations/annotations.ts'
+import { resource } from '../../operations/resource.ts'
 import { expiryOfNew, lineageOfNew, mayChange, mayUpdate, revokeDescendants } from './rules.ts'
 import { ApiKey, ApiKeyCreate, ApiKeyDeleteQuery, ApiKeyQuery, ApiKeyRotate, ApiKeyUpdate } from './schema.ts'
 import {
@@ -15,7 +15,7 @@ import {
   rotateApiKey,
   updateApiKey,
 } from './store.ts'
-import { lastingApiKey, toApiKey } from './view.ts'
+import { stableApiKeyFields, toApiKey } from './view.ts'
 
 const apiKeys = resource({
   name: 'api_keys',
@@ -24,7 +24,7 @@ const apiKeys = resource({
   managesKeys: true,
   shape: ApiKey,
   view: toApiKey,
-  lasting: lastingApiKey,
+  stableFields: stableApiKeyFields,
   find: findApiKey as (...args: Parameters<typeof findApiKey>) => Promise<KeyWithToken | undefined>,
 })
 /** The token is there between the change and the response to it, and is kept nowhere. */
@@ -58,7 +58,7 @@ export const apiKeyRoutes = [
       await insertLineage(tx, caller, row.id, lineage)
       return { ...row, token }
     },
-    toldOnce: tokenOnce,
+    revealOnce: tokenOnce,
   }),
   apiKeys.get(),
   apiKeys.list({ field: 'keys', query: ApiKeyQuery, select: listApiKeys }),
@@ -96,7 +96,7 @@ export const apiKeyRoutes = [
       const after = await findApiKey(tx, caller, params.id, false)
       return { ...(after ?? before), token }
     },
-    toldOnce: tokenOnce,
+    revealOnce: tokenOnce,
     alsoAudited: ({ previous_token }) => ({ previous_token_expires_at: previous_token?.expires_at ?? null }),
   }),
   apiKeys.delete({

@@ -1,14 +1,14 @@
-import { type Caller, tokenReplaced } from '../../auth/caller.ts'
 import type { Db } from '../../db/pool.ts'
 import type { Handling } from '../../http/route.ts'
+import { type Caller, tokenReplaced } from '../../identity/caller.ts'
 import { forbidden, Refusal } from '../../kernel/errors.ts'
 import { type Id, toId, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { canonicalExpiry } from '../../kernel/time.ts'
-import { recordDeletions } from '../audit_events/store.ts'
+import { recordDeletions } from '../../operations/audit.ts'
 import { ownerId } from '../principals/view.ts'
 import type { ApiKeyUpdate } from './schema.ts'
 import { type ApiKeyRow, deleteDescendants, holdLineage, maxAncestors, maxDescendants } from './store.ts'
-import { lastingApiKey, toApiKey } from './view.ts'
+import { stableApiKeyFields, toApiKey } from './view.ts'
 
 const isOwn = (caller: Caller, key: ApiKeyRow) => ownerId(key.owner_kind, key.owner_id) === caller.ownerId
 
@@ -75,6 +75,8 @@ export async function revokeDescendants(
   await recordDeletions(
     tx,
     request.origin,
-    revoked.map((row) => lastingApiKey(toApiKey(row, uri)) as ReturnType<typeof lastingApiKey> & { id: Id<'ak'> }),
+    revoked.map(
+      (row) => stableApiKeyFields(toApiKey(row, uri)) as ReturnType<typeof stableApiKeyFields> & { id: Id<'ak'> },
+    ),
   )
 }

@@ -1,6 +1,6 @@
-import type { Caller } from '../../auth/caller.ts'
 import { type Db, many, maybeOne, run } from '../../db/pool.ts'
 import { nothing, sql } from '../../db/sql.ts'
+import type { Caller } from '../../identity/caller.ts'
 import { type Id, newUuid, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { type PageQuery, rowsToFetch } from '../../kernel/paging.ts'
 
@@ -34,7 +34,7 @@ const keys = sql`
       left join api_key_uses u on u.account_id = k.account_id and u.api_key_id = k.id
       left join api_key_previous_tokens t
         on t.account_id = k.account_id and t.api_key_id = k.id and t.expires_at > statement_timestamp()`
-const nothingApart = sql`null as last_used_at, null as last_used_ip, null as previous_expires_at,
+const noUsageColumns = sql`null as last_used_at, null as last_used_ip, null as previous_expires_at,
       null as previous_last_used_at, null as previous_last_used_ip`
 
 const descendantsOf = (accountId: Uuid, id: Id<'ak'>) => sql`
@@ -67,7 +67,7 @@ export const insertApiKey = (db: Db, { accountId }: Account, key: NewApiKey) =>
     select ${accountId}, ${newUuid()}, owner.id, owner.kind, ${key.tokenHash}, ${key.description}, ${key.metadata},
       ${key.expires_at}::timestamptz, ${key.createdBy && toUuid(key.createdBy)}::uuid
     from owner
-    returning ${columns}, ${nothingApart}`,
+    returning ${columns}, ${noUsageColumns}`,
   )
 
 export const findApiKey = (db: Db, { accountId }: Account, id: Id<'ak'>, lock: boolean) =>
@@ -152,7 +152,7 @@ export const deleteApiKeysOf = (db: Db, { accountId }: Account, ownerId: Id<'usr
     )
     delete from api_keys k using held
     where k.account_id = held.account_id and k.id = held.id
-    returning ${columns}, ${nothingApart}`,
+    returning ${columns}, ${noUsageColumns}`,
   )
 
 /** The most living keys above one key, and the most below it that one request deletes. */
@@ -202,5 +202,5 @@ export const deleteDescendants = (tx: Db, { accountId }: Account, id: Id<'ak'>) 
     )
     delete from api_keys k using held
     where k.account_id = held.account_id and k.id = held.id
-    returning ${columns}, ${nothingApart}`,
+    returning ${columns}, ${noUsageColumns}`,
   )

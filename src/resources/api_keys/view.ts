@@ -1,6 +1,6 @@
 import { toId } from '../../kernel/ids.ts'
 import { canonicalAddress } from '../../kernel/ip/address.ts'
-import { shownAnnotations } from '../annotations.ts'
+import { shownAnnotations } from '../../operations/annotations.ts'
 import { ownerId } from '../principals/view.ts'
 import type { ApiKey } from './schema.ts'
 import type { ApiKeyRow } from './store.ts'
@@ -29,4 +29,5 @@ export function toApiKey(row: ApiKeyRow, uri: (path: string) => string): ApiKey 
 }
 
 /** What of a key only people change, for its ETag and its audit events: using it is no change of it. */
-export const lastingApiKey = ({ last_used_at, last_used_ip, previous_token, ...lasting }: ApiKey) => lasting
+export const stableApiKeyFields = ({ last_used_at, last_used_ip, previous_token, ...stableFields }: ApiKey) =>
+  stableFields

@@ -1,7 +1,7 @@
 import { canonicalHostport } from '../../kernel/hostport.ts'
 import { toId } from '../../kernel/ids.ts'
-import { newAnnotations, patchedAnnotations, shownAnnotations } from '../annotations.ts'
-import { resource } from '../resource.ts'
+import { newAnnotations, patchedAnnotations, shownAnnotations } from '../../operations/annotations.ts'
+import { resource } from '../../operations/resource.ts'
 import { Backend, BackendCreate, BackendQuery, BackendUpdate } from './schema.ts'
 import { type BackendRow, deleteBackend, findBackend, insertBackend, listBackends, updateBackend } from './store.ts'
 

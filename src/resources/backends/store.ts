@@ -1,11 +1,11 @@
-import type { Caller } from '../../auth/caller.ts'
 import { deleteUnlessReferenced } from '../../db/in_use.ts'
 import { type Db, many, maybeOne, one } from '../../db/pool.ts'
 import { nothing, sql } from '../../db/sql.ts'
+import type { Caller } from '../../identity/caller.ts'
 import { invalidField, Refusal } from '../../kernel/errors.ts'
 import { type Id, newUuid, toId, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { type PageQuery, rowsToFetch } from '../../kernel/paging.ts'
-import type { AnnotationColumns } from '../annotations.ts'
+import type { AnnotationColumns } from '../../operations/annotations.ts'
 
 type BackendColumns = AnnotationColumns & { address: string; tls_enabled: boolean }
 export type BackendRow = BackendColumns & { id: Uuid; created_at: string }

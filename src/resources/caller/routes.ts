@@ -10,7 +10,7 @@ export const CallerFields = {
   api_key: Ref,
   source_ip: Type.Unsafe<string | null>({
     type: ['string', 'null'],
-    description: 'The address that IP restrictions judge. Null when a trusted proxy forwarded something unreadable.',
+    description: 'The address that IP restrictions evaluate. Null when a trusted proxy forwarded something unreadable.',
   }),
 }
 

@@ -1,14 +1,14 @@
-import { sessionSeconds } from '../../auth/caller.ts'
-import { endedSessionCookie, sessionCookie } from '../../auth/session_cookie.ts'
-import { hashToken, newSessionSecret } from '../../auth/token.ts'
 import { transaction } from '../../db/transaction.ts'
 import { exampleToken } from '../../http/openapi/examples.ts'
 import { type Handling, route } from '../../http/route.ts'
 import { Closed, Id, type Static, Text, Timestamp } from '../../http/wire.ts'
+import { sessionSeconds } from '../../identity/caller.ts'
+import { endedSessionCookie, sessionCookie } from '../../identity/session_cookie.ts'
+import { hashToken, newSessionSecret } from '../../identity/token.ts'
 import { Refusal } from '../../kernel/errors.ts'
 import { toId } from '../../kernel/ids.ts'
+import { record } from '../../operations/change.ts'
 import { CallerFields, toCallerFields } from '../caller/routes.ts'
-import { record } from '../record.ts'
 import { deleteSession, endOldestSessions, findSession, insertSession, type SessionRow } from './store.ts'
 
 const DashboardSession = Closed(

@@ -1,7 +1,7 @@
-import { type Caller, sessionHasEnded, sessionSeconds } from '../../auth/caller.ts'
 import { deleteInBatches } from '../../db/batches.ts'
 import { type Db, maybeOne, run } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
+import { type Caller, sessionHasEnded, sessionSeconds } from '../../identity/caller.ts'
 import { type Id, newUuid, toUuid, type Uuid } from '../../kernel/ids.ts'
 
 export type SessionRow = { id: Uuid; created_at: string; expires_at: string }
@@ -25,7 +25,7 @@ export const insertSession = (db: Db, { accountId, apiKeyId }: Caller, hashes: {
   )
 
 /** A key has at most this many sessions: the one that was opened first makes room. */
-const mostSessions = 50
+const maxSessions = 50
 
 export const endOldestSessions = (db: Db, { accountId, apiKeyId }: Caller): Promise<void> =>
   run(
@@ -33,7 +33,7 @@ export const endOldestSessions = (db: Db, { accountId, apiKeyId }: Caller): Prom
     sql`
     delete from dashboard_sessions where account_id = ${accountId} and id in (
       select id from dashboard_sessions where account_id = ${accountId} and api_key_id = ${toUuid(apiKeyId)}
-      order by id desc offset ${mostSessions})`,
+      order by id desc offset ${maxSessions})`,
   )
 
 export const findSession = (db: Db, { accountId }: Caller, id: Id<'ses'>) =>

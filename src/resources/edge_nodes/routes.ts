@@ -3,7 +3,7 @@ import type { NodeView } from '../../http/edges.ts'
 import { route } from '../../http/route.ts'
 import { Closed, type Static, Timestamp } from '../../http/wire.ts'
 import { rfc3339 } from '../../kernel/clock.ts'
-import { generationsOf, settledGeneration } from '../outbox/store.ts'
+import { generationsOf, settledGeneration } from '../../operations/outbox.ts'
 
 const Refusal = Closed(
   {

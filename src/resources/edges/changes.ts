@@ -1,7 +1,7 @@
-import type { Caller } from '../../auth/caller.ts'
 import type { Db } from '../../db/pool.ts'
 import type { RecordKey } from '../../distribution/records.ts'
 import type { InstallationSettings } from '../../http/route.ts'
+import type { Caller } from '../../identity/caller.ts'
 import { invalidField } from '../../kernel/errors.ts'
 import { canonicalHostport, parseHostport } from '../../kernel/hostport.ts'
 import { toId, type Uuid } from '../../kernel/ids.ts'

@@ -1,7 +1,7 @@
-import type { Caller } from '../../auth/caller.ts'
 import { violates } from '../../db/failures.ts'
 import { type Db, many, maybeOne, one, run } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
+import type { Caller } from '../../identity/caller.ts'
 import { Refusal } from '../../kernel/errors.ts'
 import { parseHostport } from '../../kernel/hostport.ts'
 import { toId, type Uuid } from '../../kernel/ids.ts'

@@ -1,11 +1,11 @@
-import type { Caller } from '../../auth/caller.ts'
 import type { Db } from '../../db/pool.ts'
 import type { RecordKey } from '../../distribution/records.ts'
 import type { InstallationSettings } from '../../http/route.ts'
+import type { Caller } from '../../identity/caller.ts'
 import { notFound, Refusal } from '../../kernel/errors.ts'
 import { type Id, toId, toUuid, type Uuid } from '../../kernel/ids.ts'
-import { newAnnotations, patchedAnnotations } from '../annotations.ts'
-import { resource } from '../resource.ts'
+import { newAnnotations, patchedAnnotations } from '../../operations/annotations.ts'
+import { resource } from '../../operations/resource.ts'
 import {
   checkHostports,
   checkInlineModules,
@@ -68,7 +68,7 @@ const routes = resource({
   name: 'https_edge_routes',
   prefix: 'edghtsrt',
   path: '/edges/https/:edge_id/routes',
-  above: { edge_id: 'edghts' },
+  parentParams: { edge_id: 'edghts' },
   shape: HttpsRoute,
   view: toHttpsRoute,
   find: (db, caller, id, lock, { edge_id }) => findRoute(db, caller, edge_id, id, lock),

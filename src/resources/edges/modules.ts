@@ -1,7 +1,7 @@
 import { type Static, type TObject, type TProperties, Type } from 'typebox'
-import type { Caller } from '../../auth/caller.ts'
 import type { Db } from '../../db/pool.ts'
 import { Closed, Id, Ref } from '../../http/wire.ts'
+import type { Caller } from '../../identity/caller.ts'
 import { invalidField } from '../../kernel/errors.ts'
 import { type HeaderOperations, headerLimits, headersFault } from '../../kernel/headers.ts'
 import { type Id as IdText, toId, type Uuid } from '../../kernel/ids.ts'

@@ -1,11 +1,11 @@
-import type { Caller } from '../../auth/caller.ts'
 import { violates } from '../../db/failures.ts'
 import { type Db, many, maybeOne, one, run } from '../../db/pool.ts'
 import { nothing, type SqlFragment, sql } from '../../db/sql.ts'
+import type { Caller } from '../../identity/caller.ts'
 import { Refusal } from '../../kernel/errors.ts'
 import { type Id, newUuid, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { type PageQuery, rowsToFetch } from '../../kernel/paging.ts'
-import type { AnnotationColumns } from '../annotations.ts'
+import type { AnnotationColumns } from '../../operations/annotations.ts'
 import type { EdgeKind, ModuleName, NewModule, StoredModule } from './modules.ts'
 
 export type Match = {

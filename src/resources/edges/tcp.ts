@@ -1,10 +1,10 @@
-import type { Caller } from '../../auth/caller.ts'
 import type { Db } from '../../db/pool.ts'
 import type { RecordKey } from '../../distribution/records.ts'
 import type { InstallationSettings } from '../../http/route.ts'
+import type { Caller } from '../../identity/caller.ts'
 import { type Id, toId, type Uuid } from '../../kernel/ids.ts'
-import { newAnnotations, patchedAnnotations } from '../annotations.ts'
-import { resource } from '../resource.ts'
+import { newAnnotations, patchedAnnotations } from '../../operations/annotations.ts'
+import { resource } from '../../operations/resource.ts'
 import {
   checkHostports,
   checkInlineModules,

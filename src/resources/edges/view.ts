@@ -1,6 +1,6 @@
 import type { Static } from 'typebox'
 import { toId, type Uuid } from '../../kernel/ids.ts'
-import { shownAnnotations } from '../annotations.ts'
+import { shownAnnotations } from '../../operations/annotations.ts'
 import { type EdgeKind, modulesOn } from './modules.ts'
 import type { HttpsEdge, HttpsRoute, TcpEdge } from './schema.ts'
 import type { EdgeRow, HttpsEdgeRow, RouteRow } from './store.ts'

@@ -2,14 +2,14 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import type { Client } from '../../../test/harness/client.ts'
 import { startControlPlane } from '../../../test/harness/control_plane.ts'
+import { newRoute, newTcpEdge } from '../../../test/harness/fixtures.ts'
 import { behindProxy, from, policyWith, restrict } from '../../../test/harness/ip.ts'
-import { newUser } from '../../../test/harness/people.ts'
 import { pause, poll } from '../../../test/harness/poll.ts'
+import { newUser } from '../../../test/harness/principals.ts'
 import { signIn } from '../../../test/harness/session.ts'
-import { newRoute, newTcpEdge } from '../../../test/harness/things.ts'
+import { addCounts } from '../../access/evidence/counts.ts'
+import { addEdgeCounts, deleteEdgeCountsBefore, type EdgeCount } from '../../access/evidence/edge_counts.ts'
 import { toUuid } from '../../kernel/ids.ts'
-import { addCounts } from '../ip_restrictions/counts.ts'
-import { addEdgeCounts, deleteEdgeCountsBefore, type EdgeCount } from './edge_counts.ts'
 
 const plane = await startControlPlane({ after }, { env: behindProxy })
 const hourMs = 60 * 60 * 1_000

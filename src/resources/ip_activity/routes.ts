@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { type RestrictionType, restrictionTypes } from '../../auth/loaded_policy.ts'
+import { type RestrictionType, restrictionTypes } from '../../access/policies.ts'
 import { route } from '../../http/route.ts'
 import { Closed, Ref, RefOrNull, type Static, Timestamp } from '../../http/wire.ts'
 import { rfc3339 } from '../../kernel/clock.ts'
@@ -7,7 +7,7 @@ import { refsOf } from '../edges/view.ts'
 import { activityByEdge, activityByHour, type EdgeActivityRow } from './store.ts'
 
 const hourMs = 60 * 60 * 1_000
-const mostEdges = 100
+const maxEdges = 100
 
 const Counts = Closed(
   {
@@ -60,7 +60,7 @@ export const ipActivityRoutes = [
         hours: Type.Array(Hour, { description: 'Every hour, the oldest first.' }),
         total: Closed(ByType, { title: 'IpActivityTotal' }),
         edges: Type.Array(EdgeActivity, {
-          description: `The ${mostEdges} TCP edges and routes with the most refusals, the most first.`,
+          description: `The ${maxEdges} TCP edges and routes with the most refusals, the most first.`,
         }),
       },
       { title: 'IpActivity' },
@@ -86,7 +86,7 @@ export const ipActivityRoutes = [
         total[type].refused += refused
         total[type].warned += warned
       }
-      const edges = await activityByEdge(db, caller, since, mostEdges)
+      const edges = await activityByEdge(db, caller, since, maxEdges)
       return { hours, total, edges: edges.map((row) => toEdgeActivity(row, uri)) }
     },
   }),

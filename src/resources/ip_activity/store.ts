@@ -1,7 +1,7 @@
-import type { Caller } from '../../auth/caller.ts'
-import type { RestrictionType } from '../../auth/loaded_policy.ts'
+import type { RestrictionType } from '../../access/policies.ts'
 import { type Db, many } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
+import type { Caller } from '../../identity/caller.ts'
 import { rfc3339 } from '../../kernel/clock.ts'
 import type { Uuid } from '../../kernel/ids.ts'
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { startControlPlane } from '../../../test/harness/control_plane.ts'
+import { assertRefused, newHttpsEdge, newRoute, newTcpEdge, refOf } from '../../../test/harness/fixtures.ts'
 import { policyWith, putRules, restrict } from '../../../test/harness/ip.ts'
-import { assertRefused, newHttpsEdge, newRoute, newTcpEdge, refOf } from '../../../test/harness/things.ts'
 
 const plane = await startControlPlane({ after })
 const admin = await plane.newAccount()

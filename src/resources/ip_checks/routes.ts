@@ -1,13 +1,13 @@
-import type { Caller } from '../../auth/caller.ts'
-import type { Verdict } from '../../auth/judge.ts'
+import type { Verdict } from '../../access/decisions.ts'
 import type { Db } from '../../db/pool.ts'
 import { route } from '../../http/route.ts'
+import type { Caller } from '../../identity/caller.ts'
 import { invalidField } from '../../kernel/errors.ts'
 import { toUuid, type Uuid } from '../../kernel/ids.ts'
 import { formatAddress, parseAddress } from '../../kernel/ip/address.ts'
+import { canonicalCidr } from '../../kernel/ip/canonical_cidr.ts'
 import { findModulePolicies, findTarget, type Target } from '../edges/store.ts'
 import { refsOf } from '../edges/view.ts'
-import { canonicalCidr } from '../ip_policy_rules/parse.ts'
 import { findRanges } from '../ip_policy_rules/store.ts'
 import { decidedBy, refTo } from '../ip_restrictions/decided_by.ts'
 import { type CheckStep, IpCheck, IpCheckResult } from './schema.ts'
@@ -31,23 +31,23 @@ export const ipCheckRoutes = [
     success: 200,
     response: IpCheckResult,
     access: 'anyone',
-    async handle({ db, caller, judge, body, uri }) {
+    async handle({ db, caller, evaluate, body, uri }) {
       const { type = 'endpoints', ip } = body
       const target = await targetOf(db, caller, body)
       const address = parseAddress(ip)
       const module =
-        target && (await judge.byPolicies(caller, () => findModulePolicies(db, caller, target.id), address))
-      const judgements = await judge(caller, type, address)
+        target && (await evaluate.byPolicies(caller, () => findModulePolicies(db, caller, target.id), address))
+      const judgements = await evaluate(caller, type, address)
 
       const rangeOf = await rangesOf(db, caller, [...(module ? [module] : []), ...judgements])
       const policiesOf = ({ explain }: Verdict) => explain().map((each) => toCheckedPolicy(each, rangeOf, uri))
-      const steps: CheckStep[] = judgements.map((judgement) => ({
+      const steps: CheckStep[] = judgements.map((decision) => ({
         by: 'restriction',
-        ip_restriction: refTo('ipx', judgement.restrictionId, uri),
+        ip_restriction: refTo('ipx', decision.restrictionId, uri),
         target: null,
-        enforced: judgement.enforced,
-        allowed: judgement.allowed,
-        policies: policiesOf(judgement),
+        enforced: decision.enforced,
+        allowed: decision.allowed,
+        policies: policiesOf(decision),
       }))
       // As at the edge: its own policies first.
       if (target && module)
@@ -59,9 +59,9 @@ export const ipCheckRoutes = [
           allowed: module.allowed,
           policies: policiesOf(module),
         })
-      const restrictions = judgements.map((judgement) => {
-        const { ip_restriction, ...rest } = decidedBy(judgement, uri)
-        return { ip_restriction, enforced: judgement.enforced, allowed: judgement.allowed, ...rest }
+      const restrictions = judgements.map((decision) => {
+        const { ip_restriction, ...rest } = decidedBy(decision, uri)
+        return { ip_restriction, enforced: decision.enforced, allowed: decision.allowed, ...rest }
       })
       const refusing = steps.find(({ enforced, allowed }) => enforced && !allowed)
       return {

@@ -1,21 +1,21 @@
-import { restrictionTypesFor } from '../../auth/caller.ts'
-import { loadOutline } from '../../auth/loaded_policy.ts'
+import { loadOutline } from '../../access/policies.ts'
+import { allows, whatIfWith } from '../../access/what_if.ts'
 import { transaction } from '../../db/transaction.ts'
 import { route } from '../../http/route.ts'
+import { restrictionTypesFor } from '../../identity/caller.ts'
 import { rfc3339 } from '../../kernel/clock.ts'
 import { notFound } from '../../kernel/errors.ts'
 import { giveWay } from '../../kernel/give_way.ts'
 import { toUuid } from '../../kernel/ids.ts'
 import { parseAddress } from '../../kernel/ip/address.ts'
+import { canonicalCidr } from '../../kernel/ip/canonical_cidr.ts'
 import { parseCidr } from '../../kernel/ip/cidr.ts'
 import { type CompiledPolicy, compilePolicyInSlices, type Rule } from '../../kernel/ip/ranges.ts'
 import { findIpPolicy } from '../ip_policies/store.ts'
-import { canonicalCidr } from '../ip_policy_rules/parse.ts'
 import { ruleSetBody, toNewRules } from '../ip_policy_rules/replace.ts'
 import type { SentRule, TextRuleSet } from '../ip_policy_rules/rule_text.ts'
 import { RuleSet } from '../ip_policy_rules/schema.ts'
 import { everyRuleOf, type NewRule } from '../ip_policy_rules/store.ts'
-import { allows, decidersWith } from './deciders.ts'
 import { Impact } from './schema.ts'
 import { enforcedSets, impactOnModules, impactOnRestrictions } from './traffic.ts'
 
@@ -49,7 +49,7 @@ export const ipImpactRoutes = [
       })
       const policyId = toUuid(params.id)
       const { restrictions } = await loadOutline(db, caller.accountId)
-      const decidersOf = decidersWith(db, caller, policyId, await compileRules(rules, now), now)
+      const decidersOf = whatIfWith(db, caller, policyId, await compileRules(rules, now), now)
       const question = { db, caller, policyId, since, restrictions, decidersOf, uri }
 
       const onMyWay = await decidersOf(restrictionTypesFor(caller).flatMap((type) => enforcedSets(restrictions, type)))

@@ -3,7 +3,7 @@ import { Closed, Ref, type Static, Timestamp } from '../../http/wire.ts'
 import { RestrictionTypeField } from '../ip_restrictions/schema.ts'
 
 /** How many addresses of each kind are named; the totals count all. */
-export const mostListed = 100
+export const maxListed = 100
 
 const Flipped = Closed(
   {
@@ -19,7 +19,7 @@ const Flips = Closed(
   {
     total: Type.Integer(),
     addresses: Type.Array(Flipped, {
-      description: `At most ${mostListed}, the latest first. Told to admins only: addresses are personal data.`,
+      description: `At most ${maxListed}, the latest first. Told to admins only: addresses are personal data.`,
     }),
   },
   { title: 'FlippedAddresses' },
@@ -48,7 +48,7 @@ export const Impact = Closed(
           }),
           enforced: Type.Boolean({ description: 'False: for these only warnings would begin or end.' }),
           used_by: Type.Array(Ref, {
-            description: `The restrictions, edges and routes that do; at most ${mostListed}.`,
+            description: `The restrictions, edges and routes that do; at most ${maxListed}.`,
           }),
           looked_at: Type.String({ description: 'Which addresses were tried, in a sentence.' }),
           addresses: Type.Integer({ description: 'How many were tried.' }),

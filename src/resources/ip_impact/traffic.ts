@@ -1,16 +1,16 @@
-import type { Caller } from '../../auth/caller.ts'
-import { type RestrictionOutline, type RestrictionType, restrictionTypes } from '../../auth/loaded_policy.ts'
+import { listCountedAddresses } from '../../access/evidence/counts.ts'
+import { listAddressesAtModules } from '../../access/evidence/edge_counts.ts'
+import { listSeenAddresses } from '../../access/evidence/seen_addresses.ts'
+import { type RestrictionOutline, type RestrictionType, restrictionTypes } from '../../access/policies.ts'
+import { flipsOf, type WhatIf, type WhatIfOf } from '../../access/what_if.ts'
 import type { Db } from '../../db/pool.ts'
+import type { Caller } from '../../identity/caller.ts'
 import type { Uuid } from '../../kernel/ids.ts'
 import { canonicalAddress } from '../../kernel/ip/address.ts'
 import { listRestrictedBy } from '../edges/store.ts'
 import { refsOf } from '../edges/view.ts'
-import { listAddressesAtModules } from '../ip_activity/edge_counts.ts'
-import { listCountedAddresses } from '../ip_restrictions/counts.ts'
 import { refTo } from '../ip_restrictions/decided_by.ts'
-import { listSeenAddresses } from '../seen_addresses/store.ts'
-import { type Deciders, type DecidersOf, flipsOf } from './deciders.ts'
-import { type Impact, mostListed } from './schema.ts'
+import { type Impact, maxListed } from './schema.ts'
 
 /** What is asked: about which policy, since when, and who asks. */
 type Question = {
@@ -19,7 +19,7 @@ type Question = {
   policyId: Uuid
   since: number
   restrictions: readonly RestrictionOutline[]
-  decidersOf: DecidersOf
+  decidersOf: WhatIfOf
   uri: (path: string) => string
 }
 type Traffic = Impact['traffic'][number]
@@ -27,7 +27,7 @@ type Ref = Traffic['used_by'][number]
 type Sighting = { ip: string; last_seen_at: string; target?: Ref }
 
 /** As many as are kept of an account and kind of traffic. */
-const mostTried = 10_000
+const maxTried = 10_000
 
 const lookedAt: Record<RestrictionType, string> = {
   api: 'The addresses that called the API with a key of the account, in the dashboard or directly.',
@@ -54,10 +54,10 @@ export async function impactOnRestrictions(question: Question): Promise<Traffic[
       if (using.length === 0) continue
       // Enforced ones let in only all together. What others warn of is their own matter.
       const deciders = await decidersOf(enforced ? enforcedSets(restrictions, type) : using.map(policiesOf))
-      const sightings = await sightingsOf(question, type)
-      const flips = flipsOf(sightings, () => deciders)
-      const used_by = using.slice(0, mostListed).map(({ id }) => refTo('ipx', id, uri))
-      traffic.push({ type, by: 'restriction', enforced, used_by, ...shown(question, type, sightings, flips) })
+      const usageBuffer = await sightingsOf(question, type)
+      const flips = flipsOf(usageBuffer, () => deciders)
+      const used_by = using.slice(0, maxListed).map(({ id }) => refTo('ipx', id, uri))
+      traffic.push({ type, by: 'restriction', enforced, used_by, ...shown(question, type, usageBuffer, flips) })
     }
   }
   return traffic
@@ -71,38 +71,38 @@ export async function impactOnModules(question: Question): Promise<Traffic[]> {
   const refs = new Map(modules.map((row) => [row.id, refsOf(row, uri).target]))
   const setsOf = new Map(modules.map((row) => [row.id, row.policy_ids]))
   const account = enforcedSets(restrictions, 'endpoints')
-  const deciders = new Map<Ref, Deciders>()
-  const sightings: (Sighting & { target: Ref })[] = []
-  for (const { edge_id, ...seen } of await listAddressesAtModules(db, caller, policyId, since, mostTried)) {
+  const deciders = new Map<Ref, WhatIf>()
+  const usageBuffer: (Sighting & { target: Ref })[] = []
+  for (const { edge_id, ...seen } of await listAddressesAtModules(db, caller, policyId, since, maxTried)) {
     const [target, set] = [refs.get(edge_id), setsOf.get(edge_id)]
     // Its module was changed between the two queries.
     if (!target || !set) continue
     if (!deciders.has(target)) deciders.set(target, await decidersOf([set, ...account]))
-    sightings.push({ ...seen, target })
+    usageBuffer.push({ ...seen, target })
   }
-  const flips = flipsOf(sightings, ({ target }) => deciders.get(target) as Deciders)
-  const used_by = [...refs.values()].slice(0, mostListed)
+  const flips = flipsOf(usageBuffer, ({ target }) => deciders.get(target) as WhatIf)
+  const used_by = [...refs.values()].slice(0, maxListed)
   return [
-    { type: 'endpoints', by: 'module', enforced: true, used_by, ...shown(question, 'endpoints', sightings, flips) },
+    { type: 'endpoints', by: 'module', enforced: true, used_by, ...shown(question, 'endpoints', usageBuffer, flips) },
   ]
 }
 
 function shown(
   { caller }: Question,
   type: RestrictionType,
-  sightings: readonly Sighting[],
+  usageBuffer: readonly Sighting[],
   { refused, allowed }: Record<'refused' | 'allowed', readonly Sighting[]>,
 ) {
   const list = (flipped: readonly Sighting[]) => ({
     total: flipped.length,
-    addresses: (caller.role === 'admin' ? flipped.slice(0, mostListed) : []).map(({ ip, ...seen }) => ({
+    addresses: (caller.role === 'admin' ? flipped.slice(0, maxListed) : []).map(({ ip, ...seen }) => ({
       ip: canonicalAddress(ip),
       ...seen,
     })),
   })
   return {
     looked_at: lookedAt[type],
-    addresses: sightings.length,
+    addresses: usageBuffer.length,
     newly_refused: list(refused),
     newly_allowed: list(allowed),
   }
@@ -111,10 +111,10 @@ function shown(
 /** Whoever came, and whoever was refused or warned of: each address once, the latest first. */
 async function sightingsOf({ db, caller, since }: Question, type: RestrictionType): Promise<Sighting[]> {
   const all = [
-    ...(await listSeenAddresses(db, caller, type, since, mostTried)),
-    ...(await listCountedAddresses(db, caller, type, since, mostTried)),
+    ...(await listSeenAddresses(db, caller, type, since, maxTried)),
+    ...(await listCountedAddresses(db, caller, type, since, maxTried)),
   ].sort((a, b) => (a.last_seen_at < b.last_seen_at ? 1 : -1))
   const latest = new Map<string, Sighting>()
   for (const sighting of all) if (!latest.has(sighting.ip)) latest.set(sighting.ip, sighting)
-  return [...latest.values()].slice(0, mostTried)
+  return [...latest.values()].slice(0, maxTried)
 }

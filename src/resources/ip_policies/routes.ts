@@ -1,6 +1,6 @@
 import { toId } from '../../kernel/ids.ts'
-import { newAnnotations, patchedAnnotations, shownAnnotations } from '../annotations.ts'
-import { resource } from '../resource.ts'
+import { newAnnotations, patchedAnnotations, shownAnnotations } from '../../operations/annotations.ts'
+import { resource } from '../../operations/resource.ts'
 import { IpPolicy, IpPolicyCreate, IpPolicyQuery, IpPolicyUpdate } from './schema.ts'
 import {
   deleteIpPolicy,

@@ -1,14 +1,14 @@
-import type { Caller } from '../../auth/caller.ts'
 import type { Db } from '../../db/pool.ts'
+import type { Caller } from '../../identity/caller.ts'
 import { systemClock } from '../../kernel/clock.ts'
 import { forbidden, invalidField } from '../../kernel/errors.ts'
 import { type Id, toId } from '../../kernel/ids.ts'
+import { canonicalCidr } from '../../kernel/ip/canonical_cidr.ts'
 import { canonicalExpiry } from '../../kernel/time.ts'
-import { newAnnotations, patchedAnnotations, shownAnnotations } from '../annotations.ts'
+import { newAnnotations, patchedAnnotations, shownAnnotations } from '../../operations/annotations.ts'
+import { changingDecisions, LockoutQuery } from '../../operations/decision_change.ts'
+import { resource } from '../../operations/resource.ts'
 import { isAttachedToRestriction, raiseIpPolicyRevision } from '../ip_policies/store.ts'
-import { changingDecisions, LockoutQuery } from '../ip_restrictions/lockout.ts'
-import { resource } from '../resource.ts'
-import { canonicalCidr } from './parse.ts'
 import { IpPolicyRule, IpPolicyRuleCreate, IpPolicyRuleQuery, IpPolicyRuleUpdate } from './schema.ts'
 import { deleteRule, findRule, type IpPolicyRuleRow, insertRule, listRules, updateRule } from './store.ts'
 
@@ -54,7 +54,7 @@ const rules = resource({
   view: toIpPolicyRule,
   find: findRule,
   // Time makes it true, not a change: an ETag with it would be out of date though nobody touched the rule.
-  lasting: ({ expired: _, ...rule }) => rule,
+  stableFields: ({ expired: _, ...rule }) => rule,
   records: ({ ip_policy_id }) => [`policy.${toId('ipp', ip_policy_id)}`],
   changeQuery: LockoutQuery,
   guard: changingDecisions,

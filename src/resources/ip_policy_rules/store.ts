@@ -1,12 +1,12 @@
-import type { Caller } from '../../auth/caller.ts'
 import { violates } from '../../db/failures.ts'
 import { type Db, many, maybeOne, one, run } from '../../db/pool.ts'
 import { nothing, sql } from '../../db/sql.ts'
+import type { Caller } from '../../identity/caller.ts'
 import { Refusal } from '../../kernel/errors.ts'
 import { type Id, newUuid, toUuid, type Uuid } from '../../kernel/ids.ts'
 import type { Action } from '../../kernel/ip/ranges.ts'
 import { type PageQuery, rowsToFetch } from '../../kernel/paging.ts'
-import type { AnnotationColumns } from '../annotations.ts'
+import type { AnnotationColumns } from '../../operations/annotations.ts'
 import { holdIpPolicy } from '../ip_policies/store.ts'
 
 export type NewRule = AnnotationColumns & { cidr: string; action: Action; expires_at: string | null }

@@ -1,11 +1,11 @@
 import { Type } from 'typebox'
+import { findRefusal, listRefusals, type StoredRefusal } from '../../access/evidence/refusals.ts'
 import { BeforeId, Closed, Id, PageParameters, Ref, RefOrNull, type Static, Timestamp, Uri } from '../../http/wire.ts'
 import { toId } from '../../kernel/ids.ts'
 import { canonicalAddress } from '../../kernel/ip/address.ts'
+import { resource } from '../../operations/resource.ts'
 import { decidedBy } from '../ip_restrictions/decided_by.ts'
 import { RestrictionTypeField } from '../ip_restrictions/schema.ts'
-import { resource } from '../resource.ts'
-import { findRefusal, listRefusals, type StoredRefusal } from './store.ts'
 
 const IpRefusal = Closed(
   {

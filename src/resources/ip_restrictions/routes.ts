@@ -1,13 +1,13 @@
+import { listWarnings } from '../../access/evidence/counts.ts'
 import { route } from '../../http/route.ts'
 import { invalidField, notFound } from '../../kernel/errors.ts'
 import { toId } from '../../kernel/ids.ts'
 import { parseAddress } from '../../kernel/ip/address.ts'
 import { parseRfc3339 } from '../../kernel/time.ts'
-import { newAnnotations, patchedAnnotations } from '../annotations.ts'
+import { newAnnotations, patchedAnnotations } from '../../operations/annotations.ts'
+import { changingDecisions, LockoutQuery } from '../../operations/decision_change.ts'
+import { resource } from '../../operations/resource.ts'
 import { holdIpPolicies } from '../ip_policies/store.ts'
-import { resource } from '../resource.ts'
-import { listWarnings } from './counts.ts'
-import { changingDecisions, LockoutQuery } from './lockout.ts'
 import {
   IpRestriction,
   IpRestrictionCreate,

@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { type RestrictionType, restrictionTypes } from '../../auth/loaded_policy.ts'
+import { type RestrictionType, restrictionTypes } from '../../access/policies.ts'
 import {
   Annotations,
   AnnotationsShown,

@@ -1,11 +1,11 @@
-import type { Caller } from '../../auth/caller.ts'
-import type { RestrictionType } from '../../auth/loaded_policy.ts'
+import type { RestrictionType } from '../../access/policies.ts'
 import { type Db, many, maybeOne, one, run } from '../../db/pool.ts'
 import { nothing, sql } from '../../db/sql.ts'
+import type { Caller } from '../../identity/caller.ts'
 import { Refusal } from '../../kernel/errors.ts'
 import { type Id, newUuid, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { type PageQuery, rowsToFetch } from '../../kernel/paging.ts'
-import type { AnnotationColumns } from '../annotations.ts'
+import type { AnnotationColumns } from '../../operations/annotations.ts'
 
 export type IpRestrictionRow = AnnotationColumns & {
   id: Uuid
@@ -88,7 +88,7 @@ export async function replacePolicies(
 }
 
 /** All of an account travel to edges in one record, which must fit into one command of the proxy. */
-const mostEndpointsReferences = 700
+const maxEndpointsReferences = 700
 
 /** To be called after the change, with the account's row held: nobody else adds any meanwhile. */
 export async function limitEndpointsRestrictions(tx: Db, { accountId }: Account): Promise<void> {
@@ -99,10 +99,10 @@ export async function limitEndpointsRestrictions(tx: Db, { accountId }: Account)
     from ip_restrictions r join ip_restriction_policies a on a.account_id = r.account_id and a.ip_restriction_id = r.id
     where r.account_id = ${accountId} and r.type = 'endpoints'`,
   )
-  if (references <= mostEndpointsReferences) return
+  if (references <= maxEndpointsReferences) return
   throw new Refusal(
     'ERR_TOO_MANY',
-    `The 'endpoints' restrictions of an account and the policies they name may be ${mostEndpointsReferences} together, and would be ${references}. Put rules into fewer policies.`,
+    `The 'endpoints' restrictions of an account and the policies they name may be ${maxEndpointsReferences} together, and would be ${references}. Put rules into fewer policies.`,
   )
 }
 

@@ -1,5 +1,5 @@
 import { toId } from '../../kernel/ids.ts'
-import { shownAnnotations } from '../annotations.ts'
+import { shownAnnotations } from '../../operations/annotations.ts'
 import type { IpRestriction } from './schema.ts'
 import type { IpRestrictionRow } from './store.ts'
 

@@ -1,4 +1,4 @@
-import { resource } from '../resource.ts'
+import { resource } from '../../operations/resource.ts'
 import { deleteKeysOf } from './rules.ts'
 import { BotUser, BotUserCreate, BotUserQuery, BotUserUpdate } from './schema.ts'
 import { deletePrincipal, findPrincipal, insertPrincipal, listPrincipals, updatePrincipal } from './store.ts'

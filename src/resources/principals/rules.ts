@@ -1,10 +1,10 @@
-import type { Caller } from '../../auth/caller.ts'
 import type { Db } from '../../db/pool.ts'
-import type { Origin } from '../../http/route.ts'
+import type { Caller } from '../../identity/caller.ts'
+import type { Origin } from '../../identity/origin.ts'
 import { Refusal } from '../../kernel/errors.ts'
+import { recordChange } from '../../operations/audit.ts'
 import { deleteApiKeysOf } from '../api_keys/store.ts'
-import { lastingApiKey, toApiKey } from '../api_keys/view.ts'
-import { recordChange } from '../audit_events/store.ts'
+import { stableApiKeyFields, toApiKey } from '../api_keys/view.ts'
 import { lockActiveAdmins, type PrincipalRow } from './store.ts'
 import { ownerId } from './view.ts'
 
@@ -31,7 +31,7 @@ export async function deleteKeysOf(
   uri: (path: string) => string,
 ): Promise<void> {
   for (const row of await deleteApiKeysOf(tx, caller, ownerId(owner.kind, owner.id))) {
-    const key = lastingApiKey(toApiKey(row, uri))
+    const key = stableApiKeyFields(toApiKey(row, uri))
     await recordChange(tx, origin, { resourceId: key.id, before: key, after: null })
   }
 }

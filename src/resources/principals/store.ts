@@ -1,7 +1,7 @@
-import type { Caller, Role } from '../../auth/caller.ts'
 import { violates } from '../../db/failures.ts'
 import { type Db, many, maybeOne, one, run } from '../../db/pool.ts'
 import { nothing, sql } from '../../db/sql.ts'
+import type { Caller, Role } from '../../identity/caller.ts'
 import { Refusal } from '../../kernel/errors.ts'
 import { type Id, newUuid, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { type PageQuery, rowsToFetch } from '../../kernel/paging.ts'

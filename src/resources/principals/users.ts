@@ -1,4 +1,4 @@
-import { resource } from '../resource.ts'
+import { resource } from '../../operations/resource.ts'
 import { deleteKeysOf, keepAnAdmin } from './rules.ts'
 import { User, UserCreate, UserQuery, UserUpdate } from './schema.ts'
 import {

@@ -1,0 +1,99 @@
+import { deleteInBatches } from '../../db/batches.ts'
+import { type Db, many, run } from '../../db/pool.ts'
+import { nothing, sql } from '../../db/sql.ts'
+import type { Caller } from '../../identity/caller.ts'
+import { rfc3339 } from '../../kernel/clock.ts'
+import { type Id, toUuid, type Uuid } from '../../kernel/ids.ts'
+import { canonicalAddress } from '../../kernel/ip/address.ts'
+import type { RestrictionType } from '../policies.ts'
+
+export type Outcome = 'refused' | 'warned'
+/** An address that an unenforced restriction would have refused. */
+export type Warning = { source_ip: string; count: number; last_at: string; last_api_key_id: string | null }
+/** How often a restriction refused, or would have refused, an address within an hour. */
+export type Count = {
+  restrictionId: Uuid
+  sourceIp: string
+  outcome: Outcome
+  /** Milliseconds of the hour's beginning. */
+  hour: number
+  count: number
+  lastAt: number
+  lastApiKeyId: string | null
+}
+
+/** Adds to what is there. Restrictions that were deleted meanwhile are left out. */
+export const addCounts = (db: Db, counts: readonly Count[]): Promise<void> =>
+  run(
+    db,
+    // Sorted, so that two processes that add to the same rows take them in the same order. Each restriction is held
+    // before its counts, as when it is deleted and takes them along: the other order failed, or was a deadlock.
+    sql`
+    insert into ip_restriction_counts as c
+      (account_id, ip_restriction_id, hour, source_ip, outcome, count, last_at, last_api_key_id)
+    select r.account_id, s.* from unnest(
+        ${counts.map((count) => count.restrictionId)}::uuid[],
+        ${counts.map((count) => rfc3339(count.hour))}::timestamptz[], ${counts.map((count) => count.sourceIp)}::inet[],
+        ${counts.map((count) => count.outcome)}::text[], ${counts.map((count) => count.count)}::bigint[],
+        ${counts.map((count) => rfc3339(count.lastAt))}::timestamptz[], ${counts.map((count) => count.lastApiKeyId)}::text[]
+      ) as s (ip_restriction_id, hour, source_ip, outcome, count, last_at, last_api_key_id)
+      join ip_restrictions r on r.id = s.ip_restriction_id
+    order by 1, 2, 3, 4, 5
+    for key share of r
+    on conflict (account_id, ip_restriction_id, hour, source_ip, outcome) do update set
+      count = c.count + excluded.count,
+      last_api_key_id = case when excluded.last_at >= c.last_at then excluded.last_api_key_id else c.last_api_key_id end,
+      last_at = greatest(c.last_at, excluded.last_at)`,
+  )
+
+/** One row for each address, the one seen latest first. `before` is where the page before ended. */
+export const listWarnings = async (
+  db: Db,
+  { accountId }: Caller,
+  id: Id<'ipx'>,
+  limit: number,
+  before?: Pick<Warning, 'last_at' | 'source_ip'>,
+): Promise<Warning[]> => {
+  const rows = await many<Warning>(
+    db,
+    sql`
+    with addresses as (
+      select source_ip, sum(count)::bigint as count, max(last_at) as last_at
+      from ip_restriction_counts
+      where account_id = ${accountId} and ip_restriction_id = ${toUuid(id)} and outcome = 'warned'
+      group by source_ip
+      ${before ? sql`having (max(last_at), source_ip) < (${before.last_at}::timestamptz, ${before.source_ip}::inet)` : nothing}
+      order by max(last_at) desc, source_ip desc
+      limit ${limit})
+    select host(a.source_ip) as source_ip, a.count, a.last_at, c.last_api_key_id
+    -- The key of the last one is looked up for what is shown alone: to sort it out for all took three times as long.
+    from addresses a left join ip_restriction_counts c
+      on c.account_id = ${accountId} and c.ip_restriction_id = ${toUuid(id)} and c.outcome = 'warned'
+        and c.hour = date_trunc('hour', a.last_at) and c.source_ip = a.source_ip
+    order by a.last_at desc, a.source_ip desc`,
+  )
+  return rows.map((row) => ({ ...row, source_ip: canonicalAddress(row.source_ip) }))
+}
+
+/** The addresses that restrictions of a type refused or warned of, the latest first. */
+export const listCountedAddresses = (
+  db: Db,
+  { accountId }: Pick<Caller, 'accountId'>,
+  type: RestrictionType,
+  since: number,
+  limit: number,
+) =>
+  many<{ ip: string; last_seen_at: string }>(
+    db,
+    sql`
+    select host(c.source_ip) as ip, max(c.last_at) as last_seen_at
+    from ip_restrictions r
+      join ip_restriction_counts c on c.account_id = r.account_id and c.ip_restriction_id = r.id
+    where r.account_id = ${accountId} and r.type = ${type} and c.hour >= ${rfc3339(since)}
+    group by c.source_ip
+    order by max(c.last_at) desc, c.source_ip limit ${limit}`,
+  )
+
+/** Addresses are personal data: what is older than the configured time goes. */
+export const deleteCountsBefore = (db: Db, moment: number): Promise<number> =>
+  deleteInBatches(db, sql`ip_restriction_counts`, sql`hour < ${rfc3339(moment)}`)

@@ -1,0 +1,25 @@
+import type { EdgeHit as Hit } from '../distribution/channels.ts'
+
+const maxKept = 10_000
+
+/** Adds up whom this node refused or warned of until the control plane has it. */
+export function createHits() {
+  let counts = new Map<string, Hit>()
+  const add = (hit: Hit) => {
+    const key = `${hit.restriction} ${hit.target} ${hit.source} ${hit.outcome} ${hit.lastAt.slice(0, 13)}`
+    const known = counts.get(key)
+    if (known) {
+      known.count += hit.count
+      known.lastAt = hit.lastAt > known.lastAt ? hit.lastAt : known.lastAt
+    } else if (counts.size < maxKept) counts.set(key, { ...hit })
+  }
+  return {
+    add,
+    /** Gives out what has come together. `giveBack` it when it did not arrive. */
+    take(): { hits: Hit[]; giveBack: () => void } {
+      const hits = [...counts.values()]
+      counts = new Map()
+      return { hits, giveBack: () => hits.forEach(add) }
+    },
+  }
+}

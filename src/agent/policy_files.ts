@@ -1,0 +1,82 @@
+import { hash } from 'node:crypto'
+import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises'
+import { basename, join } from 'node:path'
+import { policyFileFault } from '../distribution/policy_file.ts'
+import type { PolicyRecord } from '../distribution/records.ts'
+import { writeAtomically } from './atomic_file.ts'
+
+/** Fetches a piece of a policy by its hash; undefined when it is not to be had now. */
+export type FetchBlob = (name: string) => Promise<Buffer | undefined>
+
+/** Not a fault of the record: the piece may come, and then the policy can be applied. */
+export class PieceMissing extends Error {}
+
+/**
+ * The files that HAProxy searches, named by their hash, so that a file never changes: a policy changes by naming
+ * another one. Pieces are kept beside them, because the next version shares all but one.
+ */
+export async function openPolicyFiles(policyFolder: string, pieceFolder: string, fetchBlob: FetchBlob) {
+  await mkdir(policyFolder, { recursive: true })
+  await mkdir(pieceFolder, { recursive: true })
+
+  async function piece(name: string): Promise<Buffer> {
+    const known = await readFile(join(pieceFolder, name)).catch(() => undefined)
+    if (known && hash('sha256', known, 'hex') === name) return known
+    const fetched = await fetchBlob(name).catch((cause) => {
+      throw new PieceMissing(`piece ${name} cannot be fetched`, { cause })
+    })
+    if (!fetched) throw new PieceMissing(`piece ${name} is not there`)
+    if (hash('sha256', fetched, 'hex') !== name) throw new Error(`piece ${name} has other contents than its name says`)
+    await writeAtomically(join(pieceFolder, name), [fetched])
+    return fetched
+  }
+
+  let unwantedBefore = new Set<string>()
+
+  return {
+    /**
+     * Takes away what no policy names, and none named the last time: HAProxy may be reading what it has just been told to
+     * leave. Not beside `prepare`, which relies on what it finds.
+     */
+    async sweep(policies: Iterable<PolicyRecord>): Promise<number> {
+      const wanted = new Set<string>()
+      for (const { hash: file, chunks } of policies) for (const name of [file, ...(chunks ?? [])]) wanted.add(name)
+      const unwanted = (await Promise.all([policyFolder, pieceFolder].map(pathsIn)))
+        .flat()
+        .filter((path) => !wanted.has(basename(path)))
+      const now = unwanted.filter((path) => unwantedBefore.has(path))
+      for (const path of now) await rm(path, { force: true })
+      unwantedBefore = new Set(unwanted)
+      return now.length
+    },
+    /** The file of a policy, on disk when it resolves. Throws, and leaves everything as it was, when it is not what was signed. */
+    async prepare(record: PolicyRecord): Promise<void> {
+      const path = join(policyFolder, record.hash)
+      if ((await stat(path).catch(() => undefined))?.size === record.bytes) return
+      const bytes =
+        record.inline === undefined
+          ? Buffer.concat(await inBatches(record.chunks ?? [], piece))
+          : Buffer.from(record.inline, 'base64')
+      if (bytes.length !== record.bytes || hash('sha256', bytes, 'hex') !== record.hash)
+        throw new Error('the policy file has other contents than were signed')
+      const fault = policyFileFault(bytes)
+      if (fault) throw new Error(`the policy file ${fault}`)
+      // Read by HAProxy, which may run as somebody else.
+      await writeAtomically(join(policyFolder, record.hash), [bytes], 0o644)
+    },
+  }
+}
+
+const pathsIn = async (folder: string): Promise<string[]> => (await readdir(folder)).map((name) => join(folder, name))
+
+export type PolicyFiles = Awaited<ReturnType<typeof openPolicyFiles>>
+
+async function inBatches<Item, Result>(
+  items: readonly Item[],
+  work: (item: Item) => Promise<Result>,
+): Promise<Result[]> {
+  const results: Result[] = []
+  for (let start = 0; start < items.length; start += 32)
+    results.push(...(await Promise.all(items.slice(start, start + 32).map(work))))
+  return results
+}

@@ -1,0 +1,181 @@
+import { type Db, maybeOne, run } from '../db/pool.ts'
+import { type SqlFragment, sql } from '../db/sql.ts'
+import { Refusal } from '../kernel/errors.ts'
+import { type Id, toId, type Uuid } from '../kernel/ids.ts'
+import { hashToken, isWellFormedSessionSecret, isWellFormedToken } from './token.ts'
+
+export type Role = 'admin' | 'member'
+export type Traffic = 'api' | 'dashboard'
+
+/**
+ * The types of IP restriction that a caller must pass. A session can do what its key can on the API: if the `dashboard`
+ * restrictions alone decided about it, signing in would be a way around the `api` ones.
+ */
+export const restrictionTypesFor = ({ traffic }: { traffic: Traffic }): readonly Traffic[] =>
+  traffic === 'api' ? ['api'] : ['dashboard', 'api']
+
+/** Who a request speaks for. Queries take it as an argument, so that the account cannot be forgotten. */
+export type Caller = {
+  readonly accountId: Uuid
+  readonly ownerId: Id<'usr' | 'bot'>
+  readonly role: Role
+  readonly apiKeyId: Id<'ak'>
+  /** When the key in use expires; null for never. */
+  readonly apiKeyExpiresAt: string | null
+  /** When its token was last replaced, as the look-up of this request saw it. */
+  readonly apiKeyRotatedAt: string | null
+  /** The token that was sent, or that opened the session, has been replaced by a rotation and works for its overlap only. */
+  readonly tokenReplaced: boolean
+  /** A session's cookie is the dashboard's traffic, a token is the API's. */
+  readonly traffic: Traffic
+  /** With a cookie: the session that it is of. */
+  readonly sessionId?: Id<'ses'>
+  /** Raised by every change of the account's IP policies: what was compiled under another number is out of date. */
+  readonly policyRevision: number
+  /** Whether the account has a restriction that this caller must pass at all. Most have none, and need nothing looked up or kept. */
+  readonly restricted: boolean
+}
+
+type CallerRow = {
+  account_id: Uuid
+  key_id: Uuid
+  owner_id: Uuid
+  kind: 'user' | 'bot'
+  role: Role
+  policy_revision: number
+  restricted: boolean
+  session_id: Uuid | null
+  expires_at: string | null
+  rotated_at: string | null
+  token_replaced: boolean
+  live: boolean
+}
+
+/** What a token or a session is good for: a caller, or nothing. */
+export type Authentication = {
+  readonly caller?: Caller
+  /** The hash of the token that was sent, when a rotation has replaced it and it still works. */
+  readonly replacedToken?: Buffer
+  /** The key whose time is over, for the log. The client is told what it is told of any other wrong token. */
+  readonly expiredKeyId?: Id<'ak'>
+}
+
+/**
+ * One look-up by the token's hash, on every request. Nothing is cached: a deleted key and an inactive owner are
+ * refused from the next request on, and a key whose time is over from that moment on, by every process alike, because
+ * it is the database's clock that decides.
+ */
+export async function findCaller(db: Db, token: string | undefined, traffic: Traffic = 'api'): Promise<Authentication> {
+  if (token === undefined || !isWellFormedToken(token)) return {}
+  const tokenHash = hashToken(token)
+  const current = await lookUp(db, traffic, { keys: sql`api_keys k`, matches: sql`k.token_hash = ${tokenHash}` })
+  if (current) return authentication(traffic, current)
+  // A token goes from current to replaced to nothing, never back: what was not found as current is replaced by now, if
+  // anything. So the second look-up misses nobody whom a rotation overtakes, and costs only replaced and dead tokens.
+  const replaced = await lookUp(db, traffic, {
+    keys: sql`api_key_previous_tokens t join api_keys k on k.account_id = t.account_id and k.id = t.api_key_id`,
+    matches: sql`t.token_hash = ${tokenHash}`,
+    isLive: sql`t.expires_at > statement_timestamp()`,
+    tokenReplaced: sql`true`,
+  })
+  return replaced ? { ...authentication(traffic, replaced), replacedToken: tokenHash } : {}
+}
+
+/** How long a session lasts, however much it is used, and how long it lasts unused. */
+export const sessionSeconds = 12 * 60 * 60
+const idleSeconds = 60 * 60
+/** Use is noted no more often than this, so that a page that makes twenty requests makes one write. */
+const noteUseSeconds = 60
+
+const sessionIsLive = sql`
+  s.expires_at > now() and s.last_used_at > now() - make_interval(secs => ${idleSeconds})`
+/** The opposite, written so that each half can use its index. */
+export const sessionHasEnded = sql`
+  (s.expires_at <= now() or s.last_used_at <= now() - make_interval(secs => ${idleSeconds}))`
+
+/** Whether a token works for the key `k`: its present one, or the one that a rotation replaced, for its overlap. */
+const isTokenOfKey = (tokenHash: SqlFragment) => sql`
+  (k.token_hash = ${tokenHash} or exists (
+    select from api_key_previous_tokens t
+    where t.account_id = k.account_id and t.api_key_id = k.id and t.token_hash = ${tokenHash}
+      and t.expires_at > statement_timestamp()))`
+
+/** The same look-up by a session: whatever ends its key, or the key's token that opened it, ends the session with it. */
+export async function findCallerBySession(db: Db, secret: string | undefined): Promise<Authentication> {
+  if (secret === undefined || !isWellFormedSessionSecret(secret)) return {}
+  const found = await lookUp(db, 'dashboard', {
+    keys: sql`dashboard_sessions s join api_keys k on k.account_id = s.account_id and k.id = s.api_key_id`,
+    sessionId: sql`s.id`,
+    tokenReplaced: sql`s.token_hash <> k.token_hash`,
+    matches: sql`s.secret_hash = ${hashToken(secret)} and p.kind = 'user' and ${isTokenOfKey(sql`s.token_hash`)} and ${sessionIsLive}`,
+  })
+  return found ? authentication('dashboard', found) : {}
+}
+
+/** The session was used, and is not idle. To be called when the request has been let in. */
+export const noteSessionUse = (db: Db, { accountId }: Caller, sessionId: Uuid): Promise<void> =>
+  run(
+    db,
+    sql`
+    update dashboard_sessions set last_used_at = now()
+    where account_id = ${accountId} and id = ${sessionId}
+      and last_used_at < now() - make_interval(secs => ${noteUseSeconds})`,
+  )
+
+/** Whoever rotated the key may have done so because its token leaked: a thief must not use the overlap to stay. */
+export const tokenReplaced = ({ sessionId }: Caller): Refusal =>
+  new Refusal(
+    'ERR_TOKEN_REPLACED',
+    sessionId
+      ? 'The token that opened this session has been replaced, so the session cannot manage keys. Sign in again with the new token.'
+      : 'This token has been replaced by a rotation. Until its overlap ends it can call the API, but it can neither manage keys nor sign in. Use the new token.',
+  )
+
+type Where = {
+  keys: SqlFragment
+  sessionId?: SqlFragment
+  matches: SqlFragment
+  isLive?: SqlFragment
+  tokenReplaced?: SqlFragment
+}
+
+const lookUp = (db: Db, traffic: Traffic, { keys, sessionId, matches, isLive, tokenReplaced }: Where) =>
+  maybeOne<CallerRow>(
+    db,
+    sql`
+    select k.account_id, k.id as key_id, k.expires_at, k.rotated_at, p.id as owner_id, p.kind, p.role, a.policy_revision,
+      ${tokenReplaced ?? sql`false`} as token_replaced,
+      ${sessionId ?? sql`null::uuid`} as session_id,
+      exists (select from ip_restrictions r where r.account_id = a.id and r.type = any(${restrictionTypesFor({ traffic })})) as restricted,
+      (k.expires_at is null or k.expires_at > statement_timestamp()) and ${isLive ?? sql`true`} as live
+    from ${keys}
+      join principals p on p.account_id = k.account_id and p.id = k.owner_id
+      join accounts a on a.id = k.account_id
+    where ${matches} and p.active`,
+  )
+
+function authentication(traffic: Traffic, row: CallerRow): Authentication {
+  const apiKeyId = toId('ak', row.key_id)
+  if (!row.live) return { expiredKeyId: apiKeyId }
+  const caller = {
+    accountId: row.account_id,
+    ownerId: toId(row.kind === 'user' ? 'usr' : 'bot', row.owner_id),
+    role: row.role,
+    apiKeyId,
+    apiKeyExpiresAt: row.expires_at,
+    apiKeyRotatedAt: row.rotated_at,
+    tokenReplaced: row.token_replaced,
+    traffic,
+    ...(row.session_id && { sessionId: toId('ses', row.session_id) }),
+    policyRevision: row.policy_revision,
+    restricted: row.restricted,
+  }
+  return { caller }
+}
+
+const bearer = /^Bearer ([^\s,]+)$/i
+
+/** The token of `Authorization: Bearer <token>`, or undefined for anything else, two such headers included. */
+export function bearerToken(authorization: readonly string[] | undefined): string | undefined {
+  return authorization?.length === 1 ? bearer.exec(authorization[0] ?? '')?.[1] : undefined
+}

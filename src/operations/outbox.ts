@@ -1,0 +1,97 @@
+import { type Db, many, one, run } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
+import type { RecordKey } from '../distribution/records.ts'
+import type { Caller } from '../identity/caller.ts'
+import { rfc3339 } from '../kernel/clock.ts'
+import type { Uuid } from '../kernel/ids.ts'
+
+export type OutboxRow = { generation: number; account_id: Uuid; key: RecordKey; created_at: string }
+
+/** Notes that these records have changed, under one generation, in the transaction of the change. */
+export async function writeOutbox(tx: Db, accountId: Uuid, keys: readonly RecordKey[]): Promise<number> {
+  const { generation } = await one<{ generation: number }>(tx, sql`select next_generation() as generation`)
+  await run(
+    tx,
+    sql`
+    insert into outbox (generation, account_id, key)
+    select ${generation}, ${accountId}, key from unnest(${[...new Set(keys)]}::text[]) as key`,
+  )
+  return generation
+}
+
+/** Up to where every change has ended, one way or the other. */
+export const settledGeneration = async (db: Db): Promise<number> =>
+  (await one<{ settled: number }>(db, sql`select settled_generation() as settled`)).settled
+
+/**
+ * The next changes after a generation, in order, and up to where everything is known. A generation comes whole, so there
+ * may be more rows than the limit: whoever asks next asks for what is after a generation. Two statements, because the
+ * rows must be read by a later snapshot than the bound: whoever had ended before the bound was read is then visible.
+ */
+export async function readOutbox(
+  db: Db,
+  after: number,
+  limit: number,
+): Promise<{ rows: OutboxRow[]; settled: number }> {
+  const settled = await settledGeneration(db)
+  const rows = await many<OutboxRow>(
+    db,
+    sql`
+    select generation, account_id, key, created_at from outbox
+    where generation > ${after} and generation <= ${settled}
+    order by generation fetch first (${limit}) rows with ties`,
+  )
+  return { rows, settled }
+}
+
+/**
+ * Deletes what is older than the moment and was sent. The oldest have the lowest generations, so that the primary key finds
+ * them: looking for them by time read a whole day of changes, every few seconds.
+ */
+export async function deleteOutboxBefore(db: Db, moment: number, sent = Number.MAX_SAFE_INTEGER): Promise<void> {
+  for (;;) {
+    const { looked_at, deleted } = await one<{ looked_at: number; deleted: number }>(
+      db,
+      sql`
+      with oldest as (
+        select generation, key, created_at from outbox where generation <= ${sent} order by generation, key limit 1000),
+      deleted as (
+        delete from outbox o using oldest
+        where o.generation = oldest.generation and o.key = oldest.key and oldest.created_at < ${rfc3339(moment)}
+        returning 1)
+      select (select count(*) from oldest) as looked_at, (select count(*) from deleted) as deleted`,
+    )
+    if (deleted === 0 || deleted < looked_at) return
+  }
+}
+
+/** Which of these generations are changes of this account. */
+export async function generationsOf(
+  db: Db,
+  { accountId }: Pick<Caller, 'accountId'>,
+  generations: readonly number[],
+): Promise<Set<number>> {
+  if (generations.length === 0) return new Set()
+  const rows = await many<{ generation: number }>(
+    db,
+    sql`select distinct generation from outbox where generation = any(${generations}) and account_id = ${accountId}`,
+  )
+  return new Set(rows.map(({ generation }) => generation))
+}
+
+/** A thousand million changes: more than were made since any backup that one would restore. */
+const skipped = 1_000_000_000
+
+/**
+ * Takes the sequence ahead, so that what is given out from now on is higher than what edges know of a lost future, and
+ * lets the publisher send everything once more under such a number.
+ */
+export const skipGenerations = (db: Db) =>
+  one<{ before: number; after: number }>(
+    db,
+    sql`
+    with skipped as (
+      select last_value as before, setval('outbox_generations', last_value + ${skipped}) as after from outbox_generations
+    )
+    update publisher_state set resend_below = skipped.after from skipped returning skipped.before, skipped.after`,
+  )

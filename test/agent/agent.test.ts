@@ -1,0 +1,236 @@
+import assert from 'node:assert/strict'
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { isDeepStrictEqual } from 'node:util'
+import { jetstream } from '@nats-io/jetstream'
+import { Kvm } from '@nats-io/kv'
+import { connect } from '@nats-io/transport-node'
+import { ask } from '../../src/agent/haproxy/runtime.ts'
+import { one } from '../../src/db/pool.ts'
+import { sql } from '../../src/db/sql.ts'
+import { transaction } from '../../src/db/transaction.ts'
+import { batchSubject, blobBucket } from '../../src/distribution/channels.ts'
+import { encodePolicy } from '../../src/distribution/policy_file.ts'
+import { digestOf, seal } from '../../src/distribution/signature.ts'
+import { parseCidr } from '../../src/kernel/ip/cidr.ts'
+import { compilePolicy } from '../../src/kernel/ip/ranges.ts'
+import { blobName } from '../../src/publisher/compile.ts'
+import { activeSigner } from '../../src/publisher/signing_keys.ts'
+import { gatehouse } from '../harness/command.ts'
+import { stop } from '../harness/control_plane.ts'
+import { startInstallation } from '../harness/edge.ts'
+import { make, newHttpsEdge } from '../harness/fixtures.ts'
+import { holdsFor, poll } from '../harness/poll.ts'
+import { dial, newGuardedEdge, startTcpUpstream, statusOf, wholeFile } from './live_harness.ts'
+
+const file = wholeFile()
+const installation = await startInstallation(file)
+const { admin, nats } = installation
+let edge = await installation.startEdge()
+const upstream = await startTcpUpstream(file)
+const allowed = '127.0.0.2'
+const refused = '127.0.0.3'
+let guarded: Awaited<ReturnType<typeof newGuardedEdge>>
+before(async () => {
+  guarded = await newGuardedEdge(admin, edge.tcpPorts.first, upstream.port, `allow ${allowed}`)
+})
+const decisions = async () => [await dial(guarded.port, allowed), await dial(guarded.port, refused)]
+const asWanted = ['hello', undefined]
+const setRules = (policyId: string, lines: readonly string[], query = '?wait=applied') =>
+  admin('PUT', `/ip_policies/${policyId}/rules${query}`, undefined, {
+    rawBody: lines.join('\n'),
+    contentType: 'text/plain',
+  })
+
+/** The process ids of HAProxy's master and of the worker that takes connections. */
+async function haproxyPids(): Promise<{ master: number; worker: number }> {
+  const processes = await ask(join(edge.folder, 'haproxy/master.sock'), 'show proc').catch(() => '')
+  const pid = (kind: string) => Number(new RegExp(`^(\\d+)\\s+${kind}\\s`, 'm').exec(processes)?.[1] ?? 0)
+  return { master: pid('master'), worker: pid('worker') }
+}
+
+test('the node tells about itself, to its operator and to Prometheus', async () => {
+  const told = await gatehouse(['edge', 'status'], {
+    GATEHOUSE_EDGE_NODE: 'edge-1',
+    GATEHOUSE_EDGE_TRUSTED_KEYS: installation.publicKey,
+    GATEHOUSE_EDGE_STATUS_LISTEN: new URL(edge.statusUrl).host,
+  })
+  assert.equal(told.code, 0, told.stderr)
+  const { node, applied, connected, records, refusals, unfinished } = JSON.parse(told.stdout)
+  assert.ok(applied >= guarded.generation && records >= 3, told.stdout)
+  assert.deepEqual([node, connected, refusals, unfinished], ['edge-1', true, [], 0])
+  const metrics = await (await fetch(`${edge.statusUrl}/metrics`)).text()
+  assert.match(metrics, new RegExp(`^gatehouse_edge_applied_generation ${applied}$`, 'm'))
+  assert.match(metrics, /^gatehouse_edge_connected 1$/m)
+  assert.equal((await fetch(`${edge.statusUrl}/healthz`)).status, 200)
+  assert.equal((await fetch(`${edge.statusUrl}/elsewhere`)).status, 404)
+})
+
+test('an upstream may be given by name', async () => {
+  const port = edge.tcpPorts.first + 1
+  const backend = await make(admin, '/backends/static', { address: `localhost:${upstream.port}` })
+  const created = await admin('POST', '/edges/tcp?wait=applied', {
+    hostports: [`named.example:${port}`],
+    backend: { backend_id: backend.id },
+  })
+  assert.equal(created.headers.get('service-applied'), '1/1')
+  assert.equal(await dial(port, allowed), 'hello')
+})
+
+test('what cannot be reached because another was first is refused and not said to be in force, without naming the other', async () => {
+  const other = await installation.newAccount()
+  const https = await newHttpsEdge(other, { hostports: ['spelled.example:443'] })
+  await make(other, `${https.uri}/routes`, { match_type: 'path_prefix', match: '/api' })
+  const late = [
+    [admin, await admin('POST', '/edges/tcp', { hostports: [`late.example:${guarded.port}`] })],
+    [other, await other('POST', `${https.uri}/routes`, { match_type: 'path_prefix', match: '/%61pi/' })],
+  ] as const
+  for (const [as, { headers, status, text }] of late) {
+    assert.equal(status, 201, text)
+    const { body } = await poll(
+      () => as('GET', `/generations/${headers.get('service-generation')}`),
+      ({ body: { refusals } }) => refusals.length > 0,
+    )
+    assert.match(body.refusals[0].reason, /^is not reached/)
+    assert.ok(!body.refusals[0].reason.includes('edgtcp_'), body.refusals[0].reason)
+    assert.deepEqual([body.applied_nodes, body.behind, body.refusals[0].node], [0, ['edge-1'], 'edge-1'])
+  }
+  assert.deepEqual(await decisions(), asWanted)
+})
+
+test('HAProxy is killed: the agent brings it back with the same decisions', async () => {
+  const before = await haproxyPids()
+  process.kill(before.master, 'SIGKILL')
+  process.kill(before.worker, 'SIGKILL')
+  await poll(haproxyPids, ({ master, worker }) => master > 0 && master !== before.master && worker > 0)
+  await poll(decisions, (now) => now[0] === 'hello')
+  assert.deepEqual(await decisions(), asWanted)
+})
+
+test('the agent is killed: HAProxy serves on, the API names the node that is behind, and the next agent takes over', async () => {
+  const before = { ...(await haproxyPids()), ...(await statusOf(edge)) }
+  await stop(edge.child, 'SIGKILL')
+  assert.deepEqual(await decisions(), asWanted)
+  const changed = await setRules(`${guarded.policyId}`, [`allow ${allowed}`, 'allow 127.0.0.4'])
+  assert.equal(changed.status, 200)
+  // A node that was silent for ten seconds is not counted any more, and it may just have become so.
+  const said = [changed.headers.get('service-applied'), changed.headers.get('service-behind')]
+  assert.ok(['0/1,edge-1', '0/0,'].includes(said.join()), said.join())
+  assert.deepEqual(await decisions(), asWanted)
+  assert.equal(await dial(guarded.port, '127.0.0.4'), undefined)
+  edge = await installation.startEdge({ like: edge })
+  const loaded = edge.log.find(({ msg }) => msg === 'serving from disk')
+  assert.deepEqual([loaded?.applied, loaded?.revision], [before.applied, before.revision])
+  await poll(
+    () => dial(guarded.port, '127.0.0.4'),
+    (answer) => answer === 'hello',
+  )
+  const { master, worker } = await haproxyPids()
+  assert.deepEqual([master, worker], [before.master, before.worker])
+})
+
+test('a policy of 100,000 rules arrives, and a change of one rule brings only its piece', async () => {
+  const port = edge.tcpPorts.first + 2
+  const lines = Array.from(
+    { length: 99_998 },
+    (_, index) => `allow ${1 + (index >> 15)}.${(index >> 7) & 255}.${(index & 127) * 2}.0/24`,
+  )
+  const large = await newGuardedEdge(admin, port, upstream.port)
+  const put = await setRules(`${large.policyId}`, [...lines, `allow ${allowed}`])
+  assert.deepEqual([put.status, put.headers.get('service-applied')], [200, '1/1'])
+  assert.deepEqual([await dial(port, allowed), await dial(port, refused)], ['hello', undefined])
+  const pieces = async () => new Set(await readdir(join(edge.folder, 'pieces')))
+  const before = await pieces()
+  assert.ok(before.size > 20, `${before.size} pieces`)
+  const rule = { ip_policy_id: large.policyId, action: 'allow', cidr: refused }
+  const added = await admin('POST', '/ip_policy_rules?wait=applied', rule)
+  assert.equal(added.headers.get('service-applied'), '1/1')
+  assert.equal(await dial(port, refused), 'hello')
+  const fresh = (await pieces()).difference(before)
+  // One or two, and the twelve bytes that hold the counts.
+  assert.ok(fresh.size >= 1 && fresh.size <= 3, `${fresh.size} new pieces`)
+})
+
+test('while a piece of a policy is missing the old one stays in force and the node says it is behind; then it comes', async () => {
+  const control = await connect({ servers: nats.url, user: 'control-plane', pass: 'control-plane' })
+  after(() => control.close())
+  const signer = await activeSigner(installation.db)
+  assert.ok(signer)
+  const { cidr } = parseCidr(refused)
+  assert.ok(cidr)
+  const { hash, bytes, pieces } = encodePolicy(compilePolicy([{ action: 'allow', cidr }]))
+  const key = `policy.${guarded.policyId}`
+  // The generation is taken but not committed, so that the publisher does not settle it before the node has the record.
+  const generation = await transaction(installation.db, async (tx) => {
+    const { g } = await one<{ g: number }>(tx, sql`select next_generation() as g`)
+    const record = { key, generation: g, value: { hash, bytes: bytes.length, chunks: pieces.map(blobName) } }
+    const records = [seal(record, signer)]
+    const batch = { progress: seal({ after: 0, settled: g, digest: digestOf(records) }, signer), records }
+    control.publish(batchSubject, JSON.stringify(batch))
+    await poll(
+      () => statusOf(edge),
+      ({ unfinished }) => unfinished === 1,
+    )
+    return g
+  })
+  const later = await admin('POST', '/ip_policies', {})
+  const next = Number(later.headers.get('service-generation'))
+  await poll(
+    () => statusOf(edge),
+    ({ records, applied }) => records > 0 && applied === generation - 1,
+  )
+  // Long enough for everything about the later change to have come: nothing but the piece may bring the node forward.
+  await holdsFor(1_000, async () => isDeepStrictEqual(await decisions(), asWanted))
+  const { body } = await admin('GET', `/generations/${next}`)
+  assert.deepEqual(body.behind, ['edge-1'])
+  const blobs = await new Kvm(jetstream(control)).open(blobBucket)
+  for (const piece of pieces) await blobs.put(blobName(piece), piece)
+  await poll(
+    () => statusOf(edge),
+    ({ applied, unfinished }) => applied >= next && unfinished === 0,
+  )
+  assert.deepEqual(await decisions(), [undefined, 'hello'])
+  const restored = await setRules(`${guarded.policyId}`, [`allow ${allowed}`])
+  assert.equal(restored.headers.get('service-applied'), '1/1')
+  assert.deepEqual(await decisions(), asWanted)
+})
+
+test('with NATS down a node starts from its disk with the same decisions, ends when told to, and catches up later', async () => {
+  await nats.stop('SIGKILL')
+  await poll(
+    () => statusOf(edge),
+    ({ connected }) => connected === false,
+  )
+  for (let start = 0; start < 2; start++) {
+    await stop(edge.child)
+    assert.equal(await dial(guarded.port, allowed), undefined)
+    edge = await installation.startEdge({ like: edge, cutOff: true })
+    assert.deepEqual(await decisions(), asWanted)
+    assert.equal((await statusOf(edge)).connected, false)
+  }
+  // The API does not need NATS either, not even to start.
+  const [plane] = installation.processes
+  if (plane) await stop(plane.child)
+  await installation.startProcess()
+  const again = installation.clientFor(admin.token)
+  const rule = { ip_policy_id: guarded.policyId, action: 'allow', cidr: refused }
+  const added = await again('POST', '/ip_policy_rules', rule, { process: 1 })
+  assert.equal(added.status, 201, added.text)
+  await nats.restart()
+  await poll(
+    () => dial(guarded.port, refused),
+    (answer) => answer === 'hello',
+  )
+  assert.equal((await statusOf(edge)).connected, true)
+})
+
+test('a node that is told twice to end leaves no HAProxy behind', async () => {
+  const { master, worker } = await haproxyPids()
+  const ended = stop(edge.child)
+  await poll(() => edge.log.some(({ msg }) => /^stopping/.test(String(msg))), Boolean, { everyMs: 1 })
+  edge.child.kill('SIGTERM')
+  await ended
+  assert.equal(edge.child.exitCode, 0)
+  for (const pid of [master, worker]) assert.throws(() => process.kill(pid, 0), /ESRCH/)
+})

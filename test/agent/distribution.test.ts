@@ -1,0 +1,283 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { jetstream, jetstreamManager } from '@nats-io/jetstream'
+import { Kvm } from '@nats-io/kv'
+import { connect, type NatsConnection } from '@nats-io/transport-node'
+import { readBucket } from '../../src/agent/bucket_reader.ts'
+import { batchSubject, progressKey, recordBucket, reportSubject } from '../../src/distribution/channels.ts'
+import { createSigner, keyIdOf, newSigningKey, seal } from '../../src/distribution/signature.ts'
+import { activeSigner } from '../../src/publisher/signing_keys.ts'
+import { gatehouse } from '../harness/command.ts'
+import { stop } from '../harness/control_plane.ts'
+import { startInstallation } from '../harness/edge.ts'
+import { pause, poll } from '../harness/poll.ts'
+import { dial, newGuardedEdge, startTcpUpstream, statusOf, wholeFile } from './live_harness.ts'
+
+const file = wholeFile()
+const installation = await startInstallation(file)
+const { admin, nats, processes, databaseUrl } = installation
+let edge = await installation.startEdge()
+const upstream = await startTcpUpstream(file)
+const allowed = '127.0.0.2'
+const refused = '127.0.0.3'
+/** The control plane after its first process was killed. */
+let survivor = installation.clientFor(admin.token)
+let guarded: Awaited<ReturnType<typeof newGuardedEdge>>
+before(async () => {
+  guarded = await newGuardedEdge(admin, edge.tcpPorts.first, upstream.port, `allow ${allowed}`)
+})
+const decisions = async () => [await dial(guarded.port, allowed), await dial(guarded.port, refused)]
+const setRules = (...lines: string[]) =>
+  admin('PUT', `/ip_policies/${guarded.policyId}/rules?wait=applied`, undefined, {
+    rawBody: lines.join('\n'),
+    contentType: 'text/plain',
+  })
+const asWanted = ['hello', undefined]
+
+async function natsAs(who: Record<string, string>, inboxPrefix?: string): Promise<NatsConnection> {
+  const connection = await connect({
+    servers: nats.url,
+    user: who.GATEHOUSE_NATS_USER,
+    pass: who.GATEHOUSE_NATS_PASSWORD,
+    ...(inboxPrefix && { inboxPrefix }),
+  })
+  after(() => connection.close())
+  return connection
+}
+const bucketOf = (connection: NatsConnection) => new Kvm(jetstream(connection)).open(recordBucket)
+/** Everything in the bucket, by key, with who signed it. */
+async function contents(connection: NatsConnection): Promise<Map<string, { signedBy: string; value: unknown }>> {
+  const found = new Map()
+  const bucket = await bucketOf(connection)
+  for await (const key of await bucket.keys()) {
+    const entry = await bucket.get(key)
+    if (!entry) continue
+    const { payload, key: signedBy } = entry.json<{ payload: string; key: string }>()
+    found.set(key, { signedBy, value: JSON.parse(payload).value })
+  }
+  return found
+}
+
+test('NATS lets a node read the records and write its own report, and nothing else', async () => {
+  const node = await natsAs(nats.edge, '_INBOX_edge-1')
+  const violations: string[] = []
+  void (async () => {
+    for await (const status of node.status()) if (status.type === 'error') violations.push(status.error.message)
+  })()
+  const key = `tcp.${guarded.edge.id}`
+  for await (const entry of readBucket(node, recordBucket, 1, new AbortController().signal))
+    if (entry.key === key) {
+      assert.match(entry.text, /"signature"/)
+      break
+    }
+  const kept = (await contents(await natsAs(nats.controlPlane))).get(key)
+  const heard: string[] = []
+  const control = await natsAs(nats.controlPlane)
+  control.subscribe('gatehouse.>', { callback: (_, { subject }) => void heard.push(subject) })
+  await control.flush()
+  for (const subject of [
+    `$KV.${recordBucket}.${key}`,
+    `$JS.API.STREAM.PURGE.KV_${recordBucket}`,
+    `$JS.API.STREAM.DELETE.KV_${recordBucket}`,
+    `$JS.API.STREAM.UPDATE.KV_${recordBucket}`,
+    `$JS.API.STREAM.MSG.DELETE.KV_${recordBucket}`,
+    `$KV.gatehouse_blobs.${'0'.repeat(64)}`,
+    `$JS.API.CONSUMER.CREATE.KV_${recordBucket}.x.$KV.${recordBucket}.>`,
+    batchSubject,
+    reportSubject('edge-2'),
+  ]) {
+    violations.length = 0
+    node.publish(subject, '{}')
+    await node.flush()
+    const said = await poll(
+      async () => violations,
+      ({ length }) => length > 0,
+    )
+    assert.match(said.join(), /permissions violation/i, subject)
+    assert.ok(said.join().includes(subject), said.join())
+  }
+  node.publish(reportSubject('edge-1'), '{}')
+  await node.flush()
+  await poll(
+    async () => heard,
+    (subjects) => subjects.includes(reportSubject('edge-1')),
+  )
+  assert.ok(!heard.includes(batchSubject) && !heard.includes(reportSubject('edge-2')), heard.join())
+  assert.deepEqual((await contents(control)).get(key), kept)
+})
+
+test('whoever gets into NATS cannot open an edge: what they put there is refused, shown, and changes nothing', async () => {
+  const control = await natsAs(nats.controlPlane)
+  const stranger = newSigningKey()
+  // Under the name of our key, which anyone can read in the bucket.
+  const { sign } = createSigner(stranger.publicKey, stranger.privateKey)
+  const forger = { keyId: keyIdOf(installation.publicKey), sign }
+  const key = `tcp.${guarded.edge.id}` as const
+  const [hostport] = guarded.edge.hostports
+  const open = { account: admin.accountId, hostports: [hostport], backend: guarded.backend.id, policies: null }
+  const forged = seal({ key, generation: 1_000_000, value: open }, forger)
+  const gone = seal({ key, generation: 1_000_001, value: null }, forger)
+  const progress = seal({ after: 0, settled: 2_000_000 }, forger)
+  const bucket = await bucketOf(control)
+  const good = await bucket.get(key)
+  for (const record of [forged, gone, '']) {
+    await bucket.put(key, record)
+    control.publish(batchSubject, JSON.stringify({ progress, records: [record] }))
+    // The bucket keeps the last value only: the next one would overwrite what the node has not read yet.
+    if (record === forged)
+      await poll(
+        () => admin('GET', '/edge_nodes'),
+        ({ body: { edge_nodes } }) => edge_nodes[0].refusals.some((each: { key: string }) => each.key === key),
+      )
+  }
+  await bucket.put(progressKey, progress)
+  await bucket.delete(key)
+  const { body } = await poll(
+    () => admin('GET', '/edge_nodes'),
+    ({ body: { edge_nodes } }) => edge_nodes[0].refusals.length >= 5,
+  )
+  const [{ refusals, applied_generation }] = body.edge_nodes
+  assert.ok(
+    refusals.some((each: { key: string; reason: string }) => each.key === key && /wrong signature/.test(each.reason)),
+  )
+  assert.ok(applied_generation < 1_000_000)
+  assert.deepEqual(await decisions(), asWanted)
+  await bucket.put(key, good?.value as Uint8Array)
+})
+
+test('a record that is replayed later is ignored, though it was signed by us', async () => {
+  const control = await natsAs(nats.controlPlane)
+  const bucket = await bucketOf(control)
+  const key = `policy.${guarded.policyId}`
+  const old = await bucket.get(key)
+  const closed = await setRules('allow 127.0.0.4')
+  assert.equal(closed.headers.get('service-applied'), '1/1')
+  await bucket.put(key, old?.value as Uint8Array)
+  const signer = await activeSigner(installation.db)
+  assert.ok(signer && old)
+  const progress = seal({ after: 0, settled: 0 }, signer)
+  control.publish(batchSubject, JSON.stringify({ progress, records: [old.string()] }))
+  await control.flush()
+  const { revision } = (await bucket.get(key)) ?? { revision: 0 }
+  await poll(
+    () => statusOf(edge),
+    (status) => status.revision >= revision,
+  )
+  assert.deepEqual(await decisions(), [undefined, undefined])
+  assert.equal(await dial(guarded.port, '127.0.0.4'), 'hello')
+  await setRules(`allow ${allowed}`)
+  assert.deepEqual(await decisions(), asWanted)
+})
+
+let rulesMade = 0
+/** After NATS lost everything: the same decisions all the time, everything back in the bucket, and changes get through. */
+async function heals(lose: () => Promise<void>): Promise<void> {
+  const control = await natsAs(nats.controlPlane)
+  const whole = await contents(control)
+  whole.delete(progressKey)
+  await lose()
+  const wrong: unknown[] = []
+  const watching = new AbortController()
+  const watched = (async () => {
+    while (!watching.signal.aborted) {
+      const now = await decisions()
+      if (JSON.stringify(now) !== JSON.stringify(asWanted)) wrong.push(now)
+      await pause(100)
+    }
+  })()
+  await poll(
+    () => contents(control).catch(() => new Map()),
+    (found) => [...whole.keys()].every((key) => found.has(key)),
+  )
+  watching.abort()
+  await watched
+  assert.deepEqual(wrong, [])
+  // Not at the node by a plain message alone: it must have found its place in the new bucket too.
+  const bucket = await bucketOf(control)
+  const { revision = 0 } = (await bucket.get(progressKey)) ?? {}
+  await poll(
+    () => statusOf(edge),
+    (status) => status.revision >= revision && status.revision < revision + 1_000,
+  )
+  const change = await setRules(`allow ${allowed}`, `allow 127.8.0.${++rulesMade}`)
+  assert.equal(change.headers.get('service-applied'), '1/1')
+}
+
+test('NATS loses its streams while it runs: the edge decides as before, and the publisher puts everything back', () =>
+  heals(async () => {
+    const manager = await jetstreamManager(await natsAs(nats.controlPlane))
+    await manager.streams.delete(`KV_${recordBucket}`)
+    await manager.streams.delete('KV_gatehouse_blobs')
+  }))
+
+test('NATS comes back with an empty disk: the edge decides as before, and the publisher puts everything back', () =>
+  heals(() => nats.restart({ empty: true })))
+
+test('the publisher is killed in the middle of 200 changes: another takes over, and every change gets to the edge', async () => {
+  const active = processes[0]
+  await installation.startProcess()
+  survivor = installation.clientFor(admin.token)
+  const policy = `${guarded.policyId}`
+  let last = 0
+  for (let index = 0; index < 200; index++) {
+    if (index === 100) active?.child.kill('SIGKILL')
+    const rule = { ip_policy_id: policy, action: 'allow', cidr: `127.0.9.${index}` }
+    const added = await survivor('POST', '/ip_policy_rules', rule, { process: 1 })
+    assert.equal(added.status, 201, added.text)
+    last = Number(added.headers.get('service-generation'))
+  }
+  await poll(
+    () => statusOf(edge),
+    ({ applied }) => applied >= last,
+  )
+  for (let index = 0; index < 200; index++)
+    assert.equal(await dial(guarded.port, `127.0.9.${index}`), 'hello', `${index}`)
+  assert.deepEqual(await decisions(), asWanted)
+})
+
+test('a key that was activated before the node trusts it: what was refused is in force as soon as the node does', async () => {
+  const env = { GATEHOUSE_DATABASE_URL: databaseUrl }
+  const { stdout } = await gatehouse(['signing-keys', 'add'], env)
+  const early = stdout.trim()
+  assert.equal((await gatehouse(['signing-keys', 'activate', early], env)).code, 0)
+  const rule = { ip_policy_id: guarded.policyId, action: 'allow', cidr: '127.0.0.77' }
+  const change = await survivor('POST', '/ip_policy_rules', rule, { process: 1 })
+  assert.equal(change.status, 201, change.text)
+  await poll(
+    () => statusOf(edge),
+    ({ refusals }) => refusals.some(({ reason }: { reason: string }) => reason.includes('not trusted here')),
+  )
+  assert.equal(await dial(guarded.port, '127.0.0.77'), undefined)
+  await stop(edge.child)
+  const both = { GATEHOUSE_EDGE_TRUSTED_KEYS: `${installation.publicKey},${early}` }
+  edge = await installation.startEdge({ like: edge, env: both })
+  await poll(
+    () => dial(guarded.port, '127.0.0.77'),
+    (answer) => answer === 'hello',
+  )
+  assert.equal((await survivor('DELETE', change.body.uri, undefined, { process: 1 })).status, 204)
+  assert.equal((await gatehouse(['signing-keys', 'activate', installation.publicKey], env)).code, 0)
+})
+
+test('a new signing key: nodes trust it first, then everything is signed with it, and the old one can go', async () => {
+  const env = { GATEHOUSE_DATABASE_URL: databaseUrl }
+  const { stdout } = await gatehouse(['signing-keys', 'add'], env)
+  const fresh = stdout.trim()
+  await stop(edge.child)
+  const both = { GATEHOUSE_EDGE_TRUSTED_KEYS: `${installation.publicKey},${fresh}` }
+  edge = await installation.startEdge({ like: edge, env: both })
+  assert.equal((await gatehouse(['signing-keys', 'activate', fresh], env)).code, 0)
+  const control = await natsAs(nats.controlPlane)
+  await poll(
+    () => contents(control),
+    (found) => [...found.values()].every(({ signedBy }) => signedBy === keyIdOf(fresh)),
+  )
+  assert.deepEqual(await decisions(), asWanted)
+  await stop(edge.child)
+  // With an empty disk and without the old key: there is nothing left that only the old one signed.
+  edge = await installation.startEdge({ env: { GATEHOUSE_EDGE_TRUSTED_KEYS: fresh } })
+  await poll(decisions, (now) => now[0] === 'hello' && now[1] === undefined)
+  const added = await survivor('POST', '/ip_policies?wait=applied', {}, { process: 1 })
+  assert.equal(added.headers.get('service-applied'), '1/1')
+  assert.deepEqual((await statusOf(edge)).refusals, [])
+})

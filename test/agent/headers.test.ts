@@ -1,0 +1,239 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { ask } from '../../src/agent/haproxy/runtime.ts'
+import { get, putHttpsEdge, putRoute, startHttpUpstream } from './http_harness.ts'
+import { startEdge } from './proxy_harness.ts'
+
+const certificates = ['app.example.com']
+type Lines = [name: string, value: string][]
+/** Whatever a server could take for this name: any case, any character for the hyphens. */
+const disguised = (lines: Lines, name: string) =>
+  lines.filter(([each]) => each.toLowerCase().replaceAll(/[^a-z0-9]/g, '-') === name.toLowerCase())
+
+test('an added header replaces every copy that the client sent, in any case and disguise', async (t) => {
+  const edge = await startEdge(t, { certificates })
+  const upstream = await startHttpUpstream(t)
+  const https = await putHttpsEdge(edge)
+  const add: Lines = [
+    ['X-User-Id', 'from the edge; a="b", c=%41'],
+    ['Authorization', 'Basic ~!@#$%^&*()_+|}{":?><,./;\'[]\\=-`'],
+    ['empty', ''],
+    ['__proto__', 'p'],
+    ["!#$%&'*+.^`|~", 'token'],
+    ['X-Escapes', '\\x0d\\x0aX-Evil: 1 \\1 \\\\ \\0 %0d%0aX-Evil: 2'],
+  ]
+  await putRoute(edge, https, upstream, { headers: { add, remove: ['X-Secret', 'x_internal'] } })
+  const spellings = ['X-User-Id', 'x-user-id', 'X-USER-ID', 'x_user_id', 'X_User-Id', 'x-uSeR_iD', 'X.User.Id']
+  const removed = ['X-Secret', 'x-secret', 'X_SECRET', 'X-Internal', 'x_internal', 'X-iNTERNAL']
+  const others = ['X-User-Ids', 'X-User', 'XUserId', 'X-Secrets']
+  const cases = [
+    ...spellings,
+    ...removed,
+    ...others,
+    'authorization',
+    'AUTHORIZATION',
+    '__PROTO__',
+    '--proto--',
+    'EMPTY',
+  ]
+  for (const name of cases) {
+    await get(edge, { headers: [`${name}: forged`, `${name}: twice`] })
+    const lines = upstream.lastHeaders()
+    const expected = others.includes(name) ? ['forged', 'twice'] : []
+    assert.deepEqual(
+      lines.filter(([, value]) => value === 'forged' || value === 'twice').map(([, value]) => value),
+      expected,
+      name,
+    )
+    for (const [added, value] of add)
+      assert.deepEqual(
+        disguised(lines, added.toLowerCase().replaceAll(/[^a-z0-9]/g, '-')),
+        [[added.toLowerCase(), value]],
+        name,
+      )
+  }
+  await get(edge, { headers: cases.map((name) => `${name}: forged`) })
+  assert.equal(upstream.lastHeaders().filter(([, value]) => value === 'forged').length, others.length, 'all at once')
+})
+
+test('what a client sends is passed on as it is, also what would mean something to the rules that add headers', async (t) => {
+  const edge = await startEdge(t, { certificates })
+  const upstream = await startHttpUpstream(t)
+  const https = await putHttpsEdge(edge)
+  await putRoute(edge, https, upstream, { headers: { add: [['X-Added', '1']], remove: ['X-Gone'] } })
+  const values = [
+    '\\x0d\\x0aX-Evil: 1',
+    '%0d%0aX-Evil: 1',
+    '%[src]',
+    '\\1',
+    'cut|',
+    'add|',
+    '\xe9\xff',
+    '"',
+    '  a  b\t',
+  ]
+  for (const gone of [[], ['X-Gone: 1', 'x_gone: 2']]) {
+    for (const value of values) {
+      assert.equal((await get(edge, { headers: [`X-Sent: ${value}`, ...gone] })).status, 200)
+      const lines = upstream.lastHeaders().filter(([name]) => /sent|evil|gone|added/.test(name))
+      assert.deepEqual(lines.sort(), [
+        ['x-added', '1'],
+        ['x-sent', value.trim()],
+      ])
+    }
+  }
+})
+
+test('Connection strips what it names from the client, and nothing that the edge adds', async (t) => {
+  const edge = await startEdge(t, { certificates })
+  const upstream = await startHttpUpstream(t)
+  const https = await putHttpsEdge(edge)
+  await putRoute(edge, https, upstream, { match: '/plain' })
+  const add: Lines = [
+    ['X-Added', '1'],
+    ['X-Other', '2'],
+  ]
+  await putRoute(edge, https, upstream, { match: '/added', headers: { add, remove: [] } })
+  const named =
+    'X-Added, x-other,X-Mine , close, X-Forwarded-For,x-forwarded-proto, X-Forwarded-Host, Host, Content-Length, transfer-encoding'
+  const hopByHop = [
+    'Keep-Alive: timeout=5',
+    'Proxy-Authorization: x',
+    'Proxy-Connection: keep-alive',
+    'proxy_x: 1',
+    'TE: trailers',
+    'Trailer: x',
+    'Upgrade: websocket',
+    'keep_alive: 1',
+  ]
+  for (const connection of [
+    [`Connection: ${named}`],
+    ['Connection: keep-alive', `CONNECTION: ${named}`],
+    named.split(',').map((name) => `connection: ${name}`),
+  ]) {
+    for (const path of ['/plain', '/added']) {
+      const body = ['Content-Length: 0']
+      const { status } = await get(edge, {
+        path,
+        method: 'POST',
+        headers: [...connection, 'X-Mine: 1', 'X-Kept: 1', 'X-Added: 0', ...hopByHop, ...body],
+      })
+      assert.equal(status, 200)
+      const lines = upstream.lastHeaders()
+      const names = lines.map(([name]) => name)
+      for (const gone of ['x-mine', 'connection', 'keep-alive', 'te', 'trailer', 'upgrade', 'keep_alive', 'proxy_x'])
+        assert.ok(!names.includes(gone), `${gone} ${connection}`)
+      assert.ok(!names.some((name) => /^proxy/.test(name)))
+      for (const there of [
+        'host',
+        'x-kept',
+        'x-forwarded-for',
+        'x-forwarded-proto',
+        'x-forwarded-host',
+        'content-length',
+      ])
+        assert.equal(names.filter((name) => name === there).length, 1, there)
+      if (path === '/added')
+        for (const [name, value] of add) assert.deepEqual(disguised(lines, name), [[name.toLowerCase(), value]])
+    }
+  }
+})
+
+test('what the edge says about the client cannot be said by the client', async (t) => {
+  const edge = await startEdge(t, { certificates })
+  const upstream = await startHttpUpstream(t)
+  const https = await putHttpsEdge(edge)
+  await putRoute(edge, https, upstream, { match: '/plain' })
+  await putRoute(edge, https, upstream, {
+    match: '/added',
+    headers: {
+      add: [
+        ['Host', 'inner.test'],
+        ['X-A', '1'],
+      ],
+      remove: ['Accept', 'x.forwarded.proto'],
+    },
+  })
+  const names = [
+    'X-Forwarded-For',
+    'X-Forwarded-Proto',
+    'X-Forwarded-Host',
+    'X-Forwarded-Port',
+    'Forwarded',
+    'X-Real-IP',
+  ]
+  const forged = names.flatMap((name) => [
+    name,
+    name.toLowerCase(),
+    name.toUpperCase(),
+    name.replaceAll('-', '_'),
+    name.replace('-', '_'),
+    name.replaceAll('-', '.'),
+  ])
+  for (const path of ['/plain', '/added']) {
+    await get(edge, { path, from: '127.0.0.77', headers: [...forged.map((name) => `${name}: 6.6.6.6`), 'Accept: x'] })
+    const lines = upstream.lastHeaders()
+    assert.ok(!lines.some(([, value]) => value.includes('6.6.6.6')), JSON.stringify(lines))
+    assert.deepEqual(disguised(lines, 'x-forwarded-for'), [['x-forwarded-for', '127.0.0.77']])
+    assert.deepEqual(disguised(lines, 'x-forwarded-proto'), [['x-forwarded-proto', 'https']])
+    assert.deepEqual(disguised(lines, 'x-forwarded-host'), [['x-forwarded-host', 'app.example.com']])
+    assert.deepEqual(disguised(lines, 'host'), [['host', path === '/plain' ? 'app.example.com' : 'inner.test']])
+    assert.equal(disguised(lines, 'accept').length, path === '/plain' ? 1 : 0)
+    assert.equal(disguised(lines, 'x-a').length, path === '/plain' ? 0 : 1)
+  }
+  await get(edge, { path: '/plain', to: '::1', from: '::1' })
+  assert.deepEqual(disguised(upstream.lastHeaders(), 'x-forwarded-for'), [['x-forwarded-for', '::1']])
+})
+
+test('a request whose header operations are not to be found, or not to be read, reaches no upstream', async (t) => {
+  const edge = await startEdge(t, { certificates })
+  const upstream = await startHttpUpstream(t)
+  const https = await putHttpsEdge(edge)
+  const route = await putRoute(edge, https, upstream, { headers: { add: [['X-Added', '1']], remove: ['X-Gone'] } })
+  const tell = (command: string, value = '') =>
+    ask(edge.settings.runtimeSocket, `${command} map ${edge.settings.folder}/maps/headers.map ${route} ${value}`)
+  assert.equal((await get(edge)).status, 200)
+  for (const value of ['X-Added', 'X-Added=1', 'X-Added=%0d%0aX-Evil:1|', 'X-Added:%20=1|', '=1|', 'X=%e9|']) {
+    await tell('set', value)
+    for (const headers of [[], ['X-Gone: 1']]) assert.equal((await get(edge, { headers })).status, 500, value)
+  }
+  await tell('del')
+  assert.equal((await get(edge)).status, 500)
+  assert.equal(upstream.heads.length, 1)
+})
+
+test('as many headers as a route may add arrive whole, and more are refused when they are set', async (t) => {
+  const edge = await startEdge(t, { certificates })
+  const upstream = await startHttpUpstream(t)
+  const https = await putHttpsEdge(edge)
+  const many = (bytes: number): Lines =>
+    Array.from({ length: 50 }, (_, index) => [`X-Many-${index}`, '%'.repeat(bytes)])
+  await putRoute(edge, https, upstream, { headers: { add: many(75), remove: [] } })
+  await get(edge, { headers: [`X-Long: ${'x'.repeat(8_000)}`] })
+  assert.equal(
+    upstream.lastHeaders().filter(([name, value]) => name.startsWith('x-many-') && value === '%'.repeat(75)).length,
+    50,
+  )
+  await putRoute(edge, https, upstream, {
+    match: '/long',
+    headers: {
+      add: [
+        ['X-One', 'v'.repeat(4_096)],
+        ['X-Two', '\\'.repeat(2_600)],
+      ],
+      remove: [],
+    },
+  })
+  await get(edge, { path: '/long', headers: ['X-One: forged'] })
+  assert.deepEqual(
+    upstream
+      .lastHeaders()
+      .filter(([name]) => /^x-(one|two)$/.test(name))
+      .map(([, value]) => value.length),
+    [4_096, 2_600],
+  )
+  await assert.rejects(
+    putRoute(edge, https, upstream, { match: '/more', headers: { add: many(300), remove: [] } }),
+    /may take 12000 bytes/,
+  )
+})

@@ -1,0 +1,205 @@
+import { execFileSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { connect, createServer, type Server, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { TestContext } from 'node:test'
+import { freePorts } from '../../dev/ports.ts'
+import { createProxy, type EdgeProxy, type ProxyOptions } from '../../src/agent/haproxy/apply.ts'
+import { difference, type Entry, entriesOf, readyEntries } from '../../src/agent/haproxy/entries.ts'
+import { type ProxyEvent, receiveEvents } from '../../src/agent/haproxy/events.ts'
+import type { Limits } from '../../src/agent/haproxy/limits.ts'
+import { type ProxySettings, policyFolder } from '../../src/agent/haproxy/settings.ts'
+import { type IdPrefix, newId } from '../../src/kernel/ids.ts'
+import { parseCidr } from '../../src/kernel/ip/cidr.ts'
+import { type Action, compilePolicy, type RangeTable } from '../../src/kernel/ip/ranges.ts'
+
+export const id = (prefix: IdPrefix): string => newId(prefix)
+
+/** A policy file as the publisher makes it; `rules` such as 'allow 10.0.0.0/8'. */
+export function policyFile(...rules: string[]): Buffer {
+  const { v4, v6 } = compilePolicy(
+    rules.map((line) => {
+      const [action, range = ''] = line.split(' ')
+      const { cidr, fault } = parseCidr(range)
+      if (!cidr) throw new Error(fault)
+      return { action: action as Action, cidr }
+    }),
+  )
+  const counts = Buffer.alloc(8)
+  counts.writeUInt32BE(v4.verdicts.length, 0)
+  counts.writeUInt32BE(v6.verdicts.length, 4)
+  return Buffer.concat([Buffer.from('GHP1'), counts, records(v4, 1), records(v6, 4)])
+}
+
+function records({ starts, verdicts }: RangeTable, words: number): Buffer {
+  const size = 4 * words + 1
+  const bytes = Buffer.alloc(verdicts.length * size)
+  for (const [index, verdict] of verdicts.entries()) {
+    for (let word = 0; word < words; word++) {
+      bytes.writeUInt32BE(starts[index * words + word] ?? 0, index * size + 4 * word)
+    }
+    bytes.writeUInt8(verdict === 0 ? 0 : verdict > 0 ? 1 : 2, index * size + size - 1)
+  }
+  return bytes
+}
+
+export type Edge = {
+  settings: ProxySettings
+  proxy: EdgeProxy
+  tcpPort: number
+  httpsPort: number
+  events: ProxyEvent[]
+  troubles: Error[]
+  /** Gives each record its new value at once; null deletes. Resolves when it is in force. */
+  put: (records: Record<string, unknown>) => Promise<void>
+  all: () => Entry[]
+  /** Writes the file too; resolves to the policy's id. */
+  policy: (...rules: string[]) => Promise<string>
+  writePolicyFile: (...rules: string[]) => Promise<string>
+  /** An agent that starts anew with the same records and the same HAProxy. */
+  restartAgent: (records?: Record<string, unknown>) => Promise<void>
+}
+
+export async function startEdge(
+  t: TestContext,
+  {
+    options = {},
+    caFile,
+    certificates,
+    limits,
+    maxconn = 2_000,
+  }: {
+    options?: ProxyOptions
+    caFile?: string
+    certificates?: string[]
+    limits?: Limits
+    maxconn?: number
+  } = {},
+): Promise<Edge> {
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-edge-'))
+  const [tcpPort = 0, , , , httpsPort = 0, eventPort = 0] = await freePorts(6)
+  const settings: ProxySettings = {
+    folder,
+    tcpBind: { addresses: ['127.0.0.1', '127.0.0.9', '::1'], first: tcpPort, last: tcpPort + 3 },
+    httpsBind: [`127.0.0.1:${httpsPort}`, `[::1]:${httpsPort}`],
+    certificateFolder: join(folder, 'operator'),
+    runtimeSocket: join(folder, 'runtime.sock'),
+    masterSocket: join(folder, 'master.sock'),
+    eventPort,
+    threads: 2,
+    caFile: caFile ?? '/etc/ssl/certs/ca-certificates.crt',
+    maxconn,
+    ...(limits && { limits }),
+  }
+  await mkdir(settings.certificateFolder, { recursive: true })
+  for (const name of certificates ?? []) await selfSigned(settings, name)
+  const events: ProxyEvent[] = []
+  const troubles: Error[] = []
+  const receiver = await receiveEvents(settings.eventPort, (event) => events.push(event))
+  const current = new Map<string, Entry[]>([['ready', [...readyEntries]]])
+  const all = () => [...current.values()].flat()
+  const make = () => createProxy(settings, { onTrouble: (problem) => troubles.push(problem), ...options })
+  const edge: Edge = {
+    settings,
+    proxy: make(),
+    tcpPort,
+    httpsPort,
+    events,
+    troubles,
+    all,
+    async put(sent) {
+      // As the publisher does: an account that owns an edge has a record of its restrictions.
+      const accounts = Object.values(sent).flatMap((value) => (value as { account?: string } | null)?.account ?? [])
+      const unknown = accounts.map((account) => `restrictions.${account}`).filter((key) => !current.has(key))
+      const records = { ...Object.fromEntries(unknown.map((key) => [key, { sets: [] }])), ...sent }
+      const before = Object.keys(records).flatMap((key) => current.get(key) ?? [])
+      for (const [key, value] of Object.entries(records)) current.set(key, entriesOf(key, value))
+      const after = Object.keys(records).flatMap((key) => current.get(key) ?? [])
+      await edge.proxy.apply(difference(before, after), all)
+    },
+    async policy(...rules) {
+      const policy = id('ipp')
+      await edge.put({ [`policy.${policy}`]: await edge.writePolicyFile(...rules) })
+      return policy
+    },
+    async writePolicyFile(...rules) {
+      const bytes = policyFile(...rules)
+      const hash = createHash('sha256').update(bytes).digest('hex')
+      await mkdir(policyFolder(settings), { recursive: true })
+      await writeFile(join(policyFolder(settings), hash), bytes)
+      return hash
+    },
+    async restartAgent(records = {}) {
+      await edge.proxy.detach()
+      for (const [key, value] of Object.entries(records)) current.set(key, entriesOf(key, value))
+      edge.proxy = make()
+      await edge.proxy.start(all())
+    },
+  }
+  t.after(async () => {
+    await edge.proxy.stop()
+    await receiver.close()
+    await rm(folder, { recursive: true, force: true })
+  })
+  await edge.proxy.start(all())
+  return edge
+}
+
+/** Into the operator's folder, as a restart-free deployment of a certificate would be. */
+export async function selfSigned({ certificateFolder }: Pick<ProxySettings, 'certificateFolder'>, name: string) {
+  const file = join(certificateFolder, `${name.replace('*', 'wildcard')}.pem`)
+  const args = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2']
+  const pem = execFileSync(
+    'openssl',
+    [...args, '-subj', `/CN=${name}`, '-addext', `subjectAltName=DNS:${name}`, '-keyout', '-', '-out', '-'],
+    { stdio: ['ignore', 'pipe', 'ignore'] },
+  )
+  await writeFile(file, pem)
+  return file
+}
+
+export type Upstream = { port: number; accepts: number; received: string; sockets: Set<Socket>; server: Server }
+
+/** Answers every connection with its name, then keeps it and all that it receives. */
+export async function startUpstream(t: TestContext, greeting: string): Promise<Upstream> {
+  const upstream = { accepts: 0, received: '', sockets: new Set<Socket>() } as Upstream
+  upstream.server = createServer((socket) => {
+    upstream.accepts++
+    upstream.sockets.add(socket)
+    socket.on('error', () => {})
+    socket.on('close', () => upstream.sockets.delete(socket))
+    socket.on('data', (bytes) => {
+      upstream.received += bytes.toString('latin1')
+    })
+    socket.write(greeting)
+  })
+  await new Promise<void>((resolve) => upstream.server.listen(0, '127.0.0.1', resolve))
+  upstream.port = (upstream.server.address() as { port: number }).port
+  t.after(() => {
+    for (const socket of upstream.sockets) socket.destroy()
+    upstream.server.close()
+  })
+  return upstream
+}
+
+export type Visit = { from?: string; to?: string; port: number }
+
+export function openConnection({ from, to = '127.0.0.1', port }: Visit): Socket {
+  const socket = connect({ host: to, port, localAddress: from })
+  socket.on('error', () => {})
+  return socket
+}
+
+/** What a client reads first; '' when the connection was closed on it. */
+export async function firstBytes(visit: Visit): Promise<string> {
+  const socket = openConnection(visit)
+  const bytes = await new Promise<string>((resolve) => {
+    socket.once('data', (data) => resolve(String(data)))
+    socket.once('close', () => resolve(''))
+    socket.once('end', () => resolve(''))
+  })
+  socket.destroy()
+  return bytes
+}

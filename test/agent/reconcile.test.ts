@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { jetstream } from '@nats-io/jetstream'
+import { Kvm } from '@nats-io/kv'
+import { startNats } from '../../dev/nats.ts'
+import { many, openPool, run } from '../../src/db/pool.ts'
+import { sql } from '../../src/db/sql.ts'
+import { blobBucket, connectNats } from '../../src/distribution/channels.ts'
+import { createSigner, newSigningKey, seal } from '../../src/distribution/signature.ts'
+import { newId, newUuid, toId, type Uuid } from '../../src/kernel/ids.ts'
+import { blobName, compileRecords } from '../../src/publisher/compile.ts'
+import { openNatsSink } from '../../src/publisher/nats_sink.ts'
+import { reconcile } from '../../src/publisher/reconcile.ts'
+import { newDatabase } from '../harness/control_plane.ts'
+
+const nats = await startNats()
+after(() => nats.stop())
+const { publicKey, privateKey } = newSigningKey()
+const signer = createSigner(publicKey, privateKey)
+
+/** A bucket with this many backends, and a database that knows none of them. */
+async function bucketWith(count: number) {
+  const connection = await connectNats({
+    servers: [nats.url],
+    name: 'test',
+    user: 'control-plane',
+    password: 'control-plane',
+    signal: new AbortController().signal,
+  })
+  after(() => connection.close())
+  const natsSink = await openNatsSink(connection, 1)
+  const keys = Array.from({ length: count }, () => `backend.${newId('bkdst')}` as const)
+  const value = { host: 'a.example', port: 1, tls: false }
+  const records = keys.map((key) => seal({ key, generation: 1, value }, signer))
+  await natsSink.keep({ progress: seal({ after: 0, settled: 1 }, signer), records }, keys)
+  const db = openPool(
+    { url: await newDatabase(), poolSize: 2, connectTimeoutMs: 10_000, statementTimeoutMs: 60_000 },
+    () => {},
+  )
+  after(() => db.end())
+  const compare = () => reconcile(db, natsSink, signer.keyId, Date.now(), new AbortController().signal)
+  const outbox = () => many<{ key: string }>(db, sql`select key from outbox`)
+  return { compare, outbox, keys, natsSink, connection, db }
+}
+
+test('row 3: accounts with edges get a restrictions record that says so when they have none; others get none', async () => {
+  const { compare, outbox, db } = await bucketWith(0)
+  const [owner, restricted, neither] = [newUuid(), newUuid(), newUuid()]
+  for (const id of [owner, restricted, neither])
+    await run(db, sql`insert into accounts (id, name) values (${id}, ${id})`)
+  await run(db, sql`insert into edges (account_id, id, kind) values (${owner}, ${newUuid()}, 'https')`)
+  await run(
+    db,
+    sql`insert into ip_restrictions (account_id, id, type, enforced) values (${restricted}, ${newUuid()}, 'endpoints', true)`,
+  )
+  const { generation } = await compare()
+  assert.ok(generation > 0)
+  const keyOf = (id: Uuid) => `restrictions.${toId('ac', id)}` as const
+  const sent = (await outbox()).map(({ key }) => key).filter((key) => key.startsWith('restrictions.'))
+  assert.deepEqual(sent.sort(), [keyOf(owner), keyOf(restricted)].sort())
+  const wanted = [owner, neither].map((accountId) => ({ key: keyOf(accountId), accountId }))
+  const compiled = await compileRecords(db, wanted, Date.now())
+  assert.deepEqual(
+    compiled.map(({ value }) => value),
+    [{ sets: [] }, null],
+  )
+})
+
+test('a few records that the database does not know any more are taken away from the edges', async () => {
+  const { compare, outbox, keys } = await bucketWith(50)
+  assert.equal((await compare()).healed, 50)
+  assert.deepEqual((await outbox()).map(({ key }) => key).sort(), [...keys].sort())
+})
+
+test('a database that knows nothing of what edges serve takes nothing away from them', async () => {
+  const { compare, outbox } = await bucketWith(101)
+  await assert.rejects(compare, /is it the right one\? Nothing was taken away/)
+  assert.deepEqual(await outbox(), [])
+})
+
+test('pieces that no policy had for two passes go from NATS, and come back when one has them again', async () => {
+  const { natsSink, connection } = await bucketWith(0)
+  const names = async () => Array.fromAsync(await (await new Kvm(jetstream(connection)).open(blobBucket)).keys())
+  const [kept, left] = [Buffer.from('kept'), Buffer.from('left')]
+  const pass = async (...pieces: Buffer[]) => {
+    await natsSink.refreshBlobs()
+    await natsSink.putBlobs(pieces)
+    return natsSink.sweepBlobs()
+  }
+  assert.equal(await pass(kept, left), 0)
+  assert.equal(await pass(kept), 0)
+  assert.ok((await names()).includes(blobName(left)))
+  assert.equal(await pass(kept), 1)
+  assert.ok((await names()).includes(blobName(kept)))
+  assert.ok(!(await names()).includes(blobName(left)))
+  // Wanted again at the very moment at which it goes, as when a change is taken back.
+  await natsSink.putBlobs([left])
+  for (let turn = 0; turn < 2; turn++) await pass(kept)
+  await Promise.all([natsSink.sweepBlobs(), pass(kept), natsSink.putBlobs([left])])
+  assert.ok((await names()).includes(blobName(left)))
+})

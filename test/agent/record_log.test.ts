@@ -1,0 +1,151 @@
+import assert from 'node:assert/strict'
+import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { crc32 } from 'node:zlib'
+import { openRecordLog, type Position } from '../../src/agent/record_log.ts'
+import type { EdgeRecord, RecordKey } from '../../src/distribution/records.ts'
+import { newId } from '../../src/kernel/ids.ts'
+
+async function newFolder(t: TestContext): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-log-'))
+  t.after(() => rm(folder, { recursive: true, force: true }))
+  return folder
+}
+const at = (applied: number): Position => ({
+  applied,
+  revision: applied * 10,
+  bucket: 'made on Sunday',
+  complete: true,
+})
+const backend = (key: RecordKey, generation: number, port: number | null): EdgeRecord => ({
+  key,
+  generation,
+  value: port === null ? null : { host: 'ä.example', port, tls: false },
+})
+async function load(folder: string) {
+  const log = await openRecordLog(folder)
+  await log.close()
+  return { records: [...log.records.values()], position: log.position() }
+}
+
+test('a node that was killed in mid-write starts with the state before, wherever the write stopped', async (t) => {
+  const folder = await newFolder(t)
+  const one: RecordKey = `backend.${newId('bkdst')}`
+  const two: RecordKey = `backend.${newId('bkdst')}`
+  const log = await openRecordLog(folder)
+  await log.append([backend(one, 1, 80)], at(1))
+  await log.append([backend(two, 2, 81)], at(2))
+  const file = join(folder, 'records.log')
+  const before = (await stat(file)).size
+  await log.append([backend(one, 3, null)], at(3))
+  await log.close()
+  const whole = await readFile(file)
+  const old = { records: [backend(one, 1, 80), backend(two, 2, 81)], position: at(2) }
+  for (let length = before; length < whole.length; length++) {
+    await writeFile(file, whole.subarray(0, length))
+    assert.deepEqual(await load(folder), old, `cut at ${length} of ${whole.length}`)
+  }
+  await writeFile(file, whole)
+  assert.deepEqual(await load(folder), { records: [backend(one, 3, null), backend(two, 2, 81)], position: at(3) })
+})
+
+test('what stands after a damaged line is not believed, and the next write makes the file whole again', async (t) => {
+  const folder = await newFolder(t)
+  const keys: RecordKey[] = Array.from({ length: 3 }, () => `backend.${newId('bkdst')}` as const)
+  const log = await openRecordLog(folder)
+  for (const [index, key] of keys.entries()) await log.append([backend(key, index + 1, 80)], at(index + 1))
+  await log.close()
+  const file = join(folder, 'records.log')
+  const lines = (await readFile(file, 'utf8')).split('\n')
+  // The first line is what the log was opened with: nothing.
+  await writeFile(file, lines.with(2, (lines[2] as string).replace(':80', ':81')).join('\n'))
+  const again = await openRecordLog(folder)
+  assert.deepEqual([...again.records.values()], [backend(keys[0] as RecordKey, 1, 80)])
+  await again.append([backend(keys[2] as RecordKey, 9, 90)], at(9))
+  await again.close()
+  assert.deepEqual(await load(folder), {
+    records: [backend(keys[0] as RecordKey, 1, 80), backend(keys[2] as RecordKey, 9, 90)],
+    position: at(9),
+  })
+})
+
+test('a log that is written anew keeps every record, every tombstone and its place', async (t) => {
+  const folder = await newFolder(t)
+  const keys: RecordKey[] = Array.from({ length: 2_500 }, () => `backend.${newId('bkdst')}` as const)
+  const log = await openRecordLog(folder)
+  const file = join(folder, 'records.log')
+  const expected = new Map<RecordKey, EdgeRecord>()
+  const sizes: number[] = []
+  let generation = 0
+  for (let round = 0; round < 8; round++) {
+    const changed = keys.map((key, index) => backend(key, ++generation, (index + round) % 5 === 0 ? null : 80 + round))
+    for (const record of changed) expected.set(record.key, record)
+    await log.append(changed, at(generation))
+    sizes.push((await stat(file)).size)
+  }
+  await log.close()
+  assert.ok(
+    sizes.some((size, index) => index > 0 && size < (sizes[index - 1] as number)),
+    `never shorter: ${sizes}`,
+  )
+  // Opening writes it anew as well: what that wrote is read by the second.
+  await load(folder)
+  const loaded = await load(folder)
+  assert.deepEqual(new Map(loaded.records.map((record) => [record.key, record])), expected)
+  assert.ok(loaded.records.some(({ value }) => value === null))
+  assert.deepEqual(loaded.position, at(generation))
+})
+
+test('row 3: of a batch that was written in part nothing counts, however many of its lines are whole', async (t) => {
+  const folder = await newFolder(t)
+  const file = join(folder, 'records.log')
+  const keys: RecordKey[] = Array.from({ length: 2_500 }, () => `backend.${newId('bkdst')}` as const)
+  const log = await openRecordLog(folder)
+  await log.append([backend(keys[0] as RecordKey, 1, 80)], at(1))
+  const before = (await readFile(file, 'utf8')).split('\n').length
+  const batch = keys.map((key, index) => backend(key, 2 + index, 81))
+  await log.append(batch, at(9))
+  await log.close()
+  const lines = (await readFile(file, 'utf8')).split('\n')
+  assert.equal(lines.length, before + 3)
+  for (let kept = before; kept < lines.length - 1; kept++) {
+    await writeFile(file, `${lines.slice(0, kept - 1).join('\n')}\n`)
+    assert.deepEqual(await load(folder), { records: [backend(keys[0] as RecordKey, 1, 80)], position: at(1) })
+  }
+})
+
+test('row 3: a log that is damaged in its first batch is no state to serve from', async (t) => {
+  const folder = await newFolder(t)
+  const file = join(folder, 'records.log')
+  const keys: RecordKey[] = Array.from({ length: 1_500 }, () => `backend.${newId('bkdst')}` as const)
+  const log = await openRecordLog(folder)
+  await log.append(
+    keys.map((key) => backend(key, 1, 80)),
+    at(1),
+  )
+  await log.close()
+  // Written anew as it is opened: two lines, and the second is damaged.
+  await load(folder)
+  const [first, second = ''] = (await readFile(file, 'utf8')).split('\n')
+  await writeFile(file, [first, second.replace(':80', ':81'), ''].join('\n'))
+  const { records, position } = await load(folder)
+  assert.deepEqual([records, position], [[], { applied: 0, revision: 0, bucket: '', complete: false }])
+})
+
+test('what an older version kept is served from, and read from NATS once more', async (t) => {
+  const folder = await newFolder(t)
+  const record = backend(`backend.${newId('bkdst')}`, 5, 80)
+  const old = (applied: number) =>
+    JSON.stringify({ records: [record], applied, revision: 50, bucket: 'made on Sunday' })
+  for (const [applied, complete] of [
+    [5, true],
+    [0, false],
+  ] as const) {
+    const line = old(applied)
+    await writeFile(join(folder, 'records.log'), `${crc32(line).toString(16).padStart(8, '0')} ${line}\n`)
+    const position = { applied, revision: 0, bucket: '', complete }
+    assert.deepEqual(await load(folder), { records: complete ? [record] : [], position })
+  }
+})
