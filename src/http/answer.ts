@@ -195,7 +195,7 @@ async function identify(service: Service, raw: IncomingMessage): Promise<Authent
   const { authorization, cookie } = raw.headersDistinct
   const secret = service.dashboard && !authorization ? sessionSecretIn(service.publicUrl, cookie) : undefined
   if (secret === undefined) return findCaller(service.db, bearerToken(authorization))
-  if (raw.method !== 'GET') refuseOtherSites(raw, service.publicUrl)
+  if (raw.method !== 'GET' && raw.method !== 'HEAD') refuseOtherSites(raw, service.publicUrl)
   return findCallerBySession(service.db, secret)
 }
 

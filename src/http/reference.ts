@@ -71,5 +71,7 @@ export function serveReference(app: FastifyInstance, document: object, folder: s
       },
     )
   }
-  app.get('/docs', { config: { quiet: true } }, async (_request, reply) => reply.redirect(`${publicUrl}/docs/`, 308))
+  app.get('/docs', { config: { quiet: true }, exposeHeadRoute: true }, async (_request, reply) =>
+    reply.redirect(`${publicUrl}/docs/`, 308),
+  )
 }

@@ -139,7 +139,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   for (const route of routes) {
     const prepared = prepare(route)
     app.route({
-      method: route.method,
+      method: methodsOf(route),
       url: route.path,
       handler: async (request, reply) => {
         // The router lets a parameter be empty: `/api_keys/` would be a key without an id.
@@ -178,7 +178,10 @@ function warn(reply: FastifyReply, facts: RequestFacts | undefined): void {
   reply.header('Service-Warning', [others, ...facts.warnedBy.map((id) => `ip_restriction=${id}`)].flat().join(', '))
 }
 
-function methodsAt(routes: readonly Route[], path: string): Method[] {
+/** Whatever answers GET answers HEAD alike; Node leaves out the body. */
+const methodsOf = ({ method }: Route): (Method | 'HEAD')[] => (method === 'GET' ? ['GET', 'HEAD'] : [method])
+
+function methodsAt(routes: readonly Route[], path: string): string[] {
   const steps = path.split('/')
   const fits = (pattern: string) => {
     const wanted = pattern.split('/')
@@ -187,7 +190,7 @@ function methodsAt(routes: readonly Route[], path: string): Method[] {
       wanted.every((step, index) => (step.startsWith(':') ? steps[index] : step === steps[index]))
     )
   }
-  return routes.filter((route) => fits(route.path)).map(({ method }) => method)
+  return routes.filter((route) => fits(route.path)).flatMap(methodsOf)
 }
 
 declare module 'fastify' {

@@ -133,7 +133,8 @@ export function createClient(origins: string[], token: string): Client {
     const answer: Answer = {
       status: response.status,
       headers: response.headers,
-      body: isJson ? JSON.parse(text) : undefined,
+      // The answer to HEAD says what its body would be.
+      body: isJson && method !== 'HEAD' ? JSON.parse(text) : undefined,
       text,
     }
     if (typeof answer.body?.token === 'string') noteToken(answer.body.token)

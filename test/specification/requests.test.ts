@@ -156,9 +156,10 @@ test('§4 a path that has no operation is 404, whatever the method', async () =>
 
 test('§4 a path that has operations is 405 with other methods, and Allow says which it has', async () => {
   for (const [path, allowed] of [
-    ['/api_keys', 'GET, POST'],
-    [absentKey, 'DELETE, GET, PATCH'],
-    ['/caller', 'GET'],
+    ['/api_keys', 'GET, HEAD, POST'],
+    [absentKey, 'DELETE, GET, HEAD, PATCH'],
+    ['/caller', 'GET, HEAD'],
+    ['/ip_checks', 'POST'],
   ] as const) {
     const others = ['PUT', 'OPTIONS', 'HEAD', 'TRACE', 'PROPFIND', 'POST', 'PATCH', 'DELETE', 'GET']
     for (const method of others.filter((other) => !allowed.split(', ').includes(other))) {

@@ -1,0 +1,88 @@
+// HEAD answers like GET without a body, for every operation that GET has.
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { after, test } from 'node:test'
+import { routes } from '../../src/resources/routes.ts'
+import type { Answer, Client, Options } from '../harness/client.ts'
+import { startControlPlane } from '../harness/control_plane.ts'
+import { newBackend, newHttpsEdge, newPolicy, newRoute, newTcpEdge } from '../harness/fixtures.ts'
+import { newUser } from '../harness/principals.ts'
+import { headersOf, requestBytes } from '../harness/raw.ts'
+import { pathOf } from '../harness/schemas.ts'
+import { signIn } from '../harness/session.ts'
+
+const plane = await startControlPlane({ after })
+const admin = await plane.newAccount()
+const member = await newUser(plane, admin)
+
+/** All headers but those that differ from one request to the next. */
+const comparable = ({ headers }: Answer) =>
+  [...headers].filter(([name]) => !['operation-id', 'date', 'connection', 'keep-alive'].includes(name))
+
+async function assertAlike(as: Client, path: string, status?: number, options: Options = {}): Promise<void> {
+  const [get, head] = [await as('GET', path, undefined, options), await as('HEAD', path, undefined, options)]
+  assert.equal(head.status, status ?? get.status, path)
+  assert.equal(get.status, head.status, path)
+  assert.deepEqual(comparable(head), comparable(get), path)
+  assert.match(head.headers.get('operation-id') ?? '', /^op_/, path)
+  assert.equal(head.text, '', path)
+}
+
+const reads = routes.filter(({ method }) => method === 'GET')
+
+for (const route of reads) {
+  test(`HEAD for ${route.operation} has the status and the headers of GET`, async () => {
+    await assertAlike(admin, pathOf(route))
+    await assertAlike(member, pathOf(route))
+    await assertAlike(admin, `${pathOf(route)}?nothing=1`, 400)
+    await assertAlike(admin, pathOf(route), 401, { headers: { authorization: undefined } })
+    await assertAlike(admin, pathOf(route), 400, { headers: { 'service-version': undefined } })
+  })
+}
+
+test('HEAD shows the ETag and the length of what exists', async () => {
+  const policy = await newPolicy(admin)
+  const backend = await newBackend(admin)
+  const route = await newRoute(admin, { backend: { backend_id: backend.id }, request_headers: { remove: ['Cookie'] } })
+  const shown = [policy, backend, route, await newTcpEdge(admin), await newHttpsEdge(admin)]
+  for (const uri of [...shown.map(({ uri }) => uri), `${route.uri}/backend`, `${route.uri}/request_headers`]) {
+    await assertAlike(admin, uri, 200)
+    const { headers } = await admin('HEAD', uri)
+    assert.ok(headers.get('etag'), uri)
+    assert.ok(Number(headers.get('content-length')) > 2, uri)
+  }
+  await assertAlike(admin, `/ip_policies/${policy.id}/rules`, 200, { headers: { accept: 'text/plain' } })
+})
+
+test('HEAD in a dashboard session needs no proof of origin, like GET', async () => {
+  const browser = await signIn(admin)
+  const withoutOrigin = { headers: { 'sec-fetch-site': undefined } }
+  assert.equal((await browser('HEAD', '/caller', undefined, withoutOrigin)).status, 200)
+  assert.equal((await browser('POST', '/ip_policies', {}, withoutOrigin)).status, 403)
+})
+
+test('no byte of a body follows the headers, so that the next answer on the connection is read correctly', async () => {
+  const socket = connect({ port: plane.processes[0]?.port ?? 0, host: '127.0.0.1' })
+  const headers = headersOf(admin.token)
+  const paths = ['/api_keys', '/nothing', '/caller']
+  socket.write(Buffer.concat(paths.map((path) => requestBytes({ method: 'HEAD', path, headers }))))
+  socket.write(requestBytes({ method: 'HEAD', path: '/caller', headers: [...headers, ['Connection', 'close']] }))
+  const chunks: Buffer[] = []
+  socket.on('data', (chunk) => chunks.push(chunk))
+  await once(socket, 'end')
+  socket.destroy()
+  const answers = Buffer.concat(chunks).toString().split('\r\n\r\n')
+  assert.equal(answers.pop(), '')
+  assert.deepEqual(
+    answers.map((answer) => answer.split('\r\n')[0]),
+    ['HTTP/1.1 200 OK', 'HTTP/1.1 404 Not Found', 'HTTP/1.1 200 OK', 'HTTP/1.1 200 OK'],
+  )
+})
+
+test('a path without GET is 405 to HEAD, without a body', async () => {
+  for (const path of ['/ip_checks', '/api_keys/ak_00000000000000000000000000/rotate']) {
+    const { status, headers, text } = await admin('HEAD', path)
+    assert.deepEqual([status, headers.get('allow'), text], [405, 'POST', ''], path)
+  }
+})
