@@ -14,12 +14,12 @@ for (const operations of Object.values<Record<string, Operation>>(document.paths
     for (const { content } of Object.values(operation.responses)) if (content) delete content['text/plain']
   }
 }
-const cures = Object.fromEntries(Object.entries(errorCatalogue).map(([code, { cure }]) => [code, cure]))
+const hints = Object.fromEntries(Object.entries(errorCatalogue).map(([code, { hint }]) => [code, hint]))
 
 const folder = new URL('src/generated/', import.meta.url)
 await mkdir(folder, { recursive: true })
 await writeFile(new URL('openapi.d.ts', folder), astToString(await openapiTS(document)))
 await writeFile(
-  new URL('cures.ts', folder),
-  `export const cures: Record<string, string> = ${JSON.stringify(cures, null, 2)}\n`,
+  new URL('hints.ts', folder),
+  `export const hints: Record<string, string> = ${JSON.stringify(hints, null, 2)}\n`,
 )

@@ -18,7 +18,7 @@ All values in \`details\` are strings. The operation id is also in the \`Operati
 the log of the service. This page is made from the catalogue in \`src/kernel/errors.ts\` by \`npm run openapi\`.
 
 ${Object.entries(errorCatalogue)
-  .map(([code, { status, cause, cure }]) => `## ${code}\n\nStatus ${status}. ${cause}\n\n**What to do:** ${cure}\n`)
+  .map(([code, { status, cause, hint }]) => `## ${code}\n\nStatus ${status}. ${cause}\n\n**What to do:** ${hint}\n`)
   .join('\n')}`
 
 const made = {

@@ -320,7 +320,7 @@ function readSecret(name: string, file: string): string {
   try {
     return readFileSync(file, 'utf8').trimEnd()
   } catch (cause) {
-    throw new ConfigError(`${name}_FILE names ${file}, which cannot be read`, { cause })
+    throw new ConfigError(`${name}_FILE is ${file}, which cannot be read`, { cause })
   }
 }
 

@@ -227,7 +227,7 @@ test('nobody shuts themself out of the dashboard by a change that they make in i
   for (const type of ['dashboard', 'api']) {
     const refused = await create(type, others)
     assert.deepEqual([refused.status, refused.body.error_code], [409, 'ERR_SELF_LOCKOUT'], type)
-    assert.match(refused.body.msg, type === 'api' ? /on this API/ : /on the dashboard/)
+    assert.match(refused.body.msg, type === 'api' ? /from this API/ : /from the dashboard/)
   }
   assert.equal((await create('agent', others)).status, 201)
   const { body: restriction } = await create('dashboard', mine)

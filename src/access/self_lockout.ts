@@ -33,7 +33,7 @@ export async function refuseSelfLockout(
   const you = sourceIp ?? 'your address, which could not be read,'
   throw new Refusal(
     'ERR_SELF_LOCKOUT',
-    `With this change ${id} would refuse ${you} on ${refusing.type === 'api' ? 'this API' : 'the dashboard'}. Allow your own address first, or repeat the request with allow_self_lockout=true.`,
+    `After this change, ${id} would block ${you} from ${refusing.type === 'api' ? 'this API' : 'the dashboard'}. Allow your own address first, or repeat the request with allow_self_lockout=true.`,
     { details: { ip_restriction_id: id, ...(sourceIp && { source_ip: sourceIp }) } },
   )
 }

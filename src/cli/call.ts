@@ -21,7 +21,7 @@ export type Call = {
 }
 export type Answer = { readonly status: number; readonly headers: Headers; readonly text: string }
 
-/** A refusal of the service. What it says is told to the person, with the cure from the catalogue. */
+/** A refusal by the service, printed with the hint from the catalogue. */
 export class Refused extends Failure {
   readonly status: number
   readonly code: string
@@ -34,7 +34,7 @@ export class Refused extends Failure {
     const others = Object.entries(details ?? {}).filter(([name]) => name !== 'operation_id' && name !== 'field')
     super(exitOf(status), `${msg ?? `The service answered ${status} without saying why.`} (${error_code || status})`, [
       ...others.map(([name, value]) => `${name.replaceAll('_', ' ')}: ${value}`),
-      ...(known ? [`cure: ${known.cure}`] : []),
+      ...(known ? [`hint: ${known.hint}`] : []),
       ...(status >= 300 && status < 400
         ? [
             `It sends you to ${headers.get('location')}; the token is not sent there. Correct the address if it is right.`,

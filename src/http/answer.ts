@@ -108,8 +108,8 @@ export async function answer(
       throw new Refusal(
         'ERR_UNAUTHENTICATED',
         route.signsIn
-          ? 'This is not the token of a live API key.'
-          : "Send 'Authorization: Bearer <token>' with the token of a live API key.",
+          ? 'The token is not valid. Use the token of an active API key.'
+          : "Send 'Authorization: Bearer <token>' with the token of an active API key.",
       )
     facts.caller = found
     service.noteUse({ caller: found, sourceIp, replacedToken })
@@ -186,7 +186,7 @@ export async function answer(
 
 /** What can be decided by the route and the caller alone. */
 function permit(route: Route, caller: Caller): void {
-  if (route.access === 'admin' && caller.role !== 'admin') throw forbidden('Only an admin may do this.')
+  if (route.access === 'admin' && caller.role !== 'admin') throw forbidden('Only admins can do this.')
   if (caller.tokenReplaced && (route.managesKeys || route.signsIn)) throw tokenReplaced(caller)
 }
 
@@ -212,7 +212,7 @@ async function signingIn(
   if (waitSeconds > 0)
     throw new Refusal(
       'ERR_TOO_MANY_ATTEMPTS',
-      `This is not the token of a live API key, and too many tokens from this address were wrong. Wait ${waitSeconds} s.`,
+      `The token is not valid, and too many sign-ins from this address have failed. Try again in ${waitSeconds} s.`,
       { details: { retry_after_seconds: String(waitSeconds) } },
     )
   return found
@@ -232,7 +232,7 @@ async function tellEdges({ edges }: Service, { headers, endTurn }: RequestFacts,
 
 const usedBySession: Record<Traffic, string> = {
   dashboard: 'use the dashboard',
-  api: 'use the dashboard, because it may not call the API',
+  api: 'use the dashboard, because it is not allowed to call the API',
 }
 
 async function admit(service: Service, call: Call, facts: RequestFacts): Promise<void> {
@@ -241,10 +241,10 @@ async function admit(service: Service, call: Call, facts: RequestFacts): Promise
   facts.warnedBy = warnedBy
   if (!refusedBy) return
   facts.refusedBy = refusedBy
-  // Nothing of the rules: the caller may be whom they keep out.
+  // Say nothing about the rules: the caller may be the attacker they keep out.
   throw new Refusal(
     'ERR_IP_REFUSED',
-    `This address may not ${call.caller.traffic === 'dashboard' ? usedBySession[refusedType ?? 'dashboard'] : 'call this API'}. Give the operation id to an admin of the account.`,
+    `Your address is not allowed to ${call.caller.traffic === 'dashboard' ? usedBySession[refusedType ?? 'dashboard'] : 'call this API'}. Give the operation id to an admin of your account.`,
   )
 }
 
@@ -252,7 +252,7 @@ function checkVersion(headers: NodeJS.Dict<string[]>, names: readonly string[]):
   const values = names.flatMap((name) => headers[name] ?? [])
   const eachOnce = names.every((name) => (headers[name]?.length ?? 0) <= 1)
   if (values.length && eachOnce && values.every((value) => value === '2')) return
-  throw new Refusal('ERR_SERVICE_VERSION', "Send the header 'Service-Version: 2', once.")
+  throw new Refusal('ERR_SERVICE_VERSION', "Send the header 'Service-Version: 2' exactly once.")
 }
 
 /** A body may repeat the id of its path, as generated clients do, but not name another. */
@@ -260,7 +260,7 @@ function checkRepeatedId(body: unknown, params: Record<string, string>): void {
   for (const name of ['edge_id', 'id']) {
     const repeated = (body as Record<string, unknown> | undefined)?.[name]
     if (repeated !== undefined && params[name] !== undefined && repeated !== params[name])
-      throw invalidField(name, 'must be the id of the path, or left out')
+      throw invalidField(name, 'must equal the id in the path, or be omitted')
   }
 }
 
@@ -272,6 +272,8 @@ function checkIds(expected: Record<string, ParamKind>, given: Record<string, str
   const wrong = prefixes.some(([name, kind]) => !fits(kind, given[name]))
   const target = prefixes.at(-1)?.[1]
   if (wrong)
-    throw target === 'number' ? new Refusal('ERR_NOT_FOUND', 'This is not a number.') : notFound(target as IdPrefix)
+    throw target === 'number'
+      ? new Refusal('ERR_NOT_FOUND', 'The generation must be a whole number.')
+      : notFound(target as IdPrefix)
   return given as Record<string, Id>
 }

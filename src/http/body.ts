@@ -56,7 +56,8 @@ export async function* chunksWithin(request: IncomingMessage, intake: Intake): A
 export async function refuseBody(request: IncomingMessage): Promise<void> {
   if (!hasBody(request)) return
   for await (const chunk of chunksOf(request)) {
-    if (chunk.length) throw new Refusal('ERR_MALFORMED_REQUEST', `Send ${request.method} requests without a body.`)
+    if (chunk.length)
+      throw new Refusal('ERR_MALFORMED_REQUEST', `${request.method} requests must not have a body. Remove it.`)
   }
 }
 
@@ -89,7 +90,7 @@ export const declaredLength = (request: IncomingMessage): number => Number(reque
 
 export function tooLarge(limitBytes: number, largerAs?: string): Refusal {
   const message = largerAs
-    ? `A JSON body must be at most ${limitBytes} bytes. Send more than that as ${largerAs}.`
+    ? `A JSON body must be at most ${limitBytes} bytes. Send larger bodies as ${largerAs}.`
     : `The body must be at most ${limitBytes} bytes.`
   return new Refusal('ERR_BODY_TOO_LARGE', message)
 }
@@ -119,7 +120,7 @@ export function parseJson(text: string): unknown {
   if (duplicate === undefined) return value
   throw new Refusal(
     'ERR_INVALID_JSON',
-    `The body has the key ${JSON.stringify(duplicate)} twice in one object. Send each key once.`,
+    `The body repeats the key ${JSON.stringify(duplicate)} within one object. Send each key once.`,
   )
 }
 

@@ -67,7 +67,8 @@ export function createHeavyOperations({ running }: { running: number }): HeavyOp
       ) as Record<HeavyKind, { running: number; waiting: number }>,
     async enter(kind, accountId, socket) {
       const gone = new AbortController()
-      const onClose = () => gone.abort(new Refusal('ERR_MALFORMED_REQUEST', 'The client went away while it waited.'))
+      const onClose = () =>
+        gone.abort(new Refusal('ERR_MALFORMED_REQUEST', 'The client disconnected while its request was waiting.'))
       socket.once('close', onClose)
       const ends: (() => void)[] = [() => socket.off('close', onClose)]
       const end = () => {

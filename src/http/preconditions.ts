@@ -11,6 +11,6 @@ export function checkIfMatch(ifMatch: string | undefined, current: unknown | und
   if (current !== undefined && (wanted.includes('*') || wanted.includes(etagOf(current)))) return
   throw new Refusal(
     'ERR_PRECONDITION_FAILED',
-    'It has changed since you read it. Read it again, and decide anew with its new ETag.',
+    'The resource has changed since you read it. Fetch it again and retry with the current ETag.',
   )
 }

@@ -26,23 +26,27 @@ export function toRefusal(error: unknown): Refusal {
   }
   const fromFastify = frameworkRefusals[(error as { code?: string })?.code ?? '']
   if (fromFastify) return fromFastify(error)
-  return new Refusal('ERR_INTERNAL', 'This is a defect in the service. Report it with the operation id.', {
-    cause: error,
-  })
+  return new Refusal(
+    'ERR_INTERNAL',
+    'The request failed because of a bug in the service. Report it with the operation id.',
+    {
+      cause: error,
+    },
+  )
 }
 
 const frameworkRefusals: Record<string, (cause: unknown) => Refusal> = {
   FST_ERR_BAD_URL: (cause) =>
-    new Refusal('ERR_MALFORMED_REQUEST', 'The path is not a valid URL. Percent-encode it correctly.', { cause }),
+    new Refusal('ERR_MALFORMED_REQUEST', 'The path is not correctly percent-encoded. Encode it again.', { cause }),
 }
 
-/** An account that has used up its own share is told so. If others have used it up, that is not this client's doing. */
+/** 429 only when the account has used up its own share. When others have, the client is not at fault. */
 function crowded(cause: Crowded): Refusal {
   const seconds = String(retryAfterSeconds)
   if (cause.limit === 'owner')
     return new Refusal(
       'ERR_TOO_MANY_OPERATIONS',
-      `This account already has as many operations under way as it may. Nothing was changed; try again in ${seconds} s.`,
+      `This account has reached its limit of concurrent operations. Nothing was changed; try again in ${seconds} s.`,
       { cause, details: { retry_after_seconds: seconds } },
     )
   return new Refusal('ERR_UNAVAILABLE', 'The service is busy. Nothing was changed; try again in a moment.', { cause })

@@ -15,6 +15,6 @@ export function refuseOtherSites({ headers }: Pick<IncomingMessage, 'headers'>, 
   if (site === undefined ? headers.origin === origin : site === 'same-origin') return
   throw new Refusal(
     'ERR_OTHER_SITE',
-    `With the cookie of a session, only pages of ${origin} may change anything. Open the dashboard there, or send a bearer token.`,
+    `Requests with a session cookie must come from pages of ${origin}. Open the dashboard there, or send a bearer token.`,
   )
 }

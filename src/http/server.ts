@@ -97,9 +97,9 @@ export function createServer(options: ServerOptions): FastifyInstance {
   app.setNotFoundHandler((request, reply) => {
     const allowed = methodsAt(routes, request.url.split('?')[0] ?? '')
     if (allowed.length === 0)
-      return fail(new Refusal('ERR_ROUTE_NOT_FOUND', 'There is no operation at this path.'), request, reply)
+      return fail(new Refusal('ERR_ROUTE_NOT_FOUND', 'No operation has this path.'), request, reply)
     reply.header('Allow', allowed.join(', '))
-    return fail(new Refusal('ERR_METHOD_NOT_ALLOWED', `This path takes ${allowed.join(', ')}.`), request, reply)
+    return fail(new Refusal('ERR_METHOD_NOT_ALLOWED', `This path supports only ${allowed.join(', ')}.`), request, reply)
   })
 
   const conclude = (request: FastifyRequest, reply: FastifyReply) => {

@@ -7,11 +7,10 @@ import { errorBody } from './refusals.ts'
 
 const known: Record<string, () => Refusal> = {
   ERR_HTTP_REQUEST_TIMEOUT: () =>
-    new Refusal('ERR_REQUEST_TIMEOUT', 'The request did not arrive in time. Send it at once.'),
-  HPE_HEADER_OVERFLOW: () =>
-    new Refusal('ERR_HEADERS_TOO_LARGE', 'The headers are too large. Send at most 16 KiB of them.'),
+    new Refusal('ERR_REQUEST_TIMEOUT', 'The request did not arrive in time. Send it without pauses.'),
+  HPE_HEADER_OVERFLOW: () => new Refusal('ERR_HEADERS_TOO_LARGE', 'The headers are too large. Send at most 16 KiB.'),
 }
-const malformed = () => new Refusal('ERR_MALFORMED_REQUEST', 'This is not a well-formed HTTP request.')
+const malformed = () => new Refusal('ERR_MALFORMED_REQUEST', 'The request is not well-formed HTTP.')
 
 /**
  * The answer to bytes that never became a request: not HTTP, or not arrived in time. There is no reply object to

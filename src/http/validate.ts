@@ -35,7 +35,7 @@ addTextKeyword<HostportRules>('x-hostport', (text, rules) => hostportFault(text,
 addTextKeyword('x-moment', (text) =>
   text === '' || parseRfc3339(text) !== undefined
     ? undefined
-    : 'must be a moment in RFC 3339, such as 2030-01-31T12:00:00Z',
+    : 'must be an RFC 3339 time, such as 2030-01-31T12:00:00Z',
 )
 
 export type Validator = (value: unknown) => void
@@ -46,7 +46,7 @@ export function validator(schema: TSchema, whole: 'body' | 'query'): Validator {
   return (value) => {
     if (validate(value)) return
     const [error] = validate.errors ?? []
-    if (!error) throw new Error('a failed validation came without an error')
+    if (!error) throw new Error('validation failed without reporting an error')
     throw invalidField(fieldOf(error) || whole, faultOf(error))
   }
 }
@@ -91,7 +91,7 @@ function faultOf({ keyword, params, message, parentSchema }: ErrorObject): strin
       return 'is required'
     case 'additionalProperties': {
       const known = Object.keys((parentSchema as TObject).properties)
-      return known.length ? `is not known here (known are ${known.join(', ')})` : 'is not known here'
+      return known.length ? `is not a known field; expected one of ${known.join(', ')}` : 'is not a known field'
     }
     case 'enum':
       return `must be one of ${params.allowedValues.join(', ')}`
@@ -102,7 +102,7 @@ function faultOf({ keyword, params, message, parentSchema }: ErrorObject): strin
     case 'maxItems':
       return `must have at most ${params.limit} entries`
     case 'uniqueItems':
-      return `must not name the same thing twice (entries ${params.j} and ${params.i})`
+      return `must not contain duplicates (entries ${params.j} and ${params.i} are equal)`
     default:
       return message ?? 'is not valid'
   }

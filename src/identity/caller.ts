@@ -127,8 +127,8 @@ export const tokenReplaced = ({ sessionId }: Caller): Refusal =>
   new Refusal(
     'ERR_TOKEN_REPLACED',
     sessionId
-      ? 'The token that opened this session has been replaced, so the session cannot manage keys. Sign in again with the new token.'
-      : 'This token has been replaced by a rotation. Until its overlap ends it can call the API, but it can neither manage keys nor sign in. Use the new token.',
+      ? 'The token that opened this session was replaced, so the session cannot manage keys. Sign in again with the new token.'
+      : 'This token was replaced by a rotation. Until the overlap ends it can call the API, but it cannot manage keys or sign in. Use the new token.',
   )
 
 type Where = {

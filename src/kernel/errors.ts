@@ -1,188 +1,190 @@
 import { type IdPrefix, idPrefixes } from './ids.ts'
 
 /**
- * Every refusal that a client can meet: its status, why it happens and what to do about it. docs/errors.md is
- * made from this table, and a code, once released, keeps its meaning.
+ * Every refusal that a client can receive: its status, its cause and what to do about it. docs/errors.md is generated
+ * from this table. Once released, a code keeps its meaning.
  */
 export const errorCatalogue = {
   ERR_MALFORMED_REQUEST: {
     status: 400,
-    cause: 'The request breaks HTTP itself: two Host headers, a body on a GET, an unreadable URL.',
-    cure: 'Send one Host header, a plain path, and a body only with POST, PATCH and PUT.',
+    cause:
+      'The request is not valid HTTP, for example two Host headers, a body on a GET, or a URL that cannot be decoded.',
+    hint: 'Send one Host header and a correctly encoded path, and send a body only with POST, PATCH and PUT.',
   },
   ERR_ROUTE_NOT_FOUND: {
     status: 404,
     cause: 'No operation has this path.',
-    cure: 'Compare the path with openapi.json. Paths have no trailing slash and are case-sensitive.',
+    hint: 'Compare the path with openapi.json. Paths are case-sensitive and have no trailing slash.',
   },
   ERR_METHOD_NOT_ALLOWED: {
     status: 405,
-    cause: 'The path exists, but not with this method.',
-    cure: 'Use one of the methods in the Allow header.',
+    cause: 'The path exists but does not support this method.',
+    hint: 'Use one of the methods in the Allow header.',
   },
   ERR_SERVICE_VERSION: {
     status: 400,
-    cause: 'The version header is missing, repeated, or has another value than 2.',
-    cure: 'Send exactly one header `Service-Version: 2`.',
+    cause: 'The Service-Version header is missing, is sent more than once, or is not 2.',
+    hint: 'Send the header `Service-Version: 2` exactly once.',
   },
   ERR_UNAUTHENTICATED: {
     status: 401,
     cause:
-      'There is no usable API key: none was sent, it was mistyped, it was deleted or rotated away, its time is over, or its owner is inactive. The answer does not say which.',
-    cure: 'Send `Authorization: Bearer <token>` with the token of a live API key.',
+      'The request has no valid API key: no token was sent, or the token is mistyped, deleted, replaced by a rotation or expired, or its owner is inactive. The response deliberately does not say which.',
+    hint: 'Send `Authorization: Bearer <token>` with the token of an active API key.',
   },
   ERR_TOKEN_REPLACED: {
     status: 403,
     cause:
-      'The token was replaced by a rotation. Until its overlap ends it can call the API, but it cannot create, change, rotate or delete API keys, users and bots, and it cannot sign in. Neither can a session that it opened manage them.',
-    cure: 'Use the token that the rotation returned. If it was lost, rotate the key with another key of its owner, or ask an admin.',
+      'A rotation replaced this token. Until the overlap ends, the token can still call the API, but it cannot sign in, and it cannot create, change, rotate or delete API keys, users and bots. The same applies to sessions opened with it.',
+    hint: 'Use the token that the rotation returned. If it is lost, rotate the key with another key of the same owner, or ask an admin.',
   },
   ERR_OTHER_SITE: {
     status: 403,
     cause:
-      "A request with a dashboard session's cookie, or one that signs in, did not come from the dashboard's own pages, as far as the browser says.",
-    cure: 'Open the dashboard under the public URL of the installation. If it is open there, the operator has set GATEHOUSE_PUBLIC_URL to another address. Programs send a bearer token and no cookie.',
+      "According to the browser, a sign-in or a request with the dashboard's session cookie came from a page of another site.",
+    hint: 'Open the dashboard at the public URL of the installation. If you already have, GATEHOUSE_PUBLIC_URL is set to a different address; ask the operator to correct it. Programs should send a bearer token instead of a cookie.',
   },
   ERR_TOO_MANY_ATTEMPTS: {
     status: 429,
     cause:
-      'More than ten attempts to sign in from this address within a minute had a wrong token, and so had this one. A good token is never refused for that.',
-    cure: 'Wait as many seconds as the Retry-After header says.',
+      'The token is not valid, and more than ten sign-in attempts from this address failed within a minute. A valid token is never refused for this reason.',
+    hint: 'Wait for the number of seconds in the Retry-After header.',
   },
   ERR_CONTENT_TYPE: {
     status: 415,
-    cause: 'The body is not declared as something that this operation reads.',
-    cure: 'Send `Content-Type: application/json`.',
+    cause: 'The Content-Type of the body is missing, or this operation does not accept it.',
+    hint: 'Send `Content-Type: application/json`.',
   },
   ERR_BODY_TOO_LARGE: {
     status: 413,
-    cause: 'The body is larger than this operation reads.',
-    cure: 'Send less. The limit is in the message.',
+    cause: 'The body exceeds the size limit of this operation.',
+    hint: 'Send a smaller body. The message gives the limit.',
   },
   ERR_HEADERS_TOO_LARGE: {
     status: 431,
-    cause: 'The request has more or longer headers than the service reads.',
-    cure: 'Send fewer headers.',
+    cause: 'The request headers exceed the size limit.',
+    hint: 'Send fewer or shorter headers.',
   },
   ERR_REQUEST_TIMEOUT: {
     status: 408,
-    cause: 'The request did not arrive in time.',
-    cure: 'Send the whole request at once, and try again.',
+    cause: 'The request did not arrive in full within the time limit.',
+    hint: 'Try again, and send the whole request without pauses.',
   },
   ERR_INVALID_JSON: {
     status: 400,
-    cause: 'The body is not one well-formed JSON value in UTF-8, or an object in it has the same key twice.',
-    cure: 'Correct the body.',
+    cause: 'The body is not a single well-formed JSON value in UTF-8, or an object in it repeats a key.',
+    hint: 'Correct the body.',
   },
   ERR_INVALID_FIELD: {
     status: 400,
-    cause: 'A field or query parameter is missing, unknown, of the wrong type or out of bounds.',
-    cure: '`details.field` names it and the message says what it must be. Types are never converted: "true" is not true.',
+    cause: 'A field or query parameter is missing, unknown, of the wrong type or out of range.',
+    hint: '`details.field` names the field, and the message says what it must be. Types are never converted: `"true"` is not `true`.',
   },
   ERR_FORBIDDEN: {
     status: 403,
-    cause: 'The key is good, but its owner may not do this.',
-    cure: 'Use the key of an admin, or ask one.',
+    cause: 'The API key is valid, but its owner is not allowed to do this.',
+    hint: "Use an admin's key, or ask an admin.",
   },
   ERR_NOT_FOUND: {
     status: 404,
-    cause: 'The account has no such resource. Whether the id is malformed, deleted or of another account is not told.',
-    cure: 'Check the id, and that the key belongs to the right account.',
+    cause:
+      'The account has no such resource. The response deliberately does not say whether the id is malformed, was deleted or belongs to another account.',
+    hint: 'Check the id, and check that the API key belongs to the right account.',
   },
   ERR_PRECONDITION_FAILED: {
     status: 412,
-    cause: 'The If-Match header names another state than the resource is in: somebody changed it meanwhile.',
-    cure: 'Read it again, and decide anew with its new ETag.',
+    cause: 'The resource no longer matches the If-Match header: it has changed since you read it.',
+    hint: 'Fetch it again and retry with the current ETag.',
   },
   ERR_IDEMPOTENCY_KEY_USED: {
     status: 409,
-    cause: 'The Idempotency-Key was used within 24 hours for another operation or another body.',
-    cure: 'Use a new key for a new request, and the same key only for an exact repetition.',
+    cause: 'This Idempotency-Key was used within the last 24 hours for a different operation or body.',
+    hint: 'Use a new Idempotency-Key for each new request, and reuse a key only to repeat exactly the same request.',
   },
   ERR_API_KEY_EXPIRED: {
     status: 409,
-    cause: 'The API key has an `expires_at` that has passed: a new token for it would not work either.',
-    cure: 'Let an admin set another `expires_at` with PATCH, or remove it with null, and rotate then. Or create another key.',
+    cause: 'The `expires_at` of the API key has passed, so a new token would not work either.',
+    hint: 'Ask an admin to change `expires_at` with PATCH, or to clear it with null, then rotate the key. Or create another key.',
   },
   ERR_HOSTPORT_TAKEN: {
     status: 409,
     cause:
-      'A hostport belongs to one edge. A TCP port, and a host name with everything under its wildcard, belong to one account of the installation. This hostport belongs to another edge, or overlaps what another account has.',
-    cure: 'Use another host name or port, or remove the hostport from the edge that the message names. `details.field` names the entry. If the domain is yours, ask the operator of the installation who has it.',
+      'Another edge has this hostport, or it overlaps one of another account. A hostport belongs to one edge. A TCP port, or a host name with everything under its wildcard, belongs to one account of the installation.',
+    hint: 'Use another host name or port, or remove the hostport from the edge that the message names. `details.field` names the entry. If the domain is yours, ask the operator of the installation which account has it.',
   },
   ERR_MATCH_TAKEN: {
     status: 409,
     cause: 'The HTTPS edge already has a route with this match.',
-    cure: 'Change or delete the other route.',
+    hint: 'Change or delete the existing route.',
   },
   ERR_TOO_MANY: {
     status: 409,
-    cause: 'There is a limit to how many of these one thing can have, and it is reached.',
-    cure: 'The message tells the limit. Delete what is no longer needed, or spread it.',
+    cause: 'The change would exceed a limit on the number of these resources.',
+    hint: 'The message gives the limit. Delete what you no longer need, or distribute it differently.',
   },
   ERR_BACKEND_IN_USE: {
     status: 409,
-    cause: 'The backend is still used by edges or routes, which `details.used_by` names.',
-    cure: 'Give them another backend first.',
+    cause: 'Edges or routes still use this backend. `details.used_by` lists them.',
+    hint: 'Assign them another backend first.',
   },
   ERR_IP_REFUSED: {
     status: 403,
-    cause: 'An enforced IP restriction of the account does not let this source address call the API.',
-    cure: 'Call from an allowed address. An admin can look the operation id up under /ip_refusals to see which rule decided.',
+    cause: 'An enforced IP restriction of the account does not allow this source address to call the API.',
+    hint: 'Call from an allowed address. An admin can look up the operation id under /ip_refusals to see which rule decided.',
   },
   ERR_SELF_LOCKOUT: {
     status: 409,
     cause:
-      "After the change the caller's own address would be refused on this API, or on the dashboard that the caller uses. The change was not made.",
-    cure: 'Allow your own address first (`GET /caller` tells it), or repeat the request with `allow_self_lockout=true`.',
+      'The change would block your own address from this API, or from the dashboard you are using. Nothing was changed.',
+    hint: 'Allow your own address first (`GET /caller` shows it), or repeat the request with `allow_self_lockout=true`.',
   },
   ERR_IP_POLICY_IN_USE: {
     status: 409,
-    cause: 'The IP policy is still attached to something, which `details.used_by` names.',
-    cure: 'Detach it there first.',
+    cause: 'The IP policy is still attached. `details.used_by` lists where.',
+    hint: 'Detach it there first.',
   },
   ERR_CIDR_TAKEN: {
     status: 409,
     cause: 'The IP policy already has a rule for this range.',
-    cure: 'Change or delete the other rule. A policy has at most one rule for a range.',
+    hint: 'Change or delete the existing rule. A policy has at most one rule per range.',
   },
   ERR_LAST_ADMIN: {
     status: 409,
     cause: 'The change would leave the account without an active admin.',
-    cure: 'Make another user an admin first.',
+    hint: 'Make another user an admin first.',
   },
   ERR_EMAIL_TAKEN: {
     status: 409,
-    cause: 'Another user of the account has this email address, in whatever case.',
-    cure: 'Use another address, or change the other user.',
+    cause: 'Another user of the account has this email address. Upper and lower case are not distinguished.',
+    hint: 'Use another address, or change the other user.',
   },
   ERR_UNAVAILABLE: {
     status: 503,
     cause:
-      'The service cannot answer now: its database is out of reach or too busy, or it is shutting down. Nothing was changed.',
-    cure: 'Try again after a moment. `/readyz` says what is wrong.',
+      'The service cannot respond now: its database is unreachable or overloaded, or it is shutting down. Nothing was changed.',
+    hint: 'Try again in a moment. `/readyz` says what is wrong.',
   },
   ERR_TOO_MANY_OPERATIONS: {
     status: 429,
-    cause:
-      'The account already has as many operations under way as it may: whole rule sets, reports, or changes at the same time. Nothing was changed.',
-    cure: 'Wait as many seconds as the Retry-After header says, and send fewer at once.',
+    cause: 'The account has reached its limit of concurrent rule set uploads, reports or changes. Nothing was changed.',
+    hint: 'Wait for the number of seconds in the Retry-After header, and send fewer requests at once.',
   },
   ERR_OUTCOME_UNKNOWN: {
     status: 503,
-    cause: 'The database was lost while a change was being committed. It may or may not have been made.',
-    cure: 'Read the resource before trying again.',
+    cause:
+      'The connection to the database was lost while a change was being committed. The change may or may not have been made.',
+    hint: 'Read the resource before trying again.',
   },
   ERR_INTERNAL: {
     status: 500,
-    cause: 'A defect in the service.',
-    cure: 'Report the operation id. The log has the cause under it.',
+    cause: 'A bug in the service.',
+    hint: 'Report the operation id. The log of the service has the cause under that id.',
   },
-} as const satisfies Record<string, { status: number; cause: string; cure: string }>
+} as const satisfies Record<string, { status: number; cause: string; hint: string }>
 
 export type ErrorCode = keyof typeof errorCatalogue
 
-/** An answer of 'no' written for the client. Whatever else is thrown is a defect, and is told to nobody but the log. */
+/** A refusal written for the client. Anything else that is thrown is a bug: it is logged, and the client gets a bare 500. */
 export class Refusal extends Error {
   override readonly name = 'Refusal'
   readonly code: ErrorCode
@@ -199,7 +201,7 @@ export class Refusal extends Error {
   }
 }
 
-/** The same words for a malformed, an absent and a foreign id: the id is not echoed. */
+/** The same message for a malformed, a missing and another account's id, which is why the id is not echoed. */
 export const notFound = (prefix: IdPrefix): Refusal =>
   new Refusal('ERR_NOT_FOUND', `This account has no such ${idPrefixes[prefix]}.`)
 

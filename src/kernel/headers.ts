@@ -28,13 +28,13 @@ const undisguised = (name: string): string => name.toLowerCase().replaceAll('_',
 
 /** Completes the sentence '<field> …'; undefined when the name may be used. */
 export function headerNameFault(name: string, operation: 'add' | 'remove'): string | undefined {
-  if (!token.test(name)) return "must be named by an RFC 9110 token (letters, digits and !#$%&'*+-.^_`|~)"
+  if (!token.test(name)) return "must have a name that is an RFC 9110 token (letters, digits and !#$%&'*+-.^_`|~)"
   if (name.length > headerLimits.nameBytes) return `must have a name of at most ${headerLimits.nameBytes} bytes`
   const plain = undisguised(name)
   if (forbidden.has(plain) || plain.startsWith('proxy-'))
-    return 'is a header that only the edge itself may set or remove'
+    return 'is a header that only the edge itself can set or remove'
   if (operation === 'remove' && plain === 'host')
-    return 'cannot be removed: a request without Host is not valid. Add Host to rewrite it'
+    return 'cannot be removed, because a request without Host is not valid. Add Host to rewrite it'
   return undefined
 }
 
@@ -75,7 +75,7 @@ export function headersFault({ add, remove }: HeaderOperations): { place: string
   if (bytes.add + bytes.remove > headerLimits.allBytes)
     return {
       place: bytes.add > bytes.remove ? 'add' : 'remove',
-      fault: `must be smaller: all names and values together may take ${headerLimits.allBytes} bytes and take ${bytes.add + bytes.remove}, counting a character that is not a letter, a digit or one of ._~:/+*@,!()- as three, and one for each name and value`,
+      fault: `must be smaller: all names and values together take ${bytes.add + bytes.remove} bytes and the limit is ${headerLimits.allBytes}. Characters other than letters, digits and ._~:/+*@,!()- count as three bytes, and each name and value counts one more`,
     }
   return undefined
 }

@@ -139,8 +139,8 @@ test('a wildcard is the whole first label, where it is allowed at all', () => {
 
 test('rules refuse addresses where names are wanted, and other ports than the one', () => {
   assert.equal(hostportFault('a.example:443', { nameOnly: true, port: 443 }), undefined)
-  assert.equal(hostportFault('192.0.2.1:443', { nameOnly: true }), 'must have a host name, not an address')
-  assert.equal(hostportFault('[::1]:443', { nameOnly: true }), 'must have a host name, not an address')
+  assert.equal(hostportFault('192.0.2.1:443', { nameOnly: true }), 'must have a host name, not an IP address')
+  assert.equal(hostportFault('[::1]:443', { nameOnly: true }), 'must have a host name, not an IP address')
   assert.equal(hostportFault('192.0.2.1:443', {}), undefined)
   assert.equal(hostportFault('a.example:444', { port: 443 }), 'must use port 443')
   assert.match(hostportFault('nonsense', {}) ?? '', /^must be host:port/)

@@ -28,7 +28,7 @@ export function parseHostport(text: string, { wildcard = false } = {}): Hostport
     const address = parseAddress(bracketed)
     return address?.family === 6
       ? { host: `[${formatAddress(address)}]`, port: portNumber }
-      : 'has something in brackets that is not an IPv6 address'
+      : 'must have an IPv6 address inside the brackets'
   }
   const host = plain ?? ''
   const address = parseAddress(host)
@@ -36,7 +36,7 @@ export function parseHostport(text: string, { wildcard = false } = {}): Hostport
   const name = wildcard && host.startsWith('*.') ? host.slice(2) : host
   return isHostName(name) && host.length <= maxNameLength
     ? { host: host.toLowerCase(), port: portNumber }
-    : 'must have a host name by the rules of DNS, or an IP address'
+    : 'must have a valid DNS host name or an IP address'
 }
 
 export const formatHostport = ({ host, port }: Hostport): string => `${host}:${port}`
@@ -47,7 +47,7 @@ export type HostportRules = { wildcard?: boolean; nameOnly?: boolean; port?: num
 export function hostportFault(text: string, { wildcard, nameOnly, port }: HostportRules): string | undefined {
   const parsed = parseHostport(text, { wildcard })
   if (typeof parsed === 'string') return parsed
-  if (nameOnly && parseAddress(parsed.host.replaceAll(/[[\]]/g, ''))) return 'must have a host name, not an address'
+  if (nameOnly && parseAddress(parsed.host.replaceAll(/[[\]]/g, ''))) return 'must have a host name, not an IP address'
   if (port !== undefined && parsed.port !== port) return `must use port ${port}`
   return undefined
 }

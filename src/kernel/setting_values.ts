@@ -57,7 +57,7 @@ export function dnsServers(value: string): string[] {
   const isServer = (text: string) =>
     parseAddress(text) !== undefined || /^(?:\[[0-9a-f:]+\]|[\d.]+):\d{1,5}$/i.test(text)
   const wrong = servers.find((text) => !isServer(text))
-  if (wrong) throw new ConfigError(`has ${JSON.stringify(wrong)}, which is not an address with or without a port`)
+  if (wrong) throw new ConfigError(`has ${JSON.stringify(wrong)}, which is not address or address:port`)
   return servers
 }
 
@@ -65,7 +65,7 @@ export function portRange(value: string): { first: number; last: number } {
   const [, first = '', last = ''] = /^(\d+)-(\d+)$/.exec(value) ?? []
   const range = { first: Number(first), last: Number(last) }
   if (!first || range.first < 1 || range.first > range.last || range.last > 65_535) {
-    throw new ConfigError('must be two ports such as 20000-29999')
+    throw new ConfigError('must be a port range such as 20000-29999')
   }
   if (range.first <= 443 && range.last >= 443) throw new ConfigError('must not contain 443, the port of HTTPS edges')
   return range
@@ -75,7 +75,7 @@ export function portRange(value: string): { first: number; last: number } {
 export function domains(value: string): readonly string[] {
   const names = list(value.toLowerCase())
   if (names.some((name) => !name.includes('.') || !isHostName(name)))
-    throw new ConfigError('must be domains of two labels at least, such as apps.example.com')
+    throw new ConfigError('must be domains with at least two labels, such as apps.example.com')
   return names
 }
 
@@ -87,13 +87,13 @@ export function logLevel(value: string): string {
 
 export function nodeName(value: string): string {
   if (!/^[a-z0-9][a-z0-9-]{0,62}$/.test(value))
-    throw new ConfigError('must be small letters, digits and hyphens, 63 at most')
+    throw new ConfigError('must be at most 63 lowercase letters, digits and hyphens')
   return value
 }
 
 export function roleName(value: string): string {
   if (value !== '' && !/^[a-z_][a-z0-9_]{0,62}$/.test(value))
-    throw new ConfigError('must be small letters, digits and underscores, 63 at most')
+    throw new ConfigError('must be at most 63 lowercase letters, digits and underscores')
   return value
 }
 

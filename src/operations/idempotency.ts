@@ -54,7 +54,7 @@ export async function once<Shown>(
   if (kept.operation !== operation || !kept.request_hash.equals(requestHash)) {
     throw new Refusal(
       'ERR_IDEMPOTENCY_KEY_USED',
-      'This Idempotency-Key was used for another request. Use a new key for a new request.',
+      'This Idempotency-Key was already used for a different request. Use a new one.',
     )
   }
   request.respond('Idempotency-Replayed', 'true')

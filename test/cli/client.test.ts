@@ -50,11 +50,11 @@ test('what the command ends with tells a script what happened', async () => {
   assert.equal(code, exits.notAllowed.code, stderr)
 })
 
-test('a refusal is told with its cure and its operation id', async () => {
+test('a refusal is printed with its hint and its operation id', async () => {
   const { stderr } = await cli(['api-keys', 'create', '--description', 'x'.repeat(256)])
   assert.match(
     stderr,
-    /^gatehouse: description .*255 bytes.*\(ERR_INVALID_FIELD\)\n {2}cure: .+\n {2}operation: op_\w{26}\n$/,
+    /^gatehouse: description .*255 bytes.*\(ERR_INVALID_FIELD\)\n {2}hint: .+\n {2}operation: op_\w{26}\n$/,
   )
 })
 

@@ -77,7 +77,7 @@ test('a wrong token is refused with what to do next and the number of the reques
   await page.getByLabel('API key').fill('gatehouse_nonsense')
   await page.getByRole('button', { name: 'Sign in' }).click()
   const note = page.getByRole('alert')
-  await note.getByText('Sign in again with the token of a live API key.').waitFor()
+  await note.getByText('Sign in again with the token of an active API key.').waitFor()
   await note.getByText(/ERR_UNAUTHENTICATED · op_[0-9a-z]{26}/).waitFor()
 })
 

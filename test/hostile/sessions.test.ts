@@ -31,7 +31,7 @@ test('row 4: an address that the `api` restriction refuses cannot sign in with t
   assertRefused(await admin('GET', '/caller', undefined, elsewhere), 403, 'ERR_IP_REFUSED')
   const refused = await signInFrom(admin, elsewhere)
   assertRefused(refused, 403, 'ERR_IP_REFUSED')
-  assert.match(refused.body.msg, /may not use the dashboard, because it may not call the API/)
+  assert.match(refused.body.msg, /not allowed to use the dashboard, because it is not allowed to call the API/)
   assert.deepEqual(refused.headers.getSetCookie(), [])
   assert.equal((await signInFrom(admin, office)).status, 201)
   const { body } = await poll(

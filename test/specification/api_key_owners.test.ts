@@ -82,7 +82,7 @@ test('§4.1 rule 1: being refused says nothing of whether the other owner exists
   for (const owner_id of [stranger.adminId, 'usr_00000000000000000000000000', admin.adminId]) {
     const { status, body } = await member('POST', '/api_keys', { owner_id })
     assert.equal(status, 403)
-    assert.equal(body.msg, 'Only an admin may create a key for another owner.')
+    assert.equal(body.msg, 'Only admins can create a key for another owner.')
   }
 })
 

@@ -22,7 +22,7 @@ function assertUnauthenticated({ status, headers, body, text }: Answer, what: st
   assert.deepEqual(body, {
     error_code: 'ERR_UNAUTHENTICATED',
     status_code: 401,
-    msg: "Send 'Authorization: Bearer <token>' with the token of a live API key.",
+    msg: "Send 'Authorization: Bearer <token>' with the token of an active API key.",
     details: { operation_id: headers.get('operation-id') },
   })
   const whole = JSON.stringify([...headers]) + text

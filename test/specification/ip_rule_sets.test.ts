@@ -95,7 +95,7 @@ test('from JSON: the entry at fault is named by its place, and nothing is change
     [{ cidr: '10.0.0.2' }, 'rules[1].action', /required/],
     [{ action: 'allow' }, 'rules[1].cidr', /required/],
     [{ cidr: '10.0.0.2', action: 'maybe' }, 'rules[1].action', /allow, deny/],
-    [{ cidr: '10.0.0.2', action: 'allow', id: 'x' }, 'rules[1].id', /not known/],
+    [{ cidr: '10.0.0.2', action: 'allow', id: 'x' }, 'rules[1].id', /not a known field/],
     [{ cidr: '10.0.0.2', action: 'allow', expires_at: 'soon' }, 'rules[1].expires_at', /RFC 3339/],
     [null, 'rules[1]', /object/],
   ]
@@ -108,12 +108,12 @@ test('from JSON: the entry at fault is named by its place, and nothing is change
 test('the same range twice in a set is refused, whatever its spelling and action, and both places are named', async () => {
   const policy = await policyWith(admin, 'allow 192.0.2.1')
   const text = await putText(policy, '# two\nallow 10.0.0.0/8\nallow 11.0.0.0/8\ndeny ::ffff:10.0.0.0/104\n')
-  assertRefused(text, 'line 4', /same range as line 2 \(10\.0\.0\.0\/8\)/)
+  assertRefused(text, 'line 4', /repeats the range of line 2 \(10\.0\.0\.0\/8\)/)
   const json = await putJson(policy, [
     { cidr: '2001:DB8::1', action: 'allow' },
     { cidr: '2001:db8:0::1/128', action: 'allow' },
   ])
-  assertRefused(json, 'rules[1].cidr', /same range as rules\[0\]\.cidr \(2001:db8::1\/128\)/)
+  assertRefused(json, 'rules[1].cidr', /repeats the range of rules\[0\]\.cidr \(2001:db8::1\/128\)/)
   assert.deepEqual(await linesOf(policy), ['allow 192.0.2.1/32 # '])
 })
 
@@ -150,11 +150,15 @@ test('the same set again changes nothing and leaves no audit event', async () =>
 test('100,001 rules are refused, and so are more than 1 MiB of JSON, and the policy stays as it was', async () => {
   const policy = await policyWith(admin, 'allow 192.0.2.1')
   const cidrs = Array.from({ length: 100_001 }, (_, i) => `10.${i >> 16}.${(i >> 8) & 255}.${i & 255}`)
-  assertRefused(await putText(policy, cidrs.map((cidr) => `allow ${cidr}`).join('\n')), 'line 100001', /at most 100000/)
+  assertRefused(
+    await putText(policy, cidrs.map((cidr) => `allow ${cidr}`).join('\n')),
+    'line 100001',
+    /limit of 100000 rules/,
+  )
   const rules = cidrs.map((cidr) => ({ cidr, action: 'allow' }))
   const json = await putJson(policy, rules)
   assert.deepEqual([json.status, json.body.error_code], [413, 'ERR_BODY_TOO_LARGE'])
-  assert.match(json.body.msg, /at most 1048576 bytes. Send more than that as text\/plain/)
+  assert.match(json.body.msg, /at most 1048576 bytes. Send larger bodies as text\/plain/)
   assert.deepEqual(await linesOf(policy), ['allow 192.0.2.1/32 # '])
 })
 

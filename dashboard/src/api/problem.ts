@@ -1,33 +1,33 @@
-import { cures } from '../generated/cures.ts'
+import { hints } from '../generated/hints.ts'
 
 type ErrorBody = { error_code: string; status_code: number; msg: string; details: Record<string, string> }
 
-/** A refusal of the API, or the lack of any answer, with what the person in front of it can do next. */
+/** An API error, or a missing response, with a hint on what to do next. */
 export class Problem extends Error {
   readonly status: number
   readonly code: string
-  readonly cure: string
+  readonly hint: string
   readonly operationId: string | undefined
   readonly details: Readonly<Record<string, string>>
 
-  constructor({ status, code, message, cure, details }: Fields) {
+  constructor({ status, code, message, hint, details }: Fields) {
     super(message)
     this.status = status
     this.code = code
-    this.cure = cure
+    this.hint = hint
     this.details = details
     this.operationId = details.operation_id
   }
 }
-type Fields = { status: number; code: string; message: string; cure: string; details: Record<string, string> }
+type Fields = { status: number; code: string; message: string; hint: string; details: Record<string, string> }
 
-// What the catalogue says is written for whoever writes a client; on a screen some of it needs other words.
-const cureOnScreen: Record<string, string> = {
-  ERR_UNAUTHENTICATED: 'Sign in again with the token of a live API key.',
+// The catalogue's hints address people who write clients. On screen, some of them need other words.
+const hintOnScreen: Record<string, string> = {
+  ERR_UNAUTHENTICATED: 'Sign in again with the token of an active API key.',
   ERR_IP_REFUSED:
-    'Come from an address that is allowed, or let an admin allow this one. Whoever runs the server can always let the account in again: gatehouse ip-restrictions release.',
-  ERR_TOKEN_REPLACED: 'Sign out, and sign in again with the new token of the key.',
-  ERR_PRECONDITION_FAILED: 'Reload to see what it is now, and make your change again.',
+    'Connect from an allowed address, or ask an admin to allow this one. The operator of the server can always restore access with gatehouse ip-restrictions release.',
+  ERR_TOKEN_REPLACED: "Sign out, then sign in again with the key's new token.",
+  ERR_PRECONDITION_FAILED: 'Reload the page to see the current state, then make your change again.',
 }
 
 const isErrorBody = (body: unknown): body is ErrorBody =>
@@ -38,15 +38,15 @@ export function problemOf(status: number, body: unknown): Problem {
     return new Problem({
       status,
       code: `HTTP ${status}`,
-      message: 'Something between this page and the service answered in its place.',
-      cure: 'Try again in a moment. If it stays, look at the proxy in front of the service.',
+      message: 'The response did not come from Gatehouse.',
+      hint: 'Try again in a moment. If this persists, check the proxy in front of the service.',
       details: {},
     })
   return new Problem({
     status,
     code: body.error_code,
     message: body.msg,
-    cure: cureOnScreen[body.error_code] ?? cures[body.error_code] ?? 'Look the code up in docs/errors.md.',
+    hint: hintOnScreen[body.error_code] ?? hints[body.error_code] ?? 'See docs/errors.md.',
     details: body.details,
   })
 }
@@ -54,8 +54,8 @@ export function problemOf(status: number, body: unknown): Problem {
 export const unreachable = (): Problem =>
   new Problem({
     status: 0,
-    code: 'No answer',
-    message: 'The service can not be reached from here.',
-    cure: 'Check your connection, then try again. Edge nodes decide on by themselves meanwhile.',
+    code: 'No response',
+    message: 'The service cannot be reached.',
+    hint: 'Check your connection, then try again. Edge nodes keep enforcing the last known state.',
     details: {},
   })

@@ -6,15 +6,15 @@ const asProblem = (error: unknown): Problem => (error instanceof Problem ? error
 
 type Props = { error: unknown; retry?: () => void }
 
-/** What happened, what to do about it, and the number under which the log knows it. */
+/** What happened, what to do about it, and the operation id under which the log has it. */
 export function ProblemNote({ error, retry }: Props) {
-  const { message, cure, code, operationId } = asProblem(error)
+  const { message, hint, code, operationId } = asProblem(error)
   return (
     <div className="note refused" role="alert">
       <Icon name="refused" />
       <div>
         <p className="strong">{message}</p>
-        <p>{cure}</p>
+        <p>{hint}</p>
         <p className="fine mono">
           {code}
           {operationId && ` · ${operationId}`}

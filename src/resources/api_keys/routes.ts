@@ -44,7 +44,7 @@ export const apiKeyRoutes = [
       if (expires_at && Date.parse(expires_at) <= clock()) throw invalidField('expires_at', 'must be in the future')
       const owner = body.owner_id ?? caller.ownerId
       if (owner !== caller.ownerId && caller.role !== 'admin')
-        throw forbidden('Only an admin may create a key for another owner.')
+        throw forbidden('Only admins can create a key for another owner.')
       const lineage = await lineageOfNew(tx, caller)
       const token = newToken()
       const row = await insertApiKey(tx, caller, {

@@ -14,8 +14,7 @@ const isOwn = (caller: Caller, key: ApiKeyRow) => ownerId(key.owner_kind, key.ow
 
 /** Everyone changes their own keys, admins any. The row is locked by now. */
 export function mayChange(_tx: Db, caller: Caller, key: ApiKeyRow): void {
-  if (caller.role !== 'admin' && !isOwn(caller, key))
-    throw forbidden("Only an admin may change another owner's API key.")
+  if (caller.role !== 'admin' && !isOwn(caller, key)) throw forbidden("Only admins can change another owner's API key.")
   // Two rotations at once with one token: the second would replace the token that the first has just returned.
   if (toId('ak', key.id) === caller.apiKeyId && key.rotated_at !== caller.apiKeyRotatedAt) throw tokenReplaced(caller)
 }
@@ -28,7 +27,7 @@ export function mayUpdate(tx: Db, caller: Caller, key: ApiKeyRow, { expires_at }
   mayChange(tx, caller, key)
   if (caller.role === 'admin' || expires_at === undefined) return
   if (isLater(canonicalExpiry(expires_at), key.expires_at))
-    throw forbidden('Only an admin may extend or clear expires_at.')
+    throw forbidden('Only admins can extend or clear expires_at.')
 }
 
 /** The same for a key that is created: a member's key that expires passes its end on to the keys that it creates. */
@@ -37,7 +36,7 @@ export function expiryOfNew(caller: Caller, wanted: string | null): string | nul
   if (wanted === null) return caller.apiKeyExpiresAt
   if (isLater(wanted, caller.apiKeyExpiresAt))
     throw forbidden(
-      `This API key expires at ${caller.apiKeyExpiresAt}, and so must the keys that it creates. An admin may extend them.`,
+      `This API key expires at ${caller.apiKeyExpiresAt}, and a key created with it cannot outlive it. Set an earlier expires_at, or ask an admin to extend the new key.`,
     )
   return wanted
 }
@@ -46,11 +45,14 @@ export function expiryOfNew(caller: Caller, wanted: string | null): string | nul
 export async function lineageOfNew(tx: Db, caller: Caller): Promise<Uuid[]> {
   const lineage = await holdLineage(tx, caller, caller.apiKeyId)
   if (!lineage.includes(toUuid(caller.apiKeyId)))
-    throw new Refusal('ERR_UNAUTHENTICATED', "Send 'Authorization: Bearer <token>' with the token of a live API key.")
+    throw new Refusal(
+      'ERR_UNAUTHENTICATED',
+      "Send 'Authorization: Bearer <token>' with the token of an active API key.",
+    )
   if (lineage.length > maxAncestors)
     throw new Refusal(
       'ERR_TOO_MANY',
-      `This key is the last of a chain of ${maxAncestors} living keys, each created with the one before. Delete those that are no longer needed, or create the key with another one.`,
+      `This key ends a chain of ${maxAncestors} keys, each created with the one before it, and the chain cannot grow. Delete keys you no longer need, or create the key with a different one.`,
     )
   return lineage
 }
@@ -66,11 +68,11 @@ export async function revokeDescendants(
   if (revoked.length > maxDescendants)
     throw new Refusal(
       'ERR_TOO_MANY',
-      `More than ${maxDescendants} keys were created with this key and its descendants. Nothing was deleted. Delete some of them first, or deactivate their owner to refuse them all at once.`,
+      `More than ${maxDescendants} keys descend from this key, so nothing was deleted. Delete some of them first, or deactivate their owner to block them all at once.`,
     )
   if (caller.role !== 'admin' && !revoked.every((key) => isOwn(caller, key)))
     throw forbidden(
-      "Some of the keys created with this key have another owner. Only an admin may delete another owner's API key.",
+      "Some keys created with this key have another owner. Only admins can delete another owner's API key.",
     )
   await recordDeletions(
     tx,

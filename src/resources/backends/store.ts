@@ -60,9 +60,13 @@ export async function deleteBackend(tx: Db, { accountId }: Account, id: Id<'bkds
     where m.account_id = ${accountId} and m.backend_id = ${toUuid(id)} order by 1 limit 10`,
   )
   const used_by = users.map((user) => toId(user.kind === 'tcp' ? 'edgtcp' : 'edghtsrt', user.id)).join(', ')
-  throw new Refusal('ERR_BACKEND_IN_USE', `This backend is still used by ${used_by}. Give them another one first.`, {
-    details: { used_by },
-  })
+  throw new Refusal(
+    'ERR_BACKEND_IN_USE',
+    `This backend is still used by ${used_by}. Assign them another backend first.`,
+    {
+      details: { used_by },
+    },
+  )
 }
 
 /** Refuses the request unless the backend exists in the account, and holds it against a delete that races this. */

@@ -24,7 +24,10 @@ const toSession = ({ id, ...times }: SessionRow, request: Calling): Static<typeo
 })
 
 const noSession = () =>
-  new Refusal('ERR_NOT_FOUND', 'This request came with a token and not with the cookie of a dashboard session.')
+  new Refusal(
+    'ERR_NOT_FOUND',
+    'This request used a bearer token, not a session cookie. Send the cookie of a dashboard session.',
+  )
 
 export const dashboardSessionRoutes = [
   route({
@@ -44,7 +47,8 @@ export const dashboardSessionRoutes = [
         const secret = newSessionSecret()
         const hashes = { token: hashToken(request.body.token), secret: hashToken(secret) }
         const session = await insertSession(tx, request.caller, hashes)
-        if (!session) throw new Refusal('ERR_UNAUTHENTICATED', 'This is not the token of a live API key.')
+        if (!session)
+          throw new Refusal('ERR_UNAUTHENTICATED', 'The token is not valid. Use the token of an active API key.')
         await endOldestSessions(tx, request.caller)
         const shown = toSession(session, request)
         await record(tx, request, { resourceId: shown.id, before: null, after: shown })

@@ -64,7 +64,7 @@ export const checkInlineModules =
 export function checkHostports({ hostports = [] }: { hostports?: string[] }): void {
   const canonical = hostports.map(canonicalHostport)
   const twice = canonical.findIndex((hostport, index) => canonical.indexOf(hostport) !== index)
-  if (twice >= 0) throw invalidField(`hostports[${twice}]`, `is there twice (${canonical[twice]})`)
+  if (twice >= 0) throw invalidField(`hostports[${twice}]`, `repeats an earlier entry (${canonical[twice]})`)
 }
 
 /** Nobody owns everything under co.uk: what is under it belongs to many. */
@@ -75,7 +75,7 @@ export function checkWildcards({ wildcardSuffixes }: InstallationSettings, hostp
     if (!name.startsWith('*.') || wildcardSuffixes.includes(domain) || !isSharedDomain(domain)) continue
     throw invalidField(
       `hostports[${index}]`,
-      `must not be a wildcard directly under the public suffix ${domain}. Use one under your own domain, such as *.your-domain.${domain}`,
+      `must not be a wildcard directly under the public suffix ${domain}. Use a wildcard under your own domain, such as *.your-domain.${domain}`,
     )
   }
 }

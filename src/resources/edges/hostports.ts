@@ -69,7 +69,7 @@ export async function limitingTcpPorts(
   if (now > limit && now > before)
     throw new Refusal(
       'ERR_TOO_MANY',
-      `An account has at most ${limit} TCP ports. Remove hostports that you no longer need, or ask the operator of the installation for more.`,
+      `An account can have at most ${limit} TCP ports. Remove hostports you no longer need, or ask the operator of the installation to raise the limit.`,
       { details: { field: 'hostports' } },
     )
 }
@@ -98,7 +98,7 @@ const findOwnEdge = (tx: Db, { accountId }: Account, hostport: string) =>
     where h.hostport = ${hostport} and h.account_id = ${accountId}`,
   )
 
-/** What another account has is never named: neither whose it is, nor whether it is this name or one that covers it. */
+/** Never reveals another account's hostport: neither its owner, nor whether it is this name or one that covers it. */
 function takenHostport(
   hostport: string,
   sent: readonly string[],
@@ -116,6 +116,6 @@ function takenMessage(hostport: string, ownEdge: OwnEdge | undefined): string {
   }
   const parsed = parseHostport(hostport, { wildcard: true })
   if (typeof parsed !== 'string' && parsed.port !== 443)
-    return `Port ${parsed.port} belongs to another account of this installation. Use another port.`
-  return `${hostport} overlaps a host name of another account of this installation. Use another name. If the domain is yours, ask the operator of the installation who has it.`
+    return `Port ${parsed.port} belongs to another account on this installation. Use a different port.`
+  return `${hostport} overlaps a host name of another account on this installation. Use a different name. If the domain is yours, ask the operator of the installation which account has it.`
 }

@@ -129,7 +129,7 @@ export const httpsEdgeRoutes = [
       if ((await countRoutes(tx, caller, parentId)) >= maxRoutes) {
         throw new Refusal(
           'ERR_TOO_MANY',
-          `An HTTPS edge has at most ${maxRoutes} routes. Use another edge for the rest.`,
+          `An HTTPS edge can have at most ${maxRoutes} routes. Add the route to another edge.`,
         )
       }
       const { match_type, match, encoded_slashes } = body

@@ -118,4 +118,4 @@ export function moduleRoutes<const P extends Record<string, IdPrefix>, Row exten
   })
 }
 
-const notSet = (name: ModuleName): Refusal => new Refusal('ERR_NOT_FOUND', `The ${name} module is not set here.`)
+const notSet = (name: ModuleName): Refusal => new Refusal('ERR_NOT_FOUND', `The ${name} module is not set.`)

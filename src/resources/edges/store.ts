@@ -166,7 +166,7 @@ async function refusingTakenMatch(query: Promise<void>): Promise<void> {
     if (!violates(cause, 'edges_match_unique')) throw cause
     throw new Refusal(
       'ERR_MATCH_TAKEN',
-      'This HTTPS edge already has a route with this match. Change or delete that one.',
+      'This HTTPS edge already has a route with this match. Change or delete that route.',
       {
         cause,
         details: { field: 'match' },

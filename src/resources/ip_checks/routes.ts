@@ -26,7 +26,7 @@ export const ipCheckRoutes = [
       const atEdge = edge_id !== undefined || route_id !== undefined
       if (type === undefined && !atEdge) throw invalidField('type', 'is required')
       if (atEdge && type !== undefined && type !== 'endpoints')
-        throw invalidField('type', 'must be endpoints, or left out, with an edge or route')
+        throw invalidField('type', 'must be endpoints, or be omitted, when an edge or route is given')
     },
     success: 200,
     response: IpCheckResult,
@@ -86,10 +86,10 @@ async function targetOf(db: Db, caller: Caller, { edge_id, route_id }: IpCheck):
     const edge = await findTarget(db, caller, edge_id)
     if (edge?.kind !== (edge_id.startsWith('edgtcp_') ? 'tcp' : 'https'))
       throw invalidField('edge_id', 'must be an edge of this account')
-    if (edge.kind === 'tcp' && route_id !== undefined)
-      throw invalidField('route_id', 'must be left out with a TCP edge')
+    if (edge.kind === 'tcp' && route_id !== undefined) throw invalidField('route_id', 'must be omitted for a TCP edge')
     if (edge.kind === 'tcp') return edge as Decidable
-    if (route_id === undefined) throw invalidField('route_id', 'is required with an HTTPS edge: its routes decide')
+    if (route_id === undefined)
+      throw invalidField('route_id', 'is required for an HTTPS edge, because its routes decide')
   }
   if (route_id === undefined) return undefined
   const found = await findTarget(db, caller, route_id)

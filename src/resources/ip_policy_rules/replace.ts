@@ -131,7 +131,7 @@ export async function toNewRules(set: RuleSet | TextRuleSet): Promise<readonly S
   for (const [index, { cidr }] of rules.entries()) {
     if (index % sliceSize === sliceSize - 1) await giveWay()
     const first = firstWith.get(cidr)
-    if (first !== undefined) throw invalidField(place(index), `is the same range as ${place(first)} (${cidr})`)
+    if (first !== undefined) throw invalidField(place(index), `repeats the range of ${place(first)} (${cidr})`)
     firstWith.set(cidr, index)
   }
   return rules

@@ -26,7 +26,7 @@ const bytesPerRule = 250
 /** The longest rule, with its metadata percent-encoded. A bound, or one line could be the whole body. */
 const maxLineLength = 16_384
 const form =
-  "must be 'allow CIDR' or 'deny CIDR', with expires=MOMENT, metadata=TEXT or description=TEXT after it and a description after # if you like"
+  "must be 'allow CIDR' or 'deny CIDR', optionally followed by expires=TIME, metadata=TEXT, description=TEXT and a # with a description"
 
 /**
  * Undefined for an empty line and a comment. Throws a refusal that names the line. Cut at '#' and at spaces rather than
@@ -65,7 +65,7 @@ function readOption(place: string, option: string, rule: SentRule): void {
   if (written === undefined) throw invalidField(place, form)
   if (name === 'expires' && rule.expires_at === null) {
     if (parseRfc3339(written) === undefined)
-      throw invalidField(place, 'must have a moment in RFC 3339 after expires=, such as 2030-01-31T12:00:00Z')
+      throw invalidField(place, 'must have an RFC 3339 time after expires=, such as 2030-01-31T12:00:00Z')
     rule.expires_at = canonicalExpiry(written)
   } else if (name === 'metadata' && rule.keepsMetadata) {
     rule.metadata = decoded(place, name, written)
@@ -113,7 +113,7 @@ export async function readRuleText(request: IncomingMessage, intake: Intake): Pr
     const rule = parseRuleLine(line.endsWith('\r') ? line.slice(0, -1) : line, ++number)
     if (!rule) return
     if (rules.push(rule) > maxRules)
-      throw invalidField(`line ${number}`, `is one rule too many: a policy has at most ${maxRules}`)
+      throw invalidField(`line ${number}`, `exceeds the limit of ${maxRules} rules in a policy`)
     lineOf.push(number)
   }
   for await (const chunk of chunksWithin(request, intake)) {

@@ -104,7 +104,7 @@ async function refusingTakenCidr<Result>(query: Promise<Result>): Promise<Result
     if (!violates(cause, 'ip_policy_rules_cidr_unique')) throw cause
     throw new Refusal(
       'ERR_CIDR_TAKEN',
-      'This IP policy already has a rule for this range. Change or delete that one.',
+      'This IP policy already has a rule for this range. Change or delete that rule.',
       {
         cause,
         details: { field: 'cidr' },

@@ -102,7 +102,7 @@ export async function limitEndpointsRestrictions(tx: Db, { accountId }: Account)
   if (references <= maxEndpointsReferences) return
   throw new Refusal(
     'ERR_TOO_MANY',
-    `The 'endpoints' restrictions of an account and the policies they name may be ${maxEndpointsReferences} together, and would be ${references}. Put rules into fewer policies.`,
+    `An account's 'endpoints' restrictions and their policies are limited to ${maxEndpointsReferences} in total; this change would make ${references}. Combine rules into fewer policies.`,
   )
 }
 

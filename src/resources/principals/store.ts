@@ -85,7 +85,7 @@ async function refusingTakenEmail<Result>(query: Promise<Result>): Promise<Resul
     return await query
   } catch (cause) {
     if (!violates(cause, 'principals_email_unique')) throw cause
-    throw new Refusal('ERR_EMAIL_TAKEN', 'Another user of this account has this email address.', {
+    throw new Refusal('ERR_EMAIL_TAKEN', 'Another user of this account has this email address. Use a different one.', {
       cause,
       details: { field: 'email' },
     })
