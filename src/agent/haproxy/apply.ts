@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { mkdir, readFile } from 'node:fs/promises'
 import { setTimeout } from 'node:timers/promises'
 import { writeAtomically } from '../atomic_file.ts'
+import { writeAnswerFiles } from './answers.ts'
 import { certificatesOf } from './certificates.ts'
 import { Claims, type Command } from './claims.ts'
 import { luaFile, renderConfig } from './config.ts'
@@ -176,6 +177,7 @@ export function createProxy(settings: ProxySettings, options: ProxyOptions = {})
           await mkdir(folder, { recursive: true, mode: 0o700 })
         claims.replace(all)
         for (const map of mapNames) unwritten.add(map)
+        await writeAnswerFiles(settings)
         const config = await currentConfig(settings)
         const isSame = config === (await readFile(configFile(settings), 'utf8').catch(() => undefined))
         if (!isSame) await writeAtomically(configFile(settings), [config])

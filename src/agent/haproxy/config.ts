@@ -1,4 +1,5 @@
 import { fileURLToPath } from 'node:url'
+import { answers, parserAnswers } from './answers.ts'
 import {
   type EntryLayout,
   entryLayout,
@@ -52,6 +53,8 @@ global
   # Half a buffer stays free for headers that a route adds; entries.ts refuses what would not fit.
   tune.bufsize 32768
   tune.maxrewrite 16384
+  # Of each upload that may be under way unread: with the default of 64 KiB, a client far away waits most of the time.
+  tune.h2.fe.initial-window-size 1048576
   # Two for sources, whose connections and requests count separately, one for each other limit, one for refusals; see limits.ts.
   tune.stick-counters 5
   # HAProxy remembers what patterns said about a text. Lists of header names come again, whole headers hardly ever: with
@@ -62,32 +65,6 @@ global
   # normalize-uri is complete in 2.6, but not yet declared stable.
   expose-experimental-directives
 `
-
-const errorBody = (status: number, code: string, msg: string): string =>
-  JSON.stringify({ error_code: code, status_code: status, msg, details: {} })
-const answer = (status: number, code: string, msg: string): string =>
-  `status ${status} content-type application/json string '${errorBody(status, code, msg)}'`
-const answers = {
-  badRequest: answer(400, 'ERR_BAD_REQUEST', 'The request is not valid HTTP.'),
-  refused: answer(403, 'ERR_IP_REFUSED', 'Requests from this address are refused.'),
-  badHost: answer(400, 'ERR_BAD_HOST', 'The Host header must be a host name or an address, with an optional port.'),
-  ambiguousPath: answer(
-    400,
-    'ERR_AMBIGUOUS_PATH',
-    'Servers disagree on what this path means: it has an encoded slash, a backslash, or a dot segment with parameters.',
-  ),
-  notAllowed: `${answer(405, 'ERR_METHOD_NOT_ALLOWED', 'This edge does not accept CONNECT and TRACE.')} hdr Allow 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS'`,
-  misdirected: answer(421, 'ERR_MISDIRECTED', 'This connection was opened for another edge. Open one for this host.'),
-  notFound: answer(404, 'ERR_NO_ROUTE', 'Nothing is served under this host and path.'),
-  timeout: answer(408, 'ERR_REQUEST_TIMEOUT', 'The request took too long to arrive.'),
-  internal: answer(500, 'ERR_EDGE', 'The edge could not handle the request.'),
-  badGateway: answer(502, 'ERR_BAD_GATEWAY', 'The upstream gave no valid answer.'),
-  overLimit: `status 503 content-type application/json lf-string '{"error_code":"ERR_EDGE_LIMIT","status_code":503,"msg":"Too many requests at once.","details":{"limit":"%[var(txn.over)]"}}' hdr Retry-After 1`,
-  unavailable: answer(503, 'ERR_NO_BACKEND', 'No upstream can be reached for this route.'),
-  draining: answer(503, 'ERR_DRAINING', 'This node is going away. Open a new connection.'),
-  notReady: answer(503, 'ERR_NOT_READY', 'This node has not read everything it has to enforce yet.'),
-  gatewayTimeout: answer(504, 'ERR_GATEWAY_TIMEOUT', 'The upstream took too long to answer.'),
-}
 
 const defaults = `defaults
   timeout connect 5s
@@ -177,6 +154,7 @@ const clientMayNotSend = [
   'x-forwarded-[^,]*',
   'forwarded',
   'x-real-ip',
+  'x-request-id',
 ]
   .map((name) => name.replaceAll(/(?<!\^)-/g, '[^a-z0-9,]'))
   .join('|')
@@ -194,6 +172,7 @@ const validHost = '^(?:[a-z0-9_-]+(?:\\.[a-z0-9_-]+)*\\.?|\\[[0-9a-f:.]+\\])(?::
 const httpsFrontend = (settings: ProxySettings) => `frontend https
   mode http
 ${settings.httpsBind.map((at) => `  bind ${at}${at.startsWith('[') ? ' v6only' : ''} ssl crt ${quoted(loadedCertificateFolder(settings))} strict-sni alpn h2,http/1.1\n`).join('')}
+${parserAnswers(settings)}  unique-id-format %[uuid(7)]
 ${limitSourceConnections(limitsOf(settings))}
   # Written once for all requests of a connection.
   tcp-request connection set-var-fmt(sess.source) "%[src]"
@@ -209,9 +188,11 @@ ${limitSourceConnections(limitsOf(settings))}
 
   # A path has to be found under the name by which the upstream will know it, or a policy on /admin could be evaded
   # with /x/../admin. What is not certainly the same is spelled one way for the look-up only.
-  # Without 'strict', nothing is decoded at all; with it, a percent sign that encodes nothing is a 400.
+  # Without 'strict', nothing is decoded at all; with it, a percent sign that encodes nothing is refused, which the rule
+  # before it does with an id.
   acl unusual_path var(txn.unusual_path) -m found
   http-request set-var(txn.unusual_path) bool(true) if { path -m reg '${unusualPath}' }
+  http-request return ${answers.badRequest} if unusual_path { path -m reg '%(?![0-9A-Fa-f]{2})' }
   http-request normalize-uri percent-decode-unreserved strict if unusual_path
   http-request normalize-uri path-strip-dot if unusual_path
   http-request normalize-uri path-strip-dotdot full if unusual_path
@@ -271,7 +252,8 @@ const httpsBackends = ['https_plain', 'https_tls', 'https_plain_special', 'https
 const forward = `
   http-request add-header X-Forwarded-For %[var(sess.source)]
   http-request add-header X-Forwarded-Proto https
-  http-request add-header X-Forwarded-Host %[req.fhdr(host)]`
+  http-request add-header X-Forwarded-Host %[req.fhdr(host)]
+  http-request add-header X-Request-Id %[unique-id]`
 
 /**
  * Hop-by-hop headers first, then what clients may not say about themselves, then what the route removes and adds.
@@ -314,6 +296,20 @@ const otherReadings = (settings: ProxySettings) => `
   http-request set-var(txn.literal) var(txn.cut) if has_parameters literal_is_closer`
 
 /**
+ * No request is sent twice unless its method is idempotent. HAProxy tells a client to repeat what failed on a kept
+ * connection, whatever the method, so all others get a connection of their own, and 502 when it fails. A refused
+ * connection is not tried again: there is one upstream, and it has answered. See docs/adr/0040.
+ */
+const servers = (options: string) => `
+  retries 1
+  retry-on empty-response
+  acl idempotent method GET HEAD PUT DELETE OPTIONS
+  http-request disable-l7-retry unless idempotent
+  use-server once unless idempotent
+  server dyn 0.0.0.0:0${options}
+  server once 0.0.0.0:0 weight 0 max-reuse 0${options}`
+
+/**
  * The name asked for is also the one verified, since no verifyhost is given. Without resumption, because a resumed
  * session is not verified again, and all upstreams share one server line here.
  */
@@ -322,28 +318,26 @@ const backends = (settings: ProxySettings) => {
   const verified = verifiedName('http-request', `return ${answers.unavailable}`)
   return `backend tcp_plain
   mode tcp
+  retries 0
   timeout server 1h
   server dyn 0.0.0.0:0
 
 backend tcp_tls
   mode tcp
+  retries 0
   timeout server 1h${verifiedName('tcp-request content', 'reject')}
   server dyn 0.0.0.0:0 ${tls}
 
 backend https_plain
-  mode http${forward}
-  server dyn 0.0.0.0:0
+  mode http${forward}${servers('')}
 
 backend https_tls
-  mode http${verified}${forward}
-  server dyn 0.0.0.0:0 ${tls}
+  mode http${verified}${forward}${servers(` ${tls}`)}
 
 backend https_plain_special
-  mode http${forwardSpecial}
-  server dyn 0.0.0.0:0
+  mode http${forwardSpecial}${servers('')}
 
 backend https_tls_special
-  mode http${verified}${forwardSpecial}
-  server dyn 0.0.0.0:0 ${tls}
+  mode http${verified}${forwardSpecial}${servers(` ${tls}`)}
 `
 }

@@ -30,6 +30,8 @@ export type ProxySettings = {
 export const configFile = ({ folder }: ProxySettings): string => join(folder, 'haproxy.cfg')
 export const policyFolder = ({ folder }: ProxySettings): string => join(folder, 'policies')
 export const mapFolder = ({ folder }: ProxySettings): string => join(folder, 'maps')
+/** What HAProxy's parser answers; see answers.ts. */
+export const answerFolder = ({ folder }: ProxySettings): string => join(folder, 'answers')
 /** Copies of the operator's usable certificates; see certificates.ts. */
 export const loadedCertificateFolder = ({ folder }: ProxySettings): string => join(folder, 'certificates')
 
