@@ -22,12 +22,13 @@ import { type Id, type IdPrefix, isId, toUuid, type Uuid } from '../kernel/ids.t
 import { type Address, formatAddress } from '../kernel/ip/address.ts'
 import type { CompiledPolicy } from '../kernel/ip/ranges.ts'
 import { sourceAddress } from '../kernel/ip/source.ts'
-import { declaredLength, declaredType, maxJsonBytes, readJson, refuseBody, tooLarge } from './body.ts'
+import { declaredLength, declaredType, hasBody, maxJsonBytes, readJson, refuseBody, tooLarge } from './body.ts'
 import { type EdgeView, waitAppliedMs } from './edges.ts'
 import type { HeavyOperations } from './heavy.ts'
 import type { InstallationSettings, ParamKind, Route } from './route.ts'
 import { cameFromBrowser, refuseOtherSites } from './same_site.ts'
 import { parseQuery, type Validator, validator } from './validate.ts'
+import { type DropDefaults, dropDefaults, isVendorClient } from './vendor_clients.ts'
 import { Closed } from './wire.ts'
 
 /** What every request may use. */
@@ -70,7 +71,11 @@ export type RequestFacts = {
   headers: Record<string, string>
 }
 
-export type PreparedRoute = Route & { readonly checkQuery: Validator; readonly checkBody?: Validator }
+export type PreparedRoute = Route & {
+  readonly checkQuery: Validator
+  readonly checkBody?: Validator
+  readonly dropDefaults: DropDefaults
+}
 
 const NoQuery = Closed({})
 const defaultBodyLimitBytes = 64 * 1024
@@ -81,6 +86,7 @@ export function prepare(route: Route): PreparedRoute {
   return {
     ...route,
     checkQuery: validator(route.query ?? NoQuery, 'query'),
+    dropDefaults: dropDefaults(route),
     ...(route.body && { checkBody: validator(route.body, 'body') }),
   }
 }
@@ -141,14 +147,21 @@ export async function answer(
   const [otherType] = Object.keys(route.otherBodies ?? {})
   const other = route.otherBodies?.[declaredType(raw)]
   if (other && declaredLength(raw) > other.limitBytes) throw tooLarge(other.limitBytes)
+  const fromVendor = isVendorClient(raw.headersDistinct, service.versionHeaders)
+  const read = async () => {
+    // Its Python client sends no body, and no content type, for a module without settings.
+    if (fromVendor && route.method === 'PUT' && !hasBody(raw)) return {}
+    const json = await readJson(raw, route.bodyLimitBytes ?? defaultBodyLimitBytes, otherType)
+    return fromVendor ? route.dropDefaults(json) : json
+  }
   const body = other
     ? await other.read(raw, { limitBytes: other.limitBytes, beforeLarge, hold: turn?.hold ?? (() => {}) })
     : route.body
-      ? await readJson(raw, route.bodyLimitBytes ?? defaultBodyLimitBytes, otherType)
+      ? await read()
       : await refuseBody(raw)
   const query = readQuery()
   if (!other) route.checkBody?.(body)
-  route.check?.(body, service.settings)
+  route.check?.(body, service.settings, fromVendor)
   checkRepeatedId(body, request.params as Record<string, string>)
   const caller = known ?? (await enter(await signingIn(service, raw, source, body as { token: string })))
   permit(route, caller)

@@ -62,7 +62,9 @@ export type RouteShape<P extends Record<string, ParamKind>, Q extends TObject, B
   readonly query?: Q
   readonly body?: B
   /** What the schema cannot say of the body. It throws a refusal, before anything is looked up. */
-  readonly check?: (body: Static<B>, settings: InstallationSettings) => void
+  readonly check?: (body: Static<B>, settings: InstallationSettings, isVendorClient: boolean) => void
+  /** Texts that the vendor's clients send empty when they are left out, although empty would clear them here. */
+  readonly vendorDefaults?: readonly string[]
   /** Of a JSON body; 64 KiB when not given, and never more than `maxJsonBytes`. */
   readonly bodyLimitBytes?: number
   /** Other content types that the body may have, and what reads each as it arrives. It is not checked against `body`. */

@@ -38,6 +38,8 @@ addTextKeyword('x-moment', (text) =>
     : 'must be an RFC 3339 time, such as 2030-01-31T12:00:00Z',
 )
 
+export const accepts = (schema: TSchema, value: unknown): boolean => ajv.validate(schema, value)
+
 export type Validator = (value: unknown) => void
 
 /** Throws a refusal that names the first field at fault. `whole` is what the value itself is called. */

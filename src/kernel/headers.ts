@@ -80,6 +80,18 @@ export function headersFault({ add, remove }: HeaderOperations): { place: string
   return undefined
 }
 
+// An underscore at the start or after a separator, and no capital: `X-Frame-Options` arrives as `_x-_frame-_options`.
+const mangled = /^(?=[^A-Z]*$)(?:.*[^a-z0-9])?_[a-z]/
+
+/** The vendor's TypeScript client rewrites the keys of every object to snake case, and with them the names of headers. */
+export function mangledNameFault(add: HeaderOperations['add']): { place: string; fault: string } | undefined {
+  const name = Object.keys(add).find((one) => mangled.test(one))
+  if (name === undefined) return undefined
+  const fault =
+    'looks like a header name that a client library has rewritten. Write names in lower case, or use another client'
+  return { place: `add.${name}`, fault }
+}
+
 /** As they travel to the proxy: everything but the plainest characters, so that neither a map line nor a command nor Lua has to be asked. */
 export const encodeHeaderText = (text: string): string =>
   text.replaceAll(

@@ -22,7 +22,8 @@ type Writing<B> = {
   summary?: string
   errors?: readonly ErrorCode[]
   /** What the schema cannot say of the body; it throws a refusal. */
-  check?: (body: B, settings: InstallationSettings) => void
+  check?: (body: B, settings: InstallationSettings, isVendorClient: boolean) => void
+  vendorDefaults?: readonly string[]
   bodyLimitBytes?: number
 }
 
@@ -229,6 +230,7 @@ export function resource<
         body: writing.body,
         bodyLimitBytes: writing.bodyLimitBytes,
         check: writing.check,
+        vendorDefaults: writing.vendorDefaults,
         success: 200,
         response: shape,
         tagged: true,

@@ -53,10 +53,10 @@ export async function setInlineModules(
 /** What the schema cannot say of modules in a body. */
 export const checkInlineModules =
   (kind: EdgeKind) =>
-  (sent: Sent): void => {
+  (sent: Sent, _settings: InstallationSettings, isVendorClient: boolean): void => {
     for (const [name, module] of modulesOn(kind)) {
       const body = sent[name]
-      if (body) module.check?.(body as never, `${name}.`)
+      if (body) module.check?.(body as never, `${name}.`, isVendorClient)
     }
   }
 

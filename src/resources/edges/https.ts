@@ -143,6 +143,7 @@ export const httpsEdgeRoutes = [
   routes.update({
     access: 'anyone',
     body: HttpsRouteUpdate,
+    vendorDefaults: ['description', 'metadata'],
     bodyLimitBytes: moduleBodyLimitBytes,
     errors: ['ERR_MATCH_TAKEN'],
     check: checkModules,

@@ -69,7 +69,7 @@ export function moduleRoutes<const P extends Record<string, IdPrefix>, Row exten
         query: WaitQuery,
         body: module.body,
         bodyLimitBytes: moduleBodyLimitBytes,
-        check: (body) => module.check?.(body as never, ''),
+        check: (body, _settings, isVendorClient) => module.check?.(body as never, '', isVendorClient),
         success: 200,
         response: module.shape,
         tagged: true,

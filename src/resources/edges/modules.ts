@@ -3,7 +3,7 @@ import type { Db } from '../../db/pool.ts'
 import { Closed, Id, Ref } from '../../http/wire.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { invalidField } from '../../kernel/errors.ts'
-import { type HeaderOperations, headerLimits, headersFault } from '../../kernel/headers.ts'
+import { type HeaderOperations, headerLimits, headersFault, mangledNameFault } from '../../kernel/headers.ts'
 import { type Id as IdText, toId, type Uuid } from '../../kernel/ids.ts'
 import { holdBackend } from '../backends/store.ts'
 import { IpPolicyIds } from '../ip_policies/schema.ts'
@@ -35,7 +35,7 @@ export type Module = {
   /** What carries it. */
   on: readonly EdgeKind[]
   /** What the schema cannot say. `prefix` is where in the request the module stands. */
-  check?: (body: never, prefix: string) => void
+  check?: (body: never, prefix: string, isVendorClient: boolean) => void
   toStored: (body: never) => Omit<NewModule, 'enabled'>
   /** Refuses references to what is not there, and holds the rest. */
   hold?: (tx: Db, caller: Caller, stored: NewModule, prefix: string) => Promise<void>
@@ -47,7 +47,7 @@ function define<B extends TProperties, S extends TProperties>(definition: {
   on: readonly EdgeKind[]
   body: B
   shape: S
-  check?: (body: Static<TObject<B>>, prefix: string) => void
+  check?: (body: Static<TObject<B>>, prefix: string, isVendorClient: boolean) => void
   toStored: (body: Static<TObject<B>>) => Partial<Omit<NewModule, 'enabled'>>
   hold?: Module['hold']
   show: (stored: StoredModule, uri: UriOf) => Static<TObject<S>>
@@ -118,8 +118,8 @@ export const modules = {
       ),
     },
     shape: { add: HeaderMap(), remove: Type.Array(Type.String()) },
-    check({ add = {}, remove = [] }, prefix) {
-      const found = headersFault({ add, remove })
+    check({ add = {}, remove = [] }, prefix, isVendorClient) {
+      const found = headersFault({ add, remove }) ?? (isVendorClient ? mangledNameFault(add) : undefined)
       if (found) throw invalidField(prefix + found.place, found.fault)
     },
     toStored: ({ add = {}, remove = [] }) => ({ settings: { add, remove } satisfies HeaderOperations }),

@@ -37,10 +37,10 @@ const edges = resource({
   records: (row, { accountId }, verb) => [...records(row), ...(verb === 'create' ? [restrictionsKey(accountId)] : [])],
 })
 const checkModules = checkInlineModules('tcp')
-const check = (body: { hostports?: string[] }, settings: InstallationSettings) => {
+const check = (body: { hostports?: string[] }, settings: InstallationSettings, isVendorClient: boolean) => {
   checkHostports(body)
   checkTcpPorts(settings, body.hostports)
-  checkModules(body)
+  checkModules(body, settings, isVendorClient)
 }
 
 /**
