@@ -10,7 +10,7 @@ import { preferred } from './negotiate.ts'
 const page = `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Gatehouse API</title><link rel="stylesheet" href="swagger-ui.css"></head><body>
-<div id="reference">The reference is made by a script. Without one: <a href="../openapi.json">openapi.json</a>.</div>
+<div id="reference">This page needs JavaScript. Without it, see <a href="../openapi.json">openapi.json</a>.</div>
 <script src="swagger-ui-bundle.js"></script><script src="start.js"></script></body></html>
 `
 

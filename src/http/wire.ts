@@ -17,7 +17,7 @@ export const Id = <P extends IdPrefix>(...prefixes: P[]) =>
     'x-must': `must be the id of ${prefixes.map((prefix) => `${oneOf(prefix)} (${prefix}_…)`).join(' or ')}`,
   })
 
-export const Timestamp = Type.String({ format: 'date-time', description: 'RFC 3339, in UTC with milliseconds.' })
+export const Timestamp = Type.String({ format: 'date-time', description: 'RFC 3339 in UTC, with milliseconds.' })
 export const TimestampOrNull = (description: string) =>
   Type.Unsafe<string | null>({ type: ['string', 'null'], format: 'date-time', description })
 /** A moment in a request. Null means that there is none. */
@@ -31,7 +31,7 @@ export const Moment = (description: string) =>
       description,
     }),
   )
-export const Uri = Type.String({ format: 'uri', description: 'Absolute, under the public URL of the installation.' })
+export const Uri = Type.String({ format: 'uri', description: 'Absolute URI under the public URL of the installation.' })
 
 export const Text = (maxBytes: number, description: string, example?: string) =>
   Type.String({ 'x-maxBytes': maxBytes, description, ...(example && { examples: [example] }) })
@@ -48,12 +48,12 @@ export const OptionalText = (maxBytes: number, description: string, example?: st
 
 /** What most resources carry for the people who run them. In requests either may be null; responses leave out what is not set. */
 export const Annotations = {
-  description: OptionalText(255, 'What this is for, for people. At most 255 bytes.', 'the staging environment'),
-  metadata: OptionalText(4096, 'Whatever the user wants to keep with it. At most 4096 bytes.'),
+  description: OptionalText(255, 'Human-readable description. At most 255 bytes.', 'the staging environment'),
+  metadata: OptionalText(4096, 'Arbitrary user-defined data. At most 4096 bytes.'),
 }
 export const AnnotationsShown = {
-  description: Type.Optional(Text(255, 'Left out when not set.')),
-  metadata: Type.Optional(Text(4096, 'Left out when not set.')),
+  description: Type.Optional(Text(255, 'Omitted when not set.')),
+  metadata: Type.Optional(Text(4096, 'Omitted when not set.')),
 }
 
 /** A body may repeat an id of its path, as generated clients do. */
@@ -65,7 +65,7 @@ export const Wait = Type.Optional(
     type: 'string',
     enum: ['applied'],
     description:
-      'Answer when every live edge node has applied the change, or after 10 seconds. Service-Applied says on how many it is in force, Service-Behind which are not.',
+      'Wait until every live edge node has applied the change, for at most 10 seconds. Service-Applied says how many have, and Service-Behind names the others.',
   }),
 )
 
@@ -74,14 +74,14 @@ export const RefOrNull = Type.Unsafe<Static<typeof Ref> | null>({ anyOf: [Ref, {
 
 export const PageParameters = {
   limit: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 100, description: 'How many at most. 100 when not given.' }),
+    Type.Integer({ minimum: 1, maximum: 100, description: 'Maximum number of results. Default: 100.' }),
   ),
 }
 export const BeforeId = <P extends IdPrefix>(prefix: P) =>
   Type.Optional(
     Type.Unsafe<IdText<P>>({
       ...Id(prefix),
-      description: 'Only what is older than this id, which need not exist any more.',
+      description: 'Return only resources older than this id. The resource with this id may have been deleted.',
     }),
   )
 

@@ -19,8 +19,11 @@ export const idPrefixes = {
 } as const
 
 /** 'an API key', 'a user': for sentences. */
-export const oneOf = (prefix: IdPrefix): string =>
-  `${/^(API|IP|HTTPS|account|audit|operation)/.test(idPrefixes[prefix]) ? 'an' : 'a'} ${idPrefixes[prefix]}`
+export const withArticle = (noun: string): string =>
+  `${/^(API|IP|HTTPS|account|audit|operation)/.test(noun) ? 'an' : 'a'} ${noun}`
+export const oneOf = (prefix: IdPrefix): string => withArticle(idPrefixes[prefix])
+export const manyOf = (noun: string): string =>
+  noun.endsWith('y') && !noun.endsWith('key') ? `${noun.slice(0, -1)}ies` : `${noun}s`
 
 export type IdPrefix = keyof typeof idPrefixes
 /** A TypeID: the prefix, `_`, and a UUIDv7 as 26 characters of base32. */

@@ -3,20 +3,19 @@ import { raisePolicyRevision, refuseSelfLockout } from '../access/self_lockout.t
 import { Closed } from '../http/wire.ts'
 import type { Guard } from './resource.ts'
 
-/** Query parameters of every change that can decide about the caller's own address. */
+/** Query parameters of every change that can block the caller's own address. */
 export const LockoutQuery = Closed({
   allow_self_lockout: Type.Optional(
     Type.Boolean({
       description:
-        'Make the change even if the API, or the dashboard session in use, then refuses the address that this request comes from.',
+        'Make the change even if it blocks the address of this request from the API, or from the dashboard session in use.',
     }),
   ),
 })
 
 /**
- * Goes around every change of restrictions, their policies and rules. The account's revision is raised first: it holds
- * the account's row, so that such changes of one account happen one after another and each is judged by what the one
- * before left behind.
+ * Wraps every change to restrictions, their policies and rules. Raising the revision first locks the account's row, so
+ * such changes run one after another and each is checked against the result of the one before.
  */
 export const changingDecisions: Guard = async (tx, { caller, origin, query, clock }, change) => {
   await raisePolicyRevision(tx, caller)

@@ -7,7 +7,7 @@ import { type Handling, type InstallationSettings, type Route, type RouteShape, 
 import { Closed, ListOf, Wait } from '../http/wire.ts'
 import type { Caller } from '../identity/caller.ts'
 import { type ErrorCode, notFound } from '../kernel/errors.ts'
-import { type Id, type IdPrefix, idPrefixes, oneOf } from '../kernel/ids.ts'
+import { type Id, type IdPrefix, idPrefixes, manyOf, withArticle } from '../kernel/ids.ts'
 import { toPage } from '../kernel/paging.ts'
 import { record } from './change.ts'
 import { once } from './idempotency.ts'
@@ -42,11 +42,13 @@ export function resource<
   name: string
   prefix: P
   path: `/${string}`
-  /** The parameters in its path, for what is part of something else. */
+  /** Its name in summaries, when its ids are named after something else. */
+  noun?: string
+  /** Path parameters that identify its parent. */
   parentParams?: ParentParams
   shape: Shape
   view: (row: Row, uri: UriOf) => Static<Shape> & { id: Id<P> }
-  /** Resolves to undefined when the caller's account has no such thing. `lock`: hold it until the transaction ends. */
+  /** Resolves to undefined when the account has no such resource. `lock`: lock the row until the transaction ends. */
   find: (
     db: Db,
     caller: Caller,
@@ -54,17 +56,17 @@ export function resource<
     lock: boolean,
     params: { [K in keyof ParentParams]: Id<ParentParams[K]> },
   ) => Promise<Row | undefined>
-  /** Who may read it. Anyone, when not given. */
+  /** Who may read it. Default: anyone in the account. */
   readableBy?: Access
-  /** Its changes create, change or end keys. */
+  /** Its changes create, change or revoke API keys. */
   managesKeys?: true
   /** Query parameters of its changes. */
   changeQuery?: TObject
-  /** Goes around every change, inside its transaction. */
+  /** Wraps every change, inside its transaction. */
   guard?: Guard
-  /** What of it only changes make different; its ETag and its audit events go by that. All of it, when not given. */
+  /** The fields that only a change alters, used for its ETag and audit events. Default: all of them. */
   stableFields?: (shown: Static<Shape> & { id: Id<P> }) => Record<string, unknown>
-  /** The records that edge nodes must be sent when this one changes. */
+  /** The records to publish to edge nodes when it changes. */
   records?: (row: Row, caller: Caller, verb: 'create' | 'update' | 'delete') => readonly RecordKey[]
 }) {
   const {
@@ -83,7 +85,8 @@ export function resource<
   type Ids = ParentParamsIds & { id: Id<P> }
   const parentParams = definition.parentParams ?? ({} as ParentParams)
   const params = { ...parentParams, id: prefix }
-  const what = oneOf(prefix)
+  const noun = definition.noun ?? idPrefixes[prefix]
+  const what = withArticle(noun)
   const writes = definition.managesKeys && { managesKeys: definition.managesKeys }
 
   async function existing(db: Db, request: AnyRequest, lock: boolean): Promise<Row> {
@@ -198,7 +201,7 @@ export function resource<
     }): Route =>
       route({
         operation: `${name}.list`,
-        summary: `List every ${idPrefixes[prefix]} of the account, newest first`,
+        summary: `List ${manyOf(noun)}, newest first`,
         method: 'GET',
         path,
         query: reading.query,
@@ -222,7 +225,7 @@ export function resource<
     ): Route =>
       route({
         operation: `${name}.update`,
-        summary: writing.summary ?? `Change ${what}. What is left out stays as it is`,
+        summary: writing.summary ?? `Update ${what}. Omitted fields keep their values`,
         method: 'PATCH',
         path: `${path}/:id`,
         params,

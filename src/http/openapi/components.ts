@@ -9,7 +9,7 @@ export const sharedComponents = {
       in: 'cookie',
       name: '__Host-gatehouse_session',
       description:
-        'Set by `POST /dashboard_session`; without `__Host-` where the public URL is not https. A token that is sent with it wins.',
+        'Set by `POST /dashboard_session`. Without the `__Host-` prefix when the public URL is not https. If the request also has a bearer token, the token is used.',
     },
   },
   parameters: {
@@ -23,52 +23,53 @@ export const sharedComponents = {
     IfMatch: {
       name: 'If-Match',
       in: 'header',
-      description: 'ETags of what you last read, or `*`. If it is in none of these states any more: 412.',
+      description: 'ETags from your last read, or `*`. If none of them is current, the response is 412.',
       schema: { type: 'string' },
     },
     IdempotencyKey: {
       name: 'Idempotency-Key',
       in: 'header',
       description:
-        'Makes it happen once: the same request with the same key is answered with what was created then, for 24 hours.',
+        'Makes retries safe. For 24 hours, repeating the same request with the same key returns the resource created by the first one.',
       schema: { type: 'string', pattern: '^[\\x21-\\x7e]{1,255}$' },
     },
   },
   headers: {
     OperationId: {
-      description: 'Names this request in the log and the audit.',
+      description: 'Identifies this request in the log and in audit events.',
       required: true,
       schema: { type: 'string' },
     },
     ServiceWarning: {
       description:
-        'What would have been refused, or is not told again: `ip_restriction=ipx_…`, `token=told_once`. Comma-separated.',
+        'Comma-separated warnings. `ip_restriction=ipx_…`: this restriction would have refused the request if it were enforced. `token=told_once`: the token was returned by an earlier response and is not repeated.',
       schema: { type: 'string' },
     },
     ETag: {
-      description: 'A strong tag of what is shown, for If-Match.',
+      description: 'Strong entity tag of the resource, for If-Match.',
       required: true,
       schema: { type: 'string' },
     },
     ServiceGeneration: {
-      description: 'The number under which edges are told of the change. Not there when they need not be.',
+      description:
+        'Generation of the change, for `GET /generations/{generation}`. Omitted when the change does not concern edge nodes.',
       schema: { type: 'string', pattern: '^[0-9]+$' },
     },
     ServiceApplied: {
-      description: 'With `wait=applied`: on how many of the live edge nodes the change is in force, such as 3/3.',
+      description: 'With `wait=applied`: how many of the live edge nodes have applied the change, such as 3/3.',
       schema: { type: 'string', pattern: '^[0-9]+/[0-9]+$' },
     },
     ServiceBehind: {
-      description: 'With `wait=applied`: the names of the live edge nodes on which it is not.',
+      description: 'With `wait=applied`: names of the live edge nodes that have not applied it yet.',
       schema: { type: 'string' },
     },
     SetCookie: {
-      description: 'The session cookie: HttpOnly, SameSite=Strict, and Secure where the public URL is https.',
+      description: 'Session cookie: HttpOnly, SameSite=Strict, and Secure when the public URL is https.',
       required: true,
       schema: { type: 'string' },
     },
     IdempotencyReplayed: {
-      description: '`true` when this is a repetition, and nothing was created now.',
+      description: '`true` when the response repeats an earlier one and nothing new was created.',
       schema: { type: 'string', enum: ['true'] },
     },
   },

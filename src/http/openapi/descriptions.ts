@@ -1,25 +1,26 @@
 import type { Route } from '../route.ts'
 import type { Json } from './json.ts'
 
-/** What each group of operations is about. An operation belongs to the group that its name begins with. */
+/** Tag descriptions. The first part of an operation's name is its tag. */
 const groups: Record<string, string> = {
-  api_keys: 'Keys that authenticate calls to this API. A token is shown once, when it is created or rotated.',
+  api_keys:
+    'Keys that authenticate calls to this API. A token is returned only once, when its key is created or rotated.',
   users: 'People of the account: admins and members.',
   bot_users: 'Programs of the account. A bot has the rights of a member and cannot sign in.',
   ip_policies: 'Named sets of rules about source addresses, attached to restrictions, edges and routes.',
   ip_policy_rules: 'The rules of IP policies: allow or deny a range of addresses.',
   ip_restrictions: 'Attach IP policies to one kind of traffic, to warn or to refuse.',
-  ip_checks: 'A dry run: would this address be let through, and which rule decides?',
+  ip_checks: 'Dry run: would this address be allowed, and which rule decides?',
   ip_refusals: 'Calls that an IP restriction refused, with the rule that decided.',
   ip_activity: 'How often addresses were refused or warned about.',
   static_backends: 'Upstream servers that edges and routes send traffic to.',
-  tcp_edges: 'TCP ports of the edge, with their modules.',
-  https_edges: 'Host names of the edge. Their routes decide what happens to a request.',
+  tcp_edges: 'TCP ports that edge nodes listen on, with their modules.',
+  https_edges: 'Host names that edge nodes serve. The routes of an edge decide what happens to a request.',
   https_edge_routes: 'What happens to requests under a path of an HTTPS edge.',
-  edge_nodes: 'The machines that enforce what this API says.',
-  generations: 'On which edge nodes a change is in force.',
-  caller: 'Who the key speaks for.',
-  dashboard_session: 'Signing in to the dashboard, and out of it.',
+  edge_nodes: 'The machines that enforce restrictions and forward traffic.',
+  generations: 'Which edge nodes have applied a change.',
+  caller: 'The identity behind the API key.',
+  dashboard_session: 'Sign in to the dashboard and out of it.',
   audit_events: 'Who changed what, when and from where.',
 }
 
@@ -28,7 +29,7 @@ export const tagOf = ({ operation }: Route): string => operation.split('.')[0] ?
 export function tags(routes: readonly Route[]): Json[] {
   return [...new Set(routes.map(tagOf))].map((name) => {
     const description = groups[name]
-    if (!description) throw new Error(`say in ${import.meta.filename} what the operations ${name}.… are about`)
+    if (!description) throw new Error(`add a description of the ${name} operations to ${import.meta.filename}`)
     return { name, description }
   })
 }
@@ -40,6 +41,6 @@ export function describe(route: Route): { summary: string; description: string }
 }
 
 function whoMayCall({ access, signsIn }: Route): string {
-  if (signsIn) return 'Needs no other credential: the body holds the token.'
-  return access === 'admin' ? 'For admins.' : 'For every member of the account.'
+  if (signsIn) return 'Needs no credentials besides the token in the body.'
+  return access === 'admin' ? 'Admins only.' : 'Available to every user and bot of the account.'
 }

@@ -23,7 +23,7 @@ export function openApiDocument(routes: readonly Route[], version: string): Json
       title: 'Gatehouse',
       version,
       description:
-        'API keys, IP policies and restrictions, TCP and HTTPS edges. Errors and what to do about them: docs/errors.md.',
+        'API keys, IP policies and restrictions, TCP and HTTPS edges. Error codes are explained in docs/errors.md.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: '/', description: 'The installation that serves this document.' }],
@@ -50,7 +50,7 @@ const successHeaders = (route: Route): Json => ({
 function operation(route: Route, schemas: Json, sharedResponses: Json): Json {
   const responses: Json = {
     [route.success]: {
-      description: route.success === 204 ? 'Done. There is no body.' : route.success === 201 ? 'Created.' : 'OK.',
+      description: route.success === 204 ? 'Success, without a body.' : route.success === 201 ? 'Created.' : 'OK.',
       headers: successHeaders(route),
       ...(route.response && {
         content: {

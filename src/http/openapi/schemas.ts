@@ -9,7 +9,7 @@ export const errorSchema: Json = {
   properties: {
     error_code: { type: 'string', enum: Object.keys(errorCatalogue) },
     status_code: { type: 'integer' },
-    msg: { type: 'string', description: 'A sentence that says what to do.' },
+    msg: { type: 'string', description: 'What happened and what to do, for people. Programs should use error_code.' },
     details: { type: 'object', required: ['operation_id'], additionalProperties: { type: 'string' } },
   },
 }

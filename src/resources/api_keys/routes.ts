@@ -35,7 +35,7 @@ const dayInSeconds = 24 * 60 * 60
 
 export const apiKeyRoutes = [
   apiKeys.create({
-    summary: 'Create an API key. Its token is in this response and never again',
+    summary: 'Create an API key. Its token is returned only in this response',
     access: 'anyone',
     body: ApiKeyCreate,
     errors: ['ERR_FORBIDDEN', 'ERR_TOO_MANY'],
@@ -77,7 +77,7 @@ export const apiKeyRoutes = [
   apiKeys.act({
     verb: 'rotate',
     summary:
-      'Give an API key another token, which is in this response and never again. The old one works on for a while',
+      'Rotate an API key. The new token is returned only in this response, and the old token keeps working until the overlap ends',
     access: 'anyone',
     body: ApiKeyRotate,
     errors: ['ERR_FORBIDDEN', 'ERR_API_KEY_EXPIRED'],
@@ -100,7 +100,7 @@ export const apiKeyRoutes = [
     alsoAudited: ({ previous_token }) => ({ previous_token_expires_at: previous_token?.expires_at ?? null }),
   }),
   apiKeys.delete({
-    summary: 'Delete an API key. The next request with its token is refused, on every process',
+    summary: 'Delete an API key. Its token stops working immediately, on every process',
     access: 'anyone',
     query: ApiKeyDeleteQuery,
     errors: ['ERR_FORBIDDEN', 'ERR_TOO_MANY'],

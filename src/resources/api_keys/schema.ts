@@ -14,9 +14,7 @@ import {
   Uri,
 } from '../../http/wire.ts'
 
-const ExpiresAt = Moment(
-  'RFC 3339. From this moment on the key is refused. Null: it does not expire. Only an admin may set it later than it was, or to null.',
-)
+const ExpiresAt = Moment('When the key expires (RFC 3339). Null: never. Only admins can extend or clear it.')
 
 export const ApiKeyCreate = Closed({
   ...Annotations,
@@ -34,16 +32,16 @@ export const ApiKeyRotate = Closed({
       minimum: 0,
       maximum: 30 * 24 * 60 * 60,
       examples: [3_600],
-      description: 'How long the token that is replaced still works. 86400, a day, when not given; 0 ends it at once.',
+      description: 'How long the replaced token keeps working. Default: 86400 (one day). 0 revokes it immediately.',
     }),
   ),
 })
 
 const lastUsed = {
-  last_used_at: TimestampOrNull('The hour in which it was last used; null when never.'),
+  last_used_at: TimestampOrNull('The hour of the last use. Null: never used.'),
   last_used_ip: Type.Unsafe<string | null>({
     type: ['string', 'null'],
-    description: 'An address from which it was used in that hour, the last to be new. Forgotten after a while.',
+    description: 'The newest address seen in that hour. Cleared after the retention period.',
   }),
 }
 
@@ -55,23 +53,23 @@ export const ApiKey = Closed(
     created_at: Timestamp,
     token: Type.Unsafe<string | null>({
       type: ['string', 'null'],
-      description: 'The bearer token: in the responses to creation and rotation only, null everywhere else.',
+      description: 'The bearer token. Null except in the responses to creation and rotation.',
     }),
     owner_id: Id('usr', 'bot'),
     created_by_key_id: Type.Unsafe<string | null>({
       type: ['string', 'null'],
       description:
-        'The API key with which it was created, directly or in a dashboard session. It stays when that key is deleted. Null for keys made by a command on the server and by versions that did not record it.',
+        'The API key that created this one, directly or through a dashboard session. Kept when that key is deleted. Null for keys created by a command on the server, or by versions that did not record it.',
     }),
-    expires_at: TimestampOrNull('From this moment on the key is refused; null when it does not end by itself.'),
-    rotated_at: TimestampOrNull('When its token was last replaced; null when never.'),
+    expires_at: TimestampOrNull('When the key expires. Null: never.'),
+    rotated_at: TimestampOrNull('When the token was last rotated. Null: never.'),
     ...lastUsed,
     previous_token: Type.Unsafe<{
       expires_at: string
       last_used_at: string | null
       last_used_ip: string | null
     } | null>({
-      description: 'The token that the last rotation replaced, while it still works, and its uses since then.',
+      description: 'The token replaced by the last rotation, while it still works, and its use since then.',
       anyOf: [Closed({ expires_at: Timestamp, ...lastUsed }), { type: 'null' }],
     }),
   },
@@ -85,7 +83,7 @@ export const ApiKeyQuery = Closed({
   descendants_of: Type.Optional(
     Type.Unsafe<`ak_${string}`>({
       ...Id('ak'),
-      description: 'Only keys that this key created, and those that were created with them in turn.',
+      description: 'Return only keys created with this key, directly or indirectly.',
     }),
   ),
 })
@@ -93,7 +91,7 @@ export const ApiKeyQuery = Closed({
 export const ApiKeyDeleteQuery = Closed({
   revoke_descendants: Type.Optional(
     Type.Boolean({
-      description: 'Also delete every key that was created with this one, and with those in turn.',
+      description: 'Also delete every key created with this one, directly or indirectly.',
     }),
   ),
 })

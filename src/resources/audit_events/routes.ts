@@ -6,7 +6,7 @@ import { listAuditEvents } from './store.ts'
 export const auditEventRoutes = [
   route({
     operation: 'audit_events.list',
-    summary: 'List what was changed, newest first',
+    summary: 'List audit events, newest first',
     method: 'GET',
     path: '/audit_events',
     query: AuditEventQuery,

@@ -8,13 +8,13 @@ export const AuditEvent = Closed(
   {
     id: Id('ev'),
     created_at: Timestamp,
-    operation: Type.String({ description: 'Which operation made the change, such as api_keys.create.' }),
+    operation: Type.String({ description: 'The operation that made the change, such as api_keys.create.' }),
     operation_id: Id('op'),
-    owner_id: OrNull('The user or bot who did it; null for a command on the server.'),
+    owner_id: OrNull('The user or bot that made the change. Null for a command on the server.'),
     api_key_id: OrNull('The key that was used.'),
-    dashboard_session_id: OrNull('The session of that key, when it was done in the dashboard.'),
-    source_ip: OrNull('The address it came from.'),
-    resource_id: Type.String({ description: 'What was changed.' }),
+    dashboard_session_id: OrNull('The dashboard session, if the change was made in the dashboard.'),
+    source_ip: OrNull('The source address.'),
+    resource_id: Type.String({ description: 'The resource that was changed.' }),
     before: Fields,
     after: Fields,
   },
@@ -25,8 +25,8 @@ export type AuditEvent = Static<typeof AuditEvent>
 export const AuditEventQuery = Closed({
   ...PageParameters,
   before_id: BeforeId('ev'),
-  resource_id: Type.Optional(Text(100, 'Only changes of this resource.')),
+  resource_id: Type.Optional(Text(100, 'Return only changes to this resource.')),
   owner_id: Type.Optional(Id('usr', 'bot')),
-  operation: Type.Optional(Text(100, 'Only this operation, such as api_keys.delete.')),
+  operation: Type.Optional(Text(100, 'Return only changes by this operation, such as api_keys.delete.')),
 })
 export const AuditEventList = ListOf('audit_events', AuditEvent, 'AuditEventList')

@@ -51,7 +51,7 @@ export const backendRoutes = [
       }),
   }),
   backends.delete({
-    summary: 'Delete a static backend, unless an edge or a route uses it',
+    summary: 'Delete a static backend. Refused while an edge or route uses it',
     access: 'anyone',
     errors: ['ERR_BACKEND_IN_USE'],
     remove: (tx, { caller, params }) => deleteBackend(tx, caller, params.id),

@@ -17,10 +17,10 @@ const Address = Type.Unsafe<string>({
   'x-maxBytes': 300,
   'x-hostport': {},
   examples: ['app.internal:8080'],
-  description: 'Where the upstream listens, as host:port. The host is a name or an address.',
+  description: 'Address of the upstream as host:port. The host is a name or an IP address.',
 })
 const Enabled = Type.Boolean({
-  description: 'True: the edge speaks TLS to the upstream, and verifies its certificate.',
+  description: 'Connect to the upstream with TLS and verify its certificate.',
 })
 const Tls = Closed({ enabled: Enabled })
 /** Clients that leave out what is false send an empty object. */

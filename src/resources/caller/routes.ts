@@ -10,7 +10,7 @@ export const CallerFields = {
   api_key: Ref,
   source_ip: Type.Unsafe<string | null>({
     type: ['string', 'null'],
-    description: 'The address that IP restrictions evaluate. Null when a trusted proxy forwarded something unreadable.',
+    description: 'The address that IP restrictions evaluate. Null when a trusted proxy forwarded an invalid value.',
   }),
 }
 
@@ -26,7 +26,7 @@ export const toCallerFields = ({ caller, origin, uri }: Calling) => ({
 export const callerRoutes = [
   route({
     operation: 'caller.get',
-    summary: 'Who the key speaks for, and which source address the service sees',
+    summary: 'Get the identity behind the API key, and the source address the service sees',
     method: 'GET',
     path: '/caller',
     success: 200,

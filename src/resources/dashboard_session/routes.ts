@@ -32,7 +32,7 @@ const noSession = () =>
 export const dashboardSessionRoutes = [
   route({
     operation: 'dashboard_session.sign_in',
-    summary: "Sign in to the dashboard with the token of an API key. The session's secret is in a cookie only",
+    summary: 'Sign in to the dashboard with the token of an API key. The session secret is returned only as a cookie',
     method: 'POST',
     path: '/dashboard_session',
     body: Closed({ token: Text(200, 'The token of an API key.', exampleToken) }),
@@ -58,7 +58,7 @@ export const dashboardSessionRoutes = [
   }),
   route({
     operation: 'dashboard_session.get',
-    summary: 'Who is signed in to the dashboard, and until when',
+    summary: 'Get the current dashboard session',
     method: 'GET',
     path: '/dashboard_session',
     success: 200,
@@ -74,7 +74,7 @@ export const dashboardSessionRoutes = [
   }),
   route({
     operation: 'dashboard_session.sign_out',
-    summary: 'Sign out of the dashboard. The next request with the cookie is refused, on every process',
+    summary: 'Sign out of the dashboard. The cookie stops working immediately, on every process',
     method: 'DELETE',
     path: '/dashboard_session',
     success: 204,

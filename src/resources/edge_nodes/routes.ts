@@ -7,7 +7,7 @@ import { generationsOf, settledGeneration } from '../../operations/outbox.ts'
 
 const Refusal = Closed(
   {
-    key: Type.String({ description: 'The record that was refused.' }),
+    key: Type.String({ description: 'The record that was rejected.' }),
     generation: Type.Unsafe<number | null>({ type: ['integer', 'null'] }),
     reason: Type.String(),
     at: Timestamp,
@@ -17,20 +17,20 @@ const Refusal = Closed(
 const EdgeNode = Closed(
   {
     name: Type.String(),
-    live: Type.Boolean({ description: 'Whether it has reported within the last seconds.' }),
-    applied_generation: Type.Integer({ description: 'Every change up to this generation is in force there.' }),
+    live: Type.Boolean({ description: 'Whether the node has reported recently.' }),
+    applied_generation: Type.Integer({ description: 'The node has applied every change up to this generation.' }),
     records: Type.Integer(),
     version: Type.String(),
     started_at: Timestamp,
     last_seen_at: Timestamp,
-    refusals: Type.Array(Refusal, { description: 'What it refused to apply, and why; the last ones.' }),
+    refusals: Type.Array(Refusal, { description: 'The latest records that the node rejected, and why.' }),
   },
   { title: 'EdgeNode' },
 )
 const EdgeNodeList = Closed(
   {
     newest_generation: Type.Integer({
-      description: 'The newest change of the installation. A node that has applied it is up to date.',
+      description: 'Generation of the newest change of the installation. A node that has applied it is up to date.',
     }),
     edge_nodes: Type.Array(EdgeNode),
   },
@@ -39,11 +39,11 @@ const EdgeNodeList = Closed(
 const Generation = Closed(
   {
     generation: Type.Integer(),
-    live_nodes: Type.Integer({ description: 'Edge nodes that are alive.' }),
-    applied_nodes: Type.Integer({ description: 'Those of them on which it is in force.' }),
-    behind: Type.Array(Type.String(), { description: 'The names of the others.' }),
+    live_nodes: Type.Integer({ description: 'Number of live edge nodes.' }),
+    applied_nodes: Type.Integer({ description: 'Number of live edge nodes that have applied the change.' }),
+    behind: Type.Array(Type.String(), { description: 'Names of the live edge nodes that have not applied it yet.' }),
     refusals: Type.Array(Closed({ node: Type.String(), ...Refusal.properties }, { title: 'EdgeNodeRefusal' }), {
-      description: 'Records of this generation that nodes refused, and why.',
+      description: 'Records of this generation that nodes rejected, and why.',
     }),
   },
   { title: 'Generation' },
@@ -72,7 +72,7 @@ const isFor =
 export const edgeNodeRoutes = [
   route({
     operation: 'edge_nodes.list',
-    summary: 'List the edge nodes, what they run and what they refused',
+    summary: 'List edge nodes, with the versions they run and the records they rejected',
     method: 'GET',
     path: '/edge_nodes',
     success: 200,
@@ -92,7 +92,7 @@ export const edgeNodeRoutes = [
   route({
     operation: 'generations.get',
     summary:
-      'On how many edge nodes a change is in force. Its generation is in the Service-Generation header of its response',
+      'Get how many edge nodes have applied a change. Its generation is in the Service-Generation header of the response to the change',
     method: 'GET',
     path: '/generations/:generation',
     params: { generation: 'number' },

@@ -62,7 +62,7 @@ export function moduleRoutes<const P extends Record<string, IdPrefix>, Row exten
     return [
       route({
         operation: `${name}.${moduleName}.replace`,
-        summary: `Replace the whole ${moduleName} module`,
+        summary: `Replace the ${moduleName} module`,
         method: 'PUT',
         path,
         params,

@@ -24,9 +24,9 @@ export type EdgeKind = 'tcp' | 'https' | 'route'
 export const moduleBodyLimitBytes = 1024 * 1024
 
 const Enabled = Type.Optional(
-  Type.Boolean({ description: 'True: applied to traffic. True when not given.', examples: [true] }),
+  Type.Boolean({ description: 'Whether the module is applied to traffic. Default: true.', examples: [true] }),
 )
-const EnabledShown = Type.Boolean({ description: 'True: applied to traffic.' })
+const EnabledShown = Type.Boolean({ description: 'Whether the module is applied to traffic.' })
 
 export type Module = {
   /** What a PUT sends, and what is set inline. */
@@ -89,7 +89,7 @@ export const modules = {
     title: 'IpRestrictionModule',
     on: ['tcp', 'route'],
     body: { ip_policy_ids: IpPolicyIds },
-    shape: { ip_policies: Type.Array(Ref, { description: 'In the order in which they were sent.' }) },
+    shape: { ip_policies: Type.Array(Ref, { description: 'In the order they were sent.' }) },
     toStored: ({ ip_policy_ids }) => ({ policyIds: ip_policy_ids }),
     hold: (tx, caller, { policyIds }, prefix) => holdIpPolicies(tx, caller, policyIds, prefix),
     show: (stored, uri) => ({
@@ -106,14 +106,14 @@ export const modules = {
     body: {
       add: Type.Optional(
         HeaderMap({
-          description: `Header name to value: set on the request before it is sent upstream, replacing what the client sent. At most ${headerLimits.entries}.`,
+          description: `Headers to set on the request before it is forwarded, by name. They replace those the client sent. At most ${headerLimits.entries}.`,
           examples: [{ 'X-From-The-Edge': 'gatehouse' }],
         }),
       ),
       remove: Type.Optional(
         Type.Array(Type.String(), {
           examples: [['Cookie']],
-          description: `Names of headers that do not reach the upstream. At most ${headerLimits.entries}.`,
+          description: `Names of headers to remove before the request is forwarded. At most ${headerLimits.entries}.`,
         }),
       ),
     },

@@ -22,15 +22,15 @@ const Hostports = (rules: HostportRules, example: string, description: string) =
 const TcpHostports = Hostports(
   {},
   'tcp.example.com:20001',
-  "host:port, with a port of the installation's TCP range. Each belongs to one edge, and its port to one account of the installation.",
+  "host:port, with a port in the installation's TCP range. A hostport belongs to one edge, and its port to one account of the installation.",
 )
 const HttpsHostports = Hostports(
   { wildcard: true, nameOnly: true, port: 443 },
   'app.example.com:443',
-  'host:443; the first label may be *, though not directly under a public suffix such as co.uk. Each belongs to one edge, and overlaps no name of another account.',
+  'host:443. The first label can be *, but not directly under a public suffix such as co.uk. A hostport belongs to one edge and cannot overlap a name of another account.',
 )
 
-/** A module sent with its edge: null takes it away. */
+/** A module sent with its edge. Null removes it. */
 const inline = (kind: EdgeKind): TProperties =>
   Object.fromEntries(
     modulesOn(kind).map(([name, { body }]) => [
@@ -62,7 +62,7 @@ const RefusedHostport = Closed(
       type: 'string',
       enum: ['overlap', 'public_suffix'],
       description:
-        'overlap: another account had an overlapping one before. public_suffix: a wildcard directly under a public suffix.',
+        'overlap: another account already had an overlapping hostport. public_suffix: a wildcard directly under a public suffix.',
     }),
     refused_at: Timestamp,
   },
@@ -77,7 +77,7 @@ const edgeFields = <P extends 'edgtcp' | 'edghts'>(prefix: P) => ({
   refused_hostports: Type.Optional(
     Type.Array(RefusedHostport, {
       description:
-        'Hostports from before the installation kept accounts apart that are not in force. Left out when there are none. Sending hostports replaces them too.',
+        'Hostports that are not in force because they conflict with rules introduced after they were created. Omitted when empty. Sending hostports replaces these too.',
     }),
   ),
 })
@@ -98,7 +98,7 @@ const EncodedSlashes = Type.Unsafe<'reject' | 'allow'>({
   enum: ['reject', 'allow'],
   default: 'reject',
   description:
-    "Whether a request path may contain an encoded slash (%2F), an encoded backslash (%5C) or a backslash. `reject` answers 400. `allow` passes the path on unchanged if it belongs to this route both when they separate segments and when they do not, and has no dot segments or ';'.",
+    "Whether a request path may contain an encoded slash (%2F), an encoded backslash (%5C) or a backslash. `reject` answers 400. `allow` forwards the path unchanged, provided that it matches this route whether or not they are read as separators, and that it has no dot segments or ';'.",
 })
 export const HttpsRouteCreate = withModules('route', {
   edge_id: PathId('edghts'),
@@ -138,7 +138,7 @@ export const HttpsEdgeUpdate = Closed({
   hostports: Type.Optional(HttpsHostports),
 })
 export const HttpsEdge = Closed(
-  { ...edgeFields('edghts'), routes: Type.Array(HttpsRoute, { description: 'The newest first.' }) },
+  { ...edgeFields('edghts'), routes: Type.Array(HttpsRoute, { description: 'Newest first.' }) },
   { title: 'HttpsEdge' },
 )
 export type HttpsEdge = Static<typeof HttpsEdge>

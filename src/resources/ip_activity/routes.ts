@@ -11,8 +11,10 @@ const maxEdges = 100
 
 const Counts = Closed(
   {
-    refused: Type.Integer({ description: 'Calls, connections and requests that were refused.' }),
-    warned: Type.Integer({ description: 'Warnings; what two restrictions warn of counts twice.' }),
+    refused: Type.Integer({ description: 'Number of refused calls, connections and requests.' }),
+    warned: Type.Integer({
+      description: 'Number of warnings. A request that two restrictions warn about counts twice.',
+    }),
   },
   { title: 'IpActivityCounts' },
 )
@@ -24,9 +26,9 @@ const Hour = Closed({ hour: Timestamp, ...ByType }, { title: 'IpActivityHour' })
 const EdgeActivity = Closed(
   {
     target: Ref,
-    edge: Type.Unsafe<Static<typeof RefOrNull>>({ ...RefOrNull, description: 'Of a route: its HTTPS edge.' }),
+    edge: Type.Unsafe<Static<typeof RefOrNull>>({ ...RefOrNull, description: 'For a route: its HTTPS edge.' }),
     refused: Type.Integer(),
-    refused_by_module: Type.Integer({ description: 'How many of them by its own ip_restriction module.' }),
+    refused_by_module: Type.Integer({ description: 'Number of those refused by its own ip_restriction module.' }),
     warned: Type.Integer(),
     last_at: Timestamp,
   },
@@ -42,7 +44,7 @@ const toEdgeActivity = ({ id, kind, parent_id, ...counts }: EdgeActivityRow, uri
 export const ipActivityRoutes = [
   route({
     operation: 'ip_activity.get',
-    summary: 'How often addresses were refused or warned of, by hour and traffic, and at which edges and routes',
+    summary: 'Count refusals and warnings by hour and traffic type, and by edge and route',
     method: 'GET',
     path: '/ip_activity',
     query: Closed({
@@ -50,17 +52,17 @@ export const ipActivityRoutes = [
         Type.Integer({
           minimum: 1,
           maximum: 720,
-          description: 'How many, the current one included. 24 when not given.',
+          description: 'Number of hours, including the current one. Default: 24.',
         }),
       ),
     }),
     success: 200,
     response: Closed(
       {
-        hours: Type.Array(Hour, { description: 'Every hour, the oldest first.' }),
+        hours: Type.Array(Hour, { description: 'Every hour, oldest first.' }),
         total: Closed(ByType, { title: 'IpActivityTotal' }),
         edges: Type.Array(EdgeActivity, {
-          description: `The ${maxEdges} TCP edges and routes with the most refusals, the most first.`,
+          description: `The ${maxEdges} TCP edges and routes with the most refusals, in descending order.`,
         }),
       },
       { title: 'IpActivity' },

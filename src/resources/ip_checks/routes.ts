@@ -18,7 +18,7 @@ type UriOf = (path: string) => string
 export const ipCheckRoutes = [
   route({
     operation: 'ip_checks.create',
-    summary: 'Check whether an address would be let through, and what decides it',
+    summary: 'Check whether an address would be allowed, and which rule decides',
     method: 'POST',
     path: '/ip_checks',
     body: IpCheck,

@@ -8,13 +8,13 @@ export const IpCheck = Closed({
   edge_id: Type.Optional(
     Type.Unsafe<Static<ReturnType<typeof Id<'edgtcp' | 'edghts'>>>>({
       ...Id('edgtcp', 'edghts'),
-      description: 'Check what this edge does: its own ip_restriction module counts too. `type` is then `endpoints`.',
+      description: 'Check traffic of this edge, including its ip_restriction module. `type` is then `endpoints`.',
     }),
   ),
   route_id: Type.Optional(
     Type.Unsafe<Static<ReturnType<typeof Id<'edghtsrt'>>>>({
       ...Id('edghtsrt'),
-      description: 'The same for a route, with or without its edge. Needed with an HTTPS edge.',
+      description: 'Check traffic of this route. `edge_id` is optional. Required for an HTTPS edge.',
     }),
   ),
 })
@@ -38,10 +38,10 @@ const CheckedPolicy = Closed(
     action: Type.Unsafe<'allow' | 'deny' | null>({
       type: ['string', 'null'],
       enum: ['allow', 'deny', null],
-      description: 'Of the rule that matched. Null: none did.',
+      description: 'Action of the matching rule. Null: no rule matched.',
     }),
     ip_policy_rule: RefOrNull,
-    cidr: Type.Unsafe<string | null>({ type: ['string', 'null'], description: 'The range of that rule.' }),
+    cidr: Type.Unsafe<string | null>({ type: ['string', 'null'], description: 'Range of the matching rule.' }),
   },
   { title: 'CheckedPolicy' },
 )
@@ -51,12 +51,13 @@ const CheckStep = Closed(
     ip_restriction: Type.Unsafe<Static<typeof RefOrNull>>({ ...RefOrNull, description: 'Null for a module.' }),
     target: Type.Unsafe<Static<typeof RefOrNull>>({
       ...RefOrNull,
-      description: 'The edge or route whose module it is. Null for a restriction.',
+      description: 'The edge or route that has the module. Null for a restriction.',
     }),
-    enforced: Type.Boolean({ description: 'False: it only warns.' }),
+    enforced: Type.Boolean({ description: 'False: it only issues warnings.' }),
     allowed: Type.Boolean(),
     policies: Type.Array(CheckedPolicy, {
-      description: 'In their order. They count together: a deny in any of them refuses, else an allow in any lets in.',
+      description:
+        'In order. They are evaluated together: a deny in any policy refuses; otherwise an allow in any policy allows.',
     }),
   },
   { title: 'IpCheckStep' },
@@ -66,19 +67,19 @@ export type CheckStep = Static<typeof CheckStep>
 export const IpCheckResult = Closed(
   {
     type: RestrictionTypeField,
-    ip: Type.String({ description: 'Canonical; as it was sent when it is not an address.' }),
-    allowed: Type.Boolean({ description: 'Whether traffic of this type from this address is let through.' }),
-    reason: Type.String({ description: 'The decision in a sentence.' }),
+    ip: Type.String({ description: 'The address in canonical form, or as sent if it is not an address.' }),
+    allowed: Type.Boolean({ description: 'Whether traffic of this type from this address is allowed.' }),
+    reason: Type.String({ description: 'The decision, explained in one sentence.' }),
     decided_by: Type.Unsafe<CheckedRestriction | null>({
       anyOf: [CheckedRestriction, { type: 'null' }],
-      description: 'The enforced restriction that refuses it, with the policy and the rule. Null when none does.',
+      description: 'The enforced restriction that refuses the address, with the policy and the rule. Null: none does.',
     }),
     restrictions: Type.Array(CheckedRestriction, {
-      description: 'What every restriction of this type says, also those that only warn.',
+      description: 'The outcome of every restriction of this type, including those that only warn.',
     }),
     steps: Type.Array(CheckStep, {
       description:
-        'The whole way: the module, if an edge or route was named, then every restriction. The first enforced one that does not allow it refuses it.',
+        'Every step of the evaluation: the module, if an edge or route is given, then each restriction. The first enforced step that does not allow the address refuses it.',
     }),
   },
   { title: 'IpCheckResult' },

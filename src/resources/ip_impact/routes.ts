@@ -26,7 +26,7 @@ export const ipImpactRoutes = [
   route({
     operation: 'ip_policies.impact',
     summary:
-      'What replacing all rules of an IP policy would do: how many change, and which addresses of the last week would be refused or let in',
+      'Preview replacing all rules of an IP policy. Returns how many rules would change, and which addresses of the last week would be newly refused or allowed',
     method: 'POST',
     path: '/ip_policies/:id/impact',
     params: { id: 'ipp' },

@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { Closed, Ref, type Static, Timestamp } from '../../http/wire.ts'
 import { RestrictionTypeField } from '../ip_restrictions/schema.ts'
 
-/** How many addresses of each kind are named; the totals count all. */
+/** How many addresses of each kind are listed. Totals count all of them. */
 export const maxListed = 100
 
 const Flipped = Closed(
@@ -10,7 +10,10 @@ const Flipped = Closed(
     ip: Type.String(),
     last_seen_at: Timestamp,
     target: Type.Optional(
-      Type.Unsafe<Static<typeof Ref>>({ ...Ref, description: 'With a module: the edge or route where it was seen.' }),
+      Type.Unsafe<Static<typeof Ref>>({
+        ...Ref,
+        description: 'For a module: the edge or route where the address was seen.',
+      }),
     ),
   },
   { title: 'FlippedAddress' },
@@ -19,7 +22,7 @@ const Flips = Closed(
   {
     total: Type.Integer(),
     addresses: Type.Array(Flipped, {
-      description: `At most ${maxListed}, the latest first. Told to admins only: addresses are personal data.`,
+      description: `At most ${maxListed}, most recent first. Empty for callers who are not admins, because addresses are personal data.`,
     }),
   },
   { title: 'FlippedAddresses' },
@@ -28,13 +31,13 @@ const Flips = Closed(
 export const Impact = Closed(
   {
     ip_policy: Ref,
-    rules: Type.Integer({ description: 'How many rules the policy would have.' }),
+    rules: Type.Integer({ description: 'Number of rules the policy would have.' }),
     added: Type.Integer(),
-    changed: Type.Integer({ description: 'Of those kept: with another description, metadata or expiry.' }),
+    changed: Type.Integer({ description: 'Kept rules whose description, metadata or expiry would change.' }),
     removed: Type.Integer(),
     kept: Type.Integer(),
     refuses_caller: Type.Boolean({
-      description: 'Whether your own address would then be refused, so that PUT answers 409 unless told otherwise.',
+      description: 'Whether your own address would be refused. PUT then answers 409 unless allow_self_lockout is true.',
     }),
     since: Timestamp,
     traffic: Type.Array(
@@ -44,20 +47,20 @@ export const Impact = Closed(
           by: Type.Unsafe<'restriction' | 'module'>({
             type: 'string',
             enum: ['restriction', 'module'],
-            description: 'Whether restrictions of the account use the policy, or modules of edges and routes.',
+            description: 'What uses the policy: restrictions of the account, or modules of edges and routes.',
           }),
-          enforced: Type.Boolean({ description: 'False: for these only warnings would begin or end.' }),
+          enforced: Type.Boolean({ description: 'False: only warnings would change.' }),
           used_by: Type.Array(Ref, {
-            description: `The restrictions, edges and routes that do; at most ${maxListed}.`,
+            description: `The restrictions, edges and routes that use the policy. At most ${maxListed}.`,
           }),
-          looked_at: Type.String({ description: 'Which addresses were tried, in a sentence.' }),
-          addresses: Type.Integer({ description: 'How many were tried.' }),
+          looked_at: Type.String({ description: 'Which addresses were evaluated, in one sentence.' }),
+          addresses: Type.Integer({ description: 'Number of addresses evaluated.' }),
           newly_refused: Flips,
           newly_allowed: Flips,
         },
         { title: 'ImpactOnTraffic' },
       ),
-      { description: 'One for each kind of traffic that the policy decides about. Empty when nothing uses it.' },
+      { description: 'One entry per traffic type that the policy affects. Empty when nothing uses the policy.' },
     ),
   },
   { title: 'IpPolicyImpact' },

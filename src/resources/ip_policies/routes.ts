@@ -40,7 +40,7 @@ export const ipPolicyRoutes = [
     apply: (tx, { caller, body }, before) => updateIpPolicy(tx, caller, before.id, patchedAnnotations(before, body)),
   }),
   policies.delete({
-    summary: 'Delete an IP policy and its rules, unless something uses it',
+    summary: 'Delete an IP policy and its rules. Refused while the policy is attached',
     access: 'anyone',
     errors: ['ERR_IP_POLICY_IN_USE'],
     remove: (tx, { caller, params }) => deleteIpPolicy(tx, caller, params.id),

@@ -21,10 +21,10 @@ export const IpPolicy = Closed(
 export type IpPolicy = Static<typeof IpPolicy>
 export const IpPolicyQuery = Closed({ ...PageParameters, before_id: BeforeId('ipp') })
 
-/** What anything that attaches policies sends: at least one, none twice. */
+/** Shared by everything that attaches policies: at least one, no duplicates. */
 export const IpPolicyIds = Type.Array(Id('ipp'), {
   minItems: 1,
   maxItems: 100,
   uniqueItems: true,
-  description: 'IP policies of this account. Their rules count together.',
+  description: 'IP policies of this account. Their rules are evaluated together.',
 })

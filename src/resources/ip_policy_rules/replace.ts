@@ -36,7 +36,7 @@ export const ruleSetRoutes = [
   route({
     operation: 'ip_policies.rules',
     summary:
-      'Get all rules of an IP policy at once, as JSON or, with `Accept: text/plain`, as the lines that PUT takes',
+      'Get all rules of an IP policy. Returns JSON or, with `Accept: text/plain`, the text format that PUT accepts',
     method: 'GET',
     path,
     params: { id: 'ipp' },
@@ -61,7 +61,8 @@ export const ruleSetRoutes = [
   }),
   route({
     operation: 'ip_policies.replace_rules',
-    summary: 'Replace all rules of an IP policy at once, from JSON or from lines of `allow|deny CIDR # description`',
+    summary:
+      'Replace all rules of an IP policy. Accepts JSON, or text lines of the form `allow|deny CIDR # description`',
     method: 'PUT',
     path,
     params: { id: 'ipp' },

@@ -19,10 +19,10 @@ const CidrText = Type.Unsafe<string>({
   'x-maxBytes': 64,
   'x-cidr': true,
   examples: ['203.0.113.0/24'],
-  description: 'An address or a CIDR range without host bits; an address alone means just that one.',
+  description: 'A CIDR range without host bits, or a single address.',
 })
 const Action = Type.Unsafe<'allow' | 'deny'>({ type: 'string', enum: ['allow', 'deny'] })
-const ExpiresAt = Moment('RFC 3339. From this moment on the rule does not count. Null: it never expires.')
+const ExpiresAt = Moment('When the rule expires (RFC 3339). Null: never.')
 
 const RuleFields = { cidr: CidrText, action: Action, ...Annotations, expires_at: ExpiresAt }
 
@@ -39,12 +39,12 @@ export const IpPolicyRule = Closed(
     uri: Uri,
     created_at: Timestamp,
     ...AnnotationsShown,
-    cidr: Type.String({ description: 'Canonical, always with its prefix length.' }),
+    cidr: Type.String({ description: 'In canonical form, always with a prefix length.' }),
     action: Action,
     ip_policy: Ref,
     expires_at: Type.Optional(Timestamp),
     expired: Type.Optional(
-      Type.Boolean({ description: 'True once `expires_at` has passed. There only when that is set.' }),
+      Type.Boolean({ description: 'Whether `expires_at` has passed. Omitted when `expires_at` is not set.' }),
     ),
   },
   { title: 'IpPolicyRule' },
@@ -60,7 +60,7 @@ export const maxRules = 100_000
 export const RuleSet = Closed({ rules: Type.Array(Closed(RuleFields), { maxItems: maxRules }) })
 export type RuleSet = Static<typeof RuleSet>
 
-/** Every rule of a policy, without what can be told from its id: there may be a hundred thousand. */
+/** Every rule of a policy, without fields that follow from its id: there may be 100,000. */
 export const RuleSetShown = Closed(
   {
     ip_policy_id: Id('ipp'),
@@ -68,14 +68,14 @@ export const RuleSetShown = Closed(
       Closed(
         {
           id: Id('ipr'),
-          cidr: Type.String({ description: 'Canonical, always with its prefix length.' }),
+          cidr: Type.String({ description: 'In canonical form, always with a prefix length.' }),
           action: Action,
           ...AnnotationsShown,
           expires_at: Type.Optional(Timestamp),
         },
         { title: 'RuleOfSet' },
       ),
-      { description: 'In the order in which they were made. Those that have expired are among them.' },
+      { description: 'In order of creation, including expired rules.' },
     ),
   },
   { title: 'RuleSetShown' },
@@ -85,9 +85,9 @@ export type RuleSetShown = Static<typeof RuleSetShown>
 export const RuleSetReplaced = Closed(
   {
     ip_policy: Ref,
-    rules: Type.Integer({ description: 'How many rules the policy has now.' }),
+    rules: Type.Integer({ description: 'Number of rules the policy has now.' }),
     added: Type.Integer(),
-    changed: Type.Integer({ description: 'Kept, with another description, metadata or expiry.' }),
+    changed: Type.Integer({ description: 'Kept rules whose description, metadata or expiry changed.' }),
     removed: Type.Integer(),
   },
   { title: 'RuleSetReplaced' },

@@ -13,8 +13,11 @@ const IpRefusal = Closed(
     uri: Uri,
     created_at: Timestamp,
     type: RestrictionTypeField,
-    operation: Type.String({ description: 'What was called, such as api_keys.list.' }),
-    source_ip: Type.Unsafe<string | null>({ type: ['string', 'null'], description: 'Null when it could not be read.' }),
+    operation: Type.String({ description: 'The operation that was called, such as api_keys.list.' }),
+    source_ip: Type.Unsafe<string | null>({
+      type: ['string', 'null'],
+      description: 'Null when it could not be determined.',
+    }),
     api_key_id: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
     ip_restriction: Ref,
     ip_policy: RefOrNull,
@@ -43,6 +46,7 @@ function toIpRefusal(row: StoredRefusal, uri: (path: string) => string): Static<
 const refusals = resource({
   name: 'ip_refusals',
   prefix: 'op',
+  noun: 'refusal',
   path: '/ip_refusals',
   shape: IpRefusal,
   view: toIpRefusal,
@@ -50,7 +54,7 @@ const refusals = resource({
   readableBy: 'admin',
 })
 
-/** A refused caller is told an operation id and nothing else; this is where an admin looks it up. */
+/** A refused caller learns only an operation id. Admins look it up here. */
 export const ipRefusalRoutes = [
   refusals.get(),
   refusals.list({

@@ -93,7 +93,7 @@ export const ipRestrictionRoutes = [
 
   route({
     operation: 'ip_restrictions.warnings',
-    summary: 'List the addresses that an unenforced IP restriction would have refused, the latest first',
+    summary: 'List the addresses that an unenforced IP restriction would have refused, most recent first',
     method: 'GET',
     path: '/ip_restrictions/:id/warnings',
     params: { id: 'ipx' },

@@ -21,9 +21,12 @@ export const RestrictionTypeField = Type.Unsafe<RestrictionType>({
   enum: [...restrictionTypes],
   examples: ['api'],
   description:
-    'What traffic is restricted: the web dashboard, this API, agents that ask /ip_checks, or all edges of the account.',
+    'The restricted traffic: the dashboard, this API, agents that call /ip_checks, or all edges of the account.',
 })
-const Enforced = Type.Boolean({ description: 'True: refused. False: only warnings are issued.', examples: [false] })
+const Enforced = Type.Boolean({
+  description: 'True: refuse the traffic. False: only issue warnings.',
+  examples: [false],
+})
 
 export const IpRestrictionCreate = Closed({
   ...Annotations,
@@ -45,7 +48,7 @@ export const IpRestriction = Closed(
     ...AnnotationsShown,
     enforced: Enforced,
     type: RestrictionTypeField,
-    ip_policies: Type.Array(Ref, { description: 'In the order in which they were sent.' }),
+    ip_policies: Type.Array(Ref, { description: 'In the order they were sent.' }),
   },
   { title: 'IpRestriction' },
 )
@@ -55,11 +58,11 @@ export const IpRestrictionQuery = Closed({ ...PageParameters, before_id: BeforeI
 export const Warning = Closed(
   {
     source_ip: Type.String({ description: 'An address that would have been refused.' }),
-    count: Type.Integer({ description: 'How often, within the days that such counts are kept.' }),
+    count: Type.Integer({ description: 'Number of occurrences within the retention period.' }),
     last_at: Timestamp,
     last_api_key_id: Type.Unsafe<string | null>({
       type: ['string', 'null'],
-      description: 'The key that was used last.',
+      description: 'The last API key used.',
     }),
   },
   { title: 'IpRestrictionWarning' },
@@ -74,7 +77,7 @@ export const WarningQuery = Closed({
       pattern: '^[^~]+~[^~]+$',
       'x-must': 'must be taken from next_page_uri',
       examples: ['2030-01-31T12:00:00.000Z~192.0.2.1'],
-      description: 'Where a page ended, as next_page_uri gives it.',
+      description: 'Position of the next page. Taken from next_page_uri.',
     }),
   ),
 })

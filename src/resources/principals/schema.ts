@@ -10,7 +10,7 @@ const Name = Type.Unsafe<string>({
 })
 const Email = Type.Unsafe<string>({
   type: 'string',
-  // Only what every address has: mail servers know better than a pattern what they accept.
+  // Deliberately loose: only a mail server knows which addresses it accepts.
   pattern: '^[^\\s@]+@[^\\s@]+$',
   'x-must': 'must be an email address',
   'x-maxBytes': 255,
@@ -24,14 +24,14 @@ export const UserUpdate = Closed({
   name: Type.Optional(Name),
   email: Type.Optional(Email),
   role: Type.Optional(Role),
-  active: Type.Optional(Type.Boolean({ description: 'An inactive user is refused from the next request on.' })),
+  active: Type.Optional(Type.Boolean({ description: 'Setting it to false blocks the user immediately.' })),
 })
 export const User = Closed(
   {
     id: Id('usr'),
     uri: Uri,
-    name: Text(255, 'For people.'),
-    email: Text(255, 'Unique in the account, whatever its case.'),
+    name: Text(255, 'Display name.'),
+    email: Text(255, 'Unique in the account, ignoring case.'),
     role: Role,
     active: Type.Boolean(),
     created_at: Timestamp,
@@ -45,10 +45,10 @@ export const BotUserCreate = Closed({ name: Name, active: Type.Optional(Type.Boo
 export const BotUserUpdate = Closed({
   id: PathId('bot'),
   name: Type.Optional(Name),
-  active: Type.Optional(Type.Boolean({ description: "An inactive bot's keys are refused from the next request on." })),
+  active: Type.Optional(Type.Boolean({ description: "Setting it to false blocks the bot's keys immediately." })),
 })
 export const BotUser = Closed(
-  { id: Id('bot'), uri: Uri, name: Text(255, 'For people.'), active: Type.Boolean(), created_at: Timestamp },
+  { id: Id('bot'), uri: Uri, name: Text(255, 'Display name.'), active: Type.Boolean(), created_at: Timestamp },
   { title: 'BotUser' },
 )
 export type BotUser = Static<typeof BotUser>

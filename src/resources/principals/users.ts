@@ -40,7 +40,7 @@ export const userRoutes = [
     select: (db, caller, query) => listPrincipals(db, caller, 'user', query),
   }),
   users.update({
-    summary: 'Change a user. The last active admin stays one',
+    summary: 'Update a user. The last active admin stays one',
     access: 'admin',
     body: UserUpdate,
     errors: ['ERR_EMAIL_TAKEN', 'ERR_LAST_ADMIN'],
