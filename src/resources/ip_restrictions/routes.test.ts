@@ -1,31 +1,10 @@
 import assert from 'node:assert/strict'
-import { after, before, test } from 'node:test'
-import { type Account, type ControlPlane, startControlPlane } from '../../../test/harness/control_plane.ts'
+import { after, test } from 'node:test'
+import { startControlPlane } from '../../../test/harness/control_plane.ts'
+import { behindProxy, from, policyWith } from '../../../test/harness/ip.ts'
 import { poll } from '../../../test/harness/poll.ts'
 
-let plane: ControlPlane
-const ends: (() => Promise<void>)[] = []
-before(async () => {
-  plane = await startControlPlane(
-    { after: (end) => ends.push(end as () => Promise<void>) },
-    { env: { GATEHOUSE_TRUSTED_PROXIES: '127.0.0.1' } },
-  )
-})
-after(async () => {
-  for (const end of ends) await end()
-})
-
-/** A policy with rules such as 'allow 10.0.0.0/8'. */
-async function policyWith(admin: Account, ...rules: string[]): Promise<string> {
-  const { body: policy } = await admin('POST', '/ip_policies', {})
-  const replaced = await admin('PUT', `/ip_policies/${policy.id}/rules`, undefined, {
-    rawBody: rules.join('\n'),
-    contentType: 'text/plain',
-  })
-  assert.equal(replaced.status, 200, replaced.text)
-  return policy.id
-}
-const from = (ip: string) => ({ headers: { 'x-forwarded-for': ip } })
+const plane = await startControlPlane({ after }, { env: behindProxy })
 
 test('an enforced api restriction refuses every address that its policies do not allow', async () => {
   const admin = await plane.newAccount()
