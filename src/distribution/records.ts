@@ -25,6 +25,8 @@ export type RouteRecord = {
   headers: { add: [name: string, value: string][]; remove: string[] } | null
   /** Missing: they are refused. Sent only when it says something else, so that nodes that do not know it go on. */
   encoded_slashes?: 'allow'
+  /** Missing: they are accepted. */
+  websocket?: false
 }
 export type BackendRecord = { host: string; port: number; tls: boolean }
 /** The compiled rules of an IP policy as one file, in pieces: small ones come along, large ones as blobs by their hash. */

@@ -106,6 +106,7 @@ const kinds: Record<
       policies: orNull(policies),
       headers: orNull(headers),
       encoded_slashes: optional((value) => value === 'allow'),
+      websocket: optional((value) => value === false),
     },
   },
   backend: {

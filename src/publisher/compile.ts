@@ -103,6 +103,7 @@ const compilers: Record<RecordKind, Compiler> = {
           policies: policiesOf(row),
           headers: headers ? { add: Object.entries(headers.add), remove: [...headers.remove] } : null,
           ...(row.encoded_slashes === 'allow' && { encoded_slashes: 'allow' }),
+          ...(!row.websocket && { websocket: false }),
         }
         return [row.id, { value }]
       }),

@@ -119,6 +119,7 @@ export type RouteOptions = {
   backend?: string | null
   account?: string
   encoded_slashes?: 'allow'
+  websocket?: false
 }
 
 export async function putHttpsEdge(edge: Edge, hostports: string[] = ['app.example.com:443']): Promise<string> {

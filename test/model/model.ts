@@ -282,7 +282,8 @@ const kinds: Record<Kind, Rules> = {
       const key = (route: Fields) => `${route.match_type} ${route.match}`
       unique(writing, 'routes', matching, key, 'ERR_MATCH_TAKEN', 'match')
       const encoded_slashes = field(writing, 'encoded_slashes', 'reject')
-      return { ...annotations(writing), ...matching, encoded_slashes, ...inlineModules('routes', writing) }
+      const websocket = field(writing, 'websocket', true)
+      return { ...annotations(writing), ...matching, encoded_slashes, websocket, ...inlineModules('routes', writing) }
     },
   },
 }

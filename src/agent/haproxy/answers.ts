@@ -26,6 +26,7 @@ export const answers = {
   misdirected: answer(421, 'ERR_MISDIRECTED', 'This connection was opened for another edge. Open one for this host.'),
   notFound: answer(404, 'ERR_NO_ROUTE', 'Nothing is served under this host and path.'),
   timeout: answer(...timeout),
+  noWebsocket: answer(400, 'ERR_NO_WEBSOCKET', 'This route does not accept WebSockets.'),
   internal: answer(500, 'ERR_EDGE', 'The edge could not handle the request.'),
   badGateway: answer(502, 'ERR_BAD_GATEWAY', 'The upstream gave no valid answer.'),
   overLimit: withId(

@@ -6,6 +6,7 @@ import {
   matchesParameters,
   noModules,
   noRestrictions,
+  noWebsocket,
   readyKey,
   slashesAllowed,
 } from './entries.ts'
@@ -257,15 +258,26 @@ const forward = `
 
 /**
  * Hop-by-hop headers first, then what clients may not say about themselves, then what the route removes and adds.
- * Upgrade is hop-by-hop too: websockets are not supported, and an upstream sees a plain request. A name that is only known
+ * Upgrade is hop-by-hop too, so it is set again for WebSockets, and an upstream sees a plain request instead of any other
+ * upgrade. A name that is only known
  * at run time can be added and deleted by Lua alone; `asked` spares it reading all headers.
  */
 const forwardSpecial = `
+  acl upgrades req.fhdr(upgrade) -m found
+  acl websocket var(txn.websocket) -m found
+  acl websockets_off ${part('txn.entry', 'websocket')} -m str ${noWebsocket}
+  http-request set-var(txn.websocket) bool(true) if METH_GET { req.hdr(connection) -m str -i upgrade } { req.fhdr_cnt(upgrade) eq 1 } { req.fhdr(upgrade) -m str -i websocket }
+  http-request return ${answers.noWebsocket} if websocket websockets_off
+  # RFC 8441 is a kind of CONNECT, and any 2xx accepts it: passed on as a plain request, it would seem to be open.
+  http-request return ${answers.notAllowed} if upgrades !websocket { fc_http_major ge 2 }
   acl names_headers req.fhdr(connection) -m found
   acl names_none req.fhdr(connection) -m str -i close keep-alive
   http-request lua.hop_by_hop if names_headers !names_none
   http-request return ${answers.internal} if names_headers !names_none !{ var(txn.unhopped) -m found }
   http-request del-header '^(?:${clientMayNotSend})$' -m reg${forward}
+  http-request set-header Connection upgrade if websocket
+  http-request set-header Upgrade websocket if websocket
+  http-response return ${answers.badGateway} if { status 101 } !websocket
   acl has_headers ${hasHeaders}
   http-request set-var(txn.asked) req.hdr_names,concat(:,txn.entry) if has_headers
   http-request lua.headers if { var(txn.asked) -m found }

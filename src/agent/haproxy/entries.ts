@@ -24,7 +24,7 @@ export type Entry = { readonly map: MapName; readonly key: string; readonly valu
 /** With its host name resolved by the agent; null when it could not be. */
 export type BackendRecord = { address: string | null; port: number; tls: boolean; host: string }
 /**
- * The value of an edge or route, `target|account|backend|slashes|headers|policies`: all but the last part have a fixed
+ * The value of an edge or route, `target|account|backend|slashes|websocket|headers|policies`: all but the last part have a fixed
  * length, so that HAProxy need not search for them. `modules` are the last two together.
  */
 export const entryLayout = { edgtcp: layoutOf('edgtcp'), edghtsrt: layoutOf('edghtsrt') }
@@ -32,12 +32,14 @@ export type EntryLayout = ReturnType<typeof layoutOf>
 function layoutOf(target: 'edgtcp' | 'edghtsrt') {
   const [account, backend] = [idLength(target) + 1, idLength(target) + idLength('ac') + 2]
   const slashes = backend + idLength('bkdst') + 1
-  const headers = slashes + 2
+  const websocket = slashes + 2
+  const headers = websocket + 2
   return {
     target: { from: 0, length: idLength(target) },
     account: { from: account, length: idLength('ac') },
     backend: { from: backend, length: idLength('bkdst') },
     slashes: { from: slashes, length: 1 },
+    websocket: { from: websocket, length: 1 },
     modules: { from: headers, length: undefined },
     headers: { from: headers, length: 1 },
     policies: { from: headers + 2, length: undefined },
@@ -56,6 +58,9 @@ export const noModules = '-|open'
 export const slashesAllowed = 'a'
 /** Or of one whose match has parameters: no path with both passes. */
 export const matchesParameters = 'p'
+
+/** What stands under `websocket` of a route that refuses them. */
+export const noWebsocket = 'n'
 
 /** SHA-256 in hexadecimal: the name of its file in policies/. */
 export type PolicyRecord = string
@@ -95,7 +100,15 @@ export function difference(before: readonly Entry[], after: readonly Entry[]): {
 
 const compilers: Record<string, (id: string, value: never) => Entry[]> = {
   tcp(id, { hostports, account, backend, policies }: TcpRecord) {
-    const fields = [known('edgtcp', id), known('ac', account), backendField(backend), '-', '-', policiesField(policies)]
+    const fields = [
+      known('edgtcp', id),
+      known('ac', account),
+      backendField(backend),
+      '-',
+      '-',
+      '-',
+      policiesField(policies),
+    ]
     const value = fields.join('|')
     return hostports.map((text) => ({ map: 'tcp', key: destinationKey(text), value }))
   },
@@ -109,7 +122,7 @@ const compilers: Record<string, (id: string, value: never) => Entry[]> = {
         : { map: 'host', key: host, value }
     })
   },
-  route(id, { account, edge, match_type, match, backend, policies, headers, encoded_slashes }: RouteRecord) {
+  route(id, { account, edge, match_type, match, backend, policies, headers, encoded_slashes, websocket }: RouteRecord) {
     known('edghtsrt', id)
     known('edghts', edge)
     if (!match.startsWith('/')) throw new UnusableRecord(`the match of ${id} does not begin with a slash`)
@@ -118,7 +131,16 @@ const compilers: Record<string, (id: string, value: never) => Entry[]> = {
     const operations = headers && encodeHeaders(headers)
     const hasHeaders = operations === null ? '-' : 'h'
     const slashes = hasParameters(match) ? matchesParameters : encoded_slashes === 'allow' ? slashesAllowed : '-'
-    const fields = [id, known('ac', account), backendField(backend), slashes, hasHeaders, policiesField(policies)]
+    const upgrades = websocket === false ? noWebsocket : '-'
+    const fields = [
+      id,
+      known('ac', account),
+      backendField(backend),
+      slashes,
+      upgrades,
+      hasHeaders,
+      policiesField(policies),
+    ]
     const key = match_type === 'exact_path' ? exactKey(edge, match) : prefixKey(edge, match)
     const route: Entry = { map: 'route', key, value: fields.join('|') }
     // HAProxy takes the bytes of a buffer for a look-up: a longer key could never be found.

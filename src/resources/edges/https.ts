@@ -132,8 +132,8 @@ export const httpsEdgeRoutes = [
           `An HTTPS edge can have at most ${maxRoutes} routes. Add the route to another edge.`,
         )
       }
-      const { match_type, match, encoded_slashes } = body
-      const fields = { match_type, match, encoded_slashes, ...newAnnotations(body) }
+      const { match_type, match, encoded_slashes, websocket } = body
+      const fields = { match_type, match, encoded_slashes, websocket, ...newAnnotations(body) }
       const id = await insertEdge(tx, caller, { kind: 'route', parentId, ...fields })
       await setInlineModules(tx, caller, 'route', id, body)
       return rereadRoute(tx, caller, edge_id, id)
@@ -148,8 +148,9 @@ export const httpsEdgeRoutes = [
     errors: ['ERR_MATCH_TAKEN'],
     check: checkModules,
     async apply(tx, { caller, params, body }, before) {
-      const { match_type = before.match_type, match = before.match, encoded_slashes = before.encoded_slashes } = body
-      const fields = { match_type, match, encoded_slashes, ...patchedAnnotations(before, body) }
+      const { match_type = before.match_type, match = before.match } = body
+      const { encoded_slashes = before.encoded_slashes, websocket = before.websocket } = body
+      const fields = { match_type, match, encoded_slashes, websocket, ...patchedAnnotations(before, body) }
       await updateEdge(tx, caller, before.id, fields)
       await setInlineModules(tx, caller, 'route', before.id, body)
       return rereadRoute(tx, caller, params.edge_id, before.id)

@@ -67,6 +67,20 @@ test('a route rejects encoded slashes unless it says otherwise, and its match ha
   assert.equal((await admin('PATCH', route.uri, { match: '/a%252fb' })).status, 200)
 })
 
+test('a route accepts WebSockets unless it says otherwise', async () => {
+  const admin = await plane.newAccount()
+  const { body: edge } = await admin('POST', '/edges/https', { hostports: ['websocket.example:443'] })
+  const routes = `/edges/https/${edge.id}/routes`
+  const { body: route } = await admin('POST', routes, { match_type: 'path_prefix', match: '/a' })
+  assert.equal(route.websocket, true)
+  assert.equal((await admin('PATCH', route.uri, { websocket: false })).body.websocket, false)
+  assert.equal((await admin('PATCH', route.uri, { match: '/b' })).body.websocket, false)
+  const made = { match_type: 'path_prefix', match: '/c', websocket: false }
+  assert.equal((await admin('POST', routes, made)).body.websocket, false)
+  for (const websocket of ['off', null, 0])
+    assert.equal((await admin('PATCH', route.uri, { websocket })).body.details.field, 'websocket')
+})
+
 test('a hostport belongs to one edge in the whole installation', async () => {
   const [alice, mallory] = [await plane.newAccount(), await plane.newAccount()]
   assert.equal((await alice('POST', '/edges/https', { hostports: ['one.example:443'] })).status, 201)

@@ -100,11 +100,16 @@ const EncodedSlashes = Type.Unsafe<'reject' | 'allow'>({
   description:
     "Whether a request path may contain an encoded slash (%2F), an encoded backslash (%5C) or a backslash. `reject` answers 400. `allow` forwards the path unchanged, provided that it matches this route whether or not they are read as separators, and that it has no dot segments or ';'.",
 })
+const Websocket = Type.Boolean({
+  default: true,
+  description: 'Whether clients may open WebSockets, over HTTP/1.1 or HTTP/2. If false, the edge answers 400.',
+})
 export const HttpsRouteCreate = withModules('route', {
   edge_id: PathId('edghts'),
   match_type: MatchType,
   match: Match,
   encoded_slashes: Type.Optional(EncodedSlashes),
+  websocket: Type.Optional(Websocket),
   ...Annotations,
 })
 export const HttpsRouteUpdate = withModules('route', {
@@ -113,6 +118,7 @@ export const HttpsRouteUpdate = withModules('route', {
   match_type: Type.Optional(MatchType),
   match: Type.Optional(Match),
   encoded_slashes: Type.Optional(EncodedSlashes),
+  websocket: Type.Optional(Websocket),
   ...Annotations,
 })
 export const HttpsRoute = Closed(
@@ -125,6 +131,7 @@ export const HttpsRoute = Closed(
     match_type: MatchType,
     match: Type.String(),
     encoded_slashes: EncodedSlashes,
+    websocket: Websocket,
     ...shown('route'),
   },
   { title: 'HttpsEdgeRoute' },

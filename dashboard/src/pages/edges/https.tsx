@@ -54,6 +54,7 @@ function RouteCard({ edge, route }: { edge: Edge; route: Route }) {
           <span className="mono">{route.match}</span>{' '}
           <Badge tone="neutral">{route.match_type === 'exact_path' ? 'this path only' : 'and all below it'}</Badge>{' '}
           {route.encoded_slashes === 'allow' && <Badge tone="neutral">encoded slashes allowed</Badge>}
+          {!route.websocket && <Badge tone="neutral">no WebSockets</Badge>}
         </h3>
         <Button aria-label={`Delete the route ${route.match}`} onPress={() => setLeaving(true)}>
           Delete
@@ -75,6 +76,7 @@ function AddRoute({ edge, onClose }: { edge: Edge; onClose: () => void }) {
   const [match, setMatch] = useState('/')
   const [matchType, setMatchType] = useState<Route['match_type']>('path_prefix')
   const [encodedSlashes, setEncodedSlashes] = useState<Route['encoded_slashes']>('reject')
+  const [websocket, setWebsocket] = useState('accept')
   const [backendId, setBackendId] = useState('')
   const [description, setDescription] = useState('')
   const client = useQueryClient()
@@ -87,6 +89,7 @@ function AddRoute({ edge, onClose }: { edge: Edge; onClose: () => void }) {
             match,
             match_type: matchType,
             encoded_slashes: encodedSlashes,
+            websocket: websocket === 'accept',
             description,
             ...(backendId && { backend: { backend_id: backendId } }),
           },
@@ -122,6 +125,15 @@ function AddRoute({ edge, onClose }: { edge: Edge; onClose: () => void }) {
           options={[
             { value: 'reject', label: 'Reject with 400' },
             { value: 'allow', label: 'Allow' },
+          ]}
+        />
+        <Choice
+          label="WebSockets"
+          value={websocket}
+          onChange={setWebsocket}
+          options={[
+            { value: 'accept', label: 'Accept' },
+            { value: 'reject', label: 'Reject with 400' },
           ]}
         />
         <Choice
