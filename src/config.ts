@@ -23,7 +23,7 @@ import {
 } from './kernel/setting_values.ts'
 
 type Setting<Value> = {
-  /** Shown by --help, and the value when the variable is not set. Undefined: it must be set. */
+  /** Used when the variable is not set, and shown by --help. Undefined: the variable is required. */
   default?: string
   help: string
   secret?: boolean
@@ -31,246 +31,246 @@ type Setting<Value> = {
 }
 const setting = <Value>(definition: Setting<Value>): Setting<Value> => definition
 
-/** What NATS needs, on either side. */
+/** NATS settings, shared by the control plane and edge nodes. */
 const natsSettings = {
   GATEHOUSE_NATS_URL: setting({
     default: '',
-    help: 'NATS servers, comma-separated, such as tls://nats-1:4222. With tls:// in one of them, TLS is required of all. Empty: no edges.',
+    help: 'NATS servers, comma-separated, such as tls://nats-1:4222. If any of them uses tls://, TLS is required for all. Empty: no edges.',
     parse: list,
   }),
   GATEHOUSE_NATS_CA_FILE: setting({
     default: '',
-    help: 'PEM file of the authority that signed the certificates of NATS. TLS is then required. Empty: the authorities that Node trusts.',
+    help: 'PEM file of the CA that signed the certificates of NATS. Setting it makes TLS required. Empty: the CAs that Node.js trusts.',
     parse: text,
   }),
-  GATEHOUSE_NATS_USER: setting({ default: '', help: 'User name at NATS.', parse: text }),
-  GATEHOUSE_NATS_PASSWORD: setting({ default: '', help: 'Password at NATS.', secret: true, parse: text }),
+  GATEHOUSE_NATS_USER: setting({ default: '', help: 'NATS user name.', parse: text }),
+  GATEHOUSE_NATS_PASSWORD: setting({ default: '', help: 'NATS password.', secret: true, parse: text }),
 }
 
 export const settings = {
   GATEHOUSE_DATABASE_URL: setting({
-    help: 'PostgreSQL, as postgres://user:password@host:port/database.',
+    help: 'PostgreSQL connection URL, as postgres://user:password@host:port/database.',
     secret: true,
     parse: text,
   }),
   GATEHOUSE_DATABASE_APP_ROLE: setting({
     default: '',
-    help: "The role that 'gatehouse migrate' lets serve with least privilege. Empty: serve runs as the owner of the tables.",
+    help: "Least-privileged role for 'gatehouse serve', which 'gatehouse migrate' grants its rights. Empty: serve runs as the owner of the tables.",
     parse: roleName,
   }),
   GATEHOUSE_DATABASE_POOL_SIZE: setting({
     default: '10',
-    help: 'Connections to PostgreSQL of one process.',
+    help: 'PostgreSQL connections per process.',
     parse: wholeNumber(2, 500),
   }),
   GATEHOUSE_DATABASE_TIMEOUT_MS: setting({
     default: '5000',
-    help: 'How long a request waits for a connection, and a statement may run.',
+    help: 'How long a request waits for a connection, and how long a statement may run.',
     parse: wholeNumber(100, 600_000),
   }),
   GATEHOUSE_HEAVY_OPERATIONS: setting({
     default: '2',
-    help: 'Rule sets, and as many reports, that one process works on at once. At most a quarter of the pool is advisable.',
+    help: 'Rule sets, and as many reports, that one process handles concurrently. Keep it within a quarter of the pool.',
     parse: wholeNumber(1, 100),
   }),
   GATEHOUSE_LISTEN: setting({
     default: '127.0.0.1:8080',
-    help: 'Where to serve the API, as address:port.',
+    help: 'Address and port of the API, as address:port.',
     parse: listenAddress,
   }),
   GATEHOUSE_PUBLIC_URL: setting({
     default: 'http://127.0.0.1:8080',
-    help: 'What clients call this service: every uri begins with it.',
+    help: 'URL at which clients reach the service. Every uri begins with it.',
     parse: publicUrl,
   }),
   GATEHOUSE_TRUSTED_PROXIES: setting({
     default: '',
-    help: 'Addresses and CIDR ranges, comma-separated, whose X-Forwarded-For is believed. Nobody else is.',
+    help: 'Addresses and CIDR ranges, comma-separated, whose X-Forwarded-For header is trusted. All others are ignored.',
     parse: networks,
   }),
   GATEHOUSE_DASHBOARD: setting({
     default: 'on',
-    help: 'Whether the dashboard is served and people can sign in to it: on or off.',
+    help: 'Whether to serve the dashboard and allow signing in to it: on or off.',
     parse: onOrOff,
   }),
   GATEHOUSE_DOCS: setting({
     default: 'on',
-    help: 'Whether the description of the API is served, under /docs/, /openapi.json and /llms.txt: on or off.',
+    help: 'Whether to serve the API reference under /docs/, /openapi.json and /llms.txt: on or off.',
     parse: onOrOff,
   }),
   GATEHOUSE_VERSION_HEADER_ALIASES: setting({
     default: '',
-    help: 'Further headers that count as Service-Version, comma-separated, such as Ngrok-Version.',
+    help: 'Additional headers accepted as Service-Version, comma-separated, such as Ngrok-Version.',
     parse: (value) => list(value.toLowerCase()),
   }),
   GATEHOUSE_TCP_PORTS: setting({
     default: '20000-29999',
-    help: 'The ports that TCP edges may use, as first-last.',
+    help: 'Port range for TCP edges, as first-last.',
     parse: portRange,
   }),
   GATEHOUSE_TCP_PORTS_PER_ACCOUNT: setting({
     default: '1000',
-    help: 'How many of these ports one account may have.',
+    help: 'Maximum number of these ports per account.',
     parse: wholeNumber(1, 65_535),
   }),
   GATEHOUSE_WILDCARD_SUFFIXES: setting({
     default: '',
-    help: 'Public suffixes under which wildcard hostports are allowed all the same, comma-separated: domains of your own that the Public Suffix List has.',
+    help: 'Public suffixes, comma-separated, directly under which wildcard hostports are allowed. Use it for your own domains that are on the Public Suffix List.',
     parse: domains,
   }),
   ...natsSettings,
   GATEHOUSE_NATS_REPLICAS: setting({
     default: '1',
-    help: 'Copies of the records in NATS: 3 with three servers.',
+    help: 'Replicas of the records in NATS. Use 3 with three servers.',
     parse: wholeNumber(1, 5),
   }),
   GATEHOUSE_REQUEST_TIMEOUT_MS: setting({
     default: '30000',
-    help: 'How long a request may take to arrive.',
+    help: 'How long a request may take to arrive in full.',
     parse: wholeNumber(100, 3_600_000),
   }),
   GATEHOUSE_SHUTDOWN_GRACE_MS: setting({
     default: '25000',
-    help: 'How long what is in flight may take to finish after SIGTERM.',
+    help: 'How long requests in flight may take to finish after SIGTERM.',
     parse: wholeNumber(0, 3_600_000),
   }),
   GATEHOUSE_AUDIT_RETENTION_MONTHS: setting({
     default: '13',
-    help: 'Whole months of audit events to keep; 0 keeps all.',
+    help: 'Months of audit events to keep. 0 keeps all.',
     parse: wholeNumber(0, 1_200),
   }),
   GATEHOUSE_ADDRESS_RETENTION_DAYS: setting({
     default: '30',
-    help: 'Days to keep source addresses of refused and warned requests and of uses of keys.',
+    help: 'Days to keep source addresses of refused requests, warnings and API key use.',
     parse: wholeNumber(1, 3_650),
   }),
   GATEHOUSE_POLICY_CACHE_MB: setting({
     default: '256',
-    help: 'Memory of one process for compiled IP policies.',
+    help: 'Memory per process for compiled IP policies.',
     parse: wholeNumber(1, 65_536),
   }),
   GATEHOUSE_LOG_LEVEL: setting({ default: 'info', help: `One of ${logLevels.join(', ')}.`, parse: logLevel }),
 }
 
-/** What `gatehouse edge` reads. */
+/** Settings of `gatehouse edge`. */
 export const edgeSettings = {
   GATEHOUSE_EDGE_NODE: setting({
-    help: 'The name of this node: small letters, digits and hyphens. NATS lets it report under this name only.',
+    help: 'Name of this node: lowercase letters, digits and hyphens. NATS lets the node report only under this name.',
     parse: nodeName,
   }),
   GATEHOUSE_EDGE_TRUSTED_KEYS: setting({
-    help: "The public keys, comma-separated, whose records are believed. 'gatehouse signing-keys list' prints them.",
+    help: "Public keys, comma-separated, whose signatures on records are trusted. 'gatehouse signing-keys list' prints them.",
     parse: list,
   }),
   GATEHOUSE_EDGE_FOLDER: setting({
     default: '/var/lib/gatehouse-edge',
-    help: 'Where the node keeps what it knows, and the files of HAProxy.',
+    help: "Directory for the node's state and HAProxy's files.",
     parse: text,
   }),
   GATEHOUSE_EDGE_TCP_ADDRESSES: setting({
     default: '0.0.0.0,[::]',
-    help: 'Addresses on which TCP edges listen, comma-separated.',
+    help: 'Addresses that TCP edges listen on, comma-separated.',
     parse: list,
   }),
   GATEHOUSE_TCP_PORTS: setting({
     default: '20000-29999',
-    help: 'The ports that TCP edges may use, as first-last.',
+    help: 'Port range for TCP edges, as first-last.',
     parse: portRange,
   }),
   GATEHOUSE_EDGE_HTTPS_LISTEN: setting({
     default: '0.0.0.0:443,[::]:443',
-    help: 'Where HTTPS edges listen, comma-separated.',
+    help: 'Addresses and ports that HTTPS edges listen on, comma-separated.',
     parse: list,
   }),
   GATEHOUSE_EDGE_CERTIFICATES: setting({
     default: '/etc/gatehouse-edge/certificates',
-    help: 'A folder of PEM files with certificate, chain and key. New ones are picked up by themselves.',
+    help: 'Directory of PEM files, each with certificate, chain and key. New files are picked up automatically.',
     parse: text,
   }),
   GATEHOUSE_EDGE_UPSTREAM_CA_FILE: setting({
     default: '/etc/ssl/certs/ca-certificates.crt',
-    help: "PEM file of the authorities that upstreams' certificates must be signed by.",
+    help: 'PEM file of the CAs that may sign upstream certificates.',
     parse: text,
   }),
   GATEHOUSE_EDGE_UPSTREAM_DENY: setting({
     default: '',
-    help: 'Networks, comma-separated, that no upstream may be in. They count before those that are allowed.',
+    help: 'Networks, comma-separated, that upstreams must not be in. Takes precedence over the allowed networks.',
     parse: networks,
   }),
   GATEHOUSE_EDGE_UPSTREAM_ALLOW: setting({
     default: '',
-    help: "Networks, comma-separated, in which upstreams may be although they are denied by default, such as 127.0.0.0/8. Never the node's own listeners.",
+    help: "Networks, comma-separated, that upstreams may be in although they are denied by default, such as 127.0.0.0/8. The node's own listeners stay denied.",
     parse: networks,
   }),
   GATEHOUSE_EDGE_DNS_SERVERS: setting({
     default: '',
-    help: "DNS servers for the names of upstreams, comma-separated, as address or address:port. Empty: the system's.",
+    help: 'DNS servers for upstream names, comma-separated, as address or address:port. Empty: those of the system.',
     parse: dnsServers,
   }),
   GATEHOUSE_EDGE_OPEN_CONNECTIONS: setting({
     default: 'keep',
-    help: 'What happens to open TCP connections when what decides about them changes: keep or close.',
+    help: 'What to do with open TCP connections when the restrictions that apply to them change: keep or close.',
     parse: keepOrClose,
   }),
   GATEHOUSE_EDGE_DRAIN_DELAY_SECONDS: setting({
     default: '10',
-    help: 'How long the node goes on accepting after SIGTERM, while it is no longer ready.',
+    help: 'How long the node keeps accepting connections after SIGTERM, while reporting that it is not ready.',
     parse: wholeNumber(0, 3_600),
   }),
   GATEHOUSE_EDGE_DRAIN_DEADLINE_SECONDS: setting({
     default: '30',
-    help: 'How long open requests and connections may then take to finish.',
+    help: 'How long open requests and connections may take to finish after that.',
     parse: wholeNumber(0, 86_400),
   }),
   GATEHOUSE_EDGE_STATUS_LISTEN: setting({
     default: '127.0.0.1:9180',
-    help: 'Where the node tells about itself, as address:port.',
+    help: "Address and port of the node's status server, as address:port.",
     parse: listenAddress,
   }),
   GATEHOUSE_EDGE_EVENT_PORT: setting({
     default: '9181',
-    help: 'UDP port on 127.0.0.1 where HAProxy tells the agent of refusals and warnings.',
+    help: 'UDP port on 127.0.0.1 on which HAProxy reports refusals and warnings to the agent.',
     parse: wholeNumber(1, 65_535),
   }),
-  GATEHOUSE_EDGE_THREADS: setting({ default: '2', help: 'Threads of HAProxy.', parse: wholeNumber(1, 64) }),
+  GATEHOUSE_EDGE_THREADS: setting({ default: '2', help: 'HAProxy threads.', parse: wholeNumber(1, 64) }),
   GATEHOUSE_EDGE_MAX_CONNECTIONS: setting({
     default: '20000',
-    help: 'Connections of HAProxy at once.',
+    help: 'Maximum concurrent HAProxy connections.',
     parse: wholeNumber(100, 1_000_000),
   }),
   GATEHOUSE_EDGE_MAX_CONNECTIONS_PER_SOURCE: setting({
     default: '5%',
-    help: 'Connections, and requests in flight, of one address (IPv6: one /64): a number, or a share of the above.',
+    help: 'Maximum connections, and requests in flight, per source address (IPv6: per /64): a number, or a percentage of the maximum above.',
     parse: amount,
   }),
   GATEHOUSE_EDGE_MAX_CONNECTIONS_PER_EDGE: setting({
     default: '25%',
-    help: 'TCP connections or requests in flight of one edge: a number, or a share.',
+    help: 'Maximum TCP connections or requests in flight per edge: a number, or a percentage.',
     parse: amount,
   }),
   GATEHOUSE_EDGE_MAX_CONNECTIONS_PER_ACCOUNT: setting({
     default: '50%',
-    help: 'TCP connections and requests in flight of one account: a number, or a share.',
+    help: 'Maximum TCP connections and requests in flight per account: a number, or a percentage.',
     parse: amount,
   }),
   GATEHOUSE_EDGE_UNLIMITED_SOURCES: setting({
     default: '',
-    help: 'Addresses and CIDR ranges, comma-separated, without the limit per address, such as load balancers.',
+    help: 'Addresses and CIDR ranges, comma-separated, exempt from the limit per source address, such as load balancers.',
     parse: cidrList,
   }),
   ...natsSettings,
   GATEHOUSE_LOG_LEVEL: setting({ default: 'info', help: `One of ${logLevels.join(', ')}.`, parse: logLevel }),
 }
 
-/** What `gatehouse` reads as a client of the API. Empty: a profile says it. */
+/** Settings of `gatehouse` as an API client. Empty: taken from a profile. */
 export const clientSettings = {
   GATEHOUSE_URL: setting({
     default: '',
-    help: 'Where the API is, such as https://gatehouse.example.com.',
+    help: 'URL of the API, such as https://gatehouse.example.com.',
     parse: (value) => (value === '' ? '' : publicUrl(value)),
   }),
-  GATEHOUSE_API_KEY: setting({ default: '', help: 'The token of an API key.', secret: true, parse: text }),
-  GATEHOUSE_PROFILE: setting({ default: '', help: 'The profile to use when these two are not set.', parse: text }),
+  GATEHOUSE_API_KEY: setting({ default: '', help: 'Token of an API key.', secret: true, parse: text }),
+  GATEHOUSE_PROFILE: setting({ default: '', help: 'Profile to use when these two are not set.', parse: text }),
 }
 
 type Values<Settings extends Record<string, Setting<unknown>>> = {
@@ -283,11 +283,11 @@ export const readConfig = (environment: NodeJS.ProcessEnv = process.env): Config
 export const readEdgeConfig = (environment: NodeJS.ProcessEnv = process.env): EdgeConfig =>
   readSettings(edgeSettings, environment)
 
-/** Asking a node how it is needs nothing but where to ask. */
+/** `gatehouse edge status` needs only the address of the status server. */
 export const readEdgeStatusConfig = (environment: NodeJS.ProcessEnv = process.env) =>
   readSettings({ GATEHOUSE_EDGE_STATUS_LISTEN: edgeSettings.GATEHOUSE_EDGE_STATUS_LISTEN }, environment)
 
-/** With where the profiles are: the XDG base directories say that a relative path does not count. */
+/** Includes the path of the profiles. Per the XDG base directory specification, a relative path is ignored. */
 export function readClientConfig(environment: NodeJS.ProcessEnv = process.env) {
   const { XDG_CONFIG_HOME = '' } = environment
   const folder = isAbsolute(XDG_CONFIG_HOME) ? XDG_CONFIG_HOME : join(homedir(), '.config')
@@ -295,8 +295,8 @@ export function readClientConfig(environment: NodeJS.ProcessEnv = process.env) {
 }
 
 /**
- * Reads every setting once. A secret may also be given as NAME_FILE, the path of a file that holds it. An empty
- * variable is one that is not set: with an empty URL the driver would go to a database of its own choosing.
+ * Reads every setting once. A secret may also be given as NAME_FILE, the path of a file that contains it. An empty
+ * variable counts as unset: given an empty URL, the driver would connect to a default database.
  */
 function readSettings<Settings extends Record<string, Setting<unknown>>>(
   known: Settings,

@@ -14,28 +14,27 @@ import { isUnavailable } from './db/failures.ts'
 import { ConfigError } from './kernel/setting_values.ts'
 import { version } from './version.ts'
 
-const serverUsage = `Gatehouse ${version}: who may call the API, which addresses may reach what.
+const serverUsage = `Gatehouse ${version}: a control plane for API keys, IP restrictions and network edges.
 
-On the server:
+Server commands:
 
   gatehouse serve       serve the API
-  gatehouse edge        make HAProxy on this node do what the API says
-  gatehouse edge status what the node on this machine has in force
-  gatehouse migrate     bring the database to this version
-  gatehouse bootstrap   make an account with an admin and a key, and print the key's token
+  gatehouse edge        run an edge node: configure HAProxy on this machine from the API
+  gatehouse edge status show the state of the edge node on this machine
+  gatehouse migrate     upgrade the database to this version
+  gatehouse bootstrap   create an account with an admin and an API key, and print its token
                           --account NAME  --admin-name NAME  --admin-email ADDRESS
-  gatehouse recover     make a new key for an admin of an account that has lost all of its own
+  gatehouse recover     create a new API key for an admin of an account that has lost all of its keys
                           --account NAME|ac_…
   gatehouse signing-keys list | add | activate KEY
-                        the keys that records for edge nodes are signed with
+                        manage the keys that sign records for edge nodes
   gatehouse ip-restrictions release --account NAME|ac_… --type api|dashboard|agent|endpoints
-                        make the enforced restrictions of a type warn only: the way back in after a lock-out
+                        make the enforced restrictions of a type only warn, to recover from a lockout
   gatehouse after-restore
-                        after the database was restored to an earlier point: what edges are told from now on is newer
-                        than all that they know
+                        run once after restoring the database from a backup, so that edge nodes accept new changes
   gatehouse version     print the version
 
-  gatehouse <command> --help   the environment variables that it reads
+  gatehouse <command> --help   show the environment variables that a command reads
 `
 const serverCommands = [
   'serve',
@@ -49,11 +48,10 @@ const serverCommands = [
   'help',
 ]
 
-// Each part is loaded when it is asked for: the client should not wait for the database driver and the web server, nor
-// they for the client.
+// Loaded on demand: the client should not wait for the database driver and web server to load, nor they for the client.
 const loadClient = () => import('./cli/run.ts')
 const usage = async () =>
-  `${serverUsage}\n${(await loadClient()).clientUsage()}\nSettings of the client, from the environment:\n${settingsHelp(clientSettings)}`
+  `${serverUsage}\n${(await loadClient()).clientUsage()}\nClient settings, from the environment:\n${settingsHelp(clientSettings)}`
 
 async function main(args: string[]): Promise<number> {
   const [command = 'help', ...rest] = args
@@ -97,7 +95,7 @@ async function main(args: string[]): Promise<number> {
       const { values } = parseArgs({ args: flags, options: { account: { type: 'string' }, type: { type: 'string' } } })
       const type = restrictionTypes.find((known) => known === values.type)
       if (!values.account || !type)
-        throw new ConfigError(`give --account and --type (one of ${restrictionTypes.join(', ')})`)
+        throw new ConfigError(`--account and --type (one of ${restrictionTypes.join(', ')}) are required`)
       return (await import('./commands/release.ts')).release(readConfig(), { account: values.account, type })
     }
     case 'recover': {
@@ -120,7 +118,7 @@ async function main(args: string[]): Promise<number> {
       console.log(await usage())
       return 0
     default:
-      console.error(`gatehouse: there is no command '${command}'\n\n${await usage()}`)
+      console.error(`gatehouse: unknown command '${command}'\n\n${await usage()}`)
       return 2
   }
 }
@@ -132,10 +130,10 @@ try {
   const lacksRights = code === '42501'
   const forTheOperator =
     error instanceof ConfigError || code?.startsWith('ERR_PARSE_ARGS') || isUnavailable(error) || lacksRights
-  const hint = lacksRights ? ". Set GATEHOUSE_DATABASE_URL to the role that owns the tables, which 'migrate' uses" : ''
+  const hint = lacksRights ? ". Set GATEHOUSE_DATABASE_URL to the role that owns the tables, as for 'migrate'" : ''
   console.error(
-    `gatehouse: ${forTheOperator ? message + hint || `PostgreSQL does not answer (${code})` : ((error as Error).stack ?? error)}`,
+    `gatehouse: ${forTheOperator ? message + hint || `PostgreSQL does not respond (${code})` : ((error as Error).stack ?? error)}`,
   )
-  // At once: whatever was already opened must not keep a process alive that has failed.
+  // Exit immediately: open handles must not keep a failed process alive.
   process.exit(forTheOperator ? 2 : 1)
 }

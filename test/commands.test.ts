@@ -32,7 +32,7 @@ test('migrate brings an empty database up to date, and then finds nothing to do'
   const names = (await readMigrations()).map(({ name }) => `applied ${name}`)
   assert.deepEqual(first, { code: 0, stdout: [...names, 'The database is up to date.\n'].join('\n'), stderr: '' })
   const second = await gatehouse(['migrate'], env)
-  assert.deepEqual(second, { code: 0, stdout: 'The database was up to date already.\n', stderr: '' })
+  assert.deepEqual(second, { code: 0, stdout: 'The database was already up to date.\n', stderr: '' })
 })
 
 test('five processes may migrate one database at once: one does it, all succeed', async () => {
@@ -98,7 +98,7 @@ test('a setting that is missing or wrong ends the command with 2 and is named', 
   for (const [env, told] of [
     [{}, /GATEHOUSE_DATABASE_URL is not set/],
     [{ GATEHOUSE_DATABASE_URL: '' }, /GATEHOUSE_DATABASE_URL is not set/],
-    [{ GATEHOUSE_DATABASE_URL_FILE: '/nowhere/secret' }, /GATEHOUSE_DATABASE_URL_FILE names \/nowhere\/secret/],
+    [{ GATEHOUSE_DATABASE_URL_FILE: '/nowhere/secret' }, /GATEHOUSE_DATABASE_URL_FILE is \/nowhere\/secret/],
     [{ GATEHOUSE_DATABASE_URL: url, GATEHOUSE_TCP_PORTS: '1-1024' }, /GATEHOUSE_TCP_PORTS must not contain 443/],
     [
       { GATEHOUSE_DATABASE_URL: url, GATEHOUSE_WILDCARD_SUFFIXES: 'com' },
@@ -134,7 +134,7 @@ test('a secret may come from a file, whatever newline ends it', async () => {
   const file = join(testRun.folder, 'database-url')
   await writeFile(file, `${await newDatabase()}\n`)
   const { code, stdout } = await gatehouse(['migrate'], { GATEHOUSE_DATABASE_URL_FILE: file })
-  assert.deepEqual([code, stdout], [0, 'The database was up to date already.\n'])
+  assert.deepEqual([code, stdout], [0, 'The database was already up to date.\n'])
 })
 
 test('--help lists every setting, version is the version, and an unknown command or option ends with 2', async () => {

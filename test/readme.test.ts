@@ -37,6 +37,6 @@ test('every command of the README works as printed, and does what the page says'
 
   const [said = '', ...after] = changed.split('\n')
   assert.match(said, /^deleted ip_policy_rules\/ipr_\w+$/)
-  assert.match(typedIn.stderr, /in force on 1\/1 live edge nodes/)
+  assert.match(typedIn.stderr, /applied on 1\/1 live edge nodes/)
   assert.equal(JSON.parse(after.join('\n'))['x-forwarded-for'], '127.0.0.9')
 })

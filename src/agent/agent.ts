@@ -69,7 +69,7 @@ export function createAgent<Entry>(
   }
 
   function refuse({ key, generation, reason }: Refused): void {
-    log.warn({ key, generation, reason }, 'a record is not in force here: the last good one stays')
+    log.warn({ key, generation, reason }, 'record rejected; keeping the last valid one')
     refusals.add('record', { key, generation, reason })
     onApplied()
   }
@@ -78,13 +78,13 @@ export function createAgent<Entry>(
     refused({ key, generation }: EdgeRecord, reason: string, address: string): void {
       log.warn(
         { key, generation, reason, address },
-        'an upstream is not dialled: its edges and routes have no backend here',
+        'upstream refused; its edges and routes have no backend on this node',
       )
       refusals.add('upstream', { key, generation, reason })
       onApplied()
     },
     accepted(key: RecordKey): void {
-      log.info({ key }, 'an upstream is no longer refused')
+      log.info({ key }, 'upstream is no longer refused')
       refusals.withdraw(key)
       onApplied()
     },
@@ -162,7 +162,7 @@ export function createAgent<Entry>(
       .filter(({ key, value }) => value !== null && kindOf(key) === 'policy')
       .map(({ value }) => value as PolicyRecord)
     const files = await policyFiles.sweep(policies)
-    if (files) log.info({ files }, 'files that no policy names any more were taken away')
+    if (files) log.info({ files }, 'removed unused policy files')
   }
 
   function positionAfter(released: Released[]): Position {
@@ -202,9 +202,7 @@ export function createAgent<Entry>(
     if (openConnections === 'close') {
       const edges = affectedTcpEdges(touched, recordLog.records)
       if (edges.length)
-        await proxy
-          .closeSessions(edges)
-          .catch((err) => log.error({ err, edges }, 'open connections could not be closed'))
+        await proxy.closeSessions(edges).catch((err) => log.error({ err, edges }, 'cannot close open connections'))
     }
   }
 
@@ -214,7 +212,7 @@ export function createAgent<Entry>(
       try {
         return await work()
       } catch (err) {
-        log.error({ err }, 'the proxy did not take a change: tried again in a second')
+        log.error({ err }, 'HAProxy did not accept a change; retrying in a second')
         refuse({ key: 'proxy', generation: null, reason: (err as Error).message })
         await new Promise((resolve) => setTimeout(resolve, retryMs))
       }
@@ -231,7 +229,7 @@ export function createAgent<Entry>(
         // Such as a full disk. What arrived is taken in again: what is dropped here would be missing without a trace.
         arrived.unshift(...released)
         isStepDue = true
-        log.error({ err }, 'a step of the agent failed: tried again in a second')
+        log.error({ err }, 'an agent step failed; retrying in a second')
         await new Promise((resolve) => setTimeout(resolve, retryMs))
       }
     }
@@ -252,7 +250,7 @@ export function createAgent<Entry>(
   const waiting = setInterval(() => isReady || sayWaiting(), sayWaitingEveryMs).unref()
   const interfaces = setInterval(() => {
     if (!upstreams.haveOwnAddressesChanged()) return
-    log.info({}, 'this machine has other addresses now: upstreams are checked again')
+    log.info({}, 'the addresses of this machine changed; checking upstreams again')
     for (const key of recordLog.records.keys()) if (kindOf(key) === 'backend') resolvedAnew.add(key)
     kick()
   }, lookAtInterfacesEveryMs).unref()
@@ -262,10 +260,10 @@ export function createAgent<Entry>(
     log.warn(
       { read: staged, pending },
       pending === undefined
-        ? 'not ready: this node has never read everything, and has not reached the bucket in NATS yet. HTTPS is answered 503, TCP connections are closed'
+        ? 'not ready: waiting for the first complete read, and the NATS bucket is not reachable yet. HTTPS requests get 503, TCP connections are closed'
         : pending > 0
-          ? 'not ready: reading everything for the first time. HTTPS is answered 503, TCP connections are closed'
-          : 'not ready: all of the bucket was read, but the control plane has not called it complete. Is it running, and of this version? HTTPS is answered 503, TCP connections are closed',
+          ? 'not ready: reading the NATS bucket for the first time. HTTPS requests get 503, TCP connections are closed'
+          : 'not ready: read the whole NATS bucket, but the control plane has not marked it complete. Check that it is running this version. HTTPS requests get 503, TCP connections are closed',
     )
   }
 

@@ -51,8 +51,8 @@ test('a policy that is not what was signed is refused, and leaves nothing behind
   const policies = await openPolicyFiles(files, join(folder, 'pieces'), fetch)
   const inline = Buffer.concat([...other.pieces.values()]).toString('base64')
   for (const [record, reason] of [
-    [{ ...wanted.record, chunks: other.record.chunks }, /other contents than were signed/],
-    [{ hash: wanted.record.hash, bytes: wanted.record.bytes, inline }, /other contents than were signed/],
+    [{ ...wanted.record, chunks: other.record.chunks }, /do not match its signature/],
+    [{ hash: wanted.record.hash, bytes: wanted.record.bytes, inline }, /do not match its signature/],
     [wanted.record, /other contents than its name says/],
   ] as const)
     await assert.rejects(policies.prepare(record), reason)

@@ -26,7 +26,7 @@ export async function openPolicyFiles(policyFolder: string, pieceFolder: string,
       throw new PieceMissing(`piece ${name} cannot be fetched`, { cause })
     })
     if (!fetched) throw new PieceMissing(`piece ${name} is not there`)
-    if (hash('sha256', fetched, 'hex') !== name) throw new Error(`piece ${name} has other contents than its name says`)
+    if (hash('sha256', fetched, 'hex') !== name) throw new Error(`the contents of piece ${name} do not match its name`)
     await writeAtomically(join(pieceFolder, name), [fetched])
     return fetched
   }
@@ -58,7 +58,7 @@ export async function openPolicyFiles(policyFolder: string, pieceFolder: string,
           ? Buffer.concat(await inBatches(record.chunks ?? [], piece))
           : Buffer.from(record.inline, 'base64')
       if (bytes.length !== record.bytes || hash('sha256', bytes, 'hex') !== record.hash)
-        throw new Error('the policy file has other contents than were signed')
+        throw new Error('the contents of the policy file do not match its signature')
       const fault = policyFileFault(bytes)
       if (fault) throw new Error(`the policy file ${fault}`)
       // Read by HAProxy, which may run as somebody else.

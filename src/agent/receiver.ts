@@ -95,7 +95,7 @@ export function createReceiver(
         stopLooking()
         reading.abort()
       }
-      throw new Error('the bucket is another one')
+      throw new Error('the bucket was replaced by another one')
     },
     async fetchBlob(name: string): Promise<Buffer | undefined> {
       const entry = await (await openBucket(nats, blobBucket)).get(name)

@@ -32,19 +32,23 @@ export class Refused extends Failure {
     const known = errorCatalogue[error_code as keyof typeof errorCatalogue]
     const operationId = details?.operation_id ?? headers.get('operation-id')
     const others = Object.entries(details ?? {}).filter(([name]) => name !== 'operation_id' && name !== 'field')
-    super(exitOf(status), `${msg ?? `The service answered ${status} without saying why.`} (${error_code || status})`, [
-      ...others.map(([name, value]) => `${name.replaceAll('_', ' ')}: ${value}`),
-      ...(known ? [`hint: ${known.hint}`] : []),
-      ...(status >= 300 && status < 400
-        ? [
-            `It sends you to ${headers.get('location')}; the token is not sent there. Correct the address if it is right.`,
-          ]
-        : []),
-      ...(operationId ? [`operation: ${operationId}`] : []),
-    ])
+    super(
+      exitOf(status),
+      `${msg ?? `The service answered ${status} without an explanation.`} (${error_code || status})`,
+      [
+        ...others.map(([name, value]) => `${name.replaceAll('_', ' ')}: ${value}`),
+        ...(known ? [`hint: ${known.hint}`] : []),
+        ...(status >= 300 && status < 400
+          ? [
+              `It redirects to ${headers.get('location')}, and the token is not sent there. If that URL is right, configure it instead.`,
+            ]
+          : []),
+        ...(operationId ? [`operation: ${operationId}`] : []),
+      ],
+    )
     this.status = status
     this.code = error_code
-    // Nobody waits for minutes at a prompt, whatever stands in between says.
+    // Capped: nobody waits for minutes at a prompt, whatever a proxy says.
     this.retryAfterMs = Math.min(10, Number(headers.get('retry-after')) || 0) * 1_000
   }
 }
@@ -58,13 +62,13 @@ function asError(text: string): ErrorBody {
   }
 }
 
-/** Something listens there no longer, or not yet, or the connection broke: worth another try. */
+/** Transient: nothing is listening right now, or the connection broke. */
 const passing = new Set(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET', 'EAI_AGAIN', 'ETIMEDOUT'])
 const pausesMs = [200, 500, 1_000]
 
 /**
- * Sends it, and again when the connection failed or the service said that nothing was changed. That is safe: creations
- * carry an Idempotency-Key, and everything else has the same effect when it is done twice.
+ * Sends the request, and retries when the connection failed or the service said that nothing was changed. That is safe:
+ * creations carry an Idempotency-Key, and everything else is idempotent.
  */
 export async function call(connection: Connection, request: Call): Promise<Answer> {
   for (let attempt = 0; ; attempt++) {
@@ -78,7 +82,7 @@ export async function call(connection: Connection, request: Call): Promise<Answe
           : error instanceof Failure && passing.has(codeOf(error))
       if (!again || pause === undefined) throw error
       const waitMs = Math.max(pause, error instanceof Refused ? error.retryAfterMs : 0)
-      if (connection.verbose) log(`${(error as Error).message} Trying again in ${waitMs} ms.`)
+      if (connection.verbose) log(`${(error as Error).message} Retrying in ${waitMs} ms.`)
       await setTimeout(waitMs)
     }
   }
@@ -99,7 +103,7 @@ async function callOnce(connection: Connection, request: Call, isRepeated: boole
         ...request.headers,
       },
       ...(body !== undefined && { body }),
-      // The token is for the address that was configured, and for no other.
+      // The token is only for the configured URL.
       redirect: 'manual',
       signal: AbortSignal.timeout(connection.timeoutMs),
     })
@@ -109,10 +113,10 @@ async function callOnce(connection: Connection, request: Call, isRepeated: boole
   }
   if (connection.verbose) log(`${method} ${path}: ${answer.status}, operation ${answer.headers.get('operation-id')}`)
   if (answer.status >= 200 && answer.status < 300 && answer.headers.has('operation-id')) return answer
-  // Another program on that port, or a page of a proxy that wants somebody to log in.
+  // Another program on that port, or a proxy's login page.
   if (!answer.headers.has('operation-id') && answer.status < 300)
-    throw new Failure('unreachable', `What answers at ${connection.url} is not Gatehouse.`, ['Is the address right?'])
-  // The answer to the first try was lost, and it had worked.
+    throw new Failure('unreachable', `The server at ${connection.url} is not Gatehouse.`, ['Check the URL.'])
+  // The first attempt succeeded, but its response was lost.
   if (isRepeated && method === 'DELETE' && answer.status === 404) return { ...answer, status: 204, text: '' }
   throw new Refused(answer.status, answer.text, answer.headers)
 }
@@ -125,14 +129,14 @@ export function queryOf(query: Call['query'] = {}): string {
 function unreachable({ url, timeoutMs }: Connection, cause: unknown): Failure {
   const { name } = cause as Error
   if (name === 'TimeoutError')
-    return new Failure('unreachable', `${url} has not answered within ${timeoutMs / 1000} s.`, [
-      'A change may or may not have been made: look before you repeat it.',
-      '--timeout SECONDS waits longer.',
+    return new Failure('unreachable', `${url} did not respond within ${timeoutMs / 1000} s.`, [
+      'A change may or may not have been made. Check before you repeat it.',
+      'Use --timeout SECONDS to wait longer.',
     ])
   const inner = (cause as Error).cause as { code?: string; message?: string } | undefined
   const hint = /CERT|SIGNATURE|ISSUER|SELF_SIGNED/.test(inner?.code ?? '')
-    ? 'If its certificate is signed by an authority of your own, name that in NODE_EXTRA_CA_CERTS=/path/to/ca.pem.'
-    : 'Is it running, and is the address right? `gatehouse profiles list` shows the ones that are saved.'
+    ? 'If your own CA signed its certificate, set NODE_EXTRA_CA_CERTS=/path/to/ca.pem.'
+    : 'Check that it is running and that the URL is right. `gatehouse profiles list` shows saved URLs.'
   const what = inner?.message || inner?.code || (cause as Error).message
   return new Failure('unreachable', `${url} cannot be reached: ${what}.`, [hint], { cause })
 }

@@ -4,7 +4,7 @@ import { below, findOperation, usableFlags } from './operations.ts'
 import { outputsOf, write } from './output.ts'
 import { type ClientConfig, readProfiles } from './profiles.ts'
 
-/** Each asks the command itself, so that a script that was installed once knows every operation there ever is. */
+/** Each script asks the command itself, so it never has to be reinstalled for a new operation. */
 const scripts: Record<string, string> = {
   bash: `# Put into ~/.bashrc:  source <(gatehouse completion bash)
 _gatehouse() {
@@ -12,7 +12,7 @@ _gatehouse() {
   COMPREPLY=()
   while IFS= read -r line; do COMPREPLY+=("$line"); done \\
     < <("\${COMP_WORDS[0]}" completion words -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
-  # Nothing of ours fits: a file, perhaps.
+  # No match: complete file names.
   [ \${#COMPREPLY[@]} -eq 0 ] && COMPREPLY=($(compgen -f -- "\${COMP_WORDS[COMP_CWORD]}"))
   return 0
 }
@@ -48,7 +48,7 @@ export function completionCommand(
     write(completionsOf(config, serverCommands, rest[0] === '--' ? rest.slice(1) : rest).join('\n'))
   else if (Object.hasOwn(scripts, shell)) write(scripts[shell] ?? '')
   else if (shell === '' || shell === '--help' || shell === '-h') write(completionHelp)
-  else throw usageFailure(`completion knows ${Object.keys(scripts).join(', ')}, not '${shell}'`)
+  else throw usageFailure(`unknown shell '${shell}'; expected one of ${Object.keys(scripts).join(', ')}`)
   return exits.ok.code
 }
 

@@ -1,22 +1,22 @@
-/** What the command ends with, for scripts. docs/cli.md has the same table, and a test compares them. */
+/** Exit codes, for scripts. docs/cli.md has the same table, and a test compares them. */
 export const exits = {
   ok: { code: 0, means: 'done' },
-  unexpected: { code: 1, means: 'a defect of the command itself' },
-  usage: { code: 2, means: 'it was called wrongly, or does not know where to connect: nothing was sent' },
+  unexpected: { code: 1, means: 'a bug in the command itself' },
+  usage: { code: 2, means: 'wrong usage, or no server configured; nothing was sent' },
   refused: {
     code: 3,
-    means: 'the service, or the reader of the state file, refused the input (400, 409, 412, 413, 415)',
+    means: 'the service or the state file parser refused the input (400, 409, 412, 413, 415)',
   },
-  notAllowed: { code: 4, means: 'not authenticated, or not allowed (401, 403)' },
-  notFound: { code: 5, means: 'there is no such thing (404)' },
-  unreachable: { code: 6, means: 'the service did not answer, or could not (5xx, 429): try again later' },
-  notApplied: { code: 7, means: 'the change was made, but is not in force on every live edge node yet' },
+  notAllowed: { code: 4, means: 'not authenticated or not allowed (401, 403)' },
+  notFound: { code: 5, means: 'not found (404)' },
+  unreachable: { code: 6, means: 'the service did not respond or was unavailable (5xx, 429); try again later' },
+  notApplied: { code: 7, means: 'the change was made, but not every live edge node has applied it yet' },
   different: { code: 8, means: 'state diff found a difference' },
 } as const
 
 export type ExitName = keyof typeof exits
 
-/** The end of the command, told to the person who typed it. `hints` are lines that say what to do. */
+/** Ends the command with an exit code and a message. `hints` are lines that say what to do. */
 export class Failure extends Error {
   override readonly name = 'Failure'
   readonly exit: ExitName

@@ -42,7 +42,7 @@ function toFlag(place: Flag['place'], path: readonly string[], schema: Schema, r
   }
 }
 
-/** No flag sets these: everyone on a machine can see the arguments of every process. They go into --data. */
+/** No flag sets these, because every user of a machine can see process arguments. They go into --data. */
 export const secretFields: readonly string[] = ['token']
 
 /** A field, and with dots the fields within it: `--tls '{"enabled": true}'` or `--tls.enabled`. */
@@ -71,24 +71,24 @@ export const flagsOf = (
     ),
 ]
 
-/** Flags of the command itself: for every operation, or for those that take what they speak of. */
+/** Flags of the command itself, for every operation to which they apply. */
 export const commandFlags = {
-  output: { type: 'string', short: 'o', value: 'table|json|yaml|ids|text', help: 'How to print the answer.' },
-  all: { type: 'boolean', help: 'Every page of the list, not only the first.' },
+  output: { type: 'string', short: 'o', value: 'table|json|yaml|ids|text', help: 'Output format.' },
+  all: { type: 'boolean', help: 'Fetch every page of the list, not only the first.' },
   data: {
     type: 'string',
     value: 'JSON|@FILE|-',
-    help: 'The whole body: as it is, from a file, or from standard input. Other flags are set in it.',
+    help: 'Request body: inline, from a file, or from standard input. Other flags override its fields.',
   },
-  file: { type: 'string', value: 'FILE', help: 'The whole body from a file: the same as --data @FILE.' },
+  file: { type: 'string', value: 'FILE', help: 'Request body from a file. Same as --data @FILE.' },
   profile: {
     type: 'string',
     value: 'NAME',
-    help: 'Which profile to use, instead of the environment or the current one.',
+    help: 'Profile to use instead of the environment or the current profile.',
   },
-  timeout: { type: 'string', value: 'SECONDS', help: 'How long one request may take. 60 when not given.' },
-  verbose: { type: 'boolean', short: 'v', help: 'Each request and its operation id, on standard error.' },
-  help: { type: 'boolean', short: 'h', help: 'This page.' },
+  timeout: { type: 'string', value: 'SECONDS', help: 'Timeout per request. Default: 60.' },
+  verbose: { type: 'boolean', short: 'v', help: 'Print each request and its operation id to standard error.' },
+  help: { type: 'boolean', short: 'h', help: 'Show this help.' },
 } as const
 export type CommandFlag = keyof typeof commandFlags
 type CommandValues = { [K in CommandFlag]?: (typeof commandFlags)[K]['type'] extends 'boolean' ? boolean : string }
@@ -117,7 +117,7 @@ export function readFlags(args: string[], flags: readonly Flag[], usable: readon
   const given = flags.flatMap((flag) => {
     const value = values[flag.name]
     const isOff = values[`no-${flag.name}`] === true
-    if (isOff && value !== undefined) throw usageFailure(`--${flag.name} and --no-${flag.name} contradict each other`)
+    if (isOff && value !== undefined) throw usageFailure(`--${flag.name} and --no-${flag.name} cannot be combined`)
     if (isOff) return [{ flag, value: flag.kind === 'boolean' ? false : null }]
     if (value === undefined) return []
     return [{ flag, value: value === true ? true : toValue(flag, value as string[]) }]
@@ -171,7 +171,7 @@ function fromJson(name: string, text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    throw usageFailure(`--${name} must be JSON, and '${text.slice(0, 60)}' is not`)
+    throw usageFailure(`--${name} must be JSON, not '${text.slice(0, 60)}'`)
   }
 }
 

@@ -26,8 +26,8 @@ function describe(flag: Flag): [string, string] {
   const notes = [
     ...(required ? ['required'] : []),
     ...(kind === 'list' ? ['comma-separated or repeated'] : []),
-    ...(kind === 'map' ? ['repeat it for more'] : []),
-    ...(nullable && kind !== 'boolean' ? [`--no-${name} takes it away`] : []),
+    ...(kind === 'map' ? ['can be repeated'] : []),
+    ...(nullable && kind !== 'boolean' ? [`--no-${name} clears it`] : []),
   ]
   return [left, [description, ...(notes.length ? [`(${notes.join('; ')})`] : [])].filter(Boolean).join(' ')]
 }
@@ -46,20 +46,20 @@ export function helpOf(operation: Operation): string {
   return [
     `${summary}.`,
     `\n${title('Usage')}\n  ${usageOf(operation)}${own.length ? ' [flags]' : ''}`,
-    ...(last ? [`  with - for <${last.name}>: one call for each id on standard input`] : []),
+    ...(last ? [`  Use - as <${last.name}> to read ids from standard input, one call per id.`] : []),
     ...(own.length ? [`\n${title('Flags')}\n${indent(own)}`] : []),
     ...(otherBodies.length
-      ? [`\nThe body in --data or --file is JSON when it begins with {, and ${otherBodies} otherwise.`]
+      ? [`\nThe body in --data or --file is sent as JSON if it begins with {, and as ${otherBodies} otherwise.`]
       : []),
-    `\n${title('For every command')}\n${indent(usableFlags(operation).map((name) => describeCommandFlag(operation, name)))}`,
-    `\n${method} ${path} (${id} in openapi.json, the log and the audit)`,
+    `\n${title('Global flags')}\n${indent(usableFlags(operation).map((name) => describeCommandFlag(operation, name)))}`,
+    `\n${method} ${path} (${id} in openapi.json, the log and audit events)`,
   ].join('\n')
 }
 
 /** What can be typed after these words. */
 export function helpOfGroup(words: readonly string[]): string {
   const rows = below(words).map((operation): [string, string] => [usageOf(operation), operation.summary])
-  return `${title('Commands')}\n${indent(rows)}\n\ngatehouse ${words.join(' ')} <verb> --help tells everything about one.`
+  return `${title('Commands')}\n${indent(rows)}\n\nRun 'gatehouse ${words.join(' ')} <verb> --help' for details.`
 }
 
 /** The part of `gatehouse --help` that is about the API. */
@@ -70,13 +70,13 @@ export function clientUsage(): string {
     [...new Set(below([group]).map(({ words }) => words.slice(1).join(' ')))].join(', ') ||
       (below([]).find(({ words }) => words[0] === group)?.summary ?? ''),
   ])
-  return `As a client of the API, with GATEHOUSE_URL and GATEHOUSE_API_KEY, or a profile:
+  return `API client commands (these need GATEHOUSE_URL and GATEHOUSE_API_KEY, or a profile):
 
 ${indent([
   ...rows,
-  ['gatehouse state', 'dump, diff, apply, sync: policies, restrictions, edges and backends as a file'],
-  ['gatehouse profiles', 'add, list, use, remove: where to connect, and as whom'],
-  ['gatehouse completion', 'bash, zsh, fish: a script that completes all of these'],
+  ['gatehouse state', 'dump, diff, apply, sync: manage policies, restrictions, edges and backends as a file'],
+  ['gatehouse profiles', 'add, list, use, remove: manage saved servers and API keys'],
+  ['gatehouse completion', 'bash, zsh, fish: print a shell completion script'],
 ])}
 
 Exit codes: ${Object.values(exits)

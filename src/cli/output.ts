@@ -43,7 +43,7 @@ export async function print(output: Output, operation: Operation, text: string):
     case 'table':
       if (!rows) return write(describeOne(body))
       if (rows.length) return write(describeRows(rows, Object.keys(itemOf(operation).properties ?? {})))
-      return log('There are none.')
+      return log('No results.')
   }
 }
 

@@ -3,7 +3,7 @@ import { startProgress } from './progress.ts'
 
 type Json = Record<string, unknown>
 
-/** Follows next_page_uri to the end, and answers as if it had been one page. */
+/** Follows next_page_uri to the end and returns all rows as a single page. */
 export async function allPages(connection: Connection, listField: string, request: Call): Promise<Answer> {
   const progress = startProgress('read')
   const rows: unknown[] = []
@@ -19,7 +19,7 @@ export async function allPages(connection: Connection, listField: string, reques
       progress.end()
       return { ...answer, text: JSON.stringify({ ...body, [listField]: rows }) }
     }
-    // Its query only: the service's public address need not be the one that we were told to use.
+    // Only its query: the service's public URL may differ from the URL we were configured with.
     query = Object.fromEntries(new URL(String(body.next_page_uri)).searchParams)
   }
 }

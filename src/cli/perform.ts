@@ -46,7 +46,7 @@ export async function perform(config: ClientConfig, operation: Operation, args: 
       else if (output === 'table') write(`deleted ${request.path.slice(1)}`)
       if (code === exits.ok.code) code = told
     } catch (error) {
-      // One of many ids that is gone, or refused, is no reason to leave the others; no way in is.
+      // One missing or refused id must not stop the others; failing to authenticate must.
       if (requests.length === 1 || !(error instanceof Failure) || !['refused', 'notFound'].includes(error.exit))
         throw error
       report(error, request.path)
@@ -58,26 +58,29 @@ export async function perform(config: ClientConfig, operation: Operation, args: 
   return code
 }
 
-/** What the headers say, in words; and the code that they make the command end with. */
+/** Prints what the response headers say, and returns the exit code. */
 function tell(operation: Operation, { query }: Call, { headers, text }: Answer): number {
   for (const warning of headers.get('service-warning')?.split(/,\s*/) ?? []) {
     if (warning === 'token=told_once')
-      log('warning: an earlier try has done it, and its token is not told twice. Delete the key and create another.')
-    else log(`warning: ${warning.replace('ip_restriction=', 'this call would be refused if it were enforced: ')}`)
+      log('warning: an earlier attempt succeeded, and its token is not shown again. Delete the key and create another.')
+    else
+      log(
+        `warning: ${warning.replace('ip_restriction=', 'this call would be refused if this restriction were enforced: ')}`,
+      )
   }
-  if (operation.listField && text.includes('"next_page_uri":"http')) log('There are more: --all shows every page.')
-  if (text.includes('"token":"')) log('Keep the token now: it is not shown again.')
+  if (operation.listField && text.includes('"next_page_uri":"http'))
+    log('There are more results. Use --all to fetch every page.')
+  if (text.includes('"token":"')) log('Save the token now. It will not be shown again.')
   if (query?.wait !== 'applied') return exits.ok.code
   const [applied = '0', live = '0'] = headers.get('service-applied')?.split('/') ?? []
   const generation = headers.get('service-generation')
   if (applied === live) {
-    if (generation)
-      log(
-        live === '0' ? 'no edge node is live: nobody was waited for' : `in force on ${applied}/${live} live edge nodes`,
-      )
+    if (generation) log(live === '0' ? 'no edge node is live' : `applied on ${applied}/${live} live edge nodes`)
     return exits.ok.code
   }
-  log(`made, but in force on only ${applied}/${live} live edge nodes. Behind: ${headers.get('service-behind')}`)
-  log(`  ask later: gatehouse generations get ${generation}`)
+  log(
+    `The change was made, but only ${applied}/${live} live edge nodes have applied it. Behind: ${headers.get('service-behind')}`,
+  )
+  log(`  Check again with: gatehouse generations get ${generation}`)
   return exits.notApplied.code
 }

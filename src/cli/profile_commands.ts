@@ -5,17 +5,18 @@ import { type ClientConfig, readProfiles, writeProfiles } from './profiles.ts'
 import { describeRows } from './table.ts'
 import { askSecret, canAsk, log, readStandardInput } from './terminal.ts'
 
-export const profilesHelp = `Where to connect, and as whom.
+export const profilesHelp = `Manage profiles. A profile is the URL of a server and an API key.
 
   gatehouse profiles add NAME --url URL [--api-key-file FILE]
-      saves one. The token comes from FILE, which is read each time; or it is asked for; or it is read from standard
-      input. It is never an argument: those can be seen by everyone on the machine.
-  gatehouse profiles list      those that are saved, without their tokens
-  gatehouse profiles use NAME  makes it the one that is used when nothing else is said
-  gatehouse profiles remove NAME
+      Save a profile. The token is read from FILE on every use. Without FILE, you are prompted for it, or it is read
+      from standard input. It is never an argument, because every user of the machine can see process arguments.
+  gatehouse profiles list         List profiles, without their tokens.
+  gatehouse profiles use NAME     Make a profile the current one.
+  gatehouse profiles remove NAME  Remove a profile.
 
-What is used: --profile NAME, else GATEHOUSE_URL with GATEHOUSE_API_KEY (or GATEHOUSE_API_KEY_FILE), else
-GATEHOUSE_PROFILE, else the current profile. They are in $XDG_CONFIG_HOME/gatehouse/profiles.json, for your eyes only.`
+Order of precedence: --profile NAME; GATEHOUSE_URL with GATEHOUSE_API_KEY (or GATEHOUSE_API_KEY_FILE);
+GATEHOUSE_PROFILE; the current profile. Profiles are stored in $XDG_CONFIG_HOME/gatehouse/profiles.json, readable only
+by you.`
 
 export async function profilesCommand(
   { profilesFile }: ClientConfig,
@@ -45,11 +46,12 @@ export async function profilesCommand(
           ['current', 'name', 'url', 'api_key'],
         ),
       )
-    else log('There are none. gatehouse profiles add NAME --url https://… makes one.')
+    else log('No profiles. Add one with: gatehouse profiles add NAME --url https://…')
     return exits.ok.code
   }
   const [name, ...more] = positionals
-  if (!name || more.length) throw usageFailure(`profiles ${verb} needs one name`, 'gatehouse profiles --help')
+  if (!name || more.length)
+    throw usageFailure(`profiles ${verb} needs exactly one name`, "See 'gatehouse profiles --help'.")
   switch (verb) {
     case 'add': {
       const url = checkUrl(String(values.url ?? ''))
@@ -60,7 +62,7 @@ export async function profilesCommand(
         profiles: { ...known.profiles, [name]: { url, ...token } },
       })
       log(
-        `saved in ${profilesFile}${known.current && known.current !== name ? `; gatehouse profiles use ${name} makes it the current one` : ''}`,
+        `Saved to ${profilesFile}.${known.current && known.current !== name ? ` Make it the current profile with: gatehouse profiles use ${name}` : ''}`,
       )
       return exits.ok.code
     }
@@ -75,20 +77,20 @@ export async function profilesCommand(
       return exits.ok.code
     }
     default:
-      throw usageFailure(`profiles knows add, list, use and remove, not '${verb}'`)
+      throw usageFailure(`unknown command 'profiles ${verb}'; expected add, list, use or remove`)
   }
 }
 
 function checkUrl(text: string): string {
   const url = URL.parse(text)
   if (!url || !/^https?:$/.test(url.protocol) || url.search || url.hash || url.username)
-    throw usageFailure('--url must be the http or https address of the service, such as https://gatehouse.example.com')
+    throw usageFailure('--url must be the http or https URL of the service, such as https://gatehouse.example.com')
   return text.replace(/\/+$/, '')
 }
 
 async function readToken(): Promise<string> {
-  const token = canAsk() ? await askSecret('API key (it is not shown): ') : (await readStandardInput()).trim()
+  const token = canAsk() ? await askSecret('API key (hidden): ') : (await readStandardInput()).trim()
   if (!/^[\x21-\x7e]+$/.test(token))
-    throw usageFailure('there is no token: give --api-key-file, or the token alone on standard input')
+    throw usageFailure('no token was given. Use --api-key-file, or send the token on standard input')
   return token
 }

@@ -3,7 +3,7 @@ import { dirname } from 'node:path'
 import { Failure, usageFailure } from './exits.ts'
 import { log } from './terminal.ts'
 
-/** Where to connect, and as whom. The token itself, or the file that holds it. */
+/** A server's URL and an API key: the token itself, or the file that contains it. */
 export type Profile = { url: string; api_key?: string; api_key_file?: string }
 export type Profiles = { current?: string; profiles: Record<string, Profile> }
 
@@ -23,16 +23,17 @@ export function readProfiles(file: string): Profiles {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return { profiles: {} }
     throw new Failure('usage', `${file} cannot be read: ${(error as Error).message}`)
   }
-  if (statSync(file).mode & 0o077) log(`warning: ${file} holds tokens and others can read it. Run: chmod 600 ${file}`)
+  if (statSync(file).mode & 0o077)
+    log(`warning: ${file} contains tokens and other users can read it. Run: chmod 600 ${file}`)
   try {
     const { current, profiles } = JSON.parse(text) as Profiles
     return { ...(current && { current }), profiles: Object.assign(Object.create(null), profiles) }
   } catch {
-    throw usageFailure(`${file} is not JSON. Correct it, or delete it and add the profiles again.`)
+    throw usageFailure(`${file} is not valid JSON. Correct it, or delete it and add the profiles again.`)
   }
 }
 
-/** Written beside and put in its place: whoever reads meanwhile sees the old or the new one, and only their own. */
+/** Written to a temporary file and renamed, so that concurrent readers see the old or the new contents, never half. */
 export function writeProfiles(file: string, profiles: Profiles): void {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
   const beside = `${file}.${process.pid}`
@@ -50,18 +51,18 @@ export function chooseProfile(config: ClientConfig, named: string | undefined): 
   if (!named && (url || token)) {
     if (url && token) return { url, token }
     const missing = url ? 'GATEHOUSE_API_KEY (or GATEHOUSE_API_KEY_FILE)' : 'GATEHOUSE_URL'
-    throw usageFailure(`${missing} is not set, and the other one is. Set both, or name a profile with --profile.`)
+    throw usageFailure(`${missing} is not set, but its counterpart is. Set both, or choose a profile with --profile.`)
   }
   const { current, profiles } = readProfiles(config.profilesFile)
   const name = named ?? (config.GATEHOUSE_PROFILE || current)
   if (name === undefined)
     throw usageFailure(
-      'it is not known where to connect',
-      'Set GATEHOUSE_URL and GATEHOUSE_API_KEY, or save them once: gatehouse profiles add NAME --url https://…',
+      'no server configured',
+      'Set GATEHOUSE_URL and GATEHOUSE_API_KEY, or save a profile: gatehouse profiles add NAME --url https://…',
     )
   const profile = profiles[name]
   if (!profile)
-    throw usageFailure(`there is no profile '${name}'`, 'gatehouse profiles list shows those that there are.')
+    throw usageFailure(`there is no profile '${name}'`, "Run 'gatehouse profiles list' to see all profiles.")
   return { url: profile.url, token: tokenOf(name, profile) }
 }
 
@@ -70,7 +71,7 @@ function tokenOf(name: string, { api_key, api_key_file }: Profile): string {
   try {
     return readFileSync(api_key_file ?? '', 'utf8').trim()
   } catch (cause) {
-    throw new Failure('usage', `profile '${name}' has its token in ${api_key_file}, which cannot be read`, [], {
+    throw new Failure('usage', `the token file ${api_key_file} of profile '${name}' cannot be read`, [], {
       cause,
     })
   }

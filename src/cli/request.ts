@@ -15,9 +15,9 @@ export async function requestsOf(operation: Operation, typed: Typed): Promise<Ca
   if (typed.positionals.length !== positionals.length)
     throw usageFailure(
       positionals.length
-        ? `${operation.words.join(' ')} needs ${wanted}, and got ${typed.positionals.join(' ') || 'nothing'}`
-        : `${operation.words.join(' ')} takes no ${typed.positionals.join(' ')}`,
-      `gatehouse ${operation.words.join(' ')} --help`,
+        ? `${operation.words.join(' ')} needs ${wanted}, but got ${typed.positionals.join(' ') || 'nothing'}`
+        : `unexpected argument: ${typed.positionals.join(' ')}`,
+      `See 'gatehouse ${operation.words.join(' ')} --help'.`,
     )
   const fromInput = typed.positionals.at(-1) === '-' && positionals.at(-1)?.place === 'path'
   const lastOnes = fromInput
@@ -50,11 +50,11 @@ const valuesAt = (typed: Typed, place: Flag['place']): Json =>
 async function wholeBody({ body }: Operation, { command }: Typed, inputIsTaken: boolean): Promise<string | undefined> {
   if (!body) return undefined
   const { data, file } = command
-  if (data !== undefined && file !== undefined) throw usageFailure('give --data or --file, not both')
+  if (data !== undefined && file !== undefined) throw usageFailure('use --data or --file, not both')
   const source = file === undefined ? data : `@${file}`
   if (source === undefined) return undefined
   if (source === '-' || source === '@-') {
-    if (inputIsTaken) throw usageFailure('standard input can be read once: as ids, or as the body')
+    if (inputIsTaken) throw usageFailure('standard input cannot provide both the ids and the body')
     return readStandardInput()
   }
   if (!source.startsWith('@')) return source
@@ -76,7 +76,7 @@ function bodyOf(
   const [textType] = operation.otherBodies
   // Only JSON begins with a brace here; whatever else the operation reads is lines of text.
   if (whole !== undefined && textType && !whole.trimStart().startsWith('{')) {
-    if (fromFlags.length) throw usageFailure('flags cannot be set in a body that is not JSON')
+    if (fromFlags.length) throw usageFailure('flags that set fields need a JSON body')
     return { body: whole, contentType: textType }
   }
   const body: Json = { ...(whole === undefined ? {} : parseObject(whole)), ...fields }
@@ -84,11 +84,13 @@ function bodyOf(
   const missing = (operation.body.required ?? []).filter((name) => !(name in body))
   const secret = missing.find((name) => secretFields.includes(name))
   if (secret)
-    throw usageFailure(`${secret} is required, in --data: everyone on a machine can see the arguments of every process`)
+    throw usageFailure(
+      `${secret} is required. Give it in --data, because every user of the machine can see process arguments`,
+    )
   if (missing.length)
     throw usageFailure(
       `${missing.map((name) => `--${name.replaceAll('_', '-')}`).join(' and ')} ${missing.length > 1 ? 'are' : 'is'} required`,
-      `gatehouse ${operation.words.join(' ')} --help`,
+      `See 'gatehouse ${operation.words.join(' ')} --help'.`,
     )
   return { body: JSON.stringify(body), contentType: 'application/json' }
 }
@@ -98,7 +100,7 @@ function parseObject(text: string): Json {
   try {
     value = JSON.parse(text)
   } catch (cause) {
-    throw usageFailure(`the body is not JSON: ${(cause as Error).message}`)
+    throw usageFailure(`the body is not valid JSON: ${(cause as Error).message}`)
   }
   if (value === null || typeof value !== 'object' || Array.isArray(value))
     throw usageFailure('the body must be a JSON object')

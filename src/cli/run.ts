@@ -10,13 +10,13 @@ import { report } from './report.ts'
 
 export { clientUsage } from './help.ts'
 
-/** Whatever of `gatehouse` is a client of the API. Resolves to the exit code. */
+/** The API client part of `gatehouse`. Resolves to the exit code. */
 export async function runClient(
   config: ClientConfig,
   serverCommands: readonly string[],
   args: string[],
 ): Promise<number> {
-  // Whoever reads our output may stop reading: `gatehouse … | head`.
+  // The reader of our output may stop early: `gatehouse … | head`.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE') throw error
     process.exit(exits.ok.code)
@@ -34,7 +34,7 @@ async function dispatch(config: ClientConfig, serverCommands: readonly string[],
   const [first, ...rest] = args
   if (first === 'profiles') return profilesCommand(config, rest)
   if (first === 'completion') return completionCommand(config, serverCommands, rest)
-  // With its YAML parser it takes longer to load than the rest.
+  // Loaded on demand: its YAML parser takes longer to load than everything else.
   if (first === 'state') return (await import('./state/commands.ts')).stateCommand(config, rest)
   const found = findOperation(args)
   if ('operation' in found) return perform(config, found.operation, found.rest)
@@ -43,7 +43,8 @@ async function dispatch(config: ClientConfig, serverCommands: readonly string[],
     write(helpOfGroup(group))
     return exits.ok.code
   }
-  if (group.length === 0) throw usageFailure(`there is no command '${unknown}'`, 'gatehouse --help lists them all.')
-  const what = unknown ? `'${group.join(' ')}' has no '${unknown}'` : `'${group.join(' ')}' needs one more word`
+  if (group.length === 0)
+    throw usageFailure(`unknown command '${unknown}'`, "Run 'gatehouse --help' for a list of commands.")
+  const what = unknown ? `unknown command '${group.join(' ')} ${unknown}'` : `'${group.join(' ')}' needs a subcommand`
   throw usageFailure(what, ...helpOfGroup(group).split('\n'))
 }

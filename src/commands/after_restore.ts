@@ -11,7 +11,7 @@ export const afterRestore = (config: Config): Promise<number> =>
     const { before, after } = await skipGenerations(db)
     console.log(JSON.stringify({ generation_before: before, generation: after }))
     console.error(
-      'Now revoke again what was revoked since the backup: deleted keys, deactivated owners and tightened rules are back.',
+      'Anything revoked after the backup is active again. Delete those keys, deactivate those owners and tighten those rules once more.',
     )
     return 0
   })

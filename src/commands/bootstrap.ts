@@ -38,7 +38,7 @@ export const recover = (config: Config, account: string): Promise<number> =>
     const recovered = await recoverAccount(db, account, config.GATEHOUSE_PUBLIC_URL)
     if (!recovered) {
       console.error(
-        `gatehouse: there is no account ${JSON.stringify(account)}. Give its name or its id (ac_…) with --account.`,
+        `gatehouse: there is no account ${JSON.stringify(account)}. Use --account with its name or id (ac_…).`,
       )
       return 1
     }

@@ -16,7 +16,7 @@ export const openDatabase = (
     onError,
   )
 
-/** For a command that works once and ends. */
+/** For commands that run once and exit. */
 export async function withDatabase<Result>(
   config: Config,
   work: (db: DbPool) => Promise<Result>,

@@ -29,7 +29,7 @@ import { createLog, nextSignal, waitForShutdown } from './log.ts'
 /** An edge node: serves from its own disk at once, and takes in changes as soon as NATS can be reached. */
 export async function edge(config: EdgeConfig): Promise<number> {
   if (config.GATEHOUSE_NATS_URL.length === 0)
-    throw new ConfigError('GATEHOUSE_NATS_URL is not set: an edge node gets its records from there')
+    throw new ConfigError('GATEHOUSE_NATS_URL is not set. An edge node needs NATS to receive its records')
   const log = createLog(config.GATEHOUSE_LOG_LEVEL)
   await requireHaproxy().catch((error) => {
     throw new ConfigError(error.message)
@@ -51,7 +51,7 @@ export async function edge(config: EdgeConfig): Promise<number> {
     file: join(folder, 'addresses.json'),
     dns: await openDns({ servers: config.GATEHOUSE_EDGE_DNS_SERVERS }),
     onChange: (key) => agent.resolvedAnew(key as RecordKey),
-    onError: (err) => log.error({ err }, 'the addresses of upstreams could not be saved: tried again'),
+    onError: (err) => log.error({ err }, 'cannot save upstream addresses; retrying'),
   })
   const upstreams = createUpstreams(
     resolver,
@@ -64,7 +64,7 @@ export async function edge(config: EdgeConfig): Promise<number> {
   const events = await receiveEvents(settings.eventPort, (event) => {
     hits.add({ ...event, count: 1, lastAt: new Date().toISOString() })
   })
-  const proxy = createProxy(settings, { onTrouble: (err) => log.error({ err }, 'trouble with HAProxy') })
+  const proxy = createProxy(settings, { onTrouble: (err) => log.error({ err }, 'HAProxy problem') })
   const agent = createAgent(
     { log, recordLog, policyFiles, upstreams, openConnections: config.GATEHOUSE_EDGE_OPEN_CONNECTIONS },
     { ...proxy, entriesOf, readyEntries, difference },
@@ -80,7 +80,7 @@ export async function edge(config: EdgeConfig): Promise<number> {
     () => ({ ...current(), connected }),
     () => {
       const { ready, pending, staged } = agent.state()
-      if (isDraining) return 'draining: the node goes away'
+      if (isDraining) return 'draining: the node is shutting down'
       return ready
         ? undefined
         : `waiting for the first complete read: ${staged} records read, ${pending ?? 'unknown'} pending`
@@ -114,7 +114,7 @@ export async function edge(config: EdgeConfig): Promise<number> {
       password: config.GATEHOUSE_NATS_PASSWORD,
       inboxPrefix: inboxOf(config.GATEHOUSE_EDGE_NODE),
       signal: ending.signal,
-      onFailure: (reason) => log.warn({ reason }, 'NATS cannot be joined: tried again'),
+      onFailure: (reason) => log.warn({ reason }, 'cannot connect to NATS; retrying'),
     })
     receiver = createReceiver(nats, keys, agent)
     reporter = createReporter(nats, hits, current)
@@ -127,7 +127,7 @@ export async function edge(config: EdgeConfig): Promise<number> {
         await receiver.followBucket(agent.state())
       } catch (err) {
         if (ending.signal.aborted) return
-        log.warn({ reason: (err as Error).message }, 'the bucket cannot be followed now: tried again')
+        log.warn({ reason: (err as Error).message }, 'cannot read the NATS bucket; retrying')
         await new Promise((resolve) => setTimeout(resolve, 500))
       }
     }
@@ -137,13 +137,13 @@ export async function edge(config: EdgeConfig): Promise<number> {
       if (type === 'disconnect' || type === 'reconnect') connected = type === 'reconnect'
     }
   }
-  linked.catch((err) => ending.signal.aborted || log.error({ err }, 'the link to NATS failed'))
+  linked.catch((err) => ending.signal.aborted || log.error({ err }, 'the connection to NATS failed'))
 
   const signal = await waitForShutdown('SIGHUP')
   const leave = signal === 'SIGHUP'
   log.info(
     { signal },
-    leave ? 'stopping: HAProxy serves on, and the next agent attaches to it' : 'stopping, and HAProxy with it',
+    leave ? 'stopping; HAProxy keeps running for the next agent to attach to' : 'stopping together with HAProxy',
   )
   if (!leave) {
     isDraining = true
@@ -176,7 +176,9 @@ export async function edgeStatus(config: Pick<EdgeConfig, 'GATEHOUSE_EDGE_STATUS
     console.log(JSON.stringify(await response.json(), null, 2))
     return 0
   } catch {
-    console.error(`gatehouse: no edge node answers at ${host}:${port}. Is 'gatehouse edge' running here?`)
+    console.error(
+      `gatehouse: no edge node responds at ${host}:${port}. Check that 'gatehouse edge' is running on this machine.`,
+    )
     return 1
   }
 }

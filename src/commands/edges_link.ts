@@ -21,7 +21,7 @@ export function linkEdges(config: Config, db: DbPool, hitBuffer: HitBuffer, metr
   if (config.GATEHOUSE_NATS_URL.length === 0) return { view: noEdges, stop: async () => {} }
   const nodes = watchNodes(systemClock, (node, dropped) => {
     metrics.countDroppedFromReports(dropped === 'report' ? 1 : dropped)
-    warnOnce(node, 'an edge node reported values out of bounds, which were dropped; not logged again for this node')
+    warnOnce(node, 'an edge node reported out-of-bounds values, which were dropped; not logged again for this node')
   })
   const warned = new Set<string>()
   function warnOnce(node: string, message: string, err?: unknown): void {
@@ -44,7 +44,7 @@ export function linkEdges(config: Config, db: DbPool, hitBuffer: HitBuffer, metr
   let nats: NatsConnection | undefined
   // Not waited for: the API answers and PostgreSQL keeps what changes while NATS is not there.
   const publishing = publishOnceConnected().catch((err) => {
-    if (!ending.signal.aborted) log.error({ err }, 'the link to NATS failed')
+    if (!ending.signal.aborted) log.error({ err }, 'the connection to NATS failed')
   })
   async function publishOnceConnected(): Promise<void> {
     nats = await connectNats({
@@ -54,7 +54,7 @@ export function linkEdges(config: Config, db: DbPool, hitBuffer: HitBuffer, metr
       user: config.GATEHOUSE_NATS_USER,
       password: config.GATEHOUSE_NATS_PASSWORD,
       signal: ending.signal,
-      onFailure: (reason) => log.warn({ reason }, 'NATS cannot be joined: tried again'),
+      onFailure: (reason) => log.warn({ reason }, 'cannot connect to NATS; retrying'),
     })
     nodes.listen(nats)
     const isActive = (now: boolean) => {
@@ -69,11 +69,11 @@ export function linkEdges(config: Config, db: DbPool, hitBuffer: HitBuffer, metr
     async () => {
       if (!active) return
       await saveNodes(db, nodes.all(), ({ node }, err) =>
-        warnOnce(node, 'the state of an edge node cannot be saved; not logged again for this node', err),
+        warnOnce(node, 'cannot save the state of an edge node; not logged again for this node', err),
       )
       await forgetOld(db, systemClock())
     },
-    (err) => log.error({ err }, 'the state of edge nodes could not be saved: it is tried again'),
+    (err) => log.error({ err }, 'cannot save the state of edge nodes; retrying'),
   )
 
   return {

@@ -1,4 +1,4 @@
-/** Does it now and again and again, never twice at once. The returned function ends that, after the run under way. */
+/** Runs `work` now and at every interval, never concurrently. The returned function stops it after the current run. */
 export function interval(
   intervalMs: number,
   work: () => Promise<void>,

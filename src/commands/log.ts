@@ -1,6 +1,6 @@
 import { type Logger, pino } from 'pino'
 
-/** One JSON object a line on standard output, without process id and host name: whoever collects it adds those. */
+/** One JSON object per line on standard output, without process id and host name, which log collectors add. */
 export const createLog = (level: string): Logger =>
   pino({
     level,
@@ -9,17 +9,17 @@ export const createLog = (level: string): Logger =>
     formatters: { level: (label) => ({ level: label }) },
   })
 
-/** Told again, it goes on ending: half-way through it would leave something behind, such as HAProxy. */
+/** Further signals are ignored: aborting half-way could orphan HAProxy. */
 export async function waitForShutdown(...more: NodeJS.Signals[]): Promise<string> {
   return new Promise((resolve) => {
     for (const signal of ['SIGTERM', 'SIGINT', ...more]) process.on(signal, () => resolve(signal))
   })
 }
 
-/** A terminal and a supervisor may both tell a process to end; only a signal well after the first asks for haste. */
+/** A terminal and a supervisor may both send a signal. Only one that comes well after the first asks to hurry. */
 const sameOrderMs = 1_000
 
-/** Aborted when the process is told to end once more. */
+/** Aborted by the next signal to terminate. */
 export function nextSignal(): AbortSignal {
   const told = new AbortController()
   const since = Date.now()

@@ -6,7 +6,7 @@ import { addAuditPartitions } from '../resources/audit_events/partitions.ts'
 import { type RefusedClaim, refuseOverlaps } from '../resources/edges/ownership.ts'
 import { withDatabase } from './database.ts'
 
-/** A migration of a large table, and the wait for another process that runs one, may take longer than a request. */
+/** Migrating a large table, or waiting for another process to do so, may take longer than a request. */
 const asLongAsItTakes = 0
 
 export const migrateCommand = (config: Config): Promise<number> =>
@@ -25,9 +25,9 @@ export const migrateCommand = (config: Config): Promise<number> =>
         const role = config.GATEHOUSE_DATABASE_APP_ROLE
         if (role) {
           await transaction(db, (tx) => grantToAppRole(tx, role, config.GATEHOUSE_AUDIT_RETENTION_MONTHS))
-          console.log(`granted ${role} what 'gatehouse serve' needs`)
+          console.log(`granted ${role} the rights that 'gatehouse serve' needs`)
         }
-        console.log(applied.length ? 'The database is up to date.' : 'The database was up to date already.')
+        console.log(applied.length ? 'The database is up to date.' : 'The database was already up to date.')
         return 0
       } catch (error) {
         if (!(error instanceof MigrationMismatch || error instanceof UnfitRole)) throw error

@@ -18,7 +18,7 @@ export const release = (config: Config, wanted: { account: string; type: Restric
     const account = await findAccount(db, wanted.account)
     if (!account) {
       console.error(
-        `gatehouse: there is no account ${JSON.stringify(wanted.account)}. Give its name or its id (ac_…) with --account.`,
+        `gatehouse: there is no account ${JSON.stringify(wanted.account)}. Use --account with its name or id (ac_…).`,
       )
       return 1
     }

@@ -81,10 +81,10 @@ export async function serve(config: Config): Promise<number> {
   })
   await app.listen(config.GATEHOUSE_LISTEN)
   const stopHitBuffer = interval(1_000, hitBuffer.flush, (err) =>
-    log.error({ err }, 'counts of refused and warned requests could not be written: they are kept and tried again'),
+    log.error({ err }, 'cannot write counts of refused and warned requests; keeping them to retry'),
   )
   const stopUsageBuffer = interval(1_000, usageBuffer.flush, (err) =>
-    log.error({ err }, 'when and from where keys were used could not be written: it is kept and tried again'),
+    log.error({ err }, 'cannot write API key usage; keeping it to retry'),
   )
   const stopUpkeep = interval(
     60 * 60 * 1_000,
@@ -97,21 +97,24 @@ export async function serve(config: Config): Promise<number> {
   // Not waited for: a database that is not there yet, or not migrated, is the business of /readyz.
   void mayDeleteAudit(db).then(
     (may) =>
-      may && log.warn('serving as a role that can delete the audit: see "Two database roles" in docs/operations.md'),
+      may &&
+      log.warn(
+        'serving with a database role that can delete audit events; see "Two database roles" in docs/operations.md',
+      ),
     () => {},
   )
 
   const signal = await waitForShutdown()
-  log.info({ signal }, 'shutting down: finishing what is in flight')
+  log.info({ signal }, 'shutting down: finishing requests in flight')
   const giveUp = setTimeout(() => {
-    log.error('the grace time is over: closing what is still open')
+    log.error('grace period expired: closing open connections')
     app.server.closeAllConnections()
   }, config.GATEHOUSE_SHUTDOWN_GRACE_MS)
   await app.close()
   clearTimeout(giveUp)
   await Promise.all([stopUpkeep(), stopHitBuffer(), stopUsageBuffer(), edges.stop()])
-  await hitBuffer.flush().catch((err) => log.error({ err }, 'the last counts of refused and warned requests are lost'))
-  await usageBuffer.flush().catch((err) => log.error({ err }, 'the last uses of keys are lost'))
+  await hitBuffer.flush().catch((err) => log.error({ err }, 'lost the last counts of refused and warned requests'))
+  await usageBuffer.flush().catch((err) => log.error({ err }, 'lost the last API key usage'))
   await db.end()
   log.info('stopped')
   return 0

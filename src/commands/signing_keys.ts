@@ -20,17 +20,17 @@ export const signingKeys = (config: Config, verb: string, publicKey: string | un
         console.log(public_key)
         if (!active)
           console.error(
-            "It is not used yet: let every edge node trust it, then run 'gatehouse signing-keys activate <key>'.",
+            "The key is not used yet. Add it to GATEHOUSE_EDGE_TRUSTED_KEYS on every edge node, then run 'gatehouse signing-keys activate <key>'.",
           )
         return 0
       }
       case 'activate': {
         if (publicKey && (await transaction(db, (tx) => activateSigningKey(tx, publicKey)))) return 0
-        console.error("gatehouse: give one of the keys that 'gatehouse signing-keys list' prints")
+        console.error("gatehouse: unknown key. Use one that 'gatehouse signing-keys list' prints")
         return 1
       }
       default:
-        console.error("gatehouse: 'signing-keys' knows list, add and activate")
+        console.error("gatehouse: unknown command; expected 'signing-keys' list, add or activate")
         return 2
     }
   })

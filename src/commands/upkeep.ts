@@ -48,5 +48,5 @@ export async function upkeep(
     }),
   }
   for (const [task, work] of Object.entries(tasks))
-    await work().catch((err) => log.error({ err, task }, 'upkeep: a task failed and is tried again in an hour'))
+    await work().catch((err) => log.error({ err, task }, 'upkeep: a task failed; retrying in an hour'))
 }

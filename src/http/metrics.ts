@@ -16,19 +16,19 @@ export type Metrics = {
     behind: (generations: number) => void
     active: (isActive: boolean) => void
   }
-  /** From then on the nodes are counted whenever the metrics are asked for. */
+  /** Sets the source of edge nodes, which is read on every scrape. */
   readonly watchEdgeNodes: (nodes: () => { live: boolean; applied: number; refusals: unknown[] }[]) => void
   readonly observeRequest: (operation: string, status: number, seconds: number) => void
 }
 
-/** Labels have few values: operations and statuses, never accounts, addresses or ids. */
+/** Keeps label cardinality low: operations and statuses, never accounts, addresses or ids. */
 export function createMetrics(db: DbPool, heavy: HeavyOperations, version: string): Metrics {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
   const registers = [registry]
   new Gauge({
     name: 'gatehouse_build_info',
-    help: 'Always 1; the label is the version.',
+    help: 'Always 1. The label is the version.',
     labelNames: ['version'],
     registers,
   }).set({ version }, 1)
@@ -47,7 +47,7 @@ export function createMetrics(db: DbPool, heavy: HeavyOperations, version: strin
   })
   new Gauge({
     name: 'gatehouse_db_connections',
-    help: 'Connections of the pool, and requests waiting for one.',
+    help: 'Database connections in the pool, and requests waiting for one.',
     labelNames: ['state'],
     registers,
     collect() {
@@ -56,7 +56,7 @@ export function createMetrics(db: DbPool, heavy: HeavyOperations, version: strin
   })
   new Gauge({
     name: 'gatehouse_heavy_operations',
-    help: 'Rule sets and reports that this process works on, and those that wait or are still arriving.',
+    help: 'Rule sets and reports that this process is handling, that are queued, or that are still arriving.',
     labelNames: ['kind', 'state'],
     registers,
     collect() {
@@ -72,48 +72,48 @@ export function createMetrics(db: DbPool, heavy: HeavyOperations, version: strin
   })
   const lost = new Counter({
     name: 'gatehouse_ip_restriction_hits_lost_total',
-    help: 'Refusals and warnings that came too fast to be kept with their address.',
+    help: 'Refusals and warnings whose source address was not recorded because the buffer was full.',
     registers,
   })
   const expired = new Counter({
     name: 'gatehouse_expired_keys_refused_total',
-    help: 'Requests refused because the time of their API key or of its replaced token is over.',
+    help: 'Requests refused because the API key or its replaced token has expired.',
     registers,
   })
   const lostSightings = new Counter({
     name: 'gatehouse_sightings_lost_total',
-    help: 'Uses of keys that came too fast to be kept with their address.',
+    help: 'API key uses whose source address was not recorded because the buffer was full.',
     registers,
   })
   const droppedFromReports = new Counter({
     name: 'gatehouse_edge_report_parts_dropped_total',
-    help: 'Counts, refusals and whole reports of edge nodes that were out of bounds, and were dropped.',
+    help: 'Counts, refusals and whole reports of edge nodes dropped because they were out of bounds.',
     registers,
   })
   const refusedHostports = new Gauge({
     name: 'gatehouse_refused_hostports',
-    help: 'Hostports that were taken out of force because another account had an overlapping one before. Counted every hour.',
+    help: 'Hostports not in force because another account already had an overlapping one. Updated hourly.',
     registers,
   })
   const published = new Counter({
     name: 'gatehouse_publisher_records_total',
-    help: 'Records sent to edge nodes by this process.',
+    help: 'Records published to edge nodes by this process.',
     registers,
   })
   const behind = new Gauge({
     name: 'gatehouse_publisher_generations_behind',
-    help: 'Generations that were committed and not sent yet when the publisher last looked.',
+    help: 'Generations committed but not yet published, as of the last check by the publisher.',
     registers,
   })
   const active = new Gauge({
     name: 'gatehouse_publisher_active',
-    help: '1 on the one process that sends changes to edge nodes.',
+    help: '1 on the process that publishes changes to edge nodes, 0 on the others.',
     registers,
   })
   let edgeNodes: Parameters<Metrics['watchEdgeNodes']>[0] = () => []
   new Gauge({
     name: 'gatehouse_edge_nodes',
-    help: 'Edge nodes, by whether they have reported within the last seconds.',
+    help: 'Edge nodes, by whether they have reported recently.',
     labelNames: ['live'],
     registers,
     collect() {
@@ -124,8 +124,8 @@ export function createMetrics(db: DbPool, heavy: HeavyOperations, version: strin
   })
   new Gauge({
     name: 'gatehouse_edge_applied_generation_min',
-    help: 'The lowest generation that a live edge node has applied. Absent without live nodes.',
-    // A gauge without labels would be 0 where there is nothing to tell.
+    help: 'Lowest generation applied by any live edge node. Absent when no node is live.',
+    // Without a label the gauge would show 0 when no node is live.
     labelNames: ['live'],
     registers,
     collect() {
@@ -138,7 +138,7 @@ export function createMetrics(db: DbPool, heavy: HeavyOperations, version: strin
   })
   new Gauge({
     name: 'gatehouse_edge_refusals',
-    help: 'Records that live edge nodes have lately refused to apply.',
+    help: 'Records recently rejected by live edge nodes.',
     registers,
     collect() {
       this.set(

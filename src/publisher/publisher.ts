@@ -45,7 +45,7 @@ export async function runPublisher(parts: Parts, signal: AbortSignal): Promise<v
         await publish(parts, db, AbortSignal.any([signal, lost]))
       })
     } catch (error) {
-      if (!signal.aborted) log.error({ err: error }, 'publisher: stopped, and tries again')
+      if (!signal.aborted) log.error({ err: error }, 'publisher: failed; retrying')
     } finally {
       metrics.active(false)
     }
@@ -97,7 +97,7 @@ async function publish(
       bucketWriter.check()
       const signer = await activeSigner(db)
       if (!signer) {
-        log.warn({}, "publisher: there is no signing key. Run 'gatehouse signing-keys add'")
+        log.warn({}, "publisher: no signing key. Run 'gatehouse signing-keys add'")
         await pause(5_000, signal)
         continue
       }
@@ -143,7 +143,7 @@ async function publish(
 /** NATS may lose its data without losing its connections: whoever still writes to what was there before gets nowhere. */
 function watchBucketIdentity(natsSink: NatsSink, fail: (error: Error) => void): () => void {
   const timer = setInterval(async () => {
-    if (!(await natsSink.isIntact())) fail(new Error('NATS has lost what was in the buckets'))
+    if (!(await natsSink.isIntact())) fail(new Error('NATS has lost the contents of the buckets'))
   }, bucketLookEveryMs)
   return () => clearInterval(timer)
 }

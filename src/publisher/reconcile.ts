@@ -91,7 +91,7 @@ export async function reconcile(
 function refuseIfMostIsMissing(missing: number, present: number): void {
   if (missing <= 100 || missing <= present) return
   throw new Error(
-    `the database lacks ${missing} things that edges serve, and has ${present}: is it the right one? Nothing was taken away from the edges. If it is right, delete the bucket ${recordBucket} in NATS`,
+    `the database lacks ${missing} resources that edges serve and has only ${present}. Is it the right database? Nothing was removed from the edges. If it is right, delete the bucket ${recordBucket} in NATS`,
   )
 }
 

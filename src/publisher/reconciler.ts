@@ -29,10 +29,10 @@ export function createReconciler(
       const { healed, generation } = await reconcile(pool, natsSink, keyId, clock(), signal)
       compared = { keyId, generation, isSaid: false }
       if (healed)
-        log.warn({ records: healed }, 'publisher: the bucket differed from the database; what differed is sent again')
+        log.warn({ records: healed }, 'publisher: the bucket differed from the database; publishing the differences')
       due = clock() + everyMs
     } catch (err) {
-      if (!signal.aborted) log.warn({ err }, 'publisher: the bucket could not be compared with the database yet')
+      if (!signal.aborted) log.warn({ err }, 'publisher: cannot compare the bucket with the database yet')
       due = clock() + retryAfterMs
     }
     isRunning = false

@@ -26,7 +26,7 @@ export async function addSigningKey(db: Db): Promise<SigningKeyRow> {
     select ${publicKey}, ${privateKey}, not exists (select from signing_keys where active)`,
   )
   const row = (await listSigningKeys(db)).find(({ public_key }) => public_key === publicKey)
-  if (!row) throw new Error('the signing key that was just made is not there')
+  if (!row) throw new Error('the signing key that was just created is missing')
   return row
 }
 

@@ -23,7 +23,7 @@ test('an account of a thousand things, dumped and synced into an empty one, is t
   assert.equal(await theirs.ok(['state', 'dump', '--no-ids']), await mine.ok(['state', 'dump', '--no-ids']))
   // Its ids are those of another account, so everything was found by what it is.
   const again = await theirs(['state', 'sync', file, '--yes'])
-  assert.deepEqual([again.code, again.stdout, again.stderr], [0, '', 'There is nothing to do.\n'])
+  assert.deepEqual([again.code, again.stdout, again.stderr], [0, '', 'Nothing to do.\n'])
 })
 
 const office = `
@@ -54,7 +54,7 @@ test('apply twice changes nothing the second time, and leaves no audit event', a
   await mine.ok(['state', 'apply', file])
   const events = await mine.ok(['audit-events', 'list', '--all', '-o', 'ids'])
   const { code, stderr } = await mine(['state', 'apply', file])
-  assert.deepEqual([code, stderr], [0, 'There is nothing to do.\n'])
+  assert.deepEqual([code, stderr], [0, 'Nothing to do.\n'])
   assert.equal(await mine.ok(['audit-events', 'list', '--all', '-o', 'ids']), events)
   assert.equal((await mine(['state', 'diff', file])).code, 0)
   await mine.ok(['state', 'sync', await stateFile(empty), '--yes', '--allow-self-lockout'])
@@ -94,7 +94,7 @@ test('a change made by hand shows in diff, in words; apply takes it back, but de
   )
   const asked = await mine(['state', 'sync', file])
   assert.equal(asked.code, exits.usage.code)
-  assert.match(asked.stderr, /This deletes 1:\n {2}IP policy by-hand/)
+  assert.match(asked.stderr, /This deletes 1 resource:\n {2}IP policy by-hand/)
   await mine.ok(['state', 'sync', file, '--dry-run'])
   assert.equal((await mine(['state', 'diff', file])).code, exits.different.code)
   await mine.ok(['state', 'sync', file, '--yes'])
@@ -152,7 +152,7 @@ tcp_edges: {late: {hostports: [late.example:20021]}}
 `)
   const { code, stderr } = await mine(['state', 'apply', file])
   assert.equal(code, exits.refused.code)
-  assert.match(stderr, /create IP restriction api: .*\(ERR_SELF_LOCKOUT\)(?:.|\n)*2 of 4 changes are made/)
+  assert.match(stderr, /create IP restriction api: .*\(ERR_SELF_LOCKOUT\)(?:.|\n)*2 of 4 changes were made/)
   const { ip_policies, ip_restrictions, tcp_edges } = await contentsOf(account)
   // The edge would have opened something: it comes after what restricts.
   assert.deepEqual([ip_policies?.length, ip_restrictions?.length, tcp_edges?.length], [1, 0, 0])
@@ -164,15 +164,15 @@ test('a file with a mistake is refused before anything is sent, and the mistake 
   for (const [text, told] of [
     ['a: [', /state file: .*line 1/],
     ['ip_policies: {}', /must begin with 'gatehouse: 1'/],
-    ['gatehouse: 1\npolicies: {}', /policies: is no section/],
+    ['gatehouse: 1\npolicies: {}', /policies: is not a known section/],
     ['gatehouse: 1\nip_policies: {a: {rules: [permit 10.0.0.0/8]}}', /ip_policies.a.rules\[0\]: must be 'allow CIDR'/],
     [
       'gatehouse: 1\nip_policies: {a: {colour: red}}',
-      /ip_policies.a: has colour, which is not one of description, metadata/,
+      /ip_policies.a: has the unknown field colour; expected one of description, metadata/,
     ],
     ['gatehouse: 1\nip_policies: {a: {metadata: 12}}', /ip_policies.a.metadata: must be string, not integer/],
     ['gatehouse: 1\nip_restrictions: {a: {type: api}}', /ip_restrictions.a: needs ip_policies/],
-    ['gatehouse: 1\nip_restrictions: {a: {type: api, ip_policies: [b]}}', /names 'b', which is not in ip_policies/],
+    ['gatehouse: 1\nip_restrictions: {a: {type: api, ip_policies: [b]}}', /refers to 'b', which is not in ip_policies/],
     ['gatehouse: 1\nbackends: {a: {address: x}, a: {address: y}}', /state file: .*unique/],
   ] as [string, RegExp][]) {
     const { code, stderr } = await mine(['state', 'apply', '-'], { input: text })

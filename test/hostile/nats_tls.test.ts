@@ -33,7 +33,7 @@ test('row 15: a real nats-server without TLS is not joined under tls://, alone o
 
   const plane = await startControlPlane(t, { env: { ...nats.controlPlane, GATEHOUSE_NATS_URL: tls } })
   const [{ log, origin } = assert.fail()] = plane.processes
-  const line = await poll(() => log.find(({ msg }) => msg === 'NATS cannot be joined: tried again'))
+  const line = await poll(() => log.find(({ msg }) => msg === 'cannot connect to NATS; retrying'))
   assert.equal(line?.reason, 'the server has no TLS, and tls:// requires it')
   assert.equal((await fetch(`${origin}/healthz`)).status, 200)
   assert.ok(!log.some(({ msg }) => msg.startsWith('publisher: active')))

@@ -138,7 +138,7 @@ export function createProxy(settings: ProxySettings, options: ProxyOptions = {})
 
   function watch(): void {
     haproxy.onLost(() => {
-      trouble(new Error('HAProxy has ended, and is started again'))
+      trouble(new Error('HAProxy exited; restarting it'))
       void inTurn(bringBack)
     })
     const regularly = (work: () => Promise<void>, everyMs: number) => {
@@ -200,11 +200,11 @@ export function createProxy(settings: ProxySettings, options: ProxyOptions = {})
         // It accepts nothing any more, and must not be started again for this.
         if (isOver) return
         try {
-          if (isInDoubt) throw new Error('an earlier change was not taken')
+          if (isInDoubt) throw new Error('an earlier change was not accepted')
           await tellAll(commands)
         } catch (cause) {
           isInDoubt = true
-          trouble(new Error('HAProxy did not take a change; everything is loaded again', { cause }))
+          trouble(new Error('HAProxy did not accept a change; reloading the whole configuration', { cause }))
           claims.replace(all())
           for (const map of mapNames) unwritten.add(map)
           await startFromFiles()

@@ -88,7 +88,7 @@ export function haproxyProcess(settings: ProxySettings): HaproxyProcess {
         child.once('exit', (code, signal) =>
           reject(
             new Error(
-              `HAProxy ended while starting (${code ?? signal}); 'haproxy -W -f ${configFile(settings)}' by hand says why`,
+              `HAProxy exited while starting (${code ?? signal}); run 'haproxy -W -f ${configFile(settings)}' to see why`,
             ),
           ),
         )

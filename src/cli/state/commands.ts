@@ -11,25 +11,25 @@ import { execute, waitForEdges } from './execute.ts'
 import { readState, writeState } from './file.ts'
 import { type Plan, planState } from './plan.ts'
 
-export const stateHelp = `IP policies with their rules, restrictions, backends, edges, routes and modules, as one file in YAML.
+export const stateHelp = `Manage IP policies with their rules, restrictions, backends, edges, routes and modules as one YAML file.
 
-  gatehouse state dump [--no-ids] [--file FILE]   writes what the account has
-  gatehouse state diff FILE                       what differs; ends with ${exits.different.code} when something does
-  gatehouse state apply FILE                      creates and changes what differs; never deletes
-  gatehouse state sync FILE                       makes the account what the file says; deletes what is not in it
+  gatehouse state dump [--no-ids] [--file FILE]   write the state of the account
+  gatehouse state diff FILE                       show differences; exits with ${exits.different.code} if there are any
+  gatehouse state apply FILE                      create and change resources; never delete any
+  gatehouse state sync FILE                       make the account match the file; delete what is not in it
 
-FILE may be - for standard input.
+FILE can be - for standard input.
 
-  --dry-run             with apply and sync: say what would be done, and do nothing
-  --yes                 with sync: delete without asking
-  --allow-self-lockout  go on even if the API then refuses the address that this comes from
-  --wait applied        end when every live edge node has applied it; --timeout SECONDS says how long that may take
-  --no-ids              with dump: for another account, or for reading
-  --file FILE           with dump: where to write
-  --profile NAME, --timeout SECONDS, --verbose    as with every command
+  --dry-run             with apply and sync: show what would be done, but do nothing
+  --yes                 with sync: delete without confirmation
+  --allow-self-lockout  continue even if this blocks your own address from the API
+  --wait applied        wait until every live edge node has applied the changes, for at most --timeout SECONDS
+  --no-ids              with dump: omit ids, for another account or for reading
+  --file FILE           with dump: write to FILE instead of standard output
+  --profile NAME, --timeout SECONDS, --verbose    global flags
 
-A section that is not in the file is left alone; an empty one means that there is to be nothing. A second run changes
-nothing, and one that was cut off is finished by running it again.`
+A section that is not in the file is left unchanged; an empty section means that the account should have none. A second
+run changes nothing. If a run is interrupted, run it again to finish.`
 
 const options = {
   file: { type: 'string' },
@@ -51,11 +51,12 @@ export async function stateCommand(config: ClientConfig, [verb = 'help', ...rest
     return exits.ok.code
   }
   if (!['dump', 'diff', 'apply', 'sync'].includes(verb))
-    throw usageFailure(`state knows dump, diff, apply and sync, not '${verb}'`)
-  if (values.wait !== undefined && values.wait !== 'applied') throw usageFailure("--wait can only be 'applied'")
+    throw usageFailure(`unknown command 'state ${verb}'; expected dump, diff, apply or sync`)
+  if (values.wait !== undefined && values.wait !== 'applied') throw usageFailure("--wait must be 'applied'")
   const connection = connect(config, values as { profile?: string; timeout?: string; verbose?: boolean })
   if (verb === 'dump') {
-    if (positionals.length) throw usageFailure('state dump writes to standard output, or to --file FILE')
+    if (positionals.length)
+      throw usageFailure('state dump takes no arguments; it writes to standard output, or to --file FILE')
     const account = await readAccount(connection)
     const names = new Map(account.map(({ id, name }) => [id ?? '', name]))
     const text = writeState(account, names, !values['no-ids'])
@@ -64,29 +65,29 @@ export async function stateCommand(config: ClientConfig, [verb = 'help', ...rest
     return exits.ok.code
   }
   const [path, ...more] = positionals
-  if (!path || more.length) throw usageFailure(`state ${verb} needs one file, or - for standard input`)
+  if (!path || more.length) throw usageFailure(`state ${verb} needs exactly one file, or - for standard input`)
   const file = readState(path === '-' ? await readStandardInput() : readFile(path))
-  // All of it, also what the file does not hold: who uses a policy decides when it may be changed.
+  // Including what the file does not contain: what uses a policy decides when it may be changed.
   const account = await readAccount(connection)
   const plan = planState(file, account, { deletes: verb === 'sync' })
   if (verb === 'diff') {
-    if (plan.differences.length === 0) log('There is no difference.')
+    if (plan.differences.length === 0) log('No differences.')
     else write(`${describePlan(plan, account)}\n\n${summaryOf(plan)}`)
     return plan.differences.length ? exits.different.code : exits.ok.code
   }
   if (plan.steps.length === 0) {
-    log('There is nothing to do.')
+    log('Nothing to do.')
     return exits.ok.code
   }
   write(`${describePlan(plan, account)}\n\n${summaryOf(plan)}`)
   if (values['dry-run']) {
-    log(`Nothing was done. It would take ${count(plan)}.`)
+    log(`Dry run: nothing was changed. Applying this takes ${count(plan)}.`)
     return exits.ok.code
   }
   if (verb === 'sync') await agree(plan, path, Boolean(values.yes))
   const generation = await execute(connection, plan.steps, { allowSelfLockout: Boolean(values['allow-self-lockout']) })
   if (values.wait && generation) await waitForEdges(connection, generation)
-  log(`done, with ${count(plan)}`)
+  log(`Done, with ${count(plan)}.`)
   return exits.ok.code
 }
 
@@ -100,16 +101,16 @@ function readFile(path: string): string {
   }
 }
 
-/** Nothing is deleted that was not named before. */
+/** Lists everything that will be deleted before deleting it. */
 async function agree({ surplus }: Plan, path: string, isAgreed: boolean): Promise<void> {
   if (surplus.length === 0) return
-  log(`\nThis deletes ${surplus.length}:`)
+  log(`\nThis deletes ${surplus.length} resource${surplus.length === 1 ? '' : 's'}:`)
   for (const thing of surplus) log(`  ${titleOf(thing)}`)
   if (isAgreed) return
   if (!canAsk() || path === '-')
     throw usageFailure(
-      'sync would delete something, and there is nobody to ask',
-      '--yes deletes without asking, --dry-run only shows it.',
+      'sync would delete resources, and cannot ask for confirmation here',
+      'Use --yes to delete without confirmation, or --dry-run to see what would be deleted.',
     )
-  if (!(await confirm('Delete them?'))) throw new Failure('usage', 'nothing was done')
+  if (!(await confirm('Delete them?'))) throw new Failure('usage', 'canceled; nothing was changed')
 }

@@ -39,7 +39,7 @@ export async function execute(
       if (!(error instanceof Failure)) throw error
       throw new Failure(error.exit, `${step.verb} ${titleOf(step.thing)}: ${error.message}`, [
         ...error.hints,
-        `${done} of ${steps.length} changes are made. Nothing that comes after this one was tried; run it again to go on.`,
+        `${done} of ${steps.length} changes were made. Later changes were not attempted. Run the command again to continue.`,
       ])
     }
     progress.step(titleOf(step.thing))
@@ -62,9 +62,11 @@ export async function waitForEdges(connection: Connection, generation: number): 
     const { behind } = JSON.parse(text) as { behind: string[] }
     if (behind.length === 0) return
     if (Date.now() > deadline)
-      throw new Failure('notApplied', `The changes are made, but not in force on ${behind.join(', ')} yet.`, [
-        `ask later: gatehouse generations get ${generation}`,
-      ])
+      throw new Failure(
+        'notApplied',
+        `The changes were made, but ${behind.join(', ')} ${behind.length === 1 ? 'has' : 'have'} not applied them yet.`,
+        [`Check again with: gatehouse generations get ${generation}`],
+      )
     await setTimeout(250)
   }
 }

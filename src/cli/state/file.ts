@@ -31,12 +31,13 @@ export function readState(text: string): StateFile {
   const value = asObject('the state file', document.toJS({ maxAliasCount: 1_000 }))
   const { gatehouse, ...sections } = value
   if (gatehouse !== formVersion)
-    throw fault('the state file', `must begin with 'gatehouse: ${formVersion}', the version of its form`)
+    throw fault('the state file', `must begin with 'gatehouse: ${formVersion}', the version of the file format`)
   const names = Object.fromEntries(
     kindNames.map((kind) => [kind, new Set(Object.keys(asObject(kind, sections[kind] ?? {})))]),
   )
   for (const name of Object.keys(sections))
-    if (!kindNames.includes(name as Kind)) throw fault(name, `is no section. There are ${kindNames.join(', ')}`)
+    if (!kindNames.includes(name as Kind))
+      throw fault(name, `is not a known section; expected one of ${kindNames.join(', ')}`)
   const read: Partial<Record<Kind, Thing[]>> = {}
   for (const kind of kindNames) {
     if (!(kind in sections)) continue
@@ -53,8 +54,10 @@ function readThing(kind: Thing['kind'], name: string, entry: Json, names: Names)
   const place = `${kind}.${name}`
   const { id, rules, routes, ...rest } = entry
   if (id !== undefined && typeof id !== 'string') throw fault(place, 'id must be text')
-  if (rules !== undefined && kind !== 'ip_policies') throw fault(place, 'has rules, which only IP policies have')
-  if (routes !== undefined && kind !== 'https_edges') throw fault(place, 'has routes, which only HTTPS edges have')
+  if (rules !== undefined && kind !== 'ip_policies')
+    throw fault(place, 'has rules, but only IP policies can have rules')
+  if (routes !== undefined && kind !== 'https_edges')
+    throw fault(place, 'has routes, but only HTTPS edges can have routes')
   const schema = createSchemas[kind]
   const fields = normalise(schema, resolve(place, schema, rest, names))
   for (const required of schema.required ?? []) {
@@ -89,7 +92,10 @@ function resolve(place: string, schema: Schema, entry: Json, names: Names): Json
     Object.entries(entry).map(([name, value]) => {
       const found = properties.find(({ shown }) => shown === name)
       if (!found)
-        throw fault(place, `has ${name}, which is not one of ${properties.map(({ shown }) => shown).join(', ')}`)
+        throw fault(
+          place,
+          `has the unknown field ${name}; expected one of ${properties.map(({ shown }) => shown).join(', ')}`,
+        )
       const { inner, reference } = found
       if (reference) return [name, resolveNames(`${place}.${name}`, reference, value, names)]
       checkType(`${place}.${name}`, inner, value)
@@ -109,7 +115,7 @@ function resolveNames(place: string, { kind, isList }: Reference, value: unknown
     if (names[kind]?.has(each)) return markOf(kind, each)
     // An id of something that the file does not hold.
     if (/^(ipp|bkdst)_[0-9a-z]{26}$/.test(each)) return each
-    throw fault(place, `names '${each}', which is not in ${kind}`)
+    throw fault(place, `refers to '${each}', which is not in ${kind}`)
   }
   return isList ? asList(place, value).map(one) : one(value)
 }
@@ -122,7 +128,7 @@ function checkType(place: string, schema: Schema, value: unknown): void {
   if (types.length && value !== null && !types.includes(type))
     throw fault(
       place,
-      `must be ${types.filter((each) => each !== 'null').join(' or ')}, not ${type}; put text that looks otherwise in quotes`,
+      `must be ${types.filter((each) => each !== 'null').join(' or ')}, not ${type}; put quotes around text that YAML would read as another type`,
     )
 }
 
@@ -139,7 +145,7 @@ function readRule(place: string, value: unknown): Rule {
   if (typeof cidr !== 'string' || (allow !== undefined && deny !== undefined))
     throw fault(place, 'must have allow or deny, with a range')
   for (const [name, each] of Object.entries(rest)) {
-    if (!['description', 'metadata', 'expires_at'].includes(name)) throw fault(place, `has ${name}, which no rule has`)
+    if (!['description', 'metadata', 'expires_at'].includes(name)) throw fault(place, `has the unknown field ${name}`)
     checkType(`${place}.${name}`, { type: ['string', 'null'] }, each)
   }
   return normalise(ruleSchema, { ...rest, action, cidr }) as Rule
@@ -180,7 +186,7 @@ export function writeState(things: readonly Thing[], nameOf: ReadonlyMap<string,
     { gatehouse: formVersion, ...Object.fromEntries(sections) },
     { lineWidth: 0, aliasDuplicateObjects: false },
   )
-  return `# Made by 'gatehouse state dump'. A section that is taken out is left alone; an empty one says that there is nothing.\n${text}`
+  return `# Written by 'gatehouse state dump'. A removed section is left unchanged; an empty section means that there should be none.\n${text}`
 }
 
 function named(schema: Schema, fields: Json, nameOf: ReadonlyMap<string, string>): Json {

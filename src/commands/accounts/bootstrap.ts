@@ -43,7 +43,7 @@ export async function bootstrapAccount(db: DbPool, wanted: Bootstrap, publicUrl:
       expires_at: null,
       createdBy: null,
     })
-    if (!key) throw new Error('the admin that was just inserted is not there')
+    if (!key) throw new Error('the admin that was just inserted is missing')
     await recordChange(tx, origin, { resourceId: admin.id, before: null, after: admin })
     await recordChange(tx, origin, {
       resourceId: toId('ak', key.id),
@@ -60,7 +60,7 @@ async function insertAccount(tx: Parameters<typeof run>[0], id: Uuid, name: stri
   } catch (cause) {
     if (!violates(cause, 'accounts_name_unique')) throw cause
     throw new AccountExists(
-      `There is already an account named ${JSON.stringify(name)}. Give another one with --account.`,
+      `There is already an account named ${JSON.stringify(name)}. Choose another name with --account.`,
       { cause },
     )
   }

@@ -26,7 +26,7 @@ export async function recoverAccount(db: DbPool, nameOrId: string, publicUrl: st
       expires_at: null,
       createdBy: null,
     })
-    if (!row) throw new Error('the admin that was just locked is not there')
+    if (!row) throw new Error('the admin that was just locked is missing')
     const key = stableApiKeyFields(toApiKey(row, (path) => publicUrl + path))
     const origin = { ...caller, operation: 'server.recover', operationId: newId('op') }
     await recordChange(tx, origin, { resourceId: key.id, before: null, after: key })
