@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 
 const root = new URL('..', import.meta.url).pathname
-const files = await Array.fromAsync(glob(['*.md', 'docs/*.md', 'deploy/**/*.md'], { cwd: root }))
+const files = await Array.fromAsync(glob(['*.md', 'docs/**/*.md', 'deploy/**/*.md'], { cwd: root }))
 
 const calques: readonly { banned: RegExp; write: string }[] = [
   { banned: /\banew\b/i, write: 'again' },
