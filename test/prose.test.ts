@@ -1,35 +1,70 @@
-// Words that mark a sentence as translated. The list is short on purpose: each has a plainer replacement that always fits.
+// Phrases that mark a sentence as translated. The list is short on purpose: each has a plainer replacement that always fits.
 import assert from 'node:assert/strict'
 import { glob, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 
 const root = new URL('..', import.meta.url).pathname
-const files = await Array.fromAsync(glob(['*.md', 'docs/**/*.md', 'deploy/**/*.md'], { cwd: root }))
+const prose = ['*.md', 'docs/**/*.md', 'deploy/**/*.md']
+const code = ['src/**/*.{ts,lua}', 'dashboard/src/**/*.{ts,tsx}']
+const generated = 'dashboard/src/generated/**'
+const files = await Array.fromAsync(glob([...prose, ...code], { cwd: root, exclude: [generated] }))
 
 const calques: readonly { banned: RegExp; write: string }[] = [
-  { banned: /\banew\b/i, write: 'again' },
-  { banned: /\bwhom\b/i, write: 'who, or name the subject' },
-  { banned: /\bserv(?:e|es|ed|ing) on\b(?! (?:port|the|a|an|127)\b)/i, write: 'keeps serving' },
-  { banned: /\bcan not\b/i, write: 'cannot' },
-  { banned: /\bcure:/i, write: 'hint:' },
-  { banned: /\btak(?:e|es|en|ing) (?:it|them|that) away\b/i, write: 'removes it' },
-  { banned: /\btold to (?:end|stop)\b/i, write: 'is stopped, receives SIGTERM' },
-  { banned: /\bis told (?:to|by|of|that|about)\b/i, write: 'learns, receives' },
+  { banned: /\banew\b/gi, write: 'again' },
+  { banned: /\bwhom\b/gi, write: 'who, or name the subject' },
+  { banned: /\bserv(?:e|es|ed|ing)\s+on\b(?!\s+(?:port|the|a|an|127)\b)/gi, write: 'keeps serving' },
+  { banned: /\bcan\s+not\b/gi, write: 'cannot' },
+  { banned: /\bcure:/gi, write: 'hint:' },
+  { banned: /\btak(?:e|es|en|ing)\s+(?:it|them|that)\s+away\b/gi, write: 'removes it' },
+  { banned: /\btold\s+to\s+(?:end|stop)\b/gi, write: 'receives SIGTERM, is stopped' },
+  { banned: /\bis\s+told\s+(?:to|by|of|that|about)\b/gi, write: 'receives, learns' },
 ]
 
-/** Where a banned word is right, and why. */
-const allowed: readonly { file: string; line: RegExp; because: string }[] = []
+/** Where a banned phrase is right, and why. */
+const allowed: readonly { file: string; text: string; because: string }[] = []
 
-test('prose avoids the listed calques', async () => {
+/** Comments that nobody has rewritten yet. Take a file off when you rewrite it; add none. */
+const pending = new Set([
+  'dashboard/src/live.tsx',
+  'dashboard/src/pages/edges/module_form.tsx',
+  'dashboard/src/pages/keys/create.tsx',
+  'dashboard/src/pages/restrictions.tsx',
+  'dashboard/src/pages/restrictions/create.tsx',
+  'dashboard/src/pages/restrictions/evidence.tsx',
+  'src/access/decisions.ts',
+  'src/agent/agent.ts',
+  'src/agent/haproxy/apply.ts',
+  'src/agent/haproxy/config.ts',
+  'src/agent/haproxy/gatehouse.lua',
+  'src/agent/haproxy/process.ts',
+  'src/agent/haproxy/settings.ts',
+  'src/agent/hits.ts',
+  'src/agent/policy_files.test.ts',
+  'src/agent/receiver.ts',
+  'src/agent/record_log.ts',
+  'src/cli/state/kinds.ts',
+  'src/cli/state/narrow.ts',
+  'src/cli/state/plan.ts',
+  'src/commands/signing_keys.ts',
+  'src/db/pool.ts',
+  'src/distribution/channels.ts',
+  'src/http/route.ts',
+  'src/http/same_site.ts',
+  'src/identity/caller.ts',
+  'src/kernel/ip/source.ts',
+  'src/publisher/node_store.ts',
+  'src/publisher/reconcile.ts',
+])
+
+test('docs, comments and messages avoid the listed calques', async () => {
   const found: string[] = []
-  for (const file of files) {
-    const lines = (await readFile(join(root, file), 'utf8')).split('\n')
-    for (const [index, line] of lines.entries()) {
-      if (allowed.some((exception) => exception.file === file && exception.line.test(line))) continue
-      for (const { banned, write } of calques) {
-        const [word] = banned.exec(line) ?? []
-        if (word) found.push(`${file}:${index + 1}: '${word}'; write: ${write}`)
+  for (const file of files.filter((name) => !pending.has(name))) {
+    const text = await readFile(join(root, file), 'utf8')
+    for (const { banned, write } of calques) {
+      for (const { 0: phrase, index } of text.matchAll(banned)) {
+        if (allowed.some((exception) => exception.file === file && text.startsWith(exception.text, index))) continue
+        found.push(`${file}:${text.slice(0, index).split('\n').length}: '${phrase}'; write: ${write}`)
       }
     }
   }
