@@ -28,7 +28,8 @@ export type RouteRecord = {
   /** Missing: they are accepted. */
   websocket?: false
 }
-export type BackendRecord = { host: string; port: number; tls: boolean }
+/** Without a protocol: HTTP/1. */
+export type BackendRecord = { host: string; port: number; tls: boolean; protocol?: 'http2' }
 /** The compiled rules of an IP policy as one file, in pieces: small ones come along, large ones as blobs by their hash. */
 export type PolicyRecord = {
   /** SHA-256 of the whole file, in hex. */

@@ -115,6 +115,7 @@ const kinds: Record<
       host: (value) => isText(value) && hostport(false)(`${value}:1`),
       port: isPort,
       tls: (value) => typeof value === 'boolean',
+      protocol: optional((value) => value === 'http2'),
     },
   },
   policy: {

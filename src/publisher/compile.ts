@@ -111,18 +111,19 @@ const compilers: Record<RecordKind, Compiler> = {
   },
 
   async backend(db, changed) {
-    const rows = await many<{ id: Uuid; address: string; tls_enabled: boolean }>(
+    const rows = await many<{ id: Uuid; address: string; tls_enabled: boolean; protocol: 'http1' | 'http2' }>(
       db,
       sql`
-      select b.id, b.address, b.tls_enabled
+      select b.id, b.address, b.tls_enabled, b.protocol
       from unnest(${changed.map(({ accountId }) => accountId)}::uuid[], ${ids(changed)}::uuid[]) as wanted (account_id, id)
         join backends b on b.account_id = wanted.account_id and b.id = wanted.id`,
     )
     return new Map(
-      rows.map(({ id, address, tls_enabled }) => {
+      rows.map(({ id, address, tls_enabled, protocol }) => {
         const parsed = parseHostport(address)
         if (typeof parsed === 'string') throw new Error(`backend ${id} has an address that ${parsed}: ${address}`)
-        return [id, { value: { ...parsed, tls: tls_enabled } satisfies BackendRecord }]
+        const value: BackendRecord = { ...parsed, tls: tls_enabled, ...(protocol === 'http2' && { protocol }) }
+        return [id, { value }]
       }),
     )
   },

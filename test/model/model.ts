@@ -256,6 +256,7 @@ const kinds: Record<Kind, Rules> = {
       ...annotations(writing),
       address: field(writing, 'address'),
       tls: field(writing, 'tls', { enabled: false }),
+      protocol: field(writing, 'protocol', 'http1'),
     }),
     inUse: 'ERR_BACKEND_IN_USE',
   },

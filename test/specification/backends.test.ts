@@ -16,7 +16,7 @@ test('a new backend has id, uri, created_at, address and tls, and no TLS unless 
   assert.match(id, /^bkdst_[0-9a-z]{26}$/)
   assert.equal(uri, `${publicUrl}${path}/${id}`)
   assert.match(created_at, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
-  assert.deepEqual(rest, { address: 'app.internal:8080', tls: { enabled: false } })
+  assert.deepEqual(rest, { address: 'app.internal:8080', tls: { enabled: false }, protocol: 'http1' })
 })
 
 test('a backend can be read, changed and deleted; what a PATCH leaves out stays', async () => {
@@ -92,6 +92,15 @@ test('what is not host:port is refused, on create and on PATCH', async () => {
     assertRefused(await admin('PATCH', backend.uri, { address }), 400, 'ERR_INVALID_FIELD', 'address')
   }
   assertRefused(await admin('POST', path, {}), 400, 'ERR_INVALID_FIELD', 'address')
+})
+
+test('protocol is http1 or http2, and a PATCH that leaves it out keeps it', async () => {
+  const { body } = await admin('POST', path, { address: 'grpc:1', protocol: 'http2' })
+  assert.equal(body.protocol, 'http2')
+  assert.equal((await admin('PATCH', body.uri, { address: 'grpc:2' })).body.protocol, 'http2')
+  assert.equal((await admin('PATCH', body.uri, { protocol: 'http1' })).body.protocol, 'http1')
+  for (const protocol of ['h2', 'HTTP2', '', null, 2])
+    assertRefused(await admin('PATCH', body.uri, { protocol }), 400, 'ERR_INVALID_FIELD', 'protocol')
 })
 
 test('tls is an object with enabled, a boolean', async () => {

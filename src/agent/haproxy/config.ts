@@ -9,6 +9,7 @@ import {
   noWebsocket,
   readyKey,
   slashesAllowed,
+  toHttp2,
 } from './entries.ts'
 import { limitRequests, limitSourceConnections, limitTables, limitTcpEdge } from './limits.ts'
 import { mapFile } from './map_files.ts'
@@ -240,6 +241,9 @@ ${otherReadings(settings)}
   http-request set-var(txn.special) bool(true) if { req.hdr_names -m reg '(?:^|,)(?:${clientMayNotSend})(?:,|$)' }
 ${dial('http-request')}
   acl to_tls var(txn.backend) -m beg tls
+  acl to_http2 var(txn.backend),field(1,|) -m end -- ${toHttp2}
+  use_backend https_tls_http2 if to_http2 to_tls
+  use_backend https_plain_http2 if to_http2
   use_backend https_plain_special if special !to_tls
   use_backend https_tls_special if special
   use_backend https_tls if to_tls
@@ -247,7 +251,14 @@ ${dial('http-request')}
 `
 
 /** Where requests are in flight. */
-const httpsBackends = ['https_plain', 'https_tls', 'https_plain_special', 'https_tls_special']
+const httpsBackends = [
+  'https_plain',
+  'https_tls',
+  'https_plain_special',
+  'https_tls_special',
+  'https_plain_http2',
+  'https_tls_http2',
+]
 
 /** What the edge alone says about the client: for requests with nothing else to take away or to add. */
 const forward = `
@@ -282,6 +293,11 @@ const forwardSpecial = `
   http-request set-var(txn.asked) req.hdr_names,concat(:,txn.entry) if has_headers
   http-request lua.headers if { var(txn.asked) -m found }
   http-request return ${answers.internal} if has_headers !{ var(txn.rewritten) -m found }`
+
+/** `TE: trailers` is about this connection too, and gRPC servers want to see it on theirs. HTTP/2 allows no other TE. */
+const withTrailers = (rules: string) => `
+  http-request set-var(txn.trailers) bool(true) if { req.hdr(te) -m str -i trailers }${rules}
+  http-request set-header TE trailers if { var(txn.trailers) -m found }`
 
 /** The key of an exact match is the whole, `|` included, and longer than every prefix; see paths.ts. */
 const routeOfEdge = (settings: ProxySettings, path: 'txn.path' | 'txn.literal_path') =>
@@ -351,5 +367,11 @@ backend https_plain_special
 
 backend https_tls_special
   mode http${verified}${forwardSpecial}${servers(` ${tls}`)}
+
+backend https_plain_http2
+  mode http${withTrailers(forwardSpecial)}${servers(' proto h2')}
+
+backend https_tls_http2
+  mode http${verified}${withTrailers(forwardSpecial)}${servers(` ${tls} proto h2 alpn h2`)}
 `
 }

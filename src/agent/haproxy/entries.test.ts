@@ -27,6 +27,16 @@ test('no module, no policy and no backend are three different things', () => {
   assert.equal(value({ backend: null }), `${edge}|${account}|${'-'.repeat(32)}|-|-|-|${policy}`)
 })
 
+test('a backend says how it is reached, and nothing else', () => {
+  const backend = newId('bkdst')
+  const value = (more: object) =>
+    entriesOf(`backend.${backend}`, { address: '192.0.2.1', port: 1, tls: false, host: 'a.test', ...more })[0]?.value
+  assert.equal(value({}), 'plain|192.0.2.1|1|-')
+  assert.equal(value({ protocol: 'http2' }), 'plain-h2|192.0.2.1|1|-')
+  assert.equal(value({ protocol: 'http2', tls: true }), 'tls-h2|192.0.2.1|1|a.test')
+  for (const protocol of ['http1', 'h2', '', null, 2]) assert.throws(() => value({ protocol }), /no known protocol/)
+})
+
 test('a record that does not have the shape of its kind is refused as such', () => {
   const shapes: [string, unknown][] = [
     ['tcp.x', { ...tcp, hostports: [] }],

@@ -22,7 +22,13 @@ export type MapName = (typeof mapNames)[number]
 export type Entry = { readonly map: MapName; readonly key: string; readonly value: string }
 
 /** With its host name resolved by the agent; null when it could not be. */
-export type BackendRecord = { address: string | null; port: number; tls: boolean; host: string }
+export type BackendRecord = {
+  address: string | null
+  port: number
+  tls: boolean
+  host: string
+  protocol?: 'http2'
+}
 /**
  * The value of an edge or route, `target|account|backend|slashes|websocket|headers|policies`: all but the last part have a fixed
  * length, so that HAProxy need not search for them. `modules` are the last two together.
@@ -61,6 +67,9 @@ export const matchesParameters = 'p'
 
 /** What stands under `websocket` of a route that refuses them. */
 export const noWebsocket = 'n'
+
+/** How the first part of a backend ends to which HTTP/2 is spoken. */
+export const toHttp2 = '-h2'
 
 /** SHA-256 in hexadecimal: the name of its file in policies/. */
 export type PolicyRecord = string
@@ -147,13 +156,19 @@ const compilers: Record<string, (id: string, value: never) => Entry[]> = {
     if (route.key.length > 8_000) throw new UnusableRecord(`the match of ${id} is too long`)
     return operations === null ? [route] : [{ map: 'headers', key: id, value: operations }, route]
   },
-  backend(id, { address, port, tls, host }: BackendRecord) {
+  backend(id, { address, port, tls, host, protocol }: BackendRecord) {
     known('bkdst', id)
     if (address === null) return []
     const parsed = parseAddress(address)
     if (!parsed) throw new UnusableRecord(`${id} has no address but ${JSON.stringify(address)}`)
     if (!Number.isInteger(port) || port < 1 || port > 65_535) throw new UnusableRecord(`${id} has no usable port`)
-    const fields = [tls ? 'tls' : 'plain', formatAddress(parsed), port, tls ? hostOf(host) : '-']
+    if (protocol !== undefined && protocol !== 'http2') throw new UnusableRecord(`${id} has no known protocol`)
+    const fields = [
+      `${tls ? 'tls' : 'plain'}${protocol ? toHttp2 : ''}`,
+      formatAddress(parsed),
+      port,
+      tls ? hostOf(host) : '-',
+    ]
     return [{ map: 'backend', key: id, value: fields.join('|') }]
   },
   policy(id, hash: PolicyRecord) {

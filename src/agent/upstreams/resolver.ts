@@ -5,7 +5,7 @@ import { writeAtomically } from '../atomic_file.ts'
 import type { LookUp } from './dns.ts'
 import { createFairQueue } from './fair_queue.ts'
 
-export type ResolvedBackend = { address: string | null; port: number; tls: boolean; host: string }
+export type ResolvedBackend = Omit<BackendRecord, 'host'> & { address: string | null; host: string }
 /** A backend whose address is wanted, and the accounts whose edges and routes use it: none, while it is only there. */
 export type Wanted = { record: BackendRecord; accounts: readonly string[] }
 
@@ -143,15 +143,16 @@ export async function openResolver({ file, dns, onChange, onError }: Options) {
       }
     },
     /** By what is known now; `prepare` has asked. */
-    resolve(key: string, { host, port, tls }: BackendRecord): ResolvedBackend {
+    resolve(key: string, record: BackendRecord): ResolvedBackend {
+      const { host } = record
       if (hosts.get(key) !== host) forget(key)
       const address = bare(host)
-      if (parseAddress(address)) return { address, port, tls, host: address }
+      if (parseAddress(address)) return { ...record, address, host: address }
       hosts.set(key, host)
       const name = nameOf(host)
       name.users.add(key)
       if (name.lanes.size === 0) name.lanes.add(idleLane)
-      return { address: name.address, port, tls, host }
+      return { ...record, address: name.address }
     },
     forget,
     /** Names that backends use and that have no address. */

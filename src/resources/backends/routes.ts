@@ -14,6 +14,7 @@ function toBackend(row: BackendRow, uri: (path: string) => string): Backend {
     ...shownAnnotations(row),
     address: row.address,
     tls: { enabled: row.tls_enabled },
+    protocol: row.protocol,
   }
 }
 
@@ -31,10 +32,11 @@ export const backendRoutes = [
   backends.create({
     access: 'anyone',
     body: BackendCreate,
-    insert: (tx, { caller, body: { address, tls, ...annotations } }) =>
+    insert: (tx, { caller, body: { address, tls, protocol, ...annotations } }) =>
       insertBackend(tx, caller, {
         address: canonicalHostport(address),
         tls_enabled: tls?.enabled ?? false,
+        protocol: protocol ?? 'http1',
         ...newAnnotations(annotations),
       }),
   }),
@@ -43,10 +45,11 @@ export const backendRoutes = [
   backends.update({
     access: 'anyone',
     body: BackendUpdate,
-    apply: (tx, { caller, body: { address, tls, ...annotations } }, before) =>
+    apply: (tx, { caller, body: { address, tls, protocol, ...annotations } }, before) =>
       updateBackend(tx, caller, before.id, {
         address: address === undefined ? before.address : canonicalHostport(address),
         tls_enabled: tls?.enabled ?? before.tls_enabled,
+        protocol: protocol ?? before.protocol,
         ...patchedAnnotations(before, annotations),
       }),
   }),

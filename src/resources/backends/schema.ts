@@ -26,15 +26,37 @@ const Tls = Closed({ enabled: Enabled })
 /** Clients that leave out what is false send an empty object. */
 const TlsSent = Closed({ enabled: Type.Optional(Enabled) })
 
-export const BackendCreate = Closed({ ...Annotations, address: Address, tls: Type.Optional(TlsSent) })
+const Protocol = Type.Unsafe<'http1' | 'http2'>({
+  type: 'string',
+  enum: ['http1', 'http2'],
+  default: 'http1',
+  description:
+    'What the edge speaks to the upstream for HTTPS routes. gRPC needs http2: without TLS it is HTTP/2 with prior knowledge (h2c). TCP edges ignore it.',
+})
+
+export const BackendCreate = Closed({
+  ...Annotations,
+  address: Address,
+  tls: Type.Optional(TlsSent),
+  protocol: Type.Optional(Protocol),
+})
 export const BackendUpdate = Closed({
   id: PathId('bkdst'),
   ...Annotations,
   address: Type.Optional(Address),
   tls: Type.Optional(TlsSent),
+  protocol: Type.Optional(Protocol),
 })
 export const Backend = Closed(
-  { id: Id('bkdst'), uri: Uri, created_at: Timestamp, ...AnnotationsShown, address: Type.String(), tls: Tls },
+  {
+    id: Id('bkdst'),
+    uri: Uri,
+    created_at: Timestamp,
+    ...AnnotationsShown,
+    address: Type.String(),
+    tls: Tls,
+    protocol: Protocol,
+  },
   { title: 'StaticBackend' },
 )
 export type Backend = Static<typeof Backend>

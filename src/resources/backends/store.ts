@@ -7,18 +7,19 @@ import { type Id, newUuid, toId, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { type PageQuery, rowsToFetch } from '../../kernel/paging.ts'
 import type { AnnotationColumns } from '../../operations/annotations.ts'
 
-type BackendColumns = AnnotationColumns & { address: string; tls_enabled: boolean }
+type BackendColumns = AnnotationColumns & { address: string; tls_enabled: boolean; protocol: 'http1' | 'http2' }
 export type BackendRow = BackendColumns & { id: Uuid; created_at: string }
 type Account = Pick<Caller, 'accountId'>
 
-const columns = sql`id, description, metadata, address, tls_enabled, created_at`
+const columns = sql`id, description, metadata, address, tls_enabled, protocol, created_at`
 
 export const insertBackend = (db: Db, { accountId }: Account, fields: BackendColumns) =>
   one<BackendRow>(
     db,
     sql`
-    insert into backends (account_id, id, description, metadata, address, tls_enabled)
-    values (${accountId}, ${newUuid()}, ${fields.description}, ${fields.metadata}, ${fields.address}, ${fields.tls_enabled})
+    insert into backends (account_id, id, description, metadata, address, tls_enabled, protocol)
+    values (${accountId}, ${newUuid()}, ${fields.description}, ${fields.metadata}, ${fields.address}, ${fields.tls_enabled},
+      ${fields.protocol})
     returning ${columns}`,
   )
 
@@ -45,7 +46,8 @@ export const updateBackend = (db: Db, { accountId }: Account, id: Uuid, fields: 
     db,
     sql`
     update backends
-    set description = ${fields.description}, metadata = ${fields.metadata}, address = ${fields.address}, tls_enabled = ${fields.tls_enabled}
+    set description = ${fields.description}, metadata = ${fields.metadata}, address = ${fields.address}, tls_enabled = ${fields.tls_enabled},
+      protocol = ${fields.protocol}
     where account_id = ${accountId} and id = ${id}
     returning ${columns}`,
   )

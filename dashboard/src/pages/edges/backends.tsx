@@ -53,7 +53,8 @@ export function Backends() {
                         <Badge tone="allowed">TLS, verified</Badge>
                       ) : (
                         <Badge tone="neutral">Plain</Badge>
-                      )}
+                      )}{' '}
+                      {backend.protocol === 'http2' && <Badge tone="neutral">HTTP/2</Badge>}
                     </td>
                     <td>
                       <div className="actions">
@@ -82,10 +83,12 @@ function BackendForm({ backend, onClose }: { backend: Backend | undefined; onClo
   const [address, setAddress] = useState(backend?.address ?? '')
   const [description, setDescription] = useState(backend?.description ?? '')
   const [tls, setTls] = useState(backend?.tls.enabled ?? false)
+  const [isHttp2, setHttp2] = useState(backend?.protocol === 'http2')
   const client = useQueryClient()
   const save = useMutation({
     mutationFn: (): Promise<unknown> => {
-      const body = { address: address.trim(), description, tls: { enabled: tls } }
+      const protocol = isHttp2 ? ('http2' as const) : ('http1' as const)
+      const body = { address: address.trim(), description, tls: { enabled: tls }, protocol }
       return backend
         ? answerOf(api.PATCH('/backends/static/{id}', { params: { path: { id: backend.id } }, body }))
         : answerOf(api.POST('/backends/static', { body }))
@@ -107,6 +110,9 @@ function BackendForm({ backend, onClose }: { backend: Backend | undefined; onClo
         <Field label="Description" value={description} onChange={setDescription} />
         <Switch isSelected={tls} onChange={setTls}>
           Speak TLS to it, and verify its certificate
+        </Switch>
+        <Switch isSelected={isHttp2} onChange={setHttp2}>
+          Speak HTTP/2 to it, as gRPC needs
         </Switch>
         {save.isError && <ProblemNote error={save.error} />}
         <div className="actions">
