@@ -50,17 +50,22 @@ export async function startNatsCluster(size: number): Promise<LocalNats & { node
 }
 
 export async function startNats(
-  options: { cluster?: { name: string; port: number; routes: number[] }; name?: string } = {},
+  options: {
+    cluster?: { name: string; port: number; routes: number[] }
+    name?: string
+    tls?: { certFile: string; keyFile: string }
+  } = {},
 ): Promise<LocalNats> {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-nats-'))
   const port = await freePort()
-  const { cluster, name = 'gatehouse-nats' } = options
+  const { cluster, name = 'gatehouse-nats', tls } = options
   const authorization = new URL('../deploy/nats/authorization.conf', import.meta.url).pathname
   // nats-server reads an included file relative to the one that includes it.
   const config = [
     `server_name: ${name}`,
     `listen: "127.0.0.1:${port}"`,
     `jetstream { store_dir: "${folder}/data" }`,
+    ...(tls ? [`tls { cert_file: "${tls.certFile}", key_file: "${tls.keyFile}" }`] : []),
     ...(cluster
       ? [
           `cluster { name: ${cluster.name}, listen: "127.0.0.1:${cluster.port}", routes: [${cluster.routes.map((route) => `"nats-route://127.0.0.1:${route}"`).join(', ')}] }`,

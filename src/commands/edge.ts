@@ -1,6 +1,5 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { NatsConnection } from '@nats-io/transport-node'
 import { createAgent } from '../agent/agent.ts'
 import { createProxy } from '../agent/haproxy/apply.ts'
 import { difference, entriesOf, readyEntries } from '../agent/haproxy/entries.ts'
@@ -19,7 +18,8 @@ import { createUpstreamPolicy, type OwnPorts } from '../agent/upstreams/policy.t
 import { openResolver } from '../agent/upstreams/resolver.ts'
 import { createUpstreams } from '../agent/upstreams/upstreams.ts'
 import type { EdgeConfig } from '../config.ts'
-import { connectNats, inboxOf } from '../distribution/channels.ts'
+import { inboxOf } from '../distribution/channels.ts'
+import { connectNats, createNatsLink } from '../distribution/nats_connection.ts'
 import type { RecordKey } from '../distribution/records.ts'
 import { type TrustedKeys, trustedKeys } from '../distribution/signature.ts'
 import { type Amount, ConfigError } from '../kernel/setting_values.ts'
@@ -73,11 +73,13 @@ export async function edge(config: EdgeConfig): Promise<number> {
   await proxy.start(await agent.load())
 
   const current = () => ({ node: config.GATEHOUSE_EDGE_NODE, version, startedAt, ...agent.state() })
-  let connected = false
+  const nats = createNatsLink(config.GATEHOUSE_NATS_URL, (fault) =>
+    fault ? log.warn(fault) : log.info({}, 'connected to NATS'),
+  )
   let isDraining = false
   const status = await serveStatus(
     config.GATEHOUSE_EDGE_STATUS_LISTEN,
-    () => ({ ...current(), connected }),
+    () => ({ ...current(), connected: nats.isConnected(), natsFault: nats.fault() }),
     () => {
       const { ready, pending, staged } = agent.state()
       if (isDraining) return 'draining: the node is shutting down'
@@ -95,7 +97,7 @@ export async function edge(config: EdgeConfig): Promise<number> {
         gatehouse_edge_refusals: refusals.length,
         gatehouse_edge_refused_upstreams: refusedUpstreams,
         gatehouse_edge_unresolved_names: unresolvedNames,
-        gatehouse_edge_connected: connected ? 1 : 0,
+        gatehouse_edge_connected: nats.isConnected() ? 1 : 0,
         ...(await usageMetrics(settings)),
       }
     },
@@ -106,7 +108,7 @@ export async function edge(config: EdgeConfig): Promise<number> {
   const ending = new AbortController()
   const linked = link()
   async function link(): Promise<void> {
-    const nats = await connectNats({
+    const connection = await connectNats({
       servers: config.GATEHOUSE_NATS_URL,
       name: `gatehouse edge ${config.GATEHOUSE_EDGE_NODE}`,
       caFile: config.GATEHOUSE_NATS_CA_FILE,
@@ -114,14 +116,11 @@ export async function edge(config: EdgeConfig): Promise<number> {
       password: config.GATEHOUSE_NATS_PASSWORD,
       inboxPrefix: inboxOf(config.GATEHOUSE_EDGE_NODE),
       signal: ending.signal,
-      onFailure: (reason) => log.warn({ reason }, 'cannot connect to NATS; retrying'),
+      link: nats,
     })
-    receiver = createReceiver(nats, keys, agent)
-    reporter = createReporter(nats, hits, current)
-    ending.signal.addEventListener('abort', () => void nats.close())
-    log.info({}, 'connected to NATS')
-    connected = true
-    void noteConnection(nats)
+    receiver = createReceiver(connection, keys, agent)
+    reporter = createReporter(connection, hits, current)
+    ending.signal.addEventListener('abort', () => void connection.close())
     while (!ending.signal.aborted) {
       try {
         await receiver.followBucket(agent.state())
@@ -130,11 +129,6 @@ export async function edge(config: EdgeConfig): Promise<number> {
         log.warn({ reason: (err as Error).message }, 'cannot read the NATS bucket; retrying')
         await new Promise((resolve) => setTimeout(resolve, 500))
       }
-    }
-  }
-  async function noteConnection(nats: NatsConnection): Promise<void> {
-    for await (const { type } of nats.status()) {
-      if (type === 'disconnect' || type === 'reconnect') connected = type === 'reconnect'
     }
   }
   linked.catch((err) => ending.signal.aborted || log.error({ err }, 'the connection to NATS failed'))

@@ -4,7 +4,8 @@ import type { Logger } from 'pino'
 import type { HitBuffer } from '../access/evidence/hit_buffer.ts'
 import type { Config } from '../config.ts'
 import type { DbPool } from '../db/pool.ts'
-import { connectNats, type Report, wakeSubject } from '../distribution/channels.ts'
+import { type Report, wakeSubject } from '../distribution/channels.ts'
+import { connectNats, createNatsLink } from '../distribution/nats_connection.ts'
 import { type EdgeView, noEdges } from '../http/edges.ts'
 import type { Metrics } from '../http/metrics.ts'
 import { systemClock } from '../kernel/clock.ts'
@@ -42,6 +43,10 @@ export function linkEdges(config: Config, db: DbPool, hitBuffer: HitBuffer, metr
 
   const ending = new AbortController()
   let nats: NatsConnection | undefined
+  const link = createNatsLink(config.GATEHOUSE_NATS_URL, (fault) =>
+    fault ? log.warn(fault) : log.info('connected to NATS'),
+  )
+  metrics.watchNats(link.isConnected)
   // Not waited for: the API answers and PostgreSQL keeps what changes while NATS is not there.
   const publishing = publishOnceConnected().catch((err) => {
     if (!ending.signal.aborted) log.error({ err }, 'the connection to NATS failed')
@@ -54,7 +59,7 @@ export function linkEdges(config: Config, db: DbPool, hitBuffer: HitBuffer, metr
       user: config.GATEHOUSE_NATS_USER,
       password: config.GATEHOUSE_NATS_PASSWORD,
       signal: ending.signal,
-      onFailure: (reason) => log.warn({ reason }, 'cannot connect to NATS; retrying'),
+      link,
     })
     nodes.listen(nats)
     const isActive = (now: boolean) => {
@@ -77,7 +82,7 @@ export function linkEdges(config: Config, db: DbPool, hitBuffer: HitBuffer, metr
   )
 
   return {
-    view: { ...nodes, committed: () => nats?.publish(wakeSubject) },
+    view: { ...nodes, committed: () => nats?.publish(wakeSubject), fault: link.fault },
     async stop() {
       ending.abort()
       // With NATS out of reach its calls hang; the database has everything, so there is nothing to wait for.

@@ -1,6 +1,3 @@
-import { setTimeout } from 'node:timers/promises'
-import { connect, type NatsConnection, type NodeConnectionOptions } from '@nats-io/transport-node'
-
 /** The names under which both sides meet. An agent may read the first four and write only its own report. */
 export const recordBucket = 'gatehouse'
 export const blobBucket = 'gatehouse_blobs'
@@ -51,63 +48,4 @@ export type EdgeHit = {
   outcome: 'refused' | 'warned'
   count: number
   lastAt: string
-}
-
-export type NatsSettings = {
-  servers: string[]
-  name: string
-  caFile?: string
-  user?: string
-  password?: string
-  /** Where answers come to; NATS lets a node listen to its own only. */
-  inboxPrefix?: string
-  /** Ends the waiting for a NATS that is not there yet. */
-  signal: AbortSignal
-  /** Called with the reason when NATS cannot be joined; again only when the reason changes. */
-  onFailure?: (reason: string) => void
-}
-
-const retryMs = 250
-
-/**
- * Never gives up, neither the first time nor later: an edge serves on without NATS, and so does the API. The first time
- * is a loop of our own, because the library's cannot be told to end, and would keep a process alive that has to.
- */
-export async function connectNats({
-  servers,
-  name,
-  caFile,
-  user,
-  password,
-  inboxPrefix,
-  signal,
-  onFailure,
-}: NatsSettings): Promise<NatsConnection> {
-  // With the option `tls` the library refuses a server without TLS before it sends the password, also when it reconnects
-  // and for servers that it learns of later. Without it, it takes the scheme for a hint and joins in plain text.
-  const requiresTls = caFile || servers.some((server) => server.startsWith('tls://'))
-  const options: NodeConnectionOptions = {
-    servers,
-    name,
-    maxReconnectAttempts: -1,
-    reconnectTimeWait: retryMs,
-    pingInterval: 5_000,
-    maxPingOut: 2,
-    ...(requiresTls && { tls: caFile ? { caFile } : {} }),
-    ...(user && { user, pass: password }),
-    ...(inboxPrefix && { inboxPrefix }),
-  }
-  let lastReason: string | undefined
-  for (;;) {
-    signal.throwIfAborted()
-    try {
-      return await connect(options)
-    } catch (error) {
-      const { message } = error as Error
-      const reason = /does not support 'tls'/.test(message) ? 'the server has no TLS, and tls:// requires it' : message
-      if (reason !== lastReason) onFailure?.(reason)
-      lastReason = reason
-      await setTimeout(retryMs, undefined, { signal })
-    }
-  }
 }

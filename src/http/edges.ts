@@ -16,10 +16,18 @@ export type EdgeView = {
   /** Tells the publisher that there is something new, and resolves when it is in force or the time is over. */
   waitFor: (generation: number, timeoutMs: number) => Promise<NodeStatusView>
   committed: () => void
+  /** Why no node can be told of anything now. */
+  fault: () => string | undefined
 }
 
 const nobody: NodeStatusView = { live: [], applied: [], behind: [] }
-export const noEdges: EdgeView = { all: () => [], status: () => nobody, waitFor: async () => nobody, committed() {} }
+export const noEdges: EdgeView = {
+  all: () => [],
+  status: () => nobody,
+  waitFor: async () => nobody,
+  committed() {},
+  fault: () => undefined,
+}
 
 /** How long `?wait=applied` waits for edge nodes that are behind. */
 export const waitAppliedMs = 10_000

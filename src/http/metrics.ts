@@ -18,6 +18,8 @@ export type Metrics = {
   }
   /** Sets the source of edge nodes, which is read on every scrape. */
   readonly watchEdgeNodes: (nodes: () => { live: boolean; applied: number; refusals: unknown[] }[]) => void
+  /** From then on the metrics say whether NATS is connected. */
+  readonly watchNats: (isConnected: () => boolean) => void
   readonly observeRequest: (operation: string, status: number, seconds: number) => void
 }
 
@@ -110,6 +112,17 @@ export function createMetrics(db: DbPool, heavy: HeavyOperations, version: strin
     help: '1 on the process that publishes changes to edge nodes, 0 on the others.',
     registers,
   })
+  let natsConnected: (() => boolean) | undefined
+  new Gauge({
+    name: 'gatehouse_nats_connected',
+    help: '1 while this process is connected to NATS. Absent without NATS.',
+    // A gauge without labels would be 0 where there is nothing to tell.
+    labelNames: ['connected'],
+    registers,
+    collect() {
+      if (natsConnected) this.set({}, natsConnected() ? 1 : 0)
+    },
+  })
   let edgeNodes: Parameters<Metrics['watchEdgeNodes']>[0] = () => []
   new Gauge({
     name: 'gatehouse_edge_nodes',
@@ -153,6 +166,9 @@ export function createMetrics(db: DbPool, heavy: HeavyOperations, version: strin
       published: (records) => published.inc(records),
       behind: (generations) => behind.set(generations),
       active: (isActive) => active.set(isActive ? 1 : 0),
+    },
+    watchNats(isConnected) {
+      natsConnected = isConnected
     },
     watchEdgeNodes(nodes) {
       edgeNodes = nodes

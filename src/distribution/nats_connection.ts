@@ -1,0 +1,122 @@
+import { setTimeout } from 'node:timers/promises'
+import { connect, type NatsConnection, type NodeConnectionOptions } from '@nats-io/transport-node'
+
+export type NatsSettings = {
+  servers: string[]
+  name: string
+  caFile?: string
+  user?: string
+  password?: string
+  /** Where answers come to; NATS lets a node listen to its own only. */
+  inboxPrefix?: string
+  /** Ends the waiting for a NATS that is not there yet. */
+  signal: AbortSignal
+  /** Told of every failed attempt and of every success, also after the first connection. */
+  link?: NatsLink
+}
+
+/** What is known of the connection, for logs, probes and metrics. */
+export type NatsLink = {
+  failed: (reason: string) => void
+  connected: () => void
+  /** Why NATS cannot be reached, in a sentence; undefined while it is connected and before the first attempt ended. */
+  fault: () => string | undefined
+  isConnected: () => boolean
+}
+
+const repeatAfterMs = 60_000
+
+/** `report` gets the fault when its reason changes, and again every minute while it lasts; undefined when it has ended. */
+export function createNatsLink(
+  servers: readonly string[],
+  report: (fault: string | undefined) => void,
+  clock: () => number = Date.now,
+): NatsLink {
+  const where = servers.map(withoutPassword).join(', ')
+  let isConnected = false
+  let attempts = 0
+  let reason: string | undefined
+  let reportedAt = Number.NEGATIVE_INFINITY
+  const fault = () => reason && `cannot reach NATS ${where}: ${reason} (attempt ${attempts})`
+  return {
+    failed(because) {
+      const isNews = because !== reason || clock() - reportedAt >= repeatAfterMs
+      isConnected = false
+      attempts++
+      reason = because
+      if (!isNews) return
+      reportedAt = clock()
+      report(fault())
+    },
+    connected() {
+      isConnected = true
+      attempts = 0
+      reason = undefined
+      report(undefined)
+    },
+    fault,
+    isConnected: () => isConnected,
+  }
+}
+
+/** A URL may carry a user and a password, which are not for the log. */
+const withoutPassword = (server: string): string => server.replace(/^([a-z]+:\/\/)?.*@/i, '$1')
+
+const retryMs = 250
+const longestRetryMs = 2_000
+
+/**
+ * Never gives up, neither the first time nor later: an edge keeps serving without NATS, and so does the API. The first
+ * time is a loop of our own, because the library's cannot be aborted, and would keep a process alive that has to end.
+ */
+export async function connectNats(settings: NatsSettings): Promise<NatsConnection> {
+  const { servers, name, caFile, user, password, inboxPrefix, signal, link } = settings
+  // With the option `tls` the library refuses a server without TLS before it sends the password, also when it reconnects
+  // and for servers that it learns of later. Without it, it takes the scheme for a hint and joins in plain text.
+  const requiresTls = caFile || servers.some((server) => server.startsWith('tls://'))
+  const options: NodeConnectionOptions = {
+    servers,
+    name,
+    maxReconnectAttempts: -1,
+    // A password that NATS refuses today may be the right one after its configuration was reloaded.
+    ignoreAuthErrorAbort: true,
+    reconnectTimeWait: retryMs,
+    pingInterval: 5_000,
+    maxPingOut: 2,
+    ...(requiresTls && { tls: caFile ? { caFile } : {} }),
+    ...(user && { user, pass: password }),
+    ...(inboxPrefix && { inboxPrefix }),
+  }
+  for (let waitMs = retryMs; ; waitMs = Math.min(waitMs * 2, longestRetryMs)) {
+    signal.throwIfAborted()
+    try {
+      const connection = await connect(options)
+      link?.connected()
+      if (link) void watch(connection, link, signal)
+      return connection
+    } catch (error) {
+      link?.failed(reasonOf(error as Error))
+      await setTimeout(waitMs, undefined, { signal })
+    }
+  }
+}
+
+async function watch(connection: NatsConnection, link: NatsLink, ending: AbortSignal): Promise<void> {
+  let reason = 'the connection was lost'
+  for await (const status of connection.status()) {
+    if (ending.aborted) return
+    if (status.type === 'reconnect') {
+      reason = 'the connection was lost'
+      link.connected()
+    }
+    // Such as a password that is no longer valid: NATS says so before it closes the connection.
+    if (status.type === 'error' && !link.isConnected()) reason = reasonOf(status.error)
+    if (status.type === 'disconnect' || status.type === 'reconnecting') link.failed(reason)
+  }
+}
+
+function reasonOf({ message, cause }: Error): string {
+  if (/does not support 'tls'/.test(message)) return 'the server has no TLS, and tls:// requires it'
+  const below = cause instanceof Error ? cause.message : ''
+  return below && !message.includes(below) ? `${message} (${below})` : message
+}
