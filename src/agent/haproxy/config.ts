@@ -1,18 +1,10 @@
 import { fileURLToPath } from 'node:url'
 import { answers, parserAnswers } from './answers.ts'
-import {
-  type EntryLayout,
-  entryLayout,
-  matchesParameters,
-  noModules,
-  noRestrictions,
-  noWebsocket,
-  readyKey,
-  slashesAllowed,
-  toHttp2,
-} from './entries.ts'
+import { backends, clientMayNotSend, hasHeaders, httpsBackends } from './backends.ts'
+import { matchesParameters, noModules, noRestrictions, readyKey, slashesAllowed, toHttp2 } from './entries.ts'
 import { limitRequests, limitSourceConnections, limitTables, limitTcpEdge } from './limits.ts'
 import { mapFile } from './map_files.ts'
+import { type EntryVariable, part, quoted } from './rules.ts'
 import { limitsOf, loadedCertificateFolder, type ProxySettings } from './settings.ts'
 
 /** Shipped beside this file, as it is. */
@@ -31,12 +23,6 @@ export function renderConfig(settings: ProxySettings): string {
     backends(settings),
     limitTables(settings),
   ].join('\n')
-}
-
-/** Stands in a quoted string, and in the argument of a converter: nothing that either could read as its own. */
-function quoted(path: string): string {
-  if (!/^[\w./@:+~-]+$/.test(path)) throw new Error(`HAProxy cannot be given a path like ${JSON.stringify(path)}`)
-  return `"${path}"`
 }
 
 const global = (settings: ProxySettings) => `# Written by Gatehouse; changes by hand are lost.
@@ -92,14 +78,6 @@ ${[
   .map((each) => `  http-error ${each}\n`)
   .join('')}`
 
-/** Parts of an entry begin at fixed places (entries.ts): `field` would read everything before them, byte by byte. */
-const part = (entry: EntryVariable, name: keyof EntryLayout) => {
-  const { from, length } = entryLayout[entry === 'sess.entry' ? 'edgtcp' : 'edghtsrt'][name]
-  return `var(${entry}),bytes(${[from, ...(length ? [length] : [])]})`
-}
-/** A TCP edge is found before there is a transaction, and in every request the route anew. */
-type EntryVariable = 'sess.entry' | 'txn.entry' | 'txn.literal'
-
 /**
  * The same decision for a connection and a request. Lua is asked unless `open` stands where the policies would and the
  * account is known to have no restrictions; and only `open` from Lua lets anything through: when it fails, it has not
@@ -116,16 +94,10 @@ const isRefused = '!open !allowed || open !unrestricted !allowed'
 const upstream = (settings: ProxySettings, rule: string, entry: EntryVariable) => `
   ${rule} set-var(txn.backend) ${part(entry, 'backend')},map_str(${mapFile(settings, 'backend')})
   ${rule} set-var(txn.address) var(txn.backend),field(2,|),ipmask(32,128)`
-const hasHeaders = `${part('txn.entry', 'headers')} -m str h`
 const isUnreachable = '!{ var(txn.address) -m found }'
 const dial = (rule: string) => `
   ${rule} set-dst var(txn.address)
   ${rule} set-dst-port var(txn.backend),field(3,|)`
-/** Without a name to verify HAProxy would verify none. */
-const verifiedName = (rule: string, refusal: string) => `
-  ${rule} set-var(txn.name) var(txn.backend),field(4,|)
-  ${rule} ${refusal} if !{ var(txn.name) -m len ge 1 }`
-
 /** v6only: an IPv4 client on an IPv6 socket would appear as a mapped address, and its edge under another key. */
 const listen = (address: string, port: string): string =>
   address.includes(':') ? `[${address}]:${port} v6only` : `${address}:${port}`
@@ -144,22 +116,6 @@ ${settings.tcpBind.addresses.map((address) => `  bind ${listen(address, `${setti
   use_backend tcp_tls if { var(txn.backend) -m beg tls }
   default_backend tcp_plain
 `
-
-/** Matched against lower-case names, whatever stands for the hyphens. */
-const clientMayNotSend = [
-  'connection',
-  'keep-alive',
-  'proxy-[^,]*',
-  'te',
-  'trailer',
-  'upgrade',
-  'x-forwarded-[^,]*',
-  'forwarded',
-  'x-real-ip',
-  'x-request-id',
-]
-  .map((name) => name.replaceAll(/(?<!\^)-/g, '[^a-z0-9,]'))
-  .join('|')
 
 /** Anything but the characters that paths.ts leaves alone, a doubled slash, or what could be a dot segment. */
 const unusualPath = '[^A-Za-z0-9\\-._~!$&\\x27()*+,:=@/]|/[./]'
@@ -250,55 +206,6 @@ ${dial('http-request')}
   default_backend https_plain
 `
 
-/** Where requests are in flight. */
-const httpsBackends = [
-  'https_plain',
-  'https_tls',
-  'https_plain_special',
-  'https_tls_special',
-  'https_plain_http2',
-  'https_tls_http2',
-]
-
-/** What the edge alone says about the client: for requests with nothing else to take away or to add. */
-const forward = `
-  http-request add-header X-Forwarded-For %[var(sess.source)]
-  http-request add-header X-Forwarded-Proto https
-  http-request add-header X-Forwarded-Host %[req.fhdr(host)]
-  http-request add-header X-Request-Id %[unique-id]`
-
-/**
- * Hop-by-hop headers first, then what clients may not say about themselves, then what the route removes and adds.
- * Upgrade is hop-by-hop too, so it is set again for WebSockets, and an upstream sees a plain request instead of any other
- * upgrade. A name that is only known
- * at run time can be added and deleted by Lua alone; `asked` spares it reading all headers.
- */
-const forwardSpecial = `
-  acl upgrades req.fhdr(upgrade) -m found
-  acl websocket var(txn.websocket) -m found
-  acl websockets_off ${part('txn.entry', 'websocket')} -m str ${noWebsocket}
-  http-request set-var(txn.websocket) bool(true) if METH_GET { req.hdr(connection) -m str -i upgrade } { req.fhdr_cnt(upgrade) eq 1 } { req.fhdr(upgrade) -m str -i websocket }
-  http-request return ${answers.noWebsocket} if websocket websockets_off
-  # RFC 8441 is a kind of CONNECT, and any 2xx accepts it: passed on as a plain request, it would seem to be open.
-  http-request return ${answers.notAllowed} if upgrades !websocket { fc_http_major ge 2 }
-  acl names_headers req.fhdr(connection) -m found
-  acl names_none req.fhdr(connection) -m str -i close keep-alive
-  http-request lua.hop_by_hop if names_headers !names_none
-  http-request return ${answers.internal} if names_headers !names_none !{ var(txn.unhopped) -m found }
-  http-request del-header '^(?:${clientMayNotSend})$' -m reg${forward}
-  http-request set-header Connection upgrade if websocket
-  http-request set-header Upgrade websocket if websocket
-  http-response return ${answers.badGateway} if { status 101 } !websocket
-  acl has_headers ${hasHeaders}
-  http-request set-var(txn.asked) req.hdr_names,concat(:,txn.entry) if has_headers
-  http-request lua.headers if { var(txn.asked) -m found }
-  http-request return ${answers.internal} if has_headers !{ var(txn.rewritten) -m found }`
-
-/** `TE: trailers` is about this connection too, and gRPC servers want to see it on theirs. HTTP/2 allows no other TE. */
-const withTrailers = (rules: string) => `
-  http-request set-var(txn.trailers) bool(true) if { req.hdr(te) -m str -i trailers }${rules}
-  http-request set-header TE trailers if { var(txn.trailers) -m found }`
-
 /** The key of an exact match is the whole, `|` included, and longer than every prefix; see paths.ts. */
 const routeOfEdge = (settings: ProxySettings, path: 'txn.path' | 'txn.literal_path') =>
   `concat(,${path},/|),map_beg(${mapFile(settings, 'route')})`
@@ -322,56 +229,3 @@ const otherReadings = (settings: ProxySettings) => `
   http-request set-var(txn.cut) var(txn.entry) if has_parameters
   http-request set-var(txn.entry) var(txn.literal) if has_parameters literal_is_closer
   http-request set-var(txn.literal) var(txn.cut) if has_parameters literal_is_closer`
-
-/**
- * No request is sent twice unless its method is idempotent. HAProxy tells a client to repeat what failed on a kept
- * connection, whatever the method, so all others get a connection of their own, and 502 when it fails. A refused
- * connection is not tried again: there is one upstream, and it has answered. See docs/adr/0040.
- */
-const servers = (options: string) => `
-  retries 1
-  retry-on empty-response
-  acl idempotent method GET HEAD PUT DELETE OPTIONS
-  http-request disable-l7-retry unless idempotent
-  use-server once unless idempotent
-  server dyn 0.0.0.0:0${options}
-  server once 0.0.0.0:0 weight 0 max-reuse 0${options}`
-
-/**
- * The name asked for is also the one verified, since no verifyhost is given. Without resumption, because a resumed
- * session is not verified again, and all upstreams share one server line here.
- */
-const backends = (settings: ProxySettings) => {
-  const tls = `ssl verify required ca-file ${quoted(settings.caFile)} sni var(txn.name) no-ssl-reuse`
-  const verified = verifiedName('http-request', `return ${answers.unavailable}`)
-  return `backend tcp_plain
-  mode tcp
-  retries 0
-  timeout server 1h
-  server dyn 0.0.0.0:0
-
-backend tcp_tls
-  mode tcp
-  retries 0
-  timeout server 1h${verifiedName('tcp-request content', 'reject')}
-  server dyn 0.0.0.0:0 ${tls}
-
-backend https_plain
-  mode http${forward}${servers('')}
-
-backend https_tls
-  mode http${verified}${forward}${servers(` ${tls}`)}
-
-backend https_plain_special
-  mode http${forwardSpecial}${servers('')}
-
-backend https_tls_special
-  mode http${verified}${forwardSpecial}${servers(` ${tls}`)}
-
-backend https_plain_http2
-  mode http${withTrailers(forwardSpecial)}${servers(' proto h2')}
-
-backend https_tls_http2
-  mode http${verified}${withTrailers(forwardSpecial)}${servers(` ${tls} proto h2 alpn h2`)}
-`
-}

@@ -1,0 +1,129 @@
+import { answers } from './answers.ts'
+import { noWebsocket } from './entries.ts'
+import { part, quoted } from './rules.ts'
+import type { ProxySettings } from './settings.ts'
+
+/** Where requests are in flight. */
+export const httpsBackends = [
+  'https_plain',
+  'https_tls',
+  'https_plain_special',
+  'https_tls_special',
+  'https_plain_http2',
+  'https_tls_http2',
+]
+
+/** Matched against lower-case names, whatever stands for the hyphens. */
+export const clientMayNotSend = [
+  'connection',
+  'keep-alive',
+  'proxy-[^,]*',
+  'te',
+  'trailer',
+  'upgrade',
+  'x-forwarded-[^,]*',
+  'forwarded',
+  'x-real-ip',
+  'x-request-id',
+]
+  .map((name) => name.replaceAll(/(?<!\^)-/g, '[^a-z0-9,]'))
+  .join('|')
+
+export const hasHeaders = `${part('txn.entry', 'headers')} -m str h`
+
+/** What the edge alone says about the client: for requests with nothing else to take away or to add. */
+const forward = `
+  http-request add-header X-Forwarded-For %[var(sess.source)]
+  http-request add-header X-Forwarded-Proto https
+  http-request add-header X-Forwarded-Host %[req.fhdr(host)]
+  http-request add-header X-Request-Id %[unique-id]`
+
+/**
+ * Hop-by-hop headers first, then what clients may not say about themselves, then what the route removes and adds.
+ * Upgrade is hop-by-hop too, so it is set again for WebSockets, and an upstream sees a plain request instead of any other
+ * upgrade. A name that is only known
+ * at run time can be added and deleted by Lua alone; `asked` spares it reading all headers.
+ */
+const forwardSpecial = `
+  acl upgrades req.fhdr(upgrade) -m found
+  acl websocket var(txn.websocket) -m found
+  acl websockets_off ${part('txn.entry', 'websocket')} -m str ${noWebsocket}
+  http-request set-var(txn.websocket) bool(true) if METH_GET { req.hdr(connection) -m str -i upgrade } { req.fhdr_cnt(upgrade) eq 1 } { req.fhdr(upgrade) -m str -i websocket }
+  http-request return ${answers.noWebsocket} if websocket websockets_off
+  # RFC 8441 is a kind of CONNECT, and any 2xx accepts it: passed on as a plain request, it would seem to be open.
+  http-request return ${answers.notAllowed} if upgrades !websocket { fc_http_major ge 2 }
+  acl names_headers req.fhdr(connection) -m found
+  acl names_none req.fhdr(connection) -m str -i close keep-alive
+  http-request lua.hop_by_hop if names_headers !names_none
+  http-request return ${answers.internal} if names_headers !names_none !{ var(txn.unhopped) -m found }
+  http-request del-header '^(?:${clientMayNotSend})$' -m reg${forward}
+  http-request set-header Connection upgrade if websocket
+  http-request set-header Upgrade websocket if websocket
+  http-response return ${answers.badGateway} if { status 101 } !websocket
+  acl has_headers ${hasHeaders}
+  http-request set-var(txn.asked) req.hdr_names,concat(:,txn.entry) if has_headers
+  http-request lua.headers if { var(txn.asked) -m found }
+  http-request return ${answers.internal} if has_headers !{ var(txn.rewritten) -m found }`
+
+/** `TE: trailers` is about this connection too, and gRPC servers want to see it on theirs. HTTP/2 allows no other TE. */
+const withTrailers = (rules: string) => `
+  http-request set-var(txn.trailers) bool(true) if { req.hdr(te) -m str -i trailers }${rules}
+  http-request set-header TE trailers if { var(txn.trailers) -m found }`
+
+/** Without a name to verify HAProxy would verify none. */
+const verifiedName = (rule: string, refusal: string) => `
+  ${rule} set-var(txn.name) var(txn.backend),field(4,|)
+  ${rule} ${refusal} if !{ var(txn.name) -m len ge 1 }`
+
+/**
+ * No request is sent twice unless its method is idempotent. HAProxy tells a client to repeat what failed on a kept
+ * connection, whatever the method, so all others get a connection of their own, and 502 when it fails. A refused
+ * connection is not tried again: there is one upstream, and it has answered. See docs/adr/0040.
+ */
+const servers = (options: string) => `
+  retries 1
+  retry-on empty-response
+  acl idempotent method GET HEAD PUT DELETE OPTIONS
+  http-request disable-l7-retry unless idempotent
+  use-server once unless idempotent
+  server dyn 0.0.0.0:0${options}
+  server once 0.0.0.0:0 weight 0 max-reuse 0${options}`
+
+/**
+ * The name asked for is also the one verified, since no verifyhost is given. Without resumption, because a resumed
+ * session is not verified again, and all upstreams share one server line here.
+ */
+export const backends = (settings: ProxySettings) => {
+  const tls = `ssl verify required ca-file ${quoted(settings.caFile)} sni var(txn.name) no-ssl-reuse`
+  const verified = verifiedName('http-request', `return ${answers.unavailable}`)
+  return `backend tcp_plain
+  mode tcp
+  retries 0
+  timeout server 1h
+  server dyn 0.0.0.0:0
+
+backend tcp_tls
+  mode tcp
+  retries 0
+  timeout server 1h${verifiedName('tcp-request content', 'reject')}
+  server dyn 0.0.0.0:0 ${tls}
+
+backend https_plain
+  mode http${forward}${servers('')}
+
+backend https_tls
+  mode http${verified}${forward}${servers(` ${tls}`)}
+
+backend https_plain_special
+  mode http${forwardSpecial}${servers('')}
+
+backend https_tls_special
+  mode http${verified}${forwardSpecial}${servers(` ${tls}`)}
+
+backend https_plain_http2
+  mode http${withTrailers(forwardSpecial)}${servers(' proto h2')}
+
+backend https_tls_http2
+  mode http${verified}${withTrailers(forwardSpecial)}${servers(` ${tls} proto h2 alpn h2`)}
+`
+}
