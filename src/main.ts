@@ -132,7 +132,7 @@ try {
     error instanceof ConfigError || code?.startsWith('ERR_PARSE_ARGS') || isUnavailable(error) || lacksRights
   const hint = lacksRights ? ". Set GATEHOUSE_DATABASE_URL to the role that owns the tables, as for 'migrate'" : ''
   console.error(
-    `gatehouse: ${forTheOperator ? message + hint || `PostgreSQL does not respond (${code})` : ((error as Error).stack ?? error)}`,
+    `gatehouse: ${forTheOperator ? message + hint || `PostgreSQL does not answer (${code})` : ((error as Error).stack ?? error)}`,
   )
   // Exit immediately: open handles must not keep a failed process alive.
   process.exit(forTheOperator ? 2 : 1)

@@ -66,7 +66,7 @@ export function App() {
   const { page, id } = pageOf(usePath())
   const heading = useRef<HTMLHeadingElement>(null)
   const opened = useRef(page)
-  const title = caller.data ? (page?.title ?? 'No such page') : 'Sign in'
+  const title = caller.data ? (page?.title ?? 'Page not found') : 'Sign in'
   useEffect(() => {
     document.title = `${title} · Gatehouse`
   }, [title])
@@ -91,7 +91,7 @@ export function App() {
         </Suspense>
       ) : (
         <p>
-          Nothing is here. Go back to the <Link to="/">overview</Link>.
+          This page does not exist. Go to the <Link to="/">overview</Link>.
         </p>
       )}
     </Shell>

@@ -6,10 +6,10 @@ import { queries } from './api/queries.ts'
 import { Button } from './ui/button.tsx'
 import { Icon } from './ui/icons.tsx'
 
-/** How long after a change it is news. Edges apply one within a second or so. */
+/** How long to show a change. Edges usually apply it within a second. */
 const newsMs = 20_000
 
-/** After every save, on every page: on how many edge nodes it is in force, and why not when not. */
+/** After every save, on every page: how many edge nodes have applied the change, and why others have not. */
 export function Live() {
   const change = useNewestChange()
   return (
@@ -37,7 +37,7 @@ function LiveChange({ change }: { change: Change }) {
     const timer = setTimeout(() => setOpen(false), 8_000)
     return () => clearTimeout(timer)
   }, [done])
-  // Nobody alive is news where there are nodes, and none where there never were any.
+  // No live node is worth reporting only if the installation has nodes at all.
   const nodes = useQuery({ ...queries.nodes(), enabled: isOpen && data?.live_nodes === 0 })
   const isWithoutEdges = data?.live_nodes === 0 && !nodes.isError && !nodes.data?.edge_nodes.length
   if (!isOpen || !data || isWithoutEdges) return null
@@ -62,13 +62,13 @@ export const isEverywhere = (generation: Shapes['Generation'] | undefined): bool
   generation !== undefined && generation.applied_nodes === generation.live_nodes && generation.refusals.length === 0
 
 export function sentenceOf({ live_nodes, applied_nodes }: Shapes['Generation']): string {
-  if (live_nodes === 0) return 'Saved. No edge node is alive that could apply it.'
+  if (live_nodes === 0) return 'Saved. No edge node is live to apply it.'
   return applied_nodes === live_nodes
-    ? `Saved. Live on ${applied_nodes} of ${live_nodes} nodes.`
-    : `Saved. Live on ${applied_nodes} of ${live_nodes} nodes so far…`
+    ? `Saved. Applied on ${applied_nodes} of ${live_nodes} ${live_nodes === 1 ? 'node' : 'nodes'}.`
+    : `Saved. Applied on ${applied_nodes} of ${live_nodes} ${live_nodes === 1 ? 'node' : 'nodes'} so far…`
 }
 
-/** Why it is not live everywhere: refused there, or that node has not got so far. */
+/** Why some nodes have not applied it: they rejected it, or they are behind. */
 export function Reasons({ generation, slow }: { generation: Shapes['Generation']; slow: boolean }) {
   const refusedBy = new Set(generation.refusals.map(({ node }) => node))
   const late = generation.behind.filter((node) => !refusedBy.has(node))
@@ -76,13 +76,13 @@ export function Reasons({ generation, slow }: { generation: Shapes['Generation']
     <>
       {generation.refusals.map(({ node, key, reason }) => (
         <p key={`${node} ${key}`}>
-          <span className="mono">{node}</span> refused it and keeps what it had: {reason}
+          <span className="mono">{node}</span> rejected it and keeps its previous state: {reason}
         </p>
       ))}
       {slow && late.length > 0 && (
         <p>
-          Not there yet: <span className="mono">{late.join(', ')}</span>. A node that has lost NATS serves on with what
-          it had and catches up when it is back; <span className="mono">gatehouse edge status</span> on it says more.
+          Not applied yet on <span className="mono">{late.join(', ')}</span>. A node that loses NATS keeps enforcing its
+          last known state and catches up later. Run <span className="mono">gatehouse edge status</span> on it.
         </p>
       )}
     </>

@@ -14,7 +14,7 @@ type Props = {
 export const isLockout = (error: unknown): error is Problem =>
   error instanceof Problem && error.code === 'ERR_SELF_LOCKOUT'
 
-/** A change that the service refused so that nobody saws off the branch they sit on: what it means, and the way out. */
+/** Explains a change refused because it would lock the caller out, and offers ways to continue. */
 export function LockoutNote({ error, onAllow, onInsist, isPending }: Props) {
   if (!isLockout(error)) return <ProblemNote error={error} />
   const { source_ip: address, operation_id } = error.details
@@ -22,10 +22,10 @@ export function LockoutNote({ error, onAllow, onInsist, isPending }: Props) {
     <div className="note warned" role="alert">
       <Icon name="warned" />
       <div>
-        <p className="strong">This would lock you out, so nothing was changed.</p>
+        <p className="strong">This change would lock you out. Nothing was changed.</p>
         <p>
-          You come from <span className="mono">{address ?? 'an address that could not be read'}</span>. After this
-          change no rule would let you in from there, and you could not undo it here.
+          Your address is <span className="mono">{address ?? 'unknown'}</span>. After this change no rule would allow
+          it, and you could not undo the change here.
         </p>
         <div className="actions start">
           {address && (
@@ -34,11 +34,11 @@ export function LockoutNote({ error, onAllow, onInsist, isPending }: Props) {
             </Button>
           )}
           <Button isPending={isPending} onPress={onInsist}>
-            Save it all the same
+            Save anyway
           </Button>
         </div>
         <p className="fine">
-          If you save it all the same, whoever runs the server can let you in again with{' '}
+          If you save anyway, the operator of the server can restore your access with{' '}
           <span className="mono">gatehouse ip-restrictions release</span>.
         </p>
         <p className="fine mono">ERR_SELF_LOCKOUT · {operation_id}</p>

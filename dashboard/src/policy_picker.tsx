@@ -7,7 +7,7 @@ import { Loaded } from './ui/loading.tsx'
 
 type Props = { chosen: readonly string[]; onChange: (ids: string[]) => void }
 
-/** Some of the account's policies. Their rules count together, so that their order does not matter. */
+/** Chooses policies of the account. Their rules are evaluated together, so order does not matter. */
 export function PolicyPicker({ chosen, onChange }: Props) {
   const policies = useQuery(queries.policies())
   const [search, setSearch] = useState('')
@@ -16,15 +16,15 @@ export function PolicyPicker({ chosen, onChange }: Props) {
     <fieldset className="picker" aria-describedby={`${id}-hint`}>
       <legend className="label">IP policies</legend>
       <p id={`${id}-hint`} className="hint">
-        Their rules count together: any deny refuses, else any allow lets through, else it is refused.
+        Their rules are evaluated together. A deny in any policy refuses; otherwise an allow in any policy is needed.
       </p>
       <Loaded query={policies} lines={3}>
         {(all) => (
           <>
-            {all.length > 8 && <Field label="Find a policy" type="search" value={search} onChange={setSearch} />}
+            {all.length > 8 && <Field label="Search policies" type="search" value={search} onChange={setSearch} />}
             {all.length === 0 && (
               <p className="soft">
-                There is none yet. <Link to="/policies">Create one</Link> first.
+                No policies yet. <Link to="/policies">Create one</Link> first.
               </p>
             )}
             <div className="picker-list">

@@ -29,7 +29,7 @@ export function Shell({ pages, current, caller, children }: Props) {
   return (
     <div className="shell">
       <a className="skip" href="#main">
-        Skip to the content
+        Skip to content
       </a>
       <header className="side" data-open={menuOpen || undefined}>
         <div className="brand">
@@ -71,7 +71,7 @@ export function Shell({ pages, current, caller, children }: Props) {
           <div className="who">
             <p>
               {caller.role === 'admin' ? 'Admin' : 'Member'} from{' '}
-              <span className="mono">{caller.source_ip ?? 'an unreadable address'}</span>
+              <span className="mono">{caller.source_ip ?? 'an unknown address'}</span>
             </p>
             <ThemeSwitch />
             <Button kind="quiet" icon="leave" isPending={leave.isPending} onPress={() => leave.mutate()}>

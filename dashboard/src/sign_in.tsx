@@ -31,7 +31,7 @@ export function SignIn({ hadSession, problem }: Props) {
         <h1>Sign in to Gatehouse</h1>
         {hadSession && (
           <p className="note warned" role="status">
-            Your session has ended: it was signed out, it expired, or its key was deleted.
+            Your session has ended: you signed out, it expired, or its key was deleted.
           </p>
         )}
         {problem !== undefined && problem !== null && (
@@ -46,7 +46,7 @@ export function SignIn({ hadSession, problem }: Props) {
           value={token}
           onChange={setToken}
           placeholder="gatehouse_…"
-          hint="The token of a user's API key. You see and change what its owner may. Deleting the key ends the session."
+          hint="The token of a user's API key. You have the same permissions as its owner. Deleting the key ends the session."
         />
         {enter.isError && <ProblemNote error={enter.error} />}
         <Button kind="primary" type="submit" isPending={enter.isPending}>

@@ -2,7 +2,7 @@ import { useState } from 'react'
 import { Icon, type IconName } from './ui/icons.tsx'
 
 const themes = [
-  { value: 'system', label: 'As the system', icon: 'system' },
+  { value: 'system', label: 'System theme', icon: 'system' },
   { value: 'light', label: 'Light', icon: 'light' },
   { value: 'dark', label: 'Dark', icon: 'dark' },
 ] as const satisfies readonly { value: string; label: string; icon: IconName }[]

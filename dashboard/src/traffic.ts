@@ -2,11 +2,11 @@ import type { Shapes } from './api/client.ts'
 
 export type TrafficType = Shapes['IpRestriction']['type']
 
-/** The four kinds of traffic that a restriction may be for, in the words of this dashboard. */
+/** The four traffic types of restrictions, as this dashboard names them. */
 export const traffic: Record<TrafficType, { title: string; what: string }> = {
-  api: { title: 'API', what: 'calls to this API' },
+  api: { title: 'API', what: 'this API' },
   dashboard: { title: 'Dashboard', what: 'this dashboard' },
-  agent: { title: 'Agents', what: 'agents that ask /ip_checks' },
-  endpoints: { title: 'Endpoints', what: 'all traffic to your edges' },
+  agent: { title: 'Agents', what: 'services whose agents call /ip_checks' },
+  endpoints: { title: 'Endpoints', what: 'your edges' },
 }
 export const trafficTypes = Object.keys(traffic) as TrafficType[]

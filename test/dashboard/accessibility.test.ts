@@ -25,12 +25,12 @@ async function assertAccessible(page: Page, what: string): Promise<void> {
 }
 
 const dialogs: [path: string, button: string | RegExp][] = [
-  ['/keys', 'Create a key'],
+  ['/keys', 'Create key'],
   ['/keys', 'Delete nightly backup'],
   ['/keys', 'Rotate nightly backup'],
-  [`/policies/${policy.id}`, 'Add a rule'],
-  [`/policies/${policy.id}`, 'Paste or drop a list'],
-  ['/restrictions', 'Create a restriction'],
+  [`/policies/${policy.id}`, 'Add rule'],
+  [`/policies/${policy.id}`, 'Import list'],
+  ['/restrictions', 'Create restriction'],
   ['/restrictions', 'Edit offices only'],
   [`/edges/${edge.id}`, 'Change the request headers of app.example:443/'],
   [`/edges/${edge.id}`, 'Change the backend of app.example:443/'],
@@ -84,9 +84,9 @@ test('a key is created with the keyboard alone', async () => {
   const page = await openPage(browser)
   await signIn(page, origin, admin.token)
   await page.goto(`${origin}/dashboard/keys`)
-  const create = page.getByRole('button', { name: 'Create a key' })
+  const create = page.getByRole('button', { name: 'Create key' })
   await create.waitFor()
-  const isThere = () => page.evaluate<boolean>("document.activeElement?.textContent === 'Create a key'")
+  const isThere = () => page.evaluate<boolean>("document.activeElement?.textContent === 'Create key'")
   for (let presses = 0; presses < 40 && !(await isThere()); presses++) await page.keyboard.press('Tab')
   assert.ok(await isThere())
   await page.keyboard.press('Enter')
@@ -98,6 +98,6 @@ test('a key is created with the keyboard alone', async () => {
   assert.ok(await page.evaluate('document.querySelector("[role=alertdialog]").contains(document.activeElement)'))
   await page.keyboard.press('Escape')
   assert.ok(await page.getByRole('alertdialog').isVisible(), 'a token that is shown once must not go away by Escape')
-  await page.getByRole('button', { name: 'I have kept it' }).press('Enter')
+  await page.getByRole('button', { name: 'I have saved it' }).press('Enter')
   await page.getByRole('row').filter({ hasText: 'made by hand' }).waitFor()
 })

@@ -34,11 +34,11 @@ export function Audit() {
   return (
     <>
       <p className="lead">
-        Every change, in the same transaction as the change itself. Nobody can change it afterwards.
+        Every change, recorded in the same transaction as the change itself. Entries cannot be edited.
       </p>
       <div className="bar filters">
         <Choice
-          label="Who"
+          label="User or bot"
           value={owner}
           onChange={setOwner}
           options={[
@@ -47,12 +47,14 @@ export function Audit() {
           ]}
         />
         <Field
-          label="What"
+          label="Resource"
           mono
           value={resource}
           onChange={setResource}
           placeholder="An id: ak_…, ipp_…, edghts_…"
-          error={resource.trim() && !resourceId ? 'A whole id, such as ak_ and 26 characters after it.' : undefined}
+          error={
+            resource.trim() && !resourceId ? 'Enter a complete id, such as ak_ followed by 26 characters.' : undefined
+          }
         />
       </div>
       <section className="card" aria-label="Changes">
@@ -66,7 +68,7 @@ export function Audit() {
             <ProblemNote error={events.error} retry={() => events.refetch()} />
           </div>
         )}
-        {events.isSuccess && rows.length === 0 && <p className="empty">Nothing was changed that fits.</p>}
+        {events.isSuccess && rows.length === 0 && <p className="empty">No matching changes.</p>}
         <ol className="audit">
           {rows.map((event) => (
             <Event key={event.id} event={event} onResource={setResource} />
@@ -86,9 +88,9 @@ export function Audit() {
 
 const kindOf = ({ before, after }: AuditEvent): { tone: Tone; word: string } =>
   !before
-    ? { tone: 'allowed', word: 'New' }
+    ? { tone: 'allowed', word: 'Created' }
     : !after
-      ? { tone: 'refused', word: 'Gone' }
+      ? { tone: 'refused', word: 'Deleted' }
       : { tone: 'neutral', word: 'Changed' }
 
 function Event({ event, onResource }: { event: AuditEvent; onResource: (id: string) => void }) {

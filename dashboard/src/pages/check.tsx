@@ -36,7 +36,7 @@ export function Check() {
   })
   return (
     <>
-      <p className="lead">What would happen to an address, and which restriction, policy and rule decide it.</p>
+      <p className="lead">Shows whether an address would be allowed, and which restriction, policy and rule decide.</p>
       <form
         className="card body check-form"
         onSubmit={(event) => {
@@ -47,11 +47,11 @@ export function Check() {
         }}
       >
         <Field label="Address" mono value={ip} onChange={setIp} placeholder="203.0.113.7" />
-        <Choice label="Wants to reach" value={target} onChange={setTarget} options={targets} />
+        <Choice label="Destination" value={target} onChange={setTarget} options={targets} />
         <div className="actions">
           {caller?.source_ip && (
             <Button kind="quiet" onPress={() => setIp(caller.source_ip ?? '')}>
-              My own address
+              Use my address
             </Button>
           )}
           <Button kind="primary" type="submit">

@@ -31,7 +31,7 @@ export function Describe({ path, what, onClose }: Props) {
     },
   })
   return (
-    <Dialog title="What it is called" onClose={onClose}>
+    <Dialog title="Edit description" onClose={onClose}>
       <form
         onSubmit={(event) => {
           event.preventDefault()
@@ -39,7 +39,14 @@ export function Describe({ path, what, onClose }: Props) {
         }}
       >
         <Field label="Description" autoFocus value={description} onChange={setDescription} />
-        <Field label="Metadata" rows={3} mono value={metadata} onChange={setMetadata} hint="For your own programs." />
+        <Field
+          label="Metadata"
+          rows={3}
+          mono
+          value={metadata}
+          onChange={setMetadata}
+          hint="For use by your own programs."
+        />
         {save.isError && <ProblemNote error={save.error} />}
         <div className="actions">
           <Button onPress={onClose}>Cancel</Button>

@@ -22,24 +22,16 @@ function EdgeList() {
   const [creating, setCreating] = useState<'tcp' | 'https'>()
   return (
     <>
-      <p className="lead">
-        An edge is where traffic arrives. TCP edges pass connections on; HTTPS edges choose by path among their routes.
-      </p>
-      <Listed
-        title="HTTPS edges"
-        one="an HTTPS edge"
-        column="Routes"
-        query={https}
-        onCreate={() => setCreating('https')}
-      >
+      <p className="lead">Edges receive traffic. TCP edges forward connections; HTTPS edges choose a route by path.</p>
+      <Listed title="HTTPS edges" one="HTTPS edge" column="Routes" query={https} onCreate={() => setCreating('https')}>
         {({ routes }) => (
           <>
-            {routes.length === 0 && <Badge tone="warned">No route: every request is refused</Badge>}
+            {routes.length === 0 && <Badge tone="warned">No routes: every request is refused</Badge>}
             <span className="mono">{routes.map(({ match }) => match).join('  ')}</span>
           </>
         )}
       </Listed>
-      <Listed title="TCP edges" one="a TCP edge" column="Addresses" query={tcp} onCreate={() => setCreating('tcp')}>
+      <Listed title="TCP edges" one="TCP edge" column="Addresses" query={tcp} onCreate={() => setCreating('tcp')}>
         {({ backend, ip_restriction }) => (
           <>
             {!backend?.enabled && <Badge tone="warned">No backend</Badge>}{' '}
@@ -80,7 +72,7 @@ function Listed<E extends Edge>({ title, one, column, query, onCreate, children 
       <Loaded query={query} lines={3}>
         {(edges) =>
           edges.length === 0 ? (
-            <p className="empty">None yet.</p>
+            <p className="empty">No edges yet.</p>
           ) : (
             <table className="stack">
               <thead>

@@ -35,13 +35,17 @@ export function Keys() {
   return (
     <>
       <p className="lead">
-        Whoever holds a token may call the API as its owner. Tokens are shown once, and kept as a hash.
+        Anyone with a token can call the API as its owner. A token is shown once and stored only as a hash.
       </p>
       <section className="card" aria-label="API keys">
         <header>
-          <h2>{rows.length ? `${rows.length}${keys.hasNextPage ? '+' : ''} keys` : 'Keys'}</h2>
+          <h2>
+            {rows.length
+              ? `${rows.length}${keys.hasNextPage ? '+' : ''} ${rows.length === 1 ? 'key' : 'keys'}`
+              : 'Keys'}
+          </h2>
           <Button kind="primary" icon="plus" onPress={() => setOpen({ action: 'create' })}>
-            Create a key
+            Create key
           </Button>
         </header>
         {keys.isPending && (
@@ -124,14 +128,14 @@ function LastUse({ key_: { last_used_at, last_used_ip, previous_token } }: { key
     <span className="name">
       <span>{last_used_at ? <UsedAt hour={last_used_at} /> : <span className="soft">Never</span>}</span>
       {last_used_ip && <span className="mono fine">{last_used_ip}</span>}
-      {previous_token && <span className="fine">Old token works {ago(previous_token.expires_at)} more</span>}
+      {previous_token && <span className="fine">Old token expires {ago(previous_token.expires_at)}</span>}
     </span>
   )
 }
 
 /** Uses are noted by the hour, so 'a minute ago' would claim more than is known. */
 export function UsedAt({ hour }: { hour: string }) {
-  return Date.now() - Date.parse(hour) < 3_600_000 ? <>within the hour</> : <Ago at={hour} />
+  return Date.now() - Date.parse(hour) < 3_600_000 ? <>within the last hour</> : <Ago at={hour} />
 }
 
 function Expiry({ at }: { at: string | null }) {

@@ -30,8 +30,8 @@ function LastChanges() {
   return (
     <section className="card" aria-labelledby="last-changes">
       <header>
-        <h2 id="last-changes">Last changes</h2>
-        <Link to="/audit">All of them</Link>
+        <h2 id="last-changes">Latest changes</h2>
+        <Link to="/audit">Show all changes</Link>
       </header>
       <div className="body">
         <Loaded query={changes} lines={8}>

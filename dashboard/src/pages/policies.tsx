@@ -23,20 +23,20 @@ function PolicyList() {
   return (
     <>
       <p className="lead">
-        A policy is a named list of ranges that are allowed or denied. It does nothing by itself: restrictions, edges
-        and routes use it. A deny wins over any allow, and what no rule allows is refused.
+        A policy is a named list of allowed and denied ranges. It takes effect through the restrictions, edges and
+        routes that use it. A deny overrides any allow, and an address that no rule allows is refused.
       </p>
       <section className="card" aria-label="IP policies">
         <header>
           <h2>Policies</h2>
           <Button kind="primary" icon="plus" onPress={() => setCreating(true)}>
-            Create a policy
+            Create policy
           </Button>
         </header>
         <Loaded query={policies} lines={6}>
           {(rows) =>
             rows.length === 0 ? (
-              <p className="empty">No policy yet. Create one, and paste the addresses of your office into it.</p>
+              <p className="empty">No policies yet. Create one and add the addresses of your office.</p>
             ) : (
               <table className="stack">
                 <thead>
@@ -96,7 +96,7 @@ function CreatePolicy({ onClose }: { onClose: () => void }) {
         <div className="actions">
           <Button onPress={onClose}>Cancel</Button>
           <Button kind="primary" type="submit" isPending={create.isPending}>
-            Create the policy
+            Create IP policy
           </Button>
         </div>
       </form>

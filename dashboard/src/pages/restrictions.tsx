@@ -20,12 +20,12 @@ export function Restrictions({ id }: { id?: string }) {
           {id ? (
             <Link to="/restrictions">All restrictions</Link>
           ) : (
-            'A restriction lets only the addresses of its policies through. Begin with warnings, look at whom it would refuse, then enforce it.'
+            'A restriction admits only the addresses that its policies allow. Start with warnings, review what it would refuse, then enforce it.'
           )}
         </p>
         {isAdmin && !id && (
           <Button kind="primary" icon="plus" onPress={() => setCreating(true)}>
-            Create a restriction
+            Create restriction
           </Button>
         )}
       </div>
@@ -35,9 +35,7 @@ export function Restrictions({ id }: { id?: string }) {
           if (shown.length === 0)
             return (
               <p className="card empty">
-                {id
-                  ? 'This restriction is not there any more.'
-                  : 'Nothing is restricted: every address may reach everything.'}
+                {id ? 'This restriction no longer exists.' : 'No restrictions. Every address can reach everything.'}
               </p>
             )
           return (

@@ -27,7 +27,7 @@ export function CopyButton({ text, what }: { text: string; what: string }) {
         {outcome === 'copied' && `${what} copied`}
       </span>
       {outcome === 'failed' && (
-        <span className="hint">The browser does not allow it here: select the text and copy it.</span>
+        <span className="hint">The browser does not allow copying here. Select the text and copy it yourself.</span>
       )}
     </span>
   )

@@ -32,8 +32,8 @@ const verbs: Record<string, string> = {
 const phrases: Record<string, string> = {
   'dashboard_session.sign_in': 'signed in to the dashboard',
   'dashboard_session.sign_out': 'signed out of the dashboard',
-  'server.bootstrap': 'made, when the account began,',
-  'server.recover': 'made, to let an admin in again,',
+  'server.bootstrap': 'created, with the account,',
+  'server.recover': 'created, to restore access for an admin,',
   'server.ip_restrictions.release': 'stopped enforcing',
 }
 

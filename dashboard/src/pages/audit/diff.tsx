@@ -31,7 +31,7 @@ function shown(value: unknown): string | undefined {
 
 export function Diff({ event: { before, after } }: { event: AuditEvent }) {
   const changes = changesBetween(before, after)
-  if (changes.length === 0) return <p className="soft">Nothing that is kept in the audit.</p>
+  if (changes.length === 0) return <p className="soft">No recorded field changed.</p>
   return (
     <table className="diff">
       <tbody>

@@ -9,22 +9,22 @@ type Result = Shapes['IpCheckResult']
 type Step = Result['steps'][number]
 type End = 'allowed' | 'refused' | 'warned'
 
-/** The way of an address, from top to bottom: each step with what its policies say, and the verdict at the end. */
+/** The evaluation of an address from top to bottom: each step with its policies, and the decision at the end. */
 export function Path({ result, target }: { result: Result; target: string }) {
   const end: End = !result.allowed ? 'refused' : result.steps.every(({ allowed }) => allowed) ? 'allowed' : 'warned'
   return (
-    <section aria-label="The way to the verdict">
+    <section aria-label="Evaluation">
       <ol className="path">
         <li className="stop start">
           <span className="dot" aria-hidden="true" />
           <p>
-            <strong className="mono">{result.ip}</strong> wants to reach {target}
+            <strong className="mono">{result.ip}</strong> → {target}
           </p>
         </li>
         {result.steps.length === 0 && (
           <li className="stop">
             <span className="dot" aria-hidden="true" />
-            <p className="soft">Nothing restricts it.</p>
+            <p className="soft">No restriction applies.</p>
           </li>
         )}
         {result.steps.map((step) => (
@@ -47,22 +47,22 @@ export function Path({ result, target }: { result: Result; target: string }) {
 }
 
 const verdictOf = (end: End): string =>
-  end === 'refused' ? 'Refused' : end === 'warned' ? 'Let through, with a warning' : 'Let through'
+  end === 'refused' ? 'Refused' : end === 'warned' ? 'Allowed with a warning' : 'Allowed'
 
-/** The reason in this page's words: the API's sentence has ids, and what they stand for is drawn above it. */
+/** The reason without ids: the API's sentence has them, but the steps above already show what they refer to. */
 function sentenceOf({ steps, allowed, reason }: Result): string {
   const refusing = steps.find((step) => step.enforced && !step.allowed)
   const deny = refusing?.policies.find(({ action }) => action === 'deny')
-  if (deny?.cidr) return `${deny.cidr} is denied, and a deny wins over any allow.`
-  if (refusing) return 'No rule of its policies allows it, and what nothing allows is refused.'
+  if (deny?.cidr) return `${deny.cidr} is denied, and a deny overrides any allow.`
+  if (refusing) return 'No rule of its policies allows the address.'
   if (allowed && steps.some((step) => !step.allowed))
-    return 'What would refuse it is not enforced: it is counted, no more.'
-  return allowed && steps.length > 0 ? 'Every step allows it.' : reason
+    return 'The restriction that would refuse it is not enforced, so it only counts a warning.'
+  return allowed && steps.length > 0 ? 'Every step allows the address.' : reason
 }
 
 function StepShown({ step }: { step: Step }) {
   const tone: End = step.allowed ? 'allowed' : step.enforced ? 'refused' : 'warned'
-  const word = step.allowed ? 'Allows it' : step.enforced ? 'Refuses it' : 'Would refuse it, only warns'
+  const word = step.allowed ? 'Allows it' : step.enforced ? 'Refuses it' : 'Would refuse it (warning only)'
   return (
     <li className={`stop ${tone}`}>
       <span className="dot" aria-hidden="true">
@@ -99,7 +99,7 @@ function PolicyShown({ policy }: { policy: Step['policies'][number] }) {
   return (
     <li className="says-line">
       {policy.action === null ? (
-        <Badge tone="neutral">No rule</Badge>
+        <Badge tone="neutral">No match</Badge>
       ) : (
         <Badge tone={policy.action === 'allow' ? 'allowed' : 'refused'}>
           {policy.action === 'allow' ? 'Allow' : 'Deny'}
@@ -107,7 +107,7 @@ function PolicyShown({ policy }: { policy: Step['policies'][number] }) {
       )}
       {policy.cidr && <span className="mono">{policy.cidr}</span>}
       <span className="soft">
-        {policy.action === null && 'fits '}in <Link to={`/policies/${policy.ip_policy.id}`}>{name}</Link>
+        in <Link to={`/policies/${policy.ip_policy.id}`}>{name}</Link>
       </span>
     </li>
   )

@@ -22,13 +22,13 @@ export function Backends() {
       <header>
         <h2 id="backends">Backends</h2>
         <Button icon="plus" onPress={() => setOpen('create')}>
-          Create a backend
+          Create backend
         </Button>
       </header>
       <Loaded query={backends} lines={3}>
         {(rows) =>
           rows.length === 0 ? (
-            <p className="empty">No backend yet: edges have nowhere to send traffic to.</p>
+            <p className="empty">No backends yet. Edges need one to forward traffic to.</p>
           ) : (
             <table className="stack">
               <thead>
@@ -52,7 +52,7 @@ export function Backends() {
                       {backend.tls.enabled ? (
                         <Badge tone="allowed">TLS, verified</Badge>
                       ) : (
-                        <Badge tone="neutral">Plain</Badge>
+                        <Badge tone="neutral">No TLS</Badge>
                       )}{' '}
                       {backend.protocol === 'http2' && <Badge tone="neutral">HTTP/2</Badge>}
                     </td>
@@ -99,7 +99,7 @@ function BackendForm({ backend, onClose }: { backend: Backend | undefined; onClo
     },
   })
   return (
-    <Dialog title={backend ? `Edit ${backend.address}` : 'Create a backend'} onClose={onClose}>
+    <Dialog title={backend ? `Edit ${backend.address}` : 'Create backend'} onClose={onClose}>
       <form
         onSubmit={(event) => {
           event.preventDefault()
@@ -109,16 +109,16 @@ function BackendForm({ backend, onClose }: { backend: Backend | undefined; onClo
         <Field label="Address" mono autoFocus value={address} onChange={setAddress} placeholder="10.0.0.5:8080" />
         <Field label="Description" value={description} onChange={setDescription} />
         <Switch isSelected={tls} onChange={setTls}>
-          Speak TLS to it, and verify its certificate
+          Connect with TLS and verify the certificate
         </Switch>
         <Switch isSelected={isHttp2} onChange={setHttp2}>
-          Speak HTTP/2 to it, as gRPC needs
+          Use HTTP/2 (required for gRPC)
         </Switch>
         {save.isError && <ProblemNote error={save.error} />}
         <div className="actions">
           <Button onPress={onClose}>Cancel</Button>
           <Button kind="primary" type="submit" isPending={save.isPending}>
-            Save the backend
+            Save backend
           </Button>
         </div>
       </form>
@@ -138,13 +138,13 @@ function DeleteBackend({ backend, onClose }: { backend: Backend; onClose: () => 
   return (
     <Confirm
       title={`Delete ${backend.address}?`}
-      action="Delete the backend"
+      action="Delete backend"
       isPending={remove.isPending}
       error={remove.error}
       onConfirm={() => remove.mutate()}
       onClose={onClose}
     >
-      <p>A backend that an edge or a route still uses is kept.</p>
+      <p>A backend that an edge or route still uses cannot be deleted.</p>
     </Confirm>
   )
 }

@@ -26,7 +26,7 @@ export function CreateEdge({ kind, onClose }: { kind: 'tcp' | 'https'; onClose: 
     },
   })
   return (
-    <Dialog title={kind === 'tcp' ? 'Create a TCP edge' : 'Create an HTTPS edge'} onClose={onClose}>
+    <Dialog title={kind === 'tcp' ? 'Create TCP edge' : 'Create HTTPS edge'} onClose={onClose}>
       <form
         onSubmit={(event) => {
           event.preventDefault()
@@ -40,14 +40,14 @@ export function CreateEdge({ kind, onClose }: { kind: 'tcp' | 'https'; onClose: 
           value={hostports}
           onChange={setHostports}
           placeholder={kind === 'tcp' ? 'db.example:20001' : 'app.example:443'}
-          hint="Where it listens, with spaces between several. A TCP port and a host name belong to one account of the installation."
+          hint="Separate several with spaces. A TCP port or host name belongs to one account of the installation."
         />
         <Field label="Description" value={description} onChange={setDescription} />
         {create.isError && <ProblemNote error={create.error} />}
         <div className="actions">
           <Button onPress={onClose}>Cancel</Button>
           <Button kind="primary" type="submit" isPending={create.isPending}>
-            Create the edge
+            Create edge
           </Button>
         </div>
       </form>

@@ -25,7 +25,7 @@ export function EdgeHead({ kind, edge }: Props) {
   return (
     <div className="bar">
       <div>
-        <nav aria-label="Where this is" className="crumbs">
+        <nav aria-label="Breadcrumb" className="crumbs">
           <Link to="/edges">Edges</Link> <span aria-hidden="true">/</span> <strong className="mono">{name}</strong>
         </nav>
         <p className="soft">
@@ -46,8 +46,8 @@ export function EdgeHead({ kind, edge }: Props) {
 }
 
 const reasons = {
-  overlap: 'another account of this installation had an overlapping one before. Use another host name or port.',
-  public_suffix: 'it is a wildcard directly under a public suffix. Use one under your own domain.',
+  overlap: 'another account of this installation already had an overlapping one. Use another host name or port.',
+  public_suffix: 'it is a wildcard directly under a public suffix. Use a wildcard under your own domain.',
 }
 
 function RefusedHostport({ hostport, reason }: Refused) {
@@ -73,14 +73,14 @@ function DeleteEdge({ kind, edge, name, onClose }: Props & { name: string; onClo
     <Confirm
       title={`Delete ${name}?`}
       typeToConfirm={name}
-      action="Delete the edge"
+      action="Delete edge"
       isPending={remove.isPending}
       error={remove.error}
       onConfirm={() => remove.mutate()}
       onClose={onClose}
     >
       <p>
-        Traffic to {name} is refused from then on. {kind === 'https' && 'Its routes go with it.'}
+        Traffic to {name} will be refused. {kind === 'https' && 'Its routes are deleted too.'}
       </p>
     </Confirm>
   )

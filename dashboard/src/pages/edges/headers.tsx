@@ -36,7 +36,7 @@ export function HeadersRow({ place, module, host, path }: Props) {
             <Enabled module={module} />
           </>
         ) : (
-          <span className="soft">Passed on as they come</span>
+          <span className="soft">Unchanged</span>
         )}
       </div>
       <Button aria-label={`Change the request headers of ${place.name}`} onPress={() => setOpen(true)}>
@@ -73,9 +73,9 @@ function EditHeaders({ place, module, host, path, onClose }: Props & { onClose: 
         onClose={onClose}
       >
         <fieldset aria-describedby={`${id}-hint`} className="stack-gap">
-          <legend className="label">Set on the way to the backend</legend>
+          <legend className="label">Headers to set</legend>
           <p id={`${id}-hint`} className="hint">
-            It replaces whatever the client sent under that name.
+            Replaces any header of the same name that the client sent.
           </p>
           {added.map((entry, index) => (
             <div className="header-row" key={entry.id}>
@@ -100,18 +100,18 @@ function EditHeaders({ place, module, host, path, onClose }: Props & { onClose: 
                 iconOnly
                 onPress={() => setAdded(added.filter((other) => other.id !== entry.id))}
               >
-                {`Do not set ${entry.name || 'this header'}`}
+                {`Remove ${entry.name || 'this header'}`}
               </Button>
             </div>
           ))}
           <div>
             <Button icon="plus" onPress={() => setAdded([...added, row()])}>
-              Set a header
+              Add header
             </Button>
           </div>
         </fieldset>
         <Field
-          label="Remove before it reaches the backend"
+          label="Headers to remove"
           mono
           rows={2}
           value={removed}

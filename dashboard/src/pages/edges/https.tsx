@@ -29,10 +29,10 @@ export function HttpsDetail({ id }: { id: string }) {
             <div className="bar">
               <h2>Routes</h2>
               <Button kind="primary" icon="plus" onPress={() => setAdding(true)}>
-                Add a route
+                Add route
               </Button>
             </div>
-            {edge.routes.length === 0 && <p className="card empty">No route yet: every request is refused.</p>}
+            {edge.routes.length === 0 && <p className="card empty">No routes yet. Every request is refused.</p>}
             {edge.routes.map((route) => (
               <RouteCard key={route.id} edge={edge} route={route} />
             ))}
@@ -52,11 +52,11 @@ function RouteCard({ edge, route }: { edge: Edge; route: Route }) {
       <header>
         <h3>
           <span className="mono">{route.match}</span>{' '}
-          <Badge tone="neutral">{route.match_type === 'exact_path' ? 'this path only' : 'and all below it'}</Badge>{' '}
+          <Badge tone="neutral">{route.match_type === 'exact_path' ? 'Exact' : 'Prefix'}</Badge>{' '}
           {route.encoded_slashes === 'allow' && <Badge tone="neutral">encoded slashes allowed</Badge>}
           {!route.websocket && <Badge tone="neutral">no WebSockets</Badge>}
         </h3>
-        <Button aria-label={`Delete the route ${route.match}`} onPress={() => setLeaving(true)}>
+        <Button aria-label={`Delete route ${route.match}`} onPress={() => setLeaving(true)}>
           Delete
         </Button>
       </header>
@@ -108,14 +108,14 @@ function AddRoute({ edge, onClose }: { edge: Edge; onClose: () => void }) {
           create.mutate()
         }}
       >
-        <Field label="Path" mono autoFocus value={match} onChange={setMatch} hint="The longest that matches wins." />
+        <Field label="Path" mono autoFocus value={match} onChange={setMatch} hint="The longest match wins." />
         <Choice
-          label="Matches"
+          label="Match type"
           value={matchType}
           onChange={(value) => setMatchType(value as Route['match_type'])}
           options={[
-            { value: 'path_prefix', label: 'The path and all below it' },
-            { value: 'exact_path', label: 'This path only' },
+            { value: 'path_prefix', label: 'Prefix: the path and everything below it' },
+            { value: 'exact_path', label: 'Exact: only this path' },
           ]}
         />
         <Choice
@@ -150,7 +150,7 @@ function AddRoute({ edge, onClose }: { edge: Edge; onClose: () => void }) {
         <div className="actions">
           <Button onPress={onClose}>Cancel</Button>
           <Button kind="primary" type="submit" isPending={create.isPending}>
-            Add the route
+            Save route
           </Button>
         </div>
       </form>
@@ -174,14 +174,14 @@ function DeleteRoute({ route, name, onClose }: { route: Route; name: string; onC
   })
   return (
     <Confirm
-      title={`Delete the route ${name}?`}
-      action="Delete the route"
+      title={`Delete route ${name}?`}
+      action="Delete route"
       isPending={remove.isPending}
       error={remove.error}
       onConfirm={() => remove.mutate()}
       onClose={onClose}
     >
-      <p>Requests for it go to a shorter route of this edge, if there is one, and are refused else.</p>
+      <p>Its requests then match a shorter route of this edge, or are refused if there is none.</p>
     </Confirm>
   )
 }

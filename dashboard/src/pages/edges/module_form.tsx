@@ -27,8 +27,9 @@ const routePath = {
   ip_restriction: '/edges/https/{edge_id}/routes/{id}/ip_restriction',
   request_headers: '/edges/https/{edge_id}/routes/{id}/request_headers',
 } as const
+const nouns = { backend: 'backend', ip_restriction: 'restriction', request_headers: 'headers' } as const
 
-/** Saves one module whole, or takes it away. That it is live everywhere shows at the foot of the page. */
+/** Saves or removes one module. Live shows at the foot of the page when every node has applied it. */
 export function ModuleForm<Module extends keyof Bodies>({
   place,
   module,
@@ -57,7 +58,7 @@ export function ModuleForm<Module extends keyof Bodies>({
       <div className="actions">
         {isSet && (
           <Button kind="quiet" isPending={remove.isPending} onPress={() => remove.mutate()}>
-            Take it away
+            {`Remove ${nouns[module]}`}
           </Button>
         )}
         <Button onPress={onClose}>Cancel</Button>

@@ -28,7 +28,7 @@ export function BackendRow({ place, module }: { place: ModulePlace; module: Back
             <span className="soft">{backend?.description}</span> <Enabled module={module} />
           </>
         ) : (
-          <Badge tone="warned">None: traffic is refused</Badge>
+          <Badge tone="warned">No backend: traffic is refused</Badge>
         )}
       </div>
       <Button aria-label={`Change the backend of ${place.name}`} onPress={() => setOpen(true)}>
@@ -65,7 +65,7 @@ function EditBackend({ place, module, onClose }: { place: ModulePlace; module: B
           ]}
         />
         <Switch isSelected={enabled} onChange={setEnabled}>
-          Send traffic to it
+          Forward traffic to this backend
         </Switch>
       </ModuleForm>
     </Dialog>
@@ -81,14 +81,14 @@ export function RestrictionRow({ place, module }: { place: ModulePlace; module: 
       <div>
         {module ? (
           <>
-            Only what{' '}
+            Only addresses that{' '}
             {module.ip_policies.map(({ id }, index) => (
               <span key={id}>
                 {index > 0 && ' and '}
                 <Link to={`/policies/${id}`}>{policies?.find((policy) => policy.id === id)?.description ?? id}</Link>
               </span>
             ))}{' '}
-            {module.ip_policies.length > 1 ? 'together allow' : 'allows'} <Enabled module={module} />
+            {module.ip_policies.length > 1 ? 'allow' : 'allows'} <Enabled module={module} />
           </>
         ) : (
           <Badge tone="neutral">Open to every address</Badge>
@@ -102,7 +102,7 @@ export function RestrictionRow({ place, module }: { place: ModulePlace; module: 
         >
           Check
         </Link>
-        <Button aria-label={`Change who may reach ${place.name}`} onPress={() => setOpen(true)}>
+        <Button aria-label={`Change allowed addresses of ${place.name}`} onPress={() => setOpen(true)}>
           Change
         </Button>
       </span>
@@ -117,7 +117,7 @@ function EditRestrictionModule({ place, module, onClose }: EditProps) {
   const [chosen, setChosen] = useState(module?.ip_policies.map(({ id }) => id) ?? [])
   const [enabled, setEnabled] = useState(module?.enabled ?? true)
   return (
-    <Dialog title={`Who may reach ${place.name}`} onClose={onClose}>
+    <Dialog title={`Allowed addresses of ${place.name}`} onClose={onClose}>
       <ModuleForm
         place={place}
         module="ip_restriction"
@@ -127,7 +127,7 @@ function EditRestrictionModule({ place, module, onClose }: EditProps) {
       >
         <PolicyPicker chosen={chosen} onChange={setChosen} />
         <Switch isSelected={enabled} onChange={setEnabled}>
-          Refuse the other addresses
+          Refuse all other addresses
         </Switch>
       </ModuleForm>
     </Dialog>

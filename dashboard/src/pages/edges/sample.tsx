@@ -39,9 +39,16 @@ export function Sample({ add, remove, enabled, host = 'app.example:443', path }:
   const sent = new Set(before.map(textOf))
   return (
     <div className="sample">
-      <Field label="A sample request" mono rows={7} value={text} onChange={setText} hint="Change it as you like." />
+      <Field
+        label="Sample request"
+        mono
+        rows={7}
+        value={text}
+        onChange={setText}
+        hint="Edit it to try other headers."
+      />
       <div>
-        <p className="label">What the backend gets</p>
+        <p className="label">Request to the backend</p>
         <pre className="code diff">
           <span className="soft">{`GET ${path}\n`}</span>
           {before
@@ -57,7 +64,7 @@ export function Sample({ add, remove, enabled, host = 'app.example:443', path }:
             ),
           )}
         </pre>
-        <p className="hint">The edge also sets X-Forwarded-For, X-Forwarded-Host and X-Forwarded-Proto itself.</p>
+        <p className="hint">The edge also sets X-Forwarded-For, X-Forwarded-Host and X-Forwarded-Proto.</p>
       </div>
     </div>
   )

@@ -10,7 +10,7 @@ import { ProblemNote } from '../../ui/problem.tsx'
 import { TokenShown } from './token.tsx'
 
 const lifetimes = [
-  { value: '', label: 'Does not expire' },
+  { value: '', label: 'Never' },
   { value: '1', label: 'In a day' },
   { value: '7', label: 'In a week' },
   { value: '30', label: 'In 30 days' },
@@ -59,14 +59,14 @@ export function CreateKey({ onClose }: { onClose: () => void }) {
           value={description}
           onChange={setDescription}
           placeholder="nightly backup"
-          hint="What uses it, so that somebody knows whom it hurts to delete it."
+          hint="What the key is used for, so that others know what breaks if they delete it."
         />
         {caller?.role === 'admin' && (
           <Choice
             label="Owner"
             value={owner}
             onChange={setOwner}
-            hint="The key may do what its owner may. A bot is a member."
+            hint="The key has the permissions of its owner. Bots are members."
             options={[
               { value: '', label: 'Yourself' },
               ...people
@@ -84,14 +84,14 @@ export function CreateKey({ onClose }: { onClose: () => void }) {
             mono
             value={metadata}
             onChange={setMetadata}
-            hint="Anything your own programs want to keep with it. At most 4096 bytes."
+            hint="Arbitrary data for your own programs. At most 4096 bytes."
           />
         </details>
         {create.isError && <ProblemNote error={create.error} />}
         <div className="actions">
           <Button onPress={onClose}>Cancel</Button>
           <Button kind="primary" type="submit" isPending={create.isPending}>
-            Create the key
+            Create API key
           </Button>
         </div>
       </form>

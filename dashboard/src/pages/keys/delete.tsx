@@ -34,14 +34,14 @@ export function DeleteKey({ apiKey, callerKeyId, onClose }: Props) {
     <Confirm
       title={`Delete ${nameOf(apiKey)}?`}
       typeToConfirm={nameOf(apiKey)}
-      action={revokes ? 'Delete the keys' : 'Delete the key'}
+      action={revokes ? 'Delete keys' : 'Delete key'}
       isPending={remove.isPending}
       error={remove.error}
       onConfirm={() => remove.mutate()}
       onClose={onClose}
     >
       <p>
-        Whoever uses it is refused from the next request on, everywhere. It cannot be brought back.{' '}
+        The key stops working immediately, everywhere. This cannot be undone.{' '}
         {apiKey.last_used_at ? (
           <>
             It was last used <UsedAt hour={apiKey.last_used_at} />
@@ -54,7 +54,7 @@ export function DeleteKey({ apiKey, callerKeyId, onClose }: Props) {
             .
           </>
         ) : (
-          'It was never used.'
+          'It has never been used.'
         )}
       </p>
       {descendants.isError && <ProblemNote error={descendants.error} retry={() => descendants.refetch()} />}
@@ -71,9 +71,7 @@ export function DeleteKey({ apiKey, callerKeyId, onClose }: Props) {
           </ul>
         </>
       )}
-      {endsSession && (
-        <p className="note warned">This deletes the key that you are signed in with: you will be signed out.</p>
-      )}
+      {endsSession && <p className="note warned">You are signed in with this key. Deleting it signs you out.</p>}
     </Confirm>
   )
 }

@@ -9,10 +9,10 @@ import { type ApiKey, nameOf } from '../keys.tsx'
 import { TokenShown } from './token.tsx'
 
 const overlaps = [
-  { value: '0', label: 'End it at once' },
-  { value: '3600', label: 'One more hour' },
-  { value: '86400', label: 'One more day' },
-  { value: '604800', label: 'One more week' },
+  { value: '0', label: 'Revoke immediately' },
+  { value: '3600', label: 'Keep for one hour' },
+  { value: '86400', label: 'Keep for one day' },
+  { value: '604800', label: 'Keep for one week' },
 ]
 
 type Props = { apiKey: ApiKey; isOwnSession: boolean; onClose: () => void }
@@ -40,13 +40,13 @@ export function RotateKey({ apiKey, isOwnSession, onClose }: Props) {
           rotate.mutate()
         }}
       >
-        <p>The key gets another token and keeps its id, its owner and its history.</p>
+        <p>The key gets a new token and keeps its id, owner and history.</p>
         <Choice
-          label="The old token"
+          label="Old token"
           value={overlap}
           onChange={setOverlap}
           options={overlaps}
-          hint="While both work you can give the new one to whoever uses it, without an outage. The old one cannot manage keys any more."
+          hint="While both tokens work, you can deploy the new one without an outage. The old token can no longer manage keys."
         />
         {isOwnSession && (
           <p className="note warned">

@@ -6,18 +6,18 @@ import { Dialog } from '../../ui/dialog.tsx'
 export function TokenShown({ title, token, onClose }: { title: string; token: string; onClose: () => void }) {
   return (
     <Dialog title={title} onClose={onClose} mustAnswer>
-      <p>Copy the token now. It is not kept, and cannot be shown again.</p>
+      <p>Copy the token now. It is not stored and cannot be shown again.</p>
       <output className="token mono" aria-label="Token">
         {token}
       </output>
       <div className="actions">
         <CopyButton text={token} what="token" />
         <Button kind="primary" onPress={onClose}>
-          I have kept it
+          I have saved it
         </Button>
       </div>
       <details>
-        <summary>Try it</summary>
+        <summary>Try the token</summary>
         <pre className="code">{`curl -H "Authorization: Bearer $TOKEN" -H "Service-Version: 2" ${location.origin}/caller`}</pre>
       </details>
     </Dialog>

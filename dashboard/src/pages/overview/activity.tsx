@@ -17,7 +17,7 @@ export function Activity() {
   return (
     <section className="card" aria-labelledby="activity">
       <header>
-        <h2 id="activity">Refusals and warnings of the last day</h2>
+        <h2 id="activity">Refusals and warnings in the last 24 hours</h2>
         <Choice
           label="Traffic"
           labelHidden
@@ -45,7 +45,7 @@ function Shown({ data, types }: { data: Data; types: readonly TrafficType[] }) {
     warned: types.reduce((sum, type) => sum + hour[type].warned, 0),
   }))
   if (hours.every(({ refused, warned }) => refused + warned === 0))
-    return <p className="soft">Nobody was refused, and nobody would have been.</p>
+    return <p className="soft">No refusals or warnings.</p>
   return (
     <>
       <Chart hours={hours} />
@@ -65,7 +65,7 @@ function AtEdges({ edges }: { edges: Data['edges'] }) {
   }
   return (
     <div>
-      <h3>At the edges</h3>
+      <h3>By edge and route</h3>
       <table className="fit">
         <thead>
           <tr>

@@ -23,13 +23,13 @@ export function Chart({ hours }: { hours: readonly Hour[] }) {
           <span aria-hidden="true" />
           {count.format(warned)} {warned === 1 ? 'warning' : 'warnings'}
         </span>
-        {refused + warned > 0 && <span className="fine">At most {count.format(most)} in an hour</span>}
+        {refused + warned > 0 && <span className="fine">Peak: {count.format(most)} per hour</span>}
       </figcaption>
       <svg
         viewBox={`0 0 ${hours.length * step} ${height}`}
         preserveAspectRatio="none"
         role="img"
-        aria-label={`By the hour: ${total} in the last day. The table below has every hour.`}
+        aria-label={`Hourly chart: ${total} in the last 24 hours. The table below lists every hour.`}
       >
         <title>{total}</title>
         <defs>
@@ -60,11 +60,11 @@ export function Chart({ hours }: { hours: readonly Hour[] }) {
           ))}
       </div>
       <details>
-        <summary>As a table</summary>
+        <summary>Show as table</summary>
         <table className="fit">
           <thead>
             <tr>
-              <th scope="col">Hour from</th>
+              <th scope="col">Hour</th>
               <th scope="col" className="number">
                 Refused
               </th>

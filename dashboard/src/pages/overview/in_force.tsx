@@ -45,7 +45,7 @@ function Tile({ type, restrictions }: { type: TrafficType; restrictions: Restric
         {[...enforced, ...warning].slice(0, 4).map(({ id, description, enforced }) => (
           <li key={id}>
             <Link to={`/restrictions/${id}`}>{description ?? id}</Link>{' '}
-            <span className="fine">{enforced ? 'enforced' : 'warns only'}</span>
+            <span className="fine">{enforced ? 'enforced' : 'warning only'}</span>
           </li>
         ))}
         {restrictions.length > 4 && (
@@ -69,21 +69,21 @@ function LastDay({ type }: { type: TrafficType }) {
       ]
         .filter(Boolean)
         .join(', ')}{' '}
-      in the last day
+      in the last 24 hours
     </p>
   )
 }
 
 function State({ enforced, warning }: { enforced: number; warning: number }) {
   if (enforced) return <Badge tone="allowed">Enforced</Badge>
-  if (warning) return <Badge tone="warned">Warns only</Badge>
+  if (warning) return <Badge tone="warned">Warning only</Badge>
   return <Badge tone="neutral">Open</Badge>
 }
 
 function sentenceOf(type: TrafficType, enforced: number, warning: number): string {
   const what = traffic[type].what
-  if (enforced && warning) return `Only allowed addresses reach ${what}. A further restriction is on trial.`
-  if (enforced) return `Only allowed addresses reach ${what}.`
-  if (warning) return `Every address reaches ${what}; what would be refused is counted.`
-  return `Every address reaches ${what}.`
+  if (enforced && warning) return `Only allowed addresses can reach ${what}. Another restriction only warns.`
+  if (enforced) return `Only allowed addresses can reach ${what}.`
+  if (warning) return `Every address can reach ${what}. Addresses that would be refused are counted.`
+  return `Every address can reach ${what}.`
 }

@@ -30,7 +30,7 @@ function Verdict({ nodes, newest }: { nodes: readonly Node[]; newest: number }) 
   if (live.length === 0) return null
   return (
     <Badge tone={current.length === live.length ? 'allowed' : 'warned'}>
-      {`Last change live on ${current.length} of ${live.length}`}
+      {`Latest change applied on ${current.length} of ${live.length} ${live.length === 1 ? 'node' : 'nodes'}`}
     </Badge>
   )
 }
@@ -55,10 +55,10 @@ function NodeTable({ nodes, newest }: { nodes: readonly Node[]; newest: number }
             <td>
               {node.live ? (
                 <Badge tone={node.refusals.length ? 'warned' : 'allowed'}>
-                  {node.refusals.length ? 'Refused some' : 'Live'}
+                  {node.refusals.length ? 'Rejected records' : 'Live'}
                 </Badge>
               ) : (
-                <Badge tone="refused">Silent</Badge>
+                <Badge tone="refused">Offline</Badge>
               )}
               {node.refusals.map(({ key, reason, at }) => (
                 <p key={`${key} ${at}`} className="fine">
@@ -81,5 +81,5 @@ function NodeTable({ nodes, newest }: { nodes: readonly Node[]; newest: number }
 }
 
 function NoNodes() {
-  return <p className="empty">No edge node has reported. Changes are kept and reach nodes when the first one starts.</p>
+  return <p className="empty">No edge nodes yet. Changes are stored and applied when the first node starts.</p>
 }

@@ -7,7 +7,7 @@ import { Dialog } from '../../ui/dialog.tsx'
 import { Field } from '../../ui/field.tsx'
 
 const lifetimes = [
-  { value: '', label: 'Does not expire' },
+  { value: '', label: 'Never' },
   { value: '1', label: 'In an hour' },
   { value: '24', label: 'In a day' },
   { value: '168', label: 'In a week' },
@@ -22,7 +22,7 @@ export function AddRule({ onAdd, onClose }: { onAdd: (rule: Rule) => void; onClo
   const [isTried, setTried] = useState(false)
   const { cidr, fault } = parseCidr(written.trim())
   return (
-    <Dialog title="Add a rule" onClose={onClose}>
+    <Dialog title="Add rule" onClose={onClose}>
       <form
         onSubmit={(event) => {
           event.preventDefault()
@@ -52,7 +52,7 @@ export function AddRule({ onAdd, onClose }: { onAdd: (rule: Rule) => void; onClo
           onChange={(value) => setAction(value as Rule['action'])}
           options={[
             { value: 'allow', label: 'Allow' },
-            { value: 'deny', label: 'Deny, whatever else allows it' },
+            { value: 'deny', label: 'Deny (overrides any allow)' },
           ]}
         />
         <Field label="Description" value={description} onChange={setDescription} />
@@ -60,7 +60,7 @@ export function AddRule({ onAdd, onClose }: { onAdd: (rule: Rule) => void; onClo
         <div className="actions">
           <Button onPress={onClose}>Cancel</Button>
           <Button kind="primary" type="submit">
-            Add to the draft
+            Add to draft
           </Button>
         </div>
       </form>

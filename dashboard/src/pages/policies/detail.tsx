@@ -31,7 +31,7 @@ export function PolicyDetail({ id }: { id: string }) {
   const drafted = useMemo(() => applied(current, draft), [current, draft])
   return (
     <>
-      <nav aria-label="Where this is" className="crumbs">
+      <nav aria-label="Breadcrumb" className="crumbs">
         <Link to="/policies">IP policies</Link> <span aria-hidden="true">/</span> <strong>{name}</strong>
       </nav>
       <div className="columns uneven">
@@ -63,7 +63,7 @@ export function PolicyDetail({ id }: { id: string }) {
       {!isEmpty(draft) && (
         <section className="draft" aria-label="Unsaved changes">
           <p className="strong">
-            {draft.added.size} to add, {draft.removed.size} to remove. Nothing is saved yet.
+            {draft.added.size} to add, {draft.removed.size} to remove. Not saved yet.
           </p>
           <Button onPress={() => setDraft(emptyDraft)}>Discard</Button>
           <Button kind="primary" onPress={() => setOpen('review')}>
@@ -105,13 +105,13 @@ function DeletePolicy({ id, name, onClose }: { id: string; name: string; onClose
     <Confirm
       title={`Delete ${name}?`}
       typeToConfirm={name}
-      action="Delete the policy"
+      action="Delete policy"
       isPending={remove.isPending}
       error={remove.error}
       onConfirm={() => remove.mutate()}
       onClose={onClose}
     >
-      <p>Its rules go with it. A policy that something still uses is kept, and you are told what uses it.</p>
+      <p>This also deletes its rules. A policy that is still in use cannot be deleted; you will see what uses it.</p>
     </Confirm>
   )
 }

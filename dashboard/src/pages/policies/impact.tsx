@@ -26,8 +26,8 @@ export function Impact({ policyId, rules }: { policyId: string; rules: readonly 
       answerOf(api.POST('/ip_policies/{id}/impact', { params: { path: { id: policyId } }, ...asText(rules) })),
   })
   return (
-    <section className="impact" aria-label="What it would do">
-      <h3>What it would do</h3>
+    <section className="impact" aria-label="Impact">
+      <h3>Impact</h3>
       <Loaded query={impact} lines={4}>
         {(data) => <Shown data={data} />}
       </Loaded>
@@ -45,13 +45,13 @@ function versionOf(rules: readonly Rule[]): number {
 
 function Shown({ data }: { data: Data }) {
   if (data.traffic.length === 0)
-    return <p className="soft">Nothing uses this policy, so that no traffic is let in or refused by it.</p>
+    return <p className="soft">Nothing uses this policy, so it does not affect any traffic.</p>
   return (
     <>
       {data.refuses_caller && (
         <p className="note warned with-icon">
           <Icon name="warned" />
-          <span>Your own address is among those that would be refused. You will be asked before it is saved.</span>
+          <span>Your own address would be refused. You will be asked before the rules are saved.</span>
         </p>
       )}
       {data.traffic.map((row) => (
@@ -68,26 +68,26 @@ function OnTrafficShown({ row }: { row: OnTraffic }) {
     <div className="impact-row">
       <p>
         <strong>{where}</strong>{' '}
-        {row.enforced ? <Badge tone="allowed">Enforced</Badge> : <Badge tone="warned">Warns only</Badge>}
+        {row.enforced ? <Badge tone="allowed">Enforced</Badge> : <Badge tone="warned">Warning only</Badge>}
       </p>
       {changes === 0 ? (
         <p className="with-icon">
           <Icon name="allowed" />
           {row.addresses === 0
-            ? 'No address was seen there in the last week.'
-            : `Nothing changes for the ${count.format(row.addresses)} addresses that were seen.`}
+            ? 'No addresses were seen there in the last week.'
+            : `No change for the ${count.format(row.addresses)} ${row.addresses === 1 ? 'address' : 'addresses'} seen.`}
         </p>
       ) : (
         <div className="columns tight">
           <Addresses
             tone="refused"
-            title={row.enforced ? 'would be refused' : 'would be warned of'}
+            title={row.enforced ? 'would be refused' : 'would be warned about'}
             flipped={row.newly_refused}
             type={row.type}
           />
           <Addresses
             tone="allowed"
-            title={row.enforced ? 'would be let in' : 'would not be warned of any more'}
+            title={row.enforced ? 'would be allowed' : 'would no longer be warned about'}
             flipped={row.newly_allowed}
             type={row.type}
           />

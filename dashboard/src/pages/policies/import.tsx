@@ -42,10 +42,10 @@ export function ImportList({ current, draft, onDraft, onClose }: Props) {
   const rules = parsed?.rules ?? []
   const total = mode === 'replace' ? rules.length : applied(current, withAdded(draft, current, rules)).length
   return (
-    <Dialog title="Paste or drop a list" onClose={onClose} wide>
+    <Dialog title="Import list" onClose={onClose} wide>
       <DropZone
         className="drop"
-        aria-label="Drop a file here"
+        aria-label="Drop file here"
         onDrop={async ({ items }) => {
           const dropped = items.find((item) => item.kind === 'file')
           if (dropped?.kind === 'file') await take(await dropped.getFile())
@@ -59,26 +59,26 @@ export function ImportList({ current, draft, onDraft, onClose }: Props) {
               {file.name}, {Math.round(file.text.length / 1024)} KB
             </span>
             <Button kind="quiet" onPress={() => setFile(undefined)}>
-              Use text instead
+              Enter text instead
             </Button>
           </p>
         ) : (
           <Field
-            label="One range on a line"
+            label="One range per line"
             rows={10}
             mono
             autoFocus
             value={typed}
             onChange={setTyped}
             placeholder={'allow 203.0.113.0/24   # office\ndeny 203.0.113.66\n2001:db8::/32'}
-            hint="With allow or deny before it, expires=… after it and a description behind #, if you like. A file may be dropped here."
+            hint="Optionally with allow or deny before the range, and expires=… and # description after it. You can drop a file here."
           />
         )}
         <FileTrigger
           acceptedFileTypes={['text/plain', 'text/csv', '.txt', '.csv', '.list']}
           onSelect={(files) => take(files?.[0])}
         >
-          <Button>Choose a file…</Button>
+          <Button>Choose file…</Button>
         </FileTrigger>
       </DropZone>
       <div className="pair">
@@ -87,29 +87,34 @@ export function ImportList({ current, draft, onDraft, onClose }: Props) {
           value={action}
           onChange={(value) => setAction(value as Rule['action'])}
           options={[
-            { value: 'allow', label: 'Allow them' },
-            { value: 'deny', label: 'Deny them' },
+            { value: 'allow', label: 'Allow' },
+            { value: 'deny', label: 'Deny' },
           ]}
         />
         <Choice
-          label="Rules that are there already"
+          label="Existing rules"
           value={mode}
           onChange={setMode}
           options={[
-            { value: 'add', label: 'Keep them, and add these' },
-            { value: 'replace', label: 'Remove those not in the list' },
+            { value: 'add', label: 'Keep existing rules' },
+            { value: 'replace', label: 'Remove rules not in the list' },
           ]}
         />
       </div>
       <div role="status">
         {text.trim() !== '' && parsed && (
           <p>
-            {rules.length} {rules.length === 1 ? 'rule' : 'rules'} understood
-            {parsed.faults.length > 0 && <strong>, {parsed.faults.length} lines not</strong>}.
+            {rules.length} {rules.length === 1 ? 'valid rule' : 'valid rules'}
+            {parsed.faults.length > 0 && (
+              <strong>
+                , {parsed.faults.length} invalid {parsed.faults.length === 1 ? 'line' : 'lines'}
+              </strong>
+            )}
+            .
             {total > mostRules && (
               <strong>
                 {' '}
-                A policy has at most {mostRules} rules; this would be {total}.
+                A policy can have at most {mostRules} rules; this would make {total}.
               </strong>
             )}
           </p>
@@ -135,7 +140,7 @@ export function ImportList({ current, draft, onDraft, onClose }: Props) {
             onClose()
           }}
         >
-          {parsed?.faults.length ? 'Take what was understood' : 'Take over as a draft'}
+          {parsed?.faults.length ? 'Import valid lines' : 'Import as draft'}
         </Button>
       </div>
     </Dialog>

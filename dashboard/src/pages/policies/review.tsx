@@ -70,7 +70,7 @@ export function Review({ policyId, name, draft, onDraft, onSaved, onClose }: Pro
       <div className="actions">
         <Button onPress={onClose}>Back</Button>
         <Button kind="primary" isPending={save.isPending} onPress={() => save.mutate({ draft })}>
-          Save the rules
+          Save rules
         </Button>
       </div>
     </Dialog>

@@ -33,13 +33,13 @@ export function RuleTable({ rules, draft, onRemove, onAdd, onImport }: Props) {
           {wanted.trim()
             ? `${count.format(found.length)} of ${count.format(rules.length)}`
             : count.format(rules.length)}{' '}
-          rules
+          {rules.length === 1 ? 'rule' : 'rules'}
         </h2>
         <div className="actions">
           <Button icon="plus" onPress={onAdd}>
-            Add a rule
+            Add rule
           </Button>
-          <Button onPress={onImport}>Paste or drop a list</Button>
+          <Button onPress={onImport}>Import list</Button>
         </div>
       </header>
       <div className="search">
@@ -49,12 +49,12 @@ export function RuleTable({ rules, draft, onRemove, onAdd, onImport }: Props) {
           value={search}
           onChange={setSearch}
           placeholder="203.0.113.7, 10.0., office…"
-          hint="Text in a range or description; a whole address finds every range that it lies in."
+          hint="Matches ranges and descriptions. A full address finds every range that contains it."
         />
       </div>
       {found.length === 0 ? (
         <p className="empty">
-          {rules.length === 0 ? 'No rules: whoever uses this policy allows nobody by it.' : 'No rule fits.'}
+          {rules.length === 0 ? 'No rules. This policy allows no address.' : 'No matching rules.'}
         </p>
       ) : (
         <VirtualTable label="Rules" rows={found} keyOf={keyOf} columns={columns} rowHeight={40} />

@@ -17,7 +17,7 @@ export function useUses(policyId: string): Use[] | undefined {
     ...restrictions.filter(uses).map(({ id, description, type, enforced }) => ({
       to: `/restrictions/${id}`,
       name: description ?? id,
-      how: `${traffic[type].title}, ${enforced ? 'enforced' : 'warns only'}`,
+      how: `${traffic[type].title}, ${enforced ? 'enforced' : 'warning only'}`,
     })),
     ...tcp
       .filter(({ ip_restriction }) => uses(ip_restriction))

@@ -29,12 +29,12 @@ export function RestrictionCard({ restriction, isAdmin }: Props) {
         <h3>
           <Name id={id} text={description} />
         </h3>
-        {enforced ? <Badge tone="allowed">Enforced</Badge> : <Badge tone="warned">Warns only</Badge>}
+        {enforced ? <Badge tone="allowed">Enforced</Badge> : <Badge tone="warned">Warning only</Badge>}
       </header>
       <div className="body columns tight">
         <div className="stack-gap">
           <p>
-            Lets only what{' '}
+            Only addresses that{' '}
             {ip_policies.map((policy, index) => (
               <span key={policy.id}>
                 {index > 0 && ' and '}
@@ -43,14 +43,14 @@ export function RestrictionCard({ restriction, isAdmin }: Props) {
                 </Link>
               </span>
             ))}{' '}
-            {ip_policies.length > 1 ? 'together allow' : 'allows'} reach {traffic[type].what}.
+            {ip_policies.length > 1 ? 'allow' : 'allows'} can reach {traffic[type].what}.
           </p>
           <Switch
             isSelected={enforced}
             isDisabled={!isAdmin || change.isPending}
             onChange={(wanted) => change.mutate({ change: { enforced: wanted } })}
           >
-            Enforce: refuse the others
+            Enforce (refuse all other addresses)
           </Switch>
           {change.isError && (
             <LockoutNote
@@ -95,7 +95,7 @@ function DeleteRestriction({ restriction, onClose }: { restriction: Restriction;
     <Confirm
       title={`Delete ${name}?`}
       typeToConfirm={restriction.enforced ? name : undefined}
-      action="Delete the restriction"
+      action="Delete restriction"
       isPending={remove.isPending}
       error={remove.error}
       onConfirm={() => remove.mutate()}
@@ -103,8 +103,8 @@ function DeleteRestriction({ restriction, onClose }: { restriction: Restriction;
     >
       <p>
         {restriction.enforced
-          ? `It is enforced: without it, addresses that it refuses today reach ${traffic[restriction.type].what}, unless another restriction refuses them.`
-          : 'It only warns, so nothing changes for traffic. Its counts go with it.'}
+          ? `This restriction is enforced. Once it is deleted, addresses that it refuses can reach ${traffic[restriction.type].what}, unless another restriction refuses them.`
+          : 'This restriction only warns, so traffic does not change. Its counts are deleted too.'}
       </p>
     </Confirm>
   )

@@ -24,7 +24,7 @@ export function CreateRestriction({ onClose }: { onClose: () => void }) {
     },
   })
   return (
-    <Dialog title="Create a restriction" onClose={onClose}>
+    <Dialog title="Create restriction" onClose={onClose}>
       <form
         onSubmit={(event) => {
           event.preventDefault()
@@ -40,13 +40,13 @@ export function CreateRestriction({ onClose }: { onClose: () => void }) {
         />
         <PolicyPicker chosen={policies} onChange={setPolicies} />
         <p className="note plain">
-          It begins with warnings only. You enforce it when you have seen whom it would refuse.
+          The restriction starts with warnings only. Enforce it once you have reviewed what it would refuse.
         </p>
         {create.isError && <ProblemNote error={create.error} />}
         <div className="actions">
           <Button onPress={onClose}>Cancel</Button>
           <Button kind="primary" type="submit" isDisabled={policies.length === 0} isPending={create.isPending}>
-            Create, warning only
+            Create with warnings only
           </Button>
         </div>
       </form>

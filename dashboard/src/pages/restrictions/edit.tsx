@@ -12,7 +12,7 @@ export function EditRestriction({ restriction, onClose }: { restriction: Restric
   const change = useChange(restriction, onClose)
   const wanted = { description, ip_policy_ids: policies }
   return (
-    <Dialog title="Edit the restriction" onClose={onClose}>
+    <Dialog title="Edit restriction" onClose={onClose}>
       <form
         onSubmit={(event) => {
           event.preventDefault()

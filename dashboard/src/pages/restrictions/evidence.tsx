@@ -7,8 +7,9 @@ import { Ago } from '../../ui/time.tsx'
 import type { Restriction } from './change.ts'
 
 const count = new Intl.NumberFormat('en')
+const timesOf = (times: number): string => (times === 1 ? 'once' : `${count.format(times)} times`)
 
-/** Beside the switch: whom it would refuse, from what was counted while it only warned. */
+/** Shows which addresses it would refuse, from the warnings recorded so far. */
 export function Evidence({ restriction: { id, type, enforced } }: { restriction: Restriction }) {
   const warnings = useQuery({
     queryKey: ['warnings', id],
@@ -18,15 +19,13 @@ export function Evidence({ restriction: { id, type, enforced } }: { restriction:
   })
   return (
     <section className="evidence" aria-label="Evidence">
-      <h4>{enforced ? 'Counted while it only warned' : 'Would have been refused'}</h4>
+      <h4>{enforced ? 'Earlier warnings' : 'Would have been refused'}</h4>
       <Loaded query={warnings} lines={3}>
         {({ warnings: rows, next_page_uri }) =>
           rows.length === 0 ? (
             <p className="soft with-icon">
               <Icon name="allowed" />
-              {enforced
-                ? 'Nothing was counted.'
-                : 'Nobody, in the days that counts are kept. Enforcing it refuses nobody seen.'}
+              {enforced ? 'No warnings recorded.' : 'No recorded address would be refused.'}
             </p>
           ) : (
             <>
@@ -35,7 +34,7 @@ export function Evidence({ restriction: { id, type, enforced } }: { restriction:
                   {rows.length}
                   {next_page_uri ? '+' : ''} {rows.length === 1 ? 'address' : 'addresses'}
                 </strong>
-                , {count.format(rows.reduce((sum, row) => sum + row.count, 0))} times
+                , {timesOf(rows.reduce((sum, row) => sum + row.count, 0))}
               </p>
               <table className="fit">
                 <thead>
