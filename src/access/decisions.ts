@@ -19,7 +19,7 @@ export type Verdict = {
   readonly allowed: boolean
   readonly policyId?: Uuid
   readonly ruleId?: Uuid
-  /** What each of the policies says by itself. */
+  /** The result of each policy on its own. */
   readonly explain: () => PolicyVerdict[]
 }
 /** Without action and rule when no rule of the policy matched. */
@@ -35,7 +35,7 @@ export type Evaluate = {
     type: RestrictionType,
     address: Address | undefined,
   ): Promise<RestrictionDecision[]>
-  /** By policies that are attached to something else. `read` tells which; it is asked again when they have changed meanwhile. */
+  /** By policies attached to something else. `read` returns which, and is called again if they changed in between. */
   readonly byPolicies: (
     account: { accountId: Uuid },
     read: () => Promise<Attached | undefined>,

@@ -22,7 +22,7 @@ export function whatIfWith(
 ): WhatIfOf {
   const loaded = new Map<Uuid, CompiledPolicy>()
   const load = async (id: Uuid): Promise<CompiledPolicy> => {
-    // One that was deleted a moment ago allows nobody.
+    // A policy that was just deleted allows no address.
     const policy = loaded.get(id) ?? (await loadPolicy(db, accountId, id, now))?.ranges ?? compilePolicy([])
     loaded.set(id, policy)
     return policy

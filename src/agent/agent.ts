@@ -7,7 +7,7 @@ import type { Position, RecordLog } from './record_log.ts'
 import { createRefusals } from './refusals.ts'
 import type { Upstreams } from './upstreams/upstreams.ts'
 
-/** A proxy, whichever it is. `Entry` is what it is told of a record; nobody else looks inside. */
+/** Any proxy. `Entry` is its own representation of a record, opaque to the agent. */
 export type Proxy<Entry> = {
   entriesOf: (key: string, value: unknown) => Entry[]
   /** Without these the proxy says that the node is not ready, instead of that there is nothing. */
@@ -155,7 +155,7 @@ export function createAgent<Entry>(
     if (Date.now() >= sweepAt) await sweep()
   }
 
-  /** A step among the others, so that no policy is prepared from a file that is just taken away. */
+  /** Runs as an agent step, so that no policy is prepared from a file that is being removed. */
   async function sweep(): Promise<void> {
     sweepAt = Date.now() + sweepEveryMs
     const policies = [...recordLog.records.values(), ...unfinished.values()]

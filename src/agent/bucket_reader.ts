@@ -46,7 +46,7 @@ export async function* readBucket(
       }
       failures = 0
     } catch (error) {
-      // NATS is away, or elects a leader. It is asked again; somebody should hear of it when that does not help.
+      // NATS is unreachable or electing a leader. Retry, and report it if that does not help.
       if (nats.isClosed() || ++failures >= maxFailures) throw error
       await pause(signal)
     }

@@ -2,7 +2,7 @@ import type { EdgeHit as Hit } from '../distribution/channels.ts'
 
 const maxKept = 10_000
 
-/** Adds up whom this node refused or warned of until the control plane has it. */
+/** Accumulates refusals and warnings of this node until the control plane has received them. */
 export function createHits() {
   let counts = new Map<string, Hit>()
   const add = (hit: Hit) => {

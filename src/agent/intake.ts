@@ -11,7 +11,7 @@ export type BucketEntry = { record?: EdgeRecord; progress?: Progress; read: Plac
  */
 export type Place = { bucket: string; revision: number }
 
-/** Consistent: whoever has applied it knows everything up to `applied`, and nothing of what comes later. */
+/** Consistent: a node that has applied it knows everything up to `applied`, and nothing later. */
 export type Released = { records: readonly EdgeRecord[]; applied: number; read?: Place }
 
 /** What messages may pile up while one is missing. The bucket has all of it, too. */

@@ -35,8 +35,8 @@ export async function openPolicyFiles(policyFolder: string, pieceFolder: string,
 
   return {
     /**
-     * Takes away what no policy names, and none named the last time: HAProxy may be reading what it has just been told to
-     * leave. Not beside `prepare`, which relies on what it finds.
+     * Removes files that no policy uses, now or at the last call: HAProxy may still be reading one it has just dropped.
+     * Must not run concurrently with `prepare`, which relies on the files it finds.
      */
     async sweep(policies: Iterable<PolicyRecord>): Promise<number> {
       const wanted = new Set<string>()
@@ -61,7 +61,7 @@ export async function openPolicyFiles(policyFolder: string, pieceFolder: string,
         throw new Error('the contents of the policy file do not match its signature')
       const fault = policyFileFault(bytes)
       if (fault) throw new Error(`the policy file ${fault}`)
-      // Read by HAProxy, which may run as somebody else.
+      // Readable by HAProxy, which may run as another user.
       await writeAtomically(join(policyFolder, record.hash), [bytes], 0o644)
     },
   }

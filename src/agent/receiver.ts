@@ -109,7 +109,7 @@ const lookEveryMs = 3_000
 
 const bucketMadeAt = async (bucket: KV): Promise<string> => (await bucket.status()).streamInfo.created
 
-/** When the bucket is made anew its revisions begin again: reading on would wait for ones that are long gone. */
+/** A recreated bucket restarts its revisions, so continuing from the old one would wait forever. */
 function watchBucketIdentity(bucket: KV, made: string, onOther: () => void): () => void {
   const timer = setInterval(async () => {
     const now = await bucketMadeAt(bucket).catch(() => undefined)

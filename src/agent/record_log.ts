@@ -29,7 +29,7 @@ export type Position = {
 type Line = { records: EdgeRecord[] /** The batch goes on in the next line. */; more?: true } & Position
 
 const recordsPerLine = 1_000
-/** A log that is this many times as long as what it holds is written anew. */
+/** The log is rewritten when it is this many times longer than its contents. */
 const compactAt = 4
 
 export async function openRecordLog(folder: string): Promise<RecordLog> {

@@ -7,7 +7,7 @@ type Kind = 'record' | 'upstream'
 const kept = 20
 
 /**
- * What the node does not enforce as it was told to, and why; the last ones. Upstreams have a list of their own: anyone can
+ * The latest records and upstreams that the node refused, and why. Upstreams have a separate list, because anyone can
  * name a thousand that are not dialled, and none of them must push out a record that could not be applied.
  */
 export function createRefusals() {

@@ -54,7 +54,7 @@ export type Service = {
   readonly noteUse: (use: Use) => void
 }
 
-/** What the log line of a request tells beyond method, status and time. Filled in as it becomes known. */
+/** What the log line of a request contains besides method, status and time. Filled in as it becomes known. */
 export type RequestFacts = {
   operation?: string
   caller?: Caller
@@ -231,7 +231,7 @@ async function signingIn(
   return found
 }
 
-/** A change that edges must know of: the publisher is woken, and whoever asked for it waits until it is in force. */
+/** For a change that concerns edges: wakes the publisher and, if asked to, waits until the change is in force. */
 async function tellEdges({ edges }: Service, { headers, endTurn }: RequestFacts, wait: boolean): Promise<void> {
   const generation = headers['Service-Generation']
   if (generation === undefined) return

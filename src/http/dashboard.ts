@@ -59,7 +59,7 @@ export function serveDashboard(app: FastifyInstance, folder: string, publicUrl: 
 
   async function serve(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const asked = (request.params as { '*': string })['*']
-    // The app finds its own way among its pages: they are all the same file.
+    // Client-side routing: every page is the same file.
     const path = extname(asked) === '' ? 'index.html' : asked
     const type = plainPath.test(path) ? types[extname(path)] : undefined
     const found = type && (await read(join(folder, path), request.raw.headers['accept-encoding']))

@@ -1,4 +1,4 @@
-/** What a request may ask of the edge nodes. Filled in by whoever talks to them; without edges there is nobody to ask. */
+/** What request handlers can ask about edge nodes. Implemented by the link to them; empty without edges. */
 export type NodeView = {
   node: string
   live: boolean

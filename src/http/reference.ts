@@ -14,7 +14,7 @@ const page = `<!doctype html>
 <script src="swagger-ui-bundle.js"></script><script src="start.js"></script></body></html>
 `
 
-// The token stays in the page's memory: it is gone when the page is. No validator, which would be somebody else's server.
+// The token stays in the page's memory only. No validator, because that would be a third-party server.
 const start = `SwaggerUIBundle({
   url: '../openapi.json',
   dom_id: '#reference',

@@ -38,7 +38,7 @@ export type Handling<Params, Query, Body> = {
   /** The tag of what the client last saw, if it wants to be refused when that has changed. */
   readonly ifMatch?: string
   readonly idempotencyKey?: string
-  /** Sets a header of the response. Without a value, what it was set to so far. */
+  /** Sets a response header. Without a value, returns the current one. */
   readonly respond: (header: string, value?: string) => string | undefined
 }
 
@@ -57,7 +57,7 @@ export type RouteShape<P extends Record<string, ParamKind>, Q extends TObject, B
   readonly summary: string
   readonly method: Method
   readonly path: `/${string}`
-  /** Every parameter of the path, and what it identifies. */
+  /** The path parameters and what each identifies. */
   readonly params?: P
   readonly query?: Q
   readonly body?: B
@@ -80,12 +80,12 @@ export type RouteShape<P extends Record<string, ParamKind>, Q extends TObject, B
   readonly heavy?: HeavyKind
   /** Absent with 204. */
   readonly response?: R
-  /** Other content types that the response may have, and what makes the text of each. Only for whom `Accept` prefers it. */
+  /** Other content types of the response and the function that renders each, used when `Accept` prefers them. */
   readonly otherResponses?: Readonly<Record<string, (response: Static<R>) => Iterable<string>>>
   /** The JSON of a response that is too long to be written in one go, in pieces. */
   readonly slices?: (response: Static<R>) => Iterable<string>
   readonly success: 200 | 201 | 204
-  /** Its success carries an ETag of what it shows. */
+  /** A successful response has an ETag. */
   readonly tagged?: true
   /** `admin`: refused to members before anything is looked up. */
   readonly access: 'anyone' | 'admin'

@@ -6,7 +6,7 @@ export const cameFromBrowser = ({ headers }: Pick<IncomingMessage, 'headers'>): 
   headers['sec-fetch-site'] !== undefined || headers.origin !== undefined
 
 /**
- * A cookie comes along by itself, so what it may change must come from our own pages. Scripts can not set either
+ * Browsers send cookies on their own, so changes made with one must come from our own pages. Scripts cannot set either
  * header. Browsers leave Sec-Fetch-Site out where there is no TLS; then the Origin has to be ours.
  */
 export function refuseOtherSites({ headers }: Pick<IncomingMessage, 'headers'>, publicUrl: string): void {

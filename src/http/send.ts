@@ -25,7 +25,7 @@ export async function sendResult(request: FastifyRequest, reply: FastifyReply, r
   const text = slices ? await gather(slices(body)) : JSON.stringify(body)
   reply.code(route.success).type(format ? `${type}; charset=utf-8` : 'application/json')
   if (text.length < worthCompressing || !preferred(encodings, ['gzip'], 'identity')) return reply.send(text)
-  // In another thread, and quickly rather than tightly: somebody waits for it.
+  // In another thread, and optimized for speed rather than size: a client is waiting.
   return reply.header('Content-Encoding', 'gzip').send(await compress(text, { level: 1 }))
 }
 

@@ -44,12 +44,12 @@ export function createServer(options: ServerOptions): FastifyInstance {
     requestTimeout: requestTimeoutMs,
     keepAliveTimeout: 75_000,
     forceCloseConnections: 'idle',
-    // Whoever still has a connection is answered while we are closing; the answer tells them to reconnect.
+    // While closing, open connections still get answers, which tell the client to reconnect.
     return503OnClosing: false,
     clientErrorHandler: answerUnreadable(log),
     // As long as Node lets a request line be: an id of any length must reach the checks, and be one that does not exist.
     routerOptions: { maxParamLength: 16_384, ignoreTrailingSlash: false },
-    // No hook runs for what the framework refuses by itself, but it is a request like any other.
+    // Hooks do not run for requests that Fastify itself refuses, but they must be logged like any other.
     frameworkErrors(error, request: FastifyRequest, reply: FastifyReply) {
       begin(request, reply)
       reply.raw.once('finish', () => conclude(request, reply))
@@ -175,7 +175,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
 
 /** Tells a client which restrictions would have refused this call, were they enforced, beside what the handler warns of. */
 function warn(reply: FastifyReply, facts: RequestFacts | undefined): void {
-  // A refused caller is told nothing of the rules.
+  // A refused caller learns nothing about the rules.
   if (!facts?.warnedBy?.length || facts.refusedBy) return
   const others = reply.getHeader('Service-Warning') ?? []
   reply.header('Service-Warning', [others, ...facts.warnedBy.map((id) => `ip_restriction=${id}`)].flat().join(', '))

@@ -3,7 +3,7 @@ import { type IdPrefix, type Id as IdText, idPattern, oneOf } from '../kernel/id
 
 /**
  * The building blocks of every wire shape: plain JSON Schema with types. `title` makes a shape a named component
- * of openapi.json; `x-must` is what a client is told when a pattern does not fit; `x-maxBytes` counts UTF-8 bytes.
+ * of openapi.json; `x-must` is the error message when a pattern does not match; `x-maxBytes` counts UTF-8 bytes.
  */
 export const Closed = <P extends TProperties>(
   properties: P,

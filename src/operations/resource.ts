@@ -115,7 +115,7 @@ export function resource<
     return { row, shown }
   }
 
-  /** What only one response tells, and a repetition of it does not. */
+  /** What only the first response reveals, and a repeated one does not. */
   type RevealOnce = { field: keyof Static<Shape> & string; of: (row: Row) => unknown }
 
   /** A POST that happens once for each Idempotency-Key, and the secret that only the first answer has. */
@@ -265,7 +265,7 @@ export function resource<
         permit?: Permit
         apply: (tx: Db, request: Handling<Ids, object, Static<B>>, before: Row) => Promise<Row>
         revealOnce?: RevealOnce
-        /** What the audit event tells beside what lasts. */
+        /** Fields of the audit event besides the stable ones. */
         alsoAudited?: (shown: Static<Shape>) => Record<string, unknown>
       },
     ): Route =>

@@ -5,7 +5,7 @@ import { rfc3339 } from '../kernel/clock.ts'
 import { toId, type Uuid } from '../kernel/ids.ts'
 import { writeOutbox } from '../operations/outbox.ts'
 
-/** A rule that expires changes its policy without anyone's doing: edges are told like of any other change. */
+/** An expiring rule changes its policy without a request, so it is published like any other change. */
 export async function noteExpiredRules(pool: DbPool, since: number, now: number): Promise<void> {
   const expired = await many<{ account_id: Uuid; ip_policy_id: Uuid }>(
     pool,

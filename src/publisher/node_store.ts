@@ -15,7 +15,7 @@ type EdgeNodeRow = {
   last_seen_at: string
 }
 
-/** So that a control plane that has just started knows whom it has not heard of yet. */
+/** Lets a control plane that has just started list nodes that have not reported to it yet. */
 export async function loadNodes(db: Db): Promise<EdgeNode[]> {
   const rows = await many<EdgeNodeRow>(
     db,

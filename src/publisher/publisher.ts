@@ -27,7 +27,7 @@ const bucketLookEveryMs = 2_000
 const rowsAtOnce = 5_000
 /** How many records the plain messages may run ahead of the bucket while that has no leader: what memory may hold. */
 const maxWaiting = 50_000
-/** A node that was connected to a server that died has missed what was said meanwhile, and the bucket cannot tell it yet. */
+/** A node whose NATS server died has missed messages, and the bucket may not have them yet. */
 const repeatEveryMs = 1_000
 const maxRepeats = 3
 
@@ -130,7 +130,7 @@ async function publish(
       sent = settled
       while (bucketWriter.recordsWaiting() > maxWaiting && !signal.aborted) await pause(50, signal)
     }
-    // What is not kept by then is sent again from the cursor, by whoever is active next.
+    // Whatever is not stored by then is sent again from the cursor by the next active publisher.
     await Promise.race([bucketWriter.finish(), pause(2_000, new AbortController().signal)])
   } finally {
     over.abort()
@@ -140,7 +140,7 @@ async function publish(
   }
 }
 
-/** NATS may lose its data without losing its connections: whoever still writes to what was there before gets nowhere. */
+/** NATS may lose its data without dropping connections. Writes to the lost buckets would then fail. */
 function watchBucketIdentity(natsSink: NatsSink, fail: (error: Error) => void): () => void {
   const timer = setInterval(async () => {
     if (!(await natsSink.isIntact())) fail(new Error('NATS has lost the contents of the buckets'))

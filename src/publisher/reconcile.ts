@@ -20,7 +20,7 @@ const live: Record<RecordKind, { prefix: IdPrefix; from: SqlFragment }> = {
   policy: { prefix: 'ipp', from: sql`ip_policies where true` },
   restrictions: {
     prefix: 'ac',
-    // An account that owns an edge has one also without restrictions: to a node, what it does not know is shut.
+    // An account with an edge has this record even without restrictions: nodes refuse traffic of unknown accounts.
     from: sql`(
       select id as account_id, id from accounts a
       where exists (select from edges e where e.account_id = a.id and e.parent_id is null)
@@ -30,7 +30,7 @@ const live: Record<RecordKind, { prefix: IdPrefix; from: SqlFragment }> = {
 
 /**
  * Compares the bucket with the database and puts whatever differs, is missing or should be gone into the outbox, to be
- * sent like any change. It heals a NATS that lost data or was empty, and signs anew what another key had signed.
+ * sent like any change. It repairs a NATS that lost data or was empty, and re-signs what another key had signed.
  * Resolves to the number of records and to the generation with which the last of them was written: once that is sent, the
  * bucket holds everything.
  */

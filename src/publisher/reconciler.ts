@@ -19,7 +19,7 @@ export function createReconciler(
 ) {
   let due = clock()
   let signedBy: string | undefined
-  /** The last pass that came to its end, and whether a progress has told nodes of it. */
+  /** The last completed pass, and whether a progress message has announced it to nodes. */
   let compared: { keyId: string; generation: number; isSaid: boolean } | undefined
   let isRunning = false
 

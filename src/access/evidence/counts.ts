@@ -22,7 +22,7 @@ export type Count = {
   lastApiKeyId: string | null
 }
 
-/** Adds to what is there. Restrictions that were deleted meanwhile are left out. */
+/** Adds to the existing counts. Skips restrictions that have been deleted. */
 export const addCounts = (db: Db, counts: readonly Count[]): Promise<void> =>
   run(
     db,

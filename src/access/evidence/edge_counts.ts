@@ -19,7 +19,7 @@ export type EdgeCount = {
   lastAt: number
 }
 
-/** Adds to what is there. Edges and routes that were deleted meanwhile are left out. */
+/** Adds to the existing counts. Skips edges and routes that have been deleted. */
 export const addEdgeCounts = (db: Db, counts: readonly EdgeCount[]): Promise<void> =>
   run(
     db,

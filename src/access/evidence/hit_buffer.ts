@@ -20,7 +20,7 @@ export type Hit = {
 }
 export type EdgeHit = Omit<EdgeCount, 'hour' | 'count' | 'lastAt'> & { at: number }
 export type HitBuffer = {
-  /** `times`: how often, when somebody else has counted already. */
+  /** `times`: the number of hits, when an edge node has already counted them. */
   count: (hit: Hit, times?: number) => void
   /** The same by where it happened, for what edge nodes report. */
   countAtEdge: (hit: EdgeHit, times: number) => void

@@ -16,7 +16,7 @@ export type ApiKeyUse = {
 }
 type UseOfReplaced = ApiKeyUse & { replacedToken: Buffer }
 
-/** Keys that were deleted meanwhile are left out, and tokens that have been replaced once more. */
+/** Skips keys that have been deleted and tokens that have been replaced again. */
 export async function addUses(db: Db, uses: readonly ApiKeyUse[]): Promise<void> {
   await run(
     db,

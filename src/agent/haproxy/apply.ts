@@ -55,7 +55,7 @@ export type ProxyOptions = {
 
 /** `set map` and `del map` walk the whole map; from about here on a new version of the map is cheaper. */
 const fewChanges = 50
-/** New entries are told one by one; this many, of a map that has hardly more, are faster as a new version of it. */
+/** New entries are sent one by one. From this many on, unless the map is far larger, replacing the map is faster. */
 const manyNew = 500
 
 /**
@@ -166,7 +166,7 @@ export function createProxy(settings: ProxySettings, options: ProxyOptions = {})
     for (const timer of timers) clearInterval(timer)
     if (deadlineMs === 0 || hurry.aborted) return
     await last
-    // Not in turn: connections of an edge may have to be closed meanwhile.
+    // Not queued: connections of an edge may have to be closed while a change is running.
     await haproxy.finish(AbortSignal.any([hurry, AbortSignal.timeout(deadlineMs)])).catch(trouble)
   }
 
@@ -216,7 +216,7 @@ export function createProxy(settings: ProxySettings, options: ProxyOptions = {})
       const { first, last } = settings.tcpBind
       if (map === 'tcp' && (Number(port) < first || Number(port) > last))
         return `is not reached on port ${port}: this node listens on ports ${first} to ${last} (GATEHOUSE_TCP_PORTS)`
-      // Not by whom: that may be another account's.
+      // Without naming the holder, which may belong to another account.
       return claims.holder(map, key) === value ? undefined : shadowedReasons[map]?.(port)
     },
     closeSessions: (edgeIds) => inTurn(() => endSessions(settings, former.destinationsOf(edgeIds, claims))),

@@ -1,6 +1,6 @@
 import { type Entry, type MapName, mapNames } from './entries.ts'
 
-/** What HAProxy has to be told: one command each. */
+/** Changes for HAProxy, one command each. */
 export type Command =
   | { readonly kind: 'add' | 'set'; readonly map: MapName; readonly key: string; readonly value: string }
   | { readonly kind: 'del'; readonly map: MapName; readonly key: string }
@@ -13,7 +13,7 @@ export type Command =
 export class Claims {
   private maps = emptyMaps()
 
-  /** Resolves what to tell HAProxy; the claims are changed when it returns. */
+  /** Returns the changes for HAProxy; the claims are updated when it returns. */
   change({ set, del }: { set: Iterable<Entry>; del: Iterable<Entry> }): Command[] {
     const before = new Map<string, { map: MapName; key: string; value: string | undefined }>()
     const note = ({ map, key }: Entry) => {

@@ -87,7 +87,7 @@ const decision = (settings: ProxySettings, entry: EntryVariable) => `
   acl open ${part(entry, 'policies')} -m str open
   acl unrestricted ${part(entry, 'account')},map_str(${mapFile(settings, 'restrictions')}) -m str ${noRestrictions}
   acl allowed src,hex,concat(|,${entry}),lua.decide -m str open`
-/** The second `open` keeps Lua from being asked twice: it reports what it refuses. */
+/** The second `open` keeps Lua from running twice, because it reports each refusal. */
 const isRefused = '!open !allowed || open !unrestricted !allowed'
 
 /** `ipmask` for its result's type: what is not an address leaves no variable behind, and the way is shut. */

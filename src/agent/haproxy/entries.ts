@@ -74,7 +74,7 @@ export const toHttp2 = '-h2'
 /** SHA-256 in hexadecimal: the name of its file in policies/. */
 export type PolicyRecord = string
 
-/** The record cannot be turned into entries: the one before it stays in force, and whoever sent it is told. */
+/** The record cannot be turned into entries. The previous one stays in force, and the refusal is reported. */
 export class UnusableRecord extends Error {}
 
 /**

@@ -20,7 +20,7 @@ export type HaproxyProcess = {
   /** A new worker takes over the listening sockets; the old one serves its connections to their end. */
   reload: () => Promise<void>
   isAlive: () => boolean
-  /** Called once each time that a process we started or attached to is gone without having been told to. */
+  /** Called once each time a process we started or attached to exits unexpectedly. */
   onLost: (listener: () => void) => void
   /** Answers end their HTTP/1 connections from now on, so that clients open their next one elsewhere. */
   closeKeptConnections: () => Promise<void>
@@ -48,7 +48,7 @@ export function haproxyProcess(settings: ProxySettings): HaproxyProcess {
   const follow = (pid: number) => {
     unwatch()
     master = pid
-    // Also for our own child, whose end we would be told: an attached process is nobody's child.
+    // Polled even for our own child, because an attached process is not a child and sends no exit event.
     watch = setInterval(() => {
       if (exists(pid)) return
       unwatch()
@@ -75,7 +75,7 @@ export function haproxyProcess(settings: ProxySettings): HaproxyProcess {
 
     async start() {
       unwatch()
-      // A worker whose master was killed may still listen, with what it knew then.
+      // A worker whose master was killed may still be listening with outdated state.
       const orphan = await workerPid(settings)
       if (orphan !== undefined) await end(orphan, 'SIGKILL')
       const log = await open(join(settings.folder, 'haproxy.log'), 'a', 0o600)
@@ -125,7 +125,7 @@ export function haproxyProcess(settings: ProxySettings): HaproxyProcess {
       const pid = master ?? (await masterPid(settings))
       unwatch()
       if (pid === undefined) return
-      // Its runtime socket closes now, so changes no longer reach it: whoever ignores that is refused in a moment.
+      // Its runtime socket closes now, so changes no longer reach it. Clients that ignore this are refused shortly.
       const refuseAfter = Math.floor(Date.now() / 1_000) + lateRequestSeconds
       await tell(settings.runtimeSocket, ['experimental-mode on', `set var proc.refuse_after int(${refuseAfter})`])
       if (exists(pid)) process.kill(pid, 'SIGUSR1')

@@ -11,5 +11,5 @@ export const part = (entry: EntryVariable, name: keyof EntryLayout) => {
   const { from, length } = entryLayout[entry === 'sess.entry' ? 'edgtcp' : 'edghtsrt'][name]
   return `var(${entry}),bytes(${[from, ...(length ? [length] : [])]})`
 }
-/** A TCP edge is found before there is a transaction, and in every request the route anew. */
+/** A TCP edge is looked up before there is a transaction; a route is looked up for every request. */
 export type EntryVariable = 'sess.entry' | 'txn.entry' | 'txn.literal'

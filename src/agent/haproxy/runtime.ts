@@ -4,7 +4,7 @@ import type { MapName } from './entries.ts'
 import { mapFile } from './map_files.ts'
 import type { ProxySettings } from './settings.ts'
 
-/** HAProxy did not do what it was told; `answer` is what it said instead. */
+/** HAProxy did not execute a command; `answer` is its response. */
 export class RuntimeError extends Error {}
 
 /**

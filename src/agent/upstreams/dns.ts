@@ -16,7 +16,7 @@ type Options = {
 
 const timeoutMs = 1_500
 const tries = 2
-/** However many servers and suffixes there are: nobody's name may keep its place for longer. */
+/** Upper bound for one name, however many servers and suffixes there are, so that none blocks the others. */
 const deadlineMs = 5_000
 
 /**
@@ -64,7 +64,7 @@ export async function openDns({
 
   return {
     async lookUp(name) {
-      // Read each time: whoever edits it expects that it counts.
+      // Read each time, so that edits take effect without a restart.
       const local = addressesIn(await readFile(hostsFile, 'utf8').catch(() => ''), name)
       if (local.length > 0) return { addresses: local }
       const { promise, resolve } = Promise.withResolvers<Answer>()

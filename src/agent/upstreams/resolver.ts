@@ -19,7 +19,7 @@ const patienceMs = 1_000
 /** Whoever has kept others waiting is not waited for again for this long. */
 const slowForMs = 60_000
 const limits = { total: 128, perLane: 16 }
-/** Of what no edge uses yet: all accounts share it, and nobody waits for it. */
+/** For backends that no edge uses yet. All accounts share this lane, and nothing waits for it. */
 const idleLane = ''
 
 const bare = (host: string): string => host.replace(/^\[|\]$/g, '')
@@ -127,7 +127,7 @@ export async function openResolver({ file, dns, onChange, onError }: Options) {
         if (accounts.length > 0) name.lanes.delete(idleLane)
         for (const lane of lanes) name.lanes.add(lane)
         if (name.isAsked && name.failures === 0) continue
-        // One that failed before is asked at once when something about it changes, but nobody waits for it.
+        // A name that failed before is retried at once when its record changes, but nothing waits for it.
         const asked = queue.add(record.host, lanes, name.isAsked ? 'other' : 'urgent')
         if (!name.isAsked && accounts.some((account) => !slowUntil.has(account)))
           waitedFor.set(record.host, { lanes, asked })

@@ -11,7 +11,7 @@ import type { ResolvedBackend, UpstreamResolver, Wanted } from './resolver.ts'
 
 type Known = ReadonlyMap<RecordKey, EdgeRecord>
 type Handlers = {
-  /** `address` is for the log alone: what a name resolves to here is nothing that a tenant is told. */
+  /** `address` is only for the log: tenants must not learn what a name resolves to on the node. */
   refused: (record: EdgeRecord, reason: string, address: string) => void
   accepted: (key: RecordKey) => void
 }
@@ -57,7 +57,7 @@ export function createUpstreams(resolver: UpstreamResolver, policy: UpstreamPoli
         return resolved
       }
       const reason = `is not dialled: ${host === address ? 'its address' : 'the address of its name'} ${fault}`
-      // Looked up every few seconds, and told once.
+      // Looked up every few seconds, but reported once.
       const told = `${generation} ${reason}`
       if (faults.get(key) !== told) refused(record, reason, address)
       faults.set(key, told)

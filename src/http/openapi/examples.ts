@@ -2,7 +2,7 @@ import type { TObject, TSchema } from 'typebox'
 
 type Json = Record<string, unknown>
 
-/** Identifiers in examples: of every kind the same, so that whoever runs an example knows what to put in its place. */
+/** One example identifier per kind, always the same, so that readers know what to replace. */
 export const exampleId = (prefix: string): string => `${prefix}_01jz3v8q4se5x9y2m7n6k0abcd`
 export const exampleToken = `gatehouse_${'0'.repeat(49)}`
 
