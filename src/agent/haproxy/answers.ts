@@ -1,6 +1,7 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { writeAtomically } from '../atomic_file.ts'
+import { quoted } from './rules.ts'
 import { answerFolder, type ProxySettings } from './settings.ts'
 
 const errorBody = (status: number, code: string, msg: string): string =>
@@ -54,7 +55,7 @@ const rawAnswers = [
 const rawFile = (settings: ProxySettings, status: number): string => join(answerFolder(settings), `${status}.http`)
 
 export const parserAnswers = (settings: ProxySettings): string =>
-  rawAnswers.map(([status]) => `  errorfile ${status} "${rawFile(settings, status)}"\n`).join('')
+  rawAnswers.map(([status]) => `  errorfile ${status} ${quoted(rawFile(settings, status))}\n`).join('')
 
 export async function writeAnswerFiles(settings: ProxySettings): Promise<void> {
   await mkdir(answerFolder(settings), { recursive: true, mode: 0o700 })

@@ -41,8 +41,8 @@ const forward = `
 /**
  * Hop-by-hop headers first, then what clients may not say about themselves, then what the route removes and adds.
  * Upgrade is hop-by-hop too, so it is set again for WebSockets, and an upstream sees a plain request instead of any other
- * upgrade. A name that is only known
- * at run time can be added and deleted by Lua alone; `asked` spares it reading all headers.
+ * upgrade. A name that is only known at run time can be added and deleted by Lua alone; `asked` spares it reading all
+ * headers.
  */
 const forwardSpecial = `
   acl upgrades req.fhdr(upgrade) -m found
