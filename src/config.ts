@@ -5,6 +5,7 @@ import {
   amount,
   ConfigError,
   cidrList,
+  databaseUrl,
   dnsServers,
   domains,
   keepOrClose,
@@ -51,7 +52,7 @@ export const settings = {
   GATEHOUSE_DATABASE_URL: setting({
     help: 'PostgreSQL connection URL, as postgres://user:password@host:port/database.',
     secret: true,
-    parse: text,
+    parse: databaseUrl,
   }),
   GATEHOUSE_DATABASE_APP_ROLE: setting({
     default: '',

@@ -10,7 +10,7 @@ import {
   settings,
   settingsHelp,
 } from './config.ts'
-import { isUnavailable } from './db/failures.ts'
+import { isUnavailable, setupFault } from './db/failures.ts'
 import { ConfigError } from './kernel/setting_values.ts'
 import { version } from './version.ts'
 
@@ -127,12 +127,11 @@ try {
   process.exitCode = await main(process.argv.slice(2))
 } catch (error) {
   const { code, message } = error as { code?: string; message: string }
-  const lacksRights = code === '42501'
+  const fault = setupFault(error)
   const forTheOperator =
-    error instanceof ConfigError || code?.startsWith('ERR_PARSE_ARGS') || isUnavailable(error) || lacksRights
-  const hint = lacksRights ? ". Set GATEHOUSE_DATABASE_URL to the role that owns the tables, as for 'migrate'" : ''
+    error instanceof ConfigError || code?.startsWith('ERR_PARSE_ARGS') || isUnavailable(error) || fault !== undefined
   console.error(
-    `gatehouse: ${forTheOperator ? message + hint || `PostgreSQL does not answer (${code})` : ((error as Error).stack ?? error)}`,
+    `gatehouse: ${forTheOperator ? (fault ?? (message || `PostgreSQL does not answer (${code})`)) : ((error as Error).stack ?? error)}`,
   )
   // Exit immediately: open handles must not keep a failed process alive.
   process.exit(forTheOperator ? 2 : 1)

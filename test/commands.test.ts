@@ -98,6 +98,7 @@ test('a setting that is missing or wrong ends the command with 2 and is named', 
   for (const [env, told] of [
     [{}, /GATEHOUSE_DATABASE_URL is not set/],
     [{ GATEHOUSE_DATABASE_URL: '' }, /GATEHOUSE_DATABASE_URL is not set/],
+    [{ GATEHOUSE_DATABASE_URL: 'nonsense' }, /GATEHOUSE_DATABASE_URL must be a URL such as postgres:/],
     [{ GATEHOUSE_DATABASE_URL_FILE: '/nowhere/secret' }, /GATEHOUSE_DATABASE_URL_FILE is \/nowhere\/secret/],
     [{ GATEHOUSE_DATABASE_URL: url, GATEHOUSE_TCP_PORTS: '1-1024' }, /GATEHOUSE_TCP_PORTS must not contain 443/],
     [
@@ -112,6 +113,21 @@ test('a setting that is missing or wrong ends the command with 2 and is named', 
     assert.deepEqual([code, stdout], [2, ''], stderr)
     assert.match(stderr, told)
     assert.equal(stderr.trim().split('\n').length, 1, 'an operator needs no stack trace')
+  }
+})
+
+test('row 2: a database that is not set up ends a command with one line that says what to do', async () => {
+  const url = await emptyDatabase()
+  const elsewhere = new URL(url)
+  elsewhere.pathname = '/not_there'
+  for (const [env, expected] of [
+    [{ GATEHOUSE_DATABASE_URL: url }, /"accounts" does not exist. Run 'gatehouse migrate' first\./],
+    [{ GATEHOUSE_DATABASE_URL: elsewhere.href }, /"not_there" does not exist. Create the database/],
+  ] as [Record<string, string>, RegExp][]) {
+    const { code, stdout, stderr } = await gatehouse(['bootstrap'], env)
+    assert.deepEqual([code, stdout], [2, ''], stderr)
+    assert.match(stderr, expected)
+    assert.equal(stderr.trim().split('\n').length, 1, stderr)
   }
 })
 

@@ -39,6 +39,22 @@ export function isUnavailable(error: unknown): boolean {
   return transientStates.test(code) || transientSystemErrors.has(code) || transientTexts.test(message)
 }
 
+const setupHints: Record<string, string> = {
+  '28P01': 'Check the user and password in GATEHOUSE_DATABASE_URL.',
+  '28000': 'Check the user in GATEHOUSE_DATABASE_URL, and pg_hba.conf.',
+  '3D000': 'Create the database, or correct its name in GATEHOUSE_DATABASE_URL.',
+  '42P01': "Run 'gatehouse migrate' first.",
+  '42703': "Run 'gatehouse migrate' with this version first.",
+  '42501': "Set GATEHOUSE_DATABASE_URL to the role that owns the tables, as for 'migrate'.",
+}
+
+/** For an operator: what PostgreSQL said, and what to do about it; undefined when the set-up is not at fault. */
+export function setupFault(error: unknown): string | undefined {
+  const { code = '', message = '' } = (error ?? {}) as DatabaseError
+  const hint = setupHints[code]
+  return hint && `${message}. ${hint}`
+}
+
 /** True when PostgreSQL refused a value: it cannot be read as its type (class 22), or breaks a constraint (class 23). */
 export const isDataFault = (error: unknown): boolean => /^2[23]/.test((error as DatabaseError)?.code ?? '')
 

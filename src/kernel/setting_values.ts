@@ -8,6 +8,13 @@ export class ConfigError extends Error {
   override readonly name = 'ConfigError'
 }
 
+/** The driver takes anything: of `nonsense` it makes a database on this machine. */
+export function databaseUrl(value: string): string {
+  if (!/^postgres(ql)?:$/.test(URL.parse(value)?.protocol ?? ''))
+    throw new ConfigError('must be a URL such as postgres://user:password@host:port/database')
+  return value
+}
+
 export const text = (value: string) => value
 export const wholeNumber = (least: number, most: number) => (value: string) => {
   const number = Number(value)
