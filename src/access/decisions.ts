@@ -151,7 +151,7 @@ export function createEvaluate(db: DbPool, clock: Clock, maxCachedBytes: number)
       const outline = await outlineOf(accountId, revision)
       const judgements = await judgeBy(outline, accountId, type, address)
       if (judgements) return judgements
-      // A change was made meanwhile. Some policies of before it and some of after it could together let in whom neither
+      // A change was made in between. Policies from before it and from after it could together allow an address that neither
       // state lets in. Every change raises the account's revision, and a policy is detached before it is deleted: so
       // there is a newer outline.
       revision = outline.revision + 1

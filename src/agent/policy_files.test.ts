@@ -32,7 +32,7 @@ test('files that no policy has named for two sweeps go, and those that one names
 
   assert.equal(await policies.sweep([now.record]), 0)
   assert.deepEqual(await onDisk(), [...new Set(all)].sort())
-  // Named again in between: the count begins anew.
+  // Used again in between, so the count restarts.
   await policies.sweep([old.record, now.record])
   assert.equal(await policies.sweep([now.record]), 0)
   await policies.sweep([now.record])

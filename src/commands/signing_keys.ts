@@ -5,7 +5,7 @@ import { withDatabase } from './database.ts'
 
 /**
  * Rotation without a gap: `add` a key, let every edge node trust it (GATEHOUSE_EDGE_TRUSTED_KEYS), `activate` it, and
- * take the old one off the nodes' lists. The publisher then signs every record anew at once.
+ * remove the old one from the nodes' lists. The publisher then re-signs every record at once.
  */
 export const signingKeys = (config: Config, verb: string, publicKey: string | undefined): Promise<number> =>
   withDatabase(config, async (db) => {

@@ -71,7 +71,7 @@ export async function findCaller(db: Db, token: string | undefined, traffic: Tra
   const current = await lookUp(db, traffic, { keys: sql`api_keys k`, matches: sql`k.token_hash = ${tokenHash}` })
   if (current) return authentication(traffic, current)
   // A token goes from current to replaced to nothing, never back: what was not found as current is replaced by now, if
-  // anything. So the second look-up misses nobody whom a rotation overtakes, and costs only replaced and dead tokens.
+  // anything. So the second look-up misses no token that a rotation overtakes, and costs only replaced and dead tokens.
   const replaced = await lookUp(db, traffic, {
     keys: sql`api_key_previous_tokens t join api_keys k on k.account_id = t.account_id and k.id = t.api_key_id`,
     matches: sql`t.token_hash = ${tokenHash}`,

@@ -7,7 +7,7 @@ import { deref, paths, type Schema, typesOf } from '../document.ts'
 
 export type Json = Record<string, unknown>
 
-/** What a state file holds, in the order of who refers to whom. */
+/** The kinds in a state file, ordered so that a kind comes after those it refers to. */
 export const kinds = {
   ip_policies: { path: '/ip_policies', called: 'IP policy' },
   backends: { path: '/backends/static', called: 'backend' },

@@ -36,7 +36,7 @@ export function planState(file: StateFile, account: readonly Thing[], { deletes 
   const idOfMark = new Map<string, string>()
   const wantedOf = (kind: Kind) => (file.sections[kind] ?? []).map((thing) => resolveMarks(thing, idOfMark))
   const all: { kind: Kind; wanted: readonly Thing[] }[] = []
-  // In the order of who refers to whom, so that references can be compared by id.
+  // Referenced kinds first, so that references can be compared by id.
   for (const kind of Object.keys(kinds) as Kind[]) {
     if (!file.sections[kind]) continue
     const wanted = wantedOf(kind)
@@ -197,7 +197,7 @@ function creations(thing: Thing): Step[] {
   }
 }
 
-/** In use, in two steps: first whom both let in, and when everything else is done, all. One, if that is enough. */
+/** A policy in use changes in two steps: first to what both versions allow, then, after everything else, to the new one. */
 function ruleUpdates(wanted: Thing, { id = '', rules: present = [] }: Thing, isInUse: boolean): Step[] {
   const differ = (a: readonly Rule[] = [], b: readonly Rule[] = []) =>
     Object.values(ruleChanges(a, b)).some(({ length }) => length > 0)

@@ -9,7 +9,7 @@ import { Dialog } from '../../ui/dialog.tsx'
 import { Field } from '../../ui/field.tsx'
 import { ProblemNote } from '../../ui/problem.tsx'
 
-/** Always begins with warnings: whom it would refuse is known before it refuses anyone. */
+/** Always starts with warnings, so that you see what it would refuse before it refuses anything. */
 export function CreateRestriction({ onClose }: { onClose: () => void }) {
   const [description, setDescription] = useState('')
   const [type, setType] = useState<TrafficType>('api')
