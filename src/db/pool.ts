@@ -7,7 +7,7 @@ const { Pool, types } = pg
 export type DbSettings = {
   url: string
   poolSize: number
-  /** How long a request waits for a free connection before it is told to come back. */
+  /** How long a request waits for a free connection before it is refused with 503. */
   connectTimeoutMs: number
   /** The server ends a statement after this time; the client gives up a second later, if the server does not answer. 0: never. */
   statementTimeoutMs: number

@@ -56,7 +56,7 @@ export type Authentication = {
   readonly caller?: Caller
   /** The hash of the token that was sent, when a rotation has replaced it and it still works. */
   readonly replacedToken?: Buffer
-  /** The key whose time is over, for the log. The client is told what it is told of any other wrong token. */
+  /** The key that has expired, for the log. The client gets the same answer as for any other wrong token. */
   readonly expiredKeyId?: Id<'ak'>
 }
 

@@ -32,7 +32,7 @@ export type EdgeProxy = {
   drain: (drain: Drain) => Promise<void>
   /** Ends HAProxy. */
   stop: () => Promise<void>
-  /** Lets HAProxy serve on without us. */
+  /** Leaves HAProxy running without us. */
   detach: () => Promise<void>
 }
 

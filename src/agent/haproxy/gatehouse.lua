@@ -15,8 +15,8 @@ local policies, restrictions, headers = map('policy'), map('restrictions'), map(
 
 local unpack, ult, sub = string.unpack, math.ult, string.sub
 
--- Remembers at most so many answers of a function, and then begins anew. Only for what follows from its argument alone:
--- nothing that is remembered can become wrong.
+-- Remembers up to `most` results of a function, then starts over. Only for functions of their argument alone, so that
+-- nothing remembered can become wrong.
 local function remembered(most, work)
   local answers, count = {}, 0
   return function(argument)

@@ -25,8 +25,8 @@ export type HaproxyProcess = {
   /** Answers end their HTTP/1 connections from now on, so that clients open their next one elsewhere. */
   closeKeptConnections: () => Promise<void>
   /**
-   * Closes the listening sockets and idle connections; HTTP/2 clients are told to open no further streams. Requests and
-   * connections that are open go on: HAProxy ends with the last of them. Resolves when it has, or when told to stop waiting.
+   * Closes the listening sockets and idle connections, and sends GOAWAY to HTTP/2 clients. Open requests and connections
+   * continue, and HAProxy ends with the last of them. Resolves then, or when the caller aborts the wait.
    */
   finish: (stopWaiting: AbortSignal) => Promise<void>
   stop: () => Promise<void>

@@ -16,7 +16,7 @@ export type ProxySettings = {
   /** On 127.0.0.1, over UDP: HAProxy sends a line for each refusal and warning to it. See events.ts. */
   readonly eventPort: number
   readonly threads: number
-  /** Whom upstreams' certificates have to be signed by. */
+  /** The authorities that must have signed upstreams' certificates. */
   readonly caFile: string
   readonly maxconn: number
   /** Shares of `maxconn` when not given. */

@@ -2,7 +2,7 @@ import { type Address, parseAddress } from './address.ts'
 import { type CompiledPolicy, lookup } from './ranges.ts'
 
 /**
- * Whom a request comes from: the connection's address, unless that is one of the operator's proxies (an `allow` in
+ * The source address of a request: that of the connection, unless that is one of the operator's proxies (an `allow` in
  * `trusted`). Each proxy appends the address it was called from to X-Forwarded-For, so the list is believed from the
  * right, and only as far as proxies vouch for it; what a client wrote itself stands further left, and is not reached.
  *
