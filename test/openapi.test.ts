@@ -153,6 +153,7 @@ const backend = {
   created_at: '2026-01-01T00:00:00.000Z',
   address: 'a:1',
   tls: { enabled: true },
+  protocol: 'http1',
 }
 const answer = (status: number, body: unknown, headers: Record<string, string> = {}): Answer => ({
   status,
