@@ -113,7 +113,7 @@ test('row 14: absurd dates, counts and types in one report stop nobody: honest c
     log.filter(({ level }) => level === 'error'),
     [],
   )
-  assert.equal(log.filter(({ msg }) => msg.startsWith('an edge node reported values out of bounds')).length, 1)
+  assert.equal(log.filter(({ msg }) => msg.startsWith('an edge node reported out-of-bounds values')).length, 1)
   const metrics = await (await fetch(`${origin}/metrics`)).text()
   assert.ok(Number(/^gatehouse_edge_report_parts_dropped_total (\d+)$/m.exec(metrics)?.[1]) > 40, 'counted')
 })
