@@ -22,7 +22,9 @@ const calques: readonly { banned: RegExp; write: string }[] = [
 ]
 
 /** Where a banned phrase is right, and why. */
-const allowed: readonly { file: string; text: string; because: string }[] = []
+const allowed: readonly { file: string; text: string; because: string }[] = [
+  { file: 'CHANGELOG.md', text: 'cure:', because: 'it quotes what older versions print' },
+]
 
 test('docs, comments and messages avoid the listed calques', async () => {
   const found: string[] = []
