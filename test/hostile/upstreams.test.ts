@@ -102,12 +102,15 @@ test('row 10: a name that comes to mean another address is checked again before 
     () => dial(served.port, '127.0.0.1'),
     (answer) => answer === undefined,
   )
-  const { body } = await hostile('GET', '/edge_nodes')
-  const own = body.edge_nodes[0].refusals.filter(({ key }: { key: string }) => key === `backend.${served.backend.id}`)
-  assert.deepEqual(
-    own.map(({ reason }: { reason: string }) => reason),
-    ['is not dialled: the address of its name is in a network that the operator of the edge denies'],
-  )
+  // The node refuses first and reports a moment later.
+  const reasons = async (): Promise<string[]> => {
+    const { body } = await hostile('GET', '/edge_nodes')
+    const own = body.edge_nodes[0].refusals.filter(({ key }: { key: string }) => key === `backend.${served.backend.id}`)
+    return own.map(({ reason }: { reason: string }) => reason)
+  }
+  assert.deepEqual(await poll(reasons, ({ length }) => length > 0), [
+    'is not dialled: the address of its name is in a network that the operator of the edge denies',
+  ])
   rebinding.address = '127.0.0.1'
   await poll(
     () => dial(served.port, '127.0.0.1'),
