@@ -1,4 +1,4 @@
-// Ports for servers that are told their port before they start. A port that was free a moment ago may be taken by the
+// Ports for servers that need to know their port before they start. A port that was free a moment ago may be taken by the
 // time the server binds it, so a process leases a block of ports for as long as it lives.
 import { createSocket } from 'node:dgram'
 import { createServer } from 'node:net'

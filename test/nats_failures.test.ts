@@ -67,7 +67,7 @@ test('row 1: a wrong password is named, by serve and by an edge node, and never 
   assert.match(await (await fetch(`${edge.statusUrl}/metrics`)).text(), /^gatehouse_edge_connected 0$/m)
   for (const log of [firstProcess(other).log, edge.log]) assert.ok(!JSON.stringify(log).includes(password))
 
-  // The right one works, and a lost connection is told like one that never was.
+  // The right one works, and a lost connection is reported like one that was never made.
   const server = firstProcess(plane)
   await lineWith(server, 'connected to NATS')
   assert.equal(await connectedMetric(server), '1')

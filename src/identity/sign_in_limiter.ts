@@ -12,7 +12,7 @@ const maxFailures = 10
 const maxAddresses = 20_000
 
 /**
- * Ten failures a minute from one IPv4 address or IPv6 /64; further failures are told to wait. Only failures come here:
+ * Ten failures a minute from one IPv4 address or IPv6 /64; further failures have to wait. Only failures come here:
  * many people can share one address, and a good token must work whatever the others there do. Each process counts for
  * itself. Tokens are safe because they cannot be guessed; the limit makes a guessing script visible and slows it down.
  */

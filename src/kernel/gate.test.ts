@@ -49,7 +49,7 @@ test('more than may wait are refused at once, and whoever waits too long is refu
   ;(await gate.enter('a'))()
 })
 
-test('who waits because of others is told so', async () => {
+test('a wait that others cause is reported as such', async () => {
   const gate = createGate({ ...limits, total: 1, waitMs: 20 })
   const end = await gate.enter('a')
   await assert.rejects(gate.enter('b'), (error) => error instanceof Crowded && error.limit === 'total')

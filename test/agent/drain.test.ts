@@ -186,7 +186,7 @@ test('what is open has until the deadline to finish; nothing new is accepted mea
   const exit = once(leaves.child, 'exit')
   const began = Date.now()
   leaves.child.kill('SIGTERM')
-  assert.deepEqual((await goaway).slice(0, 2), [0, 2 ** 31 - 1], 'HTTP/2 clients are told, and nothing is taken back')
+  assert.deepEqual((await goaway).slice(0, 2), [0, 2 ** 31 - 1], 'HTTP/2 clients get GOAWAY, and no stream is cut off')
   await poll(
     () => ask(leaves),
     (status) => status === 0,
@@ -212,7 +212,7 @@ test('a second signal, a while after the first, ends the drain at once and leave
   assert.equal(await ask(leaves), 0)
 })
 
-test('SIGHUP drains nothing: HAProxy serves on, and the next agent attaches to it', async () => {
+test('SIGHUP drains nothing: HAProxy keeps running, and the next agent attaches to it', async () => {
   const exit = once(stays.child, 'exit')
   stays.child.kill('SIGHUP')
   assert.deepEqual(await exit, [0, null])

@@ -204,7 +204,7 @@ test("an account's restrictions count also where there is no policy, and once", 
   ])
 })
 
-test('each request of one connection is decided anew', async (t) => {
+test('each request of a connection is decided on its own', async (t) => {
   const edge = await startEdge(t, { certificates })
   const upstream = await startHttpUpstream(t)
   const https = await putHttpsEdge(edge)

@@ -126,7 +126,7 @@ test('row 3: a log that is damaged in its first batch is no state to serve from'
     at(1),
   )
   await log.close()
-  // Written anew as it is opened: two lines, and the second is damaged.
+  // Opening it rewrites it as two lines; the second is then damaged.
   await load(folder)
   const [first, second = ''] = (await readFile(file, 'utf8')).split('\n')
   await writeFile(file, [first, second.replace(':80', ':81'), ''].join('\n'))

@@ -31,7 +31,7 @@ export const clientMayNotSend = [
 
 export const hasHeaders = `${part('txn.entry', 'headers')} -m str h`
 
-/** What the edge alone says about the client: for requests with nothing else to take away or to add. */
+/** The headers that the edge sets about the client, for requests with nothing else to remove or add. */
 const forward = `
   http-request add-header X-Forwarded-For %[var(sess.source)]
   http-request add-header X-Forwarded-Proto https

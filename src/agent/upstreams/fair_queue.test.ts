@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createFairQueue } from './fair_queue.ts'
 
-/** Jobs that end when they are told to, and the order in which they began. */
+/** Jobs that the test ends one by one, and the order in which they began. */
 function controlled(limits: { total: number; perLane: number }) {
   const began: string[] = []
   const ends = new Map<string, () => void>()

@@ -80,7 +80,7 @@ test('a file that is no longer readable is as none, and no name means what objec
   }
 })
 
-test('an answer that comes late is told, and so is one that changes; a rotating one is not', async (t) => {
+test('a late answer and a changed one are reported; a rotated one is not', async (t) => {
   let answer: string[] | 'silent' = 'silent'
   const { resolver, changed, addressOf, hostsFile } = await start(t, () => answer)
   await resolver.prepare([wanted('late.example', 'ac_1')])
