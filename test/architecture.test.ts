@@ -123,6 +123,39 @@ test('the dashboard knows of our sources only the kernel that it shares, and nev
   }
 })
 
+/** A way from a file through its imports back to itself, if there is one. Types count: a reader follows them too. */
+export function cycleIn(imports: ReadonlyMap<string, readonly string[]>): string[] | undefined {
+  const done = new Set<string>()
+  function visit(file: string, way: readonly string[]): string[] | undefined {
+    if (way.includes(file)) return [...way.slice(way.indexOf(file)), file]
+    if (done.has(file)) return undefined
+    for (const imported of imports.get(file) ?? []) {
+      const cycle = visit(imported, [...way, file])
+      if (cycle) return cycle
+    }
+    done.add(file)
+    return undefined
+  }
+  for (const file of imports.keys()) {
+    const cycle = visit(file, [])
+    if (cycle) return cycle
+  }
+  return undefined
+}
+
+test('no file of the dashboard imports itself through others', async () => {
+  const imports = new Map<string, string[]>()
+  for await (const file of glob('dashboard/src/**/*.{ts,tsx}', { cwd: root })) {
+    const targets = importsOf(await readFile(join(root, file), 'utf8')).filter((name) => name.startsWith('.'))
+    imports.set(
+      file,
+      targets.map((target) => normalize(join(dirname(file), target))),
+    )
+  }
+  assert.ok([...imports.values()].flat().filter((file) => imports.has(file)).length > 100)
+  assert.equal(cycleIn(imports)?.join(' → '), undefined)
+})
+
 test('a forbidden import is found in every form it can take', () => {
   const target = "'../http/server.ts'"
   for (const source of [

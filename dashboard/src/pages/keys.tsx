@@ -1,6 +1,6 @@
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { answerOf, api, type Shapes } from '../api/client.ts'
+import { answerOf, api } from '../api/client.ts'
 import { queries } from '../api/queries.ts'
 import { Badge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
@@ -10,12 +10,10 @@ import { ProblemNote } from '../ui/problem.tsx'
 import { Ago, ago } from '../ui/time.tsx'
 import { CreateKey } from './keys/create.tsx'
 import { DeleteKey } from './keys/delete.tsx'
+import { type ApiKey, nameOf, UsedAt } from './keys/key.tsx'
 import { RotateKey } from './keys/rotate.tsx'
 
-export type ApiKey = Shapes['ApiKey']
 type Open = { action: 'create' } | { action: 'rotate' | 'delete'; key: ApiKey }
-
-export const nameOf = (key: ApiKey): string => key.description ?? key.id
 
 export function Keys() {
   const caller = useQuery(queries.caller()).data
@@ -131,11 +129,6 @@ function LastUse({ key_: { last_used_at, last_used_ip, previous_token } }: { key
       {previous_token && <span className="fine">Old token expires {ago(previous_token.expires_at)}</span>}
     </span>
   )
-}
-
-/** Uses are noted by the hour, so 'a minute ago' would claim more than is known. */
-export function UsedAt({ hour }: { hour: string }) {
-  return Date.now() - Date.parse(hour) < 3_600_000 ? <>within the last hour</> : <Ago at={hour} />
 }
 
 function Expiry({ at }: { at: string | null }) {

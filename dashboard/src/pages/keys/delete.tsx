@@ -4,7 +4,7 @@ import { answerOf, api } from '../../api/client.ts'
 import { Confirm } from '../../ui/confirm.tsx'
 import { ProblemNote } from '../../ui/problem.tsx'
 import { Switch } from '../../ui/switch.tsx'
-import { type ApiKey, nameOf, UsedAt } from '../keys.tsx'
+import { type ApiKey, nameOf, UsedAt } from './key.tsx'
 
 type Props = { apiKey: ApiKey; callerKeyId: string | undefined; onClose: () => void }
 

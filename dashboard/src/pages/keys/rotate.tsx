@@ -5,7 +5,7 @@ import { Button } from '../../ui/button.tsx'
 import { Choice } from '../../ui/choice.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
 import { ProblemNote } from '../../ui/problem.tsx'
-import { type ApiKey, nameOf } from '../keys.tsx'
+import { type ApiKey, nameOf } from './key.tsx'
 import { TokenShown } from './token.tsx'
 
 const overlaps = [
