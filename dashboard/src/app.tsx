@@ -1,69 +1,36 @@
 import { useQuery } from '@tanstack/react-query'
-import { type ComponentType, lazy, Suspense, useEffect, useRef } from 'react'
+import { useEffect, useRef } from 'react'
+import { createBrowserRouter, Link, Outlet, ScrollRestoration, useMatches } from 'react-router'
 import { Problem } from './api/problem.ts'
 import { queries } from './api/queries.ts'
-import { Link, usePath } from './router.tsx'
+import { type Page, pageRoutes, pages } from './pages.tsx'
 import { Shell } from './shell.tsx'
 import { SignIn } from './sign_in.tsx'
-import type { IconName } from './ui/icons.tsx'
+import { Button } from './ui/button.tsx'
 import { Skeleton } from './ui/loading.tsx'
 
-type Page = { path: string; title: string; icon: IconName; component: ComponentType<{ id?: string }> }
+/** Paths are relative to where the server serves the dashboard: `/`, `/keys`, `/policies/ipp_…`. */
+export const createRouter = () =>
+  createBrowserRouter(
+    [
+      {
+        Component: App,
+        children: [
+          {
+            // Below the menu, so that whoever meets a broken page can leave it.
+            ErrorBoundary: PageFailed,
+            HydrateFallback: () => <Skeleton lines={8} />,
+            children: [...pageRoutes, { path: '*', Component: NotFound }],
+          },
+        ],
+      },
+    ],
+    { basename: '/dashboard' },
+  )
 
-/** One chunk each, fetched when it is first opened. */
-export const pages: readonly Page[] = [
-  {
-    path: '/',
-    title: 'Overview',
-    icon: 'overview',
-    component: lazy(async () => ({ default: (await import('./pages/overview.tsx')).Overview })),
-  },
-  {
-    path: '/keys',
-    title: 'API keys',
-    icon: 'keys',
-    component: lazy(async () => ({ default: (await import('./pages/keys.tsx')).Keys })),
-  },
-  {
-    path: '/policies',
-    title: 'IP policies',
-    icon: 'policies',
-    component: lazy(async () => ({ default: (await import('./pages/policies.tsx')).Policies })),
-  },
-  {
-    path: '/restrictions',
-    title: 'IP restrictions',
-    icon: 'restrictions',
-    component: lazy(async () => ({ default: (await import('./pages/restrictions.tsx')).Restrictions })),
-  },
-  {
-    path: '/edges',
-    title: 'Edges and routes',
-    icon: 'edges',
-    component: lazy(async () => ({ default: (await import('./pages/edges.tsx')).Edges })),
-  },
-  {
-    path: '/check',
-    title: 'Check an address',
-    icon: 'check',
-    component: lazy(async () => ({ default: (await import('./pages/check.tsx')).Check })),
-  },
-  {
-    path: '/audit',
-    title: 'Audit',
-    icon: 'audit',
-    component: lazy(async () => ({ default: (await import('./pages/audit.tsx')).Audit })),
-  },
-]
-
-const pageOf = (path: string): { page: Page | undefined; id: string | undefined } => {
-  const [, first = '', id] = path.split('/')
-  return { page: pages.find((page) => page.path === `/${first}`), id: id && decodeURIComponent(id) }
-}
-
-export function App() {
+function App() {
   const caller = useQuery({ ...queries.caller(), staleTime: 60_000 })
-  const { page, id } = pageOf(usePath())
+  const page = useMatches().at(-1)?.handle as Page | undefined
   const heading = useRef<HTMLHeadingElement>(null)
   const opened = useRef(page)
   const title = caller.data ? (page?.title ?? 'Page not found') : 'Sign in'
@@ -85,15 +52,29 @@ export function App() {
       <h1 ref={heading} tabIndex={-1}>
         {title}
       </h1>
-      {page ? (
-        <Suspense fallback={<Skeleton lines={8} />}>
-          <page.component id={id} />
-        </Suspense>
-      ) : (
-        <p>
-          This page does not exist. Go to the <Link to="/">overview</Link>.
-        </p>
-      )}
+      <Outlet />
+      <ScrollRestoration />
     </Shell>
+  )
+}
+
+function NotFound() {
+  return (
+    <p>
+      This page does not exist. Go to the <Link to="/">overview</Link>.
+    </p>
+  )
+}
+
+/** Usually a page that was opened before an upgrade and asks for a chunk that is no longer served. */
+function PageFailed() {
+  return (
+    <div className="note refused" role="alert">
+      <div>
+        <p className="strong">This page could not be loaded.</p>
+        <p>The dashboard may have been upgraded since you opened it. Reload to get the current version.</p>
+        <Button onPress={() => location.reload()}>Reload</Button>
+      </div>
+    </div>
   )
 }

@@ -1,8 +1,9 @@
 import { MutationCache, QueryCache, QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
+import { RouterProvider } from 'react-router/dom'
 import { Problem } from './api/problem.ts'
-import { App } from './app.tsx'
+import { createRouter } from './app.tsx'
 import './styles/base.css'
 import './styles/controls.css'
 import './styles/layout.css'
@@ -36,7 +37,7 @@ if (root)
   createRoot(root).render(
     <StrictMode>
       <QueryClientProvider client={client}>
-        <App />
+        <RouterProvider router={createRouter()} />
       </QueryClientProvider>
     </StrictMode>,
   )

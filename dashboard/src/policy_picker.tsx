@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { useId, useState } from 'react'
+import { Link } from 'react-router'
 import { queries } from './api/queries.ts'
-import { Link } from './router.tsx'
 import { Field } from './ui/field.tsx'
 import { Loaded } from './ui/loading.tsx'
 

@@ -1,8 +1,8 @@
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
+import { useSearchParams } from 'react-router'
 import { answerOf, api } from '../api/client.ts'
 import { queries } from '../api/queries.ts'
-import { useQueryString } from '../router.tsx'
 import { Badge, type Tone } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { Choice } from '../ui/choice.tsx'
@@ -17,7 +17,7 @@ import { Subject, Who } from './audit/who.tsx'
 export function Audit() {
   const people = useQuery(queries.people()).data ?? []
   const [owner, setOwner] = useState('')
-  const [resource, setResource] = useState(useQueryString().get('resource') ?? '')
+  const [resource, setResource] = useState(useSearchParams()[0].get('resource') ?? '')
   const resourceId = /^[a-z]+_[0-9a-z]{26}$/.test(resource.trim()) ? resource.trim() : undefined
   const events = useInfiniteQuery({
     queryKey: ['audit', { owner, resourceId }],

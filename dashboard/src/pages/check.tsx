@@ -1,8 +1,8 @@
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
+import { useSearchParams } from 'react-router'
 import { answerOf, api } from '../api/client.ts'
 import { queries } from '../api/queries.ts'
-import { useQueryString } from '../router.tsx'
 import { type TrafficType, traffic, trafficTypes } from '../traffic.ts'
 import { Button } from '../ui/button.tsx'
 import { Choice } from '../ui/choice.tsx'
@@ -22,7 +22,7 @@ const bodyOf = ({ ip, target }: Question) => {
 
 /** Any address against any traffic: the whole way to the verdict, without sending anything. */
 export function Check() {
-  const asked = useQueryString()
+  const asked = useSearchParams()[0]
   const caller = useQuery(queries.caller()).data
   const targets = useTargets()
   const [ip, setIp] = useState(asked.get('ip') ?? '')

@@ -1,7 +1,7 @@
 import { type UseQueryResult, useQuery } from '@tanstack/react-query'
 import { type ReactNode, useId, useState } from 'react'
+import { Link, useParams } from 'react-router'
 import { queries } from '../api/queries.ts'
-import { Link } from '../router.tsx'
 import { Badge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { Loaded } from '../ui/loading.tsx'
@@ -10,7 +10,8 @@ import { CreateEdge } from './edges/create.tsx'
 import { HttpsDetail } from './edges/https.tsx'
 import { TcpDetail } from './edges/tcp.tsx'
 
-export function Edges({ id }: { id?: string }) {
+export function Edges() {
+  const { id } = useParams()
   if (id?.startsWith('edgtcp_')) return <TcpDetail key={id} id={id} />
   if (id) return <HttpsDetail key={id} id={id} />
   return <EdgeList />

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
+import { Link } from 'react-router'
 import { queries } from '../api/queries.ts'
-import { Link } from '../router.tsx'
 import { Loaded } from '../ui/loading.tsx'
 import { Ago } from '../ui/time.tsx'
 import { deedOf } from './audit/describe.ts'

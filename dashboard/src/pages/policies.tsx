@@ -1,8 +1,8 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
+import { Link, useNavigate, useParams } from 'react-router'
 import { answerOf, api } from '../api/client.ts'
 import { queries } from '../api/queries.ts'
-import { go, Link } from '../router.tsx'
 import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { Field } from '../ui/field.tsx'
@@ -13,7 +13,8 @@ import { Ago } from '../ui/time.tsx'
 import { PolicyDetail } from './policies/detail.tsx'
 import { Uses } from './policies/uses.tsx'
 
-export function Policies({ id }: { id?: string }) {
+export function Policies() {
+  const { id } = useParams()
   return id ? <PolicyDetail key={id} id={id} /> : <PolicyList />
 }
 
@@ -75,12 +76,13 @@ function PolicyList() {
 
 function CreatePolicy({ onClose }: { onClose: () => void }) {
   const [description, setDescription] = useState('')
+  const navigate = useNavigate()
   const client = useQueryClient()
   const create = useMutation({
     mutationFn: () => answerOf(api.POST('/ip_policies', { body: { description } })),
     onSuccess: async ({ id }) => {
       await client.invalidateQueries({ queryKey: ['policies'] })
-      go(`/policies/${id}`)
+      navigate(`/policies/${id}`)
     },
   })
   return (

@@ -1,14 +1,15 @@
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
+import { Link, useParams } from 'react-router'
 import { queries } from '../api/queries.ts'
-import { Link } from '../router.tsx'
 import { traffic, trafficTypes } from '../traffic.ts'
 import { Button } from '../ui/button.tsx'
 import { Loaded } from '../ui/loading.tsx'
 import { RestrictionCard } from './restrictions/card.tsx'
 import { CreateRestriction } from './restrictions/create.tsx'
 
-export function Restrictions({ id }: { id?: string }) {
+export function Restrictions() {
+  const { id } = useParams()
   const restrictions = useQuery(queries.restrictions())
   const caller = useQuery(queries.caller()).data
   const [isCreating, setCreating] = useState(false)

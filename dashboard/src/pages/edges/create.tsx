@@ -1,7 +1,7 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
+import { useNavigate } from 'react-router'
 import { answerOf, api } from '../../api/client.ts'
-import { go } from '../../router.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
 import { Field } from '../../ui/field.tsx'
@@ -12,6 +12,7 @@ const wordsOf = (text: string): string[] => text.split(/[\s,]+/).filter(Boolean)
 export function CreateEdge({ kind, onClose }: { kind: 'tcp' | 'https'; onClose: () => void }) {
   const [hostports, setHostports] = useState('')
   const [description, setDescription] = useState('')
+  const navigate = useNavigate()
   const client = useQueryClient()
   const create = useMutation({
     mutationFn: () =>
@@ -22,7 +23,7 @@ export function CreateEdge({ kind, onClose }: { kind: 'tcp' | 'https'; onClose: 
       ),
     onSuccess: async ({ id }) => {
       await client.invalidateQueries({ queryKey: ['edges'] })
-      go(`/edges/${id}`)
+      navigate(`/edges/${id}`)
     },
   })
   return (

@@ -1,7 +1,7 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
+import { Link, useNavigate } from 'react-router'
 import { answerOf, api } from '../../api/client.ts'
-import { go, Link } from '../../router.tsx'
 import { Badge } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Confirm } from '../../ui/confirm.tsx'
@@ -59,6 +59,7 @@ function RefusedHostport({ hostport, reason }: Refused) {
 }
 
 function DeleteEdge({ kind, edge, name, onClose }: Props & { name: string; onClose: () => void }) {
+  const navigate = useNavigate()
   const client = useQueryClient()
   const remove = useMutation({
     mutationFn: () => answerOf(api.DELETE(pathOf[kind], { params: { path: { id: edge.id } } })),
@@ -66,7 +67,7 @@ function DeleteEdge({ kind, edge, name, onClose }: Props & { name: string; onClo
       // Not read again while this page is still there: it is gone.
       client.removeQueries({ queryKey: ['edges', kind, edge.id] })
       await client.invalidateQueries({ queryKey: ['edges'] })
-      go('/edges')
+      navigate('/edges')
     },
   })
   return (

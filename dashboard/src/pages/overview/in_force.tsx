@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
+import { Link } from 'react-router'
 import type { Shapes } from '../../api/client.ts'
 import { queries } from '../../api/queries.ts'
-import { Link } from '../../router.tsx'
 import { type TrafficType, traffic, trafficTypes } from '../../traffic.ts'
 import { Badge } from '../../ui/badge.tsx'
 import { Loaded } from '../../ui/loading.tsx'

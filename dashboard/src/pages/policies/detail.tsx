@@ -1,8 +1,8 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useCallback, useMemo, useState } from 'react'
+import { Link, useNavigate } from 'react-router'
 import { answerOf, api } from '../../api/client.ts'
 import { queries } from '../../api/queries.ts'
-import { go, Link } from '../../router.tsx'
 import { applied, type Draft, emptyDraft, isEmpty, type Rule, withAdded, withRemoved } from '../../rules.ts'
 import { Button } from '../../ui/button.tsx'
 import { Confirm } from '../../ui/confirm.tsx'
@@ -93,12 +93,13 @@ export function PolicyDetail({ id }: { id: string }) {
 }
 
 function DeletePolicy({ id, name, onClose }: { id: string; name: string; onClose: () => void }) {
+  const navigate = useNavigate()
   const client = useQueryClient()
   const remove = useMutation({
     mutationFn: () => answerOf(api.DELETE('/ip_policies/{id}', { params: { path: { id } } })),
     onSuccess: async () => {
       await client.invalidateQueries({ queryKey: ['policies'] })
-      go('/policies')
+      navigate('/policies')
     },
   })
   return (

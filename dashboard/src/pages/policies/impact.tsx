@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
+import { Link } from 'react-router'
 import { answerOf, api, type Shapes } from '../../api/client.ts'
-import { Link } from '../../router.tsx'
 import { asText, type Rule } from '../../rules.ts'
 import { traffic } from '../../traffic.ts'
 import { Badge } from '../../ui/badge.tsx'

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
+import { Link } from 'react-router'
 import { queries } from '../../api/queries.ts'
-import { Link } from '../../router.tsx'
 import { traffic } from '../../traffic.ts'
 
 type Use = { to: string; name: string; how: string }

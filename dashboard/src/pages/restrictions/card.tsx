@@ -1,9 +1,9 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
+import { Link, useNavigate } from 'react-router'
 import { answerOf, api } from '../../api/client.ts'
 import { queries } from '../../api/queries.ts'
 import { LockoutNote } from '../../lockout.tsx'
-import { go, Link } from '../../router.tsx'
 import { traffic } from '../../traffic.ts'
 import { Badge } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
@@ -82,11 +82,12 @@ export function RestrictionCard({ restriction, isAdmin }: Props) {
 }
 
 function DeleteRestriction({ restriction, onClose }: { restriction: Restriction; onClose: () => void }) {
+  const navigate = useNavigate()
   const client = useQueryClient()
   const remove = useMutation({
     mutationFn: () => answerOf(api.DELETE('/ip_restrictions/{id}', { params: { path: { id: restriction.id } } })),
     onSuccess: async () => {
-      go('/restrictions')
+      navigate('/restrictions')
       await client.invalidateQueries({ queryKey: ['restrictions'] })
     },
   })

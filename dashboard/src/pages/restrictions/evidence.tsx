@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
+import { Link } from 'react-router'
 import { answerOf, api } from '../../api/client.ts'
-import { Link } from '../../router.tsx'
 import { Icon } from '../../ui/icons.tsx'
 import { Loaded } from '../../ui/loading.tsx'
 import { Ago } from '../../ui/time.tsx'

@@ -1,0 +1,72 @@
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { openBrowser, openPage, openTab, signIn, startDashboard } from './browser.ts'
+import { furnish } from './furnish.ts'
+
+const { origin, newAccount } = await startDashboard({ after })
+const browser = await openBrowser({ after })
+const admin = await newAccount()
+const { policy, edge } = await furnish(admin)
+
+test('every page opens by its URL, with or without a slash at the end', async () => {
+  const page = await openPage(browser)
+  await signIn(page, origin, admin.token)
+  for (const [path, heading, text] of [
+    ['', 'Overview', 'Latest changes'],
+    ['/', 'Overview', 'Latest changes'],
+    ['/keys', 'API keys', 'nightly backup'],
+    ['/keys/', 'API keys', 'nightly backup'],
+    ['/policies', 'IP policies', 'Create policy'],
+    [`/policies/${policy.id}`, 'IP policies', 'Add rule'],
+    [`/policies/${policy.id}/`, 'IP policies', 'Add rule'],
+    ['/restrictions', 'IP restrictions', 'offices only'],
+    ['/restrictions/ipx_0', 'IP restrictions', 'This restriction no longer exists.'],
+    ['/edges', 'Edges and routes', 'Create HTTPS edge'],
+    [`/edges/${edge.id}`, 'Edges and routes', 'Add route'],
+    ['/check?ip=127.0.0.9&target=api', 'Check an address', 'Allowed with a warning'],
+    [`/audit?resource=${policy.id}`, 'Audit', policy.id],
+    ['/nowhere', 'Page not found', 'This page does not exist.'],
+  ] as const) {
+    await page.goto(`${origin}/dashboard${path}`)
+    await page.getByRole('heading', { name: heading, level: 1, exact: true }).waitFor()
+    await page.getByText(text).first().waitFor()
+    assert.equal(await page.title(), `${heading} · Gatehouse`, path)
+  }
+})
+
+test('back and forward go through pages without loading them again', async () => {
+  const page = await openPage(browser)
+  await signIn(page, origin, admin.token)
+  const documents: string[] = []
+  page.on('request', (request) => {
+    if (request.isNavigationRequest()) documents.push(request.url())
+  })
+  await openTab(page, 'IP policies')
+  await page.getByRole('link', { name: /^offices ?ipp_/ }).click()
+  await page.getByRole('button', { name: 'Add rule' }).waitFor()
+  assert.equal(new URL(page.url()).pathname, `/dashboard/policies/${policy.id}`)
+  await page.goBack()
+  await page.getByRole('button', { name: 'Create policy' }).waitFor()
+  await page.goBack()
+  await page.getByRole('heading', { name: 'Overview', level: 1 }).waitFor()
+  // Where a screen reader reads on.
+  assert.equal(await page.evaluate('document.activeElement?.textContent'), 'Overview')
+  await page.goForward()
+  await page.goForward()
+  await page.getByRole('button', { name: 'Add rule' }).waitFor()
+  assert.deepEqual(documents, [])
+  assert.deepEqual(page.faults, [])
+})
+
+test('a page whose chunk is gone after an upgrade says so and can be left', async () => {
+  const page = await openPage(browser)
+  await signIn(page, origin, admin.token)
+  await page.route('**/assets/audit-*.js', (route) => route.fulfill({ status: 404, body: '' }))
+  await page.getByRole('link', { name: 'Audit' }).click()
+  await page.getByText('This page could not be loaded.').waitFor()
+  await openTab(page, 'API keys')
+  await page.getByText('nightly backup').waitFor()
+  await page.unroute('**/assets/audit-*.js')
+  await page.goto(`${origin}/dashboard/audit`)
+  await page.getByRole('heading', { name: 'Audit', level: 1 }).waitFor()
+})
