@@ -1,56 +1,118 @@
+import { type Static, type TObject, type TProperties, type TSchema, Type } from 'typebox'
+import { headerLimits, headersFault } from '../kernel/headers.ts'
+import { isCanonicalHostport, maxHostports } from '../kernel/hostport.ts'
+import { type IdPrefix, type Id as IdText, idPattern } from '../kernel/ids.ts'
+import { maxAttachedPolicies } from '../kernel/ip/decide.ts'
+import { matchTypes, maxMatchBytes, storedMatchPattern } from '../kernel/paths.ts'
+
 /**
  * What travels to edges. A record tells everything about one thing that an edge node must know, and names other things
  * by their keys instead of repeating them: a policy used by ten thousand edges is sent once. Nothing in here knows
  * HAProxy.
+ *
+ * Nodes refuse whatever does not match, unknown fields included. So send a new field only when it differs from its
+ * default, and nodes that do not know it yet keep accepting the others.
  */
-export type RecordKind = 'tcp' | 'https' | 'route' | 'backend' | 'policy' | 'restrictions'
-export type RecordKey = `${RecordKind}.${string}`
+const Closed = <P extends TProperties>(properties: P): TObject<P> =>
+  Type.Object(properties, { additionalProperties: false })
+const Id = <P extends IdPrefix>(prefix: P) => Type.Unsafe<IdText<P>>({ type: 'string', pattern: idPattern(prefix) })
+const OrNull = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()])
+/** Of ASCII, where characters are bytes. */
+const Text = (pattern: string, maxBytes: number) =>
+  Type.Refine(Type.String({ pattern }), ({ length }) => length <= maxBytes)
+const Sha256 = Type.String({ pattern: '^[0-9a-f]{64}$' })
 
-export type TcpRecord = {
-  account: string
-  hostports: string[]
+/** Only in the canonical spelling: the API stores every other one in this. */
+const Hostports = (rules: { wildcard: boolean }) =>
+  Type.Array(
+    Type.Refine(Type.String(), (text) => isCanonicalHostport(text, rules)),
+    { maxItems: maxHostports },
+  )
+const Policies = Type.Array(Id('ipp'), { minItems: 1, maxItems: maxAttachedPolicies })
+
+const TcpRecord = Closed({
+  account: Id('ac'),
+  hostports: Hostports({ wildcard: false }),
   /** Null: none, or disabled. */
-  backend: string | null
+  backend: OrNull(Id('bkdst')),
   /** Null: no restriction, or disabled. */
-  policies: string[] | null
-}
-export type HttpsRecord = { hostports: string[] }
-export type RouteRecord = {
-  account: string
-  edge: string
-  match_type: 'exact_path' | 'path_prefix'
-  match: string
-  backend: string | null
-  policies: string[] | null
-  headers: { add: [name: string, value: string][]; remove: string[] } | null
-  /** Missing: they are refused. Sent only when it says something else, so that nodes that do not know it go on. */
-  encoded_slashes?: 'allow'
-  /** Missing: they are accepted. */
-  websocket?: false
-}
-/** Without a protocol: HTTP/1. */
-export type BackendRecord = { host: string; port: number; tls: boolean; protocol?: 'http2' }
-/** The compiled rules of an IP policy as one file, in pieces: small ones come along, large ones as blobs by their hash. */
-export type PolicyRecord = {
-  /** SHA-256 of the whole file, in hex. */
-  hash: string
-  bytes: number
-  /** The file itself in base64, when it is small. */
-  inline?: string
-  /** Otherwise the hashes of its pieces, in order. */
-  chunks?: string[]
-}
-export type RestrictionsRecord = { sets: { id: string; enforced: boolean; policies: string[] }[] }
+  policies: OrNull(Policies),
+})
 
-export type RecordValues = {
-  tcp: TcpRecord
-  https: HttpsRecord
-  route: RouteRecord
-  backend: BackendRecord
-  policy: PolicyRecord
-  restrictions: RestrictionsRecord
-}
-export type RecordValue = RecordValues[RecordKind]
+const HttpsRecord = Closed({ hostports: Hostports({ wildcard: true }) })
+
+const Headers = Type.Refine(
+  Closed({
+    add: Type.Array(Type.Tuple([Type.String(), Type.String()]), { maxItems: headerLimits.entries }),
+    remove: Type.Array(Type.String(), { maxItems: headerLimits.entries }),
+  }),
+  ({ add, remove }) => {
+    const operations = { add: Object.fromEntries(add), remove }
+    return Object.keys(operations.add).length === add.length && !headersFault(operations)
+  },
+)
+
+const RouteRecord = Closed({
+  account: Id('ac'),
+  edge: Id('edghts'),
+  match_type: Type.Enum([...matchTypes]),
+  match: Text(storedMatchPattern, maxMatchBytes),
+  backend: OrNull(Id('bkdst')),
+  policies: OrNull(Policies),
+  headers: OrNull(Headers),
+  /** Missing: they are refused. */
+  encoded_slashes: Type.Optional(Type.Literal('allow')),
+  /** Missing: they are accepted. */
+  websocket: Type.Optional(Type.Literal(false)),
+})
+
+const BackendRecord = Closed({
+  host: Type.Refine(Type.String(), (host) => isCanonicalHostport(`${host}:1`)),
+  port: Type.Integer({ minimum: 1, maximum: 65_535 }),
+  tls: Type.Boolean(),
+  /** Missing: HTTP/1. */
+  protocol: Type.Optional(Type.Literal('http2')),
+})
+
+/** The compiled rules of an IP policy as one file: small ones come along, large ones in pieces, as blobs by their hash. */
+const PolicyRecord = Type.Refine(
+  Closed({
+    /** Of the whole file. */
+    hash: Sha256,
+    bytes: Type.Integer({ minimum: 12, maximum: 64 * 1024 * 1024 }),
+    /** The file itself in base64. */
+    inline: Type.Optional(Text('^[A-Za-z0-9+/]*={0,2}$', 128 * 1024)),
+    /** The hashes of its pieces, in order. */
+    chunks: Type.Optional(Type.Array(Sha256, { minItems: 1, maxItems: 10_000 })),
+  }),
+  ({ inline, chunks }) => (inline === undefined) !== (chunks === undefined),
+  () => 'has not exactly one of inline and chunks',
+)
+
+const RestrictionsRecord = Closed({
+  sets: Type.Array(Closed({ id: Id('ipx'), enforced: Type.Boolean(), policies: Policies }), { maxItems: 1_000 }),
+})
+
+export type TcpRecord = Static<typeof TcpRecord>
+export type HttpsRecord = Static<typeof HttpsRecord>
+export type RouteRecord = Static<typeof RouteRecord>
+export type BackendRecord = Static<typeof BackendRecord>
+export type PolicyRecord = Static<typeof PolicyRecord>
+export type RestrictionsRecord = Static<typeof RestrictionsRecord>
+
+/** Every kind of record: what its key names, and the value that stands under it. */
+export const recordKinds = {
+  tcp: { prefix: 'edgtcp', value: TcpRecord },
+  https: { prefix: 'edghts', value: HttpsRecord },
+  route: { prefix: 'edghtsrt', value: RouteRecord },
+  backend: { prefix: 'bkdst', value: BackendRecord },
+  policy: { prefix: 'ipp', value: PolicyRecord },
+  restrictions: { prefix: 'ac', value: RestrictionsRecord },
+} as const satisfies Record<string, { prefix: IdPrefix; value: TSchema }>
+
+export type RecordKind = keyof typeof recordKinds
+export type RecordKey = `${RecordKind}.${string}`
+export type RecordValue = Static<(typeof recordKinds)[RecordKind]['value']>
 
 /** A record as of a generation. Null says that the thing is gone. */
 export type EdgeRecord = { key: RecordKey; generation: number; value: RecordValue | null }

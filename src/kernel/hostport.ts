@@ -2,6 +2,8 @@ import { formatAddress, parseAddress } from './ip/address.ts'
 
 export type Hostport = { readonly host: string; readonly port: number }
 
+/** Of one edge. */
+export const maxHostports = 100
 const maxNameLength = 253
 // Asked before anything is put in lower case: that of U+212A, the Kelvin sign, is an ordinary k.
 const label = /^(?!-)[A-Za-z0-9-]{1,63}(?<!-)$/
@@ -50,6 +52,11 @@ export function hostportFault(text: string, { wildcard, nameOnly, port }: Hostpo
   if (nameOnly && parseAddress(parsed.host.replaceAll(/[[\]]/g, ''))) return 'must have a host name, not an IP address'
   if (port !== undefined && parsed.port !== port) return `must use port ${port}`
   return undefined
+}
+
+export function isCanonicalHostport(text: string, rules?: { wildcard: boolean }): boolean {
+  const parsed = parseHostport(text, rules)
+  return typeof parsed !== 'string' && formatHostport(parsed) === text
 }
 
 /** The one spelling, for text that was checked before. */

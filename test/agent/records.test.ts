@@ -174,6 +174,58 @@ const isPlausible = (path: (string | number)[], bad: unknown): boolean =>
   (path.includes('add') && path.at(-1) === '1' && typeof bad === 'string') ||
   (path.at(-1) === 'inline' && bad === '')
 
+test('a node accepts as much as the API does, and nothing beyond', () => {
+  const many = <T>(count: number, item: T): T[] => Array.from({ length: count }, () => item)
+  const [tcp, https, route, backend, policy, restrictions] = records as [EdgeRecord, ...EdgeRecord[]]
+  const set = { id: newId('ipx'), enforced: true, policies: [newId('ipp')] }
+  const hash64 = 'a'.repeat(64)
+  const limits: [record: EdgeRecord | undefined, field: string, most: unknown, more: unknown][] = [
+    [tcp, 'hostports', many(100, 'a.example:1'), many(101, 'a.example:1')],
+    [tcp, 'hostports', ['a.example:65535'], ['a.example:65536']],
+    [tcp, 'hostports', ['a.example:1'], ['A.example:1']],
+    [tcp, 'hostports', ['a.example:1'], ['*.example:1']],
+    [https, 'hostports', many(100, '*.a.example:443'), many(101, '*.a.example:443')],
+    [tcp, 'policies', many(100, newId('ipp')), many(101, newId('ipp'))],
+    [tcp, 'policies', [newId('ipp')], []],
+    [route, 'match', `/${'a'.repeat(1023)}`, `/${'a'.repeat(1024)}`],
+    [route, 'headers', { add: [], remove: [] }, { add: [], remove: [], replace: [] }],
+    [route, 'headers', { add: [['a', '']], remove: [] }, { add: [...many(2, ['a', ''])], remove: [] }],
+    [route, 'headers', { add: [['a', '']], remove: [] }, { add: [['a', '', '']], remove: [] }],
+    [route, 'headers', { add: [['host', 'b']], remove: [] }, { add: [], remove: ['host'] }],
+    [route, 'encoded_slashes', 'allow', 'reject'],
+    [route, 'websocket', false, true],
+    [backend, 'port', 65_535, 65_536],
+    [backend, 'port', 1, 0],
+    [backend, 'host', '[::1]', '::1'],
+    [backend, 'protocol', 'http2', 'http1'],
+    [policy, 'bytes', 64 * 1024 * 1024, 64 * 1024 * 1024 + 1],
+    [policy, 'inline', 'a'.repeat(128 * 1024), 'a'.repeat(128 * 1024 + 1)],
+    [policy, 'hash', hash64, `${hash64}\n`],
+    [restrictions, 'sets', many(1_000, set), many(1_001, set)],
+  ]
+  for (const [record, field, most, more] of limits) {
+    const withField = (value: unknown) => ({ ...record, value: { ...record?.value, [field]: value } })
+    assert.equal(recordFault(withField(most)), undefined, field)
+    assert.equal(recordFault(withField(more)), `has an invalid ${field}`)
+  }
+  const pieces = (chunks: unknown) => recordFault({ ...policy, value: { hash: hash64, bytes: 12, chunks } })
+  assert.equal(pieces(many(10_000, hash64)), undefined)
+  assert.equal(pieces(many(10_001, hash64)), 'has an invalid chunks')
+})
+
+test('a refused record says what is wrong with it', () => {
+  const [tcp, , , , policy] = records as [EdgeRecord, ...EdgeRecord[]]
+  const { hostports: _, ...rest } = tcp.value as { hostports: string[] }
+  assert.equal(recordFault({ ...tcp, value: rest }), 'has no hostports')
+  assert.equal(recordFault({ ...tcp, value: { ...tcp.value, colour: 1 } }), 'has an unknown field "colour"')
+  assert.equal(recordFault({ ...tcp, value: JSON.parse('{"__proto__":{}}') }), 'has an unknown field "__proto__"')
+  assert.equal(recordFault({ ...tcp, generation: 0 }), 'has no generation')
+  assert.equal(recordFault({ ...tcp, value: [] }), 'has no value')
+  assert.match(recordFault({ ...tcp, key: 'tcp.x' }) ?? '', /^has an unknown key "tcp.x"/)
+  const both = { ...policy?.value, chunks: ['a'.repeat(64)] }
+  assert.equal(recordFault({ ...policy, value: both }), 'has not exactly one of inline and chunks')
+})
+
 test('2,000 damaged policy files: each is refused, or is a policy file in good order', () => {
   const { bytes } = encodePolicy(
     compilePolicy([rule('allow', '10.0.0.0/8'), rule('deny', '10.2.0.0/16'), rule('allow', '2001:db8::/32')]),

@@ -4,6 +4,7 @@ import { parseHostport } from '../../kernel/hostport.ts'
 import { type IdPrefix, idLength, isId } from '../../kernel/ids.ts'
 import { type Address, formatAddress, parseAddress } from '../../kernel/ip/address.ts'
 import { hasEncodedSlash, hasParameters } from '../../kernel/paths.ts'
+import type { ResolvedBackend } from '../upstreams/resolver.ts'
 import { exactKey, prefixKey } from './paths.ts'
 
 /** What an entry looks up stands before it. `node` is last: it says that the others are there. */
@@ -21,14 +22,6 @@ export const mapNames = [
 export type MapName = (typeof mapNames)[number]
 export type Entry = { readonly map: MapName; readonly key: string; readonly value: string }
 
-/** With its host name resolved by the agent; null when it could not be. */
-export type BackendRecord = {
-  address: string | null
-  port: number
-  tls: boolean
-  host: string
-  protocol?: 'http2'
-}
 /**
  * The value of an edge or route, `target|account|backend|slashes|websocket|headers|policies`: all but the last part have a fixed
  * length, so that HAProxy need not search for them. `modules` are the last two together.
@@ -70,9 +63,6 @@ export const noWebsocket = 'n'
 
 /** How the first part of a backend ends to which HTTP/2 is spoken. */
 export const toHttp2 = '-h2'
-
-/** SHA-256 in hexadecimal: the name of its file in policies/. */
-export type PolicyRecord = string
 
 /** The record cannot be turned into entries. The previous one stays in force, and the refusal is reported. */
 export class UnusableRecord extends Error {}
@@ -156,7 +146,7 @@ const compilers: Record<string, (id: string, value: never) => Entry[]> = {
     if (route.key.length > 8_000) throw new UnusableRecord(`the match of ${id} is too long`)
     return operations === null ? [route] : [{ map: 'headers', key: id, value: operations }, route]
   },
-  backend(id, { address, port, tls, host, protocol }: BackendRecord) {
+  backend(id, { address, port, tls, host, protocol }: ResolvedBackend) {
     known('bkdst', id)
     if (address === null) return []
     const parsed = parseAddress(address)
@@ -171,7 +161,8 @@ const compilers: Record<string, (id: string, value: never) => Entry[]> = {
     ]
     return [{ map: 'backend', key: id, value: fields.join('|') }]
   },
-  policy(id, hash: PolicyRecord) {
+  /** The agent has put the file in place, under the name of its hash. */
+  policy(id, hash: string) {
     if (typeof hash !== 'string' || !/^[0-9a-f]{64}$/.test(hash))
       throw new UnusableRecord(`${id} does not name a file by its SHA-256`)
     return [{ map: 'policy', key: known('ipp', id), value: hash }]

@@ -1,6 +1,9 @@
 import type { Address } from './address.ts'
 import { type CompiledPolicy, lookup } from './ranges.ts'
 
+/** What one restriction or module may attach. */
+export const maxAttachedPolicies = 100
+
 /** `policy` and `rule` are indexes; both are absent when no rule matched or there was no address to match. */
 export type Decision = { readonly allowed: boolean; readonly policy?: number; readonly rule?: number }
 

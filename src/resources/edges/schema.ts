@@ -11,12 +11,13 @@ import {
   Timestamp,
   Uri,
 } from '../../http/wire.ts'
-import type { HostportRules } from '../../kernel/hostport.ts'
+import { type HostportRules, maxHostports } from '../../kernel/hostport.ts'
+import { matchPattern, matchTypes, maxMatchBytes } from '../../kernel/paths.ts'
 import { type EdgeKind, modulesOn } from './modules.ts'
 
 const Hostports = (rules: HostportRules, example: string, description: string) =>
   Type.Array(Type.Unsafe<string>({ type: 'string', 'x-maxBytes': 300, 'x-hostport': rules, examples: [example] }), {
-    maxItems: 100,
+    maxItems: maxHostports,
     description,
   })
 const TcpHostports = Hostports(
@@ -84,11 +85,11 @@ const edgeFields = <P extends 'edgtcp' | 'edghts'>(prefix: P) => ({
 export const TcpEdge = Closed({ ...edgeFields('edgtcp'), ...shown('tcp') }, { title: 'TcpEdge' })
 export const TcpEdgeQuery = Closed({ ...PageParameters, before_id: BeforeId('edgtcp') })
 
-const MatchType = Type.Unsafe<'exact_path' | 'path_prefix'>({ type: 'string', enum: ['exact_path', 'path_prefix'] })
+const MatchType = Type.Unsafe<(typeof matchTypes)[number]>({ type: 'string', enum: [...matchTypes] })
 const Match = Type.Unsafe<string>({
   type: 'string',
-  pattern: "^/(?:[A-Za-z0-9\\-._~!$&'()*+,;=:@/]|%(?!2[fF]|5[cC]))*$",
-  'x-maxBytes': 1024,
+  pattern: matchPattern,
+  'x-maxBytes': maxMatchBytes,
   'x-must':
     "must be a path that begins with '/', percent-encoded where needed, without a query, an encoded slash or an encoded backslash",
   examples: ['/api'],

@@ -11,6 +11,7 @@ import {
   Timestamp,
   Uri,
 } from '../../http/wire.ts'
+import { maxAttachedPolicies } from '../../kernel/ip/decide.ts'
 
 export const IpPolicyCreate = Closed(Annotations)
 export const IpPolicyUpdate = Closed({ id: PathId('ipp'), ...Annotations })
@@ -24,7 +25,7 @@ export const IpPolicyQuery = Closed({ ...PageParameters, before_id: BeforeId('ip
 /** Shared by everything that attaches policies: at least one, no duplicates. */
 export const IpPolicyIds = Type.Array(Id('ipp'), {
   minItems: 1,
-  maxItems: 100,
+  maxItems: maxAttachedPolicies,
   uniqueItems: true,
   description: 'IP policies of this account. Their rules are evaluated together.',
 })
