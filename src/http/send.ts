@@ -23,7 +23,8 @@ export async function sendResult(request: FastifyRequest, reply: FastifyReply, r
   if (route.success === 204) return send(reply, 204, body)
   const slices = format ?? route.slices
   const text = slices ? await gather(slices(body)) : JSON.stringify(body)
-  reply.code(route.success).type(format ? `${type}; charset=utf-8` : 'application/json')
+  // Spelled out: Fastify adds the charset to text, but not to the bytes of a long response.
+  reply.code(route.success).type(`${format ? type : 'application/json'}; charset=utf-8`)
   if (text.length < worthCompressing || !preferred(encodings, ['gzip'], 'identity')) return reply.send(text)
   // In another thread, and optimized for speed rather than size: a client is waiting.
   return reply.header('Content-Encoding', 'gzip').send(await compress(text, { level: 1 }))
