@@ -25,7 +25,7 @@ import { sourceAddress } from '../kernel/ip/source.ts'
 import { declaredLength, declaredType, hasBody, maxJsonBytes, readJson, refuseBody, tooLarge } from './body.ts'
 import { type EdgeView, waitAppliedMs } from './edges.ts'
 import type { HeavyOperations } from './heavy.ts'
-import type { InstallationSettings, ParamKind, Route } from './route.ts'
+import type { InstallationSettings, ParamKind, Result, Route } from './route.ts'
 import { cameFromBrowser, refuseOtherSites } from './same_site.ts'
 import { parseQuery, type Validator, validator } from './validate.ts'
 import { type DropDefaults, dropDefaults, isVendorClient } from './vendor_clients.ts'
@@ -67,9 +67,9 @@ export type RequestFacts = {
   error?: unknown
   /** Gives back the turn of a heavy operation. */
   endTurn?: () => void
-  /** Headers of the response that the handler set. */
-  headers: Record<string, string>
 }
+
+export type Answer = { readonly body: unknown; readonly headers: Record<string, string> }
 
 export type PreparedRoute = Route & {
   readonly checkQuery: Validator
@@ -97,7 +97,7 @@ export async function answer(
   route: PreparedRoute,
   request: FastifyRequest,
   facts: RequestFacts,
-): Promise<unknown> {
+): Promise<Answer> {
   const { raw } = request
   const operationId = request.id as Id<'op'>
   facts.operation = route.operation
@@ -142,7 +142,7 @@ export async function answer(
     if (!known) return
     readQuery()
     permit(route, known)
-    await route.beforeLargeBody?.({ db: service.dbOf(known.accountId), caller: known, params: readParams() as never })
+    await route.beforeLargeBody?.({ db: service.dbOf(known.accountId), caller: known, params: readParams() })
   }
   const [otherType] = Object.keys(route.otherBodies ?? {})
   const other = route.otherBodies?.[declaredType(raw)]
@@ -188,14 +188,18 @@ export async function answer(
     body,
     ifMatch: raw.headersDistinct['if-match']?.join(', '),
     idempotencyKey: raw.headersDistinct['idempotency-key']?.join(', '),
-    respond(header, value) {
-      if (value !== undefined) facts.headers[header] = value
-      return facts.headers[header]
-    },
   })
-  await tellEdges(service, facts, query.wait === 'applied')
-  return result
+  const applied = await tellEdges(service, result, query.wait === 'applied', facts)
+  return { body: result.body, headers: { ...headersOf(result), ...applied } }
 }
+
+const headersOf = ({ etag, generation, replayed, warnings, cookie }: Result<unknown>): Record<string, string> => ({
+  ...(etag && { ETag: etag }),
+  ...(generation !== undefined && { 'Service-Generation': String(generation) }),
+  ...(replayed && { 'Idempotency-Replayed': 'true' }),
+  ...(warnings?.length && { 'Service-Warning': warnings.join(', ') }),
+  ...(cookie && { 'Set-Cookie': cookie }),
+})
 
 /** What can be decided by the route and the caller alone. */
 function permit(route: Route, caller: Caller): void {
@@ -232,15 +236,21 @@ async function signingIn(
 }
 
 /** For a change that concerns edges: wakes the publisher and, if asked to, waits until the change is in force. */
-async function tellEdges({ edges }: Service, { headers, endTurn }: RequestFacts, wait: boolean): Promise<void> {
-  const generation = headers['Service-Generation']
-  if (generation === undefined) return
+async function tellEdges(
+  { edges }: Service,
+  { generation }: Result<unknown>,
+  wait: boolean,
+  { endTurn }: RequestFacts,
+): Promise<Record<string, string>> {
+  if (generation === undefined) return {}
   edges.committed()
-  if (!wait) return
+  if (!wait) return {}
   endTurn?.()
-  const { live, applied, behind } = await edges.waitFor(Number(generation), waitAppliedMs)
-  headers['Service-Applied'] = `${applied.length}/${live.length}`
-  if (behind.length) headers['Service-Behind'] = behind.map(({ node }) => node).join(', ')
+  const { live, applied, behind } = await edges.waitFor(generation, waitAppliedMs)
+  return {
+    'Service-Applied': `${applied.length}/${live.length}`,
+    ...(behind.length && { 'Service-Behind': behind.map(({ node }) => node).join(', ') }),
+  }
 }
 
 const usedBySession: Record<Traffic, string> = {

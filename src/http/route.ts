@@ -38,20 +38,37 @@ export type Handling<Params, Query, Body> = {
   /** The tag of what the client last saw, if it wants to be refused when that has changed. */
   readonly ifMatch?: string
   readonly idempotencyKey?: string
-  /** Sets a response header. Without a value, returns the current one. */
-  readonly respond: (header: string, value?: string) => string | undefined
+}
+
+/** Whether a flag of the query is set, for code that does not know the route's query. */
+export const isSet = (query: object, flag: string): boolean => Reflect.get(query, flag) === true
+
+/** What a handler returns: the body of the response, and what its headers say. */
+export type Result<Body> = {
+  /** Undefined with 204. */
+  readonly body: Body
+  readonly etag?: string
+  /** The generation of a change that concerns edge nodes. */
+  readonly generation?: number
+  /** The body is that of an earlier response to the same Idempotency-Key. */
+  readonly replayed?: boolean
+  readonly warnings?: readonly string[]
+  readonly cookie?: string
 }
 
 /** What a parameter of a path is: an id of a kind, or a number. */
 export type ParamKind = IdPrefix | 'number'
+export type Params = Readonly<Record<string, ParamKind>>
 type ParamOf<K> = K extends IdPrefix ? Id<K> : string
+/** The parameters of a path as a handler gets them. */
+export type ParamsOf<P> = { readonly [K in keyof P]: ParamOf<P[K]> }
 
 export type OtherBody<Body> = {
   readonly limitBytes: number
   readonly read: (request: IncomingMessage, intake: Intake) => Promise<Body>
 }
 
-export type RouteShape<P extends Record<string, ParamKind>, Q extends TObject, B extends TSchema, R extends TSchema> = {
+export type RouteShape<P extends Params, Q extends TObject, B extends TSchema, R extends TSchema> = {
   /** `resource.verb`: the name in the log, the metrics, the audit and openapi.json. */
   readonly operation: string
   readonly summary: string
@@ -74,7 +91,7 @@ export type RouteShape<P extends Record<string, ParamKind>, Q extends TObject, B
    * this only spares us the body.
    */
   readonly beforeLargeBody?: (
-    request: Pick<Handling<{ [K in keyof P]: ParamOf<P[K]> }, never, never>, 'db' | 'caller' | 'params'>,
+    request: Pick<Handling<ParamsOf<P>, never, never>, 'db' | 'caller' | 'params'>,
   ) => Promise<void>
   /** It can take seconds: an account has few of them at once, and they leave connections to others. */
   readonly heavy?: HeavyKind
@@ -97,7 +114,7 @@ export type RouteShape<P extends Record<string, ParamKind>, Q extends TObject, B
   readonly managesKeys?: true
   /** Refusals beyond those that any route of this form can give. */
   readonly errors?: readonly ErrorCode[]
-  readonly handle: (request: Handling<{ [K in keyof P]: ParamOf<P[K]> }, Static<Q>, Static<B>>) => Promise<Static<R>>
+  readonly handle: (request: Handling<ParamsOf<P>, Static<Q>, Static<B>>) => Promise<Result<Static<R>>>
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: a list of routes holds handlers of many request types; route() checked each.
@@ -105,7 +122,7 @@ export type Route = RouteShape<any, any, any, any>
 
 /** One operation of the API. The server, openapi.json, the command line and the coverage tests all read these. */
 export const route = <
-  const P extends Record<string, ParamKind> = Record<never, IdPrefix>,
+  const P extends Params = Record<never, ParamKind>,
   Q extends TObject = TObject,
   B extends TSchema = TSchema,
   R extends TSchema = TSchema,

@@ -71,7 +71,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   }
 
   const begin = (request: FastifyRequest, reply: FastifyReply) => {
-    factsOf.set(request, { headers: {} })
+    factsOf.set(request, {})
     reply.header('Operation-Id', request.id)
     reply.header('Cache-Control', 'no-store')
     reply.header('X-Content-Type-Options', 'nosniff')
@@ -144,10 +144,10 @@ export function createServer(options: ServerOptions): FastifyInstance {
       handler: async (request, reply) => {
         // The router lets a parameter be empty: `/api_keys/` would be a key without an id.
         if (Object.values(request.params as object).includes('')) return reply.callNotFound()
-        const facts = factsOf.get(request) ?? { headers: {} }
+        const facts = factsOf.get(request) ?? {}
         try {
-          const body = await answer(service, prepared, request, facts)
-          reply.headers(facts.headers)
+          const { body, headers } = await answer(service, prepared, request, facts)
+          reply.headers(headers)
           warn(reply, facts)
           return await sendResult(request, reply, route, body)
         } finally {

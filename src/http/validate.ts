@@ -1,5 +1,5 @@
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv'
-import type { TObject, TSchema } from 'typebox'
+import type { Static, TObject, TSchema } from 'typebox'
 import { invalidField } from '../kernel/errors.ts'
 import { type HostportRules, hostportFault } from '../kernel/hostport.ts'
 import { parseCidr } from '../kernel/ip/cidr.ts'
@@ -38,7 +38,7 @@ addTextKeyword('x-moment', (text) =>
     : 'must be an RFC 3339 time, such as 2030-01-31T12:00:00Z',
 )
 
-export const accepts = (schema: TSchema, value: unknown): boolean => ajv.validate(schema, value)
+export const accepts = <S extends TSchema>(schema: S, value: unknown): value is Static<S> => ajv.validate(schema, value)
 
 export type Validator = (value: unknown) => void
 

@@ -85,12 +85,12 @@ export const BeforeId = <P extends IdPrefix>(prefix: P) =>
     }),
   )
 
-export const ListOf = <Name extends string, Item extends TSchema>(name: Name, item: Item, title: string) =>
+export const ListOf = <Name extends string, Item extends TSchema>(name: Name, item: Item & { title?: string }) =>
   Closed(
     { [name]: Type.Array(item), uri: Uri, next_page_uri: Type.Unsafe<string | null>({ type: ['string', 'null'] }) } as {
       [K in Name]: ReturnType<typeof Type.Array<Item>>
     } & { uri: typeof Uri; next_page_uri: ReturnType<typeof Type.Unsafe<string | null>> },
-    { title },
+    { title: `${item.title}List` },
   )
 
 export type { Static }

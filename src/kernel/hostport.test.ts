@@ -146,7 +146,7 @@ test('rules refuse addresses where names are wanted, and other ports than the on
   assert.match(hostportFault('nonsense', {}) ?? '', /^must be host:port/)
 })
 
-test('what was never checked has no canonical form', () => {
+test('a text that is not a hostport has no canonical form', () => {
   assert.throws(() => canonicalHostport('nonsense'), /must be host:port/)
 })
 

@@ -10,12 +10,9 @@ export const rowsToFetch = ({ limit = maxPageSize }: PageQuery): number => limit
 export type Page<Item> = { items: Item[]; uri: string; next_page_uri: string | null }
 
 /** Cuts the extra row off and says where the next page is, keeping the limit and every filter. */
-export function toPage<Item extends { id: Id }>(
-  fetched: Item[],
-  query: PageQuery & Record<string, unknown>,
-  listUri: string,
-): Page<Item> {
-  const items = fetched.slice(0, query.limit ?? maxPageSize)
+export function toPage<Item extends { id: Id }>(fetched: Item[], query: object, listUri: string): Page<Item> {
+  const { limit = maxPageSize }: PageQuery = query
+  const items = fetched.slice(0, limit)
   const last = items.at(-1)
   if (fetched.length === items.length || !last) return { items, uri: listUri, next_page_uri: null }
   const next = new URLSearchParams()

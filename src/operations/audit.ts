@@ -3,8 +3,7 @@ import { sql } from '../db/sql.ts'
 import type { Origin } from '../identity/origin.ts'
 import { type Id, newUuid } from '../kernel/ids.ts'
 
-type Fields = Record<string, unknown>
-type Change = { resourceId: Id; before: Fields | null; after: Fields | null }
+type Change = { resourceId: Id; before: object | null; after: object | null }
 
 /**
  * Call it in the transaction of the change: then there is no change without its event and no event without its
@@ -27,7 +26,7 @@ export async function recordChange(tx: Db, origin: Origin, { resourceId, before,
 }
 
 /** The same for many that one request deletes, in one statement. */
-export const recordDeletions = (tx: Db, origin: Origin, deleted: readonly (Fields & { id: Id })[]): Promise<void> =>
+export const recordDeletions = (tx: Db, origin: Origin, deleted: readonly { id: Id }[]): Promise<void> =>
   run(
     tx,
     sql`

@@ -1,30 +1,24 @@
 import type { Db } from '../db/pool.ts'
 import type { RecordKey } from '../distribution/records.ts'
-import type { Handling } from '../http/route.ts'
+import type { Origin } from '../identity/origin.ts'
 import type { Id } from '../kernel/ids.ts'
 import { recordChange } from './audit.ts'
 import { writeOutbox } from './outbox.ts'
 
-type Fields = Record<string, unknown>
 export type Change = {
   resourceId: Id
-  before: Fields | null
-  after: Fields | null
+  before: object | null
+  after: object | null
   /** The records that edge nodes must be sent because of it. */
   records?: readonly RecordKey[]
 }
 
 /**
- * What every change leaves behind, in its own transaction: an audit event and, where edges are concerned, an outbox row
- * with a generation. A change that changed nothing leaves nothing.
+ * What every change leaves behind, in its own transaction: an audit event and, where edges are concerned, an outbox row.
+ * A change that changed nothing leaves nothing. Resolves to the generation of the outbox row, if there is one.
  */
-export async function record(
-  tx: Db,
-  request: Pick<Handling<object, unknown, unknown>, 'origin' | 'respond'>,
-  change: Change,
-): Promise<void> {
-  const changed = await recordChange(tx, request.origin, change)
-  if (!changed || !change.records?.length) return
-  const generation = await writeOutbox(tx, request.origin.accountId, change.records)
-  request.respond('Service-Generation', String(generation))
+export async function record(tx: Db, origin: Origin, change: Change): Promise<number | undefined> {
+  const changed = await recordChange(tx, origin, change)
+  if (!changed || !change.records?.length) return undefined
+  return writeOutbox(tx, origin.accountId, change.records)
 }

@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import { raisePolicyRevision, refuseSelfLockout } from '../access/self_lockout.ts'
+import { isSet } from '../http/route.ts'
 import { Closed } from '../http/wire.ts'
 import type { Guard } from './resource.ts'
 
@@ -14,12 +15,15 @@ export const LockoutQuery = Closed({
 })
 
 /**
- * Wraps every change to restrictions, their policies and rules. Raising the revision first locks the account's row, so
+ * Around every change to restrictions, their policies and rules. Raising the revision first locks the account's row, so
  * such changes run one after another and each is checked against the result of the one before.
  */
-export const changingDecisions: Guard = async (tx, { caller, origin, query, clock }, change) => {
-  await raisePolicyRevision(tx, caller)
-  const result = await change()
-  if (query.allow_self_lockout !== true) await refuseSelfLockout(tx, caller, origin.sourceIp, clock())
-  return result
+export const decisionGuard: Guard = {
+  query: LockoutQuery,
+  async around(tx, { caller, origin, query, clock }, change) {
+    await raisePolicyRevision(tx, caller)
+    const result = await change()
+    if (!isSet(query, 'allow_self_lockout')) await refuseSelfLockout(tx, caller, origin.sourceIp, clock())
+    return result
+  },
 }

@@ -5,23 +5,22 @@ import { sql } from '../db/sql.ts'
 import type { Handling } from '../http/route.ts'
 import { invalidField, Refusal } from '../kernel/errors.ts'
 
-type Request = Pick<
-  Handling<object, unknown, unknown>,
-  'caller' | 'origin' | 'idempotencyKey' | 'params' | 'body' | 'respond'
->
+type Request = Pick<Handling<unknown, unknown, unknown>, 'caller' | 'origin' | 'idempotencyKey' | 'params' | 'body'>
+/** What of a response is kept for its repetitions. */
+type Repeatable = { body: unknown; generation: number | undefined }
 type Kept = { operation: string; request_hash: Buffer; response: string; generation: number | null }
 
 /**
  * Makes a POST with an `Idempotency-Key` happen once in 24 hours, and answers every repetition with what was created
  * then. The key's row is taken before the work: a repetition that comes at the same time waits for the first one's end.
  */
-export async function once<Shown>(
+export async function once<Done extends Repeatable>(
   tx: Db,
   request: Request,
-  create: () => Promise<Shown>,
-): Promise<{ shown: Shown; replayed: boolean }> {
+  work: () => Promise<Done>,
+): Promise<(Done & { replayed: false }) | (Pick<Done, keyof Repeatable> & { replayed: true })> {
   const { idempotencyKey: key } = request
-  if (key === undefined) return { shown: await create(), replayed: false }
+  if (key === undefined) return { ...(await work()), replayed: false }
   if (!/^[\x21-\x7e]{1,255}$/.test(key))
     throw invalidField('Idempotency-Key', 'must be 1 to 255 printable ASCII characters without spaces')
   const { accountId, ownerId } = request.caller
@@ -39,13 +38,12 @@ export async function once<Shown>(
   )
   const mine = sql`account_id = ${accountId} and owner_id = ${ownerId} and key = ${key}`
   if (taken) {
-    const shown = await create()
-    const generation = request.respond('Service-Generation')
+    const done = await work()
     await run(
       tx,
-      sql`update idempotency_keys set response = ${JSON.stringify(shown)}, generation = ${generation ? Number(generation) : null} where ${mine}`,
+      sql`update idempotency_keys set response = ${JSON.stringify(done.body)}, generation = ${done.generation ?? null} where ${mine}`,
     )
-    return { shown, replayed: false }
+    return { ...done, replayed: false }
   }
   const kept = await one<Kept>(
     tx,
@@ -57,9 +55,7 @@ export async function once<Shown>(
       'This Idempotency-Key was already used for a different request. Use a new one.',
     )
   }
-  request.respond('Idempotency-Replayed', 'true')
-  if (kept.generation !== null) request.respond('Service-Generation', String(kept.generation))
-  return { shown: JSON.parse(kept.response), replayed: true }
+  return { body: JSON.parse(kept.response), generation: kept.generation ?? undefined, replayed: true }
 }
 
 export const deleteIdempotencyKeys = (db: Db): Promise<number> =>

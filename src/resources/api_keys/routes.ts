@@ -1,8 +1,11 @@
+import { isSet } from '../../http/route.ts'
 import { hashToken, newToken } from '../../identity/token.ts'
 import { forbidden, invalidField, Refusal } from '../../kernel/errors.ts'
 import { canonicalExpiry } from '../../kernel/time.ts'
 import { newAnnotations, patchedAnnotations } from '../../operations/annotations.ts'
-import { resource } from '../../operations/resource.ts'
+import { actionRoute, createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'
+import { getRoute, listRoute } from '../../operations/read_routes.ts'
+import type { Resource } from '../../operations/resource.ts'
 import { expiryOfNew, lineageOfNew, mayChange, mayUpdate, revokeDescendants } from './rules.ts'
 import { ApiKey, ApiKeyCreate, ApiKeyDeleteQuery, ApiKeyQuery, ApiKeyRotate, ApiKeyUpdate } from './schema.ts'
 import {
@@ -17,24 +20,25 @@ import {
 } from './store.ts'
 import { stableApiKeyFields, toApiKey } from './view.ts'
 
-const apiKeys = resource({
+/** The token is there between the change and the response to it. */
+type KeyWithToken = ApiKeyRow & { token?: string }
+
+const apiKeys: Resource<{ id: 'ak' }, KeyWithToken, typeof ApiKey> = {
   name: 'api_keys',
-  prefix: 'ak',
   path: '/api_keys',
+  params: { id: 'ak' },
   managesKeys: true,
   shape: ApiKey,
   view: toApiKey,
+  find: findApiKey,
+  secret: 'token',
   stableFields: stableApiKeyFields,
-  find: findApiKey as (...args: Parameters<typeof findApiKey>) => Promise<KeyWithToken | undefined>,
-})
-/** The token is there between the change and the response to it, and is kept nowhere. */
-type KeyWithToken = ApiKeyRow & { token?: string }
+}
 
-const tokenOnce = { field: 'token', of: ({ token }: KeyWithToken) => token } as const
 const dayInSeconds = 24 * 60 * 60
 
 export const apiKeyRoutes = [
-  apiKeys.create({
+  createRoute(apiKeys, {
     summary: 'Create an API key. Its token is returned only in this response',
     access: 'anyone',
     body: ApiKeyCreate,
@@ -58,11 +62,10 @@ export const apiKeyRoutes = [
       await insertLineage(tx, caller, row.id, lineage)
       return { ...row, token }
     },
-    revealOnce: tokenOnce,
   }),
-  apiKeys.get(),
-  apiKeys.list({ field: 'keys', query: ApiKeyQuery, select: listApiKeys }),
-  apiKeys.update({
+  getRoute(apiKeys, { access: 'anyone' }),
+  listRoute(apiKeys, { access: 'anyone', field: 'keys', query: ApiKeyQuery, select: listApiKeys }),
+  updateRoute(apiKeys, {
     access: 'anyone',
     body: ApiKeyUpdate,
     errors: ['ERR_FORBIDDEN'],
@@ -74,7 +77,7 @@ export const apiKeyRoutes = [
       return { ...before, ...patchedAnnotations(before, body), expires_at }
     },
   }),
-  apiKeys.act({
+  actionRoute(apiKeys, {
     verb: 'rotate',
     summary:
       'Rotate an API key. The new token is returned only in this response, and the old token keeps working until the overlap ends',
@@ -96,10 +99,9 @@ export const apiKeyRoutes = [
       const after = await findApiKey(tx, caller, params.id, false)
       return { ...(after ?? before), token }
     },
-    revealOnce: tokenOnce,
-    alsoAudited: ({ previous_token }) => ({ previous_token_expires_at: previous_token?.expires_at ?? null }),
+    audited: ({ previous_token }) => ({ previous_token_expires_at: previous_token?.expires_at ?? null }),
   }),
-  apiKeys.delete({
+  deleteRoute(apiKeys, {
     summary: 'Delete an API key. Its token stops working immediately, on every process',
     access: 'anyone',
     query: ApiKeyDeleteQuery,
@@ -107,7 +109,7 @@ export const apiKeyRoutes = [
     permit: mayChange,
     async remove(tx, request) {
       const { caller, params, query } = request
-      if (query.revoke_descendants) await revokeDescendants(tx, request, params.id)
+      if (isSet(query, 'revoke_descendants')) await revokeDescendants(tx, request, params.id)
       await deleteApiKey(tx, caller, params.id)
     },
   }),

@@ -15,7 +15,7 @@ export const auditEventRoutes = [
     access: 'admin',
     async handle({ db, caller, query, uri }) {
       const { items, ...page } = toPage(await listAuditEvents(db, caller, query), query, uri('/audit_events'))
-      return { audit_events: items, ...page }
+      return { body: { audit_events: items, ...page } }
     },
   }),
 ]

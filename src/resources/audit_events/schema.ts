@@ -29,4 +29,4 @@ export const AuditEventQuery = Closed({
   owner_id: Type.Optional(Id('usr', 'bot')),
   operation: Type.Optional(Text(100, 'Return only changes by this operation, such as api_keys.delete.')),
 })
-export const AuditEventList = ListOf('audit_events', AuditEvent, 'AuditEventList')
+export const AuditEventList = ListOf('audit_events', AuditEvent)

@@ -1,7 +1,9 @@
 import { canonicalHostport } from '../../kernel/hostport.ts'
 import { toId } from '../../kernel/ids.ts'
 import { newAnnotations, patchedAnnotations, shownAnnotations } from '../../operations/annotations.ts'
-import { resource } from '../../operations/resource.ts'
+import { createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'
+import { getRoute, listRoute } from '../../operations/read_routes.ts'
+import type { Resource } from '../../operations/resource.ts'
 import { Backend, BackendCreate, BackendQuery, BackendUpdate } from './schema.ts'
 import { type BackendRow, deleteBackend, findBackend, insertBackend, listBackends, updateBackend } from './store.ts'
 
@@ -18,18 +20,18 @@ function toBackend(row: BackendRow, uri: (path: string) => string): Backend {
   }
 }
 
-const backends = resource({
+const backends: Resource<{ id: 'bkdst' }, BackendRow, typeof Backend> = {
   name: 'static_backends',
-  prefix: 'bkdst',
   path: '/backends/static',
+  params: { id: 'bkdst' },
   shape: Backend,
   view: toBackend,
   find: findBackend,
   records: ({ id }) => [`backend.${toId('bkdst', id)}`],
-})
+}
 
 export const backendRoutes = [
-  backends.create({
+  createRoute(backends, {
     access: 'anyone',
     body: BackendCreate,
     insert: (tx, { caller, body: { address, tls, protocol, ...annotations } }) =>
@@ -40,9 +42,9 @@ export const backendRoutes = [
         ...newAnnotations(annotations),
       }),
   }),
-  backends.get(),
-  backends.list({ field: 'backends', query: BackendQuery, select: listBackends }),
-  backends.update({
+  getRoute(backends, { access: 'anyone' }),
+  listRoute(backends, { access: 'anyone', field: 'backends', query: BackendQuery, select: listBackends }),
+  updateRoute(backends, {
     access: 'anyone',
     body: BackendUpdate,
     apply: (tx, { caller, body: { address, tls, protocol, ...annotations } }, before) =>
@@ -53,7 +55,7 @@ export const backendRoutes = [
         ...patchedAnnotations(before, annotations),
       }),
   }),
-  backends.delete({
+  deleteRoute(backends, {
     summary: 'Delete a static backend. Refused while an edge or route uses it',
     access: 'anyone',
     errors: ['ERR_BACKEND_IN_USE'],

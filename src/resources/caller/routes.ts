@@ -32,6 +32,6 @@ export const callerRoutes = [
     success: 200,
     response: Closed(CallerFields, { title: 'Caller' }),
     access: 'anyone',
-    handle: async (request) => toCallerFields(request),
+    handle: async (request) => ({ body: toCallerFields(request) }),
   }),
 ]

@@ -51,9 +51,8 @@ export const dashboardSessionRoutes = [
           throw new Refusal('ERR_UNAUTHENTICATED', 'The token is not valid. Use the token of an active API key.')
         await endOldestSessions(tx, request.caller)
         const shown = toSession(session, request)
-        await record(tx, request, { resourceId: shown.id, before: null, after: shown })
-        request.respond('Set-Cookie', sessionCookie(request.uri(''), secret, sessionSeconds))
-        return shown
+        await record(tx, request.origin, { resourceId: shown.id, before: null, after: shown })
+        return { body: shown, cookie: sessionCookie(request.uri(''), secret, sessionSeconds) }
       }),
   }),
   route({
@@ -69,7 +68,7 @@ export const dashboardSessionRoutes = [
       const { db, caller } = request
       const session = caller.sessionId && (await findSession(db, caller, caller.sessionId))
       if (!session) throw noSession()
-      return toSession(session, request)
+      return { body: toSession(session, request) }
     },
   }),
   route({
@@ -88,9 +87,9 @@ export const dashboardSessionRoutes = [
         const session = await deleteSession(tx, caller, caller.sessionId)
         if (session) {
           const before = toSession(session, request)
-          await record(tx, request, { resourceId: before.id, before, after: null })
+          await record(tx, request.origin, { resourceId: before.id, before, after: null })
         }
-        request.respond('Set-Cookie', endedSessionCookie(request.uri('')))
-      }) as never,
+        return { body: undefined, cookie: endedSessionCookie(request.uri('')) }
+      }),
   }),
 ]

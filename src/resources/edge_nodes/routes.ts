@@ -83,10 +83,8 @@ export const edgeNodeRoutes = [
       const newest_generation = await settledGeneration(db)
       const nodes = edges.all()
       const own = await generationsOf(db, caller, nodes.flatMap(refusedGenerations))
-      return {
-        newest_generation,
-        edge_nodes: nodes.map((node) => shown({ ...node, refusals: node.refusals.filter(isFor(own)) })),
-      }
+      const edge_nodes = nodes.map((node) => shown({ ...node, refusals: node.refusals.filter(isFor(own)) }))
+      return { body: { newest_generation, edge_nodes } }
     },
   }),
   route({
@@ -104,11 +102,13 @@ export const edgeNodeRoutes = [
       const { live, applied, behind } = edges.status(generation)
       const own = await generationsOf(db, caller, [generation])
       return {
-        generation,
-        live_nodes: live.length,
-        applied_nodes: applied.length,
-        behind: behind.map(({ node }) => node),
-        refusals: own.has(generation) ? refusedAt(edges.all(), generation) : [],
+        body: {
+          generation,
+          live_nodes: live.length,
+          applied_nodes: applied.length,
+          behind: behind.map(({ node }) => node),
+          refusals: own.has(generation) ? refusedAt(edges.all(), generation) : [],
+        },
       }
     },
   }),

@@ -6,20 +6,14 @@ import { invalidField } from '../../kernel/errors.ts'
 import { canonicalHostport, parseHostport } from '../../kernel/hostport.ts'
 import { toId, type Uuid } from '../../kernel/ids.ts'
 import { replaceHostports } from './hostports.ts'
-import { type EdgeKind, type Module, type ModuleName, modulesOn, type NewModule } from './modules.ts'
+import { type EdgeKind, type Module, type ModuleName, modulesOn } from './modules.ts'
 import { isSharedDomain } from './public_suffix.ts'
 import { putModule, removeModule } from './store.ts'
 
 type Sent = Record<string, unknown>
-type ModuleBody = { enabled?: boolean }
 
 /** Sent with every new edge: to a node, an account whose restrictions it does not know is shut. */
 export const restrictionsKey = (accountId: Uuid): RecordKey => `restrictions.${toId('ac', accountId)}`
-
-export const toNewModule = (module: Module, body: ModuleBody): NewModule => ({
-  enabled: body.enabled ?? true,
-  ...module.toStored(body as never),
-})
 
 /** Sets a module, with what it refers to held until the end of the transaction. */
 export async function setModule(
@@ -27,10 +21,10 @@ export async function setModule(
   caller: Caller,
   edgeId: Uuid,
   [name, module]: [ModuleName, Module],
-  body: ModuleBody,
+  body: object,
   prefix = '',
 ): Promise<void> {
-  const stored = toNewModule(module, body)
+  const stored = module.toStored(body)
   await module.hold?.(tx, caller, stored, prefix)
   await putModule(tx, caller, edgeId, name, stored)
 }
@@ -46,7 +40,7 @@ export async function setInlineModules(
   for (const [name, module] of modulesOn(kind)) {
     const body = sent[name]
     if (body === null) await removeModule(tx, caller, edgeId, name)
-    else if (body !== undefined) await setModule(tx, caller, edgeId, [name, module], body as ModuleBody, `${name}.`)
+    else if (typeof body === 'object') await setModule(tx, caller, edgeId, [name, module], body, `${name}.`)
   }
 }
 
@@ -56,7 +50,7 @@ export const checkInlineModules =
   (sent: Sent, _settings: InstallationSettings, isVendorClient: boolean): void => {
     for (const [name, module] of modulesOn(kind)) {
       const body = sent[name]
-      if (body) module.check?.(body as never, `${name}.`, isVendorClient)
+      if (typeof body === 'object' && body !== null) module.check(body, `${name}.`, isVendorClient)
     }
   }
 

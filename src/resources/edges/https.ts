@@ -5,7 +5,9 @@ import type { Caller } from '../../identity/caller.ts'
 import { notFound, Refusal } from '../../kernel/errors.ts'
 import { type Id, toId, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { newAnnotations, patchedAnnotations } from '../../operations/annotations.ts'
-import { resource } from '../../operations/resource.ts'
+import { createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'
+import { getRoute, listRoute } from '../../operations/read_routes.ts'
+import type { Resource } from '../../operations/resource.ts'
 import {
   checkHostports,
   checkInlineModules,
@@ -34,6 +36,7 @@ import {
   type HttpsEdgeRow,
   insertEdge,
   listHttpsEdges,
+  type RouteRow,
   updateEdge,
 } from './store.ts'
 import { toHttpsEdge, toHttpsRoute } from './view.ts'
@@ -43,10 +46,10 @@ const maxRoutes = 1_000
 
 const routeKey = (id: Uuid): RecordKey => `route.${toId('edghtsrt', id)}`
 
-const edges = resource({
+const edges: Resource<{ id: 'edghts' }, HttpsEdgeRow, typeof HttpsEdge> = {
   name: 'https_edges',
-  prefix: 'edghts',
   path: '/edges/https',
+  params: { id: 'edghts' },
   shape: HttpsEdge,
   view: toHttpsEdge,
   find: findHttpsEdge,
@@ -56,7 +59,7 @@ const edges = resource({
     ...(verb === 'create' ? [restrictionsKey(accountId)] : []),
     ...(verb === 'delete' ? routes.map((route) => routeKey(route.id)) : []),
   ],
-})
+}
 
 const rereadEdge = async (tx: Db, caller: Caller, id: Uuid): Promise<HttpsEdgeRow> => {
   const row = await findHttpsEdge(tx, caller, toId('edghts', id), false)
@@ -64,16 +67,15 @@ const rereadEdge = async (tx: Db, caller: Caller, id: Uuid): Promise<HttpsEdgeRo
   return row
 }
 
-const routes = resource({
+const routes: Resource<{ edge_id: 'edghts'; id: 'edghtsrt' }, RouteRow, typeof HttpsRoute> = {
   name: 'https_edge_routes',
-  prefix: 'edghtsrt',
   path: '/edges/https/:edge_id/routes',
-  parentParams: { edge_id: 'edghts' },
+  params: { edge_id: 'edghts', id: 'edghtsrt' },
   shape: HttpsRoute,
   view: toHttpsRoute,
   find: (db, caller, id, lock, { edge_id }) => findRoute(db, caller, edge_id, id, lock),
   records: ({ id }) => [routeKey(id)],
-})
+}
 
 const rereadRoute = async (tx: Db, caller: Caller, edgeId: Id<'edghts'>, id: Uuid) => {
   const row = await findRoute(tx, caller, edgeId, toId('edghtsrt', id), false)
@@ -87,7 +89,7 @@ const checkNames = (body: { hostports?: string[] }, settings: InstallationSettin
 }
 
 export const httpsEdgeRoutes = [
-  edges.create({
+  createRoute(edges, {
     access: 'anyone',
     body: HttpsEdgeCreate,
     errors: ['ERR_HOSTPORT_TAKEN'],
@@ -98,9 +100,9 @@ export const httpsEdgeRoutes = [
       return rereadEdge(tx, caller, id)
     },
   }),
-  edges.get(),
-  edges.list({ field: 'https_edges', query: HttpsEdgeQuery, select: listHttpsEdges }),
-  edges.update({
+  getRoute(edges, { access: 'anyone' }),
+  listRoute(edges, { access: 'anyone', field: 'https_edges', query: HttpsEdgeQuery, select: listHttpsEdges }),
+  updateRoute(edges, {
     access: 'anyone',
     body: HttpsEdgeUpdate,
     errors: ['ERR_HOSTPORT_TAKEN'],
@@ -111,13 +113,13 @@ export const httpsEdgeRoutes = [
       return rereadEdge(tx, caller, before.id)
     },
   }),
-  edges.delete({
+  deleteRoute(edges, {
     summary: 'Delete an HTTPS edge and its routes',
     access: 'anyone',
     remove: (tx, { caller }, before) => deleteEdge(tx, caller, before.id),
   }),
 
-  routes.create({
+  createRoute(routes, {
     access: 'anyone',
     body: HttpsRouteCreate,
     bodyLimitBytes: moduleBodyLimitBytes,
@@ -139,8 +141,8 @@ export const httpsEdgeRoutes = [
       return rereadRoute(tx, caller, edge_id, id)
     },
   }),
-  routes.get(),
-  routes.update({
+  getRoute(routes, { access: 'anyone' }),
+  updateRoute(routes, {
     access: 'anyone',
     body: HttpsRouteUpdate,
     vendorDefaults: ['description', 'metadata'],
@@ -156,15 +158,7 @@ export const httpsEdgeRoutes = [
       return rereadRoute(tx, caller, params.edge_id, before.id)
     },
   }),
-  routes.delete({ access: 'anyone', remove: (tx, { caller }, before) => deleteEdge(tx, caller, before.id) }),
+  deleteRoute(routes, { access: 'anyone', remove: (tx, { caller }, before) => deleteEdge(tx, caller, before.id) }),
 
-  ...moduleRoutes({
-    kind: 'route',
-    name: 'https_edge_routes',
-    path: '/edges/https/:edge_id/routes/:id',
-    params: { edge_id: 'edghts', id: 'edghtsrt' },
-    prefix: 'edghtsrt',
-    find: (db, caller, { edge_id, id }, lock) => findRoute(db, caller, edge_id, id, lock),
-    records: ({ id }) => [routeKey(id)],
-  }),
+  ...moduleRoutes(routes, 'route'),
 ]

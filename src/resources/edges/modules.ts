@@ -1,5 +1,6 @@
 import { type Static, type TObject, type TProperties, Type } from 'typebox'
 import type { Db } from '../../db/pool.ts'
+import { accepts } from '../../http/validate.ts'
 import { Closed, Id, Ref } from '../../http/wire.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { invalidField } from '../../kernel/errors.ts'
@@ -35,11 +36,11 @@ export type Module = {
   /** What carries it. */
   on: readonly EdgeKind[]
   /** What the schema cannot say. `prefix` is where in the request the module stands. */
-  check?: (body: never, prefix: string, isVendorClient: boolean) => void
-  toStored: (body: never) => Omit<NewModule, 'enabled'>
+  check: (body: object, prefix: string, isVendorClient: boolean) => void
+  toStored: (body: object) => NewModule
   /** Refuses references to what is not there, and holds the rest. */
   hold?: (tx: Db, caller: Caller, stored: NewModule, prefix: string) => Promise<void>
-  show: (stored: StoredModule, uri: UriOf) => object
+  show: (stored: StoredModule, uri: UriOf) => Record<string, unknown>
 }
 
 function define<B extends TProperties, S extends TProperties>(definition: {
@@ -52,13 +53,30 @@ function define<B extends TProperties, S extends TProperties>(definition: {
   hold?: Module['hold']
   show: (stored: StoredModule, uri: UriOf) => Static<TObject<S>>
 }): Module {
-  const { title, body, shape, toStored, ...rest } = definition
+  const { title, on, body, shape, check, toStored, hold, show } = definition
+  const Settings = Type.Object(body)
+  // The route has validated it. Here it gets the type of this module again, which a table of modules cannot keep.
+  const settingsIn = (sent: object) => {
+    if (accepts(Settings, sent)) return sent
+    throw new Error(`the body of a ${title} was not validated`)
+  }
   return {
-    ...rest,
-    body: Closed({ enabled: Enabled, ...body }) as TObject,
-    shape: Closed({ enabled: EnabledShown, ...shape }, { title }) as TObject,
-    toStored: (sent) => ({ settings: {}, backendId: null, policyIds: [], ...toStored(sent) }),
-    show: (stored, uri) => ({ enabled: stored.enabled, ...definition.show(stored, uri) }),
+    on,
+    body: Closed({ enabled: Enabled, ...body }),
+    shape: Closed({ enabled: EnabledShown, ...shape }, { title }),
+    check: (sent, prefix, isVendorClient) => check?.(settingsIn(sent), prefix, isVendorClient),
+    toStored: (sent) => ({
+      enabled: Reflect.get(sent, 'enabled') !== false,
+      settings: {},
+      backendId: null,
+      policyIds: [],
+      ...toStored(settingsIn(sent)),
+    }),
+    hold,
+    show(stored, uri) {
+      const settings: object = show(stored, uri)
+      return { enabled: stored.enabled, ...settings }
+    },
   }
 }
 

@@ -4,7 +4,9 @@ import type { InstallationSettings } from '../../http/route.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { type Id, toId, type Uuid } from '../../kernel/ids.ts'
 import { newAnnotations, patchedAnnotations } from '../../operations/annotations.ts'
-import { resource } from '../../operations/resource.ts'
+import { createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'
+import { getRoute, listRoute } from '../../operations/read_routes.ts'
+import type { Resource } from '../../operations/resource.ts'
 import {
   checkHostports,
   checkInlineModules,
@@ -16,7 +18,7 @@ import {
 import { limitingTcpPorts } from './hostports.ts'
 import { moduleRoutes } from './module_routes.ts'
 import { TcpEdge, TcpEdgeCreate, TcpEdgeQuery, TcpEdgeUpdate } from './schema.ts'
-import { deleteEdge, findEdge, insertEdge, listEdges, updateEdge } from './store.ts'
+import { deleteEdge, type EdgeRow, findEdge, insertEdge, listEdges, updateEdge } from './store.ts'
 import { toTcpEdge } from './view.ts'
 
 const find = (db: Db, caller: Caller, id: Id<'edgtcp'>, lock: boolean) => findEdge(db, caller, 'tcp', id, lock)
@@ -27,15 +29,15 @@ const reread = async (tx: Db, caller: Caller, id: Uuid) => {
 }
 const records = ({ id }: { id: Uuid }): RecordKey[] => [`tcp.${toId('edgtcp', id)}`]
 
-const edges = resource({
+const edges: Resource<{ id: 'edgtcp' }, EdgeRow, typeof TcpEdge> = {
   name: 'tcp_edges',
-  prefix: 'edgtcp',
   path: '/edges/tcp',
+  params: { id: 'edgtcp' },
   shape: TcpEdge,
   view: toTcpEdge,
   find,
   records: (row, { accountId }, verb) => [...records(row), ...(verb === 'create' ? [restrictionsKey(accountId)] : [])],
-})
+}
 const checkModules = checkInlineModules('tcp')
 const check = (body: { hostports?: string[] }, settings: InstallationSettings, isVendorClient: boolean) => {
   checkHostports(body)
@@ -58,7 +60,7 @@ async function claimPorts(
 }
 
 export const tcpEdgeRoutes = [
-  edges.create({
+  createRoute(edges, {
     access: 'anyone',
     body: TcpEdgeCreate,
     errors: ['ERR_HOSTPORT_TAKEN', 'ERR_TOO_MANY'],
@@ -70,13 +72,14 @@ export const tcpEdgeRoutes = [
       return reread(tx, caller, id)
     },
   }),
-  edges.get(),
-  edges.list({
+  getRoute(edges, { access: 'anyone' }),
+  listRoute(edges, {
+    access: 'anyone',
     field: 'tcp_edges',
     query: TcpEdgeQuery,
     select: (db, caller, query) => listEdges(db, caller, 'tcp', query),
   }),
-  edges.update({
+  updateRoute(edges, {
     access: 'anyone',
     body: TcpEdgeUpdate,
     errors: ['ERR_HOSTPORT_TAKEN', 'ERR_TOO_MANY'],
@@ -88,15 +91,7 @@ export const tcpEdgeRoutes = [
       return reread(tx, caller, before.id)
     },
   }),
-  edges.delete({ access: 'anyone', remove: (tx, { caller }, before) => deleteEdge(tx, caller, before.id) }),
+  deleteRoute(edges, { access: 'anyone', remove: (tx, { caller }, before) => deleteEdge(tx, caller, before.id) }),
 
-  ...moduleRoutes({
-    kind: 'tcp',
-    name: 'tcp_edges',
-    path: '/edges/tcp/:id',
-    params: { id: 'edgtcp' },
-    prefix: 'edgtcp',
-    find: (db, caller, { id }, lock) => find(db, caller, id, lock),
-    records,
-  }),
+  ...moduleRoutes(edges, 'tcp'),
 ]

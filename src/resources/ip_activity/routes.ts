@@ -89,7 +89,7 @@ export const ipActivityRoutes = [
         total[type].warned += warned
       }
       const edges = await activityByEdge(db, caller, since, maxEdges)
-      return { hours, total, edges: edges.map((row) => toEdgeActivity(row, uri)) }
+      return { body: { hours, total, edges: edges.map((row) => toEdgeActivity(row, uri)) } }
     },
   }),
 ]

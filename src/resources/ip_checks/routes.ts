@@ -65,14 +65,18 @@ export const ipCheckRoutes = [
       })
       const refusing = steps.find(({ enforced, allowed }) => enforced && !allowed)
       return {
-        type,
-        ip: address ? formatAddress(address) : ip,
-        // What cannot be read is denied, also where nothing restricts: whoever asks is about to let someone in.
-        allowed: address !== undefined && refusing === undefined,
-        reason: address ? reasonOf(refusing, steps) : 'This is not an IP address, and what cannot be read is refused.',
-        decided_by: restrictions.find(({ enforced, allowed }) => enforced && !allowed) ?? null,
-        restrictions,
-        steps,
+        body: {
+          type,
+          ip: address ? formatAddress(address) : ip,
+          // What cannot be read is denied, also where nothing restricts: whoever asks is about to let someone in.
+          allowed: address !== undefined && refusing === undefined,
+          reason: address
+            ? reasonOf(refusing, steps)
+            : 'This is not an IP address, and what cannot be read is refused.',
+          decided_by: restrictions.find(({ enforced, allowed }) => enforced && !allowed) ?? null,
+          restrictions,
+          steps,
+        },
       }
     },
   }),

@@ -54,13 +54,16 @@ export const ipImpactRoutes = [
 
       const onMyWay = await decidersOf(restrictionTypesFor(caller).flatMap((type) => enforcedSets(restrictions, type)))
       const ownAddress = parseAddress(origin.sourceIp ?? '')
+      const traffic = [...(await impactOnRestrictions(question)), ...(await impactOnModules(question))]
       return {
-        ip_policy: { id: params.id, uri: uri(`/ip_policies/${params.id}`) },
-        rules: rules.length,
-        ...counts,
-        refuses_caller: !allows(onMyWay.after, ownAddress),
-        since: rfc3339(since),
-        traffic: [...(await impactOnRestrictions(question)), ...(await impactOnModules(question))],
+        body: {
+          ip_policy: { id: params.id, uri: uri(`/ip_policies/${params.id}`) },
+          rules: rules.length,
+          ...counts,
+          refuses_caller: !allows(onMyWay.after, ownAddress),
+          since: rfc3339(since),
+          traffic,
+        },
       }
     },
   }),

@@ -1,6 +1,8 @@
 import { toId } from '../../kernel/ids.ts'
 import { newAnnotations, patchedAnnotations, shownAnnotations } from '../../operations/annotations.ts'
-import { resource } from '../../operations/resource.ts'
+import { createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'
+import { getRoute, listRoute } from '../../operations/read_routes.ts'
+import type { Resource } from '../../operations/resource.ts'
 import { IpPolicy, IpPolicyCreate, IpPolicyQuery, IpPolicyUpdate } from './schema.ts'
 import {
   deleteIpPolicy,
@@ -16,30 +18,30 @@ export function toIpPolicy(row: IpPolicyRow, uri: (path: string) => string): IpP
   return { id, uri: uri(`/ip_policies/${id}`), created_at: row.created_at, ...shownAnnotations(row) }
 }
 
-const policies = resource({
+const policies: Resource<{ id: 'ipp' }, IpPolicyRow, typeof IpPolicy> = {
   name: 'ip_policies',
-  prefix: 'ipp',
   path: '/ip_policies',
+  params: { id: 'ipp' },
   shape: IpPolicy,
   view: toIpPolicy,
   find: findIpPolicy,
   records: ({ id }) => [`policy.${toId('ipp', id)}`],
-})
+}
 
 export const ipPolicyRoutes = [
-  policies.create({
+  createRoute(policies, {
     access: 'anyone',
     body: IpPolicyCreate,
     insert: (tx, { caller, body }) => insertIpPolicy(tx, caller, newAnnotations(body)),
   }),
-  policies.get(),
-  policies.list({ field: 'ip_policies', query: IpPolicyQuery, select: listIpPolicies }),
-  policies.update({
+  getRoute(policies, { access: 'anyone' }),
+  listRoute(policies, { access: 'anyone', field: 'ip_policies', query: IpPolicyQuery, select: listIpPolicies }),
+  updateRoute(policies, {
     access: 'anyone',
     body: IpPolicyUpdate,
     apply: (tx, { caller, body }, before) => updateIpPolicy(tx, caller, before.id, patchedAnnotations(before, body)),
   }),
-  policies.delete({
+  deleteRoute(policies, {
     summary: 'Delete an IP policy and its rules. Refused while the policy is attached',
     access: 'anyone',
     errors: ['ERR_IP_POLICY_IN_USE'],

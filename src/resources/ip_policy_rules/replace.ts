@@ -12,7 +12,7 @@ import { canonicalCidr } from '../../kernel/ip/canonical_cidr.ts'
 import { canonicalExpiry } from '../../kernel/time.ts'
 import { newAnnotations, shownAnnotations } from '../../operations/annotations.ts'
 import { record } from '../../operations/change.ts'
-import { changingDecisions, LockoutQuery } from '../../operations/decision_change.ts'
+import { decisionGuard, LockoutQuery } from '../../operations/decision_change.ts'
 import { findIpPolicy } from '../ip_policies/store.ts'
 import { beginRuleChange, permitRuleChange } from './routes.ts'
 import { formatRuleText, readRuleText, ruleTextLimitBytes, type SentRule, type TextRuleSet } from './rule_text.ts'
@@ -56,7 +56,7 @@ export const ruleSetRoutes = [
         return true
       })
       if (!found) throw notFound('ipp')
-      return { ip_policy_id: params.id, rules }
+      return { body: { ip_policy_id: params.id, rules } }
     },
   }),
   route({
@@ -84,21 +84,20 @@ export const ruleSetRoutes = [
       return transaction(db, async (tx) => {
         // Before anything is held: other changes of the account's policies wait for the rest of this.
         await sendRules(tx, rules)
-        return changingDecisions(tx, request as never, async () => {
+        return decisionGuard.around(tx, request, async () => {
           if (!(await beginRuleChange(tx, caller, params.id))) throw notFound('ipp')
           const counts = await replaceRules(tx, caller, params.id, rules.length)
           const { added, changed, removed } = counts
-          // The rules themselves are not in the event: a hundred thousand of them would be in every one.
-          if (added || changed || removed) {
-            const before = { rules: counts.rules - added + removed }
-            await record(tx, request, {
-              resourceId: params.id,
-              before,
-              after: counts,
-              records: [`policy.${params.id}`],
-            })
-          }
-          return { ip_policy: { id: params.id, uri: uri(`/ip_policies/${params.id}`) }, ...counts }
+          const body = { ip_policy: { id: params.id, uri: uri(`/ip_policies/${params.id}`) }, ...counts }
+          if (!added && !changed && !removed) return { body }
+          const generation = await record(tx, request.origin, {
+            resourceId: params.id,
+            // The rules themselves are not in the event: a hundred thousand of them would be in every one.
+            before: { rules: counts.rules - added + removed },
+            after: counts,
+            records: [`policy.${params.id}`],
+          })
+          return { body, generation }
         })
       })
     },

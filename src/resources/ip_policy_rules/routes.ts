@@ -6,8 +6,10 @@ import { type Id, toId } from '../../kernel/ids.ts'
 import { canonicalCidr } from '../../kernel/ip/canonical_cidr.ts'
 import { canonicalExpiry } from '../../kernel/time.ts'
 import { newAnnotations, patchedAnnotations, shownAnnotations } from '../../operations/annotations.ts'
-import { changingDecisions, LockoutQuery } from '../../operations/decision_change.ts'
-import { resource } from '../../operations/resource.ts'
+import { createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'
+import { decisionGuard } from '../../operations/decision_change.ts'
+import { getRoute, listRoute } from '../../operations/read_routes.ts'
+import type { Resource } from '../../operations/resource.ts'
 import { isAttachedToRestriction, raiseIpPolicyRevision } from '../ip_policies/store.ts'
 import { IpPolicyRule, IpPolicyRuleCreate, IpPolicyRuleQuery, IpPolicyRuleUpdate } from './schema.ts'
 import { deleteRule, findRule, type IpPolicyRuleRow, insertRule, listRules, updateRule } from './store.ts'
@@ -46,25 +48,24 @@ export async function permitRuleChange(db: Db, caller: Caller, policyId: Id<'ipp
     throw forbidden('This IP policy is attached to an IP restriction: only an admin may change its rules.')
 }
 
-const rules = resource({
+const rules: Resource<{ id: 'ipr' }, IpPolicyRuleRow, typeof IpPolicyRule> = {
   name: 'ip_policy_rules',
-  prefix: 'ipr',
   path: '/ip_policy_rules',
+  params: { id: 'ipr' },
   shape: IpPolicyRule,
   view: toIpPolicyRule,
   find: findRule,
   // Time makes it true, not a change: an ETag with it would be out of date though nobody touched the rule.
   stableFields: ({ expired: _, ...rule }) => rule,
   records: ({ ip_policy_id }) => [`policy.${toId('ipp', ip_policy_id)}`],
-  changeQuery: LockoutQuery,
-  guard: changingDecisions,
-})
+  guard: decisionGuard,
+}
 
 const beginChange = (tx: Db, caller: Caller, rule: IpPolicyRuleRow) =>
   beginRuleChange(tx, caller, toId('ipp', rule.ip_policy_id))
 
 export const ipPolicyRuleRoutes = [
-  rules.create({
+  createRoute(rules, {
     access: 'anyone',
     body: IpPolicyRuleCreate,
     errors: ['ERR_FORBIDDEN', 'ERR_CIDR_TAKEN', 'ERR_SELF_LOCKOUT'],
@@ -81,9 +82,9 @@ export const ipPolicyRuleRoutes = [
       return insertRule(tx, caller, body.ip_policy_id, fields)
     },
   }),
-  rules.get(),
-  rules.list({ field: 'ip_policy_rules', query: IpPolicyRuleQuery, select: listRules }),
-  rules.update({
+  getRoute(rules, { access: 'anyone' }),
+  listRoute(rules, { access: 'anyone', field: 'ip_policy_rules', query: IpPolicyRuleQuery, select: listRules }),
+  updateRoute(rules, {
     access: 'anyone',
     body: IpPolicyRuleUpdate,
     errors: ['ERR_FORBIDDEN', 'ERR_CIDR_TAKEN', 'ERR_SELF_LOCKOUT'],
@@ -94,7 +95,7 @@ export const ipPolicyRuleRoutes = [
       return updateRule(tx, caller, before.id, { cidr, expires_at, ...patchedAnnotations(before, body) })
     },
   }),
-  rules.delete({
+  deleteRoute(rules, {
     access: 'anyone',
     errors: ['ERR_FORBIDDEN', 'ERR_SELF_LOCKOUT'],
     permit: beginChange,

@@ -3,7 +3,8 @@ import { findRefusal, listRefusals, type StoredRefusal } from '../../access/evid
 import { BeforeId, Closed, Id, PageParameters, Ref, RefOrNull, type Static, Timestamp, Uri } from '../../http/wire.ts'
 import { toId } from '../../kernel/ids.ts'
 import { canonicalAddress } from '../../kernel/ip/address.ts'
-import { resource } from '../../operations/resource.ts'
+import { getRoute, listRoute } from '../../operations/read_routes.ts'
+import type { Resource } from '../../operations/resource.ts'
 import { decidedBy } from '../ip_restrictions/decided_by.ts'
 import { RestrictionTypeField } from '../ip_restrictions/schema.ts'
 
@@ -43,21 +44,21 @@ function toIpRefusal(row: StoredRefusal, uri: (path: string) => string): Static<
   }
 }
 
-const refusals = resource({
+const refusals: Resource<{ id: 'op' }, StoredRefusal, typeof IpRefusal> = {
   name: 'ip_refusals',
-  prefix: 'op',
-  noun: 'refusal',
   path: '/ip_refusals',
+  params: { id: 'op' },
   shape: IpRefusal,
   view: toIpRefusal,
   find: findRefusal,
-  readableBy: 'admin',
-})
+}
 
 /** A refused caller learns only an operation id. Admins look it up here. */
 export const ipRefusalRoutes = [
-  refusals.get(),
-  refusals.list({
+  getRoute(refusals, { summary: 'Get a refusal', access: 'admin' }),
+  listRoute(refusals, {
+    summary: 'List refusals, newest first',
+    access: 'admin',
     field: 'ip_refusals',
     query: Closed({ ...PageParameters, before_id: BeforeId('op') }),
     select: listRefusals,

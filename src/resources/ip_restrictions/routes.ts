@@ -5,8 +5,10 @@ import { toId } from '../../kernel/ids.ts'
 import { parseAddress } from '../../kernel/ip/address.ts'
 import { parseRfc3339 } from '../../kernel/time.ts'
 import { newAnnotations, patchedAnnotations } from '../../operations/annotations.ts'
-import { changingDecisions, LockoutQuery } from '../../operations/decision_change.ts'
-import { resource } from '../../operations/resource.ts'
+import { createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'
+import { decisionGuard } from '../../operations/decision_change.ts'
+import { getRoute, listRoute } from '../../operations/read_routes.ts'
+import type { Resource } from '../../operations/resource.ts'
 import { holdIpPolicies } from '../ip_policies/store.ts'
 import {
   IpRestriction,
@@ -20,6 +22,7 @@ import {
 import {
   deleteIpRestriction,
   findIpRestriction,
+  type IpRestrictionRow,
   insertIpRestriction,
   limitEndpointsRestrictions,
   listIpRestrictions,
@@ -28,17 +31,16 @@ import {
 } from './store.ts'
 import { toIpRestriction } from './view.ts'
 
-const restrictions = resource({
+const restrictions: Resource<{ id: 'ipx' }, IpRestrictionRow, typeof IpRestriction> = {
   name: 'ip_restrictions',
-  prefix: 'ipx',
   path: '/ip_restrictions',
+  params: { id: 'ipx' },
   shape: IpRestriction,
   view: toIpRestriction,
   find: findIpRestriction,
   records: ({ type }, { accountId }) => (type === 'endpoints' ? [`restrictions.${toId('ac', accountId)}`] : []),
-  changeQuery: LockoutQuery,
-  guard: changingDecisions,
-})
+  guard: decisionGuard,
+}
 
 /** A place in a list of warnings: where a page ended. */
 type Place = Pick<Warning, 'last_at' | 'source_ip'>
@@ -53,7 +55,7 @@ function parsePlace(text: string): Place {
 }
 
 export const ipRestrictionRoutes = [
-  restrictions.create({
+  createRoute(restrictions, {
     access: 'admin',
     body: IpRestrictionCreate,
     errors: ['ERR_SELF_LOCKOUT', 'ERR_TOO_MANY'],
@@ -69,9 +71,14 @@ export const ipRestrictionRoutes = [
       return inserted
     },
   }),
-  restrictions.get(),
-  restrictions.list({ field: 'ip_restrictions', query: IpRestrictionQuery, select: listIpRestrictions }),
-  restrictions.update({
+  getRoute(restrictions, { access: 'anyone' }),
+  listRoute(restrictions, {
+    access: 'anyone',
+    field: 'ip_restrictions',
+    query: IpRestrictionQuery,
+    select: listIpRestrictions,
+  }),
+  updateRoute(restrictions, {
     access: 'admin',
     body: IpRestrictionUpdate,
     errors: ['ERR_SELF_LOCKOUT', 'ERR_TOO_MANY'],
@@ -85,7 +92,7 @@ export const ipRestrictionRoutes = [
       return updateIpRestriction(tx, caller, fields)
     },
   }),
-  restrictions.delete({
+  deleteRoute(restrictions, {
     access: 'admin',
     errors: ['ERR_SELF_LOCKOUT'],
     remove: (tx, { caller, params }) => deleteIpRestriction(tx, caller, params.id),
@@ -112,7 +119,7 @@ export const ipRestrictionRoutes = [
       const last = fetched.length > limit ? warnings.at(-1) : undefined
       const list = uri(`/ip_restrictions/${params.id}/warnings`)
       const next = last && new URLSearchParams({ limit: String(limit), before: formatPlace(last) })
-      return { warnings, uri: list, next_page_uri: next ? `${list}?${next}` : null }
+      return { body: { warnings, uri: list, next_page_uri: next ? `${list}?${next}` : null } }
     },
   }),
 ]

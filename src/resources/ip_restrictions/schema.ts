@@ -81,4 +81,4 @@ export const WarningQuery = Closed({
     }),
   ),
 })
-export const WarningList = ListOf('warnings', Warning, 'IpRestrictionWarningList')
+export const WarningList = ListOf('warnings', Warning)

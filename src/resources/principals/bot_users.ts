@@ -1,38 +1,48 @@
-import { resource } from '../../operations/resource.ts'
+import { createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'
+import { getRoute, listRoute } from '../../operations/read_routes.ts'
+import type { Resource } from '../../operations/resource.ts'
 import { deleteKeysOf } from './rules.ts'
 import { BotUser, BotUserCreate, BotUserQuery, BotUserUpdate } from './schema.ts'
-import { deletePrincipal, findPrincipal, insertPrincipal, listPrincipals, updatePrincipal } from './store.ts'
+import {
+  deletePrincipal,
+  findPrincipal,
+  insertPrincipal,
+  listPrincipals,
+  type PrincipalRow,
+  updatePrincipal,
+} from './store.ts'
 import { toBotUser } from './view.ts'
 
-const bots = resource({
+const bots: Resource<{ id: 'bot' }, PrincipalRow, typeof BotUser> = {
   name: 'bot_users',
-  prefix: 'bot',
-  managesKeys: true,
   path: '/bot_users',
+  params: { id: 'bot' },
+  managesKeys: true,
   shape: BotUser,
   view: toBotUser,
   find: (db, caller, id, lock) => findPrincipal(db, caller, 'bot', id, lock),
-})
+}
 
 export const botUserRoutes = [
-  bots.create({
+  createRoute(bots, {
     access: 'admin',
     body: BotUserCreate,
     insert: (tx, { caller, body: { name, active = true } }) =>
       insertPrincipal(tx, caller, { kind: 'bot', name, email: null, role: 'member', active }),
   }),
-  bots.get(),
-  bots.list({
+  getRoute(bots, { access: 'anyone' }),
+  listRoute(bots, {
+    access: 'anyone',
     field: 'bot_users',
     query: BotUserQuery,
     select: (db, caller, query) => listPrincipals(db, caller, 'bot', query),
   }),
-  bots.update({
+  updateRoute(bots, {
     access: 'admin',
     body: BotUserUpdate,
     apply: (tx, { caller, body: { id: _, ...sent } }, before) => updatePrincipal(tx, caller, { ...before, ...sent }),
   }),
-  bots.delete({
+  deleteRoute(bots, {
     summary: 'Delete a bot and its API keys',
     access: 'admin',
     async remove(tx, { caller, origin, params, uri }, before) {

@@ -1,4 +1,6 @@
-import { resource } from '../../operations/resource.ts'
+import { createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'
+import { getRoute, listRoute } from '../../operations/read_routes.ts'
+import type { Resource } from '../../operations/resource.ts'
 import { deleteKeysOf, keepAnAdmin } from './rules.ts'
 import { User, UserCreate, UserQuery, UserUpdate } from './schema.ts'
 import {
@@ -7,15 +9,16 @@ import {
   insertPrincipal,
   listPrincipals,
   lockActiveAdmins,
+  type PrincipalRow,
   updatePrincipal,
 } from './store.ts'
 import { toUser } from './view.ts'
 
-const users = resource({
+const users: Resource<{ id: 'usr' }, PrincipalRow, typeof User> = {
   name: 'users',
-  prefix: 'usr',
-  managesKeys: true,
   path: '/users',
+  params: { id: 'usr' },
+  managesKeys: true,
   shape: User,
   view: toUser,
   async find(db, caller, id, lock) {
@@ -23,23 +26,24 @@ const users = resource({
     if (lock) await lockActiveAdmins(db, caller)
     return findPrincipal(db, caller, 'user', id, lock)
   },
-})
+}
 
 export const userRoutes = [
-  users.create({
+  createRoute(users, {
     access: 'admin',
     body: UserCreate,
     errors: ['ERR_EMAIL_TAKEN'],
     insert: (tx, { caller, body: { name, email, role = 'member' } }) =>
       insertPrincipal(tx, caller, { kind: 'user', name, email, role, active: true }),
   }),
-  users.get(),
-  users.list({
+  getRoute(users, { access: 'anyone' }),
+  listRoute(users, {
+    access: 'anyone',
     field: 'users',
     query: UserQuery,
     select: (db, caller, query) => listPrincipals(db, caller, 'user', query),
   }),
-  users.update({
+  updateRoute(users, {
     summary: 'Update a user. The last active admin stays one',
     access: 'admin',
     body: UserUpdate,
@@ -50,7 +54,7 @@ export const userRoutes = [
       return updatePrincipal(tx, caller, wanted)
     },
   }),
-  users.delete({
+  deleteRoute(users, {
     summary: 'Delete a user and their API keys',
     access: 'admin',
     errors: ['ERR_LAST_ADMIN'],

@@ -1,0 +1,222 @@
+import type { Static, TObject } from 'typebox'
+import type { Db } from '../db/pool.ts'
+import { transaction } from '../db/transaction.ts'
+import { checkIfMatch, etagOf } from '../http/preconditions.ts'
+import { type Handling, type ParamsOf, type Result, type Route, type RouteShape, route } from '../http/route.ts'
+import { Closed, Wait } from '../http/wire.ts'
+import type { Caller } from '../identity/caller.ts'
+import { record } from './change.ts'
+import { once } from './idempotency.ts'
+import { existing, type ItemParams, nameOf, type Resource, stableFieldsOf, type View } from './resource.ts'
+
+/** What the route of a change says of itself. The rest follows from its resource. */
+type Writing<B extends TObject> = Pick<
+  RouteShape<never, never, B, never>,
+  'access' | 'errors' | 'check' | 'vendorDefaults' | 'bodyLimitBytes'
+> & { readonly summary?: string; readonly body: B }
+
+type ItemRequest<P extends ItemParams, Query, Body> = Handling<ParamsOf<P>, Query, Body>
+/** Who may change this very one, beyond `access`. It throws a refusal. */
+type Permit<Row, Body = unknown> = (tx: Db, caller: Caller, row: Row, body: Body) => unknown
+type Apply<P extends ItemParams, Row, Body> = (
+  tx: Db,
+  request: ItemRequest<P, object, Body>,
+  before: Row,
+) => Promise<Row>
+
+/** POST of a new one. `insert` returns its row. */
+export function createRoute<P extends ItemParams, Row, Shape extends TObject, B extends TObject>(
+  resource: Resource<P, Row, Shape>,
+  options: Writing<B> & {
+    readonly insert: (tx: Db, request: Handling<ParamsOf<Omit<P, 'id'>>, object, Static<B>>) => Promise<Row>
+  },
+): Route {
+  const { insert, errors = [], ...writing } = options
+  const { id: _, ...params } = resource.params
+  return route({
+    operation: `${resource.name}.create`,
+    summary: `Create ${nameOf(resource)}`,
+    ...writing,
+    method: 'POST',
+    path: resource.path,
+    ...(Object.keys(params).length > 0 && { params }),
+    query: changeQuery(resource),
+    success: 201,
+    response: resource.shape,
+    tagged: true,
+    managesKeys: resource.managesKeys,
+    errors: ['ERR_IDEMPOTENCY_KEY_USED', ...errors],
+    handle: (request) =>
+      changing(resource, request, (tx) =>
+        answeringOnce(resource, tx, request, async () => {
+          const row = await insert(tx, request)
+          const body = resource.view(row, request.uri)
+          const generation = await record(tx, request.origin, {
+            resourceId: body.id,
+            before: null,
+            after: stableFieldsOf(resource, body),
+            records: resource.records?.(row, request.caller, 'create'),
+          })
+          return { row, body, generation }
+        }),
+      ),
+  })
+}
+
+/** PATCH of one. `apply` gets the locked row as it was, and returns it as it is. */
+export function updateRoute<P extends ItemParams, Row, Shape extends TObject, B extends TObject>(
+  resource: Resource<P, Row, Shape>,
+  options: Writing<B> & { readonly permit?: Permit<Row, Static<B>>; readonly apply: Apply<P, Row, Static<B>> },
+): Route {
+  const { permit, apply, errors = [], ...writing } = options
+  return route({
+    operation: `${resource.name}.update`,
+    summary: `Update ${nameOf(resource)}. Omitted fields keep their values`,
+    ...writing,
+    method: 'PATCH',
+    path: `${resource.path}/:id`,
+    params: resource.params,
+    query: changeQuery(resource),
+    success: 200,
+    response: resource.shape,
+    tagged: true,
+    managesKeys: resource.managesKeys,
+    errors: ['ERR_PRECONDITION_FAILED', ...errors],
+    handle: (request) =>
+      changing(resource, request, async (tx) => {
+        const before = await changeable(resource, tx, request, permit)
+        const row = await apply(tx, request, before.row)
+        const body = resource.view(row, request.uri)
+        const after = stableFieldsOf(resource, body)
+        const generation = await record(tx, request.origin, {
+          resourceId: body.id,
+          before: before.fields,
+          after,
+          records: resource.records?.(row, request.caller, 'update'),
+        })
+        return { body, etag: etagOf(after), generation }
+      }),
+  })
+}
+
+/** POST of a verb below one: a change that no PATCH could express. */
+export function actionRoute<P extends ItemParams, Row, Shape extends TObject, B extends TObject>(
+  resource: Resource<P, Row, Shape>,
+  options: Writing<B> & {
+    readonly verb: string
+    readonly summary: string
+    readonly permit?: Permit<Row, Static<B>>
+    readonly apply: Apply<P, Row, Static<B>>
+    /** What the audit event says of it besides the resource's stable fields. */
+    readonly audited: (shown: View<P, Shape>) => object
+  },
+): Route {
+  const { verb, permit, apply, audited, errors = [], ...writing } = options
+  return route({
+    operation: `${resource.name}.${verb}`,
+    ...writing,
+    method: 'POST',
+    path: `${resource.path}/:id/${verb}`,
+    params: resource.params,
+    query: changeQuery(resource),
+    success: 200,
+    response: resource.shape,
+    tagged: true,
+    managesKeys: resource.managesKeys,
+    errors: ['ERR_PRECONDITION_FAILED', 'ERR_IDEMPOTENCY_KEY_USED', ...errors],
+    handle: (request) =>
+      changing(resource, request, (tx) =>
+        answeringOnce(resource, tx, request, async () => {
+          const before = await changeable(resource, tx, request, permit)
+          const row = await apply(tx, request, before.row)
+          const body = resource.view(row, request.uri)
+          const generation = await record(tx, request.origin, {
+            resourceId: body.id,
+            before: before.fields,
+            after: { ...stableFieldsOf(resource, body), ...audited(body) },
+            records: resource.records?.(row, request.caller, 'update'),
+          })
+          return { row, body, generation }
+        }),
+      ),
+  })
+}
+
+/** DELETE of one. */
+export function deleteRoute<P extends ItemParams, Row, Shape extends TObject>(
+  resource: Resource<P, Row, Shape>,
+  options: Omit<Writing<TObject>, 'body' | 'check'> & {
+    /** Query parameters besides those of every change. */
+    readonly query?: TObject
+    readonly permit?: Permit<Row>
+    readonly remove: (tx: Db, request: ItemRequest<P, object, unknown>, before: Row) => Promise<unknown>
+  },
+): Route {
+  const { query, permit, remove, errors = [], ...writing } = options
+  return route({
+    operation: `${resource.name}.delete`,
+    summary: `Delete ${nameOf(resource)}`,
+    ...writing,
+    method: 'DELETE',
+    path: `${resource.path}/:id`,
+    params: resource.params,
+    query: Closed({ ...changeQuery(resource).properties, ...query?.properties }),
+    success: 204,
+    managesKeys: resource.managesKeys,
+    errors: ['ERR_PRECONDITION_FAILED', ...errors],
+    handle: (request) =>
+      changing(resource, request, async (tx) => {
+        const before = await changeable(resource, tx, request, permit)
+        await remove(tx, request, before.row)
+        const generation = await record(tx, request.origin, {
+          resourceId: before.id,
+          before: before.fields,
+          after: null,
+          records: resource.records?.(before.row, request.caller, 'delete'),
+        })
+        return { body: undefined, generation }
+      }),
+  })
+}
+
+/** Changes that concern edges can be waited for. */
+const changeQuery = <P extends ItemParams, Row, Shape extends TObject>({ guard, records }: Resource<P, Row, Shape>) =>
+  Closed({ ...guard?.query.properties, ...(records && { wait: Wait }) })
+
+/** One transaction, inside the resource's guard. */
+const changing = <P extends ItemParams, Row, Shape extends TObject, Done>(
+  { guard }: Resource<P, Row, Shape>,
+  request: Handling<unknown, object, unknown>,
+  change: (tx: Db) => Promise<Done>,
+): Promise<Done> => transaction(request.db, (tx) => (guard ? guard.around(tx, request, () => change(tx)) : change(tx)))
+
+/** For a change of what exists: found, locked, the caller's to change, and still as the client saw it. */
+async function changeable<P extends ItemParams, Row, Shape extends TObject, Body>(
+  resource: Resource<P, Row, Shape>,
+  tx: Db,
+  request: ItemRequest<P, unknown, Body>,
+  permit: Permit<Row, Body> | undefined,
+) {
+  const row = await existing(resource, tx, request, true)
+  await permit?.(tx, request.caller, row, request.body)
+  const shown = resource.view(row, request.uri)
+  const fields = stableFieldsOf(resource, shown)
+  checkIfMatch(request.ifMatch, fields)
+  return { row, id: shown.id, fields }
+}
+
+/** A POST that happens once for each Idempotency-Key. If the resource has a secret, only the first response has it. */
+async function answeringOnce<P extends ItemParams, Row, Shape extends TObject>(
+  resource: Resource<P, Row, Shape>,
+  tx: Db,
+  request: Handling<unknown, object, unknown>,
+  work: () => Promise<{ row: Row; body: View<P, Shape>; generation: number | undefined }>,
+): Promise<Result<View<P, Shape>>> {
+  const { secret } = resource
+  const done = await once(tx, request, work)
+  const { body, generation, replayed } = done
+  const etag = etagOf(stableFieldsOf(resource, body))
+  if (secret === undefined) return { body, etag, generation, replayed }
+  if (replayed) return { body, etag, generation, replayed, warnings: [`${secret}=told_once`] }
+  return { body: { ...body, [secret]: done.row[secret] }, etag, generation }
+}

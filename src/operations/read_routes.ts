@@ -1,0 +1,66 @@
+import type { Static, TObject } from 'typebox'
+import type { Db } from '../db/pool.ts'
+import { etagOf } from '../http/preconditions.ts'
+import { type Route, route } from '../http/route.ts'
+import { ListOf } from '../http/wire.ts'
+import type { Caller } from '../identity/caller.ts'
+import { idPrefixes, manyOf } from '../kernel/ids.ts'
+import { toPage } from '../kernel/paging.ts'
+import { existing, type ItemParams, nameOf, type Resource, stableFieldsOf } from './resource.ts'
+
+type Reading = Pick<Route, 'access'> & { readonly summary?: string }
+
+/** GET of one resource, with its ETag. */
+export const getRoute = <P extends ItemParams, Row, Shape extends TObject>(
+  resource: Resource<P, Row, Shape>,
+  { access, summary = `Get ${nameOf(resource)}` }: Reading,
+): Route =>
+  route({
+    operation: `${resource.name}.get`,
+    summary,
+    method: 'GET',
+    path: `${resource.path}/:id`,
+    params: resource.params,
+    success: 200,
+    response: resource.shape,
+    tagged: true,
+    access,
+    async handle(request) {
+      const body = resource.view(await existing(resource, request.db, request, false), request.uri)
+      return { body, etag: etagOf(stableFieldsOf(resource, body)) }
+    },
+  })
+
+/** GET of a page of them, newest first, under `field`. */
+export function listRoute<P extends ItemParams, Row, Shape extends TObject, Q extends TObject>(
+  resource: Resource<P, Row, Shape>,
+  options: Reading & {
+    readonly field: string
+    readonly query: Q
+    readonly select: (db: Db, caller: Caller, query: Static<Q>) => Promise<Row[]>
+  },
+): Route {
+  const { name, path, params, shape, view } = resource
+  const { access, field, query, select } = options
+  // As any object: its type cannot name a field that it is given.
+  const response: TObject = ListOf(field, shape)
+  return route({
+    operation: `${name}.list`,
+    summary: options.summary ?? `List ${manyOf(idPrefixes[params.id])}, newest first`,
+    method: 'GET',
+    path,
+    query,
+    success: 200,
+    response,
+    access,
+    async handle(request) {
+      const rows = await select(request.db, request.caller, request.query)
+      const { items, ...page } = toPage(
+        rows.map((row) => view(row, request.uri)),
+        request.query,
+        request.uri(path),
+      )
+      return { body: { [field]: items, ...page } }
+    },
+  })
+}
