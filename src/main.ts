@@ -70,7 +70,8 @@ async function main(args: string[]): Promise<number> {
       parseArgs({ args: rest, options: {} })
       return (await import('./commands/serve.ts')).serve(readConfig())
     case 'edge':
-      if (rest[0] === 'status') return (await import('./commands/edge.ts')).edgeStatus(readEdgeStatusConfig())
+      if (rest[0] === 'status')
+        return (await import('./commands/edge_node/status.ts')).edgeStatus(readEdgeStatusConfig())
       parseArgs({ args: rest, options: {} })
       return (await import('./commands/edge.ts')).edge(readEdgeConfig())
     case 'migrate':

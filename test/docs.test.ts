@@ -59,7 +59,7 @@ test('docs/operations.md explains every metric of ours, and no other', async (t)
 })
 
 test('docs/edge.md explains every metric of an edge node, and no other', async () => {
-  const sources = await Promise.all(['src/commands/edge.ts', 'src/agent/haproxy/limits.ts'].map(read))
+  const sources = await Promise.all(['src/commands/edge_node/status.ts', 'src/agent/haproxy/limits.ts'].map(read))
   const exposed = [...sources.join('\n').matchAll(/(gatehouse_edge_\w+)(?::|\{)/g)].map(([, name]) => name)
   const rows = (await read('docs/edge.md')).matchAll(/^\| `(gatehouse_\w+)` \|/gm)
   assert.ok(exposed.length > 0)

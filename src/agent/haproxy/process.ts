@@ -64,45 +64,14 @@ export function haproxyProcess(settings: ProxySettings): HaproxyProcess {
       return true
     },
 
-    async check() {
-      try {
-        await promisify(execFile)(binary, ['-c', '-f', configFile(settings)], { maxBuffer: 1 << 24 })
-      } catch (error) {
-        const { stderr = '' } = error as { stderr?: string }
-        throw new Error(`HAProxy refuses its configuration: ${stderr.slice(0, 2_000)}`, { cause: error })
-      }
-    },
+    check: () => checkConfig(binary, settings),
 
     async start() {
       unwatch()
       // A worker whose master was killed may still be listening with outdated state.
       const orphan = await workerPid(settings)
       if (orphan !== undefined) await end(orphan, 'SIGKILL')
-      const log = await open(join(settings.folder, 'haproxy.log'), 'a', 0o600)
-      // -q, because HAProxy would otherwise write every refusal to its standard error too.
-      const args = ['-W', '-q', '-S', `${settings.masterSocket},mode,600`, '-f', configFile(settings)]
-      // Its own session and no pipe to us: it has to outlive us.
-      const child = spawn(binary, args, { detached: true, stdio: ['ignore', log.fd, log.fd] })
-      const ended = new Promise<never>((_, reject) => {
-        child.once('error', reject)
-        child.once('exit', (code, signal) =>
-          reject(
-            new Error(
-              `HAProxy exited while starting (${code ?? signal}); run 'haproxy -W -f ${configFile(settings)}' to see why`,
-            ),
-          ),
-        )
-      })
-      ended.catch(() => {})
-      child.unref()
-      await log.close()
-      try {
-        await Promise.race([ended, serves(settings, undefined)])
-      } catch (error) {
-        throw new Error(`HAProxy did not start: ${await whyNot(binary, settings)}`, { cause: error })
-      }
-      if (child.pid === undefined) throw new Error('HAProxy has no process id')
-      follow(child.pid)
+      follow(await startMaster(binary, settings))
     },
 
     async reload() {
@@ -140,6 +109,44 @@ export function haproxyProcess(settings: ProxySettings): HaproxyProcess {
     },
     detach: unwatch,
   }
+}
+
+async function checkConfig(binary: string, settings: ProxySettings): Promise<void> {
+  try {
+    await promisify(execFile)(binary, ['-c', '-f', configFile(settings)], { maxBuffer: 1 << 24 })
+  } catch (error) {
+    const { stderr = '' } = error as { stderr?: string }
+    throw new Error(`HAProxy refuses its configuration: ${stderr.slice(0, 2_000)}`, { cause: error })
+  }
+}
+
+/** Resolves to its process id when its worker serves. */
+async function startMaster(binary: string, settings: ProxySettings): Promise<number> {
+  const log = await open(join(settings.folder, 'haproxy.log'), 'a', 0o600)
+  // -q, because HAProxy would otherwise write every refusal to its standard error too.
+  const args = ['-W', '-q', '-S', `${settings.masterSocket},mode,600`, '-f', configFile(settings)]
+  // Its own session and no pipe to us: it has to outlive us.
+  const child = spawn(binary, args, { detached: true, stdio: ['ignore', log.fd, log.fd] })
+  const ended = new Promise<never>((_, reject) => {
+    child.once('error', reject)
+    child.once('exit', (code, signal) =>
+      reject(
+        new Error(
+          `HAProxy exited while starting (${code ?? signal}); run 'haproxy -W -f ${configFile(settings)}' to see why`,
+        ),
+      ),
+    )
+  })
+  ended.catch(() => {})
+  child.unref()
+  await log.close()
+  try {
+    await Promise.race([ended, serves(settings, undefined)])
+  } catch (error) {
+    throw new Error(`HAProxy did not start: ${await whyNot(binary, settings)}`, { cause: error })
+  }
+  if (child.pid === undefined) throw new Error('HAProxy has no process id')
+  return child.pid
 }
 
 /** With -q it does not say why it cannot start, so it is asked once more without; should it start then, it ends again. */

@@ -1,0 +1,93 @@
+import { setTimeout } from 'node:timers/promises'
+import type { EdgeRecord, RecordKey } from '../distribution/records.ts'
+import { affectedTcpEdges } from './affected.ts'
+import type { Log } from './log.ts'
+import { type Compiler, type Plan, type Prepared, plan } from './plan.ts'
+import type { Refusals } from './refusals.ts'
+import { retryMs } from './worker.ts'
+
+/** All that the agent has to know about a proxy. */
+export type AnyProxy<Entry> = Compiler<Entry> & {
+  /** Without these the proxy says that the node is not ready, instead of that there is nothing. */
+  readyEntries: readonly Entry[]
+  /** In force when it resolves. */
+  apply: (change: { set: readonly Entry[]; del: readonly Entry[] }, all: () => Iterable<Entry>) => Promise<void>
+  /** Why an entry is not in force although it was applied, completing '<record> …': another record was first. */
+  shadowed: (entry: Entry) => string | undefined
+  closeSessions: (edgeIds: readonly string[]) => Promise<unknown>
+}
+
+type Parts = {
+  log: Log
+  known: ReadonlyMap<RecordKey, EdgeRecord>
+  openConnections: 'keep' | 'close'
+  refusals: Refusals
+}
+
+/** What is in force in the proxy, and how it changes. */
+export function createEnforcement<Entry>({ log, known, openConnections, refusals }: Parts, proxy: AnyProxy<Entry>) {
+  const entries = new Map<RecordKey, Entry[]>()
+  /** A complete state is known: the proxy may say what there is and what not. */
+  let isReady = false
+
+  const all = function* (): Generator<Entry> {
+    if (isReady) yield* proxy.readyEntries
+    for (const list of entries.values()) yield* list
+  }
+
+  function remember({ changes }: Plan<Entry>): void {
+    for (const { record, after } of changes) {
+      if (after.length) entries.set(record.key, after)
+      else entries.delete(record.key)
+    }
+  }
+
+  /** The proxy must end up with what is on disk. Until it does, nothing newer is taken in and the report stays behind. */
+  async function insist(work: () => Promise<void>, signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      try {
+        return await work()
+      } catch (err) {
+        log.error({ err }, 'HAProxy did not accept a change; retrying in a second')
+        refusals.refuse({ key: 'proxy', generation: null, reason: (err as Error).message })
+        await setTimeout(retryMs, undefined, { signal }).catch(() => {})
+      }
+    }
+  }
+
+  async function closeConnections(touched: readonly EdgeRecord[]): Promise<void> {
+    const edges = affectedTcpEdges(touched, known)
+    if (edges.length === 0) return
+    await proxy.closeSessions(edges).catch((err) => log.error({ err, edges }, 'cannot close open connections'))
+  }
+
+  function planned(prepared: readonly Prepared[]): Plan<Entry> {
+    const result = plan(prepared, entries, proxy)
+    for (const refused of result.refused) refusals.refuse(refused)
+    return result
+  }
+
+  return {
+    plan: planned,
+
+    /** For the proxy to start with. */
+    load(prepared: readonly Prepared[], ready: boolean): Iterable<Entry> {
+      isReady = ready
+      remember(planned(prepared))
+      return all()
+    },
+
+    async apply(change: Plan<Entry>, ready: boolean, signal: AbortSignal): Promise<void> {
+      const set = ready && !isReady ? [...proxy.readyEntries, ...change.set] : change.set
+      isReady = ready
+      remember(change)
+      if (set.length || change.del.length) await insist(() => proxy.apply({ set, del: change.del }, all), signal)
+      for (const { record, after } of change.changes) {
+        const reason = after.map(proxy.shadowed).find((found) => found !== undefined)
+        if (reason) refusals.refuse({ key: record.key, generation: record.generation, reason })
+      }
+      if (openConnections === 'close') await closeConnections(change.touched)
+    },
+  }
+}
+export type Enforcement<Entry> = ReturnType<typeof createEnforcement<Entry>>

@@ -1,0 +1,91 @@
+import { setTimeout } from 'node:timers/promises'
+import type { Certificates } from './certificates.ts'
+import type { createMapFiles } from './map_files.ts'
+import type { HaproxyProcess } from './process.ts'
+import type { Turns } from './turns.ts'
+
+export type Drain = {
+  /** Goes on accepting for so long: load balancers and clients need it to notice. */
+  readonly delayMs: number
+  /** After that, what is open has so long to finish. */
+  readonly deadlineMs: number
+  /** Skips what is left of both. */
+  readonly hurry: AbortSignal
+}
+
+export type ProxyOptions = {
+  /** HAProxy was lost and is back, or could not be brought back yet. */
+  readonly onTrouble?: (problem: Error) => void
+  /** How old the files may be: only a reload that we did not ask for would read them in between. */
+  readonly flushMs?: number
+  readonly certificatesMs?: number
+}
+
+type Parts = {
+  haproxy: HaproxyProcess
+  files: ReturnType<typeof createMapFiles>
+  certificates: Certificates
+  turns: Turns
+  trouble: (error: unknown) => void
+}
+
+/** From the start of HAProxy to its end: brings it back when it is lost, and keeps files and certificates current. */
+export function createLifetime({ haproxy, files, certificates, turns, trouble }: Parts, options: ProxyOptions) {
+  const timers: NodeJS.Timeout[] = []
+  let isOver = false
+
+  async function bringBack(): Promise<void> {
+    for (let waitMs = 100; !isOver && !haproxy.isAlive(); waitMs = Math.min(waitMs * 2, 5_000)) {
+      try {
+        await files.flush()
+        await certificates.prepare()
+        await haproxy.start()
+      } catch (error) {
+        trouble(error)
+        await setTimeout(waitMs)
+      }
+    }
+  }
+
+  function regularly(work: () => Promise<void>, everyMs: number): void {
+    timers.push(setInterval(() => void turns.next(work).catch(trouble), everyMs).unref())
+  }
+
+  function close(): void {
+    isOver = true
+    for (const timer of timers) clearInterval(timer)
+  }
+
+  return {
+    begin(): void {
+      haproxy.onLost(() => {
+        trouble(new Error('HAProxy exited; restarting it'))
+        void turns.next(bringBack)
+      })
+      regularly(files.flush, options.flushMs ?? 5_000)
+      regularly(certificates.load, options.certificatesMs ?? 2_000)
+    },
+
+    isOver: (): boolean => isOver,
+
+    async end(work: () => void | Promise<void>): Promise<void> {
+      close()
+      await turns.next(async () => {
+        await files.flush()
+        await work()
+      })
+    },
+
+    async drain({ delayMs, deadlineMs, hurry }: Drain): Promise<void> {
+      if (delayMs > 0) {
+        await turns.next(haproxy.closeKeptConnections).catch(trouble)
+        await setTimeout(delayMs, undefined, { signal: hurry }).catch(() => {})
+      }
+      close()
+      if (deadlineMs === 0 || hurry.aborted) return
+      await turns.ended()
+      // Not queued: connections of an edge may have to be closed while a change is running.
+      await haproxy.finish(AbortSignal.any([hurry, AbortSignal.timeout(deadlineMs)])).catch(trouble)
+    },
+  }
+}

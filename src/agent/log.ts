@@ -1,0 +1,1 @@
+export type Log = Record<'info' | 'warn' | 'error', (fields: object, message: string) => void>

@@ -1,0 +1,85 @@
+import type { EdgeRecord, RecordKey } from '../distribution/records.ts'
+import type { Released } from './intake.ts'
+import type { Refused } from './receiver.ts'
+import type { Position } from './record_log.ts'
+
+/** A record with what the proxy is told about it: its policy file is in place, its host name is resolved. */
+export type Prepared = { record: EdgeRecord; value: unknown }
+
+/** What the plan has to know about a proxy. `Entry` is its own representation of a record. */
+export type Compiler<Entry> = {
+  /** Throws when the record cannot be used. */
+  entriesOf: (key: string, value: unknown) => Entry[]
+  difference: (before: readonly Entry[], after: readonly Entry[]) => { set: Entry[]; del: Entry[] }
+}
+
+export type Plan<Entry> = {
+  /** Every record that can be applied, with all its entries. */
+  changes: { record: EdgeRecord; after: Entry[] }[]
+  set: Entry[]
+  del: Entry[]
+  /** The records among them that change anything in the proxy. */
+  touched: EdgeRecord[]
+  /** The others. What was in force of them stays. */
+  refused: Refused[]
+}
+
+/** From what is in force and what was prepared to what changes. Pure: nothing is read, written or told here. */
+export function plan<Entry>(
+  prepared: readonly Prepared[],
+  inForce: ReadonlyMap<RecordKey, readonly Entry[]>,
+  { entriesOf, difference }: Compiler<Entry>,
+): Plan<Entry> {
+  const planned: Plan<Entry> = { changes: [], set: [], del: [], touched: [], refused: [] }
+  for (const { record, value } of prepared) {
+    const { key, generation } = record
+    try {
+      const after = value === null ? [] : entriesOf(key, value)
+      const { set, del } = difference(inForce.get(key) ?? [], after)
+      for (const entry of set) planned.set.push(entry)
+      for (const entry of del) planned.del.push(entry)
+      if (set.length || del.length) planned.touched.push(record)
+      planned.changes.push({ record, after })
+    } catch (error) {
+      planned.refused.push({ key, generation, reason: (error as Error).message })
+    }
+  }
+  return planned
+}
+
+/** What has arrived or is unfinished, each record once, and only if it is newer than what is known. */
+export function newest(
+  released: readonly Released[],
+  unfinished: ReadonlyMap<RecordKey, EdgeRecord>,
+  known: ReadonlyMap<RecordKey, EdgeRecord>,
+): Map<RecordKey, EdgeRecord> {
+  const found = new Map(unfinished)
+  for (const record of released.flatMap(({ records }) => records)) {
+    const before = found.get(record.key) ?? known.get(record.key)
+    if (!before || record.generation > before.generation) found.set(record.key, record)
+  }
+  return found
+}
+
+export function positionAfter(reached: Position, released: readonly Released[]): Position {
+  let { applied, revision, bucket, complete } = reached
+  for (const batch of released) {
+    applied = Math.max(applied, batch.applied)
+    complete = true
+    if (batch.read && batch.read.bucket !== bucket) ({ bucket, revision } = batch.read)
+    else if (batch.read) revision = Math.max(revision, batch.read.revision)
+  }
+  return { applied, revision, bucket, complete }
+}
+
+/** After a restart what is unfinished must be read again, so the place in the bucket stays before it. */
+export function heldBack(
+  position: Position,
+  arrivedAt: Position,
+  unfinished: ReadonlyMap<RecordKey, EdgeRecord>,
+): Position {
+  if (unfinished.size === 0) return arrivedAt
+  const first = Math.min(...[...unfinished.values()].map(({ generation }) => generation))
+  const applied = Math.max(position.applied, Math.min(arrivedAt.applied, first - 1))
+  return { ...position, complete: arrivedAt.complete, applied }
+}

@@ -1,0 +1,57 @@
+import { kindOf, type RecordKey } from '../distribution/records.ts'
+import type { Enforcement } from './enforcement.ts'
+import type { Released } from './intake.ts'
+import type { Log } from './log.ts'
+import { heldBack, newest, positionAfter } from './plan.ts'
+import type { Preparation } from './preparation.ts'
+import type { RecordLog } from './record_log.ts'
+
+const sweepEveryMs = 10 * 60 * 1_000
+
+type Parts<Entry> = { log: Log; recordLog: RecordLog; preparation: Preparation; enforcement: Enforcement<Entry> }
+
+/** Takes the node from one consistent state to the next: prepare, plan, own log, proxy. Knows how far it has come. */
+export function createStep<Entry>({ log, recordLog, preparation, enforcement }: Parts<Entry>) {
+  const known = recordLog.records
+  const resolvedAnew = new Set<RecordKey>()
+  let position = recordLog.position()
+  /** Where the node would be if nothing were unfinished. */
+  let reached = position
+  let sweepAt = Date.now() + sweepEveryMs
+
+  return {
+    async run(released: readonly Released[], signal: AbortSignal): Promise<void> {
+      const arriving = newest(released, preparation.unfinished, known)
+      // Names that resolve differently now: nothing for the log, something for the proxy.
+      const stale = [...resolvedAnew]
+      const again = stale.filter((key) => !arriving.has(key)).map((key) => known.get(key))
+      const records = [...arriving.values(), ...again.filter((record) => record !== undefined)]
+      const planned = enforcement.plan(await preparation.prepare(records))
+      const arrivedAt = positionAfter(reached, released)
+      const next = heldBack(position, arrivedAt, preparation.unfinished)
+      const logged = planned.changes.map(({ record }) => record).filter(({ key }) => arriving.has(key))
+      const isFirst = next.complete && !position.complete
+      if (logged.length > 0 || isFirst || next.applied !== position.applied || next.revision !== position.revision)
+        await recordLog.append(logged, next)
+      for (const key of stale) resolvedAnew.delete(key)
+      await enforcement.apply(planned, next.complete, signal)
+      position = next
+      reached = arrivedAt
+      if (isFirst) log.info({ records: known.size, applied: next.applied }, 'first complete read: serving')
+    },
+    /** Never during a step, or a policy could be prepared from a file that is being removed. */
+    async sweepIfDue(): Promise<void> {
+      if (Date.now() < sweepAt) return
+      sweepAt = Date.now() + sweepEveryMs
+      const files = await preparation.sweep()
+      if (files) log.info({ files }, 'removed unused policy files')
+    },
+    /** These backends, or all, are to be resolved and checked again with the next step. */
+    resolveAgain(keys: Iterable<RecordKey> = known.keys()): void {
+      for (const key of keys) if (kindOf(key) === 'backend') resolvedAnew.add(key)
+    },
+    /** Something is left to do although nothing has arrived. */
+    isDue: (): boolean => preparation.unfinished.size > 0 || Date.now() >= sweepAt,
+    position: () => position,
+  }
+}

@@ -1,0 +1,116 @@
+import { readFile } from 'node:fs/promises'
+import { parseAddress } from '../../kernel/ip/address.ts'
+import { writeAtomically } from '../atomic_file.ts'
+import type { Answer } from './dns.ts'
+
+const refreshEveryMs = 15_000
+/** Doubled for each failure in a row, up to these: a name that is said to be absent may come soon, one that is silent costs. */
+const longestPauseMs = { absent: 60_000, silent: 300_000 }
+
+export type Name = {
+  address: string | null
+  /** DNS was asked at least once, or what it said is on disk. */
+  isAsked: boolean
+  users: Set<string>
+  lanes: Set<string>
+  failures: number
+  askAt: number
+}
+
+/** The names in use, and by which backends. One that nothing uses any more is forgotten. */
+export function createNames(saved: ReadonlyMap<string, string>) {
+  const names = new Map<string, Name>()
+  /** The name that each backend uses. */
+  const hosts = new Map<string, string>()
+
+  function of(host: string): Name {
+    let name = names.get(host)
+    if (!name) {
+      const address = saved.get(host) ?? null
+      name = { address, isAsked: address !== null, users: new Set(), lanes: new Set(), failures: 0, askAt: 0 }
+      names.set(host, name)
+    }
+    return name
+  }
+
+  function forget(key: string): void {
+    const host = hosts.get(key)
+    if (host === undefined) return
+    hosts.delete(key)
+    const users = names.get(host)?.users
+    if (users?.delete(key) && users.size === 0) names.delete(host)
+  }
+
+  return {
+    of,
+    forget,
+    get: (host: string): Name | undefined => names.get(host),
+    all: (): Iterable<[host: string, name: Name]> => names,
+    /** Names that backends use and that have no address. */
+    unresolved: (): number =>
+      names.values().reduce((count, { address, users }) => count + (users.size && !address ? 1 : 0), 0),
+    use(key: string, host: string): Name {
+      if (hosts.get(key) !== host) forget(key)
+      hosts.set(key, host)
+      const name = of(host)
+      name.users.add(key)
+      return name
+    },
+  }
+}
+
+/** True when the name has another address now. */
+export function learn(name: Name, answer: Answer): boolean {
+  const failed = typeof answer === 'string'
+  name.isAsked = true
+  name.failures = failed ? name.failures + 1 : 0
+  name.askAt = Date.now() + pauseAfter(failed ? answer : undefined, name.failures)
+  const before = name.address
+  const addresses = failed ? [] : answer.addresses
+  // As long as the old address is among the answers it stays: rotating answers must not move every connection.
+  if (before && (addresses.length === 0 || addresses.includes(before))) return false
+  name.address = addresses[0] ?? null
+  return name.address !== before
+}
+
+/** A little apart, so that names that came together are not asked together for ever. */
+function pauseAfter(failure: 'absent' | 'silent' | undefined, failures: number): number {
+  const pause = failure ? Math.min(refreshEveryMs * 2 ** (failures - 1), longestPauseMs[failure]) : refreshEveryMs
+  return pause * (0.9 + Math.random() * 0.2)
+}
+
+/** The addresses of names in use, so that a node can start without DNS. */
+export function createAddressFile(
+  file: string,
+  names: Iterable<[host: string, name: Name]>,
+  onError: (error: Error) => void,
+) {
+  let isOutdated = false
+  return {
+    outdate(): void {
+      isOutdated = true
+    },
+    async save(): Promise<void> {
+      if (!isOutdated) return
+      isOutdated = false
+      const used = [...names].filter(([, { address, users }]) => address && users.size > 0)
+      const text = JSON.stringify(Object.fromEntries(used.map(([host, { address }]) => [host, address])))
+      await writeAtomically(file, [text]).catch((error) => {
+        isOutdated = true
+        onError(error)
+      })
+    },
+  }
+}
+
+/** What a power cut or a hand left of the file may be nothing; then names are looked up as on the first day. */
+export async function savedAddresses(file: string): Promise<Map<string, string>> {
+  try {
+    const saved = Object.entries(JSON.parse(await readFile(file, 'utf8')))
+    return new Map(saved.filter((entry): entry is [string, string] => isAddress(entry[1])))
+  } catch {
+    return new Map()
+  }
+}
+
+const isAddress = (value: unknown): boolean => typeof value === 'string' && parseAddress(value) !== undefined

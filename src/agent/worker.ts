@@ -1,0 +1,52 @@
+import { setTimeout } from 'node:timers/promises'
+import type { Log } from './log.ts'
+
+export const retryMs = 1_000
+
+/**
+ * One step at a time: what arrives while one runs goes into the next. A step that fails, as on a full disk, gets the same
+ * again a second later: what was dropped here would be missing without a trace.
+ */
+export function createWorker<Item>(log: Log, step: (items: Item[], signal: AbortSignal) => Promise<void>) {
+  const waiting: Item[] = []
+  let isDue = false
+  let running: Promise<void> | undefined
+  const stopping = new AbortController()
+  const { signal } = stopping
+
+  async function run(): Promise<void> {
+    while (isDue && !signal.aborted) {
+      const items = waiting.splice(0)
+      isDue = false
+      try {
+        await step(items, signal)
+      } catch (err) {
+        waiting.unshift(...items)
+        isDue = true
+        log.error({ err }, 'an agent step failed; retrying in a second')
+        await setTimeout(retryMs, undefined, { signal }).catch(() => {})
+      }
+    }
+  }
+
+  function soon(): void {
+    isDue = true
+    running ??= run().finally(() => {
+      running = undefined
+      if (isDue && !signal.aborted) soon()
+    })
+  }
+
+  return {
+    soon,
+    add(items: readonly Item[]): void {
+      if (items.length === 0) return
+      waiting.push(...items)
+      soon()
+    },
+    async stop(): Promise<void> {
+      stopping.abort()
+      await running
+    },
+  }
+}

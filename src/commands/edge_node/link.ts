@@ -1,0 +1,71 @@
+import { setTimeout } from 'node:timers/promises'
+import type { createAgent } from '../../agent/agent.ts'
+import type { createHits } from '../../agent/hits.ts'
+import type { Log } from '../../agent/log.ts'
+import { createReceiver } from '../../agent/receiver.ts'
+import { createReporter } from '../../agent/reporter.ts'
+import type { EdgeConfig } from '../../config.ts'
+import { inboxOf, type Report } from '../../distribution/channels.ts'
+import { connectNats, createNatsLink } from '../../distribution/nats_connection.ts'
+import type { TrustedKeys } from '../../distribution/signature.ts'
+
+const retryMs = 500
+
+type Node = {
+  keys: TrustedKeys
+  agent: ReturnType<typeof createAgent>
+  hits: ReturnType<typeof createHits>
+  current: () => Omit<Report, 'hits'>
+}
+
+/** The node's connection to the control plane. The node works without it, and takes in changes once it is there. */
+export function createLink(config: EdgeConfig, log: Log) {
+  const ending = new AbortController()
+  const nats = createNatsLink(config.GATEHOUSE_NATS_URL, (reason) =>
+    reason ? log.warn({}, reason) : log.info({}, 'connected to NATS'),
+  )
+  let receiver: ReturnType<typeof createReceiver> | undefined
+  let reporter: ReturnType<typeof createReporter> | undefined
+
+  async function follow({ keys, agent, hits, current }: Node): Promise<void> {
+    const connection = await connectNats({
+      servers: config.GATEHOUSE_NATS_URL,
+      name: `gatehouse edge ${config.GATEHOUSE_EDGE_NODE}`,
+      caFile: config.GATEHOUSE_NATS_CA_FILE,
+      user: config.GATEHOUSE_NATS_USER,
+      password: config.GATEHOUSE_NATS_PASSWORD,
+      inboxPrefix: inboxOf(config.GATEHOUSE_EDGE_NODE),
+      signal: ending.signal,
+      link: nats,
+    })
+    receiver = createReceiver(connection, keys, agent)
+    reporter = createReporter(connection, hits, current)
+    ending.signal.addEventListener('abort', () => void connection.close())
+    while (!ending.signal.aborted) {
+      try {
+        await receiver.followBucket(agent.state())
+      } catch (err) {
+        if (ending.signal.aborted) return
+        log.warn({ reason: (err as Error).message }, 'cannot read the NATS bucket; retrying')
+        await setTimeout(retryMs)
+      }
+    }
+  }
+
+  return {
+    start(node: Node): void {
+      follow(node).catch((err) => ending.signal.aborted || log.error({ err }, 'the connection to NATS failed'))
+    },
+    /** Undefined without a connection, like a piece that is not there. */
+    fetchBlob: async (name: string) => receiver?.fetchBlob(name),
+    reportSoon: () => reporter?.soon(),
+    isConnected: nats.isConnected,
+    fault: nats.fault,
+    async stop(): Promise<void> {
+      await reporter?.stop().catch(() => {})
+      receiver?.stop()
+      ending.abort()
+    },
+  }
+}
+export type Link = ReturnType<typeof createLink>

@@ -1,0 +1,48 @@
+import { join } from 'node:path'
+import type { ProxySettings } from '../../agent/haproxy/settings.ts'
+import type { OwnPorts } from '../../agent/upstreams/policy.ts'
+import type { EdgeConfig } from '../../config.ts'
+import { type TrustedKeys, trustedKeys } from '../../distribution/signature.ts'
+import { type Amount, ConfigError } from '../../kernel/setting_values.ts'
+
+export function readTrustedKeys(config: EdgeConfig): TrustedKeys {
+  try {
+    return trustedKeys(config.GATEHOUSE_EDGE_TRUSTED_KEYS)
+  } catch (error) {
+    throw new ConfigError(`GATEHOUSE_EDGE_TRUSTED_KEYS has ${(error as Error).message}`)
+  }
+}
+
+/** Whatever listens there, at any address of this machine: no upstream is ever one of them. */
+export function ownPorts(config: EdgeConfig): OwnPorts {
+  const https = config.GATEHOUSE_EDGE_HTTPS_LISTEN.map((at) => Number(at.slice(at.lastIndexOf(':') + 1)))
+  const single = [...https, config.GATEHOUSE_EDGE_STATUS_LISTEN.port, config.GATEHOUSE_EDGE_EVENT_PORT]
+  return [config.GATEHOUSE_TCP_PORTS, ...single.map((port) => ({ first: port, last: port }))]
+}
+
+export function proxySettings(config: EdgeConfig): ProxySettings {
+  const maxconn = config.GATEHOUSE_EDGE_MAX_CONNECTIONS
+  const most = (amount: Amount) => ('count' in amount ? amount.count : Math.ceil((maxconn * amount.percent) / 100))
+  const folder = join(config.GATEHOUSE_EDGE_FOLDER, 'haproxy')
+  return {
+    folder,
+    tcpBind: {
+      addresses: config.GATEHOUSE_EDGE_TCP_ADDRESSES.map((address) => address.replace(/^\[|\]$/g, '')),
+      ...config.GATEHOUSE_TCP_PORTS,
+    },
+    httpsBind: config.GATEHOUSE_EDGE_HTTPS_LISTEN,
+    certificateFolder: config.GATEHOUSE_EDGE_CERTIFICATES,
+    runtimeSocket: join(folder, 'runtime.sock'),
+    masterSocket: join(folder, 'master.sock'),
+    eventPort: config.GATEHOUSE_EDGE_EVENT_PORT,
+    threads: config.GATEHOUSE_EDGE_THREADS,
+    caFile: config.GATEHOUSE_EDGE_UPSTREAM_CA_FILE,
+    maxconn,
+    limits: {
+      perSource: most(config.GATEHOUSE_EDGE_MAX_CONNECTIONS_PER_SOURCE),
+      perEdge: most(config.GATEHOUSE_EDGE_MAX_CONNECTIONS_PER_EDGE),
+      perAccount: most(config.GATEHOUSE_EDGE_MAX_CONNECTIONS_PER_ACCOUNT),
+      unlimitedSources: config.GATEHOUSE_EDGE_UNLIMITED_SOURCES,
+    },
+  }
+}

@@ -1,0 +1,63 @@
+import type { createAgent } from '../../agent/agent.ts'
+import { usageMetrics } from '../../agent/haproxy/limits.ts'
+import type { ProxySettings } from '../../agent/haproxy/settings.ts'
+import { serveStatus } from '../../agent/status_server.ts'
+import type { EdgeConfig } from '../../config.ts'
+import type { Link } from './link.ts'
+
+type StatusListen = Pick<EdgeConfig, 'GATEHOUSE_EDGE_STATUS_LISTEN'>
+type Node = {
+  settings: ProxySettings
+  agent: ReturnType<typeof createAgent>
+  link: Link
+  current: () => object
+  isDraining: () => boolean
+}
+
+export function serveNodeStatus(
+  { GATEHOUSE_EDGE_STATUS_LISTEN: listen }: StatusListen,
+  { settings, agent, link, current, isDraining }: Node,
+) {
+  const status = () => ({ ...current(), connected: link.isConnected(), natsFault: link.fault() })
+
+  function notReady(): string | undefined {
+    const { ready, pending, staged } = agent.state()
+    if (isDraining()) return 'draining: the node is shutting down'
+    return ready
+      ? undefined
+      : `waiting for the first complete read: ${staged} records read, ${pending ?? 'unknown'} pending`
+  }
+
+  async function metrics(): Promise<Record<string, number>> {
+    const { ready, applied, records, unfinished, refusals, refusedUpstreams, unresolvedNames } = agent.state()
+    return {
+      gatehouse_edge_ready: ready && !isDraining() ? 1 : 0,
+      gatehouse_edge_applied_generation: applied,
+      gatehouse_edge_records: records,
+      gatehouse_edge_unfinished_records: unfinished,
+      gatehouse_edge_refusals: refusals.length,
+      gatehouse_edge_refused_upstreams: refusedUpstreams,
+      gatehouse_edge_unresolved_names: unresolvedNames,
+      gatehouse_edge_connected: link.isConnected() ? 1 : 0,
+      ...(await usageMetrics(settings)),
+    }
+  }
+
+  return serveStatus(listen, status, notReady, metrics)
+}
+
+export async function edgeStatus(config: StatusListen): Promise<number> {
+  const { host, port } = config.GATEHOUSE_EDGE_STATUS_LISTEN
+  try {
+    const response = await fetch(`http://${host.includes(':') ? `[${host}]` : host}:${port}/status`, {
+      signal: AbortSignal.timeout(3_000),
+    })
+    console.log(JSON.stringify(await response.json(), null, 2))
+    return 0
+  } catch {
+    console.error(
+      `gatehouse: no edge node responds at ${host}:${port}. Check that 'gatehouse edge' is running on this machine.`,
+    )
+    return 1
+  }
+}
