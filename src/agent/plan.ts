@@ -3,7 +3,7 @@ import type { Released } from './intake.ts'
 import type { Refused } from './receiver.ts'
 import type { Position } from './record_log.ts'
 
-/** A record with what the proxy is told about it: its policy file is in place, its host name is resolved. */
+/** A record with the value that the proxy receives: its policy file is in place, its host name is resolved. */
 export type Prepared = { record: EdgeRecord; value: unknown }
 
 /** What the plan has to know about a proxy. `Entry` is its own representation of a record. */

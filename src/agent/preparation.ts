@@ -11,8 +11,8 @@ export function createPreparation({ known, policyFiles, upstreams }: Parts, refu
   /** Believed, but not to be had completely yet: a piece of a policy is missing. Nothing after it counts as applied. */
   const unfinished = new Map<RecordKey, EdgeRecord>()
 
-  /** What the proxy is told about it. */
-  async function toldOf(record: EdgeRecord): Promise<unknown> {
+  /** What the proxy receives. */
+  async function valueFor(record: EdgeRecord): Promise<unknown> {
     const { key, value } = record
     const kind = kindOf(key)
     if (value === null) {
@@ -35,7 +35,7 @@ export function createPreparation({ known, policyFiles, upstreams }: Parts, refu
       for (const record of records) {
         const { key, generation } = record
         try {
-          prepared.push({ record, value: await toldOf(record) })
+          prepared.push({ record, value: await valueFor(record) })
           unfinished.delete(key)
         } catch (error) {
           if (error instanceof PieceMissing) unfinished.set(key, record)
