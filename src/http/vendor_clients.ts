@@ -20,20 +20,27 @@ const emptyKind = (value: unknown): 'text' | 'list' | undefined =>
 const emptyKindOf = ({ type }: TSchema & { type?: string | string[] }): 'text' | 'list' | undefined =>
   [type].flat().includes('string') ? 'text' : type === 'array' ? 'list' : undefined
 
-export function dropDefaults({ body, method, vendorDefaults = [] }: Route): DropDefaults {
-  if (method !== 'PATCH') return (sent) => sent
-  const dropped = new Map<string, 'text' | 'list'>()
-  for (const [name, schema] of Object.entries((body as TObject | undefined)?.properties ?? {})) {
-    const kind = emptyKindOf(schema as TSchema)
-    const cannotBeEmpty = !accepts(schema as TSchema, kind === 'list' ? [] : '')
-    if (kind && (cannotBeEmpty || vendorDefaults.includes(name))) dropped.set(name, kind)
-  }
+export function dropDefaults(route: Route): DropDefaults {
+  if (route.method !== 'PATCH') return (sent) => sent
+  let dropped: Map<string, 'text' | 'list'> | undefined
   return (sent) => {
     if (typeof sent !== 'object' || sent === null || Array.isArray(sent)) return sent
+    dropped ??= defaultsOf(route)
     const isDefault = ([name, value]: [string, unknown]) => {
       const kind = emptyKind(value)
-      return kind !== undefined && dropped.get(name) === kind
+      return kind !== undefined && dropped?.get(name) === kind
     }
     return Object.fromEntries(Object.entries(sent).filter((field) => !isDefault(field)))
   }
+}
+
+/** The fields whose empty value means that they were left out. */
+function defaultsOf({ body, vendorDefaults = [] }: Route): Map<string, 'text' | 'list'> {
+  const defaults = new Map<string, 'text' | 'list'>()
+  for (const [name, schema] of Object.entries((body as TObject | undefined)?.properties ?? {})) {
+    const kind = emptyKindOf(schema as TSchema)
+    const cannotBeEmpty = !accepts(schema as TSchema, kind === 'list' ? [] : '')
+    if (kind && (cannotBeEmpty || vendorDefaults.includes(name))) defaults.set(name, kind)
+  }
+  return defaults
 }
