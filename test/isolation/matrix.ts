@@ -105,7 +105,10 @@ function malformedIds(prefix: IdPrefix): string[] {
   ]
 }
 
-/** Every row of every table as one value per table: two that are equal had no change between them. */
+/**
+ * Where every row of every table is and which transaction wrote it, as one value per table: two that are equal had no
+ * change between them, not even an update to the same values.
+ */
 export async function contentsOf(db: DbPool): Promise<Record<string, string>> {
   const tables = await many<{ name: string }>(
     db,
@@ -115,12 +118,13 @@ export async function contentsOf(db: DbPool): Promise<Record<string, string>> {
     where relkind = 'r' and relnamespace = 'public'::regnamespace and relname not in ('api_key_uses', 'seen_addresses')
     order by 1`,
   )
-  const contents: Record<string, string> = {}
-  for (const { name } of tables) {
-    const text = `select count(*) || ' rows ' || coalesce(md5(string_agg(t::text, '|' order by t::text)), '') as contents from ${name} t`
-    contents[name] = (await db.query({ text })).rows[0].contents
-  }
-  return contents
+  const versions = tables.map(
+    ({ name }) => `
+    select '${name}' as name, count(*) || ' rows ' || coalesce(sum(hashtextextended(ctid || ' ' || xmin, 0)), 0) as contents
+    from ${name}`,
+  )
+  const { rows } = await db.query({ text: versions.join(' union all ') })
+  return Object.fromEntries(rows.map(({ name, contents }) => [name, contents]))
 }
 
 /** Which accounts have an audit event of this operation. */
