@@ -41,7 +41,8 @@ export async function newDatabase(template = 'template'): Promise<string> {
   const url = new URL(testRun.postgresUrl)
   const client = new pg.Client({ connectionString: url.href })
   await client.connect()
-  await client.query(`create database ${name} template ${template}`)
+  // Copied file by file, not page by page through the write-ahead log: a third of the work.
+  await client.query(`create database ${name} template ${template} strategy file_copy`)
   await client.end()
   url.pathname = name
   return url.href

@@ -17,6 +17,15 @@ const root = new URL('../..', import.meta.url).pathname
 const memoryFolder = '/dev/shm'
 const neededBytes = 6 * 1024 ** 3
 
+const settings = {
+  wal_level: 'replica',
+  shared_buffers: '256MB',
+  // It would visit hundreds of databases in turn, and change the plans of whichever it reaches.
+  autovacuum: 'off',
+  // A new database is a checkpoint. The log of the whole run stays, to be searched for tokens.
+  wal_keep_size: '4GB',
+}
+
 /** Databases and node folders of a run live in memory where there is enough: nothing of them has to survive. */
 async function temporaryFolder(): Promise<string> {
   if (process.env.TMPDIR) return process.env.TMPDIR
@@ -31,7 +40,9 @@ async function temporaryFolder(): Promise<string> {
  */
 export async function runWithEnvironment(args: string[]): Promise<number> {
   process.env.TMPDIR = await temporaryFolder()
-  const postgres = await startPostgres({ flags: ['-c', 'wal_level=replica', '-c', 'shared_buffers=256MB'] })
+  const postgres = await startPostgres({
+    flags: Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
+  })
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-test-'))
   try {
     await createMigratedDatabase(postgres, 'template')

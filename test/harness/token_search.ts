@@ -27,36 +27,53 @@ export async function searchForTokens(postgres: LocalPostgres, folder: string): 
   for await (const file of glob('*.log', { cwd: folder })) search(`log ${file}`, await readFile(join(folder, file)))
   const databases = await connected(postgres.url, async (query) => {
     await query('checkpoint')
-    return query("select datname as text from pg_database where datname like 't\\_%'")
+    return query<{ name: string }>("select datname as name from pg_database where datname like 't\\_%'")
   })
-  for (const database of databases)
-    await connected(postgres.urlOf(database), async (query) => {
-      const tables =
-        "select relname as text from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace"
-      for (const table of await query(tables)) {
-        const rows = await query(`select t::text as text from ${table} t`)
-        search(`table ${table}`, Buffer.from(rows.join('\n')))
-      }
-    })
-  for await (const file of glob('{base,pg_wal}/**/*', { cwd: postgres.dataDir, withFileTypes: true })) {
-    if (!file.isFile()) continue
-    // PostgreSQL may remove one while we look.
-    const bytes = await readFile(join(file.parentPath, file.name)).catch(() => Buffer.alloc(0))
-    search(`data file ${file.name}`, bytes)
+  const waiting = databases.values()
+  const searchRows = async () => {
+    for (const { name } of waiting)
+      await connected(postgres.urlOf(name), async (query) => {
+        for (const { table } of await query<{ table: string }>(tablesWithRows)) {
+          const [{ size, suspects } = { size: 0, suspects: '' }] = await query<{ size: number; suspects: string }>(
+            rowsThatMayHaveOne(table),
+          )
+          searched += size
+          search(`table ${table}`, Buffer.from(suspects))
+        }
+      })
   }
+  const searchDataFiles = async () => {
+    for await (const file of glob('{base,pg_wal}/**/*', { cwd: postgres.dataDir, withFileTypes: true })) {
+      if (!file.isFile()) continue
+      // PostgreSQL may remove one while we look.
+      const bytes = await readFile(join(file.parentPath, file.name)).catch(() => Buffer.alloc(0))
+      search(`data file ${file.name}`, bytes)
+    }
+  }
+  await Promise.all([searchDataFiles(), searchRows(), searchRows(), searchRows()])
   console.log(
     `searched ${Math.round(searched / 1e6)} MB of logs, rows and data files for ${issued.size} issued tokens and session secrets: ${leaks.size} found`,
   )
   return [...leaks]
 }
 
-type Query = (text: string) => Promise<string[]>
+const tablesWithRows = `
+  select relname as table from pg_class
+  where relkind = 'r' and relnamespace = 'public'::regnamespace and pg_relation_size(oid) > 0`
+
+/** PostgreSQL looks first: most rows have nothing that even begins like a token, and need not come here. */
+const rowsThatMayHaveOne = (table: string) => `
+  select coalesce(sum(octet_length(line)), 0)::int as size,
+         coalesce(string_agg(line, E'\\n') filter (where strpos(line, '${tokenStart}') > 0), '') as suspects
+  from (select t::text as line from ${table} t) lines`
+
+type Query = <Row extends object>(text: string) => Promise<Row[]>
 
 async function connected<Result>(url: string, work: (query: Query) => Promise<Result>): Promise<Result> {
   const client = new pg.Client({ connectionString: url })
   await client.connect()
   try {
-    return await work(async (text) => (await client.query(text)).rows.map((row) => row.text))
+    return await work(async <Row extends object>(text: string) => (await client.query<Row>(text)).rows)
   } finally {
     await client.end()
   }
