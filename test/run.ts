@@ -1,6 +1,7 @@
 // Runs the tests on a real PostgreSQL of their own, then searches everything they left behind for tokens.
 //   npm test                            all of them
 //   npm test -- src/kernel              those whose path contains one of the words
+//   npm test -- --times                 prints how long each file took, and how much processor time
 //   node test/run.ts --drill revocation a drill: what the tests show with small numbers, with large ones
 import { glob } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
@@ -13,12 +14,37 @@ putEnginesOnPath()
 // Said outright: the package that starts PostgreSQL ends a process that is merely done with 0, whatever its exitCode is.
 const end = (code: number) => process.exit(code)
 
-// Flags that are not ours go to node's test runner as they are.
+/** Started first: a long file that starts last keeps one core busy while the other has nothing left. `--times` tells. */
+const longest = [
+  'test/rule_sets.test.ts',
+  'test/isolation.test.ts',
+  'test/lockout.test.ts',
+  'test/hostile/new_node.test.ts',
+  'test/dashboard/accessibility.test.ts',
+  'test/cli/state.test.ts',
+  'test/durability.test.ts',
+  'test/dashboard/journey.test.ts',
+  'test/model/model.test.ts',
+  'test/agent/agent.test.ts',
+  'test/freshness.test.ts',
+  'test/cli/state_crash.test.ts',
+  'test/hostile/ownership.test.ts',
+  'test/dev.test.ts',
+  'test/agent/drain.test.ts',
+  'test/dashboard/security.test.ts',
+  'test/agent/restore.test.ts',
+  'test/reference.test.ts',
+  'test/revocation.test.ts',
+  'test/agent/agent_traffic.test.ts',
+]
+const rank = (file: string) => (longest.includes(file) ? longest.indexOf(file) : longest.length)
+
+// Flags that are not ours go to the node process of each test file.
 const { values, positionals, tokens } = parseArgs({
   strict: false,
   allowPositionals: true,
   tokens: true,
-  options: { drill: { type: 'string' } },
+  options: { drill: { type: 'string' }, times: { type: 'boolean' } },
 })
 if (typeof values.drill === 'string') {
   end(await runWithEnvironment([`test/drills/${values.drill}.ts`, ...positionals]))
@@ -26,12 +52,14 @@ if (typeof values.drill === 'string') {
   const flags = tokens.flatMap((token) =>
     token.kind === 'option' ? [token.rawName + (token.value === undefined ? '' : `=${token.value}`)] : [],
   )
-  const files = (await Array.fromAsync(glob('{src,test}/**/*.test.ts', { cwd: root })))
+  const all = await Array.fromAsync(glob('{src,test}/**/*.test.ts', { cwd: root }))
+  for (const file of longest) if (!all.includes(file)) throw new Error(`${file} is gone: remove it from 'longest'`)
+  const files = all
     .filter((file) => positionals.length === 0 || positionals.some((word) => file.includes(word)))
     .sort()
+    .sort((a, b) => rank(a) - rank(b))
   if (files.length === 0) throw new Error(`no test file has ${positionals.join(' or ')} in its path`)
   // Once for all of them: they run at the same time.
   if (files.some((file) => file.startsWith('test/dashboard/'))) await ensureDashboard()
-  const runner = ['--test', '--test-concurrency=3', '--test-timeout=600000']
-  end(await runWithEnvironment([...runner, ...flags, ...files]))
+  end(await runWithEnvironment(['test/harness/run_files.ts', ...flags, ...files]))
 }

@@ -1,0 +1,34 @@
+// Runs test files in the given order: `node --test` sorts them by name, and its last file may be a long one.
+//   node test/harness/run_files.ts [--times] [flags of node for each file] <files>
+import { once } from 'node:events'
+import { availableParallelism, loadavg } from 'node:os'
+import { run } from 'node:test'
+import { spec } from 'node:test/reporters'
+
+const given = process.argv.slice(2)
+const withTimes = given.includes('--times')
+const isFlag = (argument: string) => argument.startsWith('--')
+const events = run({
+  files: given.filter((argument) => !isFlag(argument)),
+  execArgv: [
+    ...given.filter((argument) => isFlag(argument) && argument !== '--times'),
+    ...(withTimes ? ['--import', new URL('times.ts', import.meta.url).href] : []),
+  ],
+  // A file spends much of its time waiting, for processes to start and for changes to arrive.
+  concurrency: 2 * availableParallelism(),
+  timeout: 600_000,
+})
+events.on('test:summary', ({ file, success }) => {
+  if (file === undefined && !success) process.exitCode = 1
+})
+const report = events.compose(spec)
+report.pipe(process.stdout, { end: false })
+await once(report, 'end')
+if (withTimes) {
+  const { timesOfFiles } = await import('./times.ts')
+  console.log(
+    `${timesOfFiles()}\nload average ${loadavg()
+      .map((load) => load.toFixed(1))
+      .join(' ')}`,
+  )
+}
