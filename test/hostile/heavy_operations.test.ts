@@ -26,16 +26,19 @@ test('row 8: parallel imports of one account run one after another, and another 
   // More than the pool has connections: each would hold one while it waits for the account's row.
   const policies = await Promise.all(Array.from({ length: 14 }, () => policyWith(hostile)))
   const end = watch()
+  const began = performance.now()
   const answers = await Promise.all(
     policies.map((policy, index) => putRules(hostile, policy, linesOf(5_000, 10 + index))),
   )
+  const tookMs = performance.now() - began
   const experience = await end()
   for (const { status, text } of answers) assert.ok(status === 200 || status === 429, text)
   assert.ok(answers.some(({ status }) => status === 200))
   assert.deepEqual(experience.failures, [])
   const p99 = percentile(experience, 0.99)
   t.diagnostic(`another account's GET /caller: p99 ${p99.toFixed(1)} ms of ${experience.latencies.length}`)
-  assert.ok(p99 < loadScaledTimeout(100), `p99 ${p99} ms`)
+  // Who had to wait for a connection would wait for most of the imports. On a busy machine both take longer.
+  assert.ok(p99 < Math.max(100, tookMs / 4), `p99 ${p99} ms while the imports took ${tookMs} ms`)
 })
 
 test('row 8: more heavy operations than may wait are 429 at once, with Retry-After, and change nothing', {
