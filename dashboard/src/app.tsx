@@ -8,6 +8,7 @@ import { Shell } from './shell.tsx'
 import { SignIn } from './sign_in.tsx'
 import { Button } from './ui/button.tsx'
 import { Skeleton } from './ui/loading.tsx'
+import { UnsavedGuard } from './ui/unsaved.tsx'
 
 /** Paths are relative to where the server serves the dashboard: `/`, `/keys`, `/policies/ipp_…`. */
 export const createRouter = () =>
@@ -48,13 +49,15 @@ function App() {
   if (!caller.data || ended)
     return <SignIn hadSession={caller.data !== undefined} problem={ended ? undefined : caller.error} />
   return (
-    <Shell pages={pages} current={page?.path} caller={caller.data}>
-      <h1 ref={heading} tabIndex={-1}>
-        {title}
-      </h1>
-      <Outlet />
-      <ScrollRestoration />
-    </Shell>
+    <UnsavedGuard>
+      <Shell pages={pages} current={page?.path} caller={caller.data}>
+        <h1 ref={heading} tabIndex={-1}>
+          {title}
+        </h1>
+        <Outlet />
+        <ScrollRestoration />
+      </Shell>
+    </UnsavedGuard>
   )
 }
 

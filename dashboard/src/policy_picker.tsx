@@ -3,15 +3,18 @@ import { useId, useState } from 'react'
 import { Link } from 'react-router'
 import { queries } from './api/queries.ts'
 import { Field } from './ui/field.tsx'
+import { useFormField } from './ui/form_fields.tsx'
 import { Loaded } from './ui/loading.tsx'
 
-type Props = { chosen: readonly string[]; onChange: (ids: string[]) => void }
+type Props = { name: string; chosen: readonly string[]; onChange: (ids: string[]) => void }
 
 /** Chooses policies of the account. Their rules are evaluated together, so order does not matter. */
-export function PolicyPicker({ chosen, onChange }: Props) {
+export function PolicyPicker({ name, chosen, onChange }: Props) {
   const policies = useQuery(queries.policies())
   const [search, setSearch] = useState('')
   const id = useId()
+  const errorId = `${id}-error`
+  const { error, clearError } = useFormField(name, 'IP policies')
   return (
     <fieldset className="picker" aria-describedby={`${id}-hint`}>
       <legend className="label">IP policies</legend>
@@ -37,9 +40,12 @@ export function PolicyPicker({ chosen, onChange }: Props) {
                     <input
                       type="checkbox"
                       checked={chosen.includes(id)}
-                      onChange={({ target }) =>
+                      aria-invalid={error ? true : undefined}
+                      aria-describedby={error ? errorId : undefined}
+                      onChange={({ target }) => {
+                        clearError()
                         onChange(target.checked ? [...chosen, id] : chosen.filter((other) => other !== id))
-                      }
+                      }}
                     />
                     <span>{description ?? <span className="mono">{id}</span>}</span>
                   </label>
@@ -48,6 +54,11 @@ export function PolicyPicker({ chosen, onChange }: Props) {
           </>
         )}
       </Loaded>
+      {error && (
+        <p id={errorId} className="field-error">
+          {error}
+        </p>
+      )}
     </fieldset>
   )
 }

@@ -7,6 +7,7 @@ import { Live } from './live.tsx'
 import { ThemeSwitch } from './theme.tsx'
 import { Button } from './ui/button.tsx'
 import { Icon, type IconName } from './ui/icons.tsx'
+import { useDiscardAll } from './ui/unsaved.tsx'
 
 type Props = {
   pages: readonly { path: string; title: string; icon: IconName }[]
@@ -18,6 +19,7 @@ type Props = {
 export function Shell({ pages, current, caller, children }: Props) {
   const [menuOpen, setMenuOpen] = useState(false)
   const client = useQueryClient()
+  const discardAll = useDiscardAll()
   const leave = useMutation({
     mutationFn: signOut,
     // Also when it failed: what was on the screen is not for the next person in front of it.
@@ -74,7 +76,12 @@ export function Shell({ pages, current, caller, children }: Props) {
               <span className="mono">{caller.source_ip ?? 'an unknown address'}</span>
             </p>
             <ThemeSwitch />
-            <Button kind="quiet" icon="leave" isPending={leave.isPending} onPress={() => leave.mutate()}>
+            <Button
+              kind="quiet"
+              icon="leave"
+              isPending={leave.isPending}
+              onPress={() => discardAll(() => leave.mutate())}
+            >
               Sign out
             </Button>
           </div>

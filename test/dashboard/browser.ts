@@ -41,6 +41,8 @@ export async function openPage(browser: Browser, options: BrowserContextOptions 
   const faults: string[] = []
   page.on('pageerror', ({ message }) => faults.push(message))
   page.on('dialog', async (dialog) => {
+    // The browser asks whether to lose a draft; most tests go on to another page without saving.
+    if (dialog.type() === 'beforeunload') return dialog.accept()
     faults.push(`a script ran: ${dialog.message()}`)
     await dialog.dismiss()
   })

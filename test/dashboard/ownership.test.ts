@@ -28,6 +28,7 @@ test('a name of another account is refused with what to do, and a hostport that 
   await page.getByRole('button', { name: 'Create edge' }).click()
   await page.getByText('shop.corp.example:443 overlaps a host name of another account').waitFor()
   await page.getByRole('button', { name: 'Cancel' }).click()
+  await page.getByRole('button', { name: 'Discard changes' }).click()
   await page.getByRole('link', { name: 'mine.example:443' }).click()
   await page
     .getByText('admin.corp.example:443: another account of this installation already had an overlapping one')

@@ -51,6 +51,10 @@ export function problemOf(status: number, body: unknown): Problem {
   })
 }
 
+/** A value that the form itself can tell to be wrong, in the words that the API would use. */
+export const invalidField = (field: string, fault: string): Problem =>
+  new Problem({ status: 0, code: 'ERR_INVALID_FIELD', message: `${field} ${fault}.`, hint: '', details: { field } })
+
 export const unreachable = (): Problem =>
   new Problem({
     status: 0,

@@ -1,10 +1,8 @@
-import { useMutation, useQueryClient } from '@tanstack/react-query'
-import { useState } from 'react'
+import { useQueryClient } from '@tanstack/react-query'
 import { answerOf, api } from '../api/client.ts'
-import { Button } from '../ui/button.tsx'
-import { Dialog } from '../ui/dialog.tsx'
 import { Field } from '../ui/field.tsx'
-import { ProblemNote } from '../ui/problem.tsx'
+import { FormDialog } from '../ui/form_dialog.tsx'
+import { useDraft } from '../ui/use_draft.ts'
 
 type Described =
   | '/ip_policies/{id}'
@@ -20,41 +18,36 @@ type Props = {
 
 /** Description and metadata, which all resources have alike. */
 export function Describe({ path, what, onClose }: Props) {
-  const [description, setDescription] = useState(what.description ?? '')
-  const [metadata, setMetadata] = useState(what.metadata ?? '')
+  const { values, set, isDirty } = useDraft({ description: what.description ?? '', metadata: what.metadata ?? '' })
   const client = useQueryClient()
-  const save = useMutation({
-    mutationFn: () => answerOf(api.PATCH(path, { params: { path: { id: what.id } }, body: { description, metadata } })),
-    onSuccess: async () => {
-      await client.invalidateQueries()
-      onClose()
-    },
-  })
   return (
-    <Dialog title="Edit description" onClose={onClose}>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault()
-          save.mutate()
-        }}
-      >
-        <Field label="Description" autoFocus value={description} onChange={setDescription} />
-        <Field
-          label="Metadata"
-          rows={3}
-          mono
-          value={metadata}
-          onChange={setMetadata}
-          hint="For use by your own programs."
-        />
-        {save.isError && <ProblemNote error={save.error} />}
-        <div className="actions">
-          <Button onPress={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" isPending={save.isPending}>
-            Save
-          </Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog
+      title="Edit description"
+      action="Save"
+      isDirty={isDirty}
+      save={() => answerOf(api.PATCH(path, { params: { path: { id: what.id } }, body: values }))}
+      onSaved={async () => {
+        await client.invalidateQueries()
+        onClose()
+      }}
+      onClose={onClose}
+    >
+      <Field
+        label="Description"
+        name="description"
+        autoFocus
+        value={values.description}
+        onChange={set('description')}
+      />
+      <Field
+        label="Metadata"
+        name="metadata"
+        rows={3}
+        mono
+        value={values.metadata}
+        onChange={set('metadata')}
+        hint="For use by your own programs."
+      />
+    </FormDialog>
   )
 }

@@ -1,15 +1,15 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { Link, useNavigate, useParams } from 'react-router'
 import { answerOf, api } from '../api/client.ts'
 import { queries } from '../api/queries.ts'
 import { Button } from '../ui/button.tsx'
-import { Dialog } from '../ui/dialog.tsx'
 import { Field } from '../ui/field.tsx'
+import { FormDialog } from '../ui/form_dialog.tsx'
 import { Loaded } from '../ui/loading.tsx'
 import { Name } from '../ui/name.tsx'
-import { ProblemNote } from '../ui/problem.tsx'
 import { Ago } from '../ui/time.tsx'
+import { useDraft } from '../ui/use_draft.ts'
 import { PolicyDetail } from './policies/detail.tsx'
 import { Uses } from './policies/uses.tsx'
 
@@ -75,33 +75,29 @@ function PolicyList() {
 }
 
 function CreatePolicy({ onClose }: { onClose: () => void }) {
-  const [description, setDescription] = useState('')
+  const { values, set, isDirty } = useDraft({ description: '' })
   const navigate = useNavigate()
   const client = useQueryClient()
-  const create = useMutation({
-    mutationFn: () => answerOf(api.POST('/ip_policies', { body: { description } })),
-    onSuccess: async ({ id }) => {
-      await client.invalidateQueries({ queryKey: ['policies'] })
-      navigate(`/policies/${id}`)
-    },
-  })
   return (
-    <Dialog title="Create an IP policy" onClose={onClose}>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault()
-          create.mutate()
-        }}
-      >
-        <Field label="Description" autoFocus value={description} onChange={setDescription} placeholder="offices" />
-        {create.isError && <ProblemNote error={create.error} />}
-        <div className="actions">
-          <Button onPress={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" isPending={create.isPending}>
-            Create IP policy
-          </Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog
+      title="Create IP policy"
+      action="Create IP policy"
+      isDirty={isDirty}
+      save={() => answerOf(api.POST('/ip_policies', { body: values }))}
+      onSaved={async ({ id }) => {
+        await client.invalidateQueries({ queryKey: ['policies'] })
+        navigate(`/policies/${id}`)
+      }}
+      onClose={onClose}
+    >
+      <Field
+        label="Description"
+        name="description"
+        autoFocus
+        value={values.description}
+        onChange={set('description')}
+        placeholder="offices"
+      />
+    </FormDialog>
   )
 }

@@ -1,18 +1,24 @@
 import { useId } from 'react'
+import { useFormField } from './form_fields.tsx'
 import { Icon } from './icons.tsx'
 
-type Props = {
+type Props<Value extends string> = {
   label: string
-  value: string
-  onChange: (value: string) => void
-  options: readonly { value: string; label: string }[]
+  /** What the API calls it, for its errors to appear here. */
+  name?: string
+  value: Value
+  onChange: (value: Value) => void
+  options: readonly { value: Value; label: string }[]
   hint?: string
   labelHidden?: boolean
 }
 
 /** The browser's own list of choices: it works with every keyboard, screen reader and phone, and weighs nothing. */
-export function Choice({ label, value, onChange, options, hint, labelHidden }: Props) {
+export function Choice<Value extends string>(props: Props<Value>) {
+  const { label, name, value, onChange, options, hint, labelHidden } = props
   const id = useId()
+  const { error, clearError } = useFormField(name, label)
+  const described = [hint && `${id}-hint`, error && `${id}-error`].filter(Boolean).join(' ')
   return (
     <div className="field">
       <label htmlFor={id} className={labelHidden ? 'for-readers' : undefined}>
@@ -23,8 +29,13 @@ export function Choice({ label, value, onChange, options, hint, labelHidden }: P
           id={id}
           className="input"
           value={value}
-          aria-describedby={hint ? `${id}-hint` : undefined}
-          onChange={(event) => onChange(event.target.value)}
+          aria-invalid={error ? true : undefined}
+          aria-describedby={described || undefined}
+          onChange={(event) => {
+            const chosen = options.find((option) => option.value === event.target.value)
+            clearError()
+            if (chosen) onChange(chosen.value)
+          }}
         >
           {options.map((option) => (
             <option key={option.value} value={option.value}>
@@ -37,6 +48,11 @@ export function Choice({ label, value, onChange, options, hint, labelHidden }: P
       {hint && (
         <span id={`${id}-hint`} className="hint">
           {hint}
+        </span>
+      )}
+      {error && (
+        <span id={`${id}-error`} className="field-error">
+          {error}
         </span>
       )}
     </div>

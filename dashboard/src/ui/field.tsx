@@ -1,7 +1,10 @@
 import { FieldError, Input, Label, Text, TextArea, TextField, type TextFieldProps } from 'react-aria-components'
+import { useFormField } from './form_fields.tsx'
 
-type Props = Omit<TextFieldProps, 'children' | 'className'> & {
+type Props = Omit<TextFieldProps, 'children' | 'className' | 'name'> & {
   label: string
+  /** What the API calls it, for its errors to appear here. */
+  name?: string
   hint?: string
   error?: string
   rows?: number
@@ -9,10 +12,20 @@ type Props = Omit<TextFieldProps, 'children' | 'className'> & {
   placeholder?: string
 }
 
-export function Field({ label, hint, error, rows, mono, placeholder, ...rest }: Props) {
+export function Field({ label, name, hint, error, rows, mono, placeholder, onChange, ...rest }: Props) {
   const look = mono ? 'input mono' : 'input'
+  const field = useFormField(name, label)
+  const shown = error ?? field.error
   return (
-    <TextField className="field" isInvalid={error !== undefined} {...rest}>
+    <TextField
+      className="field"
+      isInvalid={shown !== undefined}
+      onChange={(value) => {
+        field.clearError()
+        onChange?.(value)
+      }}
+      {...rest}
+    >
       <Label>{label}</Label>
       {rows ? (
         <TextArea className={look} rows={rows} placeholder={placeholder} spellCheck={!mono} />
@@ -24,7 +37,7 @@ export function Field({ label, hint, error, rows, mono, placeholder, ...rest }: 
           {hint}
         </Text>
       )}
-      <FieldError className="field-error">{error}</FieldError>
+      <FieldError className="field-error">{shown}</FieldError>
     </TextField>
   )
 }

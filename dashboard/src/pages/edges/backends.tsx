@@ -1,15 +1,15 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { answerOf, api, type Shapes } from '../../api/client.ts'
 import { queries } from '../../api/queries.ts'
 import { Badge } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Confirm } from '../../ui/confirm.tsx'
-import { Dialog } from '../../ui/dialog.tsx'
 import { Field } from '../../ui/field.tsx'
+import { FormDialog } from '../../ui/form_dialog.tsx'
 import { Loaded } from '../../ui/loading.tsx'
-import { ProblemNote } from '../../ui/problem.tsx'
 import { Switch } from '../../ui/switch.tsx'
+import { useDraft } from '../../ui/use_draft.ts'
 
 type Backend = Shapes['StaticBackend']
 
@@ -80,68 +80,64 @@ export function Backends() {
 }
 
 function BackendForm({ backend, onClose }: { backend: Backend | undefined; onClose: () => void }) {
-  const [address, setAddress] = useState(backend?.address ?? '')
-  const [description, setDescription] = useState(backend?.description ?? '')
-  const [tls, setTls] = useState(backend?.tls.enabled ?? false)
-  const [isHttp2, setHttp2] = useState(backend?.protocol === 'http2')
-  const client = useQueryClient()
-  const save = useMutation({
-    mutationFn: (): Promise<unknown> => {
-      const protocol = isHttp2 ? ('http2' as const) : ('http1' as const)
-      const body = { address: address.trim(), description, tls: { enabled: tls }, protocol }
-      return backend
-        ? answerOf(api.PATCH('/backends/static/{id}', { params: { path: { id: backend.id } }, body }))
-        : answerOf(api.POST('/backends/static', { body }))
-    },
-    onSuccess: async () => {
-      await client.invalidateQueries({ queryKey: ['backends'] })
-      onClose()
-    },
+  const { values, set, isDirty } = useDraft({
+    address: backend?.address ?? '',
+    description: backend?.description ?? '',
+    tls: backend?.tls.enabled ?? false,
+    isHttp2: backend?.protocol === 'http2',
   })
+  const client = useQueryClient()
+  const save = () => {
+    const { address, description, tls, isHttp2 } = values
+    const protocol = isHttp2 ? ('http2' as const) : ('http1' as const)
+    const body = { address: address.trim(), description, tls: { enabled: tls }, protocol }
+    return backend
+      ? answerOf(api.PATCH('/backends/static/{id}', { params: { path: { id: backend.id } }, body }))
+      : answerOf(api.POST('/backends/static', { body }))
+  }
   return (
-    <Dialog title={backend ? `Edit ${backend.address}` : 'Create backend'} onClose={onClose}>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault()
-          save.mutate()
-        }}
-      >
-        <Field label="Address" mono autoFocus value={address} onChange={setAddress} placeholder="10.0.0.5:8080" />
-        <Field label="Description" value={description} onChange={setDescription} />
-        <Switch isSelected={tls} onChange={setTls}>
-          Connect with TLS and verify the certificate
-        </Switch>
-        <Switch isSelected={isHttp2} onChange={setHttp2}>
-          Use HTTP/2 (required for gRPC)
-        </Switch>
-        {save.isError && <ProblemNote error={save.error} />}
-        <div className="actions">
-          <Button onPress={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" isPending={save.isPending}>
-            Save backend
-          </Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog
+      title={backend ? `Edit ${backend.address}` : 'Create backend'}
+      action="Save backend"
+      isDirty={isDirty}
+      save={save}
+      onSaved={async () => {
+        await client.invalidateQueries({ queryKey: ['backends'] })
+        onClose()
+      }}
+      onClose={onClose}
+    >
+      <Field
+        label="Address"
+        name="address"
+        mono
+        autoFocus
+        value={values.address}
+        onChange={set('address')}
+        placeholder="10.0.0.5:8080"
+      />
+      <Field label="Description" name="description" value={values.description} onChange={set('description')} />
+      <Switch isSelected={values.tls} onChange={set('tls')}>
+        Connect with TLS and verify the certificate
+      </Switch>
+      <Switch isSelected={values.isHttp2} onChange={set('isHttp2')}>
+        Use HTTP/2 (required for gRPC)
+      </Switch>
+    </FormDialog>
   )
 }
 
 function DeleteBackend({ backend, onClose }: { backend: Backend; onClose: () => void }) {
   const client = useQueryClient()
-  const remove = useMutation({
-    mutationFn: () => answerOf(api.DELETE('/backends/static/{id}', { params: { path: { id: backend.id } } })),
-    onSuccess: async () => {
-      onClose()
-      await client.invalidateQueries({ queryKey: ['backends'] })
-    },
-  })
   return (
     <Confirm
       title={`Delete ${backend.address}?`}
       action="Delete backend"
-      isPending={remove.isPending}
-      error={remove.error}
-      onConfirm={() => remove.mutate()}
+      act={() => answerOf(api.DELETE('/backends/static/{id}', { params: { path: { id: backend.id } } }))}
+      onDone={async () => {
+        onClose()
+        await client.invalidateQueries({ queryKey: ['backends'] })
+      }}
       onClose={onClose}
     >
       <p>A backend that an edge or route still uses cannot be deleted.</p>

@@ -1,4 +1,4 @@
-import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { Link, useNavigate } from 'react-router'
 import { answerOf, api } from '../../api/client.ts'
@@ -61,23 +61,18 @@ function RefusedHostport({ hostport, reason }: Refused) {
 function DeleteEdge({ kind, edge, name, onClose }: Props & { name: string; onClose: () => void }) {
   const navigate = useNavigate()
   const client = useQueryClient()
-  const remove = useMutation({
-    mutationFn: () => answerOf(api.DELETE(pathOf[kind], { params: { path: { id: edge.id } } })),
-    onSuccess: async () => {
-      // Not read again while this page is still there: it is gone.
-      client.removeQueries({ queryKey: ['edges', kind, edge.id] })
-      await client.invalidateQueries({ queryKey: ['edges'] })
-      navigate('/edges')
-    },
-  })
   return (
     <Confirm
       title={`Delete ${name}?`}
       typeToConfirm={name}
       action="Delete edge"
-      isPending={remove.isPending}
-      error={remove.error}
-      onConfirm={() => remove.mutate()}
+      act={() => answerOf(api.DELETE(pathOf[kind], { params: { path: { id: edge.id } } }))}
+      onDone={async () => {
+        // Not read again while this page is still there: it is gone.
+        client.removeQueries({ queryKey: ['edges', kind, edge.id] })
+        await client.invalidateQueries({ queryKey: ['edges'] })
+        navigate('/edges')
+      }}
       onClose={onClose}
     >
       <p>

@@ -3,10 +3,10 @@ import { headerNameFault, headersFault, headerValueFault } from '../../../../src
 import type { Shapes } from '../../api/client.ts'
 import { Badge } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
-import { Dialog } from '../../ui/dialog.tsx'
 import { Field } from '../../ui/field.tsx'
 import { Switch } from '../../ui/switch.tsx'
-import { ModuleForm, type ModulePlace } from './module_form.tsx'
+import { useDraft } from '../../ui/use_draft.ts'
+import { ModuleDialog, type ModulePlace } from './module_dialog.tsx'
 import { Enabled } from './modules.tsx'
 import { Sample } from './sample.tsx'
 
@@ -52,9 +52,14 @@ let lastRow = 0
 const row = (name = '', value = ''): Row => ({ id: ++lastRow, name, value })
 
 function EditHeaders({ place, module, host, path, onClose }: Props & { onClose: () => void }) {
-  const [added, setAdded] = useState(() => Object.entries(module?.add ?? {}).map(([name, value]) => row(name, value)))
-  const [removed, setRemoved] = useState((module?.remove ?? []).join('\n'))
-  const [enabled, setEnabled] = useState(module?.enabled ?? true)
+  const [initial] = useState(() => ({
+    added: Object.entries(module?.add ?? {}).map(([name, value]) => row(name, value)),
+    removed: (module?.remove ?? []).join('\n'),
+    enabled: module?.enabled ?? true,
+  }))
+  const { values, set, isDirty } = useDraft(initial)
+  const { added, removed, enabled } = values
+  const setAdded = set('added')
   const id = useId()
   const filled = added.filter(({ name, value }) => name || value)
   // From entries, not by assignment: a header may be called __proto__.
@@ -64,67 +69,69 @@ function EditHeaders({ place, module, host, path, onClose }: Props & { onClose: 
   const fault = headersFault({ add, remove })
   const change = (changed: Row) => setAdded(added.map((other) => (other.id === changed.id ? changed : other)))
   return (
-    <Dialog title={`Request headers of ${place.name}`} onClose={onClose} wide>
-      <ModuleForm
-        place={place}
-        module="request_headers"
-        isSet={module !== null}
-        body={twice || fault ? undefined : { add, remove, enabled }}
-        onClose={onClose}
-      >
-        <fieldset aria-describedby={`${id}-hint`} className="stack-gap">
-          <legend className="label">Headers to set</legend>
-          <p id={`${id}-hint`} className="hint">
-            Replaces any header of the same name that the client sent.
-          </p>
-          {added.map((entry, index) => (
-            <div className="header-row" key={entry.id}>
-              <Field
-                label={`Name ${index + 1}`}
-                mono
-                value={entry.name}
-                onChange={(name) => change({ ...entry, name: name.trim() })}
-                placeholder="X-Team"
-                error={entry.name ? sentence(headerNameFault(entry.name, 'add')) : undefined}
-              />
-              <Field
-                label={`Value ${index + 1}`}
-                mono
-                value={entry.value}
-                onChange={(value) => change({ ...entry, value })}
-                error={sentence(headerValueFault(entry.value))}
-              />
-              <Button
-                kind="quiet"
-                icon="close"
-                iconOnly
-                onPress={() => setAdded(added.filter((other) => other.id !== entry.id))}
-              >
-                {`Remove ${entry.name || 'this header'}`}
-              </Button>
-            </div>
-          ))}
-          <div>
-            <Button icon="plus" onPress={() => setAdded([...added, row()])}>
-              Add header
+    <ModuleDialog
+      title={`Request headers of ${place.name}`}
+      wide
+      place={place}
+      module="request_headers"
+      isSet={module !== null}
+      isDirty={isDirty}
+      body={twice || fault ? undefined : { add, remove, enabled }}
+      onClose={onClose}
+    >
+      <fieldset aria-describedby={`${id}-hint`} className="stack-gap">
+        <legend className="label">Headers to set</legend>
+        <p id={`${id}-hint`} className="hint">
+          Replaces any header of the same name that the client sent.
+        </p>
+        {added.map((entry, index) => (
+          <div className="header-row" key={entry.id}>
+            <Field
+              label={`Name ${index + 1}`}
+              mono
+              value={entry.name}
+              onChange={(name) => change({ ...entry, name: name.trim() })}
+              placeholder="X-Team"
+              error={entry.name ? sentence(headerNameFault(entry.name, 'add')) : undefined}
+            />
+            <Field
+              label={`Value ${index + 1}`}
+              mono
+              value={entry.value}
+              onChange={(value) => change({ ...entry, value })}
+              error={sentence(headerValueFault(entry.value))}
+            />
+            <Button
+              kind="quiet"
+              icon="close"
+              iconOnly
+              onPress={() => setAdded(added.filter((other) => other.id !== entry.id))}
+            >
+              {`Remove ${entry.name || 'this header'}`}
             </Button>
           </div>
-        </fieldset>
-        <Field
-          label="Headers to remove"
-          mono
-          rows={2}
-          value={removed}
-          onChange={setRemoved}
-          placeholder={'Cookie\nX-Debug'}
-          error={twice ?? (fault ? `${fault.place} ${fault.fault}.` : undefined)}
-        />
-        <Switch isSelected={enabled} onChange={setEnabled}>
-          Apply to traffic
-        </Switch>
-        <Sample add={add} remove={remove} enabled={enabled} host={host} path={path} />
-      </ModuleForm>
-    </Dialog>
+        ))}
+        <div>
+          <Button icon="plus" onPress={() => setAdded([...added, row()])}>
+            Add header
+          </Button>
+        </div>
+      </fieldset>
+      <Field
+        label="Headers to remove"
+        name="remove"
+        mono
+        rows={2}
+        value={removed}
+        onChange={set('removed')}
+        placeholder={'Cookie\nX-Debug'}
+        error={twice ?? (fault ? `${fault.place} ${fault.fault}.` : undefined)}
+      />
+      <Switch isSelected={enabled} onChange={set('enabled')}>
+        Apply to traffic
+      </Switch>
+      <Sample add={add} remove={remove} enabled={enabled} host={host} path={path} />
+    </ModuleDialog>
   )
 }
 

@@ -7,9 +7,9 @@ import { PolicyPicker } from '../../policy_picker.tsx'
 import { Badge } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Choice } from '../../ui/choice.tsx'
-import { Dialog } from '../../ui/dialog.tsx'
 import { Switch } from '../../ui/switch.tsx'
-import { ModuleForm, type ModulePlace } from './module_form.tsx'
+import { useDraft } from '../../ui/use_draft.ts'
+import { ModuleDialog, type ModulePlace } from './module_dialog.tsx'
 
 type Backend = Shapes['BackendModule'] | null
 type Restriction = Shapes['IpRestrictionModule'] | null
@@ -41,34 +41,34 @@ export function BackendRow({ place, module }: { place: ModulePlace; module: Back
 
 function EditBackend({ place, module, onClose }: { place: ModulePlace; module: Backend; onClose: () => void }) {
   const backends = useQuery(queries.backends()).data ?? []
-  const [backendId, setBackendId] = useState(module?.backend.id ?? '')
-  const [enabled, setEnabled] = useState(module?.enabled ?? true)
+  const { values, set, isDirty } = useDraft({ backend_id: module?.backend.id ?? '', enabled: module?.enabled ?? true })
   return (
-    <Dialog title={`Backend of ${place.name}`} onClose={onClose}>
-      <ModuleForm
-        place={place}
-        module="backend"
-        isSet={module !== null}
-        body={backendId ? { backend_id: backendId, enabled } : undefined}
-        onClose={onClose}
-      >
-        <Choice
-          label="Backend"
-          value={backendId}
-          onChange={setBackendId}
-          options={[
-            { value: '', label: 'Choose…' },
-            ...backends.map(({ id, address, description }) => ({
-              value: id,
-              label: description ? `${address} (${description})` : address,
-            })),
-          ]}
-        />
-        <Switch isSelected={enabled} onChange={setEnabled}>
-          Forward traffic to this backend
-        </Switch>
-      </ModuleForm>
-    </Dialog>
+    <ModuleDialog
+      title={`Backend of ${place.name}`}
+      place={place}
+      module="backend"
+      isSet={module !== null}
+      isDirty={isDirty}
+      body={values.backend_id ? values : undefined}
+      onClose={onClose}
+    >
+      <Choice
+        label="Backend"
+        name="backend_id"
+        value={values.backend_id}
+        onChange={set('backend_id')}
+        options={[
+          { value: '', label: 'Choose…' },
+          ...backends.map(({ id, address, description }) => ({
+            value: id,
+            label: description ? `${address} (${description})` : address,
+          })),
+        ]}
+      />
+      <Switch isSelected={values.enabled} onChange={set('enabled')}>
+        Forward traffic to this backend
+      </Switch>
+    </ModuleDialog>
   )
 }
 
@@ -114,23 +114,25 @@ export function RestrictionRow({ place, module }: { place: ModulePlace; module: 
 type EditProps = { place: ModulePlace; module: Restriction; onClose: () => void }
 
 function EditRestrictionModule({ place, module, onClose }: EditProps) {
-  const [chosen, setChosen] = useState(module?.ip_policies.map(({ id }) => id) ?? [])
-  const [enabled, setEnabled] = useState(module?.enabled ?? true)
+  const { values, set, isDirty } = useDraft({
+    ip_policy_ids: module?.ip_policies.map(({ id }) => id) ?? [],
+    enabled: module?.enabled ?? true,
+  })
   return (
-    <Dialog title={`Allowed addresses of ${place.name}`} onClose={onClose}>
-      <ModuleForm
-        place={place}
-        module="ip_restriction"
-        isSet={module !== null}
-        body={chosen.length ? { ip_policy_ids: chosen, enabled } : undefined}
-        onClose={onClose}
-      >
-        <PolicyPicker chosen={chosen} onChange={setChosen} />
-        <Switch isSelected={enabled} onChange={setEnabled}>
-          Refuse all other addresses
-        </Switch>
-      </ModuleForm>
-    </Dialog>
+    <ModuleDialog
+      title={`Allowed addresses of ${place.name}`}
+      place={place}
+      module="ip_restriction"
+      isSet={module !== null}
+      isDirty={isDirty}
+      body={values.ip_policy_ids.length ? values : undefined}
+      onClose={onClose}
+    >
+      <PolicyPicker name="ip_policy_ids" chosen={values.ip_policy_ids} onChange={set('ip_policy_ids')} />
+      <Switch isSelected={values.enabled} onChange={set('enabled')}>
+        Refuse all other addresses
+      </Switch>
+    </ModuleDialog>
   )
 }
 

@@ -1,4 +1,4 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { answerOf, api } from '../../api/client.ts'
 import { Confirm } from '../../ui/confirm.tsx'
@@ -18,26 +18,22 @@ export function DeleteKey({ apiKey, callerKeyId, onClose }: Props) {
   const below = descendants.data?.keys ?? []
   const count = `${below.length}${descendants.data?.next_page_uri ? '+' : ''}`
   const endsSession = [apiKey, ...(revokes ? below : [])].some(({ id }) => id === callerKeyId)
-  const remove = useMutation({
-    mutationFn: () =>
-      answerOf(
-        api.DELETE('/api_keys/{id}', {
-          params: { path: { id: apiKey.id }, query: revokes ? { revoke_descendants: true } : {} },
-        }),
-      ),
-    onSuccess: () => {
-      onClose()
-      return client.invalidateQueries({ queryKey: [endsSession ? 'caller' : 'keys'] })
-    },
-  })
   return (
     <Confirm
       title={`Delete ${nameOf(apiKey)}?`}
       typeToConfirm={nameOf(apiKey)}
       action={revokes ? 'Delete keys' : 'Delete key'}
-      isPending={remove.isPending}
-      error={remove.error}
-      onConfirm={() => remove.mutate()}
+      act={() =>
+        answerOf(
+          api.DELETE('/api_keys/{id}', {
+            params: { path: { id: apiKey.id }, query: revokes ? { revoke_descendants: true } : {} },
+          }),
+        )
+      }
+      onDone={() => {
+        onClose()
+        return client.invalidateQueries({ queryKey: [endsSession ? 'caller' : 'keys'] })
+      }}
       onClose={onClose}
     >
       <p>

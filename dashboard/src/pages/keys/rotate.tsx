@@ -1,10 +1,9 @@
-import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { answerOf, api } from '../../api/client.ts'
-import { Button } from '../../ui/button.tsx'
 import { Choice } from '../../ui/choice.tsx'
-import { Dialog } from '../../ui/dialog.tsx'
-import { ProblemNote } from '../../ui/problem.tsx'
+import { FormDialog } from '../../ui/form_dialog.tsx'
+import { useDraft } from '../../ui/use_draft.ts'
 import { type ApiKey, nameOf } from './key.tsx'
 import { TokenShown } from './token.tsx'
 
@@ -18,49 +17,44 @@ const overlaps = [
 type Props = { apiKey: ApiKey; isOwnSession: boolean; onClose: () => void }
 
 export function RotateKey({ apiKey, isOwnSession, onClose }: Props) {
-  const [overlap, setOverlap] = useState('86400')
+  const { values, set, isDirty } = useDraft({ overlap: '86400' })
+  const [rotated, setRotated] = useState<ApiKey>()
   const client = useQueryClient()
-  const rotate = useMutation({
-    mutationFn: () =>
-      answerOf(
-        api.POST('/api_keys/{id}/rotate', {
-          params: { path: { id: apiKey.id } },
-          body: { overlap_seconds: Number(overlap) },
-        }),
-      ),
-    onSuccess: () => client.invalidateQueries({ queryKey: ['keys'] }),
-  })
-  if (rotate.data?.token)
-    return <TokenShown title={`New token of ${nameOf(apiKey)}`} token={rotate.data.token} onClose={onClose} />
+  const rotate = () =>
+    answerOf(
+      api.POST('/api_keys/{id}/rotate', {
+        params: { path: { id: apiKey.id } },
+        body: { overlap_seconds: Number(values.overlap) },
+      }),
+    )
+  if (rotated?.token)
+    return <TokenShown title={`New token of ${nameOf(apiKey)}`} token={rotated.token} onClose={onClose} />
   return (
-    <Dialog title={`Rotate ${nameOf(apiKey)}`} onClose={onClose}>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault()
-          rotate.mutate()
-        }}
-      >
-        <p>The key gets a new token and keeps its id, owner and history.</p>
-        <Choice
-          label="Old token"
-          value={overlap}
-          onChange={setOverlap}
-          options={overlaps}
-          hint="While both tokens work, you can deploy the new one without an outage. The old token can no longer manage keys."
-        />
-        {isOwnSession && (
-          <p className="note warned">
-            You are signed in with this key. To manage keys after the rotation, sign in again with the new token.
-          </p>
-        )}
-        {rotate.isError && <ProblemNote error={rotate.error} />}
-        <div className="actions">
-          <Button onPress={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" isPending={rotate.isPending}>
-            Rotate
-          </Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog
+      title={`Rotate ${nameOf(apiKey)}`}
+      action="Rotate key"
+      isDirty={isDirty}
+      save={rotate}
+      onSaved={(key) => {
+        setRotated(key)
+        return client.invalidateQueries({ queryKey: ['keys'] })
+      }}
+      onClose={onClose}
+    >
+      <p>The key gets a new token and keeps its id, owner and history.</p>
+      <Choice
+        label="Old token"
+        name="overlap_seconds"
+        value={values.overlap}
+        onChange={set('overlap')}
+        options={overlaps}
+        hint="While both tokens work, you can deploy the new one without an outage. The old token can no longer manage keys."
+      />
+      {isOwnSession && (
+        <p className="note warned">
+          You are signed in with this key. To manage keys after the rotation, sign in again with the new token.
+        </p>
+      )}
+    </FormDialog>
   )
 }

@@ -1,10 +1,10 @@
-import { useState } from 'react'
 import { formatCidr, parseCidr } from '../../../../src/kernel/ip/cidr.ts'
+import { invalidField } from '../../api/problem.ts'
 import type { Rule } from '../../rules.ts'
-import { Button } from '../../ui/button.tsx'
 import { Choice } from '../../ui/choice.tsx'
-import { Dialog } from '../../ui/dialog.tsx'
 import { Field } from '../../ui/field.tsx'
+import { FormDialog } from '../../ui/form_dialog.tsx'
+import { useDraft } from '../../ui/use_draft.ts'
 
 const lifetimes = [
   { value: '', label: 'Never' },
@@ -14,56 +14,43 @@ const lifetimes = [
   { value: '720', label: 'In 30 days' },
 ]
 
+type Values = { range: string; action: Rule['action']; description: string; hours: string }
+
 export function AddRule({ onAdd, onClose }: { onAdd: (rule: Rule) => void; onClose: () => void }) {
-  const [written, setWritten] = useState('')
-  const [action, setAction] = useState<Rule['action']>('allow')
-  const [description, setDescription] = useState('')
-  const [hours, setHours] = useState('')
-  const [isTried, setTried] = useState(false)
-  const { cidr, fault } = parseCidr(written.trim())
+  const { values, set, isDirty } = useDraft<Values>({ range: '', action: 'allow', description: '', hours: '' })
+  async function add(): Promise<void> {
+    const { range, action, description, hours } = values
+    const { cidr, fault } = parseCidr(range.trim())
+    if (!cidr) throw invalidField('cidr', fault ?? '')
+    onAdd({
+      cidr: formatCidr(cidr),
+      action,
+      ...(description && { description }),
+      ...(hours && { expires_at: new Date(Date.now() + Number(hours) * 3_600_000).toISOString() }),
+    })
+  }
   return (
-    <Dialog title="Add rule" onClose={onClose}>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault()
-          setTried(true)
-          if (!cidr) return
-          onAdd({
-            cidr: formatCidr(cidr),
-            action,
-            ...(description && { description }),
-            ...(hours && { expires_at: new Date(Date.now() + Number(hours) * 3_600_000).toISOString() }),
-          })
-          onClose()
-        }}
-      >
-        <Field
-          label="Address or range"
-          mono
-          autoFocus
-          value={written}
-          onChange={setWritten}
-          placeholder="203.0.113.0/24"
-          error={isTried && fault ? `It ${fault}` : undefined}
-        />
-        <Choice
-          label="Action"
-          value={action}
-          onChange={(value) => setAction(value as Rule['action'])}
-          options={[
-            { value: 'allow', label: 'Allow' },
-            { value: 'deny', label: 'Deny (overrides any allow)' },
-          ]}
-        />
-        <Field label="Description" value={description} onChange={setDescription} />
-        <Choice label="Expires" value={hours} onChange={setHours} options={lifetimes} />
-        <div className="actions">
-          <Button onPress={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit">
-            Add to draft
-          </Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog title="Add rule" action="Add to draft" isDirty={isDirty} save={add} onSaved={onClose} onClose={onClose}>
+      <Field
+        label="Address or range"
+        name="cidr"
+        mono
+        autoFocus
+        value={values.range}
+        onChange={set('range')}
+        placeholder="203.0.113.0/24"
+      />
+      <Choice
+        label="Action"
+        value={values.action}
+        onChange={set('action')}
+        options={[
+          { value: 'allow', label: 'Allow' },
+          { value: 'deny', label: 'Deny (overrides any allow)' },
+        ]}
+      />
+      <Field label="Description" value={values.description} onChange={set('description')} />
+      <Choice label="Expires" value={values.hours} onChange={set('hours')} options={lifetimes} />
+    </FormDialog>
   )
 }

@@ -1,4 +1,4 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useCallback, useMemo, useState } from 'react'
 import { Link, useNavigate } from 'react-router'
 import { answerOf, api } from '../../api/client.ts'
@@ -7,6 +7,7 @@ import { applied, type Draft, emptyDraft, isEmpty, type Rule, withAdded, withRem
 import { Button } from '../../ui/button.tsx'
 import { Confirm } from '../../ui/confirm.tsx'
 import { Loaded } from '../../ui/loading.tsx'
+import { useUnsaved } from '../../ui/unsaved.tsx'
 import { Describe } from '../describe.tsx'
 import { AddRule } from './add_rule.tsx'
 import { ImportList } from './import.tsx'
@@ -22,6 +23,7 @@ export function PolicyDetail({ id }: { id: string }) {
   const policies = useQuery(queries.policies())
   const rules = useQuery(rulesOf(id))
   const [draft, setDraft] = useState<Draft>(emptyDraft)
+  const unsaved = useUnsaved(!isEmpty(draft))
   const [open, setOpen] = useState<Open>()
   const close = () => setOpen(undefined)
   const policy = policies.data?.find((candidate) => candidate.id === id)
@@ -87,29 +89,27 @@ export function PolicyDetail({ id }: { id: string }) {
         />
       )}
       {open === 'describe' && policy && <Describe path="/ip_policies/{id}" what={policy} onClose={close} />}
-      {open === 'delete' && <DeletePolicy id={id} name={name} onClose={close} />}
+      {open === 'delete' && <DeletePolicy id={id} name={name} onDeleted={unsaved.settle} onClose={close} />}
     </>
   )
 }
 
-function DeletePolicy({ id, name, onClose }: { id: string; name: string; onClose: () => void }) {
+type DeleteProps = { id: string; name: string; onDeleted: () => void; onClose: () => void }
+
+function DeletePolicy({ id, name, onDeleted, onClose }: DeleteProps) {
   const navigate = useNavigate()
   const client = useQueryClient()
-  const remove = useMutation({
-    mutationFn: () => answerOf(api.DELETE('/ip_policies/{id}', { params: { path: { id } } })),
-    onSuccess: async () => {
-      await client.invalidateQueries({ queryKey: ['policies'] })
-      navigate('/policies')
-    },
-  })
   return (
     <Confirm
       title={`Delete ${name}?`}
       typeToConfirm={name}
       action="Delete policy"
-      isPending={remove.isPending}
-      error={remove.error}
-      onConfirm={() => remove.mutate()}
+      act={() => answerOf(api.DELETE('/ip_policies/{id}', { params: { path: { id } } }))}
+      onDone={async () => {
+        await client.invalidateQueries({ queryKey: ['policies'] })
+        onDeleted()
+        navigate('/policies')
+      }}
       onClose={onClose}
     >
       <p>This also deletes its rules. A policy that is still in use cannot be deleted; you will see what uses it.</p>

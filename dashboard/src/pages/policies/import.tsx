@@ -3,8 +3,8 @@ import { DropZone, FileTrigger } from 'react-aria-components'
 import { applied, type Draft, type Parsed, parseList, type Rule, replacedBy, withAdded } from '../../rules.ts'
 import { Button } from '../../ui/button.tsx'
 import { Choice } from '../../ui/choice.tsx'
-import { Dialog } from '../../ui/dialog.tsx'
 import { Field } from '../../ui/field.tsx'
+import { FormDialog } from '../../ui/form_dialog.tsx'
 
 type Props = { current: readonly Rule[]; draft: Draft; onDraft: (draft: Draft) => void; onClose: () => void }
 /** As many as a policy has at most. */
@@ -16,7 +16,7 @@ export function ImportList({ current, draft, onDraft, onClose }: Props) {
   const [typed, setTyped] = useState('')
   const [file, setFile] = useState<{ name: string; text: string }>()
   const [action, setAction] = useState<Rule['action']>('allow')
-  const [mode, setMode] = useState('add')
+  const [mode, setMode] = useState<'add' | 'replace'>('add')
   const [parsed, setParsed] = useState<Parsed>()
   const text = file?.text ?? typed
   useEffect(() => {
@@ -42,7 +42,16 @@ export function ImportList({ current, draft, onDraft, onClose }: Props) {
   const rules = parsed?.rules ?? []
   const total = mode === 'replace' ? rules.length : applied(current, withAdded(draft, current, rules)).length
   return (
-    <Dialog title="Import list" onClose={onClose} wide>
+    <FormDialog
+      title="Import list"
+      wide
+      action={parsed?.faults.length ? 'Import valid lines' : 'Import as draft'}
+      isDirty={text.trim() !== ''}
+      isReady={rules.length > 0 && total <= mostRules}
+      save={async () => onDraft(mode === 'replace' ? replacedBy(current, rules) : withAdded(draft, current, rules))}
+      onSaved={onClose}
+      onClose={onClose}
+    >
       <DropZone
         className="drop"
         aria-label="Drop file here"
@@ -85,7 +94,7 @@ export function ImportList({ current, draft, onDraft, onClose }: Props) {
         <Choice
           label="Lines without allow or deny"
           value={action}
-          onChange={(value) => setAction(value as Rule['action'])}
+          onChange={setAction}
           options={[
             { value: 'allow', label: 'Allow' },
             { value: 'deny', label: 'Deny' },
@@ -130,19 +139,6 @@ export function ImportList({ current, draft, onDraft, onClose }: Props) {
           </ul>
         )}
       </div>
-      <div className="actions">
-        <Button onPress={onClose}>Cancel</Button>
-        <Button
-          kind="primary"
-          isDisabled={rules.length === 0 || total > mostRules}
-          onPress={() => {
-            onDraft(mode === 'replace' ? replacedBy(current, rules) : withAdded(draft, current, rules))
-            onClose()
-          }}
-        >
-          {parsed?.faults.length ? 'Import valid lines' : 'Import as draft'}
-        </Button>
-      </div>
-    </Dialog>
+    </FormDialog>
   )
 }

@@ -1,11 +1,10 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useMemo } from 'react'
 import { answerOf, api } from '../../api/client.ts'
 import { LockoutNote } from '../../lockout.tsx'
 import { applied, asText, type Draft, type Rule, withAdded } from '../../rules.ts'
 import { Badge } from '../../ui/badge.tsx'
-import { Button } from '../../ui/button.tsx'
-import { Dialog } from '../../ui/dialog.tsx'
+import { FormDialog } from '../../ui/form_dialog.tsx'
 import { Impact } from './impact.tsx'
 import { readRules, rulesOf } from './read.ts'
 
@@ -21,31 +20,49 @@ type Props = {
 const asRange = (address: string): string => `${address}/${address.includes(':') ? 128 : 32}`
 
 const none: Rule[] = []
-type Attempt = { draft: Draft; allowSelfLockout?: boolean }
+type Variant = { draft?: Draft; allowSelfLockout?: boolean }
 
 /** What would be saved, and what it would do to the addresses of the last week, before anything is. */
 export function Review({ policyId, name, draft, onDraft, onSaved, onClose }: Props) {
   const client = useQueryClient()
   const rules = useQuery(rulesOf(policyId)).data ?? none
-  const save = useMutation({
-    mutationFn: async ({ draft, allowSelfLockout }: Attempt) => {
-      // Onto what the policy has now: somebody else may have changed it since this page read it.
-      const fresh = await readRules(policyId)
-      return answerOf(
-        api.PUT('/ip_policies/{id}/rules', {
-          params: { path: { id: policyId }, query: allowSelfLockout ? { allow_self_lockout: true } : {} },
-          ...asText(applied(fresh, draft)),
-        }),
-      )
-    },
-    onSuccess: async () => {
-      await client.invalidateQueries({ queryKey: ['rules', policyId] })
-      onSaved()
-    },
-  })
+  async function save(variant: Variant = {}): Promise<void> {
+    // Onto what the policy has now: somebody else may have changed it since this page read it.
+    const fresh = await readRules(policyId)
+    await answerOf(
+      api.PUT('/ip_policies/{id}/rules', {
+        params: { path: { id: policyId }, query: variant.allowSelfLockout ? { allow_self_lockout: true } : {} },
+        ...asText(applied(fresh, variant.draft ?? draft)),
+      }),
+    )
+  }
   const after = useMemo(() => applied(rules, draft), [rules, draft])
   return (
-    <Dialog title={`Change ${name}`} onClose={onClose} wide>
+    <FormDialog
+      title={`Change ${name}`}
+      wide
+      action="Save rules"
+      cancel="Back"
+      save={save}
+      onSaved={async () => {
+        await client.invalidateQueries({ queryKey: ['rules', policyId] })
+        onSaved()
+      }}
+      onClose={onClose}
+      explain={(error, retry, isPending) => (
+        <LockoutNote
+          error={error}
+          isPending={isPending}
+          onAllow={(address) => {
+            const own: Rule = { cidr: asRange(address), action: 'allow', description: 'My address, to avoid a lockout' }
+            const safer = withAdded(draft, rules, [own])
+            onDraft(safer)
+            retry({ draft: safer })
+          }}
+          onInsist={() => retry({ allowSelfLockout: true })}
+        />
+      )}
+    >
       <p>
         {rules.length} rules become <strong>{after.length}</strong>.
       </p>
@@ -54,26 +71,7 @@ export function Review({ policyId, name, draft, onDraft, onSaved, onClose }: Pro
         <Excerpt title={`${draft.removed.size} removed`} sign="−" rules={[...draft.removed.values()]} />
       </div>
       <Impact policyId={policyId} rules={after} />
-      {save.isError && (
-        <LockoutNote
-          error={save.error}
-          isPending={save.isPending}
-          onAllow={(address) => {
-            const own: Rule = { cidr: asRange(address), action: 'allow', description: 'so as not to lock myself out' }
-            const safer = withAdded(draft, rules, [own])
-            onDraft(safer)
-            save.mutate({ draft: safer })
-          }}
-          onInsist={() => save.mutate({ draft, allowSelfLockout: true })}
-        />
-      )}
-      <div className="actions">
-        <Button onPress={onClose}>Back</Button>
-        <Button kind="primary" isPending={save.isPending} onPress={() => save.mutate({ draft })}>
-          Save rules
-        </Button>
-      </div>
-    </Dialog>
+    </FormDialog>
   )
 }
 

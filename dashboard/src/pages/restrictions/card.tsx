@@ -10,7 +10,7 @@ import { Button } from '../../ui/button.tsx'
 import { Confirm } from '../../ui/confirm.tsx'
 import { Name } from '../../ui/name.tsx'
 import { Switch } from '../../ui/switch.tsx'
-import { type Restriction, useChange } from './change.ts'
+import { changeRestriction, type Restriction, type Variant } from './change.ts'
 import { EditRestriction } from './edit.tsx'
 import { Evidence } from './evidence.tsx'
 
@@ -20,9 +20,13 @@ export function RestrictionCard({ restriction, isAdmin }: Props) {
   const { id, description, enforced, ip_policies, type } = restriction
   const policies = useQuery(queries.policies()).data
   const [open, setOpen] = useState<'edit' | 'delete'>()
-  const change = useChange(restriction)
+  const client = useQueryClient()
+  const enforce = useMutation({
+    mutationFn: ({ enforced, ...variant }: { enforced: boolean } & Variant) =>
+      changeRestriction(id, { enforced }, variant),
+    onSuccess: () => client.invalidateQueries({ queryKey: ['restrictions'] }),
+  })
   const close = () => setOpen(undefined)
-  const firstPolicy = ip_policies[0]?.id ?? ''
   return (
     <article className="card" aria-label={description ?? id}>
       <header>
@@ -47,19 +51,22 @@ export function RestrictionCard({ restriction, isAdmin }: Props) {
           </p>
           <Switch
             isSelected={enforced}
-            isDisabled={!isAdmin || change.isPending}
-            onChange={(wanted) => change.mutate({ change: { enforced: wanted } })}
+            isDisabled={!isAdmin || enforce.isPending}
+            onChange={(wanted) => enforce.mutate({ enforced: wanted })}
           >
             Enforce (refuse all other addresses)
           </Switch>
-          {change.isError && (
+          {enforce.isError && (
             <LockoutNote
-              error={change.error}
-              isPending={change.isPending}
+              error={enforce.error}
+              isPending={enforce.isPending}
               onAllow={(address) =>
-                change.mutate({ change: change.variables.change, allowFirst: { address, policyId: firstPolicy } })
+                enforce.mutate({
+                  enforced: enforce.variables.enforced,
+                  allowFirst: { address, policyId: ip_policies[0]?.id ?? '' },
+                })
               }
-              onInsist={() => change.mutate({ change: change.variables.change, allowSelfLockout: true })}
+              onInsist={() => enforce.mutate({ enforced: enforce.variables.enforced, allowSelfLockout: true })}
             />
           )}
           {isAdmin && (
@@ -84,22 +91,17 @@ export function RestrictionCard({ restriction, isAdmin }: Props) {
 function DeleteRestriction({ restriction, onClose }: { restriction: Restriction; onClose: () => void }) {
   const navigate = useNavigate()
   const client = useQueryClient()
-  const remove = useMutation({
-    mutationFn: () => answerOf(api.DELETE('/ip_restrictions/{id}', { params: { path: { id: restriction.id } } })),
-    onSuccess: async () => {
-      navigate('/restrictions')
-      await client.invalidateQueries({ queryKey: ['restrictions'] })
-    },
-  })
   const name = restriction.description ?? restriction.id
   return (
     <Confirm
       title={`Delete ${name}?`}
       typeToConfirm={restriction.enforced ? name : undefined}
       action="Delete restriction"
-      isPending={remove.isPending}
-      error={remove.error}
-      onConfirm={() => remove.mutate()}
+      act={() => answerOf(api.DELETE('/ip_restrictions/{id}', { params: { path: { id: restriction.id } } }))}
+      onDone={async () => {
+        navigate('/restrictions')
+        await client.invalidateQueries({ queryKey: ['restrictions'] })
+      }}
       onClose={onClose}
     >
       <p>

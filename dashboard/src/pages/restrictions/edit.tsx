@@ -1,43 +1,47 @@
-import { useState } from 'react'
+import { useQueryClient } from '@tanstack/react-query'
 import { LockoutNote } from '../../lockout.tsx'
 import { PolicyPicker } from '../../policy_picker.tsx'
-import { Button } from '../../ui/button.tsx'
-import { Dialog } from '../../ui/dialog.tsx'
 import { Field } from '../../ui/field.tsx'
-import { type Restriction, useChange } from './change.ts'
+import { FormDialog } from '../../ui/form_dialog.tsx'
+import { useDraft } from '../../ui/use_draft.ts'
+import { changeRestriction, type Restriction, type Variant } from './change.ts'
 
 export function EditRestriction({ restriction, onClose }: { restriction: Restriction; onClose: () => void }) {
-  const [description, setDescription] = useState(restriction.description ?? '')
-  const [policies, setPolicies] = useState(restriction.ip_policies.map(({ id }) => id))
-  const change = useChange(restriction, onClose)
-  const wanted = { description, ip_policy_ids: policies }
+  const { values, set, isDirty } = useDraft({
+    description: restriction.description ?? '',
+    ip_policy_ids: restriction.ip_policies.map(({ id }) => id),
+  })
+  const [firstPolicy = ''] = values.ip_policy_ids
+  const client = useQueryClient()
   return (
-    <Dialog title="Edit restriction" onClose={onClose}>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault()
-          change.mutate({ change: wanted })
-        }}
-      >
-        <Field label="Description" autoFocus value={description} onChange={setDescription} />
-        <PolicyPicker chosen={policies} onChange={setPolicies} />
-        {change.isError && (
-          <LockoutNote
-            error={change.error}
-            isPending={change.isPending}
-            onAllow={(address) =>
-              change.mutate({ change: wanted, allowFirst: { address, policyId: policies[0] ?? '' } })
-            }
-            onInsist={() => change.mutate({ change: wanted, allowSelfLockout: true })}
-          />
-        )}
-        <div className="actions">
-          <Button onPress={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" isDisabled={policies.length === 0} isPending={change.isPending}>
-            Save
-          </Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog
+      title="Edit restriction"
+      action="Save"
+      isDirty={isDirty}
+      isReady={values.ip_policy_ids.length > 0}
+      save={(variant?: Variant) => changeRestriction(restriction.id, values, variant)}
+      onSaved={async () => {
+        await client.invalidateQueries({ queryKey: ['restrictions'] })
+        onClose()
+      }}
+      onClose={onClose}
+      explain={(error, retry, isPending) => (
+        <LockoutNote
+          error={error}
+          isPending={isPending}
+          onAllow={(address) => retry({ allowFirst: { address, policyId: firstPolicy } })}
+          onInsist={() => retry({ allowSelfLockout: true })}
+        />
+      )}
+    >
+      <Field
+        label="Description"
+        name="description"
+        autoFocus
+        value={values.description}
+        onChange={set('description')}
+      />
+      <PolicyPicker name="ip_policy_ids" chosen={values.ip_policy_ids} onChange={set('ip_policy_ids')} />
+    </FormDialog>
   )
 }

@@ -1,0 +1,109 @@
+import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { answerOf, api, type Shapes } from '../../api/client.ts'
+import { queries } from '../../api/queries.ts'
+import { Choice } from '../../ui/choice.tsx'
+import { Field } from '../../ui/field.tsx'
+import { FormDialog } from '../../ui/form_dialog.tsx'
+import { useDraft } from '../../ui/use_draft.ts'
+
+type Route = Shapes['HttpsEdgeRoute']
+type RouteDraft = {
+  match: string
+  matchType: Route['match_type']
+  encodedSlashes: Route['encoded_slashes']
+  websocket: 'accept' | 'reject'
+  backendId: string
+  description: string
+}
+
+const createRoute = (edgeId: string, draft: RouteDraft) =>
+  answerOf(
+    api.POST('/edges/https/{edge_id}/routes', {
+      params: { path: { edge_id: edgeId } },
+      body: {
+        match: draft.match,
+        match_type: draft.matchType,
+        encoded_slashes: draft.encodedSlashes,
+        websocket: draft.websocket === 'accept',
+        description: draft.description,
+        ...(draft.backendId && { backend: { backend_id: draft.backendId } }),
+      },
+    }),
+  )
+
+export function AddRoute({ edge, onClose }: { edge: Shapes['HttpsEdge']; onClose: () => void }) {
+  const backends = useQuery(queries.backends()).data ?? []
+  const { values, set, isDirty } = useDraft<RouteDraft>({
+    match: '/',
+    matchType: 'path_prefix',
+    encodedSlashes: 'reject',
+    websocket: 'accept',
+    backendId: '',
+    description: '',
+  })
+  const client = useQueryClient()
+  return (
+    <FormDialog
+      title={`Add a route to ${edge.hostports[0] ?? edge.id}`}
+      action="Save route"
+      isDirty={isDirty}
+      save={() => createRoute(edge.id, values)}
+      onSaved={async () => {
+        await client.invalidateQueries({ queryKey: ['edges'] })
+        onClose()
+      }}
+      onClose={onClose}
+    >
+      <Field
+        label="Path"
+        name="match"
+        mono
+        autoFocus
+        value={values.match}
+        onChange={set('match')}
+        hint="The longest match wins."
+      />
+      <Choice
+        label="Match type"
+        name="match_type"
+        value={values.matchType}
+        onChange={set('matchType')}
+        options={[
+          { value: 'path_prefix', label: 'Prefix: the path and everything below it' },
+          { value: 'exact_path', label: 'Exact: only this path' },
+        ]}
+      />
+      <Choice
+        label="Encoded slashes in paths"
+        name="encoded_slashes"
+        value={values.encodedSlashes}
+        onChange={set('encodedSlashes')}
+        options={[
+          { value: 'reject', label: 'Reject with 400' },
+          { value: 'allow', label: 'Allow' },
+        ]}
+      />
+      <Choice
+        label="WebSockets"
+        name="websocket"
+        value={values.websocket}
+        onChange={set('websocket')}
+        options={[
+          { value: 'accept', label: 'Accept' },
+          { value: 'reject', label: 'Reject with 400' },
+        ]}
+      />
+      <Choice
+        label="Backend"
+        name="backend.backend_id"
+        value={values.backendId}
+        onChange={set('backendId')}
+        options={[
+          { value: '', label: 'None yet' },
+          ...backends.map(({ id, address }) => ({ value: id, label: address })),
+        ]}
+      />
+      <Field label="Description" name="description" value={values.description} onChange={set('description')} />
+    </FormDialog>
+  )
+}

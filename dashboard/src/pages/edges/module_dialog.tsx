@@ -1,0 +1,101 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import type { ReactNode } from 'react'
+import { answerOf, api } from '../../api/client.ts'
+import { Button } from '../../ui/button.tsx'
+import { FormDialog } from '../../ui/form_dialog.tsx'
+import { ProblemNote } from '../../ui/problem.tsx'
+
+/** A TCP edge, or a route of an HTTPS edge. */
+export type ModulePlace = { name: string; edgeId: string; routeId?: string }
+type Bodies = {
+  backend: { backend_id: string; enabled: boolean }
+  ip_restriction: { ip_policy_ids: string[]; enabled: boolean }
+  request_headers: { add: Record<string, string>; remove: string[]; enabled: boolean }
+}
+type Operations<Module extends keyof Bodies> = {
+  noun: string
+  put: (place: ModulePlace, body: Bodies[Module]) => Promise<unknown>
+  remove: (place: ModulePlace) => Promise<unknown>
+}
+
+const edgeOf = ({ edgeId }: ModulePlace) => ({ params: { path: { id: edgeId } } })
+const routeOf = ({ edgeId, routeId = '' }: ModulePlace) => ({ params: { path: { edge_id: edgeId, id: routeId } } })
+
+const operations: { [Module in keyof Bodies]: Operations<Module> } = {
+  backend: {
+    noun: 'backend',
+    put: (place, body) =>
+      place.routeId
+        ? answerOf(api.PUT('/edges/https/{edge_id}/routes/{id}/backend', { ...routeOf(place), body }))
+        : answerOf(api.PUT('/edges/tcp/{id}/backend', { ...edgeOf(place), body })),
+    remove: (place) =>
+      place.routeId
+        ? answerOf(api.DELETE('/edges/https/{edge_id}/routes/{id}/backend', routeOf(place)))
+        : answerOf(api.DELETE('/edges/tcp/{id}/backend', edgeOf(place))),
+  },
+  ip_restriction: {
+    noun: 'restriction',
+    put: (place, body) =>
+      place.routeId
+        ? answerOf(api.PUT('/edges/https/{edge_id}/routes/{id}/ip_restriction', { ...routeOf(place), body }))
+        : answerOf(api.PUT('/edges/tcp/{id}/ip_restriction', { ...edgeOf(place), body })),
+    remove: (place) =>
+      place.routeId
+        ? answerOf(api.DELETE('/edges/https/{edge_id}/routes/{id}/ip_restriction', routeOf(place)))
+        : answerOf(api.DELETE('/edges/tcp/{id}/ip_restriction', edgeOf(place))),
+  },
+  // Of routes only: a TCP edge does not read what it forwards.
+  request_headers: {
+    noun: 'headers',
+    put: (place, body) =>
+      answerOf(api.PUT('/edges/https/{edge_id}/routes/{id}/request_headers', { ...routeOf(place), body })),
+    remove: (place) => answerOf(api.DELETE('/edges/https/{edge_id}/routes/{id}/request_headers', routeOf(place))),
+  },
+}
+
+type Props<Module extends keyof Bodies> = {
+  title: string
+  wide?: boolean
+  place: ModulePlace
+  module: Module
+  isSet: boolean
+  isDirty: boolean
+  /** Undefined while it cannot be saved. */
+  body: Bodies[Module] | undefined
+  onClose: () => void
+  children: ReactNode
+}
+
+/** Saves or removes one module. Live shows at the foot of the page when every node has applied it. */
+export function ModuleDialog<Module extends keyof Bodies>(props: Props<Module>) {
+  const { title, wide, place, module, isSet, isDirty, body, onClose, children } = props
+  const client = useQueryClient()
+  const { noun, put, remove: removeFrom }: Operations<Module> = operations[module]
+  const onSaved = async () => {
+    await client.invalidateQueries({ queryKey: ['edges'] })
+    onClose()
+  }
+  const remove = useMutation({ mutationFn: () => removeFrom(place), onSuccess: onSaved })
+  return (
+    <FormDialog
+      title={title}
+      wide={wide}
+      action="Save"
+      isDirty={isDirty}
+      isReady={body !== undefined && !remove.isPending}
+      save={async () => body && (await put(place, body))}
+      onSaved={onSaved}
+      onClose={onClose}
+      extra={
+        isSet && (
+          <Button kind="quiet" isPending={remove.isPending} onPress={() => remove.mutate()}>
+            {`Remove ${noun}`}
+          </Button>
+        )
+      }
+    >
+      {children}
+      {remove.isError && <ProblemNote error={remove.error} />}
+    </FormDialog>
+  )
+}

@@ -1,0 +1,102 @@
+import { useMutation } from '@tanstack/react-query'
+import { type ReactNode, useEffect, useMemo, useRef, useState } from 'react'
+import { Button } from './button.tsx'
+import { Dialog } from './dialog.tsx'
+import { FormFieldsContext, placeOf } from './form_fields.tsx'
+import { ProblemNote } from './problem.tsx'
+import { useUnsaved } from './unsaved.tsx'
+
+type Props<Result, Variant> = {
+  title: string
+  wide?: boolean
+  children: ReactNode
+  /** What the button says: a verb and its object. */
+  action: string
+  kind?: 'primary' | 'danger'
+  cancel?: string
+  /** Further buttons, before the usual two. */
+  extra?: ReactNode
+  isDirty?: boolean
+  /** False while there is nothing that could be saved. */
+  isReady?: boolean
+  /** `variant` says how to save when the first attempt was refused and the person chose a way on. */
+  save: (variant?: Variant) => Promise<Result>
+  onSaved: (result: Result) => void | Promise<void>
+  onClose: () => void
+  /** Explains a problem that no input has caused. */
+  explain?: (error: unknown, retry: (variant: Variant) => void, isPending: boolean) => ReactNode
+}
+
+/**
+ * Every form in a dialog: it saves once at a time, shows the API's error at the input that it names, and asks before a
+ * draft is lost. An input takes part by having the API's name for it.
+ */
+export function FormDialog<Result, Variant = never>(props: Props<Result, Variant>) {
+  const { title, wide, children, action, kind = 'primary', cancel = 'Cancel', extra, onClose, onSaved, explain } = props
+  const { isDirty = false, isReady = true } = props
+  const form = useRef<HTMLFormElement>(null)
+  const draft = useUnsaved(isDirty)
+  const [labels] = useState(() => new Map<string, string>())
+  const [errors, setErrors] = useState<Readonly<Record<string, string>>>({})
+  const saving = useMutation({
+    mutationFn: (variant: Variant | undefined) => props.save(variant),
+    onMutate: () => setErrors({}),
+    onError: (error) => {
+      const place = placeOf(error, labels)
+      if (place) setErrors({ [place.name]: place.text })
+    },
+    onSuccess: (result) => {
+      draft.settle()
+      return onSaved(result)
+    },
+  })
+  useEffect(() => {
+    if (Object.keys(errors).length === 0) return
+    const wrong = form.current?.querySelector<HTMLElement>('[aria-invalid="true"]')
+    // What is folded away cannot take the focus.
+    wrong?.closest('details')?.setAttribute('open', '')
+    wrong?.focus()
+  }, [errors])
+  const fields = useMemo(
+    () => ({
+      labels,
+      errors,
+      clear: (name: string) => setErrors((before) => (name in before ? {} : before)),
+    }),
+    [labels, errors],
+  )
+  const close = () => {
+    // Whether it will be saved is not known yet.
+    if (!saving.isPending) draft.close(onClose)
+  }
+  const isElsewhere = saving.isError && placeOf(saving.error, labels) === undefined
+  return (
+    <Dialog title={title} onClose={close} wide={wide}>
+      <form
+        ref={form}
+        noValidate
+        onSubmit={(event) => {
+          event.preventDefault()
+          // A dialog is drawn elsewhere, but React passes its events on to the form that opened it.
+          event.stopPropagation()
+          if (isReady && !saving.isPending) saving.mutate(undefined)
+        }}
+      >
+        <FormFieldsContext value={fields}>{children}</FormFieldsContext>
+        {isElsewhere &&
+          (explain?.(saving.error, (variant) => saving.mutate(variant), saving.isPending) ?? (
+            <ProblemNote error={saving.error} />
+          ))}
+        <div className="actions">
+          {extra}
+          <Button isDisabled={saving.isPending} onPress={close}>
+            {cancel}
+          </Button>
+          <Button kind={kind} type="submit" isDisabled={!isReady} isPending={saving.isPending}>
+            {action}
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  )
+}

@@ -1,0 +1,214 @@
+// A form whose input the API refuses: the error stands at that input, in words that need no knowledge of the API.
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import type { Locator } from 'playwright-core'
+import { make } from '../harness/fixtures.ts'
+import { poll } from '../harness/poll.ts'
+import { openBrowser, openPage, signIn, startDashboard } from './browser.ts'
+import { furnish } from './furnish.ts'
+
+const { origin, newAccount } = await startDashboard({ after })
+const browser = await openBrowser({ after })
+const admin = await newAccount()
+const { policy, edge } = await furnish(admin)
+
+const page = await openPage(browser)
+await signIn(page, origin, admin.token)
+
+async function openForm(path: string, button: string): Promise<Locator> {
+  await page.goto(`${origin}/dashboard${path}`)
+  await page.getByRole('button', { name: button, exact: true }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.waitFor()
+  return dialog
+}
+
+/** Submits, and checks that the API's 400 or 409 is shown at the input and nowhere else. */
+async function assertRefusedAt(input: Locator, text: string | RegExp, submit: Locator): Promise<void> {
+  const answered = page.waitForResponse((response) => response.status() >= 400)
+  await submit.click()
+  const { details } = await (await answered).json()
+  assert.ok(details.field, 'the API names the field')
+  await page.locator('.field-error').filter({ hasText: text }).waitFor()
+  assert.equal(await input.getAttribute('aria-invalid'), 'true')
+  const described = (await input.getAttribute('aria-describedby'))?.split(' ') ?? []
+  const texts = await Promise.all(described.map((id) => page.locator(`[id="${id}"]`).textContent()))
+  assert.match(texts.join('\n'), text instanceof RegExp ? text : new RegExp(RegExp.escape(text)))
+  await input.and(page.locator(':focus')).waitFor()
+  assert.equal(await page.getByRole('alert').count(), 0, 'said once, at the input')
+}
+
+const long = 'x'.repeat(300)
+const tooLong = 'Description must be at most 255 bytes of UTF-8 (it has 300).'
+const save = (dialog: Locator, name: string) => dialog.getByRole('button', { name, exact: true })
+
+const forms: [path: string, button: string, action: string][] = [
+  ['/keys', 'Create key', 'Create API key'],
+  ['/policies', 'Create policy', 'Create IP policy'],
+  [`/policies/${policy.id}`, 'Rename', 'Save'],
+  ['/restrictions', 'Create restriction', 'Create with warnings only'],
+  ['/restrictions', 'Edit offices only', 'Save'],
+  ['/edges', 'Create TCP edge', 'Create edge'],
+  ['/edges', 'Create HTTPS edge', 'Create edge'],
+  ['/edges', 'Create backend', 'Save backend'],
+  ['/edges', 'Edit app.internal:8080', 'Save backend'],
+  [`/edges/${edge.id}`, 'Rename', 'Save'],
+  [`/edges/${edge.id}`, 'Add route', 'Save route'],
+]
+
+test('a description that is too long is marked in every form that has one, and saved once it is shorter', async () => {
+  for (const [path, button, action] of forms) {
+    const dialog = await openForm(path, button)
+    const input = dialog.getByLabel('Description')
+    await input.fill(long)
+    // What the other inputs need for the API to get as far.
+    if (button === 'Create TCP edge') await dialog.getByLabel('Hostports').fill('long.example:20009')
+    if (button === 'Create HTTPS edge') await dialog.getByLabel('Hostports').fill('long.example:443')
+    if (button === 'Create backend') await dialog.getByLabel('Address').fill('long.internal:80')
+    if (button === 'Create restriction') await dialog.getByLabel('offices').check()
+    if (button === 'Add route') await dialog.getByLabel('Path', { exact: true }).fill('/long')
+    await assertRefusedAt(input, tooLong, save(dialog, action))
+    // An error is about the value that was sent: it goes as soon as that changes.
+    await input.fill('short')
+    await dialog.locator('.field-error').waitFor({ state: 'detached' })
+    assert.notEqual(await input.getAttribute('aria-invalid'), 'true')
+    await page.keyboard.press('Escape')
+    await page.getByRole('button', { name: 'Discard changes' }).click()
+  }
+  const dialog = await openForm(`/policies/${policy.id}`, 'Rename')
+  await dialog.getByLabel('Description').fill(long)
+  await assertRefusedAt(dialog.getByLabel('Description'), tooLong, save(dialog, 'Save'))
+  await dialog.getByLabel('Description').fill('offices')
+  await save(dialog, 'Save').click()
+  await dialog.waitFor({ state: 'detached' })
+  assert.deepEqual(page.faults, [])
+})
+
+test('what is folded away is unfolded when it is wrong', async () => {
+  const dialog = await openForm('/keys', 'Create key')
+  await dialog.getByText('Metadata').first().click()
+  await dialog.getByLabel('Metadata').fill('x'.repeat(5_000))
+  await dialog.getByText('Metadata').first().click()
+  assert.equal(await dialog.getByLabel('Metadata').isVisible(), false)
+  await assertRefusedAt(
+    dialog.getByLabel('Metadata'),
+    'Metadata must be at most 4096 bytes of UTF-8 (it has 5000).',
+    save(dialog, 'Create API key'),
+  )
+})
+
+test('hostports, addresses and paths say what is wrong with them', async () => {
+  let dialog = await openForm('/edges', 'Create TCP edge')
+  await dialog.getByLabel('Hostports').fill('db.example:20002 nonsense')
+  await assertRefusedAt(dialog.getByLabel('Hostports'), /^Entry 2 must /m, save(dialog, 'Create edge'))
+
+  dialog = await openForm('/edges', 'Create HTTPS edge')
+  await dialog.getByLabel('Hostports').fill('app.example:443')
+  await assertRefusedAt(
+    dialog.getByLabel('Hostports'),
+    `app.example:443 belongs to the edge ${edge.id} of this account. Remove it there first.`,
+    save(dialog, 'Create edge'),
+  )
+
+  dialog = await openForm('/edges', 'Create backend')
+  await dialog.getByLabel('Address').fill('nonsense')
+  await assertRefusedAt(dialog.getByLabel('Address'), /^Address must /m, save(dialog, 'Save backend'))
+
+  dialog = await openForm(`/edges/${edge.id}`, 'Add route')
+  await dialog.getByLabel('Path', { exact: true }).fill('nonsense')
+  await assertRefusedAt(dialog.getByLabel('Path', { exact: true }), /^Path must /m, save(dialog, 'Save route'))
+  await dialog.getByLabel('Path', { exact: true }).fill('/')
+  await assertRefusedAt(
+    dialog.getByLabel('Path', { exact: true }),
+    'This HTTPS edge already has a route with this match.',
+    save(dialog, 'Save route'),
+  )
+
+  dialog = await openForm(`/policies/${policy.id}`, 'Add rule')
+  await dialog.getByLabel('Address or range').fill('300.1.2.3')
+  await save(dialog, 'Add to draft').click()
+  await dialog.getByText(/^Address or range must /).waitFor()
+  assert.equal(await dialog.getByLabel('Address or range').getAttribute('aria-invalid'), 'true')
+})
+
+test('a choice that was deleted meanwhile is marked where it was chosen', async () => {
+  const gone = await make(admin, '/bot_users', { name: 'gone' })
+  let dialog = await openForm('/keys', 'Create key')
+  await dialog.getByLabel('Owner').selectOption('gone (bot)')
+  await admin('DELETE', `/bot_users/${gone.id}`)
+  await assertRefusedAt(
+    dialog.getByLabel('Owner'),
+    'Owner must be an active user or bot of this account.',
+    save(dialog, 'Create API key'),
+  )
+
+  const backend = await make(admin, '/backends/static', { address: 'gone.internal:80' })
+  dialog = await openForm(`/edges/${edge.id}`, 'Add route')
+  await dialog.getByLabel('Path', { exact: true }).fill('/gone')
+  await dialog.getByLabel('Backend').selectOption('gone.internal:80')
+  await admin('DELETE', `/backends/static/${backend.id}`)
+  await assertRefusedAt(
+    dialog.getByLabel('Backend'),
+    'Backend must be a static backend of this account.',
+    save(dialog, 'Save route'),
+  )
+
+  for (const [path, button, action] of [
+    ['/restrictions', 'Create restriction', 'Create with warnings only'],
+    [`/edges/${edge.id}`, 'Change allowed addresses of app.example:443/', 'Save'],
+  ] as const) {
+    const policy = await make(admin, '/ip_policies', { description: 'gone policy' })
+    dialog = await openForm(path, button)
+    await dialog.getByLabel('gone policy').check()
+    await admin('DELETE', `/ip_policies/${policy.id}`)
+    await assertRefusedAt(
+      dialog.getByRole('checkbox').first(),
+      /Entry \d must be an IP policy of this account\./,
+      save(dialog, action),
+    )
+  }
+})
+
+test('what no input has caused stands above the buttons, with what to do and the operation', async () => {
+  const gone = await make(admin, '/ip_policies', { description: 'soon gone' })
+  const dialog = await openForm(`/policies/${gone.id}`, 'Rename')
+  await dialog.getByLabel('Description').fill('changed')
+  await admin('DELETE', `/ip_policies/${gone.id}`)
+  await save(dialog, 'Save').click()
+  await dialog.getByRole('alert').getByText('This account has no such IP policy.').waitFor()
+  await dialog
+    .getByRole('alert')
+    .getByText(/ERR_NOT_FOUND · op_/)
+    .waitFor()
+  assert.equal(await dialog.locator('[aria-invalid=true]').count(), 0)
+})
+
+test('while it saves, a form cannot be sent again or left', async () => {
+  const requests: string[] = []
+  let go = () => {}
+  const held = new Promise<void>((resolve) => {
+    go = resolve
+  })
+  await page.route('**/ip_policies', async (route) => {
+    if (route.request().method() !== 'POST') return route.continue()
+    requests.push(route.request().url())
+    await held
+    return route.continue()
+  })
+  const dialog = await openForm('/policies', 'Create policy')
+  await dialog.getByLabel('Description').fill('once')
+  await dialog.getByLabel('Description').press('Enter')
+  const button = save(dialog, 'Create IP policy')
+  await poll(
+    () => button.getAttribute('aria-disabled'),
+    (disabled) => disabled === 'true',
+  )
+  await dialog.getByLabel('Description').press('Enter')
+  await dialog.getByLabel('Description').press('Escape')
+  assert.ok(await dialog.isVisible())
+  assert.ok(await dialog.getByRole('button', { name: 'Cancel' }).isDisabled())
+  go()
+  await page.getByText('No rules. This policy allows no address.').waitFor()
+  assert.equal(requests.length, 1)
+  await page.unroute('**/ip_policies')
+})
