@@ -1,16 +1,17 @@
 import { type Caller, restrictionTypesFor, type Traffic } from '../identity/caller.ts'
 import type { Clock } from '../kernel/clock.ts'
-import { type Id, toId, toUuid } from '../kernel/ids.ts'
+import { type Id, toId, toUuid, type Uuid } from '../kernel/ids.ts'
 import { type Address, formatAddress } from '../kernel/ip/address.ts'
 import type { Evaluate, RestrictionDecision } from './decisions.ts'
 import type { Outcome } from './evidence/counts.ts'
 import type { HitBuffer } from './evidence/hit_buffer.ts'
+import { refusalIn, warningsIn } from './refusal.ts'
 
 /** A call of the API, as far as IP restrictions are concerned. */
 export type Call = { caller: Caller; source: Address | undefined; operation: string; operationId: Id<'op'> }
 export type Admission = { refusedBy?: Id<'ipx'>; refusedType?: Traffic; warnedBy: readonly Id<'ipx'>[] }
 
-/** Judges a call, by token or by cookie: refused by the first enforced restriction that denies it, warned by each unenforced one. */
+/** Decides about a call, by token or by cookie, and counts what restrictions did. */
 export function createAdmission(
   evaluate: Evaluate,
   hitBuffer: HitBuffer,
@@ -18,15 +19,14 @@ export function createAdmission(
   observe: (outcome: Outcome) => void,
 ) {
   return async ({ caller, source, operation, operationId }: Call): Promise<Admission> => {
-    const denials: (RestrictionDecision & { type: Traffic })[] = []
+    const decisions: (RestrictionDecision & { type: Traffic })[] = []
     for (const type of restrictionTypesFor(caller))
-      for (const decision of await evaluate(caller, type, source))
-        if (!decision.allowed) denials.push({ ...decision, type })
-    const refusal = denials.find(({ enforced }) => enforced)
-    const warnings = denials.filter(({ enforced }) => !enforced)
+      for (const decision of await evaluate(caller, type, source)) decisions.push({ ...decision, type })
+    const refusal = refusalIn(decisions)
+    const warnings = warningsIn(decisions)
     const sourceIp = source && formatAddress(source)
     const at = clock()
-    const hit = (restrictionId: (typeof denials)[number]['restrictionId'], outcome: Outcome) => {
+    const hit = (restrictionId: Uuid, outcome: Outcome) => {
       observe(outcome)
       if (sourceIp) hitBuffer.count({ restrictionId, sourceIp, outcome, apiKeyId: caller.apiKeyId, at })
     }

@@ -2,17 +2,11 @@ import type { DbPool } from '../db/pool.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Uuid } from '../kernel/ids.ts'
 import type { Address } from '../kernel/ip/address.ts'
-import { decide } from '../kernel/ip/decide.ts'
+import type { Decision } from '../kernel/ip/decide.ts'
 import { type Action, lookup } from '../kernel/ip/ranges.ts'
-import {
-  type LoadedPolicy,
-  loadOutline,
-  loadPolicy,
-  type RestrictionOutline,
-  type RestrictionType,
-  ruleIdAt,
-  weightOf,
-} from './policies.ts'
+import { type LoadedPolicy, loadOutline, type RestrictionOutline, type RestrictionType, ruleIdAt } from './policies.ts'
+import { createPolicyCache } from './policy_cache.ts'
+import { decideEach } from './refusal.ts'
 
 /** What policies that count together say of an address, and the policy and rule behind it, if any rule matched. */
 export type Verdict = {
@@ -30,6 +24,7 @@ export type RestrictionDecision = Verdict & { readonly restrictionId: Uuid; read
 export type Attached = RestrictionOutline['policies']
 
 export type Evaluate = {
+  /** By each restriction of this traffic. `refusalIn` says whether the address is refused. */
   (
     account: { accountId: Uuid; policyRevision: number },
     type: RestrictionType,
@@ -43,103 +38,33 @@ export type Evaluate = {
   ) => Promise<Verdict | undefined>
 }
 
-type AccountOutline = { revision: number; restrictions: RestrictionOutline[] }
-
 /**
- * Judges addresses by the restrictions of an account. What it keeps is used only under the revision that the caller's
- * look-up has just read from the database: a change holds from the next request on, whichever process made it.
+ * Decides about addresses by the restrictions of an account. What it keeps is used only under the revision that the
+ * caller's look-up has just read from the database: a change holds from the next request on, whichever process made it.
  */
 export function createEvaluate(db: DbPool, clock: Clock, maxCachedBytes: number): Evaluate {
-  const outlines = new Map<Uuid, AccountOutline>()
-  const policies = new Map<Uuid, LoadedPolicy>()
-  const loading = new Map<string, Promise<LoadedPolicy | undefined>>()
-  let cachedBytes = 0
+  const outlineOf = createOutlineCache(db)
+  const findPolicy = createPolicyCache(db, clock, maxCachedBytes)
 
-  async function outlineOf(accountId: Uuid, revision: number): Promise<AccountOutline> {
-    const known = outlines.get(accountId)
-    if (known && known.revision >= revision) return known
-    const loaded = await loadOutline(db, accountId)
-    outlines.delete(accountId)
-    outlines.set(accountId, loaded)
-    if (outlines.size > 10_000) outlines.delete(outlines.keys().next().value as Uuid)
-    return loaded
+  /** Undefined when one of them is not as it was found any more. */
+  async function load(accountId: Uuid, attached: Attached): Promise<LoadedPolicy[] | undefined> {
+    const policies: LoadedPolicy[] = []
+    for (const { id, revision } of attached) {
+      const found = await findPolicy(accountId, id, revision)
+      if (found?.revision !== revision) return undefined
+      policies.push(found)
+    }
+    return policies
   }
 
-  async function policyOf(accountId: Uuid, id: Uuid, revision: number): Promise<LoadedPolicy | undefined> {
-    const known = policies.get(id)
-    if (known && known.revision >= revision && clock() < known.validUntil) return known
-    // Requests that come while it is loading wait for the same load instead of starting their own.
-    const key = `${id} ${revision}`
-    let load = loading.get(key)
-    if (!load) {
-      load = loadPolicy(db, accountId, id, clock()).finally(() => loading.delete(key))
-      loading.set(key, load)
+  async function decidersOf(accountId: Uuid, restrictions: readonly RestrictionOutline[]) {
+    const deciders: { restrictionId: Uuid; enforced: boolean; policies: LoadedPolicy[] }[] = []
+    for (const { id, enforced, policies: attached } of restrictions) {
+      const policies = await load(accountId, attached)
+      if (!policies) return undefined
+      deciders.push({ restrictionId: id, enforced, policies })
     }
-    const loaded = await load
-    if (!loaded) return undefined
-    keep(loaded)
-    // Once more through the door, whoever started the load: a rule may have expired while it was under way.
-    return clock() < loaded.validUntil ? loaded : policyOf(accountId, id, revision)
-  }
-
-  function keep(policy: LoadedPolicy): void {
-    if (policies.get(policy.id) === policy) return
-    forget(policy.id)
-    policies.set(policy.id, policy)
-    cachedBytes += weightOf(policy)
-    // The oldest loads go first; one that is still in use is soon loaded again.
-    for (const id of policies.keys()) {
-      if (cachedBytes <= maxCachedBytes || id === policy.id) break
-      forget(id)
-    }
-  }
-
-  function forget(id: Uuid): void {
-    const known = policies.get(id)
-    if (!known) return
-    policies.delete(id)
-    cachedBytes -= weightOf(known)
-  }
-
-  /** Undefined when a policy is not as the outline says any more. */
-  async function judgeBy(
-    { restrictions }: AccountOutline,
-    accountId: Uuid,
-    type: RestrictionType,
-    address: Address | undefined,
-  ): Promise<RestrictionDecision[] | undefined> {
-    const judgements: RestrictionDecision[] = []
-    for (const { id, enforced, policies: attached, type: restricted } of restrictions) {
-      if (restricted !== type) continue
-      const verdict = await verdictOf(accountId, attached, address)
-      if (!verdict) return undefined
-      judgements.push({ restrictionId: id, enforced, ...verdict })
-    }
-    return judgements
-  }
-
-  /** Undefined when a policy is not as it was found any more. */
-  async function verdictOf(
-    accountId: Uuid,
-    attached: Attached,
-    address: Address | undefined,
-  ): Promise<Verdict | undefined> {
-    const loaded: LoadedPolicy[] = []
-    for (const policy of attached) {
-      const found = await policyOf(accountId, policy.id, policy.revision)
-      if (found?.revision !== policy.revision) return undefined
-      loaded.push(found)
-    }
-    const decision = decide(
-      loaded.map(({ ranges }) => ranges),
-      address,
-    )
-    const policy = decision.policy === undefined ? undefined : loaded[decision.policy]
-    return {
-      allowed: decision.allowed,
-      ...(policy && decision.rule !== undefined && { policyId: policy.id, ruleId: ruleIdAt(policy, decision.rule) }),
-      explain: () => loaded.map((each) => verdictOfOne(each, address)),
-    }
+    return deciders
   }
 
   const evaluate = async (
@@ -149,8 +74,11 @@ export function createEvaluate(db: DbPool, clock: Clock, maxCachedBytes: number)
   ): Promise<RestrictionDecision[]> => {
     for (let revision = policyRevision; ; ) {
       const outline = await outlineOf(accountId, revision)
-      const judgements = await judgeBy(outline, accountId, type, address)
-      if (judgements) return judgements
+      const deciders = await decidersOf(
+        accountId,
+        outline.restrictions.filter((each) => each.type === type),
+      )
+      if (deciders) return decideEach(deciders, address).map((decision) => toDecision(decision, address))
       // A change was made in between. Policies from before it and from after it could together allow an address that neither
       // state lets in. Every change raises the account's revision, and a policy is detached before it is deleted: so
       // there is a newer outline.
@@ -166,12 +94,46 @@ export function createEvaluate(db: DbPool, clock: Clock, maxCachedBytes: number)
     ) {
       for (;;) {
         const attached = await read()
-        const verdict = attached && (await verdictOf(accountId, attached, address))
-        if (verdict || !attached) return verdict
+        if (!attached) return undefined
+        const policies = await load(accountId, attached)
+        const [decision] = policies ? decideEach([{ enforced: true, policies }], address) : []
+        if (decision) return toVerdict(decision, address)
       }
     },
   })
 }
+
+type AccountOutline = { revision: number; restrictions: RestrictionOutline[] }
+const maxOutlines = 10_000
+
+function createOutlineCache(db: DbPool) {
+  const outlines = new Map<Uuid, AccountOutline>()
+  return async (accountId: Uuid, revision: number): Promise<AccountOutline> => {
+    const known = outlines.get(accountId)
+    if (known && known.revision >= revision) return known
+    const loaded = await loadOutline(db, accountId)
+    outlines.delete(accountId)
+    outlines.set(accountId, loaded)
+    if (outlines.size > maxOutlines) outlines.delete(outlines.keys().next().value as Uuid)
+    return loaded
+  }
+}
+
+type Decided = Decision & { policies: readonly LoadedPolicy[] }
+
+function toVerdict({ allowed, policy: index, rule, policies }: Decided, address: Address | undefined): Verdict {
+  const policy = index === undefined ? undefined : policies[index]
+  return {
+    allowed,
+    ...(policy && rule !== undefined && { policyId: policy.id, ruleId: ruleIdAt(policy, rule) }),
+    explain: () => policies.map((each) => verdictOfOne(each, address)),
+  }
+}
+
+const toDecision = (
+  { restrictionId, enforced, ...decided }: Decided & { restrictionId: Uuid; enforced: boolean },
+  address: Address | undefined,
+): RestrictionDecision => ({ restrictionId, enforced, ...toVerdict(decided, address) })
 
 function verdictOfOne(policy: LoadedPolicy, address: Address | undefined): PolicyVerdict {
   const match = address && lookup(policy.ranges, address)

@@ -1,11 +1,13 @@
-import { type Db, type DbPool, maybeOne, one } from '../db/pool.ts'
+import { type Db, type DbPool, many, maybeOne, one } from '../db/pool.ts'
 import { nothing, sql } from '../db/sql.ts'
 import { snapshot } from '../db/transaction.ts'
 import { rfc3339 } from '../kernel/clock.ts'
 import { giveWay } from '../kernel/give_way.ts'
 import type { Uuid } from '../kernel/ids.ts'
-import { parseCidr } from '../kernel/ip/cidr.ts'
-import { type CompiledPolicy, compilePolicyInSlices, type Rule } from '../kernel/ip/ranges.ts'
+import type { Address } from '../kernel/ip/address.ts'
+import { formatCidr, parseCidr, rangesAround } from '../kernel/ip/cidr.ts'
+import { type CompiledPolicy, compilePolicy, compilePolicyInSlices, type Rule } from '../kernel/ip/ranges.ts'
+import type { Decider } from './refusal.ts'
 
 /** What traffic a restriction is about. */
 export const restrictionTypes = ['dashboard', 'api', 'agent', 'endpoints'] as const
@@ -46,6 +48,9 @@ export async function loadOutline(
   )
   return { revision: policy_revision, restrictions }
 }
+
+/** Rules as text, one in a line: `a10.0.0.0/8` allows, `d10.1.0.0/16` denies. */
+const ruleLines = sql`string_agg(left(action, 1) || cidr::text, E'\n' order by cidr)`
 
 /** Read in one statement. More of them are read in several, each short, or a large policy would hit the time limit of one. */
 const rulesAtOnce = 50_000
@@ -98,7 +103,7 @@ const readBatch = (db: Db, accountId: Uuid, id: Uuid, now: number, after: string
       limit ${rulesAtOnce})
     select p.revision, b.rules, b.ids, b.valid_until, case when b.count = ${rulesAtOnce} then b.last::text end as last
     from ip_policies p,
-      (select count(*), string_agg(left(action, 1) || cidr::text, E'\n' order by cidr) as rules,
+      (select count(*), ${ruleLines} as rules,
          string_agg(uuid_send(id), ''::bytea order by cidr) as ids, min(expires_at) as valid_until,
          (array_agg(cidr order by cidr desc))[1] as last
        from batch) b
@@ -110,12 +115,7 @@ async function toLoaded(id: Uuid, batches: readonly Batch[]): Promise<LoadedPoli
   if (!first) return undefined
   const rules: Rule[] = []
   for (const batch of batches)
-    for (const line of batch.rules?.split('\n') ?? []) {
-      const { cidr, fault } = parseCidr(line.slice(1))
-      // Only our own strict parser's output is ever stored; anything else must not turn into an open door.
-      if (fault !== undefined) throw new Error(`IP policy ${id} holds a range that ${fault}: ${line}`)
-      if (rules.push({ cidr, action: line.startsWith('a') ? 'allow' : 'deny' }) % 2_000 === 0) await giveWay()
-    }
+    for (const line of batch.rules?.split('\n') ?? []) if (rules.push(toRule(line)) % 2_000 === 0) await giveWay()
   const expiries = batches.map(({ valid_until }) => (valid_until === null ? Infinity : Date.parse(valid_until)))
   return {
     id,
@@ -124,6 +124,57 @@ async function toLoaded(id: Uuid, batches: readonly Batch[]): Promise<LoadedPoli
     ruleIds: Buffer.concat(batches.map(({ ids }) => ids ?? Buffer.alloc(0))),
     validUntil: Math.min(...expiries),
   }
+}
+
+/** The reverse of `ruleLines`. */
+function toRule(line: string): Rule {
+  const { cidr, fault } = parseCidr(line.slice(1))
+  // Only our own strict parser's output is ever stored; anything else must not turn into an open door.
+  if (fault !== undefined) throw new Error(`an IP policy holds a range that ${fault}: ${line}`)
+  return { cidr, action: line.startsWith('a') ? 'allow' : 'deny' }
+}
+
+type EnforcedRow = { id: Uuid; type: RestrictionType; policies: string[] }
+
+/**
+ * The enforced restrictions of these types, with only those rules that match the address: no others can change what is
+ * decided about it, and an index finds them among 100,000.
+ */
+export async function loadEnforcedAbout(
+  db: Db,
+  accountId: Uuid,
+  types: readonly RestrictionType[],
+  address: Address | undefined,
+  now: number,
+): Promise<(Decider & { readonly id: Uuid; readonly type: RestrictionType })[]> {
+  const ranges = address ? rangesAround(address).map(formatCidr) : []
+  const rows = await many<EnforcedRow>(
+    db,
+    sql`
+    select r.id, r.type, array(
+      select coalesce((
+        select ${ruleLines}
+        -- One look-up for each range, by the unique key. If this were a plain equality, PostgreSQL would read every rule of
+        -- the policy where it expects few, and it judges by the average policy.
+        from unnest(${ranges}::cidr[]) as around (range) cross join lateral (
+          select action, cidr, expires_at from ip_policy_rules
+          where account_id = a.account_id and ip_policy_id = a.ip_policy_id
+            and cidr >= around.range and cidr <= around.range
+          order by cidr limit 1) matching
+        where expires_at is null or expires_at > ${rfc3339(now)}), '')
+      from ip_restriction_policies a
+      where a.account_id = r.account_id and a.ip_restriction_id = r.id
+      order by a.position) as policies
+    from ip_restrictions r
+    where r.account_id = ${accountId} and r.type = any(${types}) and r.enforced
+    order by r.id`,
+  )
+  return rows.map(({ id, type, policies }) => ({
+    id,
+    type,
+    enforced: true,
+    policies: policies.map((lines) => ({ ranges: compilePolicy(lines ? lines.split('\n').map(toRule) : []) })),
+  }))
 }
 
 export function ruleIdAt({ ruleIds }: LoadedPolicy, index: number): Uuid {

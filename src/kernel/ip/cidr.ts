@@ -41,6 +41,10 @@ export const cidrAround = (address: Address, prefixLength: number): Cidr => ({
   prefixLength,
 })
 
+/** Every range that an address lies in, from the whole family to the address alone. */
+export const rangesAround = (address: Address): Cidr[] =>
+  Array.from({ length: addressLength(address) + 1 }, (_, prefixLength) => cidrAround(address, prefixLength))
+
 /** The bits of the 32-bit word number `index` that a prefix covers. */
 export function maskOfWord(prefixLength: number, index: number): number {
   const bits = prefixLength - 32 * index

@@ -1,4 +1,5 @@
 import type { Verdict } from '../../access/decisions.ts'
+import { refusalIn, warningsIn } from '../../access/refusal.ts'
 import type { Db } from '../../db/pool.ts'
 import { route } from '../../http/route.ts'
 import type { Caller } from '../../identity/caller.ts'
@@ -63,7 +64,7 @@ export const ipCheckRoutes = [
         const { ip_restriction, ...rest } = decidedBy(decision, uri)
         return { ip_restriction, enforced: decision.enforced, allowed: decision.allowed, ...rest }
       })
-      const refusing = steps.find(({ enforced, allowed }) => enforced && !allowed)
+      const refusing = refusalIn(steps)
       return {
         body: {
           type,
@@ -73,7 +74,7 @@ export const ipCheckRoutes = [
           reason: address
             ? reasonOf(refusing, steps)
             : 'This is not an IP address, and what cannot be read is refused.',
-          decided_by: restrictions.find(({ enforced, allowed }) => enforced && !allowed) ?? null,
+          decided_by: refusalIn(restrictions) ?? null,
           restrictions,
           steps,
         },
@@ -128,7 +129,7 @@ function reasonOf(refusing: CheckStep | undefined, steps: readonly CheckStep[]):
       ? `${nameOf(refusing)} refuses it by the rule ${rule.id}.`
       : `${nameOf(refusing)} refuses it because no rule of its policies allows it.`
   }
-  const warnings = steps.filter(({ allowed }) => !allowed)
+  const warnings = warningsIn(steps)
   if (warnings.length)
     return `It is let through with a warning: ${warnings.map(nameOf).join(', ')} would refuse it if enforced.`
   if (steps.length === 0) return 'No restriction of this type exists, so every address is let through.'

@@ -1,5 +1,5 @@
 import { loadOutline } from '../../access/policies.ts'
-import { allows, whatIfWith } from '../../access/what_if.ts'
+import { isRefused, whatIfWith } from '../../access/what_if.ts'
 import { transaction } from '../../db/transaction.ts'
 import { route } from '../../http/route.ts'
 import { restrictionTypesFor } from '../../identity/caller.ts'
@@ -17,7 +17,7 @@ import type { SentRule, TextRuleSet } from '../ip_policy_rules/rule_text.ts'
 import { RuleSet } from '../ip_policy_rules/schema.ts'
 import { everyRuleOf, type NewRule } from '../ip_policy_rules/store.ts'
 import { Impact } from './schema.ts'
-import { enforcedSets, impactOnModules, impactOnRestrictions } from './traffic.ts'
+import { decidersFor, impactOnModules, impactOnRestrictions } from './traffic.ts'
 
 const weekMs = 7 * 24 * 60 * 60 * 1_000
 
@@ -52,7 +52,7 @@ export const ipImpactRoutes = [
       const decidersOf = whatIfWith(db, caller, policyId, await compileRules(rules, now), now)
       const question = { db, caller, policyId, since, restrictions, decidersOf, uri }
 
-      const onMyWay = await decidersOf(restrictionTypesFor(caller).flatMap((type) => enforcedSets(restrictions, type)))
+      const onMyWay = await decidersOf(restrictionTypesFor(caller).flatMap((type) => decidersFor(restrictions, type)))
       const ownAddress = parseAddress(origin.sourceIp ?? '')
       const traffic = [...(await impactOnRestrictions(question)), ...(await impactOnModules(question))]
       return {
@@ -60,7 +60,7 @@ export const ipImpactRoutes = [
           ip_policy: { id: params.id, uri: uri(`/ip_policies/${params.id}`) },
           rules: rules.length,
           ...counts,
-          refuses_caller: !allows(onMyWay.after, ownAddress),
+          refuses_caller: isRefused(onMyWay.after, ownAddress),
           since: rfc3339(since),
           traffic,
         },

@@ -36,9 +36,11 @@ const lookedAt: Record<RestrictionType, string> = {
   endpoints: 'The addresses that edges refused or warned of. Those that they let in are not reported.',
 }
 
-/** The policies of every restriction of this traffic that is in force: all of them must allow. */
-export const enforcedSets = (restrictions: readonly RestrictionOutline[], type: RestrictionType): Uuid[][] =>
-  restrictions.filter((each) => each.type === type && each.enforced).map(policiesOf)
+/** Every restriction of this traffic. */
+export const decidersFor = (restrictions: readonly RestrictionOutline[], type: RestrictionType) =>
+  restrictions
+    .filter((each) => each.type === type)
+    .map((each) => ({ enforced: each.enforced, policies: policiesOf(each) }))
 
 const policiesOf = ({ policies }: RestrictionOutline): Uuid[] => policies.map(({ id }) => id)
 
@@ -52,12 +54,16 @@ export async function impactOnRestrictions(question: Question): Promise<Traffic[
         (each) => each.type === type && each.enforced === enforced && policiesOf(each).includes(policyId),
       )
       if (using.length === 0) continue
-      // Enforced ones let in only all together. What others warn of is their own matter.
-      const deciders = await decidersOf(enforced ? enforcedSets(restrictions, type) : using.map(policiesOf))
-      const usageBuffer = await sightingsOf(question, type)
-      const flips = flipsOf(usageBuffer, () => deciders)
+      // Enforced restrictions refuse together. Unenforced ones are evaluated as if they alone were enforced.
+      const deciders = await decidersOf(
+        enforced
+          ? decidersFor(restrictions, type)
+          : using.map((each) => ({ enforced: true, policies: policiesOf(each) })),
+      )
+      const sightings = await sightingsOf(question, type)
+      const flips = flipsOf(sightings, () => deciders)
       const used_by = using.slice(0, maxListed).map(({ id }) => refTo('ipx', id, uri))
-      traffic.push({ type, by: 'restriction', enforced, used_by, ...shown(question, type, usageBuffer, flips) })
+      traffic.push({ type, by: 'restriction', enforced, used_by, ...shown(question, type, sightings, flips) })
     }
   }
   return traffic
@@ -70,27 +76,27 @@ export async function impactOnModules(question: Question): Promise<Traffic[]> {
   if (modules.length === 0) return []
   const refs = new Map(modules.map((row) => [row.id, refsOf(row, uri).target]))
   const setsOf = new Map(modules.map((row) => [row.id, row.policy_ids]))
-  const account = enforcedSets(restrictions, 'endpoints')
+  const account = decidersFor(restrictions, 'endpoints')
   const deciders = new Map<Ref, WhatIf>()
-  const usageBuffer: (Sighting & { target: Ref })[] = []
+  const sightings: (Sighting & { target: Ref })[] = []
   for (const { edge_id, ...seen } of await listAddressesAtModules(db, caller, policyId, since, maxTried)) {
     const [target, set] = [refs.get(edge_id), setsOf.get(edge_id)]
     // Its module was changed between the two queries.
     if (!target || !set) continue
-    if (!deciders.has(target)) deciders.set(target, await decidersOf([set, ...account]))
-    usageBuffer.push({ ...seen, target })
+    if (!deciders.has(target)) deciders.set(target, await decidersOf([{ enforced: true, policies: set }, ...account]))
+    sightings.push({ ...seen, target })
   }
-  const flips = flipsOf(usageBuffer, ({ target }) => deciders.get(target) as WhatIf)
+  const flips = flipsOf(sightings, ({ target }) => deciders.get(target) as WhatIf)
   const used_by = [...refs.values()].slice(0, maxListed)
   return [
-    { type: 'endpoints', by: 'module', enforced: true, used_by, ...shown(question, 'endpoints', usageBuffer, flips) },
+    { type: 'endpoints', by: 'module', enforced: true, used_by, ...shown(question, 'endpoints', sightings, flips) },
   ]
 }
 
 function shown(
   { caller }: Question,
   type: RestrictionType,
-  usageBuffer: readonly Sighting[],
+  sightings: readonly Sighting[],
   { refused, allowed }: Record<'refused' | 'allowed', readonly Sighting[]>,
 ) {
   const list = (flipped: readonly Sighting[]) => ({
@@ -102,7 +108,7 @@ function shown(
   })
   return {
     looked_at: lookedAt[type],
-    addresses: usageBuffer.length,
+    addresses: sightings.length,
     newly_refused: list(refused),
     newly_allowed: list(allowed),
   }

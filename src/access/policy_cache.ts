@@ -1,0 +1,51 @@
+import type { DbPool } from '../db/pool.ts'
+import type { Clock } from '../kernel/clock.ts'
+import type { Uuid } from '../kernel/ids.ts'
+import { type LoadedPolicy, loadPolicy, weightOf } from './policies.ts'
+
+/** The policy at this revision or a later one; undefined when it is gone. */
+export type FindPolicy = (accountId: Uuid, id: Uuid, revision: number) => Promise<LoadedPolicy | undefined>
+
+/** Keeps compiled policies by their revision, up to a number of bytes. */
+export function createPolicyCache(db: DbPool, clock: Clock, maxBytes: number): FindPolicy {
+  const policies = new Map<Uuid, LoadedPolicy>()
+  const loading = new Map<string, Promise<LoadedPolicy | undefined>>()
+  let bytes = 0
+
+  function keep(policy: LoadedPolicy): void {
+    if (policies.get(policy.id) === policy) return
+    forget(policy.id)
+    policies.set(policy.id, policy)
+    bytes += weightOf(policy)
+    // The oldest loads go first; one that is still in use is soon loaded again.
+    for (const id of policies.keys()) {
+      if (bytes <= maxBytes || id === policy.id) break
+      forget(id)
+    }
+  }
+
+  function forget(id: Uuid): void {
+    const known = policies.get(id)
+    if (!known) return
+    policies.delete(id)
+    bytes -= weightOf(known)
+  }
+
+  const find: FindPolicy = async (accountId, id, revision) => {
+    const known = policies.get(id)
+    if (known && known.revision >= revision && clock() < known.validUntil) return known
+    // Requests that come while it is loading wait for the same load instead of starting their own.
+    const key = `${id} ${revision}`
+    let load = loading.get(key)
+    if (!load) {
+      load = loadPolicy(db, accountId, id, clock()).finally(() => loading.delete(key))
+      loading.set(key, load)
+    }
+    const loaded = await load
+    if (!loaded) return undefined
+    keep(loaded)
+    // Look again, whoever started the load: a rule may have expired while it was under way.
+    return clock() < loaded.validUntil ? loaded : find(accountId, id, revision)
+  }
+  return find
+}
