@@ -145,14 +145,15 @@ test('10,000 hostile routes reach HAProxy and change nobody else', async (t) => 
   assert.deepEqual(edge.troubles, [])
 
   const inForce = new Map<string, string>()
-  for (const map of ['host', 'route', 'headers']) {
+  const compared = ['host', 'route', 'headers', 'header_lists']
+  for (const map of compared) {
     const shown = await ask(edge.settings.runtimeSocket, `show map ${join(edge.settings.folder, `maps/${map}.map`)}`)
     for (const line of shown.split('\n').filter(Boolean)) {
       const [, key = '', value = ''] = /^0x[0-9a-f]+ (\S+) (.*)$/.exec(line) ?? []
       inForce.set(`${map} ${key}`, value)
     }
   }
-  const expected = edge.all().filter(({ map }) => ['host', 'route', 'headers'].includes(map))
+  const expected = edge.all().filter(({ map }) => compared.includes(map))
   assert.equal(inForce.size, expected.length)
   for (const { map, key, value } of expected) assert.equal(inForce.get(`${map} ${key}`), value, key)
 

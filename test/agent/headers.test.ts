@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import { ask } from '../../src/agent/haproxy/runtime.ts'
 import { get, putHttpsEdge, putRoute, startHttpUpstream } from './http_harness.ts'
-import { startEdge } from './proxy_harness.ts'
+import { onBothPaths, startEdge } from './proxy_harness.ts'
 
 const certificates = ['app.example.com']
 type Lines = [name: string, value: string][]
@@ -10,8 +10,8 @@ type Lines = [name: string, value: string][]
 const disguised = (lines: Lines, name: string) =>
   lines.filter(([each]) => each.toLowerCase().replaceAll(/[^a-z0-9]/g, '-') === name.toLowerCase())
 
-test('an added header replaces every copy that the client sent, in any case and disguise', async (t) => {
-  const edge = await startEdge(t, { certificates })
+onBothPaths('an added header replaces every copy that the client sent, in any case and disguise', async (t, start) => {
+  const edge = await start(t, { certificates })
   const upstream = await startHttpUpstream(t)
   const https = await putHttpsEdge(edge)
   const add: Lines = [
@@ -56,36 +56,39 @@ test('an added header replaces every copy that the client sent, in any case and 
   assert.equal(upstream.lastHeaders().filter(([, value]) => value === 'forged').length, others.length, 'all at once')
 })
 
-test('what a client sends is passed on as it is, also what would mean something to the rules that add headers', async (t) => {
-  const edge = await startEdge(t, { certificates })
-  const upstream = await startHttpUpstream(t)
-  const https = await putHttpsEdge(edge)
-  await putRoute(edge, https, upstream, { headers: { add: [['X-Added', '1']], remove: ['X-Gone'] } })
-  const values = [
-    '\\x0d\\x0aX-Evil: 1',
-    '%0d%0aX-Evil: 1',
-    '%[src]',
-    '\\1',
-    'cut|',
-    'add|',
-    '\xe9\xff',
-    '"',
-    '  a  b\t',
-  ]
-  for (const gone of [[], ['X-Gone: 1', 'x_gone: 2']]) {
-    for (const value of values) {
-      assert.equal((await get(edge, { headers: [`X-Sent: ${value}`, ...gone] })).status, 200)
-      const lines = upstream.lastHeaders().filter(([name]) => /sent|evil|gone|added/.test(name))
-      assert.deepEqual(lines.sort(), [
-        ['x-added', '1'],
-        ['x-sent', value.trim()],
-      ])
+onBothPaths(
+  'what a client sends is passed on as it is, also what would mean something to the rules that add headers',
+  async (t, start) => {
+    const edge = await start(t, { certificates })
+    const upstream = await startHttpUpstream(t)
+    const https = await putHttpsEdge(edge)
+    await putRoute(edge, https, upstream, { headers: { add: [['X-Added', '1']], remove: ['X-Gone'] } })
+    const values = [
+      '\\x0d\\x0aX-Evil: 1',
+      '%0d%0aX-Evil: 1',
+      '%[src]',
+      '\\1',
+      'cut|',
+      'add|',
+      '\xe9\xff',
+      '"',
+      '  a  b\t',
+    ]
+    for (const gone of [[], ['X-Gone: 1', 'x_gone: 2']]) {
+      for (const value of values) {
+        assert.equal((await get(edge, { headers: [`X-Sent: ${value}`, ...gone] })).status, 200)
+        const lines = upstream.lastHeaders().filter(([name]) => /sent|evil|gone|added/.test(name))
+        assert.deepEqual(lines.sort(), [
+          ['x-added', '1'],
+          ['x-sent', value.trim()],
+        ])
+      }
     }
-  }
-})
+  },
+)
 
-test('Connection strips what it names from the client, and nothing that the edge adds', async (t) => {
-  const edge = await startEdge(t, { certificates })
+onBothPaths('Connection strips what it names from the client, and nothing that the edge adds', async (t, start) => {
+  const edge = await start(t, { certificates })
   const upstream = await startHttpUpstream(t)
   const https = await putHttpsEdge(edge)
   await putRoute(edge, https, upstream, { match: '/plain' })
@@ -139,8 +142,8 @@ test('Connection strips what it names from the client, and nothing that the edge
   }
 })
 
-test('what the edge says about the client cannot be said by the client', async (t) => {
-  const edge = await startEdge(t, { certificates })
+onBothPaths('what the edge says about the client cannot be said by the client', async (t, start) => {
+  const edge = await start(t, { certificates })
   const upstream = await startHttpUpstream(t)
   const https = await putHttpsEdge(edge)
   await putRoute(edge, https, upstream, { match: '/plain' })
@@ -185,55 +188,94 @@ test('what the edge says about the client cannot be said by the client', async (
   assert.deepEqual(disguised(upstream.lastHeaders(), 'x-forwarded-for'), [['x-forwarded-for', '::1']])
 })
 
-test('a request whose header operations are not to be found, or not to be read, reaches no upstream', async (t) => {
-  const edge = await startEdge(t, { certificates })
+async function startWithOperations(t: TestContext, isCarefulOnly: boolean) {
+  const edge = await startEdge(t, { certificates, isCarefulOnly })
   const upstream = await startHttpUpstream(t)
   const https = await putHttpsEdge(edge)
   const route = await putRoute(edge, https, upstream, { headers: { add: [['X-Added', '1']], remove: ['X-Gone'] } })
-  const tell = (command: string, value = '') =>
-    ask(edge.settings.runtimeSocket, `${command} map ${edge.settings.folder}/maps/headers.map ${route} ${value}`)
+  const tell = (command: string, map: string, value = '') =>
+    ask(edge.settings.runtimeSocket, `${command} map ${edge.settings.folder}/maps/${map}.map ${route} ${value}`)
   assert.equal((await get(edge)).status, 200)
+  return { edge, upstream, tell }
+}
+
+test('a request whose header operations are not to be found, or not to be read, reaches no upstream (careful path)', async (t) => {
+  const { edge, upstream, tell } = await startWithOperations(t, true)
   for (const value of ['X-Added', 'X-Added=1', 'X-Added=%0d%0aX-Evil:1|', 'X-Added:%20=1|', '=1|', 'X=%e9|']) {
-    await tell('set', value)
+    await tell('set', 'headers', value)
     for (const headers of [[], ['X-Gone: 1']]) assert.equal((await get(edge, { headers })).status, 500, value)
   }
-  await tell('del')
+  await tell('del', 'headers')
   assert.equal((await get(edge)).status, 500)
   assert.equal(upstream.heads.length, 1)
 })
 
-test('as many headers as a route may add arrive whole, and more are refused when they are set', async (t) => {
-  const edge = await startEdge(t, { certificates })
-  const upstream = await startHttpUpstream(t)
-  const https = await putHttpsEdge(edge)
-  const many = (bytes: number): Lines =>
-    Array.from({ length: 50 }, (_, index) => [`X-Many-${index}`, '%'.repeat(bytes)])
-  await putRoute(edge, https, upstream, { headers: { add: many(75), remove: [] } })
-  await get(edge, { headers: [`X-Long: ${'x'.repeat(8_000)}`] })
-  assert.equal(
-    upstream.lastHeaders().filter(([name, value]) => name.startsWith('x-many-') && value === '%'.repeat(75)).length,
-    50,
-  )
-  await putRoute(edge, https, upstream, {
-    match: '/long',
-    headers: {
-      add: [
-        ['X-One', 'v'.repeat(4_096)],
-        ['X-Two', '\\'.repeat(2_600)],
-      ],
-      remove: [],
-    },
-  })
-  await get(edge, { path: '/long', headers: ['X-One: forged'] })
-  assert.deepEqual(
-    upstream
-      .lastHeaders()
-      .filter(([name]) => /^x-(one|two)$/.test(name))
-      .map(([, value]) => value.length),
-    [4_096, 2_600],
-  )
-  await assert.rejects(
-    putRoute(edge, https, upstream, { match: '/more', headers: { add: many(300), remove: [] } }),
-    /the limit is 12000/,
-  )
+test('a request whose lists of headers are not to be read is refused; without lists it takes the careful path', async (t) => {
+  const { edge, upstream, tell } = await startWithOperations(t, false)
+  const [, value = ''] =
+    edge
+      .all()
+      .find(({ map }) => map === 'header_lists')
+      ?.value.split('|') ?? []
+  const base64 = (bytes: string) => Buffer.from(bytes, 'latin1').toString('base64')
+  const unreadable = [
+    '|',
+    `${base64('\x06x-gone')}|${value}`,
+    `${base64('\x06x-gone\0')}|${base64('\x07x-added\x011')}`,
+  ]
+  for (const lists of unreadable) {
+    await tell('set', 'header_lists', lists)
+    const { status, body } = await get(edge, { headers: ['X-Gone: 1'] })
+    assert.deepEqual([status, JSON.parse(body).error_code], [500, 'ERR_EDGE'], lists)
+  }
+  assert.equal(upstream.heads.length, 1)
+  for (const lists of ['x', `!!|${value}`, `${base64('\0')}|!!`]) {
+    await tell('set', 'header_lists', lists)
+    assert.equal((await get(edge, { headers: ['X-Gone: 1'] })).status, 200, lists)
+    const lines = upstream.lastHeaders().filter(([name]) => /gone|added/.test(name))
+    assert.deepEqual(lines, [['x-added', '1']], lists)
+  }
+  await tell('del', 'header_lists')
+  assert.equal((await get(edge)).status, 200)
+  await tell('del', 'headers')
+  assert.equal((await get(edge)).status, 500)
 })
+
+onBothPaths(
+  'as many headers as a route may add arrive whole, and more are refused when they are set',
+  async (t, start) => {
+    const edge = await start(t, { certificates })
+    const upstream = await startHttpUpstream(t)
+    const https = await putHttpsEdge(edge)
+    const many = (bytes: number): Lines =>
+      Array.from({ length: 50 }, (_, index) => [`X-Many-${index}`, '%'.repeat(bytes)])
+    await putRoute(edge, https, upstream, { headers: { add: many(75), remove: [] } })
+    await get(edge, { headers: [`X-Long: ${'x'.repeat(8_000)}`] })
+    assert.equal(
+      upstream.lastHeaders().filter(([name, value]) => name.startsWith('x-many-') && value === '%'.repeat(75)).length,
+      50,
+    )
+    await putRoute(edge, https, upstream, {
+      match: '/long',
+      headers: {
+        add: [
+          ['X-One', 'v'.repeat(4_096)],
+          ['X-Two', '\\'.repeat(2_600)],
+        ],
+        remove: [],
+      },
+    })
+    await get(edge, { path: '/long', headers: ['X-One: forged'] })
+    assert.deepEqual(
+      upstream
+        .lastHeaders()
+        .filter(([name]) => /^x-(one|two)$/.test(name))
+        .map(([, value]) => value.length),
+      [4_096, 2_600],
+    )
+    await assert.rejects(
+      putRoute(edge, https, upstream, { match: '/more', headers: { add: many(300), remove: [] } }),
+      /the limit is 12000/,
+    )
+  },
+)

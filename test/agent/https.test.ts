@@ -1,61 +1,63 @@
 import assert from 'node:assert/strict'
 import { connect } from 'node:http2'
-import { test } from 'node:test'
 import { poll } from '../harness/poll.ts'
 import { exchange, get, putHttpsEdge, putRoute, startHttpUpstream } from './http_harness.ts'
-import { firstBytes, id, startEdge } from './proxy_harness.ts'
+import { firstBytes, id, onBothPaths } from './proxy_harness.ts'
 
 const certificates = ['app.example.com', '*.example.com', '*.b.example.com', '*.a.b.example.com']
 
-test('hosts: exact before wildcard, the longest suffix, in any case and with a port; others get 404', async (t) => {
-  const edge = await startEdge(t, { certificates })
-  const wanted = {
-    exact: ['app.example.com:443'],
-    wild: ['*.example.com:443'],
-    deep: ['*.b.example.com:443'],
-  }
-  for (const [name, hostports] of Object.entries(wanted)) {
-    await putRoute(edge, await putHttpsEdge(edge, hostports), await startHttpUpstream(t, name))
-  }
-  const answers: Record<string, string> = {}
-  const hosts = [
-    'app.example.com',
-    'APP.Example.COM',
-    'app.example.com:443',
-    'x.example.com',
-    'b.example.com',
-    'a.b.example.com',
-    'z.a.b.example.com',
-  ]
-  for (const host of hosts) answers[host] = (await get(edge, { host })).body
-  assert.deepEqual(answers, {
-    'app.example.com': 'exact',
-    'APP.Example.COM': 'exact',
-    'app.example.com:443': 'exact',
-    'x.example.com': 'wild',
-    'b.example.com': 'wild',
-    'a.b.example.com': 'deep',
-    'z.a.b.example.com': 'deep',
-  })
-  for (const host of [
-    'example.com',
-    'xexample.com',
-    'example.org',
-    'app.example.com.evil.org',
-    '[::1]',
-    '192.0.2.1:443',
-  ]) {
-    const { status, head, body } = await get(edge, { host, servername: 'app.example.com' })
-    assert.equal(status, 404, host)
-    assert.equal(JSON.parse(body).error_code, 'ERR_NO_ROUTE')
-    assert.match(head, /content-type: application\/json/)
-  }
-  await putHttpsEdge(edge, ['bare.example.com:443'])
-  assert.equal((await get(edge, { host: 'bare.example.com' })).status, 404, 'a host without routes is no wildcard')
-})
+onBothPaths(
+  'hosts: exact before wildcard, the longest suffix, in any case and with a port; others get 404',
+  async (t, start) => {
+    const edge = await start(t, { certificates })
+    const wanted = {
+      exact: ['app.example.com:443'],
+      wild: ['*.example.com:443'],
+      deep: ['*.b.example.com:443'],
+    }
+    for (const [name, hostports] of Object.entries(wanted)) {
+      await putRoute(edge, await putHttpsEdge(edge, hostports), await startHttpUpstream(t, name))
+    }
+    const answers: Record<string, string> = {}
+    const hosts = [
+      'app.example.com',
+      'APP.Example.COM',
+      'app.example.com:443',
+      'x.example.com',
+      'b.example.com',
+      'a.b.example.com',
+      'z.a.b.example.com',
+    ]
+    for (const host of hosts) answers[host] = (await get(edge, { host })).body
+    assert.deepEqual(answers, {
+      'app.example.com': 'exact',
+      'APP.Example.COM': 'exact',
+      'app.example.com:443': 'exact',
+      'x.example.com': 'wild',
+      'b.example.com': 'wild',
+      'a.b.example.com': 'deep',
+      'z.a.b.example.com': 'deep',
+    })
+    for (const host of [
+      'example.com',
+      'xexample.com',
+      'example.org',
+      'app.example.com.evil.org',
+      '[::1]',
+      '192.0.2.1:443',
+    ]) {
+      const { status, head, body } = await get(edge, { host, servername: 'app.example.com' })
+      assert.equal(status, 404, host)
+      assert.equal(JSON.parse(body).error_code, 'ERR_NO_ROUTE')
+      assert.match(head, /content-type: application\/json/)
+    }
+    await putHttpsEdge(edge, ['bare.example.com:443'])
+    assert.equal((await get(edge, { host: 'bare.example.com' })).status, 404, 'a host without routes is no wildcard')
+  },
+)
 
-test('paths: exact before prefix, the longest prefix, whole segments', async (t) => {
-  const edge = await startEdge(t, { certificates })
+onBothPaths('paths: exact before prefix, the longest prefix, whole segments', async (t, start) => {
+  const edge = await start(t, { certificates })
   const https = await putHttpsEdge(edge)
   const other = await putHttpsEdge(edge, ['other.example.com:443'])
   const routes: [name: string, match_type: 'exact_path' | 'path_prefix', match: string][] = [
@@ -120,48 +122,51 @@ test('paths: exact before prefix, the longest prefix, whole segments', async (t)
   assert.match(rest.heads.at(-1) ?? '', /^GET \/api%7Cx HTTP/, 'the upstream gets the path that was looked up')
 })
 
-test('routes decide by their own policies and those of their account; refusals and failures are JSON', async (t) => {
-  const edge = await startEdge(t, { certificates })
-  const upstream = await startHttpUpstream(t)
-  const https = await putHttpsEdge(edge)
-  const account = id('ac')
-  const office = await edge.policy('allow 127.0.0.0/28', 'deny 127.0.0.9', 'allow ::1')
-  await putRoute(edge, https, upstream, { match: '/open' })
-  const shut = await putRoute(edge, https, upstream, { match: '/shut', policies: [office], account })
-  await putRoute(edge, https, upstream, { match: '/none', backend: null })
-  await putRoute(edge, https, upstream, { match: '/lost', backend: id('bkdst') })
-  await putRoute(edge, https, upstream, { match: '/unknown', policies: [id('ipp')] })
-  const status = async (path: string, from?: string, to?: string) => (await get(edge, { path, from, to })).status
+onBothPaths(
+  'routes decide by their own policies and those of their account; refusals and failures are JSON',
+  async (t, start) => {
+    const edge = await start(t, { certificates })
+    const upstream = await startHttpUpstream(t)
+    const https = await putHttpsEdge(edge)
+    const account = id('ac')
+    const office = await edge.policy('allow 127.0.0.0/28', 'deny 127.0.0.9', 'allow ::1')
+    await putRoute(edge, https, upstream, { match: '/open' })
+    const shut = await putRoute(edge, https, upstream, { match: '/shut', policies: [office], account })
+    await putRoute(edge, https, upstream, { match: '/none', backend: null })
+    await putRoute(edge, https, upstream, { match: '/lost', backend: id('bkdst') })
+    await putRoute(edge, https, upstream, { match: '/unknown', policies: [id('ipp')] })
+    const status = async (path: string, from?: string, to?: string) => (await get(edge, { path, from, to })).status
 
-  assert.equal(await status('/open', '127.0.0.99'), 200)
-  assert.deepEqual([await status('/shut', '127.0.0.1'), await status('/shut', '127.0.0.9')], [200, 403])
-  assert.deepEqual([await status('/shut', '127.0.0.16'), await status('/shut', '::1', '::1')], [403, 200])
-  assert.deepEqual([await status('/none'), await status('/lost'), await status('/unknown')], [503, 503, 403])
-  const refused = await get(edge, { path: '/shut/x', from: '127.0.0.9' })
-  assert.deepEqual(JSON.parse(refused.body), {
-    error_code: 'ERR_IP_REFUSED',
-    status_code: 403,
-    msg: 'Requests from this address are refused.',
-    details: {},
-  })
-  assert.equal(upstream.heads.length, 3, 'what was refused never reached the upstream')
+    assert.equal(await status('/open', '127.0.0.99'), 200)
+    assert.deepEqual([await status('/shut', '127.0.0.1'), await status('/shut', '127.0.0.9')], [200, 403])
+    assert.deepEqual([await status('/shut', '127.0.0.16'), await status('/shut', '::1', '::1')], [403, 200])
+    assert.deepEqual([await status('/none'), await status('/lost'), await status('/unknown')], [503, 503, 403])
+    const refused = await get(edge, { path: '/shut/x', from: '127.0.0.9' })
+    assert.deepEqual(JSON.parse(refused.body), {
+      error_code: 'ERR_IP_REFUSED',
+      status_code: 403,
+      msg: 'Requests from this address are refused.',
+      details: {},
+    })
+    assert.equal(upstream.heads.length, 3, 'what was refused never reached the upstream')
 
-  const [strict, trial] = [id('ipx'), id('ipx')]
-  const nobody = await edge.policy('deny 0.0.0.0/0')
-  edge.events.length = 0
-  await edge.put({ [`restrictions.${account}`]: { sets: [{ id: trial, enforced: false, policies: [nobody] }] } })
-  assert.deepEqual([await status('/shut', '127.0.0.1'), await status('/open')], [200, 200])
-  await edge.put({ [`restrictions.${account}`]: { sets: [{ id: strict, enforced: true, policies: [nobody] }] } })
-  assert.deepEqual([await status('/shut', '127.0.0.1'), await status('/open')], [403, 200])
-  await poll(() => edge.events.length === 2)
-  assert.deepEqual(edge.events, [
-    { outcome: 'warned', restriction: trial, target: shut, source: '127.0.0.1' },
-    { outcome: 'refused', restriction: strict, target: shut, source: '127.0.0.1' },
-  ])
-})
+    const [strict, trial] = [id('ipx'), id('ipx')]
+    const nobody = await edge.policy('deny 0.0.0.0/0')
+    edge.events.length = 0
+    await edge.put({ [`restrictions.${account}`]: { sets: [{ id: trial, enforced: false, policies: [nobody] }] } })
+    assert.deepEqual([await status('/shut', '127.0.0.1'), await status('/open')], [200, 200])
+    await edge.put({ [`restrictions.${account}`]: { sets: [{ id: strict, enforced: true, policies: [nobody] }] } })
+    assert.deepEqual([await status('/shut', '127.0.0.1'), await status('/open')], [403, 200])
+    await poll(() => edge.events.length === 2)
+    assert.deepEqual(edge.events, [
+      { outcome: 'warned', restriction: trial, target: shut, source: '127.0.0.1' },
+      { outcome: 'refused', restriction: strict, target: shut, source: '127.0.0.1' },
+    ])
+  },
+)
 
-test("an account's restrictions count also where there is no policy, and once", async (t) => {
-  const edge = await startEdge(t, { certificates })
+onBothPaths("an account's restrictions count also where there is no policy, and once", async (t, start) => {
+  const edge = await start(t, { certificates })
   const upstream = await startHttpUpstream(t)
   const https = await putHttpsEdge(edge)
   const account = id('ac')
@@ -204,8 +209,8 @@ test("an account's restrictions count also where there is no policy, and once", 
   ])
 })
 
-test('each request of a connection is decided on its own', async (t) => {
-  const edge = await startEdge(t, { certificates })
+onBothPaths('each request of a connection is decided on its own', async (t, start) => {
+  const edge = await start(t, { certificates })
   const upstream = await startHttpUpstream(t)
   const https = await putHttpsEdge(edge)
   await putRoute(edge, https, upstream, { match: '/open' })
@@ -228,60 +233,63 @@ test('each request of a connection is decided on its own', async (t) => {
   assert.match(upstream.heads[0] ?? '', /^GET \/open HTTP\/1\.1\r\n/, 'HTTP/1.1 to the upstream')
 })
 
-test('connections to upstreams are kept for more requests, and never used for another upstream', async (t) => {
-  const edge = await startEdge(t, { certificates })
-  const https = await putHttpsEdge(edge)
-  const names = ['one', 'two', 'three']
-  const upstreams = await Promise.all(names.map((name) => startHttpUpstream(t, name)))
-  for (const [index, upstream] of upstreams.entries())
-    await putRoute(edge, https, upstream, { match: `/${names[index]}` })
-  const session = connect(`https://127.0.0.1:${edge.httpsPort}`, {
-    rejectUnauthorized: false,
-    servername: 'app.example.com',
-  })
-  t.after(() => session.destroy())
-  const ask = async (name: string) => {
-    const request = session.request({ ':path': `/${name}`, ':authority': 'app.example.com' })
-    let body = ''
-    for await (const text of request.setEncoding('utf8')) body += text
-    return body
-  }
-  const asked = Array.from({ length: 300 }, (_, index) => names[(index % 7) % 3] as string)
-  const inTurn: string[] = []
-  for (const name of asked.slice(0, 100)) inTurn.push(await ask(name))
-  assert.deepEqual([...inTurn, ...(await Promise.all(asked.slice(100).map(ask)))], asked)
-  for (const [index, upstream] of upstreams.entries()) {
-    assert.ok(upstream.heads.every((head) => head.startsWith(`GET /${names[index]} `)))
-    assert.ok(upstream.accepts < upstream.heads.length, `${upstream.accepts} of ${upstream.heads.length}`)
-  }
-})
+onBothPaths(
+  'connections to upstreams are kept for more requests, and never used for another upstream',
+  async (t, start) => {
+    const edge = await start(t, { certificates })
+    const https = await putHttpsEdge(edge)
+    const names = ['one', 'two', 'three']
+    const upstreams = await Promise.all(names.map((name) => startHttpUpstream(t, name)))
+    for (const [index, upstream] of upstreams.entries())
+      await putRoute(edge, https, upstream, { match: `/${names[index]}` })
+    const session = connect(`https://127.0.0.1:${edge.httpsPort}`, {
+      rejectUnauthorized: false,
+      servername: 'app.example.com',
+    })
+    t.after(() => session.destroy())
+    const ask = async (name: string) => {
+      const request = session.request({ ':path': `/${name}`, ':authority': 'app.example.com' })
+      let body = ''
+      for await (const text of request.setEncoding('utf8')) body += text
+      return body
+    }
+    const asked = Array.from({ length: 300 }, (_, index) => names[(index % 7) % 3] as string)
+    const inTurn: string[] = []
+    for (const name of asked.slice(0, 100)) inTurn.push(await ask(name))
+    assert.deepEqual([...inTurn, ...(await Promise.all(asked.slice(100).map(ask)))], asked)
+    for (const [index, upstream] of upstreams.entries()) {
+      assert.ok(upstream.heads.every((head) => head.startsWith(`GET /${names[index]} `)))
+      assert.ok(upstream.accepts < upstream.heads.length, `${upstream.accepts} of ${upstream.heads.length}`)
+    }
+  },
+)
 
-test('a request that two servers could read differently is refused or made unambiguous', async (t) => {
-  const edge = await startEdge(t, { certificates })
+onBothPaths('a request that two servers could read differently is refused or made unambiguous', async (t, start) => {
+  const edge = await start(t, { certificates })
   const upstream = await startHttpUpstream(t)
   await putRoute(edge, await putHttpsEdge(edge), upstream)
-  const start = 'POST / HTTP/1.1\r\nHost: app.example.com\r\n'
+  const post = 'POST / HTTP/1.1\r\nHost: app.example.com\r\n'
   const refused = [
     'GET / HTTP/1.1\r\nHost: app.example.com\r\nHost: other.example.com\r\n\r\n',
     'GET http://other.example.com/ HTTP/1.1\r\nHost: app.example.com\r\n\r\n',
-    `${start}Content-Length: 3, 4\r\n\r\nabcd`,
-    `${start}Content-Length: +3\r\n\r\nabc`,
-    `${start}Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n`,
-    `${start}Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n`,
+    `${post}Content-Length: 3, 4\r\n\r\nabcd`,
+    `${post}Content-Length: +3\r\n\r\nabc`,
+    `${post}Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n`,
+    `${post}Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n`,
     'GET / HTTP/1.1\r\nHost: app.example.com\r\nX: a\0b\r\n\r\n',
     'GET / HTTP/1.1\r\nHost: app.example.com\r\nX\nY: b\r\n\r\n',
     'GET /a b HTTP/1.1\r\nHost: app.example.com\r\n\r\n',
   ]
   for (const bytes of refused) assert.equal((await exchange(edge, bytes)).status, 400, JSON.stringify(bytes))
   // HAProxy closes the connection on this one without a word.
-  const twoLengths = `${start}Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd`
+  const twoLengths = `${post}Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd`
   assert.equal((await exchange(edge, twoLengths)).status, 0)
   assert.equal(upstream.heads.length, 0)
 
   const smuggled = 'GET /smuggled HTTP/1.1\r\nHost: app.example.com\r\n\r\n'
   await exchange(
     edge,
-    `${start}Content-Length: ${smuggled.length + 5}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n${smuggled}`,
+    `${post}Content-Length: ${smuggled.length + 5}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n${smuggled}`,
   )
   await poll(() => upstream.heads.length > 0)
   assert.doesNotMatch(upstream.received, /content-length/i, 'one framing only')

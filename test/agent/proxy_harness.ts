@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { TestContext } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import { freePorts } from '../../dev/ports.ts'
 import { createProxy, type EdgeProxy } from '../../src/agent/haproxy/apply.ts'
 import { difference, type Entry, entriesOf, readyEntries } from '../../src/agent/haproxy/entries.ts'
@@ -71,12 +71,14 @@ export async function startEdge(
     certificates,
     limits,
     maxconn = 2_000,
+    isCarefulOnly = false,
   }: {
     options?: ProxyOptions
     caFile?: string
     certificates?: string[]
     limits?: Limits
     maxconn?: number
+    isCarefulOnly?: boolean
   } = {},
 ): Promise<Edge> {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-edge-'))
@@ -92,6 +94,7 @@ export async function startEdge(
     threads: 2,
     caFile: caFile ?? '/etc/ssl/certs/ca-certificates.crt',
     maxconn,
+    isCarefulOnly,
     ...(limits && { limits }),
   }
   await mkdir(settings.certificateFolder, { recursive: true })
@@ -146,6 +149,13 @@ export async function startEdge(
   })
   await edge.proxy.start(all())
   return edge
+}
+
+/** What holds for requests holds on the fast path of the proxy, and when all of them take the careful one. */
+export function onBothPaths(title: string, run: (t: TestContext, start: typeof startEdge) => Promise<void>): void {
+  test(title, (t) => run(t, startEdge))
+  test(`${title} (careful path)`, (t) =>
+    run(t, (context, options) => startEdge(context, { ...options, isCarefulOnly: true })))
 }
 
 /** Into the operator's folder, as a restart-free deployment of a certificate would be. */

@@ -1,5 +1,5 @@
 import { answers } from './answers.ts'
-import { noWebsocket } from './entries.ts'
+import { noWebsocket, withHeaders } from './entries.ts'
 import { part, quoted } from './rules.ts'
 import type { ProxySettings } from './settings.ts'
 
@@ -7,36 +7,41 @@ import type { ProxySettings } from './settings.ts'
 export const httpsBackends = [
   'https_plain',
   'https_tls',
-  'https_plain_special',
-  'https_tls_special',
+  'https_plain_careful',
+  'https_tls_careful',
   'https_plain_http2',
   'https_tls_http2',
 ]
 
-/** Matched against lower-case names, whatever stands for the hyphens. */
+/** In lower case; a star stands for any ending. */
 export const clientMayNotSend = [
   'connection',
   'keep-alive',
-  'proxy-[^,]*',
+  'proxy-*',
   'te',
   'trailer',
   'upgrade',
-  'x-forwarded-[^,]*',
+  'x-forwarded-*',
   'forwarded',
   'x-real-ip',
   'x-request-id',
 ]
-  .map((name) => name.replaceAll(/(?<!\^)-/g, '[^a-z0-9,]'))
-  .join('|')
+/** Whatever stands for the hyphens: many servers take `_` for `-`, and some take any other character for it. */
+const inAnyDisguise = clientMayNotSend.map((name) => name.replaceAll('-', '[^a-z0-9]').replace('*', '.*')).join('|')
 
-export const hasHeaders = `${part('txn.entry', 'headers')} -m str h`
-
-/** The headers that the edge sets about the client, for requests with nothing else to remove or add. */
+/** The headers that the edge sets about the client. */
 const forward = `
   http-request add-header X-Forwarded-For %[var(sess.source)]
   http-request add-header X-Forwarded-Proto https
   http-request add-header X-Forwarded-Host %[req.fhdr(host)]
   http-request add-header X-Request-Id %[unique-id]`
+
+/** After fast_path.ts: of what clients may not send there are only these two, and nothing is in disguise. */
+const forwardFast = `
+  http-request del-header connection
+  http-request del-header te${forward}
+  http-request del-headers-bin var(txn.headers_to_delete)
+  http-request add-headers-bin var(txn.headers_to_add)`
 
 /**
  * Hop-by-hop headers first, then what clients may not say about themselves, then what the route removes and adds.
@@ -44,7 +49,7 @@ const forward = `
  * upgrade. A name that is only known at run time can be added and deleted by Lua alone; `asked` spares it reading all
  * headers.
  */
-const forwardSpecial = `
+const forwardCareful = `
   acl upgrades req.fhdr(upgrade) -m found
   acl websocket var(txn.websocket) -m found
   acl websockets_off ${part('txn.entry', 'websocket')} -m str ${noWebsocket}
@@ -56,11 +61,11 @@ const forwardSpecial = `
   acl names_none req.fhdr(connection) -m str -i close keep-alive
   http-request lua.hop_by_hop if names_headers !names_none
   http-request return ${answers.internal} if names_headers !names_none !{ var(txn.unhopped) -m found }
-  http-request del-header '^(?:${clientMayNotSend})$' -m reg${forward}
+  http-request del-header '^(?:${inAnyDisguise})$' -m reg${forward}
   http-request set-header Connection upgrade if websocket
   http-request set-header Upgrade websocket if websocket
   http-response return ${answers.badGateway} if { status 101 } !websocket
-  acl has_headers ${hasHeaders}
+  acl has_headers ${part('txn.entry', 'headers')} -m str ${withHeaders}
   http-request set-var(txn.asked) req.hdr_names,concat(:,txn.entry) if has_headers
   http-request lua.headers if { var(txn.asked) -m found }
   http-request return ${answers.internal} if has_headers !{ var(txn.rewritten) -m found }`
@@ -109,21 +114,21 @@ backend tcp_tls
   server dyn 0.0.0.0:0 ${tls}
 
 backend https_plain
-  mode http${forward}${servers('')}
+  mode http${forwardFast}${servers('')}
 
 backend https_tls
-  mode http${verified}${forward}${servers(` ${tls}`)}
+  mode http${verified}${forwardFast}${servers(` ${tls}`)}
 
-backend https_plain_special
-  mode http${forwardSpecial}${servers('')}
+backend https_plain_careful
+  mode http${forwardCareful}${servers('')}
 
-backend https_tls_special
-  mode http${verified}${forwardSpecial}${servers(` ${tls}`)}
+backend https_tls_careful
+  mode http${verified}${forwardCareful}${servers(` ${tls}`)}
 
 backend https_plain_http2
-  mode http${withTrailers(forwardSpecial)}${servers(' proto h2')}
+  mode http${withTrailers(forwardCareful)}${servers(' proto h2')}
 
 backend https_tls_http2
-  mode http${verified}${withTrailers(forwardSpecial)}${servers(` ${tls} proto h2 alpn h2`)}
+  mode http${verified}${withTrailers(forwardCareful)}${servers(` ${tls} proto h2 alpn h2`)}
 `
 }

@@ -1,10 +1,22 @@
 import { fileURLToPath } from 'node:url'
 import { answers, parserAnswers } from './answers.ts'
-import { backends, clientMayNotSend, hasHeaders, httpsBackends } from './backends.ts'
-import { matchesParameters, noModules, noRestrictions, readyKey, slashesAllowed, toHttp2 } from './entries.ts'
-import { limitRequests, limitSourceConnections, limitTables, limitTcpEdge } from './limits.ts'
+import { backends, httpsBackends } from './backends.ts'
+import { matchesParameters, noModules, readyKey, slashesAllowed, toHttp2 } from './entries.ts'
+import { fastPath } from './fast_path.ts'
+import { limitRequests, limitSourceConnections, limitTables, limitTcpEdge, manyInFlight } from './limits.ts'
 import { mapFile } from './map_files.ts'
-import { type EntryVariable, part, quoted } from './rules.ts'
+import {
+  controlCharacters,
+  decision,
+  dial,
+  isRefused,
+  isUnreachable,
+  part,
+  quoted,
+  routeOfEdge,
+  unusualPath,
+  upstream,
+} from './rules.ts'
 import { limitsOf, loadedCertificateFolder, type ProxySettings } from './settings.ts'
 
 /** Shipped beside this file, as it is. */
@@ -41,6 +53,8 @@ global
   # Half a buffer stays free for headers that a route adds; entries.ts refuses what would not fit.
   tune.bufsize 32768
   tune.maxrewrite 16384
+  # For the copy of a request that may have to be sent again; a larger one gets a whole buffer.
+  tune.bufsize.small 4096
   # Of each upload that may be under way unread: with the default of 64 KiB, a client far away waits most of the time.
   tune.h2.fe.initial-window-size 1048576
   # Two for sources, whose connections and requests count separately, one for each other limit, one for refusals; see limits.ts.
@@ -67,6 +81,7 @@ const defaults = `defaults
   timeout server-fin 30s
   option clitcpka
   option srvtcpka
+  option use-small-buffers l7-retries
 ${[
   answers.badRequest,
   answers.timeout,
@@ -78,26 +93,6 @@ ${[
   .map((each) => `  http-error ${each}\n`)
   .join('')}`
 
-/**
- * The same decision for a connection and a request. Lua is asked unless `open` stands where the policies would and the
- * account is known to have no restrictions; and only `open` from Lua lets anything through: when it fails, it has not
- * said so.
- */
-const decision = (settings: ProxySettings, entry: EntryVariable) => `
-  acl open ${part(entry, 'policies')} -m str open
-  acl unrestricted ${part(entry, 'account')},map_str(${mapFile(settings, 'restrictions')}) -m str ${noRestrictions}
-  acl allowed src,hex,concat(|,${entry}),lua.decide -m str open`
-/** The second `open` keeps Lua from running twice, because it reports each refusal. */
-const isRefused = '!open !allowed || open !unrestricted !allowed'
-
-/** `ipmask` for its result's type: what is not an address leaves no variable behind, and the way is shut. */
-const upstream = (settings: ProxySettings, rule: string, entry: EntryVariable) => `
-  ${rule} set-var(txn.backend) ${part(entry, 'backend')},map_str(${mapFile(settings, 'backend')})
-  ${rule} set-var(txn.address) var(txn.backend),field(2,|),ipmask(32,128)`
-const isUnreachable = '!{ var(txn.address) -m found }'
-const dial = (rule: string) => `
-  ${rule} set-dst var(txn.address)
-  ${rule} set-dst-port var(txn.backend),field(3,|)`
 /** v6only: an IPv4 client on an IPv6 socket would appear as a mapped address, and its edge under another key. */
 const listen = (address: string, port: string): string =>
   address.includes(':') ? `[${address}]:${port} v6only` : `${address}:${port}`
@@ -117,8 +112,6 @@ ${settings.tcpBind.addresses.map((address) => `  bind ${listen(address, `${setti
   default_backend tcp_plain
 `
 
-/** Anything but the characters that paths.ts leaves alone, a doubled slash, or what could be a dot segment. */
-const unusualPath = '[^A-Za-z0-9\\-._~!$&\\x27()*+,:=@/]|/[./]'
 const encodedSeparator = '\\\\|%(?:2[Ff]|5[Cc])'
 /** A dot segment once its parameters are cut: `..;x` is a name to some servers and the parent folder to others. */
 const dotsWithParameters = '/\\.{1,2}(?:;|%3[Bb])'
@@ -139,10 +132,19 @@ ${limitSourceConnections(limitsOf(settings))}
   # connection long after that would be decided by what was in force then. Both variables are set by process.ts.
   http-after-response set-header Connection close if { var(proc.draining) -m found }
   http-request return ${answers.draining} if { stopping } { date,sub(proc.refuse_after) gt 0 }
+
+  # What both paths ask.
+  acl same_edge var(txn.edge),strcmp(sess.edge) eq 0
+  acl sni_same ssl_fc_sni,lower,map_str(${mapFile(settings, 'host')}),strcmp(txn.edge) eq 0
+  acl known_account ${part('txn.entry', 'account')},map_str(${mapFile(settings, 'restrictions')}) -m found${decision(settings, 'txn.entry')}${manyInFlight(limitsOf(settings), httpsBackends)}
+${settings.isCarefulOnly ? '' : fastPath(settings)}
+  # Everything else takes the careful path, which begins anew.
+  acl careful var(txn.careful) -m found
+  http-request set-var(txn.careful) bool(true)
+${['edge', 'entry', 'backend', 'address'].map((name) => `  http-request unset-var(txn.${name})\n`).join('')}
   # A tunnel would carry requests that no rule below sees.
   http-request return ${answers.notAllowed} if METH_CONNECT || METH_TRACE
-  # HAProxy refuses CR and LF in a value, and lets the other controls pass, which servers read differently.
-  http-request return ${answers.badRequest} if { req.hdrs -m reg '[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]' }
+  http-request return ${answers.badRequest} if { req.hdrs -m reg '${controlCharacters}' }
 
   # A path has to be found under the name by which the upstream will know it, or a policy on /admin could be evaded
   # with /x/../admin. What is not certainly the same is spelled one way for the look-up only.
@@ -175,40 +177,29 @@ ${otherReadings(settings)}
 
   # Whoever was let in under one edge's name must not reach another edge on the same connection. Compared by edge, so
   # that browsers may share a connection among the names of one; remembered, so that a connection is checked once.
-  acl same_edge var(txn.edge),strcmp(sess.edge) eq 0
   acl sni_known ssl_fc_sni,lower,map_str(${mapFile(settings, 'host')}) -m found
-  acl sni_same ssl_fc_sni,lower,map_str(${mapFile(settings, 'host')}),strcmp(txn.edge) eq 0
   acl sni_wildcard_same ssl_fc_sni,lower,lua.reverse,map_beg(${mapFile(settings, 'wildcard')}),strcmp(txn.edge) eq 0
   http-request return ${answers.misdirected} if !same_edge sni_known !sni_same || !same_edge !sni_known !sni_wildcard_same
   http-request set-var(sess.edge) var(txn.edge) if !same_edge
 
-  # May it pass, and where to?${decision(settings, 'txn.entry')}
+  # May it pass, and where to?
   acl has_modules var(txn.has_modules) -m found
   http-request set-var(txn.has_modules) bool(true) if !{ ${part('txn.entry', 'modules')} -m str -- ${noModules} } || !unrestricted
-  http-request return ${answers.notReady} if has_modules !{ ${part('txn.entry', 'account')},map_str(${mapFile(settings, 'restrictions')}) -m found }
+  http-request return ${answers.notReady} if has_modules !known_account
   http-request return ${answers.refused} if has_modules !open !allowed || has_modules open !unrestricted !allowed
   http-request return ${answers.refused} if has_parameters { var(txn.literal) -m found } !same_reading !{ src,hex,concat(|,txn.literal),lua.decide -m str open }
-  http-request return ${answers.ambiguousPath} if has_parameters { path -m reg '${dotsWithParameters}' }${limitRequests(limitsOf(settings), httpsBackends, 'var(txn.edge)', part('txn.entry', 'account'), `return ${answers.overLimit}`)}${upstream(settings, 'http-request', 'txn.entry')}
-  http-request return ${answers.unavailable} if ${isUnreachable}
-
-  # What few requests need stands in backends of its own, so that the others are spared the conditions.
-  acl special var(txn.special) -m found
-  http-request set-var(txn.special) bool(true) if has_modules { ${hasHeaders} }
-  http-request set-var(txn.special) bool(true) if { req.hdr_names -m reg '(?:^|,)(?:${clientMayNotSend})(?:,|$)' }
-${dial('http-request')}
+  http-request return ${answers.ambiguousPath} if has_parameters { path -m reg '${dotsWithParameters}' }${limitRequests(limitsOf(settings), '', 'var(txn.edge)', part('txn.entry', 'account'), `return ${answers.overLimit}`)}${upstream(settings, 'http-request', 'txn.entry')}
+  http-request return ${answers.unavailable} if ${isUnreachable}${dial('http-request')}
+  acl to_plain var(txn.backend) -m beg plain|
   acl to_tls var(txn.backend) -m beg tls
   acl to_http2 var(txn.backend),field(1,|) -m end -- ${toHttp2}
+  use_backend https_plain if !careful to_plain
   use_backend https_tls_http2 if to_http2 to_tls
   use_backend https_plain_http2 if to_http2
-  use_backend https_plain_special if special !to_tls
-  use_backend https_tls_special if special
-  use_backend https_tls if to_tls
-  default_backend https_plain
+  use_backend https_tls if !careful
+  use_backend https_tls_careful if to_tls
+  default_backend https_plain_careful
 `
-
-/** The key of an exact match is the whole, `|` included, and longer than every prefix; see paths.ts. */
-const routeOfEdge = (settings: ProxySettings, path: 'txn.path' | 'txn.literal_path') =>
-  `concat(,${path},/|),map_beg(${mapFile(settings, 'route')})`
 
 /**
  * Upstreams that read encoded slashes, backslashes and path parameters literally see another path than the one looked

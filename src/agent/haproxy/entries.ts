@@ -5,6 +5,7 @@ import { type IdPrefix, idLength, isId } from '../../kernel/ids.ts'
 import { type Address, formatAddress, parseAddress } from '../../kernel/ip/address.ts'
 import { hasEncodedSlash, hasParameters } from '../../kernel/paths.ts'
 import type { ResolvedBackend } from '../upstreams/resolver.ts'
+import { headerLists } from './header_lists.ts'
 import { exactKey, prefixKey } from './paths.ts'
 
 /** What an entry looks up stands before it. `node` is last: it says that the others are there. */
@@ -13,6 +14,7 @@ export const mapNames = [
   'restrictions',
   'backend',
   'headers',
+  'header_lists',
   'tcp',
   'route',
   'host',
@@ -57,6 +59,9 @@ export const noModules = '-|open'
 export const slashesAllowed = 'a'
 /** Or of one whose match has parameters: no path with both passes. */
 export const matchesParameters = 'p'
+
+/** What stands under `headers` of a route with header operations. */
+export const withHeaders = 'h'
 
 /** What stands under `websocket` of a route that refuses them. */
 export const noWebsocket = 'n'
@@ -127,8 +132,8 @@ const compilers: Record<string, (id: string, value: never) => Entry[]> = {
     if (!match.startsWith('/')) throw new UnusableRecord(`the match of ${id} does not begin with a slash`)
     if (hasEncodedSlash(match)) throw new UnusableRecord(`the match of ${id} has an encoded slash or a backslash`)
     if (match_type !== 'exact_path' && match_type !== 'path_prefix') throw new UnusableRecord(`${id} matches no way`)
-    const operations = headers && encodeHeaders(headers)
-    const hasHeaders = operations === null ? '-' : 'h'
+    const operations = headers ? headerEntries(id, headers) : []
+    const hasHeaders = headers ? withHeaders : '-'
     const slashes = hasParameters(match) ? matchesParameters : encoded_slashes === 'allow' ? slashesAllowed : '-'
     const upgrades = websocket === false ? noWebsocket : '-'
     const fields = [
@@ -144,7 +149,7 @@ const compilers: Record<string, (id: string, value: never) => Entry[]> = {
     const route: Entry = { map: 'route', key, value: fields.join('|') }
     // HAProxy takes the bytes of a buffer for a look-up: a longer key could never be found.
     if (route.key.length > 8_000) throw new UnusableRecord(`the match of ${id} is too long`)
-    return operations === null ? [route] : [{ map: 'headers', key: id, value: operations }, route]
+    return [...operations, route]
   },
   backend(id, { address, port, tls, host, protocol }: ResolvedBackend) {
     known('bkdst', id)
@@ -222,11 +227,16 @@ function bounded(id: string, value: string): string {
   return value
 }
 
-function encodeHeaders({ add, remove }: NonNullable<RouteRecord['headers']>): string {
+/** For Lua, which can do all of them, and for HAProxy's own actions where they can. */
+function headerEntries(route: string, { add, remove }: NonNullable<RouteRecord['headers']>): Entry[] {
   const operations = { add: Object.fromEntries(add), remove }
   const isTwice = Object.keys(operations.add).length !== add.length
   const fault = isTwice ? { place: 'add', fault: 'names a header twice' } : headersFault(operations)
   if (fault) throw new UnusableRecord(`header operation ${fault.place} ${fault.fault}`)
   const added = add.map(([name, value]) => `${encodeHeaderText(name)}=${encodeHeaderText(value)}`)
-  return bounded('a list of header operations', `${added.join('&')}|${remove.map(encodeHeaderText).join('&')}`)
+  const text = `${added.join('&')}|${remove.map(encodeHeaderText).join('&')}`
+  const forLua: Entry = { map: 'headers', key: route, value: bounded('a list of header operations', text) }
+  const lists = headerLists(add, remove)
+  if (lists === undefined || lists.length > valueBytes) return [forLua]
+  return [forLua, { map: 'header_lists', key: route, value: lists }]
 }

@@ -61,19 +61,17 @@ export const limitTcpEdge = (limits: Limits, edge: string, account: string): str
  * three look-ups in tables that threads share, so it begins when enough are in flight for a limit to be near: those before
  * it are at most half of the smallest limit.
  */
-export const limitRequests = (
-  limits: Limits,
-  backends: readonly string[],
-  edge: string,
-  account: string,
-  refusal: string,
-): string => {
+export const manyInFlight = (limits: Limits, backends: readonly string[]): string => {
   const smallest = Math.min(limits.perSource, limits.perEdge, limits.perAccount)
   const enough = Math.floor(smallest / 2 / backends.length)
+  return backends.map((name) => `\n  acl many_in_flight be_conn(${name}) ge ${enough}`).join('')
+}
+
+/** `of`: the conditions under which this request is one to count. */
+export const limitRequests = (limits: Limits, of: string, edge: string, account: string, refusal: string): string => {
   const when = 'if { var(txn.counted) -m found }'
   return `
-${backends.map((name) => `  acl many_in_flight be_conn(${name}) ge ${enough}`).join('\n')}
-  http-request set-var(txn.counted) bool(true) if many_in_flight
+  http-request set-var(txn.counted) bool(true) if ${of} many_in_flight
   http-request track-sc3 ${source} table limit_source_requests ${when}${unlimited(limits).replace(' if', '')}
   http-request track-sc1 ${edge} table limit_edge ${when}
   http-request track-sc2 ${account} table limit_account ${when}${over('http-request', 'txn', 3, 'source', limits.perSource)}${over('http-request', 'txn', 1, 'edge', limits.perEdge)}${over('http-request', 'txn', 2, 'account', limits.perAccount)}${counted('http-request', 'txn', refusal)}`

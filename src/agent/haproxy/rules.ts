@@ -1,4 +1,6 @@
-import { type EntryLayout, entryLayout } from './entries.ts'
+import { type EntryLayout, entryLayout, noRestrictions } from './entries.ts'
+import { mapFile } from './map_files.ts'
+import type { ProxySettings } from './settings.ts'
 
 /** Stands in a quoted string, and in the argument of a converter: nothing that either could read as its own. */
 export function quoted(path: string): string {
@@ -13,3 +15,33 @@ export const part = (entry: EntryVariable, name: keyof EntryLayout) => {
 }
 /** A TCP edge is looked up before there is a transaction; a route is looked up for every request. */
 export type EntryVariable = 'sess.entry' | 'txn.entry' | 'txn.literal'
+
+/**
+ * The same decision for a connection and a request. Lua is asked unless `open` stands where the policies would and the
+ * account is known to have no restrictions; and only `open` from Lua lets anything through: when it fails, it has not
+ * said so.
+ */
+export const decision = (settings: ProxySettings, entry: EntryVariable) => `
+  acl open ${part(entry, 'policies')} -m str open
+  acl unrestricted ${part(entry, 'account')},map_str(${mapFile(settings, 'restrictions')}) -m str ${noRestrictions}
+  acl allowed src,hex,concat(|,${entry}),lua.decide -m str open`
+/** The second `open` keeps Lua from running twice, because it reports each refusal. */
+export const isRefused = '!open !allowed || open !unrestricted !allowed'
+
+/** Anything but the characters that paths.ts leaves alone, a doubled slash, or what could be a dot segment. */
+export const unusualPath = '[^A-Za-z0-9\\-._~!$&\\x27()*+,:=@/]|/[./]'
+/** HAProxy refuses CR and LF in a value, and lets the other controls pass, which servers read differently. */
+export const controlCharacters = '[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]'
+
+/** `ipmask` for its result's type: what is not an address leaves no variable behind, and the way is shut. */
+export const upstream = (settings: ProxySettings, rule: string, entry: EntryVariable) => `
+  ${rule} set-var(txn.backend) ${part(entry, 'backend')},map_str(${mapFile(settings, 'backend')})
+  ${rule} set-var(txn.address) var(txn.backend),field(2,|),ipmask(32,128)`
+export const isUnreachable = '!{ var(txn.address) -m found }'
+export const dial = (rule: string) => `
+  ${rule} set-dst var(txn.address)
+  ${rule} set-dst-port var(txn.backend),field(3,|)`
+
+/** The key of an exact match is the whole, `|` included, and longer than every prefix; see paths.ts. */
+export const routeOfEdge = (settings: ProxySettings, path: 'txn.path' | 'txn.literal_path') =>
+  `concat(,${path},/|),map_beg(${mapFile(settings, 'route')})`

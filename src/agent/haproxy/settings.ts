@@ -23,6 +23,8 @@ export type ProxySettings = {
   readonly limits?: Limits
   /** For each thread; 64 MiB when not given. */
   readonly policyCacheBytes?: number
+  /** For tests that compare the two paths: without the rules of fast_path.ts. */
+  readonly isCarefulOnly?: boolean
   /** `haproxy` on the path when not given. */
   readonly binary?: string
 }

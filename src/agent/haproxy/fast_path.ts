@@ -1,0 +1,42 @@
+import { answers } from './answers.ts'
+import { clientMayNotSend } from './backends.ts'
+import { noModules, withHeaders } from './entries.ts'
+import { limitRequests } from './limits.ts'
+import { mapFile } from './map_files.ts'
+import { controlCharacters, dial, part, routeOfEdge, unusualPath, upstream } from './rules.ts'
+import { limitsOf, type ProxySettings } from './settings.ts'
+
+/**
+ * Lines of a request's headers that need the careful path: names with anything but letters, digits and hyphens, which
+ * could be another name in disguise, and names that clients may not send. Two of those are in most requests, and say
+ * nothing: the backends of the fast path remove them. (*LF), because HAProxy may have been built with another line end.
+ */
+const unusualLine = `(*LF)(?m)^(?:[a-z0-9-]*+[^a-z0-9:\\r-]|(?!connection: keep-alive\\r|te: trailers\\r)(?:${clientMayNotSend
+  .map((name) => name.replace('*', '[a-z0-9-]*+'))
+  .join('|')}):)`
+
+/**
+ * Nearly all requests are ordinary: their host is spelled as in the map and belongs to the edge of the TLS name, their
+ * path has one reading, and their headers hide nothing. For them a few rules say the same as all those of the
+ * careful path. Whatever is missing or in doubt is not answered here but left to the careful path, which begins anew: a
+ * look-up that finds nothing leaves no variable behind, and without it no condition is met. See docs/adr/0042.
+ */
+export const fastPath = (settings: ProxySettings) => `
+  acl reachable var(txn.address) -m found
+  http-request set-var(txn.edge) req.fhdr(host),map_str(${mapFile(settings, 'host')}) if !{ method CONNECT TRACE } !{ path -m reg '${unusualPath}' } !{ req.hdrs -m reg '${controlCharacters}' '${unusualLine}' }
+  http-request set-var(sess.edge) var(txn.edge) if !same_edge sni_same
+  http-request set-var(txn.path) path
+  http-request set-var(txn.entry) var(txn.edge),${routeOfEdge(settings, 'txn.path')}${upstream(settings, 'http-request', 'txn.entry')}${dial('http-request')}
+  http-request allow if reachable same_edge { ${part('txn.entry', 'modules')} -m str -- ${noModules} } unrestricted !many_in_flight
+
+  # With header operations, policies, restrictions, or near a limit. Lua reports what it refuses, so it is asked last.
+  acl fast var(txn.fast) -m found
+  acl has_headers ${part('txn.entry', 'headers')} -m str ${withHeaders}
+  acl has_lists var(txn.headers_to_add) -m found
+  http-request set-var(txn.header_lists) ${part('txn.entry', 'target')},map_str(${mapFile(settings, 'header_lists')}) if reachable has_headers
+  http-request set-var(txn.headers_to_delete) var(txn.header_lists),field(1,|),b64dec
+  http-request set-var(txn.headers_to_add) var(txn.header_lists),field(2,|),b64dec if { var(txn.headers_to_delete) -m found }
+  http-request set-var(txn.fast) bool(true) if reachable same_edge known_account !has_headers || reachable same_edge known_account has_lists
+  http-request return ${answers.refused} if fast !open !allowed || fast open !unrestricted !allowed${limitRequests(limitsOf(settings), 'fast', 'var(txn.edge)', part('txn.entry', 'account'), `return ${answers.overLimit}`)}
+  http-request allow if fast
+`

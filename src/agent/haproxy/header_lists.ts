@@ -1,0 +1,34 @@
+/**
+ * Header operations as HAProxy's own actions read them, del-headers-bin and add-headers-bin: names, or names and
+ * values, each behind its length, and a zero after the last. In base64, because a map line is text.
+ *
+ * Undefined where only Lua does what the operations say: HAProxy's actions pass over headers that frame a message, and
+ * a new Host is another request.
+ */
+export function headerLists(add: readonly [string, string][], remove: readonly string[]): string | undefined {
+  const added = add.map(([name, value]): [string, string] => [name.toLowerCase(), value])
+  const named = new Set([...added.map(([name]) => name), ...remove].map(undisguised))
+  if ([...named].some((name) => leftToLua.test(name))) return undefined
+  // What clients said about themselves has gone by now: these are the edge's own.
+  const gone = [...named].filter((name) => !name.startsWith('x-forwarded-'))
+  const deleted = `${gone.map(measured).join('')}\0`
+  const appended = `${added.flat().map(measured).join('')}\0\0`
+  return `${base64(deleted)}|${base64(appended)}`
+}
+
+const leftToLua = /^(?:connection|content-length|expect|host|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade)$/
+
+/** Many servers take `_` for `-`, and some take any other character for it: a name in disguise is the name. */
+const undisguised = (name: string): string => name.toLowerCase().replaceAll(/[^a-z0-9]/g, '-')
+
+const base64 = (bytes: string): string => Buffer.from(bytes, 'latin1').toString('base64')
+const measured = (text: string): string => `${varint(text.length)}${text}`
+
+/** HAProxy's own variable-length integer, as in its peers protocol. */
+function varint(value: number): string {
+  if (value < 240) return String.fromCharCode(value)
+  let text = String.fromCharCode((value & 0xff) | 240)
+  let rest = (value - 240) >> 4
+  for (; rest >= 128; rest = (rest - 128) >> 7) text += String.fromCharCode((rest & 0xff) | 128)
+  return text + String.fromCharCode(rest)
+}
