@@ -15,6 +15,7 @@ import { type ProxySettings, policyFolder } from '../../src/agent/haproxy/settin
 import { type IdPrefix, newId } from '../../src/kernel/ids.ts'
 import { parseCidr } from '../../src/kernel/ip/cidr.ts'
 import { type Action, compilePolicy, type RangeTable } from '../../src/kernel/ip/ranges.ts'
+import type { Scope } from '../harness/control_plane.ts'
 
 export const id = (prefix: IdPrefix): string => newId(prefix)
 
@@ -64,7 +65,7 @@ export type Edge = {
 }
 
 export async function startEdge(
-  t: TestContext,
+  t: Scope,
   {
     options = {},
     caFile,

@@ -138,7 +138,7 @@ ${limitSourceConnections(limitsOf(settings))}
   acl sni_same ssl_fc_sni,lower,map_str(${mapFile(settings, 'host')}),strcmp(txn.edge) eq 0
   acl known_account ${part('txn.entry', 'account')},map_str(${mapFile(settings, 'restrictions')}) -m found${decision(settings, 'txn.entry')}${manyInFlight(limitsOf(settings), httpsBackends)}
 ${settings.isCarefulOnly ? '' : fastPath(settings)}
-  # Everything else takes the careful path, which begins anew.
+  # Everything else takes the careful path, which uses nothing that the fast path has found.
   acl careful var(txn.careful) -m found
   http-request set-var(txn.careful) bool(true)
 ${['edge', 'entry', 'backend', 'address'].map((name) => `  http-request unset-var(txn.${name})\n`).join('')}

@@ -18,8 +18,8 @@ const unusualLine = `(*LF)(?m)^(?:[a-z0-9-]*+[^a-z0-9:\\r-]|(?!connection: keep-
 /**
  * Nearly all requests are ordinary: their host is spelled as in the map and belongs to the edge of the TLS name, their
  * path has one reading, and their headers hide nothing. For them a few rules say the same as all those of the
- * careful path. Whatever is missing or in doubt is not answered here but left to the careful path, which begins anew: a
- * look-up that finds nothing leaves no variable behind, and without it no condition is met. See docs/adr/0042.
+ * careful path. Whatever is missing or in doubt is not answered here but left to the careful path: a look-up that finds
+ * nothing leaves no variable behind, and without it no condition is met. See docs/adr/0042.
  */
 export const fastPath = (settings: ProxySettings) => `
   acl reachable var(txn.address) -m found
