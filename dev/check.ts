@@ -1,32 +1,48 @@
-// `npm run check`: everything that must hold before a change lands, in the order of how soon it tells. CI runs just this.
-import { spawnSync } from 'node:child_process'
+// `npm run check`: everything that must hold before a change lands. CI runs just this.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { text } from 'node:stream/consumers'
+
+type Step = [what: string, command: string, ...args: string[]]
 
 const root = new URL('..', import.meta.url).pathname
-const steps: [what: string, command: string, ...args: string[]][] = [
+/** What only reads, side by side: their output comes when each has ended. */
+const readers: Step[] = [
   ['format and lint', 'biome', 'ci', '--colors=off', '--error-on-warnings', '.'],
   ['types', 'tsc', '--noEmit'],
-  ['client of the dashboard', 'node', 'dashboard/generate_client.ts'],
   ['types of the dashboard', 'tsc', '-p', 'dashboard'],
   ['lockfile', 'node', 'dev/lockfile.ts'],
   ['generated files are current', 'node', 'dev/openapi.ts', '--check'],
   ['openapi.json', 'node', 'dev/lint_openapi.ts'],
-  ['build', 'node', 'dev/build.ts'],
-  ['tests', 'node', 'test/run.ts'],
 ]
 
 const began = Date.now()
-for (const [what, command, ...args] of steps) {
+const secondsSince = (moment: number) => `${((Date.now() - moment) / 1000).toFixed(1)} s`
+
+async function run([what, command, ...args]: Step, output: 'as it comes' | 'at the end'): Promise<boolean> {
   const stepBegan = Date.now()
-  console.log(`\n── ${what}`)
-  const { status } = spawnSync(command, args, {
+  if (output === 'as it comes') console.log(`\n── ${what}`)
+  const child = spawn(command, args, {
     cwd: root,
-    stdio: 'inherit',
+    stdio: output === 'as it comes' ? 'inherit' : ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, PATH: `${root}node_modules/.bin:${process.env.PATH}` },
   })
-  if (status !== 0) {
-    console.error(`\n── ${what}: failed. Nothing after it was run.`)
-    process.exit(1)
-  }
-  console.log(`── ${what}: ${((Date.now() - stepBegan) / 1000).toFixed(1)} s`)
+  const said = Promise.all([child.stdout ? text(child.stdout) : '', child.stderr ? text(child.stderr) : ''])
+  const [code] = await once(child, 'close')
+  if (output === 'at the end') console.log(`\n── ${what}\n${(await said).join('').trimEnd()}`)
+  if (code === 0) console.log(`── ${what}: ${secondsSince(stepBegan)}`)
+  else console.error(`── ${what}: failed.`)
+  return code === 0
 }
-console.log(`\nAll checks passed in ${((Date.now() - began) / 1000).toFixed(0)} s.`)
+
+function demand(passed: boolean): void {
+  if (passed) return
+  console.error('\nNothing after that was run.')
+  process.exit(1)
+}
+
+demand(await run(['client of the dashboard', 'node', 'dashboard/generate_client.ts'], 'as it comes'))
+demand((await Promise.all(readers.map((step) => run(step, 'at the end')))).every(Boolean))
+demand(await run(['build', 'node', 'dev/build.ts', '--checked'], 'as it comes'))
+demand(await run(['tests', 'node', 'test/run.ts'], 'as it comes'))
+console.log(`\nAll checks passed in ${secondsSince(began)}.`)
