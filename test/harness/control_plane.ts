@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { createWriteStream } from 'node:fs'
+import { closeSync, openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import pg from 'pg'
@@ -102,14 +102,16 @@ async function serveProcess(env: Record<string, string>): Promise<ServeProcess> 
   // A test file that is killed, for taking too long, must not leave its servers behind.
   const guard = runOnExit('kill -9 "$0"', String(child.pid))
   child.once('exit', () => guard.kill())
-  const file = createWriteStream(join(testRun.folder, `serve-${child.pid}-${randomUUID()}.log`))
-  child.stderr.pipe(file, { end: false })
+  // At once: a stream would hand every line to another thread, and it is one line for each request.
+  const file = openSync(join(testRun.folder, `serve-${child.pid}-${randomUUID()}.log`), 'w')
+  child.once('close', () => closeSync(file))
+  child.stderr.on('data', (chunk: Buffer) => writeSync(file, chunk))
   child.stderr.pipe(process.stderr, { end: false })
   const log: LogLine[] = []
   const port = await new Promise<number>((resolve, reject) => {
     child.once('exit', (code) => reject(new Error(`gatehouse serve ended with ${code} before it listened`)))
     createInterface({ input: child.stdout }).on('line', (text) => {
-      file.write(`${text}\n`)
+      writeSync(file, `${text}\n`)
       const line = parseLine(text)
       log.push(line)
       if (line.msg === 'listening') resolve((line.address as { port: number }).port)
