@@ -1,8 +1,7 @@
-import { useQuery } from '@tanstack/react-query'
 import { useEffect, useRef } from 'react'
 import { createBrowserRouter, Link, Outlet, ScrollRestoration, useMatches } from 'react-router'
+import { $api } from './api/client.ts'
 import { Problem } from './api/problem.ts'
-import { queries } from './api/queries.ts'
 import { type Page, pageRoutes, pages } from './pages.tsx'
 import { Shell } from './shell.tsx'
 import { SignIn } from './sign_in.tsx'
@@ -30,7 +29,7 @@ export const createRouter = () =>
   )
 
 function App() {
-  const caller = useQuery({ ...queries.caller(), staleTime: 60_000 })
+  const caller = $api.useQuery('get', '/caller', {}, { staleTime: 60_000 })
   const page = useMatches().at(-1)?.handle as Page | undefined
   const heading = useRef<HTMLHeadingElement>(null)
   const opened = useRef(page)

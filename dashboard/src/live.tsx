@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useState } from 'react'
-import type { Shapes } from './api/client.ts'
+import { $api, type Shapes } from './api/client.ts'
 import { type Change, useNewestChange } from './api/generation.ts'
 import { queries } from './api/queries.ts'
 import { Button } from './ui/button.tsx'
@@ -22,11 +22,15 @@ export function Live() {
 function LiveChange({ change }: { change: Change }) {
   const [isOpen, setOpen] = useState(Date.now() - change.at < newsMs)
   const [slow, setSlow] = useState(false)
-  const { data } = useQuery({
-    ...queries.generation(change.generation),
-    enabled: isOpen,
-    refetchInterval: ({ state: { data } }) => (isEverywhere(data) ? false : slow ? 5_000 : 400),
-  })
+  const { data } = $api.useQuery(
+    'get',
+    '/generations/{generation}',
+    { params: { path: { generation: String(change.generation) } } },
+    {
+      enabled: isOpen,
+      refetchInterval: ({ state: { data } }) => (isEverywhere(data) ? false : slow ? 5_000 : 400),
+    },
+  )
   useEffect(() => {
     const timer = setTimeout(() => setSlow(true), 10_000)
     return () => clearTimeout(timer)

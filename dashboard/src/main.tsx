@@ -15,10 +15,10 @@ const isSignedOut = (error: unknown): boolean => error instanceof Problem && err
 
 // The key may be deleted while its session looks at a page: whoever hears of it first asks who we are.
 function onError(error: unknown): void {
-  if (isSignedOut(error)) client.invalidateQueries({ queryKey: ['caller'] })
+  if (isSignedOut(error)) client.invalidateQueries({ queryKey: ['get', '/caller'] })
 }
 const client = new QueryClient({
-  queryCache: new QueryCache({ onError: (error, query) => query.queryKey[0] !== 'caller' && onError(error) }),
+  queryCache: new QueryCache({ onError: (error, query) => query.queryKey[1] !== '/caller' && onError(error) }),
   mutationCache: new MutationCache({
     onError: (error, _sent, _context, mutation) => mutation.options.mutationKey?.[0] !== 'sign in' && onError(error),
   }),

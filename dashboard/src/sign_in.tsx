@@ -35,7 +35,7 @@ export function SignIn({ hadSession, problem }: Props) {
           </p>
         )}
         {problem !== undefined && problem !== null && (
-          <ProblemNote error={problem} retry={() => client.invalidateQueries({ queryKey: ['caller'] })} />
+          <ProblemNote error={problem} retry={() => client.invalidateQueries({ queryKey: ['get', '/caller'] })} />
         )}
         <Field
           label="API key"

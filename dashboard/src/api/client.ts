@@ -1,4 +1,5 @@
 import createClient from 'openapi-fetch'
+import createQueryClient from 'openapi-react-query'
 import type { components, paths } from '../generated/openapi.d.ts'
 import { noteGeneration } from './generation.ts'
 import { problemOf, unreachable } from './problem.ts'
@@ -12,33 +13,20 @@ export const api = createClient<paths>({
   headers: { 'Service-Version': '2', Accept: 'application/json' },
 })
 api.use({
-  onResponse({ response }) {
+  async onResponse({ response }) {
+    if (!response.ok) throw problemOf(response.status, await response.json().catch(() => undefined))
     const generation = response.headers.get('Service-Generation')
-    if (response.ok && generation) noteGeneration(Number(generation))
+    if (generation) noteGeneration(Number(generation))
   },
+  // TanStack Query aborts what nobody waits for any more; that is not a problem of the service.
+  onError: ({ request }) => (request.signal.aborted ? undefined : unreachable()),
 })
 
-type Answer<Data> = { data?: Data; error?: unknown; response: Response }
+/** Reads: `$api.useQuery('get', '/caller')`. The key of a query is its method, path and parameters. */
+export const $api = createQueryClient(api)
 
-/** What was answered, or the problem thrown, for TanStack Query to hold. */
-export async function answerOf<Data>(call: Promise<Answer<Data>>): Promise<Data> {
-  const { data, error, response } = await call.catch(() => {
-    throw unreachable()
-  })
-  if (!response.ok) throw problemOf(response.status, error)
+/** What a change was answered with. Problems are thrown. */
+export async function answerOf<Data>(call: Promise<{ data?: Data }>): Promise<Data> {
+  const { data } = await call
   return data as Data
-}
-
-/** Follows a list to its end, at most `pages` of them: what a page shows whole, or offers to choose from. */
-export async function everyPage<Row extends { id: string }>(
-  page: (beforeId: string | undefined) => Promise<{ rows: Row[]; more: boolean }>,
-  pages = 10,
-): Promise<Row[]> {
-  const all: Row[] = []
-  for (let count = 0; count < pages; count++) {
-    const { rows, more } = await page(all.at(-1)?.id)
-    all.push(...rows)
-    if (!more) break
-  }
-  return all
 }

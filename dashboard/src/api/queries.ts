@@ -1,123 +1,70 @@
-import { queryOptions } from '@tanstack/react-query'
-import { answerOf, api, everyPage } from './client.ts'
+import { queryOptions, useQueryClient } from '@tanstack/react-query'
+import { $api, answerOf, api } from './client.ts'
 
-/** Every read of the dashboard, named once, so that a change knows what to read again. */
+type Page<Row> = { rows: Row[]; next_page_uri: string | null }
+
+/** A list followed to its end, at most ten pages: what a page shows whole, or offers to choose from. */
+const wholeList = <Row extends { id: string }>(path: string, read: (before_id?: string) => Promise<Page<Row>>) =>
+  queryOptions({
+    queryKey: ['get', path, 'whole'],
+    queryFn: async () => {
+      const all: Row[] = []
+      for (let pages = 0; pages < 10; pages++) {
+        const { rows, next_page_uri } = await read(all.at(-1)?.id)
+        all.push(...rows)
+        if (next_page_uri === null) break
+      }
+      return all
+    },
+  })
+
+const from = (before_id?: string) => ({ params: { query: { before_id } } })
+
+/** The reads that several pages share. */
 export const queries = {
-  caller: () => queryOptions({ queryKey: ['caller'], queryFn: () => answerOf(api.GET('/caller')) }),
-
-  people: () =>
-    queryOptions({
-      queryKey: ['people'],
-      staleTime: 60_000,
-      queryFn: async () => {
-        const [users, bots] = await Promise.all([
-          everyPage(async (before_id) => {
-            const list = await answerOf(api.GET('/users', { params: { query: { before_id } } }))
-            return { rows: list.users, more: list.next_page_uri !== null }
-          }),
-          everyPage(async (before_id) => {
-            const list = await answerOf(api.GET('/bot_users', { params: { query: { before_id } } }))
-            return { rows: list.bot_users, more: list.next_page_uri !== null }
-          }),
-        ])
-        return [
-          ...users.map(({ id, name, active }) => ({ id, name, active, kind: 'user' as const })),
-          ...bots.map(({ id, name, active }) => ({ id, name, active, kind: 'bot' as const })),
-        ]
-      },
+  users: () =>
+    wholeList('/users', async (before) => {
+      const { users: rows, next_page_uri } = await answerOf(api.GET('/users', from(before)))
+      return { rows, next_page_uri }
     }),
-
+  bots: () =>
+    wholeList('/bot_users', async (before) => {
+      const { bot_users: rows, next_page_uri } = await answerOf(api.GET('/bot_users', from(before)))
+      return { rows, next_page_uri }
+    }),
   policies: () =>
-    queryOptions({
-      queryKey: ['policies'],
-      queryFn: () =>
-        everyPage(async (before_id) => {
-          const list = await answerOf(api.GET('/ip_policies', { params: { query: { before_id } } }))
-          return { rows: list.ip_policies, more: list.next_page_uri !== null }
-        }),
+    wholeList('/ip_policies', async (before) => {
+      const { ip_policies: rows, next_page_uri } = await answerOf(api.GET('/ip_policies', from(before)))
+      return { rows, next_page_uri }
     }),
-
   restrictions: () =>
-    queryOptions({
-      queryKey: ['restrictions'],
-      queryFn: () =>
-        everyPage(async (before_id) => {
-          const list = await answerOf(api.GET('/ip_restrictions', { params: { query: { before_id } } }))
-          return { rows: list.ip_restrictions, more: list.next_page_uri !== null }
-        }),
+    wholeList('/ip_restrictions', async (before) => {
+      const { ip_restrictions: rows, next_page_uri } = await answerOf(api.GET('/ip_restrictions', from(before)))
+      return { rows, next_page_uri }
     }),
-
   tcpEdges: () =>
-    queryOptions({
-      queryKey: ['edges', 'tcp'],
-      queryFn: () =>
-        everyPage(async (before_id) => {
-          const list = await answerOf(api.GET('/edges/tcp', { params: { query: { before_id } } }))
-          return { rows: list.tcp_edges, more: list.next_page_uri !== null }
-        }),
+    wholeList('/edges/tcp', async (before) => {
+      const { tcp_edges: rows, next_page_uri } = await answerOf(api.GET('/edges/tcp', from(before)))
+      return { rows, next_page_uri }
     }),
-
   httpsEdges: () =>
-    queryOptions({
-      queryKey: ['edges', 'https'],
-      queryFn: () =>
-        everyPage(async (before_id) => {
-          const list = await answerOf(api.GET('/edges/https', { params: { query: { before_id } } }))
-          return { rows: list.https_edges, more: list.next_page_uri !== null }
-        }),
+    wholeList('/edges/https', async (before) => {
+      const { https_edges: rows, next_page_uri } = await answerOf(api.GET('/edges/https', from(before)))
+      return { rows, next_page_uri }
     }),
-
-  /** One edge by its id: a list shows only so many. Under the list's key, so that changes of edges read it again too. */
-  tcpEdge: (id: string) =>
-    queryOptions({
-      queryKey: ['edges', 'tcp', id],
-      queryFn: () => answerOf(api.GET('/edges/tcp/{id}', { params: { path: { id } } })),
-    }),
-  httpsEdge: (id: string) =>
-    queryOptions({
-      queryKey: ['edges', 'https', id],
-      queryFn: () => answerOf(api.GET('/edges/https/{id}', { params: { path: { id } } })),
-    }),
-
   backends: () =>
-    queryOptions({
-      queryKey: ['backends'],
-      queryFn: () =>
-        everyPage(async (before_id) => {
-          const list = await answerOf(api.GET('/backends/static', { params: { query: { before_id } } }))
-          return { rows: list.backends, more: list.next_page_uri !== null }
-        }),
+    wholeList('/backends/static', async (before) => {
+      const { backends: rows, next_page_uri } = await answerOf(api.GET('/backends/static', from(before)))
+      return { rows, next_page_uri }
     }),
-
-  nodes: () =>
-    queryOptions({
-      queryKey: ['nodes'],
-      refetchInterval: 5_000,
-      queryFn: () => answerOf(api.GET('/edge_nodes')),
-    }),
-
-  generation: (generation: number) =>
-    queryOptions({
-      queryKey: ['generation', generation],
-      queryFn: () =>
-        answerOf(api.GET('/generations/{generation}', { params: { path: { generation: String(generation) } } })),
-    }),
-
+  nodes: () => $api.queryOptions('get', '/edge_nodes', {}, { refetchInterval: 5_000 }),
   activity: () =>
-    queryOptions({
-      queryKey: ['activity'],
-      refetchInterval: 5_000,
-      queryFn: () => answerOf(api.GET('/ip_activity', { params: { query: { hours: 24 } } })),
-    }),
+    $api.queryOptions('get', '/ip_activity', { params: { query: { hours: 24 } } }, { refetchInterval: 5_000 }),
+}
 
-  lastChanges: () =>
-    queryOptions({
-      queryKey: ['audit', 'last'],
-      refetchInterval: 15_000,
-      queryFn: async () => {
-        const { audit_events } = await answerOf(api.GET('/audit_events', { params: { query: { limit: 50 } } }))
-        // Who signed in is in the audit, and would push everything else off so short a list.
-        return audit_events.filter(({ operation }) => !operation.startsWith('dashboard_session.')).slice(0, 8)
-      },
-    }),
+/** Reads everything again whose path begins with this one, such as an edge, its routes and the list of edges. */
+export function useRefresh() {
+  const client = useQueryClient()
+  return (prefix: string) =>
+    client.invalidateQueries({ predicate: ({ queryKey: [, path] }) => String(path).startsWith(prefix) })
 }

@@ -1,8 +1,7 @@
-import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { useSearchParams } from 'react-router'
-import { answerOf, api } from '../api/client.ts'
-import { queries } from '../api/queries.ts'
+import { $api } from '../api/client.ts'
+import { usePeople } from '../api/people.ts'
 import { Badge, type Tone } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { Choice } from '../ui/choice.tsx'
@@ -15,21 +14,21 @@ import { Diff } from './audit/diff.tsx'
 import { Subject, Who } from './audit/who.tsx'
 
 export function Audit() {
-  const people = useQuery(queries.people()).data ?? []
+  const people = usePeople() ?? []
   const [owner, setOwner] = useState('')
   const [resource, setResource] = useState(useSearchParams()[0].get('resource') ?? '')
   const resourceId = /^[a-z]+_[0-9a-z]{26}$/.test(resource.trim()) ? resource.trim() : undefined
-  const events = useInfiniteQuery({
-    queryKey: ['audit', { owner, resourceId }],
-    initialPageParam: undefined as string | undefined,
-    queryFn: ({ pageParam: before_id }) =>
-      answerOf(
-        api.GET('/audit_events', {
-          params: { query: { before_id, limit: 50, ...(owner && { owner_id: owner }), resource_id: resourceId } },
-        }),
-      ),
-    getNextPageParam: (page) => (page.next_page_uri ? page.audit_events.at(-1)?.id : undefined),
-  })
+  const events = $api.useInfiniteQuery(
+    'get',
+    '/audit_events',
+    // Pages must not have the key of a single read, such as that of the overview: another limit is enough.
+    { params: { query: { limit: 50, ...(owner && { owner_id: owner }), resource_id: resourceId } } },
+    {
+      pageParamName: 'before_id',
+      initialPageParam: null,
+      getNextPageParam: (page) => (page.next_page_uri ? page.audit_events.at(-1)?.id : undefined),
+    },
+  )
   const rows = events.data?.pages.flatMap((page) => page.audit_events) ?? []
   return (
     <>

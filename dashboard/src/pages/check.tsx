@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { useSearchParams } from 'react-router'
-import { answerOf, api } from '../api/client.ts'
+import { $api } from '../api/client.ts'
 import { queries } from '../api/queries.ts'
 import { type TrafficType, traffic, trafficTypes } from '../traffic.ts'
 import { Button } from '../ui/button.tsx'
@@ -23,17 +23,17 @@ const bodyOf = ({ ip, target }: Question) => {
 /** Any address against any traffic: the whole way to the verdict, without sending anything. */
 export function Check() {
   const asked = useSearchParams()[0]
-  const caller = useQuery(queries.caller()).data
+  const caller = $api.useQuery('get', '/caller').data
   const targets = useTargets()
   const [ip, setIp] = useState(asked.get('ip') ?? '')
   const [target, setTarget] = useState(asked.get('target') ?? 'api')
   const [question, setQuestion] = useState<Question | undefined>(ip ? { ip, target } : undefined)
-  const check = useQuery({
-    queryKey: ['check', question],
-    enabled: question !== undefined,
-    staleTime: 0,
-    queryFn: () => answerOf(api.POST('/ip_checks', { body: bodyOf(question as Question) })),
-  })
+  const check = $api.useQuery(
+    'post',
+    '/ip_checks',
+    { body: bodyOf(question ?? { ip: '', target: 'api' }) },
+    { enabled: question !== undefined, staleTime: 0 },
+  )
   return (
     <>
       <p className="lead">Shows whether an address would be allowed, and which restriction, policy and rule decide.</p>

@@ -1,7 +1,6 @@
-import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { answerOf, api } from '../api/client.ts'
-import { queries } from '../api/queries.ts'
+import { $api } from '../api/client.ts'
+import { usePeople } from '../api/people.ts'
 import { Badge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { Skeleton } from '../ui/loading.tsx'
@@ -16,14 +15,18 @@ import { RotateKey } from './keys/rotate.tsx'
 type Open = { action: 'create' } | { action: 'rotate' | 'delete'; key: ApiKey }
 
 export function Keys() {
-  const caller = useQuery(queries.caller()).data
-  const people = useQuery(queries.people()).data
-  const keys = useInfiniteQuery({
-    queryKey: ['keys'],
-    initialPageParam: undefined as string | undefined,
-    queryFn: ({ pageParam: before_id }) => answerOf(api.GET('/api_keys', { params: { query: { before_id } } })),
-    getNextPageParam: (page) => (page.next_page_uri ? page.keys.at(-1)?.id : undefined),
-  })
+  const caller = $api.useQuery('get', '/caller').data
+  const people = usePeople()
+  const keys = $api.useInfiniteQuery(
+    'get',
+    '/api_keys',
+    {},
+    {
+      pageParamName: 'before_id',
+      initialPageParam: null,
+      getNextPageParam: (page) => (page.next_page_uri ? page.keys.at(-1)?.id : undefined),
+    },
+  )
   const [open, setOpen] = useState<Open>()
   const close = () => setOpen(undefined)
   const rows = keys.data?.pages.flatMap((page) => page.keys) ?? []

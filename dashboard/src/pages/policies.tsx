@@ -1,8 +1,8 @@
-import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { Link, useNavigate, useParams } from 'react-router'
 import { answerOf, api } from '../api/client.ts'
-import { queries } from '../api/queries.ts'
+import { queries, useRefresh } from '../api/queries.ts'
 import { Button } from '../ui/button.tsx'
 import { Field } from '../ui/field.tsx'
 import { FormDialog } from '../ui/form_dialog.tsx'
@@ -77,7 +77,7 @@ function PolicyList() {
 function CreatePolicy({ onClose }: { onClose: () => void }) {
   const { values, set, isDirty } = useDraft({ description: '' })
   const navigate = useNavigate()
-  const client = useQueryClient()
+  const refresh = useRefresh()
   return (
     <FormDialog
       title="Create IP policy"
@@ -85,7 +85,7 @@ function CreatePolicy({ onClose }: { onClose: () => void }) {
       isDirty={isDirty}
       save={() => answerOf(api.POST('/ip_policies', { body: values }))}
       onSaved={async ({ id }) => {
-        await client.invalidateQueries({ queryKey: ['policies'] })
+        await refresh('/ip_policies')
         navigate(`/policies/${id}`)
       }}
       onClose={onClose}

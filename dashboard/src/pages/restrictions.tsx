@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { Link, useParams } from 'react-router'
+import { $api } from '../api/client.ts'
 import { queries } from '../api/queries.ts'
 import { traffic, trafficTypes } from '../traffic.ts'
 import { Button } from '../ui/button.tsx'
@@ -11,7 +12,7 @@ import { CreateRestriction } from './restrictions/create.tsx'
 export function Restrictions() {
   const { id } = useParams()
   const restrictions = useQuery(queries.restrictions())
-  const caller = useQuery(queries.caller()).data
+  const caller = $api.useQuery('get', '/caller').data
   const [isCreating, setCreating] = useState(false)
   const isAdmin = caller?.role === 'admin'
   return (

@@ -15,7 +15,7 @@ export function Skeleton({ lines = 4 }: { lines?: number }) {
   )
 }
 
-type Props<Data> = { query: UseQueryResult<Data>; lines?: number; children: (data: Data) => ReactNode }
+type Props<Data> = { query: UseQueryResult<Data, unknown>; lines?: number; children: (data: Data) => ReactNode }
 
 /** A query as its data, its skeleton, or its problem. Data that is there stays when a refresh fails. */
 export function Loaded<Data>({ query, lines, children }: Props<Data>) {

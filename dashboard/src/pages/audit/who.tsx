@@ -1,10 +1,11 @@
 import { useQuery } from '@tanstack/react-query'
+import { usePeople } from '../../api/people.ts'
 import { queries } from '../../api/queries.ts'
 import { type AuditEvent, subjectOf } from './describe.ts'
 
 /** The name of whoever did it; the id when the name is not known any more. */
 export function Who({ ownerId }: { ownerId: string | null }) {
-  const people = useQuery(queries.people()).data
+  const people = usePeople()
   if (!ownerId) return <>A command on the server</>
   return <>{people?.find(({ id }) => id === ownerId)?.name ?? <span className="mono">{ownerId}</span>}</>
 }

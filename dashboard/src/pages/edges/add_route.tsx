@@ -1,6 +1,6 @@
-import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { answerOf, api, type Shapes } from '../../api/client.ts'
-import { queries } from '../../api/queries.ts'
+import { queries, useRefresh } from '../../api/queries.ts'
 import { Choice } from '../../ui/choice.tsx'
 import { Field } from '../../ui/field.tsx'
 import { FormDialog } from '../../ui/form_dialog.tsx'
@@ -41,7 +41,7 @@ export function AddRoute({ edge, onClose }: { edge: Shapes['HttpsEdge']; onClose
     backendId: '',
     description: '',
   })
-  const client = useQueryClient()
+  const refresh = useRefresh()
   return (
     <FormDialog
       title={`Add a route to ${edge.hostports[0] ?? edge.id}`}
@@ -49,7 +49,7 @@ export function AddRoute({ edge, onClose }: { edge: Shapes['HttpsEdge']; onClose
       isDirty={isDirty}
       save={() => createRoute(edge.id, values)}
       onSaved={async () => {
-        await client.invalidateQueries({ queryKey: ['edges'] })
+        await refresh('/edges')
         onClose()
       }}
       onClose={onClose}

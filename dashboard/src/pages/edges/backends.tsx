@@ -1,7 +1,7 @@
-import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { answerOf, api, type Shapes } from '../../api/client.ts'
-import { queries } from '../../api/queries.ts'
+import { queries, useRefresh } from '../../api/queries.ts'
 import { Badge } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Confirm } from '../../ui/confirm.tsx'
@@ -86,7 +86,7 @@ function BackendForm({ backend, onClose }: { backend: Backend | undefined; onClo
     tls: backend?.tls.enabled ?? false,
     isHttp2: backend?.protocol === 'http2',
   })
-  const client = useQueryClient()
+  const refresh = useRefresh()
   const save = () => {
     const { address, description, tls, isHttp2 } = values
     const protocol = isHttp2 ? ('http2' as const) : ('http1' as const)
@@ -102,7 +102,7 @@ function BackendForm({ backend, onClose }: { backend: Backend | undefined; onClo
       isDirty={isDirty}
       save={save}
       onSaved={async () => {
-        await client.invalidateQueries({ queryKey: ['backends'] })
+        await refresh('/backends')
         onClose()
       }}
       onClose={onClose}
@@ -128,7 +128,7 @@ function BackendForm({ backend, onClose }: { backend: Backend | undefined; onClo
 }
 
 function DeleteBackend({ backend, onClose }: { backend: Backend; onClose: () => void }) {
-  const client = useQueryClient()
+  const refresh = useRefresh()
   return (
     <Confirm
       title={`Delete ${backend.address}?`}
@@ -136,7 +136,7 @@ function DeleteBackend({ backend, onClose }: { backend: Backend; onClose: () => 
       act={() => answerOf(api.DELETE('/backends/static/{id}', { params: { path: { id: backend.id } } }))}
       onDone={async () => {
         onClose()
-        await client.invalidateQueries({ queryKey: ['backends'] })
+        await refresh('/backends')
       }}
       onClose={onClose}
     >

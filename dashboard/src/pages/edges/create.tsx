@@ -1,6 +1,6 @@
-import { useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from 'react-router'
 import { answerOf, api } from '../../api/client.ts'
+import { useRefresh } from '../../api/queries.ts'
 import { Field } from '../../ui/field.tsx'
 import { FormDialog } from '../../ui/form_dialog.tsx'
 import { useDraft } from '../../ui/use_draft.ts'
@@ -10,7 +10,7 @@ const wordsOf = (text: string): string[] => text.split(/[\s,]+/).filter(Boolean)
 export function CreateEdge({ kind, onClose }: { kind: 'tcp' | 'https'; onClose: () => void }) {
   const { values, set, isDirty } = useDraft({ hostports: '', description: '' })
   const navigate = useNavigate()
-  const client = useQueryClient()
+  const refresh = useRefresh()
   const create = () =>
     answerOf(
       api.POST(kind === 'tcp' ? '/edges/tcp' : '/edges/https', {
@@ -24,7 +24,7 @@ export function CreateEdge({ kind, onClose }: { kind: 'tcp' | 'https'; onClose: 
       isDirty={isDirty}
       save={create}
       onSaved={async ({ id }) => {
-        await client.invalidateQueries({ queryKey: ['edges'] })
+        await refresh('/edges')
         navigate(`/edges/${id}`)
       }}
       onClose={onClose}

@@ -2,6 +2,7 @@ import { useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { Link, useNavigate } from 'react-router'
 import { answerOf, api } from '../../api/client.ts'
+import { useRefresh } from '../../api/queries.ts'
 import { Badge } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Confirm } from '../../ui/confirm.tsx'
@@ -61,6 +62,7 @@ function RefusedHostport({ hostport, reason }: Refused) {
 function DeleteEdge({ kind, edge, name, onClose }: Props & { name: string; onClose: () => void }) {
   const navigate = useNavigate()
   const client = useQueryClient()
+  const refresh = useRefresh()
   return (
     <Confirm
       title={`Delete ${name}?`}
@@ -69,8 +71,8 @@ function DeleteEdge({ kind, edge, name, onClose }: Props & { name: string; onClo
       act={() => answerOf(api.DELETE(pathOf[kind], { params: { path: { id: edge.id } } }))}
       onDone={async () => {
         // Not read again while this page is still there: it is gone.
-        client.removeQueries({ queryKey: ['edges', kind, edge.id] })
-        await client.invalidateQueries({ queryKey: ['edges'] })
+        client.removeQueries({ queryKey: ['get', pathOf[kind], { params: { path: { id: edge.id } } }] })
+        await refresh('/edges')
         navigate('/edges')
       }}
       onClose={onClose}

@@ -1,7 +1,6 @@
-import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
-import { answerOf, api, type Shapes } from '../../api/client.ts'
-import { queries } from '../../api/queries.ts'
+import { $api, answerOf, api, type Shapes } from '../../api/client.ts'
+import { useRefresh } from '../../api/queries.ts'
 import { Badge } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Confirm } from '../../ui/confirm.tsx'
@@ -15,7 +14,7 @@ type Edge = Shapes['HttpsEdge']
 type Route = Shapes['HttpsEdgeRoute']
 
 export function HttpsDetail({ id }: { id: string }) {
-  const found = useQuery(queries.httpsEdge(id))
+  const found = $api.useQuery('get', '/edges/https/{id}', { params: { path: { id } } })
   const [isAdding, setAdding] = useState(false)
   return (
     <Loaded query={found} lines={8}>
@@ -69,7 +68,7 @@ function RouteCard({ edge, route }: { edge: Edge; route: Route }) {
 }
 
 function DeleteRoute({ route, name, onClose }: { route: Route; name: string; onClose: () => void }) {
-  const client = useQueryClient()
+  const refresh = useRefresh()
   return (
     <Confirm
       title={`Delete route ${name}?`}
@@ -83,7 +82,7 @@ function DeleteRoute({ route, name, onClose }: { route: Route; name: string; onC
       }
       onDone={async () => {
         onClose()
-        await client.invalidateQueries({ queryKey: ['edges'] })
+        await refresh('/edges')
       }}
       onClose={onClose}
     >

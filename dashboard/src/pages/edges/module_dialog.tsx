@@ -1,6 +1,7 @@
-import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useMutation } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
 import { answerOf, api } from '../../api/client.ts'
+import { useRefresh } from '../../api/queries.ts'
 import { Button } from '../../ui/button.tsx'
 import { FormDialog } from '../../ui/form_dialog.tsx'
 import { ProblemNote } from '../../ui/problem.tsx'
@@ -69,10 +70,10 @@ type Props<Module extends keyof Bodies> = {
 /** Saves or removes one module. Live shows at the foot of the page when every node has applied it. */
 export function ModuleDialog<Module extends keyof Bodies>(props: Props<Module>) {
   const { title, wide, place, module, isSet, isDirty, body, onClose, children } = props
-  const client = useQueryClient()
+  const refresh = useRefresh()
   const { noun, put, remove: removeFrom }: Operations<Module> = operations[module]
   const onSaved = async () => {
-    await client.invalidateQueries({ queryKey: ['edges'] })
+    await refresh('/edges')
     onClose()
   }
   const remove = useMutation({ mutationFn: () => removeFrom(place), onSuccess: onSaved })

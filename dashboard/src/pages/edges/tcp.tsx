@@ -1,11 +1,10 @@
-import { useQuery } from '@tanstack/react-query'
-import { queries } from '../../api/queries.ts'
+import { $api } from '../../api/client.ts'
 import { Loaded } from '../../ui/loading.tsx'
 import { EdgeHead } from './head.tsx'
 import { BackendRow, RestrictionRow } from './modules.tsx'
 
 export function TcpDetail({ id }: { id: string }) {
-  const found = useQuery(queries.tcpEdge(id))
+  const found = $api.useQuery('get', '/edges/tcp/{id}', { params: { path: { id } } })
   return (
     <Loaded query={found} lines={6}>
       {(edge) => {

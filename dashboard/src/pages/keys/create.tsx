@@ -1,7 +1,7 @@
-import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
-import { answerOf, api } from '../../api/client.ts'
-import { queries } from '../../api/queries.ts'
+import { $api, answerOf, api } from '../../api/client.ts'
+import { usePeople } from '../../api/people.ts'
+import { useRefresh } from '../../api/queries.ts'
 import { Choice } from '../../ui/choice.tsx'
 import { Field } from '../../ui/field.tsx'
 import { FormDialog } from '../../ui/form_dialog.tsx'
@@ -20,11 +20,11 @@ const lifetimes = [
 const inDays = (days: string): string => new Date(Date.now() + Number(days) * 86_400_000).toISOString()
 
 export function CreateKey({ onClose }: { onClose: () => void }) {
-  const caller = useQuery(queries.caller()).data
-  const people = useQuery(queries.people()).data ?? []
+  const caller = $api.useQuery('get', '/caller').data
+  const people = usePeople() ?? []
   const { values, set, isDirty } = useDraft({ description: '', metadata: '', owner: '', days: '' })
   const [created, setCreated] = useState<ApiKey>()
-  const client = useQueryClient()
+  const refresh = useRefresh()
   const create = () => {
     const { description, metadata, owner, days } = values
     const body = { description, metadata, ...(owner && { owner_id: owner }), ...(days && { expires_at: inDays(days) }) }
@@ -40,7 +40,7 @@ export function CreateKey({ onClose }: { onClose: () => void }) {
       save={create}
       onSaved={(key) => {
         setCreated(key)
-        return client.invalidateQueries({ queryKey: ['keys'] })
+        return refresh('/api_keys')
       }}
       onClose={onClose}
     >

@@ -1,6 +1,6 @@
-import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
-import { answerOf, api } from '../../api/client.ts'
+import { $api, answerOf, api } from '../../api/client.ts'
+import { useRefresh } from '../../api/queries.ts'
 import { Confirm } from '../../ui/confirm.tsx'
 import { ProblemNote } from '../../ui/problem.tsx'
 import { Switch } from '../../ui/switch.tsx'
@@ -9,12 +9,9 @@ import { type ApiKey, nameOf, UsedAt } from './key.tsx'
 type Props = { apiKey: ApiKey; callerKeyId: string | undefined; onClose: () => void }
 
 export function DeleteKey({ apiKey, callerKeyId, onClose }: Props) {
-  const client = useQueryClient()
+  const refresh = useRefresh()
   const [revokes, setRevokes] = useState(false)
-  const descendants = useQuery({
-    queryKey: ['keys', 'descendants', apiKey.id],
-    queryFn: () => answerOf(api.GET('/api_keys', { params: { query: { descendants_of: apiKey.id } } })),
-  })
+  const descendants = $api.useQuery('get', '/api_keys', { params: { query: { descendants_of: apiKey.id } } })
   const below = descendants.data?.keys ?? []
   const count = `${below.length}${descendants.data?.next_page_uri ? '+' : ''}`
   const endsSession = [apiKey, ...(revokes ? below : [])].some(({ id }) => id === callerKeyId)
@@ -32,7 +29,7 @@ export function DeleteKey({ apiKey, callerKeyId, onClose }: Props) {
       }
       onDone={() => {
         onClose()
-        return client.invalidateQueries({ queryKey: [endsSession ? 'caller' : 'keys'] })
+        return refresh(endsSession ? '/caller' : '/api_keys')
       }}
       onClose={onClose}
     >

@@ -1,6 +1,6 @@
-import { useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { answerOf, api } from '../../api/client.ts'
+import { useRefresh } from '../../api/queries.ts'
 import { Choice } from '../../ui/choice.tsx'
 import { FormDialog } from '../../ui/form_dialog.tsx'
 import { useDraft } from '../../ui/use_draft.ts'
@@ -19,7 +19,7 @@ type Props = { apiKey: ApiKey; isOwnSession: boolean; onClose: () => void }
 export function RotateKey({ apiKey, isOwnSession, onClose }: Props) {
   const { values, set, isDirty } = useDraft({ overlap: '86400' })
   const [rotated, setRotated] = useState<ApiKey>()
-  const client = useQueryClient()
+  const refresh = useRefresh()
   const rotate = () =>
     answerOf(
       api.POST('/api_keys/{id}/rotate', {
@@ -37,7 +37,7 @@ export function RotateKey({ apiKey, isOwnSession, onClose }: Props) {
       save={rotate}
       onSaved={(key) => {
         setRotated(key)
-        return client.invalidateQueries({ queryKey: ['keys'] })
+        return refresh('/api_keys')
       }}
       onClose={onClose}
     >

@@ -106,7 +106,8 @@ function DeletePolicy({ id, name, onDeleted, onClose }: DeleteProps) {
       action="Delete policy"
       act={() => answerOf(api.DELETE('/ip_policies/{id}', { params: { path: { id } } }))}
       onDone={async () => {
-        await client.invalidateQueries({ queryKey: ['policies'] })
+        // Only the list: the rules of this policy are gone too.
+        await client.invalidateQueries({ queryKey: queries.policies().queryKey })
         onDeleted()
         navigate('/policies')
       }}

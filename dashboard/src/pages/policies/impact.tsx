@@ -17,7 +17,7 @@ const count = new Intl.NumberFormat('en')
 /** Before anything is saved: which addresses of the last week would be refused from then on, and which let in. */
 export function Impact({ policyId, rules }: { policyId: string; rules: readonly Rule[] }) {
   const impact = useQuery({
-    queryKey: ['impact', policyId, rules],
+    queryKey: ['post', '/ip_policies/{id}/impact', policyId, rules],
     // The rules are the question: as a key they would be compared and kept, all 100,000 of them.
     queryKeyHashFn: () => `impact ${policyId} ${rules.length} ${versionOf(rules)}`,
     gcTime: 0,

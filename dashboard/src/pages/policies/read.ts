@@ -10,7 +10,7 @@ export async function readRules(id: string): Promise<Rule[]> {
 
 export const rulesOf = (id: string) =>
   queryOptions({
-    queryKey: ['rules', id],
+    queryKey: ['get', '/ip_policies/{id}/rules', id],
     // Comparing 100,000 rules with those before, to keep the same objects, would take longer than drawing them.
     structuralSharing: false,
     refetchOnWindowFocus: false,

@@ -1,6 +1,7 @@
-import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
 import { answerOf, api } from '../../api/client.ts'
+import { useRefresh } from '../../api/queries.ts'
 import { LockoutNote } from '../../lockout.tsx'
 import { applied, asText, type Draft, type Rule, withAdded } from '../../rules.ts'
 import { Badge } from '../../ui/badge.tsx'
@@ -24,7 +25,7 @@ type Variant = { draft?: Draft; allowSelfLockout?: boolean }
 
 /** What would be saved, and what it would do to the addresses of the last week, before anything is. */
 export function Review({ policyId, name, draft, onDraft, onSaved, onClose }: Props) {
-  const client = useQueryClient()
+  const refresh = useRefresh()
   const rules = useQuery(rulesOf(policyId)).data ?? none
   async function save(variant: Variant = {}): Promise<void> {
     // Onto what the policy has now: somebody else may have changed it since this page read it.
@@ -45,7 +46,7 @@ export function Review({ policyId, name, draft, onDraft, onSaved, onClose }: Pro
       cancel="Back"
       save={save}
       onSaved={async () => {
-        await client.invalidateQueries({ queryKey: ['rules', policyId] })
+        await refresh('/ip_policies/{id}/rules')
         onSaved()
       }}
       onClose={onClose}

@@ -1,8 +1,8 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useMutation, useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { Link, useNavigate } from 'react-router'
 import { answerOf, api } from '../../api/client.ts'
-import { queries } from '../../api/queries.ts'
+import { queries, useRefresh } from '../../api/queries.ts'
 import { LockoutNote } from '../../lockout.tsx'
 import { traffic } from '../../traffic.ts'
 import { Badge } from '../../ui/badge.tsx'
@@ -20,11 +20,11 @@ export function RestrictionCard({ restriction, isAdmin }: Props) {
   const { id, description, enforced, ip_policies, type } = restriction
   const policies = useQuery(queries.policies()).data
   const [open, setOpen] = useState<'edit' | 'delete'>()
-  const client = useQueryClient()
+  const refresh = useRefresh()
   const enforce = useMutation({
     mutationFn: ({ enforced, ...variant }: { enforced: boolean } & Variant) =>
       changeRestriction(id, { enforced }, variant),
-    onSuccess: () => client.invalidateQueries({ queryKey: ['restrictions'] }),
+    onSuccess: () => refresh('/ip_restrictions'),
   })
   const close = () => setOpen(undefined)
   return (
@@ -90,7 +90,7 @@ export function RestrictionCard({ restriction, isAdmin }: Props) {
 
 function DeleteRestriction({ restriction, onClose }: { restriction: Restriction; onClose: () => void }) {
   const navigate = useNavigate()
-  const client = useQueryClient()
+  const refresh = useRefresh()
   const name = restriction.description ?? restriction.id
   return (
     <Confirm
@@ -100,7 +100,7 @@ function DeleteRestriction({ restriction, onClose }: { restriction: Restriction;
       act={() => answerOf(api.DELETE('/ip_restrictions/{id}', { params: { path: { id: restriction.id } } }))}
       onDone={async () => {
         navigate('/restrictions')
-        await client.invalidateQueries({ queryKey: ['restrictions'] })
+        await refresh('/ip_restrictions')
       }}
       onClose={onClose}
     >

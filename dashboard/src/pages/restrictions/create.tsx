@@ -1,5 +1,5 @@
-import { useQueryClient } from '@tanstack/react-query'
 import { answerOf, api } from '../../api/client.ts'
+import { useRefresh } from '../../api/queries.ts'
 import { PolicyPicker } from '../../policy_picker.tsx'
 import { type TrafficType, traffic, trafficTypes } from '../../traffic.ts'
 import { Choice } from '../../ui/choice.tsx'
@@ -12,7 +12,7 @@ type Values = { description: string; type: TrafficType; ip_policy_ids: string[] 
 /** Always starts with warnings, so that you see what it would refuse before it refuses anything. */
 export function CreateRestriction({ onClose }: { onClose: () => void }) {
   const { values, set, isDirty } = useDraft<Values>({ description: '', type: 'api', ip_policy_ids: [] })
-  const client = useQueryClient()
+  const refresh = useRefresh()
   return (
     <FormDialog
       title="Create restriction"
@@ -21,7 +21,7 @@ export function CreateRestriction({ onClose }: { onClose: () => void }) {
       isReady={values.ip_policy_ids.length > 0}
       save={() => answerOf(api.POST('/ip_restrictions', { body: { ...values, enforced: false } }))}
       onSaved={async () => {
-        await client.invalidateQueries({ queryKey: ['restrictions'] })
+        await refresh('/ip_restrictions')
         onClose()
       }}
       onClose={onClose}

@@ -1,4 +1,4 @@
-import { useQueryClient } from '@tanstack/react-query'
+import { useRefresh } from '../../api/queries.ts'
 import { LockoutNote } from '../../lockout.tsx'
 import { PolicyPicker } from '../../policy_picker.tsx'
 import { Field } from '../../ui/field.tsx'
@@ -12,7 +12,7 @@ export function EditRestriction({ restriction, onClose }: { restriction: Restric
     ip_policy_ids: restriction.ip_policies.map(({ id }) => id),
   })
   const [firstPolicy = ''] = values.ip_policy_ids
-  const client = useQueryClient()
+  const refresh = useRefresh()
   return (
     <FormDialog
       title="Edit restriction"
@@ -21,7 +21,7 @@ export function EditRestriction({ restriction, onClose }: { restriction: Restric
       isReady={values.ip_policy_ids.length > 0}
       save={(variant?: Variant) => changeRestriction(restriction.id, values, variant)}
       onSaved={async () => {
-        await client.invalidateQueries({ queryKey: ['restrictions'] })
+        await refresh('/ip_restrictions')
         onClose()
       }}
       onClose={onClose}

@@ -1,6 +1,5 @@
-import { useQuery } from '@tanstack/react-query'
 import { Link } from 'react-router'
-import { answerOf, api } from '../../api/client.ts'
+import { $api } from '../../api/client.ts'
 import { Icon } from '../../ui/icons.tsx'
 import { Loaded } from '../../ui/loading.tsx'
 import { Ago } from '../../ui/time.tsx'
@@ -11,12 +10,12 @@ const timesOf = (times: number): string => (times === 1 ? 'once' : `${count.form
 
 /** Shows which addresses it would refuse, from the warnings recorded so far. */
 export function Evidence({ restriction: { id, type, enforced } }: { restriction: Restriction }) {
-  const warnings = useQuery({
-    queryKey: ['warnings', id],
-    refetchInterval: 4_000,
-    queryFn: () =>
-      answerOf(api.GET('/ip_restrictions/{id}/warnings', { params: { path: { id }, query: { limit: 100 } } })),
-  })
+  const warnings = $api.useQuery(
+    'get',
+    '/ip_restrictions/{id}/warnings',
+    { params: { path: { id }, query: { limit: 100 } } },
+    { refetchInterval: 4_000 },
+  )
   return (
     <section className="evidence" aria-label="Evidence">
       <h4>{enforced ? 'Earlier warnings' : 'Would have been refused'}</h4>
