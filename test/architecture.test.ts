@@ -64,6 +64,7 @@ const mayImport: Record<string, { folders: string[]; because: string }> = {
 const onlyIn: Record<string, string[]> = {
   pg: ['db'],
   fastify: ['http'],
+  '@fastify/static': ['http'],
   'prom-client': ['http'],
   ajv: ['http'],
   pino: ['commands'],

@@ -102,6 +102,23 @@ test('what was compressed by the build is sent so to whom accepts it', async () 
   assert.deepEqual([picture.headers['content-encoding'], picture.body.toString()], [undefined, 'png'])
   const head = await get(path, {}, 'HEAD')
   assert.deepEqual([head.status, head.body.length], [200, 0])
+  assert.equal(head.headers['content-length'], String(script.length))
+})
+
+test('a browser that has a file is told that it is still the same', async () => {
+  for (const [path, accepted] of [
+    ['/dashboard/favicon.svg', 'identity'],
+    ['/dashboard/assets/app-1a2B3c4D.js', 'identity'],
+    ['/dashboard/assets/app-1a2B3c4D.js', 'br'],
+  ] as const) {
+    const first = await get(path, { 'accept-encoding': accepted })
+    assert.match(String(first.headers.etag), /^W\/"[^"]+"$/)
+    const headers = { 'accept-encoding': accepted, 'if-none-match': String(first.headers.etag) }
+    const again = await get(path, headers)
+    assert.deepEqual([again.status, again.body.length], [304, 0], `${path} ${accepted}`)
+    assertGuarded(again)
+    assert.equal(again.headers['cache-control'], first.headers['cache-control'])
+  }
 })
 
 test('nothing outside the folder, no hidden file and nothing of another kind is served', async () => {

@@ -1,8 +1,8 @@
-import { readFile } from 'node:fs/promises'
+import { stat } from 'node:fs/promises'
 import { extname, join } from 'node:path'
+import fastifyStatic from '@fastify/static'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Refusal } from '../kernel/errors.ts'
-import { preferred } from './negotiate.ts'
 
 /** What may be served, and as what. A file of another kind is not there, whatever lies in the folder. */
 const types: Record<string, string> = {
@@ -15,8 +15,6 @@ const types: Record<string, string> = {
   '.woff2': 'font/woff2',
   '.txt': 'text/plain; charset=utf-8',
 }
-/** Beside a file, made by the build. */
-const compressed: Record<string, string> = { br: '.br', gzip: '.gz' }
 
 // Scripts, styles and calls from and to ourselves only: whatever a page is tricked into showing can neither run nor
 // report home. data: for images that style sheets hold.
@@ -56,26 +54,33 @@ const plainPath = /^(?:[\w-]+(?:\.[\w-]+)*\/)*[\w-]+(?:\.[\w-]+)*$/
 /** The dashboard's files under /dashboard/. They are public: what is worth protecting comes from the API. */
 export function serveDashboard(app: FastifyInstance, folder: string, publicUrl: string): void {
   const quiet = { config: { quiet: true }, exposeHeadRoute: true }
+  app.register(fastifyStatic, {
+    root: folder,
+    // Our own route below decides which files there are, and what a missing one means.
+    serve: false,
+    preCompressed: true,
+    dotfiles: 'ignore',
+    index: false,
+    contentType: false,
+    cacheControl: false,
+    acceptRanges: false,
+    // The folder is missing until the dashboard is built; the page says so.
+    suppressWarning: true,
+  })
 
   async function serve(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const asked = (request.params as { '*': string })['*']
     // Client-side routing: every page is the same file.
     const path = extname(asked) === '' ? 'index.html' : asked
-    const type = plainPath.test(path) ? types[extname(path)] : undefined
-    const found = type && (await read(join(folder, path), request.raw.headers['accept-encoding']))
     reply.headers(securityHeaders)
-    if (!found && path === 'index.html')
+    const type = types[extname(path)]
+    const isThere = type !== undefined && plainPath.test(path) && (await isFile(join(folder, path)))
+    if (isThere)
       return reply
-        .code(404)
-        .type(types['.html'] as string)
-        .send(notBuilt)
-    if (!found) throw new Refusal('ERR_ROUTE_NOT_FOUND', 'The dashboard has no such file.')
-    if (found.encoding) reply.header('Content-Encoding', found.encoding)
-    return reply
-      .header('Vary', 'Accept-Encoding')
-      .header('Cache-Control', cachingOf(path))
-      .type(type as string)
-      .send(found.body)
+        .headers({ 'Content-Type': type, 'Cache-Control': cachingOf(path), Vary: 'Accept-Encoding' })
+        .sendFile(path)
+    if (path === 'index.html') return reply.code(404).headers({ 'Content-Type': type }).send(notBuilt)
+    throw new Refusal('ERR_ROUTE_NOT_FOUND', 'The dashboard has no such file.')
   }
 
   app.get('/dashboard/*', quiet, serve)
@@ -94,22 +99,11 @@ function cachingOf(path: string): string {
   return path === 'index.html' ? 'no-store' : 'public, max-age=3600'
 }
 
-async function read(
-  file: string,
-  accepted: string | undefined,
-): Promise<{ body: Buffer; encoding?: string } | undefined> {
-  const encoding = preferred(accepted, Object.keys(compressed), 'identity')
-  const body = encoding && (await readIfThere(file + compressed[encoding]))
-  if (body) return { body, encoding }
-  const plain = await readIfThere(file)
-  return plain && { body: plain }
-}
-
-async function readIfThere(file: string): Promise<Buffer | undefined> {
+async function isFile(path: string): Promise<boolean> {
   try {
-    return await readFile(file)
+    return (await stat(path)).isFile()
   } catch (error) {
-    if (['ENOENT', 'ENOTDIR', 'EISDIR'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined
+    if (['ENOENT', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '')) return false
     throw error
   }
 }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { make } from '../harness/fixtures.ts'
 import { openBrowser, openPage, openTab, signIn, startDashboard } from './browser.ts'
 import { furnish } from './furnish.ts'
 
@@ -69,4 +70,20 @@ test('a page whose chunk is gone after an upgrade says so and can be left', asyn
   await page.unroute('**/assets/audit-*.js')
   await page.goto(`${origin}/dashboard/audit`)
   await page.getByRole('heading', { name: 'Audit', level: 1 }).waitFor()
+})
+
+test('a list longer than a page continues where it ended', async () => {
+  const other = await newAccount()
+  for (let made = 0; made < 60; made++) await make(other, '/backends/static', { address: `b${made}.internal:80` })
+  const page = await openPage(browser)
+  await signIn(page, origin, other.token)
+  await openTab(page, 'Audit')
+  const changes = page.getByRole('region', { name: 'Changes' }).locator('ol.audit > li')
+  await page.getByRole('button', { name: 'Show older changes' }).click()
+  await page.getByRole('button', { name: 'Show older changes' }).waitFor({ state: 'detached' })
+  await changes.filter({ hasText: 'b0.internal:80' }).waitFor()
+  const texts = await changes.allTextContents()
+  const made = texts.map((text) => /b\d+\.internal/.exec(text)?.[0]).filter((name) => name !== undefined)
+  assert.deepEqual([made.length, new Set(made).size], [60, 60])
+  assert.deepEqual(page.faults, [])
 })
