@@ -2,7 +2,8 @@
 // With --check it writes nothing and fails when a committed file is out of date.
 import { readFile, writeFile } from 'node:fs/promises'
 import { openApiDocument } from '../src/http/openapi/document.ts'
-import { errorCatalogue } from '../src/kernel/errors.ts'
+import { statuses } from '../src/http/statuses.ts'
+import { type ErrorCode, errorCatalogue } from '../src/kernel/errors.ts'
 import { routes } from '../src/resources/routes.ts'
 import { version } from '../src/version.ts'
 
@@ -15,10 +16,13 @@ Every refusal has the form
 \`\`\`
 
 All values in \`details\` are strings. The operation id is also in the \`Operation-Id\` header of every response and in
-the log of the service. This page is made from the catalogue in \`src/kernel/errors.ts\` by \`npm run openapi\`.
+the log of the service. This page is made from \`src/kernel/errors.ts\` and \`src/http/statuses.ts\` by \`npm run openapi\`.
 
-${Object.entries(errorCatalogue)
-  .map(([code, { status, cause, hint }]) => `## ${code}\n\nStatus ${status}. ${cause}\n\n**What to do:** ${hint}\n`)
+${(Object.keys(errorCatalogue) as ErrorCode[])
+  .map((code) => {
+    const { cause, hint } = errorCatalogue[code]
+    return `## ${code}\n\nStatus ${statuses[code]}. ${cause}\n\n**What to do:** ${hint}\n`
+  })
   .join('\n')}`
 
 const made = {

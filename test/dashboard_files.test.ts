@@ -8,6 +8,8 @@ import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import fastify from 'fastify'
 import { copyDashboard } from '../dev/dashboard_files.ts'
 import { serveDashboard } from '../src/http/dashboard.ts'
+import { toRefusal } from '../src/http/refusals.ts'
+import { statuses } from '../src/http/statuses.ts'
 import { publicUrl } from './harness/client.ts'
 import { startControlPlane } from './harness/control_plane.ts'
 
@@ -34,6 +36,7 @@ assert.equal(await copyDashboard(join(home, 'built'), join(home, 'served')), 5)
 assert.equal(await copyDashboard(join(home, 'nowhere'), join(home, 'nothing')), 0)
 
 const app = fastify({ forceCloseConnections: true })
+app.setErrorHandler((error, _request, reply) => reply.code(statuses[toRefusal(error).code]).send())
 serveDashboard(app, join(home, 'served'), publicUrl)
 const origin = await app.listen({ port: 0, host: '127.0.0.1' })
 after(() => app.close())

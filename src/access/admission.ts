@@ -11,44 +11,43 @@ import { refusalIn, warningsIn } from './refusal.ts'
 export type Call = { caller: Caller; source: Address | undefined; operation: string; operationId: Id<'op'> }
 export type Admission = { refusedBy?: Id<'ipx'>; refusedType?: Traffic; warnedBy: readonly Id<'ipx'>[] }
 
+export type AdmissionParts = {
+  readonly evaluate: Evaluate
+  readonly hitBuffer: HitBuffer
+  readonly clock: Clock
+}
+
 /** Decides about a call, by token or by cookie, and counts what restrictions did. */
-export function createAdmission(
-  evaluate: Evaluate,
-  hitBuffer: HitBuffer,
-  clock: Clock,
-  observe: (outcome: Outcome) => void,
-) {
-  return async ({ caller, source, operation, operationId }: Call): Promise<Admission> => {
-    const decisions: (RestrictionDecision & { type: Traffic })[] = []
-    for (const type of restrictionTypesFor(caller))
-      for (const decision of await evaluate(caller, type, source)) decisions.push({ ...decision, type })
-    const refusal = refusalIn(decisions)
-    const warnings = warningsIn(decisions)
-    const sourceIp = source && formatAddress(source)
-    const at = clock()
-    const hit = (restrictionId: Uuid, outcome: Outcome) => {
-      observe(outcome)
-      if (sourceIp) hitBuffer.count({ restrictionId, sourceIp, outcome, apiKeyId: caller.apiKeyId, at })
-    }
-    for (const { restrictionId } of warnings) hit(restrictionId, 'warned')
-    if (refusal) {
-      hit(refusal.restrictionId, 'refused')
-      hitBuffer.refused({
-        account_id: caller.accountId,
-        id: toUuid(operationId),
-        at,
-        type: refusal.type,
-        operation,
-        source_ip: sourceIp ?? null,
-        api_key_id: caller.apiKeyId,
-        ip_restriction_id: refusal.restrictionId,
-        ip_policy_id: refusal.policyId ?? null,
-        ip_policy_rule_id: refusal.ruleId ?? null,
-      })
-    }
-    return {
-      ...(refusal && { refusedBy: toId('ipx', refusal.restrictionId), refusedType: refusal.type }),
-      warnedBy: warnings.map(({ restrictionId }) => toId('ipx', restrictionId)),
-    }
+export async function admit({ evaluate, hitBuffer, clock }: AdmissionParts, call: Call): Promise<Admission> {
+  const { caller, source, operation, operationId } = call
+  const decisions: (RestrictionDecision & { type: Traffic })[] = []
+  for (const type of restrictionTypesFor(caller))
+    for (const decision of await evaluate(caller, type, source)) decisions.push({ ...decision, type })
+  const refusal = refusalIn(decisions)
+  const warnings = warningsIn(decisions)
+  const sourceIp = source && formatAddress(source)
+  const at = clock()
+  const hit = (restrictionId: Uuid, outcome: Outcome) => {
+    if (sourceIp) hitBuffer.count({ restrictionId, sourceIp, outcome, apiKeyId: caller.apiKeyId, at })
+  }
+  for (const { restrictionId } of warnings) hit(restrictionId, 'warned')
+  if (refusal) {
+    hit(refusal.restrictionId, 'refused')
+    hitBuffer.refused({
+      account_id: caller.accountId,
+      id: toUuid(operationId),
+      at,
+      type: refusal.type,
+      operation,
+      source_ip: sourceIp ?? null,
+      api_key_id: caller.apiKeyId,
+      ip_restriction_id: refusal.restrictionId,
+      ip_policy_id: refusal.policyId ?? null,
+      ip_policy_rule_id: refusal.ruleId ?? null,
+    })
+  }
+  return {
+    ...(refusal && { refusedBy: toId('ipx', refusal.restrictionId), refusedType: refusal.type }),
+    warnedBy: warnings.map(({ restrictionId }) => toId('ipx', restrictionId)),
   }
 }

@@ -1,17 +1,16 @@
-import { createAdmission } from '../access/admission.ts'
+import type { Logger } from 'pino'
 import { createEvaluate } from '../access/decisions.ts'
 import { createHitBuffer } from '../access/evidence/hit_buffer.ts'
 import { createUsageBuffer } from '../access/evidence/usage_buffer.ts'
 import type { Config } from '../config.ts'
 import { mayDeleteAudit } from '../db/grants.ts'
+import type { DbPool } from '../db/pool.ts'
 import { createShares } from '../db/shares.ts'
 import { createHeavyOperations } from '../http/heavy.ts'
 import { createMetrics } from '../http/metrics.ts'
 import { createServer } from '../http/server.ts'
-import { restrictionTypesFor } from '../identity/caller.ts'
 import { createSignInLimiter } from '../identity/sign_in_limiter.ts'
 import { systemClock } from '../kernel/clock.ts'
-import { toUuid } from '../kernel/ids.ts'
 import { routes } from '../resources/routes.ts'
 import { version } from '../version.ts'
 import { openDatabase } from './database.ts'
@@ -59,20 +58,15 @@ export async function serve(config: Config): Promise<number> {
         tcpPortsPerAccount: config.GATEHOUSE_TCP_PORTS_PER_ACCOUNT,
         wildcardSuffixes: config.GATEHOUSE_WILDCARD_SUFFIXES,
       },
-      admit: createAdmission(evaluate, hitBuffer, systemClock, metrics.observeRestriction),
+      hitBuffer,
+      usageBuffer,
+      metrics,
       dashboard: config.GATEHOUSE_DASHBOARD,
       signInLimiter: createSignInLimiter(systemClock),
-      noteUse({ caller, sourceIp, replacedToken }) {
-        const apiKey = { id: toUuid(caller.apiKeyId), ...(replacedToken && { replacedToken }) }
-        // Under each type whose restrictions decide about it, so that the impact of a change of either shows this address.
-        for (const type of restrictionTypesFor(caller))
-          usageBuffer.saw({ accountId: caller.accountId, type, sourceIp, at: systemClock(), apiKey })
-      },
     },
     routes: config.GATEHOUSE_DASHBOARD
       ? routes
       : routes.filter(({ operation }) => !operation.startsWith('dashboard_session.')),
-    metrics,
     log,
     requestTimeoutMs: config.GATEHOUSE_REQUEST_TIMEOUT_MS,
     ...(config.GATEHOUSE_DASHBOARD && { dashboardFolder }),
@@ -95,14 +89,7 @@ export async function serve(config: Config): Promise<number> {
   log.info({ address, public_url: config.GATEHOUSE_PUBLIC_URL, version }, 'listening')
 
   // Not waited for: a database that is not there yet, or not migrated, is the business of /readyz.
-  void mayDeleteAudit(db).then(
-    (may) =>
-      may &&
-      log.warn(
-        'serving with a database role that can delete audit events; see "Two database roles" in docs/operations.md',
-      ),
-    () => {},
-  )
+  void warnOfPowerfulRole(db, log)
 
   const signal = await waitForShutdown()
   log.info({ signal }, 'shutting down: finishing requests in flight')
@@ -118,4 +105,12 @@ export async function serve(config: Config): Promise<number> {
   await db.end()
   log.info('stopped')
   return 0
+}
+
+async function warnOfPowerfulRole(db: DbPool, log: Logger): Promise<void> {
+  const may = await mayDeleteAudit(db).catch(() => false)
+  if (may)
+    log.warn(
+      'serving with a database role that can delete audit events; see "Two database roles" in docs/operations.md',
+    )
 }

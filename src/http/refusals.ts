@@ -3,6 +3,7 @@ import { Refusal } from '../kernel/errors.ts'
 import { Crowded } from '../kernel/gate.ts'
 import type { Id } from '../kernel/ids.ts'
 import { retryAfterSeconds } from './heavy.ts'
+import { statuses } from './statuses.ts'
 
 export type ErrorBody = { error_code: string; status_code: number; msg: string; details: Record<string, string> }
 
@@ -54,7 +55,7 @@ function crowded(cause: Crowded): Refusal {
 
 export const errorBody = (refusal: Refusal, operationId: Id<'op'>): ErrorBody => ({
   error_code: refusal.code,
-  status_code: refusal.status,
+  status_code: statuses[refusal.code],
   msg: refusal.message,
   details: { operation_id: operationId, ...refusal.details },
 })

@@ -4,6 +4,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import { Refusal } from '../kernel/errors.ts'
 import { newId } from '../kernel/ids.ts'
 import { errorBody } from './refusals.ts'
+import { statuses } from './statuses.ts'
 
 const known: Record<string, () => Refusal> = {
   ERR_HTTP_REQUEST_TIMEOUT: () =>
@@ -24,10 +25,11 @@ export const answerUnreadable =
       return
     }
     const refusal = (known[error.code ?? ''] ?? malformed)()
+    const status = statuses[refusal.code]
     const operationId = newId('op')
     const body = JSON.stringify(errorBody(refusal, operationId))
     const head = [
-      `HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status]}`,
+      `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
       `Operation-Id: ${operationId}`,
       'Content-Type: application/json; charset=utf-8',
       `Content-Length: ${Buffer.byteLength(body)}`,
@@ -35,6 +37,6 @@ export const answerUnreadable =
       'Connection: close',
     ]
     // The error's own text is left out: it carries the bytes that came, and a token may be among them.
-    log.info({ operation_id: operationId, status: refusal.status, code: error.code }, 'unreadable request')
+    log.info({ operation_id: operationId, status, code: error.code }, 'unreadable request')
     socket.end(`${head.join('\r\n')}\r\n\r\n${body}`, () => socket.destroy())
   }

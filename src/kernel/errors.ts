@@ -1,186 +1,153 @@
 import { type IdPrefix, idPrefixes } from './ids.ts'
 
 /**
- * Every refusal that a client can receive: its status, its cause and what to do about it. docs/errors.md is generated
- * from this table. Once released, a code keeps its meaning.
+ * Every refusal that a client can receive: its cause and what to do about it. `src/http/statuses.ts` gives each its HTTP
+ * status, and docs/errors.md is generated from both. Once released, a code keeps its meaning.
  */
 export const errorCatalogue = {
   ERR_MALFORMED_REQUEST: {
-    status: 400,
     cause:
       'The request is not valid HTTP, for example two Host headers, a body on a GET, or a URL that cannot be decoded.',
     hint: 'Send one Host header and a correctly encoded path, and send a body only with POST, PATCH and PUT.',
   },
   ERR_ROUTE_NOT_FOUND: {
-    status: 404,
     cause: 'No operation has this path.',
     hint: 'Compare the path with openapi.json. Paths are case-sensitive and have no trailing slash.',
   },
   ERR_METHOD_NOT_ALLOWED: {
-    status: 405,
     cause: 'The path exists but does not support this method.',
     hint: 'Use one of the methods in the Allow header.',
   },
   ERR_SERVICE_VERSION: {
-    status: 400,
     cause: 'The Service-Version header is missing, is sent more than once, or is not 2.',
     hint: 'Send the header `Service-Version: 2` exactly once.',
   },
   ERR_UNAUTHENTICATED: {
-    status: 401,
     cause:
       'The request has no valid API key: no token was sent, or the token is mistyped, deleted, replaced by a rotation or expired, or its owner is inactive. The response deliberately does not say which.',
     hint: 'Send `Authorization: Bearer <token>` with the token of an active API key.',
   },
   ERR_TOKEN_REPLACED: {
-    status: 403,
     cause:
       'A rotation replaced this token. Until the overlap ends, the token can still call the API, but it cannot sign in, and it cannot create, change, rotate or delete API keys, users and bots. The same applies to sessions opened with it.',
     hint: 'Use the token that the rotation returned. If it is lost, rotate the key with another key of the same owner, or ask an admin.',
   },
   ERR_OTHER_SITE: {
-    status: 403,
     cause:
       "According to the browser, a sign-in or a request with the dashboard's session cookie came from a page of another site.",
     hint: 'Open the dashboard at the public URL of the installation. If you already have, GATEHOUSE_PUBLIC_URL is set to a different address; ask the operator to correct it. Programs should send a bearer token instead of a cookie.',
   },
   ERR_TOO_MANY_ATTEMPTS: {
-    status: 429,
     cause:
       'The token is not valid, and more than ten sign-in attempts from this address failed within a minute. A valid token is never refused for this reason.',
     hint: 'Wait for the number of seconds in the Retry-After header.',
   },
   ERR_CONTENT_TYPE: {
-    status: 415,
     cause: 'The Content-Type of the body is missing, or this operation does not accept it.',
     hint: 'Send `Content-Type: application/json`.',
   },
   ERR_BODY_TOO_LARGE: {
-    status: 413,
     cause: 'The body exceeds the size limit of this operation.',
     hint: 'Send a smaller body. The message gives the limit.',
   },
   ERR_HEADERS_TOO_LARGE: {
-    status: 431,
     cause: 'The request headers exceed the size limit.',
     hint: 'Send fewer or shorter headers.',
   },
   ERR_REQUEST_TIMEOUT: {
-    status: 408,
     cause: 'The request did not arrive in full within the time limit.',
     hint: 'Try again, and send the whole request without pauses.',
   },
   ERR_INVALID_JSON: {
-    status: 400,
     cause: 'The body is not a single well-formed JSON value in UTF-8, or an object in it repeats a key.',
     hint: 'Correct the body.',
   },
   ERR_INVALID_FIELD: {
-    status: 400,
     cause: 'A field or query parameter is missing, unknown, of the wrong type or out of range.',
     hint: '`details.field` names the field, and the message says what it must be. Types are never converted: `"true"` is not `true`.',
   },
   ERR_FORBIDDEN: {
-    status: 403,
     cause: 'The API key is valid, but its owner is not allowed to do this.',
     hint: "Use an admin's key, or ask an admin.",
   },
   ERR_NOT_FOUND: {
-    status: 404,
     cause:
       'The account has no such resource. The response deliberately does not say whether the id is malformed, was deleted or belongs to another account.',
     hint: 'Check the id, and check that the API key belongs to the right account.',
   },
   ERR_PRECONDITION_FAILED: {
-    status: 412,
     cause: 'The resource no longer matches the If-Match header: it has changed since you read it.',
     hint: 'Fetch it again and retry with the current ETag.',
   },
   ERR_IDEMPOTENCY_KEY_USED: {
-    status: 409,
     cause: 'This Idempotency-Key was used within the last 24 hours for a different operation or body.',
     hint: 'Use a new Idempotency-Key for each new request, and reuse a key only to repeat exactly the same request.',
   },
   ERR_API_KEY_EXPIRED: {
-    status: 409,
     cause: 'The `expires_at` of the API key has passed, so a new token would not work either.',
     hint: 'Ask an admin to change `expires_at` with PATCH, or to clear it with null, then rotate the key. Or create another key.',
   },
   ERR_HOSTPORT_TAKEN: {
-    status: 409,
     cause:
       'Another edge has this hostport, or it overlaps one of another account. A hostport belongs to one edge. A TCP port, or a host name with everything under its wildcard, belongs to one account of the installation.',
     hint: 'Use another host name or port, or remove the hostport from the edge that the message names. `details.field` names the entry. If the domain is yours, ask the operator of the installation which account has it.',
   },
   ERR_MATCH_TAKEN: {
-    status: 409,
     cause: 'The HTTPS edge already has a route with this match.',
     hint: 'Change or delete the existing route.',
   },
   ERR_TOO_MANY: {
-    status: 409,
     cause: 'The change would exceed a limit on the number of these resources.',
     hint: 'The message gives the limit. Delete what you no longer need, or distribute it differently.',
   },
   ERR_BACKEND_IN_USE: {
-    status: 409,
     cause: 'Edges or routes still use this backend. `details.used_by` lists them.',
     hint: 'Assign them another backend first.',
   },
   ERR_IP_REFUSED: {
-    status: 403,
     cause: 'An enforced IP restriction of the account does not allow this source address to call the API.',
     hint: 'Call from an allowed address. An admin can look up the operation id under /ip_refusals to see which rule decided.',
   },
   ERR_SELF_LOCKOUT: {
-    status: 409,
     cause:
       'The change would block your own address from this API, or from the dashboard you are using. Nothing was changed.',
     hint: 'Allow your own address first (`GET /caller` shows it), or repeat the request with `allow_self_lockout=true`.',
   },
   ERR_IP_POLICY_IN_USE: {
-    status: 409,
     cause: 'The IP policy is still attached. `details.used_by` lists where.',
     hint: 'Detach it there first.',
   },
   ERR_CIDR_TAKEN: {
-    status: 409,
     cause: 'The IP policy already has a rule for this range.',
     hint: 'Change or delete the existing rule. A policy has at most one rule per range.',
   },
   ERR_LAST_ADMIN: {
-    status: 409,
     cause: 'The change would leave the account without an active admin.',
     hint: 'Make another user an admin first.',
   },
   ERR_EMAIL_TAKEN: {
-    status: 409,
     cause: 'Another user of the account has this email address. Upper and lower case are not distinguished.',
     hint: 'Use another address, or change the other user.',
   },
   ERR_UNAVAILABLE: {
-    status: 503,
     cause:
       'The service cannot respond now: its database is unreachable or overloaded, or it is shutting down. Nothing was changed.',
     hint: 'Try again in a moment. `/readyz` says what is wrong.',
   },
   ERR_TOO_MANY_OPERATIONS: {
-    status: 429,
     cause: 'The account has reached its limit of concurrent rule set uploads, reports or changes. Nothing was changed.',
     hint: 'Wait for the number of seconds in the Retry-After header, and send fewer requests at once.',
   },
   ERR_OUTCOME_UNKNOWN: {
-    status: 503,
     cause:
       'The connection to the database was lost while a change was being committed. The change may or may not have been made.',
     hint: 'Read the resource before trying again.',
   },
   ERR_INTERNAL: {
-    status: 500,
     cause: 'A bug in the service.',
     hint: 'Report the operation id. The log of the service has the cause under that id.',
   },
-} as const satisfies Record<string, { status: number; cause: string; hint: string }>
+} as const satisfies Record<string, { cause: string; hint: string }>
 
 export type ErrorCode = keyof typeof errorCatalogue
 
@@ -194,10 +161,6 @@ export class Refusal extends Error {
     super(message, { cause: options.cause })
     this.code = code
     this.details = options.details ?? {}
-  }
-
-  get status(): number {
-    return errorCatalogue[this.code].status
   }
 }
 

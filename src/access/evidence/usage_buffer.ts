@@ -1,6 +1,6 @@
 import type { Db } from '../../db/pool.ts'
-import type { Caller } from '../../identity/caller.ts'
-import type { Uuid } from '../../kernel/ids.ts'
+import { type Caller, restrictionTypesFor } from '../../identity/caller.ts'
+import { toUuid, type Uuid } from '../../kernel/ids.ts'
 import type { RestrictionType } from '../policies.ts'
 import { type ApiKeyUse, addUses } from './key_uses.ts'
 import { addSeenAddresses, type SeenAddress } from './seen_addresses.ts'
@@ -12,7 +12,7 @@ const maxPending = 20_000
 const maxNoted = 100_000
 
 /** That a key was used, and from where. */
-export type Use = { caller: Caller; sourceIp: string | undefined; replacedToken: Buffer | undefined }
+type Use = { caller: Caller; sourceIp: string | undefined; replacedToken: Buffer | undefined }
 
 export type Sighting = {
   accountId: Uuid
@@ -83,4 +83,12 @@ export function createUsageBuffer(db: Db, onLost: (usageBuffer: number) => void)
       }
     },
   }
+}
+
+/** To be called for every request with a good token or session, before anything can refuse it. */
+export function noteUse(buffer: UsageBuffer, { caller, sourceIp, replacedToken }: Use, at: number): void {
+  const apiKey = { id: toUuid(caller.apiKeyId), ...(replacedToken && { replacedToken }) }
+  // Under each type whose restrictions decide about it, so that the impact of a change of either shows this address.
+  for (const type of restrictionTypesFor(caller))
+    buffer.saw({ accountId: caller.accountId, type, sourceIp, at, apiKey })
 }

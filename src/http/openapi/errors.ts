@@ -1,6 +1,7 @@
 import { STATUS_CODES } from 'node:http'
 import { type ErrorCode, errorCatalogue } from '../../kernel/errors.ts'
 import type { Route } from '../route.ts'
+import { statuses } from '../statuses.ts'
 import { commonHeaders } from './components.ts'
 import type { Json } from './json.ts'
 
@@ -34,7 +35,7 @@ function errorsOf(route: Route): ErrorCode[] {
  * component: written out, they were more than half of the document.
  */
 export function errorResponses(route: Route, responses: Json): Json {
-  const byStatus = Object.groupBy(errorsOf(route), (code) => String(errorCatalogue[code].status))
+  const byStatus = Object.groupBy(errorsOf(route), (code) => String(statuses[code]))
   return Object.fromEntries(
     Object.entries(byStatus).map(([status, codes = []]) => {
       const name = nameOf(status, codes)

@@ -1,0 +1,94 @@
+import type { IncomingMessage } from 'node:http'
+import { admit } from '../access/admission.ts'
+import { noteUse } from '../access/evidence/usage_buffer.ts'
+import {
+  type Authentication,
+  bearerToken,
+  type Caller,
+  findCaller,
+  findCallerBySession,
+  noteSessionUse,
+  type Traffic,
+} from '../identity/caller.ts'
+import { sessionSecretIn } from '../identity/session_cookie.ts'
+import { forbidden, Refusal } from '../kernel/errors.ts'
+import { type Id, toUuid } from '../kernel/ids.ts'
+import type { Address } from '../kernel/ip/address.ts'
+import type { RequestFacts } from './request_facts.ts'
+import type { Route } from './route.ts'
+import { cameFromBrowser, refuseOtherSites } from './same_site.ts'
+import type { Service } from './service.ts'
+
+/** By the token if there is one, and else by the cookie of a dashboard session. */
+export async function identify(service: Service, raw: IncomingMessage): Promise<Authentication> {
+  const { authorization, cookie } = raw.headersDistinct
+  const secret = service.dashboard && !authorization ? sessionSecretIn(service.publicUrl, cookie) : undefined
+  if (secret === undefined) return findCaller(service.db, bearerToken(authorization))
+  if (raw.method !== 'GET' && raw.method !== 'HEAD') refuseOtherSites(raw, service.publicUrl)
+  return findCallerBySession(service.db, secret)
+}
+
+/** By the token in the body of who signs in. */
+export async function identifySigningIn(
+  service: Service,
+  raw: IncomingMessage,
+  source: Address | undefined,
+  token: string,
+): Promise<Authentication> {
+  if (cameFromBrowser(raw)) refuseOtherSites(raw, service.publicUrl)
+  const found = await findCaller(service.db, token, 'dashboard')
+  // A good token is never refused for the failures of others who share its address.
+  const waitSeconds = found.caller ? 0 : service.signInLimiter.countFailure(source)
+  if (waitSeconds > 0)
+    throw new Refusal(
+      'ERR_TOO_MANY_ATTEMPTS',
+      `The token is not valid, and too many sign-ins from this address have failed. Try again in ${waitSeconds} s.`,
+      { details: { retry_after_seconds: String(waitSeconds) } },
+    )
+  return found
+}
+
+/** Lets in whoever was identified, if the IP restrictions of the account do. */
+export async function letIn(
+  service: Service,
+  { operation, signsIn }: Route,
+  operationId: Id<'op'>,
+  facts: RequestFacts,
+  { caller, replacedToken, expiredKeyId }: Authentication,
+): Promise<Caller> {
+  facts.expiredKeyId = expiredKeyId
+  if (!caller)
+    throw new Refusal(
+      'ERR_UNAUTHENTICATED',
+      signsIn
+        ? 'The token is not valid. Use the token of an active API key.'
+        : "Send 'Authorization: Bearer <token>' with the token of an active API key.",
+    )
+  facts.caller = caller
+  noteUse(service.usageBuffer, { caller, sourceIp: facts.sourceIp, replacedToken }, service.clock())
+  // Most accounts have no restriction: nothing is looked up for them.
+  if (caller.restricted) await refuseAddress(service, { caller, source: facts.source, operation, operationId }, facts)
+  if (signsIn && caller.ownerId.startsWith('bot_'))
+    throw forbidden('Bots cannot sign in to the dashboard. Use the API key of a user.')
+  if (caller.sessionId) await noteSessionUse(service.db, caller, toUuid(caller.sessionId))
+  return caller
+}
+
+const usedBySession: Record<Traffic, string> = {
+  dashboard: 'use the dashboard',
+  api: 'use the dashboard, because it is not allowed to call the API',
+}
+
+async function refuseAddress(service: Service, call: Parameters<typeof admit>[1], facts: RequestFacts): Promise<void> {
+  const { refusedBy, refusedType, warnedBy } = await admit(service, call)
+  facts.warnedBy = warnedBy
+  for (const _ of warnedBy) service.metrics.observeRestriction('warned')
+  if (!refusedBy) return
+  facts.refusedBy = refusedBy
+  service.metrics.observeRestriction('refused')
+  // Say nothing about the rules: the caller may be the attacker they keep out.
+  throw new Refusal(
+    'ERR_IP_REFUSED',
+    `Your address is not allowed to ${call.caller.traffic === 'dashboard' ? usedBySession[refusedType ?? 'dashboard'] : 'call this API'}. Give the operation id to an admin of your account.`,
+  )
+}

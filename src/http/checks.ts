@@ -1,0 +1,44 @@
+import { type Caller, tokenReplaced } from '../identity/caller.ts'
+import { forbidden, invalidField, notFound, Refusal } from '../kernel/errors.ts'
+import { type Id, isId } from '../kernel/ids.ts'
+import type { ParamKind, Params, Route } from './route.ts'
+
+type Headers = NodeJS.Dict<string[]>
+
+export function checkHost({ host }: Headers): void {
+  if (host?.length !== 1) throw new Refusal('ERR_MALFORMED_REQUEST', 'Send exactly one Host header.')
+}
+
+export function checkVersion(headers: Headers, names: readonly string[]): void {
+  const values = names.flatMap((name) => headers[name] ?? [])
+  const eachOnce = names.every((name) => (headers[name]?.length ?? 0) <= 1)
+  if (values.length && eachOnce && values.every((value) => value === '2')) return
+  throw new Refusal('ERR_SERVICE_VERSION', "Send the header 'Service-Version: 2' exactly once.")
+}
+
+/** A body may repeat the id of its path, as generated clients do, but not name another. */
+export function checkRepeatedId(body: unknown, params: Record<string, string>): void {
+  for (const name of ['edge_id', 'id']) {
+    const repeated = (body as Record<string, unknown> | undefined)?.[name]
+    if (repeated !== undefined && params[name] !== undefined && repeated !== params[name])
+      throw invalidField(name, 'must equal the id in the path, or be omitted')
+  }
+}
+
+/** What can be decided by the route and the caller alone. */
+export function permit({ access, managesKeys, signsIn }: Route, caller: Caller): void {
+  if (access === 'admin' && caller.role !== 'admin') throw forbidden('Only admins can do this.')
+  if (caller.tokenReplaced && (managesKeys || signsIn)) throw tokenReplaced(caller)
+}
+
+/**
+ * Not part of a schema, because a malformed id must look exactly like one that does not exist, after all other checks. The
+ * last one is what the path is about: whichever is wrong, that is what is not there.
+ */
+export function checkIds(expected: Params, given: Record<string, string>): Record<string, Id> {
+  const kinds = Object.entries(expected)
+  const fits = (kind: ParamKind, text = '') => (kind === 'number' ? /^\d{1,15}$/.test(text) : isId(kind, text))
+  if (kinds.every(([name, kind]) => fits(kind, given[name]))) return given as Record<string, Id>
+  const target = kinds.at(-1)?.[1] ?? 'number'
+  throw target === 'number' ? new Refusal('ERR_NOT_FOUND', 'The generation must be a whole number.') : notFound(target)
+}

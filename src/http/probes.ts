@@ -1,0 +1,19 @@
+import type { FastifyInstance } from 'fastify'
+import { readinessFaults } from './readiness.ts'
+import { send } from './send.ts'
+import type { Service } from './service.ts'
+
+/** What load balancers and Prometheus ask for: /healthz, /readyz and /metrics. */
+export function serveProbes(app: FastifyInstance, { db, edges, metrics }: Service): void {
+  const quiet = { config: { quiet: true }, exposeHeadRoute: true }
+  app.get('/healthz', quiet, async (_request, reply) => send(reply, 200, { status: 'ok' }))
+  app.get('/readyz', quiet, async (_request, reply) => {
+    const faults = await readinessFaults(db)
+    if (faults.length) app.log.warn({ faults }, 'not ready')
+    if (faults.length) return send(reply, 503, { status: 'not ready', faults })
+    // The API does without NATS, and every other process has the same trouble: taking this one away would not help.
+    const warning = edges.fault()
+    return send(reply, 200, { status: 'ready', ...(warning && { warnings: [warning] }) })
+  })
+  app.get('/metrics', quiet, async (_request, reply) => reply.type(metrics.contentType).send(await metrics.text()))
+}

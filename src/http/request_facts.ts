@@ -1,0 +1,59 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Caller } from '../identity/caller.ts'
+import type { Id } from '../kernel/ids.ts'
+import type { Address } from '../kernel/ip/address.ts'
+import type { Turn } from './heavy.ts'
+import type { Metrics } from './metrics.ts'
+
+/** What is known of a request. The checks fill it in as they pass; the response and the log line read it. */
+export type RequestFacts = {
+  operation?: string
+  /** Where it comes from, as far as IP restrictions are concerned. Undefined when that cannot be read. */
+  source?: Address
+  sourceIp?: string
+  caller?: Caller
+  /** Why the token was not good, if that is why. */
+  expiredKeyId?: Id<'ak'>
+  /** The restriction that refused this call, and those that would have if they were enforced. */
+  refusedBy?: Id<'ipx'>
+  warnedBy?: readonly Id<'ipx'>[]
+  /** Of a heavy operation, to be ended with it. */
+  turn?: Turn
+  error?: unknown
+}
+
+/** One log line for each request, when its response has ended, and its part of the metrics. */
+export function conclude(request: FastifyRequest, reply: FastifyReply, metrics: Metrics): void {
+  const { operation = 'none', caller, expiredKeyId, sourceIp, refusedBy, warnedBy, error } = request.facts
+  metrics.observeRequest(operation, reply.statusCode, reply.elapsedTime / 1_000)
+  if (expiredKeyId) metrics.countExpiredKey()
+  if (operation === 'none' && request.routeOptions.config.quiet && reply.statusCode < 400) return
+  const line = {
+    operation_id: request.id,
+    operation,
+    method: request.method,
+    // The pattern, not the URL: whatever a client puts into a URL by mistake stays out of the log.
+    path: request.routeOptions.url ?? null,
+    status: reply.statusCode,
+    duration_ms: Math.round(reply.elapsedTime * 10) / 10,
+    source_ip: sourceIp,
+    owner_id: caller?.ownerId,
+    api_key_id: caller?.apiKeyId,
+    dashboard_session_id: caller?.sessionId,
+    expired_api_key_id: expiredKeyId,
+    refused_by: refusedBy,
+    warned_by: warnedBy?.length ? warnedBy : undefined,
+  }
+  if (error) request.server.log.error({ ...line, err: error }, 'request failed')
+  else request.server.log.info(line, 'request')
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    facts: RequestFacts
+  }
+  interface FastifyContextConfig {
+    /** Not logged unless it fails: probes come every few seconds. */
+    quiet?: boolean
+  }
+}

@@ -1,0 +1,34 @@
+import type { Evaluate } from '../access/decisions.ts'
+import type { HitBuffer } from '../access/evidence/hit_buffer.ts'
+import type { UsageBuffer } from '../access/evidence/usage_buffer.ts'
+import type { DbPool } from '../db/pool.ts'
+import type { SignInLimiter } from '../identity/sign_in_limiter.ts'
+import type { Clock } from '../kernel/clock.ts'
+import type { Uuid } from '../kernel/ids.ts'
+import type { CompiledPolicy } from '../kernel/ip/ranges.ts'
+import type { EdgeView } from './edges.ts'
+import type { HeavyOperations } from './heavy.ts'
+import type { Metrics } from './metrics.ts'
+import type { InstallationSettings } from './route.ts'
+
+/** What every request may use. */
+export type Service = {
+  readonly db: DbPool
+  /** The database as an account may use it: with a share of the connections. */
+  readonly dbOf: (accountId: Uuid) => DbPool
+  readonly heavy: HeavyOperations
+  readonly clock: Clock
+  readonly publicUrl: string
+  /** Lower-case names of the headers that may carry the version. */
+  readonly versionHeaders: readonly string[]
+  readonly trustedProxies: CompiledPolicy
+  readonly evaluate: Evaluate
+  readonly hitBuffer: HitBuffer
+  readonly usageBuffer: UsageBuffer
+  readonly metrics: Metrics
+  readonly settings: InstallationSettings
+  readonly edges: EdgeView
+  /** Whether a dashboard session's cookie is taken in place of a token. */
+  readonly dashboard: boolean
+  readonly signInLimiter: SignInLimiter
+}
