@@ -26,27 +26,29 @@ export type Metrics = {
 /** Keeps label cardinality low: operations and statuses, never accounts, addresses or ids. */
 export function createMetrics(db: DbPool, heavy: HeavyOperations, version: string): Metrics {
   const registry = new Registry()
-  collectDefaultMetrics({ register: registry })
   const registers = [registry]
+  collectDefaultMetrics({ register: registry })
   new Gauge({
     name: 'gatehouse_build_info',
     help: 'Always 1. The label is the version.',
     labelNames: ['version'],
     registers,
   }).set({ version }, 1)
-  const requests = new Counter({
-    name: 'gatehouse_http_requests_total',
-    help: 'Requests answered, by operation and status.',
-    labelNames: ['operation', 'status'],
-    registers,
-  })
-  const duration = new Histogram({
-    name: 'gatehouse_http_request_seconds',
-    help: 'Time from the first byte of a request to the end of its response.',
-    labelNames: ['operation'],
-    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10],
-    registers,
-  })
+  showProcess(registers, db, heavy)
+  return {
+    ...requestMetrics(registers),
+    ...evidenceMetrics(registers),
+    publisher: publisherMetrics(registers),
+    ...edgeMetrics(registers),
+    text: () => registry.metrics(),
+    contentType: registry.contentType,
+  }
+}
+
+type Registers = Registry[]
+
+/** What this process is busy with, read on every scrape. */
+function showProcess(registers: Registers, db: DbPool, heavy: HeavyOperations): void {
   new Gauge({
     name: 'gatehouse_db_connections',
     help: 'Database connections in the pool, and requests waiting for one.',
@@ -66,6 +68,43 @@ export function createMetrics(db: DbPool, heavy: HeavyOperations, version: strin
         for (const [state, count] of Object.entries(counts)) this.set({ kind, state }, count)
     },
   })
+}
+
+function requestMetrics(registers: Registers): Pick<Metrics, 'observeRequest' | 'countExpiredKey'> {
+  const requests = new Counter({
+    name: 'gatehouse_http_requests_total',
+    help: 'Requests answered, by operation and status.',
+    labelNames: ['operation', 'status'],
+    registers,
+  })
+  const duration = new Histogram({
+    name: 'gatehouse_http_request_seconds',
+    help: 'Time from the first byte of a request to the end of its response.',
+    labelNames: ['operation'],
+    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10],
+    registers,
+  })
+  const expired = new Counter({
+    name: 'gatehouse_expired_keys_refused_total',
+    help: 'Requests refused because the API key or its replaced token has expired.',
+    registers,
+  })
+  return {
+    countExpiredKey: () => expired.inc(),
+    observeRequest(operation, status, seconds) {
+      requests.inc({ operation, status })
+      duration.observe({ operation }, seconds)
+    },
+  }
+}
+
+/** What restrictions did, and what could not be recorded of it. */
+function evidenceMetrics(
+  registers: Registers,
+): Pick<
+  Metrics,
+  'observeRestriction' | 'countLostHits' | 'countLostSightings' | 'countDroppedFromReports' | 'showRefusedHostports'
+> {
   const restricted = new Counter({
     name: 'gatehouse_ip_restriction_hits_total',
     help: 'API calls that an IP restriction refused, or would have refused if it were enforced.',
@@ -75,11 +114,6 @@ export function createMetrics(db: DbPool, heavy: HeavyOperations, version: strin
   const lost = new Counter({
     name: 'gatehouse_ip_restriction_hits_lost_total',
     help: 'Refusals and warnings whose source address was not recorded because the buffer was full.',
-    registers,
-  })
-  const expired = new Counter({
-    name: 'gatehouse_expired_keys_refused_total',
-    help: 'Requests refused because the API key or its replaced token has expired.',
     registers,
   })
   const lostSightings = new Counter({
@@ -97,6 +131,16 @@ export function createMetrics(db: DbPool, heavy: HeavyOperations, version: strin
     help: 'Hostports not in force because another account already had an overlapping one. Updated hourly.',
     registers,
   })
+  return {
+    observeRestriction: (outcome) => restricted.inc({ outcome }),
+    countLostHits: (hits) => lost.inc(hits),
+    countLostSightings: (sightings) => lostSightings.inc(sightings),
+    countDroppedFromReports: (parts) => droppedFromReports.inc(parts),
+    showRefusedHostports: (count) => refusedHostports.set(count),
+  }
+}
+
+function publisherMetrics(registers: Registers): Metrics['publisher'] {
   const published = new Counter({
     name: 'gatehouse_publisher_records_total',
     help: 'Records published to edge nodes by this process.',
@@ -112,6 +156,14 @@ export function createMetrics(db: DbPool, heavy: HeavyOperations, version: strin
     help: '1 on the process that publishes changes to edge nodes, 0 on the others.',
     registers,
   })
+  return {
+    published: (records) => published.inc(records),
+    behind: (generations) => behind.set(generations),
+    active: (isActive) => active.set(isActive ? 1 : 0),
+  }
+}
+
+function edgeMetrics(registers: Registers): Pick<Metrics, 'watchNats' | 'watchEdgeNodes'> {
   let natsConnected: (() => boolean) | undefined
   new Gauge({
     name: 'gatehouse_nats_connected',
@@ -124,6 +176,7 @@ export function createMetrics(db: DbPool, heavy: HeavyOperations, version: strin
     },
   })
   let edgeNodes: Parameters<Metrics['watchEdgeNodes']>[0] = () => []
+  const liveNodes = () => edgeNodes().filter(({ live }) => live)
   new Gauge({
     name: 'gatehouse_edge_nodes',
     help: 'Edge nodes, by whether they have reported recently.',
@@ -142,9 +195,7 @@ export function createMetrics(db: DbPool, heavy: HeavyOperations, version: strin
     labelNames: ['live'],
     registers,
     collect() {
-      const applied = edgeNodes()
-        .filter(({ live }) => live)
-        .map((node) => node.applied)
+      const applied = liveNodes().map((node) => node.applied)
       this.reset()
       if (applied.length) this.set({}, Math.min(...applied))
     },
@@ -154,36 +205,15 @@ export function createMetrics(db: DbPool, heavy: HeavyOperations, version: strin
     help: 'Records recently rejected by live edge nodes.',
     registers,
     collect() {
-      this.set(
-        edgeNodes()
-          .filter(({ live }) => live)
-          .reduce((sum, { refusals }) => sum + refusals.length, 0),
-      )
+      this.set(liveNodes().reduce((sum, { refusals }) => sum + refusals.length, 0))
     },
   })
   return {
-    publisher: {
-      published: (records) => published.inc(records),
-      behind: (generations) => behind.set(generations),
-      active: (isActive) => active.set(isActive ? 1 : 0),
-    },
     watchNats(isConnected) {
       natsConnected = isConnected
     },
     watchEdgeNodes(nodes) {
       edgeNodes = nodes
-    },
-    observeRestriction: (outcome) => restricted.inc({ outcome }),
-    countLostHits: (hits) => lost.inc(hits),
-    countLostSightings: (usageBuffer) => lostSightings.inc(usageBuffer),
-    countDroppedFromReports: (parts) => droppedFromReports.inc(parts),
-    countExpiredKey: () => expired.inc(),
-    showRefusedHostports: (count) => refusedHostports.set(count),
-    text: () => registry.metrics(),
-    contentType: registry.contentType,
-    observeRequest(operation, status, seconds) {
-      requests.inc({ operation, status })
-      duration.observe({ operation }, seconds)
     },
   }
 }
