@@ -4,6 +4,7 @@ import { isCanonicalHostport, maxHostports } from '../kernel/hostport.ts'
 import { type IdPrefix, type Id as IdText, idPattern } from '../kernel/ids.ts'
 import { maxAttachedPolicies } from '../kernel/ip/decide.ts'
 import { matchTypes, maxMatchBytes, storedMatchPattern } from '../kernel/paths.ts'
+import { type TimeoutName, timeoutLimits } from '../kernel/timeouts.ts'
 
 /**
  * What travels to edges. A record tells everything about one thing that an edge node must know, and names other things
@@ -52,6 +53,8 @@ const Headers = Type.Refine(
   },
 )
 
+const Seconds = (name: TimeoutName) => Type.Optional(Type.Integer({ minimum: 1, maximum: timeoutLimits[name].longest }))
+
 const RouteRecord = Closed({
   account: Id('ac'),
   edge: Id('edghts'),
@@ -64,6 +67,14 @@ const RouteRecord = Closed({
   encoded_slashes: Type.Optional(Type.Literal('allow')),
   /** Missing: they are accepted. */
   websocket: Type.Optional(Type.Literal(false)),
+  /** Missing: the defaults. */
+  timeouts: Type.Optional(
+    Closed({
+      connect_seconds: Seconds('connect_seconds'),
+      response_seconds: Seconds('response_seconds'),
+      idle_seconds: Seconds('idle_seconds'),
+    }),
+  ),
 })
 
 const BackendRecord = Closed({

@@ -18,6 +18,7 @@ import { kindOf } from '../distribution/records.ts'
 import type { HeaderOperations } from '../kernel/headers.ts'
 import { parseHostport } from '../kernel/hostport.ts'
 import { type Id, toId, toUuid, type Uuid } from '../kernel/ids.ts'
+import type { RouteTimeouts } from '../kernel/timeouts.ts'
 import type { ModuleName, StoredModule } from '../resources/edges/modules.ts'
 import { edgeColumns, type RouteRow } from '../resources/edges/store.ts'
 
@@ -68,6 +69,12 @@ const backendOf = (row: CompiledEdge) => {
 const policiesOf = (row: CompiledEdge) =>
   enabled(row, 'ip_restriction')?.policy_ids.map((id) => toId('ipp', id)) ?? null
 
+const withoutNulls = ({ connect_seconds, response_seconds, idle_seconds }: RouteTimeouts) => ({
+  ...(connect_seconds !== null && { connect_seconds }),
+  ...(response_seconds !== null && { response_seconds }),
+  ...(idle_seconds !== null && { idle_seconds }),
+})
+
 const compilers: Record<RecordKind, Compiler> = {
   async tcp(db, changed) {
     const rows = await edgeRows(db, 'tcp', changed)
@@ -104,6 +111,7 @@ const compilers: Record<RecordKind, Compiler> = {
           headers: headers ? { add: Object.entries(headers.add), remove: [...headers.remove] } : null,
           ...(row.encoded_slashes === 'allow' && { encoded_slashes: 'allow' }),
           ...(!row.websocket && { websocket: false }),
+          ...(row.timeouts && { timeouts: withoutNulls(row.timeouts) }),
         }
         return [row.id, { value }]
       }),

@@ -120,6 +120,7 @@ export type RouteOptions = {
   account?: string
   encoded_slashes?: 'allow'
   websocket?: false
+  timeouts?: { connect_seconds?: number; response_seconds?: number; idle_seconds?: number }
 }
 
 export async function putHttpsEdge(edge: Edge, hostports: string[] = ['app.example.com:443']): Promise<string> {

@@ -73,6 +73,7 @@ export async function startEdge(
     limits,
     maxconn = 2_000,
     isCarefulOnly = false,
+    more = {},
   }: {
     options?: ProxyOptions
     caFile?: string
@@ -80,6 +81,7 @@ export async function startEdge(
     limits?: Limits
     maxconn?: number
     isCarefulOnly?: boolean
+    more?: Partial<ProxySettings>
   } = {},
 ): Promise<Edge> {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-edge-'))
@@ -97,6 +99,7 @@ export async function startEdge(
     maxconn,
     isCarefulOnly,
     ...(limits && { limits }),
+    ...more,
   }
   await mkdir(settings.certificateFolder, { recursive: true })
   for (const name of certificates ?? []) await selfSigned(settings, name)

@@ -284,7 +284,15 @@ const kinds: Record<Kind, Rules> = {
       unique(writing, 'routes', matching, key, 'ERR_MATCH_TAKEN', 'match')
       const encoded_slashes = field(writing, 'encoded_slashes', 'reject')
       const websocket = field(writing, 'websocket', true)
-      return { ...annotations(writing), ...matching, encoded_slashes, websocket, ...inlineModules('routes', writing) }
+      const timeouts = field(writing, 'timeouts', null)
+      return {
+        ...annotations(writing),
+        ...matching,
+        encoded_slashes,
+        websocket,
+        timeouts,
+        ...inlineModules('routes', writing),
+      }
     },
   },
 }

@@ -5,6 +5,7 @@ const newFields: { because: string; field: string; value: string }[] = [
   { because: 'a key names the key that created it', field: 'created_by_key_id', value: 'null|"ak_\\w+"' },
   { because: 'an upstream may speak HTTP/2', field: 'protocol', value: '"http1"' },
   { because: 'a route may refuse WebSockets', field: 'websocket', value: 'true' },
+  { because: 'a route may have timeouts', field: 'timeouts', value: 'null' },
   { because: 'a route may allow encoded slashes', field: 'encoded_slashes', value: '"reject"' },
 ]
 

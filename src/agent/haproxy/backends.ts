@@ -1,5 +1,6 @@
 import { answers } from './answers.ts'
-import { noWebsocket, withHeaders } from './entries.ts'
+import { noWebsocket, withHeaders, withTimeouts } from './entries.ts'
+import { mapFile } from './map_files.ts'
 import { part, quoted } from './rules.ts'
 import type { ProxySettings } from './settings.ts'
 
@@ -75,6 +76,15 @@ const withTrailers = (rules: string) => `
   http-request set-var(txn.trailers) bool(true) if { req.hdr(te) -m str -i trailers }${rules}
   http-request set-header TE trailers if { var(txn.trailers) -m found }`
 
+/** Until the response begins, `server` waits for it; from then on it is the silence that counts. */
+const waiting = (settings: ProxySettings) => `
+  acl has_timeouts var(txn.timeouts) -m found
+  http-request set-var(txn.timeouts) ${part('txn.entry', 'target')},map_str(${mapFile(settings, 'timeouts')}) if { ${part('txn.entry', 'timeouts')} -m str ${withTimeouts} }
+  http-request set-timeout connect var(txn.timeouts),field(1,|) if has_timeouts
+  http-request set-timeout server var(txn.timeouts),field(2,|) if has_timeouts
+  http-request set-timeout tunnel var(txn.timeouts),field(4,|) if has_timeouts
+  http-response set-timeout server var(txn.timeouts),field(3,|) if has_timeouts`
+
 /** Without a name to verify HAProxy would verify none. */
 const verifiedName = (rule: string, refusal: string) => `
   ${rule} set-var(txn.name) var(txn.backend),field(4,|)
@@ -85,7 +95,7 @@ const verifiedName = (rule: string, refusal: string) => `
  * connection, whatever the method, so all others get a connection of their own, and 502 when it fails. A refused
  * connection is not tried again: there is one upstream, and it has answered. See docs/adr/0040.
  */
-const servers = (options: string) => `
+const servers = (settings: ProxySettings, options = '') => `${waiting(settings)}
   retries 1
   retry-on empty-response
   acl idempotent method GET HEAD PUT DELETE OPTIONS
@@ -114,21 +124,21 @@ backend tcp_tls
   server dyn 0.0.0.0:0 ${tls}
 
 backend https_plain
-  mode http${forwardFast}${servers('')}
+  mode http${forwardFast}${servers(settings)}
 
 backend https_tls
-  mode http${verified}${forwardFast}${servers(` ${tls}`)}
+  mode http${verified}${forwardFast}${servers(settings, ` ${tls}`)}
 
 backend https_plain_careful
-  mode http${forwardCareful}${servers('')}
+  mode http${forwardCareful}${servers(settings)}
 
 backend https_tls_careful
-  mode http${verified}${forwardCareful}${servers(` ${tls}`)}
+  mode http${verified}${forwardCareful}${servers(settings, ` ${tls}`)}
 
 backend https_plain_http2
-  mode http${withTrailers(forwardCareful)}${servers(' proto h2')}
+  mode http${withTrailers(forwardCareful)}${servers(settings, ' proto h2')}
 
 backend https_tls_http2
-  mode http${verified}${withTrailers(forwardCareful)}${servers(` ${tls} proto h2 alpn h2`)}
+  mode http${verified}${withTrailers(forwardCareful)}${servers(settings, ` ${tls} proto h2 alpn h2`)}
 `
 }

@@ -1,4 +1,5 @@
 import { fileURLToPath } from 'node:url'
+import { timeoutLimits, websocketIdleSeconds } from '../../kernel/timeouts.ts'
 import { answers, parserAnswers } from './answers.ts'
 import { backends, httpsBackends } from './backends.ts'
 import { matchesParameters, noModules, readyKey, slashesAllowed, toHttp2 } from './entries.ts'
@@ -29,7 +30,7 @@ export const luaFile = fileURLToPath(new URL('gatehouse.lua', import.meta.url))
 export function renderConfig(settings: ProxySettings): string {
   return [
     global(settings),
-    defaults,
+    defaults(settings),
     tcpFrontend(settings),
     httpsFrontend(settings),
     backends(settings),
@@ -68,13 +69,13 @@ global
   expose-experimental-directives
 `
 
-const defaults = `defaults
-  timeout connect 5s
+const defaults = ({ responseTimeoutMs = timeoutLimits.response_seconds.default * 1_000 }: ProxySettings) => `defaults
+  timeout connect ${timeoutLimits.connect_seconds.default}s
   timeout client 60s
-  timeout server 60s
+  timeout server ${responseTimeoutMs}ms
   timeout http-request 10s
   timeout http-keep-alive 60s
-  timeout tunnel 1h
+  timeout tunnel ${websocketIdleSeconds}s
   # A peer that never ends its handshake, or its half of a connection, must not hold it for as long as a live one.
   timeout client-hs 10s
   timeout client-fin 30s

@@ -4,6 +4,7 @@ import { parseHostport } from '../../kernel/hostport.ts'
 import { type IdPrefix, idLength, isId } from '../../kernel/ids.ts'
 import { type Address, formatAddress, parseAddress } from '../../kernel/ip/address.ts'
 import { hasEncodedSlash, hasParameters } from '../../kernel/paths.ts'
+import { timeoutLimits, websocketIdleSeconds } from '../../kernel/timeouts.ts'
 import type { ResolvedBackend } from '../upstreams/resolver.ts'
 import { headerLists } from './header_lists.ts'
 import { exactKey, prefixKey } from './paths.ts'
@@ -15,6 +16,7 @@ export const mapNames = [
   'backend',
   'headers',
   'header_lists',
+  'timeouts',
   'tcp',
   'route',
   'host',
@@ -25,7 +27,7 @@ export type MapName = (typeof mapNames)[number]
 export type Entry = { readonly map: MapName; readonly key: string; readonly value: string }
 
 /**
- * The value of an edge or route, `target|account|backend|slashes|websocket|headers|policies`: all but the last part have a fixed
+ * The value of an edge or route, `target|account|backend|slashes|websocket|timeouts|headers|policies`: all but the last part have a fixed
  * length, so that HAProxy need not search for them. `modules` are the last two together.
  */
 export const entryLayout = { edgtcp: layoutOf('edgtcp'), edghtsrt: layoutOf('edghtsrt') }
@@ -34,13 +36,15 @@ function layoutOf(target: 'edgtcp' | 'edghtsrt') {
   const [account, backend] = [idLength(target) + 1, idLength(target) + idLength('ac') + 2]
   const slashes = backend + idLength('bkdst') + 1
   const websocket = slashes + 2
-  const headers = websocket + 2
+  const timeouts = websocket + 2
+  const headers = timeouts + 2
   return {
     target: { from: 0, length: idLength(target) },
     account: { from: account, length: idLength('ac') },
     backend: { from: backend, length: idLength('bkdst') },
     slashes: { from: slashes, length: 1 },
     websocket: { from: websocket, length: 1 },
+    timeouts: { from: timeouts, length: 1 },
     modules: { from: headers, length: undefined },
     headers: { from: headers, length: 1 },
     policies: { from: headers + 2, length: undefined },
@@ -65,6 +69,9 @@ export const withHeaders = 'h'
 
 /** What stands under `websocket` of a route that refuses them. */
 export const noWebsocket = 'n'
+
+/** What stands under `timeouts` of a route with others than the default. */
+export const withTimeouts = 't'
 
 /** How the first part of a backend ends to which HTTP/2 is spoken. */
 export const toHttp2 = '-h2'
@@ -111,6 +118,7 @@ const compilers: Record<string, (id: string, value: never) => Entry[]> = {
       '-',
       '-',
       '-',
+      '-',
       policiesField(policies),
     ]
     const value = fields.join('|')
@@ -126,7 +134,10 @@ const compilers: Record<string, (id: string, value: never) => Entry[]> = {
         : { map: 'host', key: host, value }
     })
   },
-  route(id, { account, edge, match_type, match, backend, policies, headers, encoded_slashes, websocket }: RouteRecord) {
+  route(
+    id,
+    { account, edge, match_type, match, backend, policies, headers, encoded_slashes, websocket, timeouts }: RouteRecord,
+  ) {
     known('edghtsrt', id)
     known('edghts', edge)
     if (!match.startsWith('/')) throw new UnusableRecord(`the match of ${id} does not begin with a slash`)
@@ -142,6 +153,7 @@ const compilers: Record<string, (id: string, value: never) => Entry[]> = {
       backendField(backend),
       slashes,
       upgrades,
+      timeouts ? withTimeouts : '-',
       hasHeaders,
       policiesField(policies),
     ]
@@ -149,7 +161,8 @@ const compilers: Record<string, (id: string, value: never) => Entry[]> = {
     const route: Entry = { map: 'route', key, value: fields.join('|') }
     // HAProxy takes the bytes of a buffer for a look-up: a longer key could never be found.
     if (route.key.length > 8_000) throw new UnusableRecord(`the match of ${id} is too long`)
-    return [...operations, route]
+    const waits: Entry[] = timeouts ? [{ map: 'timeouts', key: id, value: milliseconds(timeouts) }] : []
+    return [...operations, ...waits, route]
   },
   backend(id, { address, port, tls, host, protocol }: ResolvedBackend) {
     known('bkdst', id)
@@ -180,6 +193,19 @@ const compilers: Record<string, (id: string, value: never) => Entry[]> = {
     )
     return [{ map: 'restrictions', key: id, value: bounded(id, encoded.join(' ')) }]
   },
+}
+
+/** `connect|response|idle|tunnel`, as HAProxy takes them. */
+function milliseconds(timeouts: NonNullable<RouteRecord['timeouts']>): string {
+  const { connect_seconds: connect, response_seconds: response, idle_seconds: idle } = timeoutLimits
+  const seconds = [
+    timeouts.connect_seconds ?? connect.default,
+    timeouts.response_seconds ?? response.default,
+    timeouts.idle_seconds ?? idle.default,
+    timeouts.idle_seconds ?? websocketIdleSeconds,
+  ]
+  if (!seconds.every((each) => Number.isInteger(each) && each > 0)) throw new UnusableRecord('a timeout is no number')
+  return seconds.map((each) => each * 1_000).join('|')
 }
 
 function known(prefix: IdPrefix, id: string): string {

@@ -122,11 +122,11 @@ local function parseSet(text)
   return set
 end
 
--- '<source in hex>|<edge or route>|<account>|<backend>|<slashes>|<websocket>|<headers>|<open or policies>': what asks to be let through.
+-- '<source in hex>|<edge or route>|<account>|<backend>|<slashes>|<websocket>|<timeouts>|<headers>|<open or policies>': what asks to be let through.
 -- False when it cannot be read. An IPv4-mapped IPv6 address is the IPv4 address.
 local mapped = ('0'):rep(20) .. 'FFFF'
 local caseOf = remembered(4096, function(input)
-  local source, target, account, set = input:match('^(%x+)|([^|]+)|([^|]+)|[^|]+|[^|]|[^|]|[^|]|([^|]*)$')
+  local source, target, account, set = input:match('^(%x+)|([^|]+)|([^|]+)|[^|]+|[^|]|[^|]|[^|]|[^|]|([^|]*)$')
   if not source then return false end
   if #source == 32 and sub(source, 1, 24) == mapped then source = sub(source, 25) end
   if #source ~= 8 and #source ~= 32 then return false end

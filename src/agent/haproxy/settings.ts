@@ -25,6 +25,8 @@ export type ProxySettings = {
   readonly policyCacheBytes?: number
   /** For tests that compare the two paths: without the rules of fast_path.ts. */
   readonly isCarefulOnly?: boolean
+  /** For tests, which cannot wait a minute for what is silent. */
+  readonly responseTimeoutMs?: number
   /** `haproxy` on the path when not given. */
   readonly binary?: string
 }

@@ -4,6 +4,7 @@ import type { InstallationSettings } from '../../http/route.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { notFound, Refusal } from '../../kernel/errors.ts'
 import { type Id, toId, toUuid, type Uuid } from '../../kernel/ids.ts'
+import type { RouteTimeouts } from '../../kernel/timeouts.ts'
 import { newAnnotations, patchedAnnotations } from '../../operations/annotations.ts'
 import { createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'
 import { getRoute, listRoute } from '../../operations/read_routes.ts'
@@ -135,7 +136,8 @@ export const httpsEdgeRoutes = [
         )
       }
       const { match_type, match, encoded_slashes, websocket } = body
-      const fields = { match_type, match, encoded_slashes, websocket, ...newAnnotations(body) }
+      const timeouts = timeoutsIn(body.timeouts)
+      const fields = { match_type, match, encoded_slashes, websocket, timeouts, ...newAnnotations(body) }
       const id = await insertEdge(tx, caller, { kind: 'route', parentId, ...fields })
       await setInlineModules(tx, caller, 'route', id, body)
       return rereadRoute(tx, caller, edge_id, id)
@@ -152,7 +154,8 @@ export const httpsEdgeRoutes = [
     async apply(tx, { caller, params, body }, before) {
       const { match_type = before.match_type, match = before.match } = body
       const { encoded_slashes = before.encoded_slashes, websocket = before.websocket } = body
-      const fields = { match_type, match, encoded_slashes, websocket, ...patchedAnnotations(before, body) }
+      const timeouts = body.timeouts === undefined ? before.timeouts : timeoutsIn(body.timeouts)
+      const fields = { match_type, match, encoded_slashes, websocket, timeouts, ...patchedAnnotations(before, body) }
       await updateEdge(tx, caller, before.id, fields)
       await setInlineModules(tx, caller, 'route', before.id, body)
       return rereadRoute(tx, caller, params.edge_id, before.id)
@@ -162,3 +165,10 @@ export const httpsEdgeRoutes = [
 
   ...moduleRoutes(routes, 'route'),
 ]
+
+/** All three, so that a response says which are the defaults. Null when all are. */
+function timeoutsIn(sent: Partial<RouteTimeouts> | null | undefined): RouteTimeouts | null {
+  const { connect_seconds = null, response_seconds = null, idle_seconds = null } = sent ?? {}
+  const isDefault = connect_seconds === null && response_seconds === null && idle_seconds === null
+  return isDefault ? null : { connect_seconds, response_seconds, idle_seconds }
+}

@@ -81,6 +81,34 @@ test('a route accepts WebSockets unless it says otherwise', async () => {
     assert.equal((await admin('PATCH', route.uri, { websocket })).body.details.field, 'websocket')
 })
 
+test('a route has timeouts only when it says so, and PATCH replaces all of them', async () => {
+  const admin = await plane.newAccount()
+  const { body: edge } = await admin('POST', '/edges/https', { hostports: ['timeouts.example:443'] })
+  const routes = `/edges/https/${edge.id}/routes`
+  const made = { match_type: 'path_prefix', match: '/a', timeouts: { response_seconds: 300, idle_seconds: 86_400 } }
+  const { body: route } = await admin('POST', routes, made)
+  assert.deepEqual(route.timeouts, { connect_seconds: null, response_seconds: 300, idle_seconds: 86_400 })
+  assert.deepEqual((await admin('PATCH', route.uri, { match: '/b' })).body.timeouts, route.timeouts)
+  assert.deepEqual((await admin('GET', route.uri)).body.timeouts, route.timeouts)
+  const patched = await admin('PATCH', route.uri, { timeouts: { connect_seconds: 60 } })
+  assert.deepEqual(patched.body.timeouts, { connect_seconds: 60, response_seconds: null, idle_seconds: null })
+  for (const timeouts of [null, {}, { connect_seconds: null }]) {
+    assert.equal((await admin('PATCH', route.uri, { timeouts: { connect_seconds: 7 } })).status, 200)
+    assert.equal((await admin('PATCH', route.uri, { timeouts })).body.timeouts, null)
+  }
+  const refused: [object, string][] = [
+    [{ connect_seconds: 61 }, 'timeouts.connect_seconds'],
+    [{ response_seconds: 3_601 }, 'timeouts.response_seconds'],
+    [{ idle_seconds: 86_401 }, 'timeouts.idle_seconds'],
+    [{ idle_seconds: 0 }, 'timeouts.idle_seconds'],
+    [{ idle_seconds: 1.5 }, 'timeouts.idle_seconds'],
+    [{ idle_seconds: '5' }, 'timeouts.idle_seconds'],
+    [{ queue_seconds: 5 }, 'timeouts.queue_seconds'],
+  ]
+  for (const [timeouts, field] of refused)
+    assert.equal((await admin('PATCH', route.uri, { timeouts })).body.details.field, field)
+})
+
 test('a hostport belongs to one edge in the whole installation', async () => {
   const [alice, mallory] = [await plane.newAccount(), await plane.newAccount()]
   assert.equal((await alice('POST', '/edges/https', { hostports: ['one.example:443'] })).status, 201)

@@ -13,6 +13,7 @@ import {
 } from '../../http/wire.ts'
 import { type HostportRules, maxHostports } from '../../kernel/hostport.ts'
 import { matchPattern, matchTypes, maxMatchBytes } from '../../kernel/paths.ts'
+import { type RouteTimeouts, type TimeoutName, timeoutLimits, websocketIdleSeconds } from '../../kernel/timeouts.ts'
 import { type EdgeKind, modulesOn } from './modules.ts'
 
 const Hostports = (rules: HostportRules, example: string, description: string) =>
@@ -105,12 +106,42 @@ const Websocket = Type.Boolean({
   default: true,
   description: 'Whether clients may open WebSockets, over HTTP/1.1 or HTTP/2. If false, the edge answers 400.',
 })
+const Seconds = (name: TimeoutName, description: string) =>
+  Type.Unsafe<number | null>({
+    type: ['integer', 'null'],
+    minimum: 1,
+    maximum: timeoutLimits[name].longest,
+    description,
+  })
+const timeoutFields = {
+  connect_seconds: Seconds('connect_seconds', 'Until the connection is open; then 503. Null: 5 seconds.'),
+  response_seconds: Seconds('response_seconds', "Until the response's headers are there; then 504. Null: 60 seconds."),
+  idle_seconds: Seconds(
+    'idle_seconds',
+    `Of silence once the response has begun; then it is cut. Null: 60 seconds, and ${websocketIdleSeconds} for WebSockets.`,
+  ),
+}
+const timeoutsNote = 'How long the edge waits for the upstream. Null: the defaults. PATCH replaces all three.'
+const Timeouts = Type.Unsafe<Partial<RouteTimeouts> | null>({
+  ...Closed({
+    connect_seconds: Type.Optional(timeoutFields.connect_seconds),
+    response_seconds: Type.Optional(timeoutFields.response_seconds),
+    idle_seconds: Type.Optional(timeoutFields.idle_seconds),
+  }),
+  type: ['object', 'null'],
+  description: timeoutsNote,
+})
+const TimeoutsShown = Type.Unsafe<RouteTimeouts | null>({
+  anyOf: [Closed(timeoutFields, { title: 'RouteTimeouts' }), { type: 'null' }],
+  description: timeoutsNote,
+})
 export const HttpsRouteCreate = withModules('route', {
   edge_id: PathId('edghts'),
   match_type: MatchType,
   match: Match,
   encoded_slashes: Type.Optional(EncodedSlashes),
   websocket: Type.Optional(Websocket),
+  timeouts: Type.Optional(Timeouts),
   ...Annotations,
 })
 export const HttpsRouteUpdate = withModules('route', {
@@ -120,6 +151,7 @@ export const HttpsRouteUpdate = withModules('route', {
   match: Type.Optional(Match),
   encoded_slashes: Type.Optional(EncodedSlashes),
   websocket: Type.Optional(Websocket),
+  timeouts: Type.Optional(Timeouts),
   ...Annotations,
 })
 export const HttpsRoute = Closed(
@@ -133,6 +165,7 @@ export const HttpsRoute = Closed(
     match: Type.String(),
     encoded_slashes: EncodedSlashes,
     websocket: Websocket,
+    timeouts: TimeoutsShown,
     ...shown('route'),
   },
   { title: 'HttpsEdgeRoute' },

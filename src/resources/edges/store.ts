@@ -5,6 +5,7 @@ import type { Caller } from '../../identity/caller.ts'
 import { Refusal } from '../../kernel/errors.ts'
 import { type Id, newUuid, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { type PageQuery, rowsToFetch } from '../../kernel/paging.ts'
+import type { RouteTimeouts } from '../../kernel/timeouts.ts'
 import type { AnnotationColumns } from '../../operations/annotations.ts'
 import type { EdgeKind, ModuleName, NewModule, StoredModule } from './modules.ts'
 
@@ -13,6 +14,7 @@ export type Match = {
   match: string
   encoded_slashes: 'reject' | 'allow'
   websocket: boolean
+  timeouts: RouteTimeouts | null
 }
 export type RefusedHostport = { hostport: string; reason: 'overlap' | 'public_suffix'; refused_at: string }
 export type EdgeRow = AnnotationColumns & {
@@ -28,7 +30,7 @@ type Account = Pick<Caller, 'accountId'>
 
 /** Everything about an edge or a route but whose it is. For queries that call the table `e`. */
 export const edgeColumns = sql`
-  e.id, e.parent_id, e.match_type, e.match, e.encoded_slashes, e.websocket, e.description, e.metadata, e.created_at,
+  e.id, e.parent_id, e.match_type, e.match, e.encoded_slashes, e.websocket, e.timeouts, e.description, e.metadata, e.created_at,
   array(select hostport from hostports h where h.account_id = e.account_id and h.edge_id = e.id order by position) as hostports,
   coalesce((
     select json_agg(json_build_object('hostport', r.hostport, 'reason', r.reason, 'refused_at', to_char(r.refused_at, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')) order by r.position)
@@ -99,9 +101,9 @@ export async function insertEdge(tx: Db, { accountId }: Account, edge: NewEdge):
     run(
       tx,
       sql`
-      insert into edges (account_id, id, kind, parent_id, match_type, match, encoded_slashes, websocket, description, metadata)
+      insert into edges (account_id, id, kind, parent_id, match_type, match, encoded_slashes, websocket, timeouts, description, metadata)
       values (${accountId}, ${id}, ${edge.kind}, ${edge.parentId ?? null}, ${edge.match_type ?? null}, ${edge.match ?? null},
-              ${edge.encoded_slashes ?? 'reject'}, ${edge.websocket ?? true}, ${edge.description}, ${edge.metadata})`,
+              ${edge.encoded_slashes ?? 'reject'}, ${edge.websocket ?? true}, ${storedTimeouts(edge)}, ${edge.description}, ${edge.metadata})`,
     ),
   )
   return id
@@ -114,10 +116,13 @@ export const updateEdge = (tx: Db, { accountId }: Account, id: Uuid, fields: Ann
       sql`
       update edges set description = ${fields.description}, metadata = ${fields.metadata},
         match_type = ${fields.match_type ?? null}, match = ${fields.match ?? null},
-        encoded_slashes = ${fields.encoded_slashes ?? 'reject'}, websocket = ${fields.websocket ?? true}
+        encoded_slashes = ${fields.encoded_slashes ?? 'reject'}, websocket = ${fields.websocket ?? true},
+        timeouts = ${storedTimeouts(fields)}
       where account_id = ${accountId} and id = ${id}`,
     ),
   )
+
+const storedTimeouts = ({ timeouts }: Partial<Match>): string | null => (timeouts ? JSON.stringify(timeouts) : null)
 
 /** Its hostports, routes and modules go with it. */
 export const deleteEdge = (tx: Db, { accountId }: Account, id: Uuid) =>

@@ -46,6 +46,7 @@ export function toHttpsRoute(row: RouteRow, uri: UriOf): HttpsRoute {
     match: row.match,
     encoded_slashes: row.encoded_slashes,
     websocket: row.websocket,
+    timeouts: row.timeouts,
     ...shownModules(row, 'route', uri),
   }
 }

@@ -5,6 +5,7 @@ import { Choice } from '../../ui/choice.tsx'
 import { Field } from '../../ui/field.tsx'
 import { FormDialog } from '../../ui/form_dialog.tsx'
 import { useDraft } from '../../ui/use_draft.ts'
+import { noTimeouts, TimeoutFields, type TimeoutTexts, timeoutsOf } from './timeouts.tsx'
 
 type Route = Shapes['HttpsEdgeRoute']
 type RouteDraft = {
@@ -12,6 +13,7 @@ type RouteDraft = {
   matchType: Route['match_type']
   encodedSlashes: Route['encoded_slashes']
   websocket: 'accept' | 'reject'
+  timeouts: TimeoutTexts
   backendId: string
   description: string
 }
@@ -25,6 +27,7 @@ const createRoute = (edgeId: string, draft: RouteDraft) =>
         match_type: draft.matchType,
         encoded_slashes: draft.encodedSlashes,
         websocket: draft.websocket === 'accept',
+        timeouts: timeoutsOf(draft.timeouts),
         description: draft.description,
         ...(draft.backendId && { backend: { backend_id: draft.backendId } }),
       },
@@ -38,6 +41,7 @@ export function AddRoute({ edge, onClose }: { edge: Shapes['HttpsEdge']; onClose
     matchType: 'path_prefix',
     encodedSlashes: 'reject',
     websocket: 'accept',
+    timeouts: noTimeouts,
     backendId: '',
     description: '',
   })
@@ -93,6 +97,7 @@ export function AddRoute({ edge, onClose }: { edge: Shapes['HttpsEdge']; onClose
           { value: 'reject', label: 'Reject with 400' },
         ]}
       />
+      <TimeoutFields value={values.timeouts} onChange={set('timeouts')} />
       <Choice
         label="Backend"
         name="backend.backend_id"

@@ -9,6 +9,7 @@ import { AddRoute } from './add_route.tsx'
 import { EdgeHead } from './head.tsx'
 import { HeadersRow } from './headers.tsx'
 import { BackendRow, RestrictionRow } from './modules.tsx'
+import { timeoutsText } from './timeouts.tsx'
 
 type Edge = Shapes['HttpsEdge']
 type Route = Shapes['HttpsEdgeRoute']
@@ -51,6 +52,7 @@ function RouteCard({ edge, route }: { edge: Edge; route: Route }) {
           <Badge tone="neutral">{route.match_type === 'exact_path' ? 'Exact' : 'Prefix'}</Badge>{' '}
           {route.encoded_slashes === 'allow' && <Badge tone="neutral">encoded slashes allowed</Badge>}
           {!route.websocket && <Badge tone="neutral">no WebSockets</Badge>}
+          {route.timeouts && <Badge tone="neutral">timeouts: {timeoutsText(route.timeouts)}</Badge>}
         </h3>
         <Button aria-label={`Delete route ${route.match}`} onPress={() => setLeaving(true)}>
           Delete
