@@ -70,6 +70,7 @@ const onlyIn: Record<string, string[]> = {
   ajv: ['http'],
   pino: ['commands'],
   yaml: ['cli'],
+  'string-width': ['cli'],
   tldts: ['resources'],
 }
 

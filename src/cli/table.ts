@@ -1,4 +1,5 @@
-import { cutTo, printable, styled, widthOf } from './terminal.ts'
+import stringWidth from 'string-width'
+import { cutTo, printable, styled } from './terminal.ts'
 
 type Json = Record<string, unknown>
 
@@ -40,7 +41,7 @@ export function describeRows(rows: readonly Json[], fields: readonly string[], c
     ...rows.map((row) => names.map((name) => cell(row[name]))),
   ]
   const widths = fit(
-    names.map((_, index) => lines.reduce((most, line) => Math.max(most, widthOf(line[index] ?? '')), 0)),
+    names.map((_, index) => lines.reduce((most, line) => Math.max(most, stringWidth(line[index] ?? '')), 0)),
     columns,
   )
   return lines
@@ -48,7 +49,7 @@ export function describeRows(rows: readonly Json[], fields: readonly string[], c
       const text = line
         .map((each, index) => {
           const cut = cutTo(each, widths[index] ?? 0)
-          return index === line.length - 1 ? cut : cut + ' '.repeat((widths[index] ?? 0) - widthOf(cut))
+          return index === line.length - 1 ? cut : cut + ' '.repeat((widths[index] ?? 0) - stringWidth(cut))
         })
         .join('  ')
       const whole = columns ? cutTo(text, columns) : text

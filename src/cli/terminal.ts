@@ -1,5 +1,6 @@
 import { createInterface } from 'node:readline/promises'
 import { styleText } from 'node:util'
+import stringWidth from 'string-width'
 
 /** For people, on standard error: standard output is for answers. */
 export const log = (text: string): void => {
@@ -50,27 +51,17 @@ export async function readStandardInput(): Promise<string> {
   return Buffer.concat(chunks).toString('utf8')
 }
 
-/** Two columns for what is East Asian and wide, none for what combines with the character before. */
-export function widthOf(text: string): number {
-  let width = 0
-  for (const character of text) {
-    if (/\p{M}|\u200d/u.test(character)) continue
-    width +=
-      /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|\p{Emoji_Presentation}/u.test(
-        character,
-      )
-        ? 2
-        : 1
-  }
-  return width
-}
+const characters = new Intl.Segmenter('en', { granularity: 'grapheme' })
 
+/** Between characters as people see them: a flag, a letter with its accents or a family of emoji is never split. */
 export function cutTo(text: string, columns: number): string {
-  if (widthOf(text) <= columns) return text
+  if (stringWidth(text) <= columns) return text
   let kept = ''
-  for (const character of text) {
-    if (widthOf(kept + character) > columns - 1) break
-    kept += character
+  let width = 0
+  for (const { segment } of characters.segment(text)) {
+    width += stringWidth(segment)
+    if (width > columns - 1) break
+    kept += segment
   }
   return `${kept}…`
 }
