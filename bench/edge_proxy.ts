@@ -1,4 +1,4 @@
-// What the edge costs beside two other HAProxys in front of the same upstream: `node bench/edge_proxy.ts
+// What the edge costs beside two other HAProxy instances in front of the same upstream: `node bench/edge_proxy.ts
 // [requests|tcp|cold]`. The bare one only forwards; the one by hand has what somebody would write who has this one edge
 // and no other, with the same modules, in the configuration. Needs haproxy, wrk and openssl. Slices alternate between
 // the three, so that a busy moment of the machine hits all of them.

@@ -72,4 +72,4 @@ for (const family of [4, 6] as const) {
   const ratios = Array.from({ length: 21 }, () => milliseconds(theirs) / milliseconds(ours))
   console.log(`IPv${family}, 1000 rules, from text: ${summary(ratios, 1)} times as fast as net.BlockList`)
 }
-console.log(`(${answers} is printed so that the work cannot be optimised away)`)
+console.log(`(${answers} is printed so that the work cannot be optimized away)`)

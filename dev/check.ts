@@ -9,6 +9,7 @@ const root = new URL('..', import.meta.url).pathname
 /** What only reads, side by side: their output comes when each has ended. */
 const readers: Step[] = [
   ['format and lint', 'biome', 'ci', '--colors=off', '--error-on-warnings', '.'],
+  ['spelling', 'cspell', '--no-progress', '--no-summary', '--no-color', '--show-suggestions'],
   ['types', 'tsc', '--noEmit'],
   ['types of the dashboard', 'tsc', '-p', 'dashboard'],
   ['lockfile', 'node', 'dev/lockfile.ts'],

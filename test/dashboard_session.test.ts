@@ -218,7 +218,7 @@ test('an unenforced `dashboard` restriction warns and counts', async () => {
   assert.deepEqual([body.warnings[0].source_ip, body.warnings[0].count], ['192.0.2.77', 1])
 })
 
-test('nobody shuts themself out of the dashboard by a change that they make in it, nor out of the API', async () => {
+test('nobody locks themselves out of the dashboard by a change that they make in it, nor out of the API', async () => {
   const admin = await plane.newAccount()
   const browser = await signIn(admin, from('192.0.2.1'))
   const [mine, others] = [await policyWith(admin, 'allow 192.0.2.0/24'), await policyWith(admin, 'allow 10.0.0.0/8')]

@@ -137,7 +137,7 @@ test('If-Match, Idempotency-Key, and the headers and statuses that come of them,
   }
 })
 
-test('every error of the catalogue is described by an operation, but for those told before there is one', () => {
+test('every error of the catalog is described by an operation, but for those told before there is one', () => {
   const described = new Set(
     [...valuesIn(document.components.responses)].flatMap(([, value]) => value.properties?.error_code?.enum ?? []),
   )

@@ -51,7 +51,7 @@ export async function openRecordLog(folder: string): Promise<RecordLog> {
   let torn = false
 
   async function rewrite() {
-    // Tombstones stay: an older record that comes late must still be recognised as old.
+    // Tombstones stay: an older record that comes late must still be recognized as old.
     const all = [...records.values()]
     await writeAtomically(file, linesOf(all, position))
     written = all.length

@@ -30,7 +30,7 @@ export async function serveStatus(
           .entries()
           .flatMap(([name, values]) => [
             `# TYPE ${name} ${name.endsWith('_total') ? 'counter' : 'gauge'}`,
-            ...values.map(([labelled, value]) => `${labelled} ${value}`),
+            ...values.map(([labeled, value]) => `${labeled} ${value}`),
           ])
         return answer('text/plain; version=0.0.4', `${[...lines].join('\n')}\n`)
       }

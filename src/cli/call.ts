@@ -21,7 +21,7 @@ export type Call = {
 }
 export type Answer = { readonly status: number; readonly headers: Headers; readonly text: string }
 
-/** A refusal by the service, printed with the hint from the catalogue. */
+/** A refusal by the service, printed with the hint from the catalog. */
 export class Refused extends Failure {
   readonly status: number
   readonly code: string

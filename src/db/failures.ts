@@ -8,7 +8,7 @@ export function violates(error: unknown, constraint: string): boolean {
 
 // Class 08: connection; 53: out of resources; 57: operator intervention (57014 is a statement time-out); 55P03: lock not available;
 // 42P01 and 42703: a table or column is missing because the database has not been migrated to this version yet.
-// 40: deadlock or serialisation failure, rolled back whole. ECONN… and pg's own texts: the socket went away or the pool is exhausted.
+// 40: deadlock or serialization failure, rolled back whole. ECONN… and pg's own texts: the socket went away or the pool is exhausted.
 const transientStates = /^(08|40|53|57|55P03|42P01|42703)/
 const transientSystemErrors = new Set([
   'ECONNREFUSED',

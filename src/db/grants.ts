@@ -23,7 +23,7 @@ const lesserRights: Record<string, string> = {
  * transaction, so that a running `serve` never sees less than it had.
  */
 export async function grantToAppRole(tx: Db, role: string, auditRetentionMonths: number): Promise<void> {
-  // Two who grant at once would fail on each other's rows of the catalogue.
+  // Two who grant at once would fail on each other's rows of the catalog.
   await tx.query({ text: `select pg_advisory_xact_lock(${grantLock})` })
   await refuseUnfit(tx, role)
   const tables = await many<{ name: string }>(

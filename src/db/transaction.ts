@@ -1,8 +1,8 @@
 import { fromDatabase, isAnswer, OutcomeUnknown } from './failures.ts'
 import type { Db, DbPool } from './pool.ts'
 
-// PostgreSQL answers COMMIT with success and only a notice when the wait for a synchronous standby is cancelled.
-const cancelledStandbyWait = '01000'
+// PostgreSQL answers COMMIT with success and only a notice when the wait for a synchronous standby is canceled.
+const canceledStandbyWait = '01000'
 
 type Work<Result> = (tx: Db) => Promise<Result>
 
@@ -39,13 +39,13 @@ async function within<Result>(pool: DbPool, begin: string, work: Work<Result>): 
 async function commit(client: Awaited<ReturnType<DbPool['connect']>>): Promise<void> {
   let standbyNotice: string | undefined
   const onNotice = (notice: { code?: string; message?: string }) => {
-    if (notice.code === cancelledStandbyWait) standbyNotice = notice.message
+    if (notice.code === canceledStandbyWait) standbyNotice = notice.message
   }
   client.on('notice', onNotice)
   try {
     await client.query('commit')
   } catch (error) {
-    // A deferred constraint or a serialisation failure is a clear no. Only silence leaves the outcome open.
+    // A deferred constraint or a serialization failure is a clear no. Only silence leaves the outcome open.
     if (isAnswer(error)) fromDatabase(error)
     throw new OutcomeUnknown('COMMIT was not answered', { cause: error })
   } finally {

@@ -9,7 +9,7 @@ const compress = promisify(gzip)
 // A page of a list is below it: for those the client would wait longer for our compression than for the bytes it saves.
 const worthCompressing = 256 * 1024
 
-// Plain JSON.stringify: a compiled serialiser took twice as long on a page of 100 rows.
+// Plain JSON.stringify: a compiled serializer took twice as long on a page of 100 rows.
 export function send(reply: FastifyReply, status: number, body: unknown): FastifyReply {
   if (status === 204) return reply.code(204).send()
   return reply.code(status).type('application/json').send(JSON.stringify(body))

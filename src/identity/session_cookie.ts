@@ -1,6 +1,6 @@
 /**
  * The cookie of a dashboard session. Under https its name begins with `__Host-`, which a browser takes only from this
- * very host, with Secure and for the whole of it: neither a page on a neighbouring name nor one without TLS can set it.
+ * very host, with Secure and for the whole of it: neither a page on a neighboring name nor one without TLS can set it.
  */
 const nameUnder = (publicUrl: string): string =>
   publicUrl.startsWith('https:') ? '__Host-gatehouse_session' : 'gatehouse_session'

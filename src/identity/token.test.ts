@@ -18,7 +18,7 @@ test('the checksum is CRC-32 of what comes before it, in six digits of base 62',
   assert.ok(isWellFormedToken(`${secret}2G2s8p`))
 })
 
-test('changing any one character, or swapping two neighbours, makes a token ill-formed', () => {
+test('changing any one character, or swapping two neighbors, makes a token ill-formed', () => {
   const token = newToken()
   for (let at = 0; at < token.length; at++) {
     const other = token[at] === 'x' ? 'y' : 'x'

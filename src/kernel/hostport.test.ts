@@ -69,7 +69,7 @@ test('labels have 1 to 63 characters and no hyphen at either end, and all togeth
     assert.equal(isHostName(bad), false, bad)
 })
 
-test('a wildcard counts towards the length of a name', () => {
+test('a wildcard counts toward the length of a name', () => {
   const rest = (length: number) => `${'a.'.repeat(100)}${'b'.repeat(length - 200)}`
   assert.equal(typeof parseHostport(`*.${rest(251)}:443`, { wildcard: true }), 'object')
   assert.equal(typeof parseHostport(`*.${rest(252)}:443`, { wildcard: true }), 'string')

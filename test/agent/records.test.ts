@@ -217,7 +217,7 @@ test('a refused record says what is wrong with it', () => {
   const [tcp, , , , policy] = records as [EdgeRecord, ...EdgeRecord[]]
   const { hostports: _, ...rest } = tcp.value as { hostports: string[] }
   assert.equal(recordFault({ ...tcp, value: rest }), 'has no hostports')
-  assert.equal(recordFault({ ...tcp, value: { ...tcp.value, colour: 1 } }), 'has an unknown field "colour"')
+  assert.equal(recordFault({ ...tcp, value: { ...tcp.value, color: 1 } }), 'has an unknown field "color"')
   assert.equal(recordFault({ ...tcp, value: JSON.parse('{"__proto__":{}}') }), 'has an unknown field "__proto__"')
   assert.equal(recordFault({ ...tcp, generation: 0 }), 'has no generation')
   assert.equal(recordFault({ ...tcp, value: [] }), 'has no value')

@@ -26,7 +26,7 @@ test('what the command ends with tells a script what happened', async () => {
     ['ok', /^$/, ['caller']],
     ['usage', /unknown command 'keys'/, ['keys', 'list']],
     ['usage', /unknown command 'api-keys make'/, ['api-keys', 'make']],
-    ['usage', /Unknown option '--colour'/, ['api-keys', 'list', '--colour']],
+    ['usage', /Unknown option '--color'/, ['api-keys', 'list', '--color']],
     ['usage', /needs <id>/, ['api-keys', 'get']],
     ['usage', /--type and --ip-policy-ids are required/, ['ip-restrictions', 'create']],
     ['usage', /--limit must be a number/, ['api-keys', 'list', '--limit', 'ten']],

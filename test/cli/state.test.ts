@@ -167,8 +167,8 @@ test('a file with a mistake is refused before anything is sent, and the mistake 
     ['gatehouse: 1\npolicies: {}', /policies: is not a known section/],
     ['gatehouse: 1\nip_policies: {a: {rules: [permit 10.0.0.0/8]}}', /ip_policies.a.rules\[0\]: must be 'allow CIDR'/],
     [
-      'gatehouse: 1\nip_policies: {a: {colour: red}}',
-      /ip_policies.a: has the unknown field colour; expected one of description, metadata/,
+      'gatehouse: 1\nip_policies: {a: {color: red}}',
+      /ip_policies.a: has the unknown field color; expected one of description, metadata/,
     ],
     ['gatehouse: 1\nip_policies: {a: {metadata: 12}}', /ip_policies.a.metadata: must be string, not integer/],
     ['gatehouse: 1\nip_restrictions: {a: {type: api}}', /ip_restrictions.a: needs ip_policies/],

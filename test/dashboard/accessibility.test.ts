@@ -14,7 +14,7 @@ const admin = await newAccount()
 const { policy, edge, pages } = await furnish(admin)
 
 type Fault = { id: string; impact: string; nodes: { html: string; failureSummary: string }[] }
-/** Of the two themes, one is checked by all rules and the other by those about colours: nothing else differs. */
+/** Of the two themes, one is checked by all rules and the other by those about colors: nothing else differs. */
 const rules = { light: {}, dark: { runOnly: { type: 'rule', values: ['color-contrast', 'link-in-text-block'] } } }
 async function assertAccessible(page: Page, what: string, theme: keyof typeof rules): Promise<void> {
   const options = JSON.stringify({ ...rules[theme], resultTypes: ['violations'] })

@@ -52,7 +52,7 @@ test('a list of 1,000 rules is pasted, reviewed and saved', async () => {
   await page.getByRole('cell', { name: '10.2.7.0/24', exact: true }).waitFor()
 })
 
-test('whoever would lock themself out is told, and let in with one click; others are refused and counted', async () => {
+test('a self-lockout is announced, and one click allows your own address; others are refused and counted', async () => {
   await openTab(page, 'IP restrictions')
   await page.getByRole('button', { name: 'Create restriction' }).click()
   await page.getByLabel('Description').fill('offices only')

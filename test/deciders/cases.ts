@@ -39,7 +39,7 @@ export function makeWorld(random: Random): World {
     const { family, value } = pick(homes)
     const bits = bitsOf[family]
     const length = pick([0, 1, 8, bits - 1, bits, random(bits + 1), random(bits + 1), bits - random(9)])
-    // One bit changed makes a neighbour, often of the same size as another range.
+    // One bit changed makes a neighbor, often of the same size as another range.
     const near = random(3) ? value : value ^ (1n << BigInt(random(bits)))
     const hostBits = BigInt(bits - length)
     return { family, first: (near >> hostBits) << hostBits, length }

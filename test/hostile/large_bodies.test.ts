@@ -132,7 +132,7 @@ test('text carries everything that JSON does: metadata, and descriptions of seve
     'allow 10.0.0.1 description=a # b',
     'allow 10.0.0.1 expires=2030-01-31T12:00:00Z expires=2030-01-31T12:00:00Z',
     `allow 10.0.0.1 metadata=${'a'.repeat(4_097)}`,
-    'allow 10.0.0.1 colour=red',
+    'allow 10.0.0.1 color=red',
     'allow 10.0.0.1 metadata=%00',
   ])
     assert.equal((await putRules(admin, policy, [line])).status, 400, line)

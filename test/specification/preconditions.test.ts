@@ -136,7 +136,7 @@ for (const kind of [
 }
 
 for (const [name, { create, body }] of Object.entries(modules)) {
-  test(`${name}: has an ETag on PUT and GET; PUT and DELETE honour If-Match`, async () => {
+  test(`${name}: has an ETag on PUT and GET; PUT and DELETE honor If-Match`, async () => {
     const path = await create()
     const first = await admin('PUT', path, body(0))
     assert.match(etagOf(first), /^"[\x21\x23-\x7e]+"$/)

@@ -17,10 +17,10 @@ const good = headersOf(admin.token)
 const asMember = headersOf(member.token)
 
 /**
- * Neighbours in the contract's order of checks: each request fails both, and the first must answer. Then a client that
+ * Neighbors in the contract's order of checks: each request fails both, and the first must answer. Then a client that
  * corrects what it is told never sees an earlier check come back, and nobody learns more than they have a key for.
  */
-const neighbours: [first: string, second: string, expected: [number, string], request: RawRequest][] = [
+const neighbors: [first: string, second: string, expected: [number, string], request: RawRequest][] = [
   ['the path', 'the version', [404, 'ERR_ROUTE_NOT_FOUND'], { method: 'GET', path: '/nothing', headers: [] }],
   ['the path', 'the method', [404, 'ERR_ROUTE_NOT_FOUND'], { method: 'PURGE', path: '/nothing', headers: good }],
   [
@@ -128,7 +128,7 @@ const neighbours: [first: string, second: string, expected: [number, string], re
   ],
 ]
 
-for (const [first, second, expected, request] of neighbours) {
+for (const [first, second, expected, request] of neighbors) {
   test(`§4 order of checks: ${first} before ${second}`, async () => {
     const { status, body } = await rawExchange(plane, request)
     assert.deepEqual([status, body.error_code], expected)
@@ -194,7 +194,7 @@ test('§4 every response carries an Operation-Id of its own, and the log has the
 })
 
 test('§7 every error has error_code, status_code, msg and details, and all values in details are strings', async () => {
-  const requests = neighbours.map(([, , , request]) => request)
+  const requests = neighbors.map(([, , , request]) => request)
   for (const request of requests) {
     const { status, headers, body } = await rawExchange(plane, request)
     assert.deepEqual(Object.keys(body), ['error_code', 'status_code', 'msg', 'details'])

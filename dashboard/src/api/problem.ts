@@ -21,7 +21,7 @@ export class Problem extends Error {
 }
 type Fields = { status: number; code: string; message: string; hint: string; details: Record<string, string> }
 
-// The catalogue's hints address people who write clients. On screen, some of them need other words.
+// The catalog's hints address people who write clients. On screen, some of them need other words.
 const hintOnScreen: Record<string, string> = {
   ERR_UNAUTHENTICATED: 'Sign in again with the token of an active API key.',
   ERR_IP_REFUSED:

@@ -9,7 +9,7 @@ const icons: Record<Tone, IconName | undefined> = {
 }
 export type Tone = 'allowed' | 'refused' | 'warned' | 'neutral'
 
-/** A state in words, with a sign, and in colour last: any one of the three is enough to read it. */
+/** A state in words, with a sign, and in color last: any one of the three is enough to read it. */
 export function Badge({ tone, children }: { tone: Tone; children: ReactNode }) {
   const icon = icons[tone]
   return (

@@ -1,4 +1,4 @@
-/** Drawn for a 16-pixel grid; they take the colour of the text beside them and are silent to screen readers. */
+/** Drawn for a 16-pixel grid; they take the color of the text beside them and are silent to screen readers. */
 const paths = {
   overview: 'M2.5 8.5 8 3l5.5 5.5M4 7.5V13h8V7.5',
   keys: 'M10.5 2.5a3 3 0 1 1-2.6 4.5L3 11.9V13.5h2.5v-2H7V10l1-1M11 5.2v.1',

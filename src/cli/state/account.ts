@@ -8,7 +8,7 @@ import {
   type Kind,
   kindNames,
   kinds,
-  normalise,
+  normalize,
   type Rule,
   ruleSchema,
   type Thing,
@@ -41,7 +41,7 @@ function toThing(kind: Thing['kind'], row: Json): Thing {
     kind,
     name: '',
     id: String(row.id),
-    fields: normalise(createSchemas[kind], row),
+    fields: normalize(createSchemas[kind], row),
     ...(kind === 'https_edges' && {
       routes: (row.routes as Json[]).toReversed().map((route) => toThing('routes', route)),
     }),
@@ -62,7 +62,7 @@ async function readRules(connection: Connection, policies: readonly Thing[]): Pr
       })
       found.set(
         id,
-        (JSON.parse(text) as { rules: Json[] }).rules.map((rule) => normalise(ruleSchema, rule) as Rule),
+        (JSON.parse(text) as { rules: Json[] }).rules.map((rule) => normalize(ruleSchema, rule) as Rule),
       )
       progress.step(id)
     }

@@ -6,7 +6,7 @@ import {
   type Json,
   type Kind,
   kindNames,
-  normalise,
+  normalize,
   type Reference,
   type Rule,
   referenceOf,
@@ -59,7 +59,7 @@ function readThing(kind: Thing['kind'], name: string, entry: Json, names: Names)
   if (routes !== undefined && kind !== 'https_edges')
     throw fault(place, 'has routes, but only HTTPS edges can have routes')
   const schema = createSchemas[kind]
-  const fields = normalise(schema, resolve(place, schema, rest, names))
+  const fields = normalize(schema, resolve(place, schema, rest, names))
   for (const required of schema.required ?? []) {
     const shown = referenceOf(required, deref<Schema>(schema.properties?.[required] ?? {}))?.shown ?? required
     if (fields[shown] === undefined) throw fault(place, `needs ${shown}`)
@@ -137,7 +137,7 @@ function readRule(place: string, value: unknown): Rule {
     const [action = '', cidr = '', ...more] = value.trim().split(/\s+/)
     if (!['allow', 'deny'].includes(action) || !cidr || more.length)
       throw fault(place, "must be 'allow CIDR', 'deny CIDR', or {allow: CIDR, description: …}")
-    return normalise(ruleSchema, { action, cidr }) as Rule
+    return normalize(ruleSchema, { action, cidr }) as Rule
   }
   const { allow, deny, ...rest } = asObject(place, value)
   const action = allow === undefined ? 'deny' : 'allow'
@@ -148,7 +148,7 @@ function readRule(place: string, value: unknown): Rule {
     if (!['description', 'metadata', 'expires_at'].includes(name)) throw fault(place, `has the unknown field ${name}`)
     checkType(`${place}.${name}`, { type: ['string', 'null'] }, each)
   }
-  return normalise(ruleSchema, { ...rest, action, cidr }) as Rule
+  return normalize(ruleSchema, { ...rest, action, cidr }) as Rule
 }
 
 function asObject(place: string, value: unknown): Json {

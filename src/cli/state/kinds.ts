@@ -86,7 +86,7 @@ function defaultOf(name: string, schema: Schema, above: Schema): unknown {
 function isDefault(name: string, schema: Schema, above: Schema, value: unknown): boolean {
   if (value === null || (value === '' && typesOf(schema).includes('null'))) return true
   const normal = defaultOf(name, schema, above)
-  const comparable = schema.properties && normal ? normalise(schema, normal as Json) : normal
+  const comparable = schema.properties && normal ? normalize(schema, normal as Json) : normal
   return isDeepStrictEqual(value, comparable)
 }
 
@@ -110,7 +110,7 @@ function canonical(schema: Schema, text: string): string {
 function normalValue(schema: Schema, value: unknown): unknown {
   if (typeof value === 'string') return canonical(schema, value)
   if (Array.isArray(value)) return value.map((each) => normalValue(deref<Schema>(schema.items ?? {}), each))
-  if (schema.properties && value && typeof value === 'object') return normalise(schema, value as Json)
+  if (schema.properties && value && typeof value === 'object') return normalize(schema, value as Json)
   return value
 }
 
@@ -128,7 +128,7 @@ export function canBeSet(kind: Thing['kind'], shown: string, wanted: unknown): b
 }
 
 /** Fields as the API shows them, references as ids; without whatever has its default, in one spelling. */
-export function normalise(schema: Schema, shown: Json): Json {
+export function normalize(schema: Schema, shown: Json): Json {
   return Object.fromEntries(
     Object.entries(schema.properties ?? {}).flatMap(([name, referred]): [string, unknown][] => {
       const inner = deref<Schema>(referred)

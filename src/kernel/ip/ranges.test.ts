@@ -91,7 +91,7 @@ test('the rule named is the most specific of the winning action, and the first o
   )
 })
 
-test('neighbours each answer for their own addresses, with nothing between them', () => {
+test('neighbors each answer for their own addresses, with nothing between them', () => {
   const rules = ['allow 10.0.0.0/25', 'deny 10.0.0.128/25', 'allow 10.0.1.0/24']
   assert.equal(answer(rules, '10.0.0.127'), 'allow by 0')
   assert.equal(answer(rules, '10.0.0.128'), 'deny by 1')
@@ -178,7 +178,7 @@ test('the compiled policy answers as reading every rule would, at every border',
   )
 })
 
-test('a table is sorted without repetition, and no two neighbours have the same verdict', () => {
+test('a table is sorted without repetition, and no two neighbors have the same verdict', () => {
   fc.assert(
     fc.property(someRules, (rules) => {
       const { v4, v6 } = compilePolicy(rules)

@@ -38,11 +38,11 @@ export const ipCheckRoutes = [
       const address = parseAddress(ip)
       const module =
         target && (await evaluate.byPolicies(caller, () => findModulePolicies(db, caller, target.id), address))
-      const judgements = await evaluate(caller, type, address)
+      const decisions = await evaluate(caller, type, address)
 
-      const rangeOf = await rangesOf(db, caller, [...(module ? [module] : []), ...judgements])
+      const rangeOf = await rangesOf(db, caller, [...(module ? [module] : []), ...decisions])
       const policiesOf = ({ explain }: Verdict) => explain().map((each) => toCheckedPolicy(each, rangeOf, uri))
-      const steps: CheckStep[] = judgements.map((decision) => ({
+      const steps: CheckStep[] = decisions.map((decision) => ({
         by: 'restriction',
         ip_restriction: refTo('ipx', decision.restrictionId, uri),
         target: null,
@@ -60,7 +60,7 @@ export const ipCheckRoutes = [
           allowed: module.allowed,
           policies: policiesOf(module),
         })
-      const restrictions = judgements.map((decision) => {
+      const restrictions = decisions.map((decision) => {
         const { ip_restriction, ...rest } = decidedBy(decision, uri)
         return { ip_restriction, enforced: decision.enforced, allowed: decision.allowed, ...rest }
       })

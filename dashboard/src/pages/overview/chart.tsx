@@ -6,7 +6,7 @@ const height = 120
 const step = 30
 const width = 22
 
-/** Stacked bars by the hour. Refusals are filled and warnings hatched, so that they differ without colour too. */
+/** Stacked bars by the hour. Refusals are filled and warnings hatched, so that they differ without color too. */
 export function Chart({ hours }: { hours: readonly Hour[] }) {
   const most = Math.max(1, ...hours.map(({ refused, warned }) => refused + warned))
   const refused = hours.reduce((sum, hour) => sum + hour.refused, 0)
