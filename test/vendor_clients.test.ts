@@ -5,9 +5,8 @@ import { freshHost } from './harness/fixtures.ts'
 import { type HeaderLine, rawExchange } from './harness/raw.ts'
 
 /**
- * Requests as client libraries of the vendor's API put them on the wire, with their headers in their order and spelling,
- * and what those libraries need to find in the answers. Written down from their public sources; the TypeScript one was
- * also run against this server, and what it sent is what stands here.
+ * Requests as the vendor's client libraries send them, with their headers in their order and spelling, and what those
+ * libraries need in the responses. Taken from their public sources: the tests do not run the libraries.
  */
 const plane = await startControlPlane({ after }, { env: { GATEHOUSE_VERSION_HEADER_ALIASES: 'Ngrok-Version' } })
 
@@ -173,7 +172,7 @@ for (const [name, sender] of Object.entries(clients)) {
       first.keys.map(({ id }: { id: string }) => id),
       [second.id],
     )
-    // One library goes on from the last id it saw until a page is empty or the last, another follows next_page_uri.
+    // One library continues from the last id until a page is empty or the last; another follows next_page_uri.
     const next = await send('GET', `/api_keys?before_id=${second.id}&limit=1`, 200, listOf('keys', ApiKey))
     assert.equal(next.keys[0].id, key.id)
     assert.equal(new URL(first.next_page_uri).search, `?limit=1&before_id=${second.id}`)
@@ -291,7 +290,7 @@ for (const [name, sender] of Object.entries(clients)) {
   })
 }
 
-test('an id in the body that is not the one of the path is refused, whichever of the two it is', async () => {
+test('an id in the body that differs from the path is refused, for either id', async () => {
   const admin = await plane.newAccount()
   const [edge, other] = [await admin('POST', '/edges/https', {}), await admin('POST', '/edges/https', {})]
   const routes = `/edges/https/${edge.body.id}/routes`

@@ -1,4 +1,4 @@
-// What the vendor's libraries send for arguments that their callers left out, written down from their public sources:
+// What the vendor's libraries send for omitted arguments, taken from their public sources:
 // the Python client 0.17.0 (services.py, http_client.py) and the TypeScript client 0.11.0 (util.ts).
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
@@ -76,13 +76,13 @@ test('an empty description still clears it where the Python client sends it only
   assert.equal(body.description, undefined)
 })
 
-test('an empty list of hostports still takes them all from an edge', async () => {
+test('an empty list of hostports still removes all of them from an edge', async () => {
   const edge = await newTcpEdge(admin, { hostports: ['python-defaults.example:20777'] })
   const { body } = await python('PATCH', edge.uri, { hostports: [] })
   assert.deepEqual(body.hostports, [])
 })
 
-test('the Python client puts a module without settings, which has no body', async () => {
+test("the Python client's PUT of a module without settings has no body", async () => {
   const route = await newRoute(admin)
   const replaced = await python('PUT', `${route.uri}/request_headers`)
   assert.equal(replaced.status, 200, replaced.text)
