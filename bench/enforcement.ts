@@ -63,7 +63,7 @@ try {
       3,
     )}`,
   )
-  // On a machine that does other things too, this one tells more.
+  // On a busy machine, this one is more telling.
   console.log(
     `the same by CPU time: ${summary(
       ratios(({ cpuMicroseconds }) => 1 / cpuMicroseconds),

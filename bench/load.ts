@@ -1,4 +1,4 @@
-// A load process of its own, for machines without wrk: node bench/load.ts <url> <token> <connections> <seconds>
+// A separate load process, for machines without wrk: node bench/load.ts <url> <token> <connections> <seconds>
 import { Agent, get } from 'node:http'
 
 const [url = '', token = '', connections = '16', seconds = '2'] = process.argv.slice(2)

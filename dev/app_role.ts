@@ -1,4 +1,4 @@
-/** The role under which `gatehouse serve` runs here: it owns nothing, and has what `gatehouse migrate` grants. */
+/** The role of `gatehouse serve` here: it owns nothing and has what `gatehouse migrate` grants. */
 export const appRole = 'gatehouse_app'
 
 /** The same database, as that role. */

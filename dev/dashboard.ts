@@ -1,4 +1,4 @@
-// The dashboard's files in dashboard/dist, for whoever serves them: npm run build, npm run dev and the browser tests.
+// The dashboard's files in dashboard/dist, for npm run build, npm run dev and the browser tests.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { glob, stat } from 'node:fs/promises'
@@ -18,7 +18,7 @@ export async function buildDashboard(): Promise<void> {
     const args = script.endsWith('vite.js')
       ? [`${root}${script}`, 'build', '--logLevel', 'error']
       : [`${root}${script}`]
-    // Standard output belongs to whoever called: with --json it is one line.
+    // Standard output belongs to the caller: with --json it is a single line.
     const child = spawn(process.execPath, args, { cwd: `${root}dashboard`, stdio: ['ignore', 'ignore', 'inherit'] })
     const [code] = await once(child, 'exit')
     if (code !== 0) throw new Error(`${script} ended with ${code}`)

@@ -14,7 +14,7 @@ type Options = { baseUrl: string; token: string; signingKey: string; nats: Recor
 type PortRange = { first: number; last: number }
 export type DevEdge = {
   httpsPort: number
-  /** Of the example TCP edge: the last of the range, so that the others are free for whoever tries something. */
+  /** Port of the example TCP edge: the last of the range, so that the others stay free for experiments. */
   tcpPort: number
   /** Of the HTTP server that the example route leads to. It answers with the headers it got. */
   upstreamPort: number

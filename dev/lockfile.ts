@@ -1,5 +1,5 @@
-// What an attacker of the supply chain would have to get past: exact versions, a hash for every package, nothing from
-// outside the registry, and no install script but those that package.json names.
+// Supply-chain checks: exact versions, a hash for every package, nothing from
+// outside the registry, and no install scripts except those that package.json allows.
 import { readFile } from 'node:fs/promises'
 
 type Entry = {

@@ -1,4 +1,4 @@
-// `npm run dev`: a whole installation on this machine, from nothing. Everything that it starts ends with it.
+// `npm run dev`: a whole installation on this machine. Everything that it starts ends with it.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
@@ -12,8 +12,8 @@ import { freePort, freePortsFrom } from './ports.ts'
 import { startPostgres } from './postgres.ts'
 import { runOnExit } from './run_on_exit.ts'
 
-// Whoever started us may be killed without a word; being handed to another parent is the sign of it. package.json
-// says `exec`, because some shells would stay between npm and us, and outlive it.
+// Our parent may be killed without notice; a new parent process is the only sign. package.json
+// says `exec` because some shells would otherwise stay between npm and us, and outlive it.
 const parent = process.ppid
 const { values: options } = parseArgs({
   options: {
@@ -35,7 +35,7 @@ if (missing) {
 }
 const command = new URL('../src/main.ts', import.meta.url).pathname
 
-// Only the first time, and beside the start of PostgreSQL.
+// Only the first time, in parallel with the start of PostgreSQL.
 const [postgres] = await Promise.all([startPostgres(), ensureDashboard()])
 const port = options.port ?? String(await freePort())
 const nats = options.edge ? await startNats() : undefined

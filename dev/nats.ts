@@ -22,7 +22,7 @@ export type LocalNats = {
 
 const passwords = { GATEHOUSE_NATS_CONTROL_PLANE_PASSWORD: 'control-plane', GATEHOUSE_NATS_EDGE_1_PASSWORD: 'edge-1' }
 
-/** Three or more that elect leaders among themselves. Whoever connects is told of all of them. */
+/** Three or more servers that elect leaders. Clients learn about all of them when they connect. */
 export async function startNatsCluster(size: number): Promise<LocalNats & { nodes: (LocalNats & { name: string })[] }> {
   const ports = await Promise.all(Array.from({ length: size }, freePort))
   const nodes = await Promise.all(

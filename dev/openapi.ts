@@ -1,4 +1,4 @@
-// Writes the files that are made from the code: openapi.json from the routes, docs/errors.md from the catalogue.
+// Writes the files that are made from the code: openapi.json from the routes, docs/errors.md from the catalog.
 // With --check it writes nothing and fails when a committed file is out of date.
 import { readFile, writeFile } from 'node:fs/promises'
 import { openApiDocument } from '../src/http/openapi/document.ts'

@@ -1,4 +1,4 @@
-// A real PostgreSQL for development and tests: nothing to install, its own folder and port, gone when we are.
+// A real PostgreSQL for development and tests: nothing to install, with its own folder and port. It ends with us.
 import { execFileSync } from 'node:child_process'
 import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -26,7 +26,7 @@ export type LocalPostgres = {
   dataDir: string
   pid: number
   stop: () => Promise<void>
-  /** As a power cut would end it: all its processes, by SIGKILL. */
+  /** Like a power cut: SIGKILL to all its processes. */
   kill: () => Promise<void>
   /** After `kill`: on the same data folder and port. */
   restart: () => Promise<void>
@@ -64,7 +64,7 @@ export async function startPostgres(
     onError: (error) => lines.push(String(error)),
   })
   try {
-    // The folder belongs to whoever we are; PostgreSQL's user has to get through it.
+    // The folder belongs to our user; PostgreSQL's user needs access through it.
     await chmod(folder, 0o755)
     await server.initialise()
     await server.start()
@@ -102,7 +102,7 @@ export async function startPostgres(
   }
 }
 
-/** Without those that have ended and whose parent has not asked yet. */
+/** Without zombies. */
 function livingProcesses(): { id: number; parent: number }[] {
   const rows = execFileSync('ps', ['-A', '-o', 'pid=,ppid=,stat='], { encoding: 'utf8' }).trim().split('\n')
   return rows
@@ -120,7 +120,7 @@ function endNow(pid: number): void {
 }
 
 /**
- * Ends PostgreSQL when we end. Which process that is, the shell reads only then: after a stop there is none, after a
+ * Stops PostgreSQL when we end. The shell reads the process id only then: after a stop there is none, and after a
  * restart another.
  */
 function guard(folder: string): void {

@@ -6,7 +6,7 @@ import { functionsIn } from './harness/functions.ts'
 
 const root = new URL('..', import.meta.url).pathname
 
-/** Who may import whom inside src/, and why not the others. Folders not named on the right are forbidden. */
+/** The allowed imports between folders of src/, with reasons. Folders not listed are forbidden. */
 const mayImport: Record<string, { folders: string[]; because: string }> = {
   kernel: { folders: [], because: 'the kernel is pure: the agent and the command line share it' },
   db: { folders: ['kernel'], because: 'the database layer knows neither requests nor resources' },
@@ -104,7 +104,7 @@ export function faultsOf(file: string, source: string): string[] {
   })
 }
 
-test('imports point one way', async () => {
+test('imports follow the table of folders', async () => {
   const files = (await Array.fromAsync(glob('src/**/*.ts', { cwd: root }))).filter((file) => !file.endsWith('.test.ts'))
   assert.ok(files.length > 20)
   const faults = await Promise.all(files.map(async (file) => faultsOf(file, await readFile(join(root, file), 'utf8'))))
@@ -146,7 +146,7 @@ export function cycleIn(imports: ReadonlyMap<string, readonly string[]>): string
   return undefined
 }
 
-test('no file of the dashboard imports itself through others', async () => {
+test('the dashboard has no import cycles', async () => {
   const imports = new Map<string, string[]>()
   for await (const file of glob('dashboard/src/**/*.{ts,tsx}', { cwd: root })) {
     const targets = importsOf(await readFile(join(root, file), 'utf8')).filter((name) => name.startsWith('.'))
@@ -175,7 +175,7 @@ test('a forbidden import is found in every form it can take', () => {
   assert.deepEqual(faultsOf('src/http/x.ts', "import { Refusal } from '../kernel/errors.ts'"), [])
 })
 
-test('no file outgrows a head', async () => {
+test('files and functions stay small', async () => {
   const heads = ['{src,test,dev,bench}/**/*.ts', 'dashboard/src/**/*.{ts,tsx}']
   for await (const file of glob(heads, { cwd: root, exclude: ['dashboard/src/generated/**'] })) {
     const lines = (await readFile(join(root, file), 'utf8')).split('\n').length

@@ -26,7 +26,7 @@ async function query(url: string, text: string): Promise<Record<string, unknown>
   }
 }
 
-test('migrate brings an empty database up to date, and then finds nothing to do', async () => {
+test('migrate upgrades an empty database, and then has nothing to do', async () => {
   const env = { GATEHOUSE_DATABASE_URL: await emptyDatabase() }
   const first = await gatehouse(['migrate'], env)
   const names = (await readMigrations()).map(({ name }) => `applied ${name}`)
@@ -65,7 +65,7 @@ test('migrate waits for another that takes longer than a request may', async (t)
   assert.deepEqual((({ code, stderr }) => ({ code, stderr }))(await migrating), { code: 0, stderr: '' })
 })
 
-test('migrate refuses a database of another history and leaves it as it is', async () => {
+test('migrate refuses a database with a different history and leaves it unchanged', async () => {
   const url = await newDatabase()
   await query(url, "update migrations set checksum = 'of another text' where name like '0001%'")
   const { code, stdout, stderr } = await gatehouse(['migrate'], { GATEHOUSE_DATABASE_URL: url })
@@ -93,7 +93,7 @@ test('bootstrap prints one JSON line with a key that works; the second time it r
   assert.equal(accounts, 1)
 })
 
-test('a setting that is missing or wrong ends the command with 2 and is named', async () => {
+test('a missing or invalid setting is named, and the command exits with 2', async () => {
   const url = 'postgres://localhost/x'
   for (const [env, told] of [
     [{}, /GATEHOUSE_DATABASE_URL is not set/],
@@ -116,7 +116,7 @@ test('a setting that is missing or wrong ends the command with 2 and is named', 
   }
 })
 
-test('row 2: a database that is not set up ends a command with one line that says what to do', async () => {
+test('row 2: if the database is not set up, a command exits with one line that says what to do', async () => {
   const url = await emptyDatabase()
   const elsewhere = new URL(url)
   elsewhere.pathname = '/not_there'
@@ -131,7 +131,7 @@ test('row 2: a database that is not set up ends a command with one line that say
   }
 })
 
-test('serve ends with 1 when its port is taken, and names it', async (t) => {
+test('serve exits with 1 when its port is in use, and names it', async (t) => {
   const taken = createServer()
   await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve))
   t.after(() => new Promise((resolve) => taken.close(resolve)))
@@ -146,14 +146,14 @@ test('serve ends with 1 when its port is taken, and names it', async (t) => {
   assert.ok(Date.now() - began < loadScaledTimeout(10_000), `it took ${Date.now() - began} ms`)
 })
 
-test('a secret may come from a file, whatever newline ends it', async () => {
+test('a secret can come from a file, with or without a final newline', async () => {
   const file = join(testRun.folder, 'database-url')
   await writeFile(file, `${await newDatabase()}\n`)
   const { code, stdout } = await gatehouse(['migrate'], { GATEHOUSE_DATABASE_URL_FILE: file })
   assert.deepEqual([code, stdout], [0, 'The database was already up to date.\n'])
 })
 
-test('--help lists every setting, version is the version, and an unknown command or option ends with 2', async () => {
+test('--help lists every setting, version prints the version, and an unknown command or option exits with 2', async () => {
   const { code, stdout } = await gatehouse(['serve', '--help'])
   assert.equal(code, 0)
   for (const name of Object.keys(settings)) assert.match(stdout, new RegExp(`^ {2}${name}\\b`, 'm'))

@@ -64,7 +64,7 @@ function assertGuarded({ headers }: Got): void {
   assert.equal(headers['cross-origin-opener-policy'], 'same-origin')
 }
 
-test('every page of the app is index.html, which nobody may keep', async () => {
+test('every page of the app is index.html, and is never cached', async () => {
   for (const path of ['', 'index.html', 'ip_policies', 'ip_policies/ipp_01h/rules', 'x?y=z.js']) {
     const got = await get(`/dashboard/${path}`)
     assert.equal(got.status, 200, path)
@@ -75,7 +75,7 @@ test('every page of the app is index.html, which nobody may keep', async () => {
   }
 })
 
-test('an asset may be kept for ever, because its name changes with it; other files for an hour', async () => {
+test('assets are cached forever because their names change with their contents; other files for an hour', async () => {
   const asset = await get('/dashboard/assets/app-1a2B3c4D.js')
   assert.equal(asset.body.toString(), script)
   assert.equal(asset.headers['content-type'], 'text/javascript; charset=utf-8')
@@ -84,7 +84,7 @@ test('an asset may be kept for ever, because its name changes with it; other fil
   assert.equal((await get('/dashboard/favicon.svg')).headers['cache-control'], 'public, max-age=3600')
 })
 
-test('what was compressed by the build is sent so to whom accepts it', async () => {
+test('files compressed by the build are sent compressed to clients that accept it', async () => {
   const path = '/dashboard/assets/app-1a2B3c4D.js'
   const forms: [accepted: string, encoding: string | undefined, decode: (bytes: Buffer) => Buffer][] = [
     // Both at the same weight: the smaller one.
@@ -108,7 +108,7 @@ test('what was compressed by the build is sent so to whom accepts it', async () 
   assert.equal(head.headers['content-length'], String(script.length))
 })
 
-test('a browser that has a file is told that it is still the same', async () => {
+test('a browser that has a file gets 304 while it is unchanged', async () => {
   for (const [path, accepted] of [
     ['/dashboard/favicon.svg', 'identity'],
     ['/dashboard/assets/app-1a2B3c4D.js', 'identity'],
@@ -124,7 +124,7 @@ test('a browser that has a file is told that it is still the same', async () => 
   }
 })
 
-test('nothing outside the folder, no hidden file and nothing of another kind is served', async () => {
+test('files outside the folder, hidden files and files of other types are not served', async () => {
   for (const path of [
     '../secret.txt',
     '%2e%2e/secret.txt',
@@ -152,7 +152,7 @@ test('nothing outside the folder, no hidden file and nothing of another kind is 
 
 const html = { accept: 'text/html,application/xhtml+xml' }
 
-test('a browser at / is led to the dashboard, and everybody else gets the 404 of any unknown path', async () => {
+test('/ redirects browsers to the dashboard; other clients get the usual 404', async () => {
   const browser = await get('/', html, 'GET', server.origin)
   assert.deepEqual([browser.status, browser.headers.location], [302, `${publicUrl}/dashboard/`])
   assert.equal((await get('/dashboard', html, 'GET', server.origin)).headers.location, `${publicUrl}/dashboard/`)
@@ -166,7 +166,7 @@ test('a browser at / is led to the dashboard, and everybody else gets the 404 of
   }
 })
 
-test('serve answers under /dashboard/ with the app, or with how to build it, and with the same headers', async () => {
+test('serve returns the app under /dashboard/, or how to build it, with the same headers', async () => {
   const got = await get('/dashboard/', html, 'GET', server.origin)
   assert.ok(got.status === 200 || got.body.includes('npm run build'), got.body.toString())
   assert.equal(got.headers['cache-control'], 'no-store')
@@ -176,7 +176,7 @@ test('serve answers under /dashboard/ with the app, or with how to build it, and
   assertGuarded(missing)
 })
 
-test('with GATEHOUSE_DASHBOARD=off there is none', async () => {
+test('with GATEHOUSE_DASHBOARD=off the dashboard is not served', async () => {
   const { origin: off } = await plane.startProcess({ GATEHOUSE_DASHBOARD: 'off' })
   for (const path of ['/', '/dashboard', '/dashboard/'])
     assert.equal((await get(path, html, 'GET', off)).status, 404, path)

@@ -23,7 +23,7 @@ const rowOf = ({ sessionId }: Browser) =>
     sql`select s::text as whole, secret_hash from dashboard_sessions s where id = ${toUuid(sessionId as `ses_${string}`)}`,
   )
 
-/** Tries tokens from an address of its own, so that one test's failures do not slow down another. */
+/** Tries tokens from a separate address, so that one test's failures do not slow down another. */
 let addresses = 0
 const attempt = (client: Client, token: unknown, headers: Record<string, string | undefined> = {}) =>
   client(
@@ -33,7 +33,7 @@ const attempt = (client: Client, token: unknown, headers: Record<string, string 
     { headers: { authorization: undefined, 'x-forwarded-for': `198.51.100.${addresses++ % 250}`, ...headers } },
   )
 
-test('whoever signs in with a token is then, by the cookie alone, the owner of its key, on every process', async () => {
+test("after signing in, the cookie alone authenticates the key's owner on every process", async () => {
   const admin = await plane.newAccount()
   const { status, headers, body } = await admin('POST', '/dashboard_session', { token: admin.token })
   assert.equal(status, 201)
@@ -60,7 +60,7 @@ test('whoever signs in with a token is then, by the cookie alone, the owner of i
   assert.equal((await member('GET', '/audit_events')).status, 403)
 })
 
-test('only a hash of the secret is kept, and nothing but the cookie ever tells it', async () => {
+test('only a hash of the secret is stored, and only the cookie contains it', async () => {
   const browser = await signIn(await plane.newAccount())
   const { whole, secret_hash } = await rowOf(browser)
   assert.deepEqual(secret_hash, hash('sha256', browser.secret, 'buffer'))
@@ -110,13 +110,13 @@ test('row 16: more than ten wrong tokens a minute from one address are 429, but 
   assert.equal((await admin('GET', '/caller', undefined, { headers: there })).status, 200)
 })
 
-test('the cookie needs the version header as well, like everything', async () => {
+test('requests with the cookie need the version header too', async () => {
   const browser = await signIn(await plane.newAccount())
   const answer = await browser('GET', '/caller', undefined, { headers: { 'service-version': undefined } })
   assert.equal(answer.body.error_code, 'ERR_SERVICE_VERSION')
 })
 
-test('with the cookie, what would change something is refused unless the browser says that it comes from our own pages', async () => {
+test('changes with the cookie are refused unless the browser says that they come from our own pages', async () => {
   const admin = await plane.newAccount()
   const browser = await signIn(admin)
   const { body: policy } = await admin('POST', '/ip_policies', { description: 'as it was' })
@@ -156,7 +156,7 @@ test('with the cookie, what would change something is refused unless the browser
     assert.equal((await browser('PATCH', policy.uri, { description: 'changed' }, { headers })).status, 200)
 })
 
-test('another site can not sign a browser in either', async () => {
+test('another site cannot sign a browser in either', async () => {
   const admin = await plane.newAccount()
   for (const headers of [{ 'sec-fetch-site': 'cross-site' }, { origin: 'https://evil.example' }])
     assert.equal((await attempt(admin, admin.token, headers)).body.error_code, 'ERR_OTHER_SITE')
@@ -164,7 +164,7 @@ test('another site can not sign a browser in either', async () => {
     assert.equal((await attempt(admin, admin.token, headers)).status, 201)
 })
 
-test('a token that comes with the cookie wins, also when it is no good', async () => {
+test('a token takes precedence over the cookie, even an invalid one', async () => {
   const admin = await plane.newAccount()
   const [browser, member] = [await signIn(admin), await newUser(plane, admin)]
   const by = (token: string) => ({ headers: { authorization: `Bearer ${token}` } })
@@ -177,7 +177,7 @@ test('a token that comes with the cookie wins, also when it is no good', async (
   assert.equal((await admin('GET', '/dashboard_session')).status, 404, 'a token is not a session')
 })
 
-test('`dashboard` restrictions decide about sessions and signing in, and not about tokens', async () => {
+test('`dashboard` restrictions apply to sessions and signing in, not to tokens', async () => {
   const admin = await plane.newAccount()
   const [here, there] = [from('192.0.2.1'), from('192.0.2.2')]
   const browser = await signIn(admin, here)
@@ -218,7 +218,7 @@ test('an unenforced `dashboard` restriction warns and counts', async () => {
   assert.deepEqual([body.warnings[0].source_ip, body.warnings[0].count], ['192.0.2.77', 1])
 })
 
-test('nobody locks themselves out of the dashboard by a change that they make in it, nor out of the API', async () => {
+test('a change made in the dashboard cannot lock its author out of the dashboard or the API', async () => {
   const admin = await plane.newAccount()
   const browser = await signIn(admin, from('192.0.2.1'))
   const [mine, others] = [await policyWith(admin, 'allow 192.0.2.0/24'), await policyWith(admin, 'allow 10.0.0.0/8')]
@@ -242,7 +242,7 @@ test('nobody locks themselves out of the dashboard by a change that they make in
   assert.equal((await browser('GET', '/caller')).status, 403)
 })
 
-test('the audit tells which session of which key made a change, and when it began and ended', async () => {
+test('the audit shows which session of which key made a change, and when the session began and ended', async () => {
   const admin = await plane.newAccount()
   const browser = await signIn(admin)
   const { body: caller } = await browser('GET', '/caller')
@@ -263,7 +263,7 @@ test('the audit tells which session of which key made a change, and when it bega
   )
 })
 
-test('with GATEHOUSE_DASHBOARD=off there is no signing in, and a cookie is nothing', async () => {
+test('with GATEHOUSE_DASHBOARD=off nobody can sign in, and cookies are ignored', async () => {
   const admin = await plane.newAccount()
   const browser = await signIn(admin)
   await plane.startProcess({ GATEHOUSE_DASHBOARD: 'off' })

@@ -96,7 +96,7 @@ test('200 keys deleted through one process: the very next request of their sessi
   await Promise.all([worker(), worker(), worker(), worker()])
 })
 
-test('whoever signs in while the key is being deleted or rotated has no session afterwards', async () => {
+test('signing in while the key is deleted or rotated leaves no session behind', async () => {
   const admin = await plane.newAccount()
   let began = 0
   for (let round = 0; round < 60; round++) {
@@ -157,7 +157,7 @@ test('ended sessions are found by index, and deleting them leaves the live ones'
   assert.deepEqual(left, [{ id: idOf(live) }])
 })
 
-test('a key has at most 50 sessions: the first one makes room', async () => {
+test('a key has at most 50 sessions: a new one replaces the oldest', async () => {
   const admin = await plane.newAccount()
   const first = await signIn(admin)
   const second = await signIn(admin)

@@ -26,7 +26,7 @@ test('requests, PostgreSQL and ten naive lines decide 20,000 generated cases ali
   )
 })
 
-test('what cannot be read is denied by every decider, also where every address is allowed', async () => {
+test('every decider denies an unreadable address, even where every address is allowed', async () => {
   const texts = [...unreadable, ...enormous]
   const decisions = ours({ policies: [[...everything]], addresses: texts })
   const naively = naive([...everything])
@@ -36,7 +36,7 @@ test('what cannot be read is denied by every decider, also where every address i
   }
 })
 
-test('PostgreSQL is never asked about what cannot be read: it would let some of it in', async () => {
+test('unreadable addresses never reach PostgreSQL, which would accept some of them', async () => {
   const decide = (ip: string | null) =>
     many<{ allowed: boolean }>(plane.db, sql`select coalesce('0.0.0.0/0'::inet >>= ${ip}::inet, false) as allowed`)
   assert.deepEqual(await decide('012.1.2.3'), [{ allowed: true }], 'the reason for parsing first')
@@ -46,7 +46,7 @@ test('PostgreSQL is never asked about what cannot be read: it would let some of 
   }
 })
 
-test('POST /ip_checks never allows what cannot be read, whether or not anything restricts', async () => {
+test('POST /ip_checks never allows an unreadable address, with or without restrictions', async () => {
   const admin = await plane.newAccount()
   const ip_policy_ids = [await policyWith(admin, 'allow 0.0.0.0/0', 'allow ::/0')]
   await restrict(admin, { type: 'agent', enforced: true, ip_policy_ids })
@@ -63,7 +63,7 @@ test('POST /ip_checks never allows what cannot be read, whether or not anything 
   }
 })
 
-test('an api restriction that allows every address refuses a call from what cannot be read', async () => {
+test('an api restriction that allows every address refuses a call from an unreadable address', async () => {
   const admin = await plane.newAccount()
   const ip_policy_ids = [await policyWith(admin, 'allow 0.0.0.0/0', 'allow ::/0')]
   await restrict(admin, { enforced: true, ip_policy_ids })

@@ -34,7 +34,7 @@ for (const [unit, threshold, allowed] of [
   ['gatehouse-migrate.service', 15, ofControlPlane],
   ['gatehouse-edge.service', 20, ofEdge],
 ] as const) {
-  test(`${unit} is a unit that systemd understands, and shuts away what it starts`, async (t) => {
+  test(`${unit} is accepted by systemd and sandboxed`, async (t) => {
     if (spawnSync('systemd-analyze', ['--version']).error) return t.skip('systemd-analyze is not installed')
     const folder = await mkdtemp(join(tmpdir(), 'gatehouse-units-'))
     t.after(() => rm(folder, { recursive: true }))
@@ -58,7 +58,7 @@ for (const [unit, threshold, allowed] of [
   })
 }
 
-test('every service of compose.yaml that is ours is without rights, and sets what is read', async () => {
+test('our services in compose.yaml are unprivileged and set only known settings', async () => {
   const compose = parse(await read('compose/compose.yaml'), { merge: true })
   const { services } = compose as Any
   for (const name of ['migrate', 'control-plane', 'edge-1', 'nats']) {
@@ -74,7 +74,7 @@ test('every service of compose.yaml that is ours is without rights, and sets wha
   )
 })
 
-test("row 18: only what migrates gets the password of the tables' owner, and it grants to the role that serves", async () => {
+test("row 18: only migrate gets the table owner's password, and it grants rights to the role of serve", async () => {
   const { services } = parse(await read('compose/compose.yaml'), { merge: true }) as Any
   const withOwner = Object.keys(services).filter((name) => services[name].secrets?.includes('database-owner-url'))
   assert.deepEqual(withOwner, ['migrate'])
@@ -98,7 +98,7 @@ test('prepare.sh makes what compose.yaml mounts, and nats-server starts with it 
   await run(prepare)
   const password = await readFile(join(folder, 'compose/secrets/postgres-password'), 'utf8')
   await run(prepare)
-  assert.equal(await readFile(join(folder, 'compose/secrets/postgres-password'), 'utf8'), password, 'made anew')
+  assert.equal(await readFile(join(folder, 'compose/secrets/postgres-password'), 'utf8'), password, 'created again')
 
   const compose = parse(await read('compose/compose.yaml'), { merge: true }) as Any
   const files = [
@@ -174,7 +174,7 @@ test('the Kubernetes manifests are complete: kinds, hardening, settings that are
   }
 })
 
-test('whoever stops an edge node waits until it has drained, and load balancers notice in time', async () => {
+test('stopping an edge node waits for the drain, and load balancers notice in time', async () => {
   const [delay, deadline] = [
     Number(edgeSettings.GATEHOUSE_EDGE_DRAIN_DELAY_SECONDS.default),
     Number(edgeSettings.GATEHOUSE_EDGE_DRAIN_DEADLINE_SECONDS.default),
@@ -205,7 +205,7 @@ test('whoever stops an edge node waits until it has drained, and load balancers 
   assert.ok(periodSeconds * failureThreshold < delay)
 })
 
-test('the Dockerfile copies what is there, and ends without rights', async () => {
+test('the Dockerfile copies existing files and ends unprivileged', async () => {
   const lines = (await read('Dockerfile')).split('\n')
   for (const line of lines.filter((text) => /^COPY (?!--from)/.test(text))) {
     const sources = line.split(' ').slice(1, -1)

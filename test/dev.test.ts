@@ -123,12 +123,12 @@ test('npm run dev -- --json --edge --accounts 2 gives two accounts and the ports
   }
 })
 
-test('npm run dev refuses a number of accounts that is none', () => {
+test('npm run dev rejects a malformed number of accounts', () => {
   for (const accounts of ['0', 'two', '100'])
     assert.equal(spawnSync(process.execPath, ['dev/main.ts', '--accounts', accounts], { cwd: root }).status, 2)
 })
 
-test('a program that used a PostgreSQL of its own ends with the exit code it chose', () => {
+test('a program that started its own PostgreSQL keeps its exit code', () => {
   const program = "await import('./dev/postgres.ts'); process.exitCode = 3"
   assert.equal(spawnSync(process.execPath, ['--input-type=module', '-e', program], { cwd: root }).status, 3)
 })

@@ -29,7 +29,7 @@ for (const { page, command, known } of settingTables) {
   })
 }
 
-test('every variable that the docs name is read by somebody', async () => {
+test('every environment variable in the docs is read by the code', async () => {
   const nats = await read('deploy/nats/authorization.conf')
   const known = new Set([
     ...[settings, edgeSettings, clientSettings].flatMap(Object.keys).flatMap((name) => [name, `${name}_FILE`]),

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { acknowledgingTooEarly, crashPostgres, crashProcesses, figuresOf } from './durability/crashes.ts'
 
-test('kill -9 of a process in mid-request loses nothing acknowledged, and the audit tells of each change and no other', async (t) => {
+test('kill -9 of a process mid-request loses nothing acknowledged, and the audit matches the changes', async (t) => {
   const crashed = await crashProcesses(t, 5)
   t.diagnostic(figuresOf(crashed))
   assert.deepEqual(crashed.faults, [])
@@ -10,7 +10,7 @@ test('kill -9 of a process in mid-request loses nothing acknowledged, and the au
   assert.ok(crashed.ledger.acknowledged.size > 200)
 })
 
-test('kill -9 of PostgreSQL in mid-write loses nothing acknowledged, and the service goes on by itself', async (t) => {
+test('kill -9 of PostgreSQL mid-write loses nothing acknowledged, and the service recovers by itself', async (t) => {
   const crashed = await crashPostgres(t, { times: 3 })
   t.diagnostic(figuresOf(crashed))
   assert.deepEqual(crashed.faults, [])
@@ -18,7 +18,7 @@ test('kill -9 of PostgreSQL in mid-write loses nothing acknowledged, and the ser
   assert.ok(crashed.ledger.acknowledged.size > 200)
 })
 
-test('the ledger is not blind: it reports loss when PostgreSQL acknowledges before it has written', async (t) => {
+test('the ledger can fail: it reports loss when PostgreSQL acknowledges before writing', async (t) => {
   const crashed = await crashPostgres(t, { times: 1, flags: acknowledgingTooEarly })
   t.diagnostic(figuresOf(crashed))
   assert.ok(crashed.faults.some((fault) => fault.startsWith('lost: ')))

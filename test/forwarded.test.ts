@@ -105,14 +105,14 @@ test('an IPv6 peer can be a trusted proxy', async () => {
   assert.equal(await sourceOf(at(onIPv6, '::1', '::1'), ...forwardedFor('2001:db8::9')), '2001:db8::9')
 })
 
-test('an IPv4 peer on an IPv6 socket is the IPv4 address that it is', async () => {
+test('an IPv4 peer on an IPv6 socket counts as its IPv4 address', async () => {
   assert.equal(await sourceOf(at(onBoth, '127.0.0.3')), '127.0.0.3')
   assert.equal(await sourceOf(at(onBoth, '127.0.0.3'), ...forwardedFor(forged)), '127.0.0.3', 'not trusted')
   assert.equal(await sourceOf(at(onBoth), ...forwardedFor(forged)), forged, 'trusted')
   assert.equal(await sourceOf(at(onBoth, '::1', '::1'), ...forwardedFor(forged)), '::1', 'another peer, not trusted')
 })
 
-test('an enforced restriction judges the connection, and nothing that an untrusted peer claims', async () => {
+test("an enforced restriction uses the connection's address, not what an untrusted peer claims", async () => {
   const admin = await plane.newAccount()
   const ip_policy_ids = [await policyWith(admin, 'allow 127.0.0.1', `allow ${forged}`)]
   await restrict(admin, { enforced: true, ip_policy_ids })

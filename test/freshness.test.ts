@@ -111,7 +111,7 @@ test('so does a set of rules that was replaced', async () => {
   })
 })
 
-test('a rule stops to count at the moment at which it expires, without any change, in every process', async () => {
+test('a rule stops counting the moment it expires, in every process', async () => {
   const late: number[] = []
   const worker = async (action: 'allow' | 'deny', process: number) => {
     const admin = await plane.newAccount()

@@ -85,7 +85,7 @@ for (const route of routes) {
     Call,
   ]
 
-  test(`${route.operation} is refused alike to everyone without a live key, whatever the id`, async () => {
+  test(`${route.operation} gives everyone without a valid key the same refusal, whatever the id`, async () => {
     const targets = { own: await path(admin), foreign: await path(otherAdmin), sibling: await path(admin) }
     const sent = await bodyFor(admin)
     await withoutAnyChange(async () => {
@@ -103,14 +103,14 @@ for (const route of routes) {
 
   // A number belongs to nobody: generations are counted for the whole installation.
   if (Object.values(route.params ?? {}).some((kind) => kind !== 'number')) {
-    test(`${route.operation} answers alike for what is foreign, absent and malformed`, async () => {
+    test(`${route.operation} gives the same answer for foreign, absent and malformed ids`, async () => {
       const targets = { own: await path(admin), foreign: await path(otherAdmin), sibling: await path(admin) }
       const sent = await bodyFor(admin)
       const sentByOther = await bodyFor(otherAdmin)
       await withoutAnyChange(async () => {
         for (const [call, status] of [
           [asAdmin, 404],
-          // Where only admins may, a member is told so before anything is looked up.
+          // For admin-only operations, a member gets 403 before anything is looked up.
           [asMember, route.access === 'admin' ? 403 : 404],
         ] as const) {
           const byParameter = new Map<string, Answer[]>()
@@ -131,7 +131,7 @@ for (const route of routes) {
     })
   }
 
-  test(`${route.operation} does for a member, an admin and another account's admin what each may, and audits it`, async () => {
+  test(`${route.operation} allows a member, an admin and another account's admin what each may do, and audits it`, async () => {
     for (const [who, call, maker, account, status] of [
       ['member', asMember, admin, admin, expected.member],
       ['member on own', asMember, member, admin, expected.memberOnOwn],
@@ -151,7 +151,7 @@ for (const route of routes) {
   })
 
   for (const [field, reference] of Object.entries(expected.references ?? {})) {
-    test(`${route.operation} takes ${field} of the account itself, and refuses a foreign and an absent one alike`, async () => {
+    test(`${route.operation} accepts the account's own ${field}, and gives the same refusal for a foreign and an absent one`, async () => {
       const [make, value] = Array.isArray(reference)
         ? [reference[0], (id: string) => [id]]
         : [reference, (id: string) => id]
@@ -172,7 +172,7 @@ for (const route of routes) {
 
   const { lists } = expected
   if (lists) {
-    test(`${route.operation} shows what is the account's own and nothing else`, async () => {
+    test(`${route.operation} shows only the account's own resources`, async () => {
       const [mine, theirs] = [await lists(admin), await lists(otherAdmin)]
       for (const [call, ours, foreign] of [
         [asAdmin, mine, theirs],
@@ -197,7 +197,7 @@ for (const route of routes) {
   }
 }
 
-test('the matrix really called', (t) => {
+test('the matrix made real calls', (t) => {
   t.diagnostic(`${routes.length} operations, ${calls} calls judged`)
   assert.ok(calls > routes.length * 20)
 })

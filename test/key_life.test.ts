@@ -27,7 +27,7 @@ const everywhere = (token: string): Promise<number[]> =>
 const live = [200, 200]
 const dead = [401, 401]
 
-test('a key with an end works until that moment and not a moment longer, on every process', async () => {
+test('a key works until expires_at and not a moment longer, on every process', async () => {
   const admin = await plane.newAccount()
   const seen = { before: 0, after: 0 }
   const use = async (token: string, end: number, process: number) => {
@@ -57,7 +57,7 @@ test('a key with an end works until that moment and not a moment longer, on ever
   console.log(`${seen.before} requests before the end were answered, ${seen.after} after it refused`)
 })
 
-test('the end of a key can be moved, removed and set to now; a key that would never work is not created', async () => {
+test('expires_at can be moved, cleared and set to now; a key that has already expired is not created', async () => {
   const admin = await plane.newAccount()
   assertRefused(await admin('POST', '/api_keys', { expires_at: inMs(-1_000) }), 400, 'ERR_INVALID_FIELD', 'expires_at')
   assertRefused(await admin('POST', '/api_keys', { expires_at: 'tomorrow' }), 400, 'ERR_INVALID_FIELD', 'expires_at')
@@ -78,7 +78,7 @@ test('the end of a key can be moved, removed and set to now; a key that would ne
   assert.equal(patched.body.expires_at, '2001-01-01T00:00:00.000Z')
 })
 
-test('the operator sees that a key was refused for its end; its user is told what any wrong token is told', async () => {
+test('the log says that a key has expired; its user gets the same 401 as for any wrong token', async () => {
   const admin = await plane.newAccount()
   const key = await make(admin, '/api_keys')
   await admin('PATCH', key.uri, { expires_at: inMs(-1) })
@@ -95,7 +95,7 @@ test('the operator sees that a key was refused for its end; its user is told wha
   assert.match(metrics, /^gatehouse_expired_keys_refused_total [1-9]/m)
 })
 
-test('a key shows the hour and the address of its last use, which is no change of the key', async () => {
+test('a key shows the hour and address of its last use, without changing its ETag', async () => {
   const admin = await plane.newAccount()
   const key = await make(admin, '/api_keys')
   assert.deepEqual([key.last_used_at, key.last_used_ip], [null, null])
@@ -154,7 +154,7 @@ test('300 uses of a key from three addresses take a handful of writes, and SIGTE
   assert.ok(total < 60 + 3 * seconds, `${total} row writes in ${seconds} s`)
 })
 
-test('a key that is used all the time is written once in an hour', async () => {
+test('constant use of a key is written once an hour', async () => {
   const admin = await plane.newAccount()
   const key = await make(admin, '/api_keys')
   const client = plane.clientFor(key.token)
@@ -204,7 +204,7 @@ test('after a rotation both tokens work, and the key shows from where the old on
   await poll(async () => isDeepStrictEqual(await listed(), (await admin('GET', key.uri)).body))
 })
 
-test('an overlap of 0 ends the old token at once, an overlap of 1 second after a second', async () => {
+test('an overlap of 0 ends the old token immediately, an overlap of 1 second after a second', async () => {
   const admin = await plane.newAccount()
   for (const overlap_seconds of [0, 1]) {
     const key = await make(admin, '/api_keys')
@@ -230,7 +230,7 @@ test('a second rotation within the overlap ends the oldest token: two live at mo
   assert.deepEqual(await everywhere(third.token), live)
 })
 
-test('a rotation refuses what it must: an overlap out of bounds, an expired key, another state than was read', async () => {
+test('a rotation is refused for an overlap out of range, an expired key, and an outdated If-Match', async () => {
   const admin = await plane.newAccount()
   const key = await make(admin, '/api_keys')
   for (const overlap_seconds of [-1, 1.5, '60', 30 * 24 * 3_600 + 1, null])
@@ -250,7 +250,7 @@ test('a rotation refuses what it must: an overlap out of bounds, an expired key,
   assert.deepEqual(await everywhere(first.body.token), dead)
 })
 
-test('a repeated rotation is done once, and its repetition does not show the token', async () => {
+test('a repeated rotation rotates once and does not show the token again', async () => {
   const admin = await plane.newAccount()
   const key = await make(admin, '/api_keys')
   const again = { headers: { 'idempotency-key': 'rotate-1' } }
@@ -276,7 +276,7 @@ test('a rotation leaves an audit event that says how long the old token lives, a
   assert.doesNotMatch(JSON.stringify(event), /gatehouse_[0-9A-Za-z]{49}/)
 })
 
-test('whoever uses the old token while the key is rotated elsewhere is never refused', async () => {
+test('the old token is never refused while the key is being rotated', async () => {
   const admin = await plane.newAccount()
   const key = await make(admin, '/api_keys')
   let newest = key.token
@@ -323,7 +323,7 @@ test('a deletion that races rotations and uses ends every token of the key, on e
   await holdsFor(1_200, () => errors().length === 0)
 })
 
-test('seen addresses are kept to the newest 10,000 of an account and type, and for as long as told', async () => {
+test('seen addresses are limited to the newest 10,000 per account and type, and to the retention', async () => {
   const [admin, other] = [await plane.newAccount(), await plane.newAccount()]
   const accountId = accountUuid(admin)
   const hour = Date.now() - (Date.now() % hourMs)
@@ -353,7 +353,7 @@ test('seen addresses are kept to the newest 10,000 of an account and type, and f
   assert.deepEqual(await kept(), ['2: 6000'])
 })
 
-test('the address of a use goes after its time, and the time of the use stays', async () => {
+test('the address of the last use is deleted after its retention, and the time stays', async () => {
   const admin = await plane.newAccount()
   const key = await make(admin, '/api_keys')
   await plane.clientFor(key.token)('GET', '/caller')
@@ -367,7 +367,7 @@ test('the address of a use goes after its time, and the time of the use stays', 
   assert.notEqual(body.last_used_at, null)
 })
 
-test('a dashboard session ends with the time of its key, and with the token that opened it', async () => {
+test('a dashboard session ends when its key expires or the token that opened it ends', async () => {
   const admin = await plane.newAccount()
   for (const end of [
     (key: { uri: string }) => admin('PATCH', key.uri, { expires_at: inMs(-1) }),

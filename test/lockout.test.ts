@@ -123,7 +123,7 @@ for (const [index, name] of locking.entries()) {
   })
 }
 
-test('the command releases one type of one account only, and says so when there is nothing to release', async () => {
+test('release affects one type of one account, and says when there is nothing to release', async () => {
   const [admin, other] = [await plane.newAccount(), await plane.newAccount()]
   const enforcedOf = async (account: Account) =>
     (await account('GET', '/ip_restrictions')).body.ip_restrictions.map(

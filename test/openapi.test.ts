@@ -38,7 +38,7 @@ test('openapi.json has what OpenAPI 3.1 requires of a document', () => {
     assert.match(name, /^[a-zA-Z0-9._-]+$/)
 })
 
-test('every $ref in openapi.json leads to something, and every component is referred to', () => {
+test('every $ref in openapi.json resolves, and every component is used', () => {
   const used = new Set<string>()
   for (const [at, { $ref }] of valuesIn(document)) {
     if (typeof $ref !== 'string') continue
@@ -94,7 +94,7 @@ test('every response has a status, a description and headers; every body a JSON 
   }
 })
 
-test('every schema in openapi.json is a valid JSON Schema of 2020-12, without a keyword that nobody knows', () => {
+test('every schema in openapi.json is valid JSON Schema 2020-12 without unknown keywords', () => {
   const ajv = new Ajv2020({
     strict: true,
     allowUnionTypes: true,
@@ -116,7 +116,7 @@ test('every schema in openapi.json is a valid JSON Schema of 2020-12, without a 
   assert.ok(compiled > 200, `${compiled} schemas`)
 })
 
-test('If-Match, Idempotency-Key, and the headers and statuses that come of them, are described where they count', () => {
+test('If-Match, Idempotency-Key and their response headers and statuses are described wherever they apply', () => {
   for (const { operation, method, path } of operations) {
     const sent = operation.parameters.map((parameter: Any) => deref(parameter).name)
     // Signing in twice is two sessions: there is nothing to repeat.
@@ -137,7 +137,7 @@ test('If-Match, Idempotency-Key, and the headers and statuses that come of them,
   }
 })
 
-test('every error of the catalog is described by an operation, but for those told before there is one', () => {
+test('every error in the catalog is described by an operation, except those that precede routing', () => {
   const described = new Set(
     [...valuesIn(document.components.responses)].flatMap(([, value]) => value.properties?.error_code?.enum ?? []),
   )

@@ -21,7 +21,7 @@ async function probe({ origin }: ServeProcess, path: string) {
 }
 const readiness = async ({ processes }: ControlPlane, of = 0) => probe(processes[of] as ServeProcess, '/readyz')
 
-test('/healthz says that the process lives and /readyz that it can serve, without a key', async () => {
+test('/healthz reports that the process runs and /readyz that it can serve, without a key', async () => {
   assert.deepEqual(await probe(server, '/healthz'), { status: 200, text: '{"status":"ok"}' })
   assert.deepEqual(await probe(server, '/readyz'), { status: 200, text: '{"status":"ready"}' })
 })
@@ -52,7 +52,7 @@ test('/readyz is 503 and names fsync, full_page_writes and `gatehouse migrate` w
     )
 })
 
-test('/readyz is 503 when the database was migrated by a program of another history', async (t) => {
+test('/readyz is 503 when the database has migrations that this version does not know', async (t) => {
   const other = await startControlPlane(t)
   await other.db.query({ text: "update migrations set checksum = 'of another text'" })
   const { status, text } = await readiness(other)
@@ -101,7 +101,7 @@ const servesAgain = () =>
     ({ status }) => status === 200,
   )
 
-test('without its database the service says 503 and when to try again, never 500, and goes on without a restart', async () => {
+test('without its database the service returns 503 with Retry-After, never 500, and recovers without a restart', async () => {
   await proxy.cut()
   for (const [method, path, body] of [
     ['GET', '/api_keys'],
@@ -145,7 +145,7 @@ test('a database that comes and goes under load is 503 while it is gone, and nev
   await servesAgain()
 })
 
-test('a database that does not answer at all is given up after the configured time', async () => {
+test('a database that does not answer times out after the configured time', async () => {
   const hasty = await plane.startProcess({ GATEHOUSE_DATABASE_TIMEOUT_MS: '500' })
   proxy.silence()
   const began = Date.now()
@@ -159,7 +159,7 @@ test('a database that does not answer at all is given up after the configured ti
   await servesAgain()
 })
 
-test('a change whose COMMIT was not answered is told as unknown, not as undone', async () => {
+test('a change whose COMMIT was not acknowledged is reported as unknown, not as failed', async () => {
   const { body: key } = await admin('POST', '/api_keys', { description: 'before' })
   proxy.breakAfter('commit')
   const { status, body, headers } = await admin('PATCH', key.uri, { description: 'after' })

@@ -29,7 +29,7 @@ test('eight writers for 10 s, with rollbacks and late commits', async (t) => {
   })
 })
 
-test('a change of many records is read whole, however small the pages', async () => {
+test('a change of many records is read as a whole, however small the pages', async () => {
   const admin = await plane.newAccount()
   const edge = await newHttpsEdge(admin)
   for (let count = 0; count < 10; count++) await newRoute(admin, {}, edge)
@@ -65,7 +65,7 @@ async function newOutbox(scope: Scope) {
   }
 }
 
-test('what was taken and is not committed yet holds the reader back, and only while it lasts', async (t) => {
+test('an uncommitted generation holds the reader back, but only until it ends', async (t) => {
   const { begin, settled } = await newOutbox(t)
   const [early, late] = [await begin(), await begin()]
   assert.equal(late.generation, early.generation + 1)
@@ -75,7 +75,7 @@ test('what was taken and is not committed yet holds the reader back, and only wh
   assert.equal(await settled(), late.generation)
 })
 
-test('a connection that dies in mid-transaction does not hold the reader back', async (t) => {
+test('a connection that dies mid-transaction does not hold the reader back', async (t) => {
   const { db, begin, settled } = await newOutbox(t)
   const { pid, generation } = await begin()
   assert.ok((await settled()) < generation)
@@ -91,7 +91,7 @@ test('a transaction in another database of the same server does not hold this on
   assert.equal(await two.settled(), generation)
 })
 
-test('a change that is no business of edges has an audit event and no generation', async () => {
+test('a change that does not concern edges has an audit event but no generation', async () => {
   const admin = await plane.newAccount()
   const created = await admin('POST', '/bot_users', { name: 'b' })
   assert.equal(created.headers.get('service-generation'), null)

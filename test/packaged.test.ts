@@ -95,10 +95,10 @@ test('the built command migrates, bootstraps, serves a request and ends', async 
   assert.deepEqual(await exited, [0, null])
 })
 
-test('what the Dockerfile makes runs without rights on a read-only file system: migrate, bootstrap, serve, a key by curl', async (t) => {
+test("the image's contents run unprivileged on a read-only file system: migrate, bootstrap, serve, create a key", async (t) => {
   const [tool = '', ...check] = shutAway(['sh', '-c', 'id -u; ! touch /tmp/gatehouse-writable 2>/dev/null'])
   const possible = spawnSync(tool, check, { encoding: 'utf8' })
-  if (possible.status !== 0) return t.skip(`a read-only file system can not be made here: ${possible.stderr.trim()}`)
+  if (possible.status !== 0) return t.skip(`cannot create a read-only file system here: ${possible.stderr.trim()}`)
   assert.equal(possible.stdout, '65534\n')
   await buildIfOld()
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-packaged-'))

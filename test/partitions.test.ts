@@ -38,7 +38,7 @@ const eventsIn = (db: DbPool) =>
         from audit_events where account_id = ${account} order by id`,
   )
 
-test('as the clock moves there is always a partition for this month and the next three, and the retention behind', async () => {
+test('there is always a partition for this month, the next three, and the retention period', async () => {
   const db = await openDatabase()
   const names = (from: number, to: number) =>
     Array.from({ length: to - from + 1 }, (_, index) =>
@@ -60,7 +60,7 @@ test('as the clock moves there is always a partition for this month and the next
   assert.equal((await months(db)).length, 8)
 })
 
-test('any number of processes may do the upkeep at once', async () => {
+test('any number of processes can run upkeep at once', async () => {
   const db = await openDatabase()
   const now = Date.UTC(2027, 5, 15)
   await Promise.all(Array.from({ length: 6 }, () => addAuditPartitions(db, now)))
@@ -71,7 +71,7 @@ test('any number of processes may do the upkeep at once', async () => {
   assert.equal(dropped.flat().length, 4, 'each by one of them')
 })
 
-test('an event whose month has no partition is kept, and the upkeep puts it where it belongs', async () => {
+test('an event whose month has no partition is kept, and upkeep moves it to the right one', async () => {
   const db = await openDatabase()
   const now = Date.UTC(2027, 5, 15)
   await addEvent(db, now, 'this month')
@@ -98,7 +98,7 @@ test('an event whose month has no partition is kept, and the upkeep puts it wher
   )
 })
 
-test('a change goes through and is audited though its partition is missing, also while the upkeep makes it', async (t) => {
+test('a change succeeds and is audited while its partition is missing or being created', async (t) => {
   const plane = await startControlPlane(t)
   const admin = await plane.newAccount()
   const drop = async () => {

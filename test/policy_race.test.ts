@@ -6,7 +6,7 @@ import { racePolicies, races } from './policy_race/rounds.ts'
 const plane = await startControlPlane({ after }, { processes: 2 })
 
 const attaching = Object.keys(races).filter((kind) => kind.startsWith('attached'))
-test('a policy that is deleted while it is being attached is attached or gone, and the loser is told so', async () => {
+test('deleting a policy while it is being attached: one wins, and the other gets a clear error', async () => {
   const { outcomes, faults } = await racePolicies(plane, { kinds: attaching, rounds: 200 })
   console.log(outcomes)
   assert.deepEqual(faults.slice(0, 3), [], `${faults.length} faults`)

@@ -6,9 +6,11 @@ import { test } from 'node:test'
 
 const root = new URL('..', import.meta.url).pathname
 const prose = ['*.md', 'docs/**/*.md', 'deploy/**/*.md']
-const code = ['src/**/*.{ts,lua}', 'dashboard/src/**/*.{ts,tsx}']
+const code = ['src/**/*.{ts,lua}', 'dashboard/src/**/*.{ts,tsx}', '{test,dev,bench}/**/*.{ts,sh}']
 const generated = 'dashboard/src/generated/**'
-const files = await Array.fromAsync(glob([...prose, ...code], { cwd: root, exclude: [generated] }))
+const files = await Array.fromAsync(
+  glob([...prose, ...code], { cwd: root, exclude: [generated, 'test/prose.test.ts'] }),
+)
 
 const calques: readonly { banned: RegExp; write: string }[] = [
   { banned: /\banew\b/gi, write: 'again' },
@@ -18,7 +20,15 @@ const calques: readonly { banned: RegExp; write: string }[] = [
   { banned: /\bcure:/gi, write: 'hint:' },
   { banned: /\btak(?:e|es|en|ing)\s+(?:it|them|that)\s+away\b/gi, write: 'removes it' },
   { banned: /\btold\s+to\s+(?:end|stop)\b/gi, write: 'receives SIGTERM, is stopped' },
-  { banned: /\bis\s+told\s+(?:to|by|of|that|about)\b/gi, write: 'receives, learns' },
+  { banned: /\b(?:is|are)\s+told\s+(?:to|by|of|that|about|once|so)\b/gi, write: 'receives, learns, is shown' },
+  { banned: /\b(?:is|are)\s+no\s+good\b/gi, write: 'is not valid' },
+  { banned: /\bstarts?\s+once\s+more\b/gi, write: 'starts again' },
+  { banned: /\blets?\s+go\s+of\b/gi, write: 'drops, releases' },
+  { banned: /\bin\s+mid-/gi, write: 'mid-write, during a write' },
+  { banned: /\bhas\s+(?:it|them)\s+not\b/gi, write: 'lacks it' },
+  { banned: /\bwhat\s+is\s+left\s+out\s+stays\b/gi, write: 'omitted fields keep their values' },
+  { banned: /\bis\s+answered\s+with\s+what\b/gi, write: 'returns' },
+  { banned: /\bgoes\s+on\s+by\s+itself\b/gi, write: 'recovers' },
 ]
 
 /** Where a banned phrase is right, and why. */
@@ -26,7 +36,7 @@ const allowed: readonly { file: string; text: string; because: string }[] = [
   { file: 'CHANGELOG.md', text: 'cure:', because: 'it quotes what older versions print' },
 ]
 
-test('docs, comments and messages avoid the listed calques', async () => {
+test('docs, comments, messages and test titles avoid the listed calques', async () => {
   const found: string[] = []
   for (const file of files) {
     const text = await readFile(join(root, file), 'utf8')

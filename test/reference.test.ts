@@ -48,7 +48,7 @@ for (const { method, path, operationId, requestBody, parameters, responses } of 
     if (requestBody) assert.ok(sent?.example !== undefined, `${operationId} has no example`)
     const body = sent && (await withOwn(admin, sent.example))
     const answer = await admin(method, target, body)
-    // A token is not a session: these two need the cookie, and the example can not show one.
+    // A token is not a session: these two need the cookie, which an example cannot contain.
     const success = /^dashboard_session\.(get|sign_out)$/.test(operationId) ? '404' : Object.keys(responses)[0]
     assert.equal(String(answer.status), success, answer.text)
     // Hostports belong to one edge in the whole installation, and examples name the same.
@@ -60,7 +60,7 @@ for (const { method, path, operationId, requestBody, parameters, responses } of 
 const get = (path: string, headers = {}) =>
   fetch(`${plane.processes[0]?.origin}${path}`, { headers, redirect: 'manual' })
 
-test('/openapi.json, /llms.txt and /docs/ are served to anyone, and say nothing of an account', async () => {
+test('/openapi.json, /llms.txt and /docs/ are public and reveal nothing about accounts', async () => {
   await plane.newAccount()
   const served = await get('/openapi.json')
   assert.equal(served.headers.get('content-type'), 'application/json')
@@ -79,7 +79,7 @@ test('/openapi.json, /llms.txt and /docs/ are served to anyone, and say nothing 
   assert.equal((await get('/docs/../package.json')).status, 404)
 })
 
-test('GATEHOUSE_DOCS=off takes all of it away', async () => {
+test('with GATEHOUSE_DOCS=off none of it is served', async () => {
   const { origin } = await plane.startProcess({ GATEHOUSE_DOCS: 'off' })
   for (const path of ['/openapi.json', '/llms.txt', '/docs', '/docs/', '/docs/swagger-ui.css'])
     assert.equal((await fetch(origin + path)).status, 404, path)

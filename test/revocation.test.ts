@@ -15,7 +15,7 @@ for (const by of Object.keys(revocations)) {
   })
 }
 
-test('a key that deletes itself is answered, and refused from then on', async () => {
+test('a key that deletes itself gets its response, and is refused from then on', async () => {
   const admin = await plane.newAccount()
   const { body: key } = await admin('POST', '/api_keys', {})
   const self = plane.clientFor(key.token)
@@ -23,7 +23,7 @@ test('a key that deletes itself is answered, and refused from then on', async ()
   for (const process of [0, 1]) assert.equal((await self('GET', '/caller', undefined, { process })).status, 401)
 })
 
-test("a bot's keys come back to life with the bot, and are then its own again", async () => {
+test("a deactivated bot's keys are refused, and work again when it is reactivated", async () => {
   const admin = await plane.newAccount()
   const { body: bot } = await admin('POST', '/bot_users', { name: 'b', active: true })
   const { body: key } = await admin('POST', '/api_keys', { owner_id: bot.id })

@@ -32,7 +32,7 @@ async function fillWithSmallPolicies(): Promise<void> {
     await run(plane.db, sql`analyze ${table}`)
 }
 
-test('a large rule set is replaced again and again in a database of small ones, and never runs into a time limit', async (t) => {
+test('replacing a large rule set repeatedly in a database of small ones never times out', async (t) => {
   await fillWithSmallPolicies()
   const admin = await plane.newAccount()
   const policy = await policyWith(admin)

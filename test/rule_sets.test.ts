@@ -101,7 +101,7 @@ test('100,000 rules are read by one request within 10 s, as JSON and as text, an
   }
 })
 
-test('what 100,000 rules in place of 100,000 others would do is told within 10 s, and others are served meanwhile', async () => {
+test('the impact of replacing 100,000 rules is reported within 10 s, and others are served meanwhile', async () => {
   const admin = await plane.newAccount()
   const policy = await policyWith(admin, ...linesOf(setOf(most, 13)))
   await admin('POST', '/ip_restrictions', { type: 'agent', enforced: true, ip_policy_ids: [policy] })
@@ -116,7 +116,7 @@ test('what 100,000 rules in place of 100,000 others would do is told within 10 s
   assert.ok(worstMs < 2_000 * crowding(), `another request took ${Math.round(worstMs)} ms`)
 })
 
-test('what is read while a policy is replaced is one of the two sets, never some of each', async () => {
+test('reading a policy while it is replaced returns one of the two sets, never a mix', async () => {
   const admin = await plane.newAccount()
   const sets = [setOf(10_000, 10), setOf(10_000, 11)] as const
   const wanted = sets.map((set) => linesOf(set).sort().join('\n'))
@@ -135,7 +135,7 @@ test('what is read while a policy is replaced is one of the two sets, never some
   await replaced
 })
 
-test('one bad line in the middle of 100,000 refuses the whole set, and names the line', async () => {
+test('one bad line among 100,000 rejects the whole set and is named', async () => {
   const admin = await plane.newAccount()
   const policy = await policyWith(admin, 'allow 192.0.2.1')
   const before = await stored(policy)
@@ -154,7 +154,7 @@ test('one bad line in the middle of 100,000 refuses the whole set, and names the
   for (let i = 0; i < 5; i++) assert.equal((await admin('GET', '/caller')).status, 200)
 })
 
-test('of two replacements of one policy at once, one comes after the other, and the rules are one of the two sets', async () => {
+test('two concurrent replacements of a policy run one after the other and leave one of the two sets', async () => {
   const admin = await plane.newAccount()
   const policy = await policyWith(admin)
   const sets = [setOf(10_000, 10), setOf(10_000, 11)] as const

@@ -5,9 +5,9 @@ import { test } from 'node:test'
 const root = new URL('..', import.meta.url).pathname
 
 if (process.env.GATEHOUSE_TEST_MUST_FAIL) {
-  test('this one fails, because it was asked to', () => assert.fail('as asked'))
+  test('fails on request', () => assert.fail('as asked'))
 } else {
-  test('a run with a failed test fails: otherwise every other test would be for nothing', () => {
+  test('a run with a failed test fails, or all other tests would be worthless', () => {
     const { NODE_TEST_CONTEXT: _, ...environment } = process.env
     const { status, stdout } = spawnSync(process.execPath, ['test/run.ts', 'test/run.test.ts'], {
       cwd: root,

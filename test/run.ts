@@ -11,7 +11,7 @@ import { runWithEnvironment } from './harness/environment.ts'
 
 const root = new URL('..', import.meta.url).pathname
 putEnginesOnPath()
-// Said outright: the package that starts PostgreSQL ends a process that is merely done with 0, whatever its exitCode is.
+// Explicit: the package that starts PostgreSQL makes a process that merely finishes exit with 0, whatever its exitCode is.
 const end = (code: number) => process.exit(code)
 
 /** Started first: a long file that starts last keeps one core busy while the other has nothing left. `--times` tells. */
@@ -59,7 +59,7 @@ if (typeof values.drill === 'string') {
     .sort()
     .sort((a, b) => rank(a) - rank(b))
   if (files.length === 0) throw new Error(`no test file has ${positionals.join(' or ')} in its path`)
-  // Once for all of them: they run at the same time.
+  // Once for all files, since they run concurrently.
   if (files.some((file) => file.startsWith('test/dashboard/'))) await ensureDashboard()
   end(await runWithEnvironment(['test/harness/run_files.ts', ...flags, ...files]))
 }

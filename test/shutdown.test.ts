@@ -32,7 +32,7 @@ const connects = (server: ServeProcess) =>
   )
 
 for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-  test(`${signal} finishes what is under way, takes no new connection, and ends with 0`, async (t) => {
+  test(`${signal} finishes requests in flight, accepts no new connection, and exits with 0`, async (t) => {
     const { plane, server, key, answer, exit, release } = await requestUnderWay(t)
     // An idle connection that a client keeps must not hold up the end.
     assert.equal((await fetch(`${server.origin}/healthz`)).status, 200)
@@ -60,7 +60,7 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
   })
 }
 
-test('when the grace time is over it ends all the same', async (t) => {
+test('after the grace period the process exits anyway', async (t) => {
   const env = { GATEHOUSE_SHUTDOWN_GRACE_MS: '200', GATEHOUSE_DATABASE_TIMEOUT_MS: '1500' }
   const { server, answer, exit } = await requestUnderWay(t, env)
   const began = Date.now()

@@ -25,7 +25,7 @@ async function activity(): Promise<string> {
   return rows[0].seen
 }
 
-/** Once nothing goes on any more that a start sets off. */
+/** Once everything that starting triggers has finished. */
 async function restingActivity(): Promise<string> {
   let last = ''
   const isAtRest = (now: string) => {
@@ -39,7 +39,7 @@ async function restingActivity(): Promise<string> {
 const mistyped = (token: string, at: number) =>
   token.slice(0, at) + (token[at] === 'a' ? 'b' : 'a') + token.slice(at + 1)
 
-test('a token that cannot be one is refused without asking the database', async () => {
+test('a malformed token is refused without a database query', async () => {
   const token = newToken()
   const cannotBe = [
     ...Array.from({ length: token.length }, (_, at) => mistyped(token, at)),
@@ -75,7 +75,7 @@ test('tokens are 256 random bits with a prefix and a checksum, and never the sam
   }
 })
 
-test('only the SHA-256 of a token is kept, and its audit event has none', async () => {
+test('only the SHA-256 of a token is stored, and audit events contain neither', async () => {
   const { body: key } = await admin('POST', '/api_keys', { description: 'kept' })
   const { rows } = await observer.query('select token_hash, k::text as whole from api_keys k where id = $1', [
     toUuid(key.id),
@@ -90,7 +90,7 @@ test('only the SHA-256 of a token is kept, and its audit event has none', async 
   assert.ok(!JSON.stringify(body).includes(key.token))
 })
 
-test('the token is told once: no read, list, change or error repeats it', async () => {
+test('the token is shown once: no read, list, change or error repeats it', async () => {
   const { body: key } = await admin('POST', '/api_keys', {})
   const self = plane.clientFor(key.token)
   for (const answer of [
@@ -105,7 +105,7 @@ test('the token is told once: no read, list, change or error repeats it', async 
     assert.ok(!answer.text.includes(key.token), answer.text)
 })
 
-test('every request leaves one log line with its operation id, and no secret wherever the client put it', async () => {
+test('every request logs one line with its operation id and no secret, wherever the client put it', async () => {
   const { body: key } = await admin('POST', '/api_keys', {})
   const [secret, self] = [key.token, plane.clientFor(key.token)]
   const answers = [

@@ -7,7 +7,7 @@ import { poll } from './harness/poll.ts'
 
 const plane = await startControlPlane({ after })
 
-test('what is past its retention goes, however much it is, although another task of the upkeep fails', async () => {
+test('upkeep deletes everything past its retention even if another task fails', async () => {
   await run(
     plane.db,
     sql`
@@ -37,7 +37,7 @@ test('what is past its retention goes, however much it is, although another task
   )
 })
 
-test('without live edge nodes the metrics tell nothing of how far they are', async () => {
+test('without live edge nodes there is no metric for their generation', async () => {
   const metrics = await (await fetch(`${plane.processes[0]?.origin}/metrics`)).text()
   assert.match(metrics, /^# TYPE gatehouse_edge_applied_generation_min gauge$/m)
   assert.doesNotMatch(metrics, /^gatehouse_edge_applied_generation_min\b/m)

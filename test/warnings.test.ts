@@ -22,7 +22,7 @@ const caller = (admin: Awaited<ReturnType<typeof plane.newAccount>>, ip: string)
 test('500 warned requests are counted exactly, with far fewer than 500 writes, and SIGTERM loses none of them', async () => {
   const admin = await plane.newAccount()
   const { id, uri } = await restrict(admin, { ip_policy_ids: [await policyWith(admin, 'allow 127.0.0.1')] })
-  // A process of its own: PostgreSQL counts the writes of a connection for good when the connection ends.
+  // A separate process: PostgreSQL only finalizes a connection's write counts when it closes.
   const ending = await plane.startProcess()
   const through = { process: plane.processes.indexOf(ending) }
   const client = plane.clientFor(admin.token)
@@ -121,7 +121,7 @@ test('a place in the warnings that no page gave is refused', async () => {
   }
 })
 
-test('addresses older than the configured days are gone after upkeep, younger ones stay', async () => {
+test('upkeep deletes addresses older than the configured days and keeps younger ones', async () => {
   const admin = await plane.newAccount()
   const policy = await policyWith(admin, 'allow 127.0.0.1')
   const trial = await restrict(admin, { ip_policy_ids: [policy] })

@@ -68,7 +68,7 @@ async function newRestriction(policyCount: number) {
 const guest = parseAddress('10.1.0.1') as Address
 const cacheBytes = 1024 * 1024
 
-test('a request that waits for a load which a rule did not outlive is not judged by that rule', async () => {
+test('a request does not apply a rule that was deleted while the policy was loading', async () => {
   const { accountId, policies, add } = await newRestriction(1)
   const policy = policies[0] as Uuid
   const expires = Date.now() + 60_000
@@ -89,7 +89,7 @@ test('a request that waits for a load which a rule did not outlive is not judged
   )
 })
 
-test('a request is judged by what was in force at one moment, not by one policy of before a change and one of after', async () => {
+test('a decision uses the state of one moment, not one policy from before a change and one from after', async () => {
   const { accountId, policies, add, remove } = await newRestriction(2)
   const [first, second] = policies as [Uuid, Uuid]
   await add(first, 'allow', '10.0.0.0/8')
@@ -105,7 +105,7 @@ test('a request is judged by what was in force at one moment, not by one policy 
   assert.equal((await judging)[0]?.allowed, false)
 })
 
-test('a policy that was detached and deleted meanwhile is not left out of the decision', async () => {
+test('a policy detached and deleted during a decision is not skipped', async () => {
   const { accountId, restriction, policies, add } = await newRestriction(2)
   const [first, second] = policies as [Uuid, Uuid]
   await add(first, 'allow', '10.0.0.0/8')

@@ -42,7 +42,7 @@ async function ruleThatDecides(loaded: LoadedPolicy | undefined, ip: string): Pr
   return rule?.cidr
 }
 
-test('a policy that takes several reads is loaded whole, and each rule under its own id', async () => {
+test('a policy that takes several reads is loaded completely, each rule under its own id', async () => {
   const loaded = await loadPolicy(pool, accountId, await newLargePolicy(), Date.now())
   assert.equal(loaded?.ruleIds.length, 140_000 * 16)
   // The first and the last of each family, and both sides of where one read ends and the next begins.
@@ -52,7 +52,7 @@ test('a policy that takes several reads is loaded whole, and each rule under its
     assert.equal(await ruleThatDecides(loaded, ip), undefined)
 })
 
-test('what changes between two reads of a policy is not half in it', async () => {
+test('a change between two reads of a policy is not applied by half', async () => {
   const policy = await newLargePolicy()
   let reads = 0
   const changing: DbPool = {

@@ -29,7 +29,7 @@ const nodeAt = (applied: number) => {
   return intake
 }
 
-test('row 3: a new node is given nothing until the bucket is read to its end and called complete', () => {
+test('row 3: a new node serves nothing until the bucket is read to its end and marked complete', () => {
   const intake = newNode()
   assert.deepEqual(intake.entry(entry({ record: record(1), pending: 2 })), [])
   assert.deepEqual(intake.entry(entry({ progress: progress(3, bucket), pending: 1 })), [], 'more is pending')
@@ -39,7 +39,7 @@ test('row 3: a new node is given nothing until the bucket is read to its end and
   assert.deepEqual([released?.applied, released?.read?.revision, intake.state().complete], [3, revision, true])
 })
 
-test('row 3: a bucket that is being filled again is not complete, whatever its progress says', () => {
+test('row 3: a bucket that is being refilled is not complete, whatever its progress says', () => {
   const intake = newNode()
   assert.deepEqual(intake.entry(entry({ record: record(1) })), [])
   assert.deepEqual(intake.entry(entry({ progress: progress(1) })), [], 'not called complete')
@@ -48,7 +48,7 @@ test('row 3: a bucket that is being filled again is not complete, whatever its p
   assert.deepEqual(generations(intake.entry(entry({ progress: progress(2, bucket) }))), [[1, 2]])
 })
 
-test('row 3: a batch that is written to the bucket in part waits for its progress', () => {
+test('row 3: a partly written batch in the bucket waits for its progress', () => {
   const intake = nodeAt(4)
   assert.deepEqual(intake.entry(entry({ progress: progress(4) }))[0]?.records, [])
   assert.deepEqual(intake.entry(entry({ record: record(5) })), [])
@@ -63,7 +63,7 @@ test('a replayed record behind the progress does not hold up a new node', () => 
   assert.deepEqual(generations(intake.entry(entry({ record: record(3) }))), [[7, 3]])
 })
 
-test('row 3: messages continue what is known; one that is missing holds up those after it until the bucket has it', () => {
+test('row 3: messages apply in order; a missing one holds up later ones until the bucket has it', () => {
   const intake = nodeAt(4)
   assert.deepEqual(generations(intake.announced({ records: [record(5)], progress: progress(5, undefined, 4) })), [[5]])
   assert.deepEqual(intake.announced({ records: [record(8)], progress: progress(8, undefined, 7) }), [])
@@ -79,7 +79,7 @@ test('row 3: messages continue what is known; one that is missing holds up those
   assert.deepEqual([generations(released), released.at(-1)?.applied], [[[9], [10]], 10])
 })
 
-test('row 3: a message alone never makes a new node complete, also not the very first one', () => {
+test('row 3: a message alone never makes a new node complete, not even the first', () => {
   const intake = newNode()
   assert.deepEqual(intake.announced({ records: [record(1)], progress: progress(1) }), [])
   assert.equal(intake.state().complete, false)
@@ -87,7 +87,7 @@ test('row 3: a message alone never makes a new node complete, also not the very 
   assert.deepEqual([generations(released), released.at(-1)?.applied], [[[], [1]], 1])
 })
 
-test('a node that reads another bucket goes on with messages, and takes the bucket when it is complete', () => {
+test('a node that reads a new bucket keeps applying messages, and switches when the bucket is complete', () => {
   const intake = createIntake({ applied: 4, complete: true })
   intake.opened(bucket, false)
   assert.deepEqual(intake.entry(entry({ record: record(5) })), [])
@@ -96,7 +96,7 @@ test('a node that reads another bucket goes on with messages, and takes the buck
   assert.deepEqual(generations(intake.entry(entry({ progress: progress(6, bucket) }))), [[5]])
 })
 
-test('what was read of a bucket does not count when it is opened once more', () => {
+test('reopening a bucket starts reading it from the beginning', () => {
   const intake = newNode()
   intake.entry(entry({ record: record(1) }))
   intake.opened(bucket, false)
@@ -104,7 +104,7 @@ test('what was read of a bucket does not count when it is opened once more', () 
   assert.deepEqual(generations(intake.entry(entry({ progress: progress(1, bucket) }))), [[]])
 })
 
-test('messages that wait are bounded: the bucket has what is dropped', () => {
+test('waiting messages are bounded, because the bucket has the dropped ones', () => {
   const intake = nodeAt(1)
   const many = Array.from({ length: 30_000 }, (_, index) => record(10 + index))
   intake.announced({ records: many, progress: progress(9, undefined, 8) })

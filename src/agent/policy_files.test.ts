@@ -18,7 +18,7 @@ function policyOf(text: string) {
   return { record, pieces: new Map(pieces.map((piece) => [blobName(piece), piece])) }
 }
 
-test('files that no policy has named for two sweeps go, and those that one names stay', async (t) => {
+test('files unused for two sweeps are deleted, and files in use stay', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-policies-'))
   t.after(() => rm(folder, { recursive: true }))
   const [old, now] = [policyOf('192.0.2.1'), policyOf('2001:db8::1')]
@@ -41,7 +41,7 @@ test('files that no policy has named for two sweeps go, and those that one names
   assert.ok((await onDisk()).includes(old.record.hash))
 })
 
-test('a policy that is not what was signed is refused, and leaves nothing behind', async (t) => {
+test('a policy that differs from what was signed is refused and leaves nothing behind', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-policies-'))
   t.after(() => rm(folder, { recursive: true }))
   const [wanted, other] = [policyOf('192.0.2.1'), policyOf('192.0.2.2')]

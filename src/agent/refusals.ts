@@ -10,7 +10,7 @@ const kept = 20
 
 /**
  * The latest records and upstreams that the node refused, and why. Upstreams have a separate list, because anyone can
- * name a thousand that are not dialled, and none of them must push out a record that could not be applied.
+ * name a thousand that are not dialed, and none of them must push out a record that could not be applied.
  */
 export function createRefusals(log: Log, onChange: () => void) {
   const records: Refusal[] = []
@@ -33,7 +33,7 @@ export function createRefusals(log: Log, onChange: () => void) {
         )
         keep(upstreams, { key, generation, reason })
       },
-      /** The upstream may be dialled after all. */
+      /** The upstream may be dialed after all. */
       accepted(key: RecordKey): void {
         log.info({ key }, 'upstream is no longer refused')
         upstreams = upstreams.filter((refusal) => refusal.key !== key)

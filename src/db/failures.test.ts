@@ -8,7 +8,7 @@ const thrown = <Thrown>(error: Thrown): Thrown => {
   return error
 }
 
-test('whatever keeps the database out of reach is told as such, and a fault of ours is not', () => {
+test('every cause of an unreachable database is recognized as such, and our own bugs are not', () => {
   const outOfReach = [
     'ECONNREFUSED',
     'EHOSTUNREACH',
@@ -34,7 +34,7 @@ test("a client's broken connection and a missing file are not the database", () 
     assert.ok(!isUnavailable(Object.assign(new Error(), { code })), code)
 })
 
-test('only an answer of PostgreSQL to COMMIT says that nothing was committed', () => {
+test("only PostgreSQL's answer to COMMIT proves that nothing was committed", () => {
   for (const code of ['23503', '40001', '40P01', 'P0001', 'XX000']) assert.ok(isAnswer({ code }), code)
   for (const code of ['EPIPE', 'ECONNRESET', '08006', '57P01', '40003', undefined]) assert.ok(!isAnswer({ code }), code)
 })

@@ -4,7 +4,7 @@ import { writeSalvaging } from './salvage.ts'
 
 const fault = Object.assign(new Error('out of range'), { code: '22003' })
 
-test('rows that the database refuses are dropped alone, and all others are written once', async () => {
+test('only the rows that the database refuses are dropped, and all others are written once', async () => {
   const rows = Array.from({ length: 100 }, (_, index) => index)
   const bad = [0, 17, 18, 99]
   const written: number[] = []
@@ -24,7 +24,7 @@ test('rows that the database refuses are dropped alone, and all others are writt
   )
 })
 
-test('what is not the fault of a row is thrown, and drops none', async () => {
+test('errors not caused by a row are thrown, and drop nothing', async () => {
   const gone = Object.assign(new Error('gone'), { code: '57P01' })
   const write = () => Promise.reject(gone)
   await assert.rejects(writeSalvaging([1, 2], write, assert.fail), gone)

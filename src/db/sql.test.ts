@@ -8,14 +8,14 @@ test('whatever is interpolated becomes a parameter, however it looks', () => {
   assert.deepEqual(values, ["'; drop table x --", null, ['a', 'b'], true])
 })
 
-test('SQL within SQL is part of the text, and its parameters are numbered on', () => {
+test('nested SQL becomes part of the text, and its parameters continue the numbering', () => {
   const condition = sql`b = ${2} and ${sql`c = ${3}`}`
   const { text, values } = toStatement(sql`select ${1} where ${condition} ${nothing} limit ${4}`)
   assert.equal(text, 'select $1 where b = $2 and c = $3  limit $4')
   assert.deepEqual(values, [1, 2, 3, 4])
 })
 
-test('a fragment that is used twice brings its parameters twice', () => {
+test('a fragment used twice adds its parameters twice', () => {
   const fragment = sql`${'x'}`
   assert.deepEqual(toStatement(sql`${fragment}, ${fragment}`).values, ['x', 'x'])
 })

@@ -20,7 +20,7 @@ test('any JSON is read as JSON.parse reads it, however it is indented', () => {
   )
 })
 
-test('repeating any key of any object in any JSON is found', () => {
+test('a repeated key is found in any object of any JSON', () => {
   const object = fc.dictionary(fc.string({ unit: 'binary' }), fc.jsonValue(), { minKeys: 1, maxKeys: 5 })
   fc.assert(
     fc.property(object, fc.nat(), fc.jsonValue(), (fields, at, again) => {
@@ -52,7 +52,7 @@ test('the same key in different objects, and a key that is also a value, are no 
     assert.deepEqual(parseJson(text), JSON.parse(text))
 })
 
-test('the key that is repeated is told as it reads, not as it was written', () => {
+test('the repeated key is reported decoded, not as it was escaped', () => {
   assert.throws(() => parseJson('{"a":1,"\\u0061":2}'), /repeats the key "a"/)
 })
 

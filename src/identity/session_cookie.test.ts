@@ -4,7 +4,7 @@ import { endedSessionCookie, sessionCookie, sessionSecretIn } from './session_co
 
 const [https, http] = ['https://gatehouse.example', 'http://127.0.0.1:8080']
 
-test('under https the cookie is Secure and bound to the host; scripts and other sites never get it', () => {
+test('under https the cookie is Secure and bound to the host, and hidden from scripts and other sites', () => {
   assert.equal(
     sessionCookie(https, 'x', 60),
     '__Host-gatehouse_session=x; Max-Age=60; Path=/; HttpOnly; SameSite=Strict; Secure',

@@ -6,7 +6,7 @@ import { createSignInLimiter } from './sign_in_limiter.ts'
 const [home, neighbor] = [parseAddress('2001:db8::1'), parseAddress('2001:db8::ffff:2')]
 const elsewhere = parseAddress('192.0.2.1')
 
-test('after ten failures a network must wait until the minute is over, and no other network', () => {
+test('after ten failures a network must wait until the minute ends; other networks need not', () => {
   let now = 1_000_000
   const { countFailure } = createSignInLimiter(() => now)
   for (let i = 0; i < 10; i++) assert.equal(countFailure(i % 2 ? home : neighbor), 0)
@@ -18,7 +18,7 @@ test('after ten failures a network must wait until the minute is over, and no ot
   assert.equal(countFailure(home), 0)
 })
 
-test('a flood from ever-changing addresses is forgotten, oldest first', () => {
+test('under a flood from changing addresses, the oldest are forgotten first', () => {
   const { countFailure } = createSignInLimiter(() => 0)
   for (let i = 0; i < 10; i++) countFailure(elsewhere)
   for (let value = 0; value < 20_000; value++) countFailure({ family: 4, value })

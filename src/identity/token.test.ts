@@ -29,7 +29,7 @@ test('changing any one character, or swapping two neighbors, makes a token ill-f
   }
 })
 
-test('a right checksum does not make up for another length, prefix or alphabet', () => {
+test('a correct checksum does not excuse a wrong length, prefix or alphabet', () => {
   for (const text of [
     `gatehouse_${'0'.repeat(42)}4DXpuu`,
     `gatehouse_${'0'.repeat(44)}3KEx46`,
@@ -53,7 +53,7 @@ test('what surrounds a token is not part of it', () => {
     assert.equal(isWellFormedToken(text), false, JSON.stringify(text))
 })
 
-test('what is kept of a token is its SHA-256', () => {
+test('only the SHA-256 of a token is stored', () => {
   const token = newToken()
   assert.deepEqual(hashToken(token), createHash('sha256').update(token).digest())
 })

@@ -5,7 +5,7 @@ import { Crowded, createGate } from './gate.ts'
 const limits = { total: 3, perOwner: 1, maxWaitingPerOwner: 2, waitMs: 10_000 }
 const settled = () => new Promise(setImmediate)
 
-test('an owner runs one at a time, and what waits runs in the order of arrival', async () => {
+test('an owner runs one at a time, and waiting jobs run in order of arrival', async () => {
   const gate = createGate(limits)
   const order: string[] = []
   const endFirst = await gate.enter('a')
@@ -38,7 +38,7 @@ test('an owner with a long queue does not hold up another', async () => {
   assert.deepEqual(order, ['a', 'a', 'b', 'a'])
 })
 
-test('more than may wait are refused at once, and whoever waits too long is refused then', async () => {
+test('jobs beyond the queue limit are refused immediately, and those that wait too long are refused then', async () => {
   const gate = createGate({ ...limits, waitMs: 20 })
   const end = await gate.enter('a')
   const waiting = [gate.enter('a'), gate.enter('a')]
@@ -49,14 +49,14 @@ test('more than may wait are refused at once, and whoever waits too long is refu
   ;(await gate.enter('a'))()
 })
 
-test('a wait that others cause is reported as such', async () => {
+test('a wait caused by other owners is reported as such', async () => {
   const gate = createGate({ ...limits, total: 1, waitMs: 20 })
   const end = await gate.enter('a')
   await assert.rejects(gate.enter('b'), (error) => error instanceof Crowded && error.limit === 'total')
   end()
 })
 
-test('whoever goes away while waiting leaves the queue', async () => {
+test('a client that disconnects while waiting leaves the queue', async () => {
   const gate = createGate(limits)
   const end = await gate.enter('a')
   const client = new AbortController()
@@ -69,7 +69,7 @@ test('whoever goes away while waiting leaves the queue', async () => {
   assert.deepEqual(gate.counts(), { running: 0, waiting: 0 }, 'ending twice counts once')
 })
 
-test('no more run than may, whoever they are', async () => {
+test('the limit on running jobs holds across owners', async () => {
   const gate = createGate(limits)
   let most = 0
   await Promise.all(

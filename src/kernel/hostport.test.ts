@@ -21,7 +21,7 @@ test('any name by the rules of DNS and any port is a hostport, in lower case', (
   )
 })
 
-test('whatever is accepted is in its one spelling from then on', () => {
+test('accepted text is normalized to one spelling', () => {
   const anything = fc.oneof(
     fc.tuple(name, port).map(([host, number]) => `${host}:${number}`),
     fc.tuple(fc.ipV4(), port).map(([host, number]) => `${host}:${number}`),
@@ -55,7 +55,7 @@ test('whatever text is accepted is ASCII, and a host that URLs read the same way
   )
 })
 
-test('a letter that is not ASCII is not taken for the one that its lower case is', () => {
+test('a non-ASCII letter is not confused with its ASCII lower case', () => {
   assert.equal('\u212a'.toLowerCase(), 'k')
   assert.equal(typeof parseHostport('\u212aube.example:443'), 'string')
 })
@@ -137,7 +137,7 @@ test('a wildcard is the whole first label, where it is allowed at all', () => {
     assert.equal(typeof parseHostport(`${bad}:443`, { wildcard: true }), 'string', bad)
 })
 
-test('rules refuse addresses where names are wanted, and other ports than the one', () => {
+test('rules can require names and a fixed port', () => {
   assert.equal(hostportFault('a.example:443', { nameOnly: true, port: 443 }), undefined)
   assert.equal(hostportFault('192.0.2.1:443', { nameOnly: true }), 'must have a host name, not an IP address')
   assert.equal(hostportFault('[::1]:443', { nameOnly: true }), 'must have a host name, not an IP address')

@@ -34,7 +34,7 @@ test('an identifier is written and read as the TypeID specification has it', () 
   }
 })
 
-test('every UUID survives the way to text and back, under every prefix', () => {
+test('every UUID survives the round trip to text, under every prefix', () => {
   const prefixes = Object.keys(idPrefixes) as IdPrefix[]
   fc.assert(
     fc.property(fc.uuid(), fc.constantFrom(...prefixes), (uuid, prefix) => {
@@ -53,7 +53,7 @@ test('identifiers sort as text in the order of their UUIDs', () => {
   )
 })
 
-test('what is not exactly an identifier of the kind is not taken for one', () => {
+test('anything but an exact identifier of the kind is rejected', () => {
   const good = newId('ak')
   assert.ok(isId('ak', good))
   for (const bad of [
@@ -74,7 +74,7 @@ test('each new UUID is a version 7 of RFC 9562, and greater than the one before,
   }
 })
 
-test('new UUIDs go on growing when the clock steps back', () => {
+test('new UUIDs keep increasing when the clock steps back', () => {
   const now = Date.now()
   let last = newUuid(now)
   for (const time of [now - 60_000, now - 59_999, 0, now - 1, now, now + 1, now - 3_600_000]) {
@@ -84,7 +84,7 @@ test('new UUIDs go on growing when the clock steps back', () => {
   }
 })
 
-test('new UUIDs go on growing when more are made in a millisecond than it has numbers for', () => {
+test('new UUIDs keep increasing when a millisecond runs out of numbers', () => {
   const now = Date.now() + 1_000
   let last = newUuid(now)
   for (let made = 0; made < 10_000; made++) {
@@ -94,7 +94,7 @@ test('new UUIDs go on growing when more are made in a millisecond than it has nu
   }
 })
 
-test('a UUID begins with its time, and none of that moment sorts before the first of it', () => {
+test('a UUID begins with its time, and the first of a moment sorts before all others of it', () => {
   const later = Date.now() + 60_000
   const uuid = newUuid(later)
   assert.equal(Number.parseInt(uuid.replace('-', '').slice(0, 12), 16), later)

@@ -30,7 +30,7 @@ test('the next page keeps every filter, replaces before_id, and adds no limit th
   assert.deepEqual(Object.fromEntries(next.searchParams), { before_id: 'ak_99', operation: 'a&b=c d/é' })
 })
 
-test('a query without a prototype, as one from a URL is, pages alike', () => {
+test('a query object without a prototype, as parsed from a URL, works the same', () => {
   const query = Object.assign(Object.create(null), { limit: 1 })
   assert.equal(toPage(rows(2), query, uri).next_page_uri, `${uri}?limit=1&before_id=ak_0`)
 })

@@ -63,7 +63,7 @@ export async function reconcile(
         ({ account_id, id }): Changed => ({ key: `${kind}.${toId(prefix, id)}`, accountId: account_id }),
       )
       const compiled = await compileRecords(pool, changed, now)
-      // A record may be there and a piece of its policy not: a node that has it not yet could never apply it.
+      // A record may exist while a piece of its policy is missing: a node without that piece could never apply it.
       await natsSink.putBlobs(compiled.flatMap(({ blobs }) => blobs))
       const differing = compiled
         .filter(({ key, value }) => !isSame(kept.get(key), value, asItShouldBe))

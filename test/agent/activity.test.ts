@@ -25,7 +25,7 @@ const statusFrom = (localAddress: string, host: string): Promise<number> =>
       .end()
   })
 
-test('whom an edge node refuses is in /ip_activity, with the edge or route, whatever refused it', async () => {
+test('addresses that an edge node refuses appear in /ip_activity with the edge or route, whatever refused them', async () => {
   const { edge, port, backend } = await newGuardedEdge(
     admin,
     node.tcpPorts.first,

@@ -50,7 +50,7 @@ async function haproxyPids(): Promise<{ master: number; worker: number }> {
   return { master: pid('master'), worker: pid('worker') }
 }
 
-test('the node tells about itself, to its operator and to Prometheus', async () => {
+test('the node reports its status to the operator and to Prometheus', async () => {
   const told = await gatehouse(['edge', 'status'], {
     GATEHOUSE_EDGE_NODE: 'edge-1',
     GATEHOUSE_EDGE_TRUSTED_KEYS: installation.publicKey,
@@ -67,7 +67,7 @@ test('the node tells about itself, to its operator and to Prometheus', async () 
   assert.equal((await fetch(`${edge.statusUrl}/elsewhere`)).status, 404)
 })
 
-test('an upstream may be given by name', async () => {
+test('an upstream can be a host name', async () => {
   const port = edge.tcpPorts.first + 1
   const backend = await make(admin, '/backends/static', { address: `localhost:${upstream.port}` })
   const created = await admin('POST', '/edges/tcp?wait=applied', {
@@ -78,7 +78,7 @@ test('an upstream may be given by name', async () => {
   assert.equal(await dial(port, allowed), 'hello')
 })
 
-test('what cannot be reached because another was first is refused and not said to be in force, without naming the other', async () => {
+test('an edge shadowed by an earlier one is reported as refused, without naming the other', async () => {
   const other = await installation.newAccount()
   const https = await newHttpsEdge(other, { hostports: ['spelled.example:443'] })
   await make(other, `${https.uri}/routes`, { match_type: 'path_prefix', match: '/api' })
@@ -99,7 +99,7 @@ test('what cannot be reached because another was first is refused and not said t
   assert.deepEqual(await decisions(), asWanted)
 })
 
-test('HAProxy is killed: the agent brings it back with the same decisions', async () => {
+test('when HAProxy is killed, the agent restarts it with the same decisions', async () => {
   const before = await haproxyPids()
   process.kill(before.master, 'SIGKILL')
   process.kill(before.worker, 'SIGKILL')
@@ -108,7 +108,7 @@ test('HAProxy is killed: the agent brings it back with the same decisions', asyn
   assert.deepEqual(await decisions(), asWanted)
 })
 
-test('the agent is killed: HAProxy serves on, the API names the node that is behind, and the next agent takes over', async () => {
+test('when the agent is killed, HAProxy keeps serving, the API names the node as behind, and the next agent takes over', async () => {
   const before = { ...(await haproxyPids()), ...(await statusOf(edge)) }
   await stop(edge.child, 'SIGKILL')
   assert.deepEqual(await decisions(), asWanted)
@@ -130,7 +130,7 @@ test('the agent is killed: HAProxy serves on, the API names the node that is beh
   assert.deepEqual([master, worker], [before.master, before.worker])
 })
 
-test('a policy of 100,000 rules arrives, and a change of one rule brings only its piece', async () => {
+test('changing one of 100,000 rules transfers only its piece', async () => {
   const port = edge.tcpPorts.first + 2
   const lines = Array.from(
     { length: 99_998 },
@@ -152,7 +152,7 @@ test('a policy of 100,000 rules arrives, and a change of one rule brings only it
   assert.ok(fresh.size >= 1 && fresh.size <= 3, `${fresh.size} new pieces`)
 })
 
-test('while a piece of a policy is missing the old one stays in force and the node says it is behind; then it comes', async () => {
+test('while a piece of a policy is missing, the old policy stays in force and the node reports that it is behind', async () => {
   const control = await connect({ servers: nats.url, user: 'control-plane', pass: 'control-plane' })
   after(() => control.close())
   const signer = await activeSigner(installation.db)
@@ -196,7 +196,7 @@ test('while a piece of a policy is missing the old one stays in force and the no
   assert.deepEqual(await decisions(), asWanted)
 })
 
-test('with NATS down a node starts from its disk with the same decisions, ends when told to, and catches up later', async () => {
+test('with NATS down, a node starts from disk with the same decisions, stops cleanly, and catches up later', async () => {
   await nats.stop('SIGKILL')
   await poll(
     () => statusOf(edge),
@@ -225,7 +225,7 @@ test('with NATS down a node starts from its disk with the same decisions, ends w
   assert.equal((await statusOf(edge)).connected, true)
 })
 
-test('a node that is told twice to end leaves no HAProxy behind', async () => {
+test('a node that gets two signals leaves no HAProxy behind', async () => {
   const { master, worker } = await haproxyPids()
   const ended = stop(edge.child)
   await poll(() => edge.log.some(({ msg }) => /^stopping/.test(String(msg))), Boolean, { everyMs: 1 })

@@ -39,7 +39,7 @@ const answerTo = async (from: string) => ({
 const letIn = { tcp: 'hello', https: 200 }
 const kept = { tcp: undefined, https: 403 }
 
-test('an endpoints restriction holds for all edges of the account; while it is not enforced it only counts', async () => {
+test('an endpoints restriction applies to all edges of the account; unenforced, it only counts', async () => {
   const policyId = await policyWith(admin, `allow ${allowed}`)
   const restriction = await restrict(admin, { type: 'endpoints', ip_policy_ids: [policyId], enforced: false })
   await inForce(admin('PATCH', `${restriction.uri}?wait=applied`, { enforced: false, description: 'trial' }))
@@ -58,7 +58,7 @@ test('an endpoints restriction holds for all edges of the account; while it is n
   assert.deepEqual([await answerTo(allowed), await answerTo(refused)], [letIn, letIn])
 })
 
-test('a rule that expires stops counting at the edge', async () => {
+test('an expired rule has no effect at the edge', async () => {
   const port = edge.tcpPorts.first + 1
   const { policyId } = await newGuardedEdge(admin, port, upstream.port, `allow ${allowed}`)
   const expiresAt = Date.now() + loadScaledTimeout(5_000)

@@ -58,7 +58,7 @@ async function contents(connection: NatsConnection): Promise<Map<string, { signe
   return found
 }
 
-test('NATS lets a node read the records and write its own report, and nothing else', async () => {
+test('NATS permissions let a node read records and write its own report, nothing else', async () => {
   const node = await natsAs(nats.edge, '_INBOX_edge-1')
   const violations: string[] = []
   void (async () => {
@@ -106,7 +106,7 @@ test('NATS lets a node read the records and write its own report, and nothing el
   assert.deepEqual((await contents(control)).get(key), kept)
 })
 
-test('whoever gets into NATS cannot open an edge: what they put there is refused, shown, and changes nothing', async () => {
+test('an intruder in NATS cannot open an edge: forged records are refused, reported, and change nothing', async () => {
   const control = await natsAs(nats.controlPlane)
   const stranger = newSigningKey()
   // Under the name of our key, which anyone can read in the bucket.
@@ -145,7 +145,7 @@ test('whoever gets into NATS cannot open an edge: what they put there is refused
   await bucket.put(key, good?.value as Uint8Array)
 })
 
-test('a record that is replayed later is ignored, though it was signed by us', async () => {
+test('a replayed older record is ignored although its signature is valid', async () => {
   const control = await natsAs(nats.controlPlane)
   const bucket = await bucketOf(control)
   const key = `policy.${guarded.policyId}`
@@ -203,17 +203,17 @@ async function heals(lose: () => Promise<void>): Promise<void> {
   assert.equal(change.headers.get('service-applied'), '1/1')
 }
 
-test('NATS loses its streams while it runs: the edge decides as before, and the publisher puts everything back', () =>
+test('when NATS loses its streams, the edge decides as before and the publisher restores them', () =>
   heals(async () => {
     const manager = await jetstreamManager(await natsAs(nats.controlPlane))
     await manager.streams.delete(`KV_${recordBucket}`)
     await manager.streams.delete('KV_gatehouse_blobs')
   }))
 
-test('NATS comes back with an empty disk: the edge decides as before, and the publisher puts everything back', () =>
+test('when NATS returns with an empty disk, the edge decides as before and the publisher refills it', () =>
   heals(() => nats.restart({ empty: true })))
 
-test('the publisher is killed in the middle of 200 changes: another takes over, and every change gets to the edge', async () => {
+test('when the publisher is killed during 200 changes, another takes over and every change reaches the edge', async () => {
   const active = processes[0]
   await installation.startProcess()
   survivor = installation.clientFor(admin.token)
@@ -235,7 +235,7 @@ test('the publisher is killed in the middle of 200 changes: another takes over, 
   assert.deepEqual(await decisions(), asWanted)
 })
 
-test('a key that was activated before the node trusts it: what was refused is in force as soon as the node does', async () => {
+test('records signed with a key that the node does not trust yet take effect as soon as it does', async () => {
   const env = { GATEHOUSE_DATABASE_URL: databaseUrl }
   const { stdout } = await gatehouse(['signing-keys', 'add'], env)
   const early = stdout.trim()
@@ -259,7 +259,7 @@ test('a key that was activated before the node trusts it: what was refused is in
   assert.equal((await gatehouse(['signing-keys', 'activate', installation.publicKey], env)).code, 0)
 })
 
-test('a new signing key: nodes trust it first, then everything is signed with it, and the old one can go', async () => {
+test('signing keys rotate: nodes trust the new key first, then it signs everything, then the old one can be removed', async () => {
   const env = { GATEHOUSE_DATABASE_URL: databaseUrl }
   const { stdout } = await gatehouse(['signing-keys', 'add'], env)
   const fresh = stdout.trim()

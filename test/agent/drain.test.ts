@@ -128,7 +128,7 @@ function balance(nodes: EdgeProcess[]) {
   }
 }
 
-test('of two nodes under 200 requests a second, one is stopped, and no request fails', async (t) => {
+test('stopping one of two nodes under 200 requests a second fails no request', async (t) => {
   const leaves = await startSecond(drained(2, 20))
   const balancer = balance([stays, leaves])
   t.after(balancer.end)
@@ -167,7 +167,7 @@ test('of two nodes under 200 requests a second, one is stopped, and no request f
   assert.ok(tookMs >= 2_000)
 })
 
-test('what is open has until the deadline to finish; nothing new is accepted meanwhile', async () => {
+test('while draining, open requests have until the deadline to finish, and nothing new is accepted', async () => {
   const leaves = await startSecond(drained(0, 4))
   const upstream = await startTcpUpstream(scope)
   const tcp = await make(admin, '/backends/static', { address: `127.0.0.1:${upstream.port}` })
@@ -198,7 +198,7 @@ test('what is open has until the deadline to finish; nothing new is accepted mea
   assert.equal(await late, 0)
 })
 
-test('a second signal, a while after the first, ends the drain at once and leaves no HAProxy behind', async () => {
+test('a later second signal ends the drain immediately and leaves no HAProxy behind', async () => {
   const leaves = await startSecond(drained(60, 60))
   const exit = once(leaves.child, 'exit')
   leaves.child.kill('SIGTERM')

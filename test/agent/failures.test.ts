@@ -124,7 +124,7 @@ test('HTTP/1: a POST reaches an upstream that closes exactly once and is answere
   assert.deepEqual(upstream.requests, ['POST /x', 'GET /ok', 'POST /x'])
 })
 
-test('an idempotent request is repeated once when a kept connection turns out to be closed', async (t) => {
+test('an idempotent request is retried once when a kept-alive connection turns out to be closed', async (t) => {
   const edge = await startEdge(t, { certificates })
   const upstream = await startClosingUpstream(t)
   await putRoute(edge, await putHttpsEdge(edge), upstream)
@@ -136,13 +136,13 @@ test('an idempotent request is repeated once when a kept connection turns out to
   assert.deepEqual([count('GET /closes'), count('PUT /closes')], [2, 2])
 })
 
-test('HTTP/2 uploads may have 1 MiB under way', async (t) => {
+test('HTTP/2 uploads can have 1 MiB in flight', async (t) => {
   const session = openHttp2(t, await startEdge(t, { certificates }))
   await once(session, 'remoteSettings')
   assert.equal(session.remoteSettings?.initialWindowSize, 1 << 20)
 })
 
-test('an upstream that refuses connections is answered 503 at once, and a TCP connection to it is closed at once', async (t) => {
+test('if the upstream refuses connections, HTTPS gets 503 and TCP is closed, both immediately', async (t) => {
   const edge = await startEdge(t, { certificates })
   const [port = 0] = await freePorts(1)
   const https = await putHttpsEdge(edge)
@@ -163,7 +163,7 @@ test('an upstream that refuses connections is answered 503 at once, and a TCP co
   assert.ok(seconds < 1, `three refusals took ${seconds} s`)
 })
 
-test('answers of the edge are JSON with an X-Request-Id of their own', async (t) => {
+test("the edge's own responses are JSON with an X-Request-Id", async (t) => {
   const edge = await startEdge(t, { certificates })
   const upstream = await startHttpUpstream(t)
   const closing = await startClosingUpstream(t)
@@ -199,7 +199,7 @@ test('answers of the edge are JSON with an X-Request-Id of their own', async (t)
   assert.equal(ids.size, expected.length, 'each its own')
 })
 
-test('what HAProxy itself refuses to read is answered in JSON too', async (t) => {
+test('requests that HAProxy cannot parse get JSON errors too', async (t) => {
   const edge = await startEdge(t, { certificates })
   const upstream = await startHttpUpstream(t)
   await putRoute(edge, await putHttpsEdge(edge), upstream)

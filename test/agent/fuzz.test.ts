@@ -61,7 +61,7 @@ const token = fc
   .array(fc.constantFrom(..."!#$%&'*+-.^_`|~0129azAZ"), { minLength: 1, maxLength: 12 })
   .map((all) => `x${all.join('')}`)
 
-test('what a tenant writes is refused or encoded: every entry is one line of two words, and names only its owner', () => {
+test('tenant input is refused or encoded: every entry is one line of two words and names only its owner', () => {
   const oneLine = ({ key, value }: Entry) => {
     assert.match(key, /^[\x21-\x7e]+$/)
     assert.match(key, /^[a-z0-9*.]|^::/)
@@ -113,7 +113,7 @@ test('what a tenant writes is refused or encoded: every entry is one line of two
   )
 })
 
-test('10,000 hostile routes reach HAProxy and change nobody else', async (t) => {
+test('10,000 hostile routes in HAProxy affect nobody else', async (t) => {
   const edge = await startEdge(t, { certificates: ['*.example.com'] })
   const upstream = await startHttpUpstream(t)
   const backend = id('bkdst')

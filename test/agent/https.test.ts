@@ -165,7 +165,7 @@ onBothPaths(
   },
 )
 
-onBothPaths("an account's restrictions count also where there is no policy, and once", async (t, start) => {
+onBothPaths("an account's restrictions also apply to routes without policies, and count once", async (t, start) => {
   const edge = await start(t, { certificates })
   const upstream = await startHttpUpstream(t)
   const https = await putHttpsEdge(edge)
@@ -209,7 +209,7 @@ onBothPaths("an account's restrictions count also where there is no policy, and 
   ])
 })
 
-onBothPaths('each request of a connection is decided on its own', async (t, start) => {
+onBothPaths('each request on a connection is decided separately', async (t, start) => {
   const edge = await start(t, { certificates })
   const upstream = await startHttpUpstream(t)
   const https = await putHttpsEdge(edge)
@@ -233,36 +233,33 @@ onBothPaths('each request of a connection is decided on its own', async (t, star
   assert.match(upstream.heads[0] ?? '', /^GET \/open HTTP\/1\.1\r\n/, 'HTTP/1.1 to the upstream')
 })
 
-onBothPaths(
-  'connections to upstreams are kept for more requests, and never used for another upstream',
-  async (t, start) => {
-    const edge = await start(t, { certificates })
-    const https = await putHttpsEdge(edge)
-    const names = ['one', 'two', 'three']
-    const upstreams = await Promise.all(names.map((name) => startHttpUpstream(t, name)))
-    for (const [index, upstream] of upstreams.entries())
-      await putRoute(edge, https, upstream, { match: `/${names[index]}` })
-    const session = connect(`https://127.0.0.1:${edge.httpsPort}`, {
-      rejectUnauthorized: false,
-      servername: 'app.example.com',
-    })
-    t.after(() => session.destroy())
-    const ask = async (name: string) => {
-      const request = session.request({ ':path': `/${name}`, ':authority': 'app.example.com' })
-      let body = ''
-      for await (const text of request.setEncoding('utf8')) body += text
-      return body
-    }
-    const asked = Array.from({ length: 300 }, (_, index) => names[(index % 7) % 3] as string)
-    const inTurn: string[] = []
-    for (const name of asked.slice(0, 100)) inTurn.push(await ask(name))
-    assert.deepEqual([...inTurn, ...(await Promise.all(asked.slice(100).map(ask)))], asked)
-    for (const [index, upstream] of upstreams.entries()) {
-      assert.ok(upstream.heads.every((head) => head.startsWith(`GET /${names[index]} `)))
-      assert.ok(upstream.accepts < upstream.heads.length, `${upstream.accepts} of ${upstream.heads.length}`)
-    }
-  },
-)
+onBothPaths('upstream connections are reused, but never for another upstream', async (t, start) => {
+  const edge = await start(t, { certificates })
+  const https = await putHttpsEdge(edge)
+  const names = ['one', 'two', 'three']
+  const upstreams = await Promise.all(names.map((name) => startHttpUpstream(t, name)))
+  for (const [index, upstream] of upstreams.entries())
+    await putRoute(edge, https, upstream, { match: `/${names[index]}` })
+  const session = connect(`https://127.0.0.1:${edge.httpsPort}`, {
+    rejectUnauthorized: false,
+    servername: 'app.example.com',
+  })
+  t.after(() => session.destroy())
+  const ask = async (name: string) => {
+    const request = session.request({ ':path': `/${name}`, ':authority': 'app.example.com' })
+    let body = ''
+    for await (const text of request.setEncoding('utf8')) body += text
+    return body
+  }
+  const asked = Array.from({ length: 300 }, (_, index) => names[(index % 7) % 3] as string)
+  const inTurn: string[] = []
+  for (const name of asked.slice(0, 100)) inTurn.push(await ask(name))
+  assert.deepEqual([...inTurn, ...(await Promise.all(asked.slice(100).map(ask)))], asked)
+  for (const [index, upstream] of upstreams.entries()) {
+    assert.ok(upstream.heads.every((head) => head.startsWith(`GET /${names[index]} `)))
+    assert.ok(upstream.accepts < upstream.heads.length, `${upstream.accepts} of ${upstream.heads.length}`)
+  }
+})
 
 onBothPaths('a request that two servers could read differently is refused or made unambiguous', async (t, start) => {
   const edge = await start(t, { certificates })

@@ -29,7 +29,7 @@ const dial = (port: number, localAddress: string): Promise<string | undefined> =
     socket.on('close', () => resolve(text || undefined))
   })
 
-test('a TCP edge lets in only the addresses that its policies allow, from the moment the API says applied', async () => {
+test('a TCP edge admits only addresses that its policies allow, as soon as the API reports the change as applied', async () => {
   const port = edge.tcpPorts.first
   const { body: backend } = await admin('POST', '/backends/static', { address: `127.0.0.1:${upstreamPort}` })
   const { body: policy } = await admin('POST', '/ip_policies', {})

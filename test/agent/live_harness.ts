@@ -17,7 +17,7 @@ export function wholeFile(): Scope {
   return { after: (cleanUp) => cleanUps.push(cleanUp) }
 }
 
-/** Says hello to whoever is let in, and keeps the connection of those who say something first. */
+/** Greets every admitted client, and keeps the connection open if the client sends something first. */
 export async function startTcpUpstream(scope: Scope) {
   const open = new Set<Socket>()
   const server = createServer((socket) => {
@@ -60,7 +60,7 @@ export async function hold(port: number, localAddress: string): Promise<Socket> 
 // biome-ignore lint/suspicious/noExplicitAny: what the node says of itself has no schema.
 export const statusOf = async ({ statusUrl }: EdgeProcess): Promise<any> => (await fetch(`${statusUrl}/status`)).json()
 
-/** A TCP edge with a policy of its own, in force at the node. */
+/** A TCP edge with its own policy, in force on the node. */
 export async function newGuardedEdge(as: Account, port: number, upstreamPort: number, ...rules: string[]) {
   const backend = await make(as, '/backends/static', { address: `127.0.0.1:${upstreamPort}` })
   const policyId = await policyWith(as, ...rules)

@@ -52,7 +52,7 @@ for (const victim of ['master', 'worker'] as const) {
   })
 }
 
-test('an agent that starts anew finds HAProxy at work, and brings it up to date without a restart', async (t) => {
+test('a restarted agent finds HAProxy running and updates it without a restart', async (t) => {
   const edge = await startEdge(t)
   const upstream = await startUpstream(t, 'hello')
   const { key, record } = await withTcpEdge(edge, upstream.port)
@@ -70,7 +70,7 @@ test('an agent that starts anew finds HAProxy at work, and brings it up to date 
   long.destroy()
 })
 
-test('a change that HAProxy does not take is loaded from files, and no connection is lost', async (t) => {
+test('a change that the runtime socket rejects is loaded from files, and no connection is lost', async (t) => {
   const edge = await startEdge(t)
   const upstream = await startUpstream(t, 'hello')
   const { key, record } = await withTcpEdge(edge, upstream.port)
@@ -93,7 +93,7 @@ test('a change that HAProxy does not take is loaded from files, and no connectio
   long.destroy()
 })
 
-test('what cannot be loaded is reported to the caller, and made good by the next change that can', async (t) => {
+test('a change that cannot be loaded is reported, and the next one that can be loaded repairs it', async (t) => {
   const edge = await startEdge(t)
   const upstream = await startUpstream(t, 'hello')
   const { key, record } = await withTcpEdge(edge, upstream.port)
@@ -107,7 +107,7 @@ test('what cannot be loaded is reported to the caller, and made good by the next
   assert.deepEqual(await decisions(edge), [true, true])
 })
 
-test('many changes at once are one new version of the map, with nobody refused in between', async (t) => {
+test('many changes at once become one new map version, and nobody is refused in between', async (t) => {
   const edge = await startEdge(t)
   const upstream = await startUpstream(t, 'hello')
   const { record } = await withTcpEdge(edge, upstream.port)
@@ -133,7 +133,7 @@ test('many changes at once are one new version of the map, with nobody refused i
   assert.deepEqual(edge.troubles, [])
 })
 
-test('certificates come, change and go without a restart, and a broken one hurts nobody', async (t) => {
+test('certificates are added, replaced and removed without a restart, and a broken one affects nothing else', async (t) => {
   const edge = await startEdge(t, { options: { certificatesMs: 100 }, certificates: ['one.example.com'] })
   const before = await processes(edge)
   const served = (servername: string) =>

@@ -60,7 +60,7 @@ export type Edge = {
   /** Writes the file too; resolves to the policy's id. */
   policy: (...rules: string[]) => Promise<string>
   writePolicyFile: (...rules: string[]) => Promise<string>
-  /** An agent that starts anew with the same records and the same HAProxy. */
+  /** A restarted agent with the same records and the same HAProxy. */
   restartAgent: (records?: Record<string, unknown>) => Promise<void>
 }
 

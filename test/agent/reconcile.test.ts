@@ -44,7 +44,7 @@ async function bucketWith(count: number) {
   return { compare, outbox, keys, natsSink, connection, db }
 }
 
-test('row 3: accounts with edges get a restrictions record that says so when they have none; others get none', async () => {
+test('row 3: accounts with edges get a restrictions record even when they have no restrictions; others get none', async () => {
   const { compare, outbox, db } = await bucketWith(0)
   const [owner, restricted, neither] = [newUuid(), newUuid(), newUuid()]
   for (const id of [owner, restricted, neither])
@@ -67,19 +67,19 @@ test('row 3: accounts with edges get a restrictions record that says so when the
   )
 })
 
-test('a few records that the database does not know any more are taken away from the edges', async () => {
+test('a few records missing from the database are removed from the edges', async () => {
   const { compare, outbox, keys } = await bucketWith(50)
   assert.equal((await compare()).healed, 50)
   assert.deepEqual((await outbox()).map(({ key }) => key).sort(), [...keys].sort())
 })
 
-test('a database that knows nothing of what edges serve takes nothing away from them', async () => {
+test('a wrong database, which lacks all records, removes nothing from the edges', async () => {
   const { compare, outbox } = await bucketWith(101)
   await assert.rejects(compare, /Is it the right database\? Nothing was removed/)
   assert.deepEqual(await outbox(), [])
 })
 
-test('pieces that no policy had for two passes go from NATS, and come back when one has them again', async () => {
+test('pieces unused for two passes are deleted from NATS, and return when a policy needs them', async () => {
   const { natsSink, connection } = await bucketWith(0)
   const names = async () => Array.fromAsync(await (await new Kvm(jetstream(connection)).open(blobBucket)).keys())
   const [kept, left] = [Buffer.from('kept'), Buffer.from('left')]

@@ -30,7 +30,7 @@ async function load(folder: string) {
   return { records: [...log.records.values()], position: log.position() }
 }
 
-test('a node that was killed in mid-write starts with the state before, wherever the write stopped', async (t) => {
+test('a node killed mid-write starts with the previous state, wherever the write stopped', async (t) => {
   const folder = await newFolder(t)
   const one: RecordKey = `backend.${newId('bkdst')}`
   const two: RecordKey = `backend.${newId('bkdst')}`
@@ -51,7 +51,7 @@ test('a node that was killed in mid-write starts with the state before, wherever
   assert.deepEqual(await load(folder), { records: [backend(one, 3, null), backend(two, 2, 81)], position: at(3) })
 })
 
-test('what stands after a damaged line is not believed, and the next write makes the file whole again', async (t) => {
+test('everything after a damaged line is discarded, and the next write repairs the file', async (t) => {
   const folder = await newFolder(t)
   const keys: RecordKey[] = Array.from({ length: 3 }, () => `backend.${newId('bkdst')}` as const)
   const log = await openRecordLog(folder)
@@ -71,7 +71,7 @@ test('what stands after a damaged line is not believed, and the next write makes
   })
 })
 
-test('a log that is written anew keeps every record, every tombstone and its place', async (t) => {
+test('a rewritten log keeps every record, every tombstone and its position', async (t) => {
   const folder = await newFolder(t)
   const keys: RecordKey[] = Array.from({ length: 2_500 }, () => `backend.${newId('bkdst')}` as const)
   const log = await openRecordLog(folder)
@@ -90,7 +90,7 @@ test('a log that is written anew keeps every record, every tombstone and its pla
     sizes.some((size, index) => index > 0 && size < (sizes[index - 1] as number)),
     `never shorter: ${sizes}`,
   )
-  // Opening writes it anew as well: what that wrote is read by the second.
+  // Opening rewrites the log too; the second one reads the result.
   await load(folder)
   const loaded = await load(folder)
   assert.deepEqual(new Map(loaded.records.map((record) => [record.key, record])), expected)
@@ -98,7 +98,7 @@ test('a log that is written anew keeps every record, every tombstone and its pla
   assert.deepEqual(loaded.position, at(generation))
 })
 
-test('row 3: of a batch that was written in part nothing counts, however many of its lines are whole', async (t) => {
+test('row 3: a partly written batch is discarded as a whole, however many of its lines are intact', async (t) => {
   const folder = await newFolder(t)
   const file = join(folder, 'records.log')
   const keys: RecordKey[] = Array.from({ length: 2_500 }, () => `backend.${newId('bkdst')}` as const)
@@ -116,7 +116,7 @@ test('row 3: of a batch that was written in part nothing counts, however many of
   }
 })
 
-test('row 3: a log that is damaged in its first batch is no state to serve from', async (t) => {
+test('row 3: a log damaged in its first batch is not served from', async (t) => {
   const folder = await newFolder(t)
   const file = join(folder, 'records.log')
   const keys: RecordKey[] = Array.from({ length: 1_500 }, () => `backend.${newId('bkdst')}` as const)
@@ -134,7 +134,7 @@ test('row 3: a log that is damaged in its first batch is no state to serve from'
   assert.deepEqual([records, position], [[], { applied: 0, revision: 0, bucket: '', complete: false }])
 })
 
-test('what an older version kept is served from, and read from NATS once more', async (t) => {
+test('state from an older version is served, and read again from NATS', async (t) => {
   const folder = await newFolder(t)
   const record = backend(`backend.${newId('bkdst')}`, 5, 80)
   const old = (applied: number) =>

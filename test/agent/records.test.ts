@@ -82,7 +82,7 @@ function edited(bytes: Buffer, changes: readonly Edit[]): Buffer {
   return now
 }
 
-test('what was signed is believed, under its own key only', () => {
+test('a signed record is accepted only under its own key', () => {
   for (const record of records) {
     assert.deepEqual(openRecord(seal(record, signer), trusted, record.key), record)
     const elsewhere = openRecord(seal(record, signer), trusted, records.find(({ key }) => key !== record.key)?.key)
@@ -90,7 +90,7 @@ test('what was signed is believed, under its own key only', () => {
   }
 })
 
-test('2,000 damaged, truncated and rewritten records: none is believed to say anything but what was signed', () => {
+test('2,000 damaged, truncated and rewritten records: none is accepted with altered content', () => {
   const signed = new Map(records.map((record) => [record.key, JSON.stringify(record)]))
   let refused = 0
   fc.assert(
@@ -108,7 +108,7 @@ test('2,000 damaged, truncated and rewritten records: none is believed to say an
   assert.ok(refused > 1_800, `only ${refused} were refused`)
 })
 
-test('whoever signs with another key is refused, with their own name on it or with ours', () => {
+test('a signature by an untrusted key is refused, under its own name or under ours', () => {
   for (const record of records) {
     for (const [by, why] of [
       [foreigner, /not trusted here/],
@@ -132,7 +132,7 @@ test('a signature of one record does not carry over to another, nor to another g
   )
 })
 
-test('anything at all in place of an envelope is refused and throws nothing', () => {
+test('anything else in place of an envelope is refused without throwing', () => {
   const nothing = ['', ' ', 'null', '0', '""', '[]', '{}', '{"payload":{}}', '{"payload":"","key":"","signature":""}']
   for (const text of nothing) assert.ok('fault' in openRecord(text, trusted), text)
   fc.assert(
@@ -143,7 +143,7 @@ test('anything at all in place of an envelope is refused and throws nothing', ()
   )
 })
 
-test('a defect in the control plane is refused at the edge: no signed value of another shape gets through', () => {
+test('a bug in the control plane stops at the edge: a signed value of the wrong shape is refused', () => {
   const paths = (value: unknown, path: (string | number)[] = []): (string | number)[][] =>
     value !== null && typeof value === 'object'
       ? [path, ...Object.entries(value).flatMap(([name, inner]) => paths(inner, [...path, name]))]
@@ -158,7 +158,7 @@ test('a defect in the control plane is refused at the edge: no signed value of a
         if (JSON.stringify(parent[name]) === JSON.stringify(bad)) continue
         parent[name] = bad
         const fault = recordFault(copy)
-        // What is still a value that the API could have produced is told apart by its meaning, not by its shape.
+        // A value that the API could have produced differs in meaning, not in shape.
         if (fault === undefined) assert.ok(isPlausible(path, bad), `${JSON.stringify(copy)} was accepted`)
       }
     }
@@ -174,7 +174,7 @@ const isPlausible = (path: (string | number)[], bad: unknown): boolean =>
   (path.includes('add') && path.at(-1) === '1' && typeof bad === 'string') ||
   (path.at(-1) === 'inline' && bad === '')
 
-test('a node accepts as much as the API does, and nothing beyond', () => {
+test('a node accepts exactly what the API accepts', () => {
   const many = <T>(count: number, item: T): T[] => Array.from({ length: count }, () => item)
   const [tcp, https, route, backend, policy, restrictions] = records as [EdgeRecord, ...EdgeRecord[]]
   const set = { id: newId('ipx'), enforced: true, policies: [newId('ipp')] }
@@ -226,7 +226,7 @@ test('a refused record says what is wrong with it', () => {
   assert.equal(recordFault({ ...policy, value: both }), 'has not exactly one of inline and chunks')
 })
 
-test('2,000 damaged policy files: each is refused, or is a policy file in good order', () => {
+test('2,000 damaged policy files: each is refused or still well-formed', () => {
   const { bytes } = encodePolicy(
     compilePolicy([rule('allow', '10.0.0.0/8'), rule('deny', '10.2.0.0/16'), rule('allow', '2001:db8::/32')]),
   )
@@ -304,7 +304,7 @@ test('the file that the edge searches decides as the control plane does, on gene
   )
 })
 
-test('in a policy of 100,000 ranges, one rule more, less or other changes one or two pieces', () => {
+test('in a policy of 100,000 ranges, adding, removing or changing one rule changes one or two pieces', () => {
   // Every other /24, so that no two ranges become one.
   const range = (index: number) => `${1 + (index >> 15)}.${(index >> 7) & 255}.${(index & 127) * 2}.0/24`
   const rules = Array.from({ length: 100_000 }, (_, index) => rule('allow', range(index)))

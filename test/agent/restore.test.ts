@@ -24,14 +24,14 @@ async function copyOf(url: string): Promise<string> {
   return newDatabase(name)
 }
 const latest = () => ({ process: processes.length - 1 })
-/** By whichever process serves now: clients know those that were there when they were made. */
+/** Through a process that serves now: clients only know those that existed when they were created. */
 const call = (method: string, path: string, body?: object) => clientFor(admin.token)(method, path, body, latest())
 const upstream = createServer((socket) => socket.end('hello')).listen(0, '127.0.0.1')
 await once(upstream, 'listening')
 after(() => upstream.close())
 const address = `127.0.0.1:${(upstream.address() as AddressInfo).port}`
 
-/** A TCP edge at a port of its own, waited for until the node has it. */
+/** A TCP edge on its own port; resolves when the node has it. */
 async function newEdge() {
   const { body: backend } = await call('POST', '/backends/static', { address })
   const fields = { hostports: [`127.0.0.1:${port++}`], backend: { backend_id: backend.id } }
@@ -53,7 +53,7 @@ async function start(url: string): Promise<void> {
   )
   assert.ok(heard.body.edge_nodes[0]?.live, heard.text)
 }
-test('after a restore to an earlier point edges follow again, and go back to what was restored', async () => {
+test('after a restore to an earlier point, edges follow the restored state', async () => {
   const kept = await newEdge()
   assert.equal(kept.headers.get('service-applied'), '1/1', kept.text)
   assert.ok(await serves(kept.body))

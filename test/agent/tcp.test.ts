@@ -46,7 +46,7 @@ test('a connection reaches the upstream of the edge, and closed ports reach none
   assert.deepEqual(edge.troubles, [])
 })
 
-test('a host name stands for every address, and an address goes before it', async (t) => {
+test('a host name matches every address, and an address takes precedence', async (t) => {
   const edge = await startEdge(t)
   const [named, addressed] = [await startUpstream(t, 'named'), await startUpstream(t, 'addressed')]
   const port = edge.tcpPort
@@ -59,7 +59,7 @@ test('a host name stands for every address, and an address goes before it', asyn
   assert.equal(await firstBytes({ port, to: '::1' }), 'named')
 })
 
-test('of two edges with one port and different names, the first keeps it until it goes', async (t) => {
+test('of two edges on one port, the first keeps it until it is deleted', async (t) => {
   const edge = await startEdge(t)
   const [first, second] = [await startUpstream(t, 'first'), await startUpstream(t, 'second')]
   const port = edge.tcpPort
@@ -70,7 +70,7 @@ test('of two edges with one port and different names, the first keeps it until i
   assert.equal(await firstBytes({ port }), 'second')
 })
 
-test('policies decide by the address of the connection, before any upstream is dialled', async (t) => {
+test('policies decide by the address of the connection, before any upstream is dialed', async (t) => {
   const edge = await startEdge(t)
   const upstream = await startUpstream(t, 'hello')
   const port = edge.tcpPort
@@ -132,7 +132,7 @@ test('IPv6 ranges are compared over all 128 bits', async (t) => {
   }
 })
 
-test('a policy that is replaced decides for every edge at once, and one that is missing denies', async (t) => {
+test('a replaced policy takes effect on all edges at once, and a missing one denies', async (t) => {
   const edge = await startEdge(t)
   const upstream = await startUpstream(t, 'hello')
   const port = edge.tcpPort
@@ -154,7 +154,7 @@ test('a policy that is replaced decides for every edge at once, and one that is 
   assert.deepEqual(await answers(), [false, false, false], 'no entry')
 })
 
-test('every enforced restriction of the account has to allow; the others warn', async (t) => {
+test('every enforced restriction of the account must allow; the others warn', async (t) => {
   const edge = await startEdge(t)
   const upstream = await startUpstream(t, 'hello')
   const port = edge.tcpPort
@@ -188,7 +188,7 @@ test('every enforced restriction of the account has to allow; the others warn', 
   assert.deepEqual([await visit('127.0.0.7'), await visit('127.0.1.1')], [true, false], "the edge's own policies stay")
 })
 
-test('row 3: an account whose restrictions the node does not know is shut, with policies of its own or without', async (t) => {
+test('row 3: an account whose restrictions are unknown to the node is closed, with or without its own policies', async (t) => {
   const edge = await startEdge(t)
   const upstream = await startUpstream(t, 'upstream')
   await putEdge(edge, upstream, { policies: [await edge.policy('allow 127.0.0.0/8')] })
@@ -199,7 +199,7 @@ test('row 3: an account whose restrictions the node does not know is shut, with 
   assert.deepEqual(await visits(), ['', ''])
 })
 
-test('open connections are kept, unless they are to be closed', async (t) => {
+test('open connections are kept unless the operator wants them closed', async (t) => {
   const edge = await startEdge(t)
   const upstream = await startUpstream(t, 'hello')
   const kept = await putEdge(edge, upstream)

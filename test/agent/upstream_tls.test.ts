@@ -28,7 +28,7 @@ async function authority(t: TestContext) {
   }
 }
 
-test("an upstream's certificate must be for the backend's name, by an authority that the operator trusts", async (t) => {
+test("an upstream's certificate must match the backend's name and come from a CA that the operator trusts", async (t) => {
   const trusted = await authority(t)
   const stranger = await authority(t)
   const edge = await startEdge(t, { caFile: trusted.caFile, certificates: ['app.example.com'] })

@@ -183,7 +183,7 @@ test('RFC 8441: a WebSocket over HTTP/2 is accepted and refused like one over HT
   await poll(() => echo.server.clients.size === 0)
 })
 
-test('an open WebSocket stays when the policy changes, and the next one is decided by the new policy', async (t) => {
+test('an open WebSocket survives a policy change, and the next one is decided by the new policy', async (t) => {
   const edge = await startEdge(t, { certificates })
   const echo = await startEcho(t)
   const https = await putHttpsEdge(edge)

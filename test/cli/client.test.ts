@@ -19,7 +19,7 @@ const admin = await plane.newAccount()
 const cli = cliFor(plane, admin)
 const main = new URL('../../src/main.ts', import.meta.url).pathname
 
-test('what the command ends with tells a script what happened', async () => {
+test('exit codes tell scripts what happened', async () => {
   const member = cliFor(plane, await newUser(plane, admin))
   const nobody = { GATEHOUSE_API_KEY: `${admin.token.slice(0, -1)}_` }
   const cases: [exit: keyof typeof exits, told: RegExp, args: string[], env?: Record<string, string>][] = [
@@ -58,7 +58,7 @@ test('a refusal is printed with its hint and its operation id', async () => {
   )
 })
 
-test('ids of one command are what another works on, and one that is gone does not keep the others', async () => {
+test('ids can be piped between commands, and a missing one does not stop the others', async () => {
   const made = await Promise.all([1, 2, 3].map((n) => cli.ok(['bot-users', 'create', '--name', `b${n}`, '-o', 'ids'])))
   const ids = made.map((id) => id.trim())
   assert.equal(await cli.ok(['bot-users', 'list', '--output', 'ids']), `${ids.toSorted().reverse().join('\n')}\n`)
@@ -70,7 +70,7 @@ test('ids of one command are what another works on, and one that is gone does no
   assert.equal(await cli.ok(['bot-users', 'list', '--output', 'ids']), '')
 })
 
-test('--all walks every page, and without it the person is told that there are more', async () => {
+test('--all reads every page; without it, a note says that there are more', async () => {
   const account = await plane.newAccount()
   const mine = cliFor(plane, account)
   for (let made = 0; made < 7; made++) await account('POST', '/ip_policies', { description: `p${made}` })
@@ -85,7 +85,7 @@ test('--all walks every page, and without it the person is told that there are m
   )
 })
 
-test('a table is for people: aligned, whole in a pipe, cut to a terminal, and never commands the terminal', async () => {
+test('tables are aligned, complete in a pipe, cut to the terminal width, and free of terminal escapes', async () => {
   const account = await plane.newAccount()
   const mine = cliFor(plane, account)
   await account('POST', '/ip_policies', { description: `evil \u001b[2J\u202e ${'long '.repeat(40)}` })
@@ -122,7 +122,7 @@ test('json, yaml, ids and text are for scripts', async () => {
   assert.equal((await cli.json(['ip-policies', 'rules', 'replace', id, '--file', file])).removed, 2)
 })
 
-test('a body can be given whole, and flags set in it; fields within fields have dots; --no- takes away', async () => {
+test('a whole body can be given and flags override its fields; nested fields use dots; --no- clears', async () => {
   const created = await cli.json(
     ['backends', 'static', 'create', '--data', '-', '--tls.enabled', '--description', 'from the flag'],
     { input: '{"address": "a.internal:1", "description": "from the data"}' },
@@ -187,7 +187,7 @@ async function between(spoil: (tries: number) => 'pass' | 'lose the answer' | 'n
   return { GATEHOUSE_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }
 }
 
-test('a creation whose answer was lost is sent again and creates one thing', async () => {
+test('a creation whose response was lost is retried and creates one resource', async () => {
   const env = await between((tries) => (tries === 1 ? 'lose the answer' : 'pass'))
   const mine = cliFor(plane, await plane.newAccount())
   const { id } = await mine.json(['ip-policies', 'create', '--description', 'once'], { env })
@@ -198,14 +198,14 @@ test('a creation whose answer was lost is sent again and creates one thing', asy
   assert.deepEqual([gone.code, gone.stderr], [0, ''])
 })
 
-test('the token of a key whose creation had to be repeated is not told, and the person is', async () => {
+test("when a key's creation had to be retried, its token is missing and a message says so", async () => {
   const env = await between((tries) => (tries === 1 ? 'lose the answer' : 'pass'))
   const { code, stdout, stderr } = await cli(['api-keys', 'create', '-o', 'json'], { env })
   assert.deepEqual([code, JSON.parse(stdout).token], [0, null])
   assert.match(stderr, /not shown again. Delete the key and create another/)
 })
 
-test('a service that cannot answer now is asked again, and one that never answers does not hold the command', async () => {
+test('an unavailable service is retried, and one that never answers does not hang the command', async () => {
   const { code } = await cli(['caller'], { env: await between((tries) => (tries < 3 ? 'unavailable' : 'pass')) })
   assert.equal(code, 0)
   const refused = await cli(['caller'], { env: await between(() => 'unavailable') })
@@ -217,7 +217,7 @@ test('a service that cannot answer now is asked again, and one that never answer
   assert.ok(Date.now() - began < 20_000)
 })
 
-test('profiles are kept for the one who saved them, and a token goes only where it belongs', async () => {
+test('profiles are readable only by their owner, and a token is sent only to its own service', async () => {
   const folder = join(testRun.folder, 'xdg')
   const env = { XDG_CONFIG_HOME: folder, GATEHOUSE_URL: '', GATEHOUSE_API_KEY: '' }
   const url = plane.processes[0]?.origin ?? ''
@@ -243,7 +243,7 @@ test('profiles are kept for the one who saved them, and a token goes only where 
   assert.match(half.stderr, /GATEHOUSE_API_KEY .* is not set, but its counterpart is/)
 })
 
-test('another program behind the address is not taken for the service, and a redirect does not take the token along', async () => {
+test('a server that is not Gatehouse is detected, and a redirect does not receive the token', async () => {
   const asked: string[] = []
   const server = createServer((request, response) => {
     asked.push(request.url ?? '')
@@ -259,7 +259,7 @@ test('another program behind the address is not taken for the service, and a red
   assert.match(stderr, /is not Gatehouse/)
 })
 
-test('--help tells about every level, without a connection', async () => {
+test('--help works at every level without a connection', async () => {
   const env = { GATEHOUSE_URL: '', GATEHOUSE_API_KEY: '' }
   assert.match(await cli.ok(['--help'], { env }), /gatehouse api-keys +create, list, get, update, delete/)
   assert.match(await cli.ok(['edges', '--help'], { env }), /gatehouse edges https routes create <edge_id>/)

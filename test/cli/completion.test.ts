@@ -47,7 +47,7 @@ const askBash = (line: string) => {
   return spawnSync('bash', ['-c', program], { env, encoding: 'utf8' }).stdout.trim().split('\n')
 }
 
-test('bash offers what fits: groups, verbs, flags, choices', () => {
+test('bash offers matching groups, verbs, flags and choices', () => {
   const offers = (line: string, ...some: string[]) => {
     const offered = askBash(line)
     for (const each of some) assert.ok(offered.includes(each), `${line}: ${offered.join(' ')}`)

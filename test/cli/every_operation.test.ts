@@ -13,7 +13,7 @@ const plane = await startControlPlane({ after }, { env: { GATEHOUSE_TRUSTED_PROX
 const admin = await plane.newAccount()
 const cli = cliFor(plane, admin)
 
-test('every operation of the service has words of its own, and is found by them', () => {
+test('every operation has its own command words', () => {
   assert.deepEqual(operations.map(({ id }) => id).sort(), routes.map(({ operation }) => operation).sort())
   const words = [...operations, ...shortcutOperations].map((operation) => operation.words.join(' '))
   assert.equal(new Set(words).size, words.length)

@@ -9,7 +9,7 @@ import { contentsOf, countOf, fillAccount, stateFile } from './state_harness.ts'
 
 const [here, elsewhere] = [await startControlPlane({ after }), await startControlPlane({ after })]
 
-test('an account of a thousand things, dumped and synced into an empty one, is the same there but for ids and times', async () => {
+test('an account of a thousand resources, dumped and synced into an empty one, differs only in ids and times', async () => {
   const [original, copy] = [await here.newAccount(), await elsewhere.newAccount()]
   await fillAccount(original, 160)
   const wanted = await contentsOf(original)
@@ -61,7 +61,7 @@ test('apply twice changes nothing the second time, and leaves no audit event', a
   assert.equal(countOf(await contentsOf(account)), 0)
 })
 
-test('a change made by hand shows in diff, in words; apply takes it back, but deletes nothing; sync does', async () => {
+test('a manual change shows in diff; apply reverts it but deletes nothing; sync also deletes', async () => {
   const account = await here.newAccount()
   const mine = cliFor(here, account)
   const file = await stateFile(office)
@@ -141,7 +141,7 @@ test('the example of docs/cli.md is a state file', async () => {
   assert.equal((await mine(['state', 'diff', '-'], { input: example })).code, 0)
 })
 
-test('what would lock the caller out stops the run, and what came before it stays', async () => {
+test('a self-lockout stops the run, and earlier changes stay', async () => {
   const account = await here.newAccount()
   const mine = cliFor(here, account)
   const file = await stateFile(`
@@ -158,7 +158,7 @@ tcp_edges: {late: {hostports: [late.example:20021]}}
   assert.deepEqual([ip_policies?.length, ip_restrictions?.length, tcp_edges?.length], [1, 0, 0])
 })
 
-test('a file with a mistake is refused before anything is sent, and the mistake is named', async () => {
+test('a file with a mistake is refused before anything is sent, and the message names it', async () => {
   const account = await here.newAccount()
   const mine = cliFor(here, account)
   for (const [text, told] of [

@@ -80,7 +80,7 @@ async function killAt(
   return signal === 'SIGKILL'
 }
 
-test('a sync that was killed at any moment ends in the same state when it is run again', async () => {
+test('a sync killed at any moment reaches the same state when run again', async () => {
   const account = await plane.newAccount()
   const mine = cliFor(plane, account)
   const sync = async (text: string) => ['state', 'sync', await stateFile(text), '--yes', '--allow-self-lockout']

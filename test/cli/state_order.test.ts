@@ -28,7 +28,7 @@ const ruleSet = fc.uniqueArray(
   { selector: ({ cidr }) => cidr, maxLength: 4 },
 )
 
-test('between two rule sets are those who are let in by both, and nobody else', () => {
+test('the intermediate rule set admits exactly the addresses that both sets admit', () => {
   fc.assert(
     fc.property(ruleSet, ruleSet, (before, after) => {
       const both = narrowed(before, after)
@@ -173,7 +173,7 @@ const file = fc
 /** One request changes which policies decide: it lets some in and others not, and where several do it matters. */
 const isUnknowable = ({ steps }: Plan) => steps.some(({ stage, verb }) => stage === 'change' && verb === 'update')
 
-test('nothing gets through while a sync is under way that would get through neither before nor after', () => {
+test('during a sync, nothing gets through that neither the old nor the new state admits', () => {
   let looks = 0
   let plans = 0
   fc.assert(

@@ -79,7 +79,7 @@ test('a self-lockout is announced, and one click allows your own address; others
   await page.getByRole('figure').getByText('2 refused', { exact: true }).waitFor({ timeout: 30_000 })
 })
 
-test('before rules are saved, the review names whom they would refuse', async () => {
+test('before rules are saved, the review names the addresses they would refuse', async () => {
   await openTab(page, 'IP policies')
   await page.getByRole('link', { name: /^offices ?ipp_/ }).click()
   await page.getByLabel('Search').fill('127.0.0.1')
@@ -97,7 +97,7 @@ test('before rules are saved, the review names whom they would refuse', async ()
   assert.equal(await statusFrom('127.0.0.1'), 200)
 })
 
-test("an edge's headers are changed, the note says that it is live, and then it is", async () => {
+test("changing an edge's headers shows when the change is live, and it is", async () => {
   const upstream = await startHttpUpstream({ after } as never)
   const backend = await make(admin, '/backends/static', { address: `127.0.0.1:${upstream.port}` })
   const https = await make(admin, '/edges/https', { hostports: ['app.example:443'] })
@@ -156,7 +156,7 @@ test('a TCP edge refuses an address, and the overview says where', async () => {
   await page.getByRole('link', { name: `tcp.example:${port}` }).waitFor()
 })
 
-test('an address is followed through the edge, its policies and its rules to the verdict', async () => {
+test('an address check shows the edge, its policies, its rules and the verdict', async () => {
   await page.getByRole('link', { name: `tcp.example:${edge.tcpPorts.first}` }).click()
   await page.getByRole('link', { name: /^Check an address against/ }).click()
   await page.getByLabel('Address', { exact: true }).fill('127.0.0.9')
@@ -171,7 +171,7 @@ test('an address is followed through the edge, its policies and its rules to the
   await way.getByText('Allowed', { exact: true }).waitFor()
 })
 
-test('a change that no node has got says so', async () => {
+test('a change that no node has applied says so', async () => {
   edge.child.kill('SIGSTOP')
   try {
     await openTab(page, 'Edges and routes')

@@ -71,7 +71,7 @@ test('deleting a key offers to delete the keys created with it', async () => {
   assert.deepEqual(page.faults, [])
 })
 
-test('a wrong token is refused with what to do next and the number of the request', async () => {
+test('a wrong token is refused with a hint and the operation id', async () => {
   const page = await openPage(browser)
   await page.goto(`${origin}/dashboard/`)
   await page.getByLabel('API key').fill('gatehouse_nonsense')
@@ -102,12 +102,12 @@ test('signing out ends the session; a stolen cookie is refused after its key was
   assert.equal(await withCookie(stolen), 200)
   await admin('DELETE', `/api_keys/${key.id}`)
   assert.equal(await withCookie(stolen), 401)
-  // Whoever looks at the page is told, without doing anything.
+  // The page updates without any action.
   await page.getByText('Your session has ended').waitFor()
   assert.deepEqual(page.faults, [])
 })
 
-test('the token is nowhere in what the browser keeps', async () => {
+test('the browser stores the token nowhere', async () => {
   const admin = await newAccount()
   const page = await openPage(browser)
   await signIn(page, origin, admin.token)

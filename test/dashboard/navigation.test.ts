@@ -59,7 +59,7 @@ test('back and forward go through pages without loading them again', async () =>
   assert.deepEqual(page.faults, [])
 })
 
-test('a page whose chunk is gone after an upgrade says so and can be left', async () => {
+test('a page whose chunk is gone after an upgrade says so and offers a way out', async () => {
   const page = await openPage(browser)
   await signIn(page, origin, admin.token)
   await page.route('**/assets/audit-*.js', (route) => route.fulfill({ status: 404, body: '' }))

@@ -9,7 +9,7 @@ import { openBrowser, openPage, openTab, signIn, startDashboard } from './browse
 const { origin, newAccount, db } = await startDashboard({ after })
 const browser = await openBrowser({ after })
 
-test('a name of another account is refused with what to do, and a hostport that is not in force says why', async () => {
+test('a name held by another account is refused with a hint, and a hostport that is not in force says why', async () => {
   const [admin, other] = [await newAccount(), await newAccount()]
   await newHttpsEdge(other, { hostports: ['*.corp.example:443'] })
   const edge = await newHttpsEdge(admin, { hostports: ['mine.example:443'] })

@@ -11,7 +11,7 @@ const { origin, newAccount } = await startDashboard({ after })
 const browser = await openBrowser({ after })
 const admin = await newAccount()
 
-/** Another site, on a host of its own as far as a browser is concerned. */
+/** Another site: a different host to a browser. */
 async function startSite(html: string): Promise<string> {
   const server = createServer((_request, response) => {
     response.setHeader('content-type', 'text/html')
@@ -24,7 +24,7 @@ async function startSite(html: string): Promise<string> {
 
 const script = `<img src=x onerror="alert(1)"><script>alert(2)</script><svg onload=alert(3)>"'\`{{constructor}}javascript:alert(4)`
 
-test('a script in any text field is text on every page', async () => {
+test('a script in any text field is shown as text on every page', async () => {
   const page = await openPage(browser)
   const described = { description: script, metadata: script }
   const key = await make(admin, '/api_keys', described)
@@ -114,7 +114,7 @@ test('another site can neither show the dashboard in a frame nor change anything
   assert.deepEqual(page.faults, [])
 })
 
-test('no page asks anything of another host', async () => {
+test('no page contacts another host', async () => {
   const page = await openPage(browser)
   const elsewhere: string[] = []
   page.on('request', (request) => {

@@ -6,7 +6,7 @@ import { gzipSync } from 'node:zlib'
 const dist = new URL('../../dashboard/dist/', import.meta.url)
 const read = (path: string) => readFile(new URL(path, dist), 'utf8')
 
-/** The script and all that it imports at once; with `await import` only what a page brings of its own. */
+/** The script and its static imports; dynamic imports count for their own page only. */
 async function scriptsOf(path: string, found = new Map<string, string>()): Promise<Map<string, string>> {
   if (found.has(path)) return found
   const text = await read(path)

@@ -37,7 +37,7 @@ await drill(async (scope) => {
       from generate_series(${start}::bigint, ${Math.min(ranges, start + 50_000) - 1}::bigint) n`,
     )
   await insertEdges(installation, edges, { backendId: backend.id, policyId: `${policyId}` })
-  // Nobody wrote these into the outbox: whoever becomes active next finds that the bucket has them not.
+  // These were not written to the outbox: the next active publisher finds them missing from the bucket.
   const [first] = installation.processes
   if (first) await stop(first.child)
   const before = wire.sent()
@@ -85,7 +85,7 @@ await drill(async (scope) => {
       assert.ok(performance.now() - answered < 120_000, `change ${index} is not in force after two minutes`)
     latencies.push(performance.now() - answered)
     await applied(generation)
-    // The bucket tells it a second time, a moment later.
+    // The bucket delivers it again a moment later.
     await new Promise((resolve) => setTimeout(resolve, 500))
     sizes.push(wire.sent() - sentBefore)
   }

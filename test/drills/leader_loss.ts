@@ -1,4 +1,4 @@
-// `npm run drill:leader-loss -- <changes>`: three NATS servers, and the one that leads the bucket is killed in mid-run,
+// `npm run drill:leader-loss -- <changes>`: three NATS servers, and the one that leads the bucket is killed mid-run,
 // twice. Every change must come into force, also those that nobody waits for; it prints how long the worst took.
 import { loseLeaders } from '../agent/lose_leaders.ts'
 import { drill } from '../harness/drill.ts'

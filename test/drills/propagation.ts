@@ -21,7 +21,7 @@ await drill(async (scope) => {
   const { port, policyId, backend } = await newGuardedEdge(admin, edge.tcpPorts.first, upstream.port, 'allow 127.0.0.2')
 
   await insertEdges(installation, held / 2, { backendId: backend.id, policyId: `${policyId}` })
-  // Nobody wrote these into the outbox: whoever becomes active next finds that the bucket has them not.
+  // These were not written to the outbox: the next active publisher finds them missing from the bucket.
   const [first] = installation.processes
   if (first) await stop(first.child)
   await installation.startProcess()

@@ -18,7 +18,7 @@ const minutes = Number(process.argv[2] ?? 10)
 const [allowed, refused] = ['127.0.0.2', '127.0.0.3']
 
 await drill(async (scope) => {
-  // A server of its own: the one of the run must live to the end, and this one must not.
+  // A separate server: the shared one must survive the run, and this one is killed.
   const postgres = await startPostgres({})
   scope.after(() => postgres.stop())
   const databaseUrl = await createMigratedDatabase(postgres, 'drill')

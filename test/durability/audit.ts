@@ -6,7 +6,7 @@ import type { Ledger } from './ledger.ts'
 type Shown = { description?: string } | null
 type Event = { resource_id: string; operation_id: string; before: Shown; after: Shown }
 
-/** Where the database differs from what the clients of the ledger were told, and the audit from the database. */
+/** Where the database contradicts the acknowledgments in the ledger, and the audit contradicts the database. */
 export async function ledgerFaults(db: DbPool, accountId: string, ledger: Ledger): Promise<string[]> {
   const account = toUuid(accountId as Id)
   const rows = await many<{ id: Uuid; description: string | null }>(

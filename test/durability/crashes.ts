@@ -27,7 +27,7 @@ const waitUntil = (isSo: () => boolean) => poll(isSo, Boolean, { everyMs: 5 })
 async function underLoad(plane: ControlPlane, crash: (ledger: Ledger) => Promise<void>): Promise<Crashed> {
   const ledger = newLedger()
   const admin = await plane.newAccount()
-  // Whatever may be lost, the schema and the account are not: only what the ledger knows of is at stake.
+  // The schema and the account must survive: only changes in the ledger are at stake.
   await plane.db.query({ text: 'checkpoint' })
   let over = false
   const load = writeLoad(admin, ledger, () => over)

@@ -12,7 +12,7 @@ export type Entry = {
   perhaps?: string | null
 }
 
-/** What clients were told under load: all that they may rely on, and nothing that they may not. */
+/** What was acknowledged to clients under load: exactly what they may rely on. */
 export type Ledger = {
   entries: Entry[]
   /** Descriptions of keys whose creation got no clear answer. */
@@ -40,7 +40,7 @@ export const newLedger = (): Ledger => ({
 
 type Outcome = { answer: Answer } | 'unchanged' | 'unknown'
 
-/** Creates, changes and deletes keys through both processes until `isOver`. Each worker has keys of its own. */
+/** Creates, changes and deletes keys through both processes until `isOver`. Each worker has its own keys. */
 export async function writeLoad(admin: Client, ledger: Ledger, isOver: () => boolean, workers = 8): Promise<void> {
   let names = 0
   const call = async (method: string, path: string, body?: object): Promise<Outcome> => {
@@ -49,7 +49,7 @@ export async function writeLoad(admin: Client, ledger: Ledger, isOver: () => boo
     try {
       return evaluate(await admin(method, path, body, { process }), ledger)
     } catch (error) {
-      // What does not fit openapi.json is a fault of its own.
+      // A response that does not match openapi.json is a separate failure.
       if (error instanceof AssertionError) throw error
       if ((error as { cause?: { code?: string } }).cause?.code !== 'ECONNREFUSED') {
         ledger.unanswered++

@@ -7,8 +7,8 @@ export type Experience = { latencies: number[]; failures: string[] }
 type Wanted = { origin: string; token: string; path: string }
 
 /**
- * Calls one operation again and again, in a thread of its own: what keeps the test busy must not count as waiting for the
- * service. The returned function ends it and tells what it met.
+ * Calls one operation repeatedly in its own thread, so that a busy test does not count as waiting for the
+ * service. The returned function stops it and reports what it saw.
  */
 export function startBystander(wanted: Wanted): () => Promise<Experience> {
   const worker = new Worker(new URL(import.meta.url), { workerData: wanted })

@@ -27,7 +27,7 @@ type Document = {
 }
 const document: Document = JSON.parse(readFileSync(new URL('../../openapi.json', import.meta.url), 'utf8'), closed)
 
-/** The document leaves responses open to fields of later versions. This version must not have one that it does not describe. */
+/** The document allows fields of later versions in responses. This version must not have undescribed ones. */
 function closed(this: unknown, _key: string, value: unknown): unknown {
   const isOpenObject =
     value !== null &&
@@ -55,7 +55,7 @@ const patterns = Object.entries(document.paths).map(([path, operations]) => ({
   pattern: new RegExp(`^${path.replaceAll(/\{\w+\}/g, '[^/]+')}$`),
 }))
 
-/** Headers that tell a client something of the operation; the rest is HTTP's. */
+/** Headers about the operation; the others belong to HTTP. */
 const telling = /^(etag|operation-id|set-cookie|service-.*|idempotency-.*)$/
 
 function checkHeaders({ operationId }: Operation, { headers: described }: Response, { status, headers }: Answer): void {
@@ -76,7 +76,7 @@ function checkHeaders({ operationId }: Operation, { headers: described }: Respon
 const pointerTo = (...steps: string[]): string =>
   `#${steps.map((step) => `/${encodeURIComponent(step.replaceAll('~', '~0').replaceAll('/', '~1'))}`).join('')}`
 
-/** Every answer that a test gets must be one that openapi.json describes: status, headers, body and error code. */
+/** Every response must match openapi.json: status, headers, body and error code. */
 export function checkAgainstDocument(method: string, path: string, answer: Answer): void {
   const known = patterns.find(({ pattern }) => pattern.test(path))
   const operation = known?.operations[method.toLowerCase()]
@@ -112,7 +112,7 @@ export function checkAgainstDocument(method: string, path: string, answer: Answe
   )
 }
 
-/** Speaks to the running processes as a customer would, and notes every token it is given for the search at the end. */
+/** Calls the running processes as a customer would, and records every issued token for the final search. */
 export function createClient(origins: string[], token: string): Client {
   noteToken(token)
   const call = async (method: string, pathOrUri: string, body?: unknown, options: Options = {}): Promise<Answer> => {
@@ -134,7 +134,7 @@ export function createClient(origins: string[], token: string): Client {
     const answer: Answer = {
       status: response.status,
       headers: response.headers,
-      // The answer to HEAD says what its body would be.
+      // HEAD declares the type of a body that it does not have.
       body: isJson && method !== 'HEAD' ? JSON.parse(text) : undefined,
       text,
     }

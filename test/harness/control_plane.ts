@@ -18,7 +18,7 @@ export type ServeProcess = { origin: string; port: number; child: ChildProcess; 
 export type Account = Client & { accountId: string; adminId: string }
 export type ControlPlane = {
   processes: ServeProcess[]
-  /** Straight into the database, for what the API does not show. */
+  /** Direct database access, for what the API does not show. */
   db: DbPool
   databaseUrl: string
   newAccount: () => Promise<Account>
@@ -29,13 +29,13 @@ export type ControlPlane = {
 type Options = {
   processes?: number
   env?: Record<string, string>
-  /** Where the test looks, and what it serves as this role. Not given: a database of its own, served with least privilege. */
+  /** The database to inspect, and to serve under this role. Default: a new database, served with least privilege. */
   databaseUrl?: string
 }
-/** A test, a file (`after` of node:test), or a drill: whatever says when it is over. */
+/** A test, a file (`after` of node:test) or a drill: anything that can run a clean-up. */
 export type Scope = { after: (cleanUp: () => Promise<void>) => void }
 
-/** A database of its own. It stays until the run ends: all of them are searched for tokens then. */
+/** A new database. It stays until the end of the run, when all databases are searched for tokens. */
 export async function newDatabase(template = 'template'): Promise<string> {
   const name = `t_${randomUUID().replaceAll('-', '')}`
   const url = new URL(testRun.postgresUrl)
@@ -86,7 +86,7 @@ export async function startControlPlane(
   }
 }
 
-/** The time-out is generous: a busy machine is not what the tests are about. */
+/** The time-out is generous: the tests are not about busy machines. */
 const harnessSettings = {
   GATEHOUSE_LISTEN: '127.0.0.1:0',
   GATEHOUSE_PUBLIC_URL: publicUrl,
@@ -99,7 +99,7 @@ async function serveProcess(env: Record<string, string>): Promise<ServeProcess> 
     env: { ...process.env, ...harnessSettings, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
-  // A test file that is killed, for taking too long, must not leave its servers behind.
+  // A test file that is killed for taking too long must not leave its servers behind.
   const guard = runOnExit('kill -9 "$0"', String(child.pid))
   child.once('exit', () => guard.kill())
   // At once: a stream would hand every line to another thread, and it is one line for each request.
@@ -120,7 +120,7 @@ async function serveProcess(env: Record<string, string>): Promise<ServeProcess> 
   return { origin: `http://127.0.0.1:${port}`, port, child, log }
 }
 
-/** A process that is killed may leave half a line. */
+/** A killed process may leave half a line. */
 function parseLine(text: string): LogLine {
   try {
     return JSON.parse(text)
@@ -133,7 +133,7 @@ export async function stop(child: ChildProcess, signal: NodeJS.Signals = 'SIGTER
   if (child.exitCode !== null || child.signalCode !== null) return
   const exited = once(child, 'exit')
   child.kill(signal)
-  // Whoever does not end by itself would hold up the whole run.
+  // A process that does not exit would block the whole run.
   const limit = loadScaledTimeout(60_000)
   const killer = setTimeout(() => child.kill('SIGKILL'), limit)
   await exited

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ControlPlane } from './control_plane.ts'
 
-/** Call it last in a file: whatever the tests before it sent, the process must have taken none of it for a defect. */
+/** Call it last in a file: nothing that the tests sent may have caused a 5xx or an error in the log. */
 export function nothingWasADefect(plane: ControlPlane): void {
   test('none of the above was a defect of the service, nor ended it', async () => {
     const { processes } = plane

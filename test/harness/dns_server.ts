@@ -13,7 +13,7 @@ export type DnsServer = {
   answers: (name: string) => DnsAnswer | undefined
 }
 
-/** A DNS server on a port of its own, over UDP, for A and AAAA. */
+/** A DNS server on its own UDP port, for A and AAAA. */
 export async function startDnsServer(scope: Scope, answers: DnsServer['answers']): Promise<DnsServer> {
   const socket = createSocket('udp4')
   const server: DnsServer = { address: '', asked: [], answers }

@@ -26,7 +26,7 @@ const settings = {
   wal_keep_size: '4GB',
 }
 
-/** Databases and node folders of a run live in memory where there is enough: nothing of them has to survive. */
+/** Databases and node folders live in memory if there is enough: none of them must survive the run. */
 async function temporaryFolder(): Promise<string> {
   if (process.env.TMPDIR) return process.env.TMPDIR
   const found = await statfs(memoryFolder).catch(() => undefined)
@@ -53,7 +53,7 @@ export async function runWithEnvironment(args: string[]): Promise<number> {
         ...process.env,
         GATEHOUSE_TEST_POSTGRES_URL: postgres.url,
         GATEHOUSE_TEST_FOLDER: folder,
-        // Most of what a server or a command does when it starts is compiling the same modules again.
+        // Most of the start-up time is spent compiling the same modules again.
         NODE_COMPILE_CACHE: join(root, 'node_modules/.cache/gatehouse-tests'),
       },
     })
@@ -67,7 +67,7 @@ export async function runWithEnvironment(args: string[]): Promise<number> {
   }
 }
 
-/** Resolves to its URL, as the owner. The role under which tests serve may do there what `serve` needs, and no more. */
+/** Resolves to its URL, as the owner. The role that tests serve under has exactly the rights that `serve` needs. */
 export async function createMigratedDatabase(postgres: LocalPostgres, name: string): Promise<string> {
   const admin = new pg.Client({ connectionString: postgres.url })
   await admin.connect()

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import type { Answer, Client } from './client.ts'
 
-/** What a test needs to exist before it can begin. Each is made through the API, and resolves to the body of its 201. */
+/** Resources that tests need. Each is created through the API, and resolves to the body of its 201. */
 export async function make(as: Client, path: string, body: object = {}) {
   const created = await as('POST', path, body)
   assert.equal(created.status, 201, created.text)
@@ -16,7 +16,7 @@ export const newTcpEdge = (as: Client, fields: object = {}) => make(as, '/edges/
 export const newHttpsEdge = (as: Client, fields: object = {}) => make(as, '/edges/https', fields)
 
 let routes = 0
-/** Below the edge given, or below one of its own. */
+/** On the given edge, or on a new one. */
 export async function newRoute(as: Client, fields: object = {}, edge?: { uri: string }) {
   const above = edge ?? (await newHttpsEdge(as))
   return make(as, `${above.uri}/routes`, { match_type: 'path_prefix', match: `/${routes++}`, ...fields })

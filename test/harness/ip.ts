@@ -39,7 +39,7 @@ export async function restrict(call: Call, fields: object): Promise<any> {
   return created.body
 }
 
-/** GET over a connection of its own, from a chosen local address and with headers repeated as given. */
+/** GET over a new connection, from a chosen local address and with headers repeated as given. */
 export function getFrom(
   where: { host: string; port: number; localAddress?: string },
   path: string,

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { Client } from './client.ts'
 import type { ControlPlane } from './control_plane.ts'
 
-/** Somebody who may call the API: an owner with a key of their own. */
+/** A caller: a principal with its own key. */
 export type Person = Client & { ownerId: string; ownerUri: string; keyId: string }
 
 async function withKey({ clientFor }: ControlPlane, admin: Client, owner: { id: string; uri: string }) {

@@ -34,10 +34,10 @@ export function requestBytes({ method, path, headers, body }: RawRequest): Buffe
   return Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), Buffer.from(body ?? '')])
 }
 
-/** Said of a request that could not be read: no operation describes them, because none was reached. */
+/** Statuses of unreadable requests: no operation describes them, because none was reached. */
 const beforeAnyOperation = new Set([408, 431])
 
-/** A connection as the bytes on it: for what fetch would tidy up, merge or refuse to send. */
+/** A raw connection, for what fetch would normalize, merge or refuse to send. */
 export class RawConnection {
   readonly socket: Socket
   private received = Buffer.alloc(0)
@@ -49,7 +49,7 @@ export class RawConnection {
       this.received = Buffer.concat([this.received, chunk])
       socket.emit('progress')
     })
-    // A reset is an end like any other here: what arrived before it is what counts.
+    // A reset ends the connection like a close; what arrived before it counts.
     socket.on('error', () => {})
     socket.on('close', () => {
       this.ended = true
@@ -113,7 +113,7 @@ export class RawConnection {
   }
 }
 
-/** One request on a connection of its own. */
+/** One request on its own connection. */
 export async function rawExchange(plane: Running, request: RawRequest): Promise<Answer> {
   const connection = await RawConnection.open(plane)
   try {

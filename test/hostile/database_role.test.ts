@@ -1,4 +1,4 @@
-// Row 18 of the security review: whoever takes over `serve` cannot destroy or forge what the audit says.
+// Row 18 of the security review: an attacker who takes over `serve` cannot destroy or forge audit events.
 // Nearly all other tests serve under this role too: what it must be able to do, they show.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
@@ -59,7 +59,7 @@ test('row 18: the role of `serve` reads and adds to the audit, and can do nothin
   assert.equal(await events(app), 1)
 })
 
-test('row 18: it makes no tables, functions or roles, edits no migration, and rewinds no generation', async () => {
+test('row 18: the role of `serve` creates no tables, functions or roles, edits no migration, and rewinds no generation', async () => {
   const { app } = await openBoth()
   for (const text of [
     'create table t (a int)',
@@ -80,7 +80,7 @@ test('row 18: it makes no tables, functions or roles, edits no migration, and re
     await assert.rejects(app.query({ text }), { code: '42501' }, text)
 })
 
-test('row 18: its upkeep makes the partitions that are due, and no others', async () => {
+test('row 18: upkeep under the role of `serve` creates only the partitions that are due', async () => {
   const { owner, app } = await openBoth()
   for (const name of await partitions(owner))
     if (name !== 'default') await owner.query({ text: `drop table audit_events_${name}` })
@@ -92,7 +92,7 @@ test('row 18: its upkeep makes the partitions that are due, and no others', asyn
     await assert.rejects(app.query({ text: `select add_audit_partition('${month}')` }), { code: /42501|22023/ }, month)
 })
 
-test('row 18: its upkeep drops what is past the retention that the owner set, whatever it asks for', async () => {
+test("row 18: upkeep drops only what is past the owner's retention, whatever it asks for", async () => {
   const { owner, app } = await openBoth()
   const now = Date.now()
   const monthsAgo = (count: number) => {
@@ -118,7 +118,7 @@ test('row 18: its upkeep drops what is past the retention that the owner set, wh
   assert.equal(await events(app), 2)
 })
 
-test('row 18: temporary tables with the names of ours do not fool what runs as the owner', async () => {
+test('row 18: temporary tables with our table names do not fool functions that run as the owner', async () => {
   const { url, owner } = await openBoth()
   const fiveMonths = 150 * 24 * 60 * 60 * 1_000
   await addAuditPartitions(owner, Date.now() - fiveMonths)
@@ -138,7 +138,7 @@ test('row 18: temporary tables with the names of ours do not fool what runs as t
   }
 })
 
-test('row 18: `migrate` grants to the role it is given, again after each migration, and refuses a role that can do all', async () => {
+test('row 18: `migrate` grants rights to the given role after each migration, and refuses a superuser', async () => {
   const url = await newDatabase('template0')
   const env = { GATEHOUSE_DATABASE_URL: url }
   for (const [role, message] of [
@@ -162,7 +162,7 @@ test('row 18: `migrate` grants to the role it is given, again after each migrati
   assert.deepEqual([rights, least_months], [false, 7])
 })
 
-test('row 18: commands on the server that are not about the tables work under the role; after-restore says that it does not', async (t) => {
+test('row 18: server commands work under the role of `serve`, except after-restore, which says so', async (t) => {
   const plane = await startControlPlane(t)
   const env = { GATEHOUSE_DATABASE_URL: asAppRole(plane.databaseUrl) }
   for (const args of [

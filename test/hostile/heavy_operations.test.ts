@@ -19,7 +19,7 @@ const linesOf = (count: number, net: number) =>
   Array.from({ length: count }, (_, i) => `allow ${net}.${i >> 16}.${(i >> 8) & 255}.${i & 255} # customer ${i}`)
 const watch = () => startBystander({ origin: server?.origin ?? '', token: honest.token, path: '/caller' })
 
-test('row 8: parallel imports of one account run one after another, and another account hardly notices', {
+test('row 8: parallel imports of one account run one after another, and other accounts stay fast', {
   timeout: 120_000,
 }, async (t) => {
   const hostile = await plane.newAccount()
@@ -70,7 +70,7 @@ test('row 8: more heavy operations than may wait are 429 at once, with Retry-Aft
   assert.equal(statuses.filter((status) => status === 200).length, 32, 'as many as may wait')
 })
 
-test('row 8: changes that wait for a lock of their own account leave connections to others', {
+test("row 8: changes waiting for their own account's lock leave connections to others", {
   timeout: 120_000,
 }, async () => {
   const hostile = await plane.newAccount()

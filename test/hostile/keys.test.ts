@@ -27,7 +27,7 @@ const rotated = async (admin: Client, key: Key, overlap_seconds = 3_600): Promis
   return plane.clientFor(body.token)
 }
 
-test('row 11: a key shows the key that created it, also in a session and after that key was deleted', async () => {
+test('row 11: a key shows the key that created it, in sessions and after that key is deleted too', async () => {
   const admin = await plane.newAccount()
   const leaked = await childOf(admin)
   assert.equal(leaked.created_by_key_id, await keyOf(admin))
@@ -47,7 +47,7 @@ test('row 11: a key shows the key that created it, also in a session and after t
   )
 })
 
-test('row 11: revoke_descendants deletes all that a leaked key made, through sessions and deleted keys too, and audits each', async () => {
+test('row 11: revoke_descendants deletes every key made with a leaked one, through sessions and deleted keys too, and audits each', async () => {
   const admin = await plane.newAccount()
   const bot = await newBot(plane, admin)
   const leaked = await childOf(admin)
@@ -126,7 +126,7 @@ test('row 11: no descendant survives that is created at the very moment of the r
   console.log(`${made} keys in 12 trees, all refused after the revocation`)
 })
 
-test('row 11: a member revokes only what is their own; a key of another owner below stops all of it', async () => {
+test('row 11: a member revokes only their own keys; one descendant of another owner refuses the request', async () => {
   const admin = await plane.newAccount()
   const member = await newUser(plane, admin)
   const own = await childOf(member)
@@ -144,7 +144,7 @@ test('row 11: a member revokes only what is their own; a key of another owner be
   for (const { token } of [own, below, other]) assert.equal(await statusOf(token), 401)
 })
 
-test('row 11: one request deletes at most 10,000 descendants, and a chain of living keys has an end', async () => {
+test('row 11: one request deletes at most 10,000 descendants, and a chain of keys is limited', async () => {
   const admin = await plane.newAccount()
   const leaked = await childOf(admin)
   const accountId = toUuid(admin.accountId as 'ac_')
@@ -204,7 +204,7 @@ test('row 11: a replaced token calls the API, but manages neither keys nor their
   assert.equal((await current('POST', `${leaked.uri}/rotate`, {})).status, 200)
 })
 
-test('row 11: of rotations at the same moment with one token only the first is made', async () => {
+test('row 11: of concurrent rotations with one token, only the first succeeds', async () => {
   const admin = await plane.newAccount()
   for (let round = 0; round < 10; round++) {
     const key = await childOf(admin)
@@ -216,7 +216,7 @@ test('row 11: of rotations at the same moment with one token only the first is m
   }
 })
 
-test('row 11: only admins extend or clear expires_at, and a key that expires passes its end on', async () => {
+test("row 11: only admins extend or clear expires_at, and keys inherit the expiry of a member's key", async () => {
   const admin = await plane.newAccount()
   const member = await newUser(plane, admin)
   const end = inMs(60_000)

@@ -42,7 +42,7 @@ async function send(path: string, headers: HeaderLine[], body: Buffer) {
   return { status: answer?.status, body: answer?.body, ms: performance.now() - began }
 }
 
-test('row 7: 32 MiB of JSON are refused when they are declared, and cut when they are not, and memory stays small', {
+test('row 7: 32 MiB of JSON are refused when declared, cut off when not, and memory stays small', {
   timeout: 120_000,
 }, async (t) => {
   const policy = await policyWith(admin, 'allow 192.0.2.1')
@@ -80,7 +80,7 @@ test('row 7: 32 MiB of JSON are refused when they are declared, and cut when the
   assert.ok(memory < 300, `${memory} MiB`)
 })
 
-test('row 7: a large rule set for a policy that is not there, or not this caller’s to change, is refused before it is sent', {
+test('row 7: a large rule set is refused before it is sent if the policy is absent or the caller may not change it', {
   timeout: 120_000,
 }, async () => {
   const policy = await policyWith(admin, 'allow 0.0.0.0/0')
@@ -108,7 +108,7 @@ test('row 7: a large rule set for a policy that is not there, or not this caller
   connection.close()
 })
 
-test('a rule set of a usual size is checked in the order of every request: what it says first, then whose it is', {
+test('a small rule set follows the usual order of checks: fields before existence', {
   timeout: 120_000,
 }, async () => {
   assert.equal((await putRules(admin, absent, ['allow nonsense'])).status, 400)

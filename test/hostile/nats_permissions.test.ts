@@ -65,7 +65,7 @@ test('row 17: with the shipped permissions a node can neither create, see nor de
   assert.deepEqual([names, heard], [['other'], []])
 })
 
-test('row 17: a node reads the whole bucket in order without a consumer, knows when it has all, and then follows it', async () => {
+test('row 17: a node reads the whole bucket in order without a consumer, detects the end, and then follows it', async () => {
   const count = 2_500
   for (let i = 0; i < count; i += 100)
     await Promise.all(Array.from({ length: 100 }, (_, k) => bucket.put(`r.${(i + k) % 2_000}`, `${i + k}`)))

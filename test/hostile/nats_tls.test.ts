@@ -1,4 +1,4 @@
-// Row 15 of the security review: `tls://` never joins a NATS server in plain text, and so never tells it the password.
+// Row 15 of the security review: `tls://` never connects to NATS in plain text, so the password never leaves unencrypted.
 import assert from 'node:assert/strict'
 import { createServer, type Socket } from 'node:net'
 import { type TestContext, test } from 'node:test'
@@ -24,7 +24,7 @@ async function refusal(t: TestContext, servers: string[]): Promise<string> {
   })
 }
 
-test('row 15: a real nats-server without TLS is not joined under tls://, alone or among others', async (t) => {
+test('row 15: a nats-server without TLS is refused under tls://, alone or among others', async (t) => {
   const nats = await startNats()
   t.after(() => nats.stop())
   const tls = nats.url.replace('nats://', 'tls://')
@@ -40,7 +40,7 @@ test('row 15: a real nats-server without TLS is not joined under tls://, alone o
   assert.ok(!log.some(({ msg }) => msg.startsWith('publisher: active')))
 })
 
-test('row 15: what sits in between and denies TLS gets no password', async (t) => {
+test('row 15: a man in the middle that strips TLS gets no password', async (t) => {
   const heard: Buffer[] = []
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {

@@ -57,7 +57,7 @@ export async function startCrowdedInstallation(scope: Scope, records: number) {
     ip_policy_ids: [await policyWith(other)],
     enforced: true,
   })
-  /** Changed once more, both stand behind all other records in the bucket. */
+  /** After another change, both come after all other records in the bucket. */
   const sendGuardsLast = async () => {
     for (const [as, { uri }] of [
       [admin, admins],
@@ -70,7 +70,7 @@ export async function startCrowdedInstallation(scope: Scope, records: number) {
   return { ...installation, tcpPort: port, sendGuardsLast }
 }
 
-/** NATS begins with nothing: whoever opened the bucket now would find a part of everything. */
+/** NATS starts empty: opening the bucket now would show only part of the records. */
 export const loseBucket = ({ nats }: Installation) => nats.restart({ empty: true })
 
 /** Resolves when everything is in the bucket, what shuts last, to how many records that are. */

@@ -1,4 +1,4 @@
-// One request, one meaning: what the edge decides about is what the upstream gets. Rows 6, 12, 13 and 19 of the review.
+// One request, one meaning: the upstream gets exactly what the edge decided on. Rows 6, 12, 13 and 19 of the review.
 import assert from 'node:assert/strict'
 import { connect } from 'node:http2'
 import { createServer, type Socket } from 'node:net'
@@ -84,7 +84,7 @@ test('row 6: a route that allows encoded slashes opens no way into another', asy
   assert.equal(other.heads.length, 0)
 })
 
-test('row 6: path parameters are cut for the look-up, and both readings must be allowed', async (t) => {
+test('row 6: path parameters are removed for matching, and both readings must be allowed', async (t) => {
   const { edge, upstream, policies } = await startRestricted(t)
   const parameters = ['/admin;x', '/admin;x/y', '/admin;', '/%61dmin;a=b/c', '/admin%3bx', '/x/../admin;x']
   assert.deepEqual(await statuses(edge, parameters, refused), all(parameters, 403))
@@ -118,7 +118,7 @@ test('row 6: path parameters are cut for the look-up, and both readings must be 
   assert.deepEqual([await body('/v;1/x', '127.0.0.9'), await body('/v', '127.0.0.9')], [403, 403])
 })
 
-test('row 12: CONNECT and TRACE are 405, in HTTP/1 and HTTP/2, whatever the upstream would say', async (t) => {
+test('row 12: CONNECT and TRACE are 405 in HTTP/1 and HTTP/2, whatever the upstream allows', async (t) => {
   const edge = await startEdge(t, { certificates })
   const sockets = new Set<Socket>()
   let accepted = 0
@@ -253,7 +253,7 @@ test('row 19: a connection opened for one edge serves no other: 421', async (t) 
   assert.deepEqual(answers, [200, 421, 200, 421, 200], 'one wrong request spoils no other')
 })
 
-test('row 19: an edge that is made again is reached on a connection that stayed open', async (t) => {
+test('row 19: a recreated edge is reachable on a connection that stayed open', async (t) => {
   const edge = await startEdge(t, { certificates })
   const upstream = await startHttpUpstream(t)
   const first = await putHttpsEdge(edge)

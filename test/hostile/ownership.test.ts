@@ -23,7 +23,7 @@ const freePort = (() => {
 })()
 const taken = (answer: Answer, field = 'hostports[0]') => assertRefused(answer, 409, 'ERR_HOSTPORT_TAKEN', field)
 
-test('row 1: a TCP port belongs to one account, under whichever name or address another asks for it', async () => {
+test('row 1: a TCP port belongs to one account, under any name or address', async () => {
   const [port, other] = [freePort(), freePort()]
   const edge = await newTcpEdge(alice, { hostports: [`tcp.example:${port}`] })
   const own = await newTcpEdge(mallory, { hostports: [`tcp.example:${other}`] })
@@ -38,7 +38,7 @@ test('row 1: a TCP port belongs to one account, under whichever name or address 
   taken(await tcp(mallory, `x.example:${port}`))
 })
 
-test('row 1: a port is free when the last hostport on it is gone, by a delete or by a PATCH', async () => {
+test('row 1: a port is free once its last hostport is deleted or replaced', async () => {
   const port = freePort()
   const [first, second] = [
     await newTcpEdge(alice, { hostports: [`a.example:${port}`] }),
@@ -87,7 +87,7 @@ for (const [held, asked, overlap] of cases) {
   })
 }
 
-test('row 5: names that are another account’s are free when it lets go of them', async () => {
+test("row 5: another account's names are free once it drops them", async () => {
   const domain = freshHost()
   const { body: edge } = await https(alice, `*.${domain}`, domain)
   taken(await https(mallory, `admin.${domain}`))
@@ -96,7 +96,7 @@ test('row 5: names that are another account’s are free when it lets go of them
   taken(await alice('PATCH', edge.uri, { hostports: edge.hostports }))
 })
 
-test('a 409 tells neither whose a name is nor which name it overlaps', async () => {
+test('a 409 reveals neither the owner of a name nor the name it overlaps', async () => {
   const domain = freshHost()
   const { body: edge } = await https(alice, `*.${domain}`, `admin.${domain}`, `secret.${domain}`)
   const answers = await Promise.all(
@@ -135,7 +135,7 @@ test('the operator can allow wildcards under a public suffix that is theirs', as
   assert.deepEqual(await Promise.all(statuses), [201, 400])
 })
 
-test('the database refuses an overlap from whatever writes to it, and a transaction that could not see one', async () => {
+test('the database refuses overlaps from any writer, including a transaction that could not see the other', async () => {
   const [port, domain] = [freePort(), freshHost()]
   await newTcpEdge(alice, { hostports: [`tcp.example:${port}`] })
   await newHttpsEdge(alice, { hostports: [`*.${domain}:443`] })
@@ -170,7 +170,7 @@ async function assertNoOverlap(): Promise<void> {
 
 const statusesOf = (answers: Answer[]) => [...new Set(answers.map(({ status }) => status))].sort()
 
-test('row 1: of two accounts that ask for one port at once, under many names, exactly one gets it', async () => {
+test('row 1: of two accounts that request one port at once, under many names, exactly one gets it', async () => {
   for (let round = 0; round < 15; round++) {
     const port = freePort()
     const answers = await Promise.all(
@@ -188,10 +188,10 @@ test('row 1: of two accounts that ask for one port at once, under many names, ex
   await assertNoOverlap()
 })
 
-test('row 5: of two accounts that ask for overlapping names at once, exactly one gets any', async () => {
+test('row 5: of two accounts that request overlapping names at once, exactly one gets any', async () => {
   for (let round = 0; round < 15; round++) {
     const domain = freshHost()
-    // Any two of different accounts overlap, whichever come first.
+    // Any two names of different accounts overlap, whichever comes first.
     const wanted = { alice: [`*.${domain}`, `*.a.${domain}`], mallory: [`*.${domain}`, `a.a.${domain}`] }
     const answers = await Promise.all(
       Array.from({ length: 8 }, async (_, index) => {
@@ -212,7 +212,7 @@ test('row 5: of two accounts that ask for overlapping names at once, exactly one
   await assertNoOverlap()
 })
 
-test('lists of names in opposite orders, with wildcards among them, make nobody wait in a circle', async () => {
+test('lists of names in opposite orders, wildcards included, do not deadlock', async () => {
   for (let round = 0; round < 5; round++) {
     const domains = Array.from({ length: 30 }, () => freshHost())
     const names = domains.flatMap((domain, index) => [index % 2 ? `*.${domain}` : `a.${domain}`])
@@ -225,7 +225,7 @@ test('lists of names in opposite orders, with wildcards among them, make nobody 
   }
 })
 
-test('claims let go and taken again at once, by edges that come and go, never leave two owners or none', async () => {
+test('concurrent claims and releases never leave two owners or none', async () => {
   const [port, domain] = [freePort(), freshHost()]
   const bodies = [
     ['/edges/tcp', () => [`${freshHost()}:${port}`]],
@@ -259,7 +259,7 @@ test('claims let go and taken again at once, by edges that come and go, never le
     assert.equal((await mallory('POST', path, { hostports: hostports() })).status, 201, 'something still holds it')
 })
 
-test('no account takes the whole range of ports, however many ask at once', async () => {
+test('no account can take the whole port range, however many requests run at once', async () => {
   const { origin } = await plane.startProcess({ GATEHOUSE_TCP_PORTS_PER_ACCOUNT: '5' })
   const process = plane.processes.findIndex((one) => one.origin === origin)
   const newcomer = await plane.newAccount()

@@ -47,7 +47,7 @@ test('row 1: nobody takes the TCP traffic of another account, by an address, a n
   assert.deepEqual([await reachTcp(port), await reachTcp(port, '127.0.0.9')], ['victim', undefined])
 })
 
-test('row 1: a port that another account squats is refused to a newcomer, who is not led to it', async () => {
+test('row 1: a port that another account squats on is refused', async () => {
   const port = freePort()
   assert.equal((await newTcpSite(attacker, [`squat.example:${port}`])).status, 201)
   assertRefused(await newTcpSite(victim, [`tcp.example:${port}`]), 409, 'ERR_HOSTPORT_TAKEN', 'hostports[0]')
@@ -73,7 +73,7 @@ test('within an account names may overlap, and the most specific one wins', asyn
   assert.equal((await reachHttps(edge, 'special.own.example')).body, 'attacker', 'the other upstream')
 })
 
-test('what overlapped before the constraint: the older claim gets its traffic back on live nodes, and the other sees why', async () => {
+test('overlaps from before the constraint: the older claim gets its traffic back on live nodes, and the other shows why', async () => {
   const port = freePort()
   assert.equal((await newTcpSite(victim, [`old.example:${port}`])).status, 201)
   assert.equal((await newHttpsSite(victim, ['*.before.example:443'])).status, 201)

@@ -64,7 +64,7 @@ const absurd = {
   target: [5, {}, null],
 }
 
-test('row 14: absurd dates, counts and types in one report stop nobody: honest counts arrive', async () => {
+test('row 14: absurd dates, counts and types in one report do not stop honest counts', async () => {
   const admin = await plane.newAccount()
   const { id } = await restrict(admin, { type: 'endpoints', ip_policy_ids: [await policyWith(admin)] })
   const honest = {
@@ -118,7 +118,7 @@ test('row 14: absurd dates, counts and types in one report stop nobody: honest c
   assert.ok(Number(/^gatehouse_edge_report_parts_dropped_total (\d+)$/m.exec(metrics)?.[1]) > 40, 'counted')
 })
 
-test('row 14: a clock that is a little ahead is taken for now, and old counts of a node that was cut off are kept', () => {
+test('row 14: counts slightly in the future count as now, and old counts of a disconnected node are kept', () => {
   const at = Date.parse('2027-01-15T12:00:00Z')
   const hit = { restriction: null, source: '2001:DB8::1', outcome: 'refused', count: 1 }
   const times = ['2027-01-15T12:59:00Z', '2027-01-15T13:01:00Z', '2027-01-01T00:00:00Z', '2026-11-01T00:00:00Z']

@@ -99,7 +99,7 @@ test('row 4: the impact of an `api` policy counts the addresses from which the d
   )
 })
 
-test('row 4: bots cannot sign in, and a session that a bot opened before the upgrade is over', async () => {
+test('row 4: bots cannot sign in, and sessions that bots opened before the upgrade have ended', async () => {
   const admin = await plane.newAccount()
   const bot = await newBot(plane, admin)
   const refused = await signInFrom(bot, office)

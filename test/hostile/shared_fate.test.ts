@@ -58,7 +58,7 @@ async function startHonest(t: TestContext, edge: Edge) {
   }
 }
 
-test('row 2: an edge that is its own backend takes a bounded share of the node, and gives it back', async (t) => {
+test('row 2: an edge that is its own backend uses a bounded share of the node, and releases it', async (t) => {
   const edge = await startEdge(t, { certificates })
   const works = await startHonest(t, edge)
   await putTcpEdge(edge, { port: edge.tcpPort, upstreamPort: edge.tcpPort })
@@ -94,7 +94,7 @@ for (const way of ['tcp', 'https'] as const) {
   })
 }
 
-test('row 2: the operator exempts load balancers from the limit per source, and from no other', async (t) => {
+test('row 2: the operator can exempt load balancers from the per-source limit only', async (t) => {
   const unlimitedSources = ['127.0.0.2/31', '2001:db8::/32']
     .map((text) => parseCidr(text).cidr)
     .filter((cidr) => !!cidr)

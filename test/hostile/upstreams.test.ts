@@ -29,7 +29,7 @@ const upstream = await startTcpUpstream(file)
 const web = await startHttpUpstream(file as unknown as TestContext, 'web')
 let port = edge.tcpPorts.first
 
-/** A TCP edge of its own for an upstream, once the node has it or has refused it; and why it was refused. */
+/** A new TCP edge for an upstream, once the node has applied or refused it, and the reason for a refusal. */
 async function tcpEdgeTo(as: Account, address: string) {
   const backend = await as('POST', '/backends/static', { address })
   assert.equal(backend.status, 201, backend.text)
@@ -51,7 +51,7 @@ before(async () => {
 test('row 2: an edge whose upstream is its own port is refused, and one connection stays one connection', async () => {
   const own = port + 1
   const { refusals } = await tcpEdgeTo(hostile, `127.0.0.1:${own}`)
-  assert.deepEqual(refusals, ['is not dialled: its address is this edge node itself'])
+  assert.deepEqual(refusals, ['is not dialed: its address is this edge node itself'])
   const socket = connect({ host: '127.0.0.1', port: own })
   socket.on('error', () => {})
   await once(socket, 'close')
@@ -63,25 +63,23 @@ test('row 2: an edge whose upstream is its own port is refused, and one connecti
     `localhost:${own}`,
     `good.example:${own}`,
   ])
-    assert.match((await tcpEdgeTo(hostile, address)).refusals[0] ?? 'dialled', /is this edge node itself/, address)
+    assert.match((await tcpEdgeTo(hostile, address)).refusals[0] ?? 'dialed', /is this edge node itself/, address)
 })
 
-test("row 10: a node's own status, its HTTPS port and what the operator denies are not dialled, though loopback is allowed", async () => {
+test("row 10: a node's status port, its HTTPS port and denied networks are not dialed even if loopback is allowed", async () => {
   const status = new URL(edge.statusUrl).port
   for (const at of [status, edge.httpsPort, edge.eventPort])
-    assert.match((await tcpEdgeTo(hostile, `127.0.0.1:${at}`)).refusals[0] ?? 'dialled', /is this edge node itself/)
+    assert.match((await tcpEdgeTo(hostile, `127.0.0.1:${at}`)).refusals[0] ?? 'dialed', /is this edge node itself/)
   const denied = await tcpEdgeTo(hostile, `127.0.0.66:${upstream.port}`)
-  assert.deepEqual(denied.refusals, [
-    'is not dialled: its address is in a network that the operator of the edge denies',
-  ])
+  assert.deepEqual(denied.refusals, ['is not dialed: its address is in a network that the operator of the edge denies'])
   assert.equal(await dial(denied.port, '127.0.0.1'), undefined)
 })
 
-test('row 10: metadata services are not dialled, by address or by name, and HTTPS is answered 503', async () => {
+test('row 10: metadata services are not dialed, by address or by name, and HTTPS gets 503', async () => {
   for (const [address, reason] of [
-    ['169.254.169.254:80', 'is not dialled: its address is a link-local address'],
-    ['[fd00:ec2::254]:80', 'is not dialled: its address is a metadata service'],
-    ['metadata.example:80', 'is not dialled: the address of its name is a link-local address'],
+    ['169.254.169.254:80', 'is not dialed: its address is a link-local address'],
+    ['[fd00:ec2::254]:80', 'is not dialed: its address is a metadata service'],
+    ['metadata.example:80', 'is not dialed: the address of its name is a link-local address'],
   ] as const)
     assert.deepEqual((await tcpEdgeTo(hostile, address)).refusals, [reason])
   const { backend } = await tcpEdgeTo(hostile, 'metadata.example:80')
@@ -93,7 +91,7 @@ test('row 10: metadata services are not dialled, by address or by name, and HTTP
   assert.ok((await statusOf(edge)).refusedUpstreams >= 5)
 })
 
-test('row 10: a name that comes to mean another address is checked again before it is dialled', async () => {
+test('row 10: a name that resolves to a new address is checked again before it is dialed', async () => {
   const served = await tcpEdgeTo(hostile, `rebinding.example:${upstream.port}`)
   assert.deepEqual(served.refusals, [])
   assert.equal(await dial(served.port, '127.0.0.1'), 'hello')
@@ -109,7 +107,7 @@ test('row 10: a name that comes to mean another address is checked again before 
     return own.map(({ reason }: { reason: string }) => reason)
   }
   assert.deepEqual(await poll(reasons, ({ length }) => length > 0), [
-    'is not dialled: the address of its name is in a network that the operator of the edge denies',
+    'is not dialed: the address of its name is in a network that the operator of the edge denies',
   ])
   rebinding.address = '127.0.0.1'
   await poll(
@@ -155,7 +153,7 @@ test("row 9: silent names of one account do not delay another's new upstream", a
   assert.ok(Math.max(...times) < 5_000, `${times}`)
 })
 
-test('row 10: with default settings nothing on the machine itself is dialled', async () => {
+test('row 10: by default nothing on the machine itself is dialed', async () => {
   const node = await installation.startEdge({
     env: {
       GATEHOUSE_EDGE_NODE: 'edge-1',

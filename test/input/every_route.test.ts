@@ -19,7 +19,7 @@ function assertRefused({ status, body }: Answer, field: string, what: string): v
 const withBody = routes.filter(({ body }) => body)
 const show = (value: unknown) => JSON.stringify(value).slice(0, 80)
 
-test('there are routes to look at, with fields of their own', () => {
+test('the test finds routes with fields', () => {
   assert.ok(withBody.length >= 6)
   for (const { operation, body } of withBody) assert.ok(fieldsOf(body).length > 0, operation)
 })
@@ -58,7 +58,7 @@ for (const route of withBody) {
     }
   })
 
-  test(`${operation}: a required field that is left out is 400 and named`, async () => {
+  test(`${operation}: a missing required field is 400 and named`, async () => {
     for (const name of schema.required ?? []) {
       const { [name]: _, ...rest } = sample(schema) as Record<string, unknown>
       assertRefused(await send(rest), name, `without ${name}`)

@@ -109,7 +109,7 @@ test('two Host headers are 400, even when they agree', async () => {
   }
 })
 
-test('several requests sent at once on one connection are answered in their order', async () => {
+test('pipelined requests are answered in order', async () => {
   const connection = await RawConnection.open(plane)
   connection.write(
     Buffer.concat([
@@ -126,7 +126,7 @@ test('several requests sent at once on one connection are answered in their orde
   connection.close()
 })
 
-test('a client that goes away in the middle of its body harms nobody and creates nothing', async () => {
+test('a client that disconnects mid-body creates nothing and affects nobody', async () => {
   const count = async () => (await admin('GET', '/api_keys?limit=100')).body.keys.length
   const before = await count()
   for (const headers of [

@@ -61,7 +61,7 @@ test('the same key twice in one object is refused, at any depth and however it i
   assert.equal((await admin('GET', uri)).body.description, 'kept')
 })
 
-test('what only looks like a repeated key is not one', async () => {
+test('keys that only look repeated are accepted', async () => {
   for (const fields of [
     { description: 'description', metadata: 'description' },
     { description: '","description":"x', metadata: '{"a":1,"a":2}' },
@@ -143,7 +143,7 @@ test('a body that is JSON but not an object is refused, naming the body', async 
   }
 })
 
-test('nesting of any depth that fits into a body is refused without harm', async () => {
+test('deep nesting is refused without harm, however deep a body allows', async () => {
   const depth = 30_000
   await assertInvalidJson('['.repeat(depth))
   await assertInvalidJson('{"a":'.repeat(10_000))

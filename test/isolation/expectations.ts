@@ -7,7 +7,7 @@ import { poll } from '../harness/poll.ts'
 /** Makes something as the given caller and resolves to its id. A new one each time. */
 type Make = (as: Client) => Promise<string>
 
-/** What the matrix has to know of an operation. Everything else it takes from the route. */
+/** What the matrix needs to know about an operation. The rest comes from the route. */
 export type Expectation = {
   /** What an admin, and what a member, gets for a valid call on what an admin of their account made. */
   admin: number
@@ -57,7 +57,7 @@ const tcpEdge: Make = async (as) => {
   return make('/edges/tcp', () => ({ backend: { backend_id }, ip_restriction: { ip_policy_ids: [policyId] } }))(as)
 }
 const httpsEdge = make('/edges/https', () => ({ hostports: [`${randomUUID()}.example:443`] }))
-/** A route with every module, below an edge of its own. */
+/** A route with every module, on its own edge. */
 const route = async (as: Client) => {
   const [edge_id, backend_id, policyId] = [await httpsEdge(as), await backend(as), await policy(as)]
   const body = {

@@ -10,7 +10,7 @@ import type { Account, ControlPlane } from '../harness/control_plane.ts'
 export type Ids = Record<string, string>
 export type Call = (ids: Ids, body?: object, query?: string) => Promise<Answer>
 
-/** Everyone whom the matrix lets call: those who must get nowhere, and those with a live key. */
+/** Every caller in the matrix: those who must be refused, and those with a valid key. */
 export type Cast = {
   admin: Account
   member: Client
@@ -136,7 +136,7 @@ export async function auditedAccounts(db: DbPool, { headers }: Answer): Promise<
   return rows.map(({ account_id }) => account_id)
 }
 
-/** What the matrix must be told before it can judge, as sentences. */
+/** What is missing before the matrix can run, as sentences. */
 export function gapsBetween(routes: readonly Route[], expectations: Record<string, { path?: unknown }>): string[] {
   const operations = new Set(routes.map(({ operation }) => operation))
   return [

@@ -44,7 +44,7 @@ const plane = await startControlPlane({ after })
 const [victim, attacker] = [await plane.newAccount(), await plane.newAccount()]
 let attempts = 0
 
-test('every place in a body that names something has an answer', () => {
+test('every field that names another resource has an expected answer', () => {
   assert.deepEqual(gapsIn(routes, crossings), [])
   const tcp = routes.find(({ operation }) => operation === 'tcp_edges.create') ?? assert.fail()
   const added = { ...tcp, operation: 'udp_edges.create' }
@@ -113,7 +113,7 @@ for (const route of routes) {
   }
 }
 
-test('a refusal is the same whether the first account has the very name or one that covers it', async () => {
+test('a conflict looks the same for an identical name and for one that covers it', async () => {
   const domain = freshHost()
   await newHttpsEdge(victim, { hostports: [`*.${domain}:443`, `a.${domain}:443`] })
   const route = routes.find(({ operation }) => operation === 'https_edges.create') ?? assert.fail()
@@ -126,7 +126,7 @@ test('a refusal is the same whether the first account has the very name or one t
   assert.deepEqual(exact, covered)
 })
 
-test('the first account can still do all of it itself', async () => {
+test('the first account can still do all of this itself', async () => {
   for (const path of ['/edges/tcp', '/edges/https']) await make(victim, path)
   const domain = freshHost()
   await newHttpsEdge(victim, { hostports: [`*.${domain}:443`] })

@@ -29,7 +29,7 @@ const absentId = 'x_00000000000000000000000000'
 function idOf({ kind, from, index }: Pick, model: Model, { foreign }: Real): string {
   if (from === 'foreign') return foreign[kind]
   const things = from === 'living' ? pickable(model, kind) : model.deleted.filter((thing) => thing.kind === kind)
-  // Of another kind's form it would be a malformed reference, so it begins as one of its own kind does.
+  // An id of another kind would be malformed, so this one starts with the right prefix.
   return things[index % things.length]?.id ?? foreign[kind].replace(/_.*/, absentId.slice(1))
 }
 /** Everything but the caller and its key, which must live on. */
@@ -61,7 +61,7 @@ function outcome<Result>(decide: () => Result): Result | Refused {
 function assertRefused({ status, body }: Answer, { status: expected, code, field }: Refused): void {
   assert.deepEqual([status, body?.error_code, body?.details?.field], [expected, code, field])
 }
-/** Times are the service's own; a token is told once, and is none of the model's business. */
+/** The service chooses times; tokens appear once. Neither is in the model. */
 const ownTimes = /^(created_at|last_used_(at|ip))$/
 export const comparable = (body: unknown): unknown =>
   JSON.parse(JSON.stringify(body, (name, value) => (ownTimes.test(name) ? undefined : name === 'token' ? null : value)))

@@ -133,12 +133,12 @@ export const modulesOf = {
   routes: ['backend', 'ip_restriction', 'request_headers'],
 } as const
 
-/** What is left out stays; '' and null take away. */
+/** Omitted fields keep their values; '' and null clear them. */
 const annotations = ({ sent, old }: Writing): Fields =>
   Object.fromEntries(
     ['description', 'metadata'].map((name) => [name, name in sent ? sent[name] || undefined : old[name]]),
   )
-/** What is left out stays, and is the default in the beginning. */
+/** Omitted fields keep their values, or get the default on creation. */
 const field = ({ sent, old }: Writing, name: string, byDefault?: unknown) => sent[name] ?? old[name] ?? byDefault
 
 function hostports(writing: Writing): string[] {
@@ -152,7 +152,7 @@ function hostports(writing: Writing): string[] {
   return wanted
 }
 
-/** An object sets the whole module, null takes it away, what is left out stays. */
+/** An object sets the whole module, null removes it, and an omitted one stays. */
 const inlineModules = (kind: 'tcp_edges' | 'routes', { model, sent, old }: Writing): Fields =>
   Object.fromEntries(
     modulesOf[kind].map((name) => {

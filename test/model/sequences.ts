@@ -50,7 +50,7 @@ async function newWorld(plane: ControlPlane, foreign: Record<Kind, string>, fore
   return { model, real }
 }
 
-/** Sequences of commands, each in an account of its own, several at once. Throws the shortest one that went otherwise. */
+/** Sequences of commands, several at once, each in its own account. Throws the shortest that disagrees with the model. */
 export async function runSequences(plane: ControlPlane, count: number, atOnce = 4, seed?: number) {
   const foreignHost = `${randomUUID()}.example`
   const foreign = await foreignThings(await plane.newAccount(), foreignHost)

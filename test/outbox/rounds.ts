@@ -31,7 +31,7 @@ export async function outboxRounds(scope: Scope, plane: ControlPlane, millisecon
   // A busy machine writes less in the same time, and then a naive reader may happen to miss nothing.
   const goOn = () => Date.now() < until || ledger.committed.size < 500
 
-  // Whoever reads goes on until it has seen the last row there is when all writing has ended.
+  // The reader continues until it has seen the last row that exists when all writing has ended.
   let end: number | undefined
   const readers = Promise.all([followSettled(db, () => end), followNaively(db, () => end)])
   await Promise.all([

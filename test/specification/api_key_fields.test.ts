@@ -87,7 +87,7 @@ test('§2.1 created_at: the creation time in RFC 3339, in UTC with milliseconds'
   const { created_at, uri } = await create()
   const now = Date.now()
   assert.match(created_at, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
-  // A second either way: the database may run on a clock of its own.
+  // A second either way: the database has its own clock.
   assert.ok(Date.parse(created_at) >= before - 1_000 && Date.parse(created_at) <= now + 1_000)
   await admin('PATCH', uri, { description: 'changed' })
   assert.equal((await admin('GET', uri)).body.created_at, created_at)

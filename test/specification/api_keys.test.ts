@@ -83,7 +83,7 @@ test('§4.1 Update API Key: 200 with the API key (token null)', async () => {
   assert.deepEqual((await admin('GET', created.uri)).body, body)
 })
 
-test('§4.1 Update API Key: a field that is left out stays as it is', async () => {
+test('§4.1 Update API Key: an omitted field keeps its value', async () => {
   const created = await create({ description: 'd', metadata: 'm' })
   assert.deepEqual((await admin('PATCH', created.uri, { description: 'e' })).body.metadata, 'm')
   assert.deepEqual((await admin('PATCH', created.uri, { metadata: 'n' })).body.description, 'e')
@@ -96,7 +96,7 @@ test('§4.1 Update API Key: an empty update changes nothing and succeeds', async
   assert.deepEqual(body, { ...created, token: null })
 })
 
-test("§4.1 Update API Key: '' and null take description and metadata away", async () => {
+test("§4.1 Update API Key: '' and null clear description and metadata", async () => {
   for (const nothing of ['', null]) {
     const { uri } = await create({ description: 'd', metadata: 'm' })
     const { status, body } = await admin('PATCH', uri, { description: nothing, metadata: nothing })
@@ -174,7 +174,7 @@ test("§4.1 a malformed id, an absent one and another account's get the same 404
     'x',
     '%00',
     'a%2Fb',
-    // Longer than routers take a parameter to be, unless they are told.
+    // Longer than a router's default limit for a parameter.
     'x'.repeat(101),
     'x'.repeat(8_000),
   ]

@@ -15,7 +15,7 @@ const withAuthorization = (...values: string[]): Promise<Answer> => {
   return rawExchange(plane, { method: 'GET', path: '/caller', headers: [['Service-Version', '2'], ...lines] })
 }
 
-/** The one answer to whatever is wrong with a credential: nothing in it tells which, or repeats a part of it. */
+/** The same answer to any wrong credential: it neither says what was wrong nor repeats any of it. */
 function assertUnauthenticated({ status, headers, body, text }: Answer, what: string): void {
   assert.equal(status, 401, what)
   assert.equal(headers.get('www-authenticate'), 'Bearer', what)
@@ -153,7 +153,7 @@ test('§5 a deleted key is 401 from the next request on', async () => {
   assertUnauthenticated(await withAuthorization(`Bearer ${key.token}`), 'deleted')
 })
 
-test('§5 the keys of an inactive owner are 401 from the next request on, and good again when it is active again', async () => {
+test('§5 the keys of an inactive owner are 401 from the next request on, and work again when it is reactivated', async () => {
   for (const person of [await newUser(plane, admin), await newBot(plane, admin)]) {
     await admin('PATCH', person.ownerUri, { active: false })
     assertUnauthenticated(await withAuthorization(`Bearer ${person.token}`), 'inactive')

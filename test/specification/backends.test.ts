@@ -19,7 +19,7 @@ test('a new backend has id, uri, created_at, address and tls, and no TLS unless 
   assert.deepEqual(rest, { address: 'app.internal:8080', tls: { enabled: false }, protocol: 'http1' })
 })
 
-test('a backend can be read, changed and deleted; what a PATCH leaves out stays', async () => {
+test('a backend can be read, changed and deleted; PATCH keeps omitted fields', async () => {
   const backend = await newBackend(admin, { description: 'd', metadata: 'm', tls: { enabled: true } })
   assert.deepEqual((await admin('GET', backend.uri)).body, backend)
   assert.deepEqual((await admin('PATCH', backend.uri, {})).body, backend)
@@ -62,7 +62,7 @@ test('address is host:port: a DNS name or an address, any port, kept in its one 
     for (let again = 0; again < 2; again++) assert.equal((await newBackend(admin, { address: sent })).address, kept)
 })
 
-test('what is not host:port is refused, on create and on PATCH', async () => {
+test('anything but host:port is refused, on create and on PATCH', async () => {
   const backend = await newBackend(admin)
   const addresses = [
     '',
@@ -144,7 +144,7 @@ test('a backend module names a static backend of the account, else 400', async (
   assertRefused(await admin('PUT', module, {}), 400, 'ERR_INVALID_FIELD', 'backend_id')
 })
 
-test('deleting a backend that anything uses is 409 and names the users; when they are gone it is 204', async () => {
+test('deleting a backend in use is 409 and names its users; once they are gone, it is 204', async () => {
   const backend = await newBackend(admin)
   const inline = { backend: { enabled: false, backend_id: backend.id } }
   const users = [await newTcpEdge(admin, inline), await newRoute(admin, inline)]
@@ -159,7 +159,7 @@ test('deleting a backend that anything uses is 409 and names the users; when the
   assert.equal((await admin('DELETE', backend.uri)).status, 204)
 })
 
-test('deleting a policy that anything uses is 409 and names the users: edges, routes and restrictions', async () => {
+test('deleting a policy in use is 409 and names its users: edges, routes and restrictions', async () => {
   const policy = await newPolicy(admin)
   const inline = { ip_restriction: { ip_policy_ids: [policy.id] } }
   const restriction = { type: 'endpoints', ip_policy_ids: [policy.id] }
@@ -177,7 +177,7 @@ test('deleting a policy that anything uses is 409 and names the users: edges, ro
   assert.equal((await admin('DELETE', policy.uri)).status, 204)
 })
 
-test('attaching races deleting: there is never an edge with a backend or a policy that is gone', async () => {
+test('attaching races deleting: no edge ends up with a deleted backend or policy', async () => {
   for (let round = 0; round < 30; round++) {
     const [policy, backend, edge] = [await newPolicy(admin), await newBackend(admin), await newTcpEdge(admin)]
     const modules = { backend: { backend_id: backend.id }, ip_restriction: { ip_policy_ids: [policy.id] } }

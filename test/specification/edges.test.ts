@@ -110,7 +110,7 @@ test('deleting an edge frees the policies and backends of its modules, and of it
   assertRefused(await admin('GET', route.uri), 404, 'ERR_NOT_FOUND')
 })
 
-test('/edges/tcp: modules are set inline on create and PATCH; null takes one away, what is left out stays', async () => {
+test('/edges/tcp: modules are set inline on create and PATCH; null removes one, and an omitted one stays', async () => {
   const sent = { backend: { backend_id: backend.id }, ip_restriction: { enabled: false, ip_policy_ids: [policy.id] } }
   const shown = {
     backend: { enabled: true, backend: refOf(backend) },
@@ -130,7 +130,7 @@ test('/edges/tcp: modules are set inline on create and PATCH; null takes one awa
   assert.equal(again.body.ip_restriction.enabled, true)
 })
 
-test('/edges/tcp: a fault in an inline module is named by its place, and nothing of the request is done', async () => {
+test('/edges/tcp: an error in an inline module names its position, and the request changes nothing', async () => {
   const edge = await newTcpEdge(admin, { description: 'kept' })
   const absent = { bkdst: 'bkdst_00000000000000000000000000', ipp: 'ipp_00000000000000000000000000' }
   for (const [modules, field] of [

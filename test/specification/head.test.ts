@@ -69,7 +69,7 @@ test('HEAD in a dashboard session needs no proof of origin, like GET', async () 
   assert.equal((await browser('POST', '/ip_policies', {}, withoutOrigin)).status, 403)
 })
 
-test('no byte of a body follows the headers, so that the next answer on the connection is read correctly', async () => {
+test('no body follows the headers of HEAD, so the next response on the connection is read correctly', async () => {
   const socket = connect({ port: plane.processes[0]?.port ?? 0, host: '127.0.0.1' })
   const headers = headersOf(admin.token)
   const paths = ['/api_keys', '/nothing', '/caller']

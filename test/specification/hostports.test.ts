@@ -29,7 +29,7 @@ for (const { path, port, fresh } of kinds) {
     assert.deepEqual((await admin('PATCH', edge.uri, { hostports: edge.hostports })).body, edge)
   })
 
-  test(`${path}: of many that want one hostport at once, one gets it`, async () => {
+  test(`${path}: of many concurrent requests for one hostport, one gets it`, async () => {
     for (let round = 0; round < 5; round++) {
       // Many, and in opposite orders, so that each would soon hold what another waits for.
       const wanted = Array.from({ length: 60 }, () => `${freshHost()}:${port}`)
@@ -106,7 +106,7 @@ for (const { path, port, fresh } of kinds) {
     assert.equal((await admin('POST', path, { hostports: hostports.slice(1) })).body.hostports.length, 100)
   })
 
-  test(`${path}: what is not host:port is refused and named`, async () => {
+  test(`${path}: anything but host:port is refused and named`, async () => {
     const host = freshHost()
     for (const bad of [
       host,

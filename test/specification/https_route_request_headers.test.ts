@@ -227,7 +227,7 @@ test('§4.4 Replace: 200 with the module (enabled, add, remove), and nothing els
   assert.deepEqual(Object.keys(body), ['enabled', 'add', 'remove'])
 })
 
-test('§4.4 Replace: the whole module is replaced, nothing of the one before stays', async () => {
+test('§4.4 Replace: the whole module is replaced, with nothing left of the previous one', async () => {
   await put({ enabled: false, add: { 'X-A': '1' }, remove: ['X-B'] })
   assert.deepEqual((await put({})).body, { enabled: true, add: {}, remove: [] })
 })

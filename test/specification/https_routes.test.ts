@@ -23,7 +23,7 @@ test('a new route has edge_id, id, uri, created_at, match_type, match, and null 
   assert.deepEqual(rest, { ...minimal, encoded_slashes: 'reject', websocket: true, timeouts: null, ...modules })
 })
 
-test('a route can be read, changed and deleted; what a PATCH leaves out stays', async () => {
+test('a route can be read, changed and deleted; PATCH keeps omitted fields', async () => {
   const route = await newRoute(admin, { description: 'd', metadata: 'm' }, edge)
   assert.deepEqual((await admin('GET', route.uri)).body, route)
   assert.deepEqual((await admin('PATCH', route.uri, {})).body, route)
@@ -57,7 +57,7 @@ test('an edge that is changed keeps its routes, and routes are no field of an ed
   assertRefused(await admin('POST', '/edges/https', { routes: [minimal] }), 400, 'ERR_INVALID_FIELD', 'routes')
 })
 
-test("an edge that is not there, is another account's or a TCP edge gets no route: 404", async () => {
+test("creating a route below an absent edge, another account's edge or a TCP edge is 404", async () => {
   const [foreign, tcp, gone] = [await newHttpsEdge(stranger), await newTcpEdge(admin), await newHttpsEdge(admin)]
   await admin('DELETE', gone.uri)
   for (const id of [foreign.id, tcp.id, gone.id, 'edghts_00000000000000000000000000', 'x'])
@@ -144,7 +144,7 @@ test('one path may be matched exactly by one route and as a prefix by another', 
   assertRefused(await admin('PATCH', exact.uri, { match_type: 'path_prefix' }), 409, 'ERR_MATCH_TAKEN', 'match')
 })
 
-test('of many that want one match at once, one gets it', async () => {
+test('of many concurrent requests for one match, one gets it', async () => {
   for (let round = 0; round < 5; round++) {
     const path = routesOf(await newHttpsEdge(admin))
     const answers = await Promise.all(Array.from({ length: 6 }, () => admin('POST', path, minimal)))
@@ -152,7 +152,7 @@ test('of many that want one match at once, one gets it', async () => {
   }
 })
 
-test('modules are set inline on create and PATCH; null takes one away, what is left out stays', async () => {
+test('modules are set inline on create and PATCH; null removes one, and an omitted one stays', async () => {
   const sent = {
     backend: { enabled: false, backend_id: backend.id },
     ip_restriction: { ip_policy_ids: [policy.id] },
@@ -175,7 +175,7 @@ test('modules are set inline on create and PATCH; null takes one away, what is l
   assert.deepEqual((await admin('GET', empty.uri)).body, { ...empty, ...shown })
 })
 
-test('a fault in an inline module is named by its place, and nothing of the request is done', async () => {
+test('an error in an inline module names its position, and the request changes nothing', async () => {
   const route = await newRoute(admin, { description: 'kept' }, edge)
   const foreign = { policy: await newPolicy(stranger), backend: await newBackend(stranger) }
   for (const [modules, field] of [

@@ -43,7 +43,7 @@ const creations: Record<string, { body: () => object | Promise<object>; to?: () 
 }
 
 for (const [path, { body, to: toPath }] of Object.entries(creations)) {
-  test(`POST ${path}: a repetition is answered with what was created then, and creates nothing`, async () => {
+  test(`POST ${path}: a repeated request returns what the first one created, and creates nothing`, async () => {
     const [to, sent, once] = [(await toPath?.()) ?? path, await body(), randomUUID()]
     const first = await admin('POST', to, sent, key(once))
     assert.equal(first.status, 201, first.text)
@@ -61,7 +61,7 @@ for (const [path, { body, to: toPath }] of Object.entries(creations)) {
   })
 }
 
-test('what edges are told has its Service-Generation in the repetition too, and it is the one of the creation', async () => {
+test('a repeated request returns the Service-Generation of the creation', async () => {
   const once = key()
   const first = await admin('POST', '/edges/tcp', {}, once)
   assert.match(first.headers.get('service-generation') ?? '', /^\d+$/)
@@ -72,7 +72,7 @@ test('what edges are told has its Service-Generation in the repetition too, and 
   )
 })
 
-test('a replayed API key has token null and says that it was told once', async () => {
+test('a replayed API key has token null and says that it was shown once', async () => {
   const once = key()
   const first = await admin('POST', '/api_keys', {}, once)
   assert.equal(typeof first.body.token, 'string')
@@ -94,7 +94,7 @@ test('a replayed API key says so beside the warnings of IP restrictions', async 
   assert.deepEqual(warnings?.split(', ').sort(), [`ip_restriction=${id}`, 'token=told_once'])
 })
 
-test('the repetition shows what was created, also when it has been changed or deleted since', async () => {
+test('a repeated request shows what was created, even if it has changed or been deleted since', async () => {
   const once = key()
   const { body: policy } = await admin('POST', '/ip_policies', { description: 'then' }, once)
   await admin('PATCH', policy.uri, { description: 'now' })
@@ -138,14 +138,14 @@ test('a key is its owner’s: other owners and other accounts may use the same o
   assertRefused(await mine('POST', '/ip_policies', { description: 'other' }, once), 409, 'ERR_IDEMPOTENCY_KEY_USED')
 })
 
-test('it is the owner that counts, not the API key: a repetition with another key of theirs is one', async () => {
+test('idempotency keys belong to the owner: another API key of theirs repeats the same request', async () => {
   const once = key()
   const second = plane.clientFor((await make(admin, '/api_keys')).token)
   const { body } = await admin('POST', '/ip_policies', {}, once)
   assert.equal((await second('POST', '/ip_policies', {}, once)).body.id, body.id)
 })
 
-test('a failed request is not remembered: the key is free for what is right', async () => {
+test('a failed request does not use up the key', async () => {
   const taken = `${freshHost()}:20001`
   const holder = await newTcpEdge(admin, { hostports: [taken] })
   const once = key()
@@ -207,7 +207,7 @@ test('a key counts for 24 hours', async () => {
   assertRefused(await admin('POST', '/ip_policies', {}, key(once)), 409, 'ERR_IDEMPOTENCY_KEY_USED')
 })
 
-test('of repetitions that come at once, through two processes, one creates and all are answered with the same', async () => {
+test('of concurrent repetitions through two processes, one creates and all get the same response', async () => {
   for (let round = 0; round < 50; round++) {
     const once = randomUUID()
     const hostports = [`${freshHost()}:20001`]
@@ -225,7 +225,7 @@ test('of repetitions that come at once, through two processes, one creates and a
   }
 })
 
-test('of repetitions that come at once the token is told to one', async () => {
+test('of concurrent repetitions, one gets the token', async () => {
   for (let round = 0; round < 10; round++) {
     const once = randomUUID()
     const answers = await Promise.all([0, 1, 0, 1].map((process) => admin('POST', '/api_keys', {}, key(once, process))))
@@ -234,7 +234,7 @@ test('of repetitions that come at once the token is told to one', async () => {
   }
 })
 
-test('while the first fails, a repetition that waits for it is tried anew', async () => {
+test('a repetition that waits for a failing request is executed itself', async () => {
   const taken = `${freshHost()}:20001`
   await newTcpEdge(admin, { hostports: [taken] })
   for (let round = 0; round < 10; round++) {
@@ -264,7 +264,7 @@ test('keys are 1 to 255 printable ASCII characters without spaces, in one header
   assert.equal(await countOf(admin, '/ip_policies', 'ip_policies'), before)
 })
 
-test('without a key every request creates', async () => {
+test('without an Idempotency-Key, every request creates', async () => {
   const ids = new Set()
   for (let count = 0; count < 3; count++) ids.add((await newBackend(admin)).id)
   assert.equal(ids.size, 3)

@@ -54,7 +54,7 @@ test('GET /ip_policies: the list field is ip_policies, newest first, in pages', 
   assert.deepEqual([...first.ip_policies, ...second.ip_policies], created)
 })
 
-test('PATCH /ip_policies/{id}: 200 with the policy; what is left out stays as it is', async () => {
+test('PATCH /ip_policies/{id}: 200 with the policy; omitted fields keep their values', async () => {
   const created = await create({ description: 'old', metadata: 'm' })
   const { status, body } = await admin('PATCH', created.uri, { id: created.id, description: 'new' })
   assert.equal(status, 200)
@@ -70,7 +70,7 @@ test('DELETE /ip_policies/{id}: 204, and then the policy and its rules are gone'
     assertRefused(await admin('GET', uri), 404, 'ERR_NOT_FOUND')
 })
 
-test('DELETE of a policy that anything uses: 409, naming all its users, until the last has let go of it', async () => {
+test('DELETE of a policy in use: 409 that names all its users, until the last is gone', async () => {
   const id = await policyWith(admin)
   const users = [
     await restrict(admin, { type: 'agent', ip_policy_ids: [id] }),
@@ -103,7 +103,7 @@ test("another account's policy, an absent and a malformed id are the same 404", 
   assert.equal(bodies.size, 1)
 })
 
-test('members and bots keep policies of their own, but what a restriction decides by is for admins', async () => {
+test('members and bots manage policies, but only admins those that a restriction uses', async () => {
   for (const person of [await newUser(plane, admin), await newBot(plane, admin)]) {
     const id = await policyWith(person, 'allow 10.0.0.0/8')
     const { body: rules } = await person('GET', `/ip_policy_rules?ip_policy_id=${id}`)

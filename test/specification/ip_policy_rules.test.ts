@@ -11,7 +11,7 @@ const policy = await policyWith(admin)
 
 const post = (fields: object, ip_policy_id = policy) =>
   admin('POST', '/ip_policy_rules', { ip_policy_id, action: 'allow', ...fields })
-/** In a policy of its own, so that no two tests want the same range. */
+/** In its own policy, so that no two tests need the same range. */
 const create = async (fields: object) => {
   const created = await post(fields, await policyWith(admin))
   assert.equal(created.status, 201, created.text)
@@ -160,7 +160,7 @@ test('cidr is unique within a policy, however it is written and whatever the act
   assert.equal((await admin('GET', narrower.uri)).body.cidr, '10.0.0.0/9')
 })
 
-test('PATCH may change cidr, description and metadata; what is left out stays as it is', async () => {
+test('PATCH can change cidr, description and metadata; omitted fields keep their values', async () => {
   const created = await create({ cidr: '10.0.0.0/8', description: 'd', metadata: 'm' })
   const { status, body } = await admin('PATCH', created.uri, { cidr: '::FFFF:11.0.0.0/104', description: '' })
   assert.equal(status, 200)

@@ -99,7 +99,7 @@ test('contract: a stricter set can be tried in warning mode beside the one in fo
   assert.equal(warningsOf(warned), `ip_restriction=${one.id}, ip_restriction=${other.id}`, 'each one warns')
 })
 
-test('contract: one that only warns never stands in the way of one that is enforced, whichever is older', async () => {
+test('contract: a warning restriction never weakens an enforced one, whichever is older', async () => {
   const admin = await plane.newAccount()
   const ip_policy_ids = [await policyWith(admin, self)]
   const older = await restrict(admin, { ip_policy_ids })
@@ -155,7 +155,7 @@ test('contract: POST /ip_checks names the restriction, the policy and the rule t
   assert.deepEqual(events.audit_events, [])
 })
 
-test('contract: a refused call is told an operation id and nothing of the rules', async () => {
+test('contract: a refused call learns its operation id and nothing about the rules', async () => {
   const admin = await plane.newAccount()
   const policy = await policyWith(admin, self, 'deny 192.0.2.0/24 # secret reason')
   await restrict(admin, { enforced: true, ip_policy_ids: [policy], description: 'secret name' })
@@ -164,7 +164,7 @@ test('contract: a refused call is told an operation id and nothing of the rules'
   assert.doesNotMatch(text, /secret|ipx_|ipp_|ipr_|192\.0\.2/)
 })
 
-test('contract: a refused call is refused before its body, its path id or its permission are looked at', async () => {
+test('contract: a call is refused before its body, path id or permission are checked', async () => {
   const admin = await plane.newAccount()
   await restrict(admin, { enforced: true, ip_policy_ids: [await policyWith(admin, self)] })
   const calls: [string, string, unknown][] = [
@@ -177,7 +177,7 @@ test('contract: a refused call is refused before its body, its path id or its pe
     assert.equal((await admin(method, path, body, from(outside))).body.error_code, 'ERR_IP_REFUSED', path)
 })
 
-test('contract: one account restricts nobody but itself', async () => {
+test("contract: an account's restrictions affect no other account", async () => {
   const [strict, other] = [await plane.newAccount(), await plane.newAccount()]
   await restrict(strict, { enforced: true, ip_policy_ids: [await policyWith(strict, self)] })
   assert.equal((await callFrom(strict, outside)).status, 403)

@@ -155,7 +155,7 @@ test('§4.2 Update IP Restriction: 200 with the IP restriction, changed in every
   assert.deepEqual((await admin('GET', created.uri)).body, body)
 })
 
-test('§4.2 Update IP Restriction: what is left out stays as it is, and {} changes nothing', async () => {
+test('§4.2 Update IP Restriction: omitted fields keep their values, and {} changes nothing', async () => {
   const created = await create({ description: 'd', metadata: 'm', enforced: true })
   assert.deepEqual((await admin('PATCH', created.uri, {})).body, created)
   assert.deepEqual((await admin('PATCH', created.uri, { enforced: false })).body, { ...created, enforced: false })
@@ -225,7 +225,7 @@ test('contract: ip_policies keeps the order sent, on create and on update', asyn
   assert.deepEqual(orderOf((await admin('GET', created.uri)).body), [c, a, b])
 })
 
-test('contract: no policy, the same one twice, or one that is not of this account: 400, and nothing is changed', async () => {
+test("contract: no policy, a repeated one, or another account's: 400, and nothing changes", async () => {
   const restriction = await create()
   const policy = await newPolicy()
   const foreign = (await (await plane.newAccount())('POST', '/ip_policies', {})).body.id

@@ -76,7 +76,7 @@ const badLines: [why: string, line: string, words: RegExp][] = [
   ['a NUL', 'allow 10.0.0.0/8 # a\0b', /NUL/],
 ]
 for (const [why, line, words] of badLines) {
-  test(`from text: a line with ${why} refuses the whole set, is named by its number, and nothing is changed`, async () => {
+  test(`from text: a line with ${why} rejects the whole set, names its number, and changes nothing`, async () => {
     const policy = await policyWith(admin, 'allow 192.0.2.1')
     assertRefused(
       await putText(policy, `allow 10.0.0.1\n# comments and empty lines count\n\n${line}\nallow 10.0.0.2`),
@@ -87,7 +87,7 @@ for (const [why, line, words] of badLines) {
   })
 }
 
-test('from JSON: the entry at fault is named by its place, and nothing is changed', async () => {
+test('from JSON: the error names the position of the entry, and nothing changes', async () => {
   const policy = await policyWith(admin, 'allow 192.0.2.1')
   const good = { cidr: '10.0.0.1', action: 'allow' }
   const refusals: [unknown, string, RegExp][] = [
@@ -105,7 +105,7 @@ test('from JSON: the entry at fault is named by its place, and nothing is change
   assert.deepEqual(await linesOf(policy), ['allow 192.0.2.1/32 # '])
 })
 
-test('the same range twice in a set is refused, whatever its spelling and action, and both places are named', async () => {
+test('a range listed twice is refused, whatever its spelling and action, and both positions are named', async () => {
   const policy = await policyWith(admin, 'allow 192.0.2.1')
   const text = await putText(policy, '# two\nallow 10.0.0.0/8\nallow 11.0.0.0/8\ndeny ::ffff:10.0.0.0/104\n')
   assertRefused(text, 'line 4', /repeats the range of line 2 \(10\.0\.0\.0\/8\)/)
@@ -131,14 +131,14 @@ test('an empty set empties the policy', async () => {
   }
 })
 
-test('rules that stay keep their id; one whose action changes becomes another', async () => {
+test('rules that stay keep their id; one whose action changes gets a new id', async () => {
   const policy = await policyWith(admin, 'allow 10.0.0.1', 'allow 10.0.0.2', 'allow 10.0.0.3')
   const before = new Map((await rulesOf(policy)).map(({ cidr, id }) => [cidr, id]))
   await putText(policy, 'allow 10.0.0.3 # described\ndeny 10.0.0.2\nallow 10.0.0.1\n')
   for (const { cidr, id } of await rulesOf(policy)) assert.equal(id === before.get(cidr), cidr !== '10.0.0.2/32', cidr)
 })
 
-test('the same set again changes nothing and leaves no audit event', async () => {
+test('repeating the same set changes nothing and leaves no audit event', async () => {
   const policy = await policyWith(admin, 'allow 10.0.0.1 # a')
   const { body } = await putText(policy, 'allow 10.0.0.1/32 # a')
   assert.deepEqual([body.rules, body.added, body.changed, body.removed], [1, 0, 0, 0])
@@ -168,7 +168,7 @@ test('another content type is 415, text that is not UTF-8 is 400', async () => {
   assertRefused(await putText(policy, Buffer.from('allow 10.0.0.1 # B\xfcro', 'latin1')), 'body', /UTF-8/)
 })
 
-test('no line, however long and whatever is in it, keeps the service busy', async () => {
+test('no line, however long or hostile, keeps the service busy', async () => {
   const policy = await policyWith(admin)
   // Runs of spaces that a backtracking expression would try to split in every possible way: these two took four minutes.
   const spaces = ' '.repeat(300_000)

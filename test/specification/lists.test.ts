@@ -59,7 +59,7 @@ test('§2.6 API key list: next_page_uri is null when there is no next page', asy
     assert.equal((await admin('GET', path)).body.next_page_uri, null, path)
 })
 
-test('§2.6 API key list: no page is empty while another one follows, also when the limit divides the number of keys', async () => {
+test('§2.6 API key list: no page before the last is empty, even when the limit divides the number of keys', async () => {
   const { admin, ids } = await accountWithKeys(6)
   for (const [limit, sizes] of [
     [1, [1, 1, 1, 1, 1, 1]],

@@ -100,7 +100,7 @@ for (const [kind, { create, patch }] of Object.entries(kinds)) {
     assert.deepEqual((await admin('GET', uri)).body, current)
   })
 
-  test(`${kind}: PATCH and DELETE with the current ETag are done`, async () => {
+  test(`${kind}: PATCH and DELETE with the current ETag succeed`, async () => {
     const { uri } = await create()
     const changed = await admin('PATCH', uri, patch(1), ifMatch(etagOf(await admin('GET', uri))))
     assert.equal(changed.status, 200)
@@ -116,7 +116,7 @@ for (const kind of [
   'HTTPS edge',
   'HTTPS edge route (module)',
 ]) {
-  test(`${kind}: of two PATCHes at once with the same If-Match exactly one is done, through whichever process`, async () => {
+  test(`${kind}: of two concurrent PATCHes with the same If-Match exactly one succeeds, through whichever process`, async () => {
     const rounds = kind === 'API key' || kind === 'TCP edge (module)' ? 100 : 40
     const { create, patch } = kinds[kind] ?? assert.fail(kind)
     const { uri } = await create()
@@ -159,7 +159,7 @@ for (const [name, { create, body }] of Object.entries(modules)) {
     assert.equal((await admin('GET', path)).status, 404)
   })
 
-  test(`${name}: of two PUTs at once with the same If-Match exactly one is done`, async () => {
+  test(`${name}: of two concurrent PUTs with the same If-Match exactly one succeeds`, async () => {
     const path = await create()
     let tag = etagOf(await admin('PUT', path, body(0)))
     for (let round = 1; round <= 40; round++) {
@@ -234,7 +234,7 @@ test('order of checks: the fields (400), the existence (404), the precondition (
   assertRefused(await admin('PUT', `${absent}/backend`, { backend_id: backend.id }, stale), 404, 'ERR_NOT_FOUND')
 })
 
-test('order of checks: a port outside the TCP range is a fault of the fields, told before the existence and the precondition', async () => {
+test('order of checks: a port outside the TCP range is an invalid field, reported before existence and precondition', async () => {
   const hostports = [`${freshHost()}:80`]
   const edge = await newTcpEdge(admin)
   const absent = '/edges/tcp/edgtcp_00000000000000000000000000'

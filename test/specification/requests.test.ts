@@ -18,7 +18,7 @@ const asMember = headersOf(member.token)
 
 /**
  * Neighbors in the contract's order of checks: each request fails both, and the first must answer. Then a client that
- * corrects what it is told never sees an earlier check come back, and nobody learns more than they have a key for.
+ * fixes one error never meets an earlier check again, and nobody learns more than their key allows.
  */
 const neighbors: [first: string, second: string, expected: [number, string], request: RawRequest][] = [
   ['the path', 'the version', [404, 'ERR_ROUTE_NOT_FOUND'], { method: 'GET', path: '/nothing', headers: [] }],

@@ -129,7 +129,7 @@ test('§2.4 the module has no id, uri or created_at in responses', async () => {
   assert.deepEqual(Object.keys((await admin('GET', path)).body), ['enabled', 'ip_policies'])
 })
 
-test('§2.4 what the module has in responses, and anything else, is not taken in requests', async () => {
+test('§2.4 response-only fields and unknown fields are refused in requests', async () => {
   const path = await moduleOf()
   for (const field of ['id', 'uri', 'created_at', 'description', 'Enabled', 'enforced'])
     assertRefused(await put(path, { ip_policy_ids: [office.id], [field]: 'x' }), 400, 'ERR_INVALID_FIELD', field)
@@ -160,7 +160,7 @@ test('§4.3 Replace: 200 with the module (enabled, ip_policies), whether one was
   }
 })
 
-test('§4.3 Replace: the whole module is replaced, nothing of the one before stays', async () => {
+test('§4.3 Replace: the whole module is replaced, with nothing left of the previous one', async () => {
   const path = await moduleOf({ ip_restriction: { enabled: false, ip_policy_ids: [office.id, home.id] } })
   await put(path, { ip_policy_ids: [vpn.id] })
   assert.deepEqual((await admin('GET', path)).body, { enabled: true, ip_policies: [refOf(vpn)] })

@@ -62,13 +62,13 @@ test('§9 every operation asks for the version', async () => {
     )
 })
 
-test("§9 each of the operator's further headers counts as the version header, and so does the original", async () => {
+test("§9 each of the operator's aliases counts as the version header, and so does the original", async () => {
   for (const name of ['Ngrok-Version', 'ngrok-version', 'X-Other-Version', 'Service-Version'])
     assert.equal((await withAliases([name, '2'])).status, 200, name)
   assertRefused(await withAliases())
 })
 
-test('§9 a further header follows the same rules: once, and with the value 2', async () => {
+test('§9 an alias follows the same rules: once, and with the value 2', async () => {
   assertRefused(await withAliases(['Ngrok-Version', '1']))
   assertRefused(await withAliases(['Ngrok-Version', '2'], ['Ngrok-Version', '2']))
 })

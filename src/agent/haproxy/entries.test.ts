@@ -9,7 +9,7 @@ import { canonicalPath } from './paths.ts'
 const [edge, account, backend, policy] = [newId('edgtcp'), newId('ac'), newId('bkdst'), newId('ipp')]
 const tcp = { account, backend, policies: [policy] }
 
-test('a TCP edge has one entry for each hostport, under what HAProxy knows of the connection', () => {
+test('a TCP edge has one entry per hostport, keyed by what HAProxy knows about the connection', () => {
   const value = `${edge}|${account}|${backend}|-|-|-|-|${policy}`
   const hostports = ['10.0.0.1:5432', '[2001:DB8::1]:5432', 'Db.Example.com:5432', '[::1.2.3.4]:1']
   assert.deepEqual(
@@ -27,7 +27,7 @@ test('no module, no policy and no backend are three different things', () => {
   assert.equal(value({ backend: null }), `${edge}|${account}|${'-'.repeat(32)}|-|-|-|-|${policy}`)
 })
 
-test('a backend says how it is reached, and nothing else', () => {
+test('a backend entry contains how to reach it, and nothing else', () => {
   const backend = newId('bkdst')
   const value = (more: object) =>
     entriesOf(`backend.${backend}`, { address: '192.0.2.1', port: 1, tls: false, host: 'a.test', ...more })[0]?.value
@@ -37,7 +37,7 @@ test('a backend says how it is reached, and nothing else', () => {
   for (const protocol of ['http1', 'h2', '', null, 2]) assert.throws(() => value({ protocol }), /no known protocol/)
 })
 
-test('a record that does not have the shape of its kind is refused as such', () => {
+test('a record without the shape of its kind is refused', () => {
   const shapes: [string, unknown][] = [
     ['tcp.x', { ...tcp, hostports: [] }],
     [`tcp.${edge}`, {}],
@@ -59,7 +59,7 @@ test('a record that does not have the shape of its kind is refused as such', () 
     assert.throws(() => entriesOf(key, value), UnusableRecord, `${key} ${JSON.stringify(value)}`)
 })
 
-test('paths that an upstream could take for the same have one spelling', () => {
+test('paths that an upstream could treat as equal have one spelling', () => {
   for (const path of ['/admin', '/%61dmin', '/x/../admin', '//admin', '/./admin', '/x/%2e%2E/admin', '/../admin'])
     assert.equal(canonicalPath(path), '/admin', path)
   assert.equal(canonicalPath('/a/..'), '/')
@@ -67,7 +67,7 @@ test('paths that an upstream could take for the same have one spelling', () => {
   assert.equal(canonicalPath('/é b%2f%zz?'), '/%C3%A9%20b%2F%25zz%3F')
 })
 
-test('a difference is what ends and what begins; whoever claimed a key first keeps it', () => {
+test('a difference lists removals and additions; the first claim on a key keeps it', () => {
   const [a, b]: [Entry, Entry] = [
     { map: 'tcp', key: '*:1', value: 'edge_a|x' },
     { map: 'tcp', key: '*:1', value: 'edge_b|x' },
@@ -83,7 +83,7 @@ test('a difference is what ends and what begins; whoever claimed a key first kee
   assert.deepEqual(claims.change({ set: [], del: [a, b] }), [{ kind: 'del', map: 'tcp', key: '*:1' }])
 })
 
-test('an event is read only in the form that we write', () => {
+test('an event is read only in the form that we write it', () => {
   const restriction = newId('ipx')
   const line = `gatehouse warned ${restriction} ${edge} 00000000000000000000FFFF7F000001 .`
   assert.deepEqual(parseEvent(line), { outcome: 'warned', restriction, target: edge, source: '127.0.0.1' })

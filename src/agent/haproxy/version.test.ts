@@ -12,7 +12,7 @@ async function programThatPrints(text: string): Promise<string> {
   return file
 }
 
-test('an HAProxy that is too old, or none, is refused with what to do', async () => {
+test('an old or missing HAProxy is refused with a hint', async () => {
   const old = await programThatPrints('HAProxy version 2.6.12-1+deb12u3 2025/10/03 - https://haproxy.org/')
   await assert.rejects(requireHaproxy(old), /HAProxy 2\.6\.12-1\+deb12u3 is too old: Gatehouse needs 3\.4/)
   await assert.rejects(requireHaproxy('/nowhere/haproxy'), /cannot run '\/nowhere\/haproxy'.*Install HAProxy 3\.4/)

@@ -19,7 +19,7 @@ function controlled(limits: { total: number; perLane: number }) {
   return { queue, began, end }
 }
 
-test('row 9: one lane with a thousand jobs leaves places to the others', () => {
+test('row 9: one lane with a thousand jobs leaves room for the others', () => {
   const { queue, began } = controlled({ total: 8, perLane: 3 })
   for (let index = 0; index < 1_000; index++) void queue.add(`bad${index}`, ['hostile'], 'urgent')
   void queue.add('good', ['honest'], 'urgent')
@@ -36,7 +36,7 @@ test('row 9: lanes take turns, and urgent jobs go before others', async () => {
   assert.deepEqual(began, ['first', 'c1', 'a1', 'b1', 'a2', 'b2'])
 })
 
-test('row 9: a job that waits behind others is done at once for a lane that wants it, too, and only once', async () => {
+test('row 9: a waiting job runs immediately, and once, when another lane wants it too', async () => {
   const { queue, began, end } = controlled({ total: 4, perLane: 1 })
   void queue.add('bad1', ['shared'], 'urgent')
   void queue.add('bad2', ['shared'], 'urgent')
@@ -50,7 +50,7 @@ test('row 9: a job that waits behind others is done at once for a lane that want
   assert.deepEqual(began, ['bad1', 'wanted', 'bad2'])
 })
 
-test('whoever waits for a job that never begins is let go when the queue stops', async () => {
+test('stopping the queue releases those waiting for jobs that never started', async () => {
   const { queue } = controlled({ total: 1, perLane: 1 })
   void queue.add('running', ['a'], 'other')
   const waiting = queue.add('waiting', ['a'], 'other')

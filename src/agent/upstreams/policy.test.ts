@@ -25,7 +25,7 @@ const policy = ({ deny = [], allow = [], own = () => ['198.51.100.7', '2001:db8:
     ownAddresses: own,
   })
 
-test('row 10: by default a node dials neither itself nor what only its machine and its link can reach', () => {
+test('row 10: by default a node dials neither itself nor loopback or link-local addresses', () => {
   const { fault } = policy()
   const refused: Record<string, RegExp> = {
     '127.0.0.1': /loopback/,
@@ -77,7 +77,7 @@ test('row 10: an IPv4 address in an IPv6 one is that IPv4 address', () => {
     assert.equal(fault(address, 80), undefined, address)
 })
 
-test('row 10: what the operator allows is dialled although it is denied by default, and what the operator denies never', () => {
+test("row 10: the operator's allowed networks override the defaults, and denied networks override both", () => {
   const { fault } = policy({
     allow: ['127.0.0.0/8', '10.0.0.0/8', '198.51.100.7/32'],
     deny: ['10.1.0.0/16', '127.0.0.9'],
@@ -109,7 +109,7 @@ test("row 2: the node's own listeners are never an upstream, whatever is allowed
   assert.equal(fault('203.0.113.1', 443), undefined, 'the same port elsewhere')
 })
 
-test('row 10: an address that the machine gets later is denied from then on', () => {
+test('row 10: an address that the machine acquires later is denied from then on', () => {
   const own = ['198.51.100.7']
   const { fault, refresh } = policy({ own: () => own })
   assert.equal(refresh(), false)
@@ -120,7 +120,7 @@ test('row 10: an address that the machine gets later is denied from then on', ()
   assert.equal(refresh(), false)
 })
 
-test('row 10: the addresses of this machine are known without being told', () => {
+test('row 10: the addresses of this machine are detected', () => {
   const { fault } = createUpstreamPolicy({ deny: networks(), allow: networks(), ownPorts: [] })
   for (const { address } of Object.values(networkInterfaces()).flatMap((all) => all ?? []))
     assert.ok(fault(address.replace(/%.*/, ''), 80), address)

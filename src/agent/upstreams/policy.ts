@@ -18,8 +18,8 @@ type Options = {
 type Fault = string
 
 /**
- * Which addresses a tenant may have dialled for it, asked of every address that HAProxy is about to be given: whatever a
- * name resolves to now is what is dialled, so that a name cannot mean another address a moment later.
+ * Which addresses a tenant may have dialed for it, asked of every address that HAProxy is about to be given: whatever a
+ * name resolves to now is what is dialed, so that a name cannot mean another address a moment later.
  *
  * In this order: the node's own listeners never; what the operator denies; what the operator allows; what is denied by
  * default; everything else is allowed, private networks too, because that is where upstreams are.
@@ -46,7 +46,7 @@ export function createUpstreamPolicy({ deny, allow, ownPorts, ownAddresses = int
   }
 
   return {
-    /** Undefined when it may be dialled. */
+    /** Undefined when it may be dialed. */
     fault(text: string, port: number): Fault | undefined {
       const address = parseAddress(text)
       if (!address) return 'is not an address'

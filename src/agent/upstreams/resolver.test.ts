@@ -35,7 +35,7 @@ async function start(
   return { server, resolver, changed, file, hostsFile, addressOf }
 }
 
-test('an address stands for itself, and a name for what DNS says: IPv4 first', async (t) => {
+test('an address is used as it is, and a name resolves through DNS, IPv4 first', async (t) => {
   const answers: Record<string, string[]> = {
     'four.example': ['192.0.2.1'],
     'six.example': ['2001:db8::6'],
@@ -48,7 +48,7 @@ test('an address stands for itself, and a name for what DNS says: IPv4 first', a
   assert.equal(resolver.unresolved(), 1)
 })
 
-test('names of the hosts file and of the search list are found as the system finds them', async (t) => {
+test('names in the hosts file and the search list resolve as the system resolves them', async (t) => {
   const answers: Record<string, string[]> = { 'app.svc.cluster.test': ['192.0.2.1'], 'app.other.test': ['192.0.2.2'] }
   const hosts = '# comment\n192.0.2.9 legacy legacy.internal # app\n2001:db8::9 legacy\n'
   const resolv = 'nameserver 192.0.2.53\nsearch svc.cluster.test other.test\noptions ndots:2\n'
@@ -59,7 +59,7 @@ test('names of the hosts file and of the search list are found as the system fin
   assert.deepEqual(new Set(server.asked), new Set(['app.svc.cluster.test']))
 })
 
-test('what is known of a name outlives the process and DNS; what is not in use any more is forgotten', async (t) => {
+test('resolved names survive restarts and DNS outages; unused ones are forgotten', async (t) => {
   const saved = JSON.stringify({ 'known.example': '192.0.2.9', 'unused.example': '192.0.2.1' })
   const { resolver, file, addressOf } = await start(t, (name) => (name === 'new.example' ? ['192.0.2.2'] : 'silent'), {
     saved,
@@ -71,7 +71,7 @@ test('what is known of a name outlives the process and DNS; what is not in use a
   assert.deepEqual(kept, { 'known.example': '192.0.2.9', 'new.example': '192.0.2.2' })
 })
 
-test('a file that is no longer readable is as none, and no name means what objects have of their own', async (t) => {
+test('an unreadable file counts as missing, and names are not confused with object properties', async (t) => {
   for (const saved of ['{"upstream.inv', '{"upstream.example": "not an address"}', '[]', '{}']) {
     const { resolver, addressOf } = await start(t, () => undefined, { saved })
     const names = ['upstream.example', 'constructor', 'valueof']
@@ -80,7 +80,7 @@ test('a file that is no longer readable is as none, and no name means what objec
   }
 })
 
-test('a late answer and a changed one are reported; a rotated one is not', async (t) => {
+test('late and changed answers are reported; reordered ones are not', async (t) => {
   let answer: string[] | 'silent' = 'silent'
   const { resolver, changed, addressOf, hostsFile } = await start(t, () => answer)
   await resolver.prepare([wanted('late.example', 'ac_1')])
@@ -100,7 +100,7 @@ test('a late answer and a changed one are reported; a rotated one is not', async
   assert.deepEqual(changed, ['backend.late.example', 'backend.late.example'])
 })
 
-test("row 9: a thousand silent names of one account do not hold up another's, and are asked ever more rarely", async (t) => {
+test("row 9: a thousand unresponsive names of one account do not delay another's, and are queried less and less often", async (t) => {
   const { resolver, server, addressOf } = await start(t, (name) => (name.startsWith('good') ? ['192.0.2.1'] : 'silent'))
   const bad = Array.from({ length: 1_000 }, (_, index) => wanted(`bad${index}.example`, 'ac_hostile'))
   await resolver.prepare(bad)
@@ -119,7 +119,7 @@ test("row 9: a thousand silent names of one account do not hold up another's, an
   assert.ok(silent.length < 200, `${silent.length} queries for names that do not answer`)
 })
 
-test('row 9: a name that waits among what nobody uses is asked at once when an edge uses it', async (t) => {
+test('row 9: a queued name is queried immediately once an edge uses it', async (t) => {
   const { resolver, addressOf } = await start(t, (name) => (name === 'good.example' ? ['192.0.2.1'] : 'silent'))
   const idle = [...Array.from({ length: 1_000 }, (_, index) => wanted(`bad${index}.example`)), wanted('good.example')]
   const began = performance.now()

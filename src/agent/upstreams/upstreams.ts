@@ -16,7 +16,7 @@ type Handlers = {
   accepted: (key: RecordKey) => void
 }
 
-/** Where backends are dialled: their names resolved, and their addresses allowed. */
+/** Where backends are dialed: their names resolved, and their addresses allowed. */
 export function createUpstreams(resolver: UpstreamResolver, policy: UpstreamPolicy) {
   /** The account of each backend that an edge or route uses; records of backends do not say it. */
   const owners = new Map<RecordKey, string>()
@@ -46,7 +46,7 @@ export function createUpstreams(resolver: UpstreamResolver, policy: UpstreamPoli
       await resolver.prepare(all)
     },
 
-    /** Without an address when there is none, or none that may be dialled. */
+    /** Without an address when there is none, or none that may be dialed. */
     resolve(record: EdgeRecord, { refused, accepted }: Handlers): ResolvedBackend {
       const { key, generation, value } = record
       const resolved = resolver.resolve(key, value as BackendRecord)
@@ -56,7 +56,7 @@ export function createUpstreams(resolver: UpstreamResolver, policy: UpstreamPoli
         if (faults.delete(key)) accepted(key)
         return resolved
       }
-      const reason = `is not dialled: ${host === address ? 'its address' : 'the address of its name'} ${fault}`
+      const reason = `is not dialed: ${host === address ? 'its address' : 'the address of its name'} ${fault}`
       // Looked up every few seconds, but reported once.
       const told = `${generation} ${reason}`
       if (faults.get(key) !== told) refused(record, reason, address)

@@ -51,7 +51,7 @@ test('an IPv4-mapped IPv6 address is the IPv4 address, however it is written', (
   assert.equal(canonical('::ffff:0:10.1.2.3'), '::ffff:0:a01:203')
 })
 
-test('what other programs would guess at is no address', () => {
+test('text that other programs would guess at is not an address', () => {
   const octalAndShort = ['010.1.2.3', '10.1.2.03', '00.0.0.0', '0x7f.0.0.1', '127.1', '10.1', '2130706433', '1.2.3.4.5']
   const badOctets = ['256.0.0.1', '1.2.3.1000', '1..2.3', '.1.2.3', '1.2.3.', '1.2.3.-4', '1.2.3.+4', '１.2.3.4']
   const decorated = [
@@ -132,7 +132,7 @@ test('the canonical form is the one of the operating system', () => {
   )
 })
 
-test('whatever Node takes for an address without a zone is one, and nothing else', () => {
+test('an address is exactly what Node accepts as one without a zone', () => {
   const piece = fc.constantFrom(
     ':',
     '::',

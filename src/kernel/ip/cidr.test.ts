@@ -39,7 +39,7 @@ test('a range that is wider than the mapped addresses stays IPv6', () => {
   assert.equal(canonical('::ffff:0:0/95'), 'has host bits set; did you mean ::fffe:0:0/95')
 })
 
-test('host bits are a fault that names the range which was probably meant', () => {
+test('host bits are an error that suggests the intended range', () => {
   assert.equal(canonical('10.1.2.3/16'), 'has host bits set; did you mean 10.1.0.0/16')
   assert.equal(canonical('10.1.2.3/0'), 'has host bits set; did you mean 0.0.0.0/0')
   assert.equal(canonical('255.255.255.255/31'), 'has host bits set; did you mean 255.255.255.254/31')
@@ -75,7 +75,7 @@ test('a prefix length is decimal, without leading zeros, and fits the family', (
   assert.equal(canonical('::/129'), 'must have a prefix length from 0 to 128, in decimal without leading zeros')
 })
 
-test('what is not strictly an address is not a range either', () => {
+test('text that is not strictly an address is not a range either', () => {
   const texts = [
     '',
     '/',
@@ -95,7 +95,7 @@ test('what is not strictly an address is not a range either', () => {
   }
 })
 
-test('every address and prefix length is a range, or is told the range it lies in, which reads back as itself', () => {
+test('every address and prefix length is a range, or the error suggests the enclosing range, which is valid', () => {
   const addressAndLength = fc.oneof(fc.tuple(fc.ipV4(), fc.nat({ max: 32 })), fc.tuple(fc.ipV6(), fc.nat({ max: 128 })))
   fc.assert(
     fc.property(addressAndLength, ([address, length]) => {

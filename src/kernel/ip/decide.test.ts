@@ -20,7 +20,7 @@ const office = policy('allow 10.0.0.0/8')
 const partners = policy('allow 192.0.2.0/24', 'allow 10.1.0.0/16')
 const abusers = policy('deny 198.51.100.0/24', 'deny 10.1.2.3')
 
-test('what no rule matches is denied, by no rule', () => {
+test('an address that no rule matches is denied', () => {
   assert.deepEqual(decide([], parseAddress('10.1.2.3')), { allowed: false })
   assert.deepEqual(decide([office, abusers], parseAddress('203.0.113.1')), { allowed: false })
 })
@@ -53,7 +53,7 @@ test('one allow in any of the policies is enough, and the first policy with one 
   assert.deepEqual(decide([abusers, office, partners], parseAddress('10.1.0.1')), { allowed: true, policy: 1, rule: 0 })
 })
 
-test('every policy counts: removing any one gives what the rest together say', () => {
+test('every policy counts: removing one leaves the decision of the rest', () => {
   const line = fc.tuple(
     fc.constantFrom('allow', 'deny'),
     fc.constantFrom('10.0.0.0/8', '10.1.0.0/16', '10.1.2.3', '::/0'),

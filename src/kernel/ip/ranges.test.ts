@@ -91,7 +91,7 @@ test('the rule named is the most specific of the winning action, and the first o
   )
 })
 
-test('neighbors each answer for their own addresses, with nothing between them', () => {
+test('adjacent ranges each match their own addresses, with no gap', () => {
   const rules = ['allow 10.0.0.0/25', 'deny 10.0.0.128/25', 'allow 10.0.1.0/24']
   assert.equal(answer(rules, '10.0.0.127'), 'allow by 0')
   assert.equal(answer(rules, '10.0.0.128'), 'deny by 1')
@@ -99,7 +99,7 @@ test('neighbors each answer for their own addresses, with nothing between them',
   assert.equal(answer(rules, '10.0.1.0'), 'allow by 2')
 })
 
-test('addresses next to each other that one rule decides are one range', () => {
+test('adjacent addresses decided by one rule form one range', () => {
   const { v4 } = compilePolicy(
     ['deny 10.0.0.0/8', 'allow 10.1.0.0/16', 'allow 10.0.0.0/9', 'deny 10.0.0.0/8'].map(rule),
   )
@@ -168,7 +168,7 @@ function borders(rules: readonly Rule[]): Address[] {
   return [...around, ...['0', '1'].flatMap((bit) => [fromBits(bit.repeat(32)), fromBits(bit.repeat(128))])]
 }
 
-test('the compiled policy answers as reading every rule would, at every border', () => {
+test('the compiled policy agrees with checking every rule, at every boundary', () => {
   fc.assert(
     fc.property(someRules, (rules) => {
       const policy = compilePolicy(rules)
@@ -245,7 +245,7 @@ test('net.BlockList agrees wherever it can be trusted', () => {
   )
 })
 
-test('ten thousand nested, repeated and touching rules still answer as reading every rule would', () => {
+test('ten thousand nested, repeated and adjacent rules agree with checking every rule', () => {
   const rules = Array.from({ length: 10_000 }, (_, index): Rule => {
     const prefixLength = 32 - (index % 17)
     const value = Math.floor((Math.imul(index, 2654435761) >>> 0) / 2 ** (32 - prefixLength)) * 2 ** (32 - prefixLength)

@@ -20,14 +20,14 @@ function source(peer: string | undefined, forwardedFor?: readonly string[] | str
   return address && formatAddress(address)
 }
 
-test('a client that is no trusted proxy is taken for who it is, whatever it claims', () => {
+test('a client that is not a trusted proxy counts as itself, whatever it claims', () => {
   assert.equal(source('203.0.113.9', '192.0.2.1'), '203.0.113.9')
   assert.equal(source('203.0.113.9', '10.0.0.1'), '203.0.113.9')
   assert.equal(source('203.0.113.9', 'garbage'), '203.0.113.9')
   assert.equal(source('10.0.0.1', '192.0.2.1', none), '10.0.0.1')
 })
 
-test('a trusted proxy without the header speaks for itself', () => {
+test('a trusted proxy without the header is the source itself', () => {
   assert.equal(source('10.0.0.1'), '10.0.0.1')
   assert.equal(source('10.0.0.1', []), '10.0.0.1')
 })
@@ -49,7 +49,7 @@ test('when all are trusted proxies the source is the leftmost', () => {
   assert.equal(source('10.0.0.1', '10.0.0.4, 10.0.0.3, 10.0.0.2'), '10.0.0.4')
 })
 
-test('an entry on the way that is not exactly an address leaves the source unknown', () => {
+test('an entry that is not exactly an address makes the source unknown', () => {
   const entries = [
     'unknown',
     '192.0.2.1:8080',
@@ -78,7 +78,7 @@ test("the kernel's zone on a link-local peer is ignored", () => {
   assert.equal(source('fe80::1%eth0', '192.0.2.1'), '192.0.2.1')
 })
 
-test('without a usable peer there is no source, and the header is not asked', () => {
+test('without a usable peer address there is no source, and the header is ignored', () => {
   assert.equal(source(undefined, '192.0.2.1'), undefined)
   assert.equal(source('', '192.0.2.1'), undefined)
   assert.equal(source('unix', '192.0.2.1'), undefined)

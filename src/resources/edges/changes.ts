@@ -29,7 +29,7 @@ export async function setModule(
   await putModule(tx, caller, edgeId, name, stored)
 }
 
-/** The modules that a create or a PATCH carries: an object sets, null takes away, what is left out stays. */
+/** The modules that a create or a PATCH carries: an object sets one, null removes it, and an omitted one stays. */
 export async function setInlineModules(
   tx: Db,
   caller: Caller,

@@ -119,7 +119,7 @@ test('a hostport belongs to one edge in the whole installation', async () => {
   assert.equal((await mallory('POST', '/edges/tcp', { hostports: ['x.example:80'] })).status, 400)
 })
 
-test('a repeated POST with the same Idempotency-Key creates once, and tells a token only the first time', async () => {
+test('a repeated POST with the same Idempotency-Key creates once, and shows a token only the first time', async () => {
   const admin = await plane.newAccount()
   const headers = { 'idempotency-key': 'deploy-42' }
   const first = await admin('POST', '/api_keys', { description: 'ci' }, { headers })

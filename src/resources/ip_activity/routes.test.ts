@@ -60,7 +60,7 @@ const atEdge = (edge: { id: string }, fields: Partial<EdgeCount> = {}): EdgeCoun
   ...fields,
 })
 
-test('edges and routes are named with what was refused there, the most first, and not beyond the hours asked for', async () => {
+test('edges and routes are listed by refusals, most first, within the requested hours', async () => {
   const admin = await plane.newAccount()
   const [edge, quiet, route] = [await newTcpEdge(admin), await newTcpEdge(admin), await newRoute(admin)]
   const { id } = await restrict(admin, { type: 'endpoints', ip_policy_ids: [await policyWith(admin)] })

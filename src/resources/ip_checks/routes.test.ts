@@ -24,7 +24,7 @@ const drawn = ({ by, enforced, allowed, policies }: Step) =>
     .map(({ action, cidr }) => (action ? `${action} ${cidr}` : 'none'))
     .join(', ')} → ${allowed ? 'allowed' : 'refused'}`
 
-test('the steps are the whole way: the module, every restriction, each of their policies and the rule that matched in it', async () => {
+test('the steps are complete: the module, every restriction, their policies, and the matching rule of each', async () => {
   const account = await plane.newAccount()
   const ask = async (body: object) => (await account('POST', '/ip_checks', body)).body
   const [first, second, third] = [
@@ -75,7 +75,7 @@ test('the steps are the whole way: the module, every restriction, each of their 
   )
 })
 
-test('a change of the module, its policies or their rules counts in the next check', async () => {
+test('a change to the module, its policies or their rules shows in the next check', async () => {
   const policy = await policyWith(admin, 'allow 10.0.0.0/8')
   const route = await newRoute(admin, { ip_restriction: { ip_policy_ids: [policy] } })
   const allowed = async () => (await check({ ip: '10.0.0.1', route_id: route.id, edge_id: route.edge_id })).body.allowed
@@ -90,7 +90,7 @@ test('a change of the module, its policies or their rules counts in the next che
   assert.equal(await allowed(), true)
 })
 
-test('what is asked must fit together', async () => {
+test('contradictory check parameters are refused', async () => {
   const [tcp, https, route] = [await newTcpEdge(admin), await newHttpsEdge(admin), await newRoute(admin)]
   const ip = '10.0.0.1'
   const invalid = async (body: object, field: string) =>

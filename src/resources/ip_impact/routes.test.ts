@@ -25,7 +25,7 @@ const impactOf = async (as: Client, policy: string, ...lines: string[]) => {
 const ipsOf = ({ addresses }: { addresses: { ip: string }[] }) => addresses.map(({ ip }) => ip).sort()
 const call = (as: Client, ip: string) => as('GET', '/caller', undefined, from(ip))
 
-test('it counts as a PUT of the same set then does, from JSON and from text', async () => {
+test('impact counts match a PUT of the same set, from JSON and from text', async () => {
   const admin = await plane.newAccount()
   const random = seededRandom(7)
   const policy = await policyWith(admin)
@@ -61,7 +61,7 @@ test('it counts as a PUT of the same set then does, from JSON and from text', as
   }
 })
 
-test('it names the addresses that called the API and would be refused, or let in again, and so it then happens', async () => {
+test('impact names the addresses that would be newly refused or allowed, and the PUT confirms it', async () => {
   const admin = await plane.newAccount()
   const member = await newUser(plane, admin)
   const policy = await policyWith(admin, 'allow 127.0.0.0/8', 'allow 192.0.2.0/28', 'deny 192.0.2.7')
@@ -93,7 +93,7 @@ test('it names the addresses that called the API and would be refused, or let in
   assert.deepEqual(flipped.sort(), [...ipsOf(api.newly_refused), ...ipsOf(api.newly_allowed)].sort())
 })
 
-test('all policies and all enforced restrictions of the traffic count; what only warns is told apart', async () => {
+test('impact considers all policies and enforced restrictions, and lists warning ones separately', async () => {
   const admin = await plane.newAccount()
   const [mine, beside, other] = [
     await policyWith(admin, 'allow 10.0.0.0/8'),
@@ -126,7 +126,7 @@ test('all policies and all enforced restrictions of the traffic count; what only
   assert.equal(traffic.length, 2)
 })
 
-test('for edges and routes it tells where an address was seen, by their modules and the restrictions together', async () => {
+test('for edges and routes, impact shows where an address was seen, by modules and restrictions together', async () => {
   const admin = await plane.newAccount()
   const policy = await policyWith(admin, 'allow 10.0.0.0/8')
   const module = { ip_restriction: { ip_policy_ids: [policy] } }
@@ -174,7 +174,7 @@ test('for edges and routes it tells where an address was seen, by their modules 
   assert.deepEqual(ipsOf(back), ['11.0.0.2'])
 })
 
-test('at most 100 addresses are named, the latest first, and all are counted', async () => {
+test('impact names at most 100 addresses, latest first, and counts all', async () => {
   const admin = await plane.newAccount()
   const policy = await policyWith(admin, 'allow 10.0.0.0/8')
   await restrict(admin, { type: 'agent', enforced: true, ip_policy_ids: [policy] })
@@ -196,7 +196,7 @@ test('at most 100 addresses are named, the latest first, and all are counted', a
   )
 })
 
-test('it says whether the PUT would be refused as a lock-out, by token and by session', async () => {
+test('impact says whether the PUT would be refused as a self-lockout, by token and by session', async () => {
   const admin = await plane.newAccount()
   const browser = await signIn(admin, from('192.0.2.1'))
   const policy = await policyWith(admin, 'allow 192.0.2.1', 'allow 127.0.0.1')
@@ -212,7 +212,7 @@ test('it says whether the PUT would be refused as a lock-out, by token and by se
   }
 })
 
-test('of a policy that nothing uses it only counts, and a mistake is named as by PUT', async () => {
+test('for an unused policy, impact only counts; mistakes are reported as by PUT', async () => {
   const admin = await plane.newAccount()
   const policy = await policyWith(admin, 'allow 10.0.0.0/8')
   const { traffic, refuses_caller, removed } = await impactOf(admin, policy)

@@ -13,7 +13,7 @@ const getRules = async (policy: string) => (await admin('GET', `/ip_policies/${p
 const addRule = (policy: string, fields: object) =>
   admin('POST', '/ip_policy_rules', { ip_policy_id: policy, ...fields })
 
-test('GET /ip_policies/{id}/rules shows every rule, in the order of their making', async () => {
+test('GET /ip_policies/{id}/rules shows every rule in order of creation', async () => {
   const lines = Array.from({ length: 4_321 }, (_, i) => `${i % 3 ? 'allow' : 'deny'} 10.0.${i >> 8}.${i & 255}/32`)
   const policy = await policyWith(admin, ...lines)
   await policyWith(admin, 'allow 192.0.2.1 # of another policy')
@@ -32,7 +32,7 @@ test('a policy without rules has none, and its text is empty', async () => {
   assert.equal(await getText(policy), '')
 })
 
-test('text that was got and put back changes nothing: expiry and description are in it, and metadata stays', async () => {
+test('putting back the text that GET returned changes nothing: it has expiry and description, and metadata stays', async () => {
   const policy = await policyWith(admin, 'allow 10.0.0.0/8 # the office # 2', 'deny 2001:db8::/32')
   await addRule(policy, {
     cidr: '192.0.2.1',
@@ -61,7 +61,7 @@ test('text that was got and put back changes nothing: expiry and description are
   assert.equal(before[3].metadata, 'ticket 7')
 })
 
-test('a line without expires= makes a rule permanent, and a moment that is none is refused', async () => {
+test('a line without expires= makes a rule permanent, and an invalid time is refused', async () => {
   const policy = await policyWith(admin, 'allow 10.0.0.0/8 expires=2099-01-01T00:00:00Z')
   assert.equal((await getRules(policy))[0].expires_at, '2099-01-01T00:00:00.000Z')
   assert.equal((await putRules(admin, policy, ['allow 10.0.0.0/8'])).body.changed, 1)
@@ -80,7 +80,7 @@ test('a line break in a description never becomes a rule of its own', async () =
   assert.equal(await getText(policy), 'deny 10.0.0.0/8 # x allow 0.0.0.0/0\n')
 })
 
-test('the form is what Accept prefers, and JSON when it prefers neither', async () => {
+test('the format follows Accept, and is JSON when Accept prefers neither', async () => {
   const policy = await policyWith(admin, 'allow 10.0.0.0/8')
   const typeFor = async (accept: string) =>
     (await admin('GET', `/ip_policies/${policy}/rules`, undefined, { headers: { accept } })).headers
@@ -94,7 +94,7 @@ test('the form is what Accept prefers, and JSON when it prefers neither', async 
   assert.equal(refused.body.error_code, 'ERR_INVALID_FIELD', 'a refusal is always JSON')
 })
 
-test('the end of a rule is not a change of it: its ETag is the same before and after', async () => {
+test('expiry does not change a rule: its ETag stays the same', async () => {
   const policy = await policyWith(admin)
   const expires_at = new Date(Date.now() + 1_500).toISOString()
   const created = await addRule(policy, { cidr: '192.0.2.9', action: 'allow', expires_at })

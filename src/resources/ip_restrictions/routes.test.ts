@@ -72,7 +72,7 @@ test('a policy in use cannot be deleted, and the answer names its users', async 
   assert.equal((await admin('DELETE', `/ip_policies/${policy}`)).status, 204)
 })
 
-test("an account's endpoints restrictions and the policies they name are at most 700 together, whichever way they come", async () => {
+test('an account has at most 700 endpoints restrictions and attached policies together, however they are added', async () => {
   const admin = await plane.newAccount()
   const ids = await Promise.all(Array.from({ length: 100 }, () => policyWith(admin)))
   const restrict = (ip_policy_ids: unknown[]) => admin('POST', '/ip_restrictions', { type: 'endpoints', ip_policy_ids })
@@ -84,7 +84,7 @@ test("an account's endpoints restrictions and the policies they name are at most
   assert.equal((await restrict(ids.slice(0, 1))).status, 201)
 })
 
-test('/ip_checks tells what decides', async () => {
+test('/ip_checks names what decided', async () => {
   const admin = await plane.newAccount()
   const policy = await policyWith(admin, 'allow 10.0.0.0/8', 'deny 10.1.0.0/16')
   await admin('POST', '/ip_restrictions', { type: 'agent', enforced: true, ip_policy_ids: [policy] })
