@@ -212,3 +212,23 @@ test('while it saves, a form cannot be sent again or left', async () => {
   assert.equal(requests.length, 1)
   await page.unroute('**/ip_policies')
 })
+
+test('a check of something that is no address says so at the input', async () => {
+  await page.goto(`${origin}/dashboard/check`)
+  const input = page.getByLabel('Address', { exact: true })
+  await input.fill('hello')
+  await page.getByRole('button', { name: 'Check', exact: true }).click()
+  const error = page.getByText('Address must be an IPv4 or IPv6 address')
+  await error.waitFor()
+  assert.equal(await input.getAttribute('aria-invalid'), 'true')
+  await input.and(page.locator(':focus')).waitFor()
+  assert.equal(await page.getByRole('region', { name: 'Evaluation' }).count(), 0)
+  await input.fill('127.0.0.2')
+  await error.waitFor({ state: 'detached' })
+  await input.press('Enter')
+  await page.getByRole('region', { name: 'Evaluation' }).getByText('Allowed', { exact: true }).waitFor()
+  // Also when it comes with the URL, as from a link that somebody sent.
+  await page.goto(`${origin}/dashboard/check?ip=hello&target=api`)
+  await error.waitFor()
+  assert.equal(await page.getByRole('region', { name: 'Evaluation' }).count(), 0)
+})

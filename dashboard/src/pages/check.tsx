@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
-import { useState } from 'react'
+import { useRef, useState } from 'react'
 import { useSearchParams } from 'react-router'
+import { parseAddress } from '../../../src/kernel/ip/address.ts'
 import { $api } from '../api/client.ts'
 import { queries } from '../api/queries.ts'
 import { type TrafficType, traffic, trafficTypes } from '../traffic.ts'
@@ -11,6 +12,8 @@ import { Loaded } from '../ui/loading.tsx'
 import { Path } from './check/path.tsx'
 
 type Question = { ip: string; target: string }
+
+const notAnAddress = 'Address must be an IPv4 or IPv6 address, such as 203.0.113.7 or 2001:db8::7.'
 
 const isTraffic = (target: string): target is TrafficType => Object.hasOwn(traffic, target)
 
@@ -27,30 +30,43 @@ export function Check() {
   const targets = useTargets()
   const [ip, setIp] = useState(asked.get('ip') ?? '')
   const [target, setTarget] = useState(asked.get('target') ?? 'api')
-  const [question, setQuestion] = useState<Question | undefined>(ip ? { ip, target } : undefined)
+  const [question, setQuestion] = useState<Question | undefined>(parseAddress(ip) ? { ip, target } : undefined)
+  const [error, setError] = useState(ip && !question ? notAnAddress : undefined)
+  const form = useRef<HTMLFormElement>(null)
   const check = $api.useQuery(
     'post',
     '/ip_checks',
     { body: bodyOf(question ?? { ip: '', target: 'api' }) },
     { enabled: question !== undefined, staleTime: 0 },
   )
+  function changeIp(changed: string): void {
+    setError(undefined)
+    setIp(changed)
+  }
   return (
     <>
       <p className="lead">Shows whether an address would be allowed, and which restriction, policy and rule decide.</p>
       <form
+        ref={form}
         className="card body check-form"
         onSubmit={(event) => {
           event.preventDefault()
-          if (!ip.trim()) return
+          // The API answers what it cannot read with a refusal, as an agent must. A person has mistyped.
+          if (!parseAddress(ip.trim())) {
+            setQuestion(undefined)
+            setError(notAnAddress)
+            form.current?.querySelector('input')?.focus()
+            return
+          }
           setQuestion({ ip: ip.trim(), target })
           if (question?.ip === ip.trim() && question.target === target) check.refetch()
         }}
       >
-        <Field label="Address" mono value={ip} onChange={setIp} placeholder="203.0.113.7" />
+        <Field label="Address" mono value={ip} onChange={changeIp} placeholder="203.0.113.7" error={error} />
         <Choice label="Destination" value={target} onChange={setTarget} options={targets} />
         <div className="actions">
           {caller?.source_ip && (
-            <Button kind="quiet" onPress={() => setIp(caller.source_ip ?? '')}>
+            <Button kind="quiet" onPress={() => changeIp(caller.source_ip ?? '')}>
               Use my address
             </Button>
           )}
