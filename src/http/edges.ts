@@ -1,26 +1,17 @@
+import type { EdgeNode, NodeStatus } from '../kernel/edge_nodes.ts'
+
 /** What request handlers can ask about edge nodes. Implemented by the link to them; empty without edges. */
-export type NodeView = {
-  node: string
-  live: boolean
-  applied: number
-  records: number
-  version: string
-  startedAt: string
-  lastSeenAt: number
-  refusals: { key: string; generation: number | null; reason: string; at: string }[]
-}
-export type NodeStatusView = { live: NodeView[]; applied: NodeView[]; behind: NodeView[] }
 export type EdgeView = {
-  all: () => NodeView[]
-  status: (generation: number) => NodeStatusView
+  all: () => EdgeNode[]
+  status: (generation: number) => NodeStatus
   /** Tells the publisher that there is something new, and resolves when it is in force or the time is over. */
-  waitFor: (generation: number, timeoutMs: number) => Promise<NodeStatusView>
+  waitFor: (generation: number, timeoutMs: number) => Promise<NodeStatus>
   committed: () => void
   /** Why no node can be told of anything now. */
   fault: () => string | undefined
 }
 
-const nobody: NodeStatusView = { live: [], applied: [], behind: [] }
+const nobody: NodeStatus = { live: [], applied: [], behind: [] }
 export const noEdges: EdgeView = {
   all: () => [],
   status: () => nobody,

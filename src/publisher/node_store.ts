@@ -2,8 +2,8 @@ import { type Db, many, one, run } from '../db/pool.ts'
 import { writeSalvaging } from '../db/salvage.ts'
 import { sql } from '../db/sql.ts'
 import { rfc3339 } from '../kernel/clock.ts'
+import type { EdgeNode } from '../kernel/edge_nodes.ts'
 import { deleteOutboxBefore } from '../operations/outbox.ts'
-import type { EdgeNode } from './nodes.ts'
 
 type EdgeNodeRow = {
   name: string

@@ -2,14 +2,12 @@ import type { Msg, MsgCallback, NatsConnection } from '@nats-io/transport-node'
 import { allReportsSubject, type Report } from '../distribution/channels.ts'
 import { readReport } from '../distribution/report.ts'
 import type { Clock } from '../kernel/clock.ts'
+import type { EdgeNode, NodeStatus } from '../kernel/edge_nodes.ts'
 
 /** Reports come every second or two. A node that was silent for longer is not waited for. */
 export const liveForMs = 10_000
 /** Dead nodes are shown for a while, so that one sees that they are. */
 const rememberedForMs = 24 * 60 * 60 * 1_000
-
-export type EdgeNode = Omit<Report, 'hits'> & { lastSeenAt: number; live: boolean }
-export type NodeStatus = { live: EdgeNode[]; applied: EdgeNode[]; behind: EdgeNode[] }
 
 /** What every process knows of the edge nodes, from their own reports. */
 export type EdgeNodes = {

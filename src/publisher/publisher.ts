@@ -5,6 +5,7 @@ import { type Batch, type Progress, wakeSubject } from '../distribution/channels
 import { digestOf, type Signer, seal } from '../distribution/signature.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Uuid } from '../kernel/ids.ts'
+import type { Log } from '../kernel/log.ts'
 import { type OutboxRow, readOutbox } from '../operations/outbox.ts'
 import { type Compiled, compileRecords } from './compile.ts'
 import { noteExpiredRules } from './expiry.ts'
@@ -12,7 +13,6 @@ import { type NatsSink, openNatsSink } from './nats_sink.ts'
 import { createReconciler } from './reconciler.ts'
 import { activeSigner } from './signing_keys.ts'
 
-export type Log = Record<'info' | 'warn' | 'error', (fields: object, message: string) => void>
 export type PublisherMetrics = {
   published: (records: number) => void
   behind: (generations: number) => void

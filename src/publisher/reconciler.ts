@@ -1,7 +1,7 @@
 import type { DbPool } from '../db/pool.ts'
 import type { Clock } from '../kernel/clock.ts'
+import type { Log } from '../kernel/log.ts'
 import type { NatsSink } from './nats_sink.ts'
-import type { Log } from './publisher.ts'
 import { reconcile } from './reconcile.ts'
 
 const everyMs = 10 * 60 * 1_000

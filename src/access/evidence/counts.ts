@@ -5,7 +5,6 @@ import type { Caller } from '../../identity/caller.ts'
 import { rfc3339 } from '../../kernel/clock.ts'
 import { type Id, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { canonicalAddress } from '../../kernel/ip/address.ts'
-import type { RestrictionType } from '../policies.ts'
 
 export type Outcome = 'refused' | 'warned'
 /** An address that an unenforced restriction would have refused. */
@@ -74,25 +73,6 @@ export const listWarnings = async (
   )
   return rows.map((row) => ({ ...row, source_ip: canonicalAddress(row.source_ip) }))
 }
-
-/** The addresses that restrictions of a type refused or warned of, the latest first. */
-export const listCountedAddresses = (
-  db: Db,
-  { accountId }: Pick<Caller, 'accountId'>,
-  type: RestrictionType,
-  since: number,
-  limit: number,
-) =>
-  many<{ ip: string; last_seen_at: string }>(
-    db,
-    sql`
-    select host(c.source_ip) as ip, max(c.last_at) as last_seen_at
-    from ip_restrictions r
-      join ip_restriction_counts c on c.account_id = r.account_id and c.ip_restriction_id = r.id
-    where r.account_id = ${accountId} and r.type = ${type} and c.hour >= ${rfc3339(since)}
-    group by c.source_ip
-    order by max(c.last_at) desc, c.source_ip limit ${limit}`,
-  )
 
 /** Addresses are personal data: what is older than the configured time goes. */
 export const deleteCountsBefore = (db: Db, moment: number): Promise<number> =>

@@ -1,7 +1,6 @@
 import { deleteInBatches } from '../../db/batches.ts'
-import { type Db, many, run } from '../../db/pool.ts'
+import { type Db, run } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
-import type { Caller } from '../../identity/caller.ts'
 import { rfc3339 } from '../../kernel/clock.ts'
 import type { Uuid } from '../../kernel/ids.ts'
 import type { RestrictionType } from '../policies.ts'
@@ -59,22 +58,6 @@ export async function addSeenAddresses(db: Db, seen: readonly SeenAddress[]): Pr
     ))`,
   )
 }
-
-/** From where an account was used, the latest first. */
-export const listSeenAddresses = (
-  db: Db,
-  { accountId }: Pick<Caller, 'accountId'>,
-  type: RestrictionType,
-  since: number,
-  limit: number,
-) =>
-  many<{ ip: string; last_seen_at: string }>(
-    db,
-    sql`
-    select host(ip) as ip, last_seen_at from seen_addresses
-    where account_id = ${accountId} and type = ${type} and last_seen_at >= ${rfc3339(since)}
-    order by last_seen_at desc, seen_addresses.ip limit ${limit}`,
-  )
 
 export const deleteSeenAddressesBefore = (db: Db, moment: number): Promise<number> =>
   deleteInBatches(db, sql`seen_addresses`, sql`last_seen_at < ${rfc3339(moment)}`)

@@ -1,8 +1,8 @@
 import { Type } from 'typebox'
-import type { NodeView } from '../../http/edges.ts'
 import { route } from '../../http/route.ts'
 import { Closed, type Static, Timestamp } from '../../http/wire.ts'
 import { rfc3339 } from '../../kernel/clock.ts'
+import type { EdgeNode as KnownNode } from '../../kernel/edge_nodes.ts'
 import { generationsOf, settledGeneration } from '../../operations/outbox.ts'
 
 const Refusal = Closed(
@@ -49,7 +49,7 @@ const Generation = Closed(
   { title: 'Generation' },
 )
 
-const shown = (node: NodeView): Static<typeof EdgeNode> => ({
+const shown = (node: KnownNode): Static<typeof EdgeNode> => ({
   name: node.node,
   live: node.live,
   applied_generation: node.applied,
@@ -60,8 +60,8 @@ const shown = (node: NodeView): Static<typeof EdgeNode> => ({
   refusals: node.refusals,
 })
 
-type NodeRefusal = NodeView['refusals'][number]
-const refusedGenerations = ({ refusals }: NodeView): number[] => refusals.map(({ generation }) => generation ?? 0)
+type NodeRefusal = KnownNode['refusals'][number]
+const refusedGenerations = ({ refusals }: KnownNode): number[] => refusals.map(({ generation }) => generation ?? 0)
 
 /** Nodes serve every account, and a refusal names what was refused: each account sees its own, and what is nobody's. */
 const isFor =
@@ -114,7 +114,7 @@ export const edgeNodeRoutes = [
   }),
 ]
 
-const refusedAt = (nodes: NodeView[], generation: number) =>
+const refusedAt = (nodes: KnownNode[], generation: number) =>
   nodes.flatMap(({ node, refusals }) =>
     refusals.filter((refusal) => refusal.generation === generation).map((refusal) => ({ node, ...refusal })),
   )

@@ -1,6 +1,4 @@
-import { listCountedAddresses } from '../../access/evidence/counts.ts'
-import { listAddressesAtModules } from '../../access/evidence/edge_counts.ts'
-import { listSeenAddresses } from '../../access/evidence/seen_addresses.ts'
+import { type LastSeen, listLastSeen, listLastSeenAtModules } from '../../access/evidence/last_seen.ts'
 import { type RestrictionOutline, type RestrictionType, restrictionTypes } from '../../access/policies.ts'
 import { flipsOf, type WhatIf, type WhatIfOf } from '../../access/what_if.ts'
 import type { Db } from '../../db/pool.ts'
@@ -24,7 +22,7 @@ type Question = {
 }
 type Traffic = Impact['traffic'][number]
 type Ref = Traffic['used_by'][number]
-type Sighting = { ip: string; last_seen_at: string; target?: Ref }
+type Sighting = LastSeen & { target?: Ref }
 
 /** As many as are kept of an account and kind of traffic. */
 const maxTried = 10_000
@@ -46,7 +44,7 @@ const policiesOf = ({ policies }: RestrictionOutline): Uuid[] => policies.map(({
 
 /** One entry for each type of traffic that restrictions with this policy decide about, or warn of. */
 export async function impactOnRestrictions(question: Question): Promise<Traffic[]> {
-  const { restrictions, policyId, decidersOf, uri } = question
+  const { db, caller, since, restrictions, policyId, decidersOf, uri } = question
   const traffic: Traffic[] = []
   for (const type of restrictionTypes) {
     for (const enforced of [true, false]) {
@@ -60,7 +58,7 @@ export async function impactOnRestrictions(question: Question): Promise<Traffic[
           ? decidersFor(restrictions, type)
           : using.map((each) => ({ enforced: true, policies: policiesOf(each) })),
       )
-      const sightings = await sightingsOf(question, type)
+      const sightings = await listLastSeen(db, caller, type, since, maxTried)
       const flips = flipsOf(sightings, () => deciders)
       const used_by = using.slice(0, maxListed).map(({ id }) => refTo('ipx', id, uri))
       traffic.push({ type, by: 'restriction', enforced, used_by, ...shown(question, type, sightings, flips) })
@@ -79,7 +77,7 @@ export async function impactOnModules(question: Question): Promise<Traffic[]> {
   const account = decidersFor(restrictions, 'endpoints')
   const deciders = new Map<Ref, WhatIf>()
   const sightings: (Sighting & { target: Ref })[] = []
-  for (const { edge_id, ...seen } of await listAddressesAtModules(db, caller, policyId, since, maxTried)) {
+  for (const { edge_id, ...seen } of await listLastSeenAtModules(db, caller, policyId, since, maxTried)) {
     const [target, set] = [refs.get(edge_id), setsOf.get(edge_id)]
     // Its module was changed between the two queries.
     if (!target || !set) continue
@@ -112,15 +110,4 @@ function shown(
     newly_refused: list(refused),
     newly_allowed: list(allowed),
   }
-}
-
-/** Whoever came, and whoever was refused or warned of: each address once, the latest first. */
-async function sightingsOf({ db, caller, since }: Question, type: RestrictionType): Promise<Sighting[]> {
-  const all = [
-    ...(await listSeenAddresses(db, caller, type, since, maxTried)),
-    ...(await listCountedAddresses(db, caller, type, since, maxTried)),
-  ].sort((a, b) => (a.last_seen_at < b.last_seen_at ? 1 : -1))
-  const latest = new Map<string, Sighting>()
-  for (const sighting of all) if (!latest.has(sighting.ip)) latest.set(sighting.ip, sighting)
-  return [...latest.values()].slice(0, maxTried)
 }
