@@ -15,9 +15,11 @@ export const migrateCommand = (config: Config): Promise<number> =>
     async (db) => {
       try {
         let refused: RefusedClaim[] = []
-        const applied = await migrate(db, async (tx, names) => {
-          if (names.some((name) => name.startsWith('0007_')))
-            refused = await refuseOverlaps(tx, config.GATEHOUSE_WILDCARD_SUFFIXES)
+        const applied = await migrate(db, {
+          async finish(tx, names) {
+            if (names.some((name) => name.startsWith('0007_')))
+              refused = await refuseOverlaps(tx, config.GATEHOUSE_WILDCARD_SUFFIXES)
+          },
         })
         for (const name of applied) console.log(`applied ${name}`)
         for (const claim of refused) console.log(describe(claim))

@@ -1,15 +1,15 @@
 import { hash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
-import { type Db, type DbPool, many } from './pool.ts'
+import { type Db, type DbPool, many, maybeOne, run } from './pool.ts'
 import { sql } from './sql.ts'
-import { transaction } from './transaction.ts'
+import { session } from './transaction.ts'
 
 // The same depth below the package's root in src/ and in dist/.
 const folder = new URL('../../migrations/', import.meta.url)
 /** Any constant will do, as long as nothing else in the database takes the same advisory lock. */
 const migrationLock = 7_204_113_001
 
-type Migration = { name: string; text: string; checksum: string }
+export type Migration = { name: string; text: string; checksum: string }
 type Applied = { name: string; checksum: string }
 
 export async function readMigrations(): Promise<Migration[]> {
@@ -22,33 +22,108 @@ export async function readMigrations(): Promise<Migration[]> {
   )
 }
 
-/**
- * Applies what is not applied yet, all in one transaction: a failed upgrade leaves the database as it was. Several
- * processes may call this at once; the advisory lock lets one work and the others find nothing to do. The pool must
- * have no short time-outs: a migration of a large table takes its time, and so does waiting for it. Resolves to the
- * names of those applied. `finish` does, in the same transaction, what SQL alone cannot.
- */
-export async function migrate(
-  pool: DbPool,
-  finish: (tx: Db, applied: readonly string[]) => Promise<void> = async () => {},
-): Promise<string[]> {
-  const known = await readMigrations()
-  return transaction(pool, async (tx) => {
-    await tx.query({ text: `select pg_advisory_xact_lock(${migrationLock})` })
-    await tx.query({
-      text: `create table if not exists migrations (
-               name text primary key, checksum text not null, applied_at timestamptz(3) not null default now())`,
-    })
-    const missing = pending(known, await applied(tx))
-    for (const migration of missing) {
-      await tx.query({ text: migration.text })
-      await many(tx, sql`insert into migrations (name, checksum) values (${migration.name}, ${migration.checksum})`)
-    }
-    const names = missing.map(({ name }) => name)
-    await finish(tx, names)
-    return names
-  })
+type Options = {
+  /** Does, in the transaction of the migrations that it is given, what SQL alone cannot. */
+  finish?: (tx: Db, applied: readonly string[]) => Promise<void>
+  known?: readonly Migration[]
 }
+
+/**
+ * Applies what is not applied yet. Migrations that follow each other share a transaction, so a failed one takes back those
+ * before it; only one with the header `-- no transaction` is on its own. Several processes may call this at once: one
+ * works, and the others find nothing to do. The pool must have no short time-outs: a migration of a large table takes its
+ * time. Resolves to the names of those applied.
+ */
+export const migrate = (pool: DbPool, { finish = async () => {}, known }: Options = {}): Promise<string[]> =>
+  session(pool, async (db, inTransaction) => {
+    await lock(db)
+    try {
+      await db.query({
+        text: `create table if not exists migrations (
+                 name text primary key, checksum text not null, applied_at timestamptz(3) not null default now())`,
+      })
+      const missing = pending(known ?? (await readMigrations()), await applied(db))
+      for (const group of groups(missing)) {
+        const [first] = group
+        if (first && isOutsideTransactions(first)) await applyOutside(db, first)
+        else
+          await inTransaction('begin', async (tx) => {
+            for (const migration of group) {
+              await tx.query({ text: migration.text })
+              await note(tx, migration)
+            }
+            await finish(
+              tx,
+              group.map(({ name }) => name),
+            )
+          })
+      }
+      return missing.map(({ name }) => name)
+    } finally {
+      // A connection that broke has lost its lock already.
+      await db.query({ text: `select pg_advisory_unlock(${migrationLock})` }).catch(() => {})
+    }
+  })
+
+const lookEveryMs = 200
+
+/** Asks again and again. Waiting inside a statement would hold a snapshot, for which `create index concurrently` waits. */
+async function lock(db: Db): Promise<void> {
+  for (;;) {
+    const { rows } = await db.query({ text: `select pg_try_advisory_lock(${migrationLock}) as locked` })
+    if (rows[0]?.locked) return
+    await new Promise((resolve) => setTimeout(resolve, lookEveryMs))
+  }
+}
+
+const note = (db: Db, { name, checksum }: Migration): Promise<void> =>
+  run(db, sql`insert into migrations (name, checksum) values (${name}, ${checksum})`)
+
+const isOutsideTransactions = ({ text }: Migration): boolean => text.startsWith('-- no transaction\n')
+
+/** Neighbours that can share a transaction. */
+function groups(migrations: readonly Migration[]): Migration[][] {
+  const found: Migration[][] = []
+  let open: Migration[] | undefined
+  for (const migration of migrations) {
+    if (open && !isOutsideTransactions(migration)) {
+      open.push(migration)
+      continue
+    }
+    const group = [migration]
+    found.push(group)
+    open = isOutsideTransactions(migration) ? undefined : group
+  }
+  return found
+}
+
+const concurrentIndex = /^create (?:unique )?index concurrently if not exists (\w+) on /i
+
+/**
+ * For `create index concurrently if not exists`, which cannot run in a transaction. A process that ended half-way left
+ * an index that PostgreSQL maintains but never uses, and that `if not exists` would take for the finished one.
+ */
+async function applyOutside(db: Db, migration: Migration): Promise<void> {
+  for (const statement of statementsOf(migration.text)) {
+    const [, index] = concurrentIndex.exec(statement) ?? []
+    if (!index) throw new Error(`${migration.name} has a statement that is not safe to repeat: ${statement}`)
+    if (await isInvalid(db, index)) await db.query({ text: `drop index concurrently ${index}` })
+    await db.query({ text: statement })
+  }
+  await note(db, migration)
+}
+
+/** Each is sent alone: several together would be a transaction. They end with a semicolon at the end of a line. */
+const statementsOf = (text: string): string[] =>
+  text
+    .replaceAll(/^--.*$/gm, '')
+    .split(/;[ \t]*$/m)
+    .map((statement) => statement.trim())
+    .filter(Boolean)
+
+const isInvalid = async (db: Db, index: string): Promise<boolean> =>
+  (await maybeOne(db, sql`select from pg_index where indexrelid = to_regclass(${index}) and not indisvalid`)) !==
+  undefined
 
 /** Undefined when the database is exactly at this program's version; otherwise what to do, for /readyz and the log. */
 export async function migrationFault(db: Db): Promise<string | undefined> {
@@ -72,7 +147,7 @@ export class MigrationMismatch extends Error {
 const applied = (db: Db): Promise<Applied[]> =>
   many<Applied>(db, sql`select name, checksum from migrations order by name`)
 
-function pending(known: Migration[], done: Applied[]): Migration[] {
+function pending(known: readonly Migration[], done: readonly Applied[]): Migration[] {
   for (const [index, { name, checksum }] of done.entries()) {
     const expected = known[index]
     // Older processes go on while a newer version has migrated: migrations only add what the one before can live with.

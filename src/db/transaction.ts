@@ -13,23 +13,34 @@ export const transaction = <Result>(pool: DbPool, work: Work<Result>): Promise<R
 export const snapshot = <Result>(pool: DbPool, work: Work<Result>): Promise<Result> =>
   within(pool, 'begin isolation level repeatable read, read only', work)
 
-async function within<Result>(pool: DbPool, begin: string, work: Work<Result>): Promise<Result> {
+const within = <Result>(pool: DbPool, begin: string, work: Work<Result>): Promise<Result> =>
+  session(pool, (_, inTransaction) => inTransaction(begin, work))
+
+/** Runs `work` on one connection of its own, for what belongs to a connection: a lock, or several transactions under it. */
+export async function session<Result>(
+  pool: DbPool,
+  work: (db: Db, inTransaction: <R>(begin: string, work: Work<R>) => Promise<R>) => Promise<Result>,
+): Promise<Result> {
   const client = await pool.connect()
   let broken: Error | undefined
   const onBroken = (error: Error) => {
     broken = error
   }
   client.on('error', onBroken)
-  const tx: Db = { query: (statement) => client.query(statement).catch(fromDatabase) }
+  const db: Db = { query: (statement) => client.query(statement).catch(fromDatabase) }
   try {
-    await client.query(begin).catch(fromDatabase)
-    const result = await work(tx)
-    await commit(client)
-    return result
-  } catch (error) {
-    if (error instanceof OutcomeUnknown) broken = error
-    else await client.query('rollback').catch(onBroken)
-    throw error
+    return await work(db, async (begin, inner) => {
+      try {
+        await client.query(begin).catch(fromDatabase)
+        const result = await inner(db)
+        await commit(client)
+        return result
+      } catch (error) {
+        if (error instanceof OutcomeUnknown) broken = error
+        else await client.query('rollback').catch(onBroken)
+        throw error
+      }
+    })
   } finally {
     client.off('error', onBroken)
     client.release(broken)

@@ -1,0 +1,122 @@
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { newDatabase } from '../../test/harness/control_plane.ts'
+import { poll } from '../../test/harness/poll.ts'
+import { type Migration, migrate, migrationFault } from './migrate.ts'
+import { type DbPool, many, one, openPool } from './pool.ts'
+import { sql } from './sql.ts'
+
+const migration = (name: string, text: string): Migration => ({ name, text, checksum: `of ${name}` })
+const table = migration('0001_things.sql', 'create table things (id int not null, name text not null);')
+const index = migration(
+  '0002_things_by_name.sql',
+  `-- no transaction
+-- For a large table.
+create unique index concurrently if not exists things_id on things (id);
+create index concurrently if not exists things_name on things
+  (name) where name <> '';
+`,
+)
+const column = migration('0003_things_colour.sql', 'alter table things add column colour text;')
+const known = [table, index, column]
+
+async function emptyDatabase(): Promise<DbPool> {
+  const pool = openPool(
+    { url: await newDatabase('template0'), poolSize: 4, connectTimeoutMs: 10_000, statementTimeoutMs: 0 },
+    () => {},
+  )
+  after(() => pool.end())
+  return pool
+}
+
+const indexes = (pool: DbPool) =>
+  many<{ name: string; valid: boolean }>(
+    pool,
+    sql`
+    select c.relname as name, i.indisvalid as valid from pg_index i join pg_class c on c.oid = i.indexrelid
+    where i.indrelid = 'things'::regclass order by 1`,
+  )
+const bothValid = [
+  { name: 'things_id', valid: true },
+  { name: 'things_name', valid: true },
+]
+const applied = async (pool: DbPool) =>
+  (await many<{ name: string }>(pool, sql`select name from migrations order by name`)).map(({ name }) => name)
+
+test('a migration with the header runs outside a transaction, between those that share one', async () => {
+  const pool = await emptyDatabase()
+  const finished: (readonly string[])[] = []
+  const names = await migrate(pool, {
+    known,
+    async finish(_, some) {
+      finished.push(some)
+    },
+  })
+  assert.deepEqual(names, ['0001_things.sql', '0002_things_by_name.sql', '0003_things_colour.sql'])
+  assert.deepEqual(finished, [['0001_things.sql'], ['0003_things_colour.sql']])
+  assert.deepEqual(await indexes(pool), bothValid)
+  assert.deepEqual(await migrate(pool, { known }), [])
+})
+
+test('an index that a killed process left half-built is built again, and a finished one is left alone', async () => {
+  const pool = await emptyDatabase()
+  await migrate(pool, { known: [table] })
+  await many(pool, sql`insert into things select n, 'thing ' || n from generate_series(1, 100) n`)
+  // Whoever holds a snapshot keeps the build waiting: then the builder is killed.
+  const holder = await pool.connect()
+  await holder.query('begin')
+  await holder.query("insert into things values (0, 'held')")
+  const migrating = migrate(pool, { known })
+  const building = sql`
+    select pid from pg_stat_activity
+    where datname = current_database() and query like 'create unique index concurrently%' and wait_event_type = 'Lock'`
+  const builder = await poll(async () => (await many<{ pid: number }>(pool, building))[0])
+  await one(pool, sql`select pg_terminate_backend(${builder?.pid ?? 0})`)
+  await assert.rejects(migrating)
+  await holder.query('rollback')
+  holder.release()
+  assert.deepEqual(await indexes(pool), [{ name: 'things_id', valid: false }])
+  assert.deepEqual(await applied(pool), ['0001_things.sql'])
+
+  assert.deepEqual(await migrate(pool, { known }), ['0002_things_by_name.sql', '0003_things_colour.sql'])
+  assert.deepEqual(await indexes(pool), bothValid)
+  // Killed after the build and before it was noted.
+  await many(pool, sql`delete from migrations where name > '0002'`)
+  await many(pool, sql`alter table things drop column colour`)
+  const before = await many(pool, sql`select 'things_id'::regclass::oid as oid`)
+  assert.deepEqual(await migrate(pool, { known }), ['0002_things_by_name.sql', '0003_things_colour.sql'])
+  assert.deepEqual(await many(pool, sql`select 'things_id'::regclass::oid as oid`), before)
+})
+
+test('two processes that build an index at once do not wait for each other for ever: one does it', async () => {
+  const pool = await emptyDatabase()
+  await migrate(pool, { known: [table] })
+  const holder = await pool.connect()
+  await holder.query('begin')
+  await holder.query("insert into things values (0, 'held')")
+  // The first one waits for the holder inside `create index concurrently`, and the second for the first.
+  const both = Promise.all([migrate(pool, { known }), migrate(pool, { known })])
+  const asking = sql`
+    select from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()
+      and query like '%pg_try_advisory_lock%'`
+  await poll(async () => (await many(pool, asking)).length)
+  await holder.query('rollback')
+  holder.release()
+  assert.deepEqual((await both).map(({ length }) => length).sort(), [0, 2])
+  assert.deepEqual(await indexes(pool), bothValid)
+})
+
+test('a failing migration takes back those in its transaction, and keeps an index built before', async () => {
+  const pool = await emptyDatabase()
+  const broken = migration('0004_broken.sql', 'alter table nothing add column x int;')
+  await assert.rejects(migrate(pool, { known: [...known, broken] }), /nothing/)
+  assert.deepEqual(await applied(pool), ['0001_things.sql', '0002_things_by_name.sql'])
+  assert.match((await migrationFault(pool)) ?? '', /differs from/)
+})
+
+test('a statement that could not be repeated after a crash is refused outside a transaction', async () => {
+  const pool = await emptyDatabase()
+  const unsafe = migration('0002_unsafe.sql', '-- no transaction\nupdate things set id = id + 1;\n')
+  await assert.rejects(migrate(pool, { known: [table, unsafe] }), /not safe to repeat: update things/)
+  assert.deepEqual(await applied(pool), ['0001_things.sql'])
+})
