@@ -16,8 +16,8 @@ export type NatsSink = {
   putBlobs: (pieces: readonly Buffer[]) => Promise<void>
   /** `kept` is what an attempt before had put already, and grows: under load, one of thousands may time out each time. */
   keep: (batch: Batch, keys: readonly string[], kept?: Set<string>) => Promise<void>
-  /** Everything in the bucket, as it was put there. */
-  contents: () => Promise<Map<string, string>>
+  /** Everything in the bucket, by key. `read` says what is kept of each: all of a million records would not fit into memory. */
+  contents: <Kept>(read: (text: string) => Kept) => Promise<Map<string, Kept>>
   /** Asks which pieces are there, instead of remembering what once was. */
   refreshBlobs: () => Promise<void>
   /** Said when every policy was put. Takes away the pieces that were not among them this time nor the time before. */
@@ -78,7 +78,7 @@ export async function openNatsSink(nats: NatsConnection, replicas: number): Prom
       })
       await records.put(progressKey, batch.progress)
     },
-    contents: () => readAll(records),
+    contents: (read) => readAll(records, read),
     async refreshBlobs() {
       const names = await Array.fromAsync(await blobs.keys())
       known.clear()
@@ -104,13 +104,13 @@ export async function openNatsSink(nats: NatsConnection, replicas: number): Prom
   }
 }
 
-async function readAll(bucket: KV): Promise<Map<string, string>> {
-  const found = new Map<string, string>()
+async function readAll<Kept>(bucket: KV, read: (text: string) => Kept): Promise<Map<string, Kept>> {
+  const found = new Map<string, Kept>()
   // A watch of an empty bucket says nothing until something comes.
   if ((await bucket.status()).values === 0) return found
   const watch = await bucket.watch()
   for await (const entry of watch) {
-    found.set(entry.key, entry.string())
+    found.set(entry.key, read(entry.string()))
     if (entry.delta === 0) break
   }
   return found

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import { type DbPool, many, one } from '../db/pool.ts'
 import { type SqlFragment, sql } from '../db/sql.ts'
 import { transaction } from '../db/transaction.ts'
@@ -41,7 +42,7 @@ export async function reconcile(
   now: number,
   signal: AbortSignal,
 ): Promise<{ healed: number; generation: number }> {
-  const kept = await natsSink.contents()
+  const kept = await natsSink.contents(fingerprint)
   const { resend_below } = await one<{ resend_below: number }>(pool, sql`select resend_below from publisher_state`)
   const asItShouldBe = { signingKeyId, resendBelow: resend_below }
   await natsSink.refreshBlobs()
@@ -76,9 +77,9 @@ export async function reconcile(
   }
   // What is left is in the bucket and not in the database: gone, unless the bucket says so already.
   const gone = [...kept]
-    .filter(([key, text]) => isRecordKey(key) && !isSame(text, null, asItShouldBe))
+    .filter(([key, found]) => isRecordKey(key) && !isSame(found, null, asItShouldBe))
     .map(([key]) => key as RecordKey)
-  refuseIfMostIsMissing(gone.filter((key) => !isTombstone(kept.get(key))).length, present)
+  refuseIfMostIsMissing(gone.filter((key) => kept.get(key)?.value !== null).length, present)
   await enqueue(gone.map((key) => ({ key, accountId: firstUuidOf(0) })))
   await natsSink.sweepBlobs()
   return { healed, generation }
@@ -111,23 +112,21 @@ async function* pages(pool: DbPool, from: SqlFragment): AsyncGenerator<{ account
 }
 
 type Wanted = { signingKeyId: string; resendBelow: number }
+/** What a comparison needs of a record in the bucket. The value is its hash, and null where the thing is gone. */
+type Fingerprint = { signedBy: string; generation: number; value: string | null }
 
-function isSame(kept: string | undefined, value: EdgeRecord['value'], wanted: Wanted): boolean {
-  if (kept === undefined) return false
+const hashOf = (value: EdgeRecord['value']): string | null => value && hash('sha256', JSON.stringify(value), 'base64')
+
+/** Undefined for what no record can be read from. */
+function fingerprint(text: string): Fingerprint | undefined {
   try {
-    const { payload, key } = JSON.parse(kept)
-    const sent: EdgeRecord = JSON.parse(payload)
-    if (key !== wanted.signingKeyId || sent.generation < wanted.resendBelow) return false
-    return JSON.stringify(sent.value) === JSON.stringify(value)
+    const { payload, key } = JSON.parse(text)
+    const { generation, value }: EdgeRecord = JSON.parse(payload)
+    return { signedBy: key, generation, value: hashOf(value) }
   } catch {
-    return false
+    return undefined
   }
 }
 
-function isTombstone(kept: string | undefined): boolean {
-  try {
-    return JSON.parse(JSON.parse(kept ?? '').payload).value === null
-  } catch {
-    return false
-  }
-}
+const isSame = (found: Fingerprint | undefined, value: EdgeRecord['value'], wanted: Wanted): boolean =>
+  found?.signedBy === wanted.signingKeyId && found.generation >= wanted.resendBelow && found.value === hashOf(value)
