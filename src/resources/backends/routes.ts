@@ -1,24 +1,12 @@
 import { canonicalHostport } from '../../kernel/hostport.ts'
 import { toId } from '../../kernel/ids.ts'
-import { newAnnotations, patchedAnnotations, shownAnnotations } from '../../operations/annotations.ts'
+import { newAnnotations, patchedAnnotations } from '../../operations/annotations.ts'
 import { createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'
 import { getRoute, listRoute } from '../../operations/read_routes.ts'
 import type { Resource } from '../../operations/resource.ts'
 import { Backend, BackendCreate, BackendQuery, BackendUpdate } from './schema.ts'
 import { type BackendRow, deleteBackend, findBackend, insertBackend, listBackends, updateBackend } from './store.ts'
-
-function toBackend(row: BackendRow, uri: (path: string) => string): Backend {
-  const id = toId('bkdst', row.id)
-  return {
-    id,
-    uri: uri(`/backends/static/${id}`),
-    created_at: row.created_at,
-    ...shownAnnotations(row),
-    address: row.address,
-    tls: { enabled: row.tls_enabled },
-    protocol: row.protocol,
-  }
-}
+import { toBackend } from './view.ts'
 
 const backends: Resource<{ id: 'bkdst' }, BackendRow, typeof Backend> = {
   name: 'static_backends',

@@ -84,3 +84,4 @@ export const IpCheckResult = Closed(
   },
   { title: 'IpCheckResult' },
 )
+export type IpCheckResult = Static<typeof IpCheckResult>

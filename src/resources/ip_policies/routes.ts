@@ -1,5 +1,5 @@
 import { toId } from '../../kernel/ids.ts'
-import { newAnnotations, patchedAnnotations, shownAnnotations } from '../../operations/annotations.ts'
+import { newAnnotations, patchedAnnotations } from '../../operations/annotations.ts'
 import { createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'
 import { getRoute, listRoute } from '../../operations/read_routes.ts'
 import type { Resource } from '../../operations/resource.ts'
@@ -12,11 +12,7 @@ import {
   listIpPolicies,
   updateIpPolicy,
 } from './store.ts'
-
-export function toIpPolicy(row: IpPolicyRow, uri: (path: string) => string): IpPolicy {
-  const id = toId('ipp', row.id)
-  return { id, uri: uri(`/ip_policies/${id}`), created_at: row.created_at, ...shownAnnotations(row) }
-}
+import { toIpPolicy } from './view.ts'
 
 const policies: Resource<{ id: 'ipp' }, IpPolicyRow, typeof IpPolicy> = {
   name: 'ip_policies',

@@ -1,0 +1,95 @@
+import { transaction } from '../../db/transaction.ts'
+import { maxJsonBytes } from '../../http/body.ts'
+import { route } from '../../http/route.ts'
+import { Closed, Wait } from '../../http/wire.ts'
+import { notFound } from '../../kernel/errors.ts'
+import { record } from '../../operations/change.ts'
+import { decisionGuard, LockoutQuery } from '../../operations/decision_change.ts'
+import { findIpPolicy } from '../ip_policies/store.ts'
+import { ruleSetSlices, toNewRules, toRuleOfSet } from './rule_set.ts'
+import { replaceRules, sendRules } from './rule_set_store.ts'
+import { formatRuleText, readRuleText, ruleTextLimitBytes, type TextRuleSet } from './rule_text.ts'
+import { beginRuleChange, permitRuleChange } from './rules.ts'
+import { RuleSet, RuleSetReplaced, RuleSetShown } from './schema.ts'
+import { everyRuleOf } from './store.ts'
+
+/** How a route reads a rule set: small ones as JSON, and any as text. */
+export const ruleSetBody = {
+  bodyLimitBytes: maxJsonBytes,
+  otherBodies: { 'text/plain': { limitBytes: ruleTextLimitBytes, read: readRuleText } },
+}
+
+/** What a PUT reads and a GET shows. */
+const path = '/ip_policies/:id/rules'
+
+export const ruleSetRoutes = [
+  route({
+    operation: 'ip_policies.rules',
+    summary:
+      'Get all rules of an IP policy. Returns JSON or, with `Accept: text/plain`, the text format that PUT accepts',
+    method: 'GET',
+    path,
+    params: { id: 'ipp' },
+    success: 200,
+    response: RuleSetShown,
+    otherResponses: { 'text/plain': formatRuleText },
+    slices: ruleSetSlices,
+    access: 'anyone',
+    heavy: 'rule_set',
+    async handle({ db, caller, params }) {
+      const rules: RuleSetShown['rules'] = []
+      const found = await transaction(db, async (tx) => {
+        if (!(await findIpPolicy(tx, caller, params.id, false))) return false
+        for await (const batch of everyRuleOf(tx, caller, params.id)) {
+          for (const row of batch) rules.push(toRuleOfSet(row))
+        }
+        return true
+      })
+      if (!found) throw notFound('ipp')
+      return { body: { ip_policy_id: params.id, rules } }
+    },
+  }),
+  route({
+    operation: 'ip_policies.replace_rules',
+    summary:
+      'Replace all rules of an IP policy. Accepts JSON, or text lines of the form `allow|deny CIDR # description`',
+    method: 'PUT',
+    path,
+    params: { id: 'ipp' },
+    query: Closed({ ...LockoutQuery.properties, wait: Wait }),
+    body: RuleSet,
+    ...ruleSetBody,
+    success: 200,
+    response: RuleSetReplaced,
+    access: 'anyone',
+    heavy: 'rule_set',
+    async beforeLargeBody({ db, caller, params }) {
+      if (!(await findIpPolicy(db, caller, params.id, false))) throw notFound('ipp')
+      await permitRuleChange(db, caller, params.id)
+    },
+    errors: ['ERR_FORBIDDEN', 'ERR_SELF_LOCKOUT'],
+    async handle(request) {
+      const { db, caller, params, body, uri } = request
+      const rules = await toNewRules(body as RuleSet | TextRuleSet)
+      return transaction(db, async (tx) => {
+        // Before anything is held: other changes of the account's policies wait for the rest of this.
+        await sendRules(tx, rules)
+        return decisionGuard.around(tx, request, async () => {
+          if (!(await beginRuleChange(tx, caller, params.id))) throw notFound('ipp')
+          const counts = await replaceRules(tx, caller, params.id, rules.length)
+          const { added, changed, removed } = counts
+          const body = { ip_policy: { id: params.id, uri: uri(`/ip_policies/${params.id}`) }, ...counts }
+          if (!added && !changed && !removed) return { body }
+          const generation = await record(tx, request.origin, {
+            resourceId: params.id,
+            // The rules themselves are not in the event: a hundred thousand of them would be in every one.
+            before: { rules: counts.rules - added + removed },
+            after: counts,
+            records: [`policy.${params.id}`],
+          })
+          return { body, generation }
+        })
+      })
+    },
+  }),
+]

@@ -1,0 +1,21 @@
+import type { Db } from '../../db/pool.ts'
+import type { Caller } from '../../identity/caller.ts'
+import { forbidden } from '../../kernel/errors.ts'
+import type { Id } from '../../kernel/ids.ts'
+import { isAttachedToRestriction, raiseIpPolicyRevision } from '../ip_policies/store.ts'
+
+/**
+ * To be called before any change of a policy's rules. Members keep their own allow-lists, but what an IP restriction
+ * decides is for admins, and its policies' rules are what it decides. Resolves to false when there is no such policy.
+ */
+export async function beginRuleChange(tx: Db, caller: Caller, policyId: Id<'ipp'>): Promise<boolean> {
+  if (!(await raiseIpPolicyRevision(tx, caller, policyId))) return false
+  await permitRuleChange(tx, caller, policyId)
+  return true
+}
+
+/** Holds only as long as the policy's row is held, as it is after `beginRuleChange`. */
+export async function permitRuleChange(db: Db, caller: Caller, policyId: Id<'ipp'>): Promise<void> {
+  if (caller.role !== 'admin' && (await isAttachedToRestriction(db, caller, policyId)))
+    throw forbidden('This IP policy is attached to an IP restriction: only an admin may change its rules.')
+}
