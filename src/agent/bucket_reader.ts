@@ -1,4 +1,11 @@
-import { type DirectStreamAPI, jetstreamManager, type StoredMsg, type StreamAPI } from '@nats-io/jetstream'
+import {
+  type DirectStreamAPI,
+  jetstreamManager,
+  type NextMsgRequest,
+  type SeqMsgRequest,
+  type StoredMsg,
+  type StreamAPI,
+} from '@nats-io/jetstream'
 import type { NatsConnection } from '@nats-io/transport-node'
 
 /** `pending`: 0 when the bucket had nothing more after this one; otherwise about how many more. */
@@ -55,7 +62,8 @@ export async function* readBucket(
 
 async function nextFromLeader(streams: StreamAPI, bucket: string, seq: number): Promise<ReadEntry | undefined> {
   // The server takes both fields; the library's type knows them only one by one.
-  const message = await streams.getMessage(`KV_${bucket}`, { seq, next_by_subj: `$KV.${bucket}.>` } as never)
+  const query: SeqMsgRequest & NextMsgRequest = { seq, next_by_subj: `$KV.${bucket}.>` }
+  const message = await streams.getMessage(`KV_${bucket}`, query)
   return message ? entryOf(message, bucket, 0) : undefined
 }
 
@@ -64,18 +72,23 @@ async function readBatch(direct: DirectStreamAPI, bucket: string, seq: number): 
   const entries: ReadEntry[] = []
   await new Promise<void>((resolve, reject) => {
     let last = 0
-    const callback = (done: { err?: Error } | null, message: StoredMsg & { pending: number; lastSequence: number }) => {
+    const callback = (done: { err?: Error } | null, message: StoredMsg) => {
       if (!done) {
-        if (message.lastSequence !== last) return reject(new Error('a message of a batch was lost'))
+        if (!isDirect(message) || message.lastSequence !== last)
+          return reject(new Error('a message of a batch was lost'))
         last = message.seq
         entries.push(entryOf(message, bucket, message.pending))
       } else if (done.err && (done.err as { code?: number }).code !== 404) reject(done.err)
       else resolve()
     }
-    direct.getBatch(`KV_${bucket}`, { seq, batch: batchSize, callback } as never).catch(reject)
+    direct.getBatch(`KV_${bucket}`, { seq, batch: batchSize, callback }).catch(reject)
   })
   return entries
 }
+
+/** The type of the callback does not say that these come from the direct API. */
+const isDirect = (message: StoredMsg): message is StoredMsg & { lastSequence: number; pending: number } =>
+  'lastSequence' in message && 'pending' in message
 
 const entryOf = (message: StoredMsg, bucket: string, pending: number): ReadEntry => ({
   key: message.subject.slice(`$KV.${bucket}.`.length),
