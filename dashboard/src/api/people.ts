@@ -3,11 +3,11 @@ import { queries } from './queries.ts'
 
 type Person = { id: string; name: string; active: boolean; kind: 'user' | 'bot' }
 
-/** Whoever can own a key, once both lists are there. */
+/** Whoever can own a key. Undefined until both lists were read; a list that cannot be read counts as empty. */
 export function usePeople(): Person[] | undefined {
-  const users = useQuery({ ...queries.users(), staleTime: 60_000 }).data
-  const bots = useQuery({ ...queries.bots(), staleTime: 60_000 }).data
-  if (!users || !bots) return undefined
+  const { data: users = [], isPending: usersPending } = useQuery({ ...queries.users(), staleTime: 60_000 })
+  const { data: bots = [], isPending: botsPending } = useQuery({ ...queries.bots(), staleTime: 60_000 })
+  if (usersPending || botsPending) return undefined
   return [
     ...users.map(({ id, name, active }) => ({ id, name, active, kind: 'user' as const })),
     ...bots.map(({ id, name, active }) => ({ id, name, active, kind: 'bot' as const })),

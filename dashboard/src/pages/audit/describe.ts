@@ -32,7 +32,7 @@ const verbs: Record<string, string> = {
 const phrases: Record<string, string> = {
   'dashboard_session.sign_in': 'signed in to the dashboard',
   'dashboard_session.sign_out': 'signed out of the dashboard',
-  'server.bootstrap': 'created, with the account,',
+  'server.bootstrap': 'set up the account and created',
   'server.recover': 'created, to restore access for an admin,',
   'server.ip_restrictions.release': 'stopped enforcing',
 }

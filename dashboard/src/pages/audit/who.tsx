@@ -7,7 +7,9 @@ import { type AuditEvent, subjectOf } from './describe.ts'
 export function Who({ ownerId }: { ownerId: string | null }) {
   const people = usePeople()
   if (!ownerId) return <>A command on the server</>
-  return <>{people?.find(({ id }) => id === ownerId)?.name ?? <span className="mono">{ownerId}</span>}</>
+  // An id that turns into a name a moment later makes the whole list jump.
+  if (!people) return <span className="soft">…</span>
+  return <>{people.find(({ id }) => id === ownerId)?.name ?? <span className="mono">{ownerId}</span>}</>
 }
 
 /** What people call the thing that was changed. An event about a policy's rules does not say which policy by name. */

@@ -56,7 +56,7 @@ function sentenceOf({ steps, allowed, reason }: Result): string {
   if (deny?.cidr) return `${deny.cidr} is denied, and a deny overrides any allow.`
   if (refusing) return 'No rule of its policies allows the address.'
   if (allowed && steps.some((step) => !step.allowed))
-    return 'The restriction that would refuse it is not enforced, so it only counts a warning.'
+    return 'The restriction that would refuse it is not enforced, so only a warning is recorded.'
   return allowed && steps.length > 0 ? 'Every step allows the address.' : reason
 }
 

@@ -81,14 +81,14 @@ export function RestrictionRow({ place, module }: { place: ModulePlace; module: 
       <div>
         {module ? (
           <>
-            Only addresses that{' '}
+            Only addresses allowed by{' '}
             {module.ip_policies.map(({ id }, index) => (
               <span key={id}>
                 {index > 0 && ' and '}
                 <Link to={`/policies/${id}`}>{policies?.find((policy) => policy.id === id)?.description ?? id}</Link>
               </span>
             ))}{' '}
-            {module.ip_policies.length > 1 ? 'allow' : 'allows'} <Enabled module={module} />
+            <Enabled module={module} />
           </>
         ) : (
           <Badge tone="neutral">Open to every address</Badge>

@@ -38,7 +38,7 @@ export function RestrictionCard({ restriction, isAdmin }: Props) {
       <div className="body columns tight">
         <div className="stack-gap">
           <p>
-            Only addresses that{' '}
+            Only addresses allowed by{' '}
             {ip_policies.map((policy, index) => (
               <span key={policy.id}>
                 {index > 0 && ' and '}
@@ -47,7 +47,7 @@ export function RestrictionCard({ restriction, isAdmin }: Props) {
                 </Link>
               </span>
             ))}{' '}
-            {ip_policies.length > 1 ? 'allow' : 'allows'} can reach {traffic[type].what}.
+            can reach {traffic[type].what}.
           </p>
           <Switch
             isSelected={enforced}
