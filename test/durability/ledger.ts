@@ -51,7 +51,7 @@ export async function writeLoad(admin: Client, ledger: Ledger, isOver: () => boo
     } catch (error) {
       // A response that does not match openapi.json is a separate failure.
       if (error instanceof AssertionError) throw error
-      if ((error as { cause?: { code?: string } }).cause?.code !== 'ECONNREFUSED') {
+      if ((error as { code?: string }).code !== 'ECONNREFUSED') {
         ledger.unanswered++
         return 'unknown'
       }
