@@ -49,7 +49,9 @@ test('a key works until expires_at and not a moment longer, on every process', a
   // A busy machine may need longer to get a few requests in before the end.
   for (let lifeMs = 1_500; seen.before <= 5; lifeMs *= 2) {
     const expires_at = inMs(lifeMs)
-    const key = await make(admin, '/api_keys', { expires_at })
+    const { status, body: key, text } = await admin('POST', '/api_keys', { expires_at })
+    if (status === 400 && Date.now() > Date.parse(expires_at)) continue
+    assert.equal(status, 201, text)
     assert.equal(key.expires_at, expires_at)
     await Promise.all([0, 1].map((process) => use(key.token, Date.parse(expires_at), process)))
   }

@@ -17,7 +17,8 @@ const [server] = plane.processes
 const honest = await plane.newAccount()
 const linesOf = (count: number, net: number) =>
   Array.from({ length: count }, (_, i) => `allow ${net}.${i >> 16}.${(i >> 8) & 255}.${i & 255} # customer ${i}`)
-const watch = () => startBystander({ origin: server?.origin ?? '', token: honest.token, path: '/caller' })
+const watch = () =>
+  startBystander({ origin: server?.origin ?? '', token: honest.token, path: '/caller', patient: true })
 
 test('row 8: parallel imports of one account run one after another, and other accounts stay fast', {
   timeout: 120_000,
@@ -35,10 +36,12 @@ test('row 8: parallel imports of one account run one after another, and other ac
   for (const { status, text } of answers) assert.ok(status === 200 || status === 429, text)
   assert.ok(answers.some(({ status }) => status === 200))
   assert.deepEqual(experience.failures, [])
-  const p99 = percentile(experience, 0.99)
-  t.diagnostic(`another account's GET /caller: p99 ${p99.toFixed(1)} ms of ${experience.latencies.length}`)
-  // Who had to wait for a connection would wait for most of the imports. On a busy machine both take longer.
-  assert.ok(p99 < Math.max(100, tookMs / 4), `p99 ${p99} ms while the imports took ${tookMs} ms`)
+  const slowest = percentile(experience, 1)
+  t.diagnostic(
+    `another account's GET /caller: slowest of ${experience.latencies.length} ${slowest.toFixed(0)} ms; the imports ${tookMs.toFixed(0)} ms`,
+  )
+  // Who had to wait for a connection would wait for many of the imports. On a busy machine both take longer.
+  assert.ok(slowest < Math.max(200, tookMs / 10), `${slowest} ms while the imports took ${tookMs} ms`)
 })
 
 test('row 8: more heavy operations than may wait are 429 at once, with Retry-After, and change nothing', {
