@@ -183,6 +183,26 @@ export const edgeSettings = {
     help: 'Addresses and ports that HTTPS edges listen on, comma-separated.',
     parse: list,
   }),
+  GATEHOUSE_EDGE_HTTP3: setting({
+    default: 'off',
+    help: 'Whether HTTPS edges also speak HTTP/3, over UDP on the same addresses and ports: on or off.',
+    parse: onOrOff,
+  }),
+  GATEHOUSE_EDGE_HTTP_LISTEN: setting({
+    default: '',
+    help: 'Addresses and ports, comma-separated, where plain HTTP is redirected to HTTPS, such as 0.0.0.0:80,[::]:80. Empty: none.',
+    parse: list,
+  }),
+  GATEHOUSE_EDGE_PROXY_PROTOCOL_FROM: setting({
+    default: '',
+    help: 'Addresses and CIDR ranges, comma-separated, of load balancers that send the PROXY protocol. Their connections are refused without it.',
+    parse: cidrList,
+  }),
+  GATEHOUSE_EDGE_TRUSTED_PROXIES: setting({
+    default: '',
+    help: 'Addresses and CIDR ranges, comma-separated, whose X-Forwarded-For header names the client of an HTTPS request. All others are ignored.',
+    parse: cidrList,
+  }),
   GATEHOUSE_EDGE_CERTIFICATES: setting({
     default: '/etc/gatehouse-edge/certificates',
     help: 'Directory of PEM files, each with certificate, chain and key. New files are picked up automatically.',

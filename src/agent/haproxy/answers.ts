@@ -18,6 +18,11 @@ export const answers = {
   badRequest: answer(400, 'ERR_BAD_REQUEST', 'The request is not valid HTTP.'),
   refused: answer(403, 'ERR_IP_REFUSED', 'Requests from this address are refused.'),
   badHost: answer(400, 'ERR_BAD_HOST', 'The Host header must be a host name or an address, with an optional port.'),
+  badForwardedFor: answer(
+    400,
+    'ERR_BAD_FORWARDED_FOR',
+    'The proxy in front of this edge must name the client in X-Forwarded-For.',
+  ),
   ambiguousPath: answer(
     400,
     'ERR_AMBIGUOUS_PATH',
@@ -25,6 +30,7 @@ export const answers = {
   ),
   notAllowed: `${answer(405, 'ERR_METHOD_NOT_ALLOWED', 'This edge does not accept CONNECT and TRACE.')} hdr Allow 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS'`,
   misdirected: answer(421, 'ERR_MISDIRECTED', 'This connection was opened for another edge. Open one for this host.'),
+  useHttps: answer(308, 'ERR_USE_HTTPS', 'This host is served over HTTPS only.'),
   notFound: answer(404, 'ERR_NO_ROUTE', 'Nothing is served under this host and path.'),
   timeout: answer(...timeout),
   noWebsocket: answer(400, 'ERR_NO_WEBSOCKET', 'This route does not accept WebSockets.'),

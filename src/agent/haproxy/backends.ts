@@ -1,4 +1,5 @@
 import { answers } from './answers.ts'
+import { clientAddress } from './client_address.ts'
 import { noWebsocket, withHeaders, withTimeouts } from './entries.ts'
 import { mapFile } from './map_files.ts'
 import { part, quoted } from './rules.ts'
@@ -31,16 +32,16 @@ export const clientMayNotSend = [
 const inAnyDisguise = clientMayNotSend.map((name) => name.replaceAll('-', '[^a-z0-9]').replace('*', '.*')).join('|')
 
 /** The headers that the edge sets about the client. */
-const forward = `
-  http-request add-header X-Forwarded-For %[var(sess.source)]
+const forward = (settings: ProxySettings) => `
+  http-request add-header X-Forwarded-For ${clientAddress(settings)}
   http-request add-header X-Forwarded-Proto https
   http-request add-header X-Forwarded-Host %[req.fhdr(host)]
   http-request add-header X-Request-Id %[unique-id]`
 
 /** After fast_path.ts: of what clients may not send there are only these two, and nothing is in disguise. */
-const forwardFast = `
+const forwardFast = (settings: ProxySettings) => `
   http-request del-header connection
-  http-request del-header te${forward}
+  http-request del-header te${forward(settings)}
   http-request del-headers-bin var(txn.headers_to_delete)
   http-request add-headers-bin var(txn.headers_to_add)`
 
@@ -50,7 +51,7 @@ const forwardFast = `
  * upgrade. A name that is only known at run time can be added and deleted by Lua alone; `asked` spares it reading all
  * headers.
  */
-const forwardCareful = `
+const forwardCareful = (settings: ProxySettings) => `
   acl upgrades req.fhdr(upgrade) -m found
   acl websocket var(txn.websocket) -m found
   acl websockets_off ${part('txn.entry', 'websocket')} -m str ${noWebsocket}
@@ -62,7 +63,7 @@ const forwardCareful = `
   acl names_none req.fhdr(connection) -m str -i close keep-alive
   http-request lua.hop_by_hop if names_headers !names_none
   http-request return ${answers.internal} if names_headers !names_none !{ var(txn.unhopped) -m found }
-  http-request del-header '^(?:${inAnyDisguise})$' -m reg${forward}
+  http-request del-header '^(?:${inAnyDisguise})$' -m reg${forward(settings)}
   http-request set-header Connection upgrade if websocket
   http-request set-header Upgrade websocket if websocket
   http-response return ${answers.badGateway} if { status 101 } !websocket
@@ -102,7 +103,7 @@ const servers = (settings: ProxySettings, options = '') => `${waiting(settings)}
   http-request disable-l7-retry unless idempotent
   use-server once unless idempotent
   server dyn 0.0.0.0:0${options}
-  server once 0.0.0.0:0 weight 0 max-reuse 0${options}`
+  server once 0.0.0.0:0 weight 0 max-reuse 0 pool-max-conn 0${options}`
 
 /**
  * The name asked for is also the one verified, since no verifyhost is given. Without resumption, because a resumed
@@ -124,21 +125,21 @@ backend tcp_tls
   server dyn 0.0.0.0:0 ${tls}
 
 backend https_plain
-  mode http${forwardFast}${servers(settings)}
+  mode http${forwardFast(settings)}${servers(settings)}
 
 backend https_tls
-  mode http${verified}${forwardFast}${servers(settings, ` ${tls}`)}
+  mode http${verified}${forwardFast(settings)}${servers(settings, ` ${tls}`)}
 
 backend https_plain_careful
-  mode http${forwardCareful}${servers(settings)}
+  mode http${forwardCareful(settings)}${servers(settings)}
 
 backend https_tls_careful
-  mode http${verified}${forwardCareful}${servers(settings, ` ${tls}`)}
+  mode http${verified}${forwardCareful(settings)}${servers(settings, ` ${tls}`)}
 
 backend https_plain_http2
-  mode http${withTrailers(forwardCareful)}${servers(settings, ' proto h2')}
+  mode http${withTrailers(forwardCareful(settings))}${servers(settings, ' proto h2')}
 
 backend https_tls_http2
-  mode http${verified}${withTrailers(forwardCareful)}${servers(settings, ` ${tls} proto h2 alpn h2`)}
+  mode http${verified}${withTrailers(forwardCareful(settings))}${servers(settings, ` ${tls} proto h2 alpn h2`)}
 `
 }

@@ -2,10 +2,12 @@ import { fileURLToPath } from 'node:url'
 import { timeoutLimits, websocketIdleSeconds } from '../../kernel/timeouts.ts'
 import { answers, parserAnswers } from './answers.ts'
 import { backends, httpsBackends } from './backends.ts'
+import { expectProxyProtocol, forwardedFor, sourceStage } from './client_address.ts'
 import { matchesParameters, noModules, readyKey, slashesAllowed, toHttp2 } from './entries.ts'
 import { fastPath } from './fast_path.ts'
 import { limitRequests, limitSourceConnections, limitTables, limitTcpEdge, manyInFlight } from './limits.ts'
 import { mapFile } from './map_files.ts'
+import { redirectFrontend } from './redirect.ts'
 import {
   controlCharacters,
   decision,
@@ -17,6 +19,7 @@ import {
   routeOfEdge,
   unusualPath,
   upstream,
+  validHost,
 } from './rules.ts'
 import { limitsOf, loadedCertificateFolder, type ProxySettings } from './settings.ts'
 
@@ -33,6 +36,7 @@ export function renderConfig(settings: ProxySettings): string {
     defaults(settings),
     tcpFrontend(settings),
     httpsFrontend(settings),
+    redirectFrontend(settings),
     backends(settings),
     limitTables(settings),
   ].join('\n')
@@ -100,7 +104,7 @@ const listen = (address: string, port: string): string =>
 
 const tcpFrontend = (settings: ProxySettings) => `frontend tcp
   mode tcp
-${settings.tcpBind.addresses.map((address) => `  bind ${listen(address, `${settings.tcpBind.first}-${settings.tcpBind.last}`)}\n`).join('')}  timeout client 1h${limitSourceConnections(limitsOf(settings))}
+${settings.tcpBind.addresses.map((address) => `  bind ${listen(address, `${settings.tcpBind.first}-${settings.tcpBind.last}`)}\n`).join('')}  timeout client 1h${expectProxyProtocol(settings)}${limitSourceConnections(settings)}
   # Unknown destinations are closed before anything is allocated for them.
   tcp-request connection set-var(sess.port) dst_port
   tcp-request connection set-var(sess.entry) dst,concat(:,sess.port),map_str(${mapFile(settings, 'tcp')})
@@ -117,23 +121,38 @@ const encodedSeparator = '\\\\|%(?:2[Ff]|5[Cc])'
 /** A dot segment once its parameters are cut: `..;x` is a name to some servers and the parent folder to others. */
 const dotsWithParameters = '/\\.{1,2}(?:;|%3[Bb])'
 
-/** Matched in lower case. HAProxy checks an IPv6 address no further, and neither does anyone who only compares it. */
-const validHost = '^(?:[a-z0-9_-]+(?:\\.[a-z0-9_-]+)*\\.?|\\[[0-9a-f:.]+\\])(?::[0-9]{0,5})?$'
+/**
+ * HTTP/3 on the same addresses and ports, over UDP; early data stays refused, because it can be replayed. Where load
+ * balancers have to send the PROXY protocol, which there is none of over UDP, nothing from them is accepted.
+ */
+const httpsBinds = (settings: ProxySettings): string => {
+  const tls = `ssl crt ${quoted(loadedCertificateFolder(settings))} strict-sni`
+  const overTcp = (at: string) => `  bind ${at}${at.startsWith('[') ? ' v6only' : ''} ${tls} alpn h2,http/1.1\n`
+  const overUdp = (at: string) => `  bind quic${at.startsWith('[') ? 6 : 4}@${at} name http3 ${tls} alpn h3\n`
+  const { httpsBind, isHttp3On = false } = settings
+  return [...httpsBind.map(overTcp), ...(isHttp3On ? httpsBind.map(overUdp) : [])].join('')
+}
+/** Under the port that clients know, whatever the node listens on. */
+const announceHttp3 = ({ isHttp3On, proxyProtocolFrom = [] }: ProxySettings): string => {
+  if (!isHttp3On) return ''
+  const refuse =
+    proxyProtocolFrom.length === 0 ? '' : '\n  tcp-request connection reject if through_balancer { so_name http3 }'
+  return `  http-after-response set-header Alt-Svc 'h3=":443"; ma=3600'${refuse}\n`
+}
 
 /** Every rule costs, and so does every condition; least one on a variable that is not there. See docs/edge.md. */
 const httpsFrontend = (settings: ProxySettings) => `frontend https
   mode http
-${settings.httpsBind.map((at) => `  bind ${at}${at.startsWith('[') ? ' v6only' : ''} ssl crt ${quoted(loadedCertificateFolder(settings))} strict-sni alpn h2,http/1.1\n`).join('')}
-${parserAnswers(settings)}  unique-id-format %[uuid(7)]
-${limitSourceConnections(limitsOf(settings))}
+${httpsBinds(settings)}
+${parserAnswers(settings)}  unique-id-format %[uuid(7)]${expectProxyProtocol(settings)}${limitSourceConnections(settings)}
   # Written once for all requests of a connection.
-  tcp-request connection set-var-fmt(sess.source) "%[src]"
+  tcp-request ${sourceStage(settings)} set-var-fmt(sess.source) "%[src]"
 
   # While the node drains, answers end their connections; HTTP/2 gets GOAWAY from HAProxy itself. What comes on an old
   # connection long after that would be decided by what was in force then. Both variables are set by process.ts.
   http-after-response set-header Connection close if { var(proc.draining) -m found }
   http-request return ${answers.draining} if { stopping } { date,sub(proc.refuse_after) gt 0 }
-
+${announceHttp3(settings)}${forwardedFor(settings)}
   # What both paths ask.
   acl same_edge var(txn.edge),strcmp(sess.edge) eq 0
   acl sni_same ssl_fc_sni,lower,map_str(${mapFile(settings, 'host')}),strcmp(txn.edge) eq 0

@@ -1,6 +1,6 @@
 import { type Cidr, formatCidr } from '../../kernel/ip/cidr.ts'
 import { ask } from './runtime.ts'
-import type { ProxySettings } from './settings.ts'
+import { limitsOf, type ProxySettings } from './settings.ts'
 
 /**
  * How much of the node one source, one edge and one account may use at once: TCP connections and HTTPS requests in
@@ -19,8 +19,9 @@ export type LimitName = (typeof limitNames)[number]
 
 /** Whoever has an IPv6 address usually has its /64. */
 const source = 'src,ipmask(32,64)'
-const unlimited = (limits: Limits): string =>
-  limits.unlimitedSources.length > 0 ? ` if !{ src ${limits.unlimitedSources.map(formatCidr).join(' ')} }` : ''
+const notAmong = (networks: readonly Cidr[]): string[] =>
+  networks.length > 0 ? [`!{ src ${networks.map(formatCidr).join(' ')} }`] : []
+const when = (...conditions: string[]): string => (conditions.length > 0 ? ` if ${conditions.join(' ')}` : '')
 
 /**
  * Every connection holds at most one entry of a table, so none of them fills up: an entry that could not be made would
@@ -48,9 +49,19 @@ const counted = (rule: string, scope: 'sess' | 'txn', refusal: string) => `
 const over = (rule: string, scope: 'sess' | 'txn', counter: number, name: LimitName, limit: number) =>
   `\n  ${rule} set-var(${scope}.over) str(${name}) if ${scope === 'txn' ? '{ var(txn.counted) -m found } ' : ''}{ sc_conn_cur(${counter}) gt ${limit} }`
 
-/** Before anything is looked up or negotiated: the cheapest answer to a flood is none. */
-export const limitSourceConnections = (limits: Limits): string => `
-  tcp-request connection track-sc0 ${source} table limit_source${unlimited(limits)}${over('tcp-request connection', 'sess', 0, 'source', limits.perSource)}${counted('tcp-request connection', 'sess', 'reject')}`
+/**
+ * Before anything is looked up or negotiated: the cheapest answer to a flood is none. Behind a load balancer that speaks
+ * the PROXY protocol the client is known a little later; a proxy that is trusted to name clients connects for all of them.
+ */
+export const limitSourceConnections = (settings: ProxySettings): string => {
+  const { proxyProtocolFrom = [], trustedProxies = [] } = settings
+  const { perSource, unlimitedSources } = limitsOf(settings)
+  const counts = notAmong([...unlimitedSources, ...trustedProxies])
+  const limit = (rule: string, ...conditions: string[]) => `
+  ${rule} track-sc0 ${source} table limit_source${when(...conditions, ...counts)}${over(rule, 'sess', 0, 'source', perSource)}${counted(rule, 'sess', 'reject')}`
+  if (proxyProtocolFrom.length === 0) return limit('tcp-request connection')
+  return limit('tcp-request connection', '!through_balancer') + limit('tcp-request session', 'through_balancer')
+}
 
 export const limitTcpEdge = (limits: Limits, edge: string, account: string): string => `
   tcp-request connection track-sc1 ${edge} table limit_edge
@@ -69,12 +80,12 @@ export const manyInFlight = (limits: Limits, backends: readonly string[]): strin
 
 /** `of`: the conditions under which this request is one to count. */
 export const limitRequests = (limits: Limits, of: string, edge: string, account: string, refusal: string): string => {
-  const when = 'if { var(txn.counted) -m found }'
+  const isCounted = '{ var(txn.counted) -m found }'
   return `
   http-request set-var(txn.counted) bool(true) if ${of} many_in_flight
-  http-request track-sc3 ${source} table limit_source_requests ${when}${unlimited(limits).replace(' if', '')}
-  http-request track-sc1 ${edge} table limit_edge ${when}
-  http-request track-sc2 ${account} table limit_account ${when}${over('http-request', 'txn', 3, 'source', limits.perSource)}${over('http-request', 'txn', 1, 'edge', limits.perEdge)}${over('http-request', 'txn', 2, 'account', limits.perAccount)}${counted('http-request', 'txn', refusal)}`
+  http-request track-sc3 ${source} table limit_source_requests${when(isCounted, ...notAmong(limits.unlimitedSources))}
+  http-request track-sc1 ${edge} table limit_edge${when(isCounted)}
+  http-request track-sc2 ${account} table limit_account${when(isCounted)}${over('http-request', 'txn', 3, 'source', limits.perSource)}${over('http-request', 'txn', 1, 'edge', limits.perEdge)}${over('http-request', 'txn', 2, 'account', limits.perAccount)}${counted('http-request', 'txn', refusal)}`
 }
 
 /**

@@ -33,6 +33,9 @@ export const unusualPath = '[^A-Za-z0-9\\-._~!$&\\x27()*+,:=@/]|/[./]'
 /** HAProxy refuses CR and LF in a value, and lets the other controls pass, which servers read differently. */
 export const controlCharacters = '[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]'
 
+/** Matched in lower case. HAProxy checks an IPv6 address no further, and neither does anyone who only compares it. */
+export const validHost = '^(?:[a-z0-9_-]+(?:\\.[a-z0-9_-]+)*\\.?|\\[[0-9a-f:.]+\\])(?::[0-9]{0,5})?$'
+
 /** `ipmask` for its result's type: what is not an address leaves no variable behind, and the way is shut. */
 export const upstream = (settings: ProxySettings, rule: string, entry: EntryVariable) => `
   ${rule} set-var(txn.backend) ${part(entry, 'backend')},map_str(${mapFile(settings, 'backend')})

@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import type { Cidr } from '../../kernel/ip/cidr.ts'
 import type { Limits } from './limits.ts'
 
 /** What the operator decides about the proxy of one edge node. Nothing in here comes from a tenant. */
@@ -9,6 +10,14 @@ export type ProxySettings = {
   readonly tcpBind: { readonly addresses: readonly string[]; readonly first: number; readonly last: number }
   /** `address:port`; IPv6 addresses in brackets. */
   readonly httpsBind: readonly string[]
+  /** Serves HTTP/3 on the same addresses and ports, over UDP. */
+  readonly isHttp3On?: boolean
+  /** The same for plain HTTP, which is only redirected; nothing listens when not given. */
+  readonly httpBind?: readonly string[]
+  /** Load balancers that begin each connection with a PROXY protocol header, and are refused without one. */
+  readonly proxyProtocolFrom?: readonly Cidr[]
+  /** Proxies whose X-Forwarded-For names the client. */
+  readonly trustedProxies?: readonly Cidr[]
   /** PEM files with chain and key; the names in the certificate decide which one a client gets. */
   readonly certificateFolder: string
   readonly runtimeSocket: string

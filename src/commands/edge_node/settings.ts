@@ -15,8 +15,9 @@ export function readTrustedKeys(config: EdgeConfig): TrustedKeys {
 
 /** Whatever listens there, at any address of this machine: no upstream is ever one of them. */
 export function ownPorts(config: EdgeConfig): OwnPorts {
-  const https = config.GATEHOUSE_EDGE_HTTPS_LISTEN.map((at) => Number(at.slice(at.lastIndexOf(':') + 1)))
-  const single = [...https, config.GATEHOUSE_EDGE_STATUS_LISTEN.port, config.GATEHOUSE_EDGE_EVENT_PORT]
+  const portOf = (at: string) => Number(at.slice(at.lastIndexOf(':') + 1))
+  const web = [...config.GATEHOUSE_EDGE_HTTPS_LISTEN, ...config.GATEHOUSE_EDGE_HTTP_LISTEN].map(portOf)
+  const single = [...web, config.GATEHOUSE_EDGE_STATUS_LISTEN.port, config.GATEHOUSE_EDGE_EVENT_PORT]
   return [config.GATEHOUSE_TCP_PORTS, ...single.map((port) => ({ first: port, last: port }))]
 }
 
@@ -31,6 +32,10 @@ export function proxySettings(config: EdgeConfig): ProxySettings {
       ...config.GATEHOUSE_TCP_PORTS,
     },
     httpsBind: config.GATEHOUSE_EDGE_HTTPS_LISTEN,
+    isHttp3On: config.GATEHOUSE_EDGE_HTTP3,
+    httpBind: config.GATEHOUSE_EDGE_HTTP_LISTEN,
+    proxyProtocolFrom: config.GATEHOUSE_EDGE_PROXY_PROTOCOL_FROM,
+    trustedProxies: config.GATEHOUSE_EDGE_TRUSTED_PROXIES,
     certificateFolder: config.GATEHOUSE_EDGE_CERTIFICATES,
     runtimeSocket: join(folder, 'runtime.sock'),
     masterSocket: join(folder, 'master.sock'),

@@ -1,0 +1,32 @@
+import { answers, parserAnswers } from './answers.ts'
+import { expectProxyProtocol } from './client_address.ts'
+import { readyKey } from './entries.ts'
+import { limitSourceConnections } from './limits.ts'
+import { mapFile } from './map_files.ts'
+import { controlCharacters, validHost } from './rules.ts'
+import type { ProxySettings } from './settings.ts'
+
+/**
+ * Port 80: only a way to HTTPS, and only for hosts that an edge serves. A path reaches Location as HAProxy has parsed it,
+ * without spaces and control characters, and the host as it stands in the map.
+ */
+export const redirectFrontend = (settings: ProxySettings): string => {
+  const { httpBind = [] } = settings
+  if (httpBind.length === 0) return ''
+  return `frontend http
+  mode http
+${httpBind.map((at) => `  bind ${at}${at.startsWith('[') ? ' v6only' : ''}\n`).join('')}${parserAnswers(settings)}  unique-id-format %[uuid(7)]${expectProxyProtocol(settings)}${limitSourceConnections(settings)}
+  http-after-response set-header Connection close if { var(proc.draining) -m found }
+  http-request return ${answers.draining} if { stopping } { date,sub(proc.refuse_after) gt 0 }
+  http-request return ${answers.notAllowed} if METH_CONNECT || METH_TRACE
+  http-request return ${answers.badRequest} if { req.hdrs -m reg '${controlCharacters}' } || !{ path -m beg / }
+  http-request return ${answers.badHost} if !{ req.fhdr(host),lower -m reg '${validHost}' }
+  # Answers to ACME's http-01 challenges belong here, before anything is redirected.
+  http-request set-var(txn.host) req.fhdr(host),lower,host_only,rtrim(.)
+  http-request set-var(txn.edge) var(txn.host),map_str(${mapFile(settings, 'host')})
+  http-request set-var(txn.edge) var(txn.host),lua.reverse,map_beg(${mapFile(settings, 'wildcard')}) if !{ var(txn.edge) -m found }
+  http-request return ${answers.notReady} if !{ var(txn.edge) -m found } !{ str(${readyKey}),map_str(${mapFile(settings, 'node')}) -m found }
+  http-request return ${answers.notFound} if !{ var(txn.edge) -m found }
+  http-request return ${answers.useHttps} hdr Location "https://%[var(txn.host)]%[pathq]"
+`
+}

@@ -1,0 +1,119 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { writeFile } from 'node:fs/promises'
+import { createServer, request } from 'node:http'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { freePorts } from '../../dev/ports.ts'
+import { parseCidr } from '../../src/kernel/ip/cidr.ts'
+import { poll } from '../harness/poll.ts'
+import { get, putHttpsEdge, putRoute } from './http_harness.ts'
+import { type Edge, startEdge } from './proxy_harness.ts'
+
+/** HAProxy itself as the client: plain HTTP in, HTTP/3 out. It never tries again. */
+async function startClient(t: TestContext, { settings, httpsPort }: Edge): Promise<string> {
+  const [port = 0] = await freePorts(1)
+  const file = join(settings.folder, 'client.cfg')
+  await writeFile(
+    file,
+    `global
+  expose-experimental-directives
+defaults
+  mode http
+  timeout connect 5s
+  timeout client 20s
+  timeout server 20s
+  retries 0
+listen client
+  bind 127.0.0.1:${port}
+  server edge quic4@127.0.0.1:${httpsPort} ssl verify none alpn h3 sni str(app.example.com)
+`,
+  )
+  const child = spawn('haproxy', ['-db', '-q', '-f', file], { stdio: 'ignore' })
+  t.after(() => child.kill('SIGKILL'))
+  const url = `http://127.0.0.1:${port}`
+  await poll(() => fetch(url, { headers: { host: 'app.example.com' } }).then(Boolean, () => false))
+  return url
+}
+
+async function startCounting(t: TestContext) {
+  const requests: { method?: string; id?: string; from?: string; body: string }[] = []
+  const server = createServer(async (received, response) => {
+    let body = ''
+    for await (const bytes of received) body += bytes
+    const { 'x-request-id': requestId, 'x-forwarded-for': from } = received.headers
+    requests.push({ method: received.method, id: String(requestId), from: String(from), body })
+    if (received.url === '/hang-up') return received.socket.destroy()
+    response.end(`upstream ${received.method}`)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.after(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return { port: (server.address() as { port: number }).port, requests }
+}
+
+async function ask(
+  url: string,
+  path: string,
+  { host = 'app.example.com', ...init }: RequestInit & { host?: string } = {},
+) {
+  return new Promise<{ status?: number; id?: string; body: string; headers: Record<string, unknown> }>(
+    (resolve, reject) => {
+      const sent = request(`${url}${path}`, { method: init.method ?? 'GET', headers: { host } }, async (response) => {
+        let body = ''
+        for await (const bytes of response) body += bytes
+        const id = String(response.headers['x-request-id'] ?? '')
+        resolve({ status: response.statusCode, id, body, headers: response.headers })
+      })
+      sent.on('error', reject)
+      sent.end(init.body)
+    },
+  )
+}
+
+test('HTTP/3 gets the same routes, decisions and ids, and no POST is sent twice', async (t) => {
+  const edge = await startEdge(t, { certificates: ['app.example.com'], more: { isHttp3On: true } })
+  const https = await putHttpsEdge(edge)
+  const upstream = await startCounting(t)
+  await putRoute(edge, https, upstream, { match: '/' })
+  await putRoute(edge, https, upstream, { match: '/refused', policies: [await edge.policy('deny 127.0.0.0/8')] })
+  await putRoute(edge, https, upstream, { match: '/allowed', policies: [await edge.policy('allow 127.0.0.0/8')] })
+  const url = await startClient(t, edge)
+  upstream.requests.length = 0
+
+  const allowed = await ask(url, '/allowed')
+  assert.deepEqual([allowed.status, allowed.body], [200, 'upstream GET'])
+  assert.equal(upstream.requests[0]?.from, '127.0.0.1')
+  assert.match(upstream.requests[0]?.id ?? '', /^[0-9a-f-]{36}$/)
+  const refused = await ask(url, '/refused')
+  assert.equal(refused.status, 403)
+  assert.equal(JSON.parse(refused.body).error_code, 'ERR_IP_REFUSED')
+  assert.match(refused.id ?? '', /^[0-9a-f-]{36}$/)
+  await poll(() => edge.events.length === 1)
+  assert.equal((await ask(url, '/', { host: 'other.example.com' })).status, 404)
+
+  const large = 'x'.repeat(300_000)
+  assert.equal((await ask(url, '/upload', { method: 'POST', body: large })).body, 'upstream POST')
+  assert.equal(upstream.requests.at(-1)?.body, large)
+  const before = upstream.requests.length
+  assert.equal((await ask(url, '/hang-up', { method: 'POST', body: 'once' })).status, 502)
+  assert.equal(upstream.requests.length, before + 1)
+})
+
+test('HTTP/3 is announced, and only when it is on', async (t) => {
+  for (const isHttp3On of [true, false]) {
+    const edge = await startEdge(t, { certificates: ['app.example.com'], more: { isHttp3On } })
+    assert.equal(/^alt-svc: h3=":443"; ma=3600$/im.test((await get(edge)).head), isHttp3On)
+  }
+})
+
+test('nobody gets around the PROXY protocol over UDP', async (t) => {
+  const { cidr } = parseCidr('127.0.0.1')
+  const more = { isHttp3On: true, proxyProtocolFrom: cidr ? [cidr] : [] }
+  const edge = await startEdge(t, { certificates: ['app.example.com'], more })
+  await putRoute(edge, await putHttpsEdge(edge), await startCounting(t))
+  const url = await startClient(t, edge)
+  assert.equal((await ask(url, '/')).status, 503)
+})
