@@ -11,6 +11,7 @@ import { startNats } from './nats.ts'
 import { freePort, freePortsFrom } from './ports.ts'
 import { startPostgres } from './postgres.ts'
 import { runOnExit } from './run_on_exit.ts'
+import { newSuppliedDatabase, suppliedUrl } from './supplied_postgres.ts'
 
 // Our parent may be killed without notice; a new parent process is the only sign. package.json
 // says `exec` because some shells would otherwise stay between npm and us, and outlive it.
@@ -36,7 +37,10 @@ if (missing) {
 const command = new URL('../src/main.ts', import.meta.url).pathname
 
 // Only the first time, in parallel with the start of PostgreSQL.
-const [postgres] = await Promise.all([startPostgres(), ensureDashboard()])
+const [postgres] = await Promise.all([
+  suppliedUrl ? newSuppliedDatabase(suppliedUrl) : startPostgres(),
+  ensureDashboard(),
+])
 const port = options.port ?? String(await freePort())
 const nats = options.edge ? await startNats() : undefined
 // A short range, so that two installations can run side by side.
@@ -117,7 +121,7 @@ if (options.json) {
   console.log(JSON.stringify({ base_url, token, account_id, accounts, ...ports }))
 } else {
   console.log(`
-Gatehouse serves at ${base_url}, with a PostgreSQL of its own. Ctrl-C ends both and forgets everything.
+Gatehouse serves at ${base_url}, with a database of its own. Ctrl-C ends it and forgets everything.
 The dashboard is at ${base_url}/dashboard/: sign in with the token below.
 
   export GATEHOUSE_URL=${base_url} GATEHOUSE_API_KEY=${token}${edge ? ` TCP_PORT=${edge.tcpPort} HTTPS_PORT=${edge.httpsPort}` : ''}

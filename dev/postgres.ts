@@ -19,13 +19,16 @@ for (const [event, ours] of listening) {
   }
 }
 
-export type LocalPostgres = {
+export type Postgres = {
   /** Of the maintenance database; `urlOf` gives that of another. */
   url: string
   urlOf: (database: string) => string
+  stop: () => Promise<void>
+}
+
+export type LocalPostgres = Postgres & {
   dataDir: string
   pid: number
-  stop: () => Promise<void>
   /** Like a power cut: SIGKILL to all its processes. */
   kill: () => Promise<void>
   /** After `kill`: on the same data folder and port. */

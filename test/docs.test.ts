@@ -31,9 +31,11 @@ for (const { page, command, known } of settingTables) {
 
 test('every environment variable in the docs is read by the code', async () => {
   const nats = await read('deploy/nats/authorization.conf')
+  const development = await read('dev/supplied_postgres.ts')
   const known = new Set([
     ...[settings, edgeSettings, clientSettings].flatMap(Object.keys).flatMap((name) => [name, `${name}_FILE`]),
     ...[...nats.matchAll(/\$(GATEHOUSE_\w+)/g)].map(([, name]) => name),
+    ...[...development.matchAll(/process\.env\.(GATEHOUSE_\w+)/g)].map(([, name]) => name),
   ])
   for (const page of pages) {
     for (const [name] of (await read(page)).matchAll(/\bGATEHOUSE_[A-Z0-9_]+\b/g))

@@ -36,8 +36,8 @@ type Options = {
 export type Scope = { after: (cleanUp: () => Promise<void>) => void }
 
 /** A new database. It stays until the end of the run, when all databases are searched for tokens. */
-export async function newDatabase(template = 'template'): Promise<string> {
-  const name = `t_${randomUUID().replaceAll('-', '')}`
+export async function newDatabase(template = `${testRun.databasePrefix}template`): Promise<string> {
+  const name = `${testRun.databasePrefix}${randomUUID().replaceAll('-', '')}`
   const url = new URL(testRun.postgresUrl)
   const client = new pg.Client({ connectionString: url.href })
   await client.connect()

@@ -1,11 +1,13 @@
 import { spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, rm, statfs } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import { appRole } from '../../dev/app_role.ts'
-import { type LocalPostgres, startPostgres } from '../../dev/postgres.ts'
+import { type Postgres, startPostgres } from '../../dev/postgres.ts'
+import { suppliedUrl, useSuppliedPostgres } from '../../dev/supplied_postgres.ts'
 import { grantToAppRole } from '../../src/db/grants.ts'
 import { migrate } from '../../src/db/migrate.ts'
 import { openPool } from '../../src/db/pool.ts'
@@ -25,6 +27,7 @@ const settings = {
   // A new database is a checkpoint. The log of the whole run stays, to be searched for tokens.
   wal_keep_size: '4GB',
 }
+const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
 
 /** Databases and node folders live in memory if there is enough: none of them must survive the run. */
 async function temporaryFolder(): Promise<string> {
@@ -34,31 +37,33 @@ async function temporaryFolder(): Promise<string> {
 }
 
 /**
- * Runs a Node process with what test files and drills need: a PostgreSQL of their own with a migrated template, and
+ * Runs a Node process with what test files and drills need: a PostgreSQL with a migrated template, and
  * a folder for logs and issued tokens. Then searches everything that was left behind for those tokens. Resolves to
  * the exit code.
  */
 export async function runWithEnvironment(args: string[]): Promise<number> {
   process.env.TMPDIR = await temporaryFolder()
-  const postgres = await startPostgres({
-    flags: Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
-  })
+  // Of this run alone: other runs may use the same server.
+  const prefix = `t_${randomBytes(4).toString('hex')}_`
+  const own = suppliedUrl ? undefined : await startPostgres({ flags })
+  const postgres = own ?? (await useSuppliedPostgres(suppliedUrl ?? '', prefix))
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-test-'))
   try {
-    await createMigratedDatabase(postgres, 'template')
+    await createMigratedDatabase(postgres, `${prefix}template`)
     const child = spawn(process.execPath, args, {
       cwd: root,
       stdio: 'inherit',
       env: {
         ...process.env,
         GATEHOUSE_TEST_POSTGRES_URL: postgres.url,
+        GATEHOUSE_TEST_DATABASE_PREFIX: prefix,
         GATEHOUSE_TEST_FOLDER: folder,
         // Most of the start-up time is spent compiling the same modules again.
         NODE_COMPILE_CACHE: join(root, 'node_modules/.cache/gatehouse-tests'),
       },
     })
     const [code] = await once(child, 'exit')
-    const leaks = await searchForTokens(postgres, folder)
+    const leaks = await searchForTokens({ postgres, prefix, dataDir: own?.dataDir, folder })
     for (const leak of leaks) console.error(`a token was found in ${leak}`)
     return code === 0 && leaks.length === 0 ? 0 : 1
   } finally {
@@ -68,7 +73,7 @@ export async function runWithEnvironment(args: string[]): Promise<number> {
 }
 
 /** Resolves to its URL, as the owner. The role that tests serve under has exactly the rights that `serve` needs. */
-export async function createMigratedDatabase(postgres: LocalPostgres, name: string): Promise<string> {
+export async function createMigratedDatabase(postgres: Postgres, name: string): Promise<string> {
   const admin = new pg.Client({ connectionString: postgres.url })
   await admin.connect()
   await admin.query(`create database ${name}`)

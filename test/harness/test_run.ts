@@ -6,8 +6,9 @@ function required(name: string): string {
 }
 
 export const testRun = {
-  /** A PostgreSQL server of this run, with a migrated database named `template`. */
   postgresUrl: required('GATEHOUSE_TEST_POSTGRES_URL'),
+  /** With which the names of all databases of this run begin. That of the migrated one ends with `template`. */
+  databasePrefix: required('GATEHOUSE_TEST_DATABASE_PREFIX'),
   /** Logs and issued tokens go here, and are searched when all tests have ended. */
   folder: required('GATEHOUSE_TEST_FOLDER'),
 }

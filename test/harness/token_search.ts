@@ -1,17 +1,26 @@
 import { glob, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import pg from 'pg'
-import type { LocalPostgres } from '../../dev/postgres.ts'
+import type { Postgres } from '../../dev/postgres.ts'
 
 const tokenStart = 'gatehouse_'
 const anyToken = /^gatehouse_(?:session_)?[0-9A-Za-z]{49}/
 const longestToken = 'gatehouse_session_'.length + 49
 
+type Searched = {
+  postgres: Postgres
+  /** Of the names of this run's databases. */
+  prefix: string
+  /** Undefined where the files of PostgreSQL are not ours to read. */
+  dataDir: string | undefined
+  folder: string
+}
+
 /**
  * Where a token or session secret that was issued during the run can be found afterwards: in a log, in a row of a
  * database, or in the bytes of the data folder, write-ahead log included. Prints how much was searched.
  */
-export async function searchForTokens(postgres: LocalPostgres, folder: string): Promise<string[]> {
+export async function searchForTokens({ postgres, prefix, dataDir, folder }: Searched): Promise<string[]> {
   const noted = await readFile(join(folder, 'tokens'), 'latin1').catch(() => '')
   const issued = new Set(noted.split('\n').filter(Boolean))
   const leaks = new Set<string>()
@@ -26,8 +35,8 @@ export async function searchForTokens(postgres: LocalPostgres, folder: string): 
 
   for await (const file of glob('*.log', { cwd: folder })) search(`log ${file}`, await readFile(join(folder, file)))
   const databases = await connected(postgres.url, async (query) => {
-    await query('checkpoint')
-    return query<{ name: string }>("select datname as name from pg_database where datname like 't\\_%'")
+    if (dataDir) await query('checkpoint')
+    return query<{ name: string }>(`select datname as name from pg_database where starts_with(datname, '${prefix}')`)
   })
   const waiting = databases.values()
   const searchRows = async () => {
@@ -43,7 +52,8 @@ export async function searchForTokens(postgres: LocalPostgres, folder: string): 
       })
   }
   const searchDataFiles = async () => {
-    for await (const file of glob('{base,pg_wal}/**/*', { cwd: postgres.dataDir, withFileTypes: true })) {
+    if (!dataDir) return
+    for await (const file of glob('{base,pg_wal}/**/*', { cwd: dataDir, withFileTypes: true })) {
       if (!file.isFile()) continue
       // PostgreSQL may remove one while we look.
       const bytes = await readFile(join(file.parentPath, file.name)).catch(() => Buffer.alloc(0))
@@ -52,7 +62,7 @@ export async function searchForTokens(postgres: LocalPostgres, folder: string): 
   }
   await Promise.all([searchDataFiles(), searchRows(), searchRows(), searchRows()])
   console.log(
-    `searched ${Math.round(searched / 1e6)} MB of logs, rows and data files for ${issued.size} issued tokens and session secrets: ${leaks.size} found`,
+    `searched ${Math.round(searched / 1e6)} MB of ${dataDir ? 'logs, rows and data files' : 'logs and rows'} for ${issued.size} issued tokens and session secrets: ${leaks.size} found`,
   )
   return [...leaks]
 }
