@@ -17,7 +17,7 @@ create index concurrently if not exists things_name on things
   (name) where name <> '';
 `,
 )
-const column = migration('0003_things_colour.sql', 'alter table things add column colour text;')
+const column = migration('0003_things_color.sql', 'alter table things add column color text;')
 const known = [table, index, column]
 
 async function emptyDatabase(): Promise<DbPool> {
@@ -52,8 +52,8 @@ test('a migration with the header runs outside a transaction, between those that
       finished.push(some)
     },
   })
-  assert.deepEqual(names, ['0001_things.sql', '0002_things_by_name.sql', '0003_things_colour.sql'])
-  assert.deepEqual(finished, [['0001_things.sql'], ['0003_things_colour.sql']])
+  assert.deepEqual(names, ['0001_things.sql', '0002_things_by_name.sql', '0003_things_color.sql'])
+  assert.deepEqual(finished, [['0001_things.sql'], ['0003_things_color.sql']])
   assert.deepEqual(await indexes(pool), bothValid)
   assert.deepEqual(await migrate(pool, { known }), [])
 })
@@ -78,13 +78,13 @@ test('an index that a killed process left half-built is built again, and a finis
   assert.deepEqual(await indexes(pool), [{ name: 'things_id', valid: false }])
   assert.deepEqual(await applied(pool), ['0001_things.sql'])
 
-  assert.deepEqual(await migrate(pool, { known }), ['0002_things_by_name.sql', '0003_things_colour.sql'])
+  assert.deepEqual(await migrate(pool, { known }), ['0002_things_by_name.sql', '0003_things_color.sql'])
   assert.deepEqual(await indexes(pool), bothValid)
   // Killed after the build and before it was noted.
   await many(pool, sql`delete from migrations where name > '0002'`)
-  await many(pool, sql`alter table things drop column colour`)
+  await many(pool, sql`alter table things drop column color`)
   const before = await many(pool, sql`select 'things_id'::regclass::oid as oid`)
-  assert.deepEqual(await migrate(pool, { known }), ['0002_things_by_name.sql', '0003_things_colour.sql'])
+  assert.deepEqual(await migrate(pool, { known }), ['0002_things_by_name.sql', '0003_things_color.sql'])
   assert.deepEqual(await many(pool, sql`select 'things_id'::regclass::oid as oid`), before)
 })
 

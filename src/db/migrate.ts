@@ -81,7 +81,7 @@ const note = (db: Db, { name, checksum }: Migration): Promise<void> =>
 
 const isOutsideTransactions = ({ text }: Migration): boolean => text.startsWith('-- no transaction\n')
 
-/** Neighbours that can share a transaction. */
+/** Neighbors that can share a transaction. */
 function groups(migrations: readonly Migration[]): Migration[][] {
   const found: Migration[][] = []
   let open: Migration[] | undefined
