@@ -253,22 +253,19 @@ try {
       for (let index = 0; index < changes; index++) {
         const [old] = entriesOf(`policy.${policy}`, index % 2 ? hash : '0'.repeat(64))
         const [now] = entriesOf(`policy.${policy}`, index % 2 ? '0'.repeat(64) : hash)
-        if (old && now) await proxy.apply({ del: [old], set: [now] }, () => all)
+        if (old && now) await proxy.apply({ del: [old], set: [now] })
       }
       const policyMs = (performance.now() - began) / changes
       const tcpBegan = performance.now()
       const tcp = all.filter(({ map }) => map === 'tcp').slice(0, changes)
-      for (const entry of tcp) await proxy.apply({ del: [entry], set: [] }, () => all)
+      for (const entry of tcp) await proxy.apply({ del: [entry], set: [] })
       const deleteMs = (performance.now() - tcpBegan) / changes
       const bulkBegan = performance.now()
-      await proxy.apply(
-        { del: [], set: tcp.map((each) => ({ ...each, value: each.value.replace(policy, '') })) },
-        () => all,
-      )
+      await proxy.apply({ del: [], set: tcp.map((each) => ({ ...each, value: each.value.replace(policy, '') })) })
       const addMs = (performance.now() - bulkBegan) / changes
       const many = all.filter(({ map }) => map === 'tcp').slice(changes, changes + 500)
       const manyBegan = performance.now()
-      await proxy.apply({ del: many, set: [] }, () => all)
+      await proxy.apply({ del: many, set: [] })
       const manyMs = performance.now() - manyBegan
       await proxy.stop()
       running = undefined

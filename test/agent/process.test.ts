@@ -107,7 +107,7 @@ test('a change that cannot be loaded is reported, and the next one that can be l
   assert.deepEqual(await decisions(edge), [true, true])
 })
 
-test('many changes at once become one new map version, and nobody is refused in between', async (t) => {
+test('many changes at once leave everybody else alone, and nobody is refused in between', async (t) => {
   const edge = await startEdge(t)
   const upstream = await startUpstream(t, 'hello')
   const { record } = await withTcpEdge(edge, upstream.port)

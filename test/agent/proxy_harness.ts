@@ -125,7 +125,7 @@ export async function startEdge(
       const before = Object.keys(records).flatMap((key) => current.get(key) ?? [])
       for (const [key, value] of Object.entries(records)) current.set(key, entriesOf(key, value))
       const after = Object.keys(records).flatMap((key) => current.get(key) ?? [])
-      await edge.proxy.apply(difference(before, after), all)
+      await edge.proxy.apply(difference(before, after))
     },
     async policy(...rules) {
       const policy = id('ipp')

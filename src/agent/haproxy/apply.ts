@@ -7,7 +7,7 @@ import { Claims } from './claims.ts'
 import { luaFile, renderConfig } from './config.ts'
 import type { Entry } from './entries.ts'
 import { createLifetime, type Drain, type ProxyOptions } from './lifetime.ts'
-import { changeMaps, replaceMaps } from './map_changes.ts'
+import { bringUpToDate, changeMaps } from './map_changes.ts'
 import { createMapFiles } from './map_files.ts'
 import { haproxyProcess } from './process.ts'
 import { endSessions, formerDestinations } from './sessions.ts'
@@ -21,10 +21,10 @@ export type EdgeProxy = {
   /** Attaches to a running HAProxy or starts one; resolves when exactly these entries are in force. */
   start: (all: Iterable<Entry>) => Promise<void>
   /**
-   * Resolves when HAProxy has it. When HAProxy does not take it, `all` is written and loaded instead; rejects when
-   * that fails too, and then tries the whole again with the next change.
+   * Resolves when HAProxy has it. What is set may be in force already. When HAProxy does not take a change, everything is
+   * written and loaded instead; rejects when that fails too, and then tries the whole again with the next change.
    */
-  apply: (change: Change, all: () => Iterable<Entry>) => Promise<void>
+  apply: (change: Change) => Promise<void>
   shadowed: (entry: Entry) => string | undefined
   /** Ends the open connections of TCP edges, also of deleted ones. Resolves to how many there were. */
   closeSessions: (edgeIds: Iterable<string>) => Promise<number>
@@ -38,10 +38,6 @@ export type EdgeProxy = {
   detach: () => Promise<void>
 }
 
-/**
- * The files are current whenever HAProxy reads them, because only we start and reload it, and write what has changed
- * before that; and `flushMs` after a change in any case.
- */
 export function createProxy(settings: ProxySettings, options: ProxyOptions = {}): EdgeProxy {
   const haproxy = haproxyProcess(settings)
   const claims = new Claims()
@@ -63,41 +59,49 @@ export function createProxy(settings: ProxySettings, options: ProxyOptions = {})
     isInDoubt = false
   }
 
+  /** With what an earlier agent has left behind. The files follow; see lifetime.ts. */
+  async function catchUp(): Promise<void> {
+    await bringUpToDate(settings, claims)
+    await certificates.load()
+  }
+
+  async function orElseReload(failure: string, work: () => Promise<void>): Promise<void> {
+    try {
+      await work()
+    } catch (cause) {
+      isInDoubt = true
+      trouble(new Error(`${failure}; reloading the whole configuration`, { cause }))
+      files.outdate()
+      await startFromFiles()
+    }
+  }
+
   async function start(all: Iterable<Entry>): Promise<void> {
     await prepareFolders(settings)
     claims.replace(all)
     files.outdate()
     const isSameConfig = await writeConfig(settings)
     const isRunning = await haproxy.attach()
-    if (isRunning && isSameConfig) {
-      await files.flush()
-      await replaceMaps(settings, claims)
-      await certificates.load()
-    } else await startFromFiles()
+    if (!isRunning || !isSameConfig) await startFromFiles()
+    else await orElseReload('HAProxy cannot be brought up to date', catchUp)
     lifetime.begin()
   }
 
-  async function apply(change: Change, all: () => Iterable<Entry>): Promise<void> {
+  async function apply(change: Change): Promise<void> {
     former.note(change)
     const commands = claims.change(change)
     files.outdate(commands.map(({ map }) => map))
     // It accepts nothing any more, and must not be started again for this.
     if (lifetime.isOver()) return
-    try {
+    await orElseReload('HAProxy did not accept a change', async () => {
       if (isInDoubt) throw new Error('an earlier change was not accepted')
-      await changeMaps(settings, claims, commands)
-    } catch (cause) {
-      isInDoubt = true
-      trouble(new Error('HAProxy did not accept a change; reloading the whole configuration', { cause }))
-      claims.replace(all())
-      files.outdate()
-      await startFromFiles()
-    }
+      await changeMaps(settings, commands)
+    })
   }
 
   return {
     start: (all) => turns.next(() => start(all)),
-    apply: (change, all) => turns.next(() => apply(change, all)),
+    apply: (change) => turns.next(() => apply(change)),
     shadowed: (entry) => whyShadowed(settings, claims, entry),
     closeSessions: (edgeIds) => turns.next(() => endSessions(settings, former.destinationsOf(edgeIds, claims))),
     loadCertificates: () => turns.next(certificates.load),

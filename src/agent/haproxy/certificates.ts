@@ -78,10 +78,8 @@ export function certificatesOf(settings: ProxySettings, onUnusable: (problem: Er
 }
 
 async function expect({ runtimeSocket }: ProxySettings, commands: string[], success: RegExp): Promise<void> {
-  const answers = await converse(runtimeSocket, commands)
-  for (const [index, answer] of answers.entries()) {
-    if (!success.test(answer))
-      throw new RuntimeError(`HAProxy answered ${answer} to ${commands[index]?.split('\n')[0]}`)
+  for await (const { command, answer } of converse(runtimeSocket, commands)) {
+    if (!success.test(answer)) throw new RuntimeError(`HAProxy answered ${answer} to ${command.split('\n')[0]}`)
   }
 }
 

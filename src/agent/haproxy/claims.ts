@@ -15,10 +15,10 @@ export class Claims {
 
   /** Returns the changes for HAProxy; the claims are updated when it returns. */
   change({ set, del }: { set: Iterable<Entry>; del: Iterable<Entry> }): Command[] {
-    const before = new Map<string, { map: MapName; key: string; value: string | undefined }>()
+    const before = new Map(mapNames.map((map) => [map, new Map<string, string | undefined>()]))
     const note = ({ map, key }: Entry) => {
-      const name = `${map} ${key}`
-      if (!before.has(name)) before.set(name, { map, key, value: this.holder(map, key) })
+      const keys = before.get(map)
+      if (!keys?.has(key)) keys?.set(key, this.holder(map, key))
     }
     for (const entry of del) {
       note(entry)
@@ -28,12 +28,16 @@ export class Claims {
       note(entry)
       this.insert(entry)
     }
-    return [...before.values()].flatMap(({ map, key, value: old }): Command[] => {
-      const value = this.holder(map, key)
-      if (value === old) return []
-      if (value === undefined) return [{ kind: 'del', map, key }]
-      return [{ kind: old === undefined ? 'add' : 'set', map, key, value }]
-    })
+    const commands: Command[] = []
+    for (const [map, keys] of before) {
+      for (const [key, old] of keys) {
+        const value = this.holder(map, key)
+        if (value === undefined && old !== undefined) commands.push({ kind: 'del', map, key })
+        else if (value !== undefined && value !== old)
+          commands.push({ kind: old === undefined ? 'add' : 'set', map, key, value })
+      }
+    }
+    return commands
   }
 
   replace(all: Iterable<Entry>): void {
@@ -50,8 +54,8 @@ export class Claims {
     for (const [key, claims] of this.maps[map]) yield [key, typeof claims === 'string' ? claims : (claims[0] as string)]
   }
 
-  size(map: MapName): number {
-    return this.maps[map].size
+  keys(map: MapName): Iterable<string> {
+    return this.maps[map].keys()
   }
 
   private insert({ map, key, value }: Entry): void {

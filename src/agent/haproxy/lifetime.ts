@@ -16,7 +16,7 @@ export type Drain = {
 export type ProxyOptions = {
   /** HAProxy was lost and is back, or could not be brought back yet. */
   readonly onTrouble?: (problem: Error) => void
-  /** How old the files may be: only a reload that we did not ask for would read them in between. */
+  /** How often the files are written, unless that takes long: only a reload that is none of ours would read them. */
   readonly flushMs?: number
   readonly certificatesMs?: number
 }
@@ -48,7 +48,7 @@ export function createLifetime({ haproxy, files, certificates, turns, trouble }:
   }
 
   function regularly(work: () => Promise<void>, everyMs: number): void {
-    timers.push(setInterval(() => void turns.next(work).catch(trouble), everyMs).unref())
+    timers.push(setInterval(() => void work().catch(trouble), everyMs).unref())
   }
 
   function close(): void {
@@ -62,8 +62,9 @@ export function createLifetime({ haproxy, files, certificates, turns, trouble }:
         trouble(new Error('HAProxy exited; restarting it'))
         void turns.next(bringBack)
       })
-      regularly(files.flush, options.flushMs ?? 5_000)
-      regularly(certificates.load, options.certificatesMs ?? 2_000)
+      // Out of turn: changes must not wait for a million lines.
+      regularly(files.flushIfDue, options.flushMs ?? 5_000)
+      regularly(() => turns.next(certificates.load), options.certificatesMs ?? 2_000)
     },
 
     isOver: (): boolean => isOver,

@@ -1,36 +1,36 @@
 import type { Claims, Command } from './claims.ts'
-import { type MapName, mapNames } from './entries.ts'
-import { changeCommands, replaceMap, tell } from './runtime.ts'
+import { mapNames } from './entries.ts'
+import { changeLines, entriesInForce, RuntimeError, tell } from './runtime.ts'
 import type { ProxySettings } from './settings.ts'
 
-/** `set map` and `del map` walk the whole map; from about here on a new version of the map is cheaper. */
-const fewChanges = 50
-/** New entries are sent one by one. From this many on, unless the map is far larger, replacing the map is faster. */
-const manyNew = 500
+/**
+ * Tells a running HAProxy, entry by entry and with traffic in between. Never a whole map at once: with a million entries
+ * that would take it a minute and stall every request. See docs/adr/0047.
+ */
+export async function changeMaps(settings: ProxySettings, commands: readonly Command[]): Promise<void> {
+  if (commands.length > 0) await tell(settings.runtimeSocket, changeLines(settings, dependenciesFirst(commands)))
+}
 
-/** Tells a running HAProxy. `claims` is what its maps have to be afterwards. */
-export async function changeMaps(settings: ProxySettings, claims: Claims, commands: readonly Command[]): Promise<void> {
-  const ordered = dependenciesFirst(commands)
-  const replaced = new Set(mapNames.filter((map) => isCheaperToReplace(claims, map, commands)))
-  const tellFew = async (few: readonly Command[]) => {
-    if (few.length > 0) await tell(settings.runtimeSocket, changeCommands(settings, few))
-  }
-  // Map after map, so that whatever an entry looks up is there before it.
+/**
+ * Leaves a running HAProxy with exactly these entries, and touches none that is right already. Throws when it cannot, as
+ * when a hand has written a key twice: a command would reach one of the two.
+ */
+export async function bringUpToDate(settings: ProxySettings, claims: Claims): Promise<void> {
+  const commands: Command[] = []
   for (const map of mapNames) {
-    if (replaced.has(map)) await replaceMap(settings, map, claims.entries(map))
-    else await tellFew(ordered.filter((each) => each.map === map && each.kind !== 'del'))
+    const missing = new Set(claims.keys(map))
+    const unwanted = new Set<string>()
+    for await (const [key, value] of entriesInForce(settings, map)) {
+      const wanted = claims.holder(map, key)
+      if (wanted === undefined ? unwanted.has(key) : !missing.delete(key))
+        throw new RuntimeError(`HAProxy has ${key} twice in the map ${map}`)
+      if (wanted === undefined) unwanted.add(key)
+      else if (wanted !== value) commands.push({ kind: 'set', map, key, value: wanted })
+    }
+    for (const key of unwanted) commands.push({ kind: 'del', map, key })
+    for (const key of missing) commands.push({ kind: 'add', map, key, value: claims.holder(map, key) ?? '' })
   }
-  await tellFew(ordered.filter(({ map, kind }) => kind === 'del' && !replaced.has(map)))
-}
-
-export async function replaceMaps(settings: ProxySettings, claims: Claims): Promise<void> {
-  for (const map of mapNames) await replaceMap(settings, map, claims.entries(map))
-}
-
-function isCheaperToReplace(claims: Claims, map: MapName, commands: readonly Command[]): boolean {
-  const ofMap = commands.filter((each) => each.map === map)
-  const adding = ofMap.filter(({ kind }) => kind === 'add').length
-  return ofMap.length - adding > fewChanges || (adding > manyNew && adding > claims.size(map) / 4)
+  await changeMaps(settings, commands)
 }
 
 /**
@@ -38,8 +38,11 @@ function isCheaperToReplace(claims: Claims, map: MapName, commands: readonly Com
  * routes and names the narrower come first and go last: for a moment without it, /admin would be served by the route of /.
  */
 function dependenciesFirst(commands: readonly Command[]): Command[] {
-  const rank = ({ map, kind }: Command) =>
-    kind === 'del' ? 2 * mapNames.length - mapNames.indexOf(map) : mapNames.indexOf(map)
-  const width = ({ key, kind }: Command) => (kind === 'del' ? key.length : -key.length)
-  return commands.toSorted((a, b) => rank(a) - rank(b) || width(a) - width(b))
+  const put = Map.groupBy(commands, ({ map, kind }) => (kind === 'del' ? undefined : map))
+  const del = Map.groupBy(commands, ({ map, kind }) => (kind === 'del' ? map : undefined))
+  const narrowerFirst = (some: Command[] = []) => some.sort((a, b) => b.key.length - a.key.length)
+  return [
+    ...mapNames.map((map) => narrowerFirst(put.get(map))),
+    ...mapNames.toReversed().map((map) => narrowerFirst(del.get(map)).reverse()),
+  ].flat()
 }

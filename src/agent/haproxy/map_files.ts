@@ -4,30 +4,52 @@ import { writeAtomically } from '../atomic_file.ts'
 import type { Claims } from './claims.ts'
 import { type MapName, mapNames } from './entries.ts'
 import { mapFolder, type ProxySettings } from './settings.ts'
+import { createTurns } from './turns.ts'
 
 export const mapFile = (settings: ProxySettings, map: MapName): string => join(mapFolder(settings), `${map}.map`)
 
+/** Writing them regularly may take this share of the time: a million lines take seconds. */
+const shareOfTime = 1 / 50
+
 /**
- * What HAProxy reads when it starts or reloads. Not rewritten with each change: 100,000 lines for one would be most of the
- * work, and a journal is nothing that HAProxy could read.
+ * What HAProxy reads when it starts or reloads. Not rewritten with each change: a million lines for one would be nearly
+ * all of the work, and a journal is nothing that HAProxy could read. They are current whenever HAProxy reads them, because
+ * only we start and reload it, and write what has changed before that.
  */
 export function createMapFiles(settings: ProxySettings, claims: Claims) {
   const outdated = new Set<MapName>()
+  const turns = createTurns()
+  let notBefore = 0
+
+  async function write(): Promise<void> {
+    await mkdir(mapFolder(settings), { recursive: true })
+    for (const map of [...outdated]) {
+      // First, because it may change while it is written.
+      outdated.delete(map)
+      await writeAtomically(mapFile(settings, map), lines(claims.entries(map))).catch((error) => {
+        outdated.add(map)
+        throw error
+      })
+    }
+  }
+
   return {
     outdate(maps: Iterable<MapName> = mapNames): void {
       for (const map of maps) outdated.add(map)
     },
-    /** The files are what the claims are, when it resolves. */
-    async flush(): Promise<void> {
-      const maps = [...outdated]
-      outdated.clear()
-      try {
-        await mkdir(mapFolder(settings), { recursive: true })
-        for (const map of maps) await writeAtomically(mapFile(settings, map), lines(claims.entries(map)))
-      } catch (error) {
-        for (const map of maps) outdated.add(map)
-        throw error
-      }
+    /** The files are what the claims are when it resolves, provided that nothing changes meanwhile. */
+    flush: () => turns.next(write),
+    /**
+     * For a reload that is none of ours. Changes need not wait for it: a file may then have one of them and not the one
+     * before, and is written again.
+     */
+    async flushIfDue(): Promise<void> {
+      const began = performance.now()
+      if (outdated.size === 0 || began < notBefore) return
+      await turns.next(write).finally(() => {
+        const now = performance.now()
+        notBefore = now + (now - began) / shareOfTime
+      })
     },
   }
 }

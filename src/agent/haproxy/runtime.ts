@@ -12,6 +12,7 @@ export class RuntimeError extends Error {}
  * answer at all.
  */
 const commandBytes = 28_000
+const lineBytes = 8_000
 const answerTimeoutMs = 30_000
 
 /** In a command a backslash, a semicolon and a space would be HAProxy's own. */
@@ -19,13 +20,15 @@ const escaped = (text: string): string => text.replaceAll(/[\\; ]/g, '\\$&')
 
 /**
  * Sends commands on one connection, each when the answer to the one before is there: HAProxy's prompt ends an answer.
- * Answers are returned as they are; see `expectNone` for those that have to be empty.
+ * Whoever is not satisfied with an answer stops there.
  */
-export async function converse(socketPath: string, commands: Iterable<string>): Promise<string[]> {
+export async function* converse(
+  socketPath: string,
+  commands: Iterable<string>,
+): AsyncGenerator<{ command: string; answer: string }> {
   const socket = createConnection(socketPath)
   socket.setEncoding('latin1')
   socket.setTimeout(answerTimeoutMs, () => socket.destroy(new RuntimeError('HAProxy did not answer in time')))
-  const answers: string[] = []
   try {
     const received = socket[Symbol.asyncIterator]()
     let text = ''
@@ -48,9 +51,8 @@ export async function converse(socketPath: string, commands: Iterable<string>): 
       if (Buffer.byteLength(command) > commandBytes) throw new RuntimeError('a command is too long for HAProxy')
       socket.write(`${command}\n`)
       // Between the lines of a payload it prompts with `+`.
-      answers.push((await nextAnswer()).replace(/^(\+ )+/, '').trim())
+      yield { command, answer: (await nextAnswer()).replace(/^(\+ )+/, '').trim() }
     }
-    return answers
   } finally {
     socket.destroy()
   }
@@ -58,62 +60,74 @@ export async function converse(socketPath: string, commands: Iterable<string>): 
 
 /** One command on a connection of its own, without a prompt: for the master's socket too, which has another prompt. */
 export async function ask(socketPath: string, command: string): Promise<string> {
+  let answer = ''
+  for await (const text of answerTo(socketPath, command)) answer += text
+  return answer.trim()
+}
+
+function answerTo(socketPath: string, command: string): AsyncIterable<string> {
   const socket = createConnection(socketPath)
   socket.setEncoding('latin1')
   socket.setTimeout(answerTimeoutMs, () => socket.destroy(new RuntimeError('HAProxy did not answer in time')))
   // The master's socket ends a relayed answer only when it knows that no other command comes.
   socket.end(`${command}\n`)
-  let answer = ''
-  for await (const text of socket) answer += text
-  return answer.trim()
+  return socket
 }
 
 /** For commands that say nothing when they succeed. */
-export async function tell(socketPath: string, commands: readonly string[]): Promise<void> {
-  const answers = await converse(socketPath, commands)
-  for (const [index, answer] of answers.entries()) {
-    if (answer) throw new RuntimeError(`HAProxy answered ${answer} to ${commands[index]?.slice(0, 200)}`)
+export async function tell(socketPath: string, commands: Iterable<string>): Promise<void> {
+  for await (const { command, answer } of converse(socketPath, commands)) {
+    if (answer) throw new RuntimeError(`HAProxy answered ${answer.slice(0, 200)} to ${command.slice(0, 200)}`)
   }
 }
 
-/** A few changes, in the order given. `set map` and `del map` walk the whole map: 6.6 ms at 100,000 entries. */
-export function changeCommands(settings: ProxySettings, commands: readonly Command[]): string[] {
-  return commands.map((command) => {
-    const file = mapFile(settings, command.map)
-    // Keys come from entries.ts and begin with an id, a host name, an address or `*`: never with `-`, `#` or `@`.
-    if (command.kind === 'del') return `del map ${file} ${escaped(command.key)}`
-    if (command.kind === 'set') return `set map ${file} ${escaped(command.key)} ${escaped(command.value)}`
-    return `add map ${file} <<\n${command.key} ${command.value}\n`
-  })
+/**
+ * Changes in the order given, many to a line. HAProxy executes a line in one go, and requests on the same thread wait
+ * meanwhile: 8,000 bytes are some 50 changes, and take it about half a millisecond. Between two lines it serves traffic.
+ */
+export function* changeLines(settings: ProxySettings, commands: Iterable<Command>): Generator<string> {
+  let line = ''
+  for (const command of commands) {
+    const text = changeCommand(settings, command)
+    if (line && line.length + text.length >= lineBytes) {
+      yield line
+      line = ''
+    }
+    line += line ? `;${text}` : text
+  }
+  if (line) yield line
 }
 
-/** All entries of a map at once: the new ones are invisible until the commit, which also drops the old ones. */
-export async function replaceMap(
+/** HAProxy finds the key in a tree, so that a change costs the same however large the map is. See docs/adr/0047. */
+function changeCommand(settings: ProxySettings, command: Command): string {
+  const file = mapFile(settings, command.map)
+  // Keys come from entries.ts and begin with an id, a host name, an address or `*`: never with `-`, `#` or `@`.
+  if (command.kind === 'del') return `del map ${file} ${escaped(command.key)}`
+  return `${command.kind} map ${file} ${escaped(command.key)} ${escaped(command.value)}`
+}
+
+/** What HAProxy has in a map now, in no particular order. A key may come twice when somebody else wrote to the map. */
+export async function* entriesInForce(
   settings: ProxySettings,
   map: MapName,
-  entries: Iterable<[key: string, value: string]>,
-): Promise<void> {
+): AsyncGenerator<[key: string, value: string]> {
   const file = mapFile(settings, map)
-  const [prepared = ''] = await converse(settings.runtimeSocket, [`prepare map ${file}`])
-  const version = /^New version created: (\d+)$/.exec(prepared)?.[1]
-  if (!version) throw new RuntimeError(`HAProxy answered ${prepared} to prepare map ${file}`)
-  const answers = await converse(settings.runtimeSocket, [
-    ...batches(entries, `add map @${version} ${file} <<\n`),
-    `commit map @${version} ${file}`,
-  ])
-  const fault = answers.find(Boolean)
-  if (fault) throw new RuntimeError(`HAProxy answered ${fault} to a new version of ${file}`)
+  for await (const line of lines(settings.runtimeSocket, `show map ${file}`)) {
+    if (line === '') continue
+    // `0x55d0c0ffee00 <key> <value>`
+    const [key, value] = [line.indexOf(' ') + 1, line.indexOf(' ', line.indexOf(' ') + 1)]
+    if (!line.startsWith('0x') || value < 0) throw new RuntimeError(`HAProxy answered ${line} to show map ${file}`)
+    yield [line.slice(key, value), line.slice(value + 1)]
+  }
 }
 
-function* batches(entries: Iterable<[key: string, value: string]>, start: string): Generator<string> {
-  let command = start
-  for (const [key, value] of entries) {
-    const line = `${key} ${value}\n`
-    if (command.length > start.length && command.length + line.length > commandBytes) {
-      yield command
-      command = start
-    }
-    command += line
+/** One by one as they come: a million of them would be a text of 200 MB. */
+async function* lines(socketPath: string, command: string): AsyncGenerator<string> {
+  let rest = ''
+  for await (const text of answerTo(socketPath, command)) {
+    const complete = `${rest}${text}`.split('\n')
+    rest = complete.pop() ?? ''
+    yield* complete
   }
-  if (command.length > start.length) yield command
+  if (rest) yield rest
 }

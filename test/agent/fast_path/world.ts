@@ -130,7 +130,7 @@ async function furnish(scope: Scope, edge: Edge, ids: Map<string, string>): Prom
     .filter(({ map, value }) => map === 'route' && value.startsWith(named('edghtsrt', `${app} /plain`)))
   if (entry) {
     const value = entry.value.replace(/^[^|]+\|[^|]+/, `${stranger}|${account('stranger')}`)
-    await edge.proxy.apply({ set: [{ map: 'route', key: `${app}/stranger/`, value }], del: [] }, edge.all)
+    await edge.proxy.apply({ set: [{ map: 'route', key: `${app}/stranger/`, value }], del: [] })
   }
   return { edge, reached: upstream.reached }
 }
