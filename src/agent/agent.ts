@@ -58,7 +58,7 @@ export function createAgent<Entry>(parts: Parts, proxy: AnyProxy<Entry>, onAppli
   return {
     /** Plans everything that is on disk, for the proxy to start with. */
     async load(): Promise<Iterable<Entry>> {
-      const prepared = await preparation.prepare([...known.values()])
+      const prepared = await preparation.prepare({ [Symbol.iterator]: () => known.values() })
       const { complete } = step.position()
       if (!complete) sayWaiting(log, intake.state())
       return enforcement.load(prepared, complete)

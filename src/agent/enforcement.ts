@@ -1,8 +1,8 @@
 import { setTimeout } from 'node:timers/promises'
-import type { EdgeRecord, RecordKey } from '../distribution/records.ts'
+import { type EdgeRecord, kindOf, type RecordKey } from '../distribution/records.ts'
 import { affectedTcpEdges } from './affected.ts'
 import type { Log } from './log.ts'
-import { type Compiler, type Plan, type Prepared, plan } from './plan.ts'
+import { type Compiler, type Plan, type Prepared, plan, valueFor } from './plan.ts'
 import type { Refusals } from './refusals.ts'
 import { retryMs } from './worker.ts'
 
@@ -11,7 +11,7 @@ export type AnyProxy<Entry> = Compiler<Entry> & {
   /** Without these the proxy says that the node is not ready, instead of that there is nothing. */
   readyEntries: readonly Entry[]
   /** In force when it resolves. */
-  apply: (change: { set: readonly Entry[]; del: readonly Entry[] }, all: () => Iterable<Entry>) => Promise<void>
+  apply: (change: { set: readonly Entry[]; del: readonly Entry[] }) => Promise<void>
   /** Why an entry is not in force although it was applied, completing '<record> …': another record was first. */
   shadowed: (entry: Entry) => string | undefined
   closeSessions: (edgeIds: readonly string[]) => Promise<unknown>
@@ -26,20 +26,28 @@ type Parts = {
 
 /** What is in force in the proxy, and how it changes. */
 export function createEnforcement<Entry>({ log, known, openConnections, refusals }: Parts, proxy: AnyProxy<Entry>) {
-  const entries = new Map<RecordKey, Entry[]>()
+  /** Of backends, whose names may resolve differently by now. */
+  const ofBackends = new Map<RecordKey, Entry[]>()
   /** A complete state is known: the proxy may say what there is and what not. */
   let isReady = false
 
-  const all = function* (): Generator<Entry> {
-    if (isReady) yield* proxy.readyEntries
-    for (const list of entries.values()) yield* list
+  /** They follow from the record before. Kept beside it they would take half as much memory again. */
+  function inForce(key: RecordKey): readonly Entry[] {
+    if (kindOf(key) === 'backend') return ofBackends.get(key) ?? []
+    const record = known.get(key)
+    if (!record || record.value === null) return []
+    try {
+      return proxy.entriesOf(key, valueFor(key, record.value))
+    } catch {
+      // A record of an earlier version, refused when the node started.
+      return []
+    }
   }
 
-  function remember({ changes }: Plan<Entry>): void {
-    for (const { record, after } of changes) {
-      if (after.length) entries.set(record.key, after)
-      else entries.delete(record.key)
-    }
+  function remember(key: RecordKey, entries: Entry[]): void {
+    if (kindOf(key) !== 'backend') return
+    if (entries.length > 0) ofBackends.set(key, entries)
+    else ofBackends.delete(key)
   }
 
   /** The proxy must end up with what is on disk. Until it does, nothing newer is taken in and the report stays behind. */
@@ -61,27 +69,41 @@ export function createEnforcement<Entry>({ log, known, openConnections, refusals
     await proxy.closeSessions(edges).catch((err) => log.error({ err, edges }, 'cannot close open connections'))
   }
 
-  function planned(prepared: readonly Prepared[]): Plan<Entry> {
-    const result = plan(prepared, entries, proxy)
+  function planned(prepared: Iterable<Prepared>): Plan<Entry> {
+    const result = plan(prepared, inForce, proxy)
     for (const refused of result.refused) refusals.refuse(refused)
     return result
+  }
+
+  function* entriesOf(prepared: Iterable<Prepared>): Generator<Entry> {
+    if (isReady) yield* proxy.readyEntries
+    for (const { record, value } of prepared) {
+      const { key, generation } = record
+      try {
+        const entries = value === null ? [] : proxy.entriesOf(key, value)
+        remember(key, entries)
+        yield* entries
+      } catch (error) {
+        refusals.refuse({ key, generation, reason: (error as Error).message })
+      }
+    }
   }
 
   return {
     plan: planned,
 
     /** For the proxy to start with. */
-    load(prepared: readonly Prepared[], ready: boolean): Iterable<Entry> {
+    load(prepared: Iterable<Prepared>, ready: boolean): Iterable<Entry> {
       isReady = ready
-      remember(planned(prepared))
-      return all()
+      return entriesOf(prepared)
     },
 
     async apply(change: Plan<Entry>, ready: boolean, signal: AbortSignal): Promise<void> {
-      const set = ready && !isReady ? [...proxy.readyEntries, ...change.set] : change.set
+      const set = change.changes.flatMap(({ after }) => after)
+      if (ready && !isReady) set.push(...proxy.readyEntries)
       isReady = ready
-      remember(change)
-      if (set.length || change.del.length) await insist(() => proxy.apply({ set, del: change.del }, all), signal)
+      for (const { record, after } of change.changes) remember(record.key, after)
+      if (set.length || change.del.length) await insist(() => proxy.apply({ set, del: change.del }), signal)
       for (const { record, after } of change.changes) {
         const reason = after.map(proxy.shadowed).find((found) => found !== undefined)
         if (reason) refusals.refuse({ key: record.key, generation: record.generation, reason })

@@ -1,10 +1,20 @@
-import type { EdgeRecord, RecordKey } from '../distribution/records.ts'
+import {
+  type EdgeRecord,
+  kindOf,
+  type PolicyRecord,
+  type RecordKey,
+  type RecordValue,
+} from '../distribution/records.ts'
 import type { Released } from './intake.ts'
 import type { Refused } from './receiver.ts'
 import type { Position } from './record_log.ts'
 
 /** A record with the value that the proxy receives: its policy file is in place, its host name is resolved. */
 export type Prepared = { record: EdgeRecord; value: unknown }
+
+/** What the proxy receives for any record but a backend, which has to be resolved: of a policy, which file it is. */
+export const valueFor = (key: RecordKey, value: RecordValue): unknown =>
+  kindOf(key) === 'policy' ? (value as PolicyRecord).hash : value
 
 /** What the plan has to know about a proxy. `Entry` is its own representation of a record. */
 export type Compiler<Entry> = {
@@ -14,9 +24,8 @@ export type Compiler<Entry> = {
 }
 
 export type Plan<Entry> = {
-  /** Every record that can be applied, with all its entries. */
+  /** Every record that can be applied, with all its entries. The proxy ignores those that are in force already. */
   changes: { record: EdgeRecord; after: Entry[] }[]
-  set: Entry[]
   del: Entry[]
   /** The records among them that change anything in the proxy. */
   touched: EdgeRecord[]
@@ -26,17 +35,16 @@ export type Plan<Entry> = {
 
 /** From what is in force and what was prepared to what changes. Pure: nothing is read, written or told here. */
 export function plan<Entry>(
-  prepared: readonly Prepared[],
-  inForce: ReadonlyMap<RecordKey, readonly Entry[]>,
+  prepared: Iterable<Prepared>,
+  inForce: (key: RecordKey) => readonly Entry[],
   { entriesOf, difference }: Compiler<Entry>,
 ): Plan<Entry> {
-  const planned: Plan<Entry> = { changes: [], set: [], del: [], touched: [], refused: [] }
+  const planned: Plan<Entry> = { changes: [], del: [], touched: [], refused: [] }
   for (const { record, value } of prepared) {
     const { key, generation } = record
     try {
       const after = value === null ? [] : entriesOf(key, value)
-      const { set, del } = difference(inForce.get(key) ?? [], after)
-      for (const entry of set) planned.set.push(entry)
+      const { set, del } = difference(inForce(key), after)
       for (const entry of del) planned.del.push(entry)
       if (set.length || del.length) planned.touched.push(record)
       planned.changes.push({ record, after })

@@ -1,5 +1,5 @@
 import { type EdgeRecord, kindOf, type PolicyRecord, type RecordKey } from '../distribution/records.ts'
-import type { Prepared } from './plan.ts'
+import { type Prepared, valueFor } from './plan.ts'
 import { PieceMissing, type PolicyFiles } from './policy_files.ts'
 import type { Refusals } from './refusals.ts'
 import type { Upstreams } from './upstreams/upstreams.ts'
@@ -11,48 +11,62 @@ export function createPreparation({ known, policyFiles, upstreams }: Parts, refu
   /** Believed, but not to be had completely yet: a piece of a policy is missing. Nothing after it counts as applied. */
   const unfinished = new Map<RecordKey, EdgeRecord>()
 
-  /** What the proxy receives. */
-  async function valueFor(record: EdgeRecord): Promise<unknown> {
-    const { key, value } = record
-    const kind = kindOf(key)
-    if (value === null) {
-      if (kind === 'backend') upstreams.forget(key)
-      return null
+  /** Resolves to false when the file cannot be had: then the policy is refused, or kept for another try. */
+  async function preparePolicy({ key, generation, value }: EdgeRecord): Promise<boolean> {
+    try {
+      if (value !== null) await policyFiles.prepare(value as PolicyRecord)
+      unfinished.delete(key)
+      return true
+    } catch (error) {
+      if (error instanceof PieceMissing) unfinished.set(key, { key, generation, value })
+      else {
+        unfinished.delete(key)
+        refusals.refuse({ key, generation, reason: (error as Error).message })
+      }
+      return false
     }
-    if (kind === 'backend') return upstreams.resolve(record, refusals.upstreams)
-    if (kind !== 'policy') return value
-    await policyFiles.prepare(value as PolicyRecord)
-    return (value as PolicyRecord).hash
+  }
+
+  function resolvedValueFor({ key, generation, value }: EdgeRecord): unknown {
+    const isBackend = kindOf(key) === 'backend'
+    if (value === null && isBackend) upstreams.forget(key)
+    if (value === null) return null
+    return isBackend ? upstreams.resolve({ key, generation, value }, refusals.upstreams) : valueFor(key, value)
+  }
+
+  function* preparedOf(records: Iterable<EdgeRecord>, missing: ReadonlySet<RecordKey>): Generator<Prepared> {
+    for (const record of records) {
+      const { key, generation } = record
+      if (missing.has(key)) continue
+      try {
+        yield { record, value: resolvedValueFor(record) }
+      } catch (error) {
+        refusals.refuse({ key, generation, reason: (error as Error).message })
+      }
+    }
   }
 
   return {
     unfinished: unfinished as ReadonlyMap<RecordKey, EdgeRecord>,
 
-    /** Those that cannot be prepared are refused, or kept for another try. */
-    async prepare(records: readonly EdgeRecord[]): Promise<Prepared[]> {
-      const prepared: Prepared[] = []
+    /**
+     * Waits for the files of policies and the names of backends. The records come one by one when they are asked for, once:
+     * there may be a million of them. Those that cannot be prepared are left out.
+     */
+    async prepare(records: Iterable<EdgeRecord>): Promise<Iterable<Prepared>> {
+      const missing = new Set<RecordKey>()
       await upstreams.prepare(records, known)
-      for (const record of records) {
-        const { key, generation } = record
-        try {
-          prepared.push({ record, value: await valueFor(record) })
-          unfinished.delete(key)
-        } catch (error) {
-          if (error instanceof PieceMissing) unfinished.set(key, record)
-          else {
-            unfinished.delete(key)
-            refusals.refuse({ key, generation, reason: (error as Error).message })
-          }
-        }
-      }
-      return prepared
+      for (const record of records)
+        if (kindOf(record.key) === 'policy' && !(await preparePolicy(record))) missing.add(record.key)
+      return preparedOf(records, missing)
     },
 
     /** Must not run while anything is prepared, or a file could be removed that was just found to be there. */
     sweep(): Promise<number> {
-      const policies = [...known.values(), ...unfinished.values()]
-        .filter(({ key, value }) => value !== null && kindOf(key) === 'policy')
-        .map(({ value }) => value as PolicyRecord)
+      const policies: PolicyRecord[] = []
+      for (const records of [known, unfinished])
+        for (const { key, value } of records.values())
+          if (value !== null && kindOf(key) === 'policy') policies.push(value as PolicyRecord)
       return policyFiles.sweep(policies)
     },
   }

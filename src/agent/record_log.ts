@@ -1,8 +1,10 @@
-import { mkdir, open, readFile } from 'node:fs/promises'
+import { mkdir, open } from 'node:fs/promises'
 import { join } from 'node:path'
-import { crc32 } from 'node:zlib'
-import type { EdgeRecord, RecordKey } from '../distribution/records.ts'
+import { type EdgeRecord, kindOf, type RecordKey, type RouteRecord } from '../distribution/records.ts'
 import { writeAtomically } from './atomic_file.ts'
+import { linesOf, type Position, readLines, recordsPerLine } from './record_lines.ts'
+
+export type { Position } from './record_lines.ts'
 
 /**
  * What the node knows, on its own disk: it starts from here when everything else is down. One or more lines for each
@@ -17,38 +19,31 @@ export type RecordLog = {
   append: (records: readonly EdgeRecord[], position: Position) => Promise<void>
   close: () => Promise<void>
 }
-export type Position = {
-  /** Every record up to this generation has been applied. */
-  applied: number
-  /** Up to where the bucket has been read, and when that bucket was made: another one counts from the beginning. */
-  revision: number
-  bucket: string
-  /** False until the first complete read: then there are no records here either. */
-  complete: boolean
-}
-type Line = { records: EdgeRecord[] /** The batch goes on in the next line. */; more?: true } & Position
 
-const recordsPerLine = 1_000
 /** The log is rewritten when it is this many times longer than its contents. */
 const compactAt = 4
 
 export async function openRecordLog(folder: string): Promise<RecordLog> {
   await mkdir(folder, { recursive: true })
   const file = join(folder, 'records.log')
-  const records = new Map<RecordKey, EdgeRecord>()
-  let position: Position = { applied: 0, revision: 0, bucket: '', complete: false }
-  let batch: EdgeRecord[] = []
-  for (const { records: read, more, ...reached } of readLines(await readFile(file, 'utf8').catch(() => ''))) {
-    batch.push(...read)
-    if (more) continue
-    for (const record of batch) records.set(record.key, record)
-    batch = []
-    position = reached.complete === undefined ? ofOlderVersion(reached) : reached
-  }
-  if (!position.complete) records.clear()
-  let written = 0
-  let handle = await rewrite()
+  const { records, position: read, written: found, end } = await readLog(file)
+  let position = read
+  let written = found
+  let handle = await openWhole()
   let torn = false
+
+  /** What stands behind the last whole batch would hide whatever is appended. */
+  async function openWhole() {
+    if (end === undefined || isDue()) return rewrite()
+    const opened = await open(file, 'a')
+    await opened.truncate(end)
+    return opened
+  }
+
+  /** Much of it is superseded. */
+  function isDue(): boolean {
+    return written >= compactAt * (records.size + recordsPerLine)
+  }
 
   async function rewrite() {
     // Tombstones stay: an older record that comes late must still be recognized as old.
@@ -77,10 +72,40 @@ export async function openRecordLog(folder: string): Promise<RecordLog> {
       for (const record of added) records.set(record.key, record)
       position = next
       written += Math.max(added.length, 1)
-      if (written >= compactAt * (records.size + recordsPerLine)) await startOver()
+      if (isDue()) await startOver()
     },
     close: () => handle.close(),
   }
+}
+
+type Read = {
+  records: Map<RecordKey, EdgeRecord>
+  position: Position
+  /** How many records its lines have, superseded ones included. */
+  written: number
+  /** Of the last whole batch, in bytes; undefined when the file has to be written anew. */
+  end: number | undefined
+}
+
+const nowhere: Position = { applied: 0, revision: 0, bucket: '', complete: false }
+
+async function readLog(file: string): Promise<Read> {
+  const read: Read = { records: new Map(), position: nowhere, written: 0, end: undefined }
+  const share = createSharing()
+  let batch: EdgeRecord[] = []
+  for await (const { line, end } of readLines(file)) {
+    const { records, more, ...reached } = line
+    for (const record of records) batch.push(share(record))
+    if (more) continue
+    for (const record of batch) read.records.set(record.key, record)
+    read.written += Math.max(batch.length, 1)
+    batch = []
+    const isOlder = reached.complete === undefined
+    read.position = isOlder ? ofOlderVersion(reached) : reached
+    read.end = isOlder ? undefined : end
+  }
+  if (read.position.complete) return read
+  return { ...read, records: new Map(), written: 0, end: undefined }
 }
 
 /** An older version also kept what it had read in part: it is served from, as it was then, and all is read once more. */
@@ -91,23 +116,24 @@ const ofOlderVersion = ({ applied }: Position): Position => ({
   complete: applied > 0,
 })
 
-function* linesOf(all: readonly EdgeRecord[], position: Position): Generator<string> {
-  for (let start = 0; start < Math.max(all.length, 1); start += recordsPerLine) {
-    const end = start + recordsPerLine
-    yield toLine({ records: all.slice(start, end), ...(end < all.length && { more: true }), ...position })
+/**
+ * Routes name the same accounts, edges, backends and policies over and over, and each name that is read is a text of its
+ * own: kept once, they take a quarter less memory.
+ */
+function createSharing(): (record: EdgeRecord) => EdgeRecord {
+  const texts = new Map<string, string>()
+  const shared = <Text extends string>(text: Text): Text => {
+    const known = texts.get(text)
+    if (known === undefined) texts.set(text, text)
+    return (known ?? text) as Text
   }
-}
-
-function toLine(line: Line): string {
-  const text = JSON.stringify(line)
-  return `${crc32(text).toString(16).padStart(8, '0')} ${text}\n`
-}
-
-function* readLines(text: string): Generator<Line> {
-  let start = 0
-  for (let end = text.indexOf('\n'); end >= 0; start = end + 1, end = text.indexOf('\n', start)) {
-    const [checksum, json] = [text.slice(start, start + 8), text.slice(start + 9, end)]
-    if (checksum !== crc32(json).toString(16).padStart(8, '0')) return
-    yield JSON.parse(json)
+  return (record) => {
+    if (kindOf(record.key) !== 'route' || record.value === null) return record
+    const value = record.value as RouteRecord
+    value.account = shared(value.account)
+    value.edge = shared(value.edge)
+    if (value.backend !== null) value.backend = shared(value.backend)
+    if (value.policies !== null) value.policies = value.policies.map(shared)
+    return record
   }
 }

@@ -1,6 +1,9 @@
 // Characters that mean the same with and without their encoding to any upstream that decodes paths.
 const plain = /[A-Za-z0-9\-._~!$&'()*+,:;=@]/
 
+/** Nearly every path is: segments of such characters that do not begin with a dot. */
+const surelyCanonical = /^\/(?:(?!\.)[A-Za-z0-9\-._~!$&'()*+,:;=@]+(?:\/|$))*$/
+
 const encodeByte = (byte: number): string => `%${byte.toString(16).toUpperCase().padStart(2, '0')}`
 
 /**
@@ -9,6 +12,7 @@ const encodeByte = (byte: number): string => `%${byte.toString(16).toUpperCase()
  * gatehouse.lua. An encoded slash has no one spelling; a match contains none.
  */
 export function canonicalPath(match: string): string {
+  if (surelyCanonical.test(match)) return match
   const bytes = Buffer.from(match.toWellFormed(), 'utf8').toString('latin1')
   const spelled = bytes.replaceAll(/%([0-9A-Fa-f]{2})|[\s\S]/g, (token, hex?: string) => {
     const character = hex === undefined ? token : String.fromCharCode(Number.parseInt(hex, 16))

@@ -24,19 +24,22 @@ export function createUpstreams(resolver: UpstreamResolver, policy: UpstreamPoli
 
   return {
     /** Asks for the names of these backends, and of those that these edges and routes use. */
-    async prepare(records: readonly EdgeRecord[], known: Known): Promise<void> {
+    async prepare(records: Iterable<EdgeRecord>, known: Known): Promise<void> {
       const wanted = new Map<RecordKey, BackendRecord>()
-      const batch = new Map(records.map((record) => [record.key, record]))
+      const changed = new Set<RecordKey>()
       for (const { key, value } of records) {
-        if (value === null) continue
+        if (kindOf(key) !== 'backend') continue
+        changed.add(key)
+        if (value !== null) wanted.set(key, value as BackendRecord)
+      }
+      for (const { key, value } of records) {
         const kind = kindOf(key)
-        if (kind === 'backend') wanted.set(key, value as BackendRecord)
-        if (kind !== 'tcp' && kind !== 'route') continue
+        if (value === null || (kind !== 'tcp' && kind !== 'route')) continue
         const { account, backend } = value as TcpRecord | RouteRecord
         if (backend === null) continue
         const used: RecordKey = `backend.${backend}`
         owners.set(used, account)
-        const record = (batch.get(used) ?? known.get(used))?.value
+        const record = changed.has(used) ? undefined : known.get(used)?.value
         if (record) wanted.set(used, record as BackendRecord)
       }
       const all = [...wanted].map(([key, record]): Wanted => {
