@@ -1,14 +1,18 @@
 import { many, run } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
-import { newUuid, toUuid } from '../../src/kernel/ids.ts'
+import { newUuid, toUuid, type Uuid } from '../../src/kernel/ids.ts'
 import type { Installation } from './edge.ts'
 
-/** HTTPS edges, each with a route, straight into the tables: a hundred thousand through the API would take an hour. */
+/**
+ * HTTPS edges, each with a route, straight into the tables: a hundred thousand through the API would take an hour.
+ * Resolves to their ids. Nothing is written into the outbox.
+ */
 export async function insertEdges(
   { db, admin }: Installation,
   count: number,
   { backendId, policyId }: { backendId: string; policyId: string },
-): Promise<void> {
+): Promise<{ edges: Uuid[]; routes: Uuid[] }> {
+  const all: { edges: Uuid[]; routes: Uuid[] } = { edges: [], routes: [] }
   const account = toUuid(admin.accountId as `ac_${string}`)
   const backend = toUuid(backendId as `bkdst_${string}`)
   const policy = toUuid(policyId as `ipp_${string}`)
@@ -18,6 +22,8 @@ export async function insertEdges(
       Array.from({ length: size }, () => newUuid()),
       Array.from({ length: size }, () => newUuid()),
     ]
+    all.edges.push(...edges)
+    all.routes.push(...routes)
     await run(
       db,
       sql`insert into edges (account_id, id, kind) select ${account}, id, 'https' from unnest(${edges}::uuid[]) id`,
@@ -49,4 +55,5 @@ export async function insertEdges(
     )
   }
   await many(db, sql`analyze edges`)
+  return all
 }
