@@ -1,8 +1,9 @@
 import { setTimeout } from 'node:timers/promises'
-import { type EdgeRecord, kindOf, type RecordKey } from '../distribution/records.ts'
+import type { EdgeRecord, RecordKey } from '../distribution/records.ts'
 import { affectedTcpEdges } from './affected.ts'
+import { createInForce } from './in_force.ts'
 import type { Log } from './log.ts'
-import { type Compiler, type Plan, type Prepared, plan, valueFor } from './plan.ts'
+import { type Compiler, type Plan, type Prepared, plan } from './plan.ts'
 import type { Refusals } from './refusals.ts'
 import { retryMs } from './worker.ts'
 
@@ -26,29 +27,9 @@ type Parts = {
 
 /** What is in force in the proxy, and how it changes. */
 export function createEnforcement<Entry>({ log, known, openConnections, refusals }: Parts, proxy: AnyProxy<Entry>) {
-  /** Of backends, whose names may resolve differently by now. */
-  const ofBackends = new Map<RecordKey, Entry[]>()
+  const inForce = createInForce(known, proxy)
   /** A complete state is known: the proxy may say what there is and what not. */
   let isReady = false
-
-  /** They follow from the record before. Kept beside it they would take half as much memory again. */
-  function inForce(key: RecordKey): readonly Entry[] {
-    if (kindOf(key) === 'backend') return ofBackends.get(key) ?? []
-    const record = known.get(key)
-    if (!record || record.value === null) return []
-    try {
-      return proxy.entriesOf(key, valueFor(key, record.value))
-    } catch {
-      // A record of an earlier version, refused when the node started.
-      return []
-    }
-  }
-
-  function remember(key: RecordKey, entries: Entry[]): void {
-    if (kindOf(key) !== 'backend') return
-    if (entries.length > 0) ofBackends.set(key, entries)
-    else ofBackends.delete(key)
-  }
 
   /** The proxy must end up with what is on disk. Until it does, nothing newer is taken in and the report stays behind. */
   async function insist(work: () => Promise<void>, signal: AbortSignal): Promise<void> {
@@ -70,7 +51,7 @@ export function createEnforcement<Entry>({ log, known, openConnections, refusals
   }
 
   function planned(prepared: Iterable<Prepared>): Plan<Entry> {
-    const result = plan(prepared, inForce, proxy)
+    const result = plan(prepared, inForce.of, proxy)
     for (const refused of result.refused) refusals.refuse(refused)
     return result
   }
@@ -81,7 +62,7 @@ export function createEnforcement<Entry>({ log, known, openConnections, refusals
       const { key, generation } = record
       try {
         const entries = value === null ? [] : proxy.entriesOf(key, value)
-        remember(key, entries)
+        inForce.remember(key, entries)
         yield* entries
       } catch (error) {
         refusals.refuse({ key, generation, reason: (error as Error).message })
@@ -102,7 +83,7 @@ export function createEnforcement<Entry>({ log, known, openConnections, refusals
       const set = change.changes.flatMap(({ after }) => after)
       if (ready && !isReady) set.push(...proxy.readyEntries)
       isReady = ready
-      for (const { record, after } of change.changes) remember(record.key, after)
+      for (const { record, after } of change.changes) inForce.remember(record.key, after)
       if (set.length || change.del.length) await insist(() => proxy.apply({ set, del: change.del }), signal)
       for (const { record, after } of change.changes) {
         const reason = after.map(proxy.shadowed).find((found) => found !== undefined)

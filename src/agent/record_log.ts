@@ -83,7 +83,7 @@ type Read = {
   position: Position
   /** How many records its lines have, superseded ones included. */
   written: number
-  /** Of the last whole batch, in bytes; undefined when the file has to be written anew. */
+  /** Of the last whole batch, in bytes; undefined when the file must be rewritten. */
   end: number | undefined
 }
 

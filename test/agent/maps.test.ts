@@ -187,7 +187,7 @@ const manyRoutes = ({ account, open, shut }: Model, count: number, https = newId
     },
   ])
 
-test('a change touches its own entries only, alone and among hundreds, and so does an agent that starts anew', async (t) => {
+test('a change touches its own entries only, alone and among hundreds, and so does a restarted agent', async (t) => {
   const model = await startModel(t)
   const { edge, put, open } = model
   const routes = manyRoutes(model, 3_000)
