@@ -33,7 +33,7 @@ export type Plan<Entry> = {
   refused: Refused[]
 }
 
-/** From what is in force and what was prepared to what changes. Pure: nothing is read, written or told here. */
+/** Computes the changes from what is in force and what was prepared. Pure: it reads, writes and reports nothing. */
 export function plan<Entry>(
   prepared: Iterable<Prepared>,
   inForce: (key: RecordKey) => readonly Entry[],
@@ -55,7 +55,7 @@ export function plan<Entry>(
   return planned
 }
 
-/** What has arrived or is unfinished, each record once, and only if it is newer than what is known. */
+/** Records that have arrived or are unfinished, each once, and only if newer than the known one. */
 export function newest(
   released: readonly Released[],
   unfinished: ReadonlyMap<RecordKey, EdgeRecord>,
@@ -80,7 +80,7 @@ export function positionAfter(reached: Position, released: readonly Released[]):
   return { applied, revision, bucket, complete }
 }
 
-/** After a restart what is unfinished must be read again, so the place in the bucket stays before it. */
+/** Unfinished records must be read again after a restart, so the position in the bucket stays before them. */
 export function heldBack(
   position: Position,
   arrivedAt: Position,

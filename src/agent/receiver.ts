@@ -16,7 +16,7 @@ import type { Announced, BucketEntry, Place } from './intake.ts'
 
 export type Refused = { key: string; generation: number | null; reason: string }
 
-/** Called in the order in which things arrive, and only with what is believed. */
+/** Called in order of arrival, and only with verified records. */
 type Handlers = {
   announced: (batch: Announced) => void
   /** The bucket is read from here on; `resumed` from where it was left. */

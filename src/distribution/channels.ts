@@ -7,7 +7,7 @@ export const batchSubject = 'gatehouse.batches'
 export const progressKey = 'progress'
 export const reportSubject = (node: string): string => `gatehouse.reports.${node}`
 export const allReportsSubject = 'gatehouse.reports.*'
-/** Said by whoever committed a change, so that the publisher need not wait for its next look. */
+/** Sent after committing a change, so that the publisher need not wait for its next poll. */
 export const wakeSubject = 'gatehouse.wake'
 
 export const inboxOf = (node: string): string => `_INBOX_${node}`

@@ -7,7 +7,7 @@ export type NatsSettings = {
   caFile?: string
   user?: string
   password?: string
-  /** Where answers come to; NATS lets a node listen to its own only. */
+  /** The inbox for replies; NATS lets a node subscribe only to its own. */
   inboxPrefix?: string
   /** Ends the waiting for a NATS that is not there yet. */
   signal: AbortSignal
@@ -109,7 +109,7 @@ async function watch(connection: NatsConnection, link: NatsLink, ending: AbortSi
       reason = 'the connection was lost'
       link.connected()
     }
-    // Such as a password that is no longer valid: NATS says so before it closes the connection.
+    // For example an invalid password: NATS reports it before it closes the connection.
     if (status.type === 'error' && !link.isConnected()) reason = reasonOf(status.error)
     if (status.type === 'disconnect' || status.type === 'reconnecting') link.failed(reason)
   }

@@ -30,7 +30,7 @@ export function encodePolicy({ v4, v6 }: CompiledPolicy): PolicyFile {
   }
 }
 
-/** Neighbors that decide alike become one: which rule decided is not known at the edge. */
+/** Merges adjacent ranges with the same decision: the edge does not need to know which rule decided. */
 function encodeTable({ starts, verdicts }: RangeTable, family: Family): Buffer {
   const words = family === 4 ? 1 : 4
   const out = Buffer.alloc(verdicts.length * recordBytes[family])

@@ -38,7 +38,7 @@ export function trustedKeys(texts: readonly string[]): TrustedKeys {
   )
 }
 
-/** The signed form: the payload as the very text that was signed, so that nobody has to agree on how to write JSON. */
+/** The signed form: the payload is the exact text that was signed, so JSON formatting does not matter. */
 type Envelope = { payload: string; key: string; signature: string }
 
 export function seal(payload: object, signer: Signer): string {

@@ -36,7 +36,7 @@ function checkerOf(key: string): Checker | undefined {
   return isId(checker.prefix, id) ? checker : undefined
 }
 
-/** Describes what is wrong with a value that did not pass. */
+/** Describes why a value was rejected. */
 function valueFault({ fields, check }: Checker, value: Record<string, unknown>): string {
   const unknown = Object.keys(value).find((field) => !fields.includes(field))
   if (unknown !== undefined) return `has an unknown field ${quoted(unknown)}`

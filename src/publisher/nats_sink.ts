@@ -7,9 +7,9 @@ import { blobName } from './compile.ts'
 /** Below the limit of a NATS message with room for the envelope. */
 const largestMessage = 900_000
 
-/** The two ways out: a plain message that is there in a millisecond, and the bucket that is there for good. */
+/** The two channels: a plain message that arrives in a millisecond, and the bucket that persists. */
 export type NatsSink = {
-  /** When the bucket was made: another time than before means that its records are gone. */
+  /** When the bucket was created: a different time means that its records are gone. */
   readonly bucketCreated: string
   /** False when it was too large for one message: then it goes through the bucket alone. */
   announce: (batch: Batch) => boolean
@@ -22,7 +22,7 @@ export type NatsSink = {
   refreshBlobs: () => Promise<void>
   /** Said when every policy was put. Takes away the pieces that were not among them this time nor the time before. */
   sweepBlobs: () => Promise<number>
-  /** False when a bucket that was opened is gone, or another one has its name: then everything has to be sent again. */
+  /** False when an opened bucket is gone or was replaced: then everything must be sent again. */
   isIntact: () => Promise<boolean>
 }
 
@@ -39,7 +39,7 @@ export async function openNatsSink(nats: NatsConnection, replicas: number): Prom
   const known = new Set<string>()
   let used = new Set<string>()
   let usedBefore: Set<string> | undefined
-  /** A piece that is wanted again while it goes has to be put after it is gone. */
+  /** A piece that is needed again during its deletion must be put after the deletion. */
   const leaving = new Map<string, Promise<unknown>>()
 
   function remove(name: string): Promise<unknown> {

@@ -20,7 +20,7 @@ export type PublisherMetrics = {
 }
 type Parts = { pool: DbPool; nats: NatsConnection; replicas: number; clock: Clock; log: Log; metrics: PublisherMetrics }
 
-/** Held by the one active publisher, on a connection of its own: it is free again the moment that process is gone. */
+/** Held by the active publisher on a dedicated connection, so it is released as soon as that process ends. */
 const publisherLock = 7_204_113_003
 const lookEveryMs = 250
 const bucketLookEveryMs = 2_000

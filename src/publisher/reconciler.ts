@@ -55,7 +55,7 @@ export function createReconciler(
       compared.isSaid = true
       return { complete: natsSink.bucketCreated }
     },
-    /** A progress of its own has to say it, since no change does. */
+    /** It needs its own progress entry, since no change carries it. */
     isToBeSaid: (keyId: string, settled: number): boolean =>
       compared?.keyId === keyId && settled >= compared.generation && !compared.isSaid,
   }

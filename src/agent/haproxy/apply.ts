@@ -28,7 +28,7 @@ export type EdgeProxy = {
   shadowed: (entry: Entry) => string | undefined
   /** Ends the open connections of TCP edges, also of deleted ones. Resolves to how many there were. */
   closeSessions: (edgeIds: Iterable<string>) => Promise<number>
-  /** Serves what is in the certificate folder now. Called regularly on its own, too. */
+  /** Serves the current certificate folder. Also called regularly. */
   loadCertificates: () => Promise<void>
   /** Ends HAProxy when its clients have had time to go elsewhere and its requests to finish. */
   drain: (drain: Drain) => Promise<void>

@@ -15,7 +15,7 @@ export const httpsBackends = [
   'https_tls_http2',
 ]
 
-/** In lower case; a star stands for any ending. */
+/** In lower case; a star matches any ending. */
 export const clientMayNotSend = [
   'connection',
   'keep-alive',

@@ -10,7 +10,7 @@ export type Certificates = {
   prepare: () => Promise<void>
   /** Without a reload: connections, and the memory of another worker, are spared. */
   load: () => Promise<void>
-  /** We do not know what a running HAProxy has: everything is loaded next time. */
+  /** The state of a running HAProxy is unknown: load everything next time. */
   forget: () => void
 }
 

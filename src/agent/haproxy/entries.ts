@@ -226,7 +226,7 @@ function hostportOf(text: string, wildcard: boolean) {
   return parsed
 }
 
-/** A TCP client does not say by which name it found us: a name stands for every address that we listen on. */
+/** A TCP client does not send the name it connected to, so a name matches every address that we listen on. */
 function destinationKey(text: string): string {
   const { host, port } = hostportOf(text, false)
   const address = parseAddress(host.replaceAll(/[[\]]/g, ''))

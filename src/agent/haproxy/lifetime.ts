@@ -7,9 +7,9 @@ import type { Turns } from './turns.ts'
 export type Drain = {
   /** Goes on accepting for so long: load balancers and clients need it to notice. */
   readonly delayMs: number
-  /** After that, what is open has so long to finish. */
+  /** After that, open requests and connections have this long to finish. */
   readonly deadlineMs: number
-  /** Skips what is left of both. */
+  /** Skips the rest of both. */
   readonly hurry: AbortSignal
 }
 

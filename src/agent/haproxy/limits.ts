@@ -41,7 +41,7 @@ export const limitTables = ({ maxconn }: ProxySettings): string => {
   ].join('\n')
 }
 
-/** Counts a refusal under the name of its limit. Only what is refused pays for it. */
+/** Counts a refusal under the name of its limit. Only refused traffic pays for it. */
 const counted = (rule: string, scope: 'sess' | 'txn', refusal: string) => `
   ${rule} track-sc4 var(${scope}.over) table limit_refused if { var(${scope}.over) -m found }
   ${rule} sc-inc-gpc0(4) if { var(${scope}.over) -m found }

@@ -29,7 +29,7 @@ function withoutDotSegments(path: string): string {
     const isDots = part === '.' || part === '..'
     if (part === '..') segments.pop()
     if (!isDots) segments.push(part)
-    // What stands before a dot segment is a folder, also when nothing follows.
+    // The part before a dot segment is a folder, even if nothing follows.
     else if (index === parts.length - 1) segments.push('')
   }
   return `/${segments.join('/')}`

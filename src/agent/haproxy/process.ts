@@ -12,7 +12,7 @@ const watchIntervalMs = 200
 const lateRequestSeconds = 2
 
 export type HaproxyProcess = {
-  /** False when none was running. Nothing is ended when we end: traffic goes on without us. */
+  /** False when none was running. HAProxy keeps running when we exit, so traffic continues. */
   attach: () => Promise<boolean>
   /** Throws with what HAProxy has to say when the configuration or a file that it names cannot be used. */
   check: () => Promise<void>

@@ -58,7 +58,7 @@ export async function* converse(
   }
 }
 
-/** One command on a connection of its own, without a prompt: for the master's socket too, which has another prompt. */
+/** One command on its own connection, without a prompt: works for the master's socket too, whose prompt differs. */
 export async function ask(socketPath: string, command: string): Promise<string> {
   let answer = ''
   for await (const text of answerTo(socketPath, command)) answer += text

@@ -34,7 +34,7 @@ export type ProxySettings = {
   readonly policyCacheBytes?: number
   /** For tests that compare the two paths: without the rules of fast_path.ts. */
   readonly isCarefulOnly?: boolean
-  /** For tests, which cannot wait a minute for what is silent. */
+  /** For tests, which cannot wait a minute for a silent peer. */
   readonly responseTimeoutMs?: number
   /** `haproxy` on the path when not given. */
   readonly binary?: string

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { networkInterfaces } from 'node:os'
 import { parseAddress } from '../../kernel/ip/address.ts'
 
-/** `absent`: DNS says that there is none. `silent`: DNS says nothing, and what was known before may still be true. */
+/** `absent`: DNS says that there is none. `silent`: DNS does not answer, so earlier answers may still be valid. */
 export type Answer = { addresses: string[] } | 'absent' | 'silent'
 export type LookUp = { lookUp: (name: string) => Promise<Answer>; stop: () => void }
 
@@ -56,7 +56,7 @@ export async function openDns({
     const isComplete = name.split('.').length > ndots
     for (const candidate of isComplete ? [name, ...suffixed] : [...suffixed, name]) {
       const answer = await ask(candidate)
-      // After a silence nobody knows whether the name stands here, and another suffix would be another name.
+      // Without an answer the name may exist under this suffix, so trying the next one could find another host.
       if (answer !== 'absent') return answer
     }
     return 'absent'

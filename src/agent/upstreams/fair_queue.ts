@@ -59,7 +59,7 @@ export function createFairQueue(limits: Limits, work: (job: string) => Promise<v
   }
 
   return {
-    /** Resolves when the job is done, for whichever lane. */
+    /** Resolves when the job is done, whichever lane ran it. */
     add(job: string, lanes: Iterable<string>, kind: Kind): Promise<void> {
       const current = running.get(job)
       if (current || stopped) return current ?? Promise.resolve()

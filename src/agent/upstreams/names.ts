@@ -9,7 +9,7 @@ const longestPauseMs = { absent: 60_000, silent: 300_000 }
 
 export type Name = {
   address: string | null
-  /** DNS was asked at least once, or what it said is on disk. */
+  /** DNS was queried at least once, or its answer is on disk. */
   isAsked: boolean
   users: Set<string>
   lanes: Set<string>

@@ -11,7 +11,7 @@ import { openResolver } from './resolver.ts'
 const backend = (host: string) => ({ host, port: 80, tls: false })
 const wanted = (host: string, ...accounts: string[]) => ({ record: backend(host), accounts })
 
-/** Files of its own for what a machine would say, and a resolver that asks the server given. */
+/** Its own hosts and resolv.conf files, and a resolver that queries the given server. */
 async function start(
   t: TestContext,
   answers: DnsServer['answers'],
@@ -107,7 +107,7 @@ test("row 9: a thousand unresponsive names of one account do not delay another's
   for (const { record } of bad) addressOf(record.host)
   for (let index = 0; index < 5; index++) {
     const began = performance.now()
-    // The hostile account goes on; nobody waits for it a second time.
+    // The hostile account continues; nobody waits for it again.
     await resolver.prepare([
       wanted(`bad-again${index}.example`, 'ac_hostile'),
       wanted(`good${index}.example`, 'ac_honest'),

@@ -92,7 +92,7 @@ export async function openResolver({ file, dns, onChange, onError }: Options) {
         for (const account of late.accounts) slowUntil.set(account, Date.now() + slowForMs)
       }
     },
-    /** By what is known now; `prepare` has asked. */
+    /** From what is known now; `prepare` has sent the queries. */
     resolve(key: string, record: BackendRecord): ResolvedBackend {
       const { host } = record
       const address = bare(host)

@@ -72,7 +72,7 @@ async function readRules(connection: Connection, policies: readonly Thing[]): Pr
   return found
 }
 
-/** A name that a person knows it by: its description, or what is particular to it. */
+/** A name that people recognize: the description, or another distinctive field. */
 function ownName({ kind, fields }: Thing): string {
   const [hostport] = (fields.hostports ?? []) as string[]
   const byKind: Record<Thing['kind'], unknown> = {

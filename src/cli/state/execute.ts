@@ -8,12 +8,12 @@ import { titleOf } from './describe.ts'
 import type { Json, Rule, Thing } from './kinds.ts'
 import { replaceText, type Step } from './plan.ts'
 
-/** Operations that can lock the caller out, and may be told to. */
+/** Operations that can lock the caller out, and accept allow_self_lockout. */
 const guarded = new Set<Thing['kind']>(['ip_policies', 'ip_restrictions'])
 const mayLockOut = ({ thing, method }: Step) =>
   guarded.has(thing.kind) && (thing.kind === 'ip_restrictions' || method === 'PUT')
 
-/** One after the other: what is safe in this order is not in another. Resolves to the last generation it made. */
+/** One after the other, because only this order is safe. Resolves to the last generation created. */
 export async function execute(
   connection: Connection,
   steps: readonly Step[],

@@ -20,7 +20,7 @@ export type StateFile = { readonly sections: Partial<Record<Kind, readonly Thing
 export const formVersion = 1
 const fault = (place: string, message: string) => new Failure('refused', `${place}: ${message}`)
 
-/** What stands in for the id of something that the file names and the account may not have yet. No text has a NUL. */
+/** Placeholder for the id of a resource that the file names but the account may lack. No text contains NUL. */
 export const markOf = (kind: Thing['kind'], name: string): string => `\0${kind}:${name}`
 
 export function readState(text: string): StateFile {
@@ -124,7 +124,7 @@ function checkType(place: string, schema: Schema, value: unknown): void {
   const types = typesOf(schema)
   const type =
     value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value === 'number' ? 'integer' : typeof value
-  // YAML takes `metadata: 12` for a number. What is asked for is told, rather than guessed.
+  // YAML reads `metadata: 12` as a number. Report what is expected rather than guess.
   if (types.length && value !== null && !types.includes(type))
     throw fault(
       place,

@@ -27,12 +27,12 @@ export type Rule = {
   metadata?: string
   expires_at?: string
 }
-/** A resource, from the file or from the account. References in it are ids, or marks of what is still to be made. */
+/** A resource, from the file or from the account. References are ids, or marks for resources yet to be created. */
 export type Thing = {
   readonly kind: Kind | 'routes'
   readonly name: string
   readonly id?: string
-  /** As the API shows it, without what it adds: no id, no times; nothing that has its default. */
+  /** As the API shows it, without ids, times and fields at their defaults. */
   readonly fields: Json
   readonly rules?: readonly Rule[]
   readonly routes?: readonly Thing[]

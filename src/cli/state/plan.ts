@@ -5,7 +5,7 @@ import { matchThings, type Pairs } from './match.ts'
 import { narrowed } from './narrow.ts'
 import { fieldsClass, type Stage, stages } from './stages.ts'
 
-/** One request. Ids of what is still to be made are marks, in the path and in the body. */
+/** One request. Resources yet to be created appear as marks, in the path and in the body. */
 export type Step = {
   readonly stage: Stage
   readonly verb: 'create' | 'update' | 'delete'
@@ -92,7 +92,7 @@ function resolveMarks(thing: Thing, idOfMark: ReadonlyMap<string, string>): Thin
   return { ...thing, fields: replaceText(thing.fields, idOfMark) as Json, ...(routes && { routes }) }
 }
 
-/** Every text that stands for another, however deep. */
+/** Every mark, at any depth. */
 export function replaceText(value: unknown, by: ReadonlyMap<string, string>): unknown {
   if (typeof value === 'string') return by.get(value) ?? value
   if (Array.isArray(value)) return value.map((each) => replaceText(each, by))
@@ -245,7 +245,7 @@ function updates(wanted: Thing, present: Thing, context: Context, edgeId?: strin
       const match = context.pairs.get(route)
       return match ? updates(route, match, context, id) : []
     }),
-    // The narrow ones first: a wide one alone would take what they refuse.
+    // Narrow ranges first: a wide one alone would admit what they deny.
     ...(wanted.routes ?? [])
       .filter((route) => !context.pairs.has(route))
       .toSorted((a, b) => narrowness(b) - narrowness(a))
