@@ -77,8 +77,8 @@ export const listWarnings = async (
     page as (
       select c.source_ip, c.last_at, c.last_api_key_id from ${latest(sql`and c.hour >= (select hour from reached)`)}
       order by c.last_at desc, c.source_ip desc limit ${limit})
-    select host(source_ip) as source_ip, last_at, last_api_key_id,
-      (select sum(count)::bigint from ${ofAddress(sql`page.source_ip`)}) as count
+    select host(source_ip) as source_ip,
+      (select sum(count)::bigint from ${ofAddress(sql`page.source_ip`)}) as count, last_at, last_api_key_id
     from page
     order by page.last_at desc, page.source_ip desc`,
   )
