@@ -212,28 +212,22 @@ test('a request whose header operations are not to be found, or not to be read, 
 
 test('a request whose lists of headers are not to be read is refused; without lists it takes the careful path', async (t) => {
   const { edge, upstream, tell } = await startWithOperations(t, false)
-  const [, value = ''] =
-    edge
-      .all()
-      .find(({ map }) => map === 'header_lists')
-      ?.value.split('|') ?? []
   const base64 = (bytes: string) => Buffer.from(bytes, 'latin1').toString('base64')
-  const unreadable = [
-    '|',
-    `${base64('\x06x-gone')}|${value}`,
-    `${base64('\x06x-gone\0')}|${base64('\x07x-added\x011')}`,
-  ]
-  for (const lists of unreadable) {
-    await tell('set', 'header_lists', lists)
+  const lists = (deleted: string, added: string) => `${String(7 + deleted.length).padStart(5, '0')}|${deleted}|${added}`
+  const [deleted, added] = [base64('\x06x-gone\0'), base64('\x07x-added\x011\0\0')]
+  assert.equal(edge.all().find(({ map }) => map === 'header_lists')?.value, lists(deleted, added))
+  const unreadable = [lists('', ''), lists(base64('\x06x-gone'), added), lists(deleted, base64('\x07x-added\x011'))]
+  for (const value of unreadable) {
+    await tell('set', 'header_lists', value)
     const { status, body } = await get(edge, { headers: ['X-Gone: 1'] })
-    assert.deepEqual([status, JSON.parse(body).error_code], [500, 'ERR_EDGE'], lists)
+    assert.deepEqual([status, JSON.parse(body).error_code], [500, 'ERR_EDGE'], value)
   }
   assert.equal(upstream.heads.length, 1)
-  for (const lists of ['x', `!!|${value}`, `${base64('\0')}|!!`]) {
-    await tell('set', 'header_lists', lists)
-    assert.equal((await get(edge, { headers: ['X-Gone: 1'] })).status, 200, lists)
+  for (const value of ['x', '|', lists('!!', added), lists(deleted, '!!'), `00000|${deleted}|${added}`]) {
+    await tell('set', 'header_lists', value)
+    assert.equal((await get(edge, { headers: ['X-Gone: 1'] })).status, 200, value)
     const lines = upstream.lastHeaders().filter(([name]) => /gone|added/.test(name))
-    assert.deepEqual(lines, [['x-added', '1']], lists)
+    assert.deepEqual(lines, [['x-added', '1']], value)
   }
   await tell('del', 'header_lists')
   assert.equal((await get(edge)).status, 200)

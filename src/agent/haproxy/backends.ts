@@ -43,7 +43,7 @@ const forwardFast = (settings: ProxySettings) => `
   http-request del-header connection
   http-request del-header te${forward(settings)}
   http-request del-headers-bin var(txn.headers_to_delete)
-  http-request add-headers-bin var(txn.headers_to_add)`
+  http-request set-headers-bin var(txn.headers_to_set)`
 
 /**
  * Hop-by-hop headers first, then what clients may not say about themselves, then what the route removes and adds.

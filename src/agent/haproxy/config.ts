@@ -12,8 +12,8 @@ import {
   controlCharacters,
   decision,
   dial,
-  isRefused,
   isUnreachable,
+  onePolicy,
   part,
   quoted,
   routeOfEdge,
@@ -110,8 +110,11 @@ ${settings.tcpBind.addresses.map((address) => `  bind ${listen(address, `${setti
   tcp-request connection set-var(sess.entry) dst,concat(:,sess.port),map_str(${mapFile(settings, 'tcp')})
   tcp-request connection set-var(sess.entry) str(*:),concat(,sess.port),map_str(${mapFile(settings, 'tcp')}) if !{ var(sess.entry) -m found }
   tcp-request connection reject if !{ var(sess.entry) -m found }${limitTcpEdge(limitsOf(settings), part('sess.entry', 'target'), part('sess.entry', 'account'))}
-  # Lua needs a stream, which begins here; no upstream has been dialed yet.${decision(settings, 'sess.entry')}
-  tcp-request content reject if ${isRefused}${upstream(settings, 'tcp-request content', 'sess.entry')}
+  # Lua needs a stream, which begins here; no upstream has been dialed yet.${decision(settings, 'sess.entry')}${onePolicy(settings, 'tcp-request content', 'sess.entry')}
+  acl cleared var(txn.cleared) -m found
+  tcp-request content set-var(txn.cleared) bool(true) if has_policy unrestricted allowed_by_policy || open unrestricted
+  # Lua reports each refusal, so the conditions let it run once.
+  tcp-request content reject if !cleared !allowed${upstream(settings, 'tcp-request content', 'sess.entry')}
   tcp-request content reject if ${isUnreachable}${dial('tcp-request content')}
   use_backend tcp_tls if { var(txn.backend) -m beg tls }
   default_backend tcp_plain

@@ -1,9 +1,9 @@
 import { answers } from './answers.ts'
-import { clientMayNotSend } from './backends.ts'
+import { clientMayNotSend, httpsBackends } from './backends.ts'
 import { noModules, withHeaders } from './entries.ts'
-import { limitRequests } from './limits.ts'
+import { enoughInFlight, limitRequests } from './limits.ts'
 import { mapFile } from './map_files.ts'
-import { controlCharacters, dial, part, routeOfEdge, unusualPath, upstream } from './rules.ts'
+import { controlCharacters, dial, onePolicy, part, routeOfEdge, unusualPath, upstream } from './rules.ts'
 import { limitsOf, type ProxySettings } from './settings.ts'
 
 /**
@@ -23,20 +23,29 @@ const unusualLine = `(*LF)(?m)^(?:[a-z0-9-]*+[^a-z0-9:\\r-]|(?!connection: keep-
  */
 export const fastPath = (settings: ProxySettings) => `
   acl reachable var(txn.address) -m found
+  acl reachable_plain var(txn.backend) -m beg plain|
+  acl few_in_flight be_conn(https_plain) lt ${enoughInFlight(limitsOf(settings), httpsBackends)}
   http-request set-var(txn.edge) req.fhdr(host),map_str(${mapFile(settings, 'host')}) if !{ method CONNECT TRACE } !{ path -m reg '${unusualPath}' } !{ req.hdrs -m reg '${controlCharacters}' '${unusualLine}' }
-  http-request set-var(sess.edge) var(txn.edge) if !same_edge sni_same
   http-request set-var(txn.path) path
   http-request set-var(txn.entry) var(txn.edge),${routeOfEdge(settings, 'txn.path')}${upstream(settings, 'http-request', 'txn.entry')}${dial('http-request')}
-  http-request allow if reachable same_edge { ${part('txn.entry', 'modules')} -m str -- ${noModules} } unrestricted !many_in_flight
+  http-request allow if reachable same_edge { ${part('txn.entry', 'modules')} -m str -- ${noModules} } unrestricted reachable_plain few_in_flight
 
-  # With header operations, policies, restrictions, or near a limit. Lua reports what it refuses, so it is asked last.
-  acl fast var(txn.fast) -m found
   acl has_headers ${part('txn.entry', 'headers')} -m str ${withHeaders}
-  acl has_lists var(txn.headers_to_add) -m found
+  acl has_lists var(txn.headers_to_set) -m found
   http-request set-var(txn.header_lists) ${part('txn.entry', 'target')},map_str(${mapFile(settings, 'header_lists')}) if reachable has_headers
-  http-request set-var(txn.headers_to_delete) var(txn.header_lists),field(1,|),b64dec
-  http-request set-var(txn.headers_to_add) var(txn.header_lists),field(2,|),b64dec if { var(txn.headers_to_delete) -m found }
+  http-request set-var(txn.headers_to_delete) var(txn.header_lists),bytes(6),field(1,|),b64dec
+  http-request set-var(txn.set_at) var(txn.header_lists),bytes(0,5)
+  http-request set-var(txn.headers_to_set) var(txn.header_lists),bytes(txn.set_at),b64dec if { var(txn.headers_to_delete) -m found }
+  http-request allow if has_lists reachable same_edge open unrestricted reachable_plain few_in_flight
+${onePolicy(settings, 'http-request', 'txn.entry')}
+  http-request allow if has_policy !has_headers reachable same_edge unrestricted reachable_plain few_in_flight allowed_by_policy || has_policy has_lists reachable same_edge unrestricted reachable_plain few_in_flight allowed_by_policy
+
+  # With several policies, with restrictions, the first of a connection, near a limit, or to an upstream with TLS or HTTP/2. Lua
+  # reports what it refuses, so it is asked after everything that could leave the request to the careful path.
+  acl fast var(txn.fast) -m found
+  http-request set-var(sess.edge) var(txn.edge) if !same_edge sni_same
   http-request set-var(txn.fast) bool(true) if reachable same_edge known_account !has_headers || reachable same_edge known_account has_lists
-  http-request return ${answers.refused} if fast !open !allowed || fast open !unrestricted !allowed${limitRequests(limitsOf(settings), 'fast', 'var(txn.edge)', part('txn.entry', 'account'), `return ${answers.overLimit}`)}
+  http-request return ${answers.refused} if fast !open !allowed || fast open !unrestricted !allowed
+  http-request allow if fast !many_in_flight${limitRequests(limitsOf(settings), 'fast', 'var(txn.edge)', part('txn.entry', 'account'), `return ${answers.overLimit}`)}
   http-request allow if fast
 `

@@ -122,14 +122,29 @@ local function parseSet(text)
   return set
 end
 
--- '<source in hex>|<edge or route>|<account>|<backend>|<slashes>|<websocket>|<timeouts>|<headers>|<open or policies>': what asks to be let through.
--- False when it cannot be read. An IPv4-mapped IPv6 address is the IPv4 address.
+-- An IPv4-mapped IPv6 address is the IPv4 address. Nil for what is neither.
 local mapped = ('0'):rep(20) .. 'FFFF'
+local function plainSource(source)
+  if #source == 32 and sub(source, 1, 24) == mapped then source = sub(source, 25) end
+  return (#source == 8 or #source == 32) and source or nil
+end
+
+-- '<source in hex>|<hash of a policy>' → 'allow', or anything else: what the policy says, if it is the only one that
+-- counts. Reports nothing, so whoever does not hear 'allow' asks `decide` as well.
+core.register_converters('verdict', remembered(16384, function(input)
+  local source, hash = input:match('^(%x+)|(%x+)$')
+  source = source and plainSource(source)
+  local verdict = source and verdictOf(hash, source)
+  -- A file that is not there yet may come: nil is not remembered.
+  return verdict and (verdict == 1 and 'allow' or 'deny')
+end))
+
+-- '<source in hex>|<edge or route>|<account>|<backend>|<slashes>|<websocket>|<timeouts>|<headers>|<open or policies>': what asks
+-- to be let through. False when it cannot be read.
 local caseOf = remembered(4096, function(input)
   local source, target, account, set = input:match('^(%x+)|([^|]+)|([^|]+)|[^|]+|[^|]|[^|]|[^|]|[^|]|([^|]*)$')
+  source = source and plainSource(source)
   if not source then return false end
-  if #source == 32 and sub(source, 1, 24) == mapped then source = sub(source, 25) end
-  if #source ~= 8 and #source ~= 32 then return false end
   return { source = source, target = target, account = account, set = set ~= 'open' and parseSet(set) }
 end)
 

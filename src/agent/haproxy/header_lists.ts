@@ -1,6 +1,7 @@
 /**
- * Header operations as HAProxy's own actions read them, del-headers-bin and add-headers-bin: names, or names and
- * values, each behind its length, and a zero after the last. In base64, because a map line is text.
+ * Header operations as HAProxy's own actions read them, del-headers-bin and set-headers-bin: names, or names and
+ * values, each behind its length, and a zero after the last. In base64, because a map line is text: `where the second list
+ * begins|names to delete|headers to set`, so that HAProxy need not search for it.
  *
  * Undefined where only Lua does what the operations say: HAProxy's actions pass over headers that frame a message, and
  * a new Host is another request.
@@ -9,12 +10,18 @@ export function headerLists(add: readonly [string, string][], remove: readonly s
   const added = add.map(([name, value]): [string, string] => [name.toLowerCase(), value])
   const named = new Set([...added.map(([name]) => name), ...remove].map(undisguised))
   if ([...named].some((name) => leftToLua.test(name))) return undefined
-  // What clients said about themselves has gone by now: these are the edge's own.
-  const gone = [...named].filter((name) => !name.startsWith('x-forwarded-'))
+  // A header that is set replaces those of its own name. What clients said about themselves has gone by now, so that all
+  // of x-forwarded is the edge's own.
+  const replaced = new Set(added.map(([name]) => name))
+  const gone = [...named].filter((name) => !replaced.has(name) && !name.startsWith('x-forwarded-'))
   const deleted = `${gone.map(measured).join('')}\0`
-  const appended = `${added.flat().map(measured).join('')}\0\0`
-  return `${base64(deleted)}|${base64(appended)}`
+  const set = `${added.flat().map(measured).join('')}\0\0`
+  const before = `|${base64(deleted)}|`
+  return `${String(digits + before.length).padStart(digits, '0')}${before}${base64(set)}`
 }
+
+/** Of the number that says where the second list begins. */
+const digits = 5
 
 const leftToLua = /^(?:connection|content-length|expect|host|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade)$/
 

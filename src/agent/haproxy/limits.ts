@@ -70,13 +70,13 @@ export const limitTcpEdge = (limits: Limits, edge: string, account: string): str
 /**
  * Many requests may share a connection, so they are counted themselves, each until its answer is complete. That takes
  * three look-ups in tables that threads share, so it begins when enough are in flight for a limit to be near: those before
- * it are at most half of the smallest limit.
+ * it are at most half of the smallest limit, an equal part of it in each backend.
  */
-export const manyInFlight = (limits: Limits, backends: readonly string[]): string => {
-  const smallest = Math.min(limits.perSource, limits.perEdge, limits.perAccount)
-  const enough = Math.floor(smallest / 2 / backends.length)
-  return backends.map((name) => `\n  acl many_in_flight be_conn(${name}) ge ${enough}`).join('')
-}
+export const enoughInFlight = (limits: Limits, backends: readonly string[]): number =>
+  Math.floor(Math.min(limits.perSource, limits.perEdge, limits.perAccount) / 2 / backends.length)
+
+export const manyInFlight = (limits: Limits, backends: readonly string[]): string =>
+  backends.map((name) => `\n  acl many_in_flight be_conn(${name}) ge ${enoughInFlight(limits, backends)}`).join('')
 
 /** `of`: the conditions under which this request is one to count. */
 export const limitRequests = (limits: Limits, of: string, edge: string, account: string, refusal: string): string => {

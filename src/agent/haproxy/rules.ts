@@ -25,8 +25,14 @@ export const decision = (settings: ProxySettings, entry: EntryVariable) => `
   acl open ${part(entry, 'policies')} -m str open
   acl unrestricted ${part(entry, 'account')},map_str(${mapFile(settings, 'restrictions')}) -m str ${noRestrictions}
   acl allowed src,hex,concat(|,${entry}),lua.decide -m str open`
-/** The second `open` keeps Lua from running twice, because it reports each refusal. */
-export const isRefused = '!open !allowed || open !unrestricted !allowed'
+/**
+ * One policy and an account without restrictions, as most have: what the policy says of an address can be remembered for
+ * as long as it is the same policy. It clears, but does not refuse: refusals are reported by `decide`.
+ */
+export const onePolicy = (settings: ProxySettings, rule: string, entry: EntryVariable) => `
+  acl has_policy var(txn.policy) -m found
+  acl allowed_by_policy src,hex,concat(|,txn.policy),lua.verdict -m str allow
+  ${rule} set-var(txn.policy) ${part(entry, 'policies')},map_str(${mapFile(settings, 'policy')})`
 
 /** Anything but the characters that paths.ts leaves alone, a doubled slash, or what could be a dot segment. */
 export const unusualPath = '[^A-Za-z0-9\\-._~!$&\\x27()*+,:=@/]|/[./]'
