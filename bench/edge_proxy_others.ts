@@ -1,0 +1,144 @@
+// The HAProxy instances that bench/edge_proxy.ts puts beside ours, and the upstream of all three.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { writeFile } from 'node:fs/promises'
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
+
+export type HeaderOperations = { add: [name: string, value: string][]; remove: string[] }
+type Options = {
+  folder: string
+  certificates: string
+  ranges: string
+  headers: HeaderOperations
+  ports: Record<'upstream' | 'bareHttps' | 'bareTcp' | 'byHandHttps' | 'byHandTcp', number>
+  /** Puts a command on a core of its own. */
+  pinned: (of: 'proxy' | 'load', command: string[]) => string[]
+}
+
+/** The same buffers and time-outs as ours, and one thread. */
+const common = `global
+  nbthread 1
+  maxconn 4000
+  tune.bufsize 32768
+  tune.maxrewrite 16384
+  tune.bufsize.small 4096
+  tune.pattern.cache-size 256
+  ssl-default-bind-options ssl-min-ver TLSv1.2
+defaults
+  timeout connect 5s
+  timeout client 60s
+  timeout server 60s
+  timeout http-request 10s
+  timeout http-keep-alive 60s
+  option clitcpka
+  option srvtcpka
+  option use-small-buffers l7-retries
+`
+
+const frontends = ({ certificates }: Options, https: number, tcp: number, rules: { http: string; tcp: string }) => `
+frontend https
+  mode http
+  bind 127.0.0.1:${https} ssl crt ${certificates} strict-sni alpn h2,http/1.1
+${rules.http}  default_backend to_http
+frontend tcp
+  mode tcp
+  bind 127.0.0.1:${tcp}
+${rules.tcp}  default_backend to_tcp
+`
+const server = ({ ports }: Options) => `127.0.0.1:${ports.upstream}`
+
+const bare = (
+  options: Options,
+) => `${frontends(options, options.ports.bareHttps, options.ports.bareTcp, { http: '', tcp: '' })}
+backend to_http
+  mode http
+  server s ${server(options)}
+backend to_tcp
+  mode tcp
+  server s ${server(options)}
+`
+
+const sourceLimit = `  tcp-request connection track-sc0 src,ipmask(32,64) table per_source
+  tcp-request connection reject if { sc_conn_cur(0) gt 1000 }
+`
+const forged =
+  '^(?:connection|keep[^a-z0-9]alive|proxy[^a-z0-9].*|te|trailer|upgrade|x[^a-z0-9]forwarded[^a-z0-9].*|forwarded|x[^a-z0-9]real[^a-z0-9]ip|x[^a-z0-9]request[^a-z0-9]id)$'
+
+/** For ordinary requests the same as ours: limits, spelling of paths, controls, forged headers, forwarding headers, ids. */
+const byHandRules = ({ headers, ranges }: Options) => `  unique-id-format %[uuid(7)]
+${sourceLimit}  http-request return status 405 if METH_CONNECT || METH_TRACE
+  http-request return status 400 if { req.hdrs -m reg '[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]' }
+  acl unusual_path var(txn.unusual_path) -m found
+  http-request set-var(txn.unusual_path) bool(true) if { path -m reg '[^A-Za-z0-9\\-._~!$&\\x27()*+,:=@/]|/[./]' }
+  http-request return status 400 if unusual_path { path -m reg '%(?![0-9A-Fa-f]{2})|;|%3[Bb]|\\\\|%(?:2[Ff]|5[Cc])' }
+  http-request normalize-uri percent-decode-unreserved strict if unusual_path
+  http-request normalize-uri path-strip-dot if unusual_path
+  http-request normalize-uri path-strip-dotdot full if unusual_path
+  http-request normalize-uri path-merge-slashes if unusual_path
+  http-request return status 421 if !{ req.hdr(host),host_only -m str -i app.example.com localhost }
+  http-request return status 404 if !{ path_dir /some/path /headers /policy }
+  http-request return status 403 if { path_dir /policy } !{ src -f ${ranges} }
+  http-request del-header '${forged}' -m reg
+  http-request add-header X-Forwarded-For %[src]
+  http-request add-header X-Forwarded-Proto https
+  http-request add-header X-Forwarded-Host %[req.hdr(host)]
+  http-request add-header X-Request-Id %[unique-id]
+  acl headers path_dir /headers
+${headers.remove.map((name) => `  http-request del-header ${name} if headers\n`).join('')}${headers.add.map(([name, value]) => `  http-request set-header ${name} '${value}' if headers\n`).join('')}`
+
+const byHand = (options: Options) => `# normalize-uri is not declared stable.
+global
+  expose-experimental-directives
+backend per_source
+  stick-table type ipv6 size 10000 expire 10s store conn_cur
+${frontends(options, options.ports.byHandHttps, options.ports.byHandTcp, {
+  http: byHandRules(options),
+  tcp: `${sourceLimit}  tcp-request connection reject if !{ src -f ${options.ranges} }\n`,
+})}
+backend to_http
+  mode http
+  retries 1
+  retry-on empty-response
+  acl idempotent method GET HEAD PUT DELETE OPTIONS
+  http-request disable-l7-retry unless idempotent
+  use-server once unless idempotent
+  server s ${server(options)}
+  server once ${server(options)} weight 0 max-reuse 0
+backend to_tcp
+  mode tcp
+  retries 0
+  server s ${server(options)}
+`
+
+const upstream = ({ ports }: Options) => `frontend upstream
+  mode http
+  bind 127.0.0.1:${ports.upstream}
+  http-request return status 200 content-type text/plain string hello
+`
+
+/** Resolves to the process ids of the two proxies. */
+export async function startOthers(options: Options): Promise<{ bare: number; byHand: number }> {
+  const start = async (name: string, of: 'proxy' | 'load', text: string): Promise<ChildProcess> => {
+    const file = join(options.folder, `${name}.cfg`)
+    await writeFile(file, common + text)
+    const [command = '', ...args] = options.pinned(of, ['haproxy', '-db', '-q', '-f', file])
+    const started = spawn(command, args, { stdio: 'inherit' })
+    process.on('exit', () => started.kill('SIGKILL'))
+    started.on('exit', (code) => {
+      throw new Error(`the HAProxy of ${file} ended with ${code}`)
+    })
+    return started
+  }
+  await start('upstream', 'load', upstream(options))
+  const others = {
+    bare: await start('bare', 'proxy', bare(options)),
+    byHand: await start('by_hand', 'proxy', byHand(options)),
+  }
+  for (const port of [options.ports.upstream, options.ports.bareHttps, options.ports.byHandHttps]) {
+    const answers = () =>
+      new Promise((resolve) => connect(port, '127.0.0.1', () => resolve(true)).on('error', () => resolve(false)))
+    while (!(await answers())) await setTimeout(50)
+  }
+  return { bare: others.bare.pid ?? 0, byHand: others.byHand.pid ?? 0 }
+}
