@@ -1,0 +1,54 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { EdgeRecord, RecordKey } from '../distribution/records.ts'
+import { newId } from '../kernel/ids.ts'
+import { createEnforcement } from './enforcement.ts'
+import { Claims, type Command } from './haproxy/claims.ts'
+import { difference, entriesOf, readyEntries } from './haproxy/entries.ts'
+import { createRefusals } from './refusals.ts'
+
+const silent = { info() {}, warn() {}, error() {} }
+const { signal } = new AbortController()
+
+/** The agent's part and HAProxy's, up to the commands that HAProxy would get. */
+function start(known: ReadonlyMap<RecordKey, EdgeRecord>) {
+  const claims = new Claims()
+  const told: Command[][] = []
+  const proxy = {
+    entriesOf,
+    difference,
+    readyEntries,
+    apply: async (change: Parameters<Claims['change']>[0]) => void told.push(claims.change(change)),
+    shadowed: () => undefined,
+    closeSessions: async () => 0,
+  }
+  const refusals = createRefusals(silent, () => {})
+  const enforcement = createEnforcement({ log: silent, known, openConnections: 'keep', refusals }, proxy)
+  return { enforcement, claims, told }
+}
+
+test('a policy whose file was missing at the start is put in force when it arrives, although its record is known', async () => {
+  const policy = newId('ipp')
+  const value = { hash: 'a'.repeat(64), bytes: 12, inline: '' }
+  const record: EdgeRecord = { key: `policy.${policy}`, generation: 1, value }
+  const { enforcement, claims, told } = start(new Map([[record.key, record]]))
+  claims.replace(enforcement.load([], true))
+  await enforcement.apply(enforcement.plan([{ record, value: value.hash }]), true, signal)
+  assert.deepEqual(told, [[{ kind: 'add', map: 'policy', key: policy, value: value.hash }]])
+})
+
+test('a backend that resolves differently is changed once, and what was in force of it ends with it', async () => {
+  const backend = newId('bkdst')
+  const value = { host: 'a.test', port: 80, tls: false }
+  const record: EdgeRecord = { key: `backend.${backend}`, generation: 1, value }
+  const { enforcement, claims, told } = start(new Map([[record.key, record]]))
+  const at = (address: string | null) => [{ record, value: { ...value, address } }]
+  claims.replace(enforcement.load(at('192.0.2.1'), true))
+  for (const address of ['192.0.2.2', '192.0.2.2', null])
+    await enforcement.apply(enforcement.plan(at(address)), true, signal)
+  assert.deepEqual(told, [
+    [{ kind: 'set', map: 'backend', key: backend, value: 'plain|192.0.2.2|80|-' }],
+    [],
+    [{ kind: 'del', map: 'backend', key: backend }],
+  ])
+})
