@@ -56,5 +56,6 @@ cp "$work/root/usr/sbin/haproxy" "$folder/haproxy.new"
   --set-interpreter "$folder/lib/ld-linux-x86-64.so.2" "$folder/haproxy.new"
 mv "$folder/haproxy.new" "$folder/haproxy"
 cp "$work"/root/usr/sbin/nats-server "$work"/root/usr/bin/pebble "$work"/root/usr/bin/pebble-challtestsrv "$folder/"
-"$folder/haproxy" -v | head -n 1
+# Not `head`: it leaves before HAProxy has said everything, which then fails on the closed pipe.
+"$folder/haproxy" -v | sed -n 1p
 "$folder/nats-server" --version
