@@ -83,6 +83,8 @@ const BackendRecord = Closed({
   tls: Type.Boolean(),
   /** Missing: HTTP/1. */
   protocol: Type.Optional(Type.Literal('http2')),
+  /** Missing: TCP edges send no header. */
+  send_proxy_protocol: Type.Optional(Type.Literal(true)),
 })
 
 /** The compiled rules of an IP policy as one file: small ones come along, large ones in pieces, as blobs by their hash. */

@@ -75,6 +75,14 @@ const withoutNulls = ({ connect_seconds, response_seconds, idle_seconds }: Route
   ...(idle_seconds !== null && { idle_seconds }),
 })
 
+type BackendColumns = {
+  id: Uuid
+  address: string
+  tls_enabled: boolean
+  protocol: 'http1' | 'http2'
+  send_proxy_protocol: boolean
+}
+
 const compilers: Record<RecordKind, Compiler> = {
   async tcp(db, changed) {
     const rows = await edgeRows(db, 'tcp', changed)
@@ -119,18 +127,23 @@ const compilers: Record<RecordKind, Compiler> = {
   },
 
   async backend(db, changed) {
-    const rows = await many<{ id: Uuid; address: string; tls_enabled: boolean; protocol: 'http1' | 'http2' }>(
+    const rows = await many<BackendColumns>(
       db,
       sql`
-      select b.id, b.address, b.tls_enabled, b.protocol
+      select b.id, b.address, b.tls_enabled, b.protocol, b.send_proxy_protocol
       from unnest(${changed.map(({ accountId }) => accountId)}::uuid[], ${ids(changed)}::uuid[]) as wanted (account_id, id)
         join backends b on b.account_id = wanted.account_id and b.id = wanted.id`,
     )
     return new Map(
-      rows.map(({ id, address, tls_enabled, protocol }) => {
+      rows.map(({ id, address, tls_enabled, protocol, send_proxy_protocol }) => {
         const parsed = parseHostport(address)
         if (typeof parsed === 'string') throw new Error(`backend ${id} has an address that ${parsed}: ${address}`)
-        const value: BackendRecord = { ...parsed, tls: tls_enabled, ...(protocol === 'http2' && { protocol }) }
+        const value: BackendRecord = {
+          ...parsed,
+          tls: tls_enabled,
+          ...(protocol === 'http2' && { protocol }),
+          ...(send_proxy_protocol && { send_proxy_protocol }),
+        }
         return [id, { value }]
       }),
     )

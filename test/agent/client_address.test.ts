@@ -169,3 +169,42 @@ test('requests of different clients on one connection of a trusted proxy are dec
   const clients = [friend, foe, friend, foe, foe, friend]
   assert.deepEqual(await Promise.all(clients.map(status)), [200, 403, 200, 403, 403, 200])
 })
+
+test('a TCP upstream that asked for it learns the client from the PROXY protocol, and no other gets a header', async (t) => {
+  const edge = await startEdge(t, { more: { proxyProtocolFrom: networks(balancer) } })
+  const upstream = await startUpstream(t, 'hello')
+  const [plain, proxied] = [id('bkdst'), id('bkdst')]
+  const backend = { address: '127.0.0.1', port: upstream.port, tls: false, host: 'upstream.test' }
+  const tcp = (port: number, to: string) => ({
+    [`tcp.${id('edgtcp')}`]: {
+      account: id('ac'),
+      hostports: [`tcp.example.com:${port}`],
+      backend: to,
+      policies: null,
+    },
+  })
+  await edge.put({
+    [`backend.${plain}`]: backend,
+    [`backend.${proxied}`]: { ...backend, send_proxy_protocol: true },
+    ...tcp(edge.tcpPort, proxied),
+    ...tcp(edge.tcpPort + 1, plain),
+  })
+  const received = async (port: number, from: string, first: Buffer, text: string) => {
+    upstream.received = ''
+    const socket = connect({ host: '127.0.0.1', port, localAddress: from })
+    socket.on('error', () => {})
+    socket.write(Buffer.concat([first, Buffer.from(text)]))
+    await poll(() => upstream.received.endsWith(text))
+    socket.destroy()
+    return Buffer.from(upstream.received, 'latin1')
+  }
+  const sourceIn = (bytes: Buffer) => [...bytes.subarray(16, 20)].join('.')
+  const signature = proxyHeader(friend).subarray(0, 14)
+  const direct = await received(edge.tcpPort, stranger, Buffer.alloc(0), 'direct')
+  assert.deepEqual([direct.subarray(0, 14), sourceIn(direct)], [signature, stranger])
+  const passedOn = await received(edge.tcpPort, balancer, proxyHeader(friend), 'passed on')
+  assert.deepEqual([passedOn.subarray(0, 14), sourceIn(passedOn)], [signature, friend])
+  const forged = await received(edge.tcpPort, stranger, proxyHeader(friend), 'forged')
+  assert.equal(sourceIn(forged), stranger, 'what a client writes comes after the header')
+  assert.equal(String(await received(edge.tcpPort + 1, stranger, Buffer.alloc(0), 'without')), 'without')
+})

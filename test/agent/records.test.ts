@@ -198,6 +198,7 @@ test('a node accepts exactly what the API accepts', () => {
     [backend, 'port', 1, 0],
     [backend, 'host', '[::1]', '::1'],
     [backend, 'protocol', 'http2', 'http1'],
+    [backend, 'send_proxy_protocol', true, false],
     [policy, 'bytes', 64 * 1024 * 1024, 64 * 1024 * 1024 + 1],
     [policy, 'inline', 'a'.repeat(128 * 1024), 'a'.repeat(128 * 1024 + 1)],
     [policy, 'hash', hash64, `${hash64}\n`],

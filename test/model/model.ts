@@ -257,6 +257,7 @@ const kinds: Record<Kind, Rules> = {
       address: field(writing, 'address'),
       tls: field(writing, 'tls', { enabled: false }),
       protocol: field(writing, 'protocol', 'http1'),
+      send_proxy_protocol: field(writing, 'send_proxy_protocol', false),
     }),
     inUse: 'ERR_BACKEND_IN_USE',
   },

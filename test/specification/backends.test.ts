@@ -16,7 +16,12 @@ test('a new backend has id, uri, created_at, address and tls, and no TLS unless 
   assert.match(id, /^bkdst_[0-9a-z]{26}$/)
   assert.equal(uri, `${publicUrl}${path}/${id}`)
   assert.match(created_at, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
-  assert.deepEqual(rest, { address: 'app.internal:8080', tls: { enabled: false }, protocol: 'http1' })
+  assert.deepEqual(rest, {
+    address: 'app.internal:8080',
+    tls: { enabled: false },
+    protocol: 'http1',
+    send_proxy_protocol: false,
+  })
 })
 
 test('a backend can be read, changed and deleted; PATCH keeps omitted fields', async () => {
@@ -92,6 +97,20 @@ test('anything but host:port is refused, on create and on PATCH', async () => {
     assertRefused(await admin('PATCH', backend.uri, { address }), 400, 'ERR_INVALID_FIELD', 'address')
   }
   assertRefused(await admin('POST', path, {}), 400, 'ERR_INVALID_FIELD', 'address')
+})
+
+test('send_proxy_protocol is false by default, and a PATCH that leaves it out keeps it', async () => {
+  const { body } = await admin('POST', path, { address: 'tcp:1', send_proxy_protocol: true })
+  assert.equal(body.send_proxy_protocol, true)
+  assert.equal((await admin('PATCH', body.uri, { address: 'tcp:2' })).body.send_proxy_protocol, true)
+  assert.equal((await admin('PATCH', body.uri, { send_proxy_protocol: false })).body.send_proxy_protocol, false)
+  for (const send_proxy_protocol of ['v2', '', null, 1])
+    assertRefused(
+      await admin('PATCH', body.uri, { send_proxy_protocol }),
+      400,
+      'ERR_INVALID_FIELD',
+      'send_proxy_protocol',
+    )
 })
 
 test('protocol is http1 or http2, and a PATCH that leaves it out keeps it', async () => {

@@ -105,6 +105,14 @@ const servers = (settings: ProxySettings, options = '') => `${waiting(settings)}
   server dyn 0.0.0.0:0${options}
   server once 0.0.0.0:0 weight 0 max-reuse 0 pool-max-conn 0${options}`
 
+const verifiedForTcp = verifiedName('tcp-request content', 'reject')
+const tcpBackend = (name: string, rules = '', options = ''): string => `backend ${name}
+  mode tcp
+  retries 0
+  timeout server 1h${rules}
+  server dyn 0.0.0.0:0${options}
+`
+
 /**
  * The name asked for is also the one verified, since no verifyhost is given. Without resumption, because a resumed
  * session is not verified again, and all upstreams share one server line here.
@@ -112,18 +120,10 @@ const servers = (settings: ProxySettings, options = '') => `${waiting(settings)}
 export const backends = (settings: ProxySettings) => {
   const tls = `ssl verify required ca-file ${quoted(settings.caFile)} sni var(txn.name) no-ssl-reuse`
   const verified = verifiedName('http-request', `return ${answers.unavailable}`)
-  return `backend tcp_plain
-  mode tcp
-  retries 0
-  timeout server 1h
-  server dyn 0.0.0.0:0
-
-backend tcp_tls
-  mode tcp
-  retries 0
-  timeout server 1h${verifiedName('tcp-request content', 'reject')}
-  server dyn 0.0.0.0:0 ${tls}
-
+  return `${tcpBackend('tcp_plain')}
+${tcpBackend('tcp_plain_proxy', '', ' send-proxy-v2')}
+${tcpBackend('tcp_tls', verifiedForTcp, ` ${tls}`)}
+${tcpBackend('tcp_tls_proxy', verifiedForTcp, ` ${tls} send-proxy-v2`)}
 backend https_plain
   mode http${forwardFast(settings)}${servers(settings)}
 

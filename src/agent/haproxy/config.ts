@@ -3,7 +3,7 @@ import { timeoutLimits, websocketIdleSeconds } from '../../kernel/timeouts.ts'
 import { answers, parserAnswers } from './answers.ts'
 import { backends, httpsBackends } from './backends.ts'
 import { expectProxyProtocol, forwardedFor, sourceStage } from './client_address.ts'
-import { matchesParameters, noModules, readyKey, slashesAllowed, toHttp2 } from './entries.ts'
+import { matchesParameters, noModules, readyKey, sendsProxy, slashesAllowed, toHttp2 } from './entries.ts'
 import { fastPath } from './fast_path.ts'
 import { limitRequests, limitSourceConnections, limitTables, limitTcpEdge, manyInFlight } from './limits.ts'
 import { mapFile } from './map_files.ts'
@@ -116,6 +116,9 @@ ${settings.tcpBind.addresses.map((address) => `  bind ${listen(address, `${setti
   # Lua reports each refusal, so the conditions let it run once.
   tcp-request content reject if !cleared !allowed${upstream(settings, 'tcp-request content', 'sess.entry')}
   tcp-request content reject if ${isUnreachable}${dial('tcp-request content')}
+  acl sends_proxy var(txn.backend),field(5,|) -m str ${sendsProxy}
+  use_backend tcp_tls_proxy if sends_proxy { var(txn.backend) -m beg tls }
+  use_backend tcp_plain_proxy if sends_proxy
   use_backend tcp_tls if { var(txn.backend) -m beg tls }
   default_backend tcp_plain
 `

@@ -73,6 +73,9 @@ export const noWebsocket = 'n'
 /** What stands under `timeouts` of a route with others than the default. */
 export const withTimeouts = 't'
 
+/** The last part of a backend that gets the PROXY protocol from TCP edges. */
+export const sendsProxy = 'proxy'
+
 /** How the first part of a backend ends to which HTTP/2 is spoken. */
 export const toHttp2 = '-h2'
 
@@ -165,7 +168,7 @@ const compilers: Record<string, (id: string, value: any) => Entry[]> = {
     const waits: Entry[] = timeouts ? [{ map: 'timeouts', key: id, value: milliseconds(timeouts) }] : []
     return [...operations, ...waits, route]
   },
-  backend(id, { address, port, tls, host, protocol }: ResolvedBackend) {
+  backend(id, { address, port, tls, host, protocol, send_proxy_protocol }: ResolvedBackend) {
     known('bkdst', id)
     if (address === null) return []
     const parsed = parseAddress(address)
@@ -177,6 +180,7 @@ const compilers: Record<string, (id: string, value: any) => Entry[]> = {
       formatAddress(parsed),
       port,
       tls ? hostOf(host) : '-',
+      ...(send_proxy_protocol ? [sendsProxy] : []),
     ]
     return [{ map: 'backend', key: id, value: fields.join('|') }]
   },

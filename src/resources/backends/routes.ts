@@ -22,11 +22,12 @@ export const backendRoutes = [
   createRoute(backends, {
     access: 'anyone',
     body: BackendCreate,
-    insert: (tx, { caller, body: { address, tls, protocol, ...annotations } }) =>
+    insert: (tx, { caller, body: { address, tls, protocol, send_proxy_protocol, ...annotations } }) =>
       insertBackend(tx, caller, {
         address: canonicalHostport(address),
         tls_enabled: tls?.enabled ?? false,
         protocol: protocol ?? 'http1',
+        send_proxy_protocol: send_proxy_protocol ?? false,
         ...newAnnotations(annotations),
       }),
   }),
@@ -35,11 +36,12 @@ export const backendRoutes = [
   updateRoute(backends, {
     access: 'anyone',
     body: BackendUpdate,
-    apply: (tx, { caller, body: { address, tls, protocol, ...annotations } }, before) =>
+    apply: (tx, { caller, body: { address, tls, protocol, send_proxy_protocol, ...annotations } }, before) =>
       updateBackend(tx, caller, before.id, {
         address: address === undefined ? before.address : canonicalHostport(address),
         tls_enabled: tls?.enabled ?? before.tls_enabled,
         protocol: protocol ?? before.protocol,
+        send_proxy_protocol: send_proxy_protocol ?? before.send_proxy_protocol,
         ...patchedAnnotations(before, annotations),
       }),
   }),

@@ -34,11 +34,18 @@ const Protocol = Type.Unsafe<'http1' | 'http2'>({
     'What the edge speaks to the upstream for HTTPS routes. gRPC needs http2: without TLS it is HTTP/2 with prior knowledge (h2c). TCP edges ignore it.',
 })
 
+const SendProxyProtocol = Type.Boolean({
+  default: false,
+  description:
+    "Whether TCP edges begin each connection with a PROXY protocol header (version 2) that names the client's address. The upstream must expect it. HTTPS routes ignore it.",
+})
+
 export const BackendCreate = Closed({
   ...Annotations,
   address: Address,
   tls: Type.Optional(TlsSent),
   protocol: Type.Optional(Protocol),
+  send_proxy_protocol: Type.Optional(SendProxyProtocol),
 })
 export const BackendUpdate = Closed({
   id: PathId('bkdst'),
@@ -46,6 +53,7 @@ export const BackendUpdate = Closed({
   address: Type.Optional(Address),
   tls: Type.Optional(TlsSent),
   protocol: Type.Optional(Protocol),
+  send_proxy_protocol: Type.Optional(SendProxyProtocol),
 })
 export const Backend = Closed(
   {
@@ -56,6 +64,7 @@ export const Backend = Closed(
     address: Type.String(),
     tls: Tls,
     protocol: Protocol,
+    send_proxy_protocol: SendProxyProtocol,
   },
   { title: 'StaticBackend' },
 )

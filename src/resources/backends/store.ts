@@ -7,19 +7,24 @@ import { type Id, newUuid, toId, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { type PageQuery, rowsToFetch } from '../../kernel/paging.ts'
 import type { AnnotationColumns } from '../../operations/annotations.ts'
 
-type BackendColumns = AnnotationColumns & { address: string; tls_enabled: boolean; protocol: 'http1' | 'http2' }
+type BackendColumns = AnnotationColumns & {
+  address: string
+  tls_enabled: boolean
+  protocol: 'http1' | 'http2'
+  send_proxy_protocol: boolean
+}
 export type BackendRow = BackendColumns & { id: Uuid; created_at: string }
 type Account = Pick<Caller, 'accountId'>
 
-const columns = sql`id, description, metadata, address, tls_enabled, protocol, created_at`
+const columns = sql`id, description, metadata, address, tls_enabled, protocol, send_proxy_protocol, created_at`
 
 export const insertBackend = (db: Db, { accountId }: Account, fields: BackendColumns) =>
   one<BackendRow>(
     db,
     sql`
-    insert into backends (account_id, id, description, metadata, address, tls_enabled, protocol)
+    insert into backends (account_id, id, description, metadata, address, tls_enabled, protocol, send_proxy_protocol)
     values (${accountId}, ${newUuid()}, ${fields.description}, ${fields.metadata}, ${fields.address}, ${fields.tls_enabled},
-      ${fields.protocol})
+      ${fields.protocol}, ${fields.send_proxy_protocol})
     returning ${columns}`,
   )
 
@@ -47,7 +52,7 @@ export const updateBackend = (db: Db, { accountId }: Account, id: Uuid, fields: 
     sql`
     update backends
     set description = ${fields.description}, metadata = ${fields.metadata}, address = ${fields.address}, tls_enabled = ${fields.tls_enabled},
-      protocol = ${fields.protocol}
+      protocol = ${fields.protocol}, send_proxy_protocol = ${fields.send_proxy_protocol}
     where account_id = ${accountId} and id = ${id}
     returning ${columns}`,
   )

@@ -13,5 +13,6 @@ export function toBackend(row: BackendRow, uri: (path: string) => string): Backe
     address: row.address,
     tls: { enabled: row.tls_enabled },
     protocol: row.protocol,
+    send_proxy_protocol: row.send_proxy_protocol,
   }
 }

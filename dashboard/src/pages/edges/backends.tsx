@@ -54,7 +54,8 @@ export function Backends() {
                       ) : (
                         <Badge tone="neutral">No TLS</Badge>
                       )}{' '}
-                      {backend.protocol === 'http2' && <Badge tone="neutral">HTTP/2</Badge>}
+                      {backend.protocol === 'http2' && <Badge tone="neutral">HTTP/2</Badge>}{' '}
+                      {backend.send_proxy_protocol && <Badge tone="neutral">PROXY protocol</Badge>}
                     </td>
                     <td>
                       <div className="actions">
@@ -85,12 +86,19 @@ function BackendForm({ backend, onClose }: { backend: Backend | undefined; onClo
     description: backend?.description ?? '',
     tls: backend?.tls.enabled ?? false,
     isHttp2: backend?.protocol === 'http2',
+    sendsProxy: backend?.send_proxy_protocol ?? false,
   })
   const refresh = useRefresh()
   const save = () => {
-    const { address, description, tls, isHttp2 } = values
+    const { address, description, tls, isHttp2, sendsProxy } = values
     const protocol = isHttp2 ? ('http2' as const) : ('http1' as const)
-    const body = { address: address.trim(), description, tls: { enabled: tls }, protocol }
+    const body = {
+      address: address.trim(),
+      description,
+      tls: { enabled: tls },
+      protocol,
+      send_proxy_protocol: sendsProxy,
+    }
     return backend
       ? answerOf(api.PATCH('/backends/static/{id}', { params: { path: { id: backend.id } }, body }))
       : answerOf(api.POST('/backends/static', { body }))
@@ -122,6 +130,9 @@ function BackendForm({ backend, onClose }: { backend: Backend | undefined; onClo
       </Switch>
       <Switch isSelected={values.isHttp2} onChange={set('isHttp2')}>
         Use HTTP/2 (required for gRPC)
+      </Switch>
+      <Switch isSelected={values.sendsProxy} onChange={set('sendsProxy')}>
+        Send the PROXY protocol from TCP edges
       </Switch>
     </FormDialog>
   )
