@@ -154,6 +154,7 @@ const backend = {
   address: 'a:1',
   tls: { enabled: true },
   protocol: 'http1',
+  send_proxy_protocol: false,
 }
 const answer = (status: number, body: unknown, headers: Record<string, string> = {}): Answer => ({
   status,
