@@ -208,3 +208,24 @@ test('a TCP upstream that asked for it learns the client from the PROXY protocol
   assert.equal(sourceIn(forged), stranger, 'what a client writes comes after the header')
   assert.equal(String(await received(edge.tcpPort + 1, stranger, Buffer.alloc(0), 'without')), 'without')
 })
+
+test('connections through a load balancer are closed with the others of their edge', async (t) => {
+  const edge = await startEdge(t, { more: { proxyProtocolFrom: networks(balancer) } })
+  const upstream = await startUpstream(t, 'hello')
+  const [tcp, backend] = [id('edgtcp'), id('bkdst')]
+  await edge.put({
+    [`backend.${backend}`]: { address: '127.0.0.1', port: upstream.port, tls: false, host: 'upstream.test' },
+    [`tcp.${tcp}`]: { account: id('ac'), hostports: [`tcp.example.com:${edge.tcpPort}`], backend, policies: null },
+  })
+  const socket = connect({ host: '127.0.0.1', port: edge.tcpPort, localAddress: balancer })
+  t.after(() => socket.destroy())
+  let isClosed = false
+  socket.on('error', () => {})
+  socket.on('close', () => {
+    isClosed = true
+  })
+  socket.write(proxyHeader(friend, '198.51.100.1', 1))
+  await new Promise((resolve) => socket.once('data', resolve))
+  assert.equal(await edge.proxy.closeSessions([tcp]), 1)
+  await poll(() => isClosed)
+})
