@@ -69,7 +69,8 @@ await drill(async (scope) => {
       const generation = await change()
       const committed = performance.now()
       await poll(
-        () => statusOf(edge),
+        // A busy agent may close a kept connection instead of answering.
+        () => statusOf(edge).catch(() => ({ applied: 0 })),
         ({ applied }) => applied >= generation,
         { withinSeconds: 600 },
       )
