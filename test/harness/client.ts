@@ -3,7 +3,8 @@ import { once } from 'node:events'
 import { appendFileSync, readFileSync } from 'node:fs'
 import { Agent, type IncomingMessage, request } from 'node:http'
 import { join } from 'node:path'
-import { text } from 'node:stream/consumers'
+import { buffer } from 'node:stream/consumers'
+import { gunzipSync } from 'node:zlib'
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import { testRun } from './test_run.ts'
 
@@ -125,12 +126,15 @@ async function exchange(
   sent: string | Buffer | undefined,
 ): Promise<Answer> {
   const given = Object.entries(headers).filter(([, value]) => value !== undefined)
-  const outgoing = request(url, { agent, method, headers: { accept: '*/*', ...Object.fromEntries(given) } })
+  const usual = { accept: '*/*', 'accept-encoding': 'gzip' }
+  const outgoing = request(url, { agent, method, headers: { ...usual, ...Object.fromEntries(given) } })
   outgoing.end(sent)
   // It may answer and close before it has read everything; what matters then is the answer.
   outgoing.on('error', () => {})
   const response: IncomingMessage = (await once(outgoing, 'response'))[0]
-  const body = await text(response)
+  const bytes = await buffer(response)
+  const isPacked = bytes.length > 0 && response.headers['content-encoding'] === 'gzip'
+  const body = (isPacked ? gunzipSync(bytes) : bytes).toString()
   const received = new Headers()
   for (const [name, values = []] of Object.entries(response.headersDistinct))
     for (const value of values) received.append(name, value)
