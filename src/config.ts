@@ -230,7 +230,7 @@ export const edgeSettings = {
   }),
   GATEHOUSE_EDGE_OPEN_CONNECTIONS: setting({
     default: 'keep',
-    help: 'What to do with open TCP connections when the restrictions that apply to them change: keep or close.',
+    help: 'What to do with open TCP connections and WebSockets when the restrictions that apply to them change: keep or close.',
     parse: keepOrClose,
   }),
   GATEHOUSE_EDGE_DRAIN_DELAY_SECONDS: setting({

@@ -3,24 +3,30 @@ import {
   kindOf,
   type RecordKey,
   type RestrictionsRecord,
+  type RouteRecord,
   type TcpRecord,
 } from '../distribution/records.ts'
 
-/** The TCP edges whose decision or destination may have changed with these records. */
-export function affectedTcpEdges(
-  changed: readonly EdgeRecord[],
-  records: ReadonlyMap<RecordKey, EdgeRecord>,
-): string[] {
+/** The TCP edges and routes whose decision or destination may have changed with these records, by id. */
+export function affectedTargets(changed: readonly EdgeRecord[], records: ReadonlyMap<RecordKey, EdgeRecord>): string[] {
   if (changed.length === 0) return []
-  const ids = new Set(changed.map(({ key }) => key.slice(key.indexOf('.') + 1)))
-  const tcpChanged = changed.filter(({ key }) => kindOf(key) === 'tcp').map(({ key }) => key.slice(4))
-  const affected = new Set(tcpChanged)
+  const ids = new Set(changed.map(({ key }) => idOf(key)))
+  const affected = new Set(changed.filter(({ key }) => isTarget(key)).map(({ key }) => idOf(key)))
   for (const { key, value } of records.values()) {
-    if (kindOf(key) !== 'tcp' || value === null) continue
-    const { account, backend, policies } = value as TcpRecord
+    if (!isTarget(key) || value === null) continue
+    const { account, backend, policies, edge } = value as TcpRecord & Partial<RouteRecord>
     const restrictions = records.get(`restrictions.${account}`)?.value as RestrictionsRecord | null | undefined
-    const named = [account, backend, ...(policies ?? []), ...(restrictions?.sets.flatMap((set) => set.policies) ?? [])]
-    if (named.some((id) => id !== null && ids.has(id))) affected.add(key.slice(4))
+    const named = [
+      account,
+      edge,
+      backend,
+      ...(policies ?? []),
+      ...(restrictions?.sets.flatMap((set) => set.policies) ?? []),
+    ]
+    if (named.some((id) => typeof id === 'string' && ids.has(id))) affected.add(idOf(key))
   }
   return [...affected]
 }
+
+const isTarget = (key: RecordKey): boolean => kindOf(key) === 'tcp' || kindOf(key) === 'route'
+const idOf = (key: RecordKey): string => key.slice(key.indexOf('.') + 1)

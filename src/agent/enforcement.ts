@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers/promises'
 import type { EdgeRecord, RecordKey } from '../distribution/records.ts'
-import { affectedTcpEdges } from './affected.ts'
+import { affectedTargets } from './affected.ts'
 import { createInForce } from './in_force.ts'
 import type { Log } from './log.ts'
 import { type Compiler, type Plan, type Prepared, plan } from './plan.ts'
@@ -15,7 +15,7 @@ export type AnyProxy<Entry> = Compiler<Entry> & {
   apply: (change: { set: readonly Entry[]; del: readonly Entry[] }) => Promise<void>
   /** Why an entry is not in force although it was applied, completing '<record> …': another record was first. */
   shadowed: (entry: Entry) => string | undefined
-  closeSessions: (edgeIds: readonly string[]) => Promise<unknown>
+  closeSessions: (targets: readonly string[]) => Promise<unknown>
 }
 
 type Parts = {
@@ -45,9 +45,9 @@ export function createEnforcement<Entry>({ log, known, openConnections, refusals
   }
 
   async function closeConnections(touched: readonly EdgeRecord[]): Promise<void> {
-    const edges = affectedTcpEdges(touched, known)
-    if (edges.length === 0) return
-    await proxy.closeSessions(edges).catch((err) => log.error({ err, edges }, 'cannot close open connections'))
+    const targets = affectedTargets(touched, known)
+    if (targets.length === 0) return
+    await proxy.closeSessions(targets).catch((err) => log.error({ err, targets }, 'cannot close open connections'))
   }
 
   function planned(prepared: Iterable<Prepared>): Plan<Entry> {

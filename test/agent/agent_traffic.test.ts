@@ -2,12 +2,13 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { before, type TestContext, test } from 'node:test'
+import { WebSocket, WebSocketServer } from 'ws'
 import { stop } from '../harness/control_plane.ts'
 import { startInstallation } from '../harness/edge.ts'
 import { make, newHttpsEdge } from '../harness/fixtures.ts'
 import { policyWith, restrict } from '../harness/ip.ts'
 import { loadScaledTimeout } from '../harness/load_scaled_timeout.ts'
-import { poll } from '../harness/poll.ts'
+import { holdsFor, poll } from '../harness/poll.ts'
 import { exchange, startHttpUpstream } from './http_harness.ts'
 import { dial, hold, newGuardedEdge, startTcpUpstream, wholeFile } from './live_harness.ts'
 
@@ -113,4 +114,36 @@ test('open connections are kept when rules change, unless the operator wants the
   assert.equal(await dial(port, allowed), undefined)
   assert.equal(await isOpen(bystander), true)
   bystander.destroy()
+})
+
+test('open WebSockets are closed when the rules of their route change, if the operator wants that, and others stay', async (t) => {
+  await stop(edge.child)
+  edge = await installation.startEdge({ like: edge, env: { GATEHOUSE_EDGE_OPEN_CONNECTIONS: 'close' } })
+  const server = new WebSocketServer({ port: 0, host: '127.0.0.1' })
+  await once(server, 'listening')
+  t.after(() => server.close())
+  const { port } = server.address() as { port: number }
+  const backend = await make(admin, '/backends/static', { address: `127.0.0.1:${port}` })
+  const https = await newHttpsEdge(admin, { hostports: ['sockets.example:443'] })
+  const newRoute = async (match: string) => {
+    const policyId = await policyWith(admin, 'allow 127.0.0.0/8')
+    const modules = { backend: { backend_id: backend.id }, ip_restriction: { ip_policy_ids: [policyId] } }
+    await inForce(admin('POST', `${https.uri}/routes?wait=applied`, { match_type: 'path_prefix', match, ...modules }))
+    return policyId
+  }
+  const changed = await newRoute('/changed')
+  await newRoute('/other')
+  const open = async (path: string) => {
+    const named = { servername: 'sockets.example', headers: { Host: 'sockets.example' }, rejectUnauthorized: false }
+    const socket = new WebSocket(`wss://127.0.0.1:${edge.httpsPort}${path}`, named)
+    socket.on('error', () => {})
+    t.after(() => socket.terminate())
+    await once(socket, 'open')
+    return socket
+  }
+  const [closing, bystander] = [await open('/changed'), await open('/other')]
+  const rules = `/ip_policies/${changed}/rules?wait=applied`
+  await inForce(admin('PUT', rules, undefined, { rawBody: `allow ${allowed}`, contentType: 'text/plain' }))
+  await poll(() => closing.readyState === WebSocket.CLOSED)
+  await holdsFor(200, () => bystander.readyState === WebSocket.OPEN)
 })

@@ -195,3 +195,21 @@ test('an open WebSocket survives a policy change, and the next one is decided by
   assert.equal(await outcome(openSocket(t, edge, '/')), '403 ERR_IP_REFUSED')
   await holdsFor(200, () => socket.readyState === WebSocket.OPEN)
 })
+
+test('closing what belongs to a route closes its WebSockets over HTTP/1.1 and HTTP/2, and no others', async (t) => {
+  const edge = await startEdge(t, { certificates })
+  const echo = await startEcho(t)
+  const https = await putHttpsEdge(edge)
+  const closed = await putRoute(edge, https, echo, { match: '/closed' })
+  await putRoute(edge, https, echo, { match: '/kept' })
+  const [ends, stays] = [openSocket(t, edge, '/closed'), openSocket(t, edge, '/kept')]
+  assert.deepEqual([await outcome(ends), await outcome(stays)], ['101', '101'])
+  const session = await openHttp2(t, edge)
+  const endsToo = (await extendedConnect(session, '/closed')).stream
+  const staysToo = (await extendedConnect(session, '/kept')).stream
+  const gone = Promise.all([once(ends, 'close'), once(endsToo, 'close')])
+  assert.equal(await edge.proxy.closeSessions([closed]), 2)
+  await gone
+  await holdsFor(200, () => stays.readyState === WebSocket.OPEN && !staysToo.closed && !staysToo.destroyed)
+  assert.equal(await edge.proxy.closeSessions([closed]), 0)
+})

@@ -27,7 +27,7 @@ export type EdgeProxy = {
   apply: (change: Change) => Promise<void>
   shadowed: (entry: Entry) => string | undefined
   /** Ends the open connections of TCP edges, also of deleted ones. Resolves to how many there were. */
-  closeSessions: (edgeIds: Iterable<string>) => Promise<number>
+  closeSessions: (targets: readonly string[]) => Promise<number>
   /** Serves the current certificate folder. Also called regularly. */
   loadCertificates: () => Promise<void>
   /** Ends HAProxy when its clients have had time to go elsewhere and its requests to finish. */
@@ -103,7 +103,8 @@ export function createProxy(settings: ProxySettings, options: ProxyOptions = {})
     start: (all) => turns.next(() => start(all)),
     apply: (change) => turns.next(() => apply(change)),
     shadowed: (entry) => whyShadowed(settings, claims, entry),
-    closeSessions: (edgeIds) => turns.next(() => endSessions(settings, former.destinationsOf(edgeIds, claims))),
+    closeSessions: (targets) =>
+      turns.next(() => endSessions(settings, former.destinationsOf(targets, claims), new Set(targets))),
     loadCertificates: () => turns.next(certificates.load),
     drain: lifetime.drain,
     stop: () => lifetime.end(haproxy.stop),

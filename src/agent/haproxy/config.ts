@@ -21,6 +21,7 @@ import {
   upstream,
   validHost,
 } from './rules.ts'
+import { noteWebsocket, websocketTable } from './sessions.ts'
 import { limitsOf, loadedCertificateFolder, type ProxySettings } from './settings.ts'
 
 /** Shipped beside this file, as it is. */
@@ -39,6 +40,7 @@ export function renderConfig(settings: ProxySettings): string {
     redirectFrontend(settings),
     backends(settings),
     limitTables(settings),
+    websocketTable(settings),
   ].join('\n')
 }
 
@@ -63,7 +65,8 @@ global
   # Of each upload that may be under way unread: with the default of 64 KiB, a client far away waits most of the time.
   tune.h2.fe.initial-window-size 1048576
   # Two for sources, whose connections and requests count separately, one for each other limit, one for refusals; see limits.ts.
-  tune.stick-counters 5
+  # One for WebSockets; see sessions.ts.
+  tune.stick-counters 6
   # HAProxy remembers what patterns said about a text. Lists of header names come again, whole headers hardly ever: with
   # the default of 10,000 texts they only push one another out of the processor's caches.
   tune.pattern.cache-size 256
@@ -208,6 +211,7 @@ ${otherReadings(settings)}
   http-request return ${answers.misdirected} if !same_edge sni_known !sni_same || !same_edge !sni_known !sni_wildcard_same
   http-request set-var(sess.edge) var(txn.edge) if !same_edge
 
+${noteWebsocket}
   # May it pass, and where to?
   acl has_modules var(txn.has_modules) -m found
   http-request set-var(txn.has_modules) bool(true) if !{ ${part('txn.entry', 'modules')} -m str -- ${noModules} } || !unrestricted

@@ -1,5 +1,6 @@
 import type { Claims } from './claims.ts'
 import type { Entry } from './entries.ts'
+import { part } from './rules.ts'
 import { ask } from './runtime.ts'
 import type { ProxySettings } from './settings.ts'
 
@@ -48,28 +49,56 @@ export function formerDestinations() {
 }
 
 /**
- * In every worker: those that a reload has left behind serve their sessions to the end. What came to a destination
- * after it went to another edge is closed with the rest; its client connects again.
+ * What may become a WebSocket is noted with its route for as long as it lasts, and before it is decided: one that was let
+ * in by what held before a change is then there to be closed after it. HAProxy does not show the variables of a session,
+ * but `txn.id32` is the number that it shows as `id`.
  */
-export async function endSessions(settings: ProxySettings, destinations: Destinations): Promise<number> {
-  if (destinations.isEmpty) return 0
+export const noteWebsocket = `
+  acl upgrades req.fhdr(upgrade) -m found
+  http-request set-var(txn.route) ${part('txn.entry', 'target')} if upgrades
+  http-request track-sc5 txn.id32,concat(|,txn.route) table websockets if upgrades`
+export const websocketTable = ({ maxconn }: ProxySettings): string =>
+  `backend websockets\n  stick-table type string len 64 size ${Math.max(10_000, 2 * maxconn)} expire 10s store conn_cur\n`
+
+/**
+ * Ends TCP connections by their destination and WebSockets by their route, in every worker: those that a reload has left
+ * behind serve their sessions to the end. What came to a destination after it went to another edge is closed with the
+ * rest; its client connects again.
+ */
+export async function endSessions(
+  settings: ProxySettings,
+  destinations: Destinations,
+  routes: ReadonlySet<string>,
+): Promise<number> {
   const workers = (await ask(settings.masterSocket, 'show proc')).matchAll(/^(\d+)\s+worker\s/gm)
   let count = 0
   for (const [, pid] of workers) {
+    const websockets = idsOfWebsockets(await ask(settings.masterSocket, `@!${pid} show table websockets`), routes)
+    if (destinations.isEmpty && websockets.size === 0) continue
     const sessions = parseSessions(await ask(settings.masterSocket, `@!${pid} show sess all`))
-    for (const { id, destination } of sessions) {
-      if (!destinations.has(destination)) continue
-      await ask(settings.masterSocket, `@!${pid} shutdown session ${id}`)
+    for (const { pointer, id, destination } of sessions) {
+      if (!(destination && destinations.has(destination)) && !websockets.has(id)) continue
+      await ask(settings.masterSocket, `@!${pid} shutdown session ${pointer}`)
       count++
     }
   }
   return count
 }
 
-function* parseSessions(text: string): Generator<{ id: string; destination: string }> {
+function idsOfWebsockets(table: string, routes: ReadonlySet<string>): Set<number> {
+  const found = new Set<number>()
+  for (const [, id, route = ''] of table.matchAll(/ key=(\d+)\|(\S+) use=[1-9]/g))
+    if (routes.has(route)) found.add(Number(id))
+  return found
+}
+
+/** The table has the last 32 bits of the number. */
+const id32 = (id: string): number => Number(BigInt.asUintN(32, BigInt(id)))
+
+function* parseSessions(text: string): Generator<{ pointer: string; id: number; destination: string | undefined }> {
   for (const session of text.split(/^(?=0x)/m)) {
-    const id = /^(0x[0-9a-f]+):/.exec(session)?.[1]
+    const [, pointer, id] = /^(0x[0-9a-f]+):.*? id=(\d+) /.exec(session) ?? []
     const destination = /^\s+frontend=tcp .*? addr=(\S+)$/m.exec(session)?.[1]
-    if (id && destination) yield { id, destination }
+    if (pointer && id) yield { pointer, id: id32(id), destination }
   }
 }
