@@ -1,7 +1,7 @@
 import type { RecordKey } from '../distribution/records.ts'
+import type { Log } from '../kernel/log.ts'
 import { type AnyProxy, createEnforcement } from './enforcement.ts'
 import { type Announced, type BucketEntry, createIntake, type Released } from './intake.ts'
-import type { Log } from './log.ts'
 import type { PolicyFiles } from './policy_files.ts'
 import { createPreparation } from './preparation.ts'
 import type { RecordLog } from './record_log.ts'

@@ -1,6 +1,6 @@
 import type { Report } from '../distribution/channels.ts'
 import type { EdgeRecord, RecordKey } from '../distribution/records.ts'
-import type { Log } from './log.ts'
+import type { Log } from '../kernel/log.ts'
 import type { Refused } from './receiver.ts'
 
 type Refusal = Report['refusals'][number]

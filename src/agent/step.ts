@@ -1,7 +1,7 @@
 import { kindOf, type RecordKey } from '../distribution/records.ts'
+import type { Log } from '../kernel/log.ts'
 import type { Enforcement } from './enforcement.ts'
 import type { Released } from './intake.ts'
-import type { Log } from './log.ts'
 import { heldBack, newest, positionAfter } from './plan.ts'
 import type { Preparation } from './preparation.ts'
 import type { RecordLog } from './record_log.ts'

@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises'
-import type { Log } from './log.ts'
+import type { Log } from '../kernel/log.ts'
 
 export const retryMs = 1_000
 

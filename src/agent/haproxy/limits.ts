@@ -23,23 +23,23 @@ const notAmong = (networks: readonly Cidr[]): string[] =>
   networks.length > 0 ? [`!{ src ${networks.map(formatCidr).join(' ')} }`] : []
 const when = (...conditions: string[]): string => (conditions.length > 0 ? ` if ${conditions.join(' ')}` : '')
 
+/** A table whose entries last while something with their key is open. */
+export const tableOfOpen = ({ maxconn }: ProxySettings, name: string, type: string): string =>
+  `backend ${name}\n  stick-table type ${type} size ${Math.max(10_000, 2 * maxconn)} expire 10s store conn_cur\n`
+
 /**
  * Every connection holds at most one entry of a table, so none of them fills up: an entry that could not be made would
  * be a connection without a limit.
  */
-export const limitTables = ({ maxconn }: ProxySettings): string => {
-  const table = (name: string, type: string, size: number, store: string) =>
-    `backend ${name}\n  stick-table type ${type} size ${size} expire 10s store ${store}\n`
-  const size = Math.max(10_000, 2 * maxconn)
-  return [
-    table('limit_source', 'ipv6', size, 'conn_cur'),
-    table('limit_source_requests', 'ipv6', size, 'conn_cur'),
-    table('limit_edge', 'string len 40', size, 'conn_cur'),
-    table('limit_account', 'string len 40', size, 'conn_cur'),
+export const limitTables = (settings: ProxySettings): string =>
+  [
+    tableOfOpen(settings, 'limit_source', 'ipv6'),
+    tableOfOpen(settings, 'limit_source_requests', 'ipv6'),
+    tableOfOpen(settings, 'limit_edge', 'string len 40'),
+    tableOfOpen(settings, 'limit_account', 'string len 40'),
     // Never expires: these are the counters of /metrics.
     'backend limit_refused\n  stick-table type string len 10 size 10 store gpc0\n',
   ].join('\n')
-}
 
 /** Counts a refusal under the name of its limit. Only refused traffic pays for it. */
 const counted = (rule: string, scope: 'sess' | 'txn', refusal: string) => `

@@ -1,5 +1,6 @@
 import type { Claims } from './claims.ts'
 import type { Entry } from './entries.ts'
+import { tableOfOpen } from './limits.ts'
 import { part } from './rules.ts'
 import { ask } from './runtime.ts'
 import type { ProxySettings } from './settings.ts'
@@ -49,16 +50,15 @@ export function formerDestinations() {
 }
 
 /**
- * What may become a WebSocket is noted with its route for as long as it lasts, and before it is decided: one that was let
- * in by what held before a change is then there to be closed after it. HAProxy does not show the variables of a session,
- * but `txn.id32` is the number that it shows as `id`.
+ * Whatever may become a WebSocket is recorded with its route while it lasts. That happens before the decision, so that one
+ * allowed just before a change is found by the close after it. HAProxy does not show the variables of a session, but
+ * `txn.id32` is the number that it shows as `id`.
  */
 export const noteWebsocket = `
   acl upgrades req.fhdr(upgrade) -m found
   http-request set-var(txn.route) ${part('txn.entry', 'target')} if upgrades
   http-request track-sc5 txn.id32,concat(|,txn.route) table websockets if upgrades`
-export const websocketTable = ({ maxconn }: ProxySettings): string =>
-  `backend websockets\n  stick-table type string len 64 size ${Math.max(10_000, 2 * maxconn)} expire 10s store conn_cur\n`
+export const websocketTable = (settings: ProxySettings): string => tableOfOpen(settings, 'websockets', 'string len 64')
 
 /**
  * Ends TCP connections by their destination and WebSockets by their route, in every worker: those that a reload has left

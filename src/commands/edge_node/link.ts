@@ -1,13 +1,13 @@
 import { setTimeout } from 'node:timers/promises'
 import type { createAgent } from '../../agent/agent.ts'
 import type { createHits } from '../../agent/hits.ts'
-import type { Log } from '../../agent/log.ts'
 import { createReceiver } from '../../agent/receiver.ts'
 import { createReporter } from '../../agent/reporter.ts'
 import type { EdgeConfig } from '../../config.ts'
 import { inboxOf, type Report } from '../../distribution/channels.ts'
 import { connectNats, createNatsLink } from '../../distribution/nats_connection.ts'
 import type { TrustedKeys } from '../../distribution/signature.ts'
+import type { Log } from '../../kernel/log.ts'
 
 const retryMs = 500
 

@@ -1,1 +1,0 @@
-export type Log = Record<'info' | 'warn' | 'error', (fields: object, message: string) => void>
