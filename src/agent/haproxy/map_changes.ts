@@ -12,8 +12,8 @@ export async function changeMaps(settings: ProxySettings, commands: readonly Com
 }
 
 /**
- * Leaves a running HAProxy with exactly these entries, and touches none that is right already. Throws when it cannot, as
- * when a hand has written a key twice: a command would reach one of the two.
+ * Leaves a running HAProxy with exactly these entries, and touches none that is right already. Throws if it cannot, for
+ * example because somebody has added a key twice by hand: a command would reach only one of the two.
  */
 export async function bringUpToDate(settings: ProxySettings, claims: Claims): Promise<void> {
   const commands: Command[] = []

@@ -5,7 +5,7 @@ import { changeLines } from './runtime.ts'
 
 const settings = { folder: '/x' } as Parameters<typeof changeLines>[0]
 
-test('changes are told in their order, in lines that are soon done, and each word is one word', () => {
+test('changes are sent in order, in short lines, with separators inside a value escaped', () => {
   const commands = Array.from({ length: 1_000 }, (_, index): Command => {
     const key = `key${index}`
     return index % 3 === 0
