@@ -1,6 +1,7 @@
 import type { RecordKey } from '../distribution/records.ts'
 import type { Log } from '../kernel/log.ts'
 import { type AnyProxy, createEnforcement } from './enforcement.ts'
+import type { Health } from './health.ts'
 import { type Announced, type BucketEntry, createIntake, type Released } from './intake.ts'
 import type { PolicyFiles } from './policy_files.ts'
 import { createPreparation } from './preparation.ts'
@@ -15,6 +16,7 @@ type Parts = {
   recordLog: RecordLog
   policyFiles: PolicyFiles
   upstreams: Upstreams
+  health: Health
   openConnections: 'keep' | 'close'
 }
 
@@ -27,11 +29,11 @@ const lookAtInterfacesEveryMs = 10_000
  * then the report. What cannot be applied is refused, and the last good stays in force.
  */
 export function createAgent<Entry>(parts: Parts, proxy: AnyProxy<Entry>, onApplied: () => void) {
-  const { log, recordLog, upstreams, openConnections, policyFiles } = parts
+  const { log, recordLog, upstreams, health, openConnections, policyFiles } = parts
   const known = recordLog.records
   const refusals = createRefusals(log, onApplied)
   const preparation = createPreparation({ known, policyFiles, upstreams }, refusals)
-  const enforcement = createEnforcement({ log, known, openConnections, refusals }, proxy)
+  const enforcement = createEnforcement({ log, known, openConnections, refusals, health }, proxy)
   const step = createStep({ log, recordLog, preparation, enforcement })
   const intake = createIntake(step.position())
   const worker = createWorker<Released>(log, async (released, signal) => {

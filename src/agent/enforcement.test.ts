@@ -5,6 +5,7 @@ import { newId } from '../kernel/ids.ts'
 import { createEnforcement } from './enforcement.ts'
 import { Claims, type Command } from './haproxy/claims.ts'
 import { difference, entriesOf, readyEntries } from './haproxy/entries.ts'
+import { createHealth } from './health.ts'
 import { createRefusals } from './refusals.ts'
 
 const silent = { info() {}, warn() {}, error() {} }
@@ -23,8 +24,9 @@ function start(known: ReadonlyMap<RecordKey, EdgeRecord>) {
     closeSessions: async () => 0,
   }
   const refusals = createRefusals(silent, () => {})
-  const enforcement = createEnforcement({ log: silent, known, openConnections: 'keep', refusals }, proxy)
-  return { enforcement, claims, told }
+  const health = createHealth()
+  const enforcement = createEnforcement({ log: silent, known, openConnections: 'keep', refusals, health }, proxy)
+  return { enforcement, claims, told, health }
 }
 
 test('a policy whose file was missing at the start is put in force when it arrives, although its record is known', async () => {
@@ -51,4 +53,17 @@ test('a backend that resolves differently is changed once, and what was in force
     [],
     [{ kind: 'del', map: 'backend', key: backend }],
   ])
+})
+
+test('what was seen of an upstream is forgotten when its backend changes, and only then', async () => {
+  const backend = newId('bkdst')
+  const value = { host: '192.0.2.1', port: 80, tls: false, address: '192.0.2.1' }
+  const record: EdgeRecord = { key: `backend.${backend}`, generation: 1, value }
+  const { enforcement, claims, health } = start(new Map([[record.key, record]]))
+  claims.replace(enforcement.load([{ record, value }], true))
+  health.observe({ backend, address: '192.0.2.1', port: 80, status: 'failing', reason: 'refused', at: Date.now() })
+  await enforcement.apply(enforcement.plan([{ record, value }]), true, signal)
+  assert.equal(health.counts().failing, 1)
+  await enforcement.apply(enforcement.plan([{ record, value: { ...value, port: 81 } }]), true, signal)
+  assert.equal(health.counts().failing, 0)
 })

@@ -1,7 +1,8 @@
 import { setTimeout } from 'node:timers/promises'
-import type { EdgeRecord, RecordKey } from '../distribution/records.ts'
+import { type EdgeRecord, kindOf, type RecordKey } from '../distribution/records.ts'
 import type { Log } from '../kernel/log.ts'
 import { affectedTargets } from './affected.ts'
+import type { Health } from './health.ts'
 import { createInForce } from './in_force.ts'
 import { type Compiler, type Plan, type Prepared, plan } from './plan.ts'
 import type { Refusals } from './refusals.ts'
@@ -23,10 +24,12 @@ type Parts = {
   known: ReadonlyMap<RecordKey, EdgeRecord>
   openConnections: 'keep' | 'close'
   refusals: Refusals
+  health: Pick<Health, 'forget'>
 }
 
 /** What is in force in the proxy, and how it changes. */
-export function createEnforcement<Entry>({ log, known, openConnections, refusals }: Parts, proxy: AnyProxy<Entry>) {
+export function createEnforcement<Entry>(parts: Parts, proxy: AnyProxy<Entry>) {
+  const { log, known, openConnections, refusals, health } = parts
   const inForce = createInForce(known, proxy)
   /** A complete state is known: the proxy may say what there is and what not. */
   let isReady = false
@@ -89,6 +92,8 @@ export function createEnforcement<Entry>({ log, known, openConnections, refusals
         const reason = after.map(proxy.shadowed).find((found) => found !== undefined)
         if (reason) refusals.refuse({ key: record.key, generation: record.generation, reason })
       }
+      for (const { key } of change.touched)
+        if (kindOf(key) === 'backend') health.forget(key.slice('backend.'.length), Date.now())
       if (openConnections === 'close') await closeConnections(change.touched)
     },
   }

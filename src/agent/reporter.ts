@@ -1,5 +1,6 @@
 import type { NatsConnection } from '@nats-io/transport-node'
 import { type Report, reportSubject } from '../distribution/channels.ts'
+import type { Health } from './health.ts'
 import type { createHits } from './hits.ts'
 
 const everyMs = 2_000
@@ -7,39 +8,44 @@ const soonMs = 10
 
 /**
  * Tells the control plane what is in force here: at once after a change, and every two seconds as a sign of life. Counts are
- * sent with a question, and forgotten only when the active publisher has answered.
+ * sent with a question, and forgotten only when the active publisher has answered. The health of upstreams comes every two
+ * seconds at most, however often it changes: whoever makes theirs change all the time must not make reports of it.
  */
 export function createReporter(
   nats: NatsConnection,
-  hits: ReturnType<typeof createHits>,
-  current: () => Omit<Report, 'hits'>,
+  { hits, health }: { hits: ReturnType<typeof createHits>; health: Health },
+  current: () => Omit<Report, 'hits' | 'health'>,
 ) {
   let soon: NodeJS.Timeout | undefined
-  const send = () => {
-    soon = undefined
-    const report: Report = { ...current(), hits: [] }
+  const publish = (report: Report) => {
     if (!nats.isClosed()) nats.publish(reportSubject(report.node), JSON.stringify(report))
   }
-  const sendWithHits = async () => {
+  const sendNow = () => {
+    soon = undefined
+    publish({ ...current(), hits: [] })
+  }
+  const sendAll = async () => {
     const taken = hits.take()
-    if (taken.hits.length === 0) return send()
-    const report: Report = { ...current(), hits: taken.hits }
+    const seen = health.take(Date.now())
+    const report: Report = { ...current(), hits: taken.hits, health: seen.health }
+    if (taken.hits.length === 0) return publish(report)
     try {
       await nats.request(reportSubject(report.node), JSON.stringify(report), { timeout: everyMs - 500 })
     } catch {
       taken.giveBack()
+      seen.giveBack()
     }
   }
-  const timer = setInterval(sendWithHits, everyMs)
-  send()
+  const timer = setInterval(sendAll, everyMs)
+  sendNow()
   return {
     soon: () => {
-      soon ??= setTimeout(send, soonMs)
+      soon ??= setTimeout(sendNow, soonMs)
     },
     async stop() {
       clearInterval(timer)
       clearTimeout(soon)
-      await sendWithHits()
+      await sendAll()
     },
   }
 }

@@ -6,6 +6,7 @@ import { difference, entriesOf, readyEntries } from '../agent/haproxy/entries.ts
 import { receiveEvents } from '../agent/haproxy/events.ts'
 import { policyFolder } from '../agent/haproxy/settings.ts'
 import { requireHaproxy } from '../agent/haproxy/version.ts'
+import { createHealth, type Health } from '../agent/health.ts'
 import { createHits } from '../agent/hits.ts'
 import { openPolicyFiles } from '../agent/policy_files.ts'
 import { openRecordLog } from '../agent/record_log.ts'
@@ -38,11 +39,12 @@ export async function edge(config: EdgeConfig): Promise<number> {
 
   const link = createLink(config, log)
   const hits = createHits()
+  const health = createHealth()
   const events = await receiveEvents(settings.eventPort, (event) => {
     hits.add({ ...event, count: 1, lastAt: new Date().toISOString() })
   })
   const proxy = createProxy(settings, { onTrouble: (err) => log.error({ err }, 'HAProxy problem') })
-  const { agent, stop } = await openAgent(config, { log, link, proxy, policyFolder: policyFolder(settings) })
+  const { agent, stop } = await openAgent(config, { log, link, proxy, health, policyFolder: policyFolder(settings) })
   await proxy.start(await agent.load())
 
   const current = () => ({ node: config.GATEHOUSE_EDGE_NODE, version, startedAt, ...agent.state() })
@@ -51,7 +53,7 @@ export async function edge(config: EdgeConfig): Promise<number> {
   const status = await serveNodeStatus(config, node)
   // The last to be said: whoever waits for it may ask the node how it is.
   log.info({ ...agent.state(), node: config.GATEHOUSE_EDGE_NODE, version }, 'serving from disk')
-  link.start({ keys, agent, hits, current })
+  link.start({ keys, agent, hits, health, current })
 
   const signal = await waitForShutdown('SIGHUP')
   const leave = signal === 'SIGHUP'
@@ -72,10 +74,10 @@ export async function edge(config: EdgeConfig): Promise<number> {
   return 0
 }
 
-type Around = { log: Log; link: Link; proxy: EdgeProxy; policyFolder: string }
+type Around = { log: Log; link: Link; proxy: EdgeProxy; health: Health; policyFolder: string }
 
 /** The agent with everything that it keeps on disk. */
-async function openAgent(config: EdgeConfig, { log, link, proxy, policyFolder }: Around) {
+async function openAgent(config: EdgeConfig, { log, link, proxy, health, policyFolder }: Around) {
   const folder = config.GATEHOUSE_EDGE_FOLDER
   const recordLog = await openRecordLog(folder)
   const resolver = await openResolver({
@@ -95,6 +97,7 @@ async function openAgent(config: EdgeConfig, { log, link, proxy, policyFolder }:
       recordLog,
       policyFiles: await openPolicyFiles(policyFolder, join(folder, 'pieces'), link.fetchBlob),
       upstreams: createUpstreams(resolver, policy),
+      health,
       openConnections: config.GATEHOUSE_EDGE_OPEN_CONNECTIONS,
     },
     { ...proxy, entriesOf, readyEntries, difference },

@@ -37,6 +37,24 @@ export type Report = {
   refusals: { key: string; generation: number | null; reason: string; at: string }[]
   /** How often an address was refused, or would have been, since the last report, for the control plane to add up. */
   hits: EdgeHit[]
+  /** Of upstreams: what changed since the last report, and some of the rest. Nodes of before did not tell. */
+  health?: UpstreamHealth[]
+}
+
+/** Of the state of an upstream. */
+export const maxReasonCharacters = 200
+
+/** How one address of a backend is, as seen by the node. */
+export type UpstreamHealth = {
+  backend: string
+  address: string
+  port: number
+  /** `cleared`: nothing is known of it any more. */
+  status: 'up' | 'down' | 'failing' | 'cleared'
+  reason: string | null
+  since: string
+  /** Of `failing`: when a request last failed there. */
+  lastFailedAt?: string
 }
 
 export type EdgeHit = {

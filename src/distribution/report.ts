@@ -1,7 +1,8 @@
 import { rfc3339 } from '../kernel/clock.ts'
+import { isId } from '../kernel/ids.ts'
 import { formatAddress, parseAddress } from '../kernel/ip/address.ts'
 import { parseRfc3339 } from '../kernel/time.ts'
-import type { EdgeHit, Report } from './channels.ts'
+import { type EdgeHit, maxReasonCharacters, type Report, type UpstreamHealth } from './channels.ts'
 
 const dayMs = 24 * 60 * 60 * 1_000
 // A node that was cut off sends old counts when it is back. Beyond this nothing shows them any more.
@@ -12,9 +13,10 @@ const maxAheadMs = 60 * 60 * 1_000
 const maxCount = 1_000_000_000
 const maxHits = 20_000
 const maxRefusals = 1_000
-const maxReasonCharacters = 1_000
+const maxRefusalCharacters = 1_000
+const maxHealth = 1_000
 
-/** `dropped`: how many counts and refusals in it were out of bounds, and were left out. */
+/** `dropped`: how many counts, refusals and states of upstreams in it were out of bounds, and were left out. */
 export type ReadReport = { report: Report; dropped: number }
 
 /**
@@ -35,9 +37,40 @@ export function readReport(text: string, subject: string, now: number): ReadRepo
     .slice(0, maxHits)
     .map((hit) => readHit(hit, now))
     .filter(isThere)
+  const sentHealth = Array.isArray(sent.health) ? sent.health : []
+  const health = sentHealth
+    .slice(0, maxHealth)
+    .map((each) => readHealth(each, now))
+    .filter(isThere)
   return {
-    report: { node, version, applied, records, startedAt: rfc3339(startedAt), refusals, hits },
-    dropped: sent.refusals.length - refusals.length + sent.hits.length - hits.length,
+    report: { node, version, applied, records, startedAt: rfc3339(startedAt), refusals, hits, health },
+    dropped:
+      sent.refusals.length - refusals.length + (sent.hits.length - hits.length) + (sentHealth.length - health.length),
+  }
+}
+
+/** Shown to tenants: plain characters only, so that a reason cannot pretend to be anything else. */
+const plainReason = new RegExp(`^[\\x20-\\x7e]{1,${maxReasonCharacters}}$`)
+
+function readHealth(sent: unknown, now: number): UpstreamHealth | undefined {
+  if (!isObject(sent)) return undefined
+  const { backend, port, status, reason, lastFailedAt } = sent
+  const address = typeof sent.address === 'string' ? parseAddress(sent.address) : undefined
+  const since = momentOf(sent.since, 0, now + maxAheadMs)
+  const failedAt = lastFailedAt === undefined ? undefined : momentOf(lastFailedAt, 0, now + maxAheadMs)
+  if (typeof backend !== 'string' || !isId('bkdst', backend) || !address || since === undefined) return undefined
+  if (!isCount(port) || port < 1 || port > 65_535) return undefined
+  if (status !== 'up' && status !== 'down' && status !== 'failing' && status !== 'cleared') return undefined
+  if (reason !== null && (typeof reason !== 'string' || !plainReason.test(reason))) return undefined
+  if (lastFailedAt !== undefined && failedAt === undefined) return undefined
+  return {
+    backend,
+    address: formatAddress(address),
+    port,
+    status,
+    reason,
+    since: rfc3339(Math.min(since, now)),
+    ...(failedAt !== undefined && { lastFailedAt: rfc3339(Math.min(failedAt, now)) }),
   }
 }
 
@@ -47,7 +80,7 @@ function readRefusal(sent: unknown): Report['refusals'][number] | undefined {
   const at = momentOf(sent.at, 0, Number.POSITIVE_INFINITY)
   if (typeof key !== 'string' || key.length > 500 || typeof reason !== 'string' || at === undefined) return undefined
   if (generation !== null && !isCount(generation)) return undefined
-  return { key, generation, reason: reason.slice(0, maxReasonCharacters), at: rfc3339(at) }
+  return { key, generation, reason: reason.slice(0, maxRefusalCharacters), at: rfc3339(at) }
 }
 
 function readHit(sent: unknown, now: number): EdgeHit | undefined {

@@ -33,7 +33,7 @@ export function watchNodes(clock: Clock, onDropped: (node: string, dropped: 'rep
     if (!read || read.dropped > 0) onDropped(message.subject.split('.').at(-1) ?? '', read ? read.dropped : 'report')
     if (!read) return
     const { report } = read
-    const { hits: _, ...rest } = report
+    const { hits: _, health: __, ...rest } = report
     nodes.set(report.node, { ...rest, lastSeenAt: clock() })
     for (const listener of listeners) listener(report, () => message.respond('kept'))
     for (const check of waiting) check()

@@ -7,6 +7,7 @@ import { many } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
 import { inboxOf, type Report, reportSubject } from '../../src/distribution/channels.ts'
 import { readReport } from '../../src/distribution/report.ts'
+import { newId } from '../../src/kernel/ids.ts'
 import { addSigningKey } from '../../src/publisher/signing_keys.ts'
 import { startControlPlane } from '../harness/control_plane.ts'
 import { policyWith, restrict } from '../harness/ip.ts'
@@ -132,4 +133,39 @@ test('row 14: counts slightly in the future count as now, and old counts of a di
     ],
   )
   assert.equal(read?.dropped, 2)
+})
+
+test('states of upstreams are taken in only if every part of them could be true', () => {
+  const at = Date.parse('2027-01-15T12:00:00Z')
+  const honest = {
+    backend: newId('bkdst'),
+    address: '2001:DB8::1',
+    port: 443,
+    status: 'failing',
+    reason: 'its certificate has expired',
+    since: '2027-01-15T12:30:00Z',
+    lastFailedAt: '2027-01-15T11:00:00Z',
+  }
+  const absurdStates = {
+    backend: [newId('edgtcp'), 'bkdst_', '', 5, null],
+    address: ['10.0.0.1/8', 'localhost', '', 5, null],
+    port: [0, 65_536, 1.5, '443', null],
+    status: ['fine', '', null, {}],
+    reason: ['', 'two\nlines', 'x'.repeat(201), 'caf\u00e9', 5, undefined],
+    since: ['yesterday', '2027-01-15T14:00:00Z', '+275760-09-13T00:00:00.000Z', null],
+    lastFailedAt: ['x', '2027-01-15T14:00:00Z', null],
+  }
+  const wrong = Object.entries(absurdStates).flatMap(([field, values]) =>
+    values.map((value): unknown => ({ ...honest, [field]: value })),
+  )
+  const sent = report({ startedAt: '2026-01-01T00:00:00Z', health: [...wrong, honest, null, 5, []] })
+  const read = readReport(JSON.stringify(sent), reportSubject('edge-1'), at)
+  assert.deepEqual(read?.report.health, [
+    { ...honest, address: '2001:db8::1', since: '2027-01-15T12:00:00.000Z', lastFailedAt: '2027-01-15T11:00:00.000Z' },
+  ])
+  assert.equal(read?.dropped, wrong.length + 3)
+  const many = readReport(JSON.stringify({ ...sent, health: Array(5_000).fill(honest) }), reportSubject('edge-1'), at)
+  assert.equal(many?.report.health?.length, 1_000)
+  const none = readReport(JSON.stringify({ ...sent, health: undefined }), reportSubject('edge-1'), at)
+  assert.deepEqual([none?.report.health, none?.dropped], [[], 0], 'nodes of before do not tell')
 })

@@ -1,5 +1,6 @@
 import { setTimeout } from 'node:timers/promises'
 import type { createAgent } from '../../agent/agent.ts'
+import type { Health } from '../../agent/health.ts'
 import type { createHits } from '../../agent/hits.ts'
 import { createReceiver } from '../../agent/receiver.ts'
 import { createReporter } from '../../agent/reporter.ts'
@@ -15,7 +16,8 @@ type Node = {
   keys: TrustedKeys
   agent: ReturnType<typeof createAgent>
   hits: ReturnType<typeof createHits>
-  current: () => Omit<Report, 'hits'>
+  health: Health
+  current: () => Omit<Report, 'hits' | 'health'>
 }
 
 /** The node's connection to the control plane. The node works without it, and takes in changes once it is there. */
@@ -27,7 +29,7 @@ export function createLink(config: EdgeConfig, log: Log) {
   let receiver: ReturnType<typeof createReceiver> | undefined
   let reporter: ReturnType<typeof createReporter> | undefined
 
-  async function follow({ keys, agent, hits, current }: Node): Promise<void> {
+  async function follow({ keys, agent, hits, health, current }: Node): Promise<void> {
     const connection = await connectNats({
       servers: config.GATEHOUSE_NATS_URL,
       name: `gatehouse edge ${config.GATEHOUSE_EDGE_NODE}`,
@@ -39,7 +41,7 @@ export function createLink(config: EdgeConfig, log: Log) {
       link: nats,
     })
     receiver = createReceiver(connection, keys, agent)
-    reporter = createReporter(connection, hits, current)
+    reporter = createReporter(connection, { hits, health }, current)
     ending.signal.addEventListener('abort', () => void connection.close())
     while (!ending.signal.aborted) {
       try {
