@@ -39,36 +39,8 @@ const maxEntries = 40_000
 
 /** How the upstreams of this node are, per address, until the control plane has been told. */
 export function createHealth({ limit = maxEntries }: { limit?: number } = {}) {
-  /** In the order in which they were last sent. */
-  const entries = new Map<string, Entry>()
-  const byBackend = new Map<string, Set<string>>()
-  const ofAccount = new Map<string, number>()
   const changed = new Set<string>()
-
-  function remove(key: string, { backend, account }: Entry): void {
-    entries.delete(key)
-    changed.delete(key)
-    const keys = byBackend.get(backend)
-    keys?.delete(key)
-    if (keys?.size === 0) byBackend.delete(backend)
-    const left = (ofAccount.get(account) ?? 1) - 1
-    if (left > 0) ofAccount.set(account, left)
-    else ofAccount.delete(account)
-  }
-
-  function add(key: string, entry: Entry): void {
-    if (entries.size >= limit) makeRoom()
-    entries.set(key, entry)
-    byBackend.set(entry.backend, (byBackend.get(entry.backend) ?? new Set()).add(key))
-    ofAccount.set(entry.account, (ofAccount.get(entry.account) ?? 0) + 1)
-  }
-
-  /** At the cost of the account that has the most. */
-  function makeRoom(): void {
-    const [largest] = [...ofAccount].reduce((most, each) => (each[1] > most[1] ? each : most))
-    const found = entries.entries().find(([, { account }]) => account === largest)
-    if (found) remove(...found)
-  }
+  const { entries, keysOf, add, remove } = createEntries(limit, (key) => changed.delete(key))
 
   function clear(key: string, entry: Entry, at: number): void {
     Object.assign(entry, { status: 'cleared', reason: null, since: at, lastAt: at })
@@ -82,11 +54,13 @@ export function createHealth({ limit = maxEntries }: { limit?: number } = {}) {
     }
   }
 
-  function* due(now: number): Generator<string> {
-    for (const [key, { sentAt }] of entries) {
-      if (now - sentAt < repeatMs) return
-      if (!changed.has(key)) yield key
-    }
+  /** Changes first, then what has not been sent for the longest time. */
+  function* keysToSend(now: number): Generator<string> {
+    const lanes = Map.groupBy(changed, (key) => entries.get(key)?.account)
+    yield* inTurns(lanes, maxChanges)
+    yield* due(entries, now)
+      .filter((key) => !changed.has(key))
+      .take(maxRepeats)
   }
 
   return {
@@ -109,21 +83,17 @@ export function createHealth({ limit = maxEntries }: { limit?: number } = {}) {
 
     /** The backend is gone, or another now: what was seen of it no longer counts. */
     forget(backend: string, at: number): void {
-      for (const key of byBackend.get(backend) ?? []) {
+      for (const key of keysOf(backend)) {
         const entry = entries.get(key)
         if (entry && entry.status !== 'cleared') clear(key, entry, at)
       }
     },
 
-    /** For a report: changes first, then what has not been sent for the longest time. `giveBack` it if it did not arrive. */
+    /** For a report. `giveBack` it if it did not arrive. */
     take(now: number): { health: UpstreamHealth[]; giveBack: () => void } {
       endWhatIsOver(now)
-      const keys = inTurns(
-        Map.groupBy(changed, (key) => entries.get(key)?.account),
-        maxChanges,
-      )
-      keys.push(...due(now).take(maxRepeats))
       const health: UpstreamHealth[] = []
+      const keys = [...keysToSend(now)]
       for (const key of keys) {
         const entry = entries.get(key)
         if (!entry) continue
@@ -144,18 +114,50 @@ export function createHealth({ limit = maxEntries }: { limit?: number } = {}) {
       for (const { status } of entries.values()) if (status !== 'cleared') counts[status]++
       return counts
     },
-
-    /** What is wrong, for whoever looks at the node itself. */
-    troubles: (max: number): UpstreamHealth[] =>
-      entries
-        .values()
-        .filter(({ status }) => status === 'down' || status === 'failing')
-        .take(max)
-        .map(sent)
-        .toArray(),
   }
 }
 export type Health = ReturnType<typeof createHealth>
+
+function* due(entries: ReadonlyMap<string, Entry>, now: number): Generator<string> {
+  for (const [key, { sentAt }] of entries) {
+    if (now - sentAt < repeatMs) return
+    yield key
+  }
+}
+
+/** A bounded table of what was seen, in the order in which it was last sent. */
+function createEntries(limit: number, onRemoved: (key: string) => void) {
+  const entries = new Map<string, Entry>()
+  const byBackend = new Map<string, Set<string>>()
+  const ofAccount = new Map<string, number>()
+
+  function remove(key: string, { backend, account }: Entry): void {
+    entries.delete(key)
+    const keys = byBackend.get(backend)
+    keys?.delete(key)
+    if (keys?.size === 0) byBackend.delete(backend)
+    const left = (ofAccount.get(account) ?? 1) - 1
+    if (left > 0) ofAccount.set(account, left)
+    else ofAccount.delete(account)
+    onRemoved(key)
+  }
+
+  /** At the cost of the account that has the most. */
+  function makeRoom(): void {
+    const [largest] = [...ofAccount].reduce((most, each) => (each[1] > most[1] ? each : most))
+    const found = entries.entries().find(([, { account }]) => account === largest)
+    if (found) remove(...found)
+  }
+
+  function add(key: string, entry: Entry): void {
+    if (entries.size >= limit) makeRoom()
+    entries.set(key, entry)
+    byBackend.set(entry.backend, (byBackend.get(entry.backend) ?? new Set()).add(key))
+    ofAccount.set(entry.account, (ofAccount.get(entry.account) ?? 0) + 1)
+  }
+
+  return { entries, keysOf: (backend: string): Iterable<string> => byBackend.get(backend) ?? [], add, remove }
+}
 
 const sent = ({ backend, address, port, status, reason, since, lastAt }: Entry): UpstreamHealth => ({
   backend,
