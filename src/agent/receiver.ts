@@ -11,6 +11,7 @@ import {
 } from '../distribution/channels.ts'
 import type { EdgeRecord } from '../distribution/records.ts'
 import { digestOf, open, openRecord, type TrustedKeys } from '../distribution/signature.ts'
+import { recordFormat } from '../distribution/validate.ts'
 import { readBucket } from './bucket_reader.ts'
 import type { Announced, BucketEntry, Place } from './intake.ts'
 
@@ -75,7 +76,7 @@ export function createReceiver(
     async followBucket(from: Place): Promise<void> {
       const bucket = await openBucket(nats, recordBucket)
       const made = await bucketMadeAt(bucket)
-      const place = `${made} read with ${[...keys.keys()].sort().join()}`
+      const place = `${made} read with ${[...keys.keys()].sort().join()} as ${recordFormat}`
       const known = place === from.bucket ? from.revision : 0
       opened(made, known > 0)
       const reading = new AbortController()

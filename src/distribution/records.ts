@@ -1,5 +1,14 @@
 import { type Static, type TObject, type TProperties, type TSchema, Type } from 'typebox'
+import { type BackendPrefix, backendKinds, maxMembers, maxWeight } from '../kernel/backends.ts'
+import { responseFault, responseLimits } from '../kernel/fixed_response.ts'
 import { headerLimits, headersFault } from '../kernel/headers.ts'
+import {
+  checkPathPattern,
+  type HealthCheckNumber,
+  healthCheckLimits,
+  healthCheckTypes,
+  maxCheckPathBytes,
+} from '../kernel/health_check.ts'
 import { isCanonicalHostport, maxHostports } from '../kernel/hostport.ts'
 import { type IdPrefix, type Id as IdText, idPattern } from '../kernel/ids.ts'
 import { maxAttachedPolicies } from '../kernel/ip/decide.ts'
@@ -16,7 +25,8 @@ import { type TimeoutName, timeoutLimits } from '../kernel/timeouts.ts'
  */
 const Closed = <P extends TProperties>(properties: P): TObject<P> =>
   Type.Object(properties, { additionalProperties: false })
-const Id = <P extends IdPrefix>(prefix: P) => Type.Unsafe<IdText<P>>({ type: 'string', pattern: idPattern(prefix) })
+const Id = <P extends IdPrefix>(...prefixes: P[]) =>
+  Type.Unsafe<IdText<P>>({ type: 'string', pattern: prefixes.map(idPattern).join('|') })
 const OrNull = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()])
 /** Of ASCII, where characters are bytes. */
 const Text = (pattern: string, maxBytes: number) =>
@@ -35,7 +45,7 @@ const TcpRecord = Closed({
   account: Id('ac'),
   hostports: Hostports({ wildcard: false }),
   /** Null: none, or disabled. */
-  backend: OrNull(Id('bkdst')),
+  backend: OrNull(Id(backendKinds.static, backendKinds.weighted, backendKinds.failover)),
   /** Null: no restriction, or disabled. */
   policies: OrNull(Policies),
 })
@@ -60,7 +70,7 @@ const RouteRecord = Closed({
   edge: Id('edghts'),
   match_type: Type.Enum([...matchTypes]),
   match: Text(storedMatchPattern, maxMatchBytes),
-  backend: OrNull(Id('bkdst')),
+  backend: OrNull(Id<BackendPrefix>(...Object.values(backendKinds))),
   policies: OrNull(Policies),
   headers: OrNull(Headers),
   /** Missing: they are refused. */
@@ -77,6 +87,19 @@ const RouteRecord = Closed({
   ),
 })
 
+const CheckNumber = (name: HealthCheckNumber) => Type.Integer({ minimum: 1, maximum: healthCheckLimits[name].most })
+const HealthCheck = Type.Refine(
+  Closed({
+    type: Type.Enum([...healthCheckTypes]),
+    /** Of an HTTP check only. */
+    path: Type.Optional(Text(checkPathPattern, maxCheckPathBytes)),
+    interval_seconds: CheckNumber('interval_seconds'),
+    healthy_after: CheckNumber('healthy_after'),
+    unhealthy_after: CheckNumber('unhealthy_after'),
+  }),
+  ({ type, path }) => (type === 'http') === (path !== undefined),
+)
+
 const BackendRecord = Closed({
   host: Type.Refine(Type.String(), (host) => isCanonicalHostport(`${host}:1`)),
   port: Type.Integer({ minimum: 1, maximum: 65_535 }),
@@ -85,7 +108,48 @@ const BackendRecord = Closed({
   protocol: Type.Optional(Type.Literal('http2')),
   /** Missing: TCP edges send no header. */
   send_proxy_protocol: Type.Optional(Type.Literal(true)),
+  /** Missing: not checked. */
+  health_check: Type.Optional(HealthCheck),
 })
+
+const isDistinct = (ids: readonly string[]): boolean => new Set(ids).size === ids.length
+
+/** Static backends and the share of requests that each gets. Weight 0: no new ones. */
+const WeightedRecord = Closed({
+  account: Id('ac'),
+  backends: Type.Refine(
+    Type.Array(Type.Tuple([Id('bkdst'), Type.Integer({ minimum: 0, maximum: maxWeight })]), {
+      minItems: 1,
+      maxItems: maxMembers,
+    }),
+    (members) => isDistinct(members.map(([id]) => id)),
+  ),
+})
+
+/** Static backends in the order in which they are used: the first that is up. */
+const FailoverRecord = Type.Refine(
+  Closed({
+    account: Id('ac'),
+    backends: Type.Refine(Type.Array(Id('bkdst'), { maxItems: maxMembers }), isDistinct),
+    /** When none of them is up. Missing: 503. */
+    response: Type.Optional(Id('bkdhr')),
+  }),
+  ({ backends, response }) => {
+    const members = backends.length + (response === undefined ? 0 : 1)
+    return members >= 1 && members <= maxMembers
+  },
+  () => 'has no backends, or too many',
+)
+
+const ResponseRecord = Type.Refine(
+  Closed({
+    status: Type.Integer({ minimum: responseLimits.leastStatus, maximum: responseLimits.mostStatus }),
+    headers: Type.Array(Type.Tuple([Type.String(), Type.String()])),
+    body: Type.String(),
+  }),
+  (response) => !responseFault(response),
+  (response) => `has an invalid ${responseFault(response)?.place.split('.')[0]}`,
+)
 
 /** The compiled rules of an IP policy as one file: small ones come along, large ones in pieces, as blobs by their hash. */
 const PolicyRecord = Type.Refine(
@@ -110,6 +174,9 @@ export type TcpRecord = Static<typeof TcpRecord>
 export type HttpsRecord = Static<typeof HttpsRecord>
 export type RouteRecord = Static<typeof RouteRecord>
 export type BackendRecord = Static<typeof BackendRecord>
+export type WeightedRecord = Static<typeof WeightedRecord>
+export type FailoverRecord = Static<typeof FailoverRecord>
+export type ResponseRecord = Static<typeof ResponseRecord>
 export type PolicyRecord = Static<typeof PolicyRecord>
 export type RestrictionsRecord = Static<typeof RestrictionsRecord>
 
@@ -119,6 +186,9 @@ export const recordKinds = {
   https: { prefix: 'edghts', value: HttpsRecord },
   route: { prefix: 'edghtsrt', value: RouteRecord },
   backend: { prefix: 'bkdst', value: BackendRecord },
+  weighted: { prefix: 'bkdwd', value: WeightedRecord },
+  failover: { prefix: 'bkdfo', value: FailoverRecord },
+  response: { prefix: 'bkdhr', value: ResponseRecord },
   policy: { prefix: 'ipp', value: PolicyRecord },
   restrictions: { prefix: 'ac', value: RestrictionsRecord },
 } as const satisfies Record<string, { prefix: IdPrefix; value: TSchema }>

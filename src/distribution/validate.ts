@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import { Compile, type Validator } from 'typebox/compile'
 import { type IdPrefix, isId } from '../kernel/ids.ts'
 import { type RecordKey, type RecordKind, recordKinds } from './records.ts'
@@ -11,6 +12,9 @@ const checkers = Object.fromEntries(
     { prefix, fields: Object.keys(value.properties), check: Compile(value) },
   ]),
 ) as Record<RecordKind, Checker>
+
+/** Differs between versions of this program that know other kinds of records, or other fields of them. */
+export const recordFormat: string = hash('sha256', JSON.stringify(recordKinds), 'hex').slice(0, 12)
 
 /**
  * Why a record must not be applied, or undefined. The limits are those of the API: whatever gets here in another way, by a

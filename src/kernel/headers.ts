@@ -38,6 +38,13 @@ export function headerNameFault(name: string, operation: 'add' | 'remove'): stri
   return undefined
 }
 
+/** Of a header that the edge adds to a response it makes itself. */
+export function responseHeaderFault(name: string, value: string): string | undefined {
+  const isOfTheEdge = undisguised(name) === 'x-request-id'
+  if (isOfTheEdge) return 'is a header that only the edge itself can set'
+  return headerNameFault(name, 'add') ?? headerValueFault(value)
+}
+
 export function headerValueFault(value: string): string | undefined {
   if (!printable.test(value)) return 'must have a value of printable ASCII'
   if (value !== value.trim()) return 'must not have a value that begins or ends with a space'
@@ -71,7 +78,7 @@ export function headersFault({ add, remove }: HeaderOperations): { place: string
     const fault = headerNameFault(name, 'remove') ?? twice('remove', name, place)
     if (fault) return { place, fault }
   }
-  const bytes = { add: sizeOf(added.flat()), remove: sizeOf(remove) }
+  const bytes = { add: encodedSize(added.flat()), remove: encodedSize(remove) }
   if (bytes.add + bytes.remove > headerLimits.allBytes)
     return {
       place: bytes.add > bytes.remove ? 'add' : 'remove',
@@ -99,5 +106,6 @@ export const encodeHeaderText = (text: string): string =>
     (character) => `%${character.charCodeAt(0).toString(16).padStart(2, '0')}`,
   )
 
-const sizeOf = (texts: readonly string[]): number =>
+/** The bytes that texts take as they travel to the proxy. */
+export const encodedSize = (texts: readonly string[]): number =>
   texts.reduce((sum, text) => sum + encodeHeaderText(text).length + 1, 0)

@@ -13,6 +13,9 @@ export const idPrefixes = {
   edghts: 'HTTPS edge',
   edghtsrt: 'HTTPS edge route',
   bkdst: 'static backend',
+  bkdwd: 'weighted backend',
+  bkdfo: 'failover backend',
+  bkdhr: 'HTTP response backend',
   ses: 'dashboard session',
   op: 'operation',
   ev: 'audit event',
@@ -20,7 +23,7 @@ export const idPrefixes = {
 
 /** 'an API key', 'a user': for sentences. */
 export const withArticle = (noun: string): string =>
-  `${/^(API|IP|HTTPS|account|audit|operation)/.test(noun) ? 'an' : 'a'} ${noun}`
+  `${/^(API|IP|HTTP|account|audit|operation)/.test(noun) ? 'an' : 'a'} ${noun}`
 export const oneOf = (prefix: IdPrefix): string => withArticle(idPrefixes[prefix])
 export const manyOf = (noun: string): string =>
   noun.endsWith('y') && !noun.endsWith('key') ? `${noun.slice(0, -1)}ies` : `${noun}s`

@@ -4,7 +4,6 @@ import { type Db, type DbPool, many } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { encodePolicy, type PolicyFile } from '../distribution/policy_file.ts'
 import type {
-  BackendRecord,
   HttpsRecord,
   PolicyRecord,
   RecordKey,
@@ -15,21 +14,19 @@ import type {
   TcpRecord,
 } from '../distribution/records.ts'
 import { kindOf } from '../distribution/records.ts'
+import { type BackendId, backendKinds } from '../kernel/backends.ts'
 import type { HeaderOperations } from '../kernel/headers.ts'
-import { parseHostport } from '../kernel/hostport.ts'
-import { type Id, toId, toUuid, type Uuid } from '../kernel/ids.ts'
+import { isId, toId, type Uuid } from '../kernel/ids.ts'
 import type { RouteTimeouts } from '../kernel/timeouts.ts'
 import type { ModuleName, StoredModule } from '../resources/edges/modules.ts'
 import { edgeColumns, type RouteRow } from '../resources/edges/store.ts'
+import { backendCompilers } from './backend_records.ts'
+import { type Changed, type Compiler, ids, uuidOf, type Values, wanted } from './changed.ts'
 
-/** What changed, and whose it is. */
-export type Changed = { key: RecordKey; accountId: Uuid }
 export type Compiled = { key: RecordKey; value: RecordValue | null; blobs: Buffer[] }
 
 /** Policies up to this size travel inside their record, and need no second look-up by every node. */
 const inlineBytes = 32 * 1024
-
-const uuidOf = (key: RecordKey): Uuid => toUuid(key.slice(key.indexOf('.') + 1) as Id)
 
 /** Each thing as it is in the database now. What is not there any more comes out as null: a tombstone. */
 export async function compileRecords(db: DbPool, changed: readonly Changed[], now: number): Promise<Compiled[]> {
@@ -44,10 +41,6 @@ export async function compileRecords(db: DbPool, changed: readonly Changed[], no
   return compiled
 }
 
-type Values = Map<Uuid, { value: RecordValue; blobs?: Buffer[] }>
-type Compiler = (db: DbPool, changed: readonly Changed[], now: number) => Promise<Values>
-const ids = (changed: readonly Changed[]) => changed.map(({ key }) => uuidOf(key))
-
 type CompiledEdge = RouteRow & { account_id: Uuid; parent_id: Uuid | null }
 
 const edgeRows = (db: Db, kind: 'tcp' | 'https' | 'route', changed: readonly Changed[]) =>
@@ -55,16 +48,21 @@ const edgeRows = (db: Db, kind: 'tcp' | 'https' | 'route', changed: readonly Cha
     db,
     sql`
     select e.account_id, ${edgeColumns}
-    from unnest(${changed.map(({ accountId }) => accountId)}::uuid[], ${ids(changed)}::uuid[]) as wanted (account_id, id)
+    from ${wanted(changed)}
       join edges e on e.account_id = wanted.account_id and e.id = wanted.id and e.kind = ${kind}`,
   )
 
 /** A module that is disabled is to an edge as if it were not set. */
 const enabled = (row: CompiledEdge, name: ModuleName): StoredModule | undefined =>
   row.modules[name]?.enabled ? row.modules[name] : undefined
-const backendOf = (row: CompiledEdge) => {
-  const id = enabled(row, 'backend')?.backend_id
-  return id ? toId('bkdst', id) : null
+const backendOf = (row: CompiledEdge): BackendId | null => {
+  const { backend_id: id, backend_kind: kind } = enabled(row, 'backend') ?? {}
+  return id && kind ? toId(backendKinds[kind], id) : null
+}
+/** A TCP edge cannot have an HTTP response, and the API refuses it. */
+const tcpBackendOf = (row: CompiledEdge): TcpRecord['backend'] => {
+  const id = backendOf(row)
+  return id === null || isId('bkdhr', id) ? null : id
 }
 const policiesOf = (row: CompiledEdge) =>
   enabled(row, 'ip_restriction')?.policy_ids.map((id) => toId('ipp', id)) ?? null
@@ -75,15 +73,9 @@ const withoutNulls = ({ connect_seconds, response_seconds, idle_seconds }: Route
   ...(idle_seconds !== null && { idle_seconds }),
 })
 
-type BackendColumns = {
-  id: Uuid
-  address: string
-  tls_enabled: boolean
-  protocol: 'http1' | 'http2'
-  send_proxy_protocol: boolean
-}
-
 const compilers: Record<RecordKind, Compiler> = {
+  ...backendCompilers,
+
   async tcp(db, changed) {
     const rows = await edgeRows(db, 'tcp', changed)
     return new Map(
@@ -91,7 +83,7 @@ const compilers: Record<RecordKind, Compiler> = {
         const value: TcpRecord = {
           account: toId('ac', row.account_id),
           hostports: row.hostports,
-          backend: backendOf(row),
+          backend: tcpBackendOf(row),
           policies: policiesOf(row),
         }
         return [row.id, { value }]
@@ -122,29 +114,6 @@ const compilers: Record<RecordKind, Compiler> = {
           ...(row.timeouts && { timeouts: withoutNulls(row.timeouts) }),
         }
         return [row.id, { value }]
-      }),
-    )
-  },
-
-  async backend(db, changed) {
-    const rows = await many<BackendColumns>(
-      db,
-      sql`
-      select b.id, b.address, b.tls_enabled, b.protocol, b.send_proxy_protocol
-      from unnest(${changed.map(({ accountId }) => accountId)}::uuid[], ${ids(changed)}::uuid[]) as wanted (account_id, id)
-        join backends b on b.account_id = wanted.account_id and b.id = wanted.id`,
-    )
-    return new Map(
-      rows.map(({ id, address, tls_enabled, protocol, send_proxy_protocol }) => {
-        const parsed = parseHostport(address)
-        if (typeof parsed === 'string') throw new Error(`backend ${id} has an address that ${parsed}: ${address}`)
-        const value: BackendRecord = {
-          ...parsed,
-          tls: tls_enabled,
-          ...(protocol === 'http2' && { protocol }),
-          ...(send_proxy_protocol && { send_proxy_protocol }),
-        }
-        return [id, { value }]
       }),
     )
   },

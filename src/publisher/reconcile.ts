@@ -7,7 +7,8 @@ import type { EdgeRecord, RecordKey, RecordKind } from '../distribution/records.
 import { isRecordKey } from '../distribution/validate.ts'
 import { firstUuidOf, type IdPrefix, toId, type Uuid } from '../kernel/ids.ts'
 import { writeOutbox } from '../operations/outbox.ts'
-import { type Changed, compileRecords } from './compile.ts'
+import type { Changed } from './changed.ts'
+import { compileRecords } from './compile.ts'
 import type { NatsSink } from './nats_sink.ts'
 
 const pageSize = 1_000
@@ -17,7 +18,10 @@ const live: Record<RecordKind, { prefix: IdPrefix; from: SqlFragment }> = {
   tcp: { prefix: 'edgtcp', from: sql`edges where kind = 'tcp'` },
   https: { prefix: 'edghts', from: sql`edges where kind = 'https'` },
   route: { prefix: 'edghtsrt', from: sql`edges where kind = 'route'` },
-  backend: { prefix: 'bkdst', from: sql`backends where true` },
+  backend: { prefix: 'bkdst', from: sql`backends where kind = 'static'` },
+  weighted: { prefix: 'bkdwd', from: sql`backends where kind = 'weighted'` },
+  failover: { prefix: 'bkdfo', from: sql`backends where kind = 'failover'` },
+  response: { prefix: 'bkdhr', from: sql`backends where kind = 'http_response'` },
   policy: { prefix: 'ipp', from: sql`ip_policies where true` },
   restrictions: {
     prefix: 'ac',

@@ -27,6 +27,13 @@ const rule = (action: Action, range: string): Rule => {
 }
 const small = encodePolicy(compilePolicy([rule('allow', '10.0.0.0/8'), rule('deny', '10.1.0.0/16')]))
 const account = newId('ac')
+const httpCheck = {
+  type: 'http' as const,
+  path: '/healthz',
+  interval_seconds: 10,
+  healthy_after: 2,
+  unhealthy_after: 3,
+}
 const records: EdgeRecord[] = [
   {
     key: `tcp.${newId('edgtcp')}`,
@@ -59,6 +66,32 @@ const records: EdgeRecord[] = [
     value: { sets: [{ id: newId('ipx'), enforced: true, policies: [newId('ipp')] }] },
   },
   { key: `tcp.${newId('edgtcp')}`, generation: 13, value: null },
+  {
+    key: `backend.${newId('bkdst')}`,
+    generation: 14,
+    value: { host: 'app.internal', port: 80, tls: false, health_check: httpCheck },
+  },
+  {
+    key: `weighted.${newId('bkdwd')}`,
+    generation: 15,
+    value: {
+      account,
+      backends: [
+        [newId('bkdst'), 10],
+        [newId('bkdst'), 0],
+      ],
+    },
+  },
+  {
+    key: `failover.${newId('bkdfo')}`,
+    generation: 16,
+    value: { account, backends: [newId('bkdst'), newId('bkdst')], response: newId('bkdhr') },
+  },
+  {
+    key: `response.${newId('bkdhr')}`,
+    generation: 17,
+    value: { status: 503, headers: [['Retry-After', '60']], body: 'Back at noon' },
+  },
 ]
 
 type Edit = { at: number; kind: 'flip' | 'cut' | 'insert' | 'double'; byte: number }
@@ -168,10 +201,18 @@ test('a bug in the control plane stops at the edge: a signed value of the wrong 
 })
 const isPlausible = (path: (string | number)[], bad: unknown): boolean =>
   (['enforced', 'tls'].includes(path.at(-1) as string) && typeof bad === 'boolean') ||
-  (['hostports', 'sets', 'add', 'remove'].includes(path.at(-1) as string) && Array.isArray(bad) && bad.length === 0) ||
+  (['hostports', 'sets', 'add', 'remove', 'headers'].includes(path.at(-1) as string) &&
+    Array.isArray(bad) &&
+    bad.length === 0) ||
+  // A failover group needs a server or a response.
+  (path.at(-1) === 'response' && bad === undefined) ||
+  (path[1] === 'backends' && path.length === 2 && Array.isArray(bad) && bad.length === 0) ||
+  (path[1] === 'backends' && path[3] === '1' && bad === 0) ||
+  (path.at(-1) === 'health_check' && bad === undefined) ||
+  (path.at(-1) === 'body' && typeof bad === 'string') ||
   // Any token is the name of a header, and most texts are a value.
   (path.includes('headers') && bad === '__proto__') ||
-  (path.includes('add') && path.at(-1) === '1' && typeof bad === 'string') ||
+  ((path.includes('add') || path[1] === 'headers') && path.at(-1) === '1' && typeof bad === 'string') ||
   (path.at(-1) === 'inline' && bad === '')
 
 test('a node accepts exactly what the API accepts', () => {
@@ -204,11 +245,51 @@ test('a node accepts exactly what the API accepts', () => {
     [policy, 'hash', hash64, `${hash64}\n`],
     [restrictions, 'sets', many(1_000, set), many(1_001, set)],
   ]
+  const [, , , , , , , checked, weighted, failover, response] = records
+  const { path: _, ...tcpCheck } = { ...httpCheck, type: 'tcp' }
+  const members = (count: number) => Array.from({ length: count }, () => newId('bkdst'))
+  const shares = (count: number, weight: number) => members(count).map((id) => [id, weight])
+  const [twice] = members(1)
+  for (const [record, field, most, more] of [
+    [checked, 'health_check', httpCheck, { ...httpCheck, path: undefined }],
+    [checked, 'health_check', tcpCheck, { ...tcpCheck, path: '/' }],
+    [checked, 'health_check', { ...httpCheck, path: `/${'a'.repeat(255)}` }, { ...httpCheck, path: '/'.repeat(257) }],
+    [checked, 'health_check', { ...httpCheck, path: '/a?b=%20' }, { ...httpCheck, path: '/a;b' }],
+    [checked, 'health_check', { ...tcpCheck, interval_seconds: 300 }, { ...tcpCheck, interval_seconds: 301 }],
+    [checked, 'health_check', { ...tcpCheck, healthy_after: 10 }, { ...tcpCheck, healthy_after: 0 }],
+    [checked, 'health_check', { ...tcpCheck, unhealthy_after: 1 }, { ...tcpCheck, unhealthy_after: 11 }],
+    [tcp, 'backend', newId('bkdwd'), newId('bkdhr')],
+    [tcp, 'backend', newId('bkdfo'), newId('ipp')],
+    [route, 'backend', newId('bkdhr'), newId('ipp')],
+    [weighted, 'backends', shares(50, 10_000), shares(51, 1)],
+    [weighted, 'backends', shares(1, 0), shares(1, 10_001)],
+    [weighted, 'backends', shares(1, 1), []],
+    [weighted, 'backends', [[twice, 1]], many(2, [twice, 1])],
+    [weighted, 'backends', [[twice, 1]], [[newId('bkdwd'), 1]]],
+    [failover, 'backends', members(49), members(51)],
+    [failover, 'backends', [twice], [twice, twice]],
+    [failover, 'backends', [twice], [newId('bkdfo')]],
+    [failover, 'response', newId('bkdhr'), newId('bkdst')],
+    [response, 'status', 599, 600],
+    [response, 'headers', [['a', 'b']], [['content-length', '1']]],
+    [response, 'headers', [['a', 'b']], many(2, ['a', 'b'])],
+    [response, 'headers', [['a', 'b']], [['x_request_id', '1']]],
+    [response, 'body', 'é'.repeat(4096), 'é'.repeat(4097)],
+  ] as const)
+    limits.push([record, field, most, more])
   for (const [record, field, most, more] of limits) {
     const withField = (value: unknown) => ({ ...record, value: { ...record?.value, [field]: value } })
     assert.equal(recordFault(withField(most)), undefined, field)
     assert.equal(recordFault(withField(more)), `has an invalid ${field}`)
   }
+  const group = (backends: string[], other: object) =>
+    recordFault({ ...failover, value: { account, backends, ...other } })
+  assert.equal(group([], { response: newId('bkdhr') }), undefined)
+  assert.equal(group([], {}), 'has no backends, or too many')
+  assert.equal(group(members(50), { response: newId('bkdhr') }), 'has no backends, or too many')
+  const empty = { status: 204, headers: [] }
+  assert.equal(recordFault({ ...response, value: { ...empty, body: '' } }), undefined)
+  assert.equal(recordFault({ ...response, value: { ...empty, body: 'text' } }), 'has an invalid body')
   const pieces = (chunks: unknown) => recordFault({ ...policy, value: { hash: hash64, bytes: 12, chunks } })
   assert.equal(pieces(many(10_000, hash64)), undefined)
   assert.equal(pieces(many(10_001, hash64)), 'has an invalid chunks')

@@ -3,6 +3,7 @@ import type { Db } from '../../db/pool.ts'
 import { accepts } from '../../http/validate.ts'
 import { Closed, Id, Ref } from '../../http/wire.ts'
 import type { Caller } from '../../identity/caller.ts'
+import type { BackendKind } from '../../kernel/backends.ts'
 import { invalidField } from '../../kernel/errors.ts'
 import { type HeaderOperations, headerLimits, headersFault, mangledNameFault } from '../../kernel/headers.ts'
 import { type Id as IdText, toId, type Uuid } from '../../kernel/ids.ts'
@@ -12,7 +13,13 @@ import { holdIpPolicies } from '../ip_policies/store.ts'
 
 type UriOf = (path: string) => string
 /** A module as it is kept. What it refers to is apart from its settings, so that foreign keys can hold it. */
-export type StoredModule = { enabled: boolean; settings: object; backend_id: Uuid | null; policy_ids: Uuid[] }
+export type StoredModule = {
+  enabled: boolean
+  settings: object
+  backend_id: Uuid | null
+  backend_kind: BackendKind | null
+  policy_ids: Uuid[]
+}
 export type NewModule = {
   enabled: boolean
   settings: object

@@ -37,9 +37,11 @@ export const edgeColumns = sql`
     from refused_hostports r where r.account_id = e.account_id and r.edge_id = e.id), '[]') as refused_hostports,
   coalesce((
     select json_object_agg(m.module, json_build_object('enabled', m.enabled, 'settings', m.settings, 'backend_id', m.backend_id,
+      'backend_kind', b.kind,
       'policy_ids', array(select p.ip_policy_id from edge_module_policies p
                           where p.account_id = m.account_id and p.edge_id = m.edge_id and p.module = m.module order by p.position)))
-    from edge_modules m where m.account_id = e.account_id and m.edge_id = e.id), '{}') as modules`
+    from edge_modules m left join backends b on b.account_id = m.account_id and b.id = m.backend_id
+    where m.account_id = e.account_id and m.edge_id = e.id), '{}') as modules`
 
 const select = (condition: SqlFragment) => sql`select ${edgeColumns} from edges e where ${condition}`
 
