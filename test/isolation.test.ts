@@ -35,6 +35,15 @@ async function withoutAnyChange(work: () => Promise<void>): Promise<void> {
   assert.deepEqual(await contentsOf(plane.db), before, 'a refused or reading call changed the database')
 }
 
+/** Every operation but one: all of the other resources, and its neighbors one by one. */
+function scopesWithout(operation: string): string[] {
+  const resourceOf = (name: string) => name.split('.')[0]
+  const others = routes.map((route) => route.operation).filter((other) => other !== operation)
+  return [
+    ...new Set(others.map((other) => (resourceOf(other) === resourceOf(operation) ? other : `${resourceOf(other)}.*`))),
+  ]
+}
+
 function expectStatus(answer: Answer, status: number, what: string): Answer {
   calls++
   assert.equal(answer.status, status, `${what}: ${answer.text}`)
@@ -148,6 +157,28 @@ for (const route of routes) {
         assert.deepEqual(audited, [toUuid(account.accountId as Id)], `${who}: the accounts with an audit event of it`)
       }
     }
+  })
+
+  test(`${route.operation} is refused to a key with every other scope, and allowed to a key with only this one`, async () => {
+    const newKey = async (scopes: string[]) => (await admin('POST', '/api_keys', { scopes })).body
+    const [lacking, having] = [await newKey(scopesWithout(route.operation)), await newKey([route.operation])]
+    const ids = expected.onlyOnItself ? { id: having.id } : await path(admin)
+    const callWith = async (token: string, theseIds: Ids) => {
+      const sent = route.signsIn ? { token } : await bodyFor(admin)
+      return () => callOf(route, plane.clientFor(token))(theseIds, sent)
+    }
+    const attempts = [await callWith(lacking.token, ids), await callWith(lacking.token, await path(otherAdmin))]
+    await withoutAnyChange(async () => {
+      const answers: Answer[] = []
+      for (const attempt of attempts) answers.push(expectStatus(await attempt(), 403, 'every other scope'))
+      for (const { body: refusal } of answers) {
+        assert.equal(refusal.error_code, 'ERR_SCOPE')
+        assert.deepEqual([refusal.details.operation, refusal.details.missing], [route.operation, route.operation])
+      }
+      expectAlike(answers, 'a key without the scope learns that it exists')
+    })
+    const allowed = await callWith(having.token, ids)
+    expectStatus(await allowed(), expected.scoped ?? expected.admin, 'only this scope')
   })
 
   for (const [field, reference] of Object.entries(expected.references ?? {})) {

@@ -116,6 +116,8 @@ describe('with many rows', () => {
       apiKeyId: newId('ak'),
       apiKeyExpiresAt: null,
       apiKeyRotatedAt: null,
+      scopes: ['*'],
+      allowedCidrs: [],
       tokenReplaced: false,
       traffic: 'api',
       policyRevision: 0,
@@ -157,12 +159,12 @@ describe('with many rows', () => {
   const statements: Record<string, { by: string[]; ask: (db: Db) => Promise<unknown>; statements?: number }> = {
     'the look-up of a replaced token': {
       by: ['api_key_previous_tokens_hash_unique', 'api_keys_pkey', 'principals_pkey', 'accounts_pkey'],
-      ask: (db) => findCaller(db, newToken()),
+      ask: (db) => findCaller(db, newToken(), undefined),
       statements: 2,
     },
     'the token look-up': {
       by: ['api_keys_token_hash_unique', 'principals_pkey', 'accounts_pkey'],
-      ask: (db) => findCaller(answering(db), newToken()),
+      ask: (db) => findCaller(answering(db), newToken(), undefined),
     },
     'an API key by id': { by: ['api_keys_pkey'], ask: (db) => findApiKey(db, caller, newId('ak'), false) },
     'the first page of API keys': { by: ['api_keys_pkey'], ask: (db) => listApiKeys(db, caller, { limit: 7 }) },

@@ -15,6 +15,8 @@ export type Flag = {
   readonly required: boolean
   readonly description: string
   readonly choices?: readonly string[]
+  /** Of a list: the name under which one value at a time reads better, such as `scope`. */
+  readonly singular?: string
 }
 
 const toFlagName = (path: readonly string[]) => path.map((step) => step.toLowerCase().replaceAll('_', '-')).join('.')
@@ -57,7 +59,16 @@ function bodyFlags(schema: Schema, above: readonly string[], skip: readonly stri
   })
 }
 
-export const flagsOf = (
+export function flagsOf(parameters: readonly Parameter[], body: Schema | undefined, inPath: readonly string[]): Flag[] {
+  const flags = documentedFlags(parameters, body, inPath)
+  return flags.map((flag) => {
+    const singular = flag.name.replace(/s$/, '')
+    const isFree = flags.every(({ name }) => name !== singular)
+    return flag.kind === 'list' && isFree ? { ...flag, singular } : flag
+  })
+}
+
+const documentedFlags = (
   parameters: readonly Parameter[],
   body: Schema | undefined,
   inPath: readonly string[],
@@ -109,13 +120,14 @@ export function readFlags(args: string[], flags: readonly Flag[], usable: readon
     const { type, ...rest } = commandFlags[name]
     options[name] = { type, ...('short' in rest && { short: rest.short }) }
   }
-  for (const { name, kind, nullable } of flags) {
+  for (const { name, singular, kind, nullable } of flags) {
+    if (singular) options[singular] = { type: 'string', multiple: true }
     options[name] = kind === 'boolean' ? { type: 'boolean' } : { type: 'string', multiple: true }
     if (kind === 'boolean' || nullable) options[`no-${name}`] = { type: 'boolean' }
   }
   const { values, positionals } = parse(args, options)
   const given = flags.flatMap((flag) => {
-    const value = values[flag.name]
+    const value = givenUnder(flag, values)
     const isOff = values[`no-${flag.name}`] === true
     if (isOff && value !== undefined) throw usageFailure(`--${flag.name} and --no-${flag.name} cannot be combined`)
     if (isOff) return [{ flag, value: flag.kind === 'boolean' ? false : null }]
@@ -124,6 +136,12 @@ export function readFlags(args: string[], flags: readonly Flag[], usable: readon
   })
   const command = Object.fromEntries(usable.map((name) => [name, values[name]])) as CommandValues
   return { positionals, command, given }
+}
+
+/** A list may be given under both of its names. */
+function givenUnder({ name, singular }: Flag, values: ReturnType<typeof parse>['values']) {
+  const one = singular === undefined ? undefined : values[singular]
+  return one === undefined ? values[name] : [values[name] ?? [], one].flat()
 }
 
 export function parse(args: string[], options: ParseOptions) {

@@ -20,12 +20,12 @@ const usageOf = ({ words, positionals }: Operation): string =>
   ['gatehouse', ...words, ...positionals.map(({ name }) => `<${name}>`)].join(' ')
 
 function describe(flag: Flag): [string, string] {
-  const { name, kind, nullable, required, description } = flag
+  const { name, singular, kind, nullable, required, description } = flag
   const value = placeholderOf(flag)
   const left = kind === 'boolean' ? `--[no-]${name}` : `--${name} ${value}`
   const notes = [
     ...(required ? ['required'] : []),
-    ...(kind === 'list' ? ['comma-separated or repeated'] : []),
+    ...(kind === 'list' ? [`comma-separated or repeated${singular ? `, also as --${singular}` : ''}`] : []),
     ...(kind === 'map' ? ['can be repeated'] : []),
     ...(nullable && kind !== 'boolean' ? [`--no-${name} clears it`] : []),
   ]

@@ -11,6 +11,7 @@ import { createMetrics } from '../http/metrics.ts'
 import { createServer } from '../http/server.ts'
 import { createSignInLimiter } from '../identity/sign_in_limiter.ts'
 import { systemClock } from '../kernel/clock.ts'
+import { createRefusedKeyRecorder } from '../operations/refused_keys.ts'
 import { routes } from '../resources/routes.ts'
 import { version } from '../version.ts'
 import { openDatabase } from './database.ts'
@@ -56,6 +57,7 @@ export async function serve(config: Config): Promise<number> {
       settings: {
         tcpPorts: config.GATEHOUSE_TCP_PORTS,
         tcpPortsPerAccount: config.GATEHOUSE_TCP_PORTS_PER_ACCOUNT,
+        operations: routes.map(({ operation }) => operation),
         wildcardSuffixes: config.GATEHOUSE_WILDCARD_SUFFIXES,
       },
       hitBuffer,
@@ -63,6 +65,9 @@ export async function serve(config: Config): Promise<number> {
       metrics,
       dashboard: config.GATEHOUSE_DASHBOARD,
       signInLimiter: createSignInLimiter(systemClock),
+      recordRefusedKey: createRefusedKeyRecorder(db, systemClock, (err) =>
+        log.error({ err }, 'cannot write an audit event of a refused API key'),
+      ),
     },
     routes: config.GATEHOUSE_DASHBOARD
       ? routes

@@ -20,12 +20,16 @@ import { cameFromBrowser, refuseOtherSites } from './same_site.ts'
 import type { Service } from './service.ts'
 
 /** By the token if there is one, and else by the cookie of a dashboard session. */
-export async function identify(service: Service, raw: IncomingMessage): Promise<Authentication> {
+export async function identify(
+  service: Service,
+  raw: IncomingMessage,
+  source: Address | undefined,
+): Promise<Authentication> {
   const { authorization, cookie } = raw.headersDistinct
   const secret = service.dashboard && !authorization ? sessionSecretIn(service.publicUrl, cookie) : undefined
-  if (secret === undefined) return findCaller(service.db, bearerToken(authorization))
+  if (secret === undefined) return findCaller(service.db, bearerToken(authorization), source)
   if (raw.method !== 'GET' && raw.method !== 'HEAD') refuseOtherSites(raw, service.publicUrl)
-  return findCallerBySession(service.db, secret)
+  return findCallerBySession(service.db, secret, source)
 }
 
 /** By the token in the body of who signs in. */
@@ -36,7 +40,7 @@ export async function identifySigningIn(
   token: string,
 ): Promise<Authentication> {
   if (cameFromBrowser(raw)) refuseOtherSites(raw, service.publicUrl)
-  const found = await findCaller(service.db, token, 'dashboard')
+  const found = await findCaller(service.db, token, source, 'dashboard')
   // A good token is never refused for the failures of others who share its address.
   const waitSeconds = found.caller ? 0 : service.signInLimiter.countFailure(source)
   if (waitSeconds > 0)
@@ -54,9 +58,14 @@ export async function letIn(
   { operation, signsIn }: Route,
   operationId: Id<'op'>,
   facts: RequestFacts,
-  { caller, replacedToken, expiredKeyId }: Authentication,
+  { caller, replacedToken, expiredKeyId, outsideRanges }: Authentication,
 ): Promise<Caller> {
   facts.expiredKeyId = expiredKeyId
+  if (outsideRanges) {
+    const { accountId, apiKeyId } = outsideRanges
+    facts.outsideRangesKeyId = apiKeyId
+    service.recordRefusedKey({ accountId, operation, operationId, caller: outsideRanges, sourceIp: facts.sourceIp })
+  }
   if (!caller)
     throw new Refusal(
       'ERR_UNAUTHENTICATED',

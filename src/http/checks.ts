@@ -1,4 +1,5 @@
 import { type Caller, tokenReplaced } from '../identity/caller.ts'
+import { everything, isUnlimited, mayCall } from '../identity/grant.ts'
 import { forbidden, invalidField, notFound, Refusal } from '../kernel/errors.ts'
 import { type Id, isId } from '../kernel/ids.ts'
 import type { ParamKind, Params, Route } from './route.ts'
@@ -26,10 +27,27 @@ export function checkRepeatedId(body: unknown, params: Record<string, string>): 
 }
 
 /** What can be decided by the route and the caller alone. */
-export function permit({ access, managesKeys, signsIn }: Route, caller: Caller): void {
+export function permit({ operation, access, managesKeys, signsIn }: Route, caller: Caller): void {
   if (access === 'admin' && caller.role !== 'admin') throw forbidden('Only admins can do this.')
+  if (!mayCall(caller, operation)) throw scopeMissing(operation)
+  // A session has its owner's rights: signing in would be a way around any other scope.
+  if (signsIn && !isUnlimited(caller)) throw signInNeedsAll(operation)
   if (caller.tokenReplaced && (managesKeys || signsIn)) throw tokenReplaced(caller)
 }
+
+const scopeMissing = (operation: string): Refusal =>
+  new Refusal(
+    'ERR_SCOPE',
+    `The scopes of this API key do not include ${operation}. Use a key that has this scope, or ask whoever manages the key to add it.`,
+    { details: { operation, missing: operation } },
+  )
+
+const signInNeedsAll = (operation: string): Refusal =>
+  new Refusal(
+    'ERR_SCOPE',
+    'Only a key with the scope * can sign in, because a session has all rights of its owner. Use such a key.',
+    { details: { operation, missing: everything } },
+  )
 
 /**
  * Not part of a schema, because a malformed id must look exactly like one that does not exist, after all other checks. The

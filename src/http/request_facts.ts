@@ -14,6 +14,7 @@ export type RequestFacts = {
   caller?: Caller
   /** Why the token was not good, if that is why. */
   expiredKeyId?: Id<'ak'>
+  outsideRangesKeyId?: Id<'ak'>
   /** The restriction that refused this call, and those that would have if they were enforced. */
   refusedBy?: Id<'ipx'>
   warnedBy?: readonly Id<'ipx'>[]
@@ -24,7 +25,16 @@ export type RequestFacts = {
 
 /** One log line for each request, when its response has ended, and its part of the metrics. */
 export function conclude(request: FastifyRequest, reply: FastifyReply, metrics: Metrics): void {
-  const { operation = 'none', caller, expiredKeyId, sourceIp, refusedBy, warnedBy, error } = request.facts
+  const {
+    operation = 'none',
+    caller,
+    expiredKeyId,
+    outsideRangesKeyId,
+    sourceIp,
+    refusedBy,
+    warnedBy,
+    error,
+  } = request.facts
   metrics.observeRequest(operation, reply.statusCode, reply.elapsedTime / 1_000)
   if (expiredKeyId) metrics.countExpiredKey()
   if (operation === 'none' && request.routeOptions.config.quiet && reply.statusCode < 400) return
@@ -41,6 +51,7 @@ export function conclude(request: FastifyRequest, reply: FastifyReply, metrics: 
     api_key_id: caller?.apiKeyId,
     dashboard_session_id: caller?.sessionId,
     expired_api_key_id: expiredKeyId,
+    outside_ranges_api_key_id: outsideRangesKeyId,
     refused_by: refusedBy,
     warned_by: warnedBy?.length ? warnedBy : undefined,
   }

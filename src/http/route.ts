@@ -13,10 +13,12 @@ import type { HeavyKind } from './heavy.ts'
 
 export type Method = 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
 
-/** What the operator decides for all accounts. */
+/** What is the same for all accounts. */
 export type InstallationSettings = {
   readonly tcpPorts: { readonly first: number; readonly last: number }
   readonly tcpPortsPerAccount: number
+  /** The ids of all operations, which the scopes of keys are matched against. */
+  readonly operations: readonly string[]
   /** Public suffixes that belong to the operator. */
   readonly wildcardSuffixes: readonly string[]
 }

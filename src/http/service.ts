@@ -2,6 +2,8 @@ import type { Evaluate } from '../access/decisions.ts'
 import type { HitBuffer } from '../access/evidence/hit_buffer.ts'
 import type { UsageBuffer } from '../access/evidence/usage_buffer.ts'
 import type { DbPool } from '../db/pool.ts'
+import type { Caller } from '../identity/caller.ts'
+import type { Origin } from '../identity/origin.ts'
 import type { SignInLimiter } from '../identity/sign_in_limiter.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Uuid } from '../kernel/ids.ts'
@@ -31,4 +33,6 @@ export type Service = {
   /** Whether a dashboard session's cookie is taken in place of a token. */
   readonly dashboard: boolean
   readonly signInLimiter: SignInLimiter
+  /** Notes for the account's admins that a key was used from outside its ranges. */
+  readonly recordRefusedKey: (origin: Origin & { caller: Caller }) => void
 }

@@ -2,6 +2,8 @@ import { type Db, maybeOne, run } from '../db/pool.ts'
 import { type SqlFragment, sql } from '../db/sql.ts'
 import { Refusal } from '../kernel/errors.ts'
 import { type Id, toId, type Uuid } from '../kernel/ids.ts'
+import type { Address } from '../kernel/ip/address.ts'
+import { everything, type Grant, mayCallFrom } from './grant.ts'
 import { hashToken, isWellFormedSessionSecret, isWellFormedToken } from './token.ts'
 
 export type Role = 'admin' | 'member'
@@ -15,7 +17,7 @@ export const restrictionTypesFor = ({ traffic }: { traffic: Traffic }): readonly
   traffic === 'api' ? ['api'] : ['dashboard', 'api']
 
 /** Who a request speaks for. Queries take it as an argument, so that the account cannot be forgotten. */
-export type Caller = {
+export type Caller = Grant & {
   readonly accountId: Uuid
   readonly ownerId: Id<'usr' | 'bot'>
   readonly role: Role
@@ -47,6 +49,8 @@ type CallerRow = {
   session_id: Uuid | null
   expires_at: string | null
   rotated_at: string | null
+  scopes: string[]
+  allowed_cidrs: string[]
   token_replaced: boolean
   live: boolean
 }
@@ -58,6 +62,8 @@ export type Authentication = {
   readonly replacedToken?: Buffer
   /** The key that has expired, for the log. The client gets the same answer as for any other wrong token. */
   readonly expiredKeyId?: Id<'ak'>
+  /** Who it would be if the request did not come from outside the key's ranges, for the audit. The client gets the same answer. */
+  readonly outsideRanges?: Caller
 }
 
 /**
@@ -65,11 +71,16 @@ export type Authentication = {
  * refused from the next request on, and a key whose time is over from that moment on, by every process alike, because
  * it is the database's clock that decides.
  */
-export async function findCaller(db: Db, token: string | undefined, traffic: Traffic = 'api'): Promise<Authentication> {
+export async function findCaller(
+  db: Db,
+  token: string | undefined,
+  source: Address | undefined,
+  traffic: Traffic = 'api',
+): Promise<Authentication> {
   if (token === undefined || !isWellFormedToken(token)) return {}
   const tokenHash = hashToken(token)
   const current = await lookUp(db, traffic, { keys: sql`api_keys k`, matches: sql`k.token_hash = ${tokenHash}` })
-  if (current) return authentication(traffic, current)
+  if (current) return authentication(traffic, current, source)
   // A token goes from current to replaced to nothing, never back: what was not found as current is replaced by now, if
   // anything. So the second look-up misses no token that a rotation overtakes, and costs only replaced and dead tokens.
   const replaced = await lookUp(db, traffic, {
@@ -78,7 +89,7 @@ export async function findCaller(db: Db, token: string | undefined, traffic: Tra
     isLive: sql`t.expires_at > statement_timestamp()`,
     tokenReplaced: sql`true`,
   })
-  return replaced ? { ...authentication(traffic, replaced), replacedToken: tokenHash } : {}
+  return replaced ? { ...authentication(traffic, replaced, source), replacedToken: tokenHash } : {}
 }
 
 /** How long a session lasts, however much it is used, and how long it lasts unused. */
@@ -100,16 +111,25 @@ const isTokenOfKey = (tokenHash: SqlFragment) => sql`
     where t.account_id = k.account_id and t.api_key_id = k.id and t.token_hash = ${tokenHash}
       and t.expires_at > statement_timestamp()))`
 
-/** The same look-up by a session: whatever ends its key, or the key's token that opened it, ends the session with it. */
-export async function findCallerBySession(db: Db, secret: string | undefined): Promise<Authentication> {
+/**
+ * The same look-up by a session: whatever ends its key, or the key's token that opened it, ends the session with it. A
+ * session has its owner's rights, so only a key without limits to its scopes has one: narrowing the key ends its sessions.
+ */
+export async function findCallerBySession(
+  db: Db,
+  secret: string | undefined,
+  source: Address | undefined,
+): Promise<Authentication> {
   if (secret === undefined || !isWellFormedSessionSecret(secret)) return {}
   const found = await lookUp(db, 'dashboard', {
     keys: sql`dashboard_sessions s join api_keys k on k.account_id = s.account_id and k.id = s.api_key_id`,
     sessionId: sql`s.id`,
     tokenReplaced: sql`s.token_hash <> k.token_hash`,
-    matches: sql`s.secret_hash = ${hashToken(secret)} and p.kind = 'user' and ${isTokenOfKey(sql`s.token_hash`)} and ${sessionIsLive}`,
+    matches: sql`
+      s.secret_hash = ${hashToken(secret)} and p.kind = 'user' and ${everything} = any(k.scopes)
+      and ${isTokenOfKey(sql`s.token_hash`)} and ${sessionIsLive}`,
   })
-  return found ? authentication('dashboard', found) : {}
+  return found ? authentication('dashboard', found, source) : {}
 }
 
 /** The session was used, and is not idle. To be called when the request has been let in. */
@@ -143,7 +163,8 @@ const lookUp = (db: Db, traffic: Traffic, { keys, sessionId, matches, isLive, to
   maybeOne<CallerRow>(
     db,
     sql`
-    select k.account_id, k.id as key_id, k.expires_at, k.rotated_at, p.id as owner_id, p.kind, p.role, a.policy_revision,
+    select k.account_id, k.id as key_id, k.expires_at, k.rotated_at, k.scopes, k.allowed_cidrs,
+      p.id as owner_id, p.kind, p.role, a.policy_revision,
       ${tokenReplaced ?? sql`false`} as token_replaced,
       ${sessionId ?? sql`null::uuid`} as session_id,
       exists (select from ip_restrictions r where r.account_id = a.id and r.type = any(${restrictionTypesFor({ traffic })})) as restricted,
@@ -154,7 +175,7 @@ const lookUp = (db: Db, traffic: Traffic, { keys, sessionId, matches, isLive, to
     where ${matches} and p.active`,
   )
 
-function authentication(traffic: Traffic, row: CallerRow): Authentication {
+function authentication(traffic: Traffic, row: CallerRow, source: Address | undefined): Authentication {
   const apiKeyId = toId('ak', row.key_id)
   if (!row.live) return { expiredKeyId: apiKeyId }
   const caller = {
@@ -164,13 +185,15 @@ function authentication(traffic: Traffic, row: CallerRow): Authentication {
     apiKeyId,
     apiKeyExpiresAt: row.expires_at,
     apiKeyRotatedAt: row.rotated_at,
+    scopes: row.scopes,
+    allowedCidrs: row.allowed_cidrs,
     tokenReplaced: row.token_replaced,
     traffic,
     ...(row.session_id && { sessionId: toId('ses', row.session_id) }),
     policyRevision: row.policy_revision,
     restricted: row.restricted,
   }
-  return { caller }
+  return mayCallFrom(caller, source) ? { caller } : { outsideRanges: caller }
 }
 
 const bearer = /^Bearer ([^\s,]+)$/i

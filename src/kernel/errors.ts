@@ -24,7 +24,7 @@ export const errorCatalogue = {
   },
   ERR_UNAUTHENTICATED: {
     cause:
-      'The request has no valid API key: no token was sent, or the token is mistyped, deleted, replaced by a rotation or expired, or its owner is inactive. The response deliberately does not say which.',
+      'The request has no valid API key: no token was sent, or the token is mistyped, deleted, replaced by a rotation or expired, its owner is inactive, or the request comes from outside its `allowed_cidrs`. The response deliberately does not say which.',
     hint: 'Send `Authorization: Bearer <token>` with the token of an active API key.',
   },
   ERR_TOKEN_REPLACED: {
@@ -69,6 +69,11 @@ export const errorCatalogue = {
   ERR_FORBIDDEN: {
     cause: 'The API key is valid, but its owner is not allowed to do this.',
     hint: "Use an admin's key, or ask an admin.",
+  },
+  ERR_SCOPE: {
+    cause:
+      'The API key is valid, but its scopes do not include this operation (`details.operation`), or the change would give a key more than the key in use has. `details.missing` names the scope or range that is missing, and `details.field` the field of the body that asks for it.',
+    hint: 'Use a key with a wider scope, or have such a key change the `scopes` or `allowed_cidrs` of this one. `GET /api_keys/{id}` shows what a key has.',
   },
   ERR_NOT_FOUND: {
     cause:

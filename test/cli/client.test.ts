@@ -50,6 +50,25 @@ test('exit codes tell scripts what happened', async () => {
   assert.equal(code, exits.notAllowed.code, stderr)
 })
 
+test('a limited key is created with one flag for each scope and range', async () => {
+  const key = await cli.json([
+    ...['api-keys', 'create', '--scope', '*.get', '--scope', '*.list', '--scopes', 'caller.get,users.create'],
+    ...['--allowed-cidr', '127.0.0.1', '--allowed-cidr', '2001:db8::/32'],
+  ])
+  assert.deepEqual(key.scopes, ['caller.get', 'users.create', '*.get', '*.list'])
+  assert.deepEqual(key.allowed_cidrs, ['127.0.0.1/32', '2001:db8::/32'])
+  const env = { GATEHOUSE_API_KEY: key.token }
+  assert.equal((await cli(['api-keys', 'list'], { env })).code, exits.ok.code)
+  const { code, stderr } = await cli(['ip-policies', 'create'], { env })
+  assert.equal(code, exits.notAllowed.code)
+  assert.match(
+    stderr,
+    /do not include ip_policies.create.*\(ERR_SCOPE\)\n {2}operation: ip_policies.create\n {2}missing: /s,
+  )
+  const mistyped = await cli(['api-keys', 'create', '--scope', 'ip_policy.*'])
+  assert.match(mistyped.stderr, /scopes\[0\] matches no operation; did you mean \w+\.\*/)
+})
+
 test('a refusal is printed with its hint and its operation id', async () => {
   const { stderr } = await cli(['api-keys', 'create', '--description', 'x'.repeat(256)])
   assert.match(

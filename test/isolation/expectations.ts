@@ -26,6 +26,10 @@ export type Expectation = {
   filters?: Record<string, Make>
   /** For an operation that only asks, though it is not a GET. */
   changesNothing?: true
+  /** For an operation that gives the caller what the key in the path has: with a limited key, that has to be itself. */
+  onlyOnItself?: true
+  /** What a key gets whose only scope is this operation, where it differs from an admin. */
+  scoped?: number
 }
 
 const make =
@@ -141,6 +145,7 @@ export const expectations: Record<string, Expectation> = {
     memberOnOwn: 200,
     path: id(apiKey),
     body: () => ({ overlap_seconds: 60 }),
+    onlyOnItself: true,
   },
   'api_keys.delete': { admin: 204, member: 403, memberOnOwn: 204, path: id(apiKey) },
 
@@ -250,7 +255,8 @@ export const expectations: Record<string, Expectation> = {
   'generations.get': { admin: 200, member: 200, path: async () => ({ generation: '1' }) },
 
   'caller.get': { admin: 200, member: 200 },
-  'dashboard_session.sign_in': { admin: 201, member: 201, body: ({ token }) => ({ token }) },
+  // A session has all rights of its owner, so no scope but '*' allows it.
+  'dashboard_session.sign_in': { admin: 201, member: 201, scoped: 403, body: ({ token }) => ({ token }) },
   // The matrix calls with tokens, and a token is not a session.
   'dashboard_session.get': { admin: 404, member: 404 },
   'dashboard_session.sign_out': { admin: 404, member: 404 },

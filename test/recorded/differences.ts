@@ -3,6 +3,8 @@ import type { Exchange, Response } from './exchanges.ts'
 /** Fields that responses have today in addition, each with the values under which everything is as it was. */
 const newFields: { because: string; field: string; value: string }[] = [
   { because: 'a key names the key that created it', field: 'created_by_key_id', value: 'null|"ak_\\w+"' },
+  { because: 'a key may be limited to operations', field: 'scopes', value: '\\["\\*"\\]' },
+  { because: 'a key may be limited to source ranges', field: 'allowed_cidrs', value: '\\[\\]' },
   { because: 'an upstream may get the PROXY protocol', field: 'send_proxy_protocol', value: 'false' },
   { because: 'an upstream may speak HTTP/2', field: 'protocol', value: '"http1"' },
   { because: 'a route may refuse WebSockets', field: 'websocket', value: 'true' },

@@ -2,6 +2,7 @@ import { violates } from '../../db/failures.ts'
 import { type DbPool, run } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { transaction } from '../../db/transaction.ts'
+import { ownersRights } from '../../identity/grant.ts'
 import type { Origin } from '../../identity/origin.ts'
 import { hashToken, newToken } from '../../identity/token.ts'
 import { newId, newUuid, toId, type Uuid } from '../../kernel/ids.ts'
@@ -41,6 +42,7 @@ export async function bootstrapAccount(db: DbPool, wanted: Bootstrap, publicUrl:
       description: 'bootstrap',
       metadata: null,
       expires_at: null,
+      grant: ownersRights,
       createdBy: null,
     })
     if (!key) throw new Error('the admin that was just inserted is missing')

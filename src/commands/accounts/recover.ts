@@ -1,5 +1,6 @@
 import type { DbPool } from '../../db/pool.ts'
 import { transaction } from '../../db/transaction.ts'
+import { ownersRights } from '../../identity/grant.ts'
 import { hashToken, newToken } from '../../identity/token.ts'
 import { newId, toId } from '../../kernel/ids.ts'
 import { recordChange } from '../../operations/audit.ts'
@@ -24,6 +25,7 @@ export async function recoverAccount(db: DbPool, nameOrId: string, publicUrl: st
       description: 'recovery',
       metadata: null,
       expires_at: null,
+      grant: ownersRights,
       createdBy: null,
     })
     if (!row) throw new Error('the admin that was just locked is missing')

@@ -11,6 +11,7 @@ const always: readonly ErrorCode[] = [
   'ERR_SERVICE_VERSION',
   'ERR_UNAUTHENTICATED',
   'ERR_IP_REFUSED',
+  'ERR_SCOPE',
   'ERR_INVALID_FIELD',
   'ERR_UNAVAILABLE',
   'ERR_INTERNAL',

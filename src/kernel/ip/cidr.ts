@@ -41,6 +41,12 @@ export const cidrAround = (address: Address, prefixLength: number): Cidr => ({
   prefixLength,
 })
 
+export const isWithin = ({ network, prefixLength }: Cidr, address: Address): boolean =>
+  isSameAddress(networkOf(address, prefixLength), network)
+
+export const containsCidr = (outer: Cidr, inner: Cidr): boolean =>
+  outer.prefixLength <= inner.prefixLength && isWithin(outer, inner.network)
+
 /** Every range that an address lies in, from the whole family to the address alone. */
 export const rangesAround = (address: Address): Cidr[] =>
   Array.from({ length: addressLength(address) + 1 }, (_, prefixLength) => cidrAround(address, prefixLength))

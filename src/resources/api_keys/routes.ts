@@ -6,7 +6,18 @@ import { newAnnotations, patchedAnnotations } from '../../operations/annotations
 import { actionRoute, createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'
 import { getRoute, listRoute } from '../../operations/read_routes.ts'
 import type { Resource } from '../../operations/resource.ts'
-import { expiryOfNew, lineageOfNew, mayChange, mayUpdate, revokeDescendants } from './rules.ts'
+import {
+  checkScopes,
+  expiryOfNew,
+  grantOf,
+  grantWith,
+  lineageOfNew,
+  mayChange,
+  mayRotate,
+  mayUpdate,
+  refuseMore,
+  revokeDescendants,
+} from './rules.ts'
 import { ApiKey, ApiKeyCreate, ApiKeyDeleteQuery, ApiKeyQuery, ApiKeyRotate, ApiKeyUpdate } from './schema.ts'
 import {
   type ApiKeyRow,
@@ -42,6 +53,7 @@ export const apiKeyRoutes = [
     summary: 'Create an API key. Its token is returned only in this response',
     access: 'anyone',
     body: ApiKeyCreate,
+    check: checkScopes,
     errors: ['ERR_FORBIDDEN', 'ERR_TOO_MANY'],
     async insert(tx, { caller, body, clock }) {
       const expires_at = expiryOfNew(caller, canonicalExpiry(body.expires_at))
@@ -49,12 +61,15 @@ export const apiKeyRoutes = [
       const owner = body.owner_id ?? caller.ownerId
       if (owner !== caller.ownerId && caller.role !== 'admin')
         throw forbidden('Only admins can create a key for another owner.')
-      const lineage = await lineageOfNew(tx, caller)
+      const { lineage, parent } = await lineageOfNew(tx, caller)
+      const grant = grantWith(body, parent)
+      refuseMore('api_keys.create', grant, parent)
       const token = newToken()
       const row = await insertApiKey(tx, caller, {
         ownerId: owner,
         tokenHash: hashToken(token),
         expires_at,
+        grant,
         createdBy: caller.apiKeyId,
         ...newAnnotations(body),
       })
@@ -68,13 +83,16 @@ export const apiKeyRoutes = [
   updateRoute(apiKeys, {
     access: 'anyone',
     body: ApiKeyUpdate,
+    check: checkScopes,
     errors: ['ERR_FORBIDDEN'],
     permit: mayUpdate,
     async apply(tx, { caller, params, body }, before) {
       // A moment in the past is as good as any: it ends the key now, and leaves it in the list.
       const expires_at = body.expires_at === undefined ? before.expires_at : canonicalExpiry(body.expires_at)
-      await updateApiKey(tx, caller, params.id, { ...patchedAnnotations(before, body), expires_at })
-      return { ...before, ...patchedAnnotations(before, body), expires_at }
+      const { scopes, allowedCidrs } = grantWith(body, grantOf(before))
+      const after = { ...patchedAnnotations(before, body), expires_at, scopes, allowed_cidrs: allowedCidrs }
+      await updateApiKey(tx, caller, params.id, after)
+      return { ...before, ...after }
     },
   }),
   actionRoute(apiKeys, {
@@ -84,7 +102,7 @@ export const apiKeyRoutes = [
     access: 'anyone',
     body: ApiKeyRotate,
     errors: ['ERR_FORBIDDEN', 'ERR_API_KEY_EXPIRED'],
-    permit: mayChange,
+    permit: mayRotate,
     async apply(tx, { caller, params, body: { overlap_seconds = dayInSeconds } }, before) {
       const token = newToken()
       const rotated = await rotateApiKey(tx, caller, params.id, {

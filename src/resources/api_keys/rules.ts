@@ -1,12 +1,15 @@
 import type { Db } from '../../db/pool.ts'
-import type { Handling } from '../../http/route.ts'
+import type { Handling, InstallationSettings } from '../../http/route.ts'
 import { type Caller, tokenReplaced } from '../../identity/caller.ts'
-import { forbidden, Refusal } from '../../kernel/errors.ts'
+import { excessOf, type Grant, matches } from '../../identity/grant.ts'
+import { forbidden, invalidField, Refusal } from '../../kernel/errors.ts'
 import { type Id, toId, toUuid, type Uuid } from '../../kernel/ids.ts'
+import { canonicalCidr } from '../../kernel/ip/canonical_cidr.ts'
 import { canonicalExpiry } from '../../kernel/time.ts'
 import { recordDeletions } from '../../operations/audit.ts'
 import { ownerId } from '../principals/view.ts'
-import type { ApiKeyUpdate } from './schema.ts'
+import { closestScope } from './closest_scope.ts'
+import type { ApiKeyCreate, ApiKeyUpdate } from './schema.ts'
 import { type ApiKeyRow, deleteDescendants, holdLineage, maxAncestors, maxDescendants } from './store.ts'
 import { stableApiKeyFields, toApiKey } from './view.ts'
 
@@ -23,11 +26,13 @@ const isLater = (moment: string | null, than: string | null): boolean =>
   than !== null && (moment === null || Date.parse(moment) > Date.parse(than))
 
 /** Only admins move the end of a key back: a leaked key must not extend itself. */
-export function mayUpdate(tx: Db, caller: Caller, key: ApiKeyRow, { expires_at }: ApiKeyUpdate): void {
+export function mayUpdate(tx: Db, caller: Caller, key: ApiKeyRow, { expires_at, ...limits }: ApiKeyUpdate): void {
   mayChange(tx, caller, key)
-  if (caller.role === 'admin' || expires_at === undefined) return
-  if (isLater(canonicalExpiry(expires_at), key.expires_at))
-    throw forbidden('Only admins can extend or clear expires_at.')
+  const isExtended = expires_at !== undefined && isLater(canonicalExpiry(expires_at), key.expires_at)
+  if (isExtended && caller.role !== 'admin') throw forbidden('Only admins can extend or clear expires_at.')
+  // All that it has then: with wider scopes or a later end, its ranges have to be the caller's too.
+  if (isExtended || limits.scopes || limits.allowed_cidrs)
+    refuseMore('api_keys.update', grantWith(limits, grantOf(key)), caller)
 }
 
 /** The same for a key that is created: a member's key that expires passes its end on to the keys that it creates. */
@@ -41,10 +46,12 @@ export function expiryOfNew(caller: Caller, wanted: string | null): string | nul
   return wanted
 }
 
-/** The keys above one that the caller creates. */
-export async function lineageOfNew(tx: Db, caller: Caller): Promise<Uuid[]> {
-  const lineage = await holdLineage(tx, caller, caller.apiKeyId)
-  if (!lineage.includes(toUuid(caller.apiKeyId)))
+/** The keys above one that the caller creates, and what the caller's own key may do now. */
+export async function lineageOfNew(tx: Db, caller: Caller): Promise<{ lineage: Uuid[]; parent: Grant }> {
+  const held = await holdLineage(tx, caller, caller.apiKeyId)
+  const lineage = held.map(({ id }) => id)
+  const parent = held.find(({ id }) => id === toUuid(caller.apiKeyId))
+  if (!parent)
     throw new Refusal(
       'ERR_UNAUTHENTICATED',
       "Send 'Authorization: Bearer <token>' with the token of an active API key.",
@@ -54,7 +61,46 @@ export async function lineageOfNew(tx: Db, caller: Caller): Promise<Uuid[]> {
       'ERR_TOO_MANY',
       `This key ends a chain of ${maxAncestors} keys, each created with the one before it, and the chain cannot grow. Delete keys you no longer need, or create the key with a different one.`,
     )
-  return lineage
+  return { lineage, parent: grantOf(parent) }
+}
+
+type Limits = Pick<ApiKeyCreate, 'scopes' | 'allowed_cidrs'>
+export const grantOf = ({ scopes, allowed_cidrs }: Pick<ApiKeyRow, 'scopes' | 'allowed_cidrs'>): Grant => ({
+  scopes,
+  allowedCidrs: allowed_cidrs,
+})
+
+/** What a key has after a request: what was sent of it, and the rest from the key as it was, or from its parent. */
+export const grantWith = ({ scopes, allowed_cidrs }: Limits, rest: Grant): Grant => ({
+  scopes: scopes ?? rest.scopes,
+  allowedCidrs: allowed_cidrs ? [...new Set(allowed_cidrs.map(canonicalCidr))] : rest.allowedCidrs,
+})
+
+/** No key gives another more than it has itself: not by creating, changing or rotating it. */
+export function refuseMore(operation: string, wanted: Grant, own: Grant): void {
+  const excess = excessOf(wanted, own)
+  if (!excess) return
+  const { field, index, missing } = excess
+  throw new Refusal(
+    'ERR_SCOPE',
+    `A key cannot give another key more than it has, and this one does not have ${missing} in its ${field}. Leave it out, or use a key that has it.`,
+    { details: { operation, missing, field: index === undefined ? field : `${field}[${index}]` } },
+  )
+}
+
+/** A rotation returns a token of the key: whoever rotates it can do what the key can. */
+export function mayRotate(tx: Db, caller: Caller, key: ApiKeyRow): void {
+  mayChange(tx, caller, key)
+  refuseMore('api_keys.rotate', grantOf(key), caller)
+}
+
+/** Finds a scope without an operation, which is mistyped or of another version. */
+export function checkScopes({ scopes = [] }: Limits, { operations }: InstallationSettings): void {
+  for (const [index, scope] of scopes.entries()) {
+    if (operations.some((operation) => matches(scope, operation))) continue
+    const suggestion = closestScope(scope, operations)
+    throw invalidField(`scopes[${index}]`, `matches no operation${suggestion ? `; did you mean ${suggestion}` : ''}`)
+  }
 }
 
 /** Deletes every key below one that is locked, with an audit event for each. */

@@ -14,16 +14,48 @@ import {
   Uri,
 } from '../../http/wire.ts'
 
+const part = '[a-z_]+'
+/** `*`, an operation, or one part of it replaced by `*`: the first (`*.get`) or the last (`api_keys.*`). */
+const scopePattern = `^(?:\\*|\\*(?:\\.${part})+|${part}(?:\\.${part})*(?:\\.\\*)?)$`
+
 const ExpiresAt = Moment('When the key expires (RFC 3339). Null: never. Only admins can extend or clear it.')
+
+const Scope = Type.Unsafe<string>({
+  type: 'string',
+  pattern: scopePattern,
+  'x-must': 'must be *, an operation such as api_keys.list, or a pattern such as api_keys.* or *.list',
+  'x-maxBytes': 100,
+})
+const limits = {
+  scopes: Type.Optional(
+    Type.Array(Scope, {
+      minItems: 1,
+      maxItems: 100,
+      uniqueItems: true,
+      examples: [['*.get', '*.list']],
+      description:
+        'Operations that the key may call, within its owner\'s role: operation ids, or patterns with * for the first or last part. Default: those of the key in use, usually ["*"], which is all.',
+    }),
+  ),
+  allowed_cidrs: Type.Optional(
+    Type.Array(Type.Unsafe<string>({ type: 'string', 'x-cidr': true, 'x-maxBytes': 100 }), {
+      maxItems: 100,
+      examples: [['203.0.113.0/24']],
+      description:
+        'Source addresses and CIDR ranges from which the key may be used. Empty: from any. Default: those of the key in use, usually none.',
+    }),
+  ),
+}
 
 export const ApiKeyCreate = Closed({
   ...Annotations,
   owner_id: Type.Optional(Id('usr', 'bot')),
   expires_at: ExpiresAt,
+  ...limits,
 })
 export type ApiKeyCreate = Static<typeof ApiKeyCreate>
 
-export const ApiKeyUpdate = Closed({ id: PathId('ak'), ...Annotations, expires_at: ExpiresAt })
+export const ApiKeyUpdate = Closed({ id: PathId('ak'), ...Annotations, expires_at: ExpiresAt, ...limits })
 export type ApiKeyUpdate = Static<typeof ApiKeyUpdate>
 
 export const ApiKeyRotate = Closed({
@@ -62,6 +94,12 @@ export const ApiKey = Closed(
         'The API key that created this one, directly or through a dashboard session. Kept when that key is deleted. Null for keys created by a command on the server, or by versions that did not record it.',
     }),
     expires_at: TimestampOrNull('When the key expires. Null: never.'),
+    scopes: Type.Array(Type.String(), {
+      description: 'Operations that the key may call, as ids and patterns. ["*"]: all.',
+    }),
+    allowed_cidrs: Type.Array(Type.String(), {
+      description: 'Source ranges from which the key may be used. Empty: from any address.',
+    }),
     rotated_at: TimestampOrNull('When the token was last rotated. Null: never.'),
     ...lastUsed,
     previous_token: Type.Unsafe<{

@@ -1,6 +1,7 @@
 import { type Db, many, maybeOne, run } from '../../db/pool.ts'
 import { nothing, sql } from '../../db/sql.ts'
 import type { Caller } from '../../identity/caller.ts'
+import type { Grant } from '../../identity/grant.ts'
 import { type Id, newUuid, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { type PageQuery, rowsToFetch } from '../../kernel/paging.ts'
 
@@ -14,6 +15,8 @@ export type ApiKeyRow = {
   metadata: string | null
   created_at: string
   expires_at: string | null
+  scopes: readonly string[]
+  allowed_cidrs: readonly string[]
   rotated_at: string | null
   last_used_at: string | null
   last_used_ip: string | null
@@ -25,7 +28,7 @@ export type ApiKeyRow = {
 type Account = Pick<Caller, 'accountId'>
 
 const columns = sql`k.id, k.owner_id, k.owner_kind, k.created_by_key_id, k.description, k.metadata, k.created_at,
-      k.expires_at, k.rotated_at`
+      k.expires_at, k.scopes, k.allowed_cidrs, k.rotated_at`
 /** With what a key has apart from its own row. What is inserted or deleted has none of it. */
 const keys = sql`
     select ${columns}, u.last_used_at, host(u.last_used_ip) as last_used_ip, t.expires_at as previous_expires_at,
@@ -46,6 +49,7 @@ type NewApiKey = {
   description: string | null
   metadata: string | null
   expires_at: string | null
+  grant: Grant
   /** The key that creates it; null for a command on the server. */
   createdBy: Id<'ak'> | null
 }
@@ -63,9 +67,11 @@ export const insertApiKey = (db: Db, { accountId }: Account, key: NewApiKey) =>
       for key share
     )
     insert into api_keys as k
-      (account_id, id, owner_id, owner_kind, token_hash, description, metadata, expires_at, created_by_key_id)
+      (account_id, id, owner_id, owner_kind, token_hash, description, metadata, expires_at, scopes, allowed_cidrs,
+       created_by_key_id)
     select ${accountId}, ${newUuid()}, owner.id, owner.kind, ${key.tokenHash}, ${key.description}, ${key.metadata},
-      ${key.expires_at}::timestamptz, ${key.createdBy && toUuid(key.createdBy)}::uuid
+      ${key.expires_at}::timestamptz, ${key.grant.scopes}::text[], ${key.grant.allowedCidrs}::cidr[],
+      ${key.createdBy && toUuid(key.createdBy)}::uuid
     from owner
     returning ${columns}, ${noUsageColumns}`,
   )
@@ -97,13 +103,14 @@ export const updateApiKey = (
   db: Db,
   { accountId }: Account,
   id: Id<'ak'>,
-  fields: Pick<ApiKeyRow, 'description' | 'metadata' | 'expires_at'>,
+  fields: Pick<ApiKeyRow, 'description' | 'metadata' | 'expires_at' | 'scopes' | 'allowed_cidrs'>,
 ) =>
   run(
     db,
     sql`
     update api_keys
-    set description = ${fields.description}, metadata = ${fields.metadata}, expires_at = ${fields.expires_at}
+    set description = ${fields.description}, metadata = ${fields.metadata}, expires_at = ${fields.expires_at},
+      scopes = ${fields.scopes}::text[], allowed_cidrs = ${fields.allowed_cidrs}::cidr[]
     where account_id = ${accountId} and id = ${toUuid(id)}`,
   )
 
@@ -162,20 +169,19 @@ export const maxDescendants = 10_000
 /**
  * The living ancestors of a key that is to be created with `parentId`, the parent included, held until the transaction
  * ends. Without the parent when it was deleted a moment ago. In the order of their ids, which is that of revocations too.
+ * `for share`: whoever narrows the parent waits, and then finds the new key too.
  */
-export async function holdLineage(tx: Db, { accountId }: Account, parentId: Id<'ak'>): Promise<Uuid[]> {
-  const held = await many<{ id: Uuid }>(
+export const holdLineage = (tx: Db, { accountId }: Account, parentId: Id<'ak'>) =>
+  many<Pick<ApiKeyRow, 'id' | 'scopes' | 'allowed_cidrs'>>(
     tx,
     sql`
-    select id from api_keys
+    select id, scopes, allowed_cidrs from api_keys
     where account_id = ${accountId} and id = any(
       array(select ancestor_id from api_key_ancestors
             where account_id = ${accountId} and api_key_id = ${toUuid(parentId)}) || ${toUuid(parentId)}::uuid)
     order by id
-    for key share`,
+    for share`,
   )
-  return held.map(({ id }) => id)
-}
 
 export const insertLineage = (tx: Db, { accountId }: Account, id: Uuid, ancestors: readonly Uuid[]) =>
   run(

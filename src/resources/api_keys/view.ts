@@ -1,5 +1,6 @@
 import { toId } from '../../kernel/ids.ts'
 import { canonicalAddress } from '../../kernel/ip/address.ts'
+import { canonicalCidr } from '../../kernel/ip/canonical_cidr.ts'
 import { shownAnnotations } from '../../operations/annotations.ts'
 import { ownerId } from '../principals/view.ts'
 import type { ApiKey } from './schema.ts'
@@ -17,6 +18,8 @@ export function toApiKey(row: ApiKeyRow, uri: (path: string) => string): ApiKey 
     owner_id: ownerId(row.owner_kind, row.owner_id),
     created_by_key_id: row.created_by_key_id && toId('ak', row.created_by_key_id),
     expires_at: row.expires_at,
+    scopes: row.scopes,
+    allowed_cidrs: row.allowed_cidrs.map(canonicalCidr),
     rotated_at: row.rotated_at,
     last_used_at: row.last_used_at,
     last_used_ip: row.last_used_ip && canonicalAddress(row.last_used_ip),

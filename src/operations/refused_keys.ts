@@ -1,0 +1,31 @@
+import type { DbPool } from '../db/pool.ts'
+import type { Caller } from '../identity/caller.ts'
+import type { Origin } from '../identity/origin.ts'
+import type { Clock } from '../kernel/clock.ts'
+import { createRateLimiter } from '../kernel/rate_limiter.ts'
+import { recordChange } from './audit.ts'
+
+// Whoever has a leaked token can be refused as often as they like, and must not fill the audit with it.
+const eventsPerKey = { requests: 10, seconds: 60 }
+const maxKeys = 10_000
+
+/**
+ * Writes into the audit that a key was refused, and why: the response does not say it. Not waited for, so that the time
+ * of the response does not say it either.
+ */
+export function createRefusedKeyRecorder(
+  db: DbPool,
+  clock: Clock,
+  onError: (error: unknown) => void,
+): (origin: Origin & { caller: Caller }) => void {
+  const limiter = createRateLimiter(clock, maxKeys)
+  return ({ operation, ...origin }) => {
+    const { apiKeyId } = origin.caller
+    if (!limiter.take(apiKeyId, eventsPerKey).allowed) return
+    recordChange(
+      db,
+      { ...origin, operation: 'server.refuse_api_key' },
+      { resourceId: apiKeyId, before: null, after: { reason: 'source_ip is outside allowed_cidrs', operation } },
+    ).catch(onError)
+  }
+}
