@@ -8,9 +8,9 @@ import { freePorts } from '../../dev/ports.ts'
 import { parseCidr } from '../../src/kernel/ip/cidr.ts'
 import { poll } from '../harness/poll.ts'
 import { get, putHttpsEdge, putRoute } from './http_harness.ts'
-import { type Edge, startEdge } from './proxy_harness.ts'
+import { type Edge, id, startEdge } from './proxy_harness.ts'
 
-/** HAProxy itself as the client: plain HTTP in, HTTP/3 out. It never tries again. */
+/** HAProxy itself as the client: plain HTTP in, HTTP/3 out. It never tries again. As a client it never sees the end of an answer to HEAD that has a Content-Length. */
 async function startClient(t: TestContext, { settings, httpsPort }: Edge): Promise<string> {
   const [port = 0] = await freePorts(1)
   const file = join(settings.folder, 'client.cfg')
@@ -80,6 +80,10 @@ test('HTTP/3 gets the same routes, decisions and ids, and no POST is sent twice'
   await putRoute(edge, https, upstream, { match: '/' })
   await putRoute(edge, https, upstream, { match: '/refused', policies: [await edge.policy('deny 127.0.0.0/8')] })
   await putRoute(edge, https, upstream, { match: '/allowed', policies: [await edge.policy('allow 127.0.0.0/8')] })
+  const response = id('bkdhr')
+  const answer = 'Déjà vu: closed\n'.repeat(400)
+  await edge.put({ [`response.${response}`]: { status: 418, headers: [['X-Reason', 'tea']], body: answer } })
+  await putRoute(edge, https, upstream, { match: '/response', backend: response })
   const url = await startClient(t, edge)
   upstream.requests.length = 0
 
@@ -93,6 +97,12 @@ test('HTTP/3 gets the same routes, decisions and ids, and no POST is sent twice'
   assert.match(refused.id ?? '', /^[0-9a-f-]{36}$/)
   await poll(() => edge.events.length === 1)
   assert.equal((await ask(url, '/', { host: 'other.example.com' })).status, 404)
+
+  for (const sent of [{}, { method: 'POST', body: 'x'.repeat(300_000) }]) {
+    const got = await ask(url, '/response', sent)
+    assert.deepEqual([got.status, got.headers['x-reason'], got.body], [418, 'tea', answer])
+    assert.match(got.id ?? '', /^[0-9a-f-]{36}$/)
+  }
 
   const large = 'x'.repeat(300_000)
   assert.equal((await ask(url, '/upload', { method: 'POST', body: large })).body, 'upstream POST')

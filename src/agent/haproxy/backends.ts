@@ -2,6 +2,7 @@ import { answers } from './answers.ts'
 import { clientAddress } from './client_address.ts'
 import { noWebsocket, withHeaders, withTimeouts } from './entries.ts'
 import { mapFile } from './map_files.ts'
+import { responseBackend, responses } from './responses.ts'
 import { part, quoted } from './rules.ts'
 import type { ProxySettings } from './settings.ts'
 
@@ -13,6 +14,7 @@ export const httpsBackends = [
   'https_tls_careful',
   'https_plain_http2',
   'https_tls_http2',
+  responseBackend,
 ]
 
 /** In lower case; a star matches any ending. */
@@ -141,5 +143,6 @@ backend https_plain_http2
 
 backend https_tls_http2
   mode http${verified}${withTrailers(forwardCareful(settings))}${servers(settings, ` ${tls} proto h2 alpn h2`)}
-`
+
+${responses}`
 }

@@ -8,6 +8,7 @@ import { fastPath } from './fast_path.ts'
 import { limitRequests, limitSourceConnections, limitTables, limitTcpEdge, manyInFlight } from './limits.ts'
 import { mapFile } from './map_files.ts'
 import { redirectFrontend } from './redirect.ts'
+import { chooseResponse, responseBackend } from './responses.ts'
 import {
   controlCharacters,
   decision,
@@ -219,7 +220,9 @@ ${noteWebsocket}
   http-request return ${answers.refused} if has_modules !open !allowed || has_modules open !unrestricted !allowed
   http-request return ${answers.refused} if has_parameters { var(txn.literal) -m found } !same_reading !{ src,hex,concat(|,txn.literal),lua.decide -m str open }
   http-request return ${answers.ambiguousPath} if has_parameters { path -m reg '${dotsWithParameters}' }${limitRequests(limitsOf(settings), '', 'var(txn.edge)', part('txn.entry', 'account'), `return ${answers.overLimit}`)}${upstream(settings, 'http-request', 'txn.entry')}
-  http-request return ${answers.unavailable} if ${isUnreachable}${dial('http-request')}
+${chooseResponse}
+  http-request return ${answers.unavailable} if ${isUnreachable} !responds${dial('http-request')}
+  use_backend ${responseBackend} if responds
   acl to_plain var(txn.backend) -m beg plain|
   acl to_tls var(txn.backend) -m beg tls
   acl to_http2 var(txn.backend),field(1,|) -m end -- ${toHttp2}

@@ -37,6 +37,57 @@ test('a backend entry contains how to reach it, and nothing else', () => {
   for (const protocol of ['http1', 'h2', '', null, 2]) assert.throws(() => value({ protocol }), /no known protocol/)
 })
 
+test('a response entry is text without anything that a map line, a command or a header could end with', () => {
+  const response = newId('bkdhr')
+  const value = (more: object) =>
+    entriesOf(`response.${response}`, { status: 503, headers: [], body: '', ...more })[0]?.value
+  assert.equal(value({}), '503||')
+  assert.equal(value({ body: 'hi\n' }), '503|Content-Type=text/plain%3b%20charset%3dutf-8|aGkK')
+  assert.equal(
+    value({ body: '{}', headers: [['content-type', 'a/b; |&=']] }),
+    '503|content-type=a/b%3b%20%7c%26%3d|e30=',
+  )
+  assert.equal(value({ status: 204 }), '204||')
+  const faults: [object, RegExp][] = [
+    ...[199, 600, 200.5, '200', null].map((status): [object, RegExp] => [{ status }, /status_code/]),
+    ...['Content-Length', 'transfer_encoding', 'Connection', 'Upgrade', 'X-Request-Id', 'x_request_id'].map(
+      (name): [object, RegExp] => [{ headers: [[name, '1']] }, /only the edge itself/],
+    ),
+    [{ headers: [['a', 'b\r\nc: d']] }, /printable/],
+    [{ headers: [['a\r\nb', 'c']] }, /token/],
+    [
+      {
+        headers: [
+          ['a', '1'],
+          ['A', '2'],
+        ],
+      },
+      /the same header/,
+    ],
+    [
+      {
+        headers: [
+          ['a', '1'],
+          ['a', '2'],
+        ],
+      },
+      /same header/,
+    ],
+    [{ body: `${'漢'.repeat(2_730)}123` }, /8192 bytes/],
+    [{ status: 204, body: 'none' }, /must be empty/],
+    [
+      {
+        headers: [
+          ['a', 'x'.repeat(4_000)],
+          ['b', 'x'.repeat(4_000)],
+        ],
+      },
+      /must be smaller/,
+    ],
+  ]
+  for (const [more, reason] of faults) assert.throws(() => value(more), reason, JSON.stringify(more))
+})
+
 test('a record without the shape of its kind is refused', () => {
   const shapes: [string, unknown][] = [
     ['tcp.x', { ...tcp, hostports: [] }],
@@ -44,6 +95,9 @@ test('a record without the shape of its kind is refused', () => {
     [`tcp.${edge}`, 'text'],
     [`tcp.${edge}`, { ...tcp, hostports: ['10.0.0.1:0'] }],
     [`tcp.${edge}`, { ...tcp, policies: ['open'], hostports: ['10.0.0.1:1'] }],
+    [`tcp.${edge}`, { ...tcp, backend: newId('bkdhr'), hostports: ['10.0.0.1:1'] }],
+    [`response.${newId('bkdhr')}`, { status: 200 }],
+    [`response.${backend}`, { status: 200, headers: [], body: '' }],
     [`policy.${policy}`, '../../etc/passwd'],
     [`backend.${backend}`, { address: '10.0.0.01', port: 1, tls: false, host: 'x.test' }],
     [`backend.${backend}`, { address: '10.0.0.1', port: 1, tls: true, host: 'a|b' }],

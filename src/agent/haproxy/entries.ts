@@ -1,4 +1,11 @@
-import type { HttpsRecord, RestrictionsRecord, RouteRecord, TcpRecord } from '../../distribution/records.ts'
+import type {
+  HttpsRecord,
+  ResponseRecord,
+  RestrictionsRecord,
+  RouteRecord,
+  TcpRecord,
+} from '../../distribution/records.ts'
+import { responseFault } from '../../kernel/fixed_response.ts'
 import { encodeHeaderText, headersFault } from '../../kernel/headers.ts'
 import { parseHostport } from '../../kernel/hostport.ts'
 import { type IdPrefix, idLength, isId } from '../../kernel/ids.ts'
@@ -8,6 +15,7 @@ import { timeoutLimits, websocketIdleSeconds } from '../../kernel/timeouts.ts'
 import type { ResolvedBackend } from '../upstreams/resolver.ts'
 import { headerLists } from './header_lists.ts'
 import { exactKey, prefixKey } from './paths.ts'
+import { responseValue } from './response_entry.ts'
 
 /** What an entry looks up stands before it. `node` is last: it says that the others are there. */
 export const mapNames = [
@@ -17,6 +25,7 @@ export const mapNames = [
   'headers',
   'header_lists',
   'timeouts',
+  'response',
   'tcp',
   'route',
   'host',
@@ -154,7 +163,7 @@ const compilers: Record<string, (id: string, value: any) => Entry[]> = {
     const fields = [
       id,
       known('ac', account),
-      backendField(backend),
+      backendField(backend, 'bkdhr'),
       slashes,
       upgrades,
       timeouts ? withTimeouts : '-',
@@ -183,6 +192,12 @@ const compilers: Record<string, (id: string, value: any) => Entry[]> = {
       ...(send_proxy_protocol ? [sendsProxy] : []),
     ]
     return [{ map: 'backend', key: id, value: fields.join('|') }]
+  },
+  response(id, record: ResponseRecord) {
+    known('bkdhr', id)
+    const fault = responseFault(record)
+    if (fault) throw new UnusableRecord(`${fault.place} ${fault.fault}`)
+    return [{ map: 'response', key: id, value: bounded(id, responseValue(record)) }]
   },
   /** The agent has put the file in place, under the name of its hash. */
   policy(id, hash: string) {
@@ -218,8 +233,11 @@ function known(prefix: IdPrefix, id: string): string {
   return id
 }
 
-const backendField = (backend: string | null): string =>
-  backend === null ? '-'.repeat(idLength('bkdst')) : known('bkdst', backend)
+/** Ids of backends have one length, whatever their kind. */
+function backendField(backend: string | null, ...others: IdPrefix[]): string {
+  if (backend === null) return '-'.repeat(idLength('bkdst'))
+  return known(others.find((prefix) => isId(prefix, backend)) ?? 'bkdst', backend)
+}
 const list = (policies: readonly string[]): string => policies.map((policy) => known('ipp', policy)).join('+')
 /** An empty list is no word that opens anything: no policy allows. */
 const policiesField = (policies: readonly string[] | null): string => (policies === null ? 'open' : list(policies))

@@ -12,6 +12,7 @@ local function map(name)
   return Map.new(folder .. '/maps/' .. name .. '.map', Map._str)
 end
 local policies, restrictions, headers = map('policy'), map('restrictions'), map('headers')
+local responses = map('response')
 
 local unpack, ult, sub = string.unpack, math.ult, string.sub
 
@@ -228,17 +229,23 @@ end)
 local function plain(name) return (name:lower():gsub('[^a-z0-9]', '-')) end
 local function decoded(text) return (text:gsub('%%(%x%x)', function(hex) return string.char(tonumber(hex, 16)) end)) end
 
--- 'name=value&name=value|name&name': what is added, and what is removed. False when it cannot be read, or would begin a
--- line of its own.
+-- 'name=value' → both, or nothing when it cannot be read or would begin a line of its own.
+local function headerOf(pair)
+  local name, value = pair:match('^([^=]+)=(.*)$')
+  if not name then return nil end
+  name, value = decoded(name):lower(), decoded(value)
+  if not name:find('^[%w!#$%%&\'*+%-.^_`|~]+$') or value:find('[^\x20-\x7e]') then return nil end
+  return name, value
+end
+
+-- 'name=value&name=value|name&name': what is added, and what is removed. False when it cannot be read.
 local operationsOf = remembered(4096, function(text)
   local added, removed = text:match('^([^|]*)|([^|]*)$')
   if not added then return false end
   local add, gone = {}, {}
   for pair in added:gmatch('[^&]+') do
-    local name, value = pair:match('^([^=]+)=(.*)$')
+    local name, value = headerOf(pair)
     if not name then return false end
-    name, value = decoded(name):lower(), decoded(value)
-    if not name:find('^[%w!#$%%&\'*+%-.^_`|~]+$') or value:find('[^\x20-\x7e]') then return false end
     add[#add + 1] = { name, value }
     gone[plain(name)] = true
   end
@@ -280,4 +287,36 @@ core.register_action('hop_by_hop', { 'http-req' }, function(txn)
     end
   end
   txn:set_var('txn.unhopped', 1)
+end)
+
+-- 'status|name=value&name=value|body in base64' (responses.ts) → what txn:reply takes. False when it cannot be read.
+local function replyOf(text, converters)
+  local status, list, encoded = text:match('^(%d%d%d)|([^|]*)|([^|]*)$')
+  if not status then return false end
+  local fields = {}
+  for pair in list:gmatch('[^&]+') do
+    local name, value = headerOf(pair)
+    if not name then return false end
+    fields[name] = { value }
+  end
+  local body = encoded == '' and '' or converters:b64dec(encoded)
+  return body and { status = tonumber(status), headers = fields, body = body } or false
+end
+-- Answers with the response whose id is in txn.response. Does nothing when it is not known: the configuration then says
+-- that nothing is there.
+local replies, replyCount = {}, 0
+core.register_action('respond', { 'http-req' }, function(txn)
+  local text = responses:lookup(txn:get_var('txn.response'))
+  if not text then return end
+  -- By the whole text, so that what is remembered cannot outlive a change.
+  local reply = replies[text]
+  if reply == nil then
+    -- Up to 24 KB each.
+    if replyCount >= 128 then replies, replyCount = {}, 0 end
+    reply = replyOf(text, txn.c)
+    replies[text] = reply
+    replyCount = replyCount + 1
+  end
+  txn:set_var('txn.responded', 1)
+  if reply then txn:done(txn:reply(reply)) end
 end)

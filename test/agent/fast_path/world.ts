@@ -45,6 +45,7 @@ export const operations = {
       '/both',
       '/nobody',
     ],
+    ...['/response', '/response-policy', '/no-response'],
     ...['/restricted', '/warned', '/slashes', '/par;am', '/no-websockets', '/none', '/lost', '/unknown', '/stranger'],
   ],
   names: ['X-User', 'X-Empty', 'X-Under', 'X-Debug', 'Cookie', 'X-Gone', 'X-Forwarded-Port', 'X-Request-Id', 'Host-X'],
@@ -114,9 +115,14 @@ async function furnish(scope: Scope, edge: Edge, ids: Map<string, string>): Prom
   route('/none', { backend: null })
   route('/lost', { backend: named('bkdst', 'lost') })
   route('/unknown', { policies: [named('ipp', 'unknown')] })
+  const response = named('bkdhr', 'maintenance')
+  route('/response', { backend: response, headers: native })
+  route('/response-policy', { backend: response, policies: [office] })
+  route('/no-response', { backend: named('bkdhr', 'lost') })
   const set = (name: string, enforced: boolean) => ({ id: named('ipx', name), enforced, policies: [office] })
   await edge.put({
     [`backend.${backend}`]: { address: '127.0.0.1', port: upstream.port, tls: false, host: 'upstream.test' },
+    [`response.${response}`]: { status: 418, headers: [['Content-Type', 'text/x-tea']], body: 'tea\n' },
     [`https.${app}`]: { hostports: ['app.example.com:443', '*.wild.example.com:443'] },
     [`https.${other}`]: { hostports: ['other.example.com:443'] },
     [`restrictions.${account('restricted')}`]: { sets: [set('strict', true)] },
