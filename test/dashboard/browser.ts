@@ -35,7 +35,12 @@ export type Watched = Page & { faults: string[] }
 
 /** A page that remembers everything that should not happen on it. */
 export async function openPage(browser: Browser, options: BrowserContextOptions = {}): Promise<Watched> {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options })
+  // Without motion: what is still fading in has another contrast than it will have.
+  const context = await browser.newContext({
+    viewport: { width: 1280, height: 900 },
+    reducedMotion: 'reduce',
+    ...options,
+  })
   context.setDefaultTimeout(Math.min(30_000, loadScaledTimeout(10_000)))
   const page = await context.newPage()
   const faults: string[] = []
