@@ -1,12 +1,14 @@
-import { useEffect, useRef } from 'react'
+import { useEffect } from 'react'
 import { createBrowserRouter, Link, Outlet, ScrollRestoration, useMatches } from 'react-router'
 import { $api } from './api/client.ts'
 import { Problem } from './api/problem.ts'
-import { type Page, pageRoutes, pages } from './pages.tsx'
+import { type Page, pageRoutes } from './pages.tsx'
 import { Shell } from './shell.tsx'
 import { SignIn } from './sign_in.tsx'
 import { Button } from './ui/button.tsx'
 import { Skeleton } from './ui/loading.tsx'
+import { PageHeader } from './ui/page_header.tsx'
+import { NotForMembers } from './ui/states.tsx'
 import { UnsavedGuard } from './ui/unsaved.tsx'
 
 /** Paths are relative to where the server serves the dashboard: `/`, `/keys`, `/policies/ipp_…`. */
@@ -31,29 +33,19 @@ export const createRouter = () =>
 function App() {
   const caller = $api.useQuery('get', '/caller', {}, { staleTime: 60_000 })
   const page = useMatches().at(-1)?.handle as Page | undefined
-  const heading = useRef<HTMLHeadingElement>(null)
-  const opened = useRef(page)
-  const title = caller.data ? (page?.title ?? 'Page not found') : 'Sign in'
+  const ended = caller.error instanceof Problem && caller.error.status === 401
+  const isSignedIn = caller.data !== undefined && !ended
   useEffect(() => {
-    document.title = `${title} · Gatehouse`
-  }, [title])
-  useEffect(() => {
-    // A screen reader hears where it is now; on the first page the browser has said so already.
-    if (opened.current !== page) heading.current?.focus()
-    opened.current = page
-  }, [page])
+    if (!isSignedIn) document.title = 'Sign in · Gatehouse'
+  }, [isSignedIn])
 
   if (caller.isPending) return <Skeleton lines={6} />
-  const ended = caller.error instanceof Problem && caller.error.status === 401
   if (!caller.data || ended)
     return <SignIn hadSession={caller.data !== undefined} problem={ended ? undefined : caller.error} />
   return (
     <UnsavedGuard>
-      <Shell pages={pages} current={page?.path} caller={caller.data}>
-        <h1 ref={heading} tabIndex={-1}>
-          {title}
-        </h1>
-        <Outlet />
+      <Shell current={page?.path} caller={caller.data}>
+        {page?.isForAdmins && caller.data.role !== 'admin' ? <NotForMembers title={page.title} /> : <Outlet />}
         <ScrollRestoration />
       </Shell>
     </UnsavedGuard>
@@ -62,21 +54,27 @@ function App() {
 
 function NotFound() {
   return (
-    <p>
-      This page does not exist. Go to the <Link to="/">overview</Link>.
-    </p>
+    <>
+      <PageHeader title="Page not found" />
+      <p>
+        This page does not exist. Go to the <Link to="/">overview</Link>.
+      </p>
+    </>
   )
 }
 
 /** Usually a page that was opened before an upgrade and asks for a chunk that is no longer served. */
 function PageFailed() {
   return (
-    <div className="note refused" role="alert">
-      <div>
-        <p className="strong">This page could not be loaded.</p>
-        <p>The dashboard may have been upgraded since you opened it. Reload to get the current version.</p>
-        <Button onPress={() => location.reload()}>Reload</Button>
+    <>
+      <PageHeader title="Something went wrong" />
+      <div className="note refused" role="alert">
+        <div>
+          <p className="strong">This page could not be loaded.</p>
+          <p>The dashboard may have been upgraded since you opened it. Reload to get the current version.</p>
+          <Button onPress={() => location.reload()}>Reload</Button>
+        </div>
       </div>
-    </div>
+    </>
   )
 }

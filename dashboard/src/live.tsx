@@ -3,11 +3,12 @@ import { useEffect, useState } from 'react'
 import { $api, type Shapes } from './api/client.ts'
 import { type Change, useNewestChange } from './api/generation.ts'
 import { queries } from './api/queries.ts'
-import { Button } from './ui/button.tsx'
+import { NodeBars } from './shell/node_bars.tsx'
 import { Icon } from './ui/icons.tsx'
 
 /** How long to show a change. Edges usually apply it within a second. */
 const newsMs = 20_000
+const count = new Intl.NumberFormat('en')
 
 /** After every save, on every page: how many edge nodes have applied the change, and why others have not. */
 export function Live() {
@@ -48,16 +49,19 @@ function LiveChange({ change }: { change: Change }) {
   const isLive = done && data.live_nodes > 0
   const tone = isLive ? 'allowed' : data.refusals.length || slow ? 'refused' : 'warned'
   return (
-    <div className={`live note ${tone}`}>
-      <Icon name={tone} />
+    <div className={`toast ${tone}`}>
+      <Icon name={isLive || tone === 'refused' ? tone : 'rotate'} />
       <div>
         <p className="strong">{sentenceOf(data)}</p>
         <Reasons generation={data} slow={slow} />
-        <p className="fine">Generation {data.generation}</p>
+        <p>
+          <NodeBars current={data.applied_nodes} behind={data.live_nodes - data.applied_nodes} />
+          Generation {count.format(data.generation)}
+        </p>
       </div>
-      <Button kind="quiet" icon="close" iconOnly onPress={() => setOpen(false)}>
-        Dismiss
-      </Button>
+      <button type="button" className="more" aria-label="Dismiss" onClick={() => setOpen(false)}>
+        <Icon name="close" />
+      </button>
     </div>
   )
 }
@@ -67,9 +71,8 @@ export const isEverywhere = (generation: Shapes['Generation'] | undefined): bool
 
 export function sentenceOf({ live_nodes, applied_nodes }: Shapes['Generation']): string {
   if (live_nodes === 0) return 'Saved. No edge node is live to apply it.'
-  return applied_nodes === live_nodes
-    ? `Saved. Applied on ${applied_nodes} of ${live_nodes} ${live_nodes === 1 ? 'node' : 'nodes'}.`
-    : `Saved. Applied on ${applied_nodes} of ${live_nodes} ${live_nodes === 1 ? 'node' : 'nodes'} so far…`
+  const nodes = `${applied_nodes} of ${live_nodes} ${live_nodes === 1 ? 'node' : 'nodes'}`
+  return applied_nodes === live_nodes ? `Saved. Live on ${nodes}.` : `Saved. Live on ${nodes} so far…`
 }
 
 /** Why some nodes have not applied it: they rejected it, or they are behind. */

@@ -1,40 +1,91 @@
 import type { ComponentType } from 'react'
 import type { RouteObject } from 'react-router'
+import type { Shapes } from './api/client.ts'
 import type { IconName } from './ui/icons.tsx'
 
-export type Page = { path: string; title: string; icon: IconName }
+export const groups = ['', 'Addresses', 'Edge', 'Access'] as const
+
+export type Page = {
+  path: string
+  title: string
+  icon: IconName
+  group: (typeof groups)[number]
+  /** Members do not see what they cannot use. */
+  isForAdmins?: boolean
+}
 type Listed = Page & { load: () => Promise<ComponentType> }
 
 /** In the order of the menu. Each is a chunk of its own, fetched when it is first opened. */
-export const pages: readonly Listed[] = [
-  { path: '/', title: 'Overview', icon: 'overview', load: async () => (await import('./pages/overview.tsx')).Overview },
-  { path: '/keys', title: 'API keys', icon: 'keys', load: async () => (await import('./pages/keys.tsx')).Keys },
+const pages: readonly Listed[] = [
   {
-    path: '/policies',
-    title: 'IP policies',
-    icon: 'policies',
-    load: async () => (await import('./pages/policies.tsx')).Policies,
+    path: '/',
+    title: 'Overview',
+    icon: 'overview',
+    group: '',
+    load: async () => (await import('./pages/overview.tsx')).Overview,
+  },
+  {
+    path: '/audit',
+    title: 'Audit log',
+    icon: 'audit',
+    group: '',
+    isForAdmins: true,
+    load: async () => (await import('./pages/audit.tsx')).Audit,
   },
   {
     path: '/restrictions',
     title: 'IP restrictions',
     icon: 'restrictions',
+    group: 'Addresses',
     load: async () => (await import('./pages/restrictions.tsx')).Restrictions,
   },
   {
-    path: '/edges',
-    title: 'Edges and routes',
-    icon: 'edges',
-    load: async () => (await import('./pages/edges.tsx')).Edges,
+    path: '/policies',
+    title: 'IP policies',
+    icon: 'policies',
+    group: 'Addresses',
+    load: async () => (await import('./pages/policies.tsx')).Policies,
   },
   {
     path: '/check',
     title: 'Check an address',
     icon: 'check',
+    group: 'Addresses',
     load: async () => (await import('./pages/check.tsx')).Check,
   },
-  { path: '/audit', title: 'Audit', icon: 'audit', load: async () => (await import('./pages/audit.tsx')).Audit },
+  {
+    path: '/edges',
+    title: 'Edges',
+    icon: 'edges',
+    group: 'Edge',
+    load: async () => (await import('./pages/edges.tsx')).Edges,
+  },
+  {
+    path: '/backends',
+    title: 'Backends',
+    icon: 'backends',
+    group: 'Edge',
+    load: async () => (await import('./pages/backends.tsx')).BackendsPage,
+  },
+  {
+    path: '/nodes',
+    title: 'Nodes',
+    icon: 'nodes',
+    group: 'Edge',
+    isForAdmins: true,
+    load: async () => (await import('./pages/nodes.tsx')).Nodes,
+  },
+  {
+    path: '/keys',
+    title: 'API keys',
+    icon: 'keys',
+    group: 'Access',
+    load: async () => (await import('./pages/keys.tsx')).Keys,
+  },
 ]
+
+export const visiblePages = (role: Shapes['Caller']['role']): readonly Page[] =>
+  pages.filter(({ isForAdmins }) => !isForAdmins || role === 'admin')
 
 /** `/policies` lists, `/policies/ipp_…` shows one; pages that list nothing ignore what follows. */
 export const pageRoutes: RouteObject[] = pages.map((page) => ({

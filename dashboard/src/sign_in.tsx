@@ -4,6 +4,7 @@ import { signIn } from './api/session.ts'
 import { ThemeSwitch } from './theme.tsx'
 import { Button } from './ui/button.tsx'
 import { Field } from './ui/field.tsx'
+import { Mark } from './ui/mark.tsx'
 import { ProblemNote } from './ui/problem.tsx'
 
 type Props = { hadSession: boolean; problem: unknown }
@@ -25,9 +26,7 @@ export function SignIn({ hadSession, problem }: Props) {
           if (token.trim()) enter.mutate()
         }}
       >
-        <svg viewBox="0 0 32 32" aria-hidden="true" className="mark">
-          <path d="M8 26V14a8 8 0 0 1 16 0v12M13 26V15a3 3 0 0 1 6 0v11" />
-        </svg>
+        <Mark />
         <h1>Sign in to Gatehouse</h1>
         {hadSession && (
           <p className="note warned" role="status">

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { after, test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { poll } from '../harness/poll.ts'
-import { openBrowser, openPage, signIn, startDashboard } from './browser.ts'
+import { openBrowser, openPage, press, signIn, startDashboard } from './browser.ts'
 import { furnish } from './furnish.ts'
 
 const { origin, newAccount } = await startDashboard({ after })
@@ -56,7 +56,7 @@ for (const colorScheme of ['light', 'dark'] as const) {
     }
     for (const [path, button] of dialogs) {
       await page.goto(`${origin}/dashboard${path}`)
-      await page.getByRole('button', { name: button, exact: true }).click()
+      await press(page, button)
       await page.getByRole('dialog').waitFor()
       await assertAccessible(page, `${path}: ${button}`, colorScheme)
     }

@@ -66,6 +66,19 @@ export async function signIn(page: Page, origin: string, token: string): Promise
 }
 
 export async function openTab(page: Page, name: string): Promise<void> {
-  await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name }).click()
+  await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name, exact: true }).click()
   await page.getByRole('heading', { name, level: 1 }).waitFor()
+}
+
+/** Presses a button by its name, or an entry of a menu: 'More actions > Rename'. */
+export async function press(page: Page, name: string | RegExp): Promise<void> {
+  const [button, entry] = typeof name === 'string' ? name.split(' > ') : [name]
+  if (button === undefined) return
+  await page.getByRole('button', { name: button, exact: true }).click()
+  if (entry) await page.getByRole('menuitem', { name: entry, exact: true }).click()
+}
+
+export async function signOut(page: Page): Promise<void> {
+  await page.getByRole('button', { name: /^Your menu/ }).click()
+  await page.getByRole('menuitem', { name: 'Sign out' }).click()
 }

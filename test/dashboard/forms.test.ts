@@ -4,7 +4,7 @@ import { after, test } from 'node:test'
 import type { Locator } from 'playwright-core'
 import { make } from '../harness/fixtures.ts'
 import { poll } from '../harness/poll.ts'
-import { openBrowser, openPage, signIn, startDashboard } from './browser.ts'
+import { openBrowser, openPage, press, signIn, startDashboard } from './browser.ts'
 import { furnish } from './furnish.ts'
 
 const { origin, newAccount } = await startDashboard({ after })
@@ -17,7 +17,7 @@ await signIn(page, origin, admin.token)
 
 async function openForm(path: string, button: string): Promise<Locator> {
   await page.goto(`${origin}/dashboard${path}`)
-  await page.getByRole('button', { name: button, exact: true }).click()
+  await press(page, button)
   const dialog = page.getByRole('dialog')
   await dialog.waitFor()
   return dialog
@@ -45,14 +45,14 @@ const save = (dialog: Locator, name: string) => dialog.getByRole('button', { nam
 const forms: [path: string, button: string, action: string][] = [
   ['/keys', 'Create key', 'Create API key'],
   ['/policies', 'Create policy', 'Create IP policy'],
-  [`/policies/${policy.id}`, 'Rename', 'Save'],
+  [`/policies/${policy.id}`, 'More actions > Rename', 'Save'],
   ['/restrictions', 'Create restriction', 'Create with warnings only'],
   ['/restrictions', 'Edit offices only', 'Save'],
   ['/edges', 'Create TCP edge', 'Create edge'],
   ['/edges', 'Create HTTPS edge', 'Create edge'],
-  ['/edges', 'Create backend', 'Save backend'],
-  ['/edges', 'Edit app.internal:8080', 'Save backend'],
-  [`/edges/${edge.id}`, 'Rename', 'Save'],
+  ['/backends', 'Create backend', 'Save backend'],
+  ['/backends', 'Edit app.internal:8080', 'Save backend'],
+  [`/edges/${edge.id}`, 'More actions > Rename', 'Save'],
   [`/edges/${edge.id}`, 'Add route', 'Save route'],
 ]
 
@@ -75,7 +75,7 @@ test('a description that is too long is marked in every form that has one, and s
     await page.keyboard.press('Escape')
     await page.getByRole('button', { name: 'Discard changes' }).click()
   }
-  const dialog = await openForm(`/policies/${policy.id}`, 'Rename')
+  const dialog = await openForm(`/policies/${policy.id}`, 'More actions > Rename')
   await dialog.getByLabel('Description').fill(long)
   await assertRefusedAt(dialog.getByLabel('Description'), tooLong, save(dialog, 'Save'))
   await dialog.getByLabel('Description').fill('offices')
@@ -110,7 +110,7 @@ test('hostports, addresses and paths say what is wrong with them', async () => {
     save(dialog, 'Create edge'),
   )
 
-  dialog = await openForm('/edges', 'Create backend')
+  dialog = await openForm('/backends', 'Create backend')
   await dialog.getByLabel('Address').fill('nonsense')
   await assertRefusedAt(dialog.getByLabel('Address'), /^Address must /m, save(dialog, 'Save backend'))
 
@@ -171,7 +171,7 @@ test('a choice that was deleted meanwhile is marked where it was chosen', async 
 
 test('what no input has caused stands above the buttons, with what to do and the operation', async () => {
   const gone = await make(admin, '/ip_policies', { description: 'soon gone' })
-  const dialog = await openForm(`/policies/${gone.id}`, 'Rename')
+  const dialog = await openForm(`/policies/${gone.id}`, 'More actions > Rename')
   await dialog.getByLabel('Description').fill('changed')
   await admin('DELETE', `/ip_policies/${gone.id}`)
   await save(dialog, 'Save').click()

@@ -30,6 +30,8 @@ export async function furnish(admin: Account) {
     `/edges/${tcp.id}`,
     '/check?ip=127.0.0.9&target=api',
     '/audit',
+    '/backends',
+    '/nodes',
   ]
   return { policy, edge, pages }
 }

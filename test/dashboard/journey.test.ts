@@ -106,7 +106,7 @@ test("changing an edge's headers shows when the change is live, and it is", asyn
     match: '/',
     backend: { backend_id: backend.id },
   })
-  await openTab(page, 'Edges and routes')
+  await openTab(page, 'Edges')
   await page.getByRole('link', { name: 'app.example:443' }).click()
   await page.getByRole('button', { name: 'Change the request headers of app.example:443/' }).click()
   await page.getByRole('button', { name: 'Add header' }).click()
@@ -116,7 +116,7 @@ test("changing an edge's headers shows when the change is live, and it is", asyn
   // The sample request before and after.
   await page.getByText('− Cookie: session=1').waitFor()
   await page.getByText('+ X-Team: storage').waitFor()
-  await saveAndSee('Saved. Applied on 1 of 1 node.')
+  await saveAndSee('Saved. Live on 1 of 1 node.')
 
   const request = 'GET / HTTP/1.1\r\nHost: app.example\r\nCookie: session=1\r\n\r\n'
   const answer = await exchange(edge, request, { servername: 'app.example' })
@@ -140,11 +140,11 @@ test('a TCP edge refuses an address, and the overview says where', async () => {
     backend: { backend_id: backend.id },
   })
   assert.equal(await dial(port, '127.0.0.9'), 'hello')
-  await openTab(page, 'Edges and routes')
+  await openTab(page, 'Edges')
   await page.getByRole('link', { name: `tcp.example:${port}` }).click()
   await page.getByRole('button', { name: `Change allowed addresses of tcp.example:${port}` }).click()
   await page.getByLabel('all but one').check()
-  await saveAndSee('Saved. Applied on 1 of 1 node.')
+  await saveAndSee('Saved. Live on 1 of 1 node.')
   assert.equal(await dial(port, '127.0.0.9'), undefined)
   assert.equal(await dial(port, '127.0.0.2'), 'hello')
   await poll(
@@ -174,22 +174,22 @@ test('an address check shows the edge, its policies, its rules and the verdict',
 test('a change that no node has applied says so', async () => {
   edge.child.kill('SIGSTOP')
   try {
-    await openTab(page, 'Edges and routes')
+    await openTab(page, 'Edges')
     await page.getByRole('link', { name: 'app.example:443' }).click()
     await page.getByRole('button', { name: 'Change the request headers of app.example:443/' }).click()
     await page.getByLabel('Value 1').fill('compute')
-    await saveAndSee('Saved. Applied on 0 of 1 node so far…')
+    await saveAndSee('Saved. Live on 0 of 1 node so far…')
     await openTab(page, 'Overview')
     await page.getByText('Latest change applied on 0 of 1 node').waitFor()
   } finally {
     edge.child.kill('SIGCONT')
   }
-  await page.getByText('Saved. Applied on 1 of 1 node.').waitFor({ timeout: 30_000 })
+  await page.getByText('Saved. Live on 1 of 1 node.').waitFor({ timeout: 30_000 })
   await page.getByText('Latest change applied on 1 of 1 node').waitFor({ timeout: 30_000 })
 })
 
 test('the audit tells who changed what, field by field', async () => {
-  await openTab(page, 'Audit')
+  await openTab(page, 'Audit log')
   const event = page.getByRole('listitem').filter({ hasText: 'set the request headers of route' }).first()
   await event.getByText('Ada').waitFor()
   await event.getByText('storage').waitFor()

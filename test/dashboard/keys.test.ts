@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { after, test } from 'node:test'
 import { noteToken } from '../harness/client.ts'
-import { openBrowser, openPage, openTab, signIn, startDashboard } from './browser.ts'
+import { openBrowser, openPage, openTab, signIn, signOut, startDashboard } from './browser.ts'
 
 const { origin, newAccount, clientFor } = await startDashboard({ after })
 const browser = await openBrowser({ after })
@@ -92,7 +92,7 @@ test('signing out ends the session; a stolen cookie is refused after its key was
     (await fetch(`${origin}/caller`, { headers: { cookie: `${session?.name}=${value}`, 'service-version': '2' } }))
       .status
   assert.equal(await withCookie(session?.value ?? ''), 200)
-  await page.getByRole('button', { name: 'Sign out' }).click()
+  await signOut(page)
   await page.getByRole('heading', { name: 'Sign in to Gatehouse' }).waitFor()
   assert.equal(await withCookie(session?.value ?? ''), 401)
 

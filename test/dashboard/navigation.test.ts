@@ -18,14 +18,16 @@ test('every page opens by its URL, with or without a slash at the end', async ()
     ['/keys', 'API keys', 'nightly backup'],
     ['/keys/', 'API keys', 'nightly backup'],
     ['/policies', 'IP policies', 'Create policy'],
-    [`/policies/${policy.id}`, 'IP policies', 'Add rule'],
-    [`/policies/${policy.id}/`, 'IP policies', 'Add rule'],
+    [`/policies/${policy.id}`, 'offices', 'Add rule'],
+    [`/policies/${policy.id}/`, 'offices', 'Add rule'],
     ['/restrictions', 'IP restrictions', 'offices only'],
     ['/restrictions/ipx_0', 'IP restrictions', 'This restriction no longer exists.'],
-    ['/edges', 'Edges and routes', 'Create HTTPS edge'],
-    [`/edges/${edge.id}`, 'Edges and routes', 'Add route'],
+    ['/edges', 'Edges', 'Create HTTPS edge'],
+    [`/edges/${edge.id}`, 'app.example:443', 'Add route'],
     ['/check?ip=127.0.0.9&target=api', 'Check an address', 'Allowed with a warning'],
-    [`/audit?resource=${policy.id}`, 'Audit', policy.id],
+    [`/audit?resource=${policy.id}`, 'Audit log', policy.id],
+    ['/backends', 'Backends', 'app.internal:8080'],
+    ['/nodes', 'Nodes', 'No edge nodes yet.'],
     ['/nowhere', 'Page not found', 'This page does not exist.'],
   ] as const) {
     await page.goto(`${origin}/dashboard${path}`)
@@ -63,13 +65,13 @@ test('a page whose chunk is gone after an upgrade says so and offers a way out',
   const page = await openPage(browser)
   await signIn(page, origin, admin.token)
   await page.route('**/assets/audit-*.js', (route) => route.fulfill({ status: 404, body: '' }))
-  await page.getByRole('link', { name: 'Audit' }).click()
+  await page.getByRole('link', { name: 'Audit log' }).click()
   await page.getByText('This page could not be loaded.').waitFor()
   await openTab(page, 'API keys')
   await page.getByText('nightly backup').waitFor()
   await page.unroute('**/assets/audit-*.js')
   await page.goto(`${origin}/dashboard/audit`)
-  await page.getByRole('heading', { name: 'Audit', level: 1 }).waitFor()
+  await page.getByRole('heading', { name: 'Audit log', level: 1 }).waitFor()
 })
 
 test('a list longer than a page continues where it ended', async () => {
@@ -77,7 +79,7 @@ test('a list longer than a page continues where it ended', async () => {
   for (let made = 0; made < 60; made++) await make(other, '/backends/static', { address: `b${made}.internal:80` })
   const page = await openPage(browser)
   await signIn(page, origin, other.token)
-  await openTab(page, 'Audit')
+  await openTab(page, 'Audit log')
   const changes = page.getByRole('region', { name: 'Changes' }).locator('ol.audit > li')
   await page.getByRole('button', { name: 'Show older changes' }).click()
   await page.getByRole('button', { name: 'Show older changes' }).waitFor({ state: 'detached' })

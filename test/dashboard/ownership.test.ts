@@ -21,7 +21,7 @@ test('a name held by another account is refused with a hint, and a hostport that
   )
   const page = await openPage(browser)
   await signIn(page, origin, admin.token)
-  await openTab(page, 'Edges and routes')
+  await openTab(page, 'Edges')
   await page.getByText('1 not in force').waitFor()
   await page.getByRole('button', { name: 'Create HTTPS edge' }).click()
   await page.getByLabel('Hostports').fill('shop.corp.example:443')

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import type { Locator, Page } from 'playwright-core'
 import { poll } from '../harness/poll.ts'
-import { openBrowser, openPage, openTab, signIn, startDashboard } from './browser.ts'
+import { openBrowser, openPage, openTab, press, signIn, signOut, startDashboard } from './browser.ts'
 import { furnish } from './furnish.ts'
 
 const { origin, newAccount } = await startDashboard({ after })
@@ -36,16 +36,16 @@ const forms: [path: string, button: string, change: (dialog: Locator) => Promise
   ['/keys', 'Create key', (dialog) => dialog.getByLabel('Description').fill('changed')],
   ['/keys', 'Rotate nightly backup', (dialog) => dialog.getByLabel('Old token').selectOption('Revoke immediately')],
   ['/policies', 'Create policy', (dialog) => dialog.getByLabel('Description').fill('changed')],
-  [`/policies/${policy.id}`, 'Rename', (dialog) => dialog.getByLabel('Metadata').fill('changed')],
+  [`/policies/${policy.id}`, 'More actions > Rename', (dialog) => dialog.getByLabel('Metadata').fill('changed')],
   [`/policies/${policy.id}`, 'Add rule', (dialog) => dialog.getByLabel('Address or range').fill('10.0.0.1')],
   [`/policies/${policy.id}`, 'Import list', (dialog) => dialog.getByLabel('One range per line').fill('10.0.0.1')],
   ['/restrictions', 'Create restriction', (dialog) => dialog.getByLabel('offices').check()],
   ['/restrictions', 'Edit offices only', (dialog) => dialog.getByLabel('Description').fill('changed')],
   ['/edges', 'Create TCP edge', (dialog) => dialog.getByLabel('Hostports').fill('db.example:20002')],
   ['/edges', 'Create HTTPS edge', (dialog) => dialog.getByLabel('Description').fill('changed')],
-  ['/edges', 'Create backend', (dialog) => dialog.getByText('Use HTTP/2').click()],
-  ['/edges', 'Edit app.internal:8080', (dialog) => dialog.getByLabel('Address').fill('other.internal:8080')],
-  [`/edges/${edge.id}`, 'Rename', (dialog) => dialog.getByLabel('Description').fill('changed')],
+  ['/backends', 'Create backend', (dialog) => dialog.getByText('Use HTTP/2').click()],
+  ['/backends', 'Edit app.internal:8080', (dialog) => dialog.getByLabel('Address').fill('other.internal:8080')],
+  [`/edges/${edge.id}`, 'More actions > Rename', (dialog) => dialog.getByLabel('Description').fill('changed')],
   [`/edges/${edge.id}`, 'Add route', (dialog) => dialog.getByLabel('Path', { exact: true }).fill('/other')],
   [
     `/edges/${edge.id}`,
@@ -72,7 +72,7 @@ test('every form asks before Escape, its buttons or the browser lose a draft, an
     await page.goto(`${origin}/dashboard${path}`)
     const form = page.locator('form')
     const open = async () => {
-      await page.getByRole('button', { name: button, exact: true }).click()
+      await press(page, button)
       await form.waitFor()
     }
     await open()
@@ -129,11 +129,11 @@ test('the rules of a draft survive links, the back button, signing out and closi
   const draft = page.getByText('0 to add, 1 to remove. Not saved yet.')
   await draft.waitFor()
 
-  await page.getByRole('link', { name: 'Audit' }).click()
+  await page.getByRole('link', { name: 'Audit log' }).click()
   await keep(page)
   await page.evaluate('history.back()')
   await keep(page)
-  await page.getByRole('button', { name: 'Sign out' }).click()
+  await signOut(page)
   await keep(page)
   await draft.waitFor()
   // Not a way of leaving.
@@ -148,9 +148,9 @@ test('the rules of a draft survive links, the back button, signing out and closi
   await page.keyboard.press('Escape')
   await discard(page)
   await draft.waitFor()
-  await page.getByRole('link', { name: 'Audit' }).click()
+  await page.getByRole('link', { name: 'Audit log' }).click()
   await discard(page)
-  await page.getByRole('heading', { name: 'Audit', level: 1 }).waitFor()
+  await page.getByRole('heading', { name: 'Audit log', level: 1 }).waitFor()
   assert.equal(await closingAsks(page), false)
 })
 
@@ -164,7 +164,7 @@ test('after saving, nothing is asked', async () => {
   await page.getByRole('button', { name: 'Create IP policy' }).click()
   await page.getByText('No rules. This policy allows no address.').waitFor()
   // A form that only closes.
-  await page.getByRole('button', { name: 'Rename' }).click()
+  await press(page, 'More actions > Rename')
   await page.getByLabel('Metadata').fill('team=partners')
   await page.getByRole('button', { name: 'Save', exact: true }).click()
   await page.getByRole('dialog').waitFor({ state: 'detached' })
@@ -181,7 +181,7 @@ test('after saving, nothing is asked', async () => {
   await page.getByLabel('Description').fill('deploys')
   await page.getByRole('button', { name: 'Create API key' }).click()
   await page.getByRole('button', { name: 'I have saved it' }).click()
-  await openTab(page, 'Audit')
+  await openTab(page, 'Audit log')
   assert.equal(await question(page).count(), 0)
   assert.deepEqual(page.faults, [])
   assert.equal(await closingAsks(page), false)

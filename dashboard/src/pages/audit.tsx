@@ -7,6 +7,7 @@ import { Button } from '../ui/button.tsx'
 import { Choice } from '../ui/choice.tsx'
 import { Field } from '../ui/field.tsx'
 import { Skeleton } from '../ui/loading.tsx'
+import { PageHeader } from '../ui/page_header.tsx'
 import { ProblemNote } from '../ui/problem.tsx'
 import { Ago } from '../ui/time.tsx'
 import { type AuditEvent, deedOf } from './audit/describe.ts'
@@ -32,9 +33,10 @@ export function Audit() {
   const rows = events.data?.pages.flatMap((page) => page.audit_events) ?? []
   return (
     <>
-      <p className="lead">
-        Every change, recorded in the same transaction as the change itself. Entries cannot be edited.
-      </p>
+      <PageHeader
+        title="Audit log"
+        summary="Every change, recorded in the same transaction as the change itself. Entries cannot be edited."
+      />
       <div className="bar filters">
         <Choice
           label="User or bot"

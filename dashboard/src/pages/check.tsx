@@ -9,6 +9,7 @@ import { Button } from '../ui/button.tsx'
 import { Choice } from '../ui/choice.tsx'
 import { Field } from '../ui/field.tsx'
 import { Loaded } from '../ui/loading.tsx'
+import { PageHeader } from '../ui/page_header.tsx'
 import { Path } from './check/path.tsx'
 
 type Question = { ip: string; target: string }
@@ -45,7 +46,10 @@ export function Check() {
   }
   return (
     <>
-      <p className="lead">Shows whether an address would be allowed, and which restriction, policy and rule decide.</p>
+      <PageHeader
+        title="Check an address"
+        summary="Shows whether an address would be allowed, and which restriction, policy and rule decide."
+      />
       <form
         ref={form}
         className="card body check-form"

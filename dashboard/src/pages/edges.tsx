@@ -5,7 +5,8 @@ import { queries } from '../api/queries.ts'
 import { Badge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { Loaded } from '../ui/loading.tsx'
-import { Backends } from './edges/backends.tsx'
+import { PageHeader } from '../ui/page_header.tsx'
+import { useOpenOnArrival } from '../ui/use_open_on_arrival.ts'
 import { CreateEdge } from './edges/create.tsx'
 import { HttpsDetail } from './edges/https.tsx'
 import { TcpDetail } from './edges/tcp.tsx'
@@ -21,9 +22,13 @@ function EdgeList() {
   const tcp = useQuery(queries.tcpEdges())
   const https = useQuery(queries.httpsEdges())
   const [creating, setCreating] = useState<'tcp' | 'https'>()
+  useOpenOnArrival((what) => setCreating(what === 'tcp' ? 'tcp' : 'https'))
   return (
     <>
-      <p className="lead">Edges receive traffic. TCP edges forward connections; HTTPS edges choose a route by path.</p>
+      <PageHeader
+        title="Edges"
+        summary="Edges receive traffic. TCP edges forward connections; HTTPS edges choose a route by path."
+      />
       <Listed title="HTTPS edges" one="HTTPS edge" column="Routes" query={https} onCreate={() => setCreating('https')}>
         {({ routes }) => (
           <>
@@ -44,7 +49,6 @@ function EdgeList() {
           </>
         )}
       </Listed>
-      <Backends />
       {creating && <CreateEdge kind={creating} onClose={() => setCreating(undefined)} />}
     </>
   )

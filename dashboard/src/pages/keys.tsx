@@ -5,8 +5,10 @@ import { Badge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { Skeleton } from '../ui/loading.tsx'
 import { Name } from '../ui/name.tsx'
+import { PageHeader } from '../ui/page_header.tsx'
 import { ProblemNote } from '../ui/problem.tsx'
 import { Ago, ago } from '../ui/time.tsx'
+import { useOpenOnArrival } from '../ui/use_open_on_arrival.ts'
 import { CreateKey } from './keys/create.tsx'
 import { DeleteKey } from './keys/delete.tsx'
 import { type ApiKey, nameOf, UsedAt } from './keys/key.tsx'
@@ -28,6 +30,7 @@ export function Keys() {
     },
   )
   const [open, setOpen] = useState<Open>()
+  useOpenOnArrival(() => setOpen({ action: 'create' }))
   const close = () => setOpen(undefined)
   const rows = keys.data?.pages.flatMap((page) => page.keys) ?? []
   const mayChange = (key: ApiKey) => caller?.role === 'admin' || key.owner_id === caller?.owner_id
@@ -35,9 +38,10 @@ export function Keys() {
 
   return (
     <>
-      <p className="lead">
-        Anyone with a token can call the API as its owner. A token is shown once and stored only as a hash.
-      </p>
+      <PageHeader
+        title="API keys"
+        summary="Anyone with a token can call the API as its owner. A token is shown once and stored only as a hash."
+      />
       <section className="card" aria-label="API keys">
         <header>
           <h2>

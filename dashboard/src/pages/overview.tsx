@@ -1,6 +1,7 @@
 import { Link } from 'react-router'
 import { $api } from '../api/client.ts'
 import { Loaded } from '../ui/loading.tsx'
+import { PageHeader } from '../ui/page_header.tsx'
 import { Ago } from '../ui/time.tsx'
 import { deedOf } from './audit/describe.ts'
 import { Subject, Who } from './audit/who.tsx'
@@ -12,6 +13,7 @@ export function Overview() {
   const caller = $api.useQuery('get', '/caller').data
   return (
     <>
+      <PageHeader title="Overview" />
       <InForce />
       <Activity />
       {caller?.role === 'admin' && (

@@ -8,8 +8,10 @@ import { Field } from '../ui/field.tsx'
 import { FormDialog } from '../ui/form_dialog.tsx'
 import { Loaded } from '../ui/loading.tsx'
 import { Name } from '../ui/name.tsx'
+import { PageHeader } from '../ui/page_header.tsx'
 import { Ago } from '../ui/time.tsx'
 import { useDraft } from '../ui/use_draft.ts'
+import { useOpenOnArrival } from '../ui/use_open_on_arrival.ts'
 import { PolicyDetail } from './policies/detail.tsx'
 import { Uses } from './policies/uses.tsx'
 
@@ -21,12 +23,13 @@ export function Policies() {
 function PolicyList() {
   const policies = useQuery(queries.policies())
   const [isCreating, setCreating] = useState(false)
+  useOpenOnArrival(() => setCreating(true))
   return (
     <>
-      <p className="lead">
-        A policy is a named list of allowed and denied ranges. It takes effect through the restrictions, edges and
-        routes that use it. A deny overrides any allow, and an address that no rule allows is refused.
-      </p>
+      <PageHeader
+        title="IP policies"
+        summary="A policy is a named list of allowed and denied ranges. It takes effect through the restrictions, edges and routes that use it. A deny overrides any allow, and an address that no rule allows is refused."
+      />
       <section className="card" aria-label="IP policies">
         <header>
           <h2>Policies</h2>

@@ -6,6 +6,8 @@ import { queries } from '../api/queries.ts'
 import { traffic, trafficTypes } from '../traffic.ts'
 import { Button } from '../ui/button.tsx'
 import { Loaded } from '../ui/loading.tsx'
+import { PageHeader } from '../ui/page_header.tsx'
+import { useOpenOnArrival } from '../ui/use_open_on_arrival.ts'
 import { RestrictionCard } from './restrictions/card.tsx'
 import { CreateRestriction } from './restrictions/create.tsx'
 
@@ -14,23 +16,21 @@ export function Restrictions() {
   const restrictions = useQuery(queries.restrictions())
   const caller = $api.useQuery('get', '/caller').data
   const [isCreating, setCreating] = useState(false)
+  useOpenOnArrival(() => setCreating(true))
   const isAdmin = caller?.role === 'admin'
   return (
     <>
-      <div className="bar">
-        <p className="lead flat">
-          {id ? (
-            <Link to="/restrictions">All restrictions</Link>
-          ) : (
-            'A restriction admits only the addresses that its policies allow. Start with warnings, review what it would refuse, then enforce it.'
-          )}
-        </p>
+      <PageHeader
+        title="IP restrictions"
+        summary="A restriction admits only the addresses that its policies allow. Start with warnings, review what it would refuse, then enforce it."
+      >
         {isAdmin && !id && (
           <Button kind="primary" icon="plus" onPress={() => setCreating(true)}>
             Create restriction
           </Button>
         )}
-      </div>
+      </PageHeader>
+      {id && <Link to="/restrictions">All restrictions</Link>}
       <Loaded query={restrictions} lines={8}>
         {(all) => {
           const shown = id ? all.filter((restriction) => restriction.id === id) : all

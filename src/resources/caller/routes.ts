@@ -2,6 +2,7 @@ import { Type } from 'typebox'
 import { type Handling, route } from '../../http/route.ts'
 import { Closed, Id, Ref } from '../../http/wire.ts'
 import { toId } from '../../kernel/ids.ts'
+import { accountNameOf } from './store.ts'
 
 export const CallerFields = {
   account_id: Id('ac'),
@@ -23,6 +24,11 @@ export const toCallerFields = ({ caller, origin, uri }: Calling) => ({
   source_ip: origin.sourceIp ?? null,
 })
 
+const Caller = Closed(
+  { ...CallerFields, account_name: Type.String({ description: 'The name of the account.' }) },
+  { title: 'Caller' },
+)
+
 export const callerRoutes = [
   route({
     operation: 'caller.get',
@@ -30,8 +36,10 @@ export const callerRoutes = [
     method: 'GET',
     path: '/caller',
     success: 200,
-    response: Closed(CallerFields, { title: 'Caller' }),
+    response: Caller,
     access: 'anyone',
-    handle: async (request) => ({ body: toCallerFields(request) }),
+    handle: async (request) => ({
+      body: { ...toCallerFields(request), account_name: await accountNameOf(request.db, request.caller) },
+    }),
   }),
 ]

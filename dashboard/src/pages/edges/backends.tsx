@@ -10,12 +10,14 @@ import { FormDialog } from '../../ui/form_dialog.tsx'
 import { Loaded } from '../../ui/loading.tsx'
 import { Switch } from '../../ui/switch.tsx'
 import { useDraft } from '../../ui/use_draft.ts'
+import { useOpenOnArrival } from '../../ui/use_open_on_arrival.ts'
 
 type Backend = Shapes['StaticBackend']
 
 export function Backends() {
   const backends = useQuery(queries.backends())
   const [open, setOpen] = useState<'create' | Backend>()
+  useOpenOnArrival(() => setOpen('create'))
   const [leaving, setLeaving] = useState<Backend>()
   return (
     <section className="card" aria-labelledby="backends">

@@ -1,11 +1,13 @@
 import { useQueryClient } from '@tanstack/react-query'
-import { useState } from 'react'
-import { Link, useNavigate } from 'react-router'
+import { type ReactNode, useState } from 'react'
+import { useNavigate } from 'react-router'
 import { answerOf, api } from '../../api/client.ts'
 import { useRefresh } from '../../api/queries.ts'
 import { Badge } from '../../ui/badge.tsx'
-import { Button } from '../../ui/button.tsx'
 import { Confirm } from '../../ui/confirm.tsx'
+import { CopyId } from '../../ui/copy_id.tsx'
+import { MoreMenu } from '../../ui/more_menu.tsx'
+import { PageHeader } from '../../ui/page_header.tsx'
 import { Describe } from '../describe.tsx'
 
 type Refused = { hostport: string; reason: 'overlap' | 'public_suffix' }
@@ -19,30 +21,48 @@ type Edge = {
 type Props = { kind: 'tcp' | 'https'; edge: Edge }
 const pathOf = { tcp: '/edges/tcp/{id}', https: '/edges/https/{id}' } as const
 
-export function EdgeHead({ kind, edge }: Props) {
+/** The actions of the page are its children. */
+export function EdgeHead({ kind, edge, children }: Props & { children?: ReactNode }) {
   const [open, setOpen] = useState<'describe' | 'delete'>()
   const close = () => setOpen(undefined)
   const name = edge.hostports.join(', ') || edge.id
   return (
-    <div className="bar">
-      <div>
-        <nav aria-label="Breadcrumb" className="crumbs">
-          <Link to="/edges">Edges</Link> <span aria-hidden="true">/</span> <strong className="mono">{name}</strong>
-        </nav>
-        <p className="soft">
-          {edge.description} <span className="mono fine">{edge.id}</span>
-        </p>
-        {edge.refused_hostports?.map((refused) => (
-          <RefusedHostport key={refused.hostport} {...refused} />
-        ))}
-      </div>
-      <div className="actions">
-        <Button onPress={() => setOpen('describe')}>Rename</Button>
-        <Button onPress={() => setOpen('delete')}>Delete</Button>
-      </div>
+    <>
+      <PageHeader
+        title={edge.description ?? name}
+        parent={{ to: '/edges', name: 'Edges' }}
+        meta={
+          <>
+            <span>{kind === 'tcp' ? 'TCP edge' : 'HTTPS edge'}</span>
+            {edge.hostports.map((hostport) => (
+              <span key={hostport} className="mono">
+                {hostport}
+              </span>
+            ))}
+            <CopyId id={edge.id} />
+          </>
+        }
+      >
+        {children}
+        <MoreMenu
+          label="More actions"
+          className="button plain icon-only"
+          groups={() => [
+            {
+              entries: [
+                { label: 'Rename', icon: 'edit', onAction: () => setOpen('describe') },
+                { label: 'Delete edge…', icon: 'trash', isDanger: true, onAction: () => setOpen('delete') },
+              ],
+            },
+          ]}
+        />
+      </PageHeader>
+      {edge.refused_hostports?.map((refused) => (
+        <RefusedHostport key={refused.hostport} {...refused} />
+      ))}
       {open === 'describe' && <Describe path={pathOf[kind]} what={edge} onClose={close} />}
       {open === 'delete' && <DeleteEdge kind={kind} edge={edge} name={name} onClose={close} />}
-    </div>
+    </>
   )
 }
 
@@ -53,8 +73,11 @@ const reasons = {
 
 function RefusedHostport({ hostport, reason }: Refused) {
   return (
-    <p role="status">
-      <Badge tone="refused">Not in force</Badge> <span className="mono">{hostport}</span>: {reasons[reason]}
+    <p role="status" className="note refused">
+      <Badge tone="refused">Not in force</Badge>{' '}
+      <span>
+        <span className="mono">{hostport}</span>: {reasons[reason]}
+      </span>
     </p>
   )
 }

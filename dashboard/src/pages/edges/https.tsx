@@ -22,13 +22,12 @@ export function HttpsDetail({ id }: { id: string }) {
       {(edge) => {
         return (
           <>
-            <EdgeHead kind="https" edge={edge} />
-            <div className="bar">
-              <h2>Routes</h2>
+            <EdgeHead kind="https" edge={edge}>
               <Button kind="primary" icon="plus" onPress={() => setAdding(true)}>
                 Add route
               </Button>
-            </div>
+            </EdgeHead>
+            <h2>Routes</h2>
             {edge.routes.length === 0 && <p className="card empty">No routes yet. Every request is refused.</p>}
             {edge.routes.map((route) => (
               <RouteCard key={route.id} edge={edge} route={route} />

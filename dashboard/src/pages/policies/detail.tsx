@@ -1,12 +1,15 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useCallback, useMemo, useState } from 'react'
-import { Link, useNavigate } from 'react-router'
+import { useNavigate } from 'react-router'
 import { answerOf, api } from '../../api/client.ts'
 import { queries } from '../../api/queries.ts'
 import { applied, type Draft, emptyDraft, isEmpty, type Rule, withAdded, withRemoved } from '../../rules.ts'
 import { Button } from '../../ui/button.tsx'
 import { Confirm } from '../../ui/confirm.tsx'
+import { CopyId } from '../../ui/copy_id.tsx'
 import { Loaded } from '../../ui/loading.tsx'
+import { MoreMenu } from '../../ui/more_menu.tsx'
+import { PageHeader } from '../../ui/page_header.tsx'
 import { useUnsaved } from '../../ui/unsaved.tsx'
 import { Describe } from '../describe.tsx'
 import { AddRule } from './add_rule.tsx'
@@ -14,7 +17,7 @@ import { ImportList } from './import.tsx'
 import { rulesOf } from './read.ts'
 import { Review } from './review.tsx'
 import { RuleTable } from './rule_table.tsx'
-import { Uses } from './uses.tsx'
+import { PolicyState, Uses } from './uses.tsx'
 
 const none: Rule[] = []
 type Open = 'add' | 'import' | 'review' | 'describe' | 'delete'
@@ -33,32 +36,39 @@ export function PolicyDetail({ id }: { id: string }) {
   const drafted = useMemo(() => applied(current, draft), [current, draft])
   return (
     <>
-      <nav aria-label="Breadcrumb" className="crumbs">
-        <Link to="/policies">IP policies</Link> <span aria-hidden="true">/</span> <strong>{name}</strong>
-      </nav>
+      <PageHeader
+        title={name}
+        parent={{ to: '/policies', name: 'IP policies' }}
+        status={<PolicyState policyId={id} />}
+        meta={<CopyId id={id} />}
+      >
+        <Button onPress={() => setOpen('import')}>Import list</Button>
+        <Button kind="primary" icon="plus" onPress={() => setOpen('add')}>
+          Add rule
+        </Button>
+        <MoreMenu
+          label="More actions"
+          className="button plain icon-only"
+          groups={() => [
+            {
+              entries: [
+                { label: 'Rename', icon: 'edit', onAction: () => setOpen('describe') },
+                { label: 'Delete policy…', icon: 'trash', isDanger: true, onAction: () => setOpen('delete') },
+              ],
+            },
+          ]}
+        />
+      </PageHeader>
       <div className="columns uneven">
         <section className="card" aria-label="Rules">
           <Loaded query={rules} lines={10}>
-            {() => (
-              <RuleTable
-                rules={drafted}
-                draft={draft}
-                onRemove={remove}
-                onAdd={() => setOpen('add')}
-                onImport={() => setOpen('import')}
-              />
-            )}
+            {() => <RuleTable rules={drafted} draft={draft} onRemove={remove} />}
           </Loaded>
         </section>
         <aside className="card" aria-label="About this policy">
           <div className="body">
             <h2>Used by</h2>
             <Uses policyId={id} />
-            <p className="fine mono">{id}</p>
-            <div className="actions start">
-              <Button onPress={() => setOpen('describe')}>Rename</Button>
-              <Button onPress={() => setOpen('delete')}>Delete</Button>
-            </div>
           </div>
         </aside>
       </div>

@@ -1,7 +1,6 @@
 import { useDeferredValue, useMemo, useState } from 'react'
 import { type Draft, keyOf, matcherOf, type Rule } from '../../rules.ts'
 import { Badge } from '../../ui/badge.tsx'
-import { Button } from '../../ui/button.tsx'
 import { Field } from '../../ui/field.tsx'
 import { Icon } from '../../ui/icons.tsx'
 import { type Column, VirtualTable } from '../../ui/table_rows.tsx'
@@ -11,13 +10,11 @@ type Props = {
   rules: readonly Rule[]
   draft: Draft
   onRemove: (rule: Rule) => void
-  onAdd: () => void
-  onImport: () => void
 }
 
 const count = new Intl.NumberFormat('en')
 
-export function RuleTable({ rules, draft, onRemove, onAdd, onImport }: Props) {
+export function RuleTable({ rules, draft, onRemove }: Props) {
   const [search, setSearch] = useState('')
   // Typing stays quick: React may draw the letters first, and the rows of 100,000 rules after them.
   const wanted = useDeferredValue(search)
@@ -35,12 +32,6 @@ export function RuleTable({ rules, draft, onRemove, onAdd, onImport }: Props) {
             : count.format(rules.length)}{' '}
           {rules.length === 1 ? 'rule' : 'rules'}
         </h2>
-        <div className="actions">
-          <Button icon="plus" onPress={onAdd}>
-            Add rule
-          </Button>
-          <Button onPress={onImport}>Import list</Button>
-        </div>
       </header>
       <div className="search">
         <Field

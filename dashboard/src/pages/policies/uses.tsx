@@ -2,8 +2,9 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from 'react-router'
 import { queries } from '../../api/queries.ts'
 import { traffic } from '../../traffic.ts'
+import { Badge } from '../../ui/badge.tsx'
 
-type Use = { to: string; name: string; how: string }
+type Use = { to: string; name: string; how: string; isEnforced: boolean }
 type Module = { ip_policies: readonly { id: string }[] } | null
 
 /** Everything that a change of this policy changes. */
@@ -17,21 +18,36 @@ export function useUses(policyId: string): Use[] | undefined {
     ...restrictions.filter(uses).map(({ id, description, type, enforced }) => ({
       to: `/restrictions/${id}`,
       name: description ?? id,
-      how: `${traffic[type].title}, ${enforced ? 'enforced' : 'warning only'}`,
+      how: `${traffic[type].title}, ${enforced ? 'enforced' : 'warns only'}`,
+      isEnforced: enforced,
     })),
     ...tcp
       .filter(({ ip_restriction }) => uses(ip_restriction))
-      .map(({ id, description, hostports }) => ({
+      .map(({ id, description, hostports, ip_restriction }) => ({
         to: `/edges/${id}`,
         name: description ?? hostports.join(', '),
         how: 'TCP edge',
+        isEnforced: ip_restriction?.enabled ?? false,
       })),
     ...https.flatMap(({ id, hostports, routes }) =>
       routes
         .filter(({ ip_restriction }) => uses(ip_restriction))
-        .map(({ match }) => ({ to: `/edges/${id}`, name: `${hostports[0] ?? id}${match}`, how: 'route' })),
+        .map(({ match, ip_restriction }) => ({
+          to: `/edges/${id}`,
+          name: `${hostports[0] ?? id}${match}`,
+          how: 'route',
+          isEnforced: ip_restriction?.enabled ?? false,
+        })),
     ),
   ]
+}
+
+/** Whether anything refuses by this policy. */
+export function PolicyState({ policyId }: { policyId: string }) {
+  const uses = useUses(policyId)
+  if (!uses) return null
+  if (uses.some(({ isEnforced }) => isEnforced)) return <Badge tone="allowed">Enforced</Badge>
+  return uses.length > 0 ? <Badge tone="warned">Warns only</Badge> : <Badge tone="neutral">Not in use</Badge>
 }
 
 export function Uses({ policyId }: { policyId: string }) {

@@ -1,0 +1,11 @@
+import { PageHeader } from '../ui/page_header.tsx'
+import { Backends } from './edges/backends.tsx'
+
+export function BackendsPage() {
+  return (
+    <>
+      <PageHeader title="Backends" summary="Edges and routes forward traffic to backends." />
+      <Backends />
+    </>
+  )
+}

@@ -1,0 +1,138 @@
+import { useQuery } from '@tanstack/react-query'
+import { parseAddress } from '../../../src/kernel/ip/address.ts'
+import type { Shapes } from '../api/client.ts'
+import { queries } from '../api/queries.ts'
+import { visiblePages } from '../pages.tsx'
+import { traffic } from '../traffic.ts'
+import type { IconName } from '../ui/icons.tsx'
+
+/** `open` names the dialog that the page is to open on arrival: see use_open_on_arrival.ts. */
+export type Finding = {
+  id: string
+  icon: IconName
+  label: string
+  mono?: boolean
+  detail?: string
+  to: string
+  open?: string
+}
+type Section = { title: string; findings: Finding[] }
+
+const shownPerSection = 6
+
+/** Everything that the search finds for a text, best first, in sections. */
+export function useFindings(text: string, caller: Shapes['Caller']): Section[] {
+  const resources = useResources()
+  const wanted = text.trim().toLowerCase()
+  const matches = ({ label, detail = '', id }: Finding): boolean =>
+    `${label} ${detail} ${id}`.toLowerCase().includes(wanted)
+  const sections = [
+    { title: 'Address', findings: aboutAddress(text.trim()) },
+    { title: 'Pages', findings: pagesFor(caller).filter(matches) },
+    { title: 'Resources', findings: wanted ? resources.filter(matches).sort(byStart(wanted)) : [] },
+    { title: 'Actions', findings: actionsFor(caller).filter(matches) },
+    { title: 'Audit log', findings: caller.role === 'admin' ? aboutId(text.trim()) : [] },
+  ]
+  return sections
+    .filter(({ findings }) => findings.length > 0)
+    .map(({ title, findings }) => ({ title, findings: findings.slice(0, title === 'Pages' ? 20 : shownPerSection) }))
+}
+
+/** What begins with the text comes before what only contains it. */
+const byStart =
+  (wanted: string) =>
+  (a: Finding, b: Finding): number =>
+    Number(b.label.toLowerCase().startsWith(wanted)) - Number(a.label.toLowerCase().startsWith(wanted))
+
+const pagesFor = ({ role }: Shapes['Caller']): Finding[] =>
+  visiblePages(role).map(({ path, title, icon }) => ({ id: path, icon, label: title, to: path }))
+
+function actionsFor({ role }: Shapes['Caller']): Finding[] {
+  const action = (label: string, to: string, open: string): Finding => ({ id: label, icon: 'plus', label, to, open })
+  return [
+    action('Create API key', '/keys', 'create'),
+    action('Create IP policy', '/policies', 'create'),
+    ...(role === 'admin' ? [action('Create IP restriction', '/restrictions', 'create')] : []),
+    action('Create HTTPS edge', '/edges', 'https'),
+    action('Create TCP edge', '/edges', 'tcp'),
+    action('Create backend', '/backends', 'create'),
+  ]
+}
+
+function aboutAddress(text: string): Finding[] {
+  if (!parseAddress(text)) return []
+  const ip = encodeURIComponent(text)
+  return (['endpoints', 'api', 'dashboard'] as const).map((type) => ({
+    id: `check ${type}`,
+    icon: 'check',
+    label: `Check ${text}`,
+    detail: `can reach ${traffic[type].what}?`,
+    to: `/check?ip=${ip}&target=${type}`,
+  }))
+}
+
+const aboutId = (text: string): Finding[] =>
+  /^[a-z]+_[0-9a-z]{26}$/.test(text)
+    ? [{ id: 'audit', icon: 'audit', label: `Changes of ${text}`, mono: true, to: `/audit?resource=${text}` }]
+    : []
+
+function useResources(): Finding[] {
+  const fresh = { staleTime: 30_000 }
+  const policies = useQuery({ ...queries.policies(), ...fresh }).data ?? []
+  const restrictions = useQuery({ ...queries.restrictions(), ...fresh }).data ?? []
+  const https = useQuery({ ...queries.httpsEdges(), ...fresh }).data ?? []
+  const tcp = useQuery({ ...queries.tcpEdges(), ...fresh }).data ?? []
+  const backends = useQuery({ ...queries.backends(), ...fresh }).data ?? []
+  const edges = [...https, ...tcp]
+  return [
+    ...policies.map(
+      ({ id, description }): Finding => ({
+        id,
+        icon: 'policies',
+        label: description ?? id,
+        detail: 'IP policy',
+        to: `/policies/${id}`,
+      }),
+    ),
+    ...restrictions.map(
+      ({ id, description }): Finding => ({
+        id,
+        icon: 'restrictions',
+        label: description ?? id,
+        detail: 'IP restriction',
+        to: `/restrictions/${id}`,
+      }),
+    ),
+    ...edges.map(
+      ({ id, description, hostports }): Finding => ({
+        id,
+        icon: 'edges',
+        label: description ?? hostports[0] ?? id,
+        detail: hostports.join(', '),
+        to: `/edges/${id}`,
+      }),
+    ),
+    ...https.flatMap((edge) =>
+      edge.routes.map(
+        ({ id, match }): Finding => ({
+          id,
+          icon: 'edges',
+          label: `${edge.hostports[0] ?? ''}${match}`,
+          mono: true,
+          detail: 'Route',
+          to: `/edges/${edge.id}`,
+        }),
+      ),
+    ),
+    ...backends.map(
+      ({ id, address, description }): Finding => ({
+        id,
+        icon: 'backends',
+        label: address,
+        mono: true,
+        detail: description ?? 'Backend',
+        to: '/backends',
+      }),
+    ),
+  ]
+}

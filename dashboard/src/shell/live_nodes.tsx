@@ -1,0 +1,30 @@
+import { useQuery } from '@tanstack/react-query'
+import { Link } from 'react-router'
+import type { Shapes } from '../api/client.ts'
+import { queries } from '../api/queries.ts'
+import { NodeBars } from './node_bars.tsx'
+
+const count = new Intl.NumberFormat('en')
+
+export function nodesIn({ edge_nodes, newest_generation }: Shapes['EdgeNodeList']) {
+  const live = edge_nodes.filter((node) => node.live)
+  const current = live.filter((node) => node.applied_generation >= newest_generation).length
+  return { live: live.length, current, behind: live.length - current, offline: edge_nodes.length - live.length }
+}
+
+/** On every page: whether all nodes enforce the newest state. For admins, since only they may list the nodes. */
+export function LiveNodes() {
+  const nodes = useQuery(queries.nodes()).data
+  if (!nodes || nodes.edge_nodes.length === 0) return null
+  const { live, current, behind, offline } = nodesIn(nodes)
+  const sentence = live === 0 ? 'No node is live' : `Live on ${current} of ${live} ${live === 1 ? 'node' : 'nodes'}`
+  return (
+    <Link to="/nodes" className="live-nodes">
+      <NodeBars current={current} behind={behind} offline={offline} />
+      <span>
+        <b>{sentence}</b>
+        Generation {count.format(nodes.newest_generation)}
+      </span>
+    </Link>
+  )
+}

@@ -1,0 +1,87 @@
+import { useState } from 'react'
+import {
+  Autocomplete,
+  Collection,
+  Dialog,
+  Header,
+  Input,
+  Menu,
+  MenuItem,
+  MenuSection,
+  Modal,
+  ModalOverlay,
+  SearchField,
+} from 'react-aria-components'
+import { useNavigate } from 'react-router'
+import type { Shapes } from '../api/client.ts'
+import { Icon } from '../ui/icons.tsx'
+import { useFindings } from './findings.ts'
+
+/** Search over pages, resources and actions. What is typed is looked for; Enter opens the first that was found. */
+export function Palette({ caller, onClose }: { caller: Shapes['Caller']; onClose: () => void }) {
+  const [text, setText] = useState('')
+  const navigate = useNavigate()
+  const sections = useFindings(text, caller)
+  return (
+    <ModalOverlay
+      className="overlay top"
+      isOpen
+      isDismissable
+      onOpenChange={(isOpen) => {
+        if (!isOpen) onClose()
+      }}
+    >
+      <Modal className="modal palette">
+        <Dialog aria-label="Search" className="palette-dialog">
+          <Autocomplete inputValue={text} onInputChange={setText}>
+            <SearchField aria-label="Search or jump to" autoFocus className="palette-field">
+              <Icon name="search" />
+              <Input placeholder="Page, name, address, id or action" />
+              <span aria-hidden="true">
+                <kbd>esc</kbd>
+              </span>
+            </SearchField>
+            <Menu
+              aria-label="Found"
+              className="palette-list"
+              items={sections}
+              renderEmptyState={() => <p className="empty">Nothing found for “{text}”.</p>}
+            >
+              {({ title, findings }) => (
+                <MenuSection id={title}>
+                  <Header className="menu-title">{title}</Header>
+                  <Collection items={findings}>
+                    {({ id, icon, label, mono, detail, to, open }) => (
+                      <MenuItem
+                        id={id}
+                        textValue={label}
+                        className="palette-item"
+                        onAction={() => {
+                          onClose()
+                          navigate(to, open ? { state: { open } } : undefined)
+                        }}
+                      >
+                        <Icon name={icon} />
+                        <span className={mono ? 'mono' : undefined}>{label}</span>
+                        {detail && <small>{detail}</small>}
+                      </MenuItem>
+                    )}
+                  </Collection>
+                </MenuSection>
+              )}
+            </Menu>
+          </Autocomplete>
+          <footer className="palette-foot" aria-hidden="true">
+            <span>
+              <kbd>↑</kbd>
+              <kbd>↓</kbd> Move
+            </span>
+            <span>
+              <kbd>↵</kbd> Open
+            </span>
+          </footer>
+        </Dialog>
+      </Modal>
+    </ModalOverlay>
+  )
+}

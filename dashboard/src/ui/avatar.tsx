@@ -1,0 +1,12 @@
+import { Icon } from './icons.tsx'
+
+type Props = { name: string; kind?: 'user' | 'bot'; isOwn?: boolean }
+
+/** A first letter, or a robot's head. Decoration: the name stands beside it. */
+export function Avatar({ name, kind = 'user', isOwn }: Props) {
+  return (
+    <span className={`avatar ${kind}${isOwn ? ' own' : ''}`} aria-hidden="true">
+      {kind === 'bot' ? <Icon name="bot" /> : [...name][0]?.toUpperCase()}
+    </span>
+  )
+}

@@ -1,0 +1,34 @@
+import { useEffect, useState } from 'react'
+import { Icon } from './icons.tsx'
+
+/** An id, as people paste it. */
+export function CopyId({ id }: { id: string }) {
+  const [isCopied, setCopied] = useState(false)
+  useEffect(() => {
+    if (!isCopied) return
+    const timer = setTimeout(() => setCopied(false), 2_000)
+    return () => clearTimeout(timer)
+  }, [isCopied])
+  return (
+    <span className="id mono hide-small">
+      {id}
+      <button
+        type="button"
+        className="copy-small"
+        aria-label="Copy ID"
+        onClick={() => {
+          // Browsers give the clipboard to pages over HTTPS and on localhost only; the id can be selected anyway.
+          navigator.clipboard?.writeText(id).then(
+            () => setCopied(true),
+            () => {},
+          )
+        }}
+      >
+        <Icon name={isCopied ? 'allowed' : 'copy'} />
+      </button>
+      <span className="for-readers" role="status">
+        {isCopied && 'ID copied'}
+      </span>
+    </span>
+  )
+}

@@ -1,0 +1,54 @@
+import { type ReactNode, useEffect, useRef } from 'react'
+import { Link } from 'react-router'
+
+type Props = {
+  title: string
+  /** Where the page belongs, for pages about one thing. */
+  parent?: { to: string; name: string }
+  /** How things are, in a pill beside the title. */
+  status?: ReactNode
+  /** One sentence: the answer that the page opens with. */
+  summary?: ReactNode
+  /** Facts about the thing, separated by space. */
+  meta?: ReactNode
+  /** At most one primary button; the rest is in a menu. */
+  children?: ReactNode
+}
+
+let hasOpenedAPage = false
+
+/** The head of every page. It names the document, and moves the focus to the heading after a navigation. */
+export function PageHeader({ title, parent, status, summary, meta, children }: Props) {
+  const heading = useRef<HTMLHeadingElement>(null)
+  useEffect(() => {
+    document.title = `${title} · Gatehouse`
+  }, [title])
+  useEffect(() => {
+    // A screen reader hears where it is now; on the first page the browser has said so already. Whoever is doing
+    // something on the page by the time its head appears is left alone.
+    if (hasOpenedAPage && !document.getElementById('main')?.contains(document.activeElement)) heading.current?.focus()
+    hasOpenedAPage = true
+  }, [])
+  return (
+    <header className="page-head">
+      <div>
+        {parent && (
+          <nav aria-label="Breadcrumb" className="crumbs">
+            <Link className="quiet-link" to={parent.to}>
+              {parent.name}
+            </Link>
+          </nav>
+        )}
+        <div className="page-title">
+          <h1 ref={heading} tabIndex={-1}>
+            {title}
+          </h1>
+          {status}
+        </div>
+        {summary && <p className="summary">{summary}</p>}
+        {meta && <div className="meta">{meta}</div>}
+      </div>
+      {children && <div className="actions">{children}</div>}
+    </header>
+  )
+}
