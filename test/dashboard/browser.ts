@@ -7,10 +7,10 @@ import { loadScaledTimeout } from '../harness/load_scaled_timeout.ts'
 
 const executablePath = '/usr/bin/chromium'
 
-export async function openBrowser(scope: Scope): Promise<Browser> {
+export async function openBrowser(scope: Scope, more: readonly string[] = []): Promise<Browser> {
   if (!existsSync(executablePath)) throw new Error(`${executablePath} is not there: install Debian's chromium`)
   // Chromium's own sandbox does not work for root, and in most containers; the pages that it opens here are ours.
-  const browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] })
+  const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', ...more] })
   scope.after(() => browser.close())
   return browser
 }
