@@ -1,32 +1,15 @@
 // WebSockets through a real HAProxy, with a client and a server that are not ours.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { type ClientHttp2Session, type ClientHttp2Stream, connect as connectHttp2 } from 'node:http2'
 import { createServer } from 'node:net'
 import { type TestContext, test } from 'node:test'
-import { WebSocket, WebSocketServer } from 'ws'
+import { WebSocket } from 'ws'
 import { holdsFor, poll } from '../harness/poll.ts'
 import { exchange, get, putHttpsEdge, putRoute, startHttpUpstream } from './http_harness.ts'
 import { type Edge, startEdge } from './proxy_harness.ts'
+import { extendedConnect, openHttp2, startEcho } from './websocket_harness.ts'
 
 const certificates = ['app.example.com']
-
-/** Sends every message back, and keeps the headers of each handshake. */
-async function startEcho(t: TestContext) {
-  const server = new WebSocketServer({ port: 0, host: '127.0.0.1' })
-  const handshakes: Record<string, unknown>[] = []
-  server.on('connection', (socket, request) => {
-    handshakes.push(request.headers)
-    socket.on('error', () => {})
-    socket.on('message', (data, isBinary) => socket.send(data, { binary: isBinary }))
-  })
-  await once(server, 'listening')
-  t.after(() => {
-    for (const client of server.clients) client.terminate()
-    server.close()
-  })
-  return { port: (server.address() as { port: number }).port, handshakes, server }
-}
 
 function openSocket(t: TestContext, { httpsPort }: Edge, path: string, from?: string): WebSocket {
   const options = {
@@ -131,33 +114,6 @@ test('other upgrades reach the upstream as plain requests, and no upstream can s
     assert.equal((await get(edge, { path: '/switch', headers: [...headers, key] })).status, 502, String(headers))
 })
 
-async function openHttp2(t: TestContext, { httpsPort }: Edge): Promise<ClientHttp2Session> {
-  const session = connectHttp2(`https://127.0.0.1:${httpsPort}`, {
-    rejectUnauthorized: false,
-    servername: 'app.example.com',
-  })
-  session.on('error', () => {})
-  t.after(() => session.destroy())
-  await once(session, 'remoteSettings')
-  return session
-}
-async function extendedConnect(session: ClientHttp2Session, path: string, protocol = 'websocket') {
-  const stream: ClientHttp2Stream = session.request(
-    {
-      ':method': 'CONNECT',
-      ':protocol': protocol,
-      ':scheme': 'https',
-      ':path': path,
-      ':authority': 'app.example.com',
-      'sec-websocket-version': '13',
-    },
-    { endStream: false },
-  )
-  stream.on('error', () => {})
-  const [headers] = await once(stream, 'response')
-  return { stream, status: headers[':status'] as number }
-}
-
 test('RFC 8441: a WebSocket over HTTP/2 is accepted and refused like one over HTTP/1', async (t) => {
   const edge = await startEdge(t, { certificates })
   const echo = await startEcho(t)
@@ -203,7 +159,7 @@ test('closing what belongs to a route closes its WebSockets over HTTP/1.1 and HT
   const closed = await putRoute(edge, https, echo, { match: '/closed' })
   await putRoute(edge, https, echo, { match: '/kept' })
   const [ends, stays] = [openSocket(t, edge, '/closed'), openSocket(t, edge, '/kept')]
-  assert.deepEqual([await outcome(ends), await outcome(stays)], ['101', '101'])
+  assert.deepEqual(await Promise.all([ends, stays].map(outcome)), ['101', '101'])
   const session = await openHttp2(t, edge)
   const endsToo = (await extendedConnect(session, '/closed')).stream
   const staysToo = (await extendedConnect(session, '/kept')).stream

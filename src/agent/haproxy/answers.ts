@@ -42,6 +42,7 @@ export const answers = {
   unavailable: answer(503, 'ERR_NO_BACKEND', 'No upstream can be reached for this route.'),
   draining: answer(503, 'ERR_DRAINING', 'This node is going away. Open a new connection.'),
   notReady: answer(503, 'ERR_NOT_READY', 'This node has not read everything it has to enforce yet.'),
+  changing: answer(503, 'ERR_NOT_READY', 'The rules of this route are changing. Try again.'),
   gatewayTimeout: answer(504, 'ERR_GATEWAY_TIMEOUT', 'The upstream took too long to answer.'),
 }
 

@@ -22,7 +22,7 @@ import {
   upstream,
   validHost,
 } from './rules.ts'
-import { noteWebsocket, websocketTable } from './sessions.ts'
+import { beforeWebsocket, noteWebsocket, websocketTable } from './sessions.ts'
 import { limitsOf, loadedCertificateFolder, type ProxySettings } from './settings.ts'
 
 /** Shipped beside this file, as it is. */
@@ -68,6 +68,7 @@ global
   # Two for sources, whose connections and requests count separately, one for each other limit, one for refusals; see limits.ts.
   # One for WebSockets; see sessions.ts.
   tune.stick-counters 6
+  set-var proc.closes int(0)
   # HAProxy remembers what patterns said about a text. Lists of header names come again, whole headers hardly ever: with
   # the default of 10,000 texts they only push one another out of the processor's caches.
   tune.pattern.cache-size 256
@@ -171,7 +172,7 @@ ${settings.isCarefulOnly ? '' : fastPath(settings)}
   # Everything else takes the careful path, which uses nothing that the fast path has found.
   acl careful var(txn.careful) -m found
   http-request set-var(txn.careful) bool(true)
-${['edge', 'entry', 'backend', 'address'].map((name) => `  http-request unset-var(txn.${name})\n`).join('')}
+${['edge', 'entry', 'backend', 'address'].map((name) => `  http-request unset-var(txn.${name})\n`).join('')}${beforeWebsocket}
   # A tunnel would carry requests that no rule below sees.
   http-request return ${answers.notAllowed} if METH_CONNECT || METH_TRACE
   http-request return ${answers.badRequest} if { req.hdrs -m reg '${controlCharacters}' }
@@ -212,14 +213,13 @@ ${otherReadings(settings)}
   http-request return ${answers.misdirected} if !same_edge sni_known !sni_same || !same_edge !sni_known !sni_wildcard_same
   http-request set-var(sess.edge) var(txn.edge) if !same_edge
 
-${noteWebsocket}
   # May it pass, and where to?
   acl has_modules var(txn.has_modules) -m found
   http-request set-var(txn.has_modules) bool(true) if !{ ${part('txn.entry', 'modules')} -m str -- ${noModules} } || !unrestricted
   http-request return ${answers.notReady} if has_modules !known_account
   http-request return ${answers.refused} if has_modules !open !allowed || has_modules open !unrestricted !allowed
   http-request return ${answers.refused} if has_parameters { var(txn.literal) -m found } !same_reading !{ src,hex,concat(|,txn.literal),lua.decide -m str open }
-  http-request return ${answers.ambiguousPath} if has_parameters { path -m reg '${dotsWithParameters}' }${limitRequests(limitsOf(settings), '', 'var(txn.edge)', part('txn.entry', 'account'), `return ${answers.overLimit}`)}${upstream(settings, 'http-request', 'txn.entry')}
+  http-request return ${answers.ambiguousPath} if has_parameters { path -m reg '${dotsWithParameters}' }${limitRequests(limitsOf(settings), '', 'var(txn.edge)', part('txn.entry', 'account'), `return ${answers.overLimit}`)}${noteWebsocket}${upstream(settings, 'http-request', 'txn.entry')}
 ${chooseResponse}
   http-request return ${answers.unavailable} if ${isUnreachable} !responds${dial('http-request')}
   use_backend ${responseBackend} if responds

@@ -1,4 +1,5 @@
 import { type Cidr, formatCidr } from '../../kernel/ip/cidr.ts'
+import { answers } from './answers.ts'
 import { ask } from './runtime.ts'
 import { limitsOf, type ProxySettings } from './settings.ts'
 
@@ -14,7 +15,7 @@ export type Limits = {
   readonly unlimitedSources: readonly Cidr[]
 }
 
-export const limitNames = ['source', 'edge', 'account'] as const
+export const limitNames = ['source', 'edge', 'account', 'websockets'] as const
 export type LimitName = (typeof limitNames)[number]
 
 /** Whoever has an IPv6 address usually has its /64. */
@@ -23,29 +24,33 @@ const notAmong = (networks: readonly Cidr[]): string[] =>
   networks.length > 0 ? [`!{ src ${networks.map(formatCidr).join(' ')} }`] : []
 const when = (...conditions: string[]): string => (conditions.length > 0 ? ` if ${conditions.join(' ')}` : '')
 
-/** A table whose entries last while something with their key is open. */
-export const tableOfOpen = ({ maxconn }: ProxySettings, name: string, type: string): string =>
-  `backend ${name}\n  stick-table type ${type} size ${Math.max(10_000, 2 * maxconn)} expire 10s store conn_cur\n`
+/** A table whose entries last while something with their key is open, and for the given time after that. */
+export const tableOfOpen = (name: string, type: string, size: number, expire = '10s'): string =>
+  `backend ${name}\n  stick-table type ${type} size ${size} expire ${expire} store conn_cur\n`
 
 /**
  * Every connection holds at most one entry of a table, so none of them fills up: an entry that could not be made would
  * be a connection without a limit.
  */
-export const limitTables = (settings: ProxySettings): string =>
-  [
-    tableOfOpen(settings, 'limit_source', 'ipv6'),
-    tableOfOpen(settings, 'limit_source_requests', 'ipv6'),
-    tableOfOpen(settings, 'limit_edge', 'string len 40'),
-    tableOfOpen(settings, 'limit_account', 'string len 40'),
+export const limitTables = ({ maxconn }: ProxySettings): string => {
+  const size = Math.max(10_000, 2 * maxconn)
+  return [
+    tableOfOpen('limit_source', 'ipv6', size),
+    tableOfOpen('limit_source_requests', 'ipv6', size),
+    tableOfOpen('limit_edge', 'string len 40', size),
+    tableOfOpen('limit_account', 'string len 40', size),
     // Never expires: these are the counters of /metrics.
     'backend limit_refused\n  stick-table type string len 10 size 10 store gpc0\n',
   ].join('\n')
+}
 
 /** Counts a refusal under the name of its limit. Only refused traffic pays for it. */
 const counted = (rule: string, scope: 'sess' | 'txn', refusal: string) => `
   ${rule} track-sc4 var(${scope}.over) table limit_refused if { var(${scope}.over) -m found }
   ${rule} sc-inc-gpc0(4) if { var(${scope}.over) -m found }
   ${rule} ${refusal} if { var(${scope}.over) -m found }`
+/** For whatever else has set `txn.over` to the name of a limit. */
+export const refuseOver = counted('http-request', 'txn', `return ${answers.overLimit}`)
 const over = (rule: string, scope: 'sess' | 'txn', counter: number, name: LimitName, limit: number) =>
   `\n  ${rule} set-var(${scope}.over) str(${name}) if ${scope === 'txn' ? '{ var(txn.counted) -m found } ' : ''}{ sc_conn_cur(${counter}) gt ${limit} }`
 

@@ -1,8 +1,10 @@
+import { randomInt } from 'node:crypto'
+import { answers } from './answers.ts'
 import type { Claims } from './claims.ts'
 import type { Entry } from './entries.ts'
-import { tableOfOpen } from './limits.ts'
+import { refuseOver, tableOfOpen } from './limits.ts'
 import { part } from './rules.ts'
-import { ask } from './runtime.ts'
+import { ask, RuntimeError } from './runtime.ts'
 import type { ProxySettings } from './settings.ts'
 
 /** `address:port` as HAProxy prints it, or `*:port`. */
@@ -50,15 +52,25 @@ export function formerDestinations() {
 }
 
 /**
- * Whatever may become a WebSocket is recorded with its route while it lasts. That happens before the decision, so that one
- * allowed just before a change is found by the close after it. HAProxy does not show the variables of a session, but
- * `txn.id32` is the number that it shows as `id`.
+ * Whatever may become a WebSocket is recorded with its route while it lasts, once it is allowed and within its limits:
+ * nobody else can fill the table. What finds no place in it could not be closed later, and is refused. HAProxy does not
+ * show the variables of a session, but `txn.id32` is the number that it shows as `id`.
+ *
+ * A request that was decided before a change, and is recorded after the close that follows it, would be missed. Each close
+ * therefore changes `proc.closes` first, and a request that sees another value than before its look-ups is refused.
  */
-export const noteWebsocket = `
+export const beforeWebsocket = `
   acl upgrades req.fhdr(upgrade) -m found
+  http-request set-var(txn.closes) var(proc.closes) if upgrades`
+export const noteWebsocket = `
   http-request set-var(txn.route) ${part('txn.entry', 'target')} if upgrades
-  http-request track-sc5 txn.id32,concat(|,txn.route) table websockets if upgrades`
-export const websocketTable = (settings: ProxySettings): string => tableOfOpen(settings, 'websockets', 'string len 64')
+  http-request track-sc5 txn.id32,concat(|,txn.route) table websockets if upgrades
+  http-request set-var(txn.over) str(websockets) if upgrades !{ sc_tracked(5) }${refuseOver}
+  http-request return ${answers.changing} if upgrades !{ var(txn.closes),sub(proc.closes) eq 0 }`
+export const websocketTable = (settings: ProxySettings): string =>
+  tableOfOpen('websockets', 'string len 64', maxWebsockets(settings), '1s')
+/** As many as HAProxy has file descriptors for, which an upstream with HTTP/2 does not need for each of them. */
+const maxWebsockets = ({ maxconn }: ProxySettings): number => 2 * maxconn
 
 /**
  * Ends TCP connections by their destination and WebSockets by their route, in every worker: those that a reload has left
@@ -73,6 +85,7 @@ export async function endSessions(
   const workers = (await ask(settings.masterSocket, 'show proc')).matchAll(/^(\d+)\s+worker\s/gm)
   let count = 0
   for (const [, pid] of workers) {
+    if (!(await beginClose(settings, pid))) continue
     const websockets = idsOfWebsockets(await ask(settings.masterSocket, `@!${pid} show table websockets`), routes)
     if (destinations.isEmpty && websockets.size === 0) continue
     const sessions = parseSessions(await ask(settings.masterSocket, `@!${pid} show sess all`))
@@ -83,6 +96,15 @@ export async function endSessions(
     }
   }
   return count
+}
+
+/** Resolves to false when the worker has ended since it was listed, with all its sessions. */
+async function beginClose({ masterSocket }: ProxySettings, pid: string | undefined): Promise<boolean> {
+  const value = randomInt(2 ** 47)
+  const answer = await ask(masterSocket, `experimental-mode on; @!${pid} set var proc.closes int(${value})`)
+  if (answer.startsWith("Can't find the target PID")) return false
+  if (answer) throw new RuntimeError(`HAProxy answered ${answer.slice(0, 200)} when asked to begin a close`)
+  return true
 }
 
 function idsOfWebsockets(table: string, routes: ReadonlySet<string>): Set<number> {
