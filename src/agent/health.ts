@@ -114,6 +114,7 @@ export function createHealth({ limit = maxEntries }: { limit?: number } = {}) {
       for (const { status } of entries.values()) if (status !== 'cleared') counts[status]++
       return counts
     },
+    all: (): Iterable<UpstreamHealth> => entries.values().map(sent),
   }
 }
 export type Health = ReturnType<typeof createHealth>

@@ -10,7 +10,9 @@ import { createHealth, type Health } from '../agent/health.ts'
 import { createHits } from '../agent/hits.ts'
 import { openPolicyFiles } from '../agent/policy_files.ts'
 import { openRecordLog } from '../agent/record_log.ts'
+import { certificateFault } from '../agent/upstreams/certificate_fault.ts'
 import { openDns } from '../agent/upstreams/dns.ts'
+import { createFailures } from '../agent/upstreams/failures.ts'
 import { createUpstreamPolicy } from '../agent/upstreams/policy.ts'
 import { openResolver } from '../agent/upstreams/resolver.ts'
 import { createUpstreams } from '../agent/upstreams/upstreams.ts'
@@ -40,16 +42,19 @@ export async function edge(config: EdgeConfig): Promise<number> {
   const link = createLink(config, log)
   const hits = createHits()
   const health = createHealth()
-  const events = await receiveEvents(settings.eventPort, (event) => {
-    hits.add({ ...event, count: 1, lastAt: new Date().toISOString() })
-  })
+  const failures = createFailures(health, (upstream) => certificateFault(upstream, settings.caFile))
+  const events = await receiveEvents(
+    settings.eventPort,
+    (event) => hits.add({ ...event, count: 1, lastAt: new Date().toISOString() }),
+    failures.note,
+  )
   const proxy = createProxy(settings, { onTrouble: (err) => log.error({ err }, 'HAProxy problem') })
   const { agent, stop } = await openAgent(config, { log, link, proxy, health, policyFolder: policyFolder(settings) })
   await proxy.start(await agent.load())
 
   const current = () => ({ node: config.GATEHOUSE_EDGE_NODE, version, startedAt, ...agent.state() })
   let isDraining = false
-  const node = { settings, agent, link, current, isDraining: () => isDraining }
+  const node = { settings, agent, health, link, current, isDraining: () => isDraining }
   const status = await serveNodeStatus(config, node)
   // The last to be said: whoever waits for it may ask the node how it is.
   log.info({ ...agent.state(), node: config.GATEHOUSE_EDGE_NODE, version }, 'serving from disk')
@@ -71,6 +76,7 @@ export async function edge(config: EdgeConfig): Promise<number> {
   status.close()
   await (leave ? proxy.detach() : proxy.stop())
   await events.close()
+  failures.stop()
   return 0
 }
 

@@ -12,6 +12,7 @@ import { type ProxyEvent, receiveEvents } from '../../src/agent/haproxy/events.t
 import type { ProxyOptions } from '../../src/agent/haproxy/lifetime.ts'
 import type { Limits } from '../../src/agent/haproxy/limits.ts'
 import { type ProxySettings, policyFolder } from '../../src/agent/haproxy/settings.ts'
+import type { UpstreamFailure } from '../../src/agent/upstreams/failures.ts'
 import { type IdPrefix, newId } from '../../src/kernel/ids.ts'
 import { parseCidr } from '../../src/kernel/ip/cidr.ts'
 import { type Action, compilePolicy, type RangeTable } from '../../src/kernel/ip/ranges.ts'
@@ -53,6 +54,7 @@ export type Edge = {
   tcpPort: number
   httpsPort: number
   events: ProxyEvent[]
+  failures: UpstreamFailure[]
   troubles: Error[]
   /** Gives each record its new value at once; null deletes. Resolves when it is in force. */
   put: (records: Record<string, unknown>) => Promise<void>
@@ -105,7 +107,12 @@ export async function startEdge(
   for (const name of certificates ?? []) await selfSigned(settings, name)
   const events: ProxyEvent[] = []
   const troubles: Error[] = []
-  const receiver = await receiveEvents(settings.eventPort, (event) => events.push(event))
+  const failures: UpstreamFailure[] = []
+  const receiver = await receiveEvents(
+    settings.eventPort,
+    (event) => events.push(event),
+    (failure) => failures.push(failure),
+  )
   const current = new Map<string, Entry[]>([['ready', [...readyEntries]]])
   const all = () => [...current.values()].flat()
   const make = () => createProxy(settings, { onTrouble: (problem) => troubles.push(problem), ...options })
@@ -115,6 +122,7 @@ export async function startEdge(
     tcpPort,
     httpsPort,
     events,
+    failures,
     troubles,
     all,
     async put(sent) {

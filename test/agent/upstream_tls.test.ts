@@ -1,32 +1,10 @@
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer as createHttpsServer } from 'node:https'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { type TestContext, test } from 'node:test'
+import { test } from 'node:test'
 import { createServer as createTlsServer } from 'node:tls'
+import { authority } from './authority.ts'
 import { get, putHttpsEdge } from './http_harness.ts'
 import { firstBytes, id, startEdge } from './proxy_harness.ts'
-
-/** A certificate authority of our own, and what it signs. */
-async function authority(t: TestContext) {
-  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-ca-'))
-  t.after(() => rm(folder, { recursive: true, force: true }))
-  const openssl = (...args: string[]) => execFileSync('openssl', args, { cwd: folder, stdio: 'ignore' })
-  const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']
-  openssl('req', '-x509', ...newKey, '-subj', '/CN=Test CA', '-keyout', 'ca.key', '-out', 'ca.pem', '-days', '2')
-  return {
-    caFile: join(folder, 'ca.pem'),
-    async issue(name: string) {
-      openssl('req', ...newKey, '-subj', `/CN=${name}`, '-keyout', `${name}.key`, '-out', `${name}.csr`)
-      await writeFile(join(folder, 'names'), `subjectAltName=DNS:${name}`)
-      const signed = ['-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-days', '2', '-extfile', 'names']
-      openssl('x509', '-req', '-in', `${name}.csr`, '-out', `${name}.pem`, ...signed)
-      return { key: await readFile(join(folder, `${name}.key`)), cert: await readFile(join(folder, `${name}.pem`)) }
-    },
-  }
-}
 
 test("an upstream's certificate must match the backend's name and come from a CA that the operator trusts", async (t) => {
   const trusted = await authority(t)

@@ -1,6 +1,7 @@
 import { answers } from './answers.ts'
 import { clientAddress } from './client_address.ts'
 import { noWebsocket, withHeaders, withTimeouts } from './entries.ts'
+import { noteFailedRequest } from './failures.ts'
 import { mapFile } from './map_files.ts'
 import { responseBackend, responses } from './responses.ts'
 import { part, quoted } from './rules.ts'
@@ -98,7 +99,7 @@ const verifiedName = (rule: string, refusal: string) => `
  * connection, whatever the method, so all others get a connection of their own, and 502 when it fails. A refused
  * connection is not tried again: there is one upstream, and it has answered. See docs/adr/0040.
  */
-const servers = (settings: ProxySettings, options = '') => `${waiting(settings)}
+const servers = (settings: ProxySettings, options = '') => `${waiting(settings)}${noteFailedRequest}
   retries 1
   retry-on empty-response
   acl idempotent method GET HEAD PUT DELETE OPTIONS

@@ -4,6 +4,7 @@ import { answers, parserAnswers } from './answers.ts'
 import { backends, httpsBackends } from './backends.ts'
 import { expectProxyProtocol, forwardedFor, sourceStage } from './client_address.ts'
 import { matchesParameters, noModules, readyKey, sendsProxy, slashesAllowed, toHttp2 } from './entries.ts'
+import { discardedLog, noteFailedConnection } from './failures.ts'
 import { fastPath } from './fast_path.ts'
 import { limitRequests, limitSourceConnections, limitTables, limitTcpEdge, manyInFlight } from './limits.ts'
 import { mapFile } from './map_files.ts'
@@ -35,6 +36,7 @@ export const luaFile = fileURLToPath(new URL('gatehouse.lua', import.meta.url))
 export function renderConfig(settings: ProxySettings): string {
   return [
     global(settings),
+    discardedLog,
     defaults(settings),
     tcpFrontend(settings),
     httpsFrontend(settings),
@@ -56,7 +58,7 @@ global
   setenv GATEHOUSE_FOLDER ${quoted(settings.folder)}
   setenv GATEHOUSE_POLICY_CACHE_BYTES ${settings.policyCacheBytes ?? 64 * 1024 * 1024}
   lua-load-per-thread ${quoted(luaFile)}
-  # Only Lua logs, and only refusals and warnings: no frontend has a log of its own.
+  # Only Lua logs, and only refusals, warnings and failures of upstreams.
   log 127.0.0.1:${settings.eventPort} len 1024 format raw local0
   # Half a buffer stays free for headers that a route adds; entries.ts refuses what would not fit.
   tune.bufsize 32768
@@ -109,7 +111,7 @@ const listen = (address: string, port: string): string =>
 
 const tcpFrontend = (settings: ProxySettings) => `frontend tcp
   mode tcp
-${settings.tcpBind.addresses.map((address) => `  bind ${listen(address, `${settings.tcpBind.first}-${settings.tcpBind.last}`)}\n`).join('')}  timeout client 1h${expectProxyProtocol(settings)}${limitSourceConnections(settings)}
+${settings.tcpBind.addresses.map((address) => `  bind ${listen(address, `${settings.tcpBind.first}-${settings.tcpBind.last}`)}\n`).join('')}  timeout client 1h${noteFailedConnection}${expectProxyProtocol(settings)}${limitSourceConnections(settings)}
   # Unknown destinations are closed before anything is allocated for them.
   tcp-request connection set-var(sess.port) dst_port
   tcp-request connection set-var(sess.entry) dst,concat(:,sess.port),map_str(${mapFile(settings, 'tcp')})

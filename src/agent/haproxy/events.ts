@@ -1,6 +1,8 @@
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { formatAddress, parseAddress } from '../../kernel/ip/address.ts'
+import type { UpstreamFailure } from '../upstreams/failures.ts'
+import { parseFailure } from './failures.ts'
 
 export type ProxyEvent = {
   readonly outcome: 'refused' | 'warned'
@@ -37,11 +39,18 @@ export type EventReceiver = { close: () => Promise<void> }
  * again and again when a stream that it logs to has nobody at the other end (measured), which is just when the agent
  * is away and traffic must go on. What is sent while nobody listens is lost; decisions do not depend on it.
  */
-export async function receiveEvents(port: number, onEvent: (event: ProxyEvent) => void): Promise<EventReceiver> {
+export async function receiveEvents(
+  port: number,
+  onEvent: (event: ProxyEvent) => void,
+  onFailure: (failure: UpstreamFailure) => void,
+): Promise<EventReceiver> {
   const socket = createSocket({ type: 'udp4', recvBufferSize: 4 << 20 })
   socket.on('message', (bytes) => {
-    const event = parseEvent(bytes.toString('latin1').trim())
-    if (event) onEvent(event)
+    const text = bytes.toString('latin1').trim()
+    const event = parseEvent(text)
+    if (event) return onEvent(event)
+    const failure = parseFailure(text)
+    if (failure) onFailure(failure)
   })
   socket.bind(port, '127.0.0.1')
   await once(socket, 'listening')

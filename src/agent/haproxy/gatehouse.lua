@@ -182,6 +182,34 @@ local function decide(input)
 end
 core.register_converters('decide', decide)
 
+-- Failures of upstreams, for whoever owns the backend: what is reported is only an example of what happens, so it is bounded, by
+-- thread and window: one for each backend, and for each account no more than a part of what the node may report.
+local failureSeconds, failuresPerAccount, failuresInAll = 5, 50, 500
+local failureWindow, failureCount, failedBackends, failedAccounts = 0, 0, {}, {}
+local function mayReport(account, backend)
+  local window = core.now().sec // failureSeconds
+  if window ~= failureWindow then
+    failureWindow, failureCount, failedBackends, failedAccounts = window, 0, {}, {}
+  end
+  local ofAccount = failedAccounts[account] or 0
+  if failedBackends[backend] or ofAccount >= failuresPerAccount or failureCount >= failuresInAll then return false end
+  failedBackends[backend], failedAccounts[account], failureCount = true, ofAccount + 1, failureCount + 1
+  return true
+end
+
+-- '<termination state>|<error>|<TLS error>|<value of the backend>||<entry of the edge or route>'; see failures.ts. A TCP
+-- connection that was once open may end in any way: only what kept it from opening is a failure.
+core.register_converters('upstream_failed', function(input)
+  local state, fault, tlsFault, dialed, entry = input:match('^(%a%a)|([%w_]*)|([^|]*)|(.-)||(.+)$')
+  if not state or (sub(entry, 1, 7) == 'edgtcp_' and sub(state, 2) ~= 'C') or not state:find('^[SsP]') then return '' end
+  local account, backend = entry:match('^[^|]+|([^|]+)|([^|]+)|')
+  if account and mayReport(account, backend) then
+    local faults = (fault == '' and '-' or fault) .. ' ' .. (tlsFault == '' and '-' or tlsFault)
+    core.log(core.notice, ('gatehouse failed %s %s %s %s %s '):format(account, backend, dialed, state, faults))
+  end
+  return ''
+end)
+
 -- HAProxy finds the longest prefix in a tree, and has nothing alike for suffixes.
 core.register_converters('reverse', string.reverse)
 

@@ -1,6 +1,7 @@
 import type { createAgent } from '../../agent/agent.ts'
 import { usageMetrics } from '../../agent/haproxy/limits.ts'
 import type { ProxySettings } from '../../agent/haproxy/settings.ts'
+import type { Health } from '../../agent/health.ts'
 import { serveStatus } from '../../agent/status_server.ts'
 import type { EdgeConfig } from '../../config.ts'
 import type { Link } from './link.ts'
@@ -9,6 +10,7 @@ type StatusListen = Pick<EdgeConfig, 'GATEHOUSE_EDGE_STATUS_LISTEN'>
 type Node = {
   settings: ProxySettings
   agent: ReturnType<typeof createAgent>
+  health: Health
   link: Link
   current: () => object
   isDraining: () => boolean
@@ -16,9 +18,14 @@ type Node = {
 
 export function serveNodeStatus(
   { GATEHOUSE_EDGE_STATUS_LISTEN: listen }: StatusListen,
-  { settings, agent, link, current, isDraining }: Node,
+  { settings, agent, health, link, current, isDraining }: Node,
 ) {
-  const status = () => ({ ...current(), connected: link.isConnected(), natsFault: link.fault() })
+  const status = () => ({
+    ...current(),
+    connected: link.isConnected(),
+    natsFault: link.fault(),
+    upstreams: { ...health.counts(), troubled: troubled(health) },
+  })
 
   function notReady(): string | undefined {
     const { ready, pending, staged } = agent.state()
@@ -39,12 +46,26 @@ export function serveNodeStatus(
       gatehouse_edge_refused_upstreams: refusedUpstreams,
       gatehouse_edge_unresolved_names: unresolvedNames,
       gatehouse_edge_connected: link.isConnected() ? 1 : 0,
+      ...Object.fromEntries(
+        Object.entries(health.counts()).map(([status, count]) => [
+          `gatehouse_edge_upstreams{status="${status}"}`,
+          count,
+        ]),
+      ),
       ...(await usageMetrics(settings)),
     }
   }
 
   return serveStatus(listen, status, notReady, metrics)
 }
+
+const maxTroubled = 50
+/** For whoever looks at the node itself: the control plane may be what is down. */
+const troubled = (health: Health) =>
+  Iterator.from(health.all())
+    .filter(({ status }) => status === 'down' || status === 'failing')
+    .take(maxTroubled)
+    .toArray()
 
 export async function edgeStatus(config: StatusListen): Promise<number> {
   const { host, port } = config.GATEHOUSE_EDGE_STATUS_LISTEN

@@ -1,0 +1,60 @@
+import type { Health } from '../health.ts'
+import type { TlsUpstream } from './certificate_fault.ts'
+import { createFairQueue } from './fair_queue.ts'
+
+/** A request or connection that failed at its upstream, or could not reach it. */
+export type UpstreamFailure = {
+  readonly account: string
+  readonly backend: string
+  readonly address: string
+  readonly port: number
+  readonly reason: string
+  /** Set when the certificate was refused, and it has to be found out why: the name that it has to be for. */
+  readonly refusedCertificateOf?: string
+}
+
+const askAgainMs = 60_000
+const maxAnswers = 1_000
+/** An account gets one at a time, so that slow upstreams of one do not keep the others waiting. */
+const limits = { total: 4, perLane: 1 }
+
+type Answer = { askedAt: number; upstream: TlsUpstream; fault: string | undefined }
+
+/** Turns failures of real requests into what is known of the upstream's health. */
+export function createFailures(
+  health: Pick<Health, 'observe'>,
+  explain: (upstream: TlsUpstream) => Promise<string | undefined>,
+) {
+  /** By upstream, so that a reason once found is kept while requests go on failing. */
+  const answers = new Map<string, Answer>()
+  const queue = createFairQueue(limits, async (key) => {
+    const answer = answers.get(key)
+    if (answer) answer.fault = await explain(answer.upstream)
+  })
+
+  async function explained({ account, address, port }: UpstreamFailure, name: string): Promise<string | undefined> {
+    const key = `${address} ${port} ${name}`
+    const known = answers.get(key)
+    if (known && Date.now() - known.askedAt < askAgainMs) return known.fault
+    const answer = { askedAt: Date.now(), upstream: { address, port, name }, fault: known?.fault }
+    answers.delete(key)
+    answers.set(key, answer)
+    for (const oldest of answers.keys()) if (answers.size > maxAnswers) answers.delete(oldest)
+    await queue.add(key, [account], 'other')
+    return answer.fault
+  }
+
+  return {
+    async note(failure: UpstreamFailure): Promise<void> {
+      const { account, backend, address, port, reason, refusedCertificateOf } = failure
+      const at = Date.now()
+      const seen = { account, backend, address, port, status: 'failing', at } as const
+      const known = refusedCertificateOf && answers.get(`${address} ${port} ${refusedCertificateOf}`)?.fault
+      health.observe({ ...seen, reason: known ? `TLS: ${known}` : reason })
+      if (refusedCertificateOf === undefined) return
+      const fault = await explained(failure, refusedCertificateOf)
+      if (fault && fault !== known) health.observe({ ...seen, reason: `TLS: ${fault}` })
+    },
+    stop: () => queue.stop(),
+  }
+}
