@@ -14,6 +14,8 @@ export type ReadEntry = { key: string; revision: number; text: string; pending: 
 const batchSize = 1_000
 /** Changes come as plain messages first; the bucket is for what those have missed. */
 const pollMs = 500
+/** Between two messages of one batch. Also until the first, for which the library has a limit of its own. */
+const longestSilenceMs = 10_000
 const maxFailures = 10
 
 /**
@@ -43,7 +45,7 @@ export async function* readBucket(
         await pause(signal)
         continue
       }
-      for (let batch = [found]; batch.length > 0; batch = await readBatch(direct, bucket, next)) {
+      for (let batch = [found]; batch.length > 0; batch = await readBatch(direct, bucket, next, signal)) {
         for (const entry of batch) {
           // Held until the one after it is there: of the last one it is not known yet whether there are more.
           if (held) yield { ...held, pending: entry.pending + 1 }
@@ -67,23 +69,41 @@ async function nextFromLeader(streams: StreamAPI, bucket: string, seq: number): 
   return message ? entryOf(message, bucket, 0) : undefined
 }
 
-/** As many as there are, up to the size of a batch. A message that was lost on the way is an error. */
-async function readBatch(direct: DirectStreamAPI, bucket: string, seq: number): Promise<ReadEntry[]> {
+/**
+ * As many as there are, up to the size of a batch. A message that was lost on the way is an error, and so is a batch that
+ * stops half-way: the library waits for its end for ever, also when the connection was lost meanwhile.
+ */
+async function readBatch(
+  direct: DirectStreamAPI,
+  bucket: string,
+  seq: number,
+  signal: AbortSignal,
+): Promise<ReadEntry[]> {
   const entries: ReadEntry[] = []
-  await new Promise<void>((resolve, reject) => {
-    let last = 0
-    const callback = (done: { err?: Error } | null, message: StoredMsg) => {
-      if (!done) {
-        if (!isDirect(message) || message.lastSequence !== last)
-          return reject(new Error('a message of a batch was lost'))
-        last = message.seq
-        entries.push(entryOf(message, bucket, message.pending))
-      } else if (done.err && (done.err as { code?: number }).code !== 404) reject(done.err)
-      else resolve()
-    }
-    direct.getBatch(`KV_${bucket}`, { seq, batch: batchSize, callback }).catch(reject)
-  })
-  return entries
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  const silence = setTimeout(() => reject(new Error('NATS stopped in the middle of a batch')), longestSilenceMs)
+  const end = () => reject(signal.reason)
+  signal.addEventListener('abort', end)
+  let last = 0
+  const callback = (done: { err?: Error } | null, message: StoredMsg) => {
+    silence.refresh()
+    if (!done) {
+      if (!isDirect(message) || message.lastSequence !== last) return reject(new Error('a message of a batch was lost'))
+      last = message.seq
+      entries.push(entryOf(message, bucket, message.pending))
+    } else if (done.err && (done.err as { code?: number }).code !== 404) reject(done.err)
+    else resolve()
+  }
+  const batch = direct.getBatch(`KV_${bucket}`, { seq, batch: batchSize, callback })
+  batch.catch(reject)
+  try {
+    await promise
+    return entries
+  } finally {
+    clearTimeout(silence)
+    signal.removeEventListener('abort', end)
+    void batch.then((iterator) => iterator.stop()).catch(() => {})
+  }
 }
 
 /** The type of the callback does not say that these come from the direct API. */
@@ -99,6 +119,7 @@ const entryOf = (message: StoredMsg, bucket: string, pending: number): ReadEntry
 
 const pause = (signal: AbortSignal): Promise<void> =>
   new Promise((resolve) => {
+    if (signal.aborted) return resolve()
     const end = () => {
       clearTimeout(timer)
       signal.removeEventListener('abort', end)

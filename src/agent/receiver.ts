@@ -71,23 +71,19 @@ export function createReceiver(
   return {
     /**
      * Reads the bucket on from where it was left, for good; another bucket, made because NATS had lost the one before, from
-     * its beginning. Throws when the connection to it breaks, or when it is another one all of a sudden.
+     * its beginning. Throws when the connection to it breaks, when it is another one all of a sudden, and at the end.
      */
-    async followBucket(from: Place): Promise<void> {
+    async followBucket(from: Place, ending: AbortSignal): Promise<void> {
       const bucket = await openBucket(nats, recordBucket)
       const made = await bucketMadeAt(bucket)
       const place = `${made} read with ${[...keys.keys()].sort().join()} as ${recordFormat}`
       const known = place === from.bucket ? from.revision : 0
       opened(made, known > 0)
       const reading = new AbortController()
+      const signal = AbortSignal.any([reading.signal, ending])
       const stopLooking = watchBucketIdentity(bucket, made, () => reading.abort())
       try {
-        for await (const { key, revision, text, pending } of readBucket(
-          nats,
-          recordBucket,
-          known + 1,
-          reading.signal,
-        )) {
+        for await (const { key, revision, text, pending } of readBucket(nats, recordBucket, known + 1, signal)) {
           const read = { bucket: place, revision }
           if (key === progressKey) entryRead({ progress: readProgress(text), read, pending })
           else entryRead({ record: readRecord(text, key), read, pending })

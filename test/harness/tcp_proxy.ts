@@ -10,6 +10,8 @@ export type TcpProxy = {
   silence: () => void
   /** Passes on what a client sends up to and including this text, but not the answer to it: the connection breaks. */
   breakAfter: (text: string) => void
+  /** The connection that has brought clients so many more bytes breaks, in the middle of whatever it is. */
+  breakAfterBytes: (bytes: number) => void
   heal: () => Promise<void>
   /** How many bytes clients were sent through it. */
   sent: () => number
@@ -22,6 +24,7 @@ export async function startTcpProxy(scope: Scope, targetUrl: string): Promise<Tc
   let silent = false
   let sent = 0
   let breakingText: string | undefined
+  let breakingAt = Number.POSITIVE_INFINITY
   const server = createServer((client) => {
     const upstream = connect(Number(target.port), target.hostname)
     let broken = false
@@ -39,6 +42,10 @@ export async function startTcpProxy(scope: Scope, targetUrl: string): Promise<Tc
         if (silent || broken) return
         to.write(chunk)
         if (to === client) sent += chunk.length
+        if (sent > breakingAt) {
+          breakingAt = Number.POSITIVE_INFINITY
+          client.destroy()
+        }
         if (from !== client || !breakingText || !chunk.includes(breakingText)) return
         broken = true
         breakingText = undefined
@@ -67,6 +74,9 @@ export async function startTcpProxy(scope: Scope, targetUrl: string): Promise<Tc
     },
     breakAfter: (text) => {
       breakingText = text
+    },
+    breakAfterBytes: (bytes) => {
+      breakingAt = sent + bytes
     },
     async heal() {
       silent = false

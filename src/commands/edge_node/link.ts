@@ -40,12 +40,14 @@ export function createLink(config: EdgeConfig, log: Log) {
       signal: ending.signal,
       link: nats,
     })
+    // The node may have received a signal while it connected.
+    if (ending.signal.aborted) return connection.close()
     receiver = createReceiver(connection, keys, agent)
     reporter = createReporter(connection, { hits, health }, current)
     ending.signal.addEventListener('abort', () => void connection.close())
     while (!ending.signal.aborted) {
       try {
-        await receiver.followBucket(agent.state())
+        await receiver.followBucket(agent.state(), ending.signal)
       } catch (err) {
         if (ending.signal.aborted) return
         log.warn({ reason: (err as Error).message }, 'cannot read the NATS bucket; retrying')
