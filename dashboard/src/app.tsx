@@ -1,15 +1,27 @@
-import { useEffect } from 'react'
+import { lazy, Suspense, useEffect } from 'react'
 import { createBrowserRouter, Link, Outlet, ScrollRestoration, useMatches } from 'react-router'
 import { $api } from './api/client.ts'
 import { Problem } from './api/problem.ts'
 import { type Page, pageRoutes } from './pages.tsx'
 import { Shell } from './shell.tsx'
-import { SignIn } from './sign_in.tsx'
 import { Button } from './ui/button.tsx'
 import { Skeleton } from './ui/loading.tsx'
 import { PageHeader } from './ui/page_header.tsx'
 import { NotForMembers } from './ui/states.tsx'
 import { UnsavedGuard } from './ui/unsaved.tsx'
+
+// Whoever has a session does not need it.
+const SignIn = lazy(async () => ({ default: (await import('./sign_in.tsx')).SignIn }))
+
+// Shows every component in its states to whoever works on them. Not part of what is built.
+const developmentRoutes = import.meta.env.DEV
+  ? [
+      {
+        path: '/components',
+        lazy: { Component: async () => (await import('./pages/components.tsx')).Components },
+      },
+    ]
+  : []
 
 /** Paths are relative to where the server serves the dashboard: `/`, `/keys`, `/policies/ipp_…`. */
 export const createRouter = () =>
@@ -22,7 +34,7 @@ export const createRouter = () =>
             // Below the menu, so that whoever meets a broken page can leave it.
             ErrorBoundary: PageFailed,
             HydrateFallback: () => <Skeleton lines={8} />,
-            children: [...pageRoutes, { path: '*', Component: NotFound }],
+            children: [...pageRoutes, ...developmentRoutes, { path: '*', Component: NotFound }],
           },
         ],
       },
@@ -41,7 +53,11 @@ function App() {
 
   if (caller.isPending) return <Skeleton lines={6} />
   if (!caller.data || ended)
-    return <SignIn hadSession={caller.data !== undefined} problem={ended ? undefined : caller.error} />
+    return (
+      <Suspense>
+        <SignIn hadSession={caller.data !== undefined} problem={ended ? undefined : caller.error} />
+      </Suspense>
+    )
   return (
     <UnsavedGuard>
       <Shell current={page?.path} caller={caller.data}>

@@ -31,12 +31,12 @@ async function assertAccessible(page: Page, what: string, theme: keyof typeof ru
 
 const dialogs: [path: string, button: string | RegExp][] = [
   ['/keys', 'Create key'],
-  ['/keys', 'Delete nightly backup'],
-  ['/keys', 'Rotate nightly backup'],
+  ['/keys', 'Actions for nightly backup > Delete key…'],
+  ['/keys', 'Actions for nightly backup > Rotate token…'],
   [`/policies/${policy.id}`, 'Add rule'],
   [`/policies/${policy.id}`, 'Import list'],
   ['/restrictions', 'Create restriction'],
-  ['/restrictions', 'Edit offices only'],
+  ['/restrictions', 'Actions for offices only > Edit…'],
   [`/edges/${edge.id}`, 'Change the request headers of app.example:443/'],
   [`/edges/${edge.id}`, 'Change the backend of app.example:443/'],
 ]

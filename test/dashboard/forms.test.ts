@@ -47,7 +47,7 @@ const forms: [path: string, button: string, action: string][] = [
   ['/policies', 'Create policy', 'Create IP policy'],
   [`/policies/${policy.id}`, 'More actions > Rename', 'Save'],
   ['/restrictions', 'Create restriction', 'Create with warnings only'],
-  ['/restrictions', 'Edit offices only', 'Save'],
+  ['/restrictions', 'Actions for offices only > Edit…', 'Save'],
   ['/edges', 'Create TCP edge', 'Create edge'],
   ['/edges', 'Create HTTPS edge', 'Create edge'],
   ['/backends', 'Create backend', 'Save backend'],
@@ -134,10 +134,10 @@ test('hostports, addresses and paths say what is wrong with them', async () => {
 test('a choice that was deleted meanwhile is marked where it was chosen', async () => {
   const gone = await make(admin, '/bot_users', { name: 'gone' })
   let dialog = await openForm('/keys', 'Create key')
-  await dialog.getByLabel('Owner').selectOption('gone (bot)')
+  await dialog.getByLabel('Owner', { exact: true }).selectOption('gone (bot)')
   await admin('DELETE', `/bot_users/${gone.id}`)
   await assertRefusedAt(
-    dialog.getByLabel('Owner'),
+    dialog.getByLabel('Owner', { exact: true }),
     'Owner must be an active user or bot of this account.',
     save(dialog, 'Create API key'),
   )

@@ -6,7 +6,7 @@ import { dial, startTcpUpstream } from '../agent/live_harness.ts'
 import { make } from '../harness/fixtures.ts'
 import { getFrom } from '../harness/ip.ts'
 import { poll } from '../harness/poll.ts'
-import { openBrowser, openPage, openTab, signIn, startDashboardWithEdges } from './browser.ts'
+import { openBrowser, openPage, openTab, press, signIn, startDashboardWithEdges } from './browser.ts'
 
 const { origin, admin, processes, startEdge } = await startDashboardWithEdges({ after })
 const edge = await startEdge()
@@ -60,7 +60,7 @@ test('a self-lockout is announced, and one click allows your own address; others
   await page.getByLabel('offices').check()
   await page.getByRole('button', { name: 'Create with warnings only' }).click()
   const card = page.getByRole('article', { name: 'offices only' })
-  await card.getByText('Warning only').waitFor()
+  await card.getByText('Warns only').waitFor()
   assert.equal(await statusFrom('127.0.0.9'), 200)
   // The evidence beside the switch is that address.
   await card.getByText('127.0.0.9').waitFor({ timeout: 30_000 })
@@ -75,15 +75,19 @@ test('a self-lockout is announced, and one click allows your own address; others
   assert.equal(await statusFrom('127.0.0.9'), 403)
 
   await openTab(page, 'Overview')
-  await page.getByText('Only allowed addresses can reach this API.').waitFor()
-  await page.getByRole('figure').getByText('2 refused', { exact: true }).waitFor({ timeout: 30_000 })
+  const restricted = page.getByRole('table', { name: 'What is restricted' })
+  await restricted.getByRole('row').filter({ hasText: 'API' }).getByText('Enforced').waitFor()
+  await page.getByRole('img', { name: /^Hourly chart: 2 refused/ }).waitFor({ timeout: 30_000 })
+  // Who was refused, and a link to why.
+  const refused = page.getByRole('table', { name: 'Refused addresses' })
+  await refused.getByRole('link', { name: '127.0.0.9' }).waitFor({ timeout: 30_000 })
 })
 
 test('before rules are saved, the review names the addresses they would refuse', async () => {
   await openTab(page, 'IP policies')
-  await page.getByRole('link', { name: /^offices ?ipp_/ }).click()
+  await page.getByRole('link', { name: 'offices', exact: true }).click()
   await page.getByLabel('Search').fill('127.0.0.1')
-  await page.getByRole('button', { name: 'Remove allow 127.0.0.1/32' }).click()
+  await press(page, 'Actions for allow 127.0.0.1/32 > Remove rule')
   await page.getByText('0 to add, 1 to remove. Not saved yet.').waitFor()
   await page.getByRole('button', { name: 'Review and save' }).click()
   const impact = page.getByRole('region', { name: 'Impact' })
@@ -152,13 +156,16 @@ test('a TCP edge refuses an address, and the overview says where', async () => {
     (refused) => refused > 0,
   )
   await openTab(page, 'Overview')
-  await page.getByRole('heading', { name: 'By edge and route' }).waitFor()
+  await page.getByRole('columnheader', { name: 'By edge and route' }).waitFor()
   await page.getByRole('link', { name: `tcp.example:${port}` }).waitFor()
 })
 
 test('an address check shows the edge, its policies, its rules and the verdict', async () => {
   await page.getByRole('link', { name: `tcp.example:${edge.tcpPorts.first}` }).click()
-  await page.getByRole('link', { name: /^Check an address against/ }).click()
+  await page
+    .getByRole('link', { name: /^Check an address/ })
+    .last()
+    .click()
   await page.getByLabel('Address', { exact: true }).fill('127.0.0.9')
   await page.getByRole('button', { name: 'Check', exact: true }).click()
   const way = page.getByRole('region', { name: 'Evaluation' })
@@ -180,12 +187,12 @@ test('a change that no node has applied says so', async () => {
     await page.getByLabel('Value 1').fill('compute')
     await saveAndSee('Saved. Live on 0 of 1 node so far…')
     await openTab(page, 'Overview')
-    await page.getByText('Latest change applied on 0 of 1 node').waitFor()
+    await page.getByRole('link', { name: /^Live on 0 of 1 node/ }).waitFor()
   } finally {
     edge.child.kill('SIGCONT')
   }
   await page.getByText('Saved. Live on 1 of 1 node.').waitFor({ timeout: 30_000 })
-  await page.getByText('Latest change applied on 1 of 1 node').waitFor({ timeout: 30_000 })
+  await page.getByRole('link', { name: /^Live on 1 of 1 node/ }).waitFor({ timeout: 30_000 })
 })
 
 test('the audit tells who changed what, field by field', async () => {

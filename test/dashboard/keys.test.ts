@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { after, test } from 'node:test'
 import { noteToken } from '../harness/client.ts'
-import { openBrowser, openPage, openTab, signIn, signOut, startDashboard } from './browser.ts'
+import { openBrowser, openPage, openTab, press, signIn, signOut, startDashboard } from './browser.ts'
 
 const { origin, newAccount, clientFor } = await startDashboard({ after })
 const browser = await openBrowser({ after })
@@ -33,7 +33,7 @@ test('a key is created, its token copied and used with curl, rotated, and delete
   const row = page.getByRole('row').filter({ hasText: 'nightly backup' })
   await row.getByText('in 30 days').waitFor()
 
-  await page.getByRole('button', { name: 'Rotate nightly backup' }).click()
+  await press(page, 'Actions for nightly backup > Rotate token…')
   await page.getByLabel('Old token').selectOption('Revoke immediately')
   await page.getByRole('dialog').getByRole('button', { name: 'Rotate' }).click()
   const second = (await page.getByLabel('Token', { exact: true }).textContent()) ?? ''
@@ -42,7 +42,7 @@ test('a key is created, its token copied and used with curl, rotated, and delete
   assert.match(curl(second, '/caller'), /"owner_id"/)
   await page.getByRole('button', { name: 'I have saved it' }).click()
 
-  await page.getByRole('button', { name: 'Delete nightly backup' }).click()
+  await press(page, 'Actions for nightly backup > Delete key…')
   const question = page.getByRole('dialog', { name: 'Delete nightly backup?' })
   const confirm = question.getByRole('button', { name: 'Delete key' })
   assert.ok(await confirm.isDisabled())
@@ -61,7 +61,7 @@ test('deleting a key offers to delete the keys created with it', async () => {
   const page = await openPage(browser)
   await signIn(page, origin, admin.token)
   await openTab(page, 'API keys')
-  await page.getByRole('button', { name: 'Delete leaked', exact: true }).click()
+  await press(page, 'Actions for leaked > Delete key…')
   const question = page.getByRole('dialog', { name: 'Delete leaked?' })
   await question.getByText('Also delete the key created with it').click()
   await question.getByLabel('Type leaked to confirm').fill('leaked')

@@ -68,7 +68,12 @@ test('a script in any text field is shown as text on every page', async () => {
   }
   await page.goto(`${origin}/dashboard/keys`)
   await page.getByText(script).first().waitFor()
-  await page.getByRole('button', { name: 'Delete' }).last().click()
+  await page
+    .getByRole('button', { name: /^Actions for/ })
+    .first()
+    .click()
+  await page.getByRole('menuitem', { name: 'Delete key…' }).click()
+  await page.getByRole('dialog').waitFor()
   await page.goto(`${origin}/dashboard/edges/${edge.id}`)
   await page.getByRole('button', { name: /request headers/ }).click()
   await page.getByText('+ X-Script').waitFor()

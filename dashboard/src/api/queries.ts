@@ -32,6 +32,11 @@ export const queries = {
       const { bot_users: rows, next_page_uri } = await answerOf(api.GET('/bot_users', from(before)))
       return { rows, next_page_uri }
     }),
+  keys: () =>
+    wholeList('/api_keys', async (before) => {
+      const { keys: rows, next_page_uri } = await answerOf(api.GET('/api_keys', from(before)))
+      return { rows, next_page_uri }
+    }),
   policies: () =>
     wholeList('/ip_policies', async (before) => {
       const { ip_policies: rows, next_page_uri } = await answerOf(api.GET('/ip_policies', from(before)))

@@ -1,14 +1,19 @@
-import { type UseQueryResult, useQuery } from '@tanstack/react-query'
-import { type ReactNode, useId, useState } from 'react'
-import { Link, useParams } from 'react-router'
+import { useQuery } from '@tanstack/react-query'
+import { useMemo, useState } from 'react'
+import { useParams } from 'react-router'
 import { queries } from '../api/queries.ts'
-import { Badge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
-import { Loaded } from '../ui/loading.tsx'
+import { DataTable } from '../ui/data_table.tsx'
+import { Skeleton } from '../ui/loading.tsx'
 import { PageHeader } from '../ui/page_header.tsx'
+import { ProblemNote } from '../ui/problem.tsx'
+import { Empty } from '../ui/states.tsx'
+import { Toolbar } from '../ui/toolbar.tsx'
 import { useOpenOnArrival } from '../ui/use_open_on_arrival.ts'
+import { useUrlState } from '../ui/use_url_state.ts'
 import { CreateEdge } from './edges/create.tsx'
 import { HttpsDetail } from './edges/https.tsx'
+import { edgeColumns, type ListedEdge, listed } from './edges/list.tsx'
 import { TcpDetail } from './edges/tcp.tsx'
 
 export function Edges() {
@@ -23,93 +28,82 @@ function EdgeList() {
   const https = useQuery(queries.httpsEdges())
   const [creating, setCreating] = useState<'tcp' | 'https'>()
   useOpenOnArrival((what) => setCreating(what === 'tcp' ? 'tcp' : 'https'))
+  const edges = useMemo(() => https.data && tcp.data && listed(https.data, tcp.data), [https.data, tcp.data])
+  const failed = [https, tcp].find(({ isError }) => isError)
   return (
     <>
-      <PageHeader
-        title="Edges"
-        summary="Edges receive traffic. TCP edges forward connections; HTTPS edges choose a route by path."
-      />
-      <Listed title="HTTPS edges" one="HTTPS edge" column="Routes" query={https} onCreate={() => setCreating('https')}>
-        {({ routes }) => (
-          <>
-            {routes.length === 0 && <Badge tone="warned">No routes: every request is refused</Badge>}
-            <span className="mono">{routes.map(({ match }) => match).join('  ')}</span>
-          </>
-        )}
-      </Listed>
-      <Listed title="TCP edges" one="TCP edge" column="Addresses" query={tcp} onCreate={() => setCreating('tcp')}>
-        {({ backend, ip_restriction }) => (
-          <>
-            {!backend?.enabled && <Badge tone="warned">No backend</Badge>}{' '}
-            {ip_restriction?.enabled ? (
-              <Badge tone="allowed">Restricted</Badge>
-            ) : (
-              <Badge tone="neutral">Open to every address</Badge>
-            )}
-          </>
-        )}
-      </Listed>
+      <PageHeader title="Edges" summary={edges && sentenceOf(edges)}>
+        <Button icon="plus" onPress={() => setCreating('tcp')}>
+          Create TCP edge
+        </Button>
+        <Button kind="primary" icon="plus" onPress={() => setCreating('https')}>
+          Create HTTPS edge
+        </Button>
+      </PageHeader>
+      {failed && <ProblemNote error={failed.error} retry={() => failed.refetch()} />}
+      {!edges && !failed && <Skeleton lines={6} />}
+      {edges && <EdgeTable edges={edges} />}
       {creating && <CreateEdge kind={creating} onClose={() => setCreating(undefined)} />}
     </>
   )
 }
 
-type Edge = { id: string; hostports: readonly string[]; refused_hostports?: readonly object[]; description?: string }
-type ListedProps<E extends Edge> = {
-  title: string
-  one: string
-  column: string
-  query: UseQueryResult<E[]>
-  onCreate: () => void
-  children: (edge: E) => ReactNode
+function sentenceOf(edges: readonly ListedEdge[]): string {
+  const wrong = edges.filter(({ fault }) => fault !== undefined).length
+  if (edges.length === 0)
+    return 'Edges receive traffic. TCP edges forward connections; HTTPS edges choose a route by path.'
+  const total = edges.length === 1 ? '1 edge.' : `${edges.length} edges.`
+  if (wrong === 0) return `${total} Every edge has somewhere to forward traffic to.`
+  return `${total} ${wrong} ${wrong === 1 ? 'needs' : 'need'} attention.`
 }
 
-function Listed<E extends Edge>({ title, one, column, query, onCreate, children }: ListedProps<E>) {
-  const heading = useId()
-  return (
-    <section className="card" aria-labelledby={heading}>
-      <header>
-        <h2 id={heading}>{title}</h2>
-        <Button icon="plus" onPress={onCreate}>
-          {`Create ${one}`}
-        </Button>
-      </header>
-      <Loaded query={query} lines={3}>
-        {(edges) =>
-          edges.length === 0 ? (
-            <p className="empty">No edges yet.</p>
-          ) : (
-            <table className="stack">
-              <thead>
-                <tr>
-                  <th scope="col">Edge</th>
-                  <th scope="col">{column}</th>
-                </tr>
-              </thead>
-              <tbody>
-                {edges.map((edge) => (
-                  <tr key={edge.id}>
-                    <th scope="row">
-                      <EdgeLink {...edge} />
-                    </th>
-                    <td data-label={column}>{children(edge)}</td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          )
-        }
-      </Loaded>
-    </section>
-  )
+type View = 'all' | 'https' | 'tcp' | 'open' | 'faulty'
+
+const isOfView: Record<View, (edge: ListedEdge) => boolean> = {
+  all: () => true,
+  https: ({ kind }) => kind === 'https',
+  tcp: ({ kind }) => kind === 'tcp',
+  open: ({ isOpen }) => isOpen,
+  faulty: ({ fault }) => fault !== undefined,
 }
 
-function EdgeLink({ id, hostports, refused_hostports, description }: Edge) {
+function EdgeTable({ edges }: { edges: readonly ListedEdge[] }) {
+  const [search, setSearch] = useState('')
+  const [view, setView] = useUrlState<View>('show', 'all')
+  const found = useMemo(() => {
+    const wanted = search.trim().toLowerCase()
+    return edges.filter(isOfView[view] ?? isOfView.all).filter(({ text }) => text.includes(wanted))
+  }, [edges, search, view])
+  if (edges.length === 0)
+    return (
+      <div className="frame">
+        <Empty title="No edges yet">Create a backend, then an edge with a route to it.</Empty>
+      </div>
+    )
+  const chip = (value: View, label: string) => ({ value, label, count: edges.filter(isOfView[value]).length })
   return (
-    <span className="name">
-      <Link to={`/edges/${id}`}>{hostports.join(', ') || id}</Link>
-      {refused_hostports && <Badge tone="refused">{refused_hostports.length} not in force</Badge>}
-      {description && <span className="fine">{description}</span>}
-    </span>
+    <>
+      <Toolbar
+        search={search}
+        onSearch={setSearch}
+        placeholder="Name, host name, path or ID"
+        chosen={view}
+        onChoose={setView}
+        chips={[
+          chip('all', 'All edges'),
+          chip('https', 'HTTPS'),
+          chip('tcp', 'TCP'),
+          chip('open', 'Open to every address'),
+          chip('faulty', 'Need attention'),
+        ]}
+      />
+      {found.length === 0 ? (
+        <div className="frame">
+          <Empty title="No matching edges" />
+        </div>
+      ) : (
+        <DataTable label="Edges" rows={found} keyOf={({ id }) => id} columns={edgeColumns} isTwoLine />
+      )}
+    </>
   )
 }

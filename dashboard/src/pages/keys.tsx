@@ -1,124 +1,42 @@
-import { useState } from 'react'
+import { useQuery } from '@tanstack/react-query'
+import { useMemo, useState } from 'react'
+import { useNavigate } from 'react-router'
 import { $api } from '../api/client.ts'
 import { usePeople } from '../api/people.ts'
-import { Badge } from '../ui/badge.tsx'
+import { queries } from '../api/queries.ts'
 import { Button } from '../ui/button.tsx'
-import { Skeleton } from '../ui/loading.tsx'
-import { Name } from '../ui/name.tsx'
+import { DataTable } from '../ui/data_table.tsx'
+import { Loaded } from '../ui/loading.tsx'
 import { PageHeader } from '../ui/page_header.tsx'
-import { ProblemNote } from '../ui/problem.tsx'
-import { Ago, ago } from '../ui/time.tsx'
+import { Empty } from '../ui/states.tsx'
+import { Toolbar } from '../ui/toolbar.tsx'
 import { useOpenOnArrival } from '../ui/use_open_on_arrival.ts'
+import { useUrlState } from '../ui/use_url_state.ts'
+import { keyColumns } from './keys/columns.tsx'
 import { CreateKey } from './keys/create.tsx'
 import { DeleteKey } from './keys/delete.tsx'
-import { type ApiKey, nameOf, UsedAt } from './keys/key.tsx'
+import { type ApiKey, expiryOf, isUnused, nameOf } from './keys/key.tsx'
 import { RotateKey } from './keys/rotate.tsx'
 
 type Open = { action: 'create' } | { action: 'rotate' | 'delete'; key: ApiKey }
+type View = 'all' | 'own' | 'expiring' | 'expired' | 'unused'
 
 export function Keys() {
   const caller = $api.useQuery('get', '/caller').data
-  const people = usePeople()
-  const keys = $api.useInfiniteQuery(
-    'get',
-    '/api_keys',
-    {},
-    {
-      pageParamName: 'before_id',
-      initialPageParam: null,
-      getNextPageParam: (page) => (page.next_page_uri ? page.keys.at(-1)?.id : undefined),
-    },
-  )
+  const keys = useQuery(queries.keys())
   const [open, setOpen] = useState<Open>()
   useOpenOnArrival(() => setOpen({ action: 'create' }))
   const close = () => setOpen(undefined)
-  const rows = keys.data?.pages.flatMap((page) => page.keys) ?? []
-  const mayChange = (key: ApiKey) => caller?.role === 'admin' || key.owner_id === caller?.owner_id
-  const ownerOf = (key: ApiKey) => people?.find(({ id }) => id === key.owner_id)
-
   return (
     <>
-      <PageHeader
-        title="API keys"
-        summary="Anyone with a token can call the API as its owner. A token is shown once and stored only as a hash."
-      />
-      <section className="card" aria-label="API keys">
-        <header>
-          <h2>
-            {rows.length
-              ? `${rows.length}${keys.hasNextPage ? '+' : ''} ${rows.length === 1 ? 'key' : 'keys'}`
-              : 'Keys'}
-          </h2>
-          <Button kind="primary" icon="plus" onPress={() => setOpen({ action: 'create' })}>
-            Create key
-          </Button>
-        </header>
-        {keys.isPending && (
-          <div className="body">
-            <Skeleton lines={6} />
-          </div>
-        )}
-        {keys.isError && (
-          <div className="body">
-            <ProblemNote error={keys.error} retry={() => keys.refetch()} />
-          </div>
-        )}
-        {rows.length > 0 && (
-          <table className="stack">
-            <thead>
-              <tr>
-                <th scope="col">Key</th>
-                <th scope="col">Owner</th>
-                <th scope="col">Last used</th>
-                <th scope="col">Expires</th>
-                <th scope="col">Created</th>
-                <th scope="col">
-                  <span className="for-readers">Actions</span>
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {rows.map((key) => (
-                <tr key={key.id}>
-                  <th scope="row">
-                    <Name id={key.id} text={key.description} />{' '}
-                    {key.id === caller?.api_key.id && <Badge tone="neutral">This session</Badge>}
-                  </th>
-                  <td data-label="Owner">{ownerOf(key)?.name ?? <span className="mono fine">{key.owner_id}</span>}</td>
-                  <td data-label="Last used">
-                    <LastUse key_={key} />
-                  </td>
-                  <td data-label="Expires">
-                    <Expiry at={key.expires_at} />
-                  </td>
-                  <td data-label="Created">
-                    <Ago at={key.created_at} />
-                  </td>
-                  <td>
-                    {mayChange(key) && (
-                      <div className="actions">
-                        <Button aria-label={`Rotate ${nameOf(key)}`} onPress={() => setOpen({ action: 'rotate', key })}>
-                          Rotate
-                        </Button>
-                        <Button aria-label={`Delete ${nameOf(key)}`} onPress={() => setOpen({ action: 'delete', key })}>
-                          Delete
-                        </Button>
-                      </div>
-                    )}
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        )}
-        {keys.hasNextPage && (
-          <div className="body">
-            <Button isPending={keys.isFetchingNextPage} onPress={() => keys.fetchNextPage()}>
-              Show older keys
-            </Button>
-          </div>
-        )}
-      </section>
+      <PageHeader title="API keys" summary={keys.data && summaryOf(keys.data)}>
+        <Button kind="primary" icon="plus" onPress={() => setOpen({ action: 'create' })}>
+          Create key
+        </Button>
+      </PageHeader>
+      <Loaded query={keys} lines={8}>
+        {(rows) => <KeyTable keys={rows} caller={caller} onOpen={setOpen} />}
+      </Loaded>
       {open?.action === 'create' && <CreateKey onClose={close} />}
       {open?.action === 'rotate' && (
         <RotateKey apiKey={open.key} isOwnSession={open.key.id === caller?.api_key.id} onClose={close} />
@@ -128,20 +46,125 @@ export function Keys() {
   )
 }
 
-function LastUse({ key_: { last_used_at, last_used_ip, previous_token } }: { key_: ApiKey }) {
+type TableProps = {
+  keys: readonly ApiKey[]
+  caller: { owner_id: string; role: string; api_key: { id: string } } | undefined
+  onOpen: (open: Open) => void
+}
+
+function KeyTable({ keys, caller, onOpen }: TableProps) {
+  const people = usePeople()
+  const navigate = useNavigate()
+  const [search, setSearch] = useState('')
+  const [view, setView] = useUrlState<View>('show', 'all')
+  const columns = useMemo(
+    () =>
+      keyColumns({
+        ownerOf: (key) => people?.find(({ id }) => id === key.owner_id),
+        callerKeyId: caller?.api_key.id,
+        menuOf: (key) => {
+          const isAdmin = caller?.role === 'admin'
+          const mayChange = isAdmin || key.owner_id === caller?.owner_id
+          return [
+            {
+              entries: [
+                ...(mayChange
+                  ? [
+                      {
+                        label: 'Rotate token…',
+                        icon: 'rotate' as const,
+                        onAction: () => onOpen({ action: 'rotate', key }),
+                      },
+                    ]
+                  : []),
+                ...(isAdmin
+                  ? [
+                      {
+                        label: 'View changes',
+                        icon: 'audit' as const,
+                        onAction: () => void navigate(`/audit?resource=${key.id}`),
+                      },
+                    ]
+                  : []),
+                {
+                  label: 'Copy ID',
+                  icon: 'copy' as const,
+                  onAction: () => void navigator.clipboard?.writeText(key.id).catch(() => {}),
+                },
+              ],
+            },
+            ...(mayChange
+              ? [
+                  {
+                    entries: [
+                      {
+                        label: 'Delete key…',
+                        icon: 'trash' as const,
+                        isDanger: true,
+                        onAction: () => onOpen({ action: 'delete', key }),
+                      },
+                    ],
+                  },
+                ]
+              : []),
+          ]
+        },
+      }),
+    [people, caller, navigate, onOpen],
+  )
+  const views: Record<View, (key: ApiKey) => boolean> = {
+    all: () => true,
+    own: (key) => key.owner_id === caller?.owner_id,
+    expiring: (key) => expiryOf(key) === 'soon',
+    expired: (key) => expiryOf(key) === 'over',
+    unused: isUnused,
+  }
+  const wanted = search.trim().toLowerCase()
+  const found = keys
+    .filter(views[view] ?? views.all)
+    .filter((key) =>
+      `${nameOf(key)} ${key.id} ${people?.find(({ id }) => id === key.owner_id)?.name ?? ''}`
+        .toLowerCase()
+        .includes(wanted),
+    )
+  const count = (name: View) => keys.filter(views[name]).length
   return (
-    <span className="name">
-      <span>{last_used_at ? <UsedAt hour={last_used_at} /> : <span className="soft">Never</span>}</span>
-      {last_used_ip && <span className="mono fine">{last_used_ip}</span>}
-      {previous_token && <span className="fine">Old token expires {ago(previous_token.expires_at)}</span>}
-    </span>
+    <>
+      <Toolbar
+        search={search}
+        onSearch={setSearch}
+        placeholder="Name, owner or ID"
+        chosen={view}
+        onChoose={setView}
+        chips={[
+          { value: 'all', label: 'All keys', count: keys.length },
+          { value: 'own', label: 'Yours', count: count('own') },
+          { value: 'expiring', label: 'Expire this week', count: count('expiring') },
+          { value: 'expired', label: 'Expired', count: count('expired') },
+          { value: 'unused', label: 'Unused 30 days', count: count('unused') },
+        ]}
+      />
+      {found.length === 0 ? (
+        <div className="frame">
+          <Empty title="No matching keys" />
+        </div>
+      ) : (
+        <DataTable label="API keys" rows={found} keyOf={({ id }) => id} columns={columns} isTwoLine />
+      )}
+    </>
   )
 }
 
-function Expiry({ at }: { at: string | null }) {
-  if (!at) return <span className="soft">Never</span>
-  const left = Date.parse(at) - Date.now()
-  if (left <= 0) return <Badge tone="refused">Expired</Badge>
-  if (left < 7 * 86_400_000) return <Badge tone="warned">{ago(at)}</Badge>
-  return <Ago at={at} />
+/** '11 keys. 1 has expired, 1 expires this week, 3 were not used in the last 30 days.' */
+function summaryOf(keys: readonly ApiKey[]): string {
+  const expired = keys.filter((key) => expiryOf(key) === 'over').length
+  const expiring = keys.filter((key) => expiryOf(key) === 'soon').length
+  const unused = keys.filter(isUnused).length
+  const parts = [
+    expired && `${expired} ${expired === 1 ? 'has' : 'have'} expired`,
+    expiring && `${expiring} ${expiring === 1 ? 'expires' : 'expire'} this week`,
+    unused && `${unused} ${unused === 1 ? 'was' : 'were'} not used in the last 30 days`,
+  ].filter(Boolean)
+  const total = `${keys.length} ${keys.length === 1 ? 'key' : 'keys'}.`
+  return parts.length ? `${total} ${parts.join(', ')}.` : `${total} All were used recently, and none expires soon.`
 }

@@ -10,7 +10,7 @@ import {
   MenuSection,
   Modal,
   ModalOverlay,
-  SearchField,
+  TextField,
 } from 'react-aria-components'
 import { useNavigate } from 'react-router'
 import type { Shapes } from '../api/client.ts'
@@ -34,13 +34,13 @@ export function Palette({ caller, onClose }: { caller: Shapes['Caller']; onClose
       <Modal className="modal palette">
         <Dialog aria-label="Search" className="palette-dialog">
           <Autocomplete inputValue={text} onInputChange={setText}>
-            <SearchField aria-label="Search or jump to" autoFocus className="palette-field">
+            <TextField aria-label="Search or jump to" autoFocus className="palette-field">
               <Icon name="search" />
               <Input placeholder="Page, name, address, id or action" />
               <span aria-hidden="true">
                 <kbd>esc</kbd>
               </span>
-            </SearchField>
+            </TextField>
             <Menu
               aria-label="Found"
               className="palette-list"

@@ -7,11 +7,12 @@ type Props = Omit<ButtonProps, 'children' | 'className'> & {
   icon?: IconName
   /** The words stay for screen readers; the eye sees the icon. */
   iconOnly?: boolean
+  isSmall?: boolean
 }
 
-export function Button({ children, kind = 'plain', icon, iconOnly, ...rest }: Props) {
+export function Button({ children, kind = 'plain', icon, iconOnly, isSmall, ...rest }: Props) {
   return (
-    <AriaButton className={`button ${kind}${iconOnly ? ' icon-only' : ''}`} {...rest}>
+    <AriaButton className={`button ${kind}${iconOnly ? ' icon-only' : ''}${isSmall ? ' small' : ''}`} {...rest}>
       {icon && <Icon name={icon} />}
       <span className={iconOnly ? 'for-readers' : undefined}>{children}</span>
     </AriaButton>

@@ -61,10 +61,20 @@ export function Backends() {
                     </td>
                     <td>
                       <div className="actions">
-                        <Button aria-label={`Edit ${backend.address}`} onPress={() => setOpen(backend)}>
+                        <Button
+                          kind="quiet"
+                          isSmall
+                          aria-label={`Edit ${backend.address}`}
+                          onPress={() => setOpen(backend)}
+                        >
                           Edit
                         </Button>
-                        <Button aria-label={`Delete ${backend.address}`} onPress={() => setLeaving(backend)}>
+                        <Button
+                          kind="quiet"
+                          isSmall
+                          aria-label={`Delete ${backend.address}`}
+                          onPress={() => setLeaving(backend)}
+                        >
                           Delete
                         </Button>
                       </div>

@@ -39,7 +39,12 @@ export function HeadersRow({ place, module, host, path }: Props) {
           <span className="soft">Unchanged</span>
         )}
       </div>
-      <Button aria-label={`Change the request headers of ${place.name}`} onPress={() => setOpen(true)}>
+      <Button
+        kind="quiet"
+        isSmall
+        aria-label={`Change the request headers of ${place.name}`}
+        onPress={() => setOpen(true)}
+      >
         Change
       </Button>
       {isOpen && <EditHeaders place={place} module={module} host={host} path={path} onClose={() => setOpen(false)} />}

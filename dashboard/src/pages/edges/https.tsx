@@ -1,10 +1,17 @@
-import { useState } from 'react'
+import { useQuery } from '@tanstack/react-query'
+import { useId, useState } from 'react'
+import { Link } from 'react-router'
 import { $api, answerOf, api, type Shapes } from '../../api/client.ts'
-import { useRefresh } from '../../api/queries.ts'
-import { Badge } from '../../ui/badge.tsx'
+import { queries, useRefresh } from '../../api/queries.ts'
 import { Button } from '../../ui/button.tsx'
 import { Confirm } from '../../ui/confirm.tsx'
+import { Icon } from '../../ui/icons.tsx'
 import { Loaded } from '../../ui/loading.tsx'
+import { MoreMenu } from '../../ui/more_menu.tsx'
+import { State } from '../../ui/state.tsx'
+import { Empty } from '../../ui/states.tsx'
+import { Tabs } from '../../ui/tabs.tsx'
+import { ChangeList } from '../audit/list.tsx'
 import { AddRoute } from './add_route.tsx'
 import { EdgeHead } from './head.tsx'
 import { HeadersRow } from './headers.tsx'
@@ -16,55 +23,150 @@ type Route = Shapes['HttpsEdgeRoute']
 
 export function HttpsDetail({ id }: { id: string }) {
   const found = $api.useQuery('get', '/edges/https/{id}', { params: { path: { id } } })
+  const isAdmin = $api.useQuery('get', '/caller').data?.role === 'admin'
   const [isAdding, setAdding] = useState(false)
   return (
     <Loaded query={found} lines={8}>
-      {(edge) => {
-        return (
-          <>
-            <EdgeHead kind="https" edge={edge}>
-              <Button kind="primary" icon="plus" onPress={() => setAdding(true)}>
-                Add route
-              </Button>
-            </EdgeHead>
-            <h2>Routes</h2>
-            {edge.routes.length === 0 && <p className="card empty">No routes yet. Every request is refused.</p>}
-            {edge.routes.map((route) => (
-              <RouteCard key={route.id} edge={edge} route={route} />
-            ))}
-            {isAdding && <AddRoute edge={edge} onClose={() => setAdding(false)} />}
-          </>
-        )
-      }}
+      {(edge) => (
+        <>
+          <EdgeHead kind="https" edge={edge}>
+            <Button kind="primary" icon="plus" onPress={() => setAdding(true)}>
+              Add route
+            </Button>
+          </EdgeHead>
+          <Tabs
+            label="Parts of the edge"
+            tabs={[
+              { id: 'routes', title: 'Routes', count: edge.routes.length, children: <Routes edge={edge} /> },
+              ...(isAdmin ? [{ id: 'history', title: 'History', children: <ChangeList resourceId={id} /> }] : []),
+            ]}
+          />
+          {isAdding && <AddRoute edge={edge} onClose={() => setAdding(false)} />}
+        </>
+      )}
     </Loaded>
   )
 }
 
-function RouteCard({ edge, route }: { edge: Edge; route: Route }) {
+/** Few routes are open at first; of many, only the lines. */
+const openAtFirst = 3
+
+function Routes({ edge }: { edge: Edge }) {
+  if (edge.routes.length === 0)
+    return (
+      <div className="frame">
+        <Empty title="No routes yet">Every request is refused until a route forwards it to a backend.</Empty>
+      </div>
+    )
+  return (
+    <div className="frame routes">
+      <div className="route-line head" aria-hidden="true">
+        <span>Path</span>
+        <span>Backend</span>
+        <span>Addresses</span>
+        <span>Headers</span>
+        <span>Options</span>
+      </div>
+      {edge.routes.map((route) => (
+        <RouteShown key={route.id} edge={edge} route={route} isOpenAtFirst={edge.routes.length <= openAtFirst} />
+      ))}
+    </div>
+  )
+}
+
+function RouteShown({ edge, route, isOpenAtFirst }: { edge: Edge; route: Route; isOpenAtFirst: boolean }) {
   const [isLeaving, setLeaving] = useState(false)
+  const [isOpen, setOpen] = useState(isOpenAtFirst)
+  const body = useId()
   const place = { name: `${edge.hostports[0] ?? edge.id}${route.match}`, edgeId: edge.id, routeId: route.id }
   return (
-    <article className="card" aria-label={`Route ${route.match}`}>
-      <header>
+    <article aria-label={`Route ${route.match}`}>
+      <div className="route-line">
         <h3>
-          <span className="mono">{route.match}</span>{' '}
-          <Badge tone="neutral">{route.match_type === 'exact_path' ? 'Exact' : 'Prefix'}</Badge>{' '}
-          {route.encoded_slashes === 'allow' && <Badge tone="neutral">encoded slashes allowed</Badge>}
-          {!route.websocket && <Badge tone="neutral">no WebSockets</Badge>}
-          {route.timeouts && <Badge tone="neutral">timeouts: {timeoutsText(route.timeouts)}</Badge>}
+          <button
+            type="button"
+            className="route-toggle"
+            aria-expanded={isOpen}
+            aria-controls={body}
+            onClick={() => setOpen(!isOpen)}
+          >
+            <Icon name={isOpen ? 'down' : 'right'} />
+            <span className="mono">{route.match}</span>
+            <span className="tag">{route.match_type === 'exact_path' ? 'Exact' : 'Prefix'}</span>
+          </button>
         </h3>
-        <Button aria-label={`Delete route ${route.match}`} onPress={() => setLeaving(true)}>
-          Delete
-        </Button>
-      </header>
-      {route.description && <p className="body soft">{route.description}</p>}
-      <div className="body">
-        <BackendRow place={place} module={route.backend} />
-        <RestrictionRow place={place} module={route.ip_restriction} />
-        <HeadersRow place={place} module={route.request_headers} host={edge.hostports[0]} path={route.match} />
+        <RouteSummary route={route} />
+        <Link className="button quiet small" to={`/check?target=${route.id}`}>
+          Check
+          <span className="for-readers"> an address against {place.name}</span>
+        </Link>
+        <MoreMenu
+          label={`Actions for route ${route.match}`}
+          groups={() => [
+            {
+              entries: [{ label: 'Delete route…', icon: 'trash', isDanger: true, onAction: () => setLeaving(true) }],
+            },
+          ]}
+        />
       </div>
+      {isOpen && (
+        <div id={body} className="modules">
+          <BackendRow place={place} module={route.backend} />
+          <RestrictionRow place={place} module={route.ip_restriction} />
+          <HeadersRow place={place} module={route.request_headers} host={edge.hostports[0]} path={route.match} />
+        </div>
+      )}
       {isLeaving && <DeleteRoute route={route} name={place.name} onClose={() => setLeaving(false)} />}
     </article>
+  )
+}
+
+/** Where it leads, who may use it and what it changes, in columns. */
+function RouteSummary({ route }: { route: Route }) {
+  const { backend, ip_restriction, request_headers } = route
+  const backends = useQuery(queries.backends()).data
+  const policies = useQuery(queries.policies()).data
+  const target = backends?.find(({ id }) => id === backend?.backend.id)
+  const added = request_headers?.enabled ? Object.keys(request_headers.add).length : 0
+  const removed = request_headers?.enabled ? request_headers.remove.length : 0
+  return (
+    <>
+      <span className="route-backend">
+        {backend?.enabled ? (
+          (target?.description ?? target?.address ?? backend.backend.id)
+        ) : (
+          <State health="partial">No backend</State>
+        )}
+      </span>
+      <span className="route-addresses">
+        {ip_restriction?.enabled ? (
+          <span className="lock">
+            <Icon name="lock" />
+            {ip_restriction.ip_policies
+              .map((policy) => policies?.find(({ id }) => id === policy.id)?.description ?? policy.id)
+              .join(', ')}
+          </span>
+        ) : (
+          <span className="soft">Open</span>
+        )}
+      </span>
+      <span className="route-headers mono">
+        {added > 0 && <span className="plus">+{added}</span>} {removed > 0 && <span className="minus">−{removed}</span>}
+      </span>
+      <Traits route={route} />
+    </>
+  )
+}
+
+/** What is special about the route, in a few words. */
+function Traits({ route }: { route: Route }) {
+  return (
+    <p className="traits">
+      {route.encoded_slashes === 'allow' && <span className="tag">encoded slashes allowed</span>}
+      {!route.websocket && <span className="tag">no WebSockets</span>}
+      {route.timeouts && <span className="tag">timeouts: {timeoutsText(route.timeouts)}</span>}
+      <span className="soft">{route.description}</span>
+    </p>
   )
 }
 

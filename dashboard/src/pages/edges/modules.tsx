@@ -31,7 +31,7 @@ export function BackendRow({ place, module }: { place: ModulePlace; module: Back
           <Badge tone="warned">No backend: traffic is refused</Badge>
         )}
       </div>
-      <Button aria-label={`Change the backend of ${place.name}`} onPress={() => setOpen(true)}>
+      <Button kind="quiet" isSmall aria-label={`Change the backend of ${place.name}`} onPress={() => setOpen(true)}>
         Change
       </Button>
       {isOpen && <EditBackend place={place} module={module} onClose={() => setOpen(false)} />}
@@ -94,18 +94,14 @@ export function RestrictionRow({ place, module }: { place: ModulePlace; module: 
           <Badge tone="neutral">Open to every address</Badge>
         )}
       </div>
-      <span className="actions">
-        <Link
-          className="button plain"
-          aria-label={`Check an address against ${place.name}`}
-          to={`/check?target=${place.routeId ?? place.edgeId}`}
-        >
-          Check
-        </Link>
-        <Button aria-label={`Change allowed addresses of ${place.name}`} onPress={() => setOpen(true)}>
-          Change
-        </Button>
-      </span>
+      <Button
+        kind="quiet"
+        isSmall
+        aria-label={`Change allowed addresses of ${place.name}`}
+        onPress={() => setOpen(true)}
+      >
+        Change
+      </Button>
       {isOpen && <EditRestrictionModule place={place} module={module} onClose={() => setOpen(false)} />}
     </div>
   )

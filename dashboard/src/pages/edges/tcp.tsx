@@ -1,23 +1,42 @@
+import { Link } from 'react-router'
 import { $api } from '../../api/client.ts'
 import { Loaded } from '../../ui/loading.tsx'
+import { Tabs } from '../../ui/tabs.tsx'
+import { ChangeList } from '../audit/list.tsx'
 import { EdgeHead } from './head.tsx'
 import { BackendRow, RestrictionRow } from './modules.tsx'
 
 export function TcpDetail({ id }: { id: string }) {
   const found = $api.useQuery('get', '/edges/tcp/{id}', { params: { path: { id } } })
+  const isAdmin = $api.useQuery('get', '/caller').data?.role === 'admin'
   return (
     <Loaded query={found} lines={6}>
       {(edge) => {
         const place = { name: edge.hostports.join(', ') || edge.id, edgeId: edge.id }
         return (
           <>
-            <EdgeHead kind="tcp" edge={edge} />
-            <section className="card" aria-label="Modules">
-              <div className="body">
-                <BackendRow place={place} module={edge.backend} />
-                <RestrictionRow place={place} module={edge.ip_restriction} />
-              </div>
-            </section>
+            <EdgeHead kind="tcp" edge={edge}>
+              <Link className="button plain" to={`/check?target=${edge.id}`}>
+                Check an address
+                <span className="for-readers"> against {place.name}</span>
+              </Link>
+            </EdgeHead>
+            <Tabs
+              label="Parts of the edge"
+              tabs={[
+                {
+                  id: 'forwarding',
+                  title: 'Forwarding',
+                  children: (
+                    <section className="frame modules" aria-label="Modules">
+                      <BackendRow place={place} module={edge.backend} />
+                      <RestrictionRow place={place} module={edge.ip_restriction} />
+                    </section>
+                  ),
+                },
+                ...(isAdmin ? [{ id: 'history', title: 'History', children: <ChangeList resourceId={id} /> }] : []),
+              ]}
+            />
           </>
         )
       }}

@@ -1,56 +1,89 @@
 import { useQuery } from '@tanstack/react-query'
-import { useState } from 'react'
 import { Link } from 'react-router'
 import type { Shapes } from '../../api/client.ts'
 import { queries } from '../../api/queries.ts'
 import { type TrafficType, traffic, trafficTypes } from '../../traffic.ts'
 import { Choice } from '../../ui/choice.tsx'
 import { Loaded } from '../../ui/loading.tsx'
+import { Section } from '../../ui/section.tsx'
+import { useUrlState } from '../../ui/use_url_state.ts'
 import { Chart } from './chart.tsx'
 
 type Data = Shapes['IpActivity']
+const count = new Intl.NumberFormat('en')
 
-/** The last day by the hour, as a picture and as a table, and where at the edges it happened. */
+/** The last day: figures, by the hour as a picture and as a table, and where at the edges it happened. */
 export function Activity() {
   const activity = useQuery(queries.activity())
-  const [wanted, setWanted] = useState<TrafficType | ''>('')
+  const [wanted, setWanted] = useUrlState<TrafficType | 'all'>('traffic', 'all')
   return (
-    <section className="card" aria-labelledby="activity">
-      <header>
-        <h2 id="activity">Refusals and warnings in the last 24 hours</h2>
+    <Section
+      title="Refusals and warnings"
+      note="in the last 24 hours"
+      action={
         <Choice
           label="Traffic"
           labelHidden
           value={wanted}
-          onChange={(value) => setWanted(value as TrafficType | '')}
+          onChange={setWanted}
           options={[
-            { value: '', label: 'All traffic' },
+            { value: 'all' as const, label: 'All traffic' },
             ...trafficTypes.map((value) => ({ value, label: traffic[value].title })),
           ]}
         />
-      </header>
-      <div className="body">
-        <Loaded query={activity} lines={6}>
-          {(data) => <Shown data={data} types={wanted ? [wanted] : trafficTypes} />}
-        </Loaded>
-      </div>
-    </section>
+      }
+    >
+      <Loaded query={activity} lines={6}>
+        {(data) => <Shown data={data} types={wanted === 'all' ? trafficTypes : [wanted]} />}
+      </Loaded>
+    </Section>
   )
 }
 
 function Shown({ data, types }: { data: Data; types: readonly TrafficType[] }) {
+  const restrictions = useQuery(queries.restrictions()).data ?? []
   const hours = data.hours.map((hour) => ({
     at: hour.hour,
     refused: types.reduce((sum, type) => sum + hour[type].refused, 0),
     warned: types.reduce((sum, type) => sum + hour[type].warned, 0),
   }))
-  if (hours.every(({ refused, warned }) => refused + warned === 0))
-    return <p className="soft">No refusals or warnings.</p>
+  const refused = hours.reduce((sum, hour) => sum + hour.refused, 0)
+  const warned = hours.reduce((sum, hour) => sum + hour.warned, 0)
+  const onTrial = restrictions.filter(({ enforced }) => !enforced).length
+  const busiest = hours.reduce((most, hour) => Math.max(most, hour.refused), 0)
   return (
     <>
-      <Chart hours={hours} />
+      <div className="frame">
+        <dl className="stats">
+          <Figure name="Refused" value={count.format(refused)} tone="refused">
+            {busiest > 0 ? `at most ${count.format(busiest)} in an hour` : 'no address was refused'}
+          </Figure>
+          <Figure name="Warned" value={count.format(warned)} tone="warned">
+            {onTrial === 1 ? '1 restriction only warns' : `${onTrial} restrictions only warn`}
+          </Figure>
+          <Figure name="Edges and routes" value={count.format(data.edges.length)}>
+            with refusals or warnings
+          </Figure>
+        </dl>
+        {refused + warned > 0 && <Chart hours={hours} />}
+      </div>
       {types.includes('endpoints') && data.edges.length > 0 && <AtEdges edges={data.edges} />}
     </>
+  )
+}
+
+type FigureProps = { name: string; value: string; tone?: 'refused' | 'warned'; children: string }
+
+function Figure({ name, value, tone, children }: FigureProps) {
+  return (
+    <div>
+      <dt className="stat-name">
+        {tone && <span className={`key ${tone}`} aria-hidden="true" />}
+        {name}
+      </dt>
+      <dd className="stat-figure">{value}</dd>
+      <dd className="fine">{children}</dd>
+    </div>
   )
 }
 
@@ -64,12 +97,11 @@ function AtEdges({ edges }: { edges: Data['edges'] }) {
     return found && route ? `${found.hostports[0] ?? ''}${route.match}` : target.id
   }
   return (
-    <div>
-      <h3>By edge and route</h3>
-      <table className="fit">
+    <div className="frame">
+      <table>
         <thead>
           <tr>
-            <th scope="col">Edge or route</th>
+            <th scope="col">By edge and route</th>
             <th scope="col" className="number">
               Refused
             </th>
@@ -81,11 +113,13 @@ function AtEdges({ edges }: { edges: Data['edges'] }) {
         <tbody>
           {edges.slice(0, 5).map((row) => (
             <tr key={row.target.id}>
-              <td className="mono">
-                <Link to={`/edges/${row.edge?.id ?? row.target.id}`}>{nameOf(row)}</Link>
-              </td>
-              <td className="number">{row.refused}</td>
-              <td className="number">{row.warned}</td>
+              <th scope="row" className="mono">
+                <Link className="row-link" to={`/edges/${row.edge?.id ?? row.target.id}`}>
+                  {nameOf(row)}
+                </Link>
+              </th>
+              <td className="number">{count.format(row.refused)}</td>
+              <td className="number">{count.format(row.warned)}</td>
             </tr>
           ))}
         </tbody>

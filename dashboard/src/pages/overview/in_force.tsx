@@ -4,86 +4,88 @@ import type { Shapes } from '../../api/client.ts'
 import { queries } from '../../api/queries.ts'
 import { type TrafficType, traffic, trafficTypes } from '../../traffic.ts'
 import { Badge } from '../../ui/badge.tsx'
+import { DataTable } from '../../ui/data_table.tsx'
 import { Loaded } from '../../ui/loading.tsx'
+import { Section } from '../../ui/section.tsx'
+import type { Column } from '../../ui/table_model.ts'
 
 type Restriction = Shapes['IpRestriction']
-const count = new Intl.NumberFormat('en')
+type Counts = { refused: number; warned: number }
+type Row = { type: TrafficType; restrictions: Restriction[]; counts: Counts | undefined }
 
-/** The first thing to know: for each kind of traffic, whether anything is refused, and what would be. */
-export function InForce() {
+const count = new Intl.NumberFormat('en')
+const figure = (value: number | undefined) => (value ? count.format(value) : <span className="soft">–</span>)
+
+const columns: Column<Row>[] = [
+  {
+    title: 'Traffic',
+    className: 'a1',
+    isRowHead: true,
+    cell: ({ type, restrictions }) => (
+      <span className="two">
+        <span>{traffic[type].title}</span>
+        <small>
+          <Names restrictions={restrictions} />
+        </small>
+      </span>
+    ),
+  },
+  { title: 'Mode', className: 'a2', cell: ({ restrictions }) => <Mode restrictions={restrictions} /> },
+  {
+    title: 'Refused',
+    className: 'number b2',
+    cell: ({ counts }) => (
+      <>
+        {figure(counts?.refused)} {counts?.refused ? <span className="show-small">refused</span> : null}
+      </>
+    ),
+  },
+  { title: 'Warned', className: 'number', cell: ({ counts }) => figure(counts?.warned) },
+]
+
+/** For each kind of traffic, whether anything is refused, and what was in the last day. */
+export function InForce({ isWide }: { isWide: boolean }) {
   const restrictions = useQuery(queries.restrictions())
+  const total = useQuery(queries.activity()).data?.total
   return (
-    <section aria-labelledby="in-force">
-      <h2 id="in-force" className="for-readers">
-        In force
-      </h2>
+    <Section
+      title="What is restricted"
+      note="counts of 24 hours"
+      className={isWide ? 'c12' : 'c5'}
+      action={<Link to="/restrictions">IP restrictions</Link>}
+    >
       <Loaded query={restrictions} lines={5}>
         {(all) => (
-          <div className="tiles">
-            {trafficTypes.map((type) => (
-              <Tile key={type} type={type} restrictions={all.filter((restriction) => restriction.type === type)} />
-            ))}
-          </div>
+          <DataTable
+            label="What is restricted"
+            rows={trafficTypes.map((type) => ({
+              type,
+              restrictions: all.filter((restriction) => restriction.type === type),
+              counts: total?.[type],
+            }))}
+            keyOf={({ type }) => type}
+            columns={columns}
+            isTwoLine
+          />
         )}
       </Loaded>
-    </section>
+    </Section>
   )
 }
 
-function Tile({ type, restrictions }: { type: TrafficType; restrictions: Restriction[] }) {
-  const enforced = restrictions.filter((restriction) => restriction.enforced)
-  const warning = restrictions.filter((restriction) => !restriction.enforced)
+function Names({ restrictions }: { restrictions: readonly Restriction[] }) {
+  const [first, ...more] = restrictions
+  if (!first) return <>No restriction</>
   return (
-    <div className="card tile">
-      <h3>
-        {traffic[type].title}
-        <State enforced={enforced.length} warning={warning.length} />
-      </h3>
-      <p className="soft">{sentenceOf(type, enforced.length, warning.length)}</p>
-      <LastDay type={type} />
-      <ul className="restriction-list">
-        {[...enforced, ...warning].slice(0, 4).map(({ id, description, enforced }) => (
-          <li key={id}>
-            <Link to={`/restrictions/${id}`}>{description ?? id}</Link>{' '}
-            <span className="fine">{enforced ? 'enforced' : 'warning only'}</span>
-          </li>
-        ))}
-        {restrictions.length > 4 && (
-          <li>
-            <Link to="/restrictions">{`and ${restrictions.length - 4} more`}</Link>
-          </li>
-        )}
-      </ul>
-    </div>
+    <>
+      <Link to={`/restrictions/${first.id}`}>{first.description ?? first.id}</Link>
+      {more.length > 0 && ` and ${more.length} more`}
+    </>
   )
 }
 
-function LastDay({ type }: { type: TrafficType }) {
-  const total = useQuery(queries.activity()).data?.total[type]
-  if (!total || (total.refused === 0 && total.warned === 0)) return null
-  return (
-    <p className="fine">
-      {[
-        total.refused && `${count.format(total.refused)} refused`,
-        total.warned && `${count.format(total.warned)} ${total.warned === 1 ? 'warning' : 'warnings'}`,
-      ]
-        .filter(Boolean)
-        .join(', ')}{' '}
-      in the last 24 hours
-    </p>
-  )
-}
-
-function State({ enforced, warning }: { enforced: number; warning: number }) {
-  if (enforced) return <Badge tone="allowed">Enforced</Badge>
-  if (warning) return <Badge tone="warned">Warning only</Badge>
+function Mode({ restrictions }: { restrictions: readonly Restriction[] }) {
+  if (restrictions.some(({ enforced }) => enforced)) return <Badge tone="allowed">Enforced</Badge>
+  if (restrictions.length) return <Badge tone="warned">Warns only</Badge>
   return <Badge tone="neutral">Open</Badge>
-}
-
-function sentenceOf(type: TrafficType, enforced: number, warning: number): string {
-  const what = traffic[type].what
-  if (enforced && warning) return `Only allowed addresses can reach ${what}. Another restriction only warns.`
-  if (enforced) return `Only allowed addresses can reach ${what}.`
-  if (warning) return `Every address can reach ${what}. Addresses that would be refused are counted.`
-  return `Every address can reach ${what}.`
 }

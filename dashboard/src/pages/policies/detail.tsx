@@ -1,7 +1,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useCallback, useMemo, useState } from 'react'
 import { useNavigate } from 'react-router'
-import { answerOf, api } from '../../api/client.ts'
+import { $api, answerOf, api } from '../../api/client.ts'
 import { queries } from '../../api/queries.ts'
 import { applied, type Draft, emptyDraft, isEmpty, type Rule, withAdded, withRemoved } from '../../rules.ts'
 import { Button } from '../../ui/button.tsx'
@@ -10,21 +10,26 @@ import { CopyId } from '../../ui/copy_id.tsx'
 import { Loaded } from '../../ui/loading.tsx'
 import { MoreMenu } from '../../ui/more_menu.tsx'
 import { PageHeader } from '../../ui/page_header.tsx'
+import { Tabs } from '../../ui/tabs.tsx'
 import { useUnsaved } from '../../ui/unsaved.tsx'
+import { ChangeList } from '../audit/list.tsx'
 import { Describe } from '../describe.tsx'
 import { AddRule } from './add_rule.tsx'
 import { ImportList } from './import.tsx'
 import { rulesOf } from './read.ts'
 import { Review } from './review.tsx'
 import { RuleTable } from './rule_table.tsx'
-import { PolicyState, Uses } from './uses.tsx'
+import { StateOfUses, UsesTable, useUsesOf } from './uses.tsx'
 
 const none: Rule[] = []
+const count = new Intl.NumberFormat('en')
 type Open = 'add' | 'import' | 'review' | 'describe' | 'delete'
 
 export function PolicyDetail({ id }: { id: string }) {
   const policies = useQuery(queries.policies())
   const rules = useQuery(rulesOf(id))
+  const isAdmin = $api.useQuery('get', '/caller').data?.role === 'admin'
+  const uses = useUsesOf()?.(id)
   const [draft, setDraft] = useState<Draft>(emptyDraft)
   const unsaved = useUnsaved(!isEmpty(draft))
   const [open, setOpen] = useState<Open>()
@@ -33,14 +38,20 @@ export function PolicyDetail({ id }: { id: string }) {
   const name = policy?.description ?? id
   const current = rules.data ?? none
   const remove = useCallback((rule: Rule) => setDraft((before) => withRemoved(before, current, [rule])), [current])
+  const restore = useCallback((rule: Rule) => setDraft((before) => withAdded(before, current, [rule])), [current])
   const drafted = useMemo(() => applied(current, draft), [current, draft])
   return (
     <>
       <PageHeader
         title={name}
         parent={{ to: '/policies', name: 'IP policies' }}
-        status={<PolicyState policyId={id} />}
-        meta={<CopyId id={id} />}
+        status={uses && <StateOfUses uses={uses} />}
+        meta={
+          <>
+            {rules.data && <span>{current.length === 1 ? '1 rule' : `${count.format(current.length)} rules`}</span>}
+            {policy?.description && <CopyId id={id} />}
+          </>
+        }
       >
         <Button onPress={() => setOpen('import')}>Import list</Button>
         <Button kind="primary" icon="plus" onPress={() => setOpen('add')}>
@@ -59,25 +70,31 @@ export function PolicyDetail({ id }: { id: string }) {
           ]}
         />
       </PageHeader>
-      <div className="columns uneven">
-        <section className="card" aria-label="Rules">
-          <Loaded query={rules} lines={10}>
-            {() => <RuleTable rules={drafted} draft={draft} onRemove={remove} />}
-          </Loaded>
-        </section>
-        <aside className="card" aria-label="About this policy">
-          <div className="body">
-            <h2>Used by</h2>
-            <Uses policyId={id} />
-          </div>
-        </aside>
-      </div>
+      <Tabs
+        label={name}
+        tabs={[
+          {
+            id: 'rules',
+            title: 'Rules',
+            count: rules.data?.length,
+            children: (
+              <Loaded query={rules} lines={10}>
+                {() => <RuleTable rules={drafted} draft={draft} onRemove={remove} onRestore={restore} />}
+              </Loaded>
+            ),
+          },
+          { id: 'uses', title: 'Used by', count: uses?.length, children: uses && <UsesTable uses={uses} /> },
+          ...(isAdmin ? [{ id: 'history', title: 'History', children: <ChangeList resourceId={id} /> }] : []),
+        ]}
+      />
       {!isEmpty(draft) && (
         <section className="draft" aria-label="Unsaved changes">
           <p className="strong">
             {draft.added.size} to add, {draft.removed.size} to remove. Not saved yet.
           </p>
-          <Button onPress={() => setDraft(emptyDraft)}>Discard</Button>
+          <Button kind="quiet" onPress={() => setDraft(emptyDraft)}>
+            Discard
+          </Button>
           <Button kind="primary" onPress={() => setOpen('review')}>
             Review and save
           </Button>

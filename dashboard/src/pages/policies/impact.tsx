@@ -68,7 +68,7 @@ function OnTrafficShown({ row }: { row: OnTraffic }) {
     <div className="impact-row">
       <p>
         <strong>{where}</strong>{' '}
-        {row.enforced ? <Badge tone="allowed">Enforced</Badge> : <Badge tone="warned">Warning only</Badge>}
+        {row.enforced ? <Badge tone="allowed">Enforced</Badge> : <Badge tone="warned">Warns only</Badge>}
       </p>
       {changes === 0 ? (
         <p className="with-icon">

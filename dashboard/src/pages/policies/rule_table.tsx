@@ -1,96 +1,143 @@
 import { useDeferredValue, useMemo, useState } from 'react'
 import { type Draft, keyOf, matcherOf, type Rule } from '../../rules.ts'
 import { Badge } from '../../ui/badge.tsx'
-import { Field } from '../../ui/field.tsx'
-import { Icon } from '../../ui/icons.tsx'
-import { type Column, VirtualTable } from '../../ui/table_rows.tsx'
+import { DataTable } from '../../ui/data_table.tsx'
+import { MoreMenu } from '../../ui/more_menu.tsx'
+import { Empty } from '../../ui/states.tsx'
+import type { Column } from '../../ui/table_model.ts'
 import { ago } from '../../ui/time.tsx'
+import { Toolbar } from '../../ui/toolbar.tsx'
 
 type Props = {
+  /** As they would be with the draft. */
   rules: readonly Rule[]
   draft: Draft
   onRemove: (rule: Rule) => void
+  onRestore: (rule: Rule) => void
 }
+type View = 'all' | Rule['action'] | 'expiring'
 
 const count = new Intl.NumberFormat('en')
+const isOfView: Record<View, (rule: Rule) => boolean> = {
+  all: () => true,
+  allow: ({ action }) => action === 'allow',
+  deny: ({ action }) => action === 'deny',
+  expiring: ({ expires_at }) => expires_at !== undefined,
+}
 
-export function RuleTable({ rules, draft, onRemove }: Props) {
+export function RuleTable({ rules, draft, onRemove, onRestore }: Props) {
   const [search, setSearch] = useState('')
+  const [view, setView] = useState<View>('all')
   // Typing stays quick: React may draw the letters first, and the rows of 100,000 rules after them.
   const wanted = useDeferredValue(search)
+  const all = useMemo(() => withDraftFirst(rules, draft), [rules, draft])
   const found = useMemo(() => {
     const matches = matcherOf(wanted)
-    return wanted.trim() ? rules.filter(matches) : rules
-  }, [rules, wanted])
-  const columns = useMemo(() => columnsFor(draft, onRemove), [draft, onRemove])
+    const seen = view === 'all' ? all : all.filter(isOfView[view])
+    return wanted.trim() ? seen.filter(matches) : seen
+  }, [all, wanted, view])
+  const counts = useMemo(() => {
+    const denied = rules.filter(isOfView.deny).length
+    return { allow: rules.length - denied, deny: denied, expiring: rules.filter(isOfView.expiring).length }
+  }, [rules])
+  const columns = useMemo(() => columnsFor(draft, onRemove, onRestore), [draft, onRemove, onRestore])
+  const isFiltered = wanted.trim() !== '' || view !== 'all'
   return (
     <>
-      <header>
-        <h2>
-          {wanted.trim()
-            ? `${count.format(found.length)} of ${count.format(rules.length)}`
-            : count.format(rules.length)}{' '}
-          {rules.length === 1 ? 'rule' : 'rules'}
-        </h2>
-      </header>
-      <div className="search">
-        <Field
-          label="Search"
-          type="search"
-          value={search}
-          onChange={setSearch}
-          placeholder="203.0.113.7, 10.0., office…"
-          hint="Matches ranges and descriptions. A full address finds every range that contains it."
-        />
-      </div>
+      <Toolbar
+        search={search}
+        onSearch={setSearch}
+        placeholder="Address, range or description"
+        chosen={view}
+        onChoose={setView}
+        chips={[
+          { value: 'all', label: 'All rules', count: rules.length },
+          { value: 'allow', label: 'Allow', count: counts.allow },
+          { value: 'deny', label: 'Deny', count: counts.deny },
+          { value: 'expiring', label: 'With an expiry', count: counts.expiring },
+        ]}
+      />
+      <h2 className="for-readers">
+        {isFiltered ? `${count.format(found.length)} of ${count.format(rules.length)}` : count.format(rules.length)}{' '}
+        {rules.length === 1 ? 'rule' : 'rules'}
+      </h2>
       {found.length === 0 ? (
-        <p className="empty">
-          {rules.length === 0 ? 'No rules. This policy allows no address.' : 'No matching rules.'}
-        </p>
+        <div className="frame">
+          {rules.length === 0 ? (
+            <Empty title="No rules yet">No rules. This policy allows no address.</Empty>
+          ) : (
+            <Empty title="No matching rules" />
+          )}
+        </div>
       ) : (
-        <VirtualTable label="Rules" rows={found} keyOf={keyOf} columns={columns} rowHeight={40} />
+        <DataTable
+          label="Rules"
+          rows={found}
+          keyOf={keyOf}
+          columns={columns}
+          rowClass={(rule) =>
+            draft.added.has(keyOf(rule)) ? 'added' : draft.removed.has(keyOf(rule)) ? 'removed' : undefined
+          }
+        />
       )}
     </>
   )
 }
 
-function Expiry({ at }: { at: string | undefined }) {
+/** What would be added comes first, what would be removed stays in sight until it is. */
+function withDraftFirst(rules: readonly Rule[], draft: Draft): readonly Rule[] {
+  if (draft.added.size + draft.removed.size === 0) return rules
+  const kept = rules.filter((rule) => !draft.added.has(keyOf(rule)))
+  return [...draft.added.values(), ...draft.removed.values(), ...kept]
+}
+
+function Review({ rule, draft }: { rule: Rule; draft: Draft }) {
+  if (draft.added.has(keyOf(rule))) return <span className="tag">Will be added</span>
+  if (draft.removed.has(keyOf(rule))) return <span className="tag">Will be removed</span>
+  const { expires_at: at } = rule
   if (!at) return null
   return Date.parse(at) <= Date.now() ? (
     <Badge tone="warned">Expired</Badge>
   ) : (
-    <span className="fine">expires {ago(at)}</span>
+    <span className="soft">Expires {ago(at)}</span>
   )
 }
 
-const columnsFor = (draft: Draft, onRemove: (rule: Rule) => void): Column<Rule>[] => [
+const columnsFor = (draft: Draft, onRemove: Props['onRemove'], onRestore: Props['onRestore']): Column<Rule>[] => [
   {
     title: 'Action',
-    className: 'action',
+    className: 'b2',
+    width: '110px',
     cell: ({ action }) => (
       <Badge tone={action === 'allow' ? 'allowed' : 'refused'}>{action === 'allow' ? 'Allow' : 'Deny'}</Badge>
     ),
   },
-  { title: 'Range', className: 'range mono', cell: ({ cidr }) => cidr },
+  { title: 'Range', className: 'a1 range mono', width: '260px', cell: ({ cidr }) => cidr },
+  { title: 'Description', className: 'b1 text', cell: ({ description }) => description },
   {
-    title: 'Description',
-    className: 'text',
-    cell: (rule) => (
-      <>
-        {draft.added.has(keyOf(rule)) && <Badge tone="neutral">Unsaved</Badge>} {rule.description}{' '}
-        <Expiry at={rule.expires_at} />
-      </>
-    ),
+    title: 'Review',
+    className: 'c1',
+    width: '180px',
+    cell: (rule) => <Review rule={rule} draft={draft} />,
   },
   {
-    title: 'Remove',
-    className: 'remove',
-    // The browser's own button: thirty of the library's take longer to draw than a frame has.
+    title: 'Actions',
+    titleHidden: true,
+    className: 'menu-cell a2',
+    width: '44px',
     cell: (rule) => (
-      <button type="button" className="button quiet icon-only" onClick={() => onRemove(rule)}>
-        <Icon name="close" />
-        <span className="for-readers">{`Remove ${rule.action} ${rule.cidr}`}</span>
-      </button>
+      <MoreMenu
+        label={`Actions for ${rule.action} ${rule.cidr}`}
+        groups={() => [
+          {
+            entries: [
+              draft.removed.has(keyOf(rule))
+                ? { label: 'Keep rule', icon: 'rotate', onAction: () => onRestore(rule) }
+                : { label: 'Remove rule', icon: 'trash', isDanger: true, onAction: () => onRemove(rule) },
+            ],
+          },
+        ]}
+      />
     ),
   },
 ]

@@ -6,9 +6,8 @@ import { queries, useRefresh } from '../../api/queries.ts'
 import { LockoutNote } from '../../lockout.tsx'
 import { traffic } from '../../traffic.ts'
 import { Badge } from '../../ui/badge.tsx'
-import { Button } from '../../ui/button.tsx'
 import { Confirm } from '../../ui/confirm.tsx'
-import { Name } from '../../ui/name.tsx'
+import { MoreMenu } from '../../ui/more_menu.tsx'
 import { Switch } from '../../ui/switch.tsx'
 import { changeRestriction, type Restriction, type Variant } from './change.ts'
 import { EditRestriction } from './edit.tsx'
@@ -31,9 +30,24 @@ export function RestrictionCard({ restriction, isAdmin }: Props) {
     <article className="card" aria-label={description ?? id}>
       <header>
         <h3>
-          <Name id={id} text={description} />
+          <Link className="row-link" to={`/restrictions/${id}`}>
+            {description ?? id}
+          </Link>{' '}
+          {enforced ? <Badge tone="allowed">Enforced</Badge> : <Badge tone="warned">Warns only</Badge>}
         </h3>
-        {enforced ? <Badge tone="allowed">Enforced</Badge> : <Badge tone="warned">Warning only</Badge>}
+        {isAdmin && (
+          <MoreMenu
+            label={`Actions for ${description ?? id}`}
+            groups={() => [
+              {
+                entries: [
+                  { label: 'Edit…', icon: 'edit', onAction: () => setOpen('edit') },
+                  { label: 'Delete restriction…', icon: 'trash', isDanger: true, onAction: () => setOpen('delete') },
+                ],
+              },
+            ]}
+          />
+        )}
       </header>
       <div className="body columns tight">
         <div className="stack-gap">
@@ -69,18 +83,9 @@ export function RestrictionCard({ restriction, isAdmin }: Props) {
               onInsist={() => enforce.mutate({ enforced: enforce.variables.enforced, allowSelfLockout: true })}
             />
           )}
-          {isAdmin && (
-            <div className="actions start">
-              <Button aria-label={`Edit ${description ?? id}`} onPress={() => setOpen('edit')}>
-                Edit
-              </Button>
-              <Button aria-label={`Delete ${description ?? id}`} onPress={() => setOpen('delete')}>
-                Delete
-              </Button>
-            </div>
-          )}
         </div>
-        <Evidence restriction={restriction} />
+        {/* Which addresses would be refused is for admins. */}
+        {isAdmin && <Evidence restriction={restriction} />}
       </div>
       {open === 'edit' && <EditRestriction restriction={restriction} onClose={close} />}
       {open === 'delete' && <DeleteRestriction restriction={restriction} onClose={close} />}

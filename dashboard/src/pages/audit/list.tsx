@@ -1,0 +1,92 @@
+import { Link } from 'react-router'
+import { $api } from '../../api/client.ts'
+import { Badge, type Tone } from '../../ui/badge.tsx'
+import { Button } from '../../ui/button.tsx'
+import { Skeleton } from '../../ui/loading.tsx'
+import { ProblemNote } from '../../ui/problem.tsx'
+import { Empty } from '../../ui/states.tsx'
+import { Ago } from '../../ui/time.tsx'
+import { type AuditEvent, deedOf } from './describe.ts'
+import { Diff } from './diff.tsx'
+import { Subject, Who } from './who.tsx'
+
+type Props = { ownerId?: string | undefined; resourceId?: string | undefined }
+
+/** Changes, newest first, field by field: all of them, those of somebody, or those of one thing. */
+export function ChangeList({ ownerId, resourceId }: Props) {
+  const events = $api.useInfiniteQuery(
+    'get',
+    '/audit_events',
+    // Pages must not have the key of a single read, such as that of the overview: another limit is enough.
+    { params: { query: { limit: 50, ...(ownerId && { owner_id: ownerId }), resource_id: resourceId } } },
+    {
+      pageParamName: 'before_id',
+      initialPageParam: null,
+      getNextPageParam: (page) => (page.next_page_uri ? page.audit_events.at(-1)?.id : undefined),
+    },
+  )
+  const rows = events.data?.pages.flatMap((page) => page.audit_events) ?? []
+  return (
+    <section className="frame" aria-label="Changes">
+      {events.isPending && <Skeleton lines={10} />}
+      {events.isError && <ProblemNote error={events.error} retry={() => events.refetch()} />}
+      {events.isSuccess && rows.length === 0 && <Empty title="No matching changes" />}
+      <ol className="audit">
+        {rows.map((event) => (
+          <Event key={event.id} event={event} />
+        ))}
+      </ol>
+      {events.hasNextPage && (
+        <div className="table-foot">
+          <Button isPending={events.isFetchingNextPage} onPress={() => events.fetchNextPage()}>
+            Show older changes
+          </Button>
+        </div>
+      )}
+    </section>
+  )
+}
+
+const kindOf = ({ before, after }: AuditEvent): { tone: Tone; word: string } =>
+  !before
+    ? { tone: 'allowed', word: 'Created' }
+    : !after
+      ? { tone: 'refused', word: 'Deleted' }
+      : { tone: 'neutral', word: 'Changed' }
+
+/** A change shows what changed; of what was created or deleted, all fields are there for whoever wants them. */
+function Fields({ event }: { event: AuditEvent }) {
+  if (event.resource_id.startsWith('ses_')) return null
+  if (event.before && event.after) return <Diff event={event} />
+  return (
+    <details>
+      <summary>{event.after ? 'Show what was created' : 'Show what was deleted'}</summary>
+      <Diff event={event} />
+    </details>
+  )
+}
+
+function Event({ event }: { event: AuditEvent }) {
+  const { tone, word } = kindOf(event)
+  return (
+    <li>
+      <div className="event-head">
+        <Badge tone={tone}>{word}</Badge>
+        <p>
+          <b className="strong">
+            <Who ownerId={event.owner_id} />
+          </b>{' '}
+          <span className="soft">{deedOf(event.operation)}</span> <Subject event={event} />
+        </p>
+        <Ago at={event.created_at} />
+      </div>
+      <Fields event={event} />
+      <p className="fine mono event-foot">
+        <Link to={`/audit?resource=${event.resource_id}`}>{event.resource_id}</Link>
+        <span>{event.operation_id}</span>
+        {event.source_ip && <span>from {event.source_ip}</span>}
+        {event.api_key_id && <span>with {event.api_key_id}</span>}
+      </p>
+    </li>
+  )
+}

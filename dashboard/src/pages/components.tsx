@@ -1,0 +1,172 @@
+import { useState } from 'react'
+import { NodeBars } from '../shell/node_bars.tsx'
+import { Avatar } from '../ui/avatar.tsx'
+import { Badge } from '../ui/badge.tsx'
+import { Button } from '../ui/button.tsx'
+import { Choice } from '../ui/choice.tsx'
+import { Confirm } from '../ui/confirm.tsx'
+import { CopyId } from '../ui/copy_id.tsx'
+import { DataTable } from '../ui/data_table.tsx'
+import { Field } from '../ui/field.tsx'
+import { Skeleton } from '../ui/loading.tsx'
+import { MoreMenu } from '../ui/more_menu.tsx'
+import { PageHeader } from '../ui/page_header.tsx'
+import { ProblemNote } from '../ui/problem.tsx'
+import { Section } from '../ui/section.tsx'
+import { SidePanel } from '../ui/side_panel.tsx'
+import { State } from '../ui/state.tsx'
+import { Empty } from '../ui/states.tsx'
+import { Switch } from '../ui/switch.tsx'
+import type { Column } from '../ui/table_model.ts'
+import { Tabs } from '../ui/tabs.tsx'
+import { Toolbar } from '../ui/toolbar.tsx'
+
+type Row = { id: number; name: string }
+const rows: Row[] = Array.from({ length: 10_000 }, (_, id) => ({ id, name: `Row ${id}` }))
+const columns: Column<Row>[] = [
+  { title: 'Name', className: 'a1', isRowHead: true, sortBy: ({ name }) => name, cell: ({ name }) => name },
+  { title: 'Number', className: 'number b1', width: '120px', sortBy: ({ id }) => id, cell: ({ id }) => id },
+  {
+    title: 'Actions',
+    titleHidden: true,
+    className: 'menu-cell a2',
+    width: '44px',
+    cell: ({ name }) => (
+      <MoreMenu label={`Actions for ${name}`} groups={() => [{ entries: [{ label: 'Edit', onAction: () => {} }] }]} />
+    ),
+  },
+]
+
+/** Every component in its states, for whoever works on them: only development builds have this page. */
+export function Components() {
+  return (
+    <>
+      <PageHeader
+        title="Components"
+        parent={{ to: '/', name: 'Overview' }}
+        status={<Badge tone="neutral">Development</Badge>}
+        meta={<CopyId id="ipp_01m7f4phe1e00azccrbg7ppm44" />}
+        summary="Every component in its states."
+      >
+        <Button kind="primary" icon="plus">
+          Primary action
+        </Button>
+      </PageHeader>
+      <Tabs
+        label="Components"
+        tabs={[
+          { id: 'controls', title: 'Controls', children: <Controls /> },
+          { id: 'table', title: 'Table', count: rows.length, children: <LongTable /> },
+          { id: 'states', title: 'States', children: <States /> },
+        ]}
+      />
+    </>
+  )
+}
+
+function Controls() {
+  const [text, setText] = useState('203.0.113.7/24')
+  const [isOn, setOn] = useState(true)
+  const [open, setOpen] = useState<'confirm' | 'panel'>()
+  const close = () => setOpen(undefined)
+  return (
+    <div className="cols">
+      <Section title="Buttons">
+        <div className="actions start">
+          <Button kind="primary">Save changes</Button>
+          <Button>Review impact</Button>
+          <Button kind="quiet">Discard</Button>
+          <Button kind="danger" onPress={() => setOpen('confirm')}>
+            Delete policy
+          </Button>
+          <Button isDisabled>Add rule</Button>
+          <Button onPress={() => setOpen('panel')}>Open panel</Button>
+        </div>
+      </Section>
+      <Section title="Verdicts and health">
+        <div className="actions start">
+          <Badge tone="allowed">Allowed</Badge>
+          <Badge tone="refused">Refused</Badge>
+          <Badge tone="warned">Warns only</Badge>
+          <Badge tone="neutral">Open</Badge>
+          <span className="tag">Tag</span>
+          <State health="up">Live</State>
+          <State health="partial">2 of 3 up</State>
+          <State health="down">Down</State>
+          <State health="unknown">No check</State>
+          <NodeBars current={2} behind={1} offline={1} />
+          <Avatar name="Ada" />
+          <Avatar name="terraform" kind="bot" />
+        </div>
+      </Section>
+      <Section title="Fields">
+        <Field label="Range" mono value={text} onChange={setText} error="This is not the first address of the range." />
+        <Choice label="Action" value="allow" onChange={() => {}} options={[{ value: 'allow', label: 'Allow' }]} />
+        <Switch isSelected={isOn} onChange={setOn}>
+          Enforce
+        </Switch>
+      </Section>
+      {open === 'confirm' && (
+        <Confirm
+          title="Delete Storefront?"
+          typeToConfirm="Storefront"
+          action="Delete edge"
+          act={async () => {}}
+          onDone={close}
+          onClose={close}
+        >
+          <p>5 routes stop working immediately.</p>
+        </Confirm>
+      )}
+      {open === 'panel' && (
+        <SidePanel title="198.51.100.77" onClose={close} footer={<Button kind="primary">Allow this address…</Button>}>
+          <p>Details of a row beside its table.</p>
+        </SidePanel>
+      )}
+    </div>
+  )
+}
+
+function LongTable() {
+  const [search, setSearch] = useState('')
+  const [chosen, choose] = useState('all')
+  const found = rows.filter(({ id, name }) => name.includes(search) && (chosen === 'all' || id % 2 === 0))
+  return (
+    <>
+      <Toolbar
+        search={search}
+        onSearch={setSearch}
+        placeholder="Name"
+        chosen={chosen}
+        onChoose={choose}
+        chips={[
+          { value: 'all', label: 'All', count: rows.length },
+          { value: 'even', label: 'Even', count: rows.length / 2 },
+        ]}
+      />
+      <DataTable label="Rows" rows={found} keyOf={({ id }) => String(id)} columns={columns} foot="A foot" />
+    </>
+  )
+}
+
+function States() {
+  return (
+    <div className="cols">
+      <Section title="Empty">
+        <div className="frame">
+          <Empty title="No rules yet" actions={<Button kind="primary">Add rule</Button>}>
+            Without an allow rule this policy refuses every address.
+          </Empty>
+        </div>
+      </Section>
+      <Section title="Loading">
+        <div className="frame">
+          <Skeleton />
+        </div>
+      </Section>
+      <Section title="Error">
+        <ProblemNote error={new Error('nothing')} retry={() => {}} />
+      </Section>
+    </div>
+  )
+}

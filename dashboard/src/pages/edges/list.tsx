@@ -1,0 +1,134 @@
+import { Link } from 'react-router'
+import type { Shapes } from '../../api/client.ts'
+import { Badge } from '../../ui/badge.tsx'
+import { State } from '../../ui/state.tsx'
+import type { Column } from '../../ui/table_model.ts'
+import { Ago } from '../../ui/time.tsx'
+
+export type ListedEdge = {
+  id: string
+  kind: 'https' | 'tcp'
+  name: string
+  hostports: readonly string[]
+  routes: readonly string[]
+  /** What keeps traffic from being forwarded, if anything does. */
+  fault: string | undefined
+  notInForce: number
+  isOpen: boolean
+  restricted: number
+  created_at: string
+  /** Everything that a search looks at. */
+  text: string
+}
+
+type Common = {
+  id: string
+  created_at: string
+  description?: string
+  hostports: readonly string[]
+  refused_hostports?: readonly object[]
+}
+
+const common = ({ id, created_at, description, hostports, refused_hostports = [] }: Common) => ({
+  id,
+  created_at,
+  hostports,
+  name: description ?? (hostports.join(', ') || id),
+  notInForce: refused_hostports.length,
+})
+
+export function listed(https: readonly Shapes['HttpsEdge'][], tcp: readonly Shapes['TcpEdge'][]): ListedEdge[] {
+  return [
+    ...https.map((edge): ListedEdge => {
+      const routes = edge.routes.map(({ match }) => match)
+      const restricted = edge.routes.filter(({ ip_restriction }) => ip_restriction?.enabled).length
+      return {
+        ...common(edge),
+        kind: 'https',
+        routes,
+        fault: faultOf(edge.routes),
+        restricted,
+        isOpen: restricted < routes.length,
+        text: [edge.id, edge.description, ...edge.hostports, ...routes].join(' ').toLowerCase(),
+      }
+    }),
+    ...tcp.map((edge): ListedEdge => {
+      const isRestricted = edge.ip_restriction?.enabled ?? false
+      return {
+        ...common(edge),
+        kind: 'tcp',
+        routes: [],
+        fault: edge.backend?.enabled ? undefined : 'No backend',
+        restricted: Number(isRestricted),
+        isOpen: !isRestricted,
+        text: [edge.id, edge.description, ...edge.hostports].join(' ').toLowerCase(),
+      }
+    }),
+  ]
+}
+
+function faultOf(routes: Shapes['HttpsEdge']['routes']): string | undefined {
+  if (routes.length === 0) return 'No routes'
+  const bare = routes.filter(({ backend }) => !backend?.enabled).length
+  if (bare === 0) return undefined
+  return bare === 1 ? '1 route without backend' : `${bare} routes without backend`
+}
+
+export const edgeColumns: readonly Column<ListedEdge>[] = [
+  {
+    title: 'Edge',
+    className: 'a1',
+    width: '38%',
+    isRowHead: true,
+    sortBy: ({ name }) => name,
+    cell: ({ id, name, hostports, notInForce }) => (
+      <span className="two">
+        <span className="clip">
+          <Link className="row-link" to={`/edges/${id}`}>
+            {name}
+          </Link>{' '}
+          {notInForce > 0 && <Badge tone="refused">{notInForce} not in force</Badge>}
+        </span>
+        {name !== hostports.join(', ') && <small className="mono clip">{hostports.join(', ')}</small>}
+      </span>
+    ),
+  },
+  {
+    title: 'Kind',
+    className: 'hide-small',
+    width: '90px',
+    sortBy: ({ kind }) => kind,
+    cell: ({ kind }) => <span className="tag">{kind === 'https' ? 'HTTPS' : 'TCP'}</span>,
+  },
+  {
+    title: 'Routes',
+    className: 'b1',
+    sortBy: ({ routes }) => routes.length,
+    cell: ({ kind, routes }) =>
+      kind === 'tcp' ? <span className="soft">–</span> : <span className="mono clip">{routes.join('  ') || '–'}</span>,
+  },
+  {
+    title: 'Forwarding',
+    className: 'a2',
+    sortBy: ({ fault = '' }) => fault,
+    cell: ({ fault }) =>
+      fault ? <State health="partial">{fault}</State> : <State health="up">All have a backend</State>,
+  },
+  {
+    title: 'Addresses',
+    className: 'b2',
+    sortBy: ({ restricted }) => restricted,
+    cell: ({ kind, restricted, routes }) => {
+      if (restricted === 0) return <span className="soft">Open</span>
+      return kind === 'tcp' || restricted === routes.length
+        ? 'Restricted'
+        : `${restricted} of ${routes.length} restricted`
+    },
+  },
+  {
+    title: 'Created',
+    className: 'low',
+    sortBy: ({ created_at }) => Date.parse(created_at),
+    cell: ({ created_at }) => <Ago at={created_at} />,
+  },
+]

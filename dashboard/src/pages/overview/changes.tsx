@@ -1,0 +1,46 @@
+import { Link } from 'react-router'
+import { $api } from '../../api/client.ts'
+import { Loaded } from '../../ui/loading.tsx'
+import { Section } from '../../ui/section.tsx'
+import { Ago } from '../../ui/time.tsx'
+import { deedOf } from '../audit/describe.ts'
+import { Subject, Who } from '../audit/who.tsx'
+
+export function LastChanges() {
+  const changes = $api.useQuery(
+    'get',
+    '/audit_events',
+    { params: { query: { limit: 40 } } },
+    {
+      refetchInterval: 15_000,
+      // Who signed in is in the audit, and would push everything else off so short a list.
+      select: ({ audit_events }) =>
+        audit_events.filter(({ operation }) => !operation.startsWith('dashboard_session.')).slice(0, 6),
+    },
+  )
+  return (
+    <Section title="Latest changes" className="c7" action={<Link to="/audit">Audit log</Link>}>
+      <div className="frame">
+        <Loaded query={changes} lines={6}>
+          {(events) => (
+            <ol className="feed">
+              {events.map((event) => (
+                <li key={event.id}>
+                  <span>
+                    <b className="strong">
+                      <Who ownerId={event.owner_id} />
+                    </b>{' '}
+                    <span className="soft">{deedOf(event.operation)}</span> <Subject event={event} />
+                  </span>
+                  <span className="fine">
+                    <Ago at={event.created_at} />
+                  </span>
+                </li>
+              ))}
+            </ol>
+          )}
+        </Loaded>
+      </div>
+    </Section>
+  )
+}

@@ -1,0 +1,127 @@
+import { useQuery } from '@tanstack/react-query'
+import type { ReactNode } from 'react'
+import type { Shapes } from '../../api/client.ts'
+import { queries } from '../../api/queries.ts'
+import { type ApiKey, expiryOf } from '../keys/key.tsx'
+
+export type AttentionItem = {
+  id: string
+  tone: 'refused' | 'warned'
+  title: ReactNode
+  detail: string
+  to: string
+  action: string
+}
+
+/** What someone must act on, worst first. Undefined until everything that it looks at was read. */
+export function useAttention(isAdmin: boolean): AttentionItem[] | undefined {
+  const nodes = useQuery({ ...queries.nodes(), enabled: isAdmin })
+  const keys = useQuery(queries.keys()).data
+  const https = useQuery(queries.httpsEdges()).data
+  const tcp = useQuery(queries.tcpEdges()).data
+  if (!keys || !https || !tcp || (isAdmin && nodes.isPending)) return undefined
+  const items = [
+    ...(nodes.data ? aboutNodes(nodes.data) : []),
+    ...[...https, ...tcp].flatMap(aboutHostports),
+    ...https.flatMap(aboutRoutes),
+    ...tcp.filter(({ backend }) => !backend?.enabled).map(withoutBackend),
+    ...aboutKeys(keys),
+  ]
+  return items.sort((a, b) => Number(a.tone === 'warned') - Number(b.tone === 'warned'))
+}
+
+function aboutNodes({ edge_nodes, newest_generation }: Shapes['EdgeNodeList']): AttentionItem[] {
+  return edge_nodes.flatMap(({ name, live, applied_generation, refusals }): AttentionItem[] => {
+    const item = { id: `node ${name}`, to: '/nodes', action: 'View node' }
+    if (!live)
+      return [
+        {
+          ...item,
+          tone: 'refused',
+          title: <>Node {name} is offline</>,
+          detail: 'It has stopped reporting. If it still runs, it keeps enforcing its last known state.',
+        },
+      ]
+    if (refusals.length)
+      return [
+        {
+          ...item,
+          tone: 'warned',
+          title: <>Node {name} rejected a change</>,
+          detail: refusals[0]?.reason ?? '',
+        },
+      ]
+    // A node that is behind by what has just been saved is not news.
+    if (newest_generation - applied_generation > 20)
+      return [
+        {
+          ...item,
+          tone: 'warned',
+          title: <>Node {name} is behind</>,
+          detail: `It has applied generation ${applied_generation} of ${newest_generation}.`,
+        },
+      ]
+    return []
+  })
+}
+
+type Edge = { id: string; description?: string; hostports: readonly string[] }
+const nameOf = ({ id, description, hostports }: Edge): string => description ?? hostports[0] ?? id
+
+function aboutHostports(edge: Edge & { refused_hostports?: readonly { hostport: string }[] }): AttentionItem[] {
+  return (edge.refused_hostports ?? []).map(({ hostport }) => ({
+    id: `hostport ${hostport}`,
+    tone: 'refused',
+    title: (
+      <>
+        <span className="mono">{hostport}</span> of {nameOf(edge)} is not in force
+      </>
+    ),
+    detail: 'Another account has it, or it is a public suffix.',
+    to: `/edges/${edge.id}`,
+    action: 'View edge',
+  }))
+}
+
+function aboutRoutes(edge: Shapes['HttpsEdge']): AttentionItem[] {
+  const item = { id: `edge ${edge.id}`, tone: 'warned' as const, to: `/edges/${edge.id}`, action: 'View edge' }
+  if (edge.routes.length === 0)
+    return [{ ...item, title: <>{nameOf(edge)} has no routes</>, detail: 'Every request to it is refused.' }]
+  const bare = edge.routes.filter(({ backend }) => !backend?.enabled)
+  if (bare.length === 0) return []
+  return [
+    {
+      ...item,
+      title: (
+        <>
+          {bare.length === 1 ? '1 route' : `${bare.length} routes`} of {nameOf(edge)} without a backend
+        </>
+      ),
+      detail: `Requests to ${bare.map(({ match }) => match).join(', ')} are refused.`,
+    },
+  ]
+}
+
+const withoutBackend = (edge: Edge): AttentionItem => ({
+  id: `edge ${edge.id}`,
+  tone: 'warned',
+  title: <>{nameOf(edge)} has no backend</>,
+  detail: 'Every connection to it is refused.',
+  to: `/edges/${edge.id}`,
+  action: 'View edge',
+})
+
+function aboutKeys(keys: readonly ApiKey[]): AttentionItem[] {
+  const expiring = keys.filter((key) => expiryOf(key) === 'soon')
+  if (expiring.length === 0) return []
+  return [
+    {
+      id: 'keys',
+      tone: 'warned',
+      title: expiring.length === 1 ? '1 API key expires this week' : `${expiring.length} API keys expire this week`,
+      detail: expiring.map(({ description, id }) => description ?? id).join(', '),
+      to: '/keys?show=expiring',
+      action: 'View keys',
+    },
+  ]
+}

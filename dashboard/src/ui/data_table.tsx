@@ -1,0 +1,91 @@
+import { lazy, type ReactNode, Suspense } from 'react'
+import { Icon } from './icons.tsx'
+import type { RowsProps } from './rows_in_sight.tsx'
+import { type Column, useSorted } from './table_model.ts'
+import { moveBetweenRows, TableRow } from './table_row.tsx'
+
+// Only long tables need it.
+const loadRows = async () => ({ default: (await import('./rows_in_sight.tsx')).RowsInSight })
+const RowsInSight = lazy(loadRows) as <Row>(props: RowsProps<Row>) => ReactNode
+
+type Props<Row> = {
+  label: string
+  rows: readonly Row[]
+  keyOf: (row: Row) => string
+  /** The same array as long as it means the same: rows are drawn again only when it is another. */
+  columns: readonly Column<Row>[]
+  /** The column that is sorted by at first, with a minus for descending. */
+  initialSort?: string
+  /** Rows with a second line of smaller text. */
+  isTwoLine?: boolean
+  rowClass?: (row: Row) => string | undefined
+  foot?: ReactNode
+}
+
+/** Up to here the whole table is in the page, where the browser's own search finds it. */
+const drawnWhole = 200
+
+/**
+ * The browser's own table, of any length: it sorts, its head sticks to the window, arrow keys move between rows, and of a
+ * long one only the rows in sight are in the page.
+ */
+export function DataTable<Row>(props: Props<Row>) {
+  const { label, rows, keyOf, columns, initialSort, isTwoLine, rowClass, foot } = props
+  const { sorted, sort, sortBy } = useSorted(rows, columns, initialSort)
+  const isLong = rows.length > drawnWhole
+  const look = ['data-table', isTwoLine && 'two-line', isLong && 'fixed'].filter(Boolean).join(' ')
+  return (
+    <div className="frame">
+      <table className={look} aria-label={label} aria-rowcount={isLong ? rows.length + 1 : undefined}>
+        <colgroup>
+          {columns.map(({ title, width }) => (
+            <col key={title} style={isLong && width ? { width } : undefined} />
+          ))}
+        </colgroup>
+        <thead>
+          <tr>
+            {columns.map((column) => (
+              <Head key={column.title} column={column} sort={sort} onSort={sortBy} />
+            ))}
+          </tr>
+        </thead>
+        {isLong ? (
+          <Suspense fallback={<tbody />}>
+            <RowsInSight {...{ rows: sorted, keyOf, columns, rowClass, isTwoLine }} />
+          </Suspense>
+        ) : (
+          <tbody onKeyDown={moveBetweenRows}>
+            {sorted.map((row) => (
+              <TableRow key={keyOf(row)} row={row} columns={columns} className={rowClass?.(row)} />
+            ))}
+          </tbody>
+        )}
+      </table>
+      {foot && <div className="table-foot">{foot}</div>}
+    </div>
+  )
+}
+
+type HeadProps<Row> = {
+  column: Column<Row>
+  sort: { title: string; isDescending: boolean } | undefined
+  onSort: (title: string) => void
+}
+
+function Head<Row>({ column: { title, className, sortBy, titleHidden }, sort, onSort }: HeadProps<Row>) {
+  if (!sortBy)
+    return (
+      <th scope="col" className={className}>
+        <span className={titleHidden ? 'for-readers' : undefined}>{title}</span>
+      </th>
+    )
+  const direction = sort?.title !== title ? 'none' : sort.isDescending ? 'descending' : 'ascending'
+  return (
+    <th scope="col" className={className} aria-sort={direction}>
+      <button type="button" className="sort" onClick={() => onSort(title)}>
+        {title}
+        <Icon name={direction === 'descending' ? 'sortDown' : 'sortUp'} />
+      </button>
+    </th>
+  )
+}

@@ -1,0 +1,118 @@
+// Finding things: the search over everything, and the tables, with the keyboard alone.
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { make } from '../harness/fixtures.ts'
+import { newUser } from '../harness/principals.ts'
+import { openBrowser, openPage, signIn, startDashboard } from './browser.ts'
+import { furnish } from './furnish.ts'
+
+const plane = await startDashboard({ after })
+const { origin, newAccount } = plane
+const browser = await openBrowser({ after })
+const admin = await newAccount()
+const { policy, edge } = await furnish(admin)
+const page = await openPage(browser)
+await signIn(page, origin, admin.token)
+
+async function search(text: string): Promise<void> {
+  await page.keyboard.press('Control+k')
+  await page.getByRole('dialog', { name: 'Search' }).waitFor()
+  await page.keyboard.type(text)
+}
+
+test('the search opens pages, resources by name and by id, routes and actions', async () => {
+  for (const [text, found, leadsTo] of [
+    ['nodes', 'Nodes', '/nodes'],
+    ['office', /^offices/, `/policies/${policy.id}`],
+    [edge.id, /^app\.example:443/, `/edges/${edge.id}`],
+    ['app.example:443/', /^app\.example:443\/.*Route/, `/edges/${edge.id}`],
+    ['app.internal', /^app\.internal:8080/, '/backends'],
+  ] as const) {
+    await search(text)
+    await page.getByRole('menuitem', { name: found }).first().waitFor()
+    await page.keyboard.press('Enter')
+    await page.getByRole('dialog', { name: 'Search' }).waitFor({ state: 'detached' })
+    await page.waitForURL((url) => url.pathname === `/dashboard${leadsTo}`)
+  }
+  await search('create api')
+  await page.keyboard.press('Enter')
+  await page.getByRole('dialog', { name: 'Create API key' }).waitFor()
+  // Not while a dialog is open: it may have a draft.
+  await page.keyboard.press('Control+k')
+  assert.equal(await page.getByRole('dialog').count(), 1)
+  await page.keyboard.press('Escape')
+  // The same action on the same page again.
+  await search('create api')
+  await page.keyboard.press('Enter')
+  await page.getByRole('dialog', { name: 'Create API key' }).waitFor()
+  await page.keyboard.press('Escape')
+  assert.deepEqual(page.faults, [])
+})
+
+test('an address that is typed can be checked, and nothing found says so', async () => {
+  await search('127.0.0.9')
+  await page.getByRole('menuitem', { name: /^Check 127\.0\.0\.9.*this API/ }).click()
+  await page.getByRole('region', { name: 'Evaluation' }).getByText('Allowed with a warning').waitFor()
+  await search('no such thing')
+  await page.getByText('Nothing found for “no such thing”.').waitFor()
+  await page.keyboard.press('Escape')
+  // Typing a slash into a field is not a shortcut.
+  await page.getByLabel('Address', { exact: true }).focus()
+  await page.keyboard.type('/')
+  assert.equal(await page.getByRole('dialog').count(), 0)
+})
+
+test('a table sorts, filters and is walked through with arrow keys', async () => {
+  await make(admin, '/api_keys', { description: 'alpha' })
+  const soon = new Date(Date.now() + 86_400_000).toISOString()
+  await make(admin, '/api_keys', { description: 'beta', expires_at: soon })
+  await page.goto(`${origin}/dashboard/keys`)
+  const names = () => page.getByRole('table', { name: 'API keys' }).getByRole('rowheader').allInnerTexts()
+  const first = async () => (await names())[0]?.split('\n')[0]
+  const head = page.getByRole('columnheader', { name: 'Key', exact: true })
+  await head.getByRole('button').click()
+  assert.deepEqual([await first(), await head.getAttribute('aria-sort')], ['alpha', 'ascending'])
+  await head.getByRole('button').click()
+  assert.deepEqual([await first(), await head.getAttribute('aria-sort')], ['nightly backup', 'descending'])
+
+  await page.getByRole('button', { name: /^Expire this week/ }).click()
+  assert.deepEqual([(await names()).length, await first()], [1, 'beta'])
+  // The filter is in the URL, so that it can be sent to somebody.
+  assert.equal(new URL(page.url()).searchParams.get('show'), 'expiring')
+  await page.getByRole('button', { name: /^All keys/ }).click()
+  await page.getByLabel('Search', { exact: true }).fill('alpha')
+  assert.deepEqual([(await names()).length, await first()], [1, 'alpha'])
+  await page.getByLabel('Search', { exact: true }).fill('')
+
+  const menus = page.getByRole('button', { name: /^Actions for/ })
+  await menus.first().focus()
+  await page.keyboard.press('ArrowDown')
+  await menus.nth(1).and(page.locator(':focus')).waitFor()
+  await page.keyboard.press('Enter')
+  await page.getByRole('menu').waitFor()
+  await page.keyboard.press('ArrowDown')
+  await page.keyboard.press('Escape')
+  await page.getByRole('menu').waitFor({ state: 'detached' })
+  await menus.nth(1).and(page.locator(':focus')).waitFor()
+  assert.deepEqual(page.faults, [])
+})
+
+test('members see what they can use, and nothing alarming', async () => {
+  const member = await newUser(plane, admin)
+  const theirs = await openPage(browser)
+  await signIn(theirs, origin, member.token)
+  const pages = theirs.getByRole('navigation', { name: 'Pages' })
+  await pages.getByRole('link', { name: 'API keys' }).waitFor()
+  assert.equal(await pages.getByRole('link', { name: /Audit|Nodes/ }).count(), 0)
+  for (const hidden of ['/audit', '/nodes']) {
+    await theirs.goto(`${origin}/dashboard${hidden}`)
+    await theirs.getByText('Only admins can see this page').waitFor()
+  }
+  for (const open of ['/', '/keys', `/policies/${policy.id}`, '/restrictions', `/edges/${edge.id}`, '/backends']) {
+    await theirs.goto(`${origin}/dashboard${open}`)
+    await theirs.getByRole('heading', { level: 1 }).waitFor()
+    await theirs.waitForLoadState('networkidle')
+    assert.equal(await theirs.getByRole('alert').count(), 0, open)
+  }
+  assert.deepEqual(theirs.faults, [])
+})
