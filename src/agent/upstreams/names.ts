@@ -8,7 +8,8 @@ const refreshEveryMs = 15_000
 const longestPauseMs = { absent: 60_000, silent: 300_000 }
 
 export type Name = {
-  address: string | null
+  /** Sorted, but for the first: it stays the first while it is there. */
+  addresses: readonly string[]
   /** DNS was queried at least once, or its answer is on disk. */
   isAsked: boolean
   users: Set<string>
@@ -18,7 +19,7 @@ export type Name = {
 }
 
 /** The names in use, and by which backends. One that nothing uses any more is forgotten. */
-export function createNames(saved: ReadonlyMap<string, string>) {
+export function createNames(saved: ReadonlyMap<string, readonly string[]>) {
   const names = new Map<string, Name>()
   /** The name that each backend uses. */
   const hosts = new Map<string, string>()
@@ -26,8 +27,8 @@ export function createNames(saved: ReadonlyMap<string, string>) {
   function of(host: string): Name {
     let name = names.get(host)
     if (!name) {
-      const address = saved.get(host) ?? null
-      name = { address, isAsked: address !== null, users: new Set(), lanes: new Set(), failures: 0, askAt: 0 }
+      const addresses = saved.get(host) ?? []
+      name = { addresses, isAsked: addresses.length > 0, users: new Set(), lanes: new Set(), failures: 0, askAt: 0 }
       names.set(host, name)
     }
     return name
@@ -48,7 +49,7 @@ export function createNames(saved: ReadonlyMap<string, string>) {
     all: (): Iterable<[host: string, name: Name]> => names,
     /** Names that backends use and that have no address. */
     unresolved: (): number =>
-      names.values().reduce((count, { address, users }) => count + (users.size && !address ? 1 : 0), 0),
+      names.values().reduce((count, { addresses, users }) => count + (users.size && addresses.length === 0 ? 1 : 0), 0),
     use(key: string, host: string): Name {
       if (hosts.get(key) !== host) forget(key)
       hosts.set(key, host)
@@ -59,18 +60,25 @@ export function createNames(saved: ReadonlyMap<string, string>) {
   }
 }
 
-/** True when the name has another address now. */
+/** Of one name: a server each. */
+const maxAddresses = 16
+
+/** True when the name has other addresses now. */
 export function learn(name: Name, answer: Answer): boolean {
   const failed = typeof answer === 'string'
   name.isAsked = true
   name.failures = failed ? name.failures + 1 : 0
   name.askAt = Date.now() + pauseAfter(failed ? answer : undefined, name.failures)
-  const before = name.address
-  const addresses = failed ? [] : answer.addresses
-  // As long as the old address is among the answers it stays: rotating answers must not move every connection.
-  if (before && (addresses.length === 0 || addresses.includes(before))) return false
-  name.address = addresses[0] ?? null
-  return name.address !== before
+  if (failed || answer.addresses.length === 0) return false
+  // As long as the first address is among the answers it stays: rotating answers must not move every connection. Of more
+  // answers than there may be servers, those stay that were there.
+  const { addresses: before } = name
+  const answers = new Set(answer.addresses)
+  const kept = before.filter((address) => answers.has(address))
+  const added = [...answers].filter((address) => !before.includes(address))
+  const addresses = [...kept, ...added].slice(0, maxAddresses)
+  name.addresses = [...addresses.slice(0, 1), ...addresses.slice(1).sort()]
+  return name.addresses.length !== before.length || name.addresses.some((address, index) => address !== before[index])
 }
 
 /** A little apart, so that names that came together are not asked together for ever. */
@@ -93,8 +101,8 @@ export function createAddressFile(
     async save(): Promise<void> {
       if (!isOutdated) return
       isOutdated = false
-      const used = [...names].filter(([, { address, users }]) => address && users.size > 0)
-      const text = JSON.stringify(Object.fromEntries(used.map(([host, { address }]) => [host, address])))
+      const used = [...names].filter(([, { addresses, users }]) => addresses.length > 0 && users.size > 0)
+      const text = JSON.stringify(Object.fromEntries(used.map(([host, { addresses }]) => [host, addresses])))
       await writeAtomically(file, [text]).catch((error) => {
         isOutdated = true
         onError(error)
@@ -104,10 +112,12 @@ export function createAddressFile(
 }
 
 /** What a power cut or a hand left of the file may be nothing; then names are looked up as on the first day. */
-export async function savedAddresses(file: string): Promise<Map<string, string>> {
+export async function savedAddresses(file: string): Promise<Map<string, string[]>> {
   try {
     const saved = Object.entries(JSON.parse(await readFile(file, 'utf8')))
-    return new Map(saved.filter((entry): entry is [string, string] => isAddress(entry[1])))
+    // An earlier version wrote one address.
+    const lists = saved.map(([host, addresses]): [string, unknown[]] => [host, [addresses].flat()])
+    return new Map(lists.filter((entry): entry is [string, string[]] => entry[1].every(isAddress)))
   } catch {
     return new Map()
   }

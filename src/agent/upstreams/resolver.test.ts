@@ -68,7 +68,7 @@ test('resolved names survive restarts and DNS outages; unused ones are forgotten
   assert.deepEqual([addressOf('known.example'), addressOf('new.example')], ['192.0.2.9', '192.0.2.2'])
   await resolver.stop()
   const kept = JSON.parse(await readFile(file, 'utf8'))
-  assert.deepEqual(kept, { 'known.example': '192.0.2.9', 'new.example': '192.0.2.2' })
+  assert.deepEqual(kept, { 'known.example': ['192.0.2.9'], 'new.example': ['192.0.2.2'] })
 })
 
 test('an unreadable file counts as missing, and names are not confused with object properties', async (t) => {

@@ -4,7 +4,13 @@ import type { LookUp } from './dns.ts'
 import { createFairQueue } from './fair_queue.ts'
 import { createAddressFile, createNames, learn, savedAddresses } from './names.ts'
 
-export type ResolvedBackend = Omit<BackendRecord, 'host'> & { address: string | null; host: string }
+export type ResolvedBackend = Omit<BackendRecord, 'host'> & {
+  /** The one that is dialed where only one is. */
+  address: string | null
+  /** All of them. Missing: `address` is the only one. */
+  addresses?: readonly string[]
+  host: string
+}
 /** A backend whose address is wanted, and the accounts whose edges and routes use it: none, while it is only there. */
 export type Wanted = { record: BackendRecord; accounts: readonly string[] }
 
@@ -102,7 +108,7 @@ export async function openResolver({ file, dns, onChange, onError }: Options) {
       }
       const name = names.use(key, host)
       if (name.lanes.size === 0) name.lanes.add(idleLane)
-      return { ...record, address: name.address }
+      return { ...record, address: name.addresses[0] ?? null, addresses: name.addresses }
     },
     forget: names.forget,
     unresolved: names.unresolved,

@@ -1,10 +1,12 @@
 import {
   type BackendRecord,
   type EdgeRecord,
+  type FailoverRecord,
   kindOf,
   type RecordKey,
   type RouteRecord,
   type TcpRecord,
+  type WeightedRecord,
 } from '../../distribution/records.ts'
 import type { UpstreamPolicy } from './policy.ts'
 import type { ResolvedBackend, UpstreamResolver, Wanted } from './resolver.ts'
@@ -14,6 +16,22 @@ type Handlers = {
   /** `address` is only for the log: tenants must not learn what a name resolves to on the node. */
   refused: (record: EdgeRecord, reason: string, address: string) => void
   accepted: (key: RecordKey) => void
+}
+
+/** Edges, routes and groups, with the backends that they name. */
+function* usersAmong(records: Iterable<EdgeRecord>): Generator<{ account: string; backends: readonly string[] }> {
+  for (const { key, value } of records) {
+    const kind = kindOf(key)
+    if (value === null) continue
+    if (kind === 'tcp' || kind === 'route') {
+      const { account, backend } = value as TcpRecord | RouteRecord
+      if (backend !== null) yield { account, backends: [backend] }
+    }
+    if (kind === 'weighted' || kind === 'failover') {
+      const { account, backends } = value as WeightedRecord | FailoverRecord
+      yield { account, backends: backends.map((member) => (typeof member === 'string' ? member : member[0])) }
+    }
+  }
 }
 
 /** Where backends are dialed: their names resolved, and their addresses allowed. */
@@ -32,15 +50,13 @@ export function createUpstreams(resolver: UpstreamResolver, policy: UpstreamPoli
         changed.add(key)
         if (value !== null) wanted.set(key, value as BackendRecord)
       }
-      for (const { key, value } of records) {
-        const kind = kindOf(key)
-        if (value === null || (kind !== 'tcp' && kind !== 'route')) continue
-        const { account, backend } = value as TcpRecord | RouteRecord
-        if (backend === null) continue
-        const used: RecordKey = `backend.${backend}`
-        owners.set(used, account)
-        const record = changed.has(used) ? undefined : known.get(used)?.value
-        if (record) wanted.set(used, record as BackendRecord)
+      for (const { account, backends } of usersAmong(records)) {
+        for (const backend of backends) {
+          const used: RecordKey = `backend.${backend}`
+          owners.set(used, account)
+          const record = changed.has(used) ? undefined : known.get(used)?.value
+          if (record) wanted.set(used, record as BackendRecord)
+        }
       }
       const all = [...wanted].map(([key, record]): Wanted => {
         const owner = owners.get(key)
@@ -53,18 +69,20 @@ export function createUpstreams(resolver: UpstreamResolver, policy: UpstreamPoli
     resolve(record: EdgeRecord, { refused, accepted }: Handlers): ResolvedBackend {
       const { key, generation, value } = record
       const resolved = resolver.resolve(key, value as BackendRecord)
-      const { address, port, host } = resolved
-      const fault = address === null ? undefined : policy.fault(address, port)
-      if (address === null || fault === undefined) {
+      const { address, port, host, addresses = address === null ? [] : [address] } = resolved
+      const faultOf = new Map(addresses.map((each) => [each, policy.fault(each, port)]))
+      const dialed = addresses.filter((each) => faultOf.get(each) === undefined)
+      const [first] = addresses.filter((each) => !dialed.includes(each))
+      if (first === undefined) {
         if (faults.delete(key)) accepted(key)
         return resolved
       }
-      const reason = `is not dialed: ${host === address ? 'its address' : 'the address of its name'} ${fault}`
+      const reason = reasonOf(host === address, addresses.length, dialed.length, faultOf.get(first) ?? '')
       // Looked up every few seconds, but reported once.
       const told = `${generation} ${reason}`
-      if (faults.get(key) !== told) refused(record, reason, address)
+      if (faults.get(key) !== told) refused(record, reason, first)
       faults.set(key, told)
-      return { ...resolved, address: null }
+      return { ...resolved, address: dialed[0] ?? null, addresses: dialed }
     },
 
     forget(key: RecordKey): void {
@@ -79,3 +97,11 @@ export function createUpstreams(resolver: UpstreamResolver, policy: UpstreamPoli
   }
 }
 export type Upstreams = ReturnType<typeof createUpstreams>
+
+/** Completes '<record> …'. */
+function reasonOf(isItsOwn: boolean, addresses: number, dialed: number, fault: string): string {
+  if (addresses === 1) return `is not dialed: ${isItsOwn ? 'its address' : 'the address of its name'} ${fault}`
+  const left = addresses - dialed
+  const extent = dialed === 0 ? 'is not dialed' : `is dialed without ${left} of the ${addresses} addresses of its name`
+  return `${extent}: one of them ${fault}`
+}
