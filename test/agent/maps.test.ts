@@ -3,7 +3,7 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { entriesOf, type MapName, mapNames, readyEntries } from '../../src/agent/haproxy/entries.ts'
+import { type Entry, entriesOf, type MapName, mapNames, readyEntries } from '../../src/agent/haproxy/entries.ts'
 import { ask } from '../../src/agent/haproxy/runtime.ts'
 import type { HttpsRecord, RouteRecord } from '../../src/distribution/records.ts'
 import { newId } from '../../src/kernel/ids.ts'
@@ -31,8 +31,9 @@ function wantedEntries(records: Records): Map<MapName, Map<string, string>> {
   const wanted = new Map(mapNames.map((map) => [map, new Map<string, string>()]))
   const all = [...records].flatMap(([key, value]) => entriesOf(key, value))
   for (const { map, key, value } of [...readyEntries, ...all]) {
-    const held = wanted.get(map)?.get(key)
-    if (held === undefined || value < held) wanted.get(map)?.set(key, value)
+    const entries = (wanted as Map<Entry['map'], Map<string, string>>).get(map)
+    const held = entries?.get(key)
+    if (held === undefined || value < held) entries?.set(key, value)
   }
   return wanted
 }

@@ -39,6 +39,7 @@ export const answers = {
   overLimit: withId(
     `status 503 content-type application/json lf-string '{"error_code":"ERR_EDGE_LIMIT","status_code":503,"msg":"Too many requests at once.","details":{"limit":"%[var(txn.over)]"}}' hdr Retry-After 1`,
   ),
+  allDown: answer(503, 'ERR_NO_HEALTHY_BACKEND', 'Every server for this route fails its health checks.'),
   unavailable: answer(503, 'ERR_NO_BACKEND', 'No upstream can be reached for this route.'),
   draining: answer(503, 'ERR_DRAINING', 'This node is going away. Open a new connection.'),
   notReady: answer(503, 'ERR_NOT_READY', 'This node has not read everything it has to enforce yet.'),

@@ -1,17 +1,17 @@
-import { createHash } from 'node:crypto'
-import { mkdir, readFile } from 'node:fs/promises'
-import { writeAtomically } from '../atomic_file.ts'
+import { mkdir } from 'node:fs/promises'
 import { writeAnswerFiles } from './answers.ts'
 import { certificatesOf } from './certificates.ts'
 import { Claims } from './claims.ts'
-import { luaFile, renderConfig } from './config.ts'
-import type { Entry } from './entries.ts'
+import { createConfigFile } from './config_file.ts'
+import { backendOf, type Entry } from './entries.ts'
 import { createLifetime, type Drain, type ProxyOptions } from './lifetime.ts'
-import { bringUpToDate, changeMaps } from './map_changes.ts'
+import { createLoading } from './loading.ts'
+import { changeMaps } from './map_changes.ts'
 import { createMapFiles } from './map_files.ts'
+import { createNatives } from './native/natives.ts'
 import { haproxyProcess } from './process.ts'
 import { endSessions, formerDestinations } from './sessions.ts'
-import { configFile, mapFolder, type ProxySettings, policyFolder } from './settings.ts'
+import { mapFolder, type ProxySettings, policyFolder } from './settings.ts'
 import { whyShadowed } from './shadowed.ts'
 import { createTurns } from './turns.ts'
 
@@ -40,75 +40,61 @@ export type EdgeProxy = {
 
 export function createProxy(settings: ProxySettings, options: ProxyOptions = {}): EdgeProxy {
   const haproxy = haproxyProcess(settings)
-  const claims = new Claims()
-  const files = createMapFiles(settings, claims)
   const former = formerDestinations()
   const trouble = (error: unknown) => options.onTrouble?.(error as Error)
   const certificates = certificatesOf(settings, trouble)
   // One thing at a time: HAProxy is lost, changed and reloaded in an order that the files have to follow.
   const turns = createTurns()
-  const lifetime = createLifetime({ haproxy, files, certificates, turns, trouble }, options)
-  let isInDoubt = false
-
-  async function startFromFiles(): Promise<void> {
-    await files.flush()
-    await certificates.prepare()
-    await haproxy.check()
-    if (haproxy.isAlive()) await haproxy.reload()
-    else await haproxy.start()
-    isInDoubt = false
-  }
-
-  /** With what an earlier agent has left behind. The files follow; see lifetime.ts. */
-  async function catchUp(): Promise<void> {
-    await bringUpToDate(settings, claims)
-    await certificates.load()
-  }
-
-  async function orElseReload(failure: string, work: () => Promise<void>): Promise<void> {
-    try {
-      await work()
-    } catch (cause) {
-      isInDoubt = true
-      trouble(new Error(`${failure}; reloading the whole configuration`, { cause }))
-      files.outdate()
-      await startFromFiles()
-    }
-  }
+  const claims: Claims = new Claims((entry, isThere) => natives.note(entry, isThere))
+  const natives = createNatives({ settings, turns, trouble }, claims.holder.bind(claims))
+  const config = createConfigFile(settings, natives.config)
+  const files = createMapFiles(settings, claims, config)
+  const loading = createLoading({ settings, haproxy, claims, natives, config, files, certificates, trouble })
+  const { fallBack, catchUpNatives: started } = loading
+  const lifetime = createLifetime({ haproxy, files, certificates, turns, fallBack, started, trouble }, options)
 
   async function start(all: Iterable<Entry>): Promise<void> {
     await prepareFolders(settings)
     claims.replace(all)
+    claims.change(natives.settle().entries)
     files.outdate()
-    const isSameConfig = await writeConfig(settings)
+    const isSameConfig = await config.isCurrent()
     const isRunning = await haproxy.attach()
-    if (!isRunning || !isSameConfig) await startFromFiles()
-    else await orElseReload('HAProxy cannot be brought up to date', catchUp)
+    if (!isRunning || !isSameConfig) await loading.startFromFiles()
+    else await loading.orElseReload('HAProxy cannot be brought up to date', loading.catchUp)
     lifetime.begin()
   }
 
   async function apply(change: Change): Promise<void> {
     former.note(change)
     const commands = claims.change(change)
-    files.outdate(commands.map(({ map }) => map))
+    const { changes, entries } = natives.settle()
+    commands.push(...claims.change(entries))
+    files.outdate([...commands.map(({ map }) => map), ...(changes.length > 0 ? ['config' as const] : [])])
     // It accepts nothing any more, and must not be started again for this.
     if (lifetime.isOver()) return
-    await orElseReload('HAProxy did not accept a change', async () => {
-      if (isInDoubt) throw new Error('an earlier change was not accepted')
-      await changeMaps(settings, commands)
+    await loading.orElseReload('HAProxy did not accept a change', async () => {
+      const without = await natives.create(changes)
+      await changeMaps(settings, [...commands, ...claims.change(without)])
+      natives.retire(changes)
     })
+  }
+
+  async function end(work: () => void | Promise<void>): Promise<void> {
+    await natives.stop()
+    await lifetime.end(work)
   }
 
   return {
     start: (all) => turns.next(() => start(all)),
     apply: (change) => turns.next(() => apply(change)),
-    shadowed: (entry) => whyShadowed(settings, claims, entry),
+    shadowed: (entry) => whyShadowed(settings, claims, entry) ?? natives.fault(backendOf(entry)),
     closeSessions: (targets) =>
       turns.next(() => endSessions(settings, former.destinationsOf(targets, claims), new Set(targets))),
     loadCertificates: () => turns.next(certificates.load),
     drain: lifetime.drain,
-    stop: () => lifetime.end(haproxy.stop),
-    detach: () => lifetime.end(haproxy.detach),
+    stop: () => end(haproxy.stop),
+    detach: () => end(haproxy.detach),
   }
 }
 
@@ -116,20 +102,4 @@ async function prepareFolders(settings: ProxySettings): Promise<void> {
   for (const folder of [settings.folder, mapFolder(settings), policyFolder(settings), settings.certificateFolder])
     await mkdir(folder, { recursive: true, mode: 0o700 })
   await writeAnswerFiles(settings)
-}
-
-/** Resolves to whether it was the same before. */
-async function writeConfig(settings: ProxySettings): Promise<boolean> {
-  const config = await currentConfig(settings)
-  const isSame = config === (await readFile(configFile(settings), 'utf8').catch(() => undefined))
-  if (!isSame) await writeAtomically(configFile(settings), [config])
-  return isSame
-}
-
-/** With the Lua file's digest: a new one has to be loaded although the configuration says the same. */
-async function currentConfig(settings: ProxySettings): Promise<string> {
-  const digest = createHash('sha256')
-    .update(await readFile(luaFile))
-    .digest('hex')
-  return `${renderConfig(settings)}\n# gatehouse.lua ${digest}\n`
 }

@@ -54,7 +54,7 @@ const forwardFast = (settings: ProxySettings) => `
  * upgrade. A name that is only known at run time can be added and deleted by Lua alone; `asked` spares it reading all
  * headers.
  */
-const forwardCareful = (settings: ProxySettings) => `
+export const forwardCareful = (settings: ProxySettings) => `
   acl upgrades req.fhdr(upgrade) -m found
   acl websocket var(txn.websocket) -m found
   acl websockets_off ${part('txn.entry', 'websocket')} -m str ${noWebsocket}
@@ -76,12 +76,12 @@ const forwardCareful = (settings: ProxySettings) => `
   http-request return ${answers.internal} if has_headers !{ var(txn.rewritten) -m found }`
 
 /** `TE: trailers` is about this connection too, and gRPC servers want to see it on theirs. HTTP/2 allows no other TE. */
-const withTrailers = (rules: string) => `
+export const withTrailers = (rules: string) => `
   http-request set-var(txn.trailers) bool(true) if { req.hdr(te) -m str -i trailers }${rules}
   http-request set-header TE trailers if { var(txn.trailers) -m found }`
 
 /** Until the response begins, `server` waits for it; from then on it is the silence that counts. */
-const waiting = (settings: ProxySettings) => `
+export const waiting = (settings: ProxySettings) => `
   acl has_timeouts var(txn.timeouts) -m found
   http-request set-var(txn.timeouts) ${part('txn.entry', 'target')},map_str(${mapFile(settings, 'timeouts')}) if { ${part('txn.entry', 'timeouts')} -m str ${withTimeouts} }
   http-request set-timeout connect var(txn.timeouts),field(1,|) if has_timeouts

@@ -1,4 +1,6 @@
-import { type Entry, type MapName, mapNames } from './entries.ts'
+import { type Entry, type MapName, mapNames, type PartName, partNames } from './entries.ts'
+
+type Name = MapName | PartName
 
 /** Changes for HAProxy, one command each. */
 export type Command =
@@ -12,10 +14,16 @@ export type Command =
  */
 export class Claims {
   private maps = emptyMaps()
+  private readonly onChange: (entry: Entry, isThere: boolean) => void
+
+  /** `onChange` is called for each claim that comes or goes, whether it holds its key or not. */
+  constructor(onChange: (entry: Entry, isThere: boolean) => void = () => {}) {
+    this.onChange = onChange
+  }
 
   /** Returns the changes for HAProxy; the claims are updated when it returns. */
   change({ set, del }: { set: Iterable<Entry>; del: Iterable<Entry> }): Command[] {
-    const before = new Map(mapNames.map((map) => [map, new Map<string, string | undefined>()]))
+    const before = new Map<Name, Map<string, string | undefined>>(mapNames.map((map) => [map, new Map()]))
     const note = ({ map, key }: Entry) => {
       const keys = before.get(map)
       if (!keys?.has(key)) keys?.set(key, this.holder(map, key))
@@ -29,8 +37,8 @@ export class Claims {
       this.insert(entry)
     }
     const commands: Command[] = []
-    for (const [map, keys] of before) {
-      for (const [key, old] of keys) {
+    for (const map of mapNames) {
+      for (const [key, old] of before.get(map) ?? []) {
         const value = this.holder(map, key)
         if (value === undefined && old !== undefined) commands.push({ kind: 'del', map, key })
         else if (value !== undefined && value !== old)
@@ -45,7 +53,7 @@ export class Claims {
     for (const entry of all) this.insert(entry)
   }
 
-  holder(map: MapName, key: string): string | undefined {
+  holder(map: Name, key: string): string | undefined {
     const claims = this.maps[map].get(key)
     return typeof claims === 'string' ? claims : claims?.[0]
   }
@@ -58,26 +66,30 @@ export class Claims {
     return this.maps[map].keys()
   }
 
-  private insert({ map, key, value }: Entry): void {
+  private insert(entry: Entry): void {
+    const { map, key, value } = entry
     const claims = this.maps[map].get(key)
-    if (claims === undefined) this.maps[map].set(key, value)
-    else if (typeof claims !== 'string') this.maps[map].set(key, [...new Set([...claims, value])].sort())
-    else if (claims !== value) this.maps[map].set(key, [claims, value].sort())
+    if (claims === value || (typeof claims !== 'string' && claims?.includes(value))) return
+    this.maps[map].set(key, claims === undefined ? value : [claims, value].flat().sort())
+    this.onChange(entry, true)
   }
 
-  private remove({ map, key, value }: Entry): void {
+  private remove(entry: Entry): void {
+    const { map, key, value } = entry
     const claims = this.maps[map].get(key)
-    const left = typeof claims === 'string' ? [claims] : (claims ?? [])
-    const others = left.filter((each) => each !== value)
+    const before = typeof claims === 'string' ? [claims] : (claims ?? [])
+    const others = before.filter((each) => each !== value)
+    if (others.length === before.length) return
     if (others.length === 0) this.maps[map].delete(key)
     else this.maps[map].set(key, others.length === 1 ? (others[0] as string) : others)
+    this.onChange(entry, false)
   }
 }
 
 /** Nearly every key has one claim, which is kept as it is: 100,000 lists of one would be twice the memory. */
-function emptyMaps(): Record<MapName, Map<string, string | string[]>> {
-  return Object.fromEntries(mapNames.map((name) => [name, new Map()])) as Record<
-    MapName,
+function emptyMaps(): Record<Name, Map<string, string | string[]>> {
+  return Object.fromEntries([...mapNames, ...partNames].map((name) => [name, new Map()])) as Record<
+    Name,
     Map<string, string | string[]>
   >
 }

@@ -8,6 +8,7 @@ import { discardedLog, noteFailedConnection } from './failures.ts'
 import { fastPath } from './fast_path.ts'
 import { limitRequests, limitSourceConnections, limitTables, limitTcpEdge, manyInFlight } from './limits.ts'
 import { mapFile } from './map_files.ts'
+import { nativeMissing, nativeSections } from './native/sections.ts'
 import { redirectFrontend } from './redirect.ts'
 import { chooseResponse, responseBackend } from './responses.ts'
 import {
@@ -15,6 +16,7 @@ import {
   decision,
   dial,
   isUnreachable,
+  native,
   onePolicy,
   part,
   quoted,
@@ -44,6 +46,8 @@ export function renderConfig(settings: ProxySettings): string {
     backends(settings),
     limitTables(settings),
     websocketTable(settings),
+    nativeMissing,
+    nativeSections(settings, commonDefaults(settings)),
   ].join('\n')
 }
 
@@ -80,8 +84,11 @@ global
   expose-experimental-directives
 `
 
-const defaults = ({ responseTimeoutMs = timeoutLimits.response_seconds.default * 1_000 }: ProxySettings) => `defaults
-  timeout connect ${timeoutLimits.connect_seconds.default}s
+const defaults = (settings: ProxySettings) => `defaults\n${commonDefaults(settings)}`
+
+const commonDefaults = ({
+  responseTimeoutMs = timeoutLimits.response_seconds.default * 1_000,
+}: ProxySettings) => `  timeout connect ${timeoutLimits.connect_seconds.default}s
   timeout client 60s
   timeout server ${responseTimeoutMs}ms
   timeout http-request 10s
@@ -121,8 +128,11 @@ ${settings.tcpBind.addresses.map((address) => `  bind ${listen(address, `${setti
   acl cleared var(txn.cleared) -m found
   tcp-request content set-var(txn.cleared) bool(true) if has_policy unrestricted allowed_by_policy || open unrestricted
   # Lua reports each refusal, so the conditions let it run once.
-  tcp-request content reject if !cleared !allowed${upstream(settings, 'tcp-request content', 'sess.entry')}
-  tcp-request content reject if ${isUnreachable}${dial('tcp-request content')}
+  tcp-request content reject if !cleared !allowed${upstream(settings, 'tcp-request content', 'sess.entry')}${native(settings, 'tcp-request content', 'sess.entry')}
+  tcp-request content reject if ${isUnreachable} !native || native all_down${dial('tcp-request content')}
+  # One that is not there is skipped, and nothing else may be dialed instead.
+  use_backend %[var(txn.native)] if native
+  use_backend native_missing_tcp if native
   acl sends_proxy var(txn.backend),field(5,|) -m str ${sendsProxy}
   use_backend tcp_tls_proxy if sends_proxy { var(txn.backend) -m beg tls }
   use_backend tcp_plain_proxy if sends_proxy
@@ -174,7 +184,7 @@ ${settings.isCarefulOnly ? '' : fastPath(settings)}
   # Everything else takes the careful path, which uses nothing that the fast path has found.
   acl careful var(txn.careful) -m found
   http-request set-var(txn.careful) bool(true)
-${['edge', 'entry', 'backend', 'address'].map((name) => `  http-request unset-var(txn.${name})\n`).join('')}${beforeWebsocket}
+${['edge', 'entry', 'backend', 'address', 'native'].map((name) => `  http-request unset-var(txn.${name})\n`).join('')}${beforeWebsocket}
   # A tunnel would carry requests that no rule below sees.
   http-request return ${answers.notAllowed} if METH_CONNECT || METH_TRACE
   http-request return ${answers.badRequest} if { req.hdrs -m reg '${controlCharacters}' }
@@ -221,10 +231,14 @@ ${otherReadings(settings)}
   http-request return ${answers.notReady} if has_modules !known_account
   http-request return ${answers.refused} if has_modules !open !allowed || has_modules open !unrestricted !allowed
   http-request return ${answers.refused} if has_parameters { var(txn.literal) -m found } !same_reading !{ src,hex,concat(|,txn.literal),lua.decide -m str open }
-  http-request return ${answers.ambiguousPath} if has_parameters { path -m reg '${dotsWithParameters}' }${limitRequests(limitsOf(settings), '', 'var(txn.edge)', part('txn.entry', 'account'), `return ${answers.overLimit}`)}${noteWebsocket}${upstream(settings, 'http-request', 'txn.entry')}
-${chooseResponse}
-  http-request return ${answers.unavailable} if ${isUnreachable} !responds${dial('http-request')}
+  http-request return ${answers.ambiguousPath} if has_parameters { path -m reg '${dotsWithParameters}' }${upstream(settings, 'http-request', 'txn.entry')}${native(settings, 'http-request', 'txn.entry')}${limitRequests(limitsOf(settings), '', 'var(txn.edge)', part('txn.entry', 'account'), `return ${answers.overLimit}`, ' || native')}${noteWebsocket}
+${chooseResponse(settings)}
+  http-request return ${answers.unavailable} if ${isUnreachable} !native !responds
+  http-request return ${answers.allDown} if native all_down !responds${dial('http-request')}
   use_backend ${responseBackend} if responds
+  # One that is not there is skipped, and nothing else may be dialed instead.
+  use_backend %[var(txn.native)] if native
+  use_backend native_missing_http if native
   acl to_plain var(txn.backend) -m beg plain|
   acl to_tls var(txn.backend) -m beg tls
   acl to_http2 var(txn.backend),field(1,|) -m end -- ${toHttp2}

@@ -1,12 +1,15 @@
 import type {
+  FailoverRecord,
   HttpsRecord,
   ResponseRecord,
   RestrictionsRecord,
   RouteRecord,
   TcpRecord,
+  WeightedRecord,
 } from '../../distribution/records.ts'
 import { responseFault } from '../../kernel/fixed_response.ts'
 import { encodeHeaderText, headersFault } from '../../kernel/headers.ts'
+import { checkPathPattern } from '../../kernel/health_check.ts'
 import { parseHostport } from '../../kernel/hostport.ts'
 import { type IdPrefix, idLength, isId } from '../../kernel/ids.ts'
 import { type Address, formatAddress, parseAddress } from '../../kernel/ip/address.ts'
@@ -14,6 +17,7 @@ import { hasEncodedSlash, hasParameters } from '../../kernel/paths.ts'
 import { timeoutLimits, websocketIdleSeconds } from '../../kernel/timeouts.ts'
 import type { ResolvedBackend } from '../upstreams/resolver.ts'
 import { headerLists } from './header_lists.ts'
+import { formatGroup, formatUpstream } from './native/upstream.ts'
 import { exactKey, prefixKey } from './paths.ts'
 import { responseValue } from './response_entry.ts'
 
@@ -22,10 +26,14 @@ export const mapNames = [
   'policy',
   'restrictions',
   'backend',
+  'check',
+  'http_native',
+  'tcp_native',
   'headers',
   'header_lists',
   'timeouts',
   'response',
+  'fallback',
   'tcp',
   'route',
   'host',
@@ -33,7 +41,10 @@ export const mapNames = [
   'node',
 ] as const
 export type MapName = (typeof mapNames)[number]
-export type Entry = { readonly map: MapName; readonly key: string; readonly value: string }
+/** No maps of HAProxy: what its native backends are made of (native/model.ts). */
+export const partNames = ['upstream', 'group'] as const
+export type PartName = (typeof partNames)[number]
+export type Entry = { readonly map: MapName | PartName; readonly key: string; readonly value: string }
 
 /**
  * The value of an edge or route, `target|account|backend|slashes|websocket|timeouts|headers|policies`: all but the last part have a fixed
@@ -59,6 +70,15 @@ function layoutOf(target: 'edgtcp' | 'edghtsrt') {
     policies: { from: headers + 2, length: undefined },
   }
 }
+/** Of an entry of an edge or route. */
+const partOf = ({ map, value }: Entry, part: 'account' | 'backend'): string => {
+  const { from, length } = entryLayout[map === 'tcp' ? 'edgtcp' : 'edghtsrt'][part]
+  return value.slice(from, from + length)
+}
+export const accountOf = (entry: Entry): string => partOf(entry, 'account')
+/** The backend that an entry is about, or uses. */
+export const backendOf = (entry: Entry): string =>
+  entry.map === 'tcp' || entry.map === 'route' ? partOf(entry, 'backend') : entry.key
 /** Where an account has no restrictions, its entry says so: an account without an entry is shut. */
 export const noRestrictions = 'none'
 
@@ -177,18 +197,35 @@ const compilers: Record<string, (id: string, value: any) => Entry[]> = {
     const waits: Entry[] = timeouts ? [{ map: 'timeouts', key: id, value: milliseconds(timeouts) }] : []
     return [...operations, ...waits, route]
   },
-  backend(id, { address, port, tls, host, protocol, send_proxy_protocol }: ResolvedBackend) {
+  backend(id, { address, addresses, port, tls, host, protocol, send_proxy_protocol, health_check }: ResolvedBackend) {
     known('bkdst', id)
     if (address === null) return []
-    const parsed = parseAddress(address)
-    if (!parsed) throw new UnusableRecord(`${id} has no address but ${JSON.stringify(address)}`)
+    const dialed = (addresses ?? [address]).map((each) => {
+      const parsed = parseAddress(each)
+      if (!parsed) throw new UnusableRecord(`${id} has no address but ${JSON.stringify(each)}`)
+      return formatAddress(parsed)
+    })
     if (!Number.isInteger(port) || port < 1 || port > 65_535) throw new UnusableRecord(`${id} has no usable port`)
     if (protocol !== undefined && protocol !== 'http2') throw new UnusableRecord(`${id} has no known protocol`)
+    const upstream = {
+      isTls: tls,
+      isHttp2: protocol === 'http2',
+      addresses: dialed,
+      port,
+      host: tls ? hostOf(host) : '-',
+      sendsProxy: send_proxy_protocol === true,
+      check: health_check,
+    }
+    if (dialed.length > 1 || health_check)
+      return [
+        ...checkEntries(id, host, port, health_check?.path),
+        { map: 'upstream', key: id, value: formatUpstream(upstream) },
+      ]
     const fields = [
       `${tls ? 'tls' : 'plain'}${protocol ? toHttp2 : ''}`,
-      formatAddress(parsed),
+      dialed[0],
       port,
-      tls ? hostOf(host) : '-',
+      upstream.host,
       ...(send_proxy_protocol ? [sendsProxy] : []),
     ]
     return [{ map: 'backend', key: id, value: fields.join('|') }]
@@ -198,6 +235,17 @@ const compilers: Record<string, (id: string, value: any) => Entry[]> = {
     const fault = responseFault(record)
     if (fault) throw new UnusableRecord(`${fault.place} ${fault.fault}`)
     return [{ map: 'response', key: id, value: bounded(id, responseValue(record)) }]
+  },
+  weighted(id, { account, backends }: WeightedRecord) {
+    const members = backends.map(([member, weight]) => [known('bkdst', member), weightOf(weight)] as const)
+    const value = formatGroup({ kind: 'weighted', account: known('ac', account), members })
+    return [{ map: 'group', key: known('bkdwd', id), value }]
+  },
+  failover(id, { account, backends, response }: FailoverRecord) {
+    const members = backends.map((member) => [known('bkdst', member), 1] as const)
+    const value = formatGroup({ kind: 'failover', account: known('ac', account), members })
+    const last: Entry[] = response ? [{ map: 'fallback', key: id, value: known('bkdhr', response) }] : []
+    return [...last, { map: 'group', key: known('bkdfo', id), value }]
   },
   /** The agent has put the file in place, under the name of its hash. */
   policy(id, hash: string) {
@@ -236,7 +284,19 @@ function known(prefix: IdPrefix, id: string): string {
 /** Ids of backends have one length, whatever their kind. */
 function backendField(backend: string | null, ...others: IdPrefix[]): string {
   if (backend === null) return '-'.repeat(idLength('bkdst'))
-  return known(others.find((prefix) => isId(prefix, backend)) ?? 'bkdst', backend)
+  const prefix = (['bkdwd', 'bkdfo', ...others] as const).find((each) => isId(each, backend))
+  return known(prefix ?? 'bkdst', backend)
+}
+function weightOf(weight: number): number {
+  if (!Number.isInteger(weight) || weight < 0) throw new UnusableRecord(`${JSON.stringify(weight)} is no weight`)
+  return weight
+}
+/** `host|path` of what an HTTP check asks for. */
+function checkEntries(id: string, host: string, port: number, path: string | undefined): Entry[] {
+  if (path === undefined) return []
+  if (!new RegExp(checkPathPattern).test(path)) throw new UnusableRecord(`the check of ${id} has no usable path`)
+  const name = hostOf(host)
+  return [{ map: 'check', key: id, value: `${name.includes(':') ? `[${name}]` : name}:${port}|${path}` }]
 }
 const list = (policies: readonly string[]): string => policies.map((policy) => known('ipp', policy)).join('+')
 /** An empty list is no word that opens anything: no policy allows. */

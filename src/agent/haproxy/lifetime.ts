@@ -26,11 +26,18 @@ type Parts = {
   files: ReturnType<typeof createMapFiles>
   certificates: Certificates
   turns: Turns
+  /** When HAProxy does not start: whether it may with another configuration, which is in place now. */
+  fallBack: () => boolean
+  /** After HAProxy was started. */
+  started: () => Promise<void>
   trouble: (error: unknown) => void
 }
 
 /** From the start of HAProxy to its end: brings it back when it is lost, and keeps files and certificates current. */
-export function createLifetime({ haproxy, files, certificates, turns, trouble }: Parts, options: ProxyOptions) {
+export function createLifetime(
+  { haproxy, files, certificates, turns, fallBack, started, trouble }: Parts,
+  options: ProxyOptions,
+) {
   const timers: NodeJS.Timeout[] = []
   let isOver = false
 
@@ -40,9 +47,10 @@ export function createLifetime({ haproxy, files, certificates, turns, trouble }:
         await files.flush()
         await certificates.prepare()
         await haproxy.start()
+        await started()
       } catch (error) {
         trouble(error)
-        await setTimeout(waitMs)
+        if (haproxy.isAlive() || !fallBack()) await setTimeout(waitMs)
       }
     }
   }

@@ -83,11 +83,18 @@ export const enoughInFlight = (limits: Limits, backends: readonly string[]): num
 export const manyInFlight = (limits: Limits, backends: readonly string[]): string =>
   backends.map((name) => `\n  acl many_in_flight be_conn(${name}) ge ${enoughInFlight(limits, backends)}`).join('')
 
-/** `of`: the conditions under which this request is one to count. */
-export const limitRequests = (limits: Limits, of: string, edge: string, account: string, refusal: string): string => {
+/** `of`: the conditions under which this request is one to count, `orElse`: others that need not be many. */
+export const limitRequests = (
+  limits: Limits,
+  of: string,
+  edge: string,
+  account: string,
+  refusal: string,
+  orElse = '',
+): string => {
   const isCounted = '{ var(txn.counted) -m found }'
   return `
-  http-request set-var(txn.counted) bool(true) if ${of} many_in_flight
+  http-request set-var(txn.counted) bool(true) if ${of} many_in_flight${orElse}
   http-request track-sc3 ${source} table limit_source_requests${when(isCounted, ...notAmong(limits.unlimitedSources))}
   http-request track-sc1 ${edge} table limit_edge${when(isCounted)}
   http-request track-sc2 ${account} table limit_account${when(isCounted)}${over('http-request', 'txn', 3, 'source', limits.perSource)}${over('http-request', 'txn', 1, 'edge', limits.perEdge)}${over('http-request', 'txn', 2, 'account', limits.perAccount)}${counted('http-request', 'txn', refusal)}`

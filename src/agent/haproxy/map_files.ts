@@ -2,6 +2,7 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { writeAtomically } from '../atomic_file.ts'
 import type { Claims } from './claims.ts'
+import type { ConfigFile } from './config_file.ts'
 import { type MapName, mapNames } from './entries.ts'
 import { mapFolder, type ProxySettings } from './settings.ts'
 import { createTurns } from './turns.ts'
@@ -16,26 +17,28 @@ const shareOfTime = 1 / 50
  * all of the work, and a journal is nothing that HAProxy could read. They are current whenever HAProxy reads them, because
  * only we start and reload it, and write what has changed before that.
  */
-export function createMapFiles(settings: ProxySettings, claims: Claims) {
-  const outdated = new Set<MapName>()
+export function createMapFiles(settings: ProxySettings, claims: Claims, config: Pick<ConfigFile, 'write'>) {
+  const outdated = new Set<MapName | 'config'>()
   const turns = createTurns()
   let notBefore = 0
 
   async function write(): Promise<void> {
     await mkdir(mapFolder(settings), { recursive: true })
-    for (const map of [...outdated]) {
+    for (const name of [...outdated]) {
       // First, because it may change while it is written.
-      outdated.delete(map)
-      await writeAtomically(mapFile(settings, map), lines(claims.entries(map))).catch((error) => {
-        outdated.add(map)
+      outdated.delete(name)
+      const written =
+        name === 'config' ? config.write() : writeAtomically(mapFile(settings, name), lines(claims.entries(name)))
+      await written.catch((error) => {
+        outdated.add(name)
         throw error
       })
     }
   }
 
   return {
-    outdate(maps: Iterable<MapName> = mapNames): void {
-      for (const map of maps) outdated.add(map)
+    outdate(names: Iterable<MapName | 'config'> = [...mapNames, 'config']): void {
+      for (const name of names) outdated.add(name)
     },
     /** The files are what the claims are when it resolves, provided that nothing changes meanwhile. */
     flush: () => turns.next(write),

@@ -1,12 +1,15 @@
 import { answers } from './answers.ts'
-import { part } from './rules.ts'
+import { mapFile } from './map_files.ts'
+import { isUnreachable, part } from './rules.ts'
+import type { ProxySettings } from './settings.ts'
 
 /** Answers that tenants have written: `http_response` backends, whose entries response_entry.ts makes. */
 export const responseBackend = 'https_response'
 
-/** `txn.response` is the id of what the request is answered with. */
-export const chooseResponse = `
+/** `txn.response` is the id of what the request is answered with: the backend itself, or the last of a failover backend. */
+export const chooseResponse = (settings: ProxySettings): string => `
   acl responds var(txn.response) -m found
+  http-request set-var(txn.response) ${part('txn.entry', 'backend')},map_str(${mapFile(settings, 'fallback')}) if ${isUnreachable} !native || native all_down
   http-request set-var(txn.response) ${part('txn.entry', 'backend')} if { ${part('txn.entry', 'backend')} -m beg bkdhr_ }`
 
 /**

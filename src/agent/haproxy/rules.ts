@@ -3,9 +3,11 @@ import { mapFile } from './map_files.ts'
 import type { ProxySettings } from './settings.ts'
 
 /** Stands in a quoted string, and in the argument of a converter: nothing that either could read as its own. */
-export function quoted(path: string): string {
+export const quoted = (path: string): string => `"${plainPath(path)}"`
+/** For runtime commands, which have no quotes. */
+export function plainPath(path: string): string {
   if (!/^[\w./@:+~-]+$/.test(path)) throw new Error(`HAProxy cannot be given a path like ${JSON.stringify(path)}`)
-  return `"${path}"`
+  return path
 }
 
 /** Parts of an entry begin at fixed places (entries.ts): `field` would read everything before them, byte by byte. */
@@ -47,6 +49,11 @@ export const upstream = (settings: ProxySettings, rule: string, entry: EntryVari
   ${rule} set-var(txn.backend) ${part(entry, 'backend')},map_str(${mapFile(settings, 'backend')})
   ${rule} set-var(txn.address) var(txn.backend),field(2,|),ipmask(32,128)`
 export const isUnreachable = '!{ var(txn.address) -m found }'
+/** Where it is not one address to dial: a backend of HAProxy's own, by name. See native/. */
+export const native = (settings: ProxySettings, rule: string, entry: EntryVariable) => `
+  acl native var(txn.native) -m found
+  acl all_down var(txn.native),nbsrv eq 0
+  ${rule} set-var(txn.native) ${part(entry, 'backend')},map_str(${mapFile(settings, entry === 'sess.entry' ? 'tcp_native' : 'http_native')}) if ${isUnreachable}`
 export const dial = (rule: string) => `
   ${rule} set-dst var(txn.address)
   ${rule} set-dst-port var(txn.backend),field(3,|)`

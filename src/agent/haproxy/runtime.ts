@@ -86,9 +86,12 @@ export async function tell(socketPath: string, commands: Iterable<string>): Prom
  * meanwhile: 8,000 bytes are some 50 changes, and take it about half a millisecond. Between two lines it serves traffic.
  */
 export function* changeLines(settings: ProxySettings, commands: Iterable<Command>): Generator<string> {
+  yield* joinedLines(Iterator.from(commands).map((command) => changeCommand(settings, command)))
+}
+
+export function* joinedLines(commands: Iterable<string>): Generator<string> {
   let line = ''
-  for (const command of commands) {
-    const text = changeCommand(settings, command)
+  for (const text of commands) {
     if (line && line.length + text.length >= lineBytes) {
       yield line
       line = ''

@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import type { Cidr } from '../../kernel/ip/cidr.ts'
 import type { Limits } from './limits.ts'
+import type { NativeBudget } from './native/model.ts'
 
 /** What the operator decides about the proxy of one edge node. Nothing in here comes from a tenant. */
 export type ProxySettings = {
@@ -30,6 +31,8 @@ export type ProxySettings = {
   readonly maxconn: number
   /** Shares of `maxconn` when not given. */
   readonly limits?: Limits
+  /** How many servers of native backends there may be; see native/model.ts. */
+  readonly nativeBudgets?: { readonly perNode?: NativeBudget; readonly perAccount?: NativeBudget }
   /** For each thread; 64 MiB when not given. */
   readonly policyCacheBytes?: number
   /** For tests that compare the two paths: without the rules of fast_path.ts. */

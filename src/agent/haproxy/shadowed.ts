@@ -1,5 +1,5 @@
 import type { Claims } from './claims.ts'
-import type { Entry, MapName } from './entries.ts'
+import type { Entry } from './entries.ts'
 import type { ProxySettings } from './settings.ts'
 
 /** Why an entry is not in force although it was applied, completing '<record> …'. */
@@ -15,7 +15,7 @@ export function whyShadowed(
   return claims.holder(map, key) === value ? undefined : reasons[map]?.(port)
 }
 
-const reasons: Partial<Record<MapName, (port: string) => string>> = {
+const reasons: Partial<Record<Entry['map'], (port: string) => string>> = {
   tcp: (port) =>
     `is not reached on port ${port}, which an older edge has: a TCP client does not say which name it asked for`,
   route: () => 'is not reached, because an older route has the same path in another spelling',

@@ -1,0 +1,83 @@
+import type { Certificates } from './certificates.ts'
+import type { Claims } from './claims.ts'
+import type { ConfigFile } from './config_file.ts'
+import { bringUpToDate, changeMaps } from './map_changes.ts'
+import type { createMapFiles } from './map_files.ts'
+import type { Natives } from './native/natives.ts'
+import type { HaproxyProcess } from './process.ts'
+import type { ProxySettings } from './settings.ts'
+
+type Parts = {
+  settings: ProxySettings
+  haproxy: HaproxyProcess
+  claims: Claims
+  natives: Natives
+  config: ConfigFile
+  files: ReturnType<typeof createMapFiles>
+  certificates: Certificates
+  trouble: (error: unknown) => void
+}
+
+/** How HAProxy gets everything at once: from files, or by comparing what it has. */
+export function createLoading({ settings, haproxy, claims, natives, config, files, certificates, trouble }: Parts) {
+  let isInDoubt = false
+
+  /** A native backend that HAProxy cannot read must not keep all the others, and the node, down. */
+  function fallBack(): boolean {
+    files.outdate(['config'])
+    return config.toggleNatives()
+  }
+
+  async function checkFiles(): Promise<void> {
+    try {
+      await haproxy.check()
+    } catch (error) {
+      if (!fallBack()) throw error
+      await files.flush()
+      await haproxy.check().catch((other) => {
+        fallBack()
+        throw other
+      })
+      trouble(new Error('HAProxy refuses a native backend; adding them one by one', { cause: error }))
+    }
+  }
+
+  async function catchUpNatives(): Promise<void> {
+    await changeMaps(settings, claims.change(await natives.catchUp()))
+  }
+
+  async function startFromFiles(): Promise<void> {
+    await files.flush()
+    await certificates.prepare()
+    await checkFiles()
+    if (haproxy.isAlive()) await haproxy.reload()
+    else await haproxy.start()
+    await catchUpNatives()
+    isInDoubt = false
+  }
+
+  return {
+    startFromFiles,
+    catchUpNatives,
+    fallBack,
+
+    /** With what an earlier agent has left behind. The files follow; see lifetime.ts. */
+    async catchUp(): Promise<void> {
+      await catchUpNatives()
+      await bringUpToDate(settings, claims)
+      await certificates.load()
+    },
+
+    async orElseReload(failure: string, work: () => Promise<void>): Promise<void> {
+      try {
+        if (isInDoubt) throw new Error('an earlier change was not accepted')
+        await work()
+      } catch (cause) {
+        isInDoubt = true
+        trouble(new Error(`${failure}; reloading the whole configuration`, { cause }))
+        files.outdate()
+        await startFromFiles()
+      }
+    },
+  }
+}

@@ -1,0 +1,134 @@
+import { setTimeout } from 'node:timers/promises'
+import { ask, converse, joinedLines, RuntimeError } from '../runtime.ts'
+import type { ProxySettings } from '../settings.ts'
+import { creation, creationFault, type IsDown, publication, revival } from './commands.ts'
+import { type Definition, nativeName } from './definition.ts'
+
+export type Refused = { readonly definition: Definition; readonly reason: string }
+
+/** Resolves to those that HAProxy did not take; nothing is left of them. */
+export async function createBackends(
+  settings: ProxySettings,
+  definitions: Iterable<Definition>,
+  isDown: IsDown,
+): Promise<Refused[]> {
+  const refused: Refused[] = []
+  for (const definition of definitions) {
+    const fault = await faultOf(settings, [...joinedLines(creation(definition, isDown)), publication(definition)])
+    if (fault === undefined) continue
+    await removeNow(settings, definition.name)
+    refused.push({ definition, reason: `is not served by this node: HAProxy answered ${fault.slice(0, 200)}` })
+  }
+  return refused
+}
+
+/** HAProxy executes a line to its end, whatever fails in it. After a fault there is no further line. */
+async function faultOf({ runtimeSocket }: ProxySettings, lines: readonly string[]): Promise<string | undefined> {
+  for await (const { answer } of converse(runtimeSocket, lines)) {
+    const fault = creationFault(answer)
+    if (fault) return fault
+  }
+  return undefined
+}
+
+/** For one whose servers are all there. */
+export async function revive(settings: ProxySettings, definition: Definition): Promise<void> {
+  const fault = await faultOf(settings, [...joinedLines(revival(definition)), publication(definition)])
+  if (fault) throw new RuntimeError(`HAProxy answered ${fault.slice(0, 200)} when ${definition.name} was wanted again`)
+}
+
+/** Whatever is open: of one that is not complete, and has to be made again. */
+export async function removeNow(settings: ProxySettings, name: string): Promise<void> {
+  for (let attempt = 1; !(await remove(settings, name, true)); attempt++) {
+    if (attempt === removalAttempts) throw new RuntimeError(`HAProxy does not remove ${name}`)
+    await setTimeout(removalPauseMs)
+  }
+}
+const removalAttempts = 20
+const removalPauseMs = 50
+
+/** The native backends of a running HAProxy, by name, and whether requests can reach them. */
+export async function backendsInForce({
+  runtimeSocket,
+}: ProxySettings): Promise<Map<string, { isPublished: boolean }>> {
+  const [, ...rows] = (await ask(runtimeSocket, 'show stat -1 2 -1')).split('\n')
+  return new Map(
+    rows
+      .map((row) => row.split(','))
+      .filter(([name = '']) => nativeName.test(name))
+      .map((fields) => [fields[0] ?? '', { isPublished: !(fields[statusField] ?? '').includes('UNPUB') }]),
+  )
+}
+/** Of `show stat`, whose columns are never reordered. */
+const statusField = 17
+const sessionsField = 4
+const queueField = 2
+
+/**
+ * Creates what is missing, and resolves to what has to go. What is there is complete if it is published, because that is
+ * the last thing done to a new one and the first thing undone to an old one.
+ */
+export async function bringBackendsUpToDate(
+  settings: ProxySettings,
+  wanted: Iterable<Definition>,
+  isDown: IsDown,
+): Promise<{ refused: Refused[]; unwanted: string[] }> {
+  const found = await backendsInForce(settings)
+  const missing: Definition[] = []
+  for (const definition of wanted) {
+    const before = found.get(definition.name)
+    if (before?.isPublished === false) await removeNow(settings, definition.name)
+    if (!before?.isPublished) missing.push(definition)
+    found.delete(definition.name)
+  }
+  return { refused: await createBackends(settings, missing, isDown), unwanted: [...found.keys()] }
+}
+
+/** No request chooses it from now on, and its servers are no longer checked. */
+export async function unpublish({ runtimeSocket }: ProxySettings, name: string): Promise<void> {
+  const servers = await serversOf(runtimeSocket, name)
+  for await (const _ of converse(
+    runtimeSocket,
+    joinedLines([`unpublish backend ${name}`, ...servers.map((server) => `disable health ${name}/${server}`)]),
+  ));
+}
+
+/** True also for one that went with a worker. */
+export async function isIdle({ runtimeSocket }: ProxySettings, name: string): Promise<boolean> {
+  const row = (await ask(runtimeSocket, `show stat ${name} 2 -1`)).split('\n')[1]?.split(',')
+  return row?.[0] !== name || (row[sessionsField] === '0' && row[queueField] === '0')
+}
+
+/** False when HAProxy is not done with a request that has just ended, or, unless they must end, while some are open. */
+export async function remove({ runtimeSocket }: ProxySettings, name: string, mustEnd: boolean): Promise<boolean> {
+  const servers = await serversOf(runtimeSocket, name)
+  const paths = servers.map((server) => `${name}/${server}`)
+  const ending = mustEnd ? paths.map((path) => `shutdown sessions server ${path}`) : []
+  const commands = [
+    `unpublish backend ${name}`,
+    ...paths.map((path) => `disable server ${path}`),
+    ...ending,
+    ...paths.map((path) => `del server ${path}`),
+    `del backend ${name}`,
+  ]
+  let last = ''
+  for await (const { answer } of converse(runtimeSocket, joinedLines(commands))) last = answer
+  return last.endsWith('Backend deleted.') || last.endsWith('No such backend.')
+}
+
+async function serversOf(runtimeSocket: string, name: string): Promise<string[]> {
+  const rows = await ask(runtimeSocket, `show servers state ${name}`)
+  return serverStates(rows).map(({ server }) => server)
+}
+
+export type ServerState = { backend: string; server: string; address: string; port: number; isUp: boolean }
+
+/** `be_id be_name srv_id srv_name srv_addr srv_op_state … srv_port …` */
+export function serverStates(text: string): ServerState[] {
+  return text.split('\n').flatMap((line) => {
+    const fields = line.split(' ')
+    const [, backend = '', , server = '', address = '', state] = fields
+    if (!nativeName.test(backend)) return []
+    return [{ backend, server, address, port: Number(fields[18]), isUp: state !== '0' }]
+  })
+}

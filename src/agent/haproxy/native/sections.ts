@@ -1,0 +1,70 @@
+import { answers } from '../answers.ts'
+import { forwardCareful, waiting, withTrailers } from '../backends.ts'
+import { mapFile } from '../map_files.ts'
+import type { ProxySettings } from '../settings.ts'
+
+export type Mode = 'http' | 'tcp'
+export type Section = {
+  readonly mode: Mode
+  /** By open requests, or in turn by weight: HAProxy ignores weights while nothing is open. */
+  readonly balance: 'least' | 'weights'
+  readonly isHttp2: boolean
+}
+
+export const sectionName = ({ mode, balance, isHttp2 }: Section): string =>
+  ['native', mode, balance, ...(isHttp2 ? ['h2'] : [])].join('_')
+
+const sections: readonly Section[] = (['least', 'weights'] as const).flatMap((balance) => [
+  { mode: 'http', balance, isHttp2: false },
+  { mode: 'http', balance, isHttp2: true },
+  { mode: 'tcp', balance, isHttp2: false },
+])
+
+/**
+ * What native backends have in common, and HAProxy can give to a backend at run time: only a `defaults` section has rules
+ * for that. A connection is tried again at other servers, and a request without an answer if its method is idempotent.
+ * All other requests get a connection of their own, under a name that no other request has, which is closed after them:
+ * docs/adr/0040. A section has to name the authorities once, because HAProxy reads no file at run time.
+ */
+export const nativeSections = (settings: ProxySettings, common: string): string => `
+# How servers are checked. A path is found by the server's name; see definition.ts.
+healthcheck tcp
+  type tcp-check
+healthcheck http
+  type httpchk
+  http-check send meth GET uri-lf "%[srv_name,field(1,.),map_str(${mapFile(settings, 'check')}),field(2,|)]" ver HTTP/1.1 hdr Host %[srv_name,field(1,.),map_str(${mapFile(settings, 'check')}),field(1,|)] hdr User-Agent gatehouse
+  http-check expect status 200-399
+
+${sections.map((section) => nativeSection(settings, section, common)).join('\n')}`
+
+const nativeSection = (settings: ProxySettings, section: Section, common: string): string =>
+  `defaults ${sectionName(section)}
+  mode ${section.mode}
+${common}  timeout check 5s
+  timeout queue 2s
+  balance ${section.balance === 'least' ? 'leastconn' : 'roundrobin'}
+  option redispatch 1
+  retries 3
+  # For changes of health only; see events.ts.
+  log global
+${section.mode === 'tcp' ? '  timeout server 1h\n' : httpRules(settings, section)}`
+
+const httpRules = (settings: ProxySettings, { isHttp2 }: Section): string => {
+  const forward = forwardCareful(settings)
+  return `  retry-on conn-failure empty-response${isHttp2 ? withTrailers(forward) : forward}${waiting(settings)}
+  acl idempotent method GET HEAD PUT DELETE OPTIONS
+  http-request disable-l7-retry unless idempotent
+  http-request set-var(txn.pool) unique-id unless idempotent
+  http-request set-header Connection close unless idempotent
+`
+}
+
+/** Where a request or connection goes whose native backend is not there. */
+export const nativeMissing = `backend native_missing_http
+  mode http
+  http-request return ${answers.unavailable}
+
+backend native_missing_tcp
+  mode tcp
+  tcp-request content reject
+`

@@ -1,0 +1,77 @@
+import type { BackendRecord } from '../../../distribution/records.ts'
+import { sendsProxy, toHttp2 } from '../entries.ts'
+
+type Check = NonNullable<BackendRecord['health_check']>
+
+/** The servers of a static backend, and how they are reached. */
+export type Upstream = {
+  readonly isTls: boolean
+  readonly isHttp2: boolean
+  readonly addresses: readonly string[]
+  readonly port: number
+  /** The name that its certificate must have; '-' without TLS. */
+  readonly host: string
+  readonly sendsProxy: boolean
+  readonly check: Omit<Check, 'path'> | undefined
+}
+
+/**
+ * `plain-h2|address,address|port|host|proxy|type,interval,healthy,unhealthy`: the value of the map `backend`, but with any
+ * number of addresses and a check. One reader suffices for both.
+ */
+export function formatUpstream({ addresses, port, host, check, ...upstream }: Upstream): string {
+  return [
+    `${upstream.isTls ? 'tls' : 'plain'}${upstream.isHttp2 ? toHttp2 : ''}`,
+    addresses.join(','),
+    port,
+    host,
+    upstream.sendsProxy ? sendsProxy : '-',
+    check ? [check.type, check.interval_seconds, check.healthy_after, check.unhealthy_after].join(',') : '-',
+  ].join('|')
+}
+
+export function parseUpstream(value: string): Upstream {
+  const [protocol = '', addresses = '', port, host = '-', proxy, check = '-'] = value.split('|')
+  const [type, interval, healthy, unhealthy] = check.split(',')
+  return {
+    isTls: protocol.startsWith('tls'),
+    isHttp2: protocol.endsWith(toHttp2),
+    addresses: addresses.split(','),
+    port: Number(port),
+    host,
+    sendsProxy: proxy === sendsProxy,
+    check:
+      check === '-'
+        ? undefined
+        : {
+            type: type === 'http' ? 'http' : 'tcp',
+            interval_seconds: Number(interval),
+            healthy_after: Number(healthy),
+            unhealthy_after: Number(unhealthy),
+          },
+  }
+}
+
+/** Several static backends as one: the part `group` of a weighted or failover backend. */
+export type Group = {
+  readonly kind: 'weighted' | 'failover'
+  readonly account: string
+  /** Ids of static backends; of a failover backend in order, and all with weight 1. */
+  readonly members: readonly (readonly [id: string, weight: number])[]
+}
+
+/** `weighted|account|id=weight,id=weight` */
+export const formatGroup = ({ kind, account, members }: Group): string =>
+  [kind, account, members.map(([id, weight]) => `${id}=${weight}`).join(',')].join('|')
+
+export function parseGroup(value: string): Group {
+  const [kind, account = '', members = ''] = value.split('|')
+  return {
+    kind: kind === 'weighted' ? 'weighted' : 'failover',
+    account,
+    members: members.split(',').flatMap((member): [string, number][] => {
+      const [id = '', weight] = member.split('=')
+      return id === '' ? [] : [[id, Number(weight)]]
+    }),
+  }
+}
