@@ -1,8 +1,11 @@
-// Writes the files that are made from the code: openapi.json from the routes, docs/errors.md from the catalog.
+// Writes what is made from the code: openapi.json and the table of operations in docs/api.md from the routes,
+// docs/errors.md from the catalog.
 // With --check it writes nothing and fails when a committed file is out of date.
 import { readFile, writeFile } from 'node:fs/promises'
 import { openApiDocument } from '../src/http/openapi/document.ts'
+import { leastRole } from '../src/http/route.ts'
 import { statuses } from '../src/http/statuses.ts'
+import { roles } from '../src/identity/caller.ts'
 import { type ErrorCode, errorCatalogue } from '../src/kernel/errors.ts'
 import { routes } from '../src/resources/routes.ts'
 import { version } from '../src/version.ts'
@@ -25,7 +28,28 @@ ${(Object.keys(errorCatalogue) as ErrorCode[])
   })
   .join('\n')}`
 
+/** Who may call each operation, between two marks in the page. */
+function withOperations(page: string): string {
+  const [before, , after] = page.split(/(?<=<!-- operations -->\n)(.*)(?=<!-- end of operations -->)/s)
+  if (after === undefined) throw new Error('docs/api.md has lost the marks around its table of operations')
+  const rows = routes.map((route) => {
+    const columns = roles.toReversed().map((role) => mark(route, role))
+    return `| \`${route.operation}\` | \`${route.method} ${route.path.replaceAll(/:(\w+)/g, '{$1}')}\` | ${columns.join(' | ')} |`
+  })
+  const head = `| operation | request | ${roles.toReversed().join(' | ')} |\n|---|---|${'---|'.repeat(roles.length)}`
+  return `${before}${head}\n${rows.join('\n')}\n${after}`
+}
+
+/** A route open to members that can still be refused for the role is so in some cases only. */
+function mark(route: (typeof routes)[number], role: (typeof roles)[number]): string {
+  if (roles.indexOf(role) > roles.indexOf(leastRole(route))) return 'no'
+  return role !== 'admin' && !route.signsIn && route.errors?.includes('ERR_FORBIDDEN') ? 'some' : 'yes'
+}
+
+const apiPage = await readFile(new URL('../docs/api.md', import.meta.url), 'utf8')
+
 const made = {
+  'docs/api.md': withOperations(apiPage),
   'openapi.json': `${JSON.stringify(openApiDocument(routes, version), null, 2)}\n`,
   'docs/errors.md': errorsPage,
 }

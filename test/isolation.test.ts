@@ -22,7 +22,7 @@ import {
 
 const plane = await startControlPlane({ after }, { env: { GATEHOUSE_TRUSTED_PROXIES: '127.0.0.1' } })
 const cast = await gatherCast(plane)
-const { admin, member, otherAdmin } = cast
+const { admin, member, viewer, otherAdmin } = cast
 let calls = 0
 
 const nothing = async (): Promise<Ids> => ({})
@@ -88,11 +88,10 @@ for (const route of routes) {
   if (!expected) continue
   const { path = nothing, body = () => undefined } = expected
   const bodyFor = async (as: Client) => (route.body ? await body(as) : undefined)
-  const [asAdmin, asMember, asOther] = [admin, member, otherAdmin].map((client) => callOf(route, client)) as [
-    Call,
-    Call,
-    Call,
-  ]
+  const [asAdmin, asMember, asViewer, asOther] = [admin, member, viewer, otherAdmin].map((client) =>
+    callOf(route, client),
+  ) as [Call, Call, Call, Call]
+  const forViewer = expected.viewer ?? (isMutating(route, expected) ? 403 : expected.member)
 
   test(`${route.operation} gives everyone without a valid key the same refusal, whatever the id`, async () => {
     const targets = { own: await path(admin), foreign: await path(otherAdmin), sibling: await path(admin) }
@@ -140,8 +139,9 @@ for (const route of routes) {
     })
   }
 
-  test(`${route.operation} allows a member, an admin and another account's admin what each may do, and audits it`, async () => {
+  test(`${route.operation} allows a viewer, a member, an admin and another account's admin what each may do, and audits it`, async () => {
     for (const [who, call, maker, account, status] of [
+      ['viewer', asViewer, admin, admin, forViewer],
       ['member', asMember, admin, admin, expected.member],
       ['member on own', asMember, member, admin, expected.memberOnOwn],
       ['admin', asAdmin, admin, admin, expected.admin],

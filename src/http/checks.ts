@@ -1,8 +1,8 @@
-import { type Caller, tokenReplaced } from '../identity/caller.ts'
+import { type Caller, roles, tokenReplaced } from '../identity/caller.ts'
 import { everything, isUnlimited, mayCall } from '../identity/grant.ts'
 import { forbidden, invalidField, notFound, Refusal } from '../kernel/errors.ts'
 import { type Id, isId } from '../kernel/ids.ts'
-import type { ParamKind, Params, Route } from './route.ts'
+import { leastRole, type ParamKind, type Params, type Route } from './route.ts'
 
 type Headers = NodeJS.Dict<string[]>
 
@@ -26,9 +26,14 @@ export function checkRepeatedId(body: unknown, params: Record<string, string>): 
   }
 }
 
+const viewersOnlyRead = 'Viewers can read, but cannot change anything. Ask a member or an admin.'
+
 /** What can be decided by the route and the caller alone. */
-export function permit({ operation, access, managesKeys, signsIn }: Route, caller: Caller): void {
-  if (access === 'admin' && caller.role !== 'admin') throw forbidden('Only admins can do this.')
+export function permit(route: Route, caller: Caller): void {
+  const { operation, managesKeys, signsIn } = route
+  const needed = leastRole(route)
+  if (roles.indexOf(caller.role) > roles.indexOf(needed))
+    throw forbidden(needed === 'admin' ? 'Only admins can do this.' : viewersOnlyRead)
   if (!mayCall(caller, operation)) throw scopeMissing(operation)
   // A session has its owner's rights: signing in would be a way around any other scope.
   if (signsIn && !isUnlimited(caller)) throw signInNeedsAll(operation)

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Static, TObject, TSchema } from 'typebox'
 import type { Evaluate } from '../access/decisions.ts'
 import type { DbPool } from '../db/pool.ts'
-import type { Caller } from '../identity/caller.ts'
+import type { Caller, Role } from '../identity/caller.ts'
 import type { Origin } from '../identity/origin.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { ErrorCode } from '../kernel/errors.ts'
@@ -106,8 +106,10 @@ export type RouteShape<P extends Params, Q extends TObject, B extends TSchema, R
   readonly success: 200 | 201 | 204
   /** A successful response has an ETag. */
   readonly tagged?: true
-  /** `admin`: refused to members before anything is looked up. */
+  /** `admin`: refused to all others before anything is looked up. */
   readonly access: 'anyone' | 'admin'
+  /** Not a GET, but open to viewers all the same: it only asks, or concerns the caller's own session. */
+  readonly openToViewers?: true
   /** Its body holds the token, so it needs no other; a cookie that comes with it is not looked at. */
   readonly signsIn?: true
   /** Its success sets or clears the session cookie. */
@@ -121,6 +123,12 @@ export type RouteShape<P extends Params, Q extends TObject, B extends TSchema, R
 
 // biome-ignore lint/suspicious/noExplicitAny: a list of routes holds handlers of many request types; route() checked each.
 export type Route = RouteShape<any, any, any, any>
+
+/** The role that it takes at least. A change is not for viewers unless its route says so. */
+export function leastRole({ access, method, openToViewers }: Route): Role {
+  if (access === 'admin') return 'admin'
+  return method === 'GET' || openToViewers ? 'viewer' : 'member'
+}
 
 /** One operation of the API. The server, openapi.json, the command line and the coverage tests all read these. */
 export const route = <

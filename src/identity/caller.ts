@@ -6,7 +6,9 @@ import type { Address } from '../kernel/ip/address.ts'
 import { everything, type Grant, mayCallFrom } from './grant.ts'
 import { hashToken, isWellFormedSessionSecret, isWellFormedToken } from './token.ts'
 
-export type Role = 'admin' | 'member'
+/** From the most rights to the least: each may do what those after it may. */
+export const roles = ['admin', 'member', 'viewer'] as const
+export type Role = (typeof roles)[number]
 export type Traffic = 'api' | 'dashboard'
 
 /**

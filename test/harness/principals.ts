@@ -10,7 +10,7 @@ async function withKey({ clientFor }: ControlPlane, admin: Client, owner: { id: 
   return Object.assign(clientFor(key.token), { ownerId: owner.id, ownerUri: owner.uri, keyId: key.id }) as Person
 }
 
-export async function newUser(plane: ControlPlane, admin: Client, role: 'admin' | 'member' = 'member') {
+export async function newUser(plane: ControlPlane, admin: Client, role: 'admin' | 'member' | 'viewer' = 'member') {
   const email = `${randomUUID()}@example.com`
   return withKey(plane, admin, (await admin('POST', '/users', { name: 'Grace', email, role })).body)
 }

@@ -14,6 +14,8 @@ export type Expectation = {
   member: number
   /** What a member gets on what that member made, where it differs. */
   memberOnOwn?: number
+  /** What a viewer gets, where it is neither 403 for a change nor what a member gets for reading. */
+  viewer?: number
   /** Makes what the path names, all its parameters. Needed when the path has any. */
   path?: (as: Client) => Promise<Record<string, string>>
   /** A valid body that changes something. `as` is the caller's admin, for what the body has to name. */
@@ -256,10 +258,10 @@ export const expectations: Record<string, Expectation> = {
 
   'caller.get': { admin: 200, member: 200 },
   // A session has all rights of its owner, so no scope but '*' allows it.
-  'dashboard_session.sign_in': { admin: 201, member: 201, scoped: 403, body: ({ token }) => ({ token }) },
+  'dashboard_session.sign_in': { admin: 201, member: 201, viewer: 201, scoped: 403, body: ({ token }) => ({ token }) },
   // The matrix calls with tokens, and a token is not a session.
   'dashboard_session.get': { admin: 404, member: 404 },
-  'dashboard_session.sign_out': { admin: 404, member: 404 },
+  'dashboard_session.sign_out': { admin: 404, member: 404, viewer: 404 },
   'audit_events.list': {
     admin: 200,
     member: 403,

@@ -14,6 +14,7 @@ export type Call = (ids: Ids, body?: object, query?: string) => Promise<Answer>
 export type Cast = {
   admin: Account
   member: Client
+  viewer: Client
   otherAdmin: Account
   refused: Record<'no key' | 'malformed token' | 'revoked key' | "inactive bot's key", [Client, Options?]>
 }
@@ -22,9 +23,11 @@ export async function gatherCast({ newAccount, clientFor }: ControlPlane): Promi
   const [admin, otherAdmin] = [await newAccount(), await newAccount()]
   const keyOf = async (owner_id: string) => (await admin('POST', '/api_keys', { owner_id })).body
   const member = await admin('POST', '/users', { name: 'Mo', email: `${randomUUID()}@example.com` })
+  const viewer = await admin('POST', '/users', { name: 'Vi', email: `${randomUUID()}@example.com`, role: 'viewer' })
   const bot = await admin('POST', '/bot_users', { name: 'Bo' })
-  const [memberKey, botKey, revokedKey] = [
+  const [memberKey, viewerKey, botKey, revokedKey] = [
     await keyOf(member.body.id),
+    await keyOf(viewer.body.id),
     await keyOf(bot.body.id),
     await keyOf(admin.adminId),
   ]
@@ -33,6 +36,7 @@ export async function gatherCast({ newAccount, clientFor }: ControlPlane): Promi
   return {
     admin,
     member: clientFor(memberKey.token),
+    viewer: clientFor(viewerKey.token),
     otherAdmin,
     refused: {
       'no key': [admin, { headers: { authorization: undefined } }],

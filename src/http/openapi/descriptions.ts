@@ -1,11 +1,12 @@
-import type { Route } from '../route.ts'
+import type { Role } from '../../identity/caller.ts'
+import { leastRole, type Route } from '../route.ts'
 import type { Json } from './json.ts'
 
 /** Tag descriptions. The first part of an operation's name is its tag. */
 const groups: Record<string, string> = {
   api_keys:
     'Keys that authenticate calls to this API. A token is returned only once, when its key is created or rotated.',
-  users: 'People of the account: admins and members.',
+  users: 'People of the account: admins, members and viewers.',
   bot_users: 'Programs of the account. A bot has the rights of a member and cannot sign in.',
   ip_policies: 'Named sets of rules about source addresses, attached to restrictions, edges and routes.',
   ip_policy_rules: 'The rules of IP policies: allow or deny a range of addresses.',
@@ -40,7 +41,11 @@ export function describe(route: Route): { summary: string; description: string }
   return { summary, description: [...rest.map((sentence) => `${sentence}.`), whoMayCall(route)].join(' ') }
 }
 
-function whoMayCall({ access, signsIn }: Route): string {
-  if (signsIn) return 'Needs no credentials besides the token in the body.'
-  return access === 'admin' ? 'Admins only.' : 'Available to every user and bot of the account.'
+const whoByRole: Record<Role, string> = {
+  admin: 'Admins only.',
+  member: 'Available to every user and bot of the account except viewers.',
+  viewer: 'Available to every user and bot of the account.',
 }
+
+const whoMayCall = (route: Route): string =>
+  route.signsIn ? 'Needs no credentials besides the token in the body.' : whoByRole[leastRole(route)]

@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http'
 import { type ErrorCode, errorCatalogue } from '../../kernel/errors.ts'
-import type { Route } from '../route.ts'
+import { leastRole, type Route } from '../route.ts'
 import { statuses } from '../statuses.ts'
 import { commonHeaders } from './components.ts'
 import type { Json } from './json.ts'
@@ -22,7 +22,7 @@ function errorsOf(route: Route): ErrorCode[] {
   const codes = [...always]
   if (route.body) codes.push('ERR_CONTENT_TYPE', 'ERR_BODY_TOO_LARGE', 'ERR_REQUEST_TIMEOUT', 'ERR_INVALID_JSON')
   if (route.params) codes.push('ERR_NOT_FOUND')
-  if (route.access === 'admin') codes.push('ERR_FORBIDDEN')
+  if (leastRole(route) !== 'viewer') codes.push('ERR_FORBIDDEN')
   if (route.managesKeys || route.signsIn) codes.push('ERR_TOKEN_REPLACED')
   if (route.method !== 'GET') codes.push('ERR_OUTCOME_UNKNOWN', 'ERR_OTHER_SITE')
   if (route.method !== 'GET' || route.heavy) codes.push('ERR_TOO_MANY_OPERATIONS')

@@ -1,13 +1,14 @@
 import { Type } from 'typebox'
 import { type Handling, route } from '../../http/route.ts'
 import { Closed, Id, Ref } from '../../http/wire.ts'
+import { type Role, roles } from '../../identity/caller.ts'
 import { toId } from '../../kernel/ids.ts'
 import { accountNameOf } from './store.ts'
 
 export const CallerFields = {
   account_id: Id('ac'),
   owner_id: Id('usr', 'bot'),
-  role: Type.Unsafe<'admin' | 'member'>({ type: 'string', enum: ['admin', 'member'] }),
+  role: Type.Unsafe<Role>({ type: 'string', enum: [...roles] }),
   api_key: Ref,
   source_ip: Type.Unsafe<string | null>({
     type: ['string', 'null'],

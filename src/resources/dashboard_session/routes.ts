@@ -39,6 +39,7 @@ export const dashboardSessionRoutes = [
     success: 201,
     response: DashboardSession,
     access: 'anyone',
+    openToViewers: true,
     signsIn: true,
     setsCookie: true,
     errors: ['ERR_FORBIDDEN', 'ERR_OTHER_SITE', 'ERR_TOO_MANY_ATTEMPTS'],
@@ -78,6 +79,7 @@ export const dashboardSessionRoutes = [
     path: '/dashboard_session',
     success: 204,
     access: 'anyone',
+    openToViewers: true,
     setsCookie: true,
     errors: ['ERR_NOT_FOUND'],
     handle: (request) =>

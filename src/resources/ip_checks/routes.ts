@@ -20,6 +20,7 @@ export const ipCheckRoutes = [
     success: 200,
     response: IpCheckResult,
     access: 'anyone',
+    openToViewers: true,
     handle: async (request) => ({ body: await checkAddress(request) }),
   }),
 ]

@@ -36,6 +36,7 @@ export const ipImpactRoutes = [
     success: 200,
     response: Impact,
     access: 'anyone',
+    openToViewers: true,
     heavy: 'rule_set',
     async beforeLargeBody({ db, caller, params }) {
       if (!(await findIpPolicy(db, caller, params.id, false))) throw notFound('ipp')

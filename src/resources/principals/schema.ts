@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import { BeforeId, Closed, Id, PageParameters, PathId, type Static, Text, Timestamp, Uri } from '../../http/wire.ts'
+import { roles } from '../../identity/caller.ts'
 
 const Name = Type.Unsafe<string>({
   type: 'string',
@@ -16,7 +17,11 @@ const Email = Type.Unsafe<string>({
   'x-maxBytes': 255,
   examples: ['ada@example.net'],
 })
-const Role = Type.Unsafe<'admin' | 'member'>({ type: 'string', enum: ['admin', 'member'] })
+const Role = Type.Unsafe<(typeof roles)[number]>({
+  type: 'string',
+  enum: [...roles],
+  description: 'What the user may do. Viewers read what members read, and change nothing. Default: member.',
+})
 
 export const UserCreate = Closed({ name: Name, email: Email, role: Type.Optional(Role) })
 export const UserUpdate = Closed({
@@ -32,7 +37,7 @@ export const User = Closed(
     uri: Uri,
     name: Text(255, 'Display name.'),
     email: Text(255, 'Unique in the account, ignoring case.'),
-    role: Role,
+    role: Type.Unsafe<(typeof roles)[number]>({ type: 'string', enum: [...roles] }),
     active: Type.Boolean(),
     created_at: Timestamp,
   },
