@@ -74,6 +74,16 @@ export const settings = {
     help: 'Rule sets, and as many reports, that one process handles concurrently. Keep it within a quarter of the pool.',
     parse: wholeNumber(1, 100),
   }),
+  GATEHOUSE_REQUESTS_PER_MINUTE: setting({
+    default: '6000',
+    help: "Requests that one API key may make per minute, through each process. 0: no limit. 'gatehouse rate-limits' changes it for an account.",
+    parse: wholeNumber(0, 1_000_000),
+  }),
+  GATEHOUSE_FAILED_REQUESTS_PER_MINUTE: setting({
+    default: '60',
+    help: 'Requests with a wrong token that one source address (IPv6: /64) may make per minute, through each process, before they get 429 instead of 401. 0: no limit.',
+    parse: wholeNumber(0, 1_000_000),
+  }),
   GATEHOUSE_LISTEN: setting({
     default: '127.0.0.1:8080',
     help: 'Address and port of the API, as address:port.',

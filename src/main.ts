@@ -30,6 +30,8 @@ Server commands:
                         manage the keys that sign records for edge nodes
   gatehouse ip-restrictions release --account NAME|ac_… --type api|dashboard|agent|endpoints
                         make the enforced restrictions of a type only warn, to recover from a lockout
+  gatehouse rate-limits list | set --account NAME|ac_… --requests-per-minute N | clear --account NAME|ac_…
+                        manage how many requests each API key of an account may make
   gatehouse after-restore
                         run once after restoring the database from a backup, so that edge nodes accept new changes
   gatehouse version     print the version
@@ -43,6 +45,7 @@ const serverCommands = [
   'bootstrap',
   'recover',
   'signing-keys',
+  'rate-limits',
   'after-restore',
   'version',
   'help',
@@ -106,6 +109,12 @@ async function main(args: string[]): Promise<number> {
     case 'signing-keys': {
       const [verb = 'list', key] = rest
       return (await import('./commands/signing_keys.ts')).signingKeys(readConfig(), verb, key)
+    }
+    case 'rate-limits': {
+      const [verb = 'list', ...flags] = rest
+      const options = { account: { type: 'string' }, 'requests-per-minute': { type: 'string' } } as const
+      const { values } = parseArgs({ args: flags, options })
+      return (await import('./commands/rate_limits.ts')).rateLimits(readConfig(), verb, values)
     }
     case 'after-restore':
       parseArgs({ args: rest, options: {} })

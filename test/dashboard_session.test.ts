@@ -96,16 +96,26 @@ test('a wrong token is the same 401, whatever is wrong with it', async () => {
 test('row 16: more than ten wrong tokens a minute from one address are 429, but a good token from there still signs in', async () => {
   const admin = await plane.newAccount()
   const there = { 'x-forwarded-for': '203.0.113.99' }
+  const start = Date.now()
   const statuses: number[] = []
   await Promise.all(
     Array.from({ length: 30 }, async () => statuses.push((await attempt(admin, newToken(), there)).status)),
   )
-  assert.equal(statuses.filter((status) => status === 401).length, 10)
-  const limited = await attempt(admin, newToken(), there)
-  assert.deepEqual([limited.status, limited.body.error_code], [429, 'ERR_TOO_MANY_ATTEMPTS'])
-  assert.match(limited.headers.get('retry-after') ?? '', /^([1-9]|[1-5]\d|60)$/)
+  // One more every six seconds, which a busy machine may take.
+  const wrong = statuses.filter((status) => status === 401).length
+  assert.ok(wrong >= 10 && wrong <= 10 + Math.ceil((Date.now() - start) / 6_000), String(wrong))
+  const untilLimited = () =>
+    poll(
+      () => attempt(admin, newToken(), there),
+      ({ status }) => status === 429,
+    )
+  const limited = await untilLimited()
+  assert.equal(limited.body.error_code, 'ERR_TOO_MANY_ATTEMPTS')
+  assert.match(limited.headers.get('retry-after') ?? '', /^[1-6]$/)
   assert.equal((await attempt(admin, admin.token, there)).status, 201)
-  assert.equal((await attempt(admin, newToken(), there)).status, 429, 'a success does not reset the count')
+  // A success does not reset the count: at most one is possible before the next refusal.
+  const after = [await attempt(admin, newToken(), there), await attempt(admin, newToken(), there)]
+  assert.ok(after.some(({ status }) => status === 429))
   assert.equal((await attempt(admin, newToken())).status, 401, 'another address is not limited')
   // A token in a header is not an attempt to sign in.
   assert.equal((await admin('GET', '/caller', undefined, { headers: there })).status, 200)

@@ -120,6 +120,7 @@ describe('with many rows', () => {
       allowedCidrs: [],
       tokenReplaced: false,
       traffic: 'api',
+      requestsPerMinute: null,
       policyRevision: 0,
       restricted: false,
     }

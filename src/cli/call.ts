@@ -64,6 +64,8 @@ function asError(text: string): ErrorBody {
 
 /** Transient: nothing is listening right now, or the connection broke. */
 const passing = new Set(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET', 'EAI_AGAIN', 'ETIMEDOUT'])
+/** Transient too, and said by the service. */
+const nothingWasDone = new Set(['ERR_UNAVAILABLE', 'ERR_TOO_MANY_OPERATIONS', 'ERR_RATE_LIMITED'])
 const pausesMs = [200, 500, 1_000]
 
 /**
@@ -78,7 +80,7 @@ export async function call(connection: Connection, request: Call): Promise<Answe
     } catch (error) {
       const again =
         error instanceof Refused
-          ? error.code === 'ERR_UNAVAILABLE' || error.code === 'ERR_TOO_MANY_OPERATIONS'
+          ? nothingWasDone.has(error.code)
           : error instanceof Failure && passing.has(codeOf(error))
       if (!again || pause === undefined) throw error
       const waitMs = Math.max(pause, error instanceof Refused ? error.retryAfterMs : 0)

@@ -4,6 +4,7 @@ import { Refusal } from '../kernel/errors.ts'
 import { addSigningKey, listSigningKeys } from '../publisher/signing_keys.ts'
 import { UserCreate } from '../resources/principals/schema.ts'
 import { AccountExists, bootstrapAccount } from './accounts/bootstrap.ts'
+import { noSuchAccount } from './accounts/find.ts'
 import { recoverAccount } from './accounts/recover.ts'
 import { withDatabase } from './database.ts'
 
@@ -37,9 +38,7 @@ export const recover = (config: Config, account: string): Promise<number> =>
   withDatabase(config, async (db) => {
     const recovered = await recoverAccount(db, account, config.GATEHOUSE_PUBLIC_URL)
     if (!recovered) {
-      console.error(
-        `gatehouse: there is no account ${JSON.stringify(account)}. Use --account with its name or id (ac_…).`,
-      )
+      console.error(noSuchAccount(account))
       return 1
     }
     console.log(JSON.stringify(recovered))

@@ -6,7 +6,7 @@ import { newId, toId } from '../kernel/ids.ts'
 import { recordChange } from '../operations/audit.ts'
 import { listEnforced, updateIpRestriction } from '../resources/ip_restrictions/store.ts'
 import { toIpRestriction } from '../resources/ip_restrictions/view.ts'
-import { findAccount } from './accounts/find.ts'
+import { findAccount, noSuchAccount } from './accounts/find.ts'
 import { withDatabase } from './database.ts'
 
 /**
@@ -17,9 +17,7 @@ export const release = (config: Config, wanted: { account: string; type: Restric
   withDatabase(config, async (db) => {
     const account = await findAccount(db, wanted.account)
     if (!account) {
-      console.error(
-        `gatehouse: there is no account ${JSON.stringify(wanted.account)}. Use --account with its name or id (ac_…).`,
-      )
+      console.error(noSuchAccount(wanted.account))
       return 1
     }
     const caller = { accountId: account.id }

@@ -8,8 +8,9 @@ import type { DbPool } from '../db/pool.ts'
 import { createShares } from '../db/shares.ts'
 import { createHeavyOperations } from '../http/heavy.ts'
 import { createMetrics } from '../http/metrics.ts'
+import { createRateLimits } from '../http/rate_limits.ts'
+import type { InstallationSettings } from '../http/route.ts'
 import { createServer } from '../http/server.ts'
-import { createSignInLimiter } from '../identity/sign_in_limiter.ts'
 import { systemClock } from '../kernel/clock.ts'
 import { createRefusedKeyRecorder } from '../operations/refused_keys.ts'
 import { routes } from '../resources/routes.ts'
@@ -54,17 +55,15 @@ export async function serve(config: Config): Promise<number> {
       trustedProxies: config.GATEHOUSE_TRUSTED_PROXIES,
       evaluate,
       edges: edges.view,
-      settings: {
-        tcpPorts: config.GATEHOUSE_TCP_PORTS,
-        tcpPortsPerAccount: config.GATEHOUSE_TCP_PORTS_PER_ACCOUNT,
-        operations: routes.map(({ operation }) => operation),
-        wildcardSuffixes: config.GATEHOUSE_WILDCARD_SUFFIXES,
-      },
+      settings: installationSettings(config),
       hitBuffer,
       usageBuffer,
       metrics,
       dashboard: config.GATEHOUSE_DASHBOARD,
-      signInLimiter: createSignInLimiter(systemClock),
+      rateLimits: createRateLimits(systemClock, {
+        requestsPerMinute: config.GATEHOUSE_REQUESTS_PER_MINUTE,
+        failuresPerMinute: config.GATEHOUSE_FAILED_REQUESTS_PER_MINUTE,
+      }),
       recordRefusedKey: createRefusedKeyRecorder(db, systemClock, (err) =>
         log.error({ err }, 'cannot write an audit event of a refused API key'),
       ),
@@ -111,6 +110,13 @@ export async function serve(config: Config): Promise<number> {
   log.info('stopped')
   return 0
 }
+
+const installationSettings = (config: Config): InstallationSettings => ({
+  tcpPorts: config.GATEHOUSE_TCP_PORTS,
+  tcpPortsPerAccount: config.GATEHOUSE_TCP_PORTS_PER_ACCOUNT,
+  operations: routes.map(({ operation }) => operation),
+  wildcardSuffixes: config.GATEHOUSE_WILDCARD_SUFFIXES,
+})
 
 async function warnOfPowerfulRole(db: DbPool, log: Logger): Promise<void> {
   const may = await mayDeleteAudit(db).catch(() => false)

@@ -43,7 +43,7 @@ export async function enter({ service, route, operationId, raw, facts }: Incomin
   facts.source = sourceAddress(raw.socket.remoteAddress, forwarded, service.trustedProxies)
   facts.sourceIp = facts.source && formatAddress(facts.source)
   // Whoever signs in has the token in the body: that is looked at when it has been read.
-  if (!route.signsIn) await letIn(service, route, operationId, facts, await identify(service, raw, facts.source))
+  if (!route.signsIn) await letIn(service, route, operationId, facts, await identify(service, raw, facts))
 }
 
 /** The other checks, and then the route itself. */
@@ -116,7 +116,7 @@ function checkedQuery({ route, query }: Incoming): Record<string, unknown> {
 }
 
 async function signIn({ service, route, operationId, raw, facts }: Incoming, { token }: { token: string }) {
-  return letIn(service, route, operationId, facts, await identifySigningIn(service, raw, facts.source, token))
+  return letIn(service, route, operationId, facts, await identifySigningIn(service, raw, facts, token))
 }
 
 function handle(

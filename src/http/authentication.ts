@@ -13,46 +13,35 @@ import {
 import { sessionSecretIn } from '../identity/session_cookie.ts'
 import { forbidden, Refusal } from '../kernel/errors.ts'
 import { type Id, toUuid } from '../kernel/ids.ts'
-import type { Address } from '../kernel/ip/address.ts'
+import { limitReached } from './rate_limits.ts'
 import type { RequestFacts } from './request_facts.ts'
 import type { Route } from './route.ts'
 import { cameFromBrowser, refuseOtherSites } from './same_site.ts'
 import type { Service } from './service.ts'
 
 /** By the token if there is one, and else by the cookie of a dashboard session. */
-export async function identify(
-  service: Service,
-  raw: IncomingMessage,
-  source: Address | undefined,
-): Promise<Authentication> {
+export async function identify(service: Service, raw: IncomingMessage, facts: RequestFacts): Promise<Authentication> {
   const { authorization, cookie } = raw.headersDistinct
+  facts.sentToken = authorization !== undefined
   const secret = service.dashboard && !authorization ? sessionSecretIn(service.publicUrl, cookie) : undefined
-  if (secret === undefined) return findCaller(service.db, bearerToken(authorization), source)
+  if (secret === undefined) return findCaller(service.db, bearerToken(authorization), facts.source)
   if (raw.method !== 'GET' && raw.method !== 'HEAD') refuseOtherSites(raw, service.publicUrl)
-  return findCallerBySession(service.db, secret, source)
+  return findCallerBySession(service.db, secret, facts.source)
 }
 
 /** By the token in the body of who signs in. */
 export async function identifySigningIn(
   service: Service,
   raw: IncomingMessage,
-  source: Address | undefined,
+  facts: RequestFacts,
   token: string,
 ): Promise<Authentication> {
   if (cameFromBrowser(raw)) refuseOtherSites(raw, service.publicUrl)
-  const found = await findCaller(service.db, token, source, 'dashboard')
-  // A good token is never refused for the failures of others who share its address.
-  const waitSeconds = found.caller ? 0 : service.signInLimiter.countFailure(source)
-  if (waitSeconds > 0)
-    throw new Refusal(
-      'ERR_TOO_MANY_ATTEMPTS',
-      `The token is not valid, and too many sign-ins from this address have failed. Try again in ${waitSeconds} s.`,
-      { details: { retry_after_seconds: String(waitSeconds) } },
-    )
-  return found
+  facts.sentToken = true
+  return findCaller(service.db, token, facts.source, 'dashboard')
 }
 
-/** Lets in whoever was identified, if the IP restrictions of the account do. */
+/** Lets in whoever was identified, if the IP restrictions of the account and the limit of the key do. */
 export async function letIn(
   service: Service,
   { operation, signsIn }: Route,
@@ -66,21 +55,35 @@ export async function letIn(
     facts.outsideRangesKeyId = apiKeyId
     service.recordRefusedKey({ accountId, operation, operationId, caller: outsideRanges, sourceIp: facts.sourceIp })
   }
-  if (!caller)
-    throw new Refusal(
-      'ERR_UNAUTHENTICATED',
-      signsIn
-        ? 'The token is not valid. Use the token of an active API key.'
-        : "Send 'Authorization: Bearer <token>' with the token of an active API key.",
-    )
+  if (!caller) throw unknownCaller(service, signsIn ?? false, facts)
   facts.caller = caller
   noteUse(service.usageBuffer, { caller, sourceIp: facts.sourceIp, replacedToken }, service.clock())
   // Most accounts have no restriction: nothing is looked up for them.
   if (caller.restricted) await refuseAddress(service, { caller, source: facts.source, operation, operationId }, facts)
+  facts.limitUse = service.rateLimits.countRequest(caller)
+  if (facts.limitUse?.allowance.allowed === false) throw limitReached(facts.limitUse)
   if (signsIn && caller.ownerId.startsWith('bot_'))
     throw forbidden('Bots cannot sign in to the dashboard. Use the API key of a user.')
   if (caller.sessionId) await noteSessionUse(service.db, caller, toUuid(caller.sessionId))
   return caller
+}
+
+/**
+ * Counted only now that the token is known to be wrong: a good one is never refused for the failures of others who share
+ * its address. Without a token nothing was guessed, and every browser's session ends some time.
+ */
+function unknownCaller({ rateLimits }: Service, signsIn: boolean, facts: RequestFacts): Refusal {
+  const use = facts.sentToken ? rateLimits.countFailure(facts.source, signsIn) : undefined
+  if (use?.allowance.allowed === false) {
+    facts.limitUse = use
+    return limitReached(use)
+  }
+  return new Refusal(
+    'ERR_UNAUTHENTICATED',
+    signsIn
+      ? 'The token is not valid. Use the token of an active API key.'
+      : "Send 'Authorization: Bearer <token>' with the token of an active API key.",
+  )
 }
 
 const usedBySession: Record<Traffic, string> = {

@@ -10,6 +10,7 @@ export type Metrics = {
   readonly countLostSightings: (usageBuffer: number) => void
   readonly countDroppedFromReports: (parts: number) => void
   readonly countExpiredKey: () => void
+  readonly countRateLimited: (policy: string) => void
   readonly showRefusedHostports: (count: number) => void
   readonly publisher: {
     published: (records: number) => void
@@ -70,7 +71,9 @@ function showProcess(registers: Registers, db: DbPool, heavy: HeavyOperations): 
   })
 }
 
-function requestMetrics(registers: Registers): Pick<Metrics, 'observeRequest' | 'countExpiredKey'> {
+function requestMetrics(
+  registers: Registers,
+): Pick<Metrics, 'observeRequest' | 'countExpiredKey' | 'countRateLimited'> {
   const requests = new Counter({
     name: 'gatehouse_http_requests_total',
     help: 'Requests answered, by operation and status.',
@@ -89,8 +92,15 @@ function requestMetrics(registers: Registers): Pick<Metrics, 'observeRequest' | 
     help: 'Requests refused because the API key or its replaced token has expired.',
     registers,
   })
+  const limited = new Counter({
+    name: 'gatehouse_rate_limited_total',
+    help: 'Requests refused with 429 by a rate limit: of a key, of wrong tokens, or of wrong sign-ins.',
+    labelNames: ['policy'],
+    registers,
+  })
   return {
     countExpiredKey: () => expired.inc(),
+    countRateLimited: (policy) => limited.inc({ policy }),
     observeRequest(operation, status, seconds) {
       requests.inc({ operation, status })
       duration.observe({ operation }, seconds)

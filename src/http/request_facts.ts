@@ -4,6 +4,7 @@ import type { Id } from '../kernel/ids.ts'
 import type { Address } from '../kernel/ip/address.ts'
 import type { Turn } from './heavy.ts'
 import type { Metrics } from './metrics.ts'
+import type { LimitUse } from './rate_limits.ts'
 
 /** What is known of a request. The checks fill it in as they pass; the response and the log line read it. */
 export type RequestFacts = {
@@ -18,6 +19,10 @@ export type RequestFacts = {
   /** The restriction that refused this call, and those that would have if they were enforced. */
   refusedBy?: Id<'ipx'>
   warnedBy?: readonly Id<'ipx'>[]
+  /** Whether there was a token that could be wrong. */
+  sentToken?: boolean
+  /** The limit that the response tells of. */
+  limitUse?: LimitUse
   /** Of a heavy operation, to be ended with it. */
   turn?: Turn
   error?: unknown
@@ -31,12 +36,14 @@ export function conclude(request: FastifyRequest, reply: FastifyReply, metrics: 
     expiredKeyId,
     outsideRangesKeyId,
     sourceIp,
+    limitUse,
     refusedBy,
     warnedBy,
     error,
   } = request.facts
   metrics.observeRequest(operation, reply.statusCode, reply.elapsedTime / 1_000)
   if (expiredKeyId) metrics.countExpiredKey()
+  if (limitUse?.allowance.allowed === false) metrics.countRateLimited(limitUse.policy)
   if (operation === 'none' && request.routeOptions.config.quiet && reply.statusCode < 400) return
   const line = {
     operation_id: request.id,

@@ -10,6 +10,7 @@ import { noSuchPath, serveRoutes } from './api.ts'
 import { serveDashboard } from './dashboard.ts'
 import { openApiDocument } from './openapi/document.ts'
 import { serveProbes } from './probes.ts'
+import { rateLimitHeaders } from './rate_limits.ts'
 import { serveReference } from './reference.ts'
 import { errorBody, toRefusal } from './refusals.ts'
 import { conclude } from './request_facts.ts'
@@ -37,7 +38,10 @@ export function createServer(options: ServerOptions): FastifyInstance {
   const app = bareServer(options)
   app.decorateRequest('facts')
   app.addHook('onRequest', async (request, reply) => begin(request, reply))
-  app.addHook('onSend', async (request, reply) => warn(request, reply))
+  app.addHook('onSend', async (request, reply) => {
+    warn(request, reply)
+    if (request.facts.limitUse) reply.headers(rateLimitHeaders(request.facts.limitUse))
+  })
   app.addHook('onResponse', async (request, reply) => conclude(request, reply, service.metrics))
   app.setErrorHandler(fail)
   app.setNotFoundHandler(() => {

@@ -4,13 +4,13 @@ import type { UsageBuffer } from '../access/evidence/usage_buffer.ts'
 import type { DbPool } from '../db/pool.ts'
 import type { Caller } from '../identity/caller.ts'
 import type { Origin } from '../identity/origin.ts'
-import type { SignInLimiter } from '../identity/sign_in_limiter.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Uuid } from '../kernel/ids.ts'
 import type { CompiledPolicy } from '../kernel/ip/ranges.ts'
 import type { EdgeView } from './edges.ts'
 import type { HeavyOperations } from './heavy.ts'
 import type { Metrics } from './metrics.ts'
+import type { RateLimits } from './rate_limits.ts'
 import type { InstallationSettings } from './route.ts'
 
 /** What every request may use. */
@@ -32,7 +32,7 @@ export type Service = {
   readonly edges: EdgeView
   /** Whether a dashboard session's cookie is taken in place of a token. */
   readonly dashboard: boolean
-  readonly signInLimiter: SignInLimiter
+  readonly rateLimits: RateLimits
   /** Notes for the account's admins that a key was used from outside its ranges. */
   readonly recordRefusedKey: (origin: Origin & { caller: Caller }) => void
 }

@@ -39,8 +39,12 @@ export const errorCatalogue = {
   },
   ERR_TOO_MANY_ATTEMPTS: {
     cause:
-      'The token is not valid, and more than ten sign-in attempts from this address failed within a minute. A valid token is never refused for this reason.',
-    hint: 'Wait for the number of seconds in the Retry-After header.',
+      'The token is not valid, and too many requests or sign-ins from this address had wrong tokens within a minute. A valid token is never refused for this reason.',
+    hint: 'Correct the token. To learn again that a token is wrong, wait for the number of seconds in the Retry-After header.',
+  },
+  ERR_RATE_LIMITED: {
+    cause: 'The API key has made more requests than its limit allows. Nothing was changed.',
+    hint: 'Wait for the number of seconds in the Retry-After header. The RateLimit header of every response says how many requests are left. If the limit is too low, ask the operator to raise it for your account.',
   },
   ERR_CONTENT_TYPE: {
     cause: 'The Content-Type of the body is missing, or this operation does not accept it.',

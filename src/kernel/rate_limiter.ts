@@ -19,9 +19,9 @@ export type RateLimiter = {
 }
 
 /**
- * The generic cell rate algorithm: one number for each owner, the time at which its allowance is complete again. It is
- * half the memory of a token bucket at the same cost, and unlike a window it has no boundary where twice the limit passes
- * at once; `node bench/rate_limiter.ts` compares them. Each process counts for itself.
+ * The generic cell rate algorithm: one number for each owner, the time at which its allowance is complete again. It takes
+ * less memory than a token bucket, at a similar cost, and unlike a window it has no boundary where twice the limit passes
+ * at once; `node --expose-gc bench/rate_limiter.ts` compares them. Each process counts for itself.
  *
  * Owners are in two generations. When the younger has half of `maxOwners`, the older is forgotten: whoever came lately
  * stays, and a flood of new owners costs bounded memory and no search. A forgotten owner starts afresh.

@@ -60,7 +60,7 @@ const patterns = Object.entries(document.paths).map(([path, operations]) => ({
 }))
 
 /** Headers about the operation; the others belong to HTTP. */
-const telling = /^(etag|operation-id|set-cookie|service-.*|idempotency-.*)$/
+const telling = /^(etag|operation-id|set-cookie|service-.*|idempotency-.*|ratelimit.*)$/
 
 function checkHeaders({ operationId }: Operation, { headers: described }: Response, { status, headers }: Answer): void {
   const names = new Set(Object.keys(described).map((name) => name.toLowerCase()))

@@ -86,11 +86,13 @@ export async function startControlPlane(
   }
 }
 
-/** The time-out is generous: the tests are not about busy machines. */
+/** The time-out is generous, and nothing is limited: the tests are not about busy machines, and call as fast as they can. */
 const harnessSettings = {
   GATEHOUSE_LISTEN: '127.0.0.1:0',
   GATEHOUSE_PUBLIC_URL: publicUrl,
   GATEHOUSE_DATABASE_TIMEOUT_MS: '30000',
+  GATEHOUSE_REQUESTS_PER_MINUTE: '0',
+  GATEHOUSE_FAILED_REQUESTS_PER_MINUTE: '0',
 }
 
 async function serveProcess(env: Record<string, string>): Promise<ServeProcess> {

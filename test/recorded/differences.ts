@@ -108,6 +108,20 @@ export const differences: Difference[] = [
     }),
   },
   {
+    because: 'after ten wrong tokens, one more is possible every six seconds, and the response describes the limit',
+    appliesTo: titled('sign in with a wrong token, attempt 11'),
+    today: ({ status, headers, body }) => ({
+      status,
+      headers: {
+        ...headers,
+        'retry-after': '6',
+        ratelimit: '"failed-sign-in";r=0;t=6',
+        'ratelimit-policy': '"failed-sign-in";q=10;w=60',
+      },
+      body: body.replace('"retry_after_seconds":"60"', '"retry_after_seconds":"6"'),
+    }),
+  },
+  {
     because: 'a host name with everything under its wildcard belongs to one account',
     appliesTo: titled("a host name under another account's wildcard"),
     today: refusedToday(409, 'ERR_HOSTPORT_TAKEN', { field: 'hostports[0]' }),

@@ -23,7 +23,7 @@ export function Person({ caller }: { caller: Shapes['Caller'] }) {
       location.assign('/dashboard/')
     },
   })
-  const role = caller.role === 'admin' ? 'Admin' : 'Member'
+  const role = { admin: 'Admin', member: 'Member', viewer: 'Viewer' }[caller.role]
   const name = usePeople()?.find(({ id }) => id === caller.owner_id)?.name ?? role
   const groups = () => [
     {

@@ -45,6 +45,20 @@ export const sharedComponents = {
         'Comma-separated warnings. `ip_restriction=ipx_…`: this restriction would have refused the request if it were enforced. `token=told_once`: the token was returned by an earlier response and is not repeated.',
       schema: { type: 'string' },
     },
+    RateLimitPolicy: {
+      description: 'The limit that the request came under: requests (`q`) in a time window of seconds (`w`).',
+      schema: { type: 'string' },
+    },
+    RateLimit: {
+      description:
+        'Requests that are left (`r`), and the seconds (`t`) until all are there again; with 429, until the next one is allowed.',
+      schema: { type: 'string' },
+    },
+    RetryAfter: {
+      description: 'Seconds to wait before the next request.',
+      required: true,
+      schema: { type: 'string', pattern: '^[0-9]+$' },
+    },
     ETag: {
       description: 'Strong entity tag of the resource, for If-Match.',
       required: true,
@@ -76,4 +90,9 @@ export const sharedComponents = {
 } as const satisfies Record<string, Json>
 
 export const header = (name: string): Json => ({ [name]: { $ref: `#/components/headers/${name.replaceAll('-', '')}` } })
-export const commonHeaders: Json = { ...header('Operation-Id'), ...header('Service-Warning') }
+export const commonHeaders: Json = {
+  ...header('Operation-Id'),
+  ...header('Service-Warning'),
+  ...header('RateLimit-Policy'),
+  ...header('RateLimit'),
+}

@@ -2,7 +2,7 @@ import { STATUS_CODES } from 'node:http'
 import { type ErrorCode, errorCatalogue } from '../../kernel/errors.ts'
 import { leastRole, type Route } from '../route.ts'
 import { statuses } from '../statuses.ts'
-import { commonHeaders } from './components.ts'
+import { commonHeaders, header } from './components.ts'
 import type { Json } from './json.ts'
 
 /** What every operation can answer. */
@@ -13,6 +13,8 @@ const always: readonly ErrorCode[] = [
   'ERR_IP_REFUSED',
   'ERR_SCOPE',
   'ERR_INVALID_FIELD',
+  'ERR_TOO_MANY_ATTEMPTS',
+  'ERR_RATE_LIMITED',
   'ERR_UNAVAILABLE',
   'ERR_INTERNAL',
 ]
@@ -40,7 +42,7 @@ export function errorResponses(route: Route, responses: Json): Json {
   return Object.fromEntries(
     Object.entries(byStatus).map(([status, codes = []]) => {
       const name = nameOf(status, codes)
-      responses[name] ??= response(codes)
+      responses[name] ??= response(codes, status === '429' ? header('Retry-After') : {})
       return [status, { $ref: `#/components/responses/${name}` }]
     }),
   )
@@ -63,9 +65,9 @@ const inWords = (code: ErrorCode): string =>
     .map((word) => word[0] + word.slice(1).toLowerCase())
     .join('')
 
-const response = (codes: readonly ErrorCode[]): Json => ({
+const response = (codes: readonly ErrorCode[], headers: Json): Json => ({
   description: codes.map((code) => `\`${code}\`: ${errorCatalogue[code].cause}`).join('\n\n'),
-  headers: commonHeaders,
+  headers: { ...commonHeaders, ...headers },
   content: {
     'application/json': {
       schema: { allOf: [{ $ref: '#/components/schemas/Error' }, { properties: { error_code: { enum: codes } } }] },

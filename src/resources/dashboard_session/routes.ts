@@ -42,7 +42,7 @@ export const dashboardSessionRoutes = [
     openToViewers: true,
     signsIn: true,
     setsCookie: true,
-    errors: ['ERR_FORBIDDEN', 'ERR_OTHER_SITE', 'ERR_TOO_MANY_ATTEMPTS'],
+    errors: ['ERR_FORBIDDEN', 'ERR_OTHER_SITE'],
     handle: (request) =>
       transaction(request.db, async (tx) => {
         const secret = newSessionSecret()

@@ -1,0 +1,75 @@
+import type { Caller } from '../identity/caller.ts'
+import { createFailureLimiter } from '../identity/failure_limiter.ts'
+import type { Clock } from '../kernel/clock.ts'
+import { Refusal } from '../kernel/errors.ts'
+import type { Address } from '../kernel/ip/address.ts'
+import { type Allowance, createRateLimiter, type RateLimit } from '../kernel/rate_limiter.ts'
+
+/** A limit that a request came under, and what is left of it. */
+export type LimitUse = {
+  readonly policy: 'key' | 'failed-authentication' | 'failed-sign-in'
+  readonly limit: RateLimit
+  readonly allowance: Allowance
+}
+
+/** Undefined where there is no limit. */
+export type RateLimits = {
+  /** Counts a request of the caller's key, or of a session that the key opened. */
+  readonly countRequest: (caller: Caller) => LimitUse | undefined
+  /** Counts a wrong token. */
+  readonly countFailure: (source: Address | undefined, isSignIn: boolean) => LimitUse | undefined
+}
+
+/** Bounds memory: some 7 MiB. Whoever has more active keys than this starts some of them afresh. */
+const maxKeys = 100_000
+const perMinute = (requests: number): RateLimit => ({ requests, seconds: 60 })
+/** People mistype; programs do not sign in. */
+const signInFailures = perMinute(10)
+
+/** Each process counts for itself: n of them let through n times the limit at most. 0 stands for no limit. */
+export function createRateLimits(
+  clock: Clock,
+  settings: { requestsPerMinute: number; failuresPerMinute: number },
+): RateLimits {
+  const keys = createRateLimiter(clock, maxKeys)
+  const signIns = createFailureLimiter(clock, signInFailures)
+  const calls = settings.failuresPerMinute
+    ? createFailureLimiter(clock, perMinute(settings.failuresPerMinute))
+    : undefined
+  return {
+    countRequest({ apiKeyId, requestsPerMinute }) {
+      const requests = requestsPerMinute ?? settings.requestsPerMinute
+      if (requests === 0) return undefined
+      const limit = perMinute(requests)
+      return { policy: 'key', limit, allowance: keys.take(apiKeyId, limit) }
+    },
+    countFailure(source, isSignIn) {
+      const limiter = isSignIn ? signIns : calls
+      if (!limiter) return undefined
+      const policy = isSignIn ? 'failed-sign-in' : 'failed-authentication'
+      return { policy, limit: limiter.limit, allowance: limiter.countFailure(source) }
+    },
+  }
+}
+
+/** As in draft-ietf-httpapi-ratelimit-headers-11. */
+export const rateLimitHeaders = ({ policy, limit, allowance }: LimitUse): Record<string, string> => ({
+  'RateLimit-Policy': `"${policy}";q=${limit.requests};w=${limit.seconds}`,
+  RateLimit: `"${policy}";r=${allowance.remaining};t=${allowance.waitSeconds}`,
+})
+
+export function limitReached({ policy, limit, allowance: { waitSeconds } }: LimitUse): Refusal {
+  const details = { retry_after_seconds: String(waitSeconds) }
+  if (policy === 'key')
+    return new Refusal(
+      'ERR_RATE_LIMITED',
+      `This API key has reached its limit of ${limit.requests} requests per minute. Nothing was changed; try again in ${waitSeconds} s.`,
+      { details },
+    )
+  const attempts = policy === 'failed-sign-in' ? 'sign-ins' : 'requests'
+  return new Refusal(
+    'ERR_TOO_MANY_ATTEMPTS',
+    `The token is not valid, and too many ${attempts} from this address have failed. Try again in ${waitSeconds} s.`,
+    { details },
+  )
+}

@@ -1,0 +1,130 @@
+// Limits per key, and per address for wrong tokens. Elsewhere the tests run without them.
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { newToken } from '../src/identity/token.ts'
+import { gatehouse } from './harness/command.ts'
+import { type Account, startControlPlane } from './harness/control_plane.ts'
+import { make } from './harness/fixtures.ts'
+import { behindProxy, from } from './harness/ip.ts'
+import { poll } from './harness/poll.ts'
+import { signIn } from './harness/session.ts'
+
+const limit = 30
+const env = {
+  ...behindProxy,
+  GATEHOUSE_REQUESTS_PER_MINUTE: String(limit),
+  GATEHOUSE_FAILED_REQUESTS_PER_MINUTE: '20',
+}
+const plane = await startControlPlane({ after }, { processes: 2, env })
+/** Earned back since a moment, through one process. A slow machine earns more. */
+const earnedSince = (start: number, perMinute: number) => Math.ceil(((Date.now() - start) * perMinute) / 60_000)
+
+async function burst(count: number, call: (index: number) => Promise<{ status: number }>) {
+  const answers = await Promise.all(Array.from({ length: count }, (_, index) => call(index)))
+  return (status: number) => answers.filter((answer) => answer.status === status).length
+}
+
+test('a key has its allowance, is told what is left of it, and is then refused until it has earned more', async () => {
+  const admin = await plane.newAccount()
+  const first = await admin('GET', '/caller')
+  assert.equal(first.headers.get('ratelimit-policy'), `"key";q=${limit};w=60`)
+  assert.equal(first.headers.get('ratelimit'), `"key";r=${limit - 1};t=2`)
+  const missing = await admin('GET', '/api_keys/ak_none')
+  assert.match(missing.headers.get('ratelimit') ?? '', /^"key";r=2[89];t=[1-4]$/, 'a 404 is told too, and counts')
+  const start = Date.now()
+  const counted = await burst(2 * limit, () => admin('POST', '/ip_policies', {}))
+  assert.ok(
+    counted(201) >= limit - 2 && counted(201) <= limit - 1 + earnedSince(start, limit),
+    `${counted(201)} of ${limit}`,
+  )
+  const refused = await poll(
+    () => admin('POST', '/ip_policies', {}),
+    ({ status }) => status === 429,
+  )
+  assert.equal(refused.body.error_code, 'ERR_RATE_LIMITED')
+  const wait = refused.headers.get('retry-after') ?? ''
+  assert.match(wait, /^[12]$/)
+  assert.equal(refused.body.details.retry_after_seconds, wait)
+  assert.equal(refused.headers.get('ratelimit'), `"key";r=0;t=${wait}`)
+  // As a client that waits for as long as it was told.
+  const again = await poll(
+    () => admin('GET', '/caller'),
+    ({ status }) => status === 200,
+  )
+  assert.match(again.headers.get('ratelimit') ?? '', /^"key";r=0;/)
+  const { origin } = plane.processes[0] ?? assert.fail()
+  const metrics = await (await fetch(`${origin}/metrics`)).text()
+  assert.match(metrics, /^gatehouse_rate_limited_total\{policy="key"\} [1-9]/m)
+})
+
+test('two processes let through at most twice the limit', async () => {
+  const admin = await plane.newAccount()
+  const start = Date.now()
+  const counted = await burst(4 * limit, (index) => admin('GET', '/caller', undefined, { process: index % 2 }))
+  assert.ok(counted(200) >= 2 * limit, `${counted(200)}`)
+  assert.ok(counted(200) <= 2 * (limit + earnedSince(start, limit)), `${counted(200)}`)
+  assert.equal(counted(200) + counted(429), 4 * limit)
+})
+
+test("another key is not refused for it, of the same account or another; a session shares its key's limit", async () => {
+  const [admin, other] = [await plane.newAccount(), await plane.newAccount()]
+  const sibling = plane.clientFor((await make(admin, '/api_keys')).token)
+  const browser = await signIn(admin)
+  const counted = await burst(2 * limit, (index) => (index % 2 ? admin : browser)('GET', '/caller'))
+  assert.ok(counted(429) > 0)
+  for (const client of [sibling, other]) assert.equal((await client('GET', '/caller')).status, 200)
+})
+
+test('after too many wrong tokens an address gets 429 for wrong ones, and good ones work as before', async () => {
+  const admin = await plane.newAccount()
+  const [there, neighbor, elsewhere] = [from('2001:db8:1::1'), from('2001:db8:1::2'), from('2001:db8:2::1')]
+  const wrong = () => plane.clientFor(newToken())
+  const start = Date.now()
+  const counted = await burst(60, (index) => wrong()('GET', '/caller', undefined, index % 2 ? there : neighbor))
+  assert.ok(counted(401) >= 20 && counted(401) <= 20 + earnedSince(start, 20), `${counted(401)}`)
+  const refused = await poll(
+    () => wrong()('GET', '/caller', undefined, there),
+    ({ status }) => status === 429,
+  )
+  assert.equal(refused.body.error_code, 'ERR_TOO_MANY_ATTEMPTS')
+  assert.match(refused.headers.get('retry-after') ?? '', /^[1-3]$/)
+  assert.equal(refused.headers.get('ratelimit-policy'), '"failed-authentication";q=20;w=60')
+  assert.equal((await wrong()('GET', '/caller', undefined, elsewhere)).status, 401)
+  assert.equal((await admin('GET', '/caller', undefined, there)).status, 200)
+  const browser = await signIn(admin, there)
+  assert.equal((await browser('GET', '/caller')).status, 200)
+  const unheard = { headers: { ...there.headers, authorization: undefined } }
+  for (let i = 0; i < 30; i++) assert.equal((await admin('GET', '/caller', undefined, unheard)).status, 401)
+  const stale = { headers: { ...unheard.headers, cookie: '__Host-gatehouse_session=gatehouse_session_old' } }
+  for (let i = 0; i < 30; i++) assert.equal((await admin('GET', '/caller', undefined, stale)).status, 401)
+})
+
+test('the operator sets, lists and clears the limit of an account, and it holds from the next request on', async () => {
+  const [admin, other] = [await plane.newAccount(), await plane.newAccount()]
+  const run = (...args: string[]) => gatehouse(['rate-limits', ...args], { GATEHOUSE_DATABASE_URL: plane.databaseUrl })
+  const policyOf = async (account: Account) => (await account('GET', '/caller')).headers.get('ratelimit-policy')
+  const set = await run('set', '--account', admin.accountId, '--requests-per-minute', '500')
+  assert.equal(set.code, 0, set.stderr)
+  assert.equal(await policyOf(admin), '"key";q=500;w=60')
+  assert.equal(await policyOf(other), `"key";q=${limit};w=60`)
+  assert.equal(JSON.parse((await run('list')).stdout).requests_per_minute, 500)
+  const { body } = await admin('GET', `/audit_events?operation=server.set_rate_limit`)
+  assert.deepEqual(body.audit_events[0].after, { requests_per_minute: 500 })
+  await run('set', '--account', admin.accountId, '--requests-per-minute', '0')
+  assert.equal(await policyOf(admin), null)
+  await run('clear', '--account', admin.accountId)
+  assert.equal(await policyOf(admin), `"key";q=${limit};w=60`)
+  for (const [args, told] of [
+    [['set', '--account', admin.accountId], /--requests-per-minute is required/],
+    [
+      ['set', '--account', admin.accountId, '--requests-per-minute', 'many'],
+      /--requests-per-minute must be a whole number/,
+    ],
+    [['clear', '--account', 'nobody'], /there is no account "nobody"/],
+    [['raise'], /usage: gatehouse rate-limits/],
+  ] as const) {
+    const { code, stderr } = await run(...args)
+    assert.notEqual(code, 0)
+    assert.match(stderr, told)
+  }
+})
