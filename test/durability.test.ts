@@ -1,20 +1,28 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { acknowledgingTooEarly, crashPostgres, crashProcesses, figuresOf } from './durability/crashes.ts'
+import { sized } from './harness/thorough.ts'
+
+// `npm run drill:durability` kills far more often.
+const kills = sized(3, 5)
+const outages = sized(2, 3)
 
 test('kill -9 of a process mid-request loses nothing acknowledged, and the audit matches the changes', async (t) => {
-  const crashed = await crashProcesses(t, 5)
+  const crashed = await crashProcesses(t, kills)
   t.diagnostic(figuresOf(crashed))
   assert.deepEqual(crashed.faults, [])
-  assert.ok(crashed.ledger.unanswered >= 5, 'no request was under way when the process was killed')
-  assert.ok(crashed.ledger.acknowledged.size > 200)
+  assert.ok(crashed.ledger.unanswered >= kills, 'no request was under way when the process was killed')
+  assert.ok(crashed.ledger.acknowledged.size > 100)
 })
 
 test('kill -9 of PostgreSQL mid-write loses nothing acknowledged, and the service recovers by itself', async (t) => {
-  const crashed = await crashPostgres(t, { times: 3 })
+  const crashed = await crashPostgres(t, { times: outages })
   t.diagnostic(figuresOf(crashed))
   assert.deepEqual(crashed.faults, [])
-  assert.ok(crashed.ledger.unanswered + crashed.ledger.refused >= 3, 'no request was under way when it was killed')
+  assert.ok(
+    crashed.ledger.unanswered + crashed.ledger.refused >= outages,
+    'no request was under way when it was killed',
+  )
   assert.ok(crashed.ledger.acknowledged.size > 200)
 })
 

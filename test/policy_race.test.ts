@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { startControlPlane } from './harness/control_plane.ts'
+import { sized } from './harness/thorough.ts'
 import { racePolicies, races } from './policy_race/rounds.ts'
 
 const plane = await startControlPlane({ after }, { processes: 2 })
 
 const attaching = Object.keys(races).filter((kind) => kind.startsWith('attached'))
 test('deleting a policy while it is being attached: one wins, and the other gets a clear error', async () => {
-  const { outcomes, faults } = await racePolicies(plane, { kinds: attaching, rounds: 200 })
+  const { outcomes, faults } = await racePolicies(plane, { kinds: attaching, rounds: sized(80, 200) })
   console.log(outcomes)
   assert.deepEqual(faults.slice(0, 3), [], `${faults.length} faults`)
 })
@@ -15,7 +16,7 @@ test('deleting a policy while it is being attached: one wins, and the other gets
 test('a policy can be deleted while its rules are being changed, and neither request fails', async () => {
   const { outcomes, faults } = await racePolicies(plane, {
     kinds: Object.keys(races).filter((kind) => !kind.startsWith('attached')),
-    rounds: 200,
+    rounds: sized(80, 200),
   })
   console.log(outcomes)
   assert.deepEqual(faults.slice(0, 3), [], `${faults.length} faults`)

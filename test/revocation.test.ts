@@ -1,17 +1,18 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { startControlPlane } from './harness/control_plane.ts'
+import { sized } from './harness/thorough.ts'
 import { revocationRounds, revocations } from './revocation/rounds.ts'
 
 const plane = await startControlPlane({ after }, { processes: 2 })
 
 // `npm run drill:revocation` does 10,000 of the first kind.
-const rounds: Record<string, number> = { 'key deleted': 200 }
+const rounds: Record<string, number> = { 'key deleted': sized(60, 200) }
 
 for (const by of Object.keys(revocations)) {
   test(`${by} through one process: the very next request with the key through another is refused`, async () => {
     const admin = await plane.newAccount()
-    assert.deepEqual(await revocationRounds(plane, admin, { by, rounds: rounds[by] ?? 100 }), [])
+    assert.deepEqual(await revocationRounds(plane, admin, { by, rounds: rounds[by] ?? sized(32, 100) }), [])
   })
 }
 

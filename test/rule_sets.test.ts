@@ -8,13 +8,16 @@ import type { Answer } from './harness/client.ts'
 import { startControlPlane } from './harness/control_plane.ts'
 import { policyWith, putRules } from './harness/ip.ts'
 import { pause } from './harness/poll.ts'
+import { printed, sized } from './harness/thorough.ts'
 
 const plane = await startControlPlane({ after }, { processes: 2 })
 const bystander = await plane.newAccount()
 
 type Account = Awaited<ReturnType<typeof plane.newAccount>>
 type Line = { action: 'allow' | 'deny'; cidr: string; description: string }
-const most = 100_000
+/** 100,000 is the limit; rule_set_plans.test.ts replaces that many in every run. */
+const most = sized(20_000, 100_000)
+const few = sized(3_000, 10_000)
 /** The bounds are for a machine of our own. One that has five things to do for each core gets five times as long. */
 const crowding = () => Math.max(1, (loadavg()[0] ?? 0) / availableParallelism())
 /** Different sets for different `net`s; half of the rules IPv6. */
@@ -56,7 +59,7 @@ async function withBystander<Result>(work: Promise<Result>): Promise<{ result: R
   return { result, ms: performance.now() - began, worstMs }
 }
 
-test('100,000 rules are replaced by one request within 10 s, and others are served meanwhile', async () => {
+test(`${printed(most)} rules are replaced by one request within 10 s, and others are served meanwhile`, async () => {
   const admin = await plane.newAccount()
   const policy = await policyWith(admin)
   for (const { net, present } of [
@@ -85,7 +88,7 @@ test('100,000 rules are replaced by one request within 10 s, and others are serv
   )
 })
 
-test('100,000 rules are read by one request within 10 s, as JSON and as text, and others are served meanwhile', async () => {
+test(`${printed(most)} rules are read by one request within 10 s, as JSON and as text, and others are served meanwhile`, async () => {
   const admin = await plane.newAccount()
   const set = setOf(most, 12)
   const policy = await policyWith(admin, ...linesOf(set))
@@ -101,7 +104,7 @@ test('100,000 rules are read by one request within 10 s, as JSON and as text, an
   }
 })
 
-test('the impact of replacing 100,000 rules is reported within 10 s, and others are served meanwhile', async () => {
+test(`the impact of replacing ${printed(most)} rules is reported within 10 s, and others are served meanwhile`, async () => {
   const admin = await plane.newAccount()
   const policy = await policyWith(admin, ...linesOf(setOf(most, 13)))
   await admin('POST', '/ip_restrictions', { type: 'agent', enforced: true, ip_policy_ids: [policy] })
@@ -118,7 +121,7 @@ test('the impact of replacing 100,000 rules is reported within 10 s, and others 
 
 test('reading a policy while it is replaced returns one of the two sets, never a mix', async () => {
   const admin = await plane.newAccount()
-  const sets = [setOf(10_000, 10), setOf(10_000, 11)] as const
+  const sets = [setOf(few, 10), setOf(few, 11)] as const
   const wanted = sets.map((set) => linesOf(set).sort().join('\n'))
   const policy = await policyWith(admin, ...linesOf(sets[0]))
   let replacing = true
@@ -135,20 +138,20 @@ test('reading a policy while it is replaced returns one of the two sets, never a
   await replaced
 })
 
-test('one bad line among 100,000 rejects the whole set and is named', async () => {
+test(`one bad line among ${printed(most)} rejects the whole set and is named`, async () => {
   const admin = await plane.newAccount()
   const policy = await policyWith(admin, 'allow 192.0.2.1')
   const before = await stored(policy)
   const lines = linesOf(setOf(most, 10))
-  lines[49_999] = 'allow 10.1.2.3/8'
+  lines[most / 2 - 1] = 'allow 10.1.2.3/8'
   const text = await putRules(admin, policy, lines)
-  assert.equal(`${text.status} ${text.body.details.field}`, '400 line 50000')
+  assert.equal(`${text.status} ${text.body.details.field}`, `400 line ${most / 2}`)
   const rules = setOf(5_000, 10)
   rules[2_500] = { action: 'allow', cidr: '10.1.2.3/8', description: '' }
   const json = await putJson(admin, policy, rules)
   assert.equal(`${json.status} ${json.body.details.field}`, '400 rules[2500].cidr')
-  lines[49_999] = lines[0] as string
-  assert.equal((await putRules(admin, policy, lines)).body.details.field, 'line 50000', 'the same range twice')
+  lines[most / 2 - 1] = lines[0] as string
+  assert.equal((await putRules(admin, policy, lines)).body.details.field, `line ${most / 2}`, 'the same range twice')
   assert.deepEqual(await stored(policy), before)
   // The connection is as good as before: what was left of the body does not stand in its way.
   for (let i = 0; i < 5; i++) assert.equal((await admin('GET', '/caller')).status, 200)
@@ -157,7 +160,7 @@ test('one bad line among 100,000 rejects the whole set and is named', async () =
 test('two concurrent replacements of a policy run one after the other and leave one of the two sets', async () => {
   const admin = await plane.newAccount()
   const policy = await policyWith(admin)
-  const sets = [setOf(10_000, 10), setOf(10_000, 11)] as const
+  const sets = [setOf(few, 10), setOf(few, 11)] as const
   const wanted = sets.map((set) => set.map(({ action, cidr }) => `${action} ${cidr}`).sort())
   for (let round = 0; round < 3; round++) {
     const answers: Answer[] = await Promise.all([

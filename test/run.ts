@@ -1,6 +1,7 @@
 // Runs the tests on a real PostgreSQL of their own, then searches everything they left behind for tokens.
 //   npm test                            all of them
 //   npm test -- src/kernel              those whose path contains one of the words
+//   npm run test:thorough               with more rounds and larger sizes, where a test has both
 //   npm test -- --times                 prints how long each file took, and how much processor time
 //   node test/run.ts --drill revocation a drill: what the tests show with small numbers, with large ones
 import { glob } from 'node:fs/promises'
@@ -44,13 +45,16 @@ const { values, positionals, tokens } = parseArgs({
   strict: false,
   allowPositionals: true,
   tokens: true,
-  options: { drill: { type: 'string' }, times: { type: 'boolean' } },
+  options: { drill: { type: 'string' }, times: { type: 'boolean' }, thorough: { type: 'boolean' } },
 })
+if (values.thorough) process.env.GATEHOUSE_TEST_THOROUGH = 'yes'
 if (typeof values.drill === 'string') {
   end(await runWithEnvironment([`test/drills/${values.drill}.ts`, ...positionals]))
 } else {
   const flags = tokens.flatMap((token) =>
-    token.kind === 'option' ? [token.rawName + (token.value === undefined ? '' : `=${token.value}`)] : [],
+    token.kind === 'option' && token.name !== 'thorough'
+      ? [token.rawName + (token.value === undefined ? '' : `=${token.value}`)]
+      : [],
   )
   const all = await Array.fromAsync(glob('{src,test}/**/*.test.ts', { cwd: root }))
   for (const file of longest) if (!all.includes(file)) throw new Error(`${file} is gone: remove it from 'longest'`)

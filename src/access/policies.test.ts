@@ -29,6 +29,7 @@ async function newLargePolicy(): Promise<Uuid> {
     )
   return policy
 }
+const policy = await newLargePolicy()
 
 async function ruleThatDecides(loaded: LoadedPolicy | undefined, ip: string): Promise<string | undefined> {
   assert.ok(loaded)
@@ -43,7 +44,7 @@ async function ruleThatDecides(loaded: LoadedPolicy | undefined, ip: string): Pr
 }
 
 test('a policy that takes several reads is loaded completely, each rule under its own id', async () => {
-  const loaded = await loadPolicy(pool, accountId, await newLargePolicy(), Date.now())
+  const loaded = await loadPolicy(pool, accountId, policy, Date.now())
   assert.equal(loaded?.ruleIds.length, 140_000 * 16)
   // The first and the last of each family, and both sides of where one read ends and the next begins.
   for (const ip of ['10.0.0.0', '10.1.134.158', '10.1.134.160', '10.2.34.222', '2001:db8::', '2001:db8::2:22de'])
@@ -53,7 +54,6 @@ test('a policy that takes several reads is loaded completely, each rule under it
 })
 
 test('a change between two reads of a policy is not applied by half', async () => {
-  const policy = await newLargePolicy()
   let reads = 0
   const changing: DbPool = {
     ...pool,

@@ -4,16 +4,18 @@ import { readFile } from 'node:fs/promises'
 import { after, test } from 'node:test'
 import { exits } from '../../src/cli/exits.ts'
 import { startControlPlane } from '../harness/control_plane.ts'
+import { printed, sized } from '../harness/thorough.ts'
 import { cliFor } from './harness.ts'
 import { contentsOf, countOf, fillAccount, stateFile } from './state_harness.ts'
 
 const [here, elsewhere] = [await startControlPlane({ after }), await startControlPlane({ after })]
 
-test('an account of a thousand resources, dumped and synced into an empty one, differs only in ids and times', async () => {
+const resources = sized(240, 1_000)
+test(`an account of ${printed(resources)} resources, dumped and synced into an empty one, differs only in ids and times`, async () => {
   const [original, copy] = [await here.newAccount(), await elsewhere.newAccount()]
-  await fillAccount(original, 160)
+  await fillAccount(original, 0.16 * resources)
   const wanted = await contentsOf(original)
-  assert.ok(countOf(wanted) >= 1_000, `${countOf(wanted)} things`)
+  assert.ok(countOf(wanted) >= resources, `${countOf(wanted)} things`)
   const [mine, theirs] = [cliFor(here, original), cliFor(elsewhere, copy)]
   const file = await stateFile(await mine.ok(['state', 'dump']))
   const began = Date.now()

@@ -8,6 +8,7 @@ import { text } from 'node:stream/consumers'
 import { after, test } from 'node:test'
 import { startControlPlane } from '../harness/control_plane.ts'
 import { random, randomBelow } from '../harness/random.ts'
+import { sized } from '../harness/thorough.ts'
 import { cliFor } from './harness.ts'
 import { contentsOf, countOf, stateFile } from './state_harness.ts'
 
@@ -105,7 +106,7 @@ test('a sync killed at any moment reaches the same state when run again', async 
     [applyFirst, wantedFirst, [3, 2, 6, 1]],
   ] as const) {
     // The first kill always hits; the others do if there is still that much to do.
-    for (const n of moments ?? [1, ...Array.from({ length: 3 }, () => 1 + randomBelow(9))]) {
+    for (const n of moments ?? [1, ...Array.from({ length: sized(1, 3) }, () => 1 + randomBelow(9))]) {
       const when = moments || random() < 0.5 ? 'after' : 'before'
       if (!(await killAt(n, when, goal, mine.env))) break
       kills.push(`${n} ${when}`)

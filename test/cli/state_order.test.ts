@@ -6,6 +6,7 @@ import { readState, type StateFile } from '../../src/cli/state/file.ts'
 import type { Json, Rule, Thing } from '../../src/cli/state/kinds.ts'
 import { narrowed } from '../../src/cli/state/narrow.ts'
 import { type Plan, planState, replaceText, type Step } from '../../src/cli/state/plan.ts'
+import { sized } from '../harness/thorough.ts'
 
 const addresses = ['10.0.0.1', '10.0.1.1', '10.1.0.1', '192.0.2.1']
 const ranges = ['10.0.0.0/8', '10.0.0.0/16', '10.0.0.0/24', '10.1.0.0/16', '10.0.0.1/32', '192.0.2.0/24', '0.0.0.0/0']
@@ -36,7 +37,7 @@ test('the intermediate rule set admits exactly the addresses that both sets admi
       for (const address of addresses)
         assert.equal(lets(both, address), lets(before, address) && lets(after, address), address)
     }),
-    { numRuns: 2_000 },
+    { numRuns: sized(500, 2_000) },
   )
 })
 
@@ -198,7 +199,7 @@ test('during a sync, nothing gets through that neither the old nor the new state
       assert.deepEqual([...reach(account)].toSorted(), [...reach(fresh)].toSorted())
       assert.deepEqual(planState(after, [...account.values()].map(normal), { deletes: true }).steps, [])
     }),
-    { numRuns: 1_500 },
+    { numRuns: sized(400, 1_500) },
   )
   console.log(`looked ${looks} times, in ${plans} plans`)
 })

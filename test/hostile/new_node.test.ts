@@ -3,10 +3,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { wholeFile } from '../agent/live_harness.ts'
 import { stop } from '../harness/control_plane.ts'
+import { sized } from '../harness/thorough.ts'
 import { askUntilEnforced, completeBucket, loseBucket, servesWhatIsOpen, startCrowdedInstallation } from './new_node.ts'
 
 const file = wholeFile()
-const installation = await startCrowdedInstallation(file, 6_000)
+const installation = await startCrowdedInstallation(file, sized(3_000, 6_000))
 
 for (const situation of ['while the bucket is filled again', 'from a complete bucket'] as const) {
   test(`row 3: a node with an empty disk lets nothing through before it has read everything, ${situation}`, async () => {

@@ -15,6 +15,7 @@ import {
   newTcpEdge,
 } from '../harness/fixtures.ts'
 import { newBot, newUser } from '../harness/principals.ts'
+import { sized } from '../harness/thorough.ts'
 
 const plane = await startControlPlane({ after }, { processes: 2 })
 const admin = await plane.newAccount()
@@ -117,7 +118,7 @@ for (const kind of [
   'HTTPS edge route (module)',
 ]) {
   test(`${kind}: of two concurrent PATCHes with the same If-Match exactly one succeeds, through whichever process`, async () => {
-    const rounds = kind === 'API key' || kind === 'TCP edge (module)' ? 100 : 40
+    const rounds = kind === 'API key' || kind === 'TCP edge (module)' ? sized(40, 100) : sized(15, 40)
     const { create, patch } = kinds[kind] ?? assert.fail(kind)
     const { uri } = await create()
     let tag = etagOf(await admin('PATCH', uri, patch(0)))
