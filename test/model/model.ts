@@ -193,8 +193,8 @@ function owner({ model, sent, old }: Writing): unknown {
 const createdBy = ({ model, old }: Writing): unknown =>
   old.created_by_key_id === undefined ? model.callerKeyId : old.created_by_key_id
 
-/** No command of the model ends or rotates a key. */
-const untouched = { expires_at: null, rotated_at: null, previous_token: null }
+/** No command of the model ends, rotates or limits a key. */
+const untouched = { expires_at: null, rotated_at: null, previous_token: null, scopes: ['*'], allowed_cidrs: [] }
 const ownedBy = (other: Thing, gone: Thing) => other.kind === 'api_keys' && other.shown.owner_id === gone.id
 
 const kinds: Record<Kind, Rules> = {
