@@ -6,7 +6,7 @@ import fastify, {
   LogController,
 } from 'fastify'
 import { type Id, newId } from '../kernel/ids.ts'
-import { noSuchPath, serveRoutes } from './api.ts'
+import { serveRoutes } from './api.ts'
 import { serveDashboard } from './dashboard.ts'
 import { openApiDocument } from './openapi/document.ts'
 import { serveProbes } from './probes.ts'
@@ -44,9 +44,6 @@ export function createServer(options: ServerOptions): FastifyInstance {
   })
   app.addHook('onResponse', async (request, reply) => conclude(request, reply, service.metrics))
   app.setErrorHandler(fail)
-  app.setNotFoundHandler(() => {
-    throw noSuchPath()
-  })
   closeBusyConnections(app)
   serveRoutes(app, service, routes)
   serveProbes(app, service)

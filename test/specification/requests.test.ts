@@ -147,7 +147,7 @@ test('§4 a path that has no operation is 404, whatever the method', async () =>
     `${absentKey}/`,
   ]
   for (const path of paths) {
-    for (const method of ['GET', 'POST', 'DELETE']) {
+    for (const method of ['GET', 'POST', 'DELETE', 'PROPFIND']) {
       const { status, body } = await rawExchange(plane, { method, path, headers: good })
       assert.deepEqual([status, body.error_code], [404, 'ERR_ROUTE_NOT_FOUND'], `${method} ${path}`)
     }
@@ -157,6 +157,7 @@ test('§4 a path that has no operation is 404, whatever the method', async () =>
 test('§4 a path that has operations is 405 with other methods, and Allow says which it has', async () => {
   for (const [path, allowed] of [
     ['/api_keys', 'GET, HEAD, POST'],
+    ['/api%5Fkeys?limit=1', 'GET, HEAD, POST'],
     [absentKey, 'DELETE, GET, HEAD, PATCH'],
     ['/caller', 'GET, HEAD'],
     ['/ip_checks', 'POST'],
