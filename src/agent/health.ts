@@ -1,12 +1,13 @@
 import { maxReasonCharacters, type UpstreamHealth } from '../distribution/channels.ts'
 import { rfc3339 } from '../kernel/clock.ts'
+import type { UpstreamStatus } from '../kernel/edge_nodes.ts'
 
 /** What was seen of one address of a backend. `failing` is for addresses without a check: a real request failed there. */
 export type Observation = {
   readonly backend: string
   readonly address: string
   readonly port: number
-  readonly status: 'up' | 'down' | 'failing'
+  readonly status: UpstreamStatus
   /** In plain words, for whoever owns the backend. */
   readonly reason: string | null
   /** Milliseconds. */
@@ -109,7 +110,7 @@ export function createHealth({ limit = maxEntries }: { limit?: number } = {}) {
       return { health, giveBack }
     },
 
-    counts(): Record<Observation['status'], number> {
+    counts(): Record<UpstreamStatus, number> {
       const counts = { up: 0, down: 0, failing: 0 }
       for (const { status } of entries.values()) if (status !== 'cleared') counts[status]++
       return counts

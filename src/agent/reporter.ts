@@ -14,7 +14,7 @@ const soonMs = 10
 export function createReporter(
   nats: NatsConnection,
   { hits, health }: { hits: ReturnType<typeof createHits>; health: Health },
-  current: () => Omit<Report, 'hits' | 'health'>,
+  current: () => Omit<Report, 'hits' | 'health' | 'upstreams'>,
 ) {
   let soon: NodeJS.Timeout | undefined
   const publish = (report: Report) => {
@@ -22,12 +22,12 @@ export function createReporter(
   }
   const sendNow = () => {
     soon = undefined
-    publish({ ...current(), hits: [] })
+    publish({ ...current(), hits: [], upstreams: health.counts() })
   }
   const sendAll = async () => {
     const taken = hits.take()
     const seen = health.take(Date.now())
-    const report: Report = { ...current(), hits: taken.hits, health: seen.health }
+    const report: Report = { ...current(), hits: taken.hits, health: seen.health, upstreams: health.counts() }
     if (taken.hits.length === 0) return publish(report)
     try {
       await nats.request(reportSubject(report.node), JSON.stringify(report), { timeout: everyMs - 500 })

@@ -10,8 +10,9 @@ import { type EdgeView, noEdges } from '../http/edges.ts'
 import type { Metrics } from '../http/metrics.ts'
 import { systemClock } from '../kernel/clock.ts'
 import { isId, toUuid } from '../kernel/ids.ts'
+import { createHealthBuffer } from '../publisher/health_buffer.ts'
 import { forgetOld, loadNodes, saveNodes } from '../publisher/node_store.ts'
-import { watchNodes } from '../publisher/nodes.ts'
+import { type EdgeNodes, watchNodes } from '../publisher/nodes.ts'
 import { runPublisher } from '../publisher/publisher.ts'
 import { interval } from './interval.ts'
 
@@ -81,6 +82,8 @@ export function linkEdges(config: Config, db: DbPool, hitBuffer: HitBuffer, metr
     (err) => log.error({ err }, 'cannot save the state of edge nodes; retrying'),
   )
 
+  const stopSavingHealth = saveHealth(db, nodes, metrics, log, () => active)
+
   return {
     view: { ...nodes, committed: () => nats?.publish(wakeSubject), fault: link.fault },
     async stop() {
@@ -88,9 +91,31 @@ export function linkEdges(config: Config, db: DbPool, hitBuffer: HitBuffer, metr
       // With NATS out of reach its calls hang; the database has everything, so there is nothing to wait for.
       await Promise.race([publishing, setTimeout(3_000)])
       await stopSaving()
+      await stopSavingHealth()
       await nats?.close()
     },
   }
+}
+
+/** Like counts, only by the active publisher. */
+function saveHealth(
+  db: DbPool,
+  nodes: EdgeNodes,
+  metrics: Metrics,
+  log: Logger,
+  isActive: () => boolean,
+): () => Promise<void> {
+  const buffer = createHealthBuffer(db, metrics.countDroppedFromReports)
+  nodes.onReport((report) => {
+    if (isActive()) buffer.add(report, systemClock())
+  })
+  return interval(
+    2_000,
+    async () => {
+      if (isActive()) await buffer.flush(systemClock())
+    },
+    (err) => log.error({ err }, 'cannot save the health of backends; edge nodes report it again'),
+  )
 }
 
 /** Bounded by readReport(). What a node names may be deleted by now, or never have been: that is left out when it is written. */

@@ -1,3 +1,5 @@
+import type { UpstreamStatus } from '../kernel/edge_nodes.ts'
+
 /** The names under which both sides meet. An agent may read the first four and write only its own report. */
 export const recordBucket = 'gatehouse'
 export const blobBucket = 'gatehouse_blobs'
@@ -39,6 +41,8 @@ export type Report = {
   hits: EdgeHit[]
   /** Of upstreams: what changed since the last report, and some of the rest. Nodes of before did not tell. */
   health?: UpstreamHealth[]
+  /** How many addresses have each status, of all that the node knows. */
+  upstreams?: Record<UpstreamStatus, number>
 }
 
 /** Of the state of an upstream. */
@@ -50,7 +54,7 @@ export type UpstreamHealth = {
   address: string
   port: number
   /** `cleared`: nothing is known of it any more. */
-  status: 'up' | 'down' | 'failing' | 'cleared'
+  status: UpstreamStatus | 'cleared'
   reason: string | null
   since: string
   /** Of `failing`: when a request last failed there. */

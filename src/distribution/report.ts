@@ -1,4 +1,5 @@
 import { rfc3339 } from '../kernel/clock.ts'
+import { type UpstreamStatus, upstreamStatuses } from '../kernel/edge_nodes.ts'
 import { isId } from '../kernel/ids.ts'
 import { formatAddress, parseAddress } from '../kernel/ip/address.ts'
 import { parseRfc3339 } from '../kernel/time.ts'
@@ -43,10 +44,26 @@ export function readReport(text: string, subject: string, now: number): ReadRepo
     .map((each) => readHealth(each, now))
     .filter(isThere)
   return {
-    report: { node, version, applied, records, startedAt: rfc3339(startedAt), refusals, hits, health },
+    report: {
+      node,
+      version,
+      applied,
+      records,
+      startedAt: rfc3339(startedAt),
+      refusals,
+      hits,
+      health,
+      ...readUpstreams(sent.upstreams),
+    },
     dropped:
       sent.refusals.length - refusals.length + (sent.hits.length - hits.length) + (sentHealth.length - health.length),
   }
+}
+
+function readUpstreams(sent: unknown): Pick<Report, 'upstreams'> {
+  if (!isObject(sent)) return {}
+  const { up, down, failing } = sent
+  return isCount(up) && isCount(down) && isCount(failing) ? { upstreams: { up, down, failing } } : {}
 }
 
 /** Shown to tenants: plain characters only, so that a reason cannot pretend to be anything else. */
@@ -60,7 +77,7 @@ function readHealth(sent: unknown, now: number): UpstreamHealth | undefined {
   const failedAt = lastFailedAt === undefined ? undefined : momentOf(lastFailedAt, 0, now + maxAheadMs)
   if (typeof backend !== 'string' || !isId('bkdst', backend) || !address || since === undefined) return undefined
   if (!isCount(port) || port < 1 || port > 65_535) return undefined
-  if (status !== 'up' && status !== 'down' && status !== 'failing' && status !== 'cleared') return undefined
+  if (status !== 'cleared' && !isStatus(status)) return undefined
   if (reason !== null && (typeof reason !== 'string' || !plainReason.test(reason))) return undefined
   if (lastFailedAt !== undefined && failedAt === undefined) return undefined
   return {
@@ -118,4 +135,5 @@ function parse(text: string): unknown {
 
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0
+const isStatus = (value: unknown): value is UpstreamStatus => upstreamStatuses.some((status) => status === value)
 const isThere = <Value>(value: Value | undefined): value is Value => value !== undefined

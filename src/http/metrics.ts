@@ -1,5 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { DbPool } from '../db/pool.ts'
+import { type EdgeNode, upstreamStatuses } from '../kernel/edge_nodes.ts'
 import type { HeavyOperations } from './heavy.ts'
 
 export type Metrics = {
@@ -18,7 +19,7 @@ export type Metrics = {
     active: (isActive: boolean) => void
   }
   /** Sets the source of edge nodes, which is read on every scrape. */
-  readonly watchEdgeNodes: (nodes: () => { live: boolean; applied: number; refusals: unknown[] }[]) => void
+  readonly watchEdgeNodes: (nodes: () => Pick<EdgeNode, 'live' | 'applied' | 'refusals' | 'upstreams'>[]) => void
   /** From then on the metrics say whether NATS is connected. */
   readonly watchNats: (isConnected: () => boolean) => void
   readonly observeRequest: (operation: string, status: number, seconds: number) => void
@@ -133,7 +134,7 @@ function evidenceMetrics(
   })
   const droppedFromReports = new Counter({
     name: 'gatehouse_edge_report_parts_dropped_total',
-    help: 'Counts, refusals and whole reports of edge nodes dropped because they were out of bounds.',
+    help: 'Counts, refusals, states of upstreams and whole reports of edge nodes dropped because they were out of bounds.',
     registers,
   })
   const refusedHostports = new Gauge({
@@ -216,6 +217,19 @@ function edgeMetrics(registers: Registers): Pick<Metrics, 'watchNats' | 'watchEd
     registers,
     collect() {
       this.set(liveNodes().reduce((sum, { refusals }) => sum + refusals.length, 0))
+    },
+  })
+  new Gauge({
+    name: 'gatehouse_edge_upstreams',
+    help: 'Addresses of backends by status, summed over live edge nodes. failing: requests failed within five minutes.',
+    labelNames: ['status'],
+    registers,
+    collect() {
+      for (const status of upstreamStatuses)
+        this.set(
+          { status },
+          liveNodes().reduce((sum, { upstreams }) => sum + (upstreams?.[status] ?? 0), 0),
+        )
     },
   })
   return {

@@ -1,3 +1,7 @@
+/** Of one address of a backend, on one node. */
+export const upstreamStatuses = ['up', 'down', 'failing'] as const
+export type UpstreamStatus = (typeof upstreamStatuses)[number]
+
 /** An edge node as the control plane knows it, from its last report. */
 export type EdgeNode = {
   node: string
@@ -8,6 +12,8 @@ export type EdgeNode = {
   records: number
   /** What the node refused to apply, and why; the last ones. */
   refusals: { key: string; generation: number | null; reason: string; at: string }[]
+  /** How many addresses of backends have each status. Nodes of before do not tell. */
+  upstreams?: Record<UpstreamStatus, number>
   /** Milliseconds. */
   lastSeenAt: number
   live: boolean

@@ -225,6 +225,7 @@ export const expectations: Record<string, Expectation> = {
 
   'static_backends.create': { admin: 201, member: 201, body: () => ({ address: 'app.internal:80' }) },
   'static_backends.get': { admin: 200, member: 200, path: id(backend) },
+  'static_backends.health': { admin: 200, member: 200, path: id(backend) },
   'static_backends.list': { admin: 200, member: 200, lists: backend },
   'static_backends.update': { admin: 200, member: 200, path: id(backend), body: () => ({ tls: { enabled: true } }) },
   'static_backends.delete': { admin: 204, member: 204, path: id(backend) },

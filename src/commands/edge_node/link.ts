@@ -17,7 +17,7 @@ type Node = {
   agent: ReturnType<typeof createAgent>
   hits: ReturnType<typeof createHits>
   health: Health
-  current: () => Omit<Report, 'hits' | 'health'>
+  current: () => Omit<Report, 'hits' | 'health' | 'upstreams'>
 }
 
 /** The node's connection to the control plane. The node works without it, and takes in changes once it is there. */

@@ -4,6 +4,7 @@ import { newAnnotations, patchedAnnotations } from '../../operations/annotations
 import { createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'
 import { getRoute, listRoute } from '../../operations/read_routes.ts'
 import type { Resource } from '../../operations/resource.ts'
+import { healthRoute } from './health.ts'
 import { Backend, BackendCreate, BackendQuery, BackendUpdate } from './schema.ts'
 import { type BackendRow, deleteBackend, findBackend, insertBackend, listBackends, updateBackend } from './store.ts'
 import { toBackend } from './view.ts'
@@ -32,6 +33,7 @@ export const backendRoutes = [
       }),
   }),
   getRoute(backends, { access: 'anyone' }),
+  healthRoute(backends),
   listRoute(backends, { access: 'anyone', field: 'backends', query: BackendQuery, select: listBackends }),
   updateRoute(backends, {
     access: 'anyone',

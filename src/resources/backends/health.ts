@@ -1,0 +1,84 @@
+import { type TObject, Type } from 'typebox'
+import { route } from '../../http/route.ts'
+import { Closed, Ref, type Static, Timestamp, TimestampOrNull } from '../../http/wire.ts'
+import type { BackendId, BackendPrefix } from '../../kernel/backends.ts'
+import { type UpstreamStatus, upstreamStatuses } from '../../kernel/edge_nodes.ts'
+import { toId } from '../../kernel/ids.ts'
+import { canonicalAddress } from '../../kernel/ip/address.ts'
+import { existing, nameOf, type Resource } from '../../operations/resource.ts'
+import { type HealthRow, healthKnownForMs, listHealth } from './health_store.ts'
+
+const AddressHealth = Closed(
+  {
+    backend: Type.Unsafe<Static<typeof Ref>>({ ...Ref, description: 'The static backend that has this address.' }),
+    node: Type.String({ description: 'The edge node that reports it.' }),
+    address: Type.String({ description: 'Address and port as the node dials them, after resolving a host name.' }),
+    status: Type.Unsafe<UpstreamStatus>({
+      type: 'string',
+      enum: [...upstreamStatuses],
+      description:
+        'up and down come from health checks. failing: requests or connections to it failed within the last five minutes.',
+    }),
+    reason: Type.Unsafe<string | null>({
+      type: ['string', 'null'],
+      description: 'Why the last check or request failed. Null when up.',
+    }),
+    since: Type.Unsafe<string>({ ...Timestamp, description: 'When it got this status.' }),
+    last_failed_at: TimestampOrNull('When a request last failed, as of the last report. Null unless failing.'),
+    reported_at: Timestamp,
+  },
+  { title: 'BackendAddressHealth' },
+)
+const BackendHealth = Closed(
+  {
+    backend: Ref,
+    addresses: Type.Array(AddressHealth, {
+      description:
+        'What edge nodes reported within the last 15 minutes, by backend, node and address. Without a health check an address is listed only while it is failing.',
+    }),
+  },
+  { title: 'BackendHealth' },
+)
+
+function toAddressHealth(row: HealthRow, uri: (path: string) => string): Static<typeof AddressHealth> {
+  const id = toId('bkdst', row.backend_id)
+  const address = canonicalAddress(row.address)
+  return {
+    backend: { id, uri: uri(`/backends/static/${id}`) },
+    node: row.node,
+    address: `${address.includes(':') ? `[${address}]` : address}:${row.port}`,
+    status: row.status,
+    reason: row.reason,
+    since: row.since,
+    last_failed_at: row.last_failed_at,
+    reported_at: row.reported_at,
+  }
+}
+
+/** GET of how a backend's upstreams are. */
+export const healthRoute = <P extends BackendPrefix, Row, Shape extends TObject>(
+  resource: Resource<{ id: P }, Row, Shape>,
+  summary = `Get the health of ${nameOf(resource)}, as edge nodes see it`,
+) =>
+  route({
+    operation: `${resource.name}.health`,
+    summary,
+    method: 'GET',
+    path: `${resource.path}/:id/health`,
+    params: resource.params,
+    success: 200,
+    response: BackendHealth,
+    access: 'anyone',
+    async handle(request) {
+      const { db, caller, clock, uri } = request
+      await existing(resource, db, request, false)
+      const id = request.params.id as BackendId
+      const rows = await listHealth(db, caller, id, clock() - healthKnownForMs)
+      return {
+        body: {
+          backend: { id, uri: uri(`${resource.path}/${id}`) },
+          addresses: rows.map((row) => toAddressHealth(row, uri)),
+        },
+      }
+    },
+  })

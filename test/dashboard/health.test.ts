@@ -1,0 +1,33 @@
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { run } from '../../src/db/pool.ts'
+import { sql } from '../../src/db/sql.ts'
+import { type Id, toUuid } from '../../src/kernel/ids.ts'
+import { make } from '../harness/fixtures.ts'
+import { openBrowser, openPage, signIn, startDashboard } from './browser.ts'
+
+const { origin, newAccount, db } = await startDashboard({ after })
+const browser = await openBrowser({ after })
+
+test('the page of an edge says which upstream fails, on which node, since when and why', async () => {
+  const admin = await newAccount()
+  const backend = await make(admin, '/backends/static', { address: 'app.internal:8080' })
+  const tcp = await make(admin, '/edges/tcp', { hostports: ['db.example:20001'], backend: { backend_id: backend.id } })
+  await run(
+    db,
+    sql`
+    insert into backend_health (account_id, backend_id, node, address, port, status, reason, since, reported_at)
+    values (${toUuid(admin.accountId as Id<'ac'>)}, ${toUuid(backend.id as Id<'bkdst'>)}, 'edge-1', '192.0.2.7', 8080,
+      'failing', 'TLS: the certificate has expired', now() - interval '3 minutes', now())`,
+  )
+  const page = await openPage(browser)
+  await signIn(page, origin, admin.token)
+  await page.goto(`${origin}/dashboard/edges/${tcp.id}`)
+  const health = page.getByRole('list', { name: 'Health' })
+  await health.waitFor()
+  assert.equal(
+    (await health.innerText()).replaceAll(/\s+/g, ' '),
+    'Failing 192.0.2.7:8080 on edge-1 since 3 min. ago: TLS: the certificate has expired',
+  )
+  assert.deepEqual(page.faults, [])
+})
