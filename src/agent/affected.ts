@@ -9,33 +9,73 @@ import {
   type WeightedRecord,
 } from '../distribution/records.ts'
 
-/** The TCP edges and routes whose decision or destination may have changed with these records, by id. */
-export function affectedTargets(changed: readonly EdgeRecord[], records: ReadonlyMap<RecordKey, EdgeRecord>): string[] {
-  if (changed.length === 0) return []
-  const ids = new Set(changed.map(({ key }) => idOf(key)))
-  const affected = new Set(changed.filter(({ key }) => isTarget(key)).map(({ key }) => idOf(key)))
-  for (const { key, value } of records.values()) {
-    if (!isTarget(key) || value === null) continue
-    const { account, backend, policies, edge } = value as TcpRecord & Partial<RouteRecord>
-    const restrictions = records.get(`restrictions.${account}`)?.value as RestrictionsRecord | null | undefined
-    const named = [
-      account,
-      edge,
-      backend,
-      ...membersOf(backend, records),
-      ...(policies ?? []),
-      ...(restrictions?.sets.flatMap((set) => set.policies) ?? []),
-    ]
-    if (named.some((id) => typeof id === 'string' && ids.has(id))) affected.add(idOf(key))
+/**
+ * Which records name which, so that a change finds the TCP edges and routes that it concerns without a pass over all
+ * records: a node may have a million.
+ */
+export function createReferences(records: Iterable<EdgeRecord>) {
+  /** By the id that is named. Most are named by few, and a set for a single one would be most of the memory. */
+  const naming = new Map<string, RecordKey | Set<RecordKey>>()
+
+  function add(id: string, by: RecordKey): void {
+    const known = naming.get(id)
+    if (known === undefined) naming.set(id, by)
+    else if (typeof known !== 'string') known.add(by)
+    else if (known !== by) naming.set(id, new Set([known, by]))
   }
-  return [...affected]
+
+  function remove(id: string, by: RecordKey): void {
+    const known = naming.get(id)
+    if (typeof known === 'object') known.delete(by)
+    if (known === by || (typeof known === 'object' && known.size === 0)) naming.delete(id)
+  }
+
+  function namedBy(id: string): Iterable<RecordKey> {
+    const known = naming.get(id)
+    return typeof known === 'string' ? [known] : (known ?? [])
+  }
+
+  /** A policy may be named by an account's restrictions, a backend by a group: those have to be followed. */
+  function follow(key: RecordKey, affected: Set<string>, seen: Set<RecordKey>): void {
+    if (seen.has(key)) return
+    seen.add(key)
+    if (isTarget(key)) affected.add(idOf(key))
+    else for (const by of namedBy(idOf(key))) follow(by, affected, seen)
+  }
+
+  for (const record of records) for (const id of namesOf(record)) add(id, record.key)
+
+  return {
+    /** `before` is what was known of the record until now. */
+    replace(before: EdgeRecord | undefined, after: EdgeRecord): void {
+      if (before === after) return
+      if (before) for (const id of namesOf(before)) remove(id, before.key)
+      for (const id of namesOf(after)) add(id, after.key)
+    },
+
+    /** The TCP edges and routes whose decision or destination may have changed with these records, by id. */
+    affected(changed: readonly EdgeRecord[]): string[] {
+      const affected = new Set<string>()
+      const seen = new Set<RecordKey>()
+      for (const { key } of changed) follow(key, affected, seen)
+      return [...affected]
+    },
+  }
 }
 
-/** Of a group. */
-function membersOf(backend: string | null, records: ReadonlyMap<RecordKey, EdgeRecord>): string[] {
-  const weighted = records.get(`weighted.${backend}`)?.value as WeightedRecord | null | undefined
-  const failover = records.get(`failover.${backend}`)?.value as FailoverRecord | null | undefined
-  return [...(weighted?.backends.map(([id]) => id) ?? []), ...(failover?.backends ?? [])]
+/** The ids of everything that decides about this record's traffic, or about that of the records that name it. */
+function namesOf({ key, value }: EdgeRecord): string[] {
+  if (value === null) return []
+  if (isTarget(key)) {
+    const { account, backend, policies, edge } = value as TcpRecord & Partial<RouteRecord>
+    return [account, ...(edge ? [edge] : []), ...(backend ? [backend] : []), ...(policies ?? [])]
+  }
+  const kind = kindOf(key)
+  if (kind === 'restrictions') return (value as RestrictionsRecord).sets.flatMap(({ policies }) => policies)
+  if (kind === 'weighted') return (value as WeightedRecord).backends.map(([id]) => id)
+  if (kind !== 'failover') return []
+  const { backends, response } = value as FailoverRecord
+  return [...backends, ...(response ? [response] : [])]
 }
 
 const isTarget = (key: RecordKey): boolean => kindOf(key) === 'tcp' || kindOf(key) === 'route'

@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
 import { type EdgeRecord, kindOf, type RecordKey } from '../distribution/records.ts'
 import type { Log } from '../kernel/log.ts'
-import { affectedTargets } from './affected.ts'
+import { createReferences } from './affected.ts'
 import type { Health } from './health.ts'
 import { createInForce } from './in_force.ts'
 import { type Compiler, type Plan, type Prepared, plan } from './plan.ts'
@@ -31,6 +31,8 @@ type Parts = {
 export function createEnforcement<Entry>(parts: Parts, proxy: AnyProxy<Entry>) {
   const { log, known, openConnections, refusals, health } = parts
   const inForce = createInForce(known, proxy)
+  /** Takes memory for each record, so it is there only where something asks it. */
+  const references = openConnections === 'close' ? createReferences(known.values()) : undefined
   /** A complete state is known: the proxy may say what there is and what not. */
   let isReady = false
 
@@ -47,14 +49,16 @@ export function createEnforcement<Entry>(parts: Parts, proxy: AnyProxy<Entry>) {
     }
   }
 
-  async function closeConnections(touched: readonly EdgeRecord[]): Promise<void> {
-    const targets = affectedTargets(touched, known)
+  async function closeConnections({ changes, touched }: Plan<Entry>): Promise<void> {
+    if (!references) return
+    for (const { before, record } of changes) references.replace(before, record)
+    const targets = references.affected(touched)
     if (targets.length === 0) return
     await proxy.closeSessions(targets).catch((err) => log.error({ err, targets }, 'cannot close open connections'))
   }
 
   function planned(prepared: Iterable<Prepared>): Plan<Entry> {
-    const result = plan(prepared, inForce.of, proxy)
+    const result = plan(prepared, known, inForce.of, proxy)
     for (const refused of result.refused) refusals.refuse(refused)
     return result
   }
@@ -94,7 +98,7 @@ export function createEnforcement<Entry>(parts: Parts, proxy: AnyProxy<Entry>) {
       }
       for (const { key } of change.touched)
         if (kindOf(key) === 'backend') health.forget(key.slice('backend.'.length), Date.now())
-      if (openConnections === 'close') await closeConnections(change.touched)
+      await closeConnections(change)
     },
   }
 }

@@ -24,8 +24,8 @@ export type Compiler<Entry> = {
 }
 
 export type Plan<Entry> = {
-  /** Every record that can be applied, with all its entries. The proxy ignores those that are in force already. */
-  changes: { record: EdgeRecord; after: Entry[] }[]
+  /** Every record that can be applied, with what was known of it before, and all its entries. The proxy ignores those that are in force already. */
+  changes: { record: EdgeRecord; before: EdgeRecord | undefined; after: Entry[] }[]
   del: Entry[]
   /** The records among them that change anything in the proxy. */
   touched: EdgeRecord[]
@@ -36,6 +36,7 @@ export type Plan<Entry> = {
 /** Computes the changes from what is in force and what was prepared. Pure: it reads, writes and reports nothing. */
 export function plan<Entry>(
   prepared: Iterable<Prepared>,
+  known: ReadonlyMap<RecordKey, EdgeRecord>,
   inForce: (key: RecordKey) => readonly Entry[],
   { entriesOf, difference }: Compiler<Entry>,
 ): Plan<Entry> {
@@ -47,7 +48,7 @@ export function plan<Entry>(
       const { set, del } = difference(inForce(key), after)
       for (const entry of del) planned.del.push(entry)
       if (set.length || del.length) planned.touched.push(record)
-      planned.changes.push({ record, after })
+      planned.changes.push({ record, before: known.get(key), after })
     } catch (error) {
       planned.refused.push({ key, generation, reason: (error as Error).message })
     }

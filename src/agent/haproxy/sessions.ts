@@ -32,13 +32,14 @@ export function formerDestinations() {
     },
 
     destinationsOf(edgeIds: Iterable<string>, claims: Claims): Destinations {
-      const edges = new Set(edgeIds)
+      const edges = new Set([...edgeIds].filter((id) => id.startsWith('edgtcp_')))
       const keys = new Set<string>()
       for (const edge of edges) {
         for (const key of former.get(edge) ?? []) keys.add(key)
         former.delete(edge)
       }
-      for (const [key, value] of claims.entries('tcp')) if (edges.has(edgeOf(value))) keys.add(key)
+      // A node may have a hundred thousand of them, and most changes are about none.
+      if (edges.size > 0) for (const [key, value] of claims.entries('tcp')) if (edges.has(edgeOf(value))) keys.add(key)
       return {
         isEmpty: keys.size === 0,
         has(addressAndPort) {
