@@ -134,6 +134,36 @@ test('an id in the file wins over a name; hostports move between edges; a sectio
   assert.deepEqual([left.tcp_edges?.length, left.ip_policies?.length], [0, 1])
 })
 
+test('timeouts and the PROXY protocol are set, changed and taken back to their defaults by the file', async () => {
+  const account = await here.newAccount()
+  const mine = cliFor(here, account)
+  const written = async (backend: string, route: string) => {
+    const match = `match_type: path_prefix, match: /, backend: {backend: app}${route}`
+    const file = await stateFile(
+      `gatehouse: 1\nbackends:\n  app: {address: app.internal:8080${backend}}\nhttps_edges:\n  web: {hostports: [web.example:443], routes: [{${match}}]}\n`,
+    )
+    await mine.ok(['state', 'apply', file])
+    assert.equal((await mine(['state', 'apply', file])).stderr, 'Nothing to do.\n')
+    const { backends = [], https_edges = [] } = await contentsOf(account)
+    const [{ routes }, { send_proxy_protocol }] = [https_edges[0], backends[0]] as [
+      { routes: { timeouts: unknown }[] },
+      { send_proxy_protocol: boolean },
+    ]
+    return { send_proxy_protocol, timeouts: routes[0]?.timeouts }
+  }
+  const defaults = await written('', '')
+  assert.deepEqual(defaults, { send_proxy_protocol: false, timeouts: null })
+  const set = await written(', send_proxy_protocol: true', ', timeouts: {connect_seconds: 2, response_seconds: 300}')
+  assert.deepEqual(set, {
+    send_proxy_protocol: true,
+    timeouts: { connect_seconds: 2, response_seconds: 300, idle_seconds: null },
+  })
+  const changed = await written(', send_proxy_protocol: true', ', timeouts: {idle_seconds: 3600}')
+  assert.deepEqual(changed.timeouts, { connect_seconds: null, response_seconds: null, idle_seconds: 3600 })
+  assert.match(await mine.ok(['state', 'dump']), /send_proxy_protocol: true.*timeouts:\s+idle_seconds: 3600/s)
+  assert.deepEqual(await written('', ''), defaults)
+})
+
 test('the example of docs/cli.md is a state file', async () => {
   const account = await here.newAccount()
   const page = await readFile(new URL('../../docs/cli.md', import.meta.url), 'utf8')

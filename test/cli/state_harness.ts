@@ -117,6 +117,7 @@ export async function fillAccount(as: Client, size: number): Promise<void> {
       address: `app-${index % 40}.internal:${8000 + (index % 3)}`,
       description: textOf(index),
       ...(index % 3 === 0 && { tls: { enabled: true } }),
+      ...(index % 5 === 0 && { send_proxy_protocol: true }),
     }),
   )
   const backendOf = (index: number) => ({ backend_id: backends[index % backends.length]?.id })
@@ -141,6 +142,7 @@ export async function fillAccount(as: Client, size: number): Promise<void> {
         ...(n === 1 && {
           request_headers: { add: { 'X-Env': 'prod # not a comment', 'X-N': '1' }, remove: ['Cookie'] },
         }),
+        ...(n === 3 && { timeouts: { response_seconds: 120, ...(index % 2 && { idle_seconds: 600 }) } }),
         ...(n === 2 && { ip_restriction: { enabled: false, ip_policy_ids: [idOf(index), idOf(index + 3)] } }),
       })
     }
