@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { rm } from 'node:fs/promises'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { policyFolder } from '../../src/agent/haproxy/settings.ts'
@@ -215,4 +216,30 @@ test('open connections are kept unless the operator wants them closed', async (t
   await poll(() => states()[1] !== 'open')
   assert.equal(states()[0], 'open')
   for (const socket of sockets) socket.destroy()
+})
+
+test('an IPv6 upstream is dialed at its own address, and never at an IPv4 address that is part of it', async (t) => {
+  const edge = await startEdge(t)
+  const upstream = await startUpstream(t, 'IPv4')
+  const server = createServer((socket) => {
+    socket.on('error', () => {})
+    socket.end('IPv6')
+  })
+  await new Promise<void>((resolve) => server.listen(0, '::1', resolve))
+  t.after(() => server.close())
+  const answerOf = async (address: string, port: number) => {
+    const [backend, tcp] = [id('bkdst'), id('edgtcp')]
+    const hostports = [`tcp.example.com:${edge.tcpPort}`]
+    await edge.put({
+      [`backend.${backend}`]: { address, port, tls: false, host: 'upstream.test' },
+      [`tcp.${tcp}`]: { account: id('ac'), hostports, backend, policies: null },
+    })
+    const answer = await firstBytes({ port: edge.tcpPort })
+    await edge.put({ [`tcp.${tcp}`]: null })
+    return answer
+  }
+  assert.equal(await answerOf('::1', (server.address() as { port: number }).port), 'IPv6')
+  // 127.0.0.1 as a 6to4 address.
+  assert.notEqual(await answerOf('2002:7f00:1::1', upstream.port), 'IPv4')
+  assert.equal(upstream.accepts, 0)
 })

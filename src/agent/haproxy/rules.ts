@@ -44,7 +44,10 @@ export const controlCharacters = '[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]'
 /** Matched in lower case. HAProxy checks an IPv6 address no further, and neither does anyone who only compares it. */
 export const validHost = '^(?:[a-z0-9_-]+(?:\\.[a-z0-9_-]+)*\\.?|\\[[0-9a-f:.]+\\])(?::[0-9]{0,5})?$'
 
-/** `ipmask` for its result's type: what is not an address leaves no variable behind, and the way is shut. */
+/**
+ * `ipmask` for its result's type: what is not an address leaves no variable behind, and the way is shut. Not for dialing:
+ * it turns ::1 and 6to4 addresses into the IPv4 addresses that are part of them.
+ */
 export const upstream = (settings: ProxySettings, rule: string, entry: EntryVariable) => `
   ${rule} set-var(txn.backend) ${part(entry, 'backend')},map_str(${mapFile(settings, 'backend')})
   ${rule} set-var(txn.address) var(txn.backend),field(2,|),ipmask(32,128)`
@@ -55,7 +58,7 @@ export const native = (settings: ProxySettings, rule: string, entry: EntryVariab
   acl all_down var(txn.native),nbsrv eq 0
   ${rule} set-var(txn.native) ${part(entry, 'backend')},map_str(${mapFile(settings, entry === 'sess.entry' ? 'tcp_native' : 'http_native')}) if ${isUnreachable}`
 export const dial = (rule: string) => `
-  ${rule} set-dst var(txn.address)
+  ${rule} set-dst var(txn.backend),field(2,|)
   ${rule} set-dst-port var(txn.backend),field(3,|)`
 
 /** The key of an exact match is the whole, `|` included, and longer than every prefix; see paths.ts. */
