@@ -38,12 +38,17 @@ type Content = { type: string; make: () => Promise<string | Buffer> | string }
  * reaches the port may read it, as one may read the sources; it holds nothing of any account. `folder` has Swagger UI's
  * files, which are served from here and load nothing from elsewhere.
  */
-export function serveReference(app: FastifyInstance, document: object, folder: string, publicUrl: string): void {
+export function serveReference(
+  app: FastifyInstance,
+  makeDocument: () => object,
+  folder: string,
+  publicUrl: string,
+): void {
   const html = 'text/html; charset=utf-8'
   const script = 'text/javascript; charset=utf-8'
   const contents: Record<string, Content> = {
-    '/openapi.json': { type: 'application/json', make: () => JSON.stringify(document) },
-    '/llms.txt': { type: 'text/plain; charset=utf-8', make: () => llmsText(document as ApiDocument, publicUrl) },
+    '/openapi.json': { type: 'application/json', make: () => JSON.stringify(makeDocument()) },
+    '/llms.txt': { type: 'text/plain; charset=utf-8', make: () => llmsText(makeDocument() as ApiDocument, publicUrl) },
     '/docs/': { type: html, make: () => page },
     '/docs/start.js': { type: script, make: () => start },
     '/docs/swagger-ui-bundle.js': { type: script, make: () => readFile(join(folder, 'swagger-ui-bundle.js')) },

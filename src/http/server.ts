@@ -47,7 +47,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   closeBusyConnections(app)
   serveRoutes(app, service, routes)
   serveProbes(app, service)
-  if (referenceFolder) serveReference(app, openApiDocument(routes, version), referenceFolder, service.publicUrl)
+  if (referenceFolder) serveReference(app, () => openApiDocument(routes, version), referenceFolder, service.publicUrl)
   if (dashboardFolder) serveDashboard(app, dashboardFolder, service.publicUrl)
   return app
 }
