@@ -173,7 +173,7 @@ ${parserAnswers(settings)}  unique-id-format %[uuid(7)]${expectProxyProtocol(set
 
   # While the node drains, answers end their connections; HTTP/2 gets GOAWAY from HAProxy itself. What comes on an old
   # connection long after that would be decided by what was in force then. Both variables are set by process.ts.
-  http-after-response set-header Connection close if { var(proc.draining) -m found }
+  http-after-response set-header Connection close if { var(proc.draining) -m bool }
   http-request return ${answers.draining} if { stopping } { date,sub(proc.refuse_after) gt 0 }
 ${announceHttp3(settings)}${forwardedFor(settings)}
   # What both paths ask.

@@ -5,6 +5,7 @@ import { bringUpToDate, changeMaps } from './map_changes.ts'
 import type { createMapFiles } from './map_files.ts'
 import type { Natives } from './native/natives.ts'
 import type { HaproxyProcess } from './process.ts'
+import { reloadGently } from './reload.ts'
 import type { ProxySettings } from './settings.ts'
 
 type Parts = {
@@ -46,12 +47,18 @@ export function createLoading({ settings, haproxy, claims, natives, config, file
     await changeMaps(settings, claims.change(await natives.catchUp()))
   }
 
-  async function startFromFiles(): Promise<void> {
+  async function prepareFiles(): Promise<void> {
     await files.flush()
     await certificates.prepare()
     await checkFiles()
-    if (haproxy.isAlive()) await haproxy.reload()
-    else await haproxy.start()
+  }
+
+  async function startFromFiles(): Promise<void> {
+    if (haproxy.isAlive()) await reloadGently(haproxy, { prepare: prepareFiles, isUrgent: isInDoubt, trouble })
+    else {
+      await prepareFiles()
+      await haproxy.start()
+    }
     await catchUpNatives()
     isInDoubt = false
   }

@@ -24,6 +24,8 @@ export type HaproxyProcess = {
   onLost: (listener: () => void) => void
   /** Answers end their HTTP/1 connections from now on, so that clients open their next one elsewhere. */
   closeKeptConnections: () => Promise<void>
+  /** Answers leave connections open again. */
+  keepConnections: () => Promise<void>
   /**
    * Closes the listening sockets and idle connections, and sends GOAWAY to HTTP/2 clients. Open requests and connections
    * continue, and HAProxy ends with the last of them. Resolves then, or when the caller aborts the wait.
@@ -86,9 +88,8 @@ export function haproxyProcess(settings: ProxySettings): HaproxyProcess {
       lost = listener
     },
 
-    async closeKeptConnections() {
-      await tell(settings.runtimeSocket, ['experimental-mode on', 'set var proc.draining bool(true)'])
-    },
+    closeKeptConnections: () => setDraining(settings, true),
+    keepConnections: () => setDraining(settings, false),
 
     async finish(stopWaiting) {
       const pid = master ?? (await masterPid(settings))
@@ -109,6 +110,10 @@ export function haproxyProcess(settings: ProxySettings): HaproxyProcess {
     },
     detach: unwatch,
   }
+}
+
+function setDraining({ runtimeSocket }: ProxySettings, isDraining: boolean): Promise<void> {
+  return tell(runtimeSocket, ['experimental-mode on', `set var proc.draining bool(${isDraining})`])
 }
 
 async function checkConfig(binary: string, settings: ProxySettings): Promise<void> {

@@ -16,7 +16,7 @@ export const redirectFrontend = (settings: ProxySettings): string => {
   return `frontend http
   mode http
 ${httpBind.map((at) => `  bind ${at}${at.startsWith('[') ? ' v6only' : ''}\n`).join('')}${parserAnswers(settings)}  unique-id-format %[uuid(7)]${expectProxyProtocol(settings)}${limitSourceConnections(settings)}
-  http-after-response set-header Connection close if { var(proc.draining) -m found }
+  http-after-response set-header Connection close if { var(proc.draining) -m bool }
   http-request return ${answers.draining} if { stopping } { date,sub(proc.refuse_after) gt 0 }
   http-request return ${answers.notAllowed} if METH_CONNECT || METH_TRACE
   http-request return ${answers.badRequest} if { req.hdrs -m reg '${controlCharacters}' } || !{ path -m beg / }
