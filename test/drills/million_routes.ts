@@ -2,12 +2,10 @@
 // disk, takes changes through the API one after another, then an import, a change and a deletion of many routes at once,
 // and a restart of its agent. All the while requests pass at a steady pace: their p99 may at most be 1.5 times the quiet one.
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'
 import { Agent, request } from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { ask } from '../../src/agent/haproxy/runtime.ts'
 import { run } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
 import { transaction } from '../../src/db/transaction.ts'
@@ -22,6 +20,7 @@ import { make, newHttpsEdge } from '../harness/fixtures.ts'
 import { insertEdges } from '../harness/insert_edges.ts'
 import { policyWith } from '../harness/ip.ts'
 import { hostOf, manyRoutes, routesPerEdge, writeToDisk } from '../harness/many_routes.ts'
+import { memoryOf } from '../harness/node_memory.ts'
 import { pause, poll } from '../harness/poll.ts'
 import { quantile, quantiles } from '../harness/quantiles.ts'
 import { createSteadyTraffic, type Seen } from '../harness/steady_traffic.ts'
@@ -179,15 +178,6 @@ async function newRoutes(
   }
 }
 
-async function printMemory(when: string, { child, folder }: EdgeProcess): Promise<void> {
-  const processes = await ask(`${folder}/haproxy/master.sock`, 'show proc')
-  const worker = Number(/^(\d+)\s+worker\s/m.exec(processes)?.[1])
-  const memory = (pid: number | undefined) => {
-    const status = readFileSync(`/proc/${pid}/status`, 'utf8')
-    const [now, peak] = ['VmRSS', 'VmHWM'].map((name) =>
-      Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(status)?.[1]),
-    )
-    return `${Math.round((now ?? 0) / 1024)} MiB (at most ${Math.round((peak ?? 0) / 1024)})`
-  }
-  console.log(`memory ${when}: HAProxy ${memory(worker)}, agent ${memory(child.pid)}`)
+async function printMemory(when: string, edge: EdgeProcess): Promise<void> {
+  console.log(`memory ${when}: ${await memoryOf(edge)}`)
 }
