@@ -82,6 +82,13 @@ const pages: readonly Listed[] = [
     group: 'Access',
     load: async () => (await import('./pages/keys.tsx')).Keys,
   },
+  {
+    path: '/people',
+    title: 'People and bots',
+    icon: 'people',
+    group: 'Access',
+    load: async () => (await import('./pages/people.tsx')).People,
+  },
 ]
 
 export const visiblePages = (role: Shapes['Caller']['role']): readonly Page[] =>

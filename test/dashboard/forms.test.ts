@@ -110,6 +110,13 @@ test('hostports, addresses and paths say what is wrong with them', async () => {
     save(dialog, 'Create edge'),
   )
 
+  dialog = await openForm(`/edges/${edge.id}`, 'More actions > Edit hostports…')
+  await dialog.getByLabel('Hostports').fill('app.example:443\nnonsense')
+  await assertRefusedAt(dialog.getByLabel('Hostports'), /^Entry 2 must /m, save(dialog, 'Save hostports'))
+  await dialog.getByLabel('Hostports').fill('app.example:443\nalso.example:443')
+  await save(dialog, 'Save hostports').click()
+  await page.getByText('also.example:443').waitFor()
+
   dialog = await openForm('/backends', 'Create backend')
   await dialog.getByLabel('Address').fill('nonsense')
   await assertRefusedAt(dialog.getByLabel('Address'), /^Address must /m, save(dialog, 'Save backend'))

@@ -32,6 +32,7 @@ export async function furnish(admin: Account) {
     '/audit',
     '/backends',
     '/nodes',
+    '/people',
   ]
   return { policy, edge, pages }
 }

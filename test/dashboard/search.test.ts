@@ -108,7 +108,15 @@ test('members see what they can use, and nothing alarming', async () => {
     await theirs.goto(`${origin}/dashboard${hidden}`)
     await theirs.getByText('Only admins can see this page').waitFor()
   }
-  for (const open of ['/', '/keys', `/policies/${policy.id}`, '/restrictions', `/edges/${edge.id}`, '/backends']) {
+  for (const open of [
+    '/',
+    '/keys',
+    `/policies/${policy.id}`,
+    '/restrictions',
+    `/edges/${edge.id}`,
+    '/backends',
+    '/people',
+  ]) {
     await theirs.goto(`${origin}/dashboard${open}`)
     await theirs.getByRole('heading', { level: 1 }).waitFor()
     await theirs.waitForLoadState('networkidle')

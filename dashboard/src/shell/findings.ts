@@ -56,6 +56,7 @@ function actionsFor({ role }: Shapes['Caller']): Finding[] {
     action('Create HTTPS edge', '/edges', 'https'),
     action('Create TCP edge', '/edges', 'tcp'),
     action('Create backend', '/backends', 'create'),
+    ...(role === 'admin' ? [action('Create user', '/people', 'user'), action('Create bot', '/people', 'bot')] : []),
   ]
 }
 

@@ -1,6 +1,8 @@
 /** Drawn for a 16-pixel grid; they take the color of the text beside them and are silent to screen readers. */
 const paths = {
   overview: 'M2.5 8.5 8 3l5.5 5.5M4 7.5V13h8V7.5',
+  people:
+    'M6 7.5a2.5 2.5 0 1 0 0-5 2.5 2.5 0 0 0 0 5M1.5 13.5c0-2.5 2-4 4.5-4s4.5 1.5 4.5 4M11 7.2a2.2 2.2 0 0 0 0-4.3M12.2 9.8c1.5.6 2.3 1.9 2.3 3.7',
   keys: 'M10.5 2.5a3 3 0 1 1-2.6 4.5L3 11.9V13.5h2.5v-2H7V10l1-1M11 5.2v.1',
   policies: 'M2.5 4h11M2.5 8h11M2.5 12h7',
   restrictions: 'M8 1.8 13 3.6v4c0 3.2-2 5.4-5 6.6-3-1.2-5-3.4-5-6.6v-4L8 1.8Z',

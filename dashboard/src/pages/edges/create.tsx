@@ -5,7 +5,7 @@ import { Field } from '../../ui/field.tsx'
 import { FormDialog } from '../../ui/form_dialog.tsx'
 import { useDraft } from '../../ui/use_draft.ts'
 
-const wordsOf = (text: string): string[] => text.split(/[\s,]+/).filter(Boolean)
+export const wordsOf = (text: string): string[] => text.split(/[\s,]+/).filter(Boolean)
 
 export function CreateEdge({ kind, onClose }: { kind: 'tcp' | 'https'; onClose: () => void }) {
   const { values, set, isDirty } = useDraft({ hostports: '', description: '' })

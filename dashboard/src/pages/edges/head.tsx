@@ -9,6 +9,7 @@ import { CopyId } from '../../ui/copy_id.tsx'
 import { MoreMenu } from '../../ui/more_menu.tsx'
 import { PageHeader } from '../../ui/page_header.tsx'
 import { Describe } from '../describe.tsx'
+import { EditHostports } from './edit_hostports.tsx'
 
 type Refused = { hostport: string; reason: 'overlap' | 'public_suffix' }
 type Edge = {
@@ -23,7 +24,7 @@ const pathOf = { tcp: '/edges/tcp/{id}', https: '/edges/https/{id}' } as const
 
 /** The actions of the page are its children. */
 export function EdgeHead({ kind, edge, children }: Props & { children?: ReactNode }) {
-  const [open, setOpen] = useState<'describe' | 'delete'>()
+  const [open, setOpen] = useState<'describe' | 'hostports' | 'delete'>()
   const close = () => setOpen(undefined)
   const name = edge.hostports.join(', ') || edge.id
   return (
@@ -51,6 +52,7 @@ export function EdgeHead({ kind, edge, children }: Props & { children?: ReactNod
             {
               entries: [
                 { label: 'Rename', icon: 'edit', onAction: () => setOpen('describe') },
+                { label: 'Edit hostports…', icon: 'edges', onAction: () => setOpen('hostports') },
                 { label: 'Delete edge…', icon: 'trash', isDanger: true, onAction: () => setOpen('delete') },
               ],
             },
@@ -61,6 +63,7 @@ export function EdgeHead({ kind, edge, children }: Props & { children?: ReactNod
         <RefusedHostport key={refused.hostport} {...refused} />
       ))}
       {open === 'describe' && <Describe path={pathOf[kind]} what={edge} onClose={close} />}
+      {open === 'hostports' && <EditHostports path={pathOf[kind]} edge={edge} onClose={close} />}
       {open === 'delete' && <DeleteEdge kind={kind} edge={edge} name={name} onClose={close} />}
     </>
   )

@@ -1,0 +1,78 @@
+import { Avatar } from '../../ui/avatar.tsx'
+import type { MenuEntry, MenuGroup } from '../../ui/menu.tsx'
+import { MoreMenu } from '../../ui/more_menu.tsx'
+import { State } from '../../ui/state.tsx'
+import type { Column } from '../../ui/table_model.ts'
+import { Ago } from '../../ui/time.tsx'
+import type { Open } from '../people.tsx'
+import type { Person } from './person.ts'
+
+type Options = { isAdmin: boolean; onOpen: (open: Open) => void; onChanges: (id: string) => void }
+
+const roleOf = (person: Person): string =>
+  person.kind === 'bot' ? 'Bot' : person.role === 'admin' ? 'Admin' : 'Member'
+
+function menuOf(person: Person, { onOpen, onChanges }: Options): MenuGroup[] {
+  const access: MenuEntry = person.active
+    ? { label: 'Deactivate…', icon: 'lock', onAction: () => onOpen({ action: 'deactivate', person }) }
+    : { label: 'Activate…', icon: 'allowed', onAction: () => onOpen({ action: 'activate', person }) }
+  return [
+    {
+      entries: [
+        { label: 'Edit…', icon: 'edit', onAction: () => onOpen({ action: 'edit', person }) },
+        access,
+        { label: 'View changes', icon: 'audit', onAction: () => onChanges(person.id) },
+      ],
+    },
+    {
+      entries: [
+        { label: 'Delete…', icon: 'trash', isDanger: true, onAction: () => onOpen({ action: 'delete', person }) },
+      ],
+    },
+  ]
+}
+
+export const peopleColumns = (options: Options): Column<Person>[] => [
+  {
+    title: 'Name',
+    className: 'a1',
+    isRowHead: true,
+    sortBy: ({ name }) => name,
+    cell: (person) => (
+      <span className="owner">
+        <Avatar name={person.name} kind={person.kind} />
+        <span className="two">
+          <span>{person.name}</span>
+          {person.kind === 'user' && <small>{person.email}</small>}
+        </span>
+      </span>
+    ),
+  },
+  { title: 'Role', className: 'b1', sortBy: roleOf, cell: roleOf },
+  {
+    title: 'State',
+    className: 'b2',
+    sortBy: ({ active }) => Number(active),
+    cell: ({ active }) => (active ? <State health="up">Active</State> : <State health="unknown">Inactive</State>),
+  },
+  { title: 'Keys', className: 'number', sortBy: ({ keys = 0 }) => keys, cell: ({ keys }) => keys },
+  {
+    title: 'Created',
+    className: 'low',
+    sortBy: ({ created_at }) => Date.parse(created_at),
+    cell: ({ created_at }) => <Ago at={created_at} />,
+  },
+  ...(options.isAdmin
+    ? [
+        {
+          title: 'Actions',
+          titleHidden: true,
+          className: 'menu-cell a2',
+          width: '44px',
+          cell: (person: Person) => (
+            <MoreMenu label={`Actions for ${person.name}`} groups={() => menuOf(person, options)} />
+          ),
+        },
+      ]
+    : []),
+]

@@ -1,0 +1,29 @@
+import type { Shapes } from '../../api/client.ts'
+
+type Common = { keys: number | undefined; text: string }
+export type Person = Common & (({ kind: 'user' } & Shapes['User']) | ({ kind: 'bot' } & Shapes['BotUser']))
+
+/** Users and bots in one list, each with how many keys it owns. */
+export function withKeys(
+  users: readonly Shapes['User'][],
+  bots: readonly Shapes['BotUser'][],
+  keys: readonly Shapes['ApiKey'][] | undefined,
+): Person[] {
+  const owned = new Map<string, number>()
+  for (const { owner_id } of keys ?? []) owned.set(owner_id, (owned.get(owner_id) ?? 0) + 1)
+  const keysOf = (id: string) => (keys ? (owned.get(id) ?? 0) : undefined)
+  return [
+    ...users.map((user) => ({
+      ...user,
+      kind: 'user' as const,
+      keys: keysOf(user.id),
+      text: `${user.name} ${user.email} ${user.id}`.toLowerCase(),
+    })),
+    ...bots.map((bot) => ({
+      ...bot,
+      kind: 'bot' as const,
+      keys: keysOf(bot.id),
+      text: `${bot.name} ${bot.id}`.toLowerCase(),
+    })),
+  ]
+}
