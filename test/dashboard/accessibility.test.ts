@@ -67,6 +67,14 @@ async function inspectEverything(): Promise<Seen> {
     await page.getByRole('dialog').waitFor()
     await inspect(page, `${path}: ${button}`, seen)
   }
+  await page.goto(`${origin}/dashboard/keys`)
+  await page.getByRole('button', { name: 'Actions for nightly backup' }).click()
+  await page.getByRole('menu').waitFor()
+  await inspect(page, 'the menu of a row', seen)
+  await page.keyboard.press('Escape')
+  await page.keyboard.press('Control+k')
+  await page.getByRole('menuitem', { name: 'Overview' }).waitFor()
+  await inspect(page, 'the search', seen)
   assert.deepEqual(page.faults, [])
   return seen
 }

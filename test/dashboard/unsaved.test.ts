@@ -50,6 +50,11 @@ const forms: [path: string, button: string, change: (dialog: Locator) => Promise
   ['/backends', 'Create backend', (dialog) => dialog.getByText('Use HTTP/2').click()],
   ['/backends', 'Edit app.internal:8080', (dialog) => dialog.getByLabel('Address').fill('other.internal:8080')],
   [`/edges/${edge.id}`, 'More actions > Rename', (dialog) => dialog.getByLabel('Description').fill('changed')],
+  [
+    `/edges/${edge.id}`,
+    'More actions > Edit hostports…',
+    (dialog) => dialog.getByLabel('Hostports').fill('other.example:443'),
+  ],
   [`/edges/${edge.id}`, 'Add route', (dialog) => dialog.getByLabel('Path', { exact: true }).fill('/other')],
   [
     `/edges/${edge.id}`,
@@ -140,7 +145,9 @@ test('the rules of a draft survive links, the back button, signing out and closi
   await signOut(page)
   await keep(page)
   await draft.waitFor()
-  // Not a way of leaving.
+  // Not ways of leaving.
+  await page.getByRole('tab', { name: /^Used by/ }).click()
+  await page.getByRole('tab', { name: /^Rules/ }).click()
   await page.getByRole('link', { name: 'Skip to content' }).press('Enter')
   assert.equal(await question(page).count(), 0)
   assert.equal(await closingAsks(page), true)

@@ -41,35 +41,38 @@ export function Palette({ caller, onClose }: { caller: Shapes['Caller']; onClose
                 <kbd>esc</kbd>
               </span>
             </TextField>
-            <Menu
-              aria-label="Found"
-              className="palette-list"
-              items={sections}
-              renderEmptyState={() => <p className="empty">Nothing found for “{text}”.</p>}
-            >
-              {({ title, findings }) => (
-                <MenuSection id={title}>
-                  <Header className="menu-title">{title}</Header>
-                  <Collection items={findings}>
-                    {({ id, icon, label, mono, detail, to, open }) => (
-                      <MenuItem
-                        id={id}
-                        textValue={label}
-                        className="palette-item"
-                        onAction={() => {
-                          onClose()
-                          navigate(to, open ? { state: { open } } : undefined)
-                        }}
-                      >
-                        <Icon name={icon} />
-                        <span className={mono ? 'mono' : undefined}>{label}</span>
-                        {detail && <small>{detail}</small>}
-                      </MenuItem>
-                    )}
-                  </Collection>
-                </MenuSection>
-              )}
-            </Menu>
+            {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard. */}
+            <section className="palette-scroll" aria-label="Found" tabIndex={0}>
+              <Menu
+                aria-label="Found"
+                className="palette-list"
+                items={sections}
+                renderEmptyState={() => <p className="empty">Nothing found for “{text}”.</p>}
+              >
+                {({ title, findings }) => (
+                  <MenuSection id={title}>
+                    <Header className="menu-title">{title}</Header>
+                    <Collection items={findings}>
+                      {({ id, icon, label, mono, detail, to, open }) => (
+                        <MenuItem
+                          id={id}
+                          textValue={label}
+                          className="palette-item"
+                          onAction={() => {
+                            onClose()
+                            navigate(to, open ? { state: { open } } : undefined)
+                          }}
+                        >
+                          <Icon name={icon} />
+                          <span className={mono ? 'mono' : undefined}>{label}</span>
+                          {detail && <small>{detail}</small>}
+                        </MenuItem>
+                      )}
+                    </Collection>
+                  </MenuSection>
+                )}
+              </Menu>
+            </section>
           </Autocomplete>
           <footer className="palette-foot" aria-hidden="true">
             <span>

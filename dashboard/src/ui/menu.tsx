@@ -26,6 +26,7 @@ export function ActionMenu({ label, trigger, groups, onClose, placement = 'botto
   return (
     <Popover
       className="popover"
+      aria-label={label}
       isOpen
       triggerRef={trigger}
       placement={placement}

@@ -1,5 +1,6 @@
 import { useWindowVirtualizer } from '@tanstack/react-virtual'
-import { useLayoutEffect, useRef, useState } from 'react'
+import { useEffect, useLayoutEffect, useRef, useState } from 'react'
+import { useDensity } from './preference.ts'
 import type { Column } from './table_model.ts'
 import { moveBetweenRows, TableRow } from './table_row.tsx'
 
@@ -24,6 +25,9 @@ export function RowsInSight<Row>({ rows, keyOf, columns, rowClass, isTwoLine }: 
     overscan: 12,
     scrollMargin: top,
   })
+  const [density] = useDensity()
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the heights depend on it through the style sheet.
+  useEffect(() => virtual.measure(), [density])
   const items = virtual.getVirtualItems()
   const above = (items[0]?.start ?? top) - top
   const below = virtual.getTotalSize() - ((items.at(-1)?.end ?? top) - top)

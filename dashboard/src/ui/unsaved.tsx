@@ -31,8 +31,8 @@ export function UnsavedGuard({ children }: { children: ReactNode }) {
   const [drafts] = useState(() => new Set<string>())
   const [asked, setAsked] = useState<{ discard: () => void }>()
   const blocker = useBlocker(
-    ({ currentLocation: from, nextLocation: to }) =>
-      drafts.size > 0 && (from.pathname !== to.pathname || from.search !== to.search),
+    // Filters and tabs are in the URL too, and lose nothing.
+    ({ currentLocation: from, nextLocation: to }) => drafts.size > 0 && from.pathname !== to.pathname,
   )
   useEffect(() => {
     const onUnload = (event: BeforeUnloadEvent) => drafts.size > 0 && event.preventDefault()
