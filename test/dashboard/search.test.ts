@@ -97,6 +97,33 @@ test('a table sorts, filters and is walked through with arrow keys', async () =>
   assert.deepEqual(page.faults, [])
 })
 
+test('viewers are offered no change, anywhere', async () => {
+  const viewer = await newUser(plane, admin, 'viewer')
+  const theirs = await openPage(browser)
+  await signIn(theirs, origin, viewer.token)
+  const changes = /^(?:(?:Create|Add|Import|Change|Edit|Delete) |More actions|Actions for )/
+  for (const open of [
+    '/',
+    '/keys',
+    '/policies',
+    `/policies/${policy.id}`,
+    '/restrictions',
+    '/edges',
+    `/edges/${edge.id}`,
+    '/backends',
+    '/people',
+  ]) {
+    await theirs.goto(`${origin}/dashboard${open}`)
+    await theirs.getByRole('heading', { level: 1 }).waitFor()
+    await theirs.waitForLoadState('networkidle')
+    // The menu of a key offers to copy its id.
+    const offered = await theirs.locator('main').getByRole('button', { name: changes }).count()
+    assert.equal(open === '/keys' ? 0 : offered, 0, open)
+    assert.equal(await theirs.getByRole('alert').count(), 0, open)
+  }
+  assert.deepEqual(theirs.faults, [])
+})
+
 test('members see what they can use, and nothing alarming', async () => {
   const member = await newUser(plane, admin)
   const theirs = await openPage(browser)

@@ -64,7 +64,7 @@ function KeyTable({ keys, caller, onOpen }: TableProps) {
         callerKeyId: caller?.api_key.id,
         menuOf: (key) => {
           const isAdmin = caller?.role === 'admin'
-          const mayChange = isAdmin || key.owner_id === caller?.owner_id
+          const mayChange = isAdmin || (caller?.role === 'member' && key.owner_id === caller.owner_id)
           return [
             {
               entries: [

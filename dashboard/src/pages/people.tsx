@@ -14,12 +14,8 @@ import { useOpenOnArrival } from '../ui/use_open_on_arrival.ts'
 import { useUrlState } from '../ui/use_url_state.ts'
 import { peopleColumns } from './people/columns.tsx'
 import { BotForm, UserForm } from './people/forms.tsx'
-import { type Person, withKeys } from './people/person.ts'
+import { type Open, type Person, withKeys } from './people/person.ts'
 import { DeletePerson, SetActive } from './people/questions.tsx'
-
-export type Open =
-  | { action: 'create user' | 'create bot' }
-  | { action: 'edit' | 'delete' | 'activate' | 'deactivate'; person: Person }
 
 export function People() {
   const users = useQuery(queries.users())

@@ -48,6 +48,7 @@ const pagesFor = ({ role }: Shapes['Caller']): Finding[] =>
   visiblePages(role).map(({ path, title, icon }) => ({ id: path, icon, label: title, to: path }))
 
 function actionsFor({ role }: Shapes['Caller']): Finding[] {
+  if (role === 'viewer') return []
   const action = (label: string, to: string, open: string): Finding => ({ id: label, icon: 'plus', label, to, open })
   return [
     action('Create API key', '/keys', 'create'),

@@ -1,5 +1,6 @@
 import { type ReactNode, useEffect, useRef } from 'react'
 import { Link } from 'react-router'
+import { useMayChange } from '../api/may_change.ts'
 
 type Props = {
   title: string
@@ -11,7 +12,7 @@ type Props = {
   summary?: ReactNode
   /** Facts about the thing, separated by space. */
   meta?: ReactNode
-  /** At most one primary button; the rest is in a menu. */
+  /** What can be changed here: at most one primary button, the rest in a menu. Not for viewers. */
   children?: ReactNode
 }
 
@@ -19,6 +20,7 @@ let hasOpenedAPage = false
 
 /** The head of every page. It names the document, and moves the focus to the heading after a navigation. */
 export function PageHeader({ title, parent, status, summary, meta, children }: Props) {
+  const mayChange = useMayChange()
   const heading = useRef<HTMLHeadingElement>(null)
   useEffect(() => {
     document.title = `${title} · Gatehouse`
@@ -48,7 +50,7 @@ export function PageHeader({ title, parent, status, summary, meta, children }: P
         {summary && <p className="summary">{summary}</p>}
         {meta && <div className="meta">{meta}</div>}
       </div>
-      {children && <div className="actions">{children}</div>}
+      {children && mayChange && <div className="actions">{children}</div>}
     </header>
   )
 }

@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { answerOf, api, type Shapes } from '../../api/client.ts'
+import { useMayChange } from '../../api/may_change.ts'
 import { queries, useRefresh } from '../../api/queries.ts'
 import { Badge } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
@@ -18,14 +19,17 @@ export function Backends() {
   const backends = useQuery(queries.backends())
   const [open, setOpen] = useState<'create' | Backend>()
   useOpenOnArrival(() => setOpen('create'))
+  const mayChange = useMayChange()
   const [leaving, setLeaving] = useState<Backend>()
   return (
     <section className="card" aria-labelledby="backends">
       <header>
         <h2 id="backends">Backends</h2>
-        <Button icon="plus" onPress={() => setOpen('create')}>
-          Create backend
-        </Button>
+        {mayChange && (
+          <Button icon="plus" onPress={() => setOpen('create')}>
+            Create backend
+          </Button>
+        )}
       </header>
       <Loaded query={backends} lines={3}>
         {(rows) =>
@@ -60,24 +64,26 @@ export function Backends() {
                       {backend.send_proxy_protocol && <Badge tone="neutral">PROXY protocol</Badge>}
                     </td>
                     <td>
-                      <div className="actions">
-                        <Button
-                          kind="quiet"
-                          isSmall
-                          aria-label={`Edit ${backend.address}`}
-                          onPress={() => setOpen(backend)}
-                        >
-                          Edit
-                        </Button>
-                        <Button
-                          kind="quiet"
-                          isSmall
-                          aria-label={`Delete ${backend.address}`}
-                          onPress={() => setLeaving(backend)}
-                        >
-                          Delete
-                        </Button>
-                      </div>
+                      {mayChange && (
+                        <div className="actions">
+                          <Button
+                            kind="quiet"
+                            isSmall
+                            aria-label={`Edit ${backend.address}`}
+                            onPress={() => setOpen(backend)}
+                          >
+                            Edit
+                          </Button>
+                          <Button
+                            kind="quiet"
+                            isSmall
+                            aria-label={`Delete ${backend.address}`}
+                            onPress={() => setLeaving(backend)}
+                          >
+                            Delete
+                          </Button>
+                        </div>
+                      )}
                     </td>
                   </tr>
                 ))}

@@ -1,6 +1,7 @@
 import { useId, useState } from 'react'
 import { headerNameFault, headersFault, headerValueFault } from '../../../../src/kernel/headers.ts'
 import type { Shapes } from '../../api/client.ts'
+import { useMayChange } from '../../api/may_change.ts'
 import { Badge } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Field } from '../../ui/field.tsx'
@@ -15,6 +16,7 @@ type Props = { place: ModulePlace; module: Headers; host: string | undefined; pa
 
 export function HeadersRow({ place, module, host, path }: Props) {
   const [isOpen, setOpen] = useState(false)
+  const mayChange = useMayChange()
   return (
     <div className="module">
       <h4>Request headers</h4>
@@ -39,14 +41,16 @@ export function HeadersRow({ place, module, host, path }: Props) {
           <span className="soft">Unchanged</span>
         )}
       </div>
-      <Button
-        kind="quiet"
-        isSmall
-        aria-label={`Change the request headers of ${place.name}`}
-        onPress={() => setOpen(true)}
-      >
-        Change
-      </Button>
+      {mayChange && (
+        <Button
+          kind="quiet"
+          isSmall
+          aria-label={`Change the request headers of ${place.name}`}
+          onPress={() => setOpen(true)}
+        >
+          Change
+        </Button>
+      )}
       {isOpen && <EditHeaders place={place} module={module} host={host} path={path} onClose={() => setOpen(false)} />}
     </div>
   )

@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useId, useState } from 'react'
 import { Link } from 'react-router'
 import { $api, answerOf, api, type Shapes } from '../../api/client.ts'
+import { useMayChange } from '../../api/may_change.ts'
 import { queries, useRefresh } from '../../api/queries.ts'
 import { Button } from '../../ui/button.tsx'
 import { Confirm } from '../../ui/confirm.tsx'
@@ -76,6 +77,7 @@ function Routes({ edge }: { edge: Edge }) {
 
 function RouteShown({ edge, route, isOpenAtFirst }: { edge: Edge; route: Route; isOpenAtFirst: boolean }) {
   const [isLeaving, setLeaving] = useState(false)
+  const mayChange = useMayChange()
   const [isOpen, setOpen] = useState(isOpenAtFirst)
   const body = useId()
   const place = { name: `${edge.hostports[0] ?? edge.id}${route.match}`, edgeId: edge.id, routeId: route.id }
@@ -100,14 +102,16 @@ function RouteShown({ edge, route, isOpenAtFirst }: { edge: Edge; route: Route; 
           Check
           <span className="for-readers"> an address against {place.name}</span>
         </Link>
-        <MoreMenu
-          label={`Actions for route ${route.match}`}
-          groups={() => [
-            {
-              entries: [{ label: 'Delete route…', icon: 'trash', isDanger: true, onAction: () => setLeaving(true) }],
-            },
-          ]}
-        />
+        {mayChange && (
+          <MoreMenu
+            label={`Actions for route ${route.match}`}
+            groups={() => [
+              {
+                entries: [{ label: 'Delete route…', icon: 'trash', isDanger: true, onAction: () => setLeaving(true) }],
+              },
+            ]}
+          />
+        )}
       </div>
       {isOpen && (
         <div id={body} className="modules">

@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { Link } from 'react-router'
 import type { Shapes } from '../../api/client.ts'
+import { useMayChange } from '../../api/may_change.ts'
 import { queries } from '../../api/queries.ts'
 import { PolicyPicker } from '../../policy_picker.tsx'
 import { Badge } from '../../ui/badge.tsx'
@@ -18,6 +19,7 @@ type Restriction = Shapes['IpRestrictionModule'] | null
 export function BackendRow({ place, module }: { place: ModulePlace; module: Backend }) {
   const backends = useQuery(queries.backends()).data
   const [isOpen, setOpen] = useState(false)
+  const mayChange = useMayChange()
   const backend = backends?.find(({ id }) => id === module?.backend.id)
   return (
     <div className="module">
@@ -33,9 +35,11 @@ export function BackendRow({ place, module }: { place: ModulePlace; module: Back
           <Badge tone="warned">No backend: traffic is refused</Badge>
         )}
       </div>
-      <Button kind="quiet" isSmall aria-label={`Change the backend of ${place.name}`} onPress={() => setOpen(true)}>
-        Change
-      </Button>
+      {mayChange && (
+        <Button kind="quiet" isSmall aria-label={`Change the backend of ${place.name}`} onPress={() => setOpen(true)}>
+          Change
+        </Button>
+      )}
       {isOpen && <EditBackend place={place} module={module} onClose={() => setOpen(false)} />}
     </div>
   )
@@ -77,6 +81,7 @@ function EditBackend({ place, module, onClose }: { place: ModulePlace; module: B
 export function RestrictionRow({ place, module }: { place: ModulePlace; module: Restriction }) {
   const policies = useQuery(queries.policies()).data
   const [isOpen, setOpen] = useState(false)
+  const mayChange = useMayChange()
   return (
     <div className="module">
       <h4>Addresses</h4>
@@ -96,14 +101,16 @@ export function RestrictionRow({ place, module }: { place: ModulePlace; module: 
           <Badge tone="neutral">Open to every address</Badge>
         )}
       </div>
-      <Button
-        kind="quiet"
-        isSmall
-        aria-label={`Change allowed addresses of ${place.name}`}
-        onPress={() => setOpen(true)}
-      >
-        Change
-      </Button>
+      {mayChange && (
+        <Button
+          kind="quiet"
+          isSmall
+          aria-label={`Change allowed addresses of ${place.name}`}
+          onPress={() => setOpen(true)}
+        >
+          Change
+        </Button>
+      )}
       {isOpen && <EditRestrictionModule place={place} module={module} onClose={() => setOpen(false)} />}
     </div>
   )

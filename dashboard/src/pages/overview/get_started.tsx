@@ -1,5 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from 'react-router'
+import { useMayChange } from '../../api/may_change.ts'
 import { queries } from '../../api/queries.ts'
 import { Icon } from '../../ui/icons.tsx'
 import { Section } from '../../ui/section.tsx'
@@ -10,7 +11,8 @@ export function GetStarted() {
   const restrictions = useQuery(queries.restrictions()).data
   const https = useQuery(queries.httpsEdges()).data
   const tcp = useQuery(queries.tcpEdges()).data
-  if (!policies || !restrictions || !https || !tcp) return null
+  const mayChange = useMayChange()
+  if (!mayChange || !policies || !restrictions || !https || !tcp) return null
   const edges = https.length + tcp.length
   if (restrictions.length + edges > 0) return null
   const steps = [

@@ -4,13 +4,12 @@ import { MoreMenu } from '../../ui/more_menu.tsx'
 import { State } from '../../ui/state.tsx'
 import type { Column } from '../../ui/table_model.ts'
 import { Ago } from '../../ui/time.tsx'
-import type { Open } from '../people.tsx'
-import type { Person } from './person.ts'
+import type { Open, Person } from './person.ts'
 
 type Options = { isAdmin: boolean; onOpen: (open: Open) => void; onChanges: (id: string) => void }
 
-const roleOf = (person: Person): string =>
-  person.kind === 'bot' ? 'Bot' : person.role === 'admin' ? 'Admin' : 'Member'
+const roles = { admin: 'Admin', member: 'Member', viewer: 'Viewer' }
+const roleOf = (person: Person): string => (person.kind === 'bot' ? 'Bot' : roles[person.role])
 
 function menuOf(person: Person, { onOpen, onChanges }: Options): MenuGroup[] {
   const access: MenuEntry = person.active

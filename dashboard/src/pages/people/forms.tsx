@@ -7,6 +7,7 @@ import { useDraft } from '../../ui/use_draft.ts'
 
 type Role = Shapes['User']['role']
 const roles = [
+  { value: 'viewer', title: 'Viewer', detail: 'Sees what members see and changes nothing' },
   { value: 'member', title: 'Member', detail: 'Manages policies, edges, backends and their own keys' },
   { value: 'admin', title: 'Admin', detail: 'Also restrictions, people, nodes and the audit log' },
 ] as const

@@ -3,6 +3,11 @@ import type { Shapes } from '../../api/client.ts'
 type Common = { keys: number | undefined; text: string }
 export type Person = Common & (({ kind: 'user' } & Shapes['User']) | ({ kind: 'bot' } & Shapes['BotUser']))
 
+/** The dialog that is open. */
+export type Open =
+  | { action: 'create user' | 'create bot' }
+  | { action: 'edit' | 'delete' | 'activate' | 'deactivate'; person: Person }
+
 /** Users and bots in one list, each with how many keys it owns. */
 export function withKeys(
   users: readonly Shapes['User'][],

@@ -1,4 +1,5 @@
 import { useDeferredValue, useMemo, useState } from 'react'
+import { useMayChange } from '../../api/may_change.ts'
 import { type Draft, keyOf, matcherOf, type Rule } from '../../rules.ts'
 import { Badge } from '../../ui/badge.tsx'
 import { DataTable } from '../../ui/data_table.tsx'
@@ -40,7 +41,11 @@ export function RuleTable({ rules, draft, onRemove, onRestore }: Props) {
     const denied = rules.filter(isOfView.deny).length
     return { allow: rules.length - denied, deny: denied, expiring: rules.filter(isOfView.expiring).length }
   }, [rules])
-  const columns = useMemo(() => columnsFor(draft, onRemove, onRestore), [draft, onRemove, onRestore])
+  const mayChange = useMayChange()
+  const columns = useMemo(() => {
+    const all = columnsFor(draft, onRemove, onRestore)
+    return mayChange ? all : all.slice(0, -1)
+  }, [draft, onRemove, onRestore, mayChange])
   const isFiltered = wanted.trim() !== '' || view !== 'all'
   return (
     <>
