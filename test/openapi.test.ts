@@ -155,6 +155,7 @@ const backend = {
   tls: { enabled: true },
   protocol: 'http1',
   send_proxy_protocol: false,
+  health_check: null,
 }
 const answer = (status: number, body: unknown, headers: Record<string, string> = {}): Answer => ({
   status,

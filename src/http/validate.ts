@@ -58,13 +58,14 @@ export function validator(schema: TSchema, whole: 'body' | 'query'): Validator {
 }
 
 /** `/ip_policy_ids/2` → `ip_policy_ids[2]` */
-function fieldOf({ instancePath, keyword, params }: ErrorObject): string {
+function fieldOf({ instancePath, keyword, params, propertyName }: ErrorObject): string {
   const inside =
     keyword === 'required'
       ? params.missingProperty
       : keyword === 'additionalProperties'
         ? params.additionalProperty
-        : undefined
+        : // Where the name itself is at fault.
+          propertyName
   const steps = instancePath
     .split('/')
     .slice(1)
@@ -104,8 +105,10 @@ function faultOf({ keyword, params, message, parentSchema }: ErrorObject): strin
     case 'pattern':
       return (parentSchema as { 'x-must'?: string })['x-must'] ?? `must match ${params.pattern}`
     case 'minItems':
+    case 'minProperties':
       return `must have at least ${params.limit} ${params.limit === 1 ? 'entry' : 'entries'}`
     case 'maxItems':
+    case 'maxProperties':
       return `must have at most ${params.limit} entries`
     case 'uniqueItems':
       return `must not contain duplicates (entries ${params.j} and ${params.i} are equal)`

@@ -14,15 +14,23 @@ export function isVendorClient(headers: NodeJS.Dict<string[]>, versionHeaders: r
 /** Drops the fields of a PATCH that are empty only because the library's caller left them out. */
 export type DropDefaults = (body: unknown) => unknown
 
-const emptyKind = (value: unknown): 'text' | 'list' | undefined =>
-  value === '' ? 'text' : Array.isArray(value) && value.length === 0 ? 'list' : undefined
+type EmptyKind = 'text' | 'list' | 'map'
+const empty: Record<EmptyKind, unknown> = { text: '', list: [], map: {} }
 
-const emptyKindOf = ({ type }: TSchema & { type?: string | string[] }): 'text' | 'list' | undefined =>
-  [type].flat().includes('string') ? 'text' : type === 'array' ? 'list' : undefined
+function emptyKind(value: unknown): EmptyKind | undefined {
+  if (value === '') return 'text'
+  if (typeof value !== 'object' || value === null || Object.keys(value).length > 0) return undefined
+  return Array.isArray(value) ? 'list' : 'map'
+}
+
+function emptyKindOf({ type }: TSchema & { type?: string | string[] }): EmptyKind | undefined {
+  if ([type].flat().includes('string')) return 'text'
+  return type === 'array' ? 'list' : type === 'object' ? 'map' : undefined
+}
 
 export function dropDefaults(route: Route): DropDefaults {
   if (route.method !== 'PATCH') return (sent) => sent
-  let dropped: Map<string, 'text' | 'list'> | undefined
+  let dropped: Map<string, EmptyKind> | undefined
   return (sent) => {
     if (typeof sent !== 'object' || sent === null || Array.isArray(sent)) return sent
     dropped ??= defaultsOf(route)
@@ -35,11 +43,11 @@ export function dropDefaults(route: Route): DropDefaults {
 }
 
 /** The fields whose empty value means that they were left out. */
-function defaultsOf({ body, vendorDefaults = [] }: Route): Map<string, 'text' | 'list'> {
-  const defaults = new Map<string, 'text' | 'list'>()
+function defaultsOf({ body, vendorDefaults = [] }: Route): Map<string, EmptyKind> {
+  const defaults = new Map<string, EmptyKind>()
   for (const [name, schema] of Object.entries((body as TObject | undefined)?.properties ?? {})) {
     const kind = emptyKindOf(schema as TSchema)
-    const cannotBeEmpty = !accepts(schema as TSchema, kind === 'list' ? [] : '')
+    const cannotBeEmpty = kind && !accepts(schema as TSchema, empty[kind])
     if (kind && (cannotBeEmpty || vendorDefaults.includes(name))) defaults.set(name, kind)
   }
   return defaults

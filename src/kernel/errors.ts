@@ -110,8 +110,8 @@ export const errorCatalogue = {
     hint: 'The message gives the limit. Delete what you no longer need, or distribute it differently.',
   },
   ERR_BACKEND_IN_USE: {
-    cause: 'Edges or routes still use this backend. `details.used_by` lists them.',
-    hint: 'Assign them another backend first.',
+    cause: 'Edges, routes or other backends still use this backend. `details.used_by` lists them.',
+    hint: 'Remove it there first, or assign them another backend.',
   },
   ERR_IP_REFUSED: {
     cause: 'An enforced IP restriction of the account does not allow this source address to call the API.',

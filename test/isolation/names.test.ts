@@ -20,6 +20,10 @@ const crossings: Record<string, Crossing> = {
   // Two accounts may have the same upstream: what a node dials for either is the operator's to decide.
   'static_backends.create address': 'allowed',
   'static_backends.update address': 'allowed',
+  'weighted_backends.create backends{}': 'unknown',
+  'weighted_backends.update backends{}': 'unknown',
+  'failover_backends.create backends[]': 'unknown',
+  'failover_backends.update backends[]': 'unknown',
   'tcp_edges.create backend.backend_id': 'unknown',
   'tcp_edges.update backend.backend_id': 'unknown',
   'tcp_edges.backend.replace backend_id': 'unknown',

@@ -258,6 +258,7 @@ const kinds: Record<Kind, Rules> = {
       tls: field(writing, 'tls', { enabled: false }),
       protocol: field(writing, 'protocol', 'http1'),
       send_proxy_protocol: field(writing, 'send_proxy_protocol', false),
+      health_check: field(writing, 'health_check', null),
     }),
     inUse: 'ERR_BACKEND_IN_USE',
   },

@@ -6,6 +6,7 @@ const newFields: { because: string; field: string; value: string }[] = [
   { because: 'a key may be limited to operations', field: 'scopes', value: '\\["\\*"\\]' },
   { because: 'a key may be limited to source ranges', field: 'allowed_cidrs', value: '\\[\\]' },
   { because: 'an upstream may get the PROXY protocol', field: 'send_proxy_protocol', value: 'false' },
+  { because: 'an upstream may be checked', field: 'health_check', value: 'null' },
   { because: 'an upstream may speak HTTP/2', field: 'protocol', value: '"http1"' },
   { because: 'a route may refuse WebSockets', field: 'websocket', value: 'true' },
   { because: 'a route may have timeouts', field: 'timeouts', value: 'null' },

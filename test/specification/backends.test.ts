@@ -21,6 +21,7 @@ test('a new backend has id, uri, created_at, address and tls, and no TLS unless 
     tls: { enabled: false },
     protocol: 'http1',
     send_proxy_protocol: false,
+    health_check: null,
   })
 })
 

@@ -1,4 +1,4 @@
-import { Type } from 'typebox'
+import { type TProperties, type TSchema, Type } from 'typebox'
 import {
   Annotations,
   AnnotationsShown,
@@ -11,6 +11,24 @@ import {
   Timestamp,
   Uri,
 } from '../../http/wire.ts'
+import type { BackendPrefix } from '../../kernel/backends.ts'
+import {
+  checkPathPattern,
+  defaultCheckPath,
+  type HealthCheck,
+  type HealthCheckNumber,
+  healthCheckLimits,
+  healthCheckTypes,
+  maxCheckPathBytes,
+} from '../../kernel/health_check.ts'
+
+/** What a backend of any kind takes and shows besides its own fields. */
+export const updateFields = <P extends BackendPrefix, F extends TProperties>(prefix: P, fields: F) =>
+  Closed({ id: PathId(prefix), ...Annotations, ...fields })
+export const shownFields = <P extends BackendPrefix, F extends TProperties>(prefix: P, title: string, fields: F) =>
+  Closed({ id: Id(prefix), uri: Uri, created_at: Timestamp, ...AnnotationsShown, ...fields }, { title })
+export const queryOf = <P extends BackendPrefix>(prefix: P) =>
+  Closed({ ...PageParameters, before_id: BeforeId(prefix) })
 
 const Address = Type.Unsafe<string>({
   type: 'string',
@@ -40,33 +58,67 @@ const SendProxyProtocol = Type.Boolean({
     "Whether TCP edges begin each connection with a PROXY protocol header (version 2) that names the client's address. The upstream must expect it. HTTPS routes ignore it.",
 })
 
-export const BackendCreate = Closed({
-  ...Annotations,
-  address: Address,
+const CheckNumber = (name: HealthCheckNumber, description: string) =>
+  Type.Integer({
+    minimum: 1,
+    maximum: healthCheckLimits[name].most,
+    default: healthCheckLimits[name].default,
+    description,
+  })
+const checkFields = {
+  type: Type.Unsafe<HealthCheck['type']>({
+    type: 'string',
+    enum: [...healthCheckTypes],
+    description: 'tcp: a connection can be opened. http: a GET is answered with a status from 200 to 399.',
+  }),
+  path: Type.Unsafe<string | null>({
+    type: ['string', 'null'],
+    pattern: checkPathPattern,
+    'x-maxBytes': maxCheckPathBytes,
+    'x-must':
+      "must be a path that begins with '/', with characters other than letters, digits and ._~!&()*+,=:@/?- percent-encoded",
+    default: defaultCheckPath,
+    examples: ['/healthz'],
+    description: `Path of the GET, for type http only. At most ${maxCheckPathBytes} bytes.`,
+  }),
+  interval_seconds: CheckNumber('interval_seconds', 'Time between two checks of an address by each edge node.'),
+  healthy_after: CheckNumber('healthy_after', 'Successful checks in a row after which a server is used again.'),
+  unhealthy_after: CheckNumber('unhealthy_after', 'Failed checks in a row after which a server is no longer used.'),
+}
+const checkNote = 'How edge nodes check the upstream. Null: not at all. PATCH replaces all of it.'
+export type HealthCheckSent = Pick<HealthCheck, 'type'> & Partial<HealthCheck>
+const HealthCheckSent = Type.Unsafe<HealthCheckSent | null>({
+  ...Closed({
+    type: checkFields.type,
+    path: Type.Optional(checkFields.path),
+    interval_seconds: Type.Optional(checkFields.interval_seconds),
+    healthy_after: Type.Optional(checkFields.healthy_after),
+    unhealthy_after: Type.Optional(checkFields.unhealthy_after),
+  }),
+  type: ['object', 'null'],
+  description: checkNote,
+})
+const HealthCheckShown = Type.Unsafe<HealthCheck | null>({
+  anyOf: [Closed(checkFields, { title: 'HealthCheck' }), { type: 'null' }],
+  description: checkNote,
+})
+
+const optional = <S extends TSchema>(address: S) => ({
+  address,
   tls: Type.Optional(TlsSent),
   protocol: Type.Optional(Protocol),
   send_proxy_protocol: Type.Optional(SendProxyProtocol),
+  health_check: Type.Optional(HealthCheckSent),
 })
-export const BackendUpdate = Closed({
-  id: PathId('bkdst'),
-  ...Annotations,
-  address: Type.Optional(Address),
-  tls: Type.Optional(TlsSent),
-  protocol: Type.Optional(Protocol),
-  send_proxy_protocol: Type.Optional(SendProxyProtocol),
+
+export const BackendCreate = Closed({ ...Annotations, ...optional(Address) })
+export const BackendUpdate = updateFields('bkdst', optional(Type.Optional(Address)))
+export const Backend = shownFields('bkdst', 'StaticBackend', {
+  address: Type.String(),
+  tls: Tls,
+  protocol: Protocol,
+  send_proxy_protocol: SendProxyProtocol,
+  health_check: HealthCheckShown,
 })
-export const Backend = Closed(
-  {
-    id: Id('bkdst'),
-    uri: Uri,
-    created_at: Timestamp,
-    ...AnnotationsShown,
-    address: Type.String(),
-    tls: Tls,
-    protocol: Protocol,
-    send_proxy_protocol: SendProxyProtocol,
-  },
-  { title: 'StaticBackend' },
-)
 export type Backend = Static<typeof Backend>
-export const BackendQuery = Closed({ ...PageParameters, before_id: BeforeId('bkdst') })
+export const BackendQuery = queryOf('bkdst')

@@ -1,86 +1,113 @@
 import { deleteUnlessReferenced } from '../../db/in_use.ts'
-import { type Db, many, maybeOne, one } from '../../db/pool.ts'
-import { nothing, sql } from '../../db/sql.ts'
+import { type Db, many, maybeOne } from '../../db/pool.ts'
+import { nothing, type SqlFragment, sql } from '../../db/sql.ts'
 import type { Caller } from '../../identity/caller.ts'
+import { type BackendId, type BackendKind, backendKindOf, backendKinds } from '../../kernel/backends.ts'
 import { invalidField, Refusal } from '../../kernel/errors.ts'
-import { type Id, newUuid, toId, toUuid, type Uuid } from '../../kernel/ids.ts'
+import { type IdPrefix, toId, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { type PageQuery, rowsToFetch } from '../../kernel/paging.ts'
 import type { AnnotationColumns } from '../../operations/annotations.ts'
 
-type BackendColumns = AnnotationColumns & {
-  address: string
-  tls_enabled: boolean
-  protocol: 'http1' | 'http2'
-  send_proxy_protocol: boolean
+export type Account = Pick<Caller, 'accountId'>
+export type BackendRow = AnnotationColumns & { id: Uuid; created_at: string }
+
+/** What kinds without an address have in its place. The version before reads every row as a static backend. */
+export const noAddress = 'none.invalid:1'
+
+const members = sql`
+  select json_agg(json_build_object('id', m.member_id, 'kind', m.member_kind, 'weight', m.weight) order by m.position)
+  from backend_members m where m.account_id = b.account_id and m.group_id = b.id`
+
+/** What each kind has besides its annotations. */
+const columnsOf: Record<BackendKind, SqlFragment> = {
+  static: sql`b.address, b.tls_enabled, b.protocol, b.send_proxy_protocol, b.health_check`,
+  weighted: sql`(${members}) as members`,
+  failover: sql`(${members}) as members`,
+  http_response: sql`b.status_code, b.headers, b.body`,
 }
-export type BackendRow = BackendColumns & { id: Uuid; created_at: string }
-type Account = Pick<Caller, 'accountId'>
 
-const columns = sql`id, description, metadata, address, tls_enabled, protocol, send_proxy_protocol, created_at`
+const select = (kind: BackendKind, { accountId }: Account, condition: SqlFragment) => sql`
+  select b.id, b.description, b.metadata, b.created_at, ${columnsOf[kind]} from backends b
+  where b.account_id = ${accountId} and b.kind = ${kind} ${condition}`
 
-export const insertBackend = (db: Db, { accountId }: Account, fields: BackendColumns) =>
-  one<BackendRow>(
+/** One of the kind that its id says. */
+export async function findBackend<Row extends BackendRow>(
+  db: Db,
+  account: Account,
+  id: BackendId,
+  lock: boolean,
+): Promise<Row | undefined> {
+  const kind = backendKindOf(id)
+  // In a statement of its own: one that has to wait for the lock goes on to read members as they were before the wait.
+  if (lock)
+    await maybeOne(
+      db,
+      sql`select from backends where account_id = ${account.accountId} and kind = ${kind} and id = ${toUuid(id)} for update`,
+    )
+  return maybeOne<Row>(db, select(kind, account, sql`and b.id = ${toUuid(id)}`))
+}
+
+/** After a change in this transaction. */
+export async function rereadBackend<Row extends BackendRow>(tx: Db, account: Account, id: BackendId): Promise<Row> {
+  const row = await findBackend<Row>(tx, account, id, false)
+  if (!row) throw new Error('a backend that is held by this transaction is not there')
+  return row
+}
+
+export const listBackends = <Row extends BackendRow>(
+  db: Db,
+  account: Account,
+  kind: BackendKind,
+  query: PageQuery & { before_id?: BackendId },
+) =>
+  many<Row>(
     db,
-    sql`
-    insert into backends (account_id, id, description, metadata, address, tls_enabled, protocol, send_proxy_protocol)
-    values (${accountId}, ${newUuid()}, ${fields.description}, ${fields.metadata}, ${fields.address}, ${fields.tls_enabled},
-      ${fields.protocol}, ${fields.send_proxy_protocol})
-    returning ${columns}`,
+    select(
+      kind,
+      account,
+      sql`${query.before_id ? sql`and b.id < ${toUuid(query.before_id)}` : nothing} order by b.id desc limit ${rowsToFetch(query)}`,
+    ),
   )
 
-export const findBackend = (db: Db, { accountId }: Account, id: Id<'bkdst'>, lock: boolean) =>
-  maybeOne<BackendRow>(
-    db,
-    sql`
-    select ${columns} from backends
-    where account_id = ${accountId} and id = ${toUuid(id)} ${lock ? sql`for update` : nothing}`,
-  )
+const prefixOfUser = { ...backendKinds, tcp: 'edgtcp', route: 'edghtsrt' } as const satisfies Record<string, IdPrefix>
 
-export const listBackends = (db: Db, { accountId }: Account, query: PageQuery & { before_id?: Id<'bkdst'> }) =>
-  many<BackendRow>(
-    db,
-    sql`
-    select ${columns} from backends
-    where account_id = ${accountId} ${query.before_id ? sql`and id < ${toUuid(query.before_id)}` : nothing}
-    order by id desc
-    limit ${rowsToFetch(query)}`,
-  )
-
-export const updateBackend = (db: Db, { accountId }: Account, id: Uuid, fields: BackendColumns) =>
-  one<BackendRow>(
-    db,
-    sql`
-    update backends
-    set description = ${fields.description}, metadata = ${fields.metadata}, address = ${fields.address}, tls_enabled = ${fields.tls_enabled},
-      protocol = ${fields.protocol}, send_proxy_protocol = ${fields.send_proxy_protocol}
-    where account_id = ${accountId} and id = ${id}
-    returning ${columns}`,
-  )
-
-export async function deleteBackend(tx: Db, { accountId }: Account, id: Id<'bkdst'>): Promise<void> {
+/** The members of a group are not deleted with it, only that they are members. */
+export async function deleteBackend(tx: Db, { accountId }: Account, id: BackendId): Promise<void> {
   const statement = sql`delete from backends where account_id = ${accountId} and id = ${toUuid(id)}`
-  if (await deleteUnlessReferenced(tx, statement, ['edge_modules_backend_fk'])) return
-  const users = await many<{ id: Uuid; kind: 'tcp' | 'route' }>(
+  if (await deleteUnlessReferenced(tx, statement, ['edge_modules_backend_fk', 'backend_members_member_fk'])) return
+  const users = await many<{ id: Uuid; kind: keyof typeof prefixOfUser }>(
     tx,
     sql`
     select e.id, e.kind from edge_modules m join edges e on e.account_id = m.account_id and e.id = m.edge_id
-    where m.account_id = ${accountId} and m.backend_id = ${toUuid(id)} order by 1 limit 10`,
+    where m.account_id = ${accountId} and m.backend_id = ${toUuid(id)}
+    union all
+    select g.group_id, g.group_kind from backend_members g
+    where g.account_id = ${accountId} and g.member_id = ${toUuid(id)}
+    order by 1 limit 10`,
   )
-  const used_by = users.map((user) => toId(user.kind === 'tcp' ? 'edgtcp' : 'edghtsrt', user.id)).join(', ')
-  throw new Refusal(
-    'ERR_BACKEND_IN_USE',
-    `This backend is still used by ${used_by}. Assign them another backend first.`,
-    {
-      details: { used_by },
-    },
-  )
+  const used_by = users.map((user) => toId(prefixOfUser[user.kind], user.id)).join(', ')
+  throw new Refusal('ERR_BACKEND_IN_USE', `This backend is still used by ${used_by}. Remove it there first.`, {
+    details: { used_by },
+  })
 }
 
-/** Refuses the request unless the backend exists in the account, and holds it against a delete that races this. */
-export async function holdBackend(tx: Db, { accountId }: Account, id: Id<'bkdst'>, field: string): Promise<void> {
-  const found = await maybeOne(
+/**
+ * Refuses the request unless the backends exist in the account, and holds them against a delete that races this. `place`
+ * says where in the request each stands.
+ */
+export async function holdBackends(
+  tx: Db,
+  { accountId }: Account,
+  ids: readonly BackendId[],
+  place: (id: BackendId, index: number) => string,
+): Promise<void> {
+  const found = await many<{ id: Uuid; kind: BackendKind }>(
     tx,
-    sql`select from backends where account_id = ${accountId} and id = ${toUuid(id)} for key share`,
+    sql`
+    select id, kind from backends where account_id = ${accountId} and id = any(${ids.map(toUuid)})
+    order by id for key share`,
   )
-  if (!found) throw invalidField(field, 'must be a static backend of this account')
+  const existing = new Set<string>(found.map(({ id, kind }) => toId(backendKinds[kind], id)))
+  for (const [index, id] of ids.entries())
+    if (!existing.has(id)) throw invalidField(place(id, index), 'must be a backend of this account')
 }

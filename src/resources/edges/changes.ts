@@ -19,14 +19,14 @@ export const restrictionsKey = (accountId: Uuid): RecordKey => `restrictions.${t
 export async function setModule(
   tx: Db,
   caller: Caller,
-  edgeId: Uuid,
+  { kind, id }: { kind: EdgeKind; id: Uuid },
   [name, module]: [ModuleName, Module],
   body: object,
   prefix = '',
 ): Promise<void> {
   const stored = module.toStored(body)
-  await module.hold?.(tx, caller, stored, prefix)
-  await putModule(tx, caller, edgeId, name, stored)
+  await module.hold?.(tx, caller, stored, prefix, kind)
+  await putModule(tx, caller, id, name, stored)
 }
 
 /** The modules that a create or a PATCH carries: an object sets one, null removes it, and an omitted one stays. */
@@ -40,7 +40,8 @@ export async function setInlineModules(
   for (const [name, module] of modulesOn(kind)) {
     const body = sent[name]
     if (body === null) await removeModule(tx, caller, edgeId, name)
-    else if (typeof body === 'object') await setModule(tx, caller, edgeId, [name, module], body, `${name}.`)
+    else if (typeof body === 'object')
+      await setModule(tx, caller, { kind, id: edgeId }, [name, module], body, `${name}.`)
   }
 }
 

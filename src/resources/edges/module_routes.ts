@@ -19,12 +19,17 @@ export const moduleRoutes = <P extends ItemParams, Row extends EdgeRow, Shape ex
   edges: Resource<P, Row, Shape>,
   kind: EdgeKind,
 ): Route[] =>
-  modulesOn(kind).flatMap((entry) => [replaceModule(edges, entry), getModule(edges, entry), deleteModule(edges, entry)])
+  modulesOn(kind).flatMap((entry) => [
+    replaceModule(edges, kind, entry),
+    getModule(edges, entry),
+    deleteModule(edges, entry),
+  ])
 
 type Entry = [ModuleName, Module]
 
 const replaceModule = <P extends ItemParams, Row extends EdgeRow, Shape extends TObject>(
   edges: Resource<P, Row, Shape>,
+  kind: EdgeKind,
   [name, module]: Entry,
 ): Route =>
   route({
@@ -44,7 +49,7 @@ const replaceModule = <P extends ItemParams, Row extends EdgeRow, Shape extends 
     errors: ['ERR_PRECONDITION_FAILED'],
     async handle(request) {
       const { after, generation } = await changing(edges, [name, module], request, (tx, { id }) =>
-        setModule(tx, request.caller, id, [name, module], request.body),
+        setModule(tx, request.caller, { kind, id }, [name, module], request.body),
       )
       if (!after) throw new Error(`the ${name} module was set, and is not there`)
       return { body: after, etag: etagOf(after), generation }

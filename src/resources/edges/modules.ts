@@ -3,11 +3,13 @@ import type { Db } from '../../db/pool.ts'
 import { accepts } from '../../http/validate.ts'
 import { Closed, Id, Ref } from '../../http/wire.ts'
 import type { Caller } from '../../identity/caller.ts'
-import type { BackendKind } from '../../kernel/backends.ts'
+import { type BackendId, type BackendKind, backendPrefixes } from '../../kernel/backends.ts'
 import { invalidField } from '../../kernel/errors.ts'
 import { type HeaderOperations, headerLimits, headersFault, mangledNameFault } from '../../kernel/headers.ts'
 import { type Id as IdText, toId, type Uuid } from '../../kernel/ids.ts'
-import { holdBackend } from '../backends/store.ts'
+import { canRespond } from '../backends/group_store.ts'
+import { holdBackends } from '../backends/store.ts'
+import { backendRef } from '../backends/view.ts'
 import { IpPolicyIds } from '../ip_policies/schema.ts'
 import { holdIpPolicies } from '../ip_policies/store.ts'
 
@@ -23,7 +25,7 @@ export type StoredModule = {
 export type NewModule = {
   enabled: boolean
   settings: object
-  backendId: IdText<'bkdst'> | null
+  backendId: BackendId | null
   policyIds: readonly IdText<'ipp'>[]
 }
 export type EdgeKind = 'tcp' | 'https' | 'route'
@@ -45,8 +47,8 @@ export type Module = {
   /** What the schema cannot say. `prefix` is where in the request the module stands. */
   check: (body: object, prefix: string, isVendorClient: boolean) => void
   toStored: (body: object) => NewModule
-  /** Refuses references to what is not there, and holds the rest. */
-  hold?: (tx: Db, caller: Caller, stored: NewModule, prefix: string) => Promise<void>
+  /** Refuses references to what is not there or does not fit, and holds the rest. */
+  hold?: (tx: Db, caller: Caller, stored: NewModule, prefix: string, on: EdgeKind) => Promise<void>
   show: (stored: StoredModule, uri: UriOf) => Record<string, unknown>
 }
 
@@ -98,15 +100,19 @@ export const modules = {
   backend: define({
     title: 'BackendModule',
     on: ['tcp', 'route'],
-    body: { backend_id: Id('bkdst') },
+    body: { backend_id: Id(...backendPrefixes) },
     shape: { backend: Ref },
     toStored: ({ backend_id }) => ({ backendId: backend_id }),
-    async hold(tx, caller, { backendId }, prefix) {
-      if (backendId) await holdBackend(tx, caller, backendId, `${prefix}backend_id`)
+    async hold(tx, caller, { backendId }, prefix, on) {
+      if (!backendId) return
+      const field = `${prefix}backend_id`
+      await holdBackends(tx, caller, [backendId], () => field)
+      if (on === 'tcp' && (await canRespond(tx, caller, backendId)))
+        throw invalidField(field, 'must not be an HTTP response backend or end in one, because TCP edges send no HTTP')
     },
-    show(stored, uri) {
-      const id = toId('bkdst', stored.backend_id as Uuid)
-      return { backend: { id, uri: uri(`/backends/static/${id}`) } }
+    show({ backend_id, backend_kind }, uri) {
+      if (!backend_id || !backend_kind) throw new Error('a backend module has no backend')
+      return { backend: backendRef(backend_kind, backend_id, uri) }
     },
   }),
 

@@ -1,0 +1,84 @@
+import { type Db, many, maybeOne, run } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
+import { type BackendId, type BackendKind, backendKindOf, backendKinds } from '../../kernel/backends.ts'
+import { type Id, newUuid, toId, toUuid, type Uuid } from '../../kernel/ids.ts'
+import type { AnnotationColumns } from '../../operations/annotations.ts'
+import { type Account, type BackendRow, noAddress, rereadBackend } from './store.ts'
+
+export type GroupKind = 'weighted' | 'failover'
+export type Member = { id: Id<'bkdst' | 'bkdhr'>; weight: number | null }
+export type GroupRow = BackendRow & { members: { id: Uuid; kind: BackendKind; weight: number | null }[] }
+
+/** Its members must be held already: taking rows of theirs away first could deadlock with a delete of one. */
+export async function insertGroup(
+  tx: Db,
+  account: Account,
+  kind: GroupKind,
+  fields: AnnotationColumns,
+  members: readonly Member[],
+): Promise<GroupRow> {
+  const id = newUuid()
+  await run(
+    tx,
+    sql`
+    insert into backends (account_id, id, kind, description, metadata, address, tls_enabled)
+    values (${account.accountId}, ${id}, ${kind}, ${fields.description}, ${fields.metadata}, ${noAddress}, false)`,
+  )
+  await insertMembers(tx, account, kind, id, members)
+  return rereadBackend(tx, account, toId(backendKinds[kind], id))
+}
+
+/** Without members it keeps those it has. The same goes for them as above. */
+export async function updateGroup(
+  tx: Db,
+  account: Account,
+  kind: GroupKind,
+  id: Uuid,
+  fields: AnnotationColumns,
+  members: readonly Member[] | undefined,
+): Promise<GroupRow> {
+  const { accountId } = account
+  await run(
+    tx,
+    sql`
+    update backends set description = ${fields.description}, metadata = ${fields.metadata}
+    where account_id = ${accountId} and id = ${id}`,
+  )
+  if (members) {
+    await run(tx, sql`delete from backend_members where account_id = ${accountId} and group_id = ${id}`)
+    await insertMembers(tx, account, kind, id, members)
+  }
+  return rereadBackend(tx, account, toId(backendKinds[kind], id))
+}
+
+const insertMembers = (tx: Db, { accountId }: Account, kind: GroupKind, id: Uuid, members: readonly Member[]) =>
+  run(
+    tx,
+    sql`
+    insert into backend_members (account_id, group_kind, group_id, member_kind, member_id, weight, position)
+    select ${accountId}, ${kind}, ${id}, sent.kind, sent.id, sent.weight, sent.position
+    from unnest(${members.map((member) => backendKindOf(member.id))}::text[], ${members.map((member) => toUuid(member.id))}::uuid[],
+                ${members.map(({ weight }) => weight)}::int[]) with ordinality as sent (kind, id, weight, position)`,
+  )
+
+/** Whether an HTTP response may come of it. Ask while the backend is held. */
+export async function canRespond(tx: Db, { accountId }: Account, id: BackendId): Promise<boolean> {
+  const kind = backendKindOf(id)
+  if (kind !== 'failover') return kind === 'http_response'
+  const member = await maybeOne(
+    tx,
+    sql`
+    select from backend_members
+    where account_id = ${accountId} and group_id = ${toUuid(id)} and member_kind = 'http_response' limit 1`,
+  )
+  return member !== undefined
+}
+
+/** TCP edges that use a backend. Ask while it is locked. */
+export const listTcpUsers = (tx: Db, { accountId }: Account, id: Uuid) =>
+  many<{ id: Uuid }>(
+    tx,
+    sql`
+    select e.id from edge_modules m join edges e on e.account_id = m.account_id and e.id = m.edge_id and e.kind = 'tcp'
+    where m.account_id = ${accountId} and m.backend_id = ${id} order by 1 limit 10`,
+  )
