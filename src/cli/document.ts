@@ -8,6 +8,7 @@ export type Schema = {
   properties?: Record<string, Schema>
   required?: string[]
   additionalProperties?: boolean | Schema
+  propertyNames?: Schema
   items?: Schema
   anyOf?: Schema[]
   enum?: unknown[]

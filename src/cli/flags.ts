@@ -15,7 +15,9 @@ export type Flag = {
   readonly required: boolean
   readonly description: string
   readonly choices?: readonly string[]
-  /** Of a list: the name under which one value at a time reads better, such as `scope`. */
+  /** Of a map: its values are numbers. */
+  readonly numeric?: true
+  /** Of a list or map: the name under which one value at a time reads better, such as `scope`. */
   readonly singular?: string
 }
 
@@ -41,8 +43,12 @@ function toFlag(place: Flag['place'], path: readonly string[], schema: Schema, r
     required,
     description: schema.description ?? schema['x-must']?.replace(/^must be /, '') ?? '',
     ...(choices && { choices }),
+    ...(isNumericMap(schema) && { numeric: true }),
   }
 }
+
+const isNumericMap = ({ additionalProperties }: Schema): boolean =>
+  typeof additionalProperties === 'object' && typesOf(additionalProperties).includes('integer')
 
 /** No flag sets these, because every user of a machine can see process arguments. They go into --data. */
 export const secretFields: readonly string[] = ['token']
@@ -64,7 +70,7 @@ export function flagsOf(parameters: readonly Parameter[], body: Schema | undefin
   return flags.map((flag) => {
     const singular = flag.name.replace(/s$/, '')
     const isFree = flags.every(({ name }) => name !== singular)
-    return flag.kind === 'list' && isFree ? { ...flag, singular } : flag
+    return (flag.kind === 'list' || flag.kind === 'map') && isFree ? { ...flag, singular } : flag
   })
 }
 
@@ -156,21 +162,23 @@ export function parse(args: string[], options: ParseOptions) {
   }
 }
 
-function toValue({ name, kind }: Flag, texts: string[]): unknown {
+function toNumber(name: string, text: string): number {
+  const number = Number(text)
+  if (text.trim() === '' || !Number.isFinite(number)) throw usageFailure(`--${name} must be a number, not '${text}'`)
+  return number
+}
+
+function toValue({ name, kind, numeric }: Flag, texts: string[]): unknown {
   const [text = ''] = texts.slice(-1)
   switch (kind) {
-    case 'number': {
-      const number = Number(text)
-      if (text.trim() === '' || !Number.isFinite(number))
-        throw usageFailure(`--${name} must be a number, not '${text}'`)
-      return number
-    }
+    case 'number':
+      return toNumber(name, text)
     case 'list':
       return texts
         .flatMap((each) => (each.startsWith('[') ? (fromJson(name, each) as string[]) : each.split(',')))
         .filter((each) => each !== '')
     case 'map':
-      return Object.fromEntries(texts.flatMap((each) => entriesOf(name, each)))
+      return Object.fromEntries(texts.flatMap((each) => entriesOf(name, each, numeric)))
     case 'json':
       return fromJson(name, text)
     default:
@@ -178,11 +186,12 @@ function toValue({ name, kind }: Flag, texts: string[]): unknown {
   }
 }
 
-function entriesOf(name: string, text: string): [string, unknown][] {
+function entriesOf(name: string, text: string, numeric?: true): [string, unknown][] {
   if (text.startsWith('{')) return Object.entries(fromJson(name, text) as object)
   const [, key, value] = /^([^=]+)=(.*)$/s.exec(text) ?? []
-  if (key === undefined) throw usageFailure(`--${name} must be NAME=VALUE or a JSON object, not '${text}'`)
-  return [[key, value]]
+  if (key === undefined)
+    throw usageFailure(`--${name} must be ${numeric ? 'ID=NUMBER' : 'NAME=VALUE'} or a JSON object, not '${text}'`)
+  return [[key, numeric ? toNumber(`${name} ${key}`, value ?? '') : value]]
 }
 
 function fromJson(name: string, text: string): unknown {
@@ -194,8 +203,15 @@ function fromJson(name: string, text: string): unknown {
 }
 
 /** What a person must type as the value, for the help. */
-export function placeholderOf({ kind, choices, name }: Flag): string {
+export function placeholderOf({ kind, choices, name, numeric }: Flag): string {
   if (choices) return choices.join('|')
   const word = name.split('.').at(-1)?.toUpperCase() ?? ''
-  return { text: word, number: 'N', boolean: '', list: `${word},…`, map: 'NAME=VALUE', json: 'JSON' }[kind]
+  return {
+    text: word,
+    number: 'N',
+    boolean: '',
+    list: `${word},…`,
+    map: numeric ? 'ID=NUMBER' : 'NAME=VALUE',
+    json: 'JSON',
+  }[kind]
 }

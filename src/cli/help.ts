@@ -26,7 +26,7 @@ function describe(flag: Flag): [string, string] {
   const notes = [
     ...(required ? ['required'] : []),
     ...(kind === 'list' ? [`comma-separated or repeated${singular ? `, also as --${singular}` : ''}`] : []),
-    ...(kind === 'map' ? ['can be repeated'] : []),
+    ...(kind === 'map' ? [`can be repeated${singular ? `, also as --${singular}` : ''}`] : []),
     ...(nullable && kind !== 'boolean' ? [`--no-${name} clears it`] : []),
   ]
   return [left, [description, ...(notes.length ? [`(${notes.join('; ')})`] : [])].filter(Boolean).join(' ')]

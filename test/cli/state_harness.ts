@@ -10,9 +10,12 @@ const lists = [
   ['/ip_policy_rules', 'ip_policy_rules'],
   ['/ip_restrictions', 'ip_restrictions'],
   ['/backends/static', 'backends'],
+  ['/backends/http_response', 'backends', 'http_response_backends'],
+  ['/backends/weighted', 'backends', 'weighted_backends'],
+  ['/backends/failover', 'backends', 'failover_backends'],
   ['/edges/tcp', 'tcp_edges'],
   ['/edges/https', 'https_edges'],
-] as const
+] satisfies [path: string, field: string, name?: string][]
 
 /**
  * What the API shows of an account, oldest first, without times and with places instead of ids: the first policy is
@@ -20,20 +23,20 @@ const lists = [
  */
 export async function contentsOf(as: Client): Promise<Record<string, unknown[]>> {
   const contents: Record<string, unknown[]> = {}
-  for (const [path, field] of lists) {
+  for (const [path, field, name = field] of lists) {
     const rows: unknown[] = []
     for (let next: string | null = path; next; ) {
       const { body } = await as('GET', next)
       rows.push(...body[field])
       next = body.next_page_uri
     }
-    contents[field] = rows.reverse()
+    contents[name] = rows.reverse()
   }
   const places = new Map<string, string>()
   const counts = new Map<string, number>()
   // In the order in which ids were made, for each kind of id.
   for (const id of [
-    ...new Set(JSON.stringify(contents).match(/\b(ipp|ipr|ipx|bkdst|edgtcp|edghts)_[0-9a-z]{26}\b/g)),
+    ...new Set(JSON.stringify(contents).match(/\b(ipp|ipr|ipx|bkdst|bkdwd|bkdfo|bkdhr|edgtcp|edghts)_[0-9a-z]{26}\b/g)),
   ].sort()) {
     const [prefix = ''] = id.split('_')
     const count = counts.get(prefix) ?? 0

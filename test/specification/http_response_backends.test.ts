@@ -23,7 +23,7 @@ test('headers come back exactly as sent, and PATCH keeps omitted fields', async 
   const sent = {
     status_code: 503,
     headers: { 'Retry-After': '60', 'content-type': 'text/html', '1': 'first', Location: 'https://example.com/?a=b c' },
-    body: '<h1>Zurück um 12 Uhr</h1>\n',
+    body: '<h1>Grüße</h1>\n',
     description: 'maintenance',
   }
   const backend = await make(admin, path, sent)

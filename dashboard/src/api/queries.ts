@@ -62,6 +62,21 @@ export const queries = {
       const { backends: rows, next_page_uri } = await answerOf(api.GET('/backends/static', from(before)))
       return { rows, next_page_uri }
     }),
+  weightedBackends: () =>
+    wholeList('/backends/weighted', async (before) => {
+      const { backends: rows, next_page_uri } = await answerOf(api.GET('/backends/weighted', from(before)))
+      return { rows, next_page_uri }
+    }),
+  failoverBackends: () =>
+    wholeList('/backends/failover', async (before) => {
+      const { backends: rows, next_page_uri } = await answerOf(api.GET('/backends/failover', from(before)))
+      return { rows, next_page_uri }
+    }),
+  responseBackends: () =>
+    wholeList('/backends/http_response', async (before) => {
+      const { backends: rows, next_page_uri } = await answerOf(api.GET('/backends/http_response', from(before)))
+      return { rows, next_page_uri }
+    }),
   nodes: () => $api.queryOptions('get', '/edge_nodes', {}, { refetchInterval: 5_000 }),
   activity: () =>
     $api.queryOptions('get', '/ip_activity', { params: { query: { hours: 24 } } }, { refetchInterval: 5_000 }),

@@ -1,4 +1,5 @@
 import { PageHeader } from '../ui/page_header.tsx'
+import { BackendGroups } from './edges/backend_groups.tsx'
 import { Backends } from './edges/backends.tsx'
 
 export function BackendsPage() {
@@ -6,6 +7,7 @@ export function BackendsPage() {
     <>
       <PageHeader title="Backends" summary="Edges and routes forward traffic to backends." />
       <Backends />
+      <BackendGroups />
     </>
   )
 }

@@ -78,6 +78,9 @@ function ownName({ kind, fields }: Thing): string {
   const byKind: Record<Thing['kind'], unknown> = {
     ip_policies: 'policy',
     backends: fields.address,
+    http_response_backends: `response-${fields.status_code ?? 200}`,
+    weighted_backends: 'weighted',
+    failover_backends: 'failover',
     ip_restrictions: fields.type,
     tcp_edges: hostport ?? 'edge',
     https_edges: hostport ?? 'edge',
@@ -94,14 +97,17 @@ function ownName({ kind, fields }: Thing): string {
   return /^([a-z]+_[0-9a-z]{26}|\d+)$/.test(slug) ? `x-${slug}` : slug || String(byKind[kind])
 }
 
+/** Names of backends are distinct whatever their kind: whoever refers to one says only its name. */
+const namespaceOf = ({ kind }: Thing): string => (kind.endsWith('backends') ? 'backends' : kind)
+
 /** Each its own: the second 'office' is office-2. */
 function withNames(things: readonly Thing[]): Thing[] {
   const taken = new Set<string>()
   return things.map((thing) => {
     const own = ownName(thing)
     let name = own
-    for (let count = 2; taken.has(`${thing.kind} ${name}`); count++) name = `${own}-${count}`
-    taken.add(`${thing.kind} ${name}`)
+    for (let count = 2; taken.has(`${namespaceOf(thing)} ${name}`); count++) name = `${own}-${count}`
+    taken.add(`${namespaceOf(thing)} ${name}`)
     const routes = thing.routes?.map((route) => ({
       ...route,
       name: `${name} ${route.fields.match_type} ${route.fields.match}`,

@@ -19,7 +19,7 @@ function told(value: unknown, nameOf: NameOf): string {
   if (Array.isArray(value)) return `[${value.map((each) => told(each, nameOf)).join(', ')}]`
   if (typeof value !== 'object') return String(value)
   return `{${Object.entries(value)
-    .map(([name, each]) => `${name}: ${told(each, nameOf)}`)
+    .map(([name, each]) => `${printable(nameOf(name))}: ${told(each, nameOf)}`)
     .join(', ')}}`
 }
 
@@ -44,7 +44,7 @@ function fieldLines(name: string, before: unknown, after: unknown, nameOf: NameO
   const [old, next] = [before as Json, after as Json]
   return [...new Set([...Object.keys(old), ...Object.keys(next)])]
     .filter((inner) => JSON.stringify(old[inner]) !== JSON.stringify(next[inner]))
-    .flatMap((inner) => fieldLines(`${name}.${inner}`, old[inner], next[inner], nameOf))
+    .flatMap((inner) => fieldLines(`${name}.${printable(nameOf(inner))}`, old[inner], next[inner], nameOf))
 }
 
 /** The differences as a person would read them: + is missing in the account, ~ differs, - is only in the account. */

@@ -3,6 +3,7 @@ import { deref, type Schema, typesOf } from '../document.ts'
 import { Failure } from '../exits.ts'
 import {
   createSchemas,
+  isReferableId,
   type Json,
   type Kind,
   kindNames,
@@ -109,15 +110,19 @@ function resolve(place: string, schema: Schema, entry: Json, names: Names): Json
   )
 }
 
-function resolveNames(place: string, { kind, isList }: Reference, value: unknown, names: Names): unknown {
-  const one = (each: unknown) => {
-    if (typeof each !== 'string') throw fault(place, `must be a name from ${kind}`)
-    if (names[kind]?.has(each)) return markOf(kind, each)
+function resolveNames(place: string, { kinds, form }: Reference, value: unknown, names: Names): unknown {
+  const one = (each: unknown): string => {
+    if (typeof each !== 'string') throw fault(place, `must be a name from ${kinds.join(' or ')}`)
+    const [kind, other] = kinds.filter((candidate) => names[candidate]?.has(each))
+    if (other) throw fault(place, `refers to '${each}', which is in ${kind} and in ${other}; rename one of them`)
+    if (kind) return markOf(kind, each)
     // An id of something that the file does not hold.
-    if (/^(ipp|bkdst)_[0-9a-z]{26}$/.test(each)) return each
-    throw fault(place, `refers to '${each}', which is not in ${kind}`)
+    if (isReferableId(each)) return each
+    throw fault(place, `refers to '${each}', which is not in ${kinds.join(' or ')}`)
   }
-  return isList ? asList(place, value).map(one) : one(value)
+  if (form === 'one') return one(value)
+  if (form === 'list') return asList(place, value).map(one)
+  return Object.fromEntries(Object.entries(asObject(place, value)).map(([name, each]) => [one(name), each]))
 }
 
 function checkType(place: string, schema: Schema, value: unknown): void {
@@ -198,6 +203,10 @@ function named(schema: Schema, fields: Json, nameOf: ReadonlyMap<string, string>
   return Object.fromEntries(
     Object.entries(fields).map(([name, value]) => {
       const found = properties.find((property) => (property.reference?.shown ?? property.name) === name)
+      if (found?.reference?.form === 'map') {
+        const entries = Object.entries(value as Json)
+        return [name, Object.fromEntries(entries.map(([id, each]) => [toName(id), each]))]
+      }
       if (found?.reference) return [name, Array.isArray(value) ? value.map(toName) : toName(value)]
       const isGroup = found?.inner.properties && value && typeof value === 'object'
       return [name, isGroup ? named(found.inner, value as Json, nameOf) : value]

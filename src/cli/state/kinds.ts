@@ -11,6 +11,9 @@ export type Json = Record<string, unknown>
 export const kinds = {
   ip_policies: { path: '/ip_policies', called: 'IP policy' },
   backends: { path: '/backends/static', called: 'backend' },
+  http_response_backends: { path: '/backends/http_response', called: 'HTTP response backend' },
+  weighted_backends: { path: '/backends/weighted', called: 'weighted backend' },
+  failover_backends: { path: '/backends/failover', called: 'failover backend' },
   ip_restrictions: { path: '/ip_restrictions', called: 'IP restriction' },
   tcp_edges: { path: '/edges/tcp', called: 'TCP edge' },
   https_edges: { path: '/edges/https', called: 'HTTPS edge' },
@@ -55,18 +58,30 @@ export const createSchemas: Record<Thing['kind'], Schema> = {
 }
 export const ruleSchema: Schema = deref(bodySchema(rulesPath, 'put').properties?.rules?.items ?? {})
 
-const kindOfPrefix: Record<string, Kind> = { ipp: 'ip_policies', bkdst: 'backends' }
-export type Reference = { shown: string; kind: Kind; isList: boolean }
+const kindOfPrefix: Record<string, Kind> = {
+  ipp: 'ip_policies',
+  bkdst: 'backends',
+  bkdwd: 'weighted_backends',
+  bkdfo: 'failover_backends',
+  bkdhr: 'http_response_backends',
+}
+const kindsIn = ({ pattern = '' }: Schema = {}): Kind[] =>
+  [...pattern.matchAll(/\^([a-z]+)_/g)].flatMap(([, prefix = '']) => kindOfPrefix[prefix] ?? [])
+/** An id of something that a file can refer to. */
+export const isReferableId = (text: string): boolean =>
+  new RegExp(`^(${Object.keys(kindOfPrefix).join('|')})_[0-9a-z]{26}$`).test(text)
 
-/** `ip_policy_ids` in a body is shown as `ip_policies`: what it refers to, and under which name. */
+/** What a field refers to, and under which name it is shown. In a map, the keys refer. */
+export type Reference = { shown: string; kinds: readonly Kind[]; form: 'one' | 'list' | 'map' }
+
+/** `ip_policy_ids` in a body is shown as `ip_policies`; `backends` of a group is shown as it is sent. */
 export function referenceOf(name: string, schema: Schema): Reference | undefined {
-  const isList = name.endsWith('_ids')
-  if (!isList && !name.endsWith('_id')) return undefined
-  const { pattern = '' } = isList ? deref<Schema>(schema.items ?? {}) : schema
-  const kind = kindOfPrefix[/^\^([a-z]+)_/.exec(pattern)?.[1] ?? '']
-  if (!kind) return undefined
-  const stem = name.replace(/_ids?$/, '')
-  return { shown: isList ? stem.replace(/y$/, 'ie').concat('s') : stem, kind, isList }
+  const listed = kindsIn(deref<Schema>(schema.items ?? {}))
+  if (listed.length) return { shown: name.replace(/y_ids$/, 'ies').replace(/_ids$/, 's'), kinds: listed, form: 'list' }
+  const keyed = kindsIn(schema.propertyNames)
+  if (keyed.length) return { shown: name, kinds: keyed, form: 'map' }
+  const named = name.endsWith('_id') ? kindsIn(schema) : []
+  return named.length ? { shown: name.replace(/_id$/, ''), kinds: named, form: 'one' } : undefined
 }
 
 /**
@@ -137,7 +152,7 @@ export function normalize(schema: Schema, shown: Json): Json {
         const value = shown[reference.shown]
         return value === undefined
           ? []
-          : [[reference.shown, reference.isList ? (value as unknown[]).map(idOf) : idOf(value)]]
+          : [[reference.shown, reference.form === 'list' ? (value as unknown[]).map(idOf) : idOf(value)]]
       }
       const normal = normalValue(inner, shown[name])
       const isLeftOut =

@@ -21,6 +21,12 @@ const contentOf = ({ fields, rules = [], routes = [] }: Thing): string =>
 const description = ({ fields }: Thing): string[] => (fields.description ? [String(fields.description)] : [])
 const hostports = ({ fields }: Thing): string[] => (fields.hostports ?? []) as string[]
 
+/** The same members with other weights, or in another order. */
+const members = ({ fields: { backends, description: told } }: Thing): string[] => {
+  const ids = Array.isArray(backends) ? backends : Object.keys(backends as object)
+  return [text([ids.toSorted(), told])]
+}
+
 /**
  * By kind, the surest first. What none of them finds is new: to take something else for it would change a thing that
  * somebody uses for another purpose. An id wins over all of these.
@@ -31,6 +37,9 @@ const identities: Record<Thing['kind'], Identity[]> = {
     (thing) => [contentOf(thing)],
     ({ fields: { address, tls, description: told } }) => [text([address, tls, told])],
   ],
+  http_response_backends: [(thing) => [contentOf(thing)], description],
+  weighted_backends: [(thing) => [contentOf(thing)], members, description],
+  failover_backends: [(thing) => [contentOf(thing)], members, description],
   ip_restrictions: [
     (thing) => [contentOf(thing)],
     ({ fields: { type, ip_policies, description: told } }) => [text([type, ip_policies, told])],

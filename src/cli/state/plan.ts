@@ -1,6 +1,16 @@
 import { isDeepStrictEqual } from 'node:util'
 import { markOf, type StateFile } from './file.ts'
-import { canBeSet, createSchemas, type Json, type Kind, kinds, type Rule, type Thing, toBody } from './kinds.ts'
+import {
+  canBeSet,
+  createSchemas,
+  isReferableId,
+  type Json,
+  type Kind,
+  kinds,
+  type Rule,
+  type Thing,
+  toBody,
+} from './kinds.ts'
 import { matchThings, type Pairs } from './match.ts'
 import { narrowed } from './narrow.ts'
 import { fieldsClass, type Stage, stages } from './stages.ts'
@@ -92,16 +102,16 @@ function resolveMarks(thing: Thing, idOfMark: ReadonlyMap<string, string>): Thin
   return { ...thing, fields: replaceText(thing.fields, idOfMark) as Json, ...(routes && { routes }) }
 }
 
-/** Every mark, at any depth. */
+/** Every mark, at any depth, and where it is a key. */
 export function replaceText(value: unknown, by: ReadonlyMap<string, string>): unknown {
   if (typeof value === 'string') return by.get(value) ?? value
   if (Array.isArray(value)) return value.map((each) => replaceText(each, by))
   if (value === null || typeof value !== 'object') return value
-  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, replaceText(each, by)]))
+  return Object.fromEntries(Object.entries(value).map(([name, each]) => [by.get(name) ?? name, replaceText(each, by)]))
 }
 
 function idsIn(value: unknown): string[] {
-  if (typeof value === 'string') return /^(ipp|bkdst)_/.test(value) ? [value] : []
+  if (typeof value === 'string') return isReferableId(value) ? [value] : []
   return value && typeof value === 'object' ? Object.values(value).flatMap(idsIn) : []
 }
 
@@ -172,6 +182,9 @@ function creations(thing: Thing): Step[] {
     case 'ip_policies':
       return [creation(thing, 'prepare', [path], fields), ...(rules?.length ? [rulesStep(thing, 'prepare', mark)] : [])]
     case 'backends':
+    case 'http_response_backends':
+    case 'weighted_backends':
+    case 'failover_backends':
       return [creation(thing, 'prepare', [path], fields)]
     case 'ip_restrictions':
       return [creation(thing, 'tighten', [path], fields)]

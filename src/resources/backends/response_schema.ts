@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { Annotations, Closed, type Static, Text } from '../../http/wire.ts'
+import { Annotations, Closed, type Static } from '../../http/wire.ts'
 import { responseLimits } from '../../kernel/fixed_response.ts'
 import { headerLimits } from '../../kernel/headers.ts'
 import { queryOf, shownFields, updateFields } from './schema.ts'
@@ -19,7 +19,12 @@ const Headers = Type.Unsafe<Record<string, string>>({
   examples: [{ 'Retry-After': '600' }],
   description: `Headers of the response, by name. At most ${headerLimits.entries}. Without a Content-Type, a body is sent as text/plain; charset=utf-8.`,
 })
-const Body = Text(bodyBytes, `Body of the response. At most ${bodyBytes} bytes. Default: empty.`, 'Back at noon.')
+const Body = Type.String({
+  'x-maxBytes': bodyBytes,
+  default: '',
+  examples: ['Back at noon.'],
+  description: `Body of the response. At most ${bodyBytes} bytes.`,
+})
 
 const optional = {
   status_code: Type.Optional(StatusCode),

@@ -1,10 +1,10 @@
-import { useQuery } from '@tanstack/react-query'
 import { answerOf, api, type Shapes } from '../../api/client.ts'
-import { queries, useRefresh } from '../../api/queries.ts'
+import { useRefresh } from '../../api/queries.ts'
 import { Choice } from '../../ui/choice.tsx'
 import { Field } from '../../ui/field.tsx'
 import { FormDialog } from '../../ui/form_dialog.tsx'
 import { useDraft } from '../../ui/use_draft.ts'
+import { useBackendOptions } from './backend_options.ts'
 import { noTimeouts, TimeoutFields, type TimeoutTexts, timeoutsOf } from './timeouts.tsx'
 
 type Route = Shapes['HttpsEdgeRoute']
@@ -35,7 +35,7 @@ const createRoute = (edgeId: string, draft: RouteDraft) =>
   )
 
 export function AddRoute({ edge, onClose }: { edge: Shapes['HttpsEdge']; onClose: () => void }) {
-  const backends = useQuery(queries.backends()).data ?? []
+  const backends = useBackendOptions('route')
   const { values, set, isDirty } = useDraft<RouteDraft>({
     match: '/',
     matchType: 'path_prefix',
@@ -103,10 +103,7 @@ export function AddRoute({ edge, onClose }: { edge: Shapes['HttpsEdge']; onClose
         name="backend.backend_id"
         value={values.backendId}
         onChange={set('backendId')}
-        options={[
-          { value: '', label: 'None yet' },
-          ...backends.map(({ id, address }) => ({ value: id, label: address })),
-        ]}
+        options={[{ value: '', label: 'None yet' }, ...backends]}
       />
       <Field label="Description" name="description" value={values.description} onChange={set('description')} />
     </FormDialog>

@@ -12,6 +12,7 @@ import { Loaded } from '../../ui/loading.tsx'
 import { Switch } from '../../ui/switch.tsx'
 import { useDraft } from '../../ui/use_draft.ts'
 import { useOpenOnArrival } from '../../ui/use_open_on_arrival.ts'
+import { checkOf, checkText, HealthCheckFields, textsOfCheck } from './health_check.tsx'
 
 type Backend = Shapes['StaticBackend']
 
@@ -61,7 +62,8 @@ export function Backends() {
                         <Badge tone="neutral">No TLS</Badge>
                       )}{' '}
                       {backend.protocol === 'http2' && <Badge tone="neutral">HTTP/2</Badge>}{' '}
-                      {backend.send_proxy_protocol && <Badge tone="neutral">PROXY protocol</Badge>}
+                      {backend.send_proxy_protocol && <Badge tone="neutral">PROXY protocol</Badge>}{' '}
+                      {backend.health_check && <Badge tone="neutral">{checkText(backend.health_check)}</Badge>}
                     </td>
                     <td>
                       {mayChange && (
@@ -105,10 +107,11 @@ function BackendForm({ backend, onClose }: { backend: Backend | undefined; onClo
     tls: backend?.tls.enabled ?? false,
     isHttp2: backend?.protocol === 'http2',
     sendsProxy: backend?.send_proxy_protocol ?? false,
+    healthCheck: textsOfCheck(backend?.health_check),
   })
   const refresh = useRefresh()
   const save = () => {
-    const { address, description, tls, isHttp2, sendsProxy } = values
+    const { address, description, tls, isHttp2, sendsProxy, healthCheck } = values
     const protocol = isHttp2 ? ('http2' as const) : ('http1' as const)
     const body = {
       address: address.trim(),
@@ -116,6 +119,7 @@ function BackendForm({ backend, onClose }: { backend: Backend | undefined; onClo
       tls: { enabled: tls },
       protocol,
       send_proxy_protocol: sendsProxy,
+      health_check: checkOf(healthCheck),
     }
     return backend
       ? answerOf(api.PATCH('/backends/static/{id}', { params: { path: { id: backend.id } }, body }))
@@ -152,6 +156,7 @@ function BackendForm({ backend, onClose }: { backend: Backend | undefined; onClo
       <Switch isSelected={values.sendsProxy} onChange={set('sendsProxy')}>
         Send the PROXY protocol from TCP edges
       </Switch>
+      <HealthCheckFields value={values.healthCheck} onChange={set('healthCheck')} />
     </FormDialog>
   )
 }
@@ -169,7 +174,7 @@ function DeleteBackend({ backend, onClose }: { backend: Backend; onClose: () => 
       }}
       onClose={onClose}
     >
-      <p>A backend that an edge or route still uses cannot be deleted.</p>
+      <p>A backend that an edge, a route or another backend still uses cannot be deleted.</p>
     </Confirm>
   )
 }

@@ -10,6 +10,7 @@ import { Button } from '../../ui/button.tsx'
 import { Choice } from '../../ui/choice.tsx'
 import { Switch } from '../../ui/switch.tsx'
 import { useDraft } from '../../ui/use_draft.ts'
+import { nameOfGroup, useBackendOptions, useGroups } from './backend_options.ts'
 import { BackendHealth } from './health.tsx'
 import { ModuleDialog, type ModulePlace } from './module_dialog.tsx'
 
@@ -21,13 +22,18 @@ export function BackendRow({ place, module }: { place: ModulePlace; module: Back
   const [isOpen, setOpen] = useState(false)
   const mayChange = useMayChange()
   const backend = backends?.find(({ id }) => id === module?.backend.id)
+  const group = useGroups()?.find((each) => each.backend.id === module?.backend.id)
   return (
     <div className="module">
       <h4>Backend</h4>
       <div>
         {module ? (
           <>
-            <span className="mono">{backend?.address ?? module.backend.id}</span>{' '}
+            {group ? (
+              <span>{nameOfGroup(group)}</span>
+            ) : (
+              <span className="mono">{backend?.address ?? module.backend.id}</span>
+            )}{' '}
             <span className="soft">{backend?.description}</span> <Enabled module={module} />
             <BackendHealth id={module.backend.id} />
           </>
@@ -46,7 +52,7 @@ export function BackendRow({ place, module }: { place: ModulePlace; module: Back
 }
 
 function EditBackend({ place, module, onClose }: { place: ModulePlace; module: Backend; onClose: () => void }) {
-  const backends = useQuery(queries.backends()).data ?? []
+  const options = useBackendOptions(place.routeId ? 'route' : 'tcp')
   const { values, set, isDirty } = useDraft({ backend_id: module?.backend.id ?? '', enabled: module?.enabled ?? true })
   return (
     <ModuleDialog
@@ -63,13 +69,7 @@ function EditBackend({ place, module, onClose }: { place: ModulePlace; module: B
         name="backend_id"
         value={values.backend_id}
         onChange={set('backend_id')}
-        options={[
-          { value: '', label: 'Choose…' },
-          ...backends.map(({ id, address, description }) => ({
-            value: id,
-            label: description ? `${address} (${description})` : address,
-          })),
-        ]}
+        options={[{ value: '', label: 'Choose…' }, ...options]}
       />
       <Switch isSelected={values.enabled} onChange={set('enabled')}>
         Forward traffic to this backend
