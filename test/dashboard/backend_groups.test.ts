@@ -1,0 +1,117 @@
+// Backends of every kind are created, changed and given to a route in the dashboard.
+import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
+import { after, test } from 'node:test'
+import { make, newBackend, newHttpsEdge } from '../harness/fixtures.ts'
+import { openBrowser, openPage, press, signIn, startDashboard } from './browser.ts'
+
+const { origin, newAccount } = await startDashboard({ after })
+const browser = await openBrowser({ after })
+const admin = await newAccount()
+const [one, two] = [
+  await newBackend(admin, { address: 'one.internal:80' }),
+  await newBackend(admin, { address: 'two.internal:80' }),
+]
+const edge = await newHttpsEdge(admin)
+const routes = `/edges/https/${edge.id}/routes`
+const route = await make(admin, routes, { match_type: 'path_prefix', match: '/' })
+const page = await openPage(browser)
+await signIn(page, origin, admin.token)
+const dialog = page.getByRole('dialog')
+const axe = await readFile(new URL(import.meta.resolve('axe-core/axe.min.js')), 'utf8')
+
+async function open(path: string, button: string): Promise<void> {
+  await page.goto(`${origin}/dashboard${path}`)
+  await press(page, button)
+  await dialog.waitFor()
+}
+async function save(name: string): Promise<void> {
+  await dialog.getByRole('button', { name, exact: true }).click()
+  await dialog.waitFor({ state: 'detached' })
+}
+async function assertAccessible(): Promise<void> {
+  const found = await page.evaluate<{ id: string; impact: string }[]>(
+    `${axe}; axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) => violations)`,
+  )
+  assert.deepEqual(
+    found.filter(({ impact }) => impact === 'serious' || impact === 'critical').map(({ id }) => id),
+    [],
+  )
+}
+const listed = async (kind: string) => (await admin('GET', `/backends/${kind}`)).body.backends
+
+test('a backend gets a health check, and loses it again', async () => {
+  await open('/backends', `Edit ${one.address}`)
+  await dialog.getByLabel('Health check').selectOption('http')
+  await dialog.getByLabel('Path to check').fill('healthz')
+  await dialog.getByLabel('Seconds between checks').fill('5')
+  await dialog.getByRole('button', { name: 'Save backend', exact: true }).click()
+  await dialog.locator('.field-error').filter({ hasText: "must be a path that begins with '/'" }).waitFor()
+  await dialog.getByLabel('Path to check').fill('/healthz')
+  await assertAccessible()
+  await save('Save backend')
+  await page.getByText('HTTP check of /healthz, every 5 s').waitFor()
+  await press(page, `Edit ${one.address}`)
+  await dialog.getByLabel('Health check').selectOption('none')
+  await save('Save backend')
+  await page.getByText('HTTP check of').waitFor({ state: 'detached' })
+  assert.equal((await listed('static')).find(({ id }: { id: string }) => id === one.id).health_check, null)
+})
+
+test('a weighted backend is created, and one of its members drained', async () => {
+  await open('/backends', 'Create weighted backend')
+  await dialog.getByLabel('Description').fill('both')
+  for (const [index, { id }] of [one, two].entries()) {
+    await dialog.getByRole('button', { name: 'Add backend' }).click()
+    await dialog.getByLabel(`Backend ${index + 1}`, { exact: true }).selectOption(id)
+    await dialog.getByLabel(`Weight ${index + 1}`).fill('10')
+  }
+  await assertAccessible()
+  await save('Save backend')
+  await press(page, 'Edit both')
+  await dialog.getByLabel('Weight 2').fill('0')
+  await save('Save backend')
+  await page.getByText('drained').waitFor()
+  assert.deepEqual((await listed('weighted'))[0].backends, { [one.id]: 10, [two.id]: 0 })
+})
+
+test('a maintenance page is the last resort of a failover backend that a route uses', async () => {
+  await open('/backends', 'Create HTTP response')
+  await dialog.getByLabel('Description').fill('maintenance')
+  await dialog.getByLabel('Headers').fill('Connection: close')
+  await dialog.getByLabel('Body').fill('Back at noon')
+  await dialog.getByRole('button', { name: 'Save response', exact: true }).click()
+  await dialog.getByText('is a header that only the edge itself can set').waitFor()
+  await dialog.getByLabel('Headers').fill('Retry-After: 60\nX-Test: a: b')
+  await assertAccessible()
+  await save('Save response')
+  const [response] = await listed('http_response')
+  assert.deepEqual([response.status_code, response.headers], [503, { 'Retry-After': '60', 'X-Test': 'a: b' }])
+
+  await open('/backends', 'Create failover backend')
+  await dialog.getByLabel('Description').fill('spare')
+  for (const [index, id] of [response.id, two.id].entries()) {
+    await dialog.getByRole('button', { name: 'Add backend' }).click()
+    await dialog.getByLabel(`Backend ${index + 1}`, { exact: true }).selectOption(id)
+  }
+  await dialog.getByRole('button', { name: 'Save backend', exact: true }).click()
+  await dialog.locator('.field-error').filter({ hasText: 'must be last' }).waitFor()
+  await dialog.getByRole('button', { name: 'Move backend 2 up' }).click()
+  await save('Save backend')
+  const [failover] = await listed('failover')
+  assert.deepEqual(failover.backends, [two.id, response.id])
+
+  await page.goto(`${origin}/dashboard/edges/${edge.id}`)
+  await page.getByRole('button', { name: /^Change the backend of/ }).click()
+  await dialog.getByLabel('Backend', { exact: true }).selectOption(failover.id)
+  await save('Save')
+  await page.getByText('spare').first().waitFor()
+  assert.equal((await admin('GET', `${routes}/${route.id}`)).body.backend.backend.id, failover.id)
+
+  await page.goto(`${origin}/dashboard/backends`)
+  await press(page, 'Delete spare')
+  await dialog.getByRole('button', { name: 'Delete backend', exact: true }).click()
+  await dialog.getByText(`still used by ${route.id}`).waitFor()
+})
+
+test('nothing went wrong on the page', () => assert.deepEqual(page.faults, []))
