@@ -94,7 +94,8 @@ async function readBatch(
     } else if (done.err && (done.err as { code?: number }).code !== 404) reject(done.err)
     else resolve()
   }
-  const batch = direct.getBatch(`KV_${bucket}`, { seq, batch: batchSize, callback })
+  // It throws at once when the connection has just closed: then, too, nothing may be left to fail later.
+  const batch = Promise.try(() => direct.getBatch(`KV_${bucket}`, { seq, batch: batchSize, callback }))
   batch.catch(reject)
   try {
     await promise
