@@ -4,8 +4,9 @@ import { test } from 'node:test'
 import { jetstream } from '@nats-io/jetstream'
 import { Kvm } from '@nats-io/kv'
 import { connect } from '@nats-io/transport-node'
+import { createReceiver } from '../../src/agent/receiver.ts'
 import { recordBucket } from '../../src/distribution/channels.ts'
-import { seal } from '../../src/distribution/signature.ts'
+import { seal, trustedKeys } from '../../src/distribution/signature.ts'
 import { activeSigner } from '../../src/publisher/signing_keys.ts'
 import { startInstallation } from '../harness/edge.ts'
 import { make, newBackend, newRoute, newTcpEdge } from '../harness/fixtures.ts'
@@ -31,15 +32,11 @@ async function recorded(key: string): Promise<unknown> {
   return entry ? JSON.parse(entry.json<{ payload: string }>().payload).value : undefined
 }
 
-/** Makes a change, and says what the bucket then has under the key: every node that lives was sent it by then. */
+/** Makes a change, waits until the node has applied it, and says what the bucket then has under the key. */
 async function after(method: string, uri: string, body: object | undefined, key: string): Promise<unknown> {
-  const answer = await admin(method, uri, body)
+  const answer = await admin(method, `${uri}?wait=applied`, body)
   assert.ok(answer.status < 300, answer.text)
-  const generation = Number(answer.headers.get('service-generation'))
-  await poll(
-    async () => (await statusOf(edge)).applied as number,
-    (applied) => applied >= generation,
-  )
+  assert.equal(answer.headers.get('service-applied'), '1/1')
   return recorded(key)
 }
 
@@ -63,7 +60,7 @@ test('a health check is in the record only while there is one', async () => {
     assert.deepEqual(await after('PATCH', uri, { health_check: sent }, key), expected)
 })
 
-test('a weighted backend is drained member by member, and is a tombstone when it is gone', async () => {
+test('a weighted backend is drained member by member with ?wait=applied, and is a tombstone when it is gone', async () => {
   const { id, uri } = await make(admin, '/backends/weighted', { backends: { [second.id]: 1, [first.id]: 5 } })
   const key = `weighted.${id}`
   for (const weights of [{ [second.id]: 0, [first.id]: 5 }, { [second.id]: 1, [first.id]: 0 }, { [first.id]: 7 }])
@@ -122,4 +119,27 @@ test('a node keeps all else when a record is of a kind that its version does not
   assert.match(refusal?.reason ?? '', /has an unknown key/)
   const { uri, id } = await newBackend(admin)
   assert.equal(await after('DELETE', uri, undefined, `backend.${id}`), null)
+})
+
+test('a node that an older version left in the bucket reads it again from its beginning', async () => {
+  const keys = trustedKeys([installation.publicKey])
+  const follow = (from: { bucket: string; revision: number }) =>
+    new Promise<{ resumed: boolean; bucket: string }>((resolve, reject) => {
+      let resumed = false
+      const receiver = createReceiver(connection, keys, {
+        announced: () => {},
+        refused: () => {},
+        opened: (_, isResumed) => {
+          resumed = isResumed
+        },
+        entry: ({ read }) => resolve({ resumed, bucket: read.bucket }),
+      })
+      // Until the connection ends, with the file. By then the promise is settled.
+      receiver.followBucket(from, new AbortController().signal).catch(reject)
+    })
+  const first = await follow({ bucket: '', revision: 0 })
+  assert.equal(first.resumed, false)
+  assert.deepEqual(await follow({ bucket: first.bucket, revision: 1 }), { ...first, resumed: true })
+  const [ofOlderVersion = ''] = first.bucket.split(' as ')
+  assert.deepEqual(await follow({ bucket: ofOlderVersion, revision: 1 }), first)
 })
