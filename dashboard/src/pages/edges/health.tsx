@@ -10,15 +10,22 @@ const words: Record<Address['status'], [Tone, string]> = {
   failing: ['refused', 'Failing'],
 }
 const everyMs = 10_000
+/** By the prefix of the id. A fixed response has no upstreams. */
+const paths = {
+  bkdst: '/backends/static/{id}/health',
+  bkdwd: '/backends/weighted/{id}/health',
+  bkdfo: '/backends/failover/{id}/health',
+} as const
+const isKnown = (prefix: string): prefix is keyof typeof paths => prefix in paths
 
 /** How the upstreams of a backend are, as edge nodes see them. Nothing while nodes have nothing to report. */
 export function BackendHealth({ id }: { id: string }) {
-  const found = $api.useQuery(
-    'get',
-    '/backends/static/{id}/health',
-    { params: { path: { id } } },
-    { refetchInterval: everyMs },
-  )
+  const [prefix = ''] = id.split('_')
+  return isKnown(prefix) ? <UpstreamHealth id={id} path={paths[prefix]} /> : null
+}
+
+function UpstreamHealth({ id, path }: { id: string; path: (typeof paths)[keyof typeof paths] }) {
+  const found = $api.useQuery('get', path, { params: { path: { id } } }, { refetchInterval: everyMs })
   const addresses = found.data?.addresses ?? []
   if (addresses.length === 0) return null
   return (
