@@ -43,18 +43,22 @@ export async function edge(config: EdgeConfig): Promise<number> {
   const hits = createHits()
   const health = createHealth()
   const failures = createFailures(health, (upstream) => certificateFault(upstream, settings.caFile))
+  const proxy = createProxy(settings, {
+    onTrouble: (err) => log.error({ err }, 'HAProxy problem'),
+    onHealth: health.observe,
+  })
   const events = await receiveEvents(
     settings.eventPort,
     (event) => hits.add({ ...event, count: 1, lastAt: new Date().toISOString() }),
     failures.note,
+    proxy.serverChanged,
   )
-  const proxy = createProxy(settings, { onTrouble: (err) => log.error({ err }, 'HAProxy problem') })
   const { agent, stop } = await openAgent(config, { log, link, proxy, health, policyFolder: policyFolder(settings) })
   await proxy.start(await agent.load())
 
   const current = () => ({ node: config.GATEHOUSE_EDGE_NODE, version, startedAt, ...agent.state() })
   let isDraining = false
-  const node = { settings, agent, health, link, current, isDraining: () => isDraining }
+  const node = { settings, agent, health, link, current, natives: proxy.natives, isDraining: () => isDraining }
   const status = await serveNodeStatus(config, node)
   // The last to be said: whoever waits for it may ask the node how it is.
   log.info({ ...agent.state(), node: config.GATEHOUSE_EDGE_NODE, version }, 'serving from disk')

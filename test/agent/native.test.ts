@@ -1,6 +1,7 @@
 // Backends of several servers: a dead one is not used, and nobody notices.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { ask } from '../../src/agent/haproxy/runtime.ts'
 import { poll } from '../harness/poll.ts'
 import { get, putHttpsEdge, putRoute } from './http_harness.ts'
 import {
@@ -76,4 +77,44 @@ test('one server without a check is dialed as before, without a native backend',
   await putRoute(edge, await putHttpsEdge(edge), only)
   assert.deepEqual(await answersOf(edge, 1), { only: 1 })
   await onlyTheseNatives(edge, {})
+})
+
+test('what checks find is reported with its reason, and a server that is down stays so in the next backend', async (t) => {
+  const edge = await startEdge(t, { certificates })
+  const first = await startNamedServer(t, 'first')
+  const second = await startNamedServer(t, 'second', { address: '127.0.0.2', port: first.port })
+  const [account, backend] = [id('ac'), id('bkdst')]
+  const record = (more: object) => staticBackend([first, second], { health_check: { ...httpCheck, ...more } })
+  await edge.put({ [`backend.${backend}`]: record({}) })
+  await routeTo(edge, backend, account)
+  first.status = 418
+  const seen = await poll(
+    () => edge.health.findLast(({ status }) => status === 'down'),
+    (found) => found !== undefined,
+  )
+  assert.deepEqual(
+    { ...seen, at: 0 },
+    {
+      backend,
+      account,
+      address: '127.0.0.1',
+      port: first.port,
+      status: 'down',
+      reason: 'the health check got status 418',
+      at: 0,
+    },
+  )
+  // Another backend, whose first check is far away: at run time, and in a new worker.
+  await edge.put({ [`backend.${backend}`]: record({ interval_seconds: 300 }) })
+  assert.deepEqual(await answersOf(edge, 10), { second: 10 })
+  const worker = async () =>
+    /^(\d+)\s+worker/m.exec(await ask(edge.settings.masterSocket, 'show proc').catch(() => ''))?.[1]
+  const before = await worker()
+  process.kill(Number(before), 'SIGKILL')
+  await poll(worker, (now) => now !== undefined && now !== before)
+  await poll(
+    () => answersOf(edge, 1),
+    (answers) => !('0' in answers),
+  )
+  assert.deepEqual(await answersOf(edge, 10), { second: 10 })
 })

@@ -109,3 +109,26 @@ test("a route gets nothing from another account's group", async (t) => {
   assert.deepEqual(await answersOf(edge, 2), { 503: 2 })
   assert.deepEqual(server.requests, [])
 })
+
+test('a failover backend that ends in a response answers with it when all its servers are down, and has none without', async (t) => {
+  const edge = await startEdge(t, { certificates })
+  const server = await startNamedServer(t, 'server')
+  const [member] = await putMembers(edge, [server])
+  const [account, group, response] = [id('ac'), id('bkdfo'), id('bkdhr')]
+  await edge.put({
+    [`response.${response}`]: { status: 418, headers: [], body: 'maintenance' },
+    [`failover.${group}`]: { account, backends: [member], response },
+  })
+  await routeTo(edge, group, account)
+  assert.deepEqual(await answersOf(edge, 2), { server: 2 })
+  server.status = 500
+  const answer = await poll(
+    () => get(edge),
+    ({ status }) => status !== 200,
+  )
+  assert.deepEqual([answer.status, answer.body], [418, 'maintenance'])
+  await edge.put({ [`failover.${group}`]: { account, backends: [], response } })
+  assert.deepEqual(await answersOf(edge, 2), { 418: 2 })
+  await edge.put({ [`failover.${group}`]: { account, backends: [member] } })
+  assert.deepEqual(await answersOf(edge, 2), { 503: 2 })
+})

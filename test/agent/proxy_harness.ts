@@ -12,6 +12,7 @@ import { type ProxyEvent, receiveEvents } from '../../src/agent/haproxy/events.t
 import type { ProxyOptions } from '../../src/agent/haproxy/lifetime.ts'
 import type { Limits } from '../../src/agent/haproxy/limits.ts'
 import { type ProxySettings, policyFolder } from '../../src/agent/haproxy/settings.ts'
+import type { Observation } from '../../src/agent/health.ts'
 import type { UpstreamFailure } from '../../src/agent/upstreams/failures.ts'
 import { type IdPrefix, newId } from '../../src/kernel/ids.ts'
 import { parseCidr } from '../../src/kernel/ip/cidr.ts'
@@ -55,6 +56,8 @@ export type Edge = {
   httpsPort: number
   events: ProxyEvent[]
   failures: UpstreamFailure[]
+  /** What checks of native backends have found. */
+  health: Observation[]
   troubles: Error[]
   /** Gives each record its new value at once; null deletes. Resolves when it is in force. */
   put: (records: Record<string, unknown>) => Promise<void>
@@ -108,14 +111,21 @@ export async function startEdge(
   const events: ProxyEvent[] = []
   const troubles: Error[] = []
   const failures: UpstreamFailure[] = []
+  const health: Observation[] = []
   const receiver = await receiveEvents(
     settings.eventPort,
     (event) => events.push(event),
     (failure) => failures.push(failure),
+    (native) => edge.proxy.serverChanged(native),
   )
   const current = new Map<string, Entry[]>([['ready', [...readyEntries]]])
   const all = () => [...current.values()].flat()
-  const make = () => createProxy(settings, { onTrouble: (problem) => troubles.push(problem), ...options })
+  const make = () =>
+    createProxy(settings, {
+      onTrouble: (problem) => troubles.push(problem),
+      onHealth: (seen) => health.push(seen),
+      ...options,
+    })
   const edge: Edge = {
     settings,
     proxy: make(),
@@ -123,6 +133,7 @@ export async function startEdge(
     httpsPort,
     events,
     failures,
+    health,
     troubles,
     all,
     async put(sent) {

@@ -8,6 +8,7 @@ import { createLifetime, type Drain, type ProxyOptions } from './lifetime.ts'
 import { createLoading } from './loading.ts'
 import { changeMaps } from './map_changes.ts'
 import { createMapFiles } from './map_files.ts'
+import { createHealthReader } from './native/health.ts'
 import { createNatives } from './native/natives.ts'
 import { haproxyProcess } from './process.ts'
 import { endSessions, formerDestinations } from './sessions.ts'
@@ -30,6 +31,10 @@ export type EdgeProxy = {
   closeSessions: (targets: readonly string[]) => Promise<number>
   /** Serves the current certificate folder. Also called regularly. */
   loadCertificates: () => Promise<void>
+  /** HAProxy has logged that a server of this native backend is up or down. */
+  serverChanged: (native: string) => void
+  /** How many there are. */
+  natives: () => { nativeBackends: number; nativeServers: number; retiredBackends: number }
   /** Ends HAProxy when its clients have had time to go elsewhere and its requests to finish. */
   drain: (drain: Drain) => Promise<void>
   /** Ends HAProxy. */
@@ -46,12 +51,18 @@ export function createProxy(settings: ProxySettings, options: ProxyOptions = {})
   // One thing at a time: HAProxy is lost, changed and reloaded in an order that the files have to follow.
   const turns = createTurns()
   const claims: Claims = new Claims((entry, isThere) => natives.note(entry, isThere))
-  const natives = createNatives({ settings, turns, trouble }, claims.holder.bind(claims))
+  const natives = createNatives(
+    { settings, turns, trouble, onHealth: (seen) => options.onHealth?.(seen) },
+    claims.holder.bind(claims),
+  )
   const config = createConfigFile(settings, natives.config)
   const files = createMapFiles(settings, claims, config)
   const loading = createLoading({ settings, haproxy, claims, natives, config, files, certificates, trouble })
   const { fallBack, catchUpNatives: started } = loading
-  const lifetime = createLifetime({ haproxy, files, certificates, turns, fallBack, started, trouble }, options)
+  const lifetime = createLifetime(
+    { haproxy, files, certificates, turns, fallBack, started, readHealth, trouble },
+    options,
+  )
 
   async function start(all: Iterable<Entry>): Promise<void> {
     await prepareFolders(settings)
@@ -80,6 +91,10 @@ export function createProxy(settings: ProxySettings, options: ProxyOptions = {})
     })
   }
 
+  async function readHealth(names?: Iterable<string>): Promise<void> {
+    if (await natives.readHealth(names)) files.outdate(['config'])
+  }
+
   async function end(work: () => void | Promise<void>): Promise<void> {
     await natives.stop()
     await lifetime.end(work)
@@ -92,6 +107,8 @@ export function createProxy(settings: ProxySettings, options: ProxyOptions = {})
     closeSessions: (targets) =>
       turns.next(() => endSessions(settings, former.destinationsOf(targets, claims), new Set(targets))),
     loadCertificates: () => turns.next(certificates.load),
+    serverChanged: createHealthReader((natives) => readHealth(natives).catch(trouble)),
+    natives: natives.state,
     drain: lifetime.drain,
     stop: () => end(haproxy.stop),
     detach: () => end(haproxy.detach),

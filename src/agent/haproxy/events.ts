@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { formatAddress, parseAddress } from '../../kernel/ip/address.ts'
 import type { UpstreamFailure } from '../upstreams/failures.ts'
 import { parseFailure } from './failures.ts'
+import { changedNative } from './native/health.ts'
 
 export type ProxyEvent = {
   readonly outcome: 'refused' | 'warned'
@@ -43,6 +44,7 @@ export async function receiveEvents(
   port: number,
   onEvent: (event: ProxyEvent) => void,
   onFailure: (failure: UpstreamFailure) => void,
+  onServerChange: (native: string) => void = () => {},
 ): Promise<EventReceiver> {
   const socket = createSocket({ type: 'udp4', recvBufferSize: 4 << 20 })
   socket.on('message', (bytes) => {
@@ -50,7 +52,9 @@ export async function receiveEvents(
     const event = parseEvent(text)
     if (event) return onEvent(event)
     const failure = parseFailure(text)
-    if (failure) onFailure(failure)
+    if (failure) return onFailure(failure)
+    const native = changedNative(text)
+    if (native) onServerChange(native)
   })
   socket.bind(port, '127.0.0.1')
   await once(socket, 'listening')

@@ -1,4 +1,5 @@
 import { setTimeout } from 'node:timers/promises'
+import type { Observation } from '../health.ts'
 import type { Certificates } from './certificates.ts'
 import type { createMapFiles } from './map_files.ts'
 import type { HaproxyProcess } from './process.ts'
@@ -19,6 +20,8 @@ export type ProxyOptions = {
   /** How often the files are written, unless that takes long: only a reload that is none of ours would read them. */
   readonly flushMs?: number
   readonly certificatesMs?: number
+  /** What checks say of servers. Changes are also read when HAProxy logs them. */
+  readonly onHealth?: (observation: Observation) => void
 }
 
 type Parts = {
@@ -30,12 +33,16 @@ type Parts = {
   fallBack: () => boolean
   /** After HAProxy was started. */
   started: () => Promise<void>
+  readHealth: () => Promise<void>
   trouble: (error: unknown) => void
 }
 
+/** A log line may be lost, and a new server passes its first check without one. */
+const readHealthMs = 10_000
+
 /** From the start of HAProxy to its end: brings it back when it is lost, and keeps files and certificates current. */
 export function createLifetime(
-  { haproxy, files, certificates, turns, fallBack, started, trouble }: Parts,
+  { haproxy, files, certificates, turns, fallBack, started, readHealth, trouble }: Parts,
   options: ProxyOptions,
 ) {
   const timers: NodeJS.Timeout[] = []
@@ -73,6 +80,7 @@ export function createLifetime(
       // Out of turn: changes must not wait for a million lines.
       regularly(files.flushIfDue, options.flushMs ?? 5_000)
       regularly(() => turns.next(certificates.load), options.certificatesMs ?? 2_000)
+      regularly(readHealth, readHealthMs)
     },
 
     isOver: (): boolean => isOver,

@@ -5,8 +5,13 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { type DnsServer, startDnsServer } from '../../../test/harness/dns_server.ts'
 import { poll } from '../../../test/harness/poll.ts'
+import type { EdgeRecord } from '../../distribution/records.ts'
+import { newId } from '../../kernel/ids.ts'
+import { compilePolicy } from '../../kernel/ip/ranges.ts'
 import { openDns } from './dns.ts'
+import { createUpstreamPolicy } from './policy.ts'
 import { openResolver } from './resolver.ts'
+import { createUpstreams } from './upstreams.ts'
 
 const backend = (host: string) => ({ host, port: 80, tls: false })
 const wanted = (host: string, ...accounts: string[]) => ({ record: backend(host), accounts })
@@ -128,4 +133,26 @@ test('row 9: a queued name is queried immediately once an edge uses it', async (
   for (const { record } of idle) addressOf(record.host)
   await resolver.prepare([wanted('good.example', 'ac_honest')])
   assert.equal(addressOf('good.example'), '192.0.2.1')
+})
+
+test('all addresses of a name are used, and those that may not be dialed are left out', async (t) => {
+  let addresses = ['192.0.2.2', '192.0.2.1', '169.254.0.1']
+  const { resolver, changed } = await start(t, () => addresses)
+  const none = compilePolicy([])
+  const upstreams = createUpstreams(
+    resolver,
+    createUpstreamPolicy({ deny: none, allow: none, ownPorts: [], ownAddresses: () => [] }),
+  )
+  const [account, member] = [newId('ac'), newId('bkdst')]
+  const record: EdgeRecord = { key: `backend.${member}`, generation: 1, value: backend('several.example') }
+  const refused: string[] = []
+  const handlers = { refused: (_: EdgeRecord, reason: string) => refused.push(reason), accepted: () => refused.pop() }
+  const dialed = () => upstreams.resolve(record, handlers).addresses
+  const user: EdgeRecord = { key: 'weighted.x', generation: 1, value: { account, backends: [[member, 1]] } }
+  await upstreams.prepare([record, user], new Map())
+  assert.deepEqual(dialed(), ['192.0.2.2', '192.0.2.1'])
+  assert.deepEqual(refused, ['is dialed without 1 of the 3 addresses of its name: one of them is a link-local address'])
+  addresses = ['192.0.2.3', '192.0.2.1']
+  await poll(() => changed.length > 0)
+  assert.deepEqual([dialed(), refused], [['192.0.2.1', '192.0.2.3'], []])
 })

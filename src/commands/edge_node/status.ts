@@ -1,4 +1,5 @@
 import type { createAgent } from '../../agent/agent.ts'
+import type { EdgeProxy } from '../../agent/haproxy/apply.ts'
 import { usageMetrics } from '../../agent/haproxy/limits.ts'
 import type { ProxySettings } from '../../agent/haproxy/settings.ts'
 import type { Health } from '../../agent/health.ts'
@@ -12,13 +13,14 @@ type Node = {
   agent: ReturnType<typeof createAgent>
   health: Health
   link: Link
+  natives: EdgeProxy['natives']
   current: () => object
   isDraining: () => boolean
 }
 
 export function serveNodeStatus(
   { GATEHOUSE_EDGE_STATUS_LISTEN: listen }: StatusListen,
-  { settings, agent, health, link, current, isDraining }: Node,
+  { settings, agent, health, link, natives, current, isDraining }: Node,
 ) {
   const status = () => ({
     ...current(),
@@ -52,6 +54,9 @@ export function serveNodeStatus(
           count,
         ]),
       ),
+      gatehouse_edge_native_backends: natives().nativeBackends,
+      gatehouse_edge_native_servers: natives().nativeServers,
+      gatehouse_edge_retired_backends: natives().retiredBackends,
       ...(await usageMetrics(settings)),
     }
   }

@@ -1,7 +1,7 @@
 import type { Claims } from '../claims.ts'
 import { accountOf, backendOf, type Entry } from '../entries.ts'
 import type { ProxySettings } from '../settings.ts'
-import { type Definition, definitionOf } from './definition.ts'
+import { type Definition, definitionOf, nativeName } from './definition.ts'
 import type { Mode } from './sections.ts'
 import { type Group, parseGroup, parseUpstream, type Upstream } from './upstream.ts'
 
@@ -82,6 +82,13 @@ export class NativeModel {
   /** Why there is none for this backend although it is used, completing '<record> …'. */
   fault(id: string): string | undefined {
     return modes.map((mode) => this.refused.get(keyOf(mode, id))).find((reason) => reason !== undefined)
+  }
+
+  /** The wanted one of this name. */
+  named(name: string): Definition | undefined {
+    const [, id = '', mode] = nativeName.exec(name) ?? []
+    const definition = this.wanted.get(keyOf(mode === 'tcp' ? 'tcp' : 'http', id))
+    return definition?.name === name ? definition : undefined
   }
 
   all = (): Iterable<Definition> => this.wanted.values()

@@ -6,6 +6,7 @@ import { type Entry, entriesOf } from '../entries.ts'
 import type { ProxySettings } from '../settings.ts'
 import { configOf, creation, creationFault } from './commands.ts'
 import { type Definition, nativeName } from './definition.ts'
+import { changedNative, serverHealth } from './health.ts'
 import { NativeModel, nativeEntries } from './model.ts'
 import { formatGroup, formatUpstream, parseGroup, parseUpstream } from './upstream.ts'
 
@@ -224,4 +225,34 @@ test('checks per second have a bound of their own', () => {
   })
   assert.equal(model.fault(slow), undefined)
   assert.match(model.fault(fast) ?? '', /more than 1\.5 health checks per second of one account/)
+})
+
+test('what HAProxy says about health is read for native backends only, in plain words', () => {
+  const name = `${newId('bkdst')}.http.0123456789ab`
+  const row = (native: string, status: string, check: string, code = '') => {
+    const fields = Array<string>(40).fill('')
+    fields.splice(0, 2, native, 'server.1')
+    fields[17] = status
+    fields[36] = check
+    fields[37] = code
+    return fields.join(',')
+  }
+  const text = [
+    row('https_plain', 'UP', 'L4OK'),
+    row(name, 'UP', 'INI'),
+    row(name, 'MAINT', 'L4OK'),
+    row(name, 'UP 1/3', '* L4OK'),
+    row(name, 'DOWN 1/2', 'L7STS', '503'),
+    row(name, 'DOWN', 'L4OK'),
+  ].join('\n')
+  assert.deepEqual(
+    serverHealth(text).map(({ isUp, reason }) => [isUp, reason]),
+    [
+      [true, null],
+      [false, 'the health check got status 503'],
+      [false, 'connections failed'],
+    ],
+  )
+  assert.equal(changedNative(`Backup Server ${name}/server.1 is DOWN, reason: Layer4 connection problem`), name)
+  assert.equal(changedNative('Server https_plain/dyn is DOWN, reason: x'), undefined)
 })

@@ -1,22 +1,29 @@
+import type { Observation } from '../../health.ts'
 import type { Claims } from '../claims.ts'
 import type { Entry } from '../entries.ts'
 import type { ProxySettings } from '../settings.ts'
 import type { Turns } from '../turns.ts'
 import { configOf } from './commands.ts'
 import type { Definition, Server } from './definition.ts'
+import { readHealth } from './health.ts'
 import { type NativeChange, NativeModel, nativeEntries } from './model.ts'
 import { createRetirement } from './retirement.ts'
 import { bringBackendsUpToDate, createBackends, type Refused } from './runtime.ts'
 
-type Parts = { settings: ProxySettings; turns: Turns; trouble: (error: unknown) => void }
+type Parts = {
+  settings: ProxySettings
+  turns: Turns
+  trouble: (error: unknown) => void
+  onHealth: (observation: Observation) => void
+}
 type Difference = { set: readonly Entry[]; del: readonly Entry[] }
 
+const staticBackendOf = ({ name }: Server): string => name.slice(0, name.indexOf('.'))
 /** Which server it is, whatever the backend that it is in. */
-const placeOf = (server: Pick<Server, 'name' | 'address' | 'port'>): string =>
-  `${server.name.slice(0, server.name.indexOf('.'))} ${server.address} ${server.port}`
+const placeOf = (server: Server): string => `${staticBackendOf(server)} ${server.address} ${server.port}`
 
 /** The native backends of HAProxy: which there should be, which there are, and how one becomes the other. */
-export function createNatives({ settings, turns, trouble }: Parts, holder: Claims['holder']) {
+export function createNatives({ settings, turns, trouble, onHealth }: Parts, holder: Claims['holder']) {
   const model = new NativeModel(settings, holder)
   const retirement = createRetirement(settings, turns, trouble)
   const down = new Set<string>()
@@ -69,10 +76,24 @@ export function createNatives({ settings, turns, trouble }: Parts, holder: Claim
 
     definitions: (): Iterable<Definition> => model.all(),
 
-    /** What checks have found. A server that is down stays so in a new backend and in a new worker. */
-    noteHealth(server: Pick<Server, 'name' | 'address' | 'port'>, isUp: boolean): void {
-      if (isUp) down.delete(placeOf(server))
-      else down.add(placeOf(server))
+    /**
+     * Reads what checks have found, of these or of all, and passes it on. A server that is down stays so in a new backend and in
+     * a new worker. Resolves to whether any has another state than before.
+     */
+    async readHealth(names?: Iterable<string>): Promise<boolean> {
+      const before = new Set(down)
+      if (names === undefined) down.clear()
+      for (const { native, server: name, isUp, reason } of await readHealth(settings, names)) {
+        const definition = model.named(native)
+        const server = definition?.servers.find((each) => each.name === name)
+        if (!definition || !server) continue
+        if (isUp) down.delete(placeOf(server))
+        else down.add(placeOf(server))
+        const { address, port } = server
+        const seen = { address, port, status: isUp ? 'up' : 'down', reason, at: Date.now() } as const
+        onHealth({ backend: staticBackendOf(server), account: definition.account, ...seen })
+      }
+      return before.symmetricDifference(down).size > 0
     },
     stop: retirement.stop,
   }

@@ -1,0 +1,70 @@
+import { ask } from '../runtime.ts'
+import type { ProxySettings } from '../settings.ts'
+import { nativeName } from './definition.ts'
+
+export type ServerHealth = { native: string; server: string; isUp: boolean; reason: string | null }
+
+/** What checks say of the servers of these native backends, or of all. Without those that were not checked yet. */
+export async function readHealth({ runtimeSocket }: ProxySettings, names?: Iterable<string>): Promise<ServerHealth[]> {
+  const found: ServerHealth[] = []
+  for (const name of names ?? ['-1']) found.push(...serverHealth(await ask(runtimeSocket, `show stat ${name} 4 -1`)))
+  return found
+}
+
+/** Of `show stat`, whose columns are never reordered. */
+const columns = { native: 0, server: 1, status: 17, check: 36, code: 37 }
+
+export function serverHealth(text: string): ServerHealth[] {
+  return text.split('\n').flatMap((line) => {
+    const fields = line.split(',')
+    const [native = '', server = '', status = '', check = '', code = ''] = Object.values(columns).map(
+      (at) => fields[at],
+    )
+    // A star stands before the result of the last check while another one runs.
+    const result = check.replace(/^\* /, '')
+    if (!nativeName.test(native) || result === '' || result === 'INI') return []
+    if (!status.startsWith('UP') && !status.startsWith('DOWN')) return []
+    const isUp = status.startsWith('UP')
+    return [{ native, server, isUp, reason: isUp ? null : reasonOf(result, code) }]
+  })
+}
+
+const reasons: Record<string, string> = {
+  L4TOUT: 'connection timed out',
+  L4CON: 'connection refused or unreachable',
+  L6TOUT: 'TLS handshake timed out',
+  L6RSP: 'TLS handshake failed, or the certificate was refused',
+  L7TOUT: 'no response to the health check in time',
+  L7RSP: 'invalid response to the health check',
+  SOCKERR: 'connection failed',
+}
+const reasonOf = (result: string, code: string): string => {
+  if (result === 'L7STS') return `the health check got status ${code}`
+  return reasons[result] ?? 'connections failed'
+}
+
+/** Reads what has changed, once for all changes that come meanwhile. */
+export function createHealthReader(read: (natives: readonly string[]) => Promise<void>) {
+  const changed = new Set<string>()
+  let isRunning = false
+
+  async function run(): Promise<void> {
+    isRunning = true
+    while (changed.size > 0) {
+      const natives = [...changed]
+      changed.clear()
+      await read(natives)
+    }
+    isRunning = false
+  }
+  return (native: string): void => {
+    changed.add(native)
+    if (!isRunning) void run()
+  }
+}
+
+/** The native backend in a line that HAProxy logs when the state of a server changes. */
+export const changedNative = (line: string): string | undefined => {
+  const name = /^(?:Backup )?Server ([^\s/]+)\/\S+ is (?:UP|DOWN)\b/i.exec(line)?.[1]
+  return name !== undefined && nativeName.test(name) ? name : undefined
+}
