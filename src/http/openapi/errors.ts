@@ -58,8 +58,9 @@ function nameOf(status: string, codes: readonly ErrorCode[]): string {
   return [...common, ...special.map(inWords)].join('Or')
 }
 
+/** `Forbidden` alone is what every operation can answer with 403: this one is about the role. */
 const inWords = (code: ErrorCode): string =>
-  code
+  (code === 'ERR_FORBIDDEN' ? 'ERR_MISSING_ROLE' : code)
     .slice('ERR_'.length)
     .split('_')
     .map((word) => word[0] + word.slice(1).toLowerCase())
