@@ -5,6 +5,7 @@ import { createServer, request } from 'node:http'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { freePorts } from '../../dev/ports.ts'
+import { ask as askHaproxy } from '../../src/agent/haproxy/runtime.ts'
 import { parseCidr } from '../../src/kernel/ip/cidr.ts'
 import { poll } from '../harness/poll.ts'
 import { get, putHttpsEdge, putRoute } from './http_harness.ts'
@@ -119,11 +120,19 @@ test('HTTP/3 is announced, and only when it is on', async (t) => {
   }
 })
 
+const workerOf = async ({ settings }: Edge) =>
+  /^Pid: (\d+)$/m.exec(await askHaproxy(settings.runtimeSocket, 'show info'))?.[1]
+
 test('nobody gets around the PROXY protocol over UDP', async (t) => {
   const { cidr } = parseCidr('127.0.0.1')
   const more = { isHttp3On: true, proxyProtocolFrom: cidr ? [cidr] : [] }
   const edge = await startEdge(t, { certificates: ['app.example.com'], more })
-  await putRoute(edge, await putHttpsEdge(edge), await startCounting(t))
+  const upstream = await startCounting(t)
+  await putRoute(edge, await putHttpsEdge(edge), upstream)
   const url = await startClient(t, edge)
-  assert.equal((await ask(url, '/')).status, 503)
+  const before = await workerOf(edge)
+  assert.equal((await ask(url, '/')).status, 502)
+  assert.equal(upstream.requests.length, 0)
+  // Refused, and not because it brought HAProxy down.
+  assert.deepEqual([await workerOf(edge), edge.troubles], [before, []])
 })

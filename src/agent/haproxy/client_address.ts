@@ -17,6 +17,15 @@ export const expectProxyProtocol = ({ proxyProtocolFrom = [] }: ProxySettings): 
   tcp-request connection set-var(sess.through_balancer) bool(true) if ${among(proxyProtocolFrom)}
   tcp-request connection expect-proxy layer4 if through_balancer`
 
+/**
+ * There is no PROXY protocol over UDP, so whoever has to send it cannot use HTTP/3. Before `expect-proxy`: for a QUIC
+ * connection HAProxy 3.4.7 has no function to read the header with, calls it nevertheless, and crashes.
+ */
+export const refuseHttp3FromBalancers = ({ isHttp3On = false, proxyProtocolFrom = [] }: ProxySettings): string =>
+  isHttp3On && proxyProtocolFrom.length > 0
+    ? `\n  tcp-request connection reject if { so_name http3 } ${among(proxyProtocolFrom)}`
+    : ''
+
 /** From where on `src` is the client. */
 export const sourceStage = ({ proxyProtocolFrom = [] }: ProxySettings): 'connection' | 'session' =>
   proxyProtocolFrom.length === 0 ? 'connection' : 'session'

@@ -2,7 +2,7 @@ import { fileURLToPath } from 'node:url'
 import { timeoutLimits, websocketIdleSeconds } from '../../kernel/timeouts.ts'
 import { answers, parserAnswers } from './answers.ts'
 import { backends, httpsBackends } from './backends.ts'
-import { expectProxyProtocol, forwardedFor, sourceStage } from './client_address.ts'
+import { expectProxyProtocol, forwardedFor, refuseHttp3FromBalancers, sourceStage } from './client_address.ts'
 import { matchesParameters, noModules, readyKey, sendsProxy, slashesAllowed, toHttp2 } from './entries.ts'
 import { discardedLog, noteFailedConnection } from './failures.ts'
 import { fastPath } from './fast_path.ts'
@@ -156,18 +156,14 @@ const httpsBinds = (settings: ProxySettings): string => {
   return [...httpsBind.map(overTcp), ...(isHttp3On ? httpsBind.map(overUdp) : [])].join('')
 }
 /** Under the port that clients know, whatever the node listens on. */
-const announceHttp3 = ({ isHttp3On, proxyProtocolFrom = [] }: ProxySettings): string => {
-  if (!isHttp3On) return ''
-  const refuse =
-    proxyProtocolFrom.length === 0 ? '' : '\n  tcp-request connection reject if through_balancer { so_name http3 }'
-  return `  http-after-response set-header Alt-Svc 'h3=":443"; ma=3600'${refuse}\n`
-}
+const announceHttp3 = ({ isHttp3On }: ProxySettings): string =>
+  isHttp3On ? `  http-after-response set-header Alt-Svc 'h3=":443"; ma=3600'\n` : ''
 
 /** Every rule costs, and so does every condition; least one on a variable that is not there. See docs/edge.md. */
 const httpsFrontend = (settings: ProxySettings) => `frontend https
   mode http
 ${httpsBinds(settings)}
-${parserAnswers(settings)}  unique-id-format %[uuid(7)]${expectProxyProtocol(settings)}${limitSourceConnections(settings)}
+${parserAnswers(settings)}  unique-id-format %[uuid(7)]${refuseHttp3FromBalancers(settings)}${expectProxyProtocol(settings)}${limitSourceConnections(settings)}
   # Written once for all requests of a connection.
   tcp-request ${sourceStage(settings)} set-var-fmt(sess.source) "%[src]"
 
