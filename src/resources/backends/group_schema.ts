@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { exampleId } from '../../http/openapi/examples.ts'
 import { Annotations, Closed, Id, type Static } from '../../http/wire.ts'
 import { maxMembers, maxWeight } from '../../kernel/backends.ts'
 import type { Id as IdText } from '../../kernel/ids.ts'
@@ -11,7 +12,7 @@ const Weights = Type.Unsafe<Weights>({
   additionalProperties: { type: 'integer', minimum: 0, maximum: maxWeight },
   minProperties: 1,
   maxProperties: maxMembers,
-  examples: [{ bkdst_01k5x3v9zqe8rbm2d4f6g7h8ja: 10, bkdst_01k5x3vb0cfy1sn3t5w7x9z2ab: 1 }],
+  examples: [{ [exampleId('bkdst')]: 10 }],
   description: `Static backends by id, and the weight of each, from 0 to ${maxWeight}. A backend gets its weight's share of the sum of all weights. Weight 0 drains: no new requests or connections, open ones finish. 1 to ${maxMembers} backends. PATCH replaces all of them.`,
 })
 const WeightsShown = Type.Unsafe<Weights>({
