@@ -156,7 +156,7 @@ test('a choice that was deleted meanwhile is marked where it was chosen', async 
   await admin('DELETE', `/backends/static/${backend.id}`)
   await assertRefusedAt(
     dialog.getByLabel('Backend'),
-    'Backend must be a static backend of this account.',
+    'Backend must be a backend of this account.',
     save(dialog, 'Save route'),
   )
 

@@ -99,6 +99,8 @@ test('a table sorts, filters and is walked through with arrow keys', async () =>
 
 test('viewers are offered no change, anywhere', async () => {
   const viewer = await newUser(plane, admin, 'viewer')
+  const backend = await make(admin, '/backends/static', { address: 'app.internal:80' })
+  await make(admin, '/backends/weighted', { backends: { [backend.id]: 1 } })
   const theirs = await openPage(browser)
   await signIn(theirs, origin, viewer.token)
   const changes = /^(?:(?:Create|Add|Import|Change|Edit|Delete) |More actions|Actions for )/

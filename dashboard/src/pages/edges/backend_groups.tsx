@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { answerOf, api } from '../../api/client.ts'
+import { useMayChange } from '../../api/may_change.ts'
 import { queries, useRefresh } from '../../api/queries.ts'
 import { Button } from '../../ui/button.tsx'
 import { Confirm } from '../../ui/confirm.tsx'
@@ -13,6 +14,7 @@ type Open = { kind: Group['kind']; group?: Group }
 /** Backends that are made of others, and responses that the edge sends itself. */
 export function BackendGroups() {
   const groups = useGroups()
+  const mayChange = useMayChange()
   const [open, setOpen] = useState<Open>()
   const [leaving, setLeaving] = useState<Group>()
   const close = () => setOpen(undefined)
@@ -20,17 +22,19 @@ export function BackendGroups() {
     <section className="card" aria-labelledby="backend-groups">
       <header>
         <h2 id="backend-groups">Backend groups and responses</h2>
-        <span className="actions">
-          <Button icon="plus" onPress={() => setOpen({ kind: 'weighted' })}>
-            Create weighted backend
-          </Button>
-          <Button icon="plus" onPress={() => setOpen({ kind: 'failover' })}>
-            Create failover backend
-          </Button>
-          <Button icon="plus" onPress={() => setOpen({ kind: 'http_response' })}>
-            Create HTTP response
-          </Button>
-        </span>
+        {mayChange && (
+          <span className="actions">
+            <Button icon="plus" onPress={() => setOpen({ kind: 'weighted' })}>
+              Create weighted backend
+            </Button>
+            <Button icon="plus" onPress={() => setOpen({ kind: 'failover' })}>
+              Create failover backend
+            </Button>
+            <Button icon="plus" onPress={() => setOpen({ kind: 'http_response' })}>
+              Create HTTP response
+            </Button>
+          </span>
+        )}
       </header>
       {groups?.length === 0 && (
         <p className="empty">None yet. A group keeps serving when one of its backends is down.</p>
@@ -59,6 +63,7 @@ function GroupForm({ kind, group, onClose }: Open & { onClose: () => void }) {
 type TableProps = { groups: readonly Group[]; onEdit: (group: Group) => void; onDelete: (group: Group) => void }
 
 function GroupTable({ groups, onEdit, onDelete }: TableProps) {
+  const mayChange = useMayChange()
   return (
     <table className="stack">
       <thead>
@@ -80,14 +85,16 @@ function GroupTable({ groups, onEdit, onDelete }: TableProps) {
               <Members group={group} />
             </td>
             <td>
-              <div className="actions">
-                <Button aria-label={`Edit ${nameOfGroup(group)}`} onPress={() => onEdit(group)}>
-                  Edit
-                </Button>
-                <Button aria-label={`Delete ${nameOfGroup(group)}`} onPress={() => onDelete(group)}>
-                  Delete
-                </Button>
-              </div>
+              {mayChange && (
+                <div className="actions">
+                  <Button aria-label={`Edit ${nameOfGroup(group)}`} onPress={() => onEdit(group)}>
+                    Edit
+                  </Button>
+                  <Button aria-label={`Delete ${nameOfGroup(group)}`} onPress={() => onDelete(group)}>
+                    Delete
+                  </Button>
+                </div>
+              )}
             </td>
           </tr>
         ))}
