@@ -65,7 +65,7 @@ test('a page whose chunk is gone after an upgrade says so and offers a way out',
   const page = await openPage(browser)
   await signIn(page, origin, admin.token)
   await page.route('**/assets/audit-*.js', (route) => route.fulfill({ status: 404, body: '' }))
-  await page.getByRole('link', { name: 'Audit log' }).click()
+  await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Audit log' }).click()
   await page.getByText('This page could not be loaded.').waitFor()
   await openTab(page, 'API keys')
   await page.getByText('nightly backup').waitFor()

@@ -138,7 +138,7 @@ test('the rules of a draft survive links, the back button, signing out and closi
   const draft = page.getByText('0 to add, 1 to remove. Not saved yet.')
   await draft.waitFor()
 
-  await page.getByRole('link', { name: 'Audit log' }).click()
+  await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Audit log' }).click()
   await keep(page)
   await page.evaluate('history.back()')
   await keep(page)
@@ -159,7 +159,7 @@ test('the rules of a draft survive links, the back button, signing out and closi
   await page.keyboard.press('Escape')
   await discard(page)
   await draft.waitFor()
-  await page.getByRole('link', { name: 'Audit log' }).click()
+  await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Audit log' }).click()
   await discard(page)
   await page.getByRole('heading', { name: 'Audit log', level: 1 }).waitFor()
   assert.equal(await closingAsks(page), false)
