@@ -115,7 +115,7 @@ test('hostports, addresses and paths say what is wrong with them', async () => {
   await assertRefusedAt(dialog.getByLabel('Hostports'), /^Entry 2 must /m, save(dialog, 'Save hostports'))
   await dialog.getByLabel('Hostports').fill('app.example:443\nalso.example:443')
   await save(dialog, 'Save hostports').click()
-  await page.getByText('also.example:443').waitFor()
+  await page.getByRole('heading', { name: 'also.example:443' }).waitFor()
 
   dialog = await openForm('/backends', 'Create backend')
   await dialog.getByLabel('Address').fill('nonsense')
