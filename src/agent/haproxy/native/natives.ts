@@ -74,16 +74,16 @@ export function createNatives({ settings, turns, trouble, onHealth }: Parts, hol
       for (const definition of model.all()) yield configOf(definition, isDown)
     },
 
-    definitions: (): Iterable<Definition> => model.all(),
-
     /**
      * Reads what checks have found, of these or of all, and passes it on. A server that is down stays so in a new backend and in
      * a new worker. Resolves to whether any has another state than before.
      */
     async readHealth(names?: Iterable<string>): Promise<boolean> {
+      // First, so that what is known stays known when HAProxy does not answer.
+      const found = await readHealth(settings, names)
       const before = new Set(down)
       if (names === undefined) down.clear()
-      for (const { native, server: name, isUp, reason } of await readHealth(settings, names)) {
+      for (const { native, server: name, isUp, reason } of found) {
         const definition = model.named(native)
         const server = definition?.servers.find((each) => each.name === name)
         if (!definition || !server) continue
