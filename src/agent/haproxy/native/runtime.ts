@@ -118,17 +118,9 @@ export async function remove({ runtimeSocket }: ProxySettings, name: string, mus
 
 async function serversOf(runtimeSocket: string, name: string): Promise<string[]> {
   const rows = await ask(runtimeSocket, `show servers state ${name}`)
-  return serverStates(rows).map(({ server }) => server)
-}
-
-export type ServerState = { backend: string; server: string; address: string; port: number; isUp: boolean }
-
-/** `be_id be_name srv_id srv_name srv_addr srv_op_state … srv_port …` */
-export function serverStates(text: string): ServerState[] {
-  return text.split('\n').flatMap((line) => {
-    const fields = line.split(' ')
-    const [, backend = '', , server = '', address = '', state] = fields
-    if (!nativeName.test(backend)) return []
-    return [{ backend, server, address, port: Number(fields[18]), isUp: state !== '0' }]
+  // `be_id be_name srv_id srv_name …`
+  return rows.split('\n').flatMap((row) => {
+    const [, backend, , server] = row.split(' ')
+    return backend === name && server ? [server] : []
   })
 }
