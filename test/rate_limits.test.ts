@@ -24,13 +24,17 @@ async function burst(count: number, call: (index: number) => Promise<{ status: n
   return (status: number) => answers.filter((answer) => answer.status === status).length
 }
 
-test('a key has its allowance, is told what is left of it, and is then refused until it has earned more', async () => {
+test('a key can use its allowance, sees what is left of it, and is then refused until it regains some', async () => {
   const admin = await plane.newAccount()
   const first = await admin('GET', '/caller')
   assert.equal(first.headers.get('ratelimit-policy'), `"key";q=${limit};w=60`)
   assert.equal(first.headers.get('ratelimit'), `"key";r=${limit - 1};t=2`)
   const missing = await admin('GET', '/api_keys/ak_none')
-  assert.match(missing.headers.get('ratelimit') ?? '', /^"key";r=2[89];t=[1-4]$/, 'a 404 is told too, and counts')
+  assert.match(
+    missing.headers.get('ratelimit') ?? '',
+    /^"key";r=2[89];t=[1-4]$/,
+    'a 404 has the headers too, and counts',
+  )
   const start = Date.now()
   const counted = await burst(2 * limit, () => admin('POST', '/ip_policies', {}))
   assert.ok(
@@ -46,7 +50,7 @@ test('a key has its allowance, is told what is left of it, and is then refused u
   assert.match(wait, /^[12]$/)
   assert.equal(refused.body.details.retry_after_seconds, wait)
   assert.equal(refused.headers.get('ratelimit'), `"key";r=0;t=${wait}`)
-  // As a client that waits for as long as it was told.
+  // Like a client that waits for as long as Retry-After says.
   const again = await poll(
     () => admin('GET', '/caller'),
     ({ status }) => status === 200,

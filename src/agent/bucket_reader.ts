@@ -71,7 +71,7 @@ async function nextFromLeader(streams: StreamAPI, bucket: string, seq: number): 
 
 /**
  * As many as there are, up to the size of a batch. A message that was lost on the way is an error, and so is a batch that
- * stops half-way: the library waits for its end for ever, also when the connection was lost meanwhile.
+ * stops half-way: the library never ends a batch whose connection is closed.
  */
 async function readBatch(
   direct: DirectStreamAPI,

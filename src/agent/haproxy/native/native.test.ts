@@ -138,7 +138,7 @@ test('a weight is shared by the addresses of a member; the smallest is not lost,
   )
 })
 
-test('what HAProxy is told is one command each, of characters that cannot end it', () => {
+test('each command to HAProxy is a single one, without characters that could end it', () => {
   const [account, id] = [newId('ac'), newId('bkdst')]
   const [definition] = after(
     modelOf().put({
