@@ -16,6 +16,8 @@ export const idPrefixes = {
   bkdwd: 'weighted backend',
   bkdfo: 'failover backend',
   bkdhr: 'HTTP response backend',
+  cert: 'TLS certificate',
+  enk: 'edge node key',
   ses: 'dashboard session',
   op: 'operation',
   ev: 'audit event',
@@ -23,7 +25,7 @@ export const idPrefixes = {
 
 /** 'an API key', 'a user': for sentences. */
 export const withArticle = (noun: string): string =>
-  `${/^(API|IP|HTTP|account|audit|operation)/.test(noun) ? 'an' : 'a'} ${noun}`
+  `${/^(API|IP|HTTP|account|audit|edge|operation)/.test(noun) ? 'an' : 'a'} ${noun}`
 export const oneOf = (prefix: IdPrefix): string => withArticle(idPrefixes[prefix])
 export const manyOf = (noun: string): string =>
   noun.endsWith('y') && !noun.endsWith('key') ? `${noun.slice(0, -1)}ies` : `${noun}s`
