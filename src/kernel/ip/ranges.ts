@@ -1,6 +1,6 @@
-import { giveWay } from '../give_way.ts'
 import type { Address, IPv6Address } from './address.ts'
-import { type Cidr, maskOfWord } from './cidr.ts'
+import type { Cidr } from './cidr.ts'
+import { addressAfter, atOnce, compareWords, inOrder, inSlices, type Steps, stepSize } from './sweep.ts'
 
 export type Action = 'allow' | 'deny'
 export type Rule = { readonly cidr: Cidr; readonly action: Action }
@@ -23,27 +23,11 @@ export type CompiledPolicy = { readonly v4: RangeTable; readonly v6: RangeTable 
  * Within a policy any matching deny wins over any allow. The rule named is the most specific match of the winning
  * action; of rules with the same range, the first.
  */
-export function compilePolicy(rules: readonly Rule[]): CompiledPolicy {
-  const steps = compileInSteps(rules)
-  for (;;) {
-    const { done, value } = steps.next()
-    if (done) return value
-  }
-}
+export const compilePolicy = (rules: readonly Rule[]): CompiledPolicy => atOnce(compileInSteps(rules))
 
 /** The same, giving way to others now and then: 100,000 rules in one go keep a process busy for a tenth of a second. */
-export async function compilePolicyInSlices(rules: readonly Rule[]): Promise<CompiledPolicy> {
-  const steps = compileInSteps(rules)
-  for (;;) {
-    const { done, value } = steps.next()
-    if (done) return value
-    await giveWay()
-  }
-}
-
-/** How much is done between two steps: some milliseconds. */
-const stepSize = 4_096
-type Steps<Result> = Generator<void, Result, void>
+export const compilePolicyInSlices = (rules: readonly Rule[]): Promise<CompiledPolicy> =>
+  inSlices(compileInSteps(rules))
 
 function* compileInSteps(rules: readonly Rule[]): Steps<CompiledPolicy> {
   const v4 = yield* compileFamily(rules, 4)
@@ -91,27 +75,7 @@ function verdictOnIPv6({ starts, verdicts }: RangeTable, { w0, w1, w2, w3 }: IPv
  * stack of the ranges it is inside of: the verdict changes where a range starts, and just after one ends.
  */
 function* compileFamily(rules: readonly Rule[], family: 4 | 6): Steps<RangeTable> {
-  const width = family === 4 ? 1 : 4
-  const members = Uint32Array.from(rules.keys().filter((index) => rules[index]?.cidr.network.family === family))
-  const firsts = new Uint32Array(members.length * width)
-  const lasts = new Uint32Array(members.length * width)
-  const prefixLengths = new Uint8Array(members.length)
-  yield
-  for (let member = 0; member < members.length; member++) {
-    if (member % stepSize === stepSize - 1) yield
-    const { network, prefixLength } = ruleAt(rules, members[member] as number).cidr
-    prefixLengths[member] = prefixLength
-    for (let index = 0; index < width; index++) {
-      const first = wordOf(network, index)
-      firsts[member * width + index] = first
-      lasts[member * width + index] = first | ~maskOfWord(prefixLength, index)
-    }
-  }
-
-  const compare = (a: number, b: number) =>
-    compareWords(firsts, a, firsts, b, width) || (prefixLengths[a] as number) - (prefixLengths[b] as number) || a - b
-  yield
-  const order = yield* sorted(members.length, compare)
+  const { width, members, firsts, lasts, order } = yield* inOrder(rules, family)
   const table = new RangeTableBuilder(2 * members.length, width)
   const open: number[] = []
   const verdicts: number[] = [0]
@@ -130,30 +94,6 @@ function* compileFamily(rules: readonly Rule[], family: 4 | 6): Steps<RangeTable
   }
   while (open.length > 0) closeInnermost()
   return table.finish()
-}
-
-/** The numbers below `count` in order: runs that are sorted at once, and then merged, two and two. */
-function* sorted(count: number, compare: (a: number, b: number) => number): Steps<Uint32Array> {
-  let order = Uint32Array.from({ length: count }, (_, index) => index)
-  // Sorting is most of the work, and the database gives them in this order.
-  if (order.every((member) => member === 0 || compare(member - 1, member) < 0)) return order
-  for (let start = 0; start < count; start += stepSize) {
-    order.subarray(start, start + stepSize).sort(compare)
-    yield
-  }
-  let merged = new Uint32Array(count)
-  for (let run = stepSize; run < count; run *= 2) {
-    for (let start = 0; start < count; start += 2 * run) {
-      const [middle, end] = [Math.min(start + run, count), Math.min(start + 2 * run, count)]
-      for (let left = start, right = middle, at = start; at < end; at++) {
-        if (at % stepSize === stepSize - 1) yield
-        const takesLeft = right >= end || (left < middle && compare(order[left] as number, order[right] as number) <= 0)
-        merged[at] = order[takesLeft ? left++ : right++] as number
-      }
-    }
-    ;[order, merged] = [merged, order]
-  }
-  return order
 }
 
 /** The verdict inside a rule's range; `outer` is that of the ranges around it and of earlier rules with the same range. */
@@ -193,14 +133,7 @@ class RangeTableBuilder {
   }
 
   changeAfter(words: Uint32Array, index: number, verdict: number): void {
-    const next = this.#next
-    let at = this.#width - 1
-    for (let i = 0; i <= at; i++) next[i] = words[index * this.#width + i] as number
-    while (at >= 0 && next[at] === 0xffffffff) next[at--] = 0
-    // Nothing comes after the family's last address.
-    if (at < 0) return
-    next[at] = (next[at] as number) + 1
-    this.changeAt(next, 0, verdict)
+    if (addressAfter(words, index, this.#next)) this.changeAt(this.#next, 0, verdict)
   }
 
   finish(): RangeTable {
@@ -209,19 +142,6 @@ class RangeTableBuilder {
       verdicts: this.#verdicts.slice(0, this.#count),
     }
   }
-}
-
-function compareWords(a: Uint32Array, aIndex: number, b: Uint32Array, bIndex: number, width: number): number {
-  for (let at = 0; at < width; at++) {
-    const difference = (a[aIndex * width + at] as number) - (b[bIndex * width + at] as number)
-    if (difference !== 0) return difference
-  }
-  return 0
-}
-
-function wordOf(address: Address, index: number): number {
-  if (address.family === 4) return address.value
-  return [address.w0, address.w1, address.w2, address.w3][index] as number
 }
 
 const ruleAt = (rules: readonly Rule[], index: number): Rule => rules[index] as Rule
