@@ -1,0 +1,146 @@
+import { type Db, run } from '../../src/db/pool.ts'
+import { sql } from '../../src/db/sql.ts'
+import { type Id, toUuid } from '../../src/kernel/ids.ts'
+import type { Account } from '../harness/control_plane.ts'
+import { make } from '../harness/fixtures.ts'
+import { putRules } from '../harness/ip.ts'
+
+const nodes = ['fra-1', 'ams-1', 'iad-1']
+const partners = [
+  'allow 192.0.2.0/26 # Meridian Freight, order sync',
+  'allow 198.51.100.128/26 # Bluebird Payments, webhooks',
+  'allow 198.51.100.160/28 # Bluebird Payments, webhooks EU',
+  'allow 2001:db8:40::/44 # Meridian Freight, IPv6',
+  'deny 198.51.100.130 # Bluebird Payments, load tester',
+  'allow 203.0.113.80/29 # Hollis Print, label service',
+  'allow 203.0.113.196 # Hollis Print, old fax gateway',
+  'deny 203.0.113.192/26 # Range resold, reported for abuse',
+  'allow 192.0.2.64/28 # Kestrel Analytics, nightly export',
+  'allow 198.51.100.64/29 expires=2027-03-01T00:00:00Z # Kestrel Analytics, staging',
+  'allow 192.0.2.200/30 # Old Tannery, catalogue import',
+  'allow 2001:db8:7c::/48 # Kestrel Analytics, IPv6',
+  'allow 203.0.113.8/31 # Quill Support, screen sharing',
+  'allow 198.51.100.244 # Quill Support, remote desk',
+]
+const inDays = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString()
+
+/** A shop's account, as it might be after a year: what the pictures of a product should show. */
+export async function furnishShop(db: Db, admin: Account) {
+  const account = toUuid(admin.accountId as Id<'ac'>)
+  const people = await furnishPeople(admin)
+  const offices = await make(admin, '/ip_policies', { description: 'Offices and VPN exits' })
+  await putRules(admin, offices.id, ['allow 127.0.0.0/8 # Berlin office', 'allow 203.0.113.24/29 # VPN exits'])
+  const policy = await make(admin, '/ip_policies', { description: 'Partner networks' })
+  await putRules(admin, policy.id, partners)
+  const feed = await make(admin, '/ip_policies', { description: 'Threat feed' })
+  await putRules(admin, feed.id, [
+    'allow 0.0.0.0/0 # everyone else',
+    ...Array.from({ length: 600 }, (_, n) => `deny 203.0.${n % 113}.${(n * 7) % 256} # feed entry ${n}`),
+  ])
+  const restriction = (fields: object) => make(admin, '/ip_restrictions', fields)
+  await restriction({ type: 'api', description: 'Offices and CI', ip_policy_ids: [offices.id], enforced: true })
+  await restriction({ type: 'dashboard', description: 'Offices for people', ip_policy_ids: [offices.id] })
+  const abuse = await restriction({
+    type: 'endpoints',
+    description: 'Block known abusers',
+    ip_policy_ids: [feed.id],
+    enforced: true,
+  })
+  const trial = await restriction({
+    type: 'endpoints',
+    description: 'Shop countries (trial)',
+    ip_policy_ids: [policy.id],
+  })
+
+  const check = { type: 'http', path: '/healthz' }
+  const [pool, backup, api, store] = [
+    await make(admin, '/backends/static', {
+      address: '10.20.4.11:8080',
+      description: 'Storefront',
+      health_check: check,
+    }),
+    await make(admin, '/backends/static', { address: '10.20.4.13:8080', description: 'Storefront spare' }),
+    await make(admin, '/backends/static', { address: '10.20.6.21:8443', description: 'Public API', tls: {} }),
+    await make(admin, '/backends/static', { address: 's3.eu.outdoor.example:443', description: 'Object store' }),
+  ]
+  await make(admin, '/backends/failover', {
+    description: 'Storefront pool',
+    backends: [pool.id, backup.id],
+  })
+  const edge = await make(admin, '/edges/https', {
+    description: 'Storefront',
+    hostports: ['shop.outdoor.example:443', 'www.outdoor.example:443'],
+  })
+  const route = (match: string, backend: { id: string }, more: object = {}) =>
+    make(admin, `/edges/https/${edge.id}/routes`, {
+      match_type: 'path_prefix',
+      match,
+      backend: { backend_id: backend.id },
+      ...more,
+    })
+  await route('/', pool, { request_headers: { add: { 'X-Shop': 'de', 'X-Team': 'web' }, remove: ['Cookie'] } })
+  const toApi = await route('/api/', api, {
+    ip_restriction: { ip_policy_ids: [policy.id] },
+    request_headers: { add: { 'X-Release': '2026-11-12.3' } },
+  })
+  await route('/admin', pool, { ip_restriction: { ip_policy_ids: [offices.id, policy.id] } })
+  await route('/media/', store)
+  await make(admin, '/edges/https', { description: 'Grafana', hostports: ['grafana.outdoor.example:443'] })
+  const tcp = await make(admin, '/edges/tcp', {
+    description: 'Orders database',
+    hostports: ['db.outdoor.example:20001'],
+    backend: { backend_id: pool.id },
+    ip_restriction: { ip_policy_ids: [offices.id] },
+  })
+
+  for (const node of nodes) {
+    // A node that reports would be live for some seconds only; these are pictures.
+    await run(
+      db,
+      sql`insert into edge_nodes (name, version, applied_generation, records, refusals, started_at, last_seen_at)
+      values (${node}, '0.1.0', (select coalesce(max(generation), 0) from outbox), 652, '[]', now() - interval '9 days',
+        now() + interval '1 hour') on conflict do nothing`,
+    )
+    for (const [backend, address, port, status, reason] of [
+      [pool.id, '10.20.4.11', 8080, 'up', null],
+      [backup.id, '10.20.4.13', 8080, 'down', 'GET /healthz was answered with 503'],
+      [api.id, '10.20.6.21', 8443, 'up', null],
+    ] as const)
+      await run(
+        db,
+        sql`insert into backend_health (account_id, backend_id, node, address, port, status, reason, since, reported_at)
+        values (${account}, ${toUuid(backend as Id<'bkdst'>)}, ${node}, ${address}, ${port}, ${status}, ${reason},
+          now() - interval '33 minutes', now() + interval '1 hour')`,
+      )
+  }
+  await run(
+    db,
+    sql`insert into ip_restriction_counts (account_id, ip_restriction_id, hour, source_ip, outcome, count, last_at)
+    select ${account}, r.id, date_trunc('hour', now()) - h * interval '1 hour', r.ip::inet, r.outcome,
+      (40 + 30 * abs(sin(h)) + case when h between 14 and 17 then 500 else 0 end)::int, now() - h * interval '1 hour'
+    from generate_series(0, 23) h, (values
+      (${toUuid(abuse.id as Id<'ipx'>)}::uuid, '203.0.113.201', 'refused'),
+      (${toUuid(abuse.id as Id<'ipx'>)}::uuid, '2001:db8:51:7::9', 'refused'),
+      (${toUuid(trial.id as Id<'ipx'>)}::uuid, '192.0.2.144', 'warned')) r (id, ip, outcome)`,
+  )
+  await run(
+    db,
+    sql`insert into edge_counts (account_id, edge_id, hour, source_ip, outcome, by_module, count, last_at)
+    select ${account}, ${toUuid(toApi.id as Id<'edghtsrt'>)}, date_trunc('hour', now()) - h * interval '1 hour', '192.0.2.151',
+      'refused', true, 12 + h, now() - h * interval '1 hour' from generate_series(0, 8) h`,
+  )
+  return { policy, offices, edge, tcp, ...people }
+}
+
+async function furnishPeople(admin: Account) {
+  for (const name of ['Helen', 'Peter', 'Marcus'])
+    await make(admin, '/users', { name, email: `${name.toLowerCase()}@outdoor.example`, role: 'member' })
+  const terraform = await make(admin, '/bot_users', { name: 'terraform' })
+  const backup = await make(admin, '/bot_users', { name: 'nightly backup' })
+  const key = (description: string, more: object = {}) => make(admin, '/api_keys', { description, ...more })
+  await key('Grafana', { scopes: ['*.get', '*.list'], expires_at: inDays(330) })
+  await key('Terraform production', { owner_id: terraform.id, allowed_cidrs: ['192.0.2.16/28'], expires_at: inDays(3) })
+  await key('Nightly backup', { owner_id: backup.id, scopes: ['audit_events.list'], expires_at: inDays(240) })
+  await key('Warehouse scanner', { scopes: ['ip_checks.create', 'ip_policies.list', 'ip_policies.get'] })
+  return { terraform }
+}
