@@ -122,6 +122,12 @@ function parseLine(line: string, fallback: Rule['action']): Rule | { fault: stri
   }
 }
 
+/** The range that somebody means who writes 192.0.2.18/28. */
+export function rangeWithoutHostBits(written: string): string | undefined {
+  const cidr = withoutHostBits(written)
+  return cidr && formatCidr(cidr)
+}
+
 function withoutHostBits(written: string): Cidr | undefined {
   const [text = '', length = ''] = written.split('/')
   const address = parseAddress(text)

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { parseAddress } from '../kernel/ip/address.ts'
-import { excessOf, type Grant, matches, mayCall, mayCallFrom } from './grant.ts'
+import { matches } from '../kernel/scopes.ts'
+import { excessOf, type Grant, mayCall, mayCallFrom } from './grant.ts'
 
 const grant = (scopes: string[], allowedCidrs: string[] = []): Grant => ({ scopes, allowedCidrs })
 

@@ -1,6 +1,7 @@
 import type { Address } from '../kernel/ip/address.ts'
 import { checkedCidr } from '../kernel/ip/canonical_cidr.ts'
 import { containsCidr, isWithin } from '../kernel/ip/cidr.ts'
+import { matches } from '../kernel/scopes.ts'
 
 /** What a key may do, and from where: operations by patterns of their ids, and source ranges. No ranges: from anywhere. */
 export type Grant = { readonly scopes: readonly string[]; readonly allowedCidrs: readonly string[] }
@@ -10,17 +11,6 @@ export const everything = '*'
 
 /** Of keys that a command on the server creates. */
 export const ownersRights: Grant = { scopes: [everything], allowedCidrs: [] }
-
-/** Where a `*` is, anything may be, dots included. A pattern has at most one. */
-export function matches(pattern: string, text: string): boolean {
-  const star = pattern.indexOf('*')
-  if (star < 0) return pattern === text
-  return (
-    text.length >= pattern.length - 1 &&
-    text.startsWith(pattern.slice(0, star)) &&
-    text.endsWith(pattern.slice(star + 1))
-  )
-}
 
 export const mayCall = ({ scopes }: Pick<Grant, 'scopes'>, operation: string): boolean =>
   scopes.some((scope) => matches(scope, operation))

@@ -15,10 +15,11 @@ import { useUrlState } from '../ui/use_url_state.ts'
 import { keyColumns } from './keys/columns.tsx'
 import { CreateKey } from './keys/create.tsx'
 import { DeleteKey } from './keys/delete.tsx'
+import { EditKey } from './keys/edit.tsx'
 import { type ApiKey, expiryOf, isUnused, nameOf } from './keys/key.tsx'
 import { RotateKey } from './keys/rotate.tsx'
 
-type Open = { action: 'create' } | { action: 'rotate' | 'delete'; key: ApiKey }
+type Open = { action: 'create' } | { action: 'edit' | 'rotate' | 'delete'; key: ApiKey }
 type View = 'all' | 'own' | 'expiring' | 'expired' | 'unused'
 
 export function Keys() {
@@ -38,6 +39,7 @@ export function Keys() {
         {(rows) => <KeyTable keys={rows} caller={caller} onOpen={setOpen} />}
       </Loaded>
       {open?.action === 'create' && <CreateKey onClose={close} />}
+      {open?.action === 'edit' && <EditKey apiKey={open.key} onClose={close} />}
       {open?.action === 'rotate' && (
         <RotateKey apiKey={open.key} isOwnSession={open.key.id === caller?.api_key.id} onClose={close} />
       )}
@@ -70,6 +72,7 @@ function KeyTable({ keys, caller, onOpen }: TableProps) {
               entries: [
                 ...(mayChange
                   ? [
+                      { label: 'Edit key…', icon: 'edit' as const, onAction: () => onOpen({ action: 'edit', key }) },
                       {
                         label: 'Rotate token…',
                         icon: 'rotate' as const,

@@ -1,34 +1,66 @@
+import { matches } from '../../../../src/kernel/scopes.ts'
+import { operations } from '../../generated/operations.ts'
+import { CardChoice } from '../../ui/card_choice.tsx'
+import { Field } from '../../ui/field.tsx'
 import type { ApiKey } from './key.tsx'
 
-export type Preset = 'full' | 'read' | 'edges' | 'policies' | 'custom'
+export type Preset = 'read' | 'deploy' | 'policies' | 'full' | 'custom'
 
-const reading = ['*.get', '*.list', 'ip_policies.rules', 'ip_restrictions.warnings']
+const allowedBy = (scopes: readonly string[]) =>
+  operations.filter(({ id }) => scopes.some((scope) => matches(scope, id)))
 
-/** Usual scopes under a name. Custom ones are typed. */
-export const presets: readonly { value: Preset; title: string; detail: string; scopes: readonly string[] }[] = [
-  { value: 'full', title: 'Full access', detail: 'Everything its owner can do', scopes: ['*'] },
+const usualReads = ['*.get', '*.list']
+/** With the reads that have a name of their own, such as the health of a backend. */
+const reading = [
+  ...usualReads,
+  ...operations
+    .filter(({ id, isRead }) => isRead && !usualReads.some((scope) => matches(scope, id)))
+    .map(({ id }) => id),
+]
+/** `tcp_edges.*` for every kind of resource whose name ends like this. */
+const changing = (names: RegExp) => {
+  const resources = new Set(operations.map(({ id }) => id.split('.')[0] ?? ''))
+  return [...resources].filter((name) => names.test(name)).map((name) => `${name}.*`)
+}
+/** A pattern covers what it names besides. */
+const withoutRepeats = (scopes: readonly string[]) =>
+  scopes.filter((scope) => !scopes.some((other) => other !== scope && matches(other, scope)))
+
+type PresetOf = { value: Preset; title: string; detail: string; scopes: readonly string[] }
+
+/** Usual scopes under a name, from the operations that this version has. Custom ones are typed. */
+export const presets: readonly PresetOf[] = [
   { value: 'read', title: 'Read only', detail: 'See everything, change nothing', scopes: reading },
   {
-    value: 'edges',
-    title: 'Manage edges',
-    detail: 'Edges, routes and backends',
-    scopes: [...reading, 'https_edges.*', 'https_edge_routes.*', 'tcp_edges.*', 'static_backends.*'],
+    value: 'deploy',
+    title: 'Deploy pipeline',
+    detail: 'Change edges, routes and backends',
+    scopes: withoutRepeats([...reading, ...changing(/(^|_)(backends|edges|edge_routes|domains|certificates)$/)]),
   },
   {
     value: 'policies',
-    title: 'Manage IP policies',
-    detail: 'Policies and their rules',
-    scopes: [...reading, 'ip_policies.*', 'ip_policy_rules.*'],
+    title: 'IP policies',
+    detail: 'Change policies and their rules',
+    scopes: withoutRepeats([...reading, 'ip_policies.*', 'ip_policy_rules.*']),
   },
+  { value: 'full', title: 'Full access', detail: 'Everything its owner can do', scopes: ['*'] },
   { value: 'custom', title: 'Custom', detail: 'Choose operations', scopes: [] },
 ]
 
 const isSameSet = (a: readonly string[], b: readonly string[]): boolean =>
   a.length === b.length && a.every((scope) => b.includes(scope))
 
+/** Keys that only read keep their name when a later version has more to read. */
+export function presetOf(scopes: readonly string[]): PresetOf | undefined {
+  const same = presets.find((candidate) => isSameSet(candidate.scopes, scopes))
+  if (same) return same
+  const onlyReads = usualReads.every((scope) => scopes.includes(scope)) && allowedBy(scopes).every((one) => one.isRead)
+  return onlyReads ? presets[0] : undefined
+}
+
 /** The name of usual scopes, or the first of the others. */
 export function Access({ apiKey: { scopes } }: { apiKey: ApiKey }) {
-  const preset = presets.find((candidate) => isSameSet(candidate.scopes, scopes))
+  const preset = presetOf(scopes)
   if (preset) return <span className="tag">{preset.title}</span>
   return (
     <span className="tags">
@@ -43,3 +75,44 @@ export function Access({ apiKey: { scopes } }: { apiKey: ApiKey }) {
 }
 
 export const wordsOf = (text: string): string[] => text.split(/[\s,]+/).filter(Boolean)
+
+export type AccessValues = { preset: Preset; scopes: string }
+export const scopesOf = ({ preset, scopes }: AccessValues): string[] =>
+  preset === 'custom' ? wordsOf(scopes) : [...(presets.find(({ value }) => value === preset)?.scopes ?? [])]
+
+type Props = { values: AccessValues; onPreset: (preset: Preset) => void; onScopes: (scopes: string) => void }
+
+/** What a key may call: usual scopes or typed ones, and the operations that they come to. */
+export function AccessFields({ values, onPreset, onScopes }: Props) {
+  const scopes = scopesOf(values)
+  const allowed = allowedBy(scopes)
+  return (
+    <>
+      <CardChoice label="Access" name="scopes" value={values.preset} onChange={onPreset} options={presets} />
+      {values.preset === 'custom' && (
+        <Field
+          label="Operations"
+          name="scopes"
+          mono
+          rows={2}
+          value={values.scopes}
+          onChange={onScopes}
+          placeholder="*.list ip_checks.create"
+          hint="Operation ids and patterns, separated by spaces."
+        />
+      )}
+      <details className="allows">
+        <summary>
+          Allows {allowed.length} of {operations.length} operations
+        </summary>
+        <ul className="operations">
+          {allowed.map(({ id, summary }) => (
+            <li key={id}>
+              <span className="mono">{id}</span> <span className="soft">{summary}</span>
+            </li>
+          ))}
+        </ul>
+      </details>
+    </>
+  )
+}

@@ -2,43 +2,28 @@ import { useState } from 'react'
 import { $api, answerOf, api } from '../../api/client.ts'
 import { usePeople } from '../../api/people.ts'
 import { useRefresh } from '../../api/queries.ts'
-import { CardChoice } from '../../ui/card_choice.tsx'
 import { Choice } from '../../ui/choice.tsx'
 import { Field } from '../../ui/field.tsx'
 import { FormDialog } from '../../ui/form_dialog.tsx'
 import { useDraft } from '../../ui/use_draft.ts'
-import { type Preset, presets, wordsOf } from './access.tsx'
+import { AccessFields, type AccessValues, scopesOf, wordsOf } from './access.tsx'
+import { AddressesField } from './addresses.tsx'
+import { ExpiryFields, type ExpiryValues, expiresAt } from './expiry.tsx'
 import { type ApiKey, nameOf } from './key.tsx'
 import { TokenShown } from './token.tsx'
 
-const lifetimes = [
-  { value: '', label: 'Never' },
-  { value: '1', label: 'In a day' },
-  { value: '7', label: 'In a week' },
-  { value: '30', label: 'In 30 days' },
-  { value: '90', label: 'In 90 days' },
-  { value: '365', label: 'In a year' },
-]
-const inDays = (days: string): string => new Date(Date.now() + Number(days) * 86_400_000).toISOString()
+type Values = AccessValues & ExpiryValues & { description: string; metadata: string; owner: string; addresses: string }
 
-type Values = {
-  description: string
-  metadata: string
-  owner: string
-  days: string
-  preset: Preset
-  scopes: string
-  addresses: string
-}
-
-function createKey({ description, metadata, owner, days, preset, scopes, addresses }: Values) {
+function createKey(values: Values) {
+  const { description, metadata, owner, addresses } = values
+  const expires_at = expiresAt(values)
   const body = {
     description,
     metadata,
-    scopes: preset === 'custom' ? wordsOf(scopes) : [...(presets.find(({ value }) => value === preset)?.scopes ?? [])],
+    scopes: scopesOf(values),
     allowed_cidrs: wordsOf(addresses),
     ...(owner && { owner_id: owner }),
-    ...(days && { expires_at: inDays(days) }),
+    ...(expires_at && { expires_at }),
   }
   return answerOf(api.POST('/api_keys', { body }))
 }
@@ -49,8 +34,9 @@ export function CreateKey({ onClose }: { onClose: () => void }) {
     description: '',
     metadata: '',
     owner: '',
-    days: '',
-    preset: 'full',
+    lifetime: '90',
+    date: '',
+    preset: 'read',
     scopes: '',
     addresses: '',
   })
@@ -70,39 +56,21 @@ export function CreateKey({ onClose }: { onClose: () => void }) {
       }}
       onClose={onClose}
     >
-      <Field
-        label="Description"
-        name="description"
-        autoFocus
-        value={values.description}
-        onChange={set('description')}
-        placeholder="nightly backup"
-        hint="What the key is used for, so that others know what breaks if they delete it."
-      />
-      {caller?.role === 'admin' && <OwnerChoice own={caller.owner_id} value={values.owner} onChange={set('owner')} />}
-      <CardChoice label="Access" name="scopes" value={values.preset} onChange={set('preset')} options={presets} />
-      {values.preset === 'custom' && (
+      <div className="field-row">
         <Field
-          label="Operations"
-          name="scopes"
-          mono
-          rows={2}
-          value={values.scopes}
-          onChange={set('scopes')}
-          placeholder="*.list ip_checks.create"
-          hint="Operation ids and patterns, separated by spaces."
+          label="Description"
+          name="description"
+          autoFocus
+          value={values.description}
+          onChange={set('description')}
+          placeholder="nightly backup"
+          hint="What breaks if somebody deletes it."
         />
-      )}
-      <Field
-        label="Allowed addresses"
-        name="allowed_cidrs"
-        mono
-        value={values.addresses}
-        onChange={set('addresses')}
-        placeholder="203.0.113.0/24"
-        hint="Ranges from which the key can be used, separated by spaces. Empty: from any address."
-      />
-      <Choice label="Expires" name="expires_at" value={values.days} onChange={set('days')} options={lifetimes} />
+        {caller?.role === 'admin' && <OwnerChoice own={caller.owner_id} value={values.owner} onChange={set('owner')} />}
+      </div>
+      <AccessFields values={values} onPreset={set('preset')} onScopes={set('scopes')} />
+      <AddressesField value={values.addresses} onChange={set('addresses')} />
+      <ExpiryFields values={values} onLifetime={set('lifetime')} onDate={set('date')} />
       <details>
         <summary>Metadata</summary>
         <Field
@@ -129,7 +97,7 @@ function OwnerChoice({ own, value, onChange }: OwnerProps) {
       name="owner_id"
       value={value}
       onChange={onChange}
-      hint="The key has at most the permissions of its owner. Bots are members."
+      hint="The key can do at most what its owner can."
       options={[
         { value: '', label: 'Yourself' },
         ...people
