@@ -1,7 +1,7 @@
 // The dashboard's files in dashboard/dist, for npm run build, npm run dev and the browser tests.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { glob, stat } from 'node:fs/promises'
+import { isStale } from './stale.ts'
 
 const root = new URL('..', import.meta.url).pathname
 const built = 'dashboard/dist/index.html'
@@ -27,14 +27,5 @@ export async function buildDashboard(): Promise<void> {
 
 /** Builds it unless nothing has changed since it was built. */
 export async function ensureDashboard(): Promise<void> {
-  if (await isStale()) await buildDashboard()
-}
-
-async function isStale(): Promise<boolean> {
-  const made = await stat(root + built).catch(() => undefined)
-  if (!made) return true
-  for await (const file of glob(sources, { cwd: root, exclude: ['dashboard/src/generated/**'] })) {
-    if ((await stat(root + file)).mtimeMs > made.mtimeMs) return true
-  }
-  return false
+  if (await isStale(built, sources, ['dashboard/src/generated/**'])) await buildDashboard()
 }

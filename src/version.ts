@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { packageFiles } from './kernel/package_files.ts'
 
-// The same depth below the package's root in src/ and in dist/.
-const manifest = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string }
+const manifest = JSON.parse(readFileSync(packageFiles.manifest, 'utf8')) as { version: string }
 export const version = manifest.version

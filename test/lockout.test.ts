@@ -9,6 +9,7 @@ import { seededRandom } from './deciders/cases.ts'
 import type { Account } from './harness/control_plane.ts'
 import { startControlPlane } from './harness/control_plane.ts'
 import { behindProxy, callingFrom, from, policyWith, restrict } from './harness/ip.ts'
+import { program } from './harness/program.ts'
 import { signIn } from './harness/session.ts'
 import { sized } from './harness/thorough.ts'
 import { mutations, self, setStage, type Way } from './lockout/mutations.ts'
@@ -68,10 +69,9 @@ const nameOf = async ({ accountId }: Account) =>
   ).name
 
 const release = async (account: string, type = 'api') => {
-  const main = new URL('../src/main.ts', import.meta.url).pathname
   const { stdout } = await run(
     process.execPath,
-    [main, 'ip-restrictions', 'release', '--type', type, '--account', account],
+    [program, 'ip-restrictions', 'release', '--type', type, '--account', account],
     {
       env: { ...process.env, GATEHOUSE_DATABASE_URL: plane.databaseUrl },
     },

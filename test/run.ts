@@ -6,6 +6,7 @@
 //   node test/run.ts --drill revocation a drill: what the tests show with small numbers, with large ones
 import { glob } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
+import { ensureTestProgram } from '../dev/bundle.ts'
 import { ensureDashboard } from '../dev/dashboard.ts'
 import { putEnginesOnPath } from '../dev/engines.ts'
 import { runWithEnvironment } from './harness/environment.ts'
@@ -48,6 +49,7 @@ const { values, positionals, tokens } = parseArgs({
   options: { drill: { type: 'string' }, times: { type: 'boolean' }, thorough: { type: 'boolean' } },
 })
 if (values.thorough) process.env.GATEHOUSE_TEST_THOROUGH = 'yes'
+process.env.GATEHOUSE_TEST_PROGRAM = await ensureTestProgram()
 if (typeof values.drill === 'string') {
   end(await runWithEnvironment([`test/drills/${values.drill}.ts`, ...positionals]))
 } else {

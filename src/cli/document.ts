@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { packageFiles } from '../kernel/package_files.ts'
 
 /** As much of JSON Schema as openapi.json uses. */
 export type Schema = {
@@ -28,8 +29,7 @@ export type DocumentOperation = {
 }
 type Document = { paths: Record<string, Record<string, DocumentOperation>>; components: unknown }
 
-// The same depth below the package's root in src/ and in dist/, and shipped with it.
-const document: Document = JSON.parse(readFileSync(new URL('../../openapi.json', import.meta.url), 'utf8'))
+const document: Document = JSON.parse(readFileSync(packageFiles.openapi, 'utf8'))
 
 export const paths = document.paths
 

@@ -12,6 +12,7 @@ import { createRateLimits } from '../http/rate_limits.ts'
 import type { InstallationSettings } from '../http/route.ts'
 import { createServer } from '../http/server.ts'
 import { systemClock } from '../kernel/clock.ts'
+import { packageFiles } from '../kernel/package_files.ts'
 import { createRefusedKeyRecorder } from '../operations/refused_keys.ts'
 import { routes } from '../resources/routes.ts'
 import { version } from '../version.ts'
@@ -20,18 +21,6 @@ import { linkEdges } from './edges_link.ts'
 import { interval } from './interval.ts'
 import { createLog, waitForShutdown } from './log.ts'
 import { upkeep } from './upkeep.ts'
-
-// Beside us in dist/, where the build puts it; for the sources, where the dashboard's own build leaves it.
-const dashboardFolder = new URL(
-  import.meta.url.endsWith('.ts') ? '../../dashboard/dist' : '../dashboard',
-  import.meta.url,
-).pathname
-
-// Beside us in dist/ too; for the sources, where npm has put it.
-const referenceFolder = new URL(
-  import.meta.url.endsWith('.ts') ? '../../node_modules/swagger-ui-dist' : '../reference',
-  import.meta.url,
-).pathname
 
 export async function serve(config: Config): Promise<number> {
   const log = createLog(config.GATEHOUSE_LOG_LEVEL)
@@ -73,8 +62,8 @@ export async function serve(config: Config): Promise<number> {
       : routes.filter(({ operation }) => !operation.startsWith('dashboard_session.')),
     log,
     requestTimeoutMs: config.GATEHOUSE_REQUEST_TIMEOUT_MS,
-    ...(config.GATEHOUSE_DASHBOARD && { dashboardFolder }),
-    ...(config.GATEHOUSE_DOCS && { referenceFolder }),
+    ...(config.GATEHOUSE_DASHBOARD && { dashboardFolder: packageFiles.dashboard }),
+    ...(config.GATEHOUSE_DOCS && { referenceFolder: packageFiles.reference }),
     version,
   })
   await app.listen(config.GATEHOUSE_LISTEN)

@@ -1,11 +1,11 @@
 import { hash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { packageFiles } from '../kernel/package_files.ts'
 import { type Db, type DbPool, many, maybeOne, run } from './pool.ts'
 import { sql } from './sql.ts'
 import { session } from './transaction.ts'
 
-// The same depth below the package's root in src/ and in dist/.
-const folder = new URL('../../migrations/', import.meta.url)
 /** Any constant will do, as long as nothing else in the database takes the same advisory lock. */
 const migrationLock = 7_204_113_001
 
@@ -13,10 +13,10 @@ export type Migration = { name: string; text: string; checksum: string }
 type Applied = { name: string; checksum: string }
 
 export async function readMigrations(): Promise<Migration[]> {
-  const names = (await readdir(folder)).filter((name) => name.endsWith('.sql')).sort()
+  const names = (await readdir(packageFiles.migrations)).filter((name) => name.endsWith('.sql')).sort()
   return Promise.all(
     names.map(async (name) => {
-      const text = await readFile(new URL(name, folder), 'utf8')
+      const text = await readFile(join(packageFiles.migrations, name), 'utf8')
       return { name, text, checksum: hash('sha256', text, 'hex') }
     }),
   )

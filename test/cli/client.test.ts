@@ -11,13 +11,13 @@ import { after, test } from 'node:test'
 import { exits } from '../../src/cli/exits.ts'
 import { startControlPlane } from '../harness/control_plane.ts'
 import { newUser } from '../harness/principals.ts'
+import { program } from '../harness/program.ts'
 import { testRun } from '../harness/test_run.ts'
 import { cliFor } from './harness.ts'
 
 const plane = await startControlPlane({ after })
 const admin = await plane.newAccount()
 const cli = cliFor(plane, admin)
-const main = new URL('../../src/main.ts', import.meta.url).pathname
 
 test('exit codes tell scripts what happened', async () => {
   const member = cliFor(plane, await newUser(plane, admin))
@@ -116,7 +116,7 @@ test('tables are aligned, complete in a pipe, cut to the terminal width, and fre
   assert.ok(!piped.includes('\u001b') && !piped.includes('\u202e'))
   assert.ok(piped.includes('evil \\u001b[2J\\u202e long'))
   // script makes a terminal of 60 columns.
-  const typed = `stty cols 60; ${process.execPath} ${main} ip-policies list`
+  const typed = `stty cols 60; ${process.execPath} ${program} ip-policies list`
   const child = spawn('script', ['-qec', typed, '/dev/null'], { env: { ...process.env, ...mine.env, NO_COLOR: '1' } })
   child.stdin.end()
   const shown = (await text(child.stdout)).replaceAll('\r', '').trim().split('\n')

@@ -6,12 +6,12 @@ import { chmod, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { poll } from '../harness/poll.ts'
+import { program } from '../harness/program.ts'
 import { testRun } from '../harness/test_run.ts'
 
-const main = new URL('../../src/main.ts', import.meta.url).pathname
 const folder = join(testRun.folder, 'completion')
 await mkdir(folder, { recursive: true })
-await writeFile(join(folder, 'gatehouse'), `#!/bin/sh\nexec '${process.execPath}' '${main}' "$@"\n`)
+await writeFile(join(folder, 'gatehouse'), `#!/bin/sh\nexec '${process.execPath}' '${program}' "$@"\n`)
 await chmod(join(folder, 'gatehouse'), 0o755)
 const env = {
   ...process.env,

@@ -7,13 +7,13 @@ import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { after, test } from 'node:test'
 import { startControlPlane } from '../harness/control_plane.ts'
+import { program } from '../harness/program.ts'
 import { random, randomBelow } from '../harness/random.ts'
 import { sized } from '../harness/thorough.ts'
 import { cliFor } from './harness.ts'
 import { contentsOf, countOf, stateFile } from './state_harness.ts'
 
 const plane = await startControlPlane({ after })
-const main = new URL('../../src/main.ts', import.meta.url).pathname
 
 /** The first has everything twice or unnamed that could be mistaken for another; the second is what becomes of it. */
 const first = `
@@ -71,7 +71,7 @@ async function killAt(
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const GATEHOUSE_URL = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  const child = spawn(process.execPath, [main, ...args], {
+  const child = spawn(process.execPath, [program, ...args], {
     env: { ...process.env, ...env, GATEHOUSE_URL },
     stdio: 'ignore',
   })

@@ -3,10 +3,10 @@ import { spawn } from 'node:child_process'
 import { text } from 'node:stream/consumers'
 import { after, test } from 'node:test'
 import { startControlPlane } from '../harness/control_plane.ts'
+import { program } from '../harness/program.ts'
 import { cliFor } from './harness.ts'
 
 const plane = await startControlPlane({ after })
-const main = new URL('../../src/main.ts', import.meta.url).pathname
 
 /** How many columns of a terminal each takes. */
 const widths: [text: string, columns: number][] = [
@@ -42,7 +42,7 @@ test('a terminal that is too narrow cuts between characters, never within one', 
   const account = await plane.newAccount()
   const long = ['👨‍👩‍👧', '🇩🇪', 'e\u0301\u0323', '漢', '👍🏽']
   for (const character of long) await account('POST', '/ip_policies', { description: character.repeat(12) })
-  const typed = `stty cols 60; ${process.execPath} ${main} ip-policies list`
+  const typed = `stty cols 60; ${process.execPath} ${program} ip-policies list`
   const env = { ...process.env, ...cliFor(plane, account).env, NO_COLOR: '1' }
   const child = spawn('script', ['-qec', typed, '/dev/null'], { env })
   child.stdin.end()

@@ -2,15 +2,15 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
 import { loadScaledTimeout } from './load_scaled_timeout.ts'
+import { program } from './program.ts'
 
 export type Ended = { code: number | null; stdout: string; stderr: string }
-const source = new URL('../../src/main.ts', import.meta.url).pathname
 
 /** Runs the `gatehouse` command to its end, with no other settings than the given ones. */
 export async function gatehouse(
   args: string[],
   env: Record<string, string> = {},
-  main = source,
+  main = program,
   input?: string,
 ): Promise<Ended> {
   const ours = Object.entries(process.env).filter(([name]) => !name.startsWith('GATEHOUSE_'))

@@ -11,6 +11,7 @@ import { bootstrapAccount } from '../../src/commands/accounts/bootstrap.ts'
 import { type DbPool, openPool } from '../../src/db/pool.ts'
 import { type Client, createClient, publicUrl } from './client.ts'
 import { loadScaledTimeout } from './load_scaled_timeout.ts'
+import { program } from './program.ts'
 import { testRun } from './test_run.ts'
 
 type LogLine = Record<string, unknown> & { msg: string; level: string }
@@ -96,8 +97,7 @@ const harnessSettings = {
 }
 
 async function serveProcess(env: Record<string, string>): Promise<ServeProcess> {
-  const main = new URL('../../src/main.ts', import.meta.url).pathname
-  const child = spawn(process.execPath, [main, 'serve'], {
+  const child = spawn(process.execPath, [program, 'serve'], {
     env: { ...process.env, ...harnessSettings, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })

@@ -19,6 +19,7 @@ import {
   stop,
 } from './control_plane.ts'
 import { poll } from './poll.ts'
+import { program } from './program.ts'
 import { testRun } from './test_run.ts'
 
 export type EdgeProcess = {
@@ -127,8 +128,7 @@ async function untilListed(
 }
 
 async function edgeProcess(env: Record<string, string>): Promise<Pick<EdgeProcess, 'child' | 'log'>> {
-  const main = new URL('../../src/main.ts', import.meta.url).pathname
-  const child = spawn(process.execPath, [main, 'edge'], {
+  const child = spawn(process.execPath, [program, 'edge'], {
     env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'inherit'],
   })

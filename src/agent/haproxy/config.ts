@@ -1,4 +1,4 @@
-import { fileURLToPath } from 'node:url'
+import { packageFiles } from '../../kernel/package_files.ts'
 import { timeoutLimits, websocketIdleSeconds } from '../../kernel/timeouts.ts'
 import { answers, parserAnswers } from './answers.ts'
 import { backends, httpsBackends } from './backends.ts'
@@ -27,9 +27,6 @@ import {
 } from './rules.ts'
 import { beforeWebsocket, noteWebsocket, websocketTable } from './sessions.ts'
 import { limitsOf, loadedCertificateFolder, type ProxySettings } from './settings.ts'
-
-/** Shipped beside this file, as it is. */
-export const luaFile = fileURLToPath(new URL('gatehouse.lua', import.meta.url))
 
 /**
  * The whole configuration. It depends on the operator's settings alone: what tenants write is only ever in map values
@@ -61,7 +58,7 @@ global
   stats timeout 1m
   setenv GATEHOUSE_FOLDER ${quoted(settings.folder)}
   setenv GATEHOUSE_POLICY_CACHE_BYTES ${settings.policyCacheBytes ?? 64 * 1024 * 1024}
-  lua-load-per-thread ${quoted(luaFile)}
+  lua-load-per-thread ${quoted(packageFiles.lua)}
   # Only Lua logs, and only refusals, warnings and failures of upstreams.
   log 127.0.0.1:${settings.eventPort} len 1024 format raw local0
   # Half a buffer stays free for headers that a route adds; entries.ts refuses what would not fit.

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
 import { open, readFile } from 'node:fs/promises'
+import { packageFiles } from '../../kernel/package_files.ts'
 import { writeAtomically } from '../atomic_file.ts'
-import { luaFile, renderConfig } from './config.ts'
+import { renderConfig } from './config.ts'
 import { configFile, type ProxySettings } from './settings.ts'
 
 const nativeMark = '# Native backends, as of the last write.\n'
@@ -44,7 +45,7 @@ export type ConfigFile = ReturnType<typeof createConfigFile>
 /** With the Lua file's digest: a new one has to be loaded although the configuration says the same. */
 async function commonPart(settings: ProxySettings): Promise<string> {
   const digest = createHash('sha256')
-    .update(await readFile(luaFile))
+    .update(await readFile(packageFiles.lua))
     .digest('hex')
   return `${renderConfig(settings)}\n# gatehouse.lua ${digest}\n${nativeMark}`
 }

@@ -33,7 +33,7 @@ export const tagOf = ({ operation }: Route): string => operation.split('.')[0] ?
 export function tags(routes: readonly Route[]): Json[] {
   return [...new Set(routes.map(tagOf))].map((name) => {
     const description = groups[name]
-    if (!description) throw new Error(`add a description of the ${name} operations to ${import.meta.filename}`)
+    if (!description) throw new Error(`add a description of the ${name} operations to src/http/openapi/descriptions.ts`)
     return { name, description }
   })
 }

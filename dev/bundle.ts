@@ -1,0 +1,72 @@
+// The program and the packages it uses, in a few files: loading the 1,500 modules one by one is most of what a start costs
+// (docs/adr/0063). Names and layout of the code stay readable, so that a stack trace can be followed without a map. Vite is
+// a package of the dashboard's, and bundles both.
+import { chmod, mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { build, type Rolldown } from 'vite'
+import { isStale } from './stale.ts'
+
+const root = new URL('..', import.meta.url).pathname
+
+/** Into a folder directly below the package's root; see src/kernel/package_files.ts. */
+export async function bundle(folder: string): Promise<void> {
+  const built = await build({
+    root,
+    configFile: false,
+    logLevel: 'error',
+    // pg would use compiled code of this name, which we do not install.
+    ssr: { noExternal: true, external: ['pg-native'] },
+    build: {
+      ssr: 'src/main.ts',
+      outDir: folder,
+      emptyOutDir: false,
+      target: 'node24',
+      minify: false,
+      rolldownOptions: { output: { entryFileNames: '[name].js', chunkFileNames: '[name]-[hash].js' } },
+    },
+  })
+  await chmod(join(root, folder, 'main.js'), 0o755)
+  const modules = (built as Rolldown.RolldownOutput).output.flatMap((file) =>
+    file.type === 'chunk' ? file.moduleIds : [],
+  )
+  await writeFile(join(root, folder, 'THIRD_PARTY_LICENSES'), await licensesOf(modules))
+}
+
+/** The licenses of the packages in the bundle ask for their text to go with every copy. */
+async function licensesOf(modules: string[]): Promise<string> {
+  const packages = new Set(modules.flatMap((id) => /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+/.exec(id)?.[0] ?? []))
+  const texts = await Promise.all(
+    [...packages].sort().map(async (folder) => {
+      const { name, version, license } = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'))
+      const text = await licenseIn(folder)
+      return `${name} ${version} (${license})\n\n${text ?? 'The package has no license file.'}`
+    }),
+  )
+  return texts.join(`\n${'-'.repeat(80)}\n\n`)
+}
+
+async function licenseIn(folder: string): Promise<string | undefined> {
+  for (const name of ['LICENSE', 'LICENSE.md', 'license', 'license.md', 'LICENSE.txt']) {
+    const text = await readFile(join(folder, name), 'utf8').catch(() => undefined)
+    if (text) return text
+  }
+  return undefined
+}
+
+const testFolder = '.program'
+
+/**
+ * For tests and drills, which start the program some hundred times: the bundle of the sources as they are now, beside links
+ * to the files that `npm run build` would copy. Resolves to the file to run.
+ */
+export async function ensureTestProgram(): Promise<string> {
+  const main = join(root, testFolder, 'main.js')
+  if (!(await isStale(`${testFolder}/main.js`, ['src/**/*.ts', 'dev/bundle.ts', 'package-lock.json']))) return main
+  await rm(join(root, testFolder), { recursive: true, force: true })
+  await mkdir(join(root, testFolder))
+  await symlink('../src/agent/haproxy/gatehouse.lua', join(root, testFolder, 'gatehouse.lua'))
+  await symlink('../dashboard/dist', join(root, testFolder, 'dashboard'))
+  await symlink('../node_modules/swagger-ui-dist', join(root, testFolder, 'reference'))
+  await bundle(testFolder)
+  return main
+}

@@ -1,0 +1,16 @@
+// The program's files that are not code. Only this file knows that the program runs from its sources as well as from the
+// bundle that dev/bundle.ts makes, whose files are all directly in one folder below the package's root.
+import { fileURLToPath } from 'node:url'
+
+const isSource = import.meta.url.endsWith('.ts')
+const at = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
+const inPackage = (path: string): string => at(isSource ? `../../${path}` : `../${path}`)
+
+export const packageFiles = {
+  manifest: inPackage('package.json'),
+  openapi: inPackage('openapi.json'),
+  migrations: inPackage('migrations'),
+  lua: isSource ? at('../agent/haproxy/gatehouse.lua') : at('gatehouse.lua'),
+  dashboard: isSource ? inPackage('dashboard/dist') : at('dashboard'),
+  reference: isSource ? inPackage('node_modules/swagger-ui-dist') : at('reference'),
+}
