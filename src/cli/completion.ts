@@ -58,6 +58,9 @@ const verbsOf: Record<string, string[]> = {
   state: ['dump', 'diff', 'apply', 'sync'],
 }
 
+/** Commands that are no operations, in groups that have operations. */
+const besideOperations: Record<string, string[]> = { 'ip-restrictions': ['release'], 'audit-events': ['export'] }
+
 /** What the last of the words can become. */
 export function completionsOf(
   config: ClientConfig,
@@ -78,7 +81,7 @@ function wordsAfter(serverCommands: readonly string[], before: readonly string[]
   const own = before.length === 1 ? verbsOf[before[0] ?? ''] : undefined
   if (own) return own
   const further = below(before).map(({ words }) => words[before.length] ?? '')
-  return before[0] === 'ip-restrictions' && before.length === 1 ? [...further, 'release'] : further
+  return before.length === 1 ? [...further, ...(besideOperations[before[0] ?? ''] ?? [])] : further
 }
 
 function operationOf(before: readonly string[]) {

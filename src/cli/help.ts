@@ -74,6 +74,7 @@ export function clientUsage(): string {
 
 ${indent([
   ...rows,
+  ['gatehouse audit-events export', 'export audit events as JSON Lines'],
   ['gatehouse state', 'dump, diff, apply, sync: manage policies, restrictions, edges and backends as a file'],
   ['gatehouse profiles', 'add, list, use, remove: manage saved servers and API keys'],
   ['gatehouse completion', 'bash, zsh, fish: print a shell completion script'],

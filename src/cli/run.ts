@@ -1,3 +1,4 @@
+import { exportCommand } from './audit_export.ts'
 import { completionCommand } from './completion.ts'
 import { exits, Failure, usageFailure } from './exits.ts'
 import { helpOfGroup } from './help.ts'
@@ -36,6 +37,7 @@ async function dispatch(config: ClientConfig, serverCommands: readonly string[],
   if (first === 'completion') return completionCommand(config, serverCommands, rest)
   // Loaded on demand: its YAML parser takes longer to load than everything else.
   if (first === 'state') return (await import('./state/commands.ts')).stateCommand(config, rest)
+  if (first === 'audit-events' && rest[0] === 'export') return exportCommand(config, rest.slice(1))
   const found = findOperation(args)
   if ('operation' in found) return perform(config, found.operation, found.rest)
   const { group, unknown } = found

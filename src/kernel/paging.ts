@@ -15,9 +15,12 @@ export function toPage<Item extends { id: Id }>(fetched: Item[], query: object, 
   const items = fetched.slice(0, limit)
   const last = items.at(-1)
   if (fetched.length === items.length || !last) return { items, uri: listUri, next_page_uri: null }
-  const next = new URLSearchParams()
-  for (const [name, value] of Object.entries({ ...query, before_id: last.id })) {
-    if (value !== undefined) next.set(name, String(value))
-  }
-  return { items, uri: listUri, next_page_uri: `${listUri}?${next}` }
+  return { items, uri: listUri, next_page_uri: pageUri(listUri, { ...query, before_id: last.id }) }
+}
+
+/** Where a page of a list is. */
+export function pageUri(listUri: string, query: object): string {
+  const parameters = new URLSearchParams()
+  for (const [name, value] of Object.entries(query)) if (value !== undefined) parameters.set(name, String(value))
+  return `${listUri}?${parameters}`
 }

@@ -319,6 +319,6 @@ export const expectations: Record<string, Expectation> = {
     admin: 200,
     member: 403,
     lists: bot,
-    filters: { resource_id: bot, owner_id: bot },
+    filters: { resource_id: bot, owner_id: bot, api_key_id: apiKey },
   },
 }
