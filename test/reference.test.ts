@@ -28,6 +28,7 @@ async function withOwn(admin: Client & { adminId: string }, example: unknown): P
   let text = JSON.stringify(example)
   const own: Record<string, () => Promise<string>> = {
     [exampleId('ipp')]: async () => (await newPolicy(admin)).id,
+    [exampleId('ipr')]: async () => (await expectations['ip_policy_rules.get']?.path?.(admin))?.id ?? '',
     [exampleId('bkdst')]: async () => (await newBackend(admin)).id,
     [exampleToken]: async () => admin.token,
   }

@@ -5,6 +5,7 @@ import { type Address, formatAddress } from '../kernel/ip/address.ts'
 import type { Evaluate, RestrictionDecision } from './decisions.ts'
 import type { Outcome } from './evidence/counts.ts'
 import type { HitBuffer } from './evidence/hit_buffer.ts'
+import type { RuleHitBuffer } from './evidence/rule_hit_buffer.ts'
 import { refusalIn, warningsIn } from './refusal.ts'
 
 /** A call of the API, as far as IP restrictions are concerned. */
@@ -14,11 +15,15 @@ export type Admission = { refusedBy?: Id<'ipx'>; refusedType?: Traffic; warnedBy
 export type AdmissionParts = {
   readonly evaluate: Evaluate
   readonly hitBuffer: HitBuffer
+  readonly ruleHitBuffer: RuleHitBuffer
   readonly clock: Clock
 }
 
 /** Decides about a call, by token or by cookie, and counts what restrictions did. */
-export async function admit({ evaluate, hitBuffer, clock }: AdmissionParts, call: Call): Promise<Admission> {
+export async function admit(
+  { evaluate, hitBuffer, ruleHitBuffer, clock }: AdmissionParts,
+  call: Call,
+): Promise<Admission> {
   const { caller, source, operation, operationId } = call
   const decisions: (RestrictionDecision & { type: Traffic })[] = []
   for (const type of restrictionTypesFor(caller))
@@ -29,6 +34,10 @@ export async function admit({ evaluate, hitBuffer, clock }: AdmissionParts, call
   const at = clock()
   const hit = (restrictionId: Uuid, outcome: Outcome) => {
     if (sourceIp) hitBuffer.count({ restrictionId, sourceIp, outcome, apiKeyId: caller.apiKeyId, at })
+  }
+  for (const { ruleId, allowed, enforced } of decisions) {
+    const outcome = allowed ? 'allowed' : enforced ? 'refused' : 'warned'
+    if (ruleId) ruleHitBuffer.count({ accountId: caller.accountId, ruleId, outcome, at })
   }
   for (const { restrictionId } of warnings) hit(restrictionId, 'warned')
   if (refusal) {

@@ -23,6 +23,7 @@ export type LoadedPolicy = {
   /** Milliseconds; the first moment at which a rule of it expires. */
   readonly validUntil: number
 }
+export type PolicyRules = Omit<LoadedPolicy, 'ranges'> & { readonly rules: readonly Rule[] }
 export type RestrictionOutline = {
   readonly id: Uuid
   readonly type: RestrictionType
@@ -70,10 +71,23 @@ export async function loadPolicy(
   id: Uuid,
   now: number,
 ): Promise<LoadedPolicy | undefined> {
+  const loaded = await loadPolicyRules(pool, accountId, id, now)
+  if (!loaded) return undefined
+  const { rules, ...policy } = loaded
+  return { ...policy, ranges: await compilePolicyInSlices(rules) }
+}
+
+/** The same before it is compiled. */
+export async function loadPolicyRules(
+  pool: DbPool,
+  accountId: Uuid,
+  id: Uuid,
+  now: number,
+): Promise<PolicyRules | undefined> {
   const first = await readBatch(pool, accountId, id, now)
   if (!first) return undefined
   const isAll = first.last === null
-  return toLoaded(id, isAll ? [first] : await snapshot(pool, (tx) => readBatches(tx, accountId, id, now)))
+  return toRules(id, isAll ? [first] : await snapshot(pool, (tx) => readBatches(tx, accountId, id, now)))
 }
 
 async function readBatches(tx: Db, accountId: Uuid, id: Uuid, now: number): Promise<Batch[]> {
@@ -110,7 +124,7 @@ const readBatch = (db: Db, accountId: Uuid, id: Uuid, now: number, after: string
     where p.account_id = ${accountId} and p.id = ${id}`,
   )
 
-async function toLoaded(id: Uuid, batches: readonly Batch[]): Promise<LoadedPolicy | undefined> {
+async function toRules(id: Uuid, batches: readonly Batch[]): Promise<PolicyRules | undefined> {
   const [first] = batches
   if (!first) return undefined
   const rules: Rule[] = []
@@ -120,7 +134,7 @@ async function toLoaded(id: Uuid, batches: readonly Batch[]): Promise<LoadedPoli
   return {
     id,
     revision: first.revision,
-    ranges: await compilePolicyInSlices(rules),
+    rules,
     ruleIds: Buffer.concat(batches.map(({ ids }) => ids ?? Buffer.alloc(0))),
     validUntil: Math.min(...expiries),
   }
@@ -177,7 +191,7 @@ export async function loadEnforcedAbout(
   }))
 }
 
-export function ruleIdAt({ ruleIds }: LoadedPolicy, index: number): Uuid {
+export function ruleIdAt({ ruleIds }: Pick<LoadedPolicy, 'ruleIds'>, index: number): Uuid {
   const hex = ruleIds.toString('hex', index * 16, index * 16 + 16)
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}` as Uuid
 }

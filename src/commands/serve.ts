@@ -1,7 +1,5 @@
 import type { Logger } from 'pino'
 import { createEvaluate } from '../access/decisions.ts'
-import { createHitBuffer } from '../access/evidence/hit_buffer.ts'
-import { createUsageBuffer } from '../access/evidence/usage_buffer.ts'
 import type { Config } from '../config.ts'
 import { mayDeleteAudit } from '../db/grants.ts'
 import type { DbPool } from '../db/pool.ts'
@@ -16,6 +14,7 @@ import { packageFiles } from '../kernel/package_files.ts'
 import { createRefusedKeyRecorder } from '../operations/refused_keys.ts'
 import { routes } from '../resources/routes.ts'
 import { version } from '../version.ts'
+import { createBuffers } from './buffers.ts'
 import { openDatabase } from './database.ts'
 import { linkEdges } from './edges_link.ts'
 import { interval } from './interval.ts'
@@ -30,9 +29,8 @@ export async function serve(config: Config): Promise<number> {
   const heavy = createHeavyOperations({ running: config.GATEHOUSE_HEAVY_OPERATIONS })
   const metrics = createMetrics(db, heavy, version)
   const evaluate = createEvaluate(db, systemClock, config.GATEHOUSE_POLICY_CACHE_MB * 1024 * 1024)
-  const hitBuffer = createHitBuffer(db, metrics.countLostHits)
-  const usageBuffer = createUsageBuffer(db, metrics.countLostSightings)
-  const edges = linkEdges(config, db, hitBuffer, metrics, log)
+  const buffers = createBuffers(db, metrics, log)
+  const edges = linkEdges(config, db, buffers.hitBuffer, metrics, log)
   const app = createServer({
     service: {
       db,
@@ -45,8 +43,9 @@ export async function serve(config: Config): Promise<number> {
       evaluate,
       edges: edges.view,
       settings: installationSettings(config),
-      hitBuffer,
-      usageBuffer,
+      hitBuffer: buffers.hitBuffer,
+      ruleHitBuffer: buffers.ruleHitBuffer,
+      usageBuffer: buffers.usageBuffer,
       metrics,
       dashboard: config.GATEHOUSE_DASHBOARD,
       rateLimits: createRateLimits(systemClock, {
@@ -67,12 +66,7 @@ export async function serve(config: Config): Promise<number> {
     version,
   })
   await app.listen(config.GATEHOUSE_LISTEN)
-  const stopHitBuffer = interval(1_000, hitBuffer.flush, (err) =>
-    log.error({ err }, 'cannot write counts of refused and warned requests; keeping them to retry'),
-  )
-  const stopUsageBuffer = interval(1_000, usageBuffer.flush, (err) =>
-    log.error({ err }, 'cannot write API key usage; keeping it to retry'),
-  )
+  const stopBuffers = buffers.start()
   const stopUpkeep = interval(
     60 * 60 * 1_000,
     () => upkeep(db, config, log, metrics),
@@ -92,9 +86,8 @@ export async function serve(config: Config): Promise<number> {
   }, config.GATEHOUSE_SHUTDOWN_GRACE_MS)
   await app.close()
   clearTimeout(giveUp)
-  await Promise.all([stopUpkeep(), stopHitBuffer(), stopUsageBuffer(), edges.stop()])
-  await hitBuffer.flush().catch((err) => log.error({ err }, 'lost the last counts of refused and warned requests'))
-  await usageBuffer.flush().catch((err) => log.error({ err }, 'lost the last API key usage'))
+  await Promise.all([stopUpkeep(), edges.stop()])
+  await stopBuffers()
   await db.end()
   log.info('stopped')
   return 0

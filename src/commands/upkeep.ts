@@ -3,6 +3,7 @@ import { deleteCountsBefore } from '../access/evidence/counts.ts'
 import { deleteEdgeCountsBefore } from '../access/evidence/edge_counts.ts'
 import { forgetAddressesOfUses } from '../access/evidence/key_uses.ts'
 import { deleteRefusalsBefore } from '../access/evidence/refusals.ts'
+import { deleteOldRuleHits } from '../access/evidence/rule_hits.ts'
 import { deleteSeenAddressesBefore, seenForDays } from '../access/evidence/seen_addresses.ts'
 import type { Config } from '../config.ts'
 import type { DbPool } from '../db/pool.ts'
@@ -36,6 +37,7 @@ export async function upkeep(
     },
     'delete counts of restrictions': () => deleteCountsBefore(db, oldestAddress),
     'delete counts of edges': () => deleteEdgeCountsBefore(db, oldestAddress),
+    'delete counts of rules': () => deleteOldRuleHits(db, now),
     'delete refusals': () => deleteRefusalsBefore(db, oldestAddress),
     'forget addresses of uses': () => forgetAddressesOfUses(db, oldestAddress),
     'delete seen addresses': () => deleteSeenAddressesBefore(db, Math.max(oldestAddress, now - seenForDays * dayMs)),

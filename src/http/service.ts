@@ -1,5 +1,6 @@
 import type { Evaluate } from '../access/decisions.ts'
 import type { HitBuffer } from '../access/evidence/hit_buffer.ts'
+import type { RuleHitBuffer } from '../access/evidence/rule_hit_buffer.ts'
 import type { UsageBuffer } from '../access/evidence/usage_buffer.ts'
 import type { DbPool } from '../db/pool.ts'
 import type { Caller } from '../identity/caller.ts'
@@ -26,6 +27,7 @@ export type Service = {
   readonly trustedProxies: CompiledPolicy
   readonly evaluate: Evaluate
   readonly hitBuffer: HitBuffer
+  readonly ruleHitBuffer: RuleHitBuffer
   readonly usageBuffer: UsageBuffer
   readonly metrics: Metrics
   readonly settings: InstallationSettings

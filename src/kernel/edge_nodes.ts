@@ -14,6 +14,8 @@ export type EdgeNode = {
   refusals: { key: string; generation: number | null; reason: string; at: string }[]
   /** How many addresses of backends have each status. Nodes of before do not tell. */
   upstreams?: Record<UpstreamStatus, number>
+  /** It counts which rules decide. Nodes of before do not tell. */
+  countsRules?: boolean
   /** Milliseconds. */
   lastSeenAt: number
   live: boolean

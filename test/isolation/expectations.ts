@@ -195,6 +195,18 @@ export const expectations: Record<string, Expectation> = {
     body: () => ({ rules: [{ action: 'allow', cidr: '192.0.2.0/24' }] }),
   },
 
+  'ip_policies.rule_evidence': { admin: 200, member: 200, path: id(policy) },
+  'ip_policies.remove_rules': {
+    admin: 200,
+    member: 200,
+    path: async (as) => ({ id: (await as('GET', `/ip_policy_rules/${await rule(as)}`)).body.ip_policy.id }),
+    // That of the policy, if it has just been made.
+    body: async (as) => {
+      const { body } = await as('GET', '/ip_policy_rules?limit=1')
+      return { rule_ids: [body.ip_policy_rules[0]?.id ?? (await rule(as))] }
+    },
+  },
+
   'ip_policy_rules.create': {
     admin: 201,
     member: 201,

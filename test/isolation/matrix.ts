@@ -119,7 +119,7 @@ export async function contentsOf(db: DbPool): Promise<Record<string, string>> {
     // That a key was used, and from where, is written by itself a moment after any call.
     sql`
     select relname as name from pg_class
-    where relkind = 'r' and relnamespace = 'public'::regnamespace and relname not in ('api_key_uses', 'seen_addresses')
+    where relkind = 'r' and relnamespace = 'public'::regnamespace and relname not in ('api_key_uses', 'seen_addresses', 'ip_rule_hits', 'ip_rule_hit_days')
     order by 1`,
   )
   const versions = tables.map(

@@ -77,7 +77,7 @@ export async function contentsOfAccount(db: DbPool, { accountId }: Account): Pro
     db,
     sql`
     select c.relname as name from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'account_id'
-    where c.relkind = 'r' and c.relnamespace = 'public'::regnamespace and c.relname not in ('api_key_uses', 'seen_addresses')
+    where c.relkind = 'r' and c.relnamespace = 'public'::regnamespace and c.relname not in ('api_key_uses', 'seen_addresses', 'ip_rule_hits', 'ip_rule_hit_days')
     order by 1`,
   )
   const contents: Record<string, string> = {}

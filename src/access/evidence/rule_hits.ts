@@ -1,0 +1,108 @@
+import { deleteInBatches } from '../../db/batches.ts'
+import { type Db, type DbPool, maybeOne, run } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
+import { transaction } from '../../db/transaction.ts'
+import { rfc3339 } from '../../kernel/clock.ts'
+import type { Uuid } from '../../kernel/ids.ts'
+
+/** What became of what a rule decided. `warned`: its restriction is not enforced. */
+export const ruleOutcomes = ['allowed', 'refused', 'warned'] as const
+export type RuleOutcome = (typeof ruleOutcomes)[number]
+
+/** How often a rule decided on one day. */
+export type RuleHits = {
+  accountId: Uuid
+  ruleId: Uuid
+  /** Milliseconds of the day's beginning, in UTC. */
+  day: number
+  lastAt: number
+} & Record<RuleOutcome, number>
+
+export const dayMs = 24 * 60 * 60 * 1_000
+export const dayOf = (at: number): number => at - (at % dayMs)
+/** Days are kept for what the API shows of them. The sum and the time of the last hit stay as long as the rule. */
+export const daysKept = 31
+
+/** Adds to the existing counts. Skips rules that have been deleted. All of it, or nothing. */
+export const addRuleHits = (pool: DbPool, hits: readonly RuleHits[]): Promise<void> =>
+  transaction(pool, (tx) => writeRuleHits(tx, hits))
+
+/** The senders of one node that are remembered. An agent is another one after a start without its own notes. */
+const sendersKept = 10
+
+export type RuleHitBatch = { node: string; sender: Uuid; batch: number; hits: readonly RuleHits[] }
+
+/**
+ * Adds what a node counted, once, however often it sends it: batches of one sender have ascending numbers. Resolves to
+ * false when it was there before.
+ */
+export const addReportedRuleHits = (
+  pool: DbPool,
+  { node, sender, batch, hits }: RuleHitBatch,
+  now: number,
+): Promise<boolean> =>
+  transaction(pool, async (tx) => {
+    const added = await maybeOne<{ is_new: boolean }>(
+      tx,
+      sql`
+      insert into ip_rule_hit_batches as b (node, sender, batch, received_at)
+      values (${node}, ${sender}, ${batch}, ${rfc3339(now)})
+      on conflict (node, sender) do update set batch = excluded.batch, received_at = excluded.received_at
+        where b.batch < excluded.batch
+      returning (xmax = 0) as is_new`,
+    )
+    if (!added) return false
+    // A stolen node can invent senders.
+    if (added.is_new)
+      await run(
+        tx,
+        sql`
+        delete from ip_rule_hit_batches where node = ${node} and sender <> ${sender} and sender not in (
+          select sender from ip_rule_hit_batches where node = ${node} order by received_at desc limit ${sendersKept})`,
+      )
+    await writeRuleHits(tx, hits)
+    return true
+  })
+
+async function writeRuleHits(tx: Db, hits: readonly RuleHits[]): Promise<void> {
+  // Sorted, so that two processes that add to the same rows take them in the same order.
+  const counted = sql`
+    select r.account_id, r.id, s.day, s.allowed, s.refused, s.warned, s.last_at from unnest(
+        ${hits.map(({ accountId }) => accountId)}::uuid[], ${hits.map(({ ruleId }) => ruleId)}::uuid[],
+        ${hits.map(({ day }) => rfc3339(day).slice(0, 10))}::date[],
+        ${hits.map(({ allowed }) => allowed)}::bigint[], ${hits.map(({ refused }) => refused)}::bigint[],
+        ${hits.map(({ warned }) => warned)}::bigint[], ${hits.map(({ lastAt }) => rfc3339(lastAt))}::timestamptz[]
+      ) as s (account_id, id, day, allowed, refused, warned, last_at)
+      join ip_policy_rules r on r.account_id = s.account_id and r.id = s.id`
+  await run(
+    tx,
+    sql`
+    insert into ip_rule_hits as h (account_id, ip_policy_rule_id, allowed, refused, warned, last_at)
+    select account_id, id, sum(allowed), sum(refused), sum(warned), max(last_at) from (${counted}) counted
+    group by 1, 2 order by 1, 2
+    on conflict (account_id, ip_policy_rule_id) do update set
+      allowed = h.allowed + excluded.allowed, refused = h.refused + excluded.refused,
+      warned = h.warned + excluded.warned, last_at = greatest(h.last_at, excluded.last_at)`,
+  )
+  await run(
+    tx,
+    sql`
+    insert into ip_rule_hit_days as d (account_id, ip_policy_rule_id, day, hits)
+    select account_id, id, day, sum(allowed + refused + warned) from (${counted}) counted
+    group by 1, 2, 3 order by 1, 2, 3
+    on conflict (account_id, ip_policy_rule_id, day) do update set hits = d.hits + excluded.hits`,
+  )
+}
+
+/** Days past their time, counts of rules that are gone, and agents that have not been heard of for as long. */
+export async function deleteOldRuleHits(db: Db, now: number): Promise<void> {
+  await deleteInBatches(db, sql`ip_rule_hit_days`, sql`day < ${rfc3339(now - daysKept * dayMs).slice(0, 10)}::date`)
+  for (const table of [sql`ip_rule_hits`, sql`ip_rule_hit_days`])
+    await deleteInBatches(
+      db,
+      table,
+      sql`not exists (select from ip_policy_rules r
+        where r.account_id = ${table}.account_id and r.id = ${table}.ip_policy_rule_id)`,
+    )
+  await run(db, sql`delete from ip_rule_hit_batches where received_at < ${rfc3339(now - daysKept * dayMs)}`)
+}
