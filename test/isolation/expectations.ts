@@ -246,6 +246,7 @@ export const expectations: Record<string, Expectation> = {
   'ip_refusals.list': { admin: 200, member: 403, lists: refusal },
 
   'ip_activity.get': { admin: 200, member: 200 },
+  'backend_health.get': { admin: 200, member: 200 },
 
   'static_backends.create': { admin: 201, member: 201, body: () => ({ address: 'app.internal:80' }) },
   'static_backends.get': { admin: 200, member: 200, path: id(backend) },

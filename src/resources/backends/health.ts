@@ -6,7 +6,7 @@ import { type UpstreamStatus, upstreamStatuses } from '../../kernel/edge_nodes.t
 import { toId } from '../../kernel/ids.ts'
 import { canonicalAddress } from '../../kernel/ip/address.ts'
 import { existing, nameOf, type Resource } from '../../operations/resource.ts'
-import { type HealthRow, healthKnownForMs, listHealth } from './health_store.ts'
+import { type HealthRow, healthKnownForMs, listHealth, listHealthOfAccount } from './health_store.ts'
 
 const AddressHealth = Closed(
   {
@@ -82,3 +82,40 @@ export const healthRoute = <P extends BackendPrefix, Row, Shape extends TObject>
       }
     },
   })
+
+/** More than anybody reads. What is beyond it is counted. */
+const maxListed = 1_000
+
+/** What is down or failing anywhere in the account, in one read. */
+export const accountHealthRoutes = [
+  route({
+    operation: 'backend_health.get',
+    summary: 'Get the health of the backends of the account, as edge nodes see it',
+    method: 'GET',
+    path: '/backend_health',
+    query: Closed({
+      status: Type.Optional(
+        Type.Unsafe<UpstreamStatus>({
+          type: 'string',
+          enum: [...upstreamStatuses],
+          description: 'Return only addresses with this status.',
+        }),
+      ),
+    }),
+    success: 200,
+    response: Closed(
+      {
+        addresses: Type.Array(AddressHealth, {
+          description: `What edge nodes reported within the last 15 minutes: down first, then failing, then up; the latest change first. At most ${maxListed}.`,
+        }),
+        total: Type.Integer({ description: 'Number of addresses, including those that are not listed.' }),
+      },
+      { title: 'AccountBackendHealth' },
+    ),
+    access: 'anyone',
+    async handle({ db, caller, clock, uri, query: { status } }) {
+      const rows = await listHealthOfAccount(db, caller, clock() - healthKnownForMs, { status, limit: maxListed })
+      return { body: { addresses: rows.map((row) => toAddressHealth(row, uri)), total: rows[0]?.total ?? 0 } }
+    },
+  }),
+]

@@ -1,6 +1,6 @@
 import { deleteInBatches } from '../../db/batches.ts'
 import { type Db, many, run } from '../../db/pool.ts'
-import { type SqlFragment, sql } from '../../db/sql.ts'
+import { nothing, type SqlFragment, sql } from '../../db/sql.ts'
 import type { Caller } from '../../identity/caller.ts'
 import type { BackendId } from '../../kernel/backends.ts'
 import { rfc3339 } from '../../kernel/clock.ts'
@@ -111,4 +111,25 @@ export const listHealth = (db: Db, { accountId }: Pick<Caller, 'accountId'>, id:
     where h.reported_at >= ${rfc3339(since)}
     order by w.position, h.backend_id, h.node, h.address, h.port
     limit ${maxRows}`,
+  )
+
+type Wanted = { status: UpstreamStatus | undefined; limit: number }
+
+/** Of every backend of the account, the worst first. */
+export const listHealthOfAccount = (
+  db: Db,
+  { accountId }: Pick<Caller, 'accountId'>,
+  since: number,
+  { status, limit }: Wanted,
+) =>
+  many<HealthRow & { total: number }>(
+    db,
+    sql`
+    select backend_id, node, host(address) as address, port, status, reason, since, last_failed_at, reported_at,
+      count(*) over () as total
+    from backend_health
+    where account_id = ${accountId} and reported_at >= ${rfc3339(since)}
+      ${status ? sql`and status = ${status}` : nothing}
+    order by status = 'up', status = 'failing', since desc, backend_id, node, backend_health.address, port
+    limit ${limit}`,
   )

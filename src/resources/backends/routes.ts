@@ -1,4 +1,5 @@
 import { failoverBackendRoutes } from './failover.ts'
+import { accountHealthRoutes } from './health.ts'
 import { responseBackendRoutes } from './http_response.ts'
 import { staticBackendRoutes } from './static.ts'
 import { weightedBackendRoutes } from './weighted.ts'
@@ -8,4 +9,5 @@ export const backendRoutes = [
   ...weightedBackendRoutes,
   ...failoverBackendRoutes,
   ...responseBackendRoutes,
+  ...accountHealthRoutes,
 ]
