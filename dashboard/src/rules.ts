@@ -54,6 +54,12 @@ export function withRemoved(draft: Draft, current: readonly Rule[], rules: reado
   return { added, removed }
 }
 
+/** A rule is known by its action and range: with another one of them, one rule goes and another comes. */
+export function withChanged(draft: Draft, current: readonly Rule[], before: Rule, after: Rule): Draft {
+  const rest = keyOf(before) === keyOf(after) ? draft : withRemoved(draft, current, [before])
+  return withAdded(rest, current, [after])
+}
+
 /** The list is to be all that the policy has. */
 export function replacedBy(current: readonly Rule[], rules: readonly Rule[]): Draft {
   const wanted = new Set(rules.map(keyOf))

@@ -29,5 +29,20 @@ test('the page of an edge says which upstream fails, on which node, since when a
     (await health.innerText()).replaceAll(/\s+/g, ' '),
     'Failing 192.0.2.7:8080 on edge-1 since 3 min. ago: TLS: the certificate has expired',
   )
+  await page.getByText('Degraded').waitFor()
+  const table = page.getByRole('region', { name: 'Backend health' })
+  await table.getByRole('row').filter({ hasText: '192.0.2.7:8080' }).getByText('Failing').waitFor()
+
+  // The whole account in one read, which another account's is not part of.
+  const { body } = await admin('GET', '/backend_health')
+  assert.deepEqual(
+    [body.total, body.addresses.map(({ address, node, status }: Record<string, string>) => [address, node, status])],
+    [1, [['192.0.2.7:8080', 'edge-1', 'failing']]],
+  )
+  assert.equal((await admin('GET', '/backend_health?status=down')).body.total, 0)
+  assert.equal((await (await newAccount())('GET', '/backend_health')).body.total, 0)
+  await page.goto(`${origin}/dashboard/`)
+  const item = page.getByRole('listitem').filter({ hasText: '192.0.2.7:8080' })
+  assert.match(await item.innerText(), /fails on node edge-1\s+TLS: the certificate has expired/)
   assert.deepEqual(page.faults, [])
 })

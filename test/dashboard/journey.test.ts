@@ -60,7 +60,7 @@ test('a self-lockout is announced, and one click allows your own address; others
   await page.getByLabel('offices').check()
   await page.getByRole('button', { name: 'Create with warnings only' }).click()
   const card = page.getByRole('article', { name: 'offices only' })
-  await card.getByText('Warns only').waitFor()
+  await page.getByText('Warns only', { exact: true }).waitFor()
   assert.equal(await statusFrom('127.0.0.9'), 200)
   // The evidence beside the switch is that address.
   await card.getByText('127.0.0.9').waitFor({ timeout: 30_000 })
@@ -69,7 +69,7 @@ test('a self-lockout is announced, and one click allows your own address; others
   await card.getByText('This change would lock you out. Nothing was changed.').waitFor()
   assert.equal(await statusFrom('127.0.0.9'), 200)
   await card.getByRole('button', { name: 'Allow 127.0.0.1 and save' }).click()
-  await card.getByText('Enforced').waitFor()
+  await page.getByText('Enforced', { exact: true }).waitFor()
   assert.equal(await statusFrom('127.0.0.1'), 200)
   assert.equal(await statusFrom('127.0.0.9'), 403)
   assert.equal(await statusFrom('127.0.0.9'), 403)

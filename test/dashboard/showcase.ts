@@ -27,6 +27,7 @@ const inDays = (days: number) => new Date(Date.now() + days * 86_400_000).toISOS
 /** A shop's account, as it might be after a year: what the pictures of a product should show. */
 export async function furnishShop(db: Db, admin: Account) {
   const account = toUuid(admin.accountId as Id<'ac'>)
+  await run(db, sql`update accounts set name = 'Outdoor Outfitters' where id = ${account}`)
   const people = await furnishPeople(admin)
   const offices = await make(admin, '/ip_policies', { description: 'Offices and VPN exits' })
   await putRules(admin, offices.id, ['allow 127.0.0.0/8 # Berlin office', 'allow 203.0.113.24/29 # VPN exits'])
@@ -63,7 +64,7 @@ export async function furnishShop(db: Db, admin: Account) {
     await make(admin, '/backends/static', { address: '10.20.6.21:8443', description: 'Public API', tls: {} }),
     await make(admin, '/backends/static', { address: 's3.eu.outdoor.example:443', description: 'Object store' }),
   ]
-  await make(admin, '/backends/failover', {
+  const both = await make(admin, '/backends/failover', {
     description: 'Storefront pool',
     backends: [pool.id, backup.id],
   })
@@ -78,7 +79,7 @@ export async function furnishShop(db: Db, admin: Account) {
       backend: { backend_id: backend.id },
       ...more,
     })
-  await route('/', pool, { request_headers: { add: { 'X-Shop': 'de', 'X-Team': 'web' }, remove: ['Cookie'] } })
+  await route('/', both, { request_headers: { add: { 'X-Shop': 'de', 'X-Team': 'web' }, remove: ['Cookie'] } })
   const toApi = await route('/api/', api, {
     ip_restriction: { ip_policy_ids: [policy.id] },
     request_headers: { add: { 'X-Release': '2026-11-12.3' } },

@@ -78,8 +78,15 @@ export const queries = {
       return { rows, next_page_uri }
     }),
   nodes: () => $api.queryOptions('get', '/edge_nodes', {}, { refetchInterval: 5_000 }),
-  activity: () =>
-    $api.queryOptions('get', '/ip_activity', { params: { query: { hours: 24 } } }, { refetchInterval: 5_000 }),
+  activity: (hours = 24) =>
+    $api.queryOptions(
+      'get',
+      '/ip_activity',
+      { params: { query: { hours } } },
+      { refetchInterval: hours > 24 ? 60_000 : 5_000 },
+    ),
+  /** What is down or failing, on whichever node. */
+  health: () => $api.queryOptions('get', '/backend_health', {}, { refetchInterval: 10_000 }),
 }
 
 /** Reads everything again whose path begins with this one, such as an edge, its routes and the list of edges. */

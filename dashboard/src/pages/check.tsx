@@ -10,6 +10,7 @@ import { Choice } from '../ui/choice.tsx'
 import { Field } from '../ui/field.tsx'
 import { Loaded } from '../ui/loading.tsx'
 import { PageHeader } from '../ui/page_header.tsx'
+import { Act } from './check/act.tsx'
 import { Path } from './check/path.tsx'
 
 type Question = { ip: string; target: string }
@@ -82,7 +83,10 @@ export function Check() {
       {question && (
         <Loaded query={check} lines={8}>
           {(result) => (
-            <Path result={result} target={targets.find(({ value }) => value === question.target)?.label ?? ''} />
+            <>
+              <Path result={result} target={targets.find(({ value }) => value === question.target)?.label ?? ''} />
+              <Act result={result} />
+            </>
           )}
         </Loaded>
       )}

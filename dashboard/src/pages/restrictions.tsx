@@ -3,17 +3,21 @@ import { useState } from 'react'
 import { useParams } from 'react-router'
 import { $api } from '../api/client.ts'
 import { queries } from '../api/queries.ts'
-import { traffic, trafficTypes } from '../traffic.ts'
+import { traffic } from '../traffic.ts'
 import { Badge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
+import { CopyId } from '../ui/copy_id.tsx'
 import { Loaded } from '../ui/loading.tsx'
 import { PageHeader } from '../ui/page_header.tsx'
-import { Section } from '../ui/section.tsx'
 import { Empty } from '../ui/states.tsx'
+import { Tabs } from '../ui/tabs.tsx'
 import { useOpenOnArrival } from '../ui/use_open_on_arrival.ts'
+import { ChangeList } from './audit/list.tsx'
 import { RestrictionCard } from './restrictions/card.tsx'
 import type { Restriction } from './restrictions/change.ts'
 import { CreateRestriction } from './restrictions/create.tsx'
+import { RestrictionMenu } from './restrictions/menu.tsx'
+import { RestrictionTable } from './restrictions/table.tsx'
 
 export function Restrictions() {
   const { id } = useParams()
@@ -24,7 +28,7 @@ export function Restrictions() {
   return (
     <>
       {id ? (
-        <DetailHead key={id} id={id} restrictions={restrictions.data} />
+        <DetailHead key={id} id={id} restrictions={restrictions.data} isAdmin={isAdmin} />
       ) : (
         <PageHeader key="list" title="IP restrictions" summary={restrictions.data && sentenceOf(restrictions.data)}>
           {isAdmin && (
@@ -35,9 +39,9 @@ export function Restrictions() {
         </PageHeader>
       )}
       <Loaded query={restrictions} lines={8}>
-        {(all) => (
-          <Shown all={id ? all.filter((restriction) => restriction.id === id) : all} id={id} isAdmin={isAdmin} />
-        )}
+        {(all) =>
+          id ? <Detail id={id} restrictions={all} isAdmin={isAdmin} /> : <List restrictions={all} isAdmin={isAdmin} />
+        }
       </Loaded>
       {isCreating && <CreateRestriction onClose={() => setCreating(false)} />}
     </>
@@ -52,7 +56,9 @@ function sentenceOf(restrictions: readonly Restriction[]): string {
   return `${enforced} enforced, ${warning} only ${warning === 1 ? 'warns' : 'warn'}. An address must pass every enforced restriction of its traffic.`
 }
 
-function DetailHead({ id, restrictions }: { id: string; restrictions: readonly Restriction[] | undefined }) {
+type DetailProps = { id: string; restrictions: readonly Restriction[] | undefined; isAdmin: boolean }
+
+function DetailHead({ id, restrictions, isAdmin }: DetailProps) {
   const restriction = restrictions?.find((candidate) => candidate.id === id)
   return (
     <PageHeader
@@ -62,32 +68,47 @@ function DetailHead({ id, restrictions }: { id: string; restrictions: readonly R
         restriction &&
         (restriction.enforced ? <Badge tone="allowed">Enforced</Badge> : <Badge tone="warned">Warns only</Badge>)
       }
+      meta={
+        restriction && (
+          <>
+            <span>
+              {traffic[restriction.type].title}: {traffic[restriction.type].what}
+            </span>
+            <CopyId id={id} />
+          </>
+        )
+      }
+    >
+      {isAdmin && restriction && <RestrictionMenu restriction={restriction} className="button plain icon-only" />}
+    </PageHeader>
+  )
+}
+
+function Detail({ id, restrictions, isAdmin }: DetailProps & { restrictions: readonly Restriction[] }) {
+  const restriction = restrictions.find((candidate) => candidate.id === id)
+  if (!restriction)
+    return (
+      <div className="frame">
+        <Empty title="This restriction no longer exists." />
+      </div>
+    )
+  return (
+    <Tabs
+      label={restriction.description ?? id}
+      tabs={[
+        { id: 'mode', title: 'Mode', children: <RestrictionCard restriction={restriction} isAdmin={isAdmin} /> },
+        ...(isAdmin ? [{ id: 'history', title: 'History', children: <ChangeList resourceId={id} /> }] : []),
+      ]}
     />
   )
 }
 
-function Shown({ all, id, isAdmin }: { all: readonly Restriction[]; id: string | undefined; isAdmin: boolean }) {
-  if (all.length === 0)
+function List({ restrictions, isAdmin }: Omit<DetailProps, 'id'> & { restrictions: readonly Restriction[] }) {
+  if (restrictions.length === 0)
     return (
       <div className="frame">
-        {id ? (
-          <Empty title="This restriction no longer exists." />
-        ) : (
-          <Empty title="No restrictions">
-            Every address can reach everything that edges do not restrict themselves.
-          </Empty>
-        )}
+        <Empty title="No restrictions">Every address can reach everything that edges do not restrict themselves.</Empty>
       </div>
     )
-  return trafficTypes
-    .filter((type) => all.some((restriction) => restriction.type === type))
-    .map((type) => (
-      <Section key={type} title={traffic[type].title} note={traffic[type].what}>
-        {all
-          .filter((restriction) => restriction.type === type)
-          .map((restriction) => (
-            <RestrictionCard key={restriction.id} restriction={restriction} isAdmin={isAdmin} />
-          ))}
-      </Section>
-    ))
+  return <RestrictionTable restrictions={restrictions} isAdmin={isAdmin} />
 }

@@ -72,11 +72,11 @@ type HeadProps<Row> = {
   onSort: (title: string) => void
 }
 
-function Head<Row>({ column: { title, className, sortBy, titleHidden }, sort, onSort }: HeadProps<Row>) {
+function Head<Row>({ column: { title, className, sortBy, titleHidden, head }, sort, onSort }: HeadProps<Row>) {
   if (!sortBy)
     return (
       <th scope="col" className={className}>
-        <span className={titleHidden ? 'for-readers' : undefined}>{title}</span>
+        {head ?? <span className={titleHidden ? 'for-readers' : undefined}>{title}</span>}
       </th>
     )
   const direction = sort?.title !== title ? 'none' : sort.isDescending ? 'descending' : 'ascending'

@@ -40,6 +40,7 @@ const paths = {
   clock: 'M8 2a6 6 0 1 1 0 12A6 6 0 0 1 8 2M8 4.8V8l2.2 1.5',
   bot: 'M3 6h10v7H3V6ZM8 6V3M6 9.2v.8M10 9.2v.8M1.500 9v2M14.500 9v2',
   lock: 'M4 7.5h8v6H4v-6ZM5.5 7.5V5.2a2.5 2.5 0 0 1 5 0v2.300',
+  download: 'M8 2.500v8M4.500 7 8 10.500 11.500 7M3 13.500h10',
   help: 'M8 2a6 6 0 1 1 0 12A6 6 0 0 1 8 2M6.300 6.300a1.700 1.700 0 1 1 2.400 1.600c-.5.2-.7.5-.7 1M8 11v.1',
 } as const
 export type IconName = keyof typeof paths

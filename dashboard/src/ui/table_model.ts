@@ -3,6 +3,8 @@ import { type ReactNode, useMemo, useState } from 'react'
 export type Column<Row> = {
   title: string
   titleHidden?: boolean
+  /** Instead of the title, such as a box that selects all rows. */
+  head?: ReactNode
   /**
    * `number` aligns right, `low` disappears on narrow screens; on a phone a cell has the place that its class names
    * (`a1`, `a2`, `b1`, `b2`, `c1`: line and side), or none.

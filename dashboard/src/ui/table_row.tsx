@@ -37,4 +37,4 @@ export function moveBetweenRows(event: KeyboardEvent<HTMLTableSectionElement>): 
   to.focus()
 }
 
-const controlsIn = (row: HTMLElement): HTMLElement[] => [...row.querySelectorAll<HTMLElement>('a, button')]
+const controlsIn = (row: HTMLElement): HTMLElement[] => [...row.querySelectorAll<HTMLElement>('a, button, input')]

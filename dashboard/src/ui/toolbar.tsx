@@ -12,13 +12,15 @@ type Props<Value extends string> = {
   chosen?: Value
   onChoose?: (value: Value) => void
   children?: ReactNode
+  /** Buttons beside the one for the density. */
+  end?: ReactNode
 }
 
 const count = new Intl.NumberFormat('en')
 
 /** Above a table: its search, chips that choose among its rows, and how dense it is. */
 export function Toolbar<Value extends string>(props: Props<Value>) {
-  const { search, onSearch, placeholder, chips = [], chosen, onChoose, children } = props
+  const { search, onSearch, placeholder, chips = [], chosen, onChoose, children, end } = props
   const [density, chooseDensity] = useDensity()
   const isCompact = density === 'compact'
   return (
@@ -63,6 +65,7 @@ export function Toolbar<Value extends string>(props: Props<Value>) {
         >
           <Icon name="density" />
         </button>
+        {end}
       </span>
     </div>
   )

@@ -23,7 +23,7 @@ type Props = { kind: 'tcp' | 'https'; edge: Edge }
 const pathOf = { tcp: '/edges/tcp/{id}', https: '/edges/https/{id}' } as const
 
 /** The actions of the page are its children. */
-export function EdgeHead({ kind, edge, children }: Props & { children?: ReactNode }) {
+export function EdgeHead({ kind, edge, status, children }: Props & { status?: ReactNode; children?: ReactNode }) {
   const [open, setOpen] = useState<'describe' | 'hostports' | 'delete'>()
   const close = () => setOpen(undefined)
   const name = edge.hostports.join(', ') || edge.id
@@ -32,6 +32,7 @@ export function EdgeHead({ kind, edge, children }: Props & { children?: ReactNod
       <PageHeader
         title={edge.description ?? name}
         parent={{ to: '/edges', name: 'Edges' }}
+        status={status}
         meta={
           <>
             <span>{kind === 'tcp' ? 'TCP edge' : 'HTTPS edge'}</span>

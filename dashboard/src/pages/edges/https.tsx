@@ -4,6 +4,7 @@ import { Link } from 'react-router'
 import { $api, answerOf, api, type Shapes } from '../../api/client.ts'
 import { useMayChange } from '../../api/may_change.ts'
 import { queries, useRefresh } from '../../api/queries.ts'
+import { Badge } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Confirm } from '../../ui/confirm.tsx'
 import { Icon } from '../../ui/icons.tsx'
@@ -12,10 +13,12 @@ import { MoreMenu } from '../../ui/more_menu.tsx'
 import { State } from '../../ui/state.tsx'
 import { Empty } from '../../ui/states.tsx'
 import { Tabs } from '../../ui/tabs.tsx'
-import { ChangeList } from '../audit/list.tsx'
 import { AddRoute } from './add_route.tsx'
+import { nameOfGroup, useGroups } from './backend_options.ts'
 import { EdgeHead } from './head.tsx'
 import { HeadersRow } from './headers.tsx'
+import { HealthCell, HealthTable, isDegraded, useHealthOf } from './health_of.tsx'
+import { EdgeHistory } from './history.tsx'
 import { BackendRow, RestrictionRow } from './modules.tsx'
 import { timeoutsText } from './timeouts.tsx'
 
@@ -26,11 +29,21 @@ export function HttpsDetail({ id }: { id: string }) {
   const found = $api.useQuery('get', '/edges/https/{id}', { params: { path: { id } } })
   const isAdmin = $api.useQuery('get', '/caller').data?.role === 'admin'
   const [isAdding, setAdding] = useState(false)
+  const healthOf = useHealthOf()
+  const healthIn = (edge: Edge) =>
+    [...new Set(edge.routes.map(({ backend }) => backend?.backend.id))].flatMap((each) => healthOf?.(each) ?? [])
   return (
     <Loaded query={found} lines={8}>
       {(edge) => (
         <>
-          <EdgeHead kind="https" edge={edge}>
+          <EdgeHead
+            kind="https"
+            edge={edge}
+            status={isDegraded(healthIn(edge)) && <Badge tone="warned">Degraded</Badge>}
+          >
+            <Link className="button plain" to={edge.routes[0] ? `/check?target=${edge.routes[0].id}` : '/check'}>
+              Check an address
+            </Link>
             <Button kind="primary" icon="plus" onPress={() => setAdding(true)}>
               Add route
             </Button>
@@ -38,8 +51,20 @@ export function HttpsDetail({ id }: { id: string }) {
           <Tabs
             label="Parts of the edge"
             tabs={[
-              { id: 'routes', title: 'Routes', count: edge.routes.length, children: <Routes edge={edge} /> },
-              ...(isAdmin ? [{ id: 'history', title: 'History', children: <ChangeList resourceId={id} /> }] : []),
+              {
+                id: 'routes',
+                title: 'Routes',
+                count: edge.routes.length,
+                children: (
+                  <>
+                    <Routes edge={edge} healthOf={healthOf} />
+                    <HealthTable reported={healthIn(edge)} />
+                  </>
+                ),
+              },
+              ...(isAdmin
+                ? [{ id: 'history', title: 'History', children: <EdgeHistory edgeId={id} routes={edge.routes} /> }]
+                : []),
             ]}
           />
           {isAdding && <AddRoute edge={edge} onClose={() => setAdding(false)} />}
@@ -52,7 +77,12 @@ export function HttpsDetail({ id }: { id: string }) {
 /** Few routes are open at first; of many, only the lines. */
 const openAtFirst = 3
 
-function Routes({ edge }: { edge: Edge }) {
+type HealthOf = ReturnType<typeof useHealthOf>
+
+/** The more specific a path, the earlier it is asked: the order of the alphabet shows which is inside which. */
+const byPath = (a: Route, b: Route): number => a.match.localeCompare(b.match)
+
+function Routes({ edge, healthOf }: { edge: Edge; healthOf: HealthOf }) {
   if (edge.routes.length === 0)
     return (
       <div className="frame">
@@ -64,18 +94,27 @@ function Routes({ edge }: { edge: Edge }) {
       <div className="route-line head" aria-hidden="true">
         <span>Path</span>
         <span>Backend</span>
+        <span>Health</span>
         <span>Addresses</span>
         <span>Headers</span>
         <span>Options</span>
       </div>
-      {edge.routes.map((route) => (
-        <RouteShown key={route.id} edge={edge} route={route} isOpenAtFirst={edge.routes.length <= openAtFirst} />
+      {edge.routes.toSorted(byPath).map((route) => (
+        <RouteShown
+          key={route.id}
+          edge={edge}
+          route={route}
+          healthOf={healthOf}
+          isOpenAtFirst={edge.routes.length <= openAtFirst}
+        />
       ))}
     </div>
   )
 }
 
-function RouteShown({ edge, route, isOpenAtFirst }: { edge: Edge; route: Route; isOpenAtFirst: boolean }) {
+type RouteProps = { edge: Edge; route: Route; healthOf: HealthOf; isOpenAtFirst: boolean }
+
+function RouteShown({ edge, route, healthOf, isOpenAtFirst }: RouteProps) {
   const [isLeaving, setLeaving] = useState(false)
   const mayChange = useMayChange()
   const [isOpen, setOpen] = useState(isOpenAtFirst)
@@ -97,7 +136,7 @@ function RouteShown({ edge, route, isOpenAtFirst }: { edge: Edge; route: Route; 
             <span className="tag">{route.match_type === 'exact_path' ? 'Exact' : 'Prefix'}</span>
           </button>
         </h3>
-        <RouteSummary route={route} />
+        <RouteSummary route={route} healthOf={healthOf} />
         <Link className="button quiet small" to={`/check?target=${route.id}`}>
           Check
           <span className="for-readers"> an address against {place.name}</span>
@@ -126,21 +165,25 @@ function RouteShown({ edge, route, isOpenAtFirst }: { edge: Edge; route: Route; 
 }
 
 /** Where it leads, who may use it and what it changes, in columns. */
-function RouteSummary({ route }: { route: Route }) {
+function RouteSummary({ route, healthOf }: { route: Route; healthOf: HealthOf }) {
   const { backend, ip_restriction, request_headers } = route
   const backends = useQuery(queries.backends()).data
   const policies = useQuery(queries.policies()).data
   const target = backends?.find(({ id }) => id === backend?.backend.id)
+  const group = useGroups()?.find((each) => each.backend.id === backend?.backend.id)
   const added = request_headers?.enabled ? Object.keys(request_headers.add).length : 0
   const removed = request_headers?.enabled ? request_headers.remove.length : 0
   return (
     <>
       <span className="route-backend">
         {backend?.enabled ? (
-          (target?.description ?? target?.address ?? backend.backend.id)
+          (target?.description ?? target?.address ?? (group ? nameOfGroup(group) : backend.backend.id))
         ) : (
           <State health="partial">No backend</State>
         )}
+      </span>
+      <span className="route-health">
+        {backend?.enabled && healthOf && <HealthCell reported={healthOf(backend.backend.id)} />}
       </span>
       <span className="route-addresses">
         {ip_restriction?.enabled ? (

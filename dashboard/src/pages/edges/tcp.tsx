@@ -1,21 +1,25 @@
 import { Link } from 'react-router'
 import { $api } from '../../api/client.ts'
+import { Badge } from '../../ui/badge.tsx'
 import { Loaded } from '../../ui/loading.tsx'
 import { Tabs } from '../../ui/tabs.tsx'
 import { ChangeList } from '../audit/list.tsx'
 import { EdgeHead } from './head.tsx'
+import { HealthTable, isDegraded, useHealthOf } from './health_of.tsx'
 import { BackendRow, RestrictionRow } from './modules.tsx'
 
 export function TcpDetail({ id }: { id: string }) {
   const found = $api.useQuery('get', '/edges/tcp/{id}', { params: { path: { id } } })
   const isAdmin = $api.useQuery('get', '/caller').data?.role === 'admin'
+  const healthOf = useHealthOf()
   return (
     <Loaded query={found} lines={6}>
       {(edge) => {
+        const reported = healthOf?.(edge.backend?.backend.id) ?? []
         const place = { name: edge.hostports.join(', ') || edge.id, edgeId: edge.id }
         return (
           <>
-            <EdgeHead kind="tcp" edge={edge}>
+            <EdgeHead kind="tcp" edge={edge} status={isDegraded(reported) && <Badge tone="warned">Degraded</Badge>}>
               <Link className="button plain" to={`/check?target=${edge.id}`}>
                 Check an address
                 <span className="for-readers"> against {place.name}</span>
@@ -28,10 +32,13 @@ export function TcpDetail({ id }: { id: string }) {
                   id: 'forwarding',
                   title: 'Forwarding',
                   children: (
-                    <section className="frame modules" aria-label="Modules">
-                      <BackendRow place={place} module={edge.backend} />
-                      <RestrictionRow place={place} module={edge.ip_restriction} />
-                    </section>
+                    <>
+                      <section className="frame modules" aria-label="Modules">
+                        <BackendRow place={place} module={edge.backend} />
+                        <RestrictionRow place={place} module={edge.ip_restriction} />
+                      </section>
+                      <HealthTable reported={reported} />
+                    </>
                   ),
                 },
                 ...(isAdmin ? [{ id: 'history', title: 'History', children: <ChangeList resourceId={id} /> }] : []),

@@ -1,3 +1,4 @@
+import { Link } from 'react-router'
 import type { Shapes } from '../../api/client.ts'
 import { DataTable } from '../../ui/data_table.tsx'
 import { State } from '../../ui/state.tsx'
@@ -8,6 +9,12 @@ import { Ago } from '../../ui/time.tsx'
 export type Node = Shapes['EdgeNode']
 const count = new Intl.NumberFormat('en')
 
+const NodeLink = ({ name }: { name: string }) => (
+  <Link className="row-link" to={`/nodes/${encodeURIComponent(name)}`}>
+    {name}
+  </Link>
+)
+
 export function NodeState({ node, newest }: { node: Node; newest: number }) {
   if (!node.live) return <State health="down">Offline</State>
   if (node.refusals.length) return <State health="partial">Rejected a change</State>
@@ -17,7 +24,13 @@ export function NodeState({ node, newest }: { node: Node; newest: number }) {
 
 const columnsFor = (newest: number, isShort: boolean): Column<Node>[] => {
   const all: Column<Node>[] = [
-    { title: 'Node', className: 'a1', isRowHead: true, sortBy: ({ name }) => name, cell: ({ name }) => name },
+    {
+      title: 'Node',
+      className: 'a1',
+      isRowHead: true,
+      sortBy: ({ name }) => name,
+      cell: ({ name }) => <NodeLink name={name} />,
+    },
     {
       title: 'State',
       className: 'a2',

@@ -1,4 +1,5 @@
-import { useQuery } from '@tanstack/react-query'
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
+import type { ReactNode } from 'react'
 import { Link } from 'react-router'
 import type { Shapes } from '../../api/client.ts'
 import { queries } from '../../api/queries.ts'
@@ -6,41 +7,72 @@ import { type TrafficType, traffic, trafficTypes } from '../../traffic.ts'
 import { Choice } from '../../ui/choice.tsx'
 import { Loaded } from '../../ui/loading.tsx'
 import { Section } from '../../ui/section.tsx'
+import { Segments } from '../../ui/segments.tsx'
 import { useUrlState } from '../../ui/use_url_state.ts'
 import { Chart } from './chart.tsx'
+import { useMarks } from './use_marks.ts'
 
 type Data = Shapes['IpActivity']
 const count = new Intl.NumberFormat('en')
 
-/** The last day: figures, by the hour as a picture and as a table, and where at the edges it happened. */
+type Range = '24' | '168' | '720'
+const ranges: Record<Range, { hours: number; hoursPerBar: number; words: string; label: string }> = {
+  24: { hours: 24, hoursPerBar: 1, words: 'in the last 24 hours', label: '24 h' },
+  168: { hours: 168, hoursPerBar: 6, words: 'in the last 7 days', label: '7 d' },
+  720: { hours: 720, hoursPerBar: 24, words: 'in the last 30 days', label: '30 d' },
+}
+
+/** The last day, week or month: figures, by the hour as a picture and as a table, and where at the edges it happened. */
 export function Activity() {
-  const activity = useQuery(queries.activity())
+  const [range, setRange] = useUrlState<Range>('range', '24')
+  const { hours, hoursPerBar, words } = ranges[range] ?? ranges[24]
+  const activity = useQuery({ ...queries.activity(hours), placeholderData: keepPreviousData })
   const [wanted, setWanted] = useUrlState<TrafficType | 'all'>('traffic', 'all')
   return (
     <Section
       title="Refusals and warnings"
-      note="in the last 24 hours"
+      note={words}
       action={
-        <Choice
-          label="Traffic"
-          labelHidden
-          value={wanted}
-          onChange={setWanted}
-          options={[
-            { value: 'all' as const, label: 'All traffic' },
-            ...trafficTypes.map((value) => ({ value, label: traffic[value].title })),
-          ]}
-        />
+        <div className="section-tools">
+          <Segments
+            label="Range"
+            labelHidden
+            name="range"
+            value={range}
+            onChange={setRange}
+            options={(['24', '168', '720'] as const).map((value) => ({ value, label: ranges[value].label }))}
+          />
+          <Choice
+            label="Traffic"
+            labelHidden
+            value={wanted}
+            onChange={setWanted}
+            options={[
+              { value: 'all' as const, label: 'All traffic' },
+              ...trafficTypes.map((value) => ({ value, label: traffic[value].title })),
+            ]}
+          />
+        </div>
       }
     >
       <Loaded query={activity} lines={6}>
-        {(data) => <Shown data={data} types={wanted === 'all' ? trafficTypes : [wanted]} />}
+        {(data) => (
+          <Shown
+            data={data}
+            types={wanted === 'all' ? trafficTypes : [wanted]}
+            hoursPerBar={hoursPerBar}
+            words={words}
+          />
+        )}
       </Loaded>
     </Section>
   )
 }
 
-function Shown({ data, types }: { data: Data; types: readonly TrafficType[] }) {
+type ShownProps = { data: Data; types: readonly TrafficType[]; hoursPerBar: number; words: string }
+
+function Shown({ data, types, hoursPerBar, words }: ShownProps) {
+  const marks = useMarks()
   const restrictions = useQuery(queries.restrictions()).data ?? []
   const hours = data.hours.map((hour) => ({
     at: hour.hour,
@@ -59,20 +91,22 @@ function Shown({ data, types }: { data: Data; types: readonly TrafficType[] }) {
             {busiest > 0 ? `at most ${count.format(busiest)} in an hour` : 'no address was refused'}
           </Figure>
           <Figure name="Warned" value={count.format(warned)} tone="warned">
-            {onTrial === 1 ? '1 restriction only warns' : `${onTrial} restrictions only warn`}
+            <Link to="/restrictions?show=warns">
+              {onTrial === 1 ? '1 restriction only warns' : `${onTrial} restrictions only warn`}
+            </Link>
           </Figure>
           <Figure name="Edges and routes" value={count.format(data.edges.length)}>
             with refusals or warnings
           </Figure>
         </dl>
-        {refused + warned > 0 && <Chart hours={hours} />}
+        {refused + warned > 0 && <Chart hours={hours} hoursPerBar={hoursPerBar} range={words} marks={marks} />}
       </div>
       {types.includes('endpoints') && data.edges.length > 0 && <AtEdges edges={data.edges} />}
     </>
   )
 }
 
-type FigureProps = { name: string; value: string; tone?: 'refused' | 'warned'; children: string }
+type FigureProps = { name: string; value: string; tone?: 'refused' | 'warned'; children: ReactNode }
 
 function Figure({ name, value, tone, children }: FigureProps) {
   return (
@@ -113,7 +147,7 @@ function AtEdges({ edges }: { edges: Data['edges'] }) {
         <tbody>
           {edges.slice(0, 5).map((row) => (
             <tr key={row.target.id}>
-              <th scope="row" className="mono">
+              <th scope="row" className="mono breaks">
                 <Link className="row-link" to={`/edges/${row.edge?.id ?? row.target.id}`}>
                   {nameOf(row)}
                 </Link>

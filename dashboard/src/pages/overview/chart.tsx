@@ -1,9 +1,20 @@
 import { useState } from 'react'
+import { Link } from 'react-router'
 
-type Hour = { at: string; refused: number; warned: number }
+export type Hour = { at: string; refused: number; warned: number }
+export type Mark = { id: string; at: string; text: string; to: string }
+type Props = {
+  hours: readonly Hour[]
+  /** How long a bar is. */
+  hoursPerBar: number
+  /** 'in the last 24 hours' */
+  range: string
+  marks: readonly Mark[]
+}
 
 const count = new Intl.NumberFormat('en')
 const short = new Intl.NumberFormat('en', { notation: 'compact' })
+const day = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' })
 const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' })
 const height = 96
 const step = 40
@@ -15,8 +26,24 @@ export function roundUp(most: number): number {
   return ([1, 2, 5, 10].find((factor) => factor * power >= most) ?? 10) * power
 }
 
-/** Stacked bars by the hour. Refusals are filled and warnings hatched, so that they differ without color too. */
-export function Chart({ hours }: { hours: readonly Hour[] }) {
+/** Some hours as one bar. */
+export function inBars(hours: readonly Hour[], hoursPerBar: number): Hour[] {
+  const bars: Hour[] = []
+  for (const [index, hour] of hours.entries()) {
+    const bar = bars.at(-1)
+    if (index % hoursPerBar === 0 || !bar) bars.push({ ...hour })
+    else {
+      bar.refused += hour.refused
+      bar.warned += hour.warned
+    }
+  }
+  return bars
+}
+
+/** Stacked bars by time. Refusals are filled and warnings hatched, so that they differ without color too. */
+export function Chart({ hours: all, hoursPerBar, range, marks }: Props) {
+  const hours = inBars(all, hoursPerBar)
+  const isLong = hoursPerBar > 1
   const [pointed, setPointed] = useState<number>()
   const most = Math.max(2, roundUp(Math.max(...hours.map(({ refused, warned }) => refused + warned))))
   const refused = hours.reduce((sum, hour) => sum + hour.refused, 0)
@@ -34,7 +61,7 @@ export function Chart({ hours }: { hours: readonly Hour[] }) {
           viewBox={`0 0 ${hours.length * step} ${height}`}
           preserveAspectRatio="none"
           role="img"
-          aria-label={`Hourly chart: ${total} in the last 24 hours. The table below lists every hour.`}
+          aria-label={`Hourly chart: ${total} ${range}. The table below lists every ${hoursPerBar === 1 ? 'hour' : 'bar'}.`}
         >
           <defs>
             <pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
@@ -57,30 +84,58 @@ export function Chart({ hours }: { hours: readonly Hour[] }) {
             )
           })}
         </svg>
-        <Tip hour={pointed === undefined ? undefined : hours[pointed]} place={(pointed ?? 0) / hours.length} />
+        <Marks marks={marks} from={Date.parse(hours[0]?.at ?? '')} span={hours.length * hoursPerBar * hourMs} />
+        <Tip
+          hour={pointed === undefined ? undefined : hours[pointed]}
+          hoursPerBar={hoursPerBar}
+          place={(pointed ?? 0) / hours.length}
+        />
       </div>
       <div className="axis-x" aria-hidden="true">
         {hours
-          .filter((_, index) => index % 6 === 0)
+          .filter((_, index) => index % Math.ceil(hours.length / 4) === 0)
           .map(({ at }) => (
-            <span key={at}>{clock.format(new Date(at))}</span>
+            <span key={at}>{(isLong ? day : clock).format(new Date(at))}</span>
           ))}
       </div>
       <details>
         <summary>View as table</summary>
-        <HourTable hours={hours} />
+        <HourTable hours={hours} isLong={isLong} />
       </details>
     </figure>
   )
 }
 
-function Tip({ hour, place }: { hour: Hour | undefined; place: number }) {
+const hourMs = 3_600_000
+
+/** Changes, as links to themselves at the moment when they were made. The newest few: a flag must stay readable. */
+function Marks({ marks, from, span }: { marks: readonly Mark[]; from: number; span: number }) {
+  return marks
+    .map((mark) => ({ ...mark, place: (Date.parse(mark.at) - from) / span }))
+    .filter(({ place }) => place >= 0 && place <= 1)
+    .slice(0, 8)
+    .map(({ id, at, text, to, place }) => (
+      <Link
+        key={id}
+        className="change-mark"
+        style={{ left: `${place * 100}%` }}
+        to={to}
+        title={`${clock.format(new Date(at))} · ${text}`}
+        aria-label={`Change at ${clock.format(new Date(at))}: ${text}`}
+      />
+    ))
+}
+
+type TipProps = { hour: Hour | undefined; hoursPerBar: number; place: number }
+
+function Tip({ hour, hoursPerBar, place }: TipProps) {
   if (!hour) return null
   const side = place < 0.5 ? { left: `calc(${place * 100}% + 44px)` } : { right: `calc(${100 - place * 100}% + 8px)` }
-  const until = new Date(Date.parse(hour.at) + 3_600_000)
+  const until = new Date(Date.parse(hour.at) + hoursPerBar * hourMs)
   return (
     <div className="tip" style={side}>
       <p className="strong">
+        {hoursPerBar > 1 && `${day.format(new Date(hour.at))} `}
         {clock.format(new Date(hour.at))} – {clock.format(until)}
       </p>
       <dl>
@@ -99,7 +154,7 @@ function Tip({ hour, place }: { hour: Hour | undefined; place: number }) {
   )
 }
 
-function HourTable({ hours }: { hours: readonly Hour[] }) {
+function HourTable({ hours, isLong }: { hours: readonly Hour[]; isLong: boolean }) {
   return (
     <table className="fit">
       <thead>
@@ -116,7 +171,10 @@ function HourTable({ hours }: { hours: readonly Hour[] }) {
       <tbody>
         {hours.map(({ at, refused, warned }) => (
           <tr key={at}>
-            <td>{clock.format(new Date(at))}</td>
+            <td>
+              {isLong && `${day.format(new Date(at))} `}
+              {clock.format(new Date(at))}
+            </td>
             <td className="number">{count.format(refused)}</td>
             <td className="number">{count.format(warned)}</td>
           </tr>

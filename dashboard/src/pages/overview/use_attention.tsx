@@ -19,9 +19,12 @@ export function useAttention(isAdmin: boolean): AttentionItem[] | undefined {
   const keys = useQuery(queries.keys()).data
   const https = useQuery(queries.httpsEdges()).data
   const tcp = useQuery(queries.tcpEdges()).data
-  if (!keys || !https || !tcp || (isAdmin && nodes.isPending)) return undefined
+  const health = useQuery(queries.health())
+  const backends = useQuery(queries.backends()).data
+  if (!keys || !https || !tcp || health.isPending || (isAdmin && nodes.isPending)) return undefined
   const items = [
     ...(nodes.data ? aboutNodes(nodes.data) : []),
+    ...aboutBackends(health.data?.addresses ?? [], backends ?? []),
     ...[...https, ...tcp].flatMap(aboutHostports),
     ...https.flatMap(aboutRoutes),
     ...tcp.filter(({ backend }) => !backend?.enabled).map(withoutBackend),
@@ -32,7 +35,7 @@ export function useAttention(isAdmin: boolean): AttentionItem[] | undefined {
 
 function aboutNodes({ edge_nodes, newest_generation }: Shapes['EdgeNodeList']): AttentionItem[] {
   return edge_nodes.flatMap(({ name, live, applied_generation, refusals }): AttentionItem[] => {
-    const item = { id: `node ${name}`, to: '/nodes', action: 'View node' }
+    const item = { id: `node ${name}`, to: `/nodes/${encodeURIComponent(name)}`, action: 'View node' }
     if (!live)
       return [
         {
@@ -62,6 +65,32 @@ function aboutNodes({ edge_nodes, newest_generation }: Shapes['EdgeNodeList']): 
         },
       ]
     return []
+  })
+}
+
+type Reported = Shapes['BackendAddressHealth']
+
+/** One item for an address, however many nodes report it. */
+function aboutBackends(reported: readonly Reported[], backends: readonly Shapes['StaticBackend'][]): AttentionItem[] {
+  const faults = reported.filter(({ status }) => status !== 'up')
+  const byAddress = Map.groupBy(faults, ({ backend, address }) => `${backend.id} ${address}`)
+  return [...byAddress].map(([id, each]) => {
+    const [first] = each
+    const isDown = each.some(({ status }) => status === 'down')
+    const name = backends.find((backend) => backend.id === first?.backend.id)?.description
+    return {
+      id: `backend ${id}`,
+      tone: isDown ? 'refused' : 'warned',
+      title: (
+        <>
+          <span className="mono">{first?.address}</span> {name && `of ${name} `}
+          {isDown ? 'is down' : 'fails'} on {each.length === 1 ? `node ${first?.node}` : `${each.length} nodes`}
+        </>
+      ),
+      detail: first?.reason ?? '',
+      to: '/backends',
+      action: 'View backends',
+    }
   })
 }
 

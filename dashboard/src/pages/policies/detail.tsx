@@ -1,9 +1,18 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useCallback, useMemo, useState } from 'react'
-import { useNavigate } from 'react-router'
+import { Link, useNavigate } from 'react-router'
 import { $api, answerOf, api } from '../../api/client.ts'
 import { queries } from '../../api/queries.ts'
-import { applied, type Draft, emptyDraft, isEmpty, type Rule, withAdded, withRemoved } from '../../rules.ts'
+import {
+  applied,
+  type Draft,
+  emptyDraft,
+  isEmpty,
+  type Rule,
+  withAdded,
+  withChanged,
+  withRemoved,
+} from '../../rules.ts'
 import { Button } from '../../ui/button.tsx'
 import { Confirm } from '../../ui/confirm.tsx'
 import { CopyId } from '../../ui/copy_id.tsx'
@@ -14,10 +23,11 @@ import { Tabs } from '../../ui/tabs.tsx'
 import { useUnsaved } from '../../ui/unsaved.tsx'
 import { ChangeList } from '../audit/list.tsx'
 import { Describe } from '../describe.tsx'
-import { AddRule } from './add_rule.tsx'
+import { DraftBar } from './draft_bar.tsx'
 import { ImportList } from './import.tsx'
 import { rulesOf } from './read.ts'
 import { Review } from './review.tsx'
+import { RuleForm } from './rule_form.tsx'
 import { RuleTable } from './rule_table.tsx'
 import { StateOfUses, UsesTable, useUsesOf } from './uses.tsx'
 
@@ -33,11 +43,15 @@ export function PolicyDetail({ id }: { id: string }) {
   const [draft, setDraft] = useState<Draft>(emptyDraft)
   const unsaved = useUnsaved(!isEmpty(draft))
   const [open, setOpen] = useState<Open>()
+  const [changed, setChanged] = useState<Rule>()
   const close = () => setOpen(undefined)
   const policy = policies.data?.find((candidate) => candidate.id === id)
   const name = policy?.description ?? id
   const current = rules.data ?? none
-  const remove = useCallback((rule: Rule) => setDraft((before) => withRemoved(before, current, [rule])), [current])
+  const remove = useCallback(
+    (gone: readonly Rule[]) => setDraft((before) => withRemoved(before, current, gone)),
+    [current],
+  )
   const restore = useCallback((rule: Rule) => setDraft((before) => withAdded(before, current, [rule])), [current])
   const drafted = useMemo(() => applied(current, draft), [current, draft])
   return (
@@ -49,6 +63,11 @@ export function PolicyDetail({ id }: { id: string }) {
         meta={
           <>
             {rules.data && <span>{current.length === 1 ? '1 rule' : `${count.format(current.length)} rules`}</span>}
+            {uses && uses.length > 0 && (
+              <span>
+                Used in <Link to="?tab=uses">{uses.length === 1 ? '1 place' : `${uses.length} places`}</Link>
+              </span>
+            )}
             {policy?.description && <CopyId id={id} />}
           </>
         }
@@ -79,7 +98,16 @@ export function PolicyDetail({ id }: { id: string }) {
             count: rules.data?.length,
             children: (
               <Loaded query={rules} lines={10}>
-                {() => <RuleTable rules={drafted} draft={draft} onRemove={remove} onRestore={restore} />}
+                {() => (
+                  <RuleTable
+                    name={name}
+                    rules={drafted}
+                    draft={draft}
+                    onChange={setChanged}
+                    onRemove={remove}
+                    onRestore={restore}
+                  />
+                )}
               </Loaded>
             ),
           },
@@ -88,19 +116,22 @@ export function PolicyDetail({ id }: { id: string }) {
         ]}
       />
       {!isEmpty(draft) && (
-        <section className="draft" aria-label="Unsaved changes">
-          <p className="strong">
-            {draft.added.size} to add, {draft.removed.size} to remove. Not saved yet.
-          </p>
-          <Button kind="quiet" onPress={() => setDraft(emptyDraft)}>
-            Discard
-          </Button>
-          <Button kind="primary" onPress={() => setOpen('review')}>
-            Review and save
-          </Button>
-        </section>
+        <DraftBar
+          policyId={id}
+          draft={draft}
+          rules={drafted}
+          onDiscard={() => setDraft(emptyDraft)}
+          onReview={() => setOpen('review')}
+        />
       )}
-      {open === 'add' && <AddRule onAdd={(rule) => setDraft(withAdded(draft, current, [rule]))} onClose={close} />}
+      {open === 'add' && <RuleForm onSave={(rule) => setDraft(withAdded(draft, current, [rule]))} onClose={close} />}
+      {changed && (
+        <RuleForm
+          rule={changed}
+          onSave={(rule) => setDraft(withChanged(draft, current, changed, rule))}
+          onClose={() => setChanged(undefined)}
+        />
+      )}
       {open === 'import' && <ImportList current={current} draft={draft} onDraft={setDraft} onClose={close} />}
       {open === 'review' && (
         <Review

@@ -1,4 +1,4 @@
-import { useQuery } from '@tanstack/react-query'
+import { queryOptions, useQuery } from '@tanstack/react-query'
 import { Link } from 'react-router'
 import { answerOf, api, type Shapes } from '../../api/client.ts'
 import { asText, type Rule } from '../../rules.ts'
@@ -14,9 +14,9 @@ type Flipped = OnTraffic['newly_refused']
 
 const count = new Intl.NumberFormat('en')
 
-/** Before anything is saved: which addresses of the last week would be refused from then on, and which let in. */
-export function Impact({ policyId, rules }: { policyId: string; rules: readonly Rule[] }) {
-  const impact = useQuery({
+/** Which addresses of the last week rules would refuse from then on, and which let in. */
+export const impactOf = (policyId: string, rules: readonly Rule[]) =>
+  queryOptions({
     queryKey: ['post', '/ip_policies/{id}/impact', policyId, rules],
     // The rules are the question: as a key they would be compared and kept, all 100,000 of them.
     queryKeyHashFn: () => `impact ${policyId} ${rules.length} ${versionOf(rules)}`,
@@ -25,6 +25,10 @@ export function Impact({ policyId, rules }: { policyId: string; rules: readonly 
     queryFn: () =>
       answerOf(api.POST('/ip_policies/{id}/impact', { params: { path: { id: policyId } }, ...asText(rules) })),
   })
+
+/** Before anything is saved. */
+export function Impact({ policyId, rules }: { policyId: string; rules: readonly Rule[] }) {
+  const impact = useQuery(impactOf(policyId, rules))
   return (
     <section className="impact" aria-label="Impact">
       <h3>Impact</h3>

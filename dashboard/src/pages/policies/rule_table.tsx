@@ -1,8 +1,11 @@
 import { useDeferredValue, useMemo, useState } from 'react'
+import { toRuleLine } from '../../../../src/kernel/ip/rule_line.ts'
 import { useMayChange } from '../../api/may_change.ts'
 import { type Draft, keyOf, matcherOf, type Rule } from '../../rules.ts'
 import { Badge } from '../../ui/badge.tsx'
+import { Button } from '../../ui/button.tsx'
 import { DataTable } from '../../ui/data_table.tsx'
+import { Icon } from '../../ui/icons.tsx'
 import { MoreMenu } from '../../ui/more_menu.tsx'
 import { Empty } from '../../ui/states.tsx'
 import type { Column } from '../../ui/table_model.ts'
@@ -10,10 +13,13 @@ import { ago } from '../../ui/time.tsx'
 import { Toolbar } from '../../ui/toolbar.tsx'
 
 type Props = {
+  /** Of the policy, for the file that an export is. */
+  name: string
   /** As they would be with the draft. */
   rules: readonly Rule[]
   draft: Draft
-  onRemove: (rule: Rule) => void
+  onChange: (rule: Rule) => void
+  onRemove: (rules: readonly Rule[]) => void
   onRestore: (rule: Rule) => void
 }
 type View = 'all' | Rule['action'] | 'expiring'
@@ -26,9 +32,10 @@ const isOfView: Record<View, (rule: Rule) => boolean> = {
   expiring: ({ expires_at }) => expires_at !== undefined,
 }
 
-export function RuleTable({ rules, draft, onRemove, onRestore }: Props) {
+export function RuleTable({ name, rules, draft, onChange, onRemove, onRestore }: Props) {
   const [search, setSearch] = useState('')
   const [view, setView] = useState<View>('all')
+  const [selected, setSelected] = useState<ReadonlySet<string>>(noKeys)
   // Typing stays quick: React may draw the letters first, and the rows of 100,000 rules after them.
   const wanted = useDeferredValue(search)
   const all = useMemo(() => withDraftFirst(rules, draft), [rules, draft])
@@ -43,9 +50,9 @@ export function RuleTable({ rules, draft, onRemove, onRestore }: Props) {
   }, [rules])
   const mayChange = useMayChange()
   const columns = useMemo(() => {
-    const all = columnsFor(draft, onRemove, onRestore)
-    return mayChange ? all : all.slice(0, -1)
-  }, [draft, onRemove, onRestore, mayChange])
+    const shown = columnsFor({ draft, onChange, onRemove, onRestore })
+    return mayChange ? [selectColumn(found, selected, setSelected), ...shown] : shown.slice(0, -1)
+  }, [draft, found, selected, onChange, onRemove, onRestore, mayChange])
   const isFiltered = wanted.trim() !== '' || view !== 'all'
   return (
     <>
@@ -61,7 +68,40 @@ export function RuleTable({ rules, draft, onRemove, onRestore }: Props) {
           { value: 'deny', label: 'Deny', count: counts.deny },
           { value: 'expiring', label: 'With an expiry', count: counts.expiring },
         ]}
+        end={
+          <button
+            type="button"
+            className="button quiet icon-only"
+            aria-label="Export rules"
+            title="Export rules as text"
+            onClick={() =>
+              exportRules(
+                name,
+                found.filter((rule) => !draft.removed.has(keyOf(rule))),
+              )
+            }
+          >
+            <Icon name="download" />
+          </button>
+        }
       />
+      {selected.size > 0 && (
+        <section className="selection" aria-label="Selection">
+          <span>{selected.size === 1 ? '1 rule selected' : `${count.format(selected.size)} rules selected`}</span>
+          <Button
+            isSmall
+            onPress={() => {
+              onRemove(rules.filter((rule) => selected.has(keyOf(rule))))
+              setSelected(noKeys)
+            }}
+          >
+            Remove
+          </Button>
+          <Button isSmall kind="quiet" onPress={() => setSelected(noKeys)}>
+            Clear selection
+          </Button>
+        </section>
+      )}
       <h2 className="for-readers">
         {isFiltered ? `${count.format(found.length)} of ${count.format(rules.length)}` : count.format(rules.length)}{' '}
         {rules.length === 1 ? 'rule' : 'rules'}
@@ -108,7 +148,56 @@ function Review({ rule, draft }: { rule: Rule; draft: Draft }) {
   )
 }
 
-const columnsFor = (draft: Draft, onRemove: Props['onRemove'], onRestore: Props['onRestore']): Column<Rule>[] => [
+const noKeys: ReadonlySet<string> = new Set()
+
+/** Boxes at the start of the rows; the one in the head takes all rows that a search or a filter has left. */
+const selectColumn = (
+  found: readonly Rule[],
+  selected: ReadonlySet<string>,
+  onSelect: (keys: ReadonlySet<string>) => void,
+): Column<Rule> => ({
+  title: 'Select',
+  className: 'select-cell hide-small',
+  width: '44px',
+  head: (
+    <input
+      type="checkbox"
+      aria-label="Select all rules shown"
+      checked={selected.size > 0 && selected.size >= found.length}
+      onChange={({ target }) => onSelect(target.checked ? new Set(found.map(keyOf)) : noKeys)}
+    />
+  ),
+  cell: (rule) => (
+    <input
+      type="checkbox"
+      aria-label={`Select ${rule.action} ${rule.cidr}`}
+      checked={selected.has(keyOf(rule))}
+      onChange={({ target }) => {
+        const next = new Set(selected)
+        if (target.checked) next.add(keyOf(rule))
+        else next.delete(keyOf(rule))
+        onSelect(next)
+      }}
+    />
+  ),
+})
+
+/** Without the word that says that there is no metadata: whoever reads the file wants ranges. */
+const lineOf = (rule: Rule): string => toRuleLine(rule).replace(/ metadata=(?= |$)/, '')
+
+/** As text, in the form that an import and the API read. */
+function exportRules(name: string, rules: readonly Rule[]): void {
+  const file = new Blob([`${rules.map(lineOf).join('\n')}\n`], { type: 'text/plain' })
+  const link = document.createElement('a')
+  link.href = URL.createObjectURL(file)
+  link.download = `${name.replaceAll(/[^\w.-]+/g, '-')}.txt`
+  link.click()
+  URL.revokeObjectURL(link.href)
+}
+
+type Acts = Pick<Props, 'draft' | 'onChange' | 'onRemove' | 'onRestore'>
+
+const columnsFor = ({ draft, onChange, onRemove, onRestore }: Acts): Column<Rule>[] => [
   {
     title: 'Action',
     className: 'b2',
@@ -136,9 +225,12 @@ const columnsFor = (draft: Draft, onRemove: Props['onRemove'], onRestore: Props[
         groups={() => [
           {
             entries: [
-              draft.removed.has(keyOf(rule))
-                ? { label: 'Keep rule', icon: 'rotate', onAction: () => onRestore(rule) }
-                : { label: 'Remove rule', icon: 'trash', isDanger: true, onAction: () => onRemove(rule) },
+              ...(draft.removed.has(keyOf(rule))
+                ? [{ label: 'Keep rule', icon: 'rotate' as const, onAction: () => onRestore(rule) }]
+                : [
+                    { label: 'Edit rule…', icon: 'edit' as const, onAction: () => onChange(rule) },
+                    { label: 'Remove rule', icon: 'trash' as const, isDanger: true, onAction: () => onRemove([rule]) },
+                  ]),
             ],
           },
         ]}

@@ -1,3 +1,4 @@
+import { useNavigate } from 'react-router'
 import { answerOf, api } from '../../api/client.ts'
 import { useRefresh } from '../../api/queries.ts'
 import { PolicyPicker } from '../../policy_picker.tsx'
@@ -13,6 +14,7 @@ type Values = { description: string; type: TrafficType; ip_policy_ids: string[] 
 export function CreateRestriction({ onClose }: { onClose: () => void }) {
   const { values, set, isDirty } = useDraft<Values>({ description: '', type: 'api', ip_policy_ids: [] })
   const refresh = useRefresh()
+  const navigate = useNavigate()
   return (
     <FormDialog
       title="Create restriction"
@@ -20,9 +22,10 @@ export function CreateRestriction({ onClose }: { onClose: () => void }) {
       isDirty={isDirty}
       isReady={values.ip_policy_ids.length > 0}
       save={() => answerOf(api.POST('/ip_restrictions', { body: { ...values, enforced: false } }))}
-      onSaved={async () => {
+      onSaved={async ({ id }) => {
         await refresh('/ip_restrictions')
         onClose()
+        navigate(`/restrictions/${id}`)
       }}
       onClose={onClose}
     >

@@ -8,14 +8,26 @@ import type { Restriction } from './change.ts'
 const count = new Intl.NumberFormat('en')
 const timesOf = (times: number): string => (times === 1 ? 'once' : `${count.format(times)} times`)
 
-/** Shows which addresses it would refuse, from the warnings recorded so far. */
-export function Evidence({ restriction: { id, type, enforced } }: { restriction: Restriction }) {
-  const warnings = $api.useQuery(
+const useWarnings = (id: string) =>
+  $api.useQuery(
     'get',
     '/ip_restrictions/{id}/warnings',
     { params: { path: { id }, query: { limit: 100 } } },
     { refetchInterval: 4_000 },
   )
+
+/** How many addresses it would refuse, for a row. */
+export function WouldRefuse({ restriction: { id } }: { restriction: Restriction }) {
+  const warnings = useWarnings(id).data
+  if (!warnings) return null
+  const { length } = warnings.warnings
+  if (length === 0) return <span className="soft">No address seen</span>
+  return `${length}${warnings.next_page_uri ? '+' : ''} ${length === 1 ? 'address' : 'addresses'}`
+}
+
+/** Shows which addresses it would refuse, from the warnings recorded so far. */
+export function Evidence({ restriction: { id, type, enforced } }: { restriction: Restriction }) {
+  const warnings = useWarnings(id)
   return (
     <section className="evidence" aria-label="Evidence">
       <h4>{enforced ? 'Earlier warnings' : 'Would have been refused'}</h4>

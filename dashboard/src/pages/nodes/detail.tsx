@@ -1,0 +1,106 @@
+import type { ReactNode } from 'react'
+import type { Shapes } from '../../api/client.ts'
+import { DataTable } from '../../ui/data_table.tsx'
+import { PageHeader } from '../../ui/page_header.tsx'
+import { Section } from '../../ui/section.tsx'
+import { Empty } from '../../ui/states.tsx'
+import type { Column } from '../../ui/table_model.ts'
+import { Ago } from '../../ui/time.tsx'
+import { type Node, NodeState } from './table.tsx'
+
+const count = new Intl.NumberFormat('en')
+type Refusal = Node['refusals'][number]
+
+/** What is in force on one node, how far behind it is, and what it would not take. */
+export function NodeDetail({ name, list }: { name: string; list: Shapes['EdgeNodeList'] }) {
+  const node = list.edge_nodes.find((candidate) => candidate.name === name)
+  return (
+    <>
+      <PageHeader
+        title={name}
+        parent={{ to: '/nodes', name: 'Nodes' }}
+        status={node && <NodeState node={node} newest={list.newest_generation} />}
+        summary={node && sentenceOf(node, list.newest_generation)}
+      />
+      {node ? (
+        <Shown node={node} newest={list.newest_generation} />
+      ) : (
+        <div className="frame">
+          <Empty title="No node has this name">It may have been renamed, or has not reported for a long time.</Empty>
+        </div>
+      )}
+    </>
+  )
+}
+
+function sentenceOf({ live, applied_generation, refusals }: Node, newest: number): string {
+  if (!live) return 'It has stopped reporting. If it still runs, it keeps enforcing its last known state.'
+  if (refusals.length) return 'It keeps enforcing what it had before each record that it rejected.'
+  const behind = newest - applied_generation
+  if (behind > 0)
+    return `${count.format(behind)} ${behind === 1 ? 'generation' : 'generations'} behind the newest change.`
+  return 'It enforces the newest state.'
+}
+
+function Shown({ node, newest }: { node: Node; newest: number }) {
+  return (
+    <>
+      <div className="frame">
+        <dl className="stats">
+          <Fact name="In force" value={count.format(node.applied_generation)}>
+            {`of generation ${count.format(newest)}`}
+          </Fact>
+          <Fact name="Behind" value={count.format(Math.max(0, newest - node.applied_generation))}>
+            generations of the installation
+          </Fact>
+          <Fact name="Records" value={count.format(node.records)}>
+            edges, policies and restrictions
+          </Fact>
+          <Fact name="Version" value={node.version}>
+            <Ago at={node.started_at} /> started
+          </Fact>
+          <Fact name="Last report" value={<Ago at={node.last_seen_at} />}>
+            {node.live ? 'reporting' : 'no longer reporting'}
+          </Fact>
+        </dl>
+      </div>
+      <Section title="Rejected records" note="the latest; the node keeps what it had before">
+        {node.refusals.length === 0 ? (
+          <div className="frame">
+            <Empty title="None">The node took every record of this account.</Empty>
+          </div>
+        ) : (
+          <DataTable
+            label="Rejected records"
+            rows={node.refusals}
+            keyOf={({ key, generation, at }) => `${key} ${generation} ${at}`}
+            columns={refusalColumns}
+          />
+        )}
+      </Section>
+    </>
+  )
+}
+
+type FactProps = { name: string; value: ReactNode; children: ReactNode }
+
+function Fact({ name, value, children }: FactProps) {
+  return (
+    <div>
+      <dt className="stat-name">{name}</dt>
+      <dd className="stat-figure">{value}</dd>
+      <dd className="fine">{children}</dd>
+    </div>
+  )
+}
+
+const refusalColumns: readonly Column<Refusal>[] = [
+  { title: 'Record', className: 'a1', isRowHead: true, cell: ({ key }) => <span className="mono">{key}</span> },
+  { title: 'Reason', className: 'b1', cell: ({ reason }) => reason },
+  {
+    title: 'Generation',
+    className: 'number c1',
+    cell: ({ generation }) => (generation === null ? '–' : count.format(generation)),
+  },
+  { title: 'At', className: 'a2', cell: ({ at }) => <Ago at={at} /> },
+]

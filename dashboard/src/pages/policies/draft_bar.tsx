@@ -1,0 +1,75 @@
+import { useQuery } from '@tanstack/react-query'
+import { useDeferredValue } from 'react'
+import type { Shapes } from '../../api/client.ts'
+import type { Draft, Rule } from '../../rules.ts'
+import { Button } from '../../ui/button.tsx'
+import { Icon } from '../../ui/icons.tsx'
+import { impactOf } from './impact.tsx'
+
+/** Above this, the figures wait for the review: the question is the whole set, several megabytes of it. */
+const askedAtOnce = 20_000
+const count = new Intl.NumberFormat('en')
+
+type Props = {
+  policyId: string
+  draft: Draft
+  /** As they would be. */
+  rules: readonly Rule[]
+  onDiscard: () => void
+  onReview: () => void
+}
+
+/** What would be lost, and what it would do, at the foot of the window. */
+export function DraftBar({ policyId, draft, rules, onDiscard, onReview }: Props) {
+  const asked = useDeferredValue(rules)
+  const impact = useQuery({ ...impactOf(policyId, asked), enabled: asked.length <= askedAtOnce }).data
+  return (
+    <section className="draft" aria-label="Unsaved changes">
+      <p className="strong">
+        {draft.added.size} to add, {draft.removed.size} to remove. Not saved yet.
+      </p>
+      {impact && <Figures impact={impact} />}
+      <div className="actions">
+        <Button kind="quiet" onPress={onDiscard}>
+          Discard
+        </Button>
+        <Button kind="primary" onPress={onReview}>
+          Review and save
+        </Button>
+      </div>
+    </section>
+  )
+}
+
+const addresses = (total: number): string => `${count.format(total)} ${total === 1 ? 'address' : 'addresses'}`
+
+/** Of what is enforced; what only warns is in the review. */
+function Figures({ impact }: { impact: Shapes['IpPolicyImpact'] }) {
+  const enforced = impact.traffic.filter((row) => row.enforced)
+  const refused = enforced.reduce((sum, row) => sum + row.newly_refused.total, 0)
+  const allowed = enforced.reduce((sum, row) => sum + row.newly_allowed.total, 0)
+  return (
+    <ul className="draft-figures" aria-label="Effect on the addresses of the last week">
+      {enforced.length === 0 && <li className="soft">Nothing enforces this policy.</li>}
+      {allowed > 0 && (
+        <li className="allowed">
+          <Icon name="allowed" />
+          {addresses(allowed)} newly allowed
+        </li>
+      )}
+      {refused > 0 && (
+        <li className="refused">
+          <Icon name="refused" />
+          {addresses(refused)} newly refused
+        </li>
+      )}
+      {enforced.length > 0 && allowed + refused === 0 && (
+        <li className="soft">No address of the last week is affected</li>
+      )}
+      <li className={impact.refuses_caller ? 'refused' : undefined}>
+        <Icon name={impact.refuses_caller ? 'warned' : 'lock'} />
+        {impact.refuses_caller ? 'You would be refused' : 'You keep access'}
+      </li>
+    </ul>
+  )
+}

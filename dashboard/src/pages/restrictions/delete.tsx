@@ -1,0 +1,31 @@
+import { useNavigate } from 'react-router'
+import { answerOf, api } from '../../api/client.ts'
+import { useRefresh } from '../../api/queries.ts'
+import { traffic } from '../../traffic.ts'
+import { Confirm } from '../../ui/confirm.tsx'
+import type { Restriction } from './change.ts'
+
+export function DeleteRestriction({ restriction, onClose }: { restriction: Restriction; onClose: () => void }) {
+  const navigate = useNavigate()
+  const refresh = useRefresh()
+  const name = restriction.description ?? restriction.id
+  return (
+    <Confirm
+      title={`Delete ${name}?`}
+      typeToConfirm={restriction.enforced ? name : undefined}
+      action="Delete restriction"
+      act={() => answerOf(api.DELETE('/ip_restrictions/{id}', { params: { path: { id: restriction.id } } }))}
+      onDone={async () => {
+        navigate('/restrictions')
+        await refresh('/ip_restrictions')
+      }}
+      onClose={onClose}
+    >
+      <p>
+        {restriction.enforced
+          ? `This restriction is enforced. Once it is deleted, addresses that it refuses can reach ${traffic[restriction.type].what}, unless another restriction refuses them.`
+          : 'This restriction only warns, so traffic does not change. Its counts are deleted too.'}
+      </p>
+    </Confirm>
+  )
+}

@@ -1,0 +1,106 @@
+import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
+import { after, test } from 'node:test'
+import { make } from '../harness/fixtures.ts'
+import { putRules } from '../harness/ip.ts'
+import { openBrowser, openPage, press, signIn, startDashboard } from './browser.ts'
+
+const { origin, newAccount } = await startDashboard({ after })
+const browser = await openBrowser({ after })
+const admin = await newAccount()
+const page = await openPage(browser, { acceptDownloads: true })
+await signIn(page, origin, admin.token)
+
+const rulesOf = async (id: string): Promise<string[]> => {
+  const { body } = await admin('GET', `/ip_policies/${id}/rules`)
+  return body.rules
+    .map((rule: { action: string; cidr: string; description?: string }) =>
+      [rule.action, rule.cidr, rule.description].filter(Boolean).join(' '),
+    )
+    .sort()
+}
+
+async function newPolicy(description: string, ...lines: string[]): Promise<string> {
+  const { id } = await make(admin, '/ip_policies', { description })
+  await putRules(admin, id, lines)
+  return id
+}
+
+test('rules are edited, selected and removed in a draft that says what it would do, and exported', async () => {
+  const id = await newPolicy('partners', 'allow 127.0.0.0/8 # here', 'allow 192.0.2.0/28 # old', 'deny 192.0.2.9 # bad')
+  await make(admin, '/ip_restrictions', { type: 'api', ip_policy_ids: [id], enforced: true })
+  await page.goto(`${origin}/dashboard/policies/${id}`)
+  await press(page, 'Actions for allow 192.0.2.0/28 > Edit rule…')
+  const form = page.getByRole('dialog', { name: 'Change allow 192.0.2.0/28' })
+  await form.getByLabel('Address or range').fill('192.0.2.0/27')
+  await form.getByLabel('Description').fill('new')
+  await form.getByRole('button', { name: 'Change in draft' }).click()
+  await page.getByLabel('Select deny 192.0.2.9/32').check()
+  await page.getByText('1 rule selected').waitFor()
+  await press(page, 'Remove')
+  await page.getByText('1 to add, 2 to remove. Not saved yet.').waitFor()
+  const bar = page.getByRole('region', { name: 'Unsaved changes' })
+  await bar.getByText('You keep access').waitFor()
+  const [download] = await Promise.all([page.waitForEvent('download'), press(page, 'Export rules')])
+  assert.equal(download.suggestedFilename(), 'partners.txt')
+  assert.match(await readFile(await download.path(), 'utf8'), /^allow 192\.0\.2\.0\/27 # new$/m)
+  // What was only looked at has changed nothing.
+  assert.equal((await rulesOf(id)).length, 3)
+  await press(page, 'Review and save')
+  await press(page, 'Save rules')
+  await bar.waitFor({ state: 'detached' })
+  assert.deepEqual(await rulesOf(id), ['allow 127.0.0.0/8 here', 'allow 192.0.2.0/27 new'])
+
+  await page.getByLabel('Select all rules shown').check()
+  await press(page, 'Remove')
+  await bar.getByText('You would be refused').waitFor()
+  await press(page, 'Discard')
+  assert.deepEqual(page.faults, [])
+})
+
+test('a refused address is allowed from its check, and a deny is changed, after a review', async () => {
+  const id = await newPolicy('offices', 'allow 127.0.0.0/8 # here', 'deny 203.0.113.0/24 # resold')
+  const { id: edge } = await make(admin, '/edges/tcp', { ip_restriction: { ip_policy_ids: [id] } })
+  await page.goto(`${origin}/dashboard/check?ip=198.51.100.7&target=${edge}`)
+  await press(page, 'Allow this address…')
+  const review = page.getByRole('dialog', { name: 'Change offices' })
+  await review.getByRole('region', { name: 'Impact' }).waitFor()
+  await review.getByRole('button', { name: 'Save rules' }).click()
+  await page.getByText('Every step allows the address.').waitFor()
+  assert.deepEqual((await rulesOf(id))[1], 'allow 198.51.100.7/32 From a check')
+
+  await page.goto(`${origin}/dashboard/check?ip=203.0.113.5&target=${edge}`)
+  // No allow overrides a deny, so none is offered.
+  assert.equal(await page.getByRole('button', { name: 'Allow this address…' }).count(), 0)
+  await press(page, 'Change rule…')
+  const form = page.getByRole('dialog', { name: 'Change deny 203.0.113.0/24' })
+  await form.getByLabel('Action').selectOption('Allow')
+  await form.getByRole('button', { name: 'Change in draft' }).click()
+  await review.getByRole('button', { name: 'Save rules' }).click()
+  await page.getByText('Every step allows the address.').waitFor()
+  assert.ok((await rulesOf(id)).includes('allow 203.0.113.0/24 resold'), String(await rulesOf(id)))
+  assert.deepEqual(page.faults, [])
+})
+
+test('the search of a policy, its rows and their menus work with the keyboard alone', async () => {
+  const id = await newPolicy('by keyboard', 'allow 192.0.2.0/28', 'allow 192.0.2.16/28', 'allow 192.0.2.32/28')
+  await page.goto(`${origin}/dashboard/policies/${id}`)
+  await page.getByLabel('Search').waitFor()
+  await page.getByRole('button', { name: 'Actions for allow 192.0.2.0/28' }).focus()
+  await page.keyboard.press('ArrowDown')
+  await page.keyboard.press('Enter')
+  await page.getByRole('menuitem', { name: 'Edit rule…' }).waitFor()
+  await page.keyboard.press('ArrowDown')
+  await page.keyboard.press('Enter')
+  await page.getByText('0 to add, 1 to remove. Not saved yet.').waitFor()
+  await page.getByLabel('Select allow 192.0.2.0/28').focus()
+  await page.keyboard.press('Space')
+  await page.getByText('1 rule selected').waitFor()
+  await page.getByRole('button', { name: 'Review and save' }).focus()
+  await page.keyboard.press('Enter')
+  await page.getByRole('dialog').getByRole('button', { name: 'Save rules' }).waitFor()
+  await page.keyboard.press('Escape')
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
+  assert.equal((await rulesOf(id)).length, 3)
+  assert.deepEqual(page.faults, [])
+})
