@@ -22,6 +22,7 @@ import {
   text,
   wholeNumber,
 } from './kernel/setting_values.ts'
+import { version } from './version.ts'
 
 type Setting<Value> = {
   /** Used when the variable is not set, and shown by --help. Undefined: the variable is required. */
@@ -103,6 +104,21 @@ export const settings = {
     default: 'on',
     help: 'Whether to serve the dashboard and allow signing in to it: on or off.',
     parse: onOrOff,
+  }),
+  GATEHOUSE_OIDC_FILE: setting({
+    default: '',
+    help: 'File with the OpenID Connect providers that people sign in with, YAML or JSON; see docs/sign-in.md. Empty: none.',
+    parse: text,
+  }),
+  GATEHOUSE_TOKEN_SIGN_IN: setting({
+    default: 'on',
+    help: 'Whether the token of an API key signs in to the dashboard: on or off.',
+    parse: onOrOff,
+  }),
+  GATEHOUSE_LOGIN_HOURS: setting({
+    default: '12',
+    help: "How many hours the API key of 'gatehouse login' is valid.",
+    parse: wholeNumber(1, 720),
   }),
   GATEHOUSE_DOCS: setting({
     default: 'on',
@@ -322,7 +338,13 @@ export const readEdgeStatusConfig = (environment: NodeJS.ProcessEnv = process.en
 export function readClientConfig(environment: NodeJS.ProcessEnv = process.env) {
   const { XDG_CONFIG_HOME = '' } = environment
   const folder = isAbsolute(XDG_CONFIG_HOME) ? XDG_CONFIG_HOME : join(homedir(), '.config')
-  return { ...readSettings(clientSettings, environment), profilesFile: join(folder, 'gatehouse', 'profiles.json') }
+  const { SSH_CONNECTION, DISPLAY, WAYLAND_DISPLAY } = environment
+  return {
+    ...readSettings(clientSettings, environment),
+    profilesFile: join(folder, 'gatehouse', 'profiles.json'),
+    version,
+    hasScreen: !SSH_CONNECTION && (process.platform !== 'linux' || Boolean(DISPLAY || WAYLAND_DISPLAY)),
+  }
 }
 
 /**

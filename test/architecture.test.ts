@@ -31,6 +31,10 @@ const mayImport: Record<string, { folders: string[]; because: string }> = {
     folders: ['kernel', 'db', 'identity', 'access', 'http', 'distribution', 'operations'],
     because: 'resources must not know how they are started',
   },
+  sign_in: {
+    folders: ['kernel', 'db', 'identity', 'access', 'http', 'operations', 'resources'],
+    because: 'signing in opens sessions of users: it knows them, and nothing knows it but the command that serves',
+  },
   publisher: {
     folders: ['kernel', 'db', 'identity', 'access', 'distribution', 'operations', 'resources'],
     because: 'the publisher reads the database and sends records; it answers no requests',
@@ -51,6 +55,7 @@ const mayImport: Record<string, { folders: string[]; because: string }> = {
       'operations',
       'resources',
       'publisher',
+      'sign_in',
       'agent',
       '.',
     ],
@@ -69,7 +74,9 @@ const onlyIn: Record<string, string[]> = {
   'prom-client': ['http'],
   ajv: ['http'],
   pino: ['commands'],
-  yaml: ['cli'],
+  yaml: ['cli', 'sign_in'],
+  'openid-client': ['sign_in'],
+  jose: ['sign_in'],
   'string-width': ['cli'],
   tldts: ['resources'],
 }

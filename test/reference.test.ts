@@ -31,6 +31,7 @@ async function withOwn(admin: Client & { adminId: string }, example: unknown): P
     [exampleId('ipr')]: async () => (await expectations['ip_policy_rules.get']?.path?.(admin))?.id ?? '',
     [exampleId('bkdst')]: async () => (await newBackend(admin)).id,
     [exampleToken]: async () => admin.token,
+    [exampleId('usr')]: async () => admin.adminId,
   }
   for (const [theirs, make] of Object.entries(own))
     if (text.includes(theirs)) text = text.replaceAll(theirs, await make())
@@ -49,8 +50,10 @@ for (const { method, path, operationId, requestBody, parameters, responses } of 
     if (requestBody) assert.ok(sent?.example !== undefined, `${operationId} has no example`)
     const body = sent && (await withOwn(admin, sent.example))
     const answer = await admin(method, target, body)
-    // A token is not a session: these two need the cookie, which an example cannot contain.
-    const success = /^dashboard_session\.(get|sign_out)$/.test(operationId) ? '404' : Object.keys(responses)[0]
+    // A token is not a session: these need the cookie, which an example cannot contain.
+    const success = /^(dashboard_session\.(get|sign_out)|command_sign_in\..+)$/.test(operationId)
+      ? '404'
+      : Object.keys(responses)[0]
     assert.equal(String(answer.status), success, answer.text)
     // Hostports belong to one edge in the whole installation, and examples name the same.
     for (const edges of ['tcp', 'https'])

@@ -13,6 +13,12 @@ import { UnsavedGuard } from './ui/unsaved.tsx'
 // Whoever has a session does not need it.
 const SignIn = lazy(async () => ({ default: (await import('./sign_in.tsx')).SignIn }))
 
+// Opened by `gatehouse login`, so it is in no menu.
+const commandRoute = {
+  path: '/cli-login',
+  lazy: { Component: async () => (await import('./pages/cli_login.tsx')).CliLogin },
+}
+
 // Shows every component in its states to whoever works on them. Not part of what is built.
 const developmentRoutes = import.meta.env.DEV
   ? [
@@ -34,7 +40,7 @@ export const createRouter = () =>
             // Below the menu, so that whoever meets a broken page can leave it.
             ErrorBoundary: PageFailed,
             HydrateFallback: () => <Skeleton lines={8} />,
-            children: [...pageRoutes, ...developmentRoutes, { path: '*', Component: NotFound }],
+            children: [...pageRoutes, commandRoute, ...developmentRoutes, { path: '*', Component: NotFound }],
           },
         ],
       },

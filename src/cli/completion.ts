@@ -53,6 +53,8 @@ export function completionCommand(
 }
 
 const verbsOf: Record<string, string[]> = {
+  login: [],
+  logout: [],
   profiles: ['add', 'list', 'use', 'remove'],
   completion: Object.keys(scripts),
   state: ['dump', 'diff', 'apply', 'sync'],

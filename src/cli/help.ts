@@ -76,6 +76,7 @@ ${indent([
   ...rows,
   ['gatehouse audit-events export', 'export audit events as JSON Lines'],
   ['gatehouse state', 'dump, diff, apply, sync: manage policies, restrictions, edges and backends as a file'],
+  ['gatehouse login, logout', 'sign in with your browser, and out'],
   ['gatehouse profiles', 'add, list, use, remove: manage saved servers and API keys'],
   ['gatehouse completion', 'bash, zsh, fish: print a shell completion script'],
 ])}

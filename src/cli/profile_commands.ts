@@ -33,11 +33,17 @@ export async function profilesCommand(
   }
   const known = readProfiles(profilesFile)
   if (verb === 'list') {
-    const rows = Object.entries(known.profiles).map(([name, { url, api_key_file }]) => ({
+    const rows = Object.entries(known.profiles).map(([name, { url, api_key, api_key_file, login }]) => ({
       current: name === known.current ? '*' : '',
       name,
       url,
-      token: api_key_file ? `in ${api_key_file}` : 'saved',
+      token: api_key_file
+        ? `in ${api_key_file}`
+        : login
+          ? `until ${login.expires_at}`
+          : api_key
+            ? 'saved'
+            : 'signed out',
     }))
     if (rows.length)
       write(
@@ -81,7 +87,7 @@ export async function profilesCommand(
   }
 }
 
-function checkUrl(text: string): string {
+export function checkUrl(text: string): string {
   const url = URL.parse(text)
   if (!url || !/^https?:$/.test(url.protocol) || url.search || url.hash || url.username)
     throw usageFailure('--url must be the http or https URL of the service, such as https://gatehouse.example.com')

@@ -4,7 +4,13 @@ import { Failure, usageFailure } from './exits.ts'
 import { log } from './terminal.ts'
 
 /** A server's URL and an API key: the token itself, or the file that contains it. */
-export type Profile = { url: string; api_key?: string; api_key_file?: string }
+export type Profile = {
+  url: string
+  api_key?: string
+  api_key_file?: string
+  /** Of a token that `gatehouse login` got. */
+  login?: { api_key_id: string; expires_at: string }
+}
 export type Profiles = { current?: string; profiles: Record<string, Profile> }
 
 /** What the environment says to the client: config.ts reads it. */
@@ -13,6 +19,9 @@ export type ClientConfig = {
   readonly GATEHOUSE_API_KEY: string
   readonly GATEHOUSE_PROFILE: string
   readonly profilesFile: string
+  readonly version: string
+  /** Whether a browser that we open here would be seen by whoever typed the command. */
+  readonly hasScreen: boolean
 }
 
 export function readProfiles(file: string): Profiles {
@@ -66,10 +75,13 @@ export function chooseProfile(config: ClientConfig, named: string | undefined): 
   return { url: profile.url, token: tokenOf(name, profile) }
 }
 
-function tokenOf(name: string, { api_key, api_key_file }: Profile): string {
+function tokenOf(name: string, { api_key, api_key_file, login }: Profile): string {
+  if (login && Date.parse(login.expires_at) <= Date.now())
+    throw usageFailure(`the sign-in of profile '${name}' expired at ${login.expires_at}`, 'Run: gatehouse login')
   if (api_key) return api_key
+  if (!api_key_file) throw usageFailure(`profile '${name}' is signed out`, 'Run: gatehouse login')
   try {
-    return readFileSync(api_key_file ?? '', 'utf8').trim()
+    return readFileSync(api_key_file, 'utf8').trim()
   } catch (cause) {
     throw new Failure('usage', `the token file ${api_key_file} of profile '${name}' cannot be read`, [], {
       cause,

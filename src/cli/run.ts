@@ -2,6 +2,7 @@ import { exportCommand } from './audit_export.ts'
 import { completionCommand } from './completion.ts'
 import { exits, Failure, usageFailure } from './exits.ts'
 import { helpOfGroup } from './help.ts'
+import { loginCommand, logoutCommand } from './login.ts'
 import { findOperation } from './operations.ts'
 import { write } from './output.ts'
 import { perform } from './perform.ts'
@@ -34,6 +35,8 @@ export async function runClient(
 async function dispatch(config: ClientConfig, serverCommands: readonly string[], args: string[]): Promise<number> {
   const [first, ...rest] = args
   if (first === 'profiles') return profilesCommand(config, rest)
+  if (first === 'login') return loginCommand(config, rest)
+  if (first === 'logout') return logoutCommand(config, rest)
   if (first === 'completion') return completionCommand(config, serverCommands, rest)
   // Loaded on demand: its YAML parser takes longer to load than everything else.
   if (first === 'state') return (await import('./state/commands.ts')).stateCommand(config, rest)

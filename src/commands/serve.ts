@@ -19,6 +19,7 @@ import { openDatabase } from './database.ts'
 import { linkEdges } from './edges_link.ts'
 import { interval } from './interval.ts'
 import { createLog, waitForShutdown } from './log.ts'
+import { signInRoutes } from './sign_in.ts'
 import { upkeep } from './upkeep.ts'
 
 export async function serve(config: Config): Promise<number> {
@@ -58,10 +59,11 @@ export async function serve(config: Config): Promise<number> {
     },
     routes: config.GATEHOUSE_DASHBOARD
       ? routes
-      : routes.filter(({ operation }) => !operation.startsWith('dashboard_session.')),
+      : routes.filter(({ operation }) => !/^(dashboard_session|command_sign_in)\./.test(operation)),
     log,
     requestTimeoutMs: config.GATEHOUSE_REQUEST_TIMEOUT_MS,
     ...(config.GATEHOUSE_DASHBOARD && { dashboardFolder: packageFiles.dashboard }),
+    ...(config.GATEHOUSE_DASHBOARD && { plainRoutes: await signInRoutes(config, log) }),
     ...(config.GATEHOUSE_DOCS && { referenceFolder: packageFiles.reference }),
     version,
   })
@@ -96,6 +98,8 @@ export async function serve(config: Config): Promise<number> {
 const installationSettings = (config: Config): InstallationSettings => ({
   tcpPorts: config.GATEHOUSE_TCP_PORTS,
   tcpPortsPerAccount: config.GATEHOUSE_TCP_PORTS_PER_ACCOUNT,
+  tokenSignIn: config.GATEHOUSE_TOKEN_SIGN_IN,
+  loginSeconds: config.GATEHOUSE_LOGIN_HOURS * 60 * 60,
   operations: routes.map(({ operation }) => operation),
   wildcardSuffixes: config.GATEHOUSE_WILDCARD_SUFFIXES,
 })

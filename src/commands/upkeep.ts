@@ -12,6 +12,7 @@ import { systemClock } from '../kernel/clock.ts'
 import { deleteIdempotencyKeys } from '../operations/idempotency.ts'
 import { deleteOutboxBefore } from '../operations/outbox.ts'
 import { addAuditPartitions, dropAuditPartitions } from '../resources/audit_events/partitions.ts'
+import { deleteEndedSignIns } from '../resources/command_sign_in/store.ts'
 import { deleteEndedSessions } from '../resources/dashboard_session/store.ts'
 import { countRefusedHostports } from '../resources/edges/hostports.ts'
 
@@ -42,6 +43,7 @@ export async function upkeep(
     'forget addresses of uses': () => forgetAddressesOfUses(db, oldestAddress),
     'delete seen addresses': () => deleteSeenAddressesBefore(db, Math.max(oldestAddress, now - seenForDays * dayMs)),
     'delete idempotency keys': () => deleteIdempotencyKeys(db),
+    'delete ended sign-ins': () => deleteEndedSignIns(db),
     'delete ended sessions': () => deleteEndedSessions(db),
     'count refused hostports': async () => metrics.showRefusedHostports(await countRefusedHostports(db)),
     // Without edges nobody reads the outbox; with the first one everything is compared and sent anyway.

@@ -36,6 +36,10 @@ export async function identifySigningIn(
   facts: RequestFacts,
   token: string,
 ): Promise<Authentication> {
+  if (!service.settings.tokenSignIn)
+    throw forbidden(
+      'Signing in with the token of an API key is switched off. Use one of the providers of the sign-in page.',
+    )
   if (cameFromBrowser(raw)) refuseOtherSites(raw, service.publicUrl)
   facts.sentToken = true
   return findCaller(service.db, token, facts.source, 'dashboard')

@@ -15,6 +15,8 @@ export type Intake = {
 
 const jsonType = /^application\/json(?:\s*;\s*charset=(?:utf-8|"utf-8"))?\s*$/i
 
+const formType = /^application\/x-www-form-urlencoded(?:\s*;.*)?$/i
+
 export function hasBody(request: IncomingMessage): boolean {
   const length = request.headers['content-length']
   return request.headers['transfer-encoding'] !== undefined || (length !== undefined && length !== '0')
@@ -72,6 +74,12 @@ export async function readJson(request: IncomingMessage, limitBytes: number, lar
     throw new Refusal('ERR_INVALID_JSON', 'The body is not UTF-8. Encode it as UTF-8.', { cause })
   }
   return parseJson(text)
+}
+
+/** A form, as browsers and providers send it. */
+export async function readForm(request: IncomingMessage, limitBytes: number): Promise<URLSearchParams> {
+  requireType(request, formType, 'application/x-www-form-urlencoded')
+  return new URLSearchParams((await readAll(request, limitBytes, undefined)).toString('utf8'))
 }
 
 /** The media type without its parameters, in lower case; empty when there is none or more than one. */

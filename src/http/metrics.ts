@@ -12,6 +12,8 @@ export type Metrics = {
   readonly countDroppedFromReports: (parts: number) => void
   readonly countExpiredKey: () => void
   readonly countRateLimited: (policy: string) => void
+  /** `outcome`: succeeded, or the reason of the failure. */
+  readonly countSignIn: (provider: string, outcome: string) => void
   readonly showRefusedHostports: (count: number) => void
   readonly publisher: {
     published: (records: number) => void
@@ -74,7 +76,7 @@ function showProcess(registers: Registers, db: DbPool, heavy: HeavyOperations): 
 
 function requestMetrics(
   registers: Registers,
-): Pick<Metrics, 'observeRequest' | 'countExpiredKey' | 'countRateLimited'> {
+): Pick<Metrics, 'observeRequest' | 'countExpiredKey' | 'countRateLimited' | 'countSignIn'> {
   const requests = new Counter({
     name: 'gatehouse_http_requests_total',
     help: 'Requests answered, by operation and status.',
@@ -99,7 +101,14 @@ function requestMetrics(
     labelNames: ['policy'],
     registers,
   })
+  const signIns = new Counter({
+    name: 'gatehouse_sign_ins_total',
+    help: 'Sign-ins with a provider, by provider and outcome: succeeded, or why not.',
+    labelNames: ['provider', 'outcome'],
+    registers,
+  })
   return {
+    countSignIn: (provider, outcome) => signIns.inc({ provider, outcome }),
     countExpiredKey: () => expired.inc(),
     countRateLimited: (policy) => limited.inc({ policy }),
     observeRequest(operation, status, seconds) {

@@ -7,7 +7,7 @@ import { type Allowance, createRateLimiter, type RateLimit } from '../kernel/rat
 
 /** A limit that a request came under, and what is left of it. */
 export type LimitUse = {
-  readonly policy: 'key' | 'failed-authentication' | 'failed-sign-in'
+  readonly policy: 'key' | 'failed-authentication' | 'failed-sign-in' | 'sign-in'
   readonly limit: RateLimit
   readonly allowance: Allowance
 }
@@ -18,6 +18,8 @@ export type RateLimits = {
   readonly countRequest: (caller: Caller) => LimitUse | undefined
   /** Counts a wrong token. */
   readonly countFailure: (source: Address | undefined, isSignIn: boolean) => LimitUse | undefined
+  /** Counts a step of signing in that comes without credentials. */
+  readonly countSignIn: (source: Address | undefined) => LimitUse
 }
 
 /** Bounds memory: some 7 MiB. Whoever has more active keys than this starts some of them afresh. */
@@ -25,6 +27,8 @@ const maxKeys = 100_000
 const perMinute = (requests: number): RateLimit => ({ requests, seconds: 60 })
 /** People mistype; programs do not sign in. */
 const signInFailures = perMinute(10)
+/** A whole office behind one address signs in in the morning, and a waiting command asks every other second. */
+const signInSteps = perMinute(300)
 
 /** Each process counts for itself: n of them let through n times the limit at most. 0 stands for no limit. */
 export function createRateLimits(
@@ -33,6 +37,7 @@ export function createRateLimits(
 ): RateLimits {
   const keys = createRateLimiter(clock, maxKeys)
   const signIns = createFailureLimiter(clock, signInFailures)
+  const steps = createFailureLimiter(clock, signInSteps)
   const calls = settings.failuresPerMinute
     ? createFailureLimiter(clock, perMinute(settings.failuresPerMinute))
     : undefined
@@ -49,6 +54,7 @@ export function createRateLimits(
       const policy = isSignIn ? 'failed-sign-in' : 'failed-authentication'
       return { policy, limit: limiter.limit, allowance: limiter.countFailure(source) }
     },
+    countSignIn: (source) => ({ policy: 'sign-in', limit: steps.limit, allowance: steps.countFailure(source) }),
   }
 }
 
@@ -64,6 +70,12 @@ export function limitReached({ policy, limit, allowance: { waitSeconds } }: Limi
     return new Refusal(
       'ERR_RATE_LIMITED',
       `This API key has reached its limit of ${limit.requests} requests per minute. Nothing was changed; try again in ${waitSeconds} s.`,
+      { details },
+    )
+  if (policy === 'sign-in')
+    return new Refusal(
+      'ERR_TOO_MANY_ATTEMPTS',
+      `Too many sign-ins were started from this address. Try again in ${waitSeconds} s.`,
       { details },
     )
   const attempts = policy === 'failed-sign-in' ? 'sign-ins' : 'requests'

@@ -17,6 +17,10 @@ export type Method = 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
 export type InstallationSettings = {
   readonly tcpPorts: { readonly first: number; readonly last: number }
   readonly tcpPortsPerAccount: number
+  /** Whether the token of a key opens a dashboard session. */
+  readonly tokenSignIn: boolean
+  /** How long the key of `gatehouse login` is valid. */
+  readonly loginSeconds: number
   /** The ids of all operations, which the scopes of keys are matched against. */
   readonly operations: readonly string[]
   /** Public suffixes that belong to the operator. */

@@ -9,6 +9,7 @@ import { type Id, newId } from '../kernel/ids.ts'
 import { serveRoutes } from './api.ts'
 import { serveDashboard } from './dashboard.ts'
 import { openApiDocument } from './openapi/document.ts'
+import { type PlainRoute, servePlainRoutes } from './plain.ts'
 import { serveProbes } from './probes.ts'
 import { rateLimitHeaders } from './rate_limits.ts'
 import { serveReference } from './reference.ts'
@@ -23,6 +24,8 @@ import { answerUnreadable } from './unreadable.ts'
 export type ServerOptions = {
   service: Service
   routes: readonly Route[]
+  /** What is served besides the API: signing in. */
+  plainRoutes?: (service: Service) => readonly PlainRoute[]
   log: FastifyBaseLogger
   requestTimeoutMs: number
   /** Where the files of the dashboard are. Without it there is no dashboard. */
@@ -34,7 +37,7 @@ export type ServerOptions = {
 
 /** The HTTP server, not yet listening. Closing it finishes what is in flight. */
 export function createServer(options: ServerOptions): FastifyInstance {
-  const { service, routes, dashboardFolder, referenceFolder, version } = options
+  const { service, routes, plainRoutes, dashboardFolder, referenceFolder, version } = options
   const app = bareServer(options)
   app.decorateRequest('facts')
   app.addHook('onRequest', async (request, reply) => begin(request, reply))
@@ -46,6 +49,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   app.setErrorHandler(fail)
   closeBusyConnections(app)
   serveRoutes(app, service, routes)
+  servePlainRoutes(app, service, plainRoutes?.(service) ?? [])
   serveProbes(app, service)
   if (referenceFolder) serveReference(app, () => openApiDocument(routes, version), referenceFolder, service.publicUrl)
   if (dashboardFolder) serveDashboard(app, dashboardFolder, service.publicUrl)

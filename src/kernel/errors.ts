@@ -138,6 +138,10 @@ export const errorCatalogue = {
     cause: 'Another user of the account has this email address. Upper and lower case are not distinguished.',
     hint: 'Use another address, or change the other user.',
   },
+  ERR_IDENTITY_TAKEN: {
+    cause: 'A user of the account already has this identity: the same issuer and subject.',
+    hint: 'Delete the other identity first. `GET /identities` lists them.',
+  },
   ERR_UNAVAILABLE: {
     cause:
       'The service cannot respond now: its database is unreachable or overloaded, or it is shutting down. Nothing was changed.',

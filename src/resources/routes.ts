@@ -3,10 +3,12 @@ import { apiKeyRoutes } from './api_keys/routes.ts'
 import { auditEventRoutes } from './audit_events/routes.ts'
 import { backendRoutes } from './backends/routes.ts'
 import { callerRoutes } from './caller/routes.ts'
+import { commandSignInRoutes } from './command_sign_in/routes.ts'
 import { dashboardSessionRoutes } from './dashboard_session/routes.ts'
 import { edgeNodeRoutes } from './edge_nodes/routes.ts'
 import { httpsEdgeRoutes } from './edges/https.ts'
 import { tcpEdgeRoutes } from './edges/tcp.ts'
+import { identityRoutes } from './identities/routes.ts'
 import { ipActivityRoutes } from './ip_activity/routes.ts'
 import { ipCheckRoutes } from './ip_checks/routes.ts'
 import { ipImpactRoutes } from './ip_impact/routes.ts'
@@ -24,6 +26,8 @@ export const routes: readonly Route[] = [
   ...apiKeyRoutes,
   ...userRoutes,
   ...botUserRoutes,
+  ...identityRoutes,
+  ...commandSignInRoutes,
   ...ipPolicyRoutes,
   ...ipPolicyRuleRoutes,
   ...ruleSetRoutes,

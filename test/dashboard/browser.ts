@@ -21,9 +21,12 @@ async function ownAddress() {
   return { origin, env: { GATEHOUSE_LISTEN: origin.slice('http://'.length), GATEHOUSE_PUBLIC_URL: origin } }
 }
 
-export async function startDashboard(scope: Scope): Promise<ControlPlane & { origin: string }> {
+export async function startDashboard(
+  scope: Scope,
+  settings: (origin: string) => Promise<Record<string, string>> = async () => ({}),
+): Promise<ControlPlane & { origin: string }> {
   const { origin, env } = await ownAddress()
-  return { ...(await startControlPlane(scope, { env })), origin }
+  return { ...(await startControlPlane(scope, { env: { ...env, ...(await settings(origin)) } })), origin }
 }
 
 export async function startDashboardWithEdges(scope: Scope): Promise<Installation & { origin: string }> {

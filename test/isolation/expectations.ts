@@ -47,6 +47,11 @@ const apiKey = make('/api_keys', () => ({ description: 'one' }))
 const user = make('/users', () => ({ name: 'one', email: `${randomUUID()}@example.com` }))
 const bot = make('/bot_users', () => ({ name: 'one' }))
 
+const identity: Make = async (as) => {
+  const owner_id = await user(as)
+  return make('/identities', () => ({ owner_id, issuer: 'https://id.example', subject: randomUUID() }))(as)
+}
+
 const policy = make('/ip_policies', () => ({ description: 'one' }))
 const rule: Make = async (as) => {
   const ip_policy_id = await policy(as)
@@ -89,6 +94,7 @@ const route = async (as: Client) => {
 export const makers: Partial<Record<IdPrefix, Make>> = {
   ak: apiKey,
   usr: user,
+  idn: identity,
   bot,
   ipp: policy,
   ipr: rule,
@@ -328,6 +334,22 @@ export const expectations: Record<string, Expectation> = {
   // The matrix calls with tokens, and a token is not a session.
   'dashboard_session.get': { admin: 404, member: 404 },
   'dashboard_session.sign_out': { admin: 404, member: 404, viewer: 404 },
+  'command_sign_in.look_up': { admin: 404, member: 404 },
+  'command_sign_in.answer': {
+    admin: 404,
+    member: 404,
+    viewer: 404,
+    body: () => ({ code: 'BCDF-GHJK', approve: true }),
+  },
+  'identities.create': {
+    admin: 201,
+    member: 403,
+    body: async (as) => ({ owner_id: await user(as), issuer: 'https://id.example', subject: randomUUID() }),
+    references: { owner_id: user },
+  },
+  'identities.get': { admin: 200, member: 403, path: id(identity) },
+  'identities.list': { admin: 200, member: 403, lists: identity },
+  'identities.delete': { admin: 204, member: 403, path: id(identity) },
   'audit_events.list': {
     admin: 200,
     member: 403,

@@ -37,6 +37,7 @@ const crossings: Record<string, Crossing> = {
   'https_edge_routes.update ip_restriction.ip_policy_ids[]': 'unknown',
   'https_edge_routes.ip_restriction.replace ip_policy_ids[]': 'unknown',
   'api_keys.create owner_id': 'unknown',
+  'identities.create owner_id': 'unknown',
   'ip_policy_rules.create ip_policy_id': 'unknown',
   'ip_restrictions.create ip_policy_ids[]': 'unknown',
   'ip_restrictions.update ip_policy_ids[]': 'unknown',

@@ -37,6 +37,11 @@ export const queries = {
       const { keys: rows, next_page_uri } = await answerOf(api.GET('/api_keys', from(before)))
       return { rows, next_page_uri }
     }),
+  identities: () =>
+    wholeList('/identities', async (before) => {
+      const { identities: rows, next_page_uri } = await answerOf(api.GET('/identities', from(before)))
+      return { rows, next_page_uri }
+    }),
   policies: () =>
     wholeList('/ip_policies', async (before) => {
       const { ip_policies: rows, next_page_uri } = await answerOf(api.GET('/ip_policies', from(before)))

@@ -22,11 +22,12 @@ export function People() {
   const bots = useQuery(queries.bots())
   const keys = useQuery(queries.keys()).data
   const isAdmin = $api.useQuery('get', '/caller').data?.role === 'admin'
+  const identities = useQuery({ ...queries.identities(), enabled: isAdmin }).data
   const [open, setOpen] = useState<Open>()
   useOpenOnArrival((what) => setOpen({ action: what === 'bot' ? 'create bot' : 'create user' }))
   const people = useMemo(
-    () => users.data && bots.data && withKeys(users.data, bots.data, keys),
-    [users.data, bots.data, keys],
+    () => users.data && bots.data && withKeys(users.data, bots.data, keys, identities),
+    [users.data, bots.data, keys, identities],
   )
   const failed = [users, bots].find(({ isError }) => isError)
   return (

@@ -18,9 +18,9 @@ export function Person({ caller }: { caller: Shapes['Caller'] }) {
   const leave = useMutation({
     mutationFn: signOut,
     // Also when it failed: what was on the screen is not for the next person in front of it.
-    onSettled: () => {
+    onSettled: (next = '/dashboard/') => {
       client.clear()
-      location.assign('/dashboard/')
+      location.assign(next)
     },
   })
   const role = { admin: 'Admin', member: 'Member', viewer: 'Viewer' }[caller.role]

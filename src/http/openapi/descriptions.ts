@@ -26,6 +26,8 @@ const groups: Record<string, string> = {
   generations: 'Which edge nodes have applied a change.',
   caller: 'The identity behind the API key.',
   dashboard_session: 'Sign in to the dashboard and out of it.',
+  identities: 'Who of a sign-in provider is which user.',
+  command_sign_in: 'Approve or deny a sign-in of the command line, `gatehouse login`.',
   audit_events: 'Who changed what, when and from where.',
 }
 

@@ -52,6 +52,8 @@ type NewApiKey = {
   grant: Grant
   /** The key that creates it; null for a command on the server. */
   createdBy: Id<'ak'> | null
+  /** That a sign-in made it: for sessions to hang on, or for `gatehouse login`. */
+  signIn?: 'provider' | 'command'
 }
 
 /** Resolves to undefined when the owner is not an active user or bot of the account. */
@@ -68,10 +70,10 @@ export const insertApiKey = (db: Db, { accountId }: Account, key: NewApiKey) =>
     )
     insert into api_keys as k
       (account_id, id, owner_id, owner_kind, token_hash, description, metadata, expires_at, scopes, allowed_cidrs,
-       created_by_key_id)
+       created_by_key_id, sign_in)
     select ${accountId}, ${newUuid()}, owner.id, owner.kind, ${key.tokenHash}, ${key.description}, ${key.metadata},
       ${key.expires_at}::timestamptz, ${key.grant.scopes}::text[], ${key.grant.allowedCidrs}::cidr[],
-      ${key.createdBy && toUuid(key.createdBy)}::uuid
+      ${key.createdBy && toUuid(key.createdBy)}::uuid, ${key.signIn ?? null}
     from owner
     returning ${columns}, ${noUsageColumns}`,
   )

@@ -1,5 +1,5 @@
 import { deleteInBatches } from '../../db/batches.ts'
-import { type Db, maybeOne, run } from '../../db/pool.ts'
+import { type Db, many, maybeOne, run } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { type Caller, sessionHasEnded, sessionSeconds } from '../../identity/caller.ts'
 import { type Id, newUuid, toUuid, type Uuid } from '../../kernel/ids.ts'
@@ -24,10 +24,61 @@ export const insertSession = (db: Db, { accountId, apiKeyId }: Caller, hashes: {
     returning ${columns}`,
   )
 
+export type SignedInBy = { identityId: Uuid; provider: string; sid: string | null; idToken: string | null }
+
+/** A session that a provider vouches for. It hangs on the identity's key; undefined when that was deleted a moment ago. */
+export const insertProviderSession = (
+  db: Db,
+  { accountId, apiKeyId }: Pick<Caller, 'accountId' | 'apiKeyId'>,
+  secretHash: Buffer,
+  { identityId, provider, sid, idToken }: SignedInBy,
+) =>
+  maybeOne<SessionRow>(
+    db,
+    sql`
+    with key as (
+      select id, token_hash from api_keys where account_id = ${accountId} and id = ${toUuid(apiKeyId)} for share
+    )
+    insert into dashboard_sessions
+      (account_id, id, api_key_id, token_hash, secret_hash, expires_at, identity_id, provider, provider_sid, id_token)
+    select ${accountId}, ${newUuid()}, key.id, key.token_hash, ${secretHash},
+      now() + make_interval(secs => ${sessionSeconds}), ${identityId}, ${provider}, ${sid}, ${idToken}
+    from key
+    returning ${columns}`,
+  )
+
+/** What the provider is told when the person signs out. */
+export const findSignedInBy = (db: Db, { accountId }: Pick<Caller, 'accountId'>, id: Id<'ses'>) =>
+  maybeOne<{ provider: string | null; id_token: string | null }>(
+    db,
+    sql`select provider, id_token from dashboard_sessions where account_id = ${accountId} and id = ${toUuid(id)}`,
+  )
+
+/** Of one subject, or of one session at the provider, that were opened before a moment. Resolves to the ended ones. */
+export const deleteProviderSessions = (
+  db: Db,
+  { accountId }: Pick<Caller, 'accountId'>,
+  ended: { issuer: string; subject: string | undefined; sid: string | undefined; before: number },
+) =>
+  many<{ id: Uuid; owner_id: Uuid; provider: string | null }>(
+    db,
+    sql`
+    delete from dashboard_sessions s using identities i
+    where s.account_id = ${accountId} and i.account_id = ${accountId} and i.id = s.identity_id
+      and i.issuer = ${ended.issuer}
+      and (${ended.subject ?? null}::text is null or i.subject = ${ended.subject ?? null})
+      and (${ended.sid ?? null}::text is null or s.provider_sid = ${ended.sid ?? null})
+      and s.created_at < to_timestamp(${ended.before})
+    returning s.id, i.owner_id, i.provider`,
+  )
+
 /** A key has at most this many sessions: the one that was opened first makes room. */
 const maxSessions = 50
 
-export const endOldestSessions = (db: Db, { accountId, apiKeyId }: Caller): Promise<void> =>
+export const endOldestSessions = (
+  db: Db,
+  { accountId, apiKeyId }: Pick<Caller, 'accountId' | 'apiKeyId'>,
+): Promise<void> =>
   run(
     db,
     sql`
@@ -43,7 +94,7 @@ export const findSession = (db: Db, { accountId }: Caller, id: Id<'ses'>) =>
   )
 
 /** Resolves to undefined when it has ended already. */
-export const deleteSession = (db: Db, { accountId }: Caller, id: Id<'ses'>) =>
+export const deleteSession = (db: Db, { accountId }: Pick<Caller, 'accountId'>, id: Id<'ses'>) =>
   maybeOne<SessionRow>(
     db,
     sql`delete from dashboard_sessions where account_id = ${accountId} and id = ${toUuid(id)} returning ${columns}`,

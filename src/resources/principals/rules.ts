@@ -11,7 +11,7 @@ import { ownerId } from './view.ts'
 /** An account without an active admin could not be repaired through the API. Call it before the row is changed. */
 export async function keepAnAdmin(
   tx: Db,
-  caller: Caller,
+  caller: Pick<Caller, 'accountId'>,
   before: PrincipalRow,
   after: Pick<PrincipalRow, 'role' | 'active'> | null,
 ): Promise<void> {

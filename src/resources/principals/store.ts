@@ -40,6 +40,15 @@ export const findPrincipal = (db: Db, { accountId }: Account, kind: Kind, id: Pr
     where account_id = ${accountId} and id = ${toUuid(id)} and kind = ${kind} ${lock ? sql`for update` : nothing}`,
   )
 
+/** A user by email, in whatever case, held until the transaction ends. */
+export const findUserByEmail = (db: Db, { accountId }: Account, email: string) =>
+  maybeOne<PrincipalRow>(
+    db,
+    sql`
+    select ${columns} from principals
+    where account_id = ${accountId} and kind = 'user' and lower(email) = lower(${email}) for update`,
+  )
+
 export const listPrincipals = (
   db: Db,
   { accountId }: Account,

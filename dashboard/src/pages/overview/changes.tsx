@@ -15,7 +15,7 @@ export function LastChanges() {
       refetchInterval: 15_000,
       // Who signed in is in the audit, and would push everything else off so short a list.
       select: ({ audit_events }) =>
-        audit_events.filter(({ operation }) => !operation.startsWith('dashboard_session.')).slice(0, 6),
+        audit_events.filter(({ operation }) => !/^(dashboard_session|sign_in)\./.test(operation)).slice(0, 6),
     },
   )
   return (

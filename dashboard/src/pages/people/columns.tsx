@@ -54,6 +54,14 @@ export const peopleColumns = (options: Options): Column<Person>[] => [
     sortBy: ({ active }) => Number(active),
     cell: ({ active }) => (active ? <State health="up">Active</State> : <State health="unknown">Inactive</State>),
   },
+  ...(options.isAdmin
+    ? [
+        {
+          title: 'Signs in with',
+          cell: ({ kind, signsInWith }: Person) => (kind === 'bot' ? '' : signsInWith.join(', ') || 'API key'),
+        },
+      ]
+    : []),
   { title: 'Keys', className: 'number', sortBy: ({ keys = 0 }) => keys, cell: ({ keys }) => keys },
   {
     title: 'Created',

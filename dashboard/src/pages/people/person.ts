@@ -1,6 +1,7 @@
 import type { Shapes } from '../../api/client.ts'
 
-type Common = { keys: number | undefined; text: string }
+/** `signsInWith`: the providers, for admins. */
+type Common = { keys: number | undefined; signsInWith: string[]; text: string }
 export type Person = Common & (({ kind: 'user' } & Shapes['User']) | ({ kind: 'bot' } & Shapes['BotUser']))
 
 /** The dialog that is open. */
@@ -13,7 +14,11 @@ export function withKeys(
   users: readonly Shapes['User'][],
   bots: readonly Shapes['BotUser'][],
   keys: readonly Shapes['ApiKey'][] | undefined,
+  identities: readonly Shapes['Identity'][] = [],
 ): Person[] {
+  const providersOf = (id: string) => [
+    ...new Set(identities.filter(({ owner_id }) => owner_id === id).map(({ provider, issuer }) => provider ?? issuer)),
+  ]
   const owned = new Map<string, number>()
   for (const { owner_id } of keys ?? []) owned.set(owner_id, (owned.get(owner_id) ?? 0) + 1)
   const keysOf = (id: string) => (keys ? (owned.get(id) ?? 0) : undefined)
@@ -22,12 +27,14 @@ export function withKeys(
       ...user,
       kind: 'user' as const,
       keys: keysOf(user.id),
+      signsInWith: providersOf(user.id),
       text: `${user.name} ${user.email} ${user.id}`.toLowerCase(),
     })),
     ...bots.map((bot) => ({
       ...bot,
       kind: 'bot' as const,
       keys: keysOf(bot.id),
+      signsInWith: [],
       text: `${bot.name} ${bot.id}`.toLowerCase(),
     })),
   ]

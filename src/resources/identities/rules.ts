@@ -1,0 +1,35 @@
+import { type Db, many, run } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
+import type { Origin } from '../../identity/origin.ts'
+import { toId, type Uuid } from '../../kernel/ids.ts'
+import { recordDeletions } from '../../operations/audit.ts'
+import type { IdentityRow } from './store.ts'
+
+/**
+ * Ends what signing in with an identity gave: its sessions, and the keys that `gatehouse login` got through them. Keys
+ * that the person created deliberately stay, as they do when a token's session ends: programs may depend on them.
+ */
+export async function endAccess(tx: Db, origin: Origin, { id, api_key_id }: IdentityRow): Promise<void> {
+  const { accountId } = origin
+  await run(tx, sql`delete from dashboard_sessions where account_id = ${accountId} and identity_id = ${id}`)
+  if (!api_key_id) return
+  const keys = await many<{ id: Uuid }>(
+    tx,
+    sql`
+    with held as (
+      select id from api_keys
+      where account_id = ${accountId} and sign_in = 'command' and id in (
+        select a.api_key_id from api_key_ancestors a
+        where a.account_id = ${accountId} and a.ancestor_id = ${api_key_id})
+      order by id
+      for update
+    )
+    delete from api_keys k using held where k.account_id = ${accountId} and k.id = held.id
+    returning k.id`,
+  )
+  await recordDeletions(
+    tx,
+    origin,
+    keys.map((key) => ({ id: toId('ak', key.id) })),
+  )
+}

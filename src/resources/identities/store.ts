@@ -1,0 +1,98 @@
+import { violates } from '../../db/failures.ts'
+import { type Db, many, maybeOne, run } from '../../db/pool.ts'
+import { nothing, sql } from '../../db/sql.ts'
+import type { Caller } from '../../identity/caller.ts'
+import { Refusal } from '../../kernel/errors.ts'
+import { type Id, newUuid, toUuid, type Uuid } from '../../kernel/ids.ts'
+import { type PageQuery, rowsToFetch } from '../../kernel/paging.ts'
+
+export type IdentityRow = {
+  id: Uuid
+  owner_id: Uuid
+  provider: string | null
+  issuer: string
+  subject: string
+  api_key_id: Uuid | null
+  created_at: string
+  last_sign_in_at: string | null
+}
+type Account = Pick<Caller, 'accountId'>
+
+const columns = sql`id, owner_id, provider, issuer, subject, api_key_id, created_at, last_sign_in_at`
+
+/** Two first sign-ins of one person at once wait in line: the second finds the identity of the first. */
+export const lockSubject = (tx: Db, { accountId }: Account, issuer: string, subject: string): Promise<void> =>
+  run(
+    tx,
+    sql`select pg_advisory_xact_lock(hashtextextended(${JSON.stringify(['identity', accountId, issuer, subject])}, 0))`,
+  )
+
+export const findIdentityOf = (db: Db, { accountId }: Account, issuer: string, subject: string) =>
+  maybeOne<IdentityRow>(
+    db,
+    sql`select ${columns} from identities where account_id = ${accountId} and issuer = ${issuer} and subject = ${subject}`,
+  )
+
+export const insertIdentity = (
+  db: Db,
+  { accountId }: Account,
+  fields: Pick<IdentityRow, 'owner_id' | 'issuer' | 'subject'>,
+) =>
+  maybeOne<IdentityRow>(
+    db,
+    // The lock on the owner's row: whoever deletes the user now waits, and then deletes this too.
+    sql`
+    with owner as (
+      select id from principals
+      where account_id = ${accountId} and id = ${fields.owner_id} and kind = 'user' for key share
+    )
+    insert into identities (account_id, id, owner_id, issuer, subject)
+    select ${accountId}, ${newUuid()}, owner.id, ${fields.issuer}, ${fields.subject} from owner
+    returning ${columns}`,
+  ).catch((cause) => {
+    if (!violates(cause, 'identities_subject_unique')) throw cause
+    throw new Refusal(
+      'ERR_IDENTITY_TAKEN',
+      'A user of this account has this identity already. Delete that one first.',
+      {
+        cause,
+        details: { field: 'subject' },
+      },
+    )
+  })
+
+export const noteSignIn = (db: Db, { accountId }: Account, id: Uuid, provider: string, apiKeyId: Uuid) =>
+  run(
+    db,
+    sql`
+    update identities set last_sign_in_at = now(), provider = ${provider}, api_key_id = ${apiKeyId}
+    where account_id = ${accountId} and id = ${id}`,
+  )
+
+export const hasIdentity = async (db: Db, { accountId }: Account, ownerId: Uuid): Promise<boolean> =>
+  (await maybeOne(
+    db,
+    sql`select 1 as found from identities where account_id = ${accountId} and owner_id = ${ownerId} limit 1`,
+  )) !== undefined
+
+export const findIdentity = (db: Db, { accountId }: Account, id: Id<'idn'>, lock: boolean) =>
+  maybeOne<IdentityRow>(
+    db,
+    sql`
+    select ${columns} from identities
+    where account_id = ${accountId} and id = ${toUuid(id)} ${lock ? sql`for update` : nothing}`,
+  )
+
+export const listIdentities = (db: Db, { accountId }: Account, query: PageQuery & { before_id?: Id<'idn'> }) =>
+  many<IdentityRow>(
+    db,
+    sql`
+    select ${columns} from identities
+    where account_id = ${accountId} ${query.before_id ? sql`and id < ${toUuid(query.before_id)}` : nothing}
+    order by id desc
+    limit ${rowsToFetch(query)}`,
+  )
+
+/** Its sessions go with it, and with the key that they hang on. */
+export const deleteIdentity = (db: Db, { accountId }: Account, id: Id<'idn'>): Promise<void> =>
+  run(db, sql`delete from identities where account_id = ${accountId} and id = ${toUuid(id)}`)

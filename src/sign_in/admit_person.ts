@@ -1,0 +1,190 @@
+import type { Db, DbPool } from '../db/pool.ts'
+import { transaction } from '../db/transaction.ts'
+import { type Caller, findCallerBySession } from '../identity/caller.ts'
+import { ownersRights } from '../identity/grant.ts'
+import type { Origin } from '../identity/origin.ts'
+import { hashToken, newSessionSecret, newToken } from '../identity/token.ts'
+import { Refusal } from '../kernel/errors.ts'
+import { type Id, toId, type Uuid } from '../kernel/ids.ts'
+import type { Address } from '../kernel/ip/address.ts'
+import { recordChange } from '../operations/audit.ts'
+import { insertApiKey } from '../resources/api_keys/store.ts'
+import { stableApiKeyFields, toApiKey } from '../resources/api_keys/view.ts'
+import { endOldestSessions, insertProviderSession } from '../resources/dashboard_session/store.ts'
+import {
+  findIdentityOf,
+  hasIdentity,
+  type IdentityRow,
+  insertIdentity,
+  lockSubject,
+  noteSignIn,
+} from '../resources/identities/store.ts'
+import { stableIdentityFields, toIdentity } from '../resources/identities/view.ts'
+import { keepAnAdmin } from '../resources/principals/rules.ts'
+import {
+  findPrincipal,
+  findUserByEmail,
+  insertPrincipal,
+  lockActiveAdmins,
+  type PrincipalRow,
+  updatePrincipal,
+} from '../resources/principals/store.ts'
+import { toUser } from '../resources/principals/view.ts'
+import type { Person } from './decision.ts'
+import { type Provider, SignInFailure } from './provider.ts'
+
+export type Arrival = {
+  readonly provider: Provider
+  readonly issuer: string
+  readonly person: Person
+  /** The provider's own session and the ID token, where it gives them. */
+  readonly sid: string | null
+  readonly idToken: string | null
+  readonly origin: Omit<Origin, 'operation' | 'caller'>
+  readonly source: Address | undefined
+  readonly uri: (path: string) => string
+}
+export type Admitted = { readonly secret: string; readonly caller: Caller; readonly sessionId: Id<'ses'> }
+
+/** A session for a person that the provider's rules allow: for the user whose identity it is, or for a new one. */
+export const admitPerson = (db: DbPool, arrival: Arrival): Promise<Admitted> =>
+  transaction(db, async (tx) => {
+    const { origin, issuer, person, provider } = arrival
+    await lockSubject(tx, origin, issuer, person.subject)
+    // Before any row of a user: the order in which changes of users lock them.
+    await lockActiveAdmins(tx, origin)
+    const known = await findIdentityOf(tx, origin, issuer, person.subject)
+    const identity = known ?? (await newIdentity(tx, arrival))
+    const user = await findPrincipal(tx, origin, 'user', toId('usr', identity.owner_id), true)
+    if (!user?.active) throw new SignInFailure('user_inactive')
+    const roleKept = await updateRole(tx, arrival, user)
+    const apiKeyId = await keyOf(tx, arrival, identity)
+    await noteSignIn(tx, origin, identity.id, provider.name, apiKeyId)
+    return openSession(tx, arrival, identity, apiKeyId, roleKept)
+  })
+
+const auditing = ({ origin }: Arrival, operation: string): Origin => ({ ...origin, operation })
+
+async function newIdentity(tx: Db, arrival: Arrival): Promise<IdentityRow> {
+  const { issuer, person, origin, uri } = arrival
+  const user = (await linkable(tx, arrival)) ?? (await newUser(tx, arrival))
+  const identity = await insertIdentity(tx, origin, {
+    owner_id: user.id,
+    issuer,
+    subject: person.subject,
+  })
+  if (!identity) throw new SignInFailure('user_unknown')
+  const shown = stableIdentityFields(toIdentity(identity, uri))
+  await recordChange(tx, auditing(arrival, 'sign_in.link'), { resourceId: shown.id, before: null, after: shown })
+  return identity
+}
+
+/**
+ * An existing user with the person's address, if the operator lets this provider take such users over. The address must
+ * be verified and of an allowed domain, or whoever can choose their address at the provider would choose an admin's. And
+ * the user must have no identity, or a second person could share the first one's user.
+ */
+async function linkable(tx: Db, { provider, person, origin }: Arrival): Promise<PrincipalRow | undefined> {
+  if (!provider.linkByEmail || !person.ownsAllowedEmail || person.email === undefined) return undefined
+  const user = await findUserByEmail(tx, origin, person.email)
+  return user && !(await hasIdentity(tx, origin, user.id)) ? user : undefined
+}
+
+async function newUser(tx: Db, arrival: Arrival): Promise<PrincipalRow> {
+  const { provider, person, origin, uri } = arrival
+  if (!provider.createUsers || !person.newRole) throw new SignInFailure('user_unknown')
+  if (person.email === undefined) throw new SignInFailure('email_missing')
+  const { name, email, newRole: role } = person
+  const user = await insertPrincipal(tx, origin, { kind: 'user', name, email, role, active: true }).catch((error) => {
+    if (error instanceof Refusal && error.code === 'ERR_EMAIL_TAKEN')
+      throw new SignInFailure('email_taken', undefined, { cause: error })
+    throw error
+  })
+  const shown = toUser(user, uri)
+  await recordChange(tx, auditing(arrival, 'sign_in.create_user'), { resourceId: shown.id, before: null, after: shown })
+  return user
+}
+
+/** The role that the provider's claims give. The last active admin stays one; resolves to whether that was so. */
+async function updateRole(tx: Db, arrival: Arrival, user: PrincipalRow): Promise<boolean> {
+  const { person, origin, uri } = arrival
+  if (person.role === undefined || person.role === user.role) return false
+  const wanted = { ...user, role: person.role }
+  try {
+    await keepAnAdmin(tx, origin, user, wanted)
+  } catch (error) {
+    if (error instanceof Refusal && error.code === 'ERR_LAST_ADMIN') return true
+    throw error
+  }
+  const [before, after] = [toUser(user, uri), toUser(await updatePrincipal(tx, origin, wanted), uri)]
+  await recordChange(tx, auditing(arrival, 'sign_in.update_role'), { resourceId: after.id, before, after })
+  return false
+}
+
+/**
+ * The key that the sessions of an identity hang on, so that whatever is true of sessions is true of these: lineage,
+ * limits and revocation. Its token was never anybody's.
+ */
+async function keyOf(tx: Db, arrival: Arrival, identity: IdentityRow): Promise<Uuid> {
+  if (identity.api_key_id) return identity.api_key_id
+  const { provider, origin, uri } = arrival
+  const key = await insertApiKey(tx, origin, {
+    ownerId: toId('usr', identity.owner_id),
+    tokenHash: hashToken(newToken()),
+    description: `Sign-in with ${provider.name}`,
+    metadata: null,
+    expires_at: null,
+    grant: ownersRights,
+    createdBy: null,
+    signIn: 'provider',
+  })
+  if (!key) throw new SignInFailure('user_inactive')
+  const shown = stableApiKeyFields(toApiKey(key, uri))
+  await recordChange(tx, auditing(arrival, 'sign_in.create_key'), {
+    resourceId: toId('ak', key.id),
+    before: null,
+    after: shown,
+  })
+  return key.id
+}
+
+async function openSession(
+  tx: Db,
+  arrival: Arrival,
+  identity: IdentityRow,
+  apiKeyId: Uuid,
+  roleKept: boolean,
+): Promise<Admitted> {
+  const { provider, origin, person, issuer, source, sid, idToken } = arrival
+  const secret = newSessionSecret()
+  const key = { accountId: origin.accountId, apiKeyId: toId('ak', apiKeyId) }
+  const session = await insertProviderSession(tx, key, hashToken(secret), {
+    identityId: identity.id,
+    provider: provider.name,
+    sid,
+    idToken,
+  })
+  await endOldestSessions(tx, key)
+  // The look-up of every request that follows: a key that an admin has limited opens no session.
+  const { caller } = await findCallerBySession(tx, secret, source)
+  if (!session || !caller) throw new SignInFailure('key_limited')
+  const sessionId = toId('ses', session.id)
+  await recordChange(
+    tx,
+    { ...auditing(arrival, 'sign_in.succeeded'), caller },
+    {
+      resourceId: sessionId,
+      before: null,
+      after: {
+        method: 'oidc',
+        provider: provider.name,
+        issuer,
+        subject: person.subject,
+        role: caller.role,
+        // The provider gave another role, but the account would have no admin.
+        ...(roleKept && { role_kept: 'last_admin', role_claimed: person.role }),
+      },
+    },
+  )
+  return { secret, caller, sessionId }
+}

@@ -1,0 +1,15 @@
+import type { Db } from '../db/pool.ts'
+import type { Service } from '../http/service.ts'
+import type { Uuid } from '../kernel/ids.ts'
+import type { Clients } from './clients.ts'
+import type { Provider } from './provider.ts'
+
+/** What signing in may use. */
+export type SignInParts = {
+  readonly service: Service
+  readonly providers: readonly Provider[]
+  readonly clients: Clients
+  /** The account of a provider, as it is named now. */
+  readonly findAccount: (db: Db, nameOrId: string) => Promise<{ id: Uuid } | undefined>
+  readonly warn: (facts: object, message: string) => void
+}
