@@ -171,6 +171,16 @@ export const settings = {
     help: 'Days to keep source addresses of refused requests, warnings and API key use.',
     parse: wholeNumber(1, 3_650),
   }),
+  GATEHOUSE_REQUEST_RETENTION_DAYS: setting({
+    default: '7',
+    help: 'Days to keep requests that edge nodes refused, warned about, limited or failed.',
+    parse: wholeNumber(1, 365),
+  }),
+  GATEHOUSE_REQUESTS_KEPT_PER_HOUR: setting({
+    default: '1000',
+    help: 'Such requests that are kept per hour for each account and edge node. The rest are only counted.',
+    parse: wholeNumber(0, 1_000_000),
+  }),
   GATEHOUSE_POLICY_CACHE_MB: setting({
     default: '256',
     help: 'Memory per process for compiled IP policies.',

@@ -3,12 +3,13 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import type { Route } from '../src/http/route.ts'
-import { type Id, newId, toUuid } from '../src/kernel/ids.ts'
+import { type Id, type IdPrefix, newId, toUuid } from '../src/kernel/ids.ts'
 import { routes } from '../src/resources/routes.ts'
 import type { Answer, Client } from './harness/client.ts'
 import { startControlPlane } from './harness/control_plane.ts'
-import { type Expectation, expectations } from './isolation/expectations.ts'
+import { type Expectation, expectations, writeTo } from './isolation/expectations.ts'
 import {
+  absentId,
   auditedAccounts,
   type Call,
   callOf,
@@ -21,6 +22,7 @@ import {
 } from './isolation/matrix.ts'
 
 const plane = await startControlPlane({ after }, { env: { GATEHOUSE_TRUSTED_PROXIES: '127.0.0.1' } })
+writeTo(plane.db)
 const cast = await gatherCast(plane)
 const { admin, member, viewer, otherAdmin } = cast
 let calls = 0
@@ -130,7 +132,7 @@ for (const route of routes) {
             expectAlike(answers, `the answer tells whose ${parameter} it is`)
         }
         const absent = Object.fromEntries(
-          Object.entries(route.params).map(([name, prefix]) => [name, newId(prefix as never)]),
+          Object.entries(route.params).map(([name, kind]) => [name, absentId(kind as IdPrefix | 'request')]),
         )
         const answers = [await asOther(targets.own, sentByOther), await asOther(absent, sentByOther)]
         for (const answer of answers) expectStatus(answer, 404, "another account's admin")

@@ -14,7 +14,10 @@ import { createHealthBuffer } from '../publisher/health_buffer.ts'
 import { forgetOld, loadNodes, saveNodes } from '../publisher/node_store.ts'
 import { type EdgeNodes, watchNodes } from '../publisher/nodes.ts'
 import { runPublisher } from '../publisher/publisher.ts'
+import { takeInRequests } from '../publisher/request_intake.ts'
 import { interval } from './interval.ts'
+
+const dayMs = 24 * 60 * 60 * 1_000
 
 export type EdgesLink = { view: EdgeView; stop: () => Promise<void> }
 
@@ -63,12 +66,27 @@ export function linkEdges(config: Config, db: DbPool, hitBuffer: HitBuffer, metr
       link,
     })
     nodes.listen(nats)
+    keepRequestsOf(nats)
     const isActive = (now: boolean) => {
       active = now
       metrics.publisher.active(now)
     }
     const parts = { pool: db, nats, replicas: config.GATEHOUSE_NATS_REPLICAS, clock: systemClock, log }
     await runPublisher({ ...parts, metrics: { ...metrics.publisher, active: isActive } }, ending.signal)
+  }
+  function keepRequestsOf(connection: NatsConnection): void {
+    takeInRequests(connection, {
+      db,
+      clock: systemClock,
+      retentionMs: config.GATEHOUSE_REQUEST_RETENTION_DAYS * dayMs,
+      quotaPerHour: config.GATEHOUSE_REQUESTS_KEPT_PER_HOUR,
+      onTaken(node, { kept, dropped, unknown, refused }) {
+        metrics.countEdgeRequests({ kept, dropped, unknown, refused })
+        if (unknown + refused > 0)
+          warnOnce(node, 'an edge node sent requests that are out of bounds or of no account; not logged again for it')
+      },
+      onError: (err) => log.error({ err }, 'cannot write requests of an edge node, which will send them again'),
+    })
   }
   const stopSaving = interval(
     5_000,

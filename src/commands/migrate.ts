@@ -4,6 +4,7 @@ import { MigrationMismatch, migrate } from '../db/migrate.ts'
 import { transaction } from '../db/transaction.ts'
 import { addAuditPartitions } from '../resources/audit_events/partitions.ts'
 import { type RefusedClaim, refuseOverlaps } from '../resources/edges/ownership.ts'
+import { addRequestPartitions } from '../resources/requests/partitions.ts'
 import { withDatabase } from './database.ts'
 
 /** Migrating a large table, or waiting for another process to do so, may take longer than a request. */
@@ -24,6 +25,7 @@ export const migrateCommand = (config: Config): Promise<number> =>
         for (const name of applied) console.log(`applied ${name}`)
         for (const claim of refused) console.log(describe(claim))
         await addAuditPartitions(db, Date.now())
+        await addRequestPartitions(db, Date.now())
         const role = config.GATEHOUSE_DATABASE_APP_ROLE
         if (role) {
           await transaction(db, (tx) => grantToAppRole(tx, role, config.GATEHOUSE_AUDIT_RETENTION_MONTHS))

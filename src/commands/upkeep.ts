@@ -15,6 +15,8 @@ import { addAuditPartitions, dropAuditPartitions } from '../resources/audit_even
 import { deleteEndedSignIns } from '../resources/command_sign_in/store.ts'
 import { deleteEndedSessions } from '../resources/dashboard_session/store.ts'
 import { countRefusedHostports } from '../resources/edges/hostports.ts'
+import { deleteRequestCountsBefore } from '../resources/requests/keep.ts'
+import { addRequestPartitions, dropRequestPartitions } from '../resources/requests/partitions.ts'
 
 const dayMs = 24 * 60 * 60 * 1_000
 
@@ -30,12 +32,16 @@ export async function upkeep(
 ): Promise<void> {
   const now = systemClock()
   const oldestAddress = now - config.GATEHOUSE_ADDRESS_RETENTION_DAYS * dayMs
+  const oldestRequest = now - config.GATEHOUSE_REQUEST_RETENTION_DAYS * dayMs
   const tasks: Record<string, () => Promise<unknown>> = {
     'add audit partitions': () => addAuditPartitions(db, now),
     'drop audit partitions': async () => {
       const dropped = await dropAuditPartitions(db, now, config.GATEHOUSE_AUDIT_RETENTION_MONTHS)
       if (dropped.length) log.info({ dropped }, 'dropped audit events past their retention')
     },
+    'add request partitions': () => addRequestPartitions(db, now),
+    'drop request partitions': () => dropRequestPartitions(db, oldestRequest),
+    'delete counts of requests': () => deleteRequestCountsBefore(db, oldestRequest),
     'delete counts of restrictions': () => deleteCountsBefore(db, oldestAddress),
     'delete counts of edges': () => deleteEdgeCountsBefore(db, oldestAddress),
     'delete counts of rules': () => deleteOldRuleHits(db, now),

@@ -45,6 +45,7 @@ export async function grantToAppRole(tx: Db, role: string, auditRetentionMonths:
     ),
     `grant usage, select on all sequences in schema ${schema?.name} to ${grantee}`,
     `grant execute on function add_audit_partition(date), drop_audit_partition(int, timestamptz) to ${grantee}`,
+    `grant execute on function add_request_partition(date), drop_request_partition(date) to ${grantee}`,
   ]
   for (const text of statements) await tx.query({ text })
   await run(tx, sql`update audit_retention set least_months = ${auditRetentionMonths}`)

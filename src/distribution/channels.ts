@@ -1,6 +1,6 @@
 import type { UpstreamStatus } from '../kernel/edge_nodes.ts'
 
-/** The names under which both sides meet. An agent may read the first four and write only its own report. */
+/** The names under which both sides meet. An agent may read records, pieces, batches and watches, and write under its own name only. */
 export const recordBucket = 'gatehouse'
 export const blobBucket = 'gatehouse_blobs'
 /** The same batches that go into the bucket, as plain messages: they do not wait for a leader. */
@@ -9,6 +9,13 @@ export const batchSubject = 'gatehouse.batches'
 export const progressKey = 'progress'
 export const reportSubject = (node: string): string => `gatehouse.reports.${node}`
 export const allReportsSubject = 'gatehouse.reports.*'
+/** Requests that a node has kept, in batches that are answered (request_batch.ts). */
+export const requestsSubject = (node: string): string => `gatehouse.requests.${node}`
+export const allRequestsSubject = 'gatehouse.requests.*'
+/** What the control plane watches at the moment, told to all nodes, and what they see of it (watches.ts). */
+export const watchSubject = 'gatehouse.watches'
+export const tailSubject = (node: string): string => `gatehouse.tail.${node}`
+export const allTailsSubject = 'gatehouse.tail.*'
 /** Sent after committing a change, so that the publisher need not wait for its next poll. */
 export const wakeSubject = 'gatehouse.wake'
 

@@ -1,7 +1,7 @@
 import { type Caller, roles, tokenReplaced } from '../identity/caller.ts'
 import { everything, isUnlimited, mayCall } from '../identity/grant.ts'
 import { forbidden, invalidField, notFound, Refusal } from '../kernel/errors.ts'
-import { type Id, isId } from '../kernel/ids.ts'
+import { type Id, isId, isUuidV7 } from '../kernel/ids.ts'
 import { leastRole, type ParamKind, type Params, type Route } from './route.ts'
 
 type Headers = NodeJS.Dict<string[]>
@@ -60,7 +60,12 @@ const signInNeedsAll = (operation: string): Refusal =>
  */
 export function checkIds(expected: Params, given: Record<string, string>): Record<string, Id> {
   const kinds = Object.entries(expected)
-  const fits = (kind: ParamKind, text = '') => (kind === 'number' ? /^\d{1,15}$/.test(text) : isId(kind, text))
+  const fits = (kind: ParamKind, text = '') =>
+    kind === 'number'
+      ? /^\d{1,15}$/.test(text)
+      : kind === 'request'
+        ? isUuidV7(text) || isId('op', text)
+        : isId(kind, text)
   if (kinds.every(([name, kind]) => fits(kind, given[name]))) return given as Record<string, Id>
   const target = kinds.at(-1)?.[1] ?? 'number'
   throw target === 'number' ? new Refusal('ERR_NOT_FOUND', 'The generation must be a whole number.') : notFound(target)

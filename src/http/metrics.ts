@@ -3,6 +3,9 @@ import type { DbPool } from '../db/pool.ts'
 import { type EdgeNode, upstreamStatuses } from '../kernel/edge_nodes.ts'
 import type { HeavyOperations } from './heavy.ts'
 
+/** `dropped`: beyond a quota. `unknown`: of no edge of the account. `refused`: out of bounds. */
+type EdgeRequestFate = 'kept' | 'dropped' | 'unknown' | 'refused'
+
 export type Metrics = {
   readonly text: () => Promise<string>
   readonly contentType: string
@@ -10,6 +13,8 @@ export type Metrics = {
   readonly countLostHits: (hits: number) => void
   readonly countLostSightings: (usageBuffer: number) => void
   readonly countDroppedFromReports: (parts: number) => void
+  /** What became of requests that edge nodes sent to be kept. */
+  readonly countEdgeRequests: (counts: Record<EdgeRequestFate, number>) => void
   readonly countExpiredKey: () => void
   readonly countRateLimited: (policy: string) => void
   /** `outcome`: succeeded, or the reason of the failure. */
@@ -123,7 +128,12 @@ function evidenceMetrics(
   registers: Registers,
 ): Pick<
   Metrics,
-  'observeRestriction' | 'countLostHits' | 'countLostSightings' | 'countDroppedFromReports' | 'showRefusedHostports'
+  | 'observeRestriction'
+  | 'countLostHits'
+  | 'countLostSightings'
+  | 'countDroppedFromReports'
+  | 'countEdgeRequests'
+  | 'showRefusedHostports'
 > {
   const restricted = new Counter({
     name: 'gatehouse_ip_restriction_hits_total',
@@ -146,6 +156,12 @@ function evidenceMetrics(
     help: 'Counts, refusals, states of upstreams and whole reports of edge nodes dropped because they were out of bounds.',
     registers,
   })
+  const edgeRequests = new Counter({
+    name: 'gatehouse_edge_requests_total',
+    help: 'Requests that edge nodes sent to this process to keep. dropped: beyond a quota; unknown: of no edge of the account; refused: out of bounds.',
+    labelNames: ['fate'],
+    registers,
+  })
   const refusedHostports = new Gauge({
     name: 'gatehouse_refused_hostports',
     help: 'Hostports not in force because another account already had an overlapping one. Updated hourly.',
@@ -156,6 +172,9 @@ function evidenceMetrics(
     countLostHits: (hits) => lost.inc(hits),
     countLostSightings: (sightings) => lostSightings.inc(sightings),
     countDroppedFromReports: (parts) => droppedFromReports.inc(parts),
+    countEdgeRequests(counts) {
+      for (const [fate, count] of Object.entries(counts)) edgeRequests.inc({ fate }, count)
+    },
     showRefusedHostports: (count) => refusedHostports.set(count),
   }
 }

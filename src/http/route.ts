@@ -62,8 +62,8 @@ export type Result<Body> = {
   readonly cookie?: string
 }
 
-/** What a parameter of a path is: an id of a kind, or a number. */
-export type ParamKind = IdPrefix | 'number'
+/** What a parameter of a path is: an id of a kind, a number, or the id of a request, whether to an edge or to the API. */
+export type ParamKind = IdPrefix | 'number' | 'request'
 export type Params = Readonly<Record<string, ParamKind>>
 type ParamOf<K> = K extends IdPrefix ? Id<K> : string
 /** The parameters of a path as a handler gets them. */

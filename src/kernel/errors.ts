@@ -178,8 +178,8 @@ export class Refusal extends Error {
 }
 
 /** The same message for a malformed, a missing and another account's id, which is why the id is not echoed. */
-export const notFound = (prefix: IdPrefix): Refusal =>
-  new Refusal('ERR_NOT_FOUND', `This account has no such ${idPrefixes[prefix]}.`)
+export const notFound = (kind: IdPrefix | 'request'): Refusal =>
+  new Refusal('ERR_NOT_FOUND', `This account has no such ${kind === 'request' ? kind : idPrefixes[kind]}.`)
 
 export const invalidField = (field: string, fault: string, cause?: unknown): Refusal =>
   new Refusal('ERR_INVALID_FIELD', `${field} ${fault}.`, { details: { field }, cause })

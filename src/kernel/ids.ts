@@ -80,6 +80,12 @@ export function firstUuidOf(milliseconds: number): Uuid {
   return `${time.slice(0, 8)}-${time.slice(8)}-7000-8000-000000000000` as Uuid
 }
 
+/** The moment that a UUIDv7 begins with. */
+export const momentOfUuid = (uuid: string): number => Number.parseInt(uuid.slice(0, 8) + uuid.slice(9, 13), 16)
+
+const uuidV7Pattern = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
+export const isUuidV7 = (text: string): text is Uuid => uuidV7Pattern.test(text)
+
 export const newId = <P extends IdPrefix>(prefix: P): Id<P> => toId(prefix, newUuid())
 
 // Both directions go digit by digit with small integers: BigInt made a page of 100 rows three times as slow.

@@ -1,5 +1,3 @@
-import type { Id } from './ids.ts'
-
 export const maxPageSize = 100
 
 export type PageQuery = { limit?: number; before_id?: string }
@@ -10,7 +8,7 @@ export const rowsToFetch = ({ limit = maxPageSize }: PageQuery): number => limit
 export type Page<Item> = { items: Item[]; uri: string; next_page_uri: string | null }
 
 /** Cuts the extra row off and says where the next page is, keeping the limit and every filter. */
-export function toPage<Item extends { id: Id }>(fetched: Item[], query: object, listUri: string): Page<Item> {
+export function toPage<Item extends { id: string }>(fetched: Item[], query: object, listUri: string): Page<Item> {
   const { limit = maxPageSize }: PageQuery = query
   const items = fetched.slice(0, limit)
   const last = items.at(-1)

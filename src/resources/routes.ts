@@ -20,6 +20,7 @@ import { ipRestrictionRoutes } from './ip_restrictions/routes.ts'
 import { botUserRoutes } from './principals/bot_users.ts'
 import { userRoutes } from './principals/users.ts'
 import { ruleEvidenceRoutes } from './rule_evidence/routes.ts'
+import { requestRoutes } from './requests/routes.ts'
 
 /** Every operation of the API. The server, openapi.json and the coverage tests read this list and nothing else. */
 export const routes: readonly Route[] = [
@@ -37,6 +38,7 @@ export const routes: readonly Route[] = [
   ...ipCheckRoutes,
   ...ipRefusalRoutes,
   ...ipActivityRoutes,
+  ...requestRoutes,
   ...backendRoutes,
   ...tcpEdgeRoutes,
   ...httpsEdgeRoutes,

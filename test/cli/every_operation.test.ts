@@ -6,10 +6,11 @@ import { commandFlags, secretFields } from '../../src/cli/flags.ts'
 import { findOperation, operations, shortcutOperations } from '../../src/cli/operations.ts'
 import { routes } from '../../src/resources/routes.ts'
 import { startControlPlane } from '../harness/control_plane.ts'
-import { expectations } from '../isolation/expectations.ts'
+import { expectations, writeTo } from '../isolation/expectations.ts'
 import { cliFor } from './harness.ts'
 
 const plane = await startControlPlane({ after }, { env: { GATEHOUSE_TRUSTED_PROXIES: '127.0.0.1' } })
+writeTo(plane.db)
 const admin = await plane.newAccount()
 const cli = cliFor(plane, admin)
 

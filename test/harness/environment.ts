@@ -13,6 +13,7 @@ import { migrate } from '../../src/db/migrate.ts'
 import { openPool } from '../../src/db/pool.ts'
 import { transaction } from '../../src/db/transaction.ts'
 import { addAuditPartitions } from '../../src/resources/audit_events/partitions.ts'
+import { addRequestPartitions } from '../../src/resources/requests/partitions.ts'
 import { searchForTokens } from './token_search.ts'
 
 const root = new URL('../..', import.meta.url).pathname
@@ -82,6 +83,7 @@ export async function createMigratedDatabase(postgres: Postgres, name: string): 
   const db = openPool({ url, poolSize: 2, connectTimeoutMs: 10_000, statementTimeoutMs: 60_000 }, () => {})
   await migrate(db)
   await addAuditPartitions(db, Date.now())
+  await addRequestPartitions(db, Date.now())
   await transaction(db, (tx) => grantToAppRole(tx, appRole, 13))
   await db.end()
   return url

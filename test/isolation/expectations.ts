@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
-import type { IdPrefix } from '../../src/kernel/ids.ts'
+import type { DbPool } from '../../src/db/pool.ts'
+import { type IdPrefix, newUuid } from '../../src/kernel/ids.ts'
+import { keepRequests } from '../../src/resources/requests/keep.ts'
 import type { Client } from '../harness/client.ts'
+import { keptRequest } from '../harness/edge_requests.ts'
 import { poll } from '../harness/poll.ts'
 
 /** Makes something as the given caller and resolves to its id. A new one each time. */
@@ -147,6 +150,21 @@ const refusal: Make = async (as) => {
   return id
 }
 
+let database: DbPool | undefined
+/** For what comes from edge nodes, and not from the API: where to write it. */
+export const writeTo = (db: DbPool): void => {
+  database = db
+}
+
+/** A request at an edge, written as if a node had sent it. */
+const edgeRequest: Make = async (as) => {
+  assert.ok(database, 'call writeTo() first')
+  const [edge, { body: caller }] = [await httpsEdge(as), await as('GET', '/caller')]
+  const request = keptRequest({ accountId: caller.account_id }, { id: edge })
+  await keepRequests(database, { node: 'edge-1', batch: newUuid(), requests: [request], dropped: [] }, 1_000)
+  return request.id
+}
+
 /** By operation. A route that is missing here, and an entry without its route, fail the matrix. */
 export const expectations: Record<string, Expectation> = {
   'api_keys.create': { admin: 201, member: 201, body: () => ({ description: 'new' }), references: { owner_id: bot } },
@@ -250,6 +268,9 @@ export const expectations: Record<string, Expectation> = {
   },
   'ip_refusals.get': { admin: 200, member: 403, path: id(refusal) },
   'ip_refusals.list': { admin: 200, member: 403, lists: refusal },
+
+  'requests.get': { admin: 200, member: 200, path: id(edgeRequest) },
+  'requests.list': { admin: 200, member: 200, lists: edgeRequest, filters: { edge_id: httpsEdge } },
 
   'ip_activity.get': { admin: 200, member: 200 },
   'backend_health.get': { admin: 200, member: 200 },

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { type DbPool, many } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
 import type { Route } from '../../src/http/route.ts'
-import { type IdPrefix, newId } from '../../src/kernel/ids.ts'
+import { type IdPrefix, newId, newUuid } from '../../src/kernel/ids.ts'
 import type { Answer, Client, Options } from '../harness/client.ts'
 import type { Account, ControlPlane } from '../harness/control_plane.ts'
 
@@ -70,7 +70,7 @@ export type Variation = { parameter: string; what: 'foreign' | 'absent' | 'malfo
  * more way to be wrong: both are the account's own, but do not belong together.
  */
 export function variationsOf(
-  params: Record<string, IdPrefix>,
+  params: Record<string, IdPrefix | 'request'>,
   { own, foreign, sibling }: Record<'own' | 'foreign' | 'sibling', Ids>,
 ): Variation[] {
   return Object.entries(params).flatMap(([parameter, prefix]) => {
@@ -81,14 +81,18 @@ export function variationsOf(
     })
     return [
       ...[foreign[parameter]].map(vary('foreign')),
-      ...[newId(prefix)].map(vary('absent')),
+      ...[absentId(prefix)].map(vary('absent')),
       ...malformedIds(prefix).map(vary('malformed')),
       ...(Object.keys(params).length > 1 ? [sibling[parameter]].map(vary('mismatched')) : []),
     ]
   })
 }
 
-function malformedIds(prefix: IdPrefix): string[] {
+/** The id of a request is a bare UUIDv7: it has the form that clients get as X-Request-Id. */
+export const absentId = (kind: IdPrefix | 'request'): string => (kind === 'request' ? newUuid() : newId(kind))
+
+function malformedIds(prefix: IdPrefix | 'request'): string[] {
+  if (prefix === 'request') return malformedUuids()
   const good = newId(prefix)
   const other: IdPrefix = prefix === 'usr' ? 'bot' : 'usr'
   const digits = good.slice(prefix.length + 1)
@@ -102,6 +106,24 @@ function malformedIds(prefix: IdPrefix): string[] {
     `${prefix}_8${digits.slice(1)}`,
     newId(other),
     good.toUpperCase(),
+    `${good}%00`,
+    `..%2f${good}`,
+    "'%20or%20true--",
+    'a'.repeat(500),
+  ]
+}
+
+function malformedUuids(): string[] {
+  const good = newUuid()
+  return [
+    'x',
+    good.slice(0, -1),
+    `${good}0`,
+    good.replaceAll('-', ''),
+    // Of another version.
+    `${good.slice(0, 14)}4${good.slice(15)}`,
+    newId('usr'),
+    `${good.slice(0, -1)}A`,
     `${good}%00`,
     `..%2f${good}`,
     "'%20or%20true--",

@@ -13,6 +13,7 @@ const groups: Record<string, string> = {
   ip_restrictions: 'Attach IP policies to one kind of traffic, to warn or to refuse.',
   ip_checks: 'Dry run: would this address be allowed, and which rule decides?',
   ip_refusals: 'Calls that an IP restriction refused, with the rule that decided.',
+  requests: 'Requests that edges refused, warned about, limited or failed, and what decided.',
   ip_activity: 'How often addresses were refused or warned about.',
   backend_health: 'How the upstreams of all backends of the account are.',
   static_backends: 'Upstream servers that edges and routes send traffic to.',

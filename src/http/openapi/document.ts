@@ -3,7 +3,7 @@ import type { Route } from '../route.ts'
 import { commonHeaders, header, sharedComponents } from './components.ts'
 import { describe, tagOf, tags } from './descriptions.ts'
 import { errorResponses } from './errors.ts'
-import { exampleId, exampleOf } from './examples.ts'
+import { exampleOf, exampleOfParam } from './examples.ts'
 import type { Json } from './json.ts'
 import { errorSchema, hoist, nameOfBody } from './schemas.ts'
 
@@ -77,7 +77,7 @@ function operation(route: Route, schemas: Json, sharedResponses: Json): Json {
         in: 'path',
         required: true,
         schema: { type: 'string' },
-        example: route.params[name] === 'number' ? '1' : exampleId(route.params[name]),
+        example: exampleOfParam(route.params[name]),
       })),
       ...queryParameters(route.query),
     ],

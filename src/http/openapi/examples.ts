@@ -4,6 +4,9 @@ type Json = Record<string, unknown>
 
 /** One example identifier per kind, always the same, so that readers know what to replace. */
 export const exampleId = (prefix: string): string => `${prefix}_01jz3v8q4se5x9y2m7n6k0abcd`
+/** What a path may have in the place of a parameter. */
+export const exampleOfParam = (kind: string): string =>
+  ({ number: '1', request: '01980fb4-5c99-7178-9e07-d74d4f2a3bcd' })[kind] ?? exampleId(kind)
 export const exampleToken = `gatehouse_${'0'.repeat(49)}`
 
 /**

@@ -1,0 +1,63 @@
+import { findRefusal } from '../../access/evidence/refusals.ts'
+import type { Db } from '../../db/pool.ts'
+import { route } from '../../http/route.ts'
+import type { Caller } from '../../identity/caller.ts'
+import { forbidden, notFound } from '../../kernel/errors.ts'
+import { isId, type Uuid } from '../../kernel/ids.ts'
+import { toPage } from '../../kernel/paging.ts'
+import { Request, RequestList, RequestQuery } from './schema.ts'
+import { countDroppedRequests, findRequest, listRequests } from './store.ts'
+import { toApiCall, toRequest } from './view.ts'
+
+export const requestRoutes = [
+  route({
+    operation: 'requests.list',
+    summary: 'List requests that edges refused, warned about, limited or failed, newest first',
+    method: 'GET',
+    path: '/requests',
+    query: RequestQuery,
+    success: 200,
+    response: RequestList,
+    access: 'anyone',
+    async handle({ db, caller, query, uri }) {
+      const found = await listRequests(db, caller, query)
+      const { items, ...page } = toPage(
+        found.map((request) => toRequest(request, uri)),
+        query,
+        uri('/requests'),
+      )
+      return { body: { requests: items, ...page, dropped: await countDroppedRequests(db, caller, query) } }
+    },
+  }),
+  route({
+    operation: 'requests.get',
+    summary:
+      'Find out what happened to a request. The id is the X-Request-Id of its response, or for admins the operation id of a call of the API that an IP restriction refused',
+    method: 'GET',
+    path: '/requests/:id',
+    params: { id: 'request' },
+    success: 200,
+    response: Request,
+    access: 'anyone',
+    errors: ['ERR_FORBIDDEN'],
+    async handle({ db, caller, params: { id }, uri }) {
+      if (isId('op', id)) return { body: await findApiCall(db, caller, id, uri) }
+      const found = await findRequest(db, caller, id as Uuid)
+      if (!found) throw notFound('request')
+      return { body: toRequest(found, uri) }
+    },
+  }),
+]
+
+/** For admins, like refusals themselves: calls of the API name people and keys, and not only visitors. */
+async function findApiCall(
+  db: Db,
+  caller: Caller,
+  id: `op_${string}`,
+  uri: (path: string) => string,
+): Promise<Request> {
+  if (caller.role !== 'admin') throw forbidden('Only admins can look up refused calls of the API.')
+  const found = await findRefusal(db, caller, id)
+  if (!found) throw notFound('request')
+  return toApiCall(found, uri)
+}
