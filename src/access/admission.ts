@@ -19,17 +19,21 @@ export type AdmissionParts = {
   readonly clock: Clock
 }
 
+/** What the restrictions that a caller must pass say about an address. */
+export async function decide(evaluate: Evaluate, caller: Caller, source: Address | undefined) {
+  const decisions: (RestrictionDecision & { type: Traffic })[] = []
+  for (const type of restrictionTypesFor(caller))
+    for (const decision of await evaluate(caller, type, source)) decisions.push({ ...decision, type })
+  return { decisions, refusal: refusalIn(decisions), warnings: warningsIn(decisions) }
+}
+
 /** Decides about a call, by token or by cookie, and counts what restrictions did. */
 export async function admit(
   { evaluate, hitBuffer, ruleHitBuffer, clock }: AdmissionParts,
   call: Call,
 ): Promise<Admission> {
   const { caller, source, operation, operationId } = call
-  const decisions: (RestrictionDecision & { type: Traffic })[] = []
-  for (const type of restrictionTypesFor(caller))
-    for (const decision of await evaluate(caller, type, source)) decisions.push({ ...decision, type })
-  const refusal = refusalIn(decisions)
-  const warnings = warningsIn(decisions)
+  const { decisions, refusal, warnings } = await decide(evaluate, caller, source)
   const sourceIp = source && formatAddress(source)
   const at = clock()
   const hit = (restrictionId: Uuid, outcome: Outcome) => {

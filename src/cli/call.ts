@@ -90,6 +90,34 @@ export async function call(connection: Connection, request: Call): Promise<Answe
   }
 }
 
+/** A response that stays open. Only its beginning has to come within the time. */
+export async function openStream(connection: Connection, request: Call): Promise<ReadableStream<Uint8Array>> {
+  const began = new AbortController()
+  const limit = globalThis.setTimeout(
+    () => began.abort(new DOMException('timeout', 'TimeoutError')),
+    connection.timeoutMs,
+  )
+  try {
+    const response = await fetch(connection.url + request.path + queryOf(request.query), {
+      headers: {
+        authorization: `Bearer ${connection.token}`,
+        'service-version': '2',
+        accept: 'text/event-stream, application/json',
+      },
+      redirect: 'manual',
+      signal: began.signal,
+    }).catch((cause) => {
+      throw unreachable(connection, cause)
+    })
+    if (response.status !== 200) throw new Refused(response.status, await response.text(), response.headers)
+    if (!response.body || !response.headers.get('content-type')?.startsWith('text/event-stream'))
+      throw new Failure('unreachable', `The server at ${connection.url} is not Gatehouse.`, ['Check the URL.'])
+    return response.body
+  } finally {
+    clearTimeout(limit)
+  }
+}
+
 async function callOnce(connection: Connection, request: Call, isRepeated: boolean): Promise<Answer> {
   const { method, path, body } = request
   const url = connection.url + path + queryOf(request.query)

@@ -75,6 +75,7 @@ export function clientUsage(): string {
 ${indent([
   ...rows,
   ['gatehouse audit-events export', 'export audit events as JSON Lines'],
+  ['gatehouse tail', 'show requests to edges as they happen'],
   ['gatehouse state', 'dump, diff, apply, sync: manage policies, restrictions, edges and backends as a file'],
   ['gatehouse login, logout', 'sign in with your browser, and out'],
   ['gatehouse profiles', 'add, list, use, remove: manage saved servers and API keys'],

@@ -17,6 +17,8 @@ export type Operation = {
   readonly response?: Schema
   /** Content types of the answer other than JSON. */
   readonly otherResponses: readonly string[]
+  /** The answer is a stream that stays open. */
+  readonly streams: boolean
   /** The field of the response that holds the list. */
   readonly listField?: string
   readonly creates: boolean
@@ -66,6 +68,7 @@ function toOperation(path: string, method: string, operation: DocumentOperation)
     otherBodies: Object.keys(content).filter((type) => type !== 'application/json'),
     ...(response && { response }),
     otherResponses: Object.keys(success?.[1].content ?? {}).filter((type) => type !== 'application/json'),
+    streams: Object.keys(success?.[1].content ?? {}).includes('text/event-stream'),
     ...(listField && { listField }),
     creates: parameters.some(({ name }) => name === 'Idempotency-Key'),
   }

@@ -10,6 +10,7 @@ export type Output = (typeof outputs)[number]
 /** How an operation's answer can be printed. */
 export const outputsOf = (operation: Operation): Output[] =>
   outputs.filter((output) => {
+    if (operation.streams) return output === 'table' || output === 'json'
     if (output === 'ids') return itemOf(operation).properties?.id !== undefined
     return output !== 'text' || operation.otherResponses.includes('text/plain')
   })

@@ -1,6 +1,7 @@
 import { type Answer, type Call, type Connection, call } from './call.ts'
 import { exits, Failure, usageFailure } from './exits.ts'
 import { readFlags } from './flags.ts'
+import { follow } from './follow.ts'
 import { helpOf } from './help.ts'
 import { type Operation, usableFlags } from './operations.ts'
 import { print, readOutput, write } from './output.ts'
@@ -31,6 +32,7 @@ export async function perform(config: ClientConfig, operation: Operation, args: 
   const accept = output === 'text' ? 'text/plain' : 'application/json'
   const requests = (await requestsOf(operation, typed)).map((request) => ({ ...request, accept }))
   const connection = connect(config, typed.command)
+  if (operation.streams && requests[0]) return follow(connection, requests[0], output === 'json')
   const progress = requests.length > 1 ? startProgress(operation.words.join(' '), requests.length) : undefined
   let code: number = exits.ok.code
   for (const request of requests) {

@@ -9,6 +9,7 @@ import { perform } from './perform.ts'
 import { profilesCommand } from './profile_commands.ts'
 import type { ClientConfig } from './profiles.ts'
 import { report } from './report.ts'
+import { tailCommand } from './tail.ts'
 
 export { clientUsage } from './help.ts'
 
@@ -41,6 +42,7 @@ async function dispatch(config: ClientConfig, serverCommands: readonly string[],
   // Loaded on demand: its YAML parser takes longer to load than everything else.
   if (first === 'state') return (await import('./state/commands.ts')).stateCommand(config, rest)
   if (first === 'audit-events' && rest[0] === 'export') return exportCommand(config, rest.slice(1))
+  if (first === 'tail') return tailCommand(config, rest)
   const found = findOperation(args)
   if ('operation' in found) return perform(config, found.operation, found.rest)
   const { group, unknown } = found

@@ -15,11 +15,33 @@ import { forgetOld, loadNodes, saveNodes } from '../publisher/node_store.ts'
 import { type EdgeNodes, watchNodes } from '../publisher/nodes.ts'
 import { runPublisher } from '../publisher/publisher.ts'
 import { takeInRequests } from '../publisher/request_intake.ts'
+import { createTails } from '../publisher/tails.ts'
 import { interval } from './interval.ts'
 
 const dayMs = 24 * 60 * 60 * 1_000
 
 export type EdgesLink = { view: EdgeView; stop: () => Promise<void> }
+
+type IntakeParts = {
+  config: Config
+  db: DbPool
+  metrics: Metrics
+  log: Logger
+  warnOnce: (node: string, message: string) => void
+}
+
+const requestIntake = ({ config, db, metrics, log, warnOnce }: IntakeParts): Parameters<typeof takeInRequests>[1] => ({
+  db,
+  clock: systemClock,
+  retentionMs: config.GATEHOUSE_REQUEST_RETENTION_DAYS * dayMs,
+  quotaPerHour: config.GATEHOUSE_REQUESTS_KEPT_PER_HOUR,
+  onTaken(node, fates) {
+    metrics.countEdgeRequests(fates)
+    if (fates.unknown + fates.refused > 0)
+      warnOnce(node, 'an edge node sent requests that are out of bounds or of no account; not logged again for it')
+  },
+  onError: (err) => log.error({ err }, 'cannot write requests of an edge node, which will send them again'),
+})
 
 /** Everything between the control plane and its edges. Without NATS there are none, and the API says so. */
 export function linkEdges(config: Config, db: DbPool, hitBuffer: HitBuffer, metrics: Metrics, log: Logger): EdgesLink {
@@ -44,6 +66,7 @@ export function linkEdges(config: Config, db: DbPool, hitBuffer: HitBuffer, metr
     acknowledge()
   })
   metrics.watchEdgeNodes(nodes.all)
+  const tails = createTails()
 
   const ending = new AbortController()
   let nats: NatsConnection | undefined
@@ -66,27 +89,14 @@ export function linkEdges(config: Config, db: DbPool, hitBuffer: HitBuffer, metr
       link,
     })
     nodes.listen(nats)
-    keepRequestsOf(nats)
+    takeInRequests(nats, requestIntake({ config, db, metrics, log, warnOnce }))
+    tails.listen(nats)
     const isActive = (now: boolean) => {
       active = now
       metrics.publisher.active(now)
     }
     const parts = { pool: db, nats, replicas: config.GATEHOUSE_NATS_REPLICAS, clock: systemClock, log }
     await runPublisher({ ...parts, metrics: { ...metrics.publisher, active: isActive } }, ending.signal)
-  }
-  function keepRequestsOf(connection: NatsConnection): void {
-    takeInRequests(connection, {
-      db,
-      clock: systemClock,
-      retentionMs: config.GATEHOUSE_REQUEST_RETENTION_DAYS * dayMs,
-      quotaPerHour: config.GATEHOUSE_REQUESTS_KEPT_PER_HOUR,
-      onTaken(node, { kept, dropped, unknown, refused }) {
-        metrics.countEdgeRequests({ kept, dropped, unknown, refused })
-        if (unknown + refused > 0)
-          warnOnce(node, 'an edge node sent requests that are out of bounds or of no account; not logged again for it')
-      },
-      onError: (err) => log.error({ err }, 'cannot write requests of an edge node, which will send them again'),
-    })
   }
   const stopSaving = interval(
     5_000,
@@ -103,7 +113,7 @@ export function linkEdges(config: Config, db: DbPool, hitBuffer: HitBuffer, metr
   const stopSavingHealth = saveHealth(db, nodes, metrics, log, () => active)
 
   return {
-    view: { ...nodes, committed: () => nats?.publish(wakeSubject), fault: link.fault },
+    view: { ...nodes, watch: tails.watch, committed: () => nats?.publish(wakeSubject), fault: link.fault },
     async stop() {
       ending.abort()
       // With NATS out of reach its calls hang; the database has everything, so there is nothing to wait for.

@@ -4,6 +4,7 @@ import type { Config } from '../config.ts'
 import { mayDeleteAudit } from '../db/grants.ts'
 import type { DbPool } from '../db/pool.ts'
 import { createShares } from '../db/shares.ts'
+import { createEventStreams } from '../http/event_stream.ts'
 import { createHeavyOperations } from '../http/heavy.ts'
 import { createMetrics } from '../http/metrics.ts'
 import { createRateLimits } from '../http/rate_limits.ts'
@@ -22,13 +23,17 @@ import { createLog, waitForShutdown } from './log.ts'
 import { signInRoutes } from './sign_in.ts'
 import { upkeep } from './upkeep.ts'
 
+/** Each holds a connection, asks the database every two seconds, and has nodes send what it watches. */
+const streamLimits = { total: 100, perAccount: 10 }
+
 export async function serve(config: Config): Promise<number> {
   const log = createLog(config.GATEHOUSE_LOG_LEVEL)
   const db = openDatabase(config, (error) =>
     log.warn({ reason: error.message }, 'an idle connection to PostgreSQL broke'),
   )
   const heavy = createHeavyOperations({ running: config.GATEHOUSE_HEAVY_OPERATIONS })
-  const metrics = createMetrics(db, heavy, version)
+  const streams = createEventStreams(streamLimits)
+  const metrics = createMetrics(db, heavy, streams, version)
   const evaluate = createEvaluate(db, systemClock, config.GATEHOUSE_POLICY_CACHE_MB * 1024 * 1024)
   const buffers = createBuffers(db, metrics, log)
   const edges = linkEdges(config, db, buffers.hitBuffer, metrics, log)
@@ -37,6 +42,7 @@ export async function serve(config: Config): Promise<number> {
       db,
       dbOf: createShares(db, config.GATEHOUSE_DATABASE_POOL_SIZE, config.GATEHOUSE_DATABASE_TIMEOUT_MS),
       heavy,
+      streams,
       clock: systemClock,
       publicUrl: config.GATEHOUSE_PUBLIC_URL,
       versionHeaders: ['service-version', ...config.GATEHOUSE_VERSION_HEADER_ALIASES],

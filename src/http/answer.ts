@@ -1,12 +1,14 @@
 import type { IncomingMessage } from 'node:http'
+import type { Readable } from 'node:stream'
 import type { Caller } from '../identity/caller.ts'
 import type { Id } from '../kernel/ids.ts'
 import { formatAddress } from '../kernel/ip/address.ts'
 import { sourceAddress } from '../kernel/ip/source.ts'
-import { identify, identifySigningIn, letIn } from './authentication.ts'
+import { identify, identifySigningIn, isStillLetIn, letIn } from './authentication.ts'
 import { declaredLength, declaredType, hasBody, maxJsonBytes, readJson, refuseBody, tooLarge } from './body.ts'
-import { checkHost, checkIds, checkRepeatedId, checkVersion, permit } from './checks.ts'
+import { checkHost, checkIds, checkRepeatedId, checkVersion, isPermitted, permit } from './checks.ts'
 import { waitAppliedMs } from './edges.ts'
+import type { Events } from './event_stream.ts'
 import type { RequestFacts } from './request_facts.ts'
 import type { Result, Route } from './route.ts'
 import type { Service } from './service.ts'
@@ -29,7 +31,7 @@ export type Incoming = {
   readonly query: Record<string, unknown>
   readonly facts: RequestFacts
 }
-export type Answer = { readonly body: unknown; readonly headers: Record<string, string> }
+export type Answer = { readonly body: unknown; readonly headers: Record<string, string>; readonly stream?: Readable }
 
 /**
  * The first checks, in Fastify's onRequest. `enter` and `answer` are the contract's order of checks: whichever fails first
@@ -63,7 +65,16 @@ export async function answer(incoming: Incoming): Promise<Answer> {
   await facts.turn?.begin()
   const result = await handle(incoming, caller, params, query, body)
   const applied = await tellEdges(service, result, query.wait === 'applied', facts)
-  return { body: result.body, headers: { ...headersOf(result), ...applied } }
+  const stream = result.events && openStream(incoming, caller, result.events)
+  return { body: result.body, headers: { ...headersOf(result), ...applied }, ...(stream && { stream }) }
+}
+
+/** Whoever may no longer make the request that opened it loses the stream. */
+function openStream({ service, route, raw, facts }: Incoming, caller: Caller, events: Events): Readable {
+  return service.streams.open(caller, events, async () => {
+    const now = await isStillLetIn(service, raw, facts.source)
+    return now?.accountId === caller.accountId && isPermitted(route, now)
+  })
 }
 
 const NoQuery = Closed({})

@@ -4,7 +4,7 @@ import { Refusal } from '../kernel/errors.ts'
 import type { Id } from '../kernel/ids.ts'
 import { answer, enter, type Incoming, prepare } from './answer.ts'
 import type { Method, Route } from './route.ts'
-import { sendResult } from './send.ts'
+import { sendResult, sendStream } from './send.ts'
 import type { Service } from './service.ts'
 
 type Request = FastifyRequest<{ Params: Record<string, string>; Querystring: Record<string, unknown> }>
@@ -39,8 +39,9 @@ function serveRoute(app: FastifyInstance, service: Service, route: Route): void 
     },
     async handler(request, reply) {
       try {
-        const { body, headers } = await answer(incoming(request))
+        const { body, headers, stream } = await answer(incoming(request))
         reply.headers(headers)
+        if (stream) return sendStream(request, reply, stream)
         return await sendResult(request, reply, route, body)
       } finally {
         request.facts.turn?.end()

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import { admit } from '../access/admission.ts'
+import { admit, decide } from '../access/admission.ts'
 import { noteUse } from '../access/evidence/usage_buffer.ts'
 import {
   type Authentication,
@@ -13,6 +13,7 @@ import {
 import { sessionSecretIn } from '../identity/session_cookie.ts'
 import { forbidden, Refusal } from '../kernel/errors.ts'
 import { type Id, toUuid } from '../kernel/ids.ts'
+import type { Address } from '../kernel/ip/address.ts'
 import { limitReached } from './rate_limits.ts'
 import type { RequestFacts } from './request_facts.ts'
 import type { Route } from './route.ts'
@@ -70,6 +71,18 @@ export async function letIn(
     throw forbidden('Bots cannot sign in to the dashboard. Use the API key of a user.')
   if (caller.sessionId) await noteSessionUse(service.db, caller, toUuid(caller.sessionId))
   return caller
+}
+
+/** Whether what was sent with a request is still good, asked again while its stream is open. Nothing of it is counted. */
+export async function isStillLetIn(
+  service: Service,
+  raw: IncomingMessage,
+  source: Address | undefined,
+): Promise<Caller | undefined> {
+  const { caller } = await identify(service, raw, { source })
+  if (!caller?.restricted) return caller
+  const { refusal } = await decide(service.evaluate, caller, source)
+  return refusal ? undefined : caller
 }
 
 /**

@@ -40,6 +40,16 @@ export function permit(route: Route, caller: Caller): void {
   if (caller.tokenReplaced && (managesKeys || signsIn)) throw tokenReplaced(caller)
 }
 
+export function isPermitted(route: Route, caller: Caller): boolean {
+  try {
+    permit(route, caller)
+    return true
+  } catch (error) {
+    if (error instanceof Refusal) return false
+    throw error
+  }
+}
+
 const scopeMissing = (operation: string): Refusal =>
   new Refusal(
     'ERR_SCOPE',

@@ -1,4 +1,14 @@
 import type { EdgeNode, NodeStatus } from '../kernel/edge_nodes.ts'
+import type { Id } from '../kernel/ids.ts'
+
+/** Which requests somebody wants to see as they happen. Null: whatever it is. */
+export type WatchFilter = {
+  account: Id<'ac'>
+  edge: string | null
+  outcome: string | null
+  /** A CIDR range. */
+  source: string | null
+}
 
 /** What request handlers can ask about edge nodes. Implemented by the link to them; empty without edges. */
 export type EdgeView = {
@@ -7,6 +17,11 @@ export type EdgeView = {
   /** Tells the publisher that there is something new, and resolves when it is in force or the time is over. */
   waitFor: (generation: number, timeoutMs: number) => Promise<NodeStatus>
   committed: () => void
+  /** Live requests, of the form in which edge nodes tell of them. Returns how to end it. */
+  watch: (
+    filter: WatchFilter,
+    watcher: { onRequest: (request: object) => void; onDropped: (count: number) => void },
+  ) => () => void
   /** Why no node can be told of anything now. */
   fault: () => string | undefined
 }
@@ -17,6 +32,7 @@ export const noEdges: EdgeView = {
   status: () => nobody,
   waitFor: async () => nobody,
   committed() {},
+  watch: () => () => {},
   fault: () => undefined,
 }
 

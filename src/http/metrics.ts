@@ -1,6 +1,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { DbPool } from '../db/pool.ts'
 import { type EdgeNode, upstreamStatuses } from '../kernel/edge_nodes.ts'
+import type { EventStreams } from './event_stream.ts'
 import type { HeavyOperations } from './heavy.ts'
 
 /** `dropped`: beyond a quota. `unknown`: of no edge of the account. `refused`: out of bounds. */
@@ -33,7 +34,7 @@ export type Metrics = {
 }
 
 /** Keeps label cardinality low: operations and statuses, never accounts, addresses or ids. */
-export function createMetrics(db: DbPool, heavy: HeavyOperations, version: string): Metrics {
+export function createMetrics(db: DbPool, heavy: HeavyOperations, streams: EventStreams, version: string): Metrics {
   const registry = new Registry()
   const registers = [registry]
   collectDefaultMetrics({ register: registry })
@@ -43,7 +44,7 @@ export function createMetrics(db: DbPool, heavy: HeavyOperations, version: strin
     labelNames: ['version'],
     registers,
   }).set({ version }, 1)
-  showProcess(registers, db, heavy)
+  showProcess(registers, db, heavy, streams)
   return {
     ...requestMetrics(registers),
     ...evidenceMetrics(registers),
@@ -57,7 +58,15 @@ export function createMetrics(db: DbPool, heavy: HeavyOperations, version: strin
 type Registers = Registry[]
 
 /** What this process is busy with, read on every scrape. */
-function showProcess(registers: Registers, db: DbPool, heavy: HeavyOperations): void {
+function showProcess(registers: Registers, db: DbPool, heavy: HeavyOperations, streams: EventStreams): void {
+  new Gauge({
+    name: 'gatehouse_request_streams',
+    help: 'Streams of live requests that are open in this process.',
+    registers,
+    collect() {
+      this.set(streams.count())
+    },
+  })
   new Gauge({
     name: 'gatehouse_db_connections',
     help: 'Database connections in the pool, and requests waiting for one.',
@@ -157,7 +166,7 @@ function evidenceMetrics(
     registers,
   })
   const edgeRequests = new Counter({
-    name: 'gatehouse_edge_requests_total',
+    name: 'gatehouse_kept_requests_total',
     help: 'Requests that edge nodes sent to this process to keep. dropped: beyond a quota; unknown: of no edge of the account; refused: out of bounds.',
     labelNames: ['fate'],
     registers,

@@ -9,6 +9,7 @@ import type { ErrorCode } from '../kernel/errors.ts'
 import type { Id, IdPrefix } from '../kernel/ids.ts'
 import type { Intake } from './body.ts'
 import type { EdgeView } from './edges.ts'
+import type { Events } from './event_stream.ts'
 import type { HeavyKind } from './heavy.ts'
 
 export type Method = 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
@@ -60,6 +61,8 @@ export type Result<Body> = {
   readonly replayed?: boolean
   readonly warnings?: readonly string[]
   readonly cookie?: string
+  /** In place of a body: a stream of events. */
+  readonly events?: Events
 }
 
 /** What a parameter of a path is: an id of a kind, a number, or the id of a request, whether to an edge or to the API. */
@@ -107,6 +110,8 @@ export type RouteShape<P extends Params, Q extends TObject, B extends TSchema, R
   readonly otherResponses?: Readonly<Record<string, (response: Static<R>) => Iterable<string>>>
   /** The JSON of a response that is too long to be written in one go, in pieces. */
   readonly slices?: (response: Static<R>) => Iterable<string>
+  /** In place of a response: the data of each event of a stream that stays open, by the event's name. */
+  readonly events?: Readonly<Record<string, TSchema>>
   readonly success: 200 | 201 | 204
   /** A successful response has an ETag. */
   readonly tagged?: true

@@ -1,3 +1,4 @@
+import type { Readable } from 'node:stream'
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -28,6 +29,15 @@ export async function sendResult(request: FastifyRequest, reply: FastifyReply, r
   if (text.length < worthCompressing || !preferred(encodings, ['gzip'], 'identity')) return reply.send(text)
   // In another thread, and optimized for speed rather than size: a client is waiting.
   return reply.header('Content-Encoding', 'gzip').send(await compress(text, { level: 1 }))
+}
+
+/** Events as they come. The connection is good for nothing else afterwards, and closing the server must not wait for it. */
+export function sendStream(request: FastifyRequest, reply: FastifyReply, stream: Readable): FastifyReply {
+  // Not held back by a proxy until there is more of it.
+  reply.headers({ Connection: 'close', 'X-Accel-Buffering': 'no' }).type('text/event-stream; charset=utf-8')
+  if (request.method !== 'HEAD') return reply.send(stream)
+  stream.destroy()
+  return reply.send()
 }
 
 /** Gives way between the pieces: what is too long for one go must not keep others waiting. */

@@ -48,6 +48,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   app.addHook('onResponse', async (request, reply) => conclude(request, reply, service.metrics))
   app.setErrorHandler(fail)
   closeBusyConnections(app)
+  app.addHook('preClose', async () => service.streams.endAll())
   serveRoutes(app, service, routes)
   servePlainRoutes(app, service, plainRoutes?.(service) ?? [])
   serveProbes(app, service)

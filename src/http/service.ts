@@ -9,6 +9,7 @@ import type { Clock } from '../kernel/clock.ts'
 import type { Uuid } from '../kernel/ids.ts'
 import type { CompiledPolicy } from '../kernel/ip/ranges.ts'
 import type { EdgeView } from './edges.ts'
+import type { EventStreams } from './event_stream.ts'
 import type { HeavyOperations } from './heavy.ts'
 import type { Metrics } from './metrics.ts'
 import type { RateLimits } from './rate_limits.ts'
@@ -20,6 +21,7 @@ export type Service = {
   /** The database as an account may use it: with a share of the connections. */
   readonly dbOf: (accountId: Uuid) => DbPool
   readonly heavy: HeavyOperations
+  readonly streams: EventStreams
   readonly clock: Clock
   readonly publicUrl: string
   /** Lower-case names of the headers that may carry the version. */

@@ -148,7 +148,8 @@ export const errorCatalogue = {
     hint: 'Try again in a moment. `/readyz` says what is wrong.',
   },
   ERR_TOO_MANY_OPERATIONS: {
-    cause: 'The account has reached its limit of concurrent rule set uploads, reports or changes. Nothing was changed.',
+    cause:
+      'The account has reached its limit of concurrent rule set uploads, reports, streams or changes. Nothing was changed.',
     hint: 'Wait for the number of seconds in the Retry-After header, and send fewer requests at once.',
   },
   ERR_OUTCOME_UNKNOWN: {

@@ -19,8 +19,8 @@ import { ipRefusalRoutes } from './ip_refusals/routes.ts'
 import { ipRestrictionRoutes } from './ip_restrictions/routes.ts'
 import { botUserRoutes } from './principals/bot_users.ts'
 import { userRoutes } from './principals/users.ts'
-import { ruleEvidenceRoutes } from './rule_evidence/routes.ts'
 import { requestRoutes } from './requests/routes.ts'
+import { ruleEvidenceRoutes } from './rule_evidence/routes.ts'
 
 /** Every operation of the API. The server, openapi.json and the coverage tests read this list and nothing else. */
 export const routes: readonly Route[] = [

@@ -56,7 +56,8 @@ const shownOf = (body: object) =>
   )
 
 describe('every operation does what it says', { concurrency: 3 }, () => {
-  for (const operation of operations) {
+  // A stream does not end by itself: test/cli/tail.test.ts follows one.
+  for (const operation of operations.filter(({ streams }) => !streams)) {
     const expectation = expectations[operation.id]
     test(`gatehouse ${operation.words.join(' ')}`, async () => {
       assert.ok(expectation, 'it has no entry in test/isolation/expectations.ts')

@@ -271,6 +271,7 @@ export const expectations: Record<string, Expectation> = {
 
   'requests.get': { admin: 200, member: 200, path: id(edgeRequest) },
   'requests.list': { admin: 200, member: 200, lists: edgeRequest, filters: { edge_id: httpsEdge } },
+  'requests.stream': { admin: 200, member: 200, filters: { edge_id: httpsEdge } },
 
   'ip_activity.get': { admin: 200, member: 200 },
   'backend_health.get': { admin: 200, member: 200 },

@@ -1,4 +1,4 @@
-import type { TObject } from 'typebox'
+import type { TObject, TSchema } from 'typebox'
 import type { Route } from '../route.ts'
 import { commonHeaders, header, sharedComponents } from './components.ts'
 import { describe, tagOf, tags } from './descriptions.ts'
@@ -52,6 +52,7 @@ function operation(route: Route, schemas: Json, sharedResponses: Json): Json {
     [route.success]: {
       description: route.success === 204 ? 'Success, without a body.' : route.success === 201 ? 'Created.' : 'OK.',
       headers: successHeaders(route),
+      ...(route.events && { content: { 'text/event-stream': eventStream(route.events, schemas) } }),
       ...(route.response && {
         content: {
           'application/json': { schema: hoist(route.response, schemas, 'response') },
@@ -96,6 +97,14 @@ function operation(route: Route, schemas: Json, sharedResponses: Json): Json {
     responses,
   }
 }
+
+/** OpenAPI 3.1 has no words for streams: the extension says what the data of each event is. */
+const eventStream = (events: Readonly<Record<string, TSchema>>, schemas: Json): Json => ({
+  schema: { type: 'string', description: `Server-sent events: ${Object.keys(events).join(', ')}. Their data is JSON.` },
+  'x-events': Object.fromEntries(
+    Object.entries(events).map(([name, schema]) => [name, hoist(schema, schemas, 'response')]),
+  ),
+})
 
 const plainText = (others: object = {}): Json =>
   Object.fromEntries(Object.keys(others).map((type) => [type, { schema: { type: 'string' } }]))

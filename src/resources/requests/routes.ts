@@ -1,11 +1,14 @@
 import { findRefusal } from '../../access/evidence/refusals.ts'
 import type { Db } from '../../db/pool.ts'
+import type { EdgeRequest } from '../../distribution/requests.ts'
+import { etagOf } from '../../http/preconditions.ts'
 import { route } from '../../http/route.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { forbidden, notFound } from '../../kernel/errors.ts'
-import { isId, type Uuid } from '../../kernel/ids.ts'
+import { isId, toId, type Uuid } from '../../kernel/ids.ts'
+import { canonicalCidr } from '../../kernel/ip/canonical_cidr.ts'
 import { toPage } from '../../kernel/paging.ts'
-import { Request, RequestList, RequestQuery } from './schema.ts'
+import { Request, RequestList, RequestQuery, StreamEvents, StreamQuery } from './schema.ts'
 import { countDroppedRequests, findRequest, listRequests } from './store.ts'
 import { toApiCall, toRequest } from './view.ts'
 
@@ -30,6 +33,35 @@ export const requestRoutes = [
     },
   }),
   route({
+    operation: 'requests.stream',
+    summary:
+      'Watch requests as they happen, also allowed ones. The response is a stream of server-sent events that stays open; nothing of it is stored',
+    method: 'GET',
+    path: '/requests/stream',
+    query: StreamQuery,
+    success: 200,
+    events: StreamEvents,
+    access: 'anyone',
+    errors: ['ERR_TOO_MANY_OPERATIONS'],
+    async handle({ caller, query: { edge_id = null, outcome = null, source_ip }, edges, uri }) {
+      const filter = {
+        account: toId('ac', caller.accountId),
+        edge: edge_id,
+        outcome,
+        source: source_ip === undefined ? null : canonicalCidr(source_ip),
+      }
+      return {
+        body: undefined,
+        events: ({ emit, lost }) =>
+          edges.watch(filter, {
+            // As it came from a node, checked by readTail().
+            onRequest: (request) => emit('request', toRequest(request as EdgeRequest, uri)),
+            onDropped: lost,
+          }),
+      }
+    },
+  }),
+  route({
     operation: 'requests.get',
     summary:
       'Find out what happened to a request. The id is the X-Request-Id of its response, or for admins the operation id of a call of the API that an IP restriction refused',
@@ -38,16 +70,23 @@ export const requestRoutes = [
     params: { id: 'request' },
     success: 200,
     response: Request,
+    tagged: true,
     access: 'anyone',
     errors: ['ERR_FORBIDDEN'],
     async handle({ db, caller, params: { id }, uri }) {
-      if (isId('op', id)) return { body: await findApiCall(db, caller, id, uri) }
-      const found = await findRequest(db, caller, id as Uuid)
-      if (!found) throw notFound('request')
-      return { body: toRequest(found, uri) }
+      const body = isId('op', id)
+        ? await findApiCall(db, caller, id, uri)
+        : await findEdgeRequest(db, caller, id as Uuid, uri)
+      return { body, etag: etagOf(body) }
     },
   }),
 ]
+
+async function findEdgeRequest(db: Db, caller: Caller, id: Uuid, uri: (path: string) => string): Promise<Request> {
+  const found = await findRequest(db, caller, id)
+  if (!found) throw notFound('request')
+  return toRequest(found, uri)
+}
 
 /** For admins, like refusals themselves: calls of the API name people and keys, and not only visitors. */
 async function findApiCall(

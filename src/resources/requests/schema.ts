@@ -103,6 +103,20 @@ export const RequestQuery = Closed({
 })
 
 export const StreamQuery = Closed(Filters)
+/** What a stream sends, by event. */
+export const StreamEvents = {
+  request: Request,
+  dropped: Closed({
+    count: Type.Integer({ description: 'Number of requests that came too fast to be sent since the last event.' }),
+  }),
+  end: Closed({
+    reason: Type.Unsafe<'shutdown' | 'unauthorized' | 'unavailable'>({
+      type: 'string',
+      enum: ['shutdown', 'unauthorized', 'unavailable'],
+      description: 'unauthorized: the key, session or address may no longer read it. Otherwise, connect again.',
+    }),
+  }),
+}
 
 const List = ListOf('requests', Request)
 export const RequestList = Closed(

@@ -1,0 +1,49 @@
+import type { NatsConnection } from '@nats-io/transport-node'
+import { requestsSubject } from '../../distribution/channels.ts'
+import type { RequestBatch } from '../../distribution/request_batch.ts'
+import type { Kept } from './kept.ts'
+
+const lookEveryMs = 250
+const answerWithinMs = 5_000
+const retryAfterMs = 2_000
+
+/**
+ * Brings what was kept to the control plane, one batch after another. A batch is sent until there is an answer, under the
+ * same id, so that one whose answer was lost counts once. An older control plane does not answer, and nothing is lost but
+ * what finds no place.
+ */
+export function createDelivery(nats: NatsConnection, kept: Kept) {
+  let batch: RequestBatch | undefined
+  let notBefore = 0
+  let sending: Promise<void> | undefined
+
+  async function send(withinMs: number): Promise<boolean> {
+    batch ??= kept.take()
+    if (!batch || nats.isClosed()) return false
+    try {
+      await nats.request(requestsSubject(batch.node), JSON.stringify(batch), { timeout: withinMs })
+      batch = undefined
+      return true
+    } catch {
+      notBefore = Date.now() + retryAfterMs
+      return false
+    }
+  }
+  async function sendAll(): Promise<void> {
+    while (await send(answerWithinMs));
+  }
+  const timer = setInterval(() => {
+    if (sending || Date.now() < notBefore) return
+    sending = sendAll().finally(() => {
+      sending = undefined
+    })
+  }, lookEveryMs)
+
+  return {
+    /** Tries once more: a node that restarts does not keep anything. */
+    async stop(): Promise<void> {
+      clearInterval(timer)
+      if (!sending) await send(1_000)
+    },
+  }
+}

@@ -1,0 +1,72 @@
+import { setTimeout } from 'node:timers/promises'
+import { type Call, type Connection, openStream } from './call.ts'
+import { Failure } from './exits.ts'
+import { write } from './output.ts'
+import { cell } from './table.ts'
+import { log, styled } from './terminal.ts'
+
+type Json = Record<string, unknown>
+export type StreamEvent = { event: string; data: Json }
+
+const reconnectMs = 1_000
+
+/** Prints the requests of a stream as they come, for ever. It connects again when the service goes away or restarts. */
+export async function follow(connection: Connection, request: Call, asJson: boolean): Promise<never> {
+  for (let wasOpen = false; ; ) {
+    try {
+      const response = await openStream(connection, request)
+      if (wasOpen) log('connected again')
+      wasOpen = true
+      for await (const { event, data } of eventsOf(response)) show(event, data, asJson)
+      log('the stream ended; connecting again')
+    } catch (error) {
+      // What is wrong from the beginning does not get better by itself; nor does a key that is no longer valid.
+      if (!wasOpen || (error instanceof Failure && error.exit !== 'unreachable')) throw error
+    }
+    await setTimeout(reconnectMs)
+  }
+}
+
+/** The events of a response as they arrive. Comments, which keep it open, are left out. */
+export async function* eventsOf(response: ReadableStream<Uint8Array>): AsyncGenerator<StreamEvent> {
+  let rest = ''
+  for await (const text of response.pipeThrough(new TextDecoderStream())) {
+    const blocks = (rest + text).split('\n\n')
+    rest = blocks.pop() ?? ''
+    for (const block of blocks) {
+      const lines = block.split('\n')
+      const fieldOf = (field: string) => lines.find((line) => line.startsWith(`${field}: `))?.slice(field.length + 2)
+      const [event, data] = [fieldOf('event'), fieldOf('data')]
+      if (event !== undefined && data !== undefined) yield { event, data: JSON.parse(data) as Json }
+    }
+  }
+}
+
+function show(event: string, data: Json, asJson: boolean): void {
+  if (event === 'request') write(asJson ? JSON.stringify(data) : lineOf(data))
+  else if (event === 'dropped') log(`${data.count} more requests are not shown: they came too fast`)
+  else if (event === 'end' && data.reason === 'unauthorized')
+    throw new Failure('notAllowed', 'The stream ended: this key or address may no longer read it.', [])
+}
+
+const styles = { allowed: 'green', warned: 'yellow', refused: 'red', limited: 'magenta', failed: 'red' } as const
+
+/** One request in one line: when, what became of it, what it was, from where, and what decided. */
+export function lineOf(request: Json): string {
+  const { outcome, reason, host, path, method, edge, status_code } = request
+  const isKnown = typeof outcome === 'string' && outcome in styles
+  const style = isKnown ? styles[outcome as keyof typeof styles] : 'bold'
+  const what = method === null ? `tcp ${cell(edge)}` : `${cell(method)} ${cell(host)}${path === null ? '' : cell(path)}`
+  const decidedBy = request.ip_policy_rule ?? request.ip_policy ?? request.ip_restriction
+  return [
+    cell(request.created_at).slice(11, 23),
+    styled(style, cell(outcome).padEnd(7)),
+    cell(status_code).padEnd(3),
+    cell(request.source_ip),
+    what,
+    `${cell(request.duration_ms)} ms`,
+    ...(reason === null ? [] : [cell(reason)]),
+    ...(decidedBy ? [cell(decidedBy)] : []),
+    styled('dim', `${cell(request.node)} ${cell(request.id)}`),
+  ].join('  ')
+}
