@@ -8,7 +8,7 @@ import type { Installation } from './edge.ts'
  * Resolves to their ids. Nothing is written into the outbox.
  */
 export async function insertEdges(
-  { db, admin }: Installation,
+  { db, admin }: Pick<Installation, 'db' | 'admin'>,
   count: number,
   { backendId, policyId }: { backendId: string; policyId: string },
 ): Promise<{ edges: Uuid[]; routes: Uuid[] }> {

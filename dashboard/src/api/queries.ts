@@ -1,15 +1,26 @@
-import { queryOptions, useQueryClient } from '@tanstack/react-query'
+import { queryOptions, replaceEqualDeep, useQueryClient } from '@tanstack/react-query'
 import { $api, answerOf, api } from './client.ts'
 
 type Page<Row> = { rows: Row[]; next_page_uri: string | null }
 
-/** A list followed to its end, at most ten pages: what a page shows whole, or offers to choose from. */
+/** 12,000 rows. What an account has beyond that is for the API: see `isCut`. */
+const mostPages = 120
+const rowsPerPage = 100
+/** Whether a list goes on after what was read of it. */
+export const isCut = (rows: readonly unknown[]): boolean => rows.length >= mostPages * rowsPerPage
+
+/** To keep rows that are the same, so that they are not drawn again, costs a look at each: not worth it in long lists. */
+const keepRows = (before: unknown, after: unknown): unknown =>
+  Array.isArray(after) && after.length > 1_000 ? after : replaceEqualDeep(before, after)
+
+/** A list followed to its end: what a page shows whole, or offers to choose from. */
 const wholeList = <Row extends { id: string }>(path: string, read: (before_id?: string) => Promise<Page<Row>>) =>
   queryOptions({
     queryKey: ['get', path, 'whole'],
+    structuralSharing: keepRows,
     queryFn: async () => {
       const all: Row[] = []
-      for (let pages = 0; pages < 10; pages++) {
+      for (let pages = 0; pages < mostPages; pages++) {
         const { rows, next_page_uri } = await read(all.at(-1)?.id)
         all.push(...rows)
         if (next_page_uri === null) break

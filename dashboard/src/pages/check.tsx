@@ -29,7 +29,7 @@ const bodyOf = ({ ip, target }: Question) => {
 export function Check() {
   const asked = useSearchParams()[0]
   const caller = $api.useQuery('get', '/caller').data
-  const targets = useTargets()
+  const targets = useTargets(asked.get('target') ?? '')
   const [ip, setIp] = useState(asked.get('ip') ?? '')
   const [target, setTarget] = useState(asked.get('target') ?? 'api')
   const [question, setQuestion] = useState<Question | undefined>(parseAddress(ip) ? { ip, target } : undefined)
@@ -94,14 +94,20 @@ export function Check() {
   )
 }
 
-function useTargets(): { value: string; label: string }[] {
+/** More than that nobody finds in a list: the page of an edge links here with the route already chosen. */
+const mostOffered = 500
+
+function useTargets(chosen: string): { value: string; label: string }[] {
   const tcp = useQuery(queries.tcpEdges()).data ?? []
   const https = useQuery(queries.httpsEdges()).data ?? []
-  return [
-    ...trafficTypes.map((value) => ({ value, label: `${traffic[value].title}: ${traffic[value].what}` })),
+  const all = [
     ...tcp.map(({ id, hostports }) => ({ value: id, label: `TCP edge ${hostports.join(', ') || id}` })),
     ...https.flatMap(({ hostports, routes }) =>
       routes.map(({ id, match }) => ({ value: id, label: `Route ${hostports[0] ?? ''}${match}` })),
     ),
+  ]
+  return [
+    ...trafficTypes.map((value) => ({ value, label: `${traffic[value].title}: ${traffic[value].what}` })),
+    ...all.filter(({ value }, index) => index < mostOffered || value === chosen),
   ]
 }

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
-import { useMemo, useState } from 'react'
+import { useDeferredValue, useMemo, useState } from 'react'
 import { useParams } from 'react-router'
-import { queries } from '../api/queries.ts'
+import { isCut, queries } from '../api/queries.ts'
 import { Button } from '../ui/button.tsx'
 import { DataTable } from '../ui/data_table.tsx'
 import { Skeleton } from '../ui/loading.tsx'
@@ -48,11 +48,14 @@ function EdgeList() {
   )
 }
 
+const count = new Intl.NumberFormat('en')
+
 function sentenceOf(edges: readonly ListedEdge[]): string {
   const wrong = edges.filter(({ fault }) => fault !== undefined).length
   if (edges.length === 0)
     return 'Edges receive traffic. TCP edges forward connections; HTTPS edges choose a route by path.'
-  const total = edges.length === 1 ? '1 edge.' : `${edges.length} edges.`
+  const total = edges.length === 1 ? '1 edge.' : `${count.format(edges.length)} edges.`
+  if (isCut(edges)) return `The newest ${count.format(edges.length)} edges. The API lists all of them.`
   if (wrong === 0) return `${total} Every edge has somewhere to forward traffic to.`
   return `${total} ${wrong} ${wrong === 1 ? 'needs' : 'need'} attention.`
 }
@@ -70,10 +73,11 @@ const isOfView: Record<View, (edge: ListedEdge) => boolean> = {
 function EdgeTable({ edges }: { edges: readonly ListedEdge[] }) {
   const [search, setSearch] = useState('')
   const [view, setView] = useUrlState<View>('show', 'all')
+  const typed = useDeferredValue(search)
   const found = useMemo(() => {
-    const wanted = search.trim().toLowerCase()
+    const wanted = typed.trim().toLowerCase()
     return edges.filter(isOfView[view] ?? isOfView.all).filter(({ text }) => text.includes(wanted))
-  }, [edges, search, view])
+  }, [edges, typed, view])
   if (edges.length === 0)
     return (
       <div className="frame">

@@ -24,7 +24,7 @@ export function Act({ result }: { result: Result }) {
   const [first] = denies
   const choices = first ? [first] : refusing.policies
   return (
-    <div className="actions start">
+    <div className="actions start check-act">
       {choices.slice(0, 3).map(({ ip_policy: { id }, cidr }) => (
         <Button key={id} onPress={() => setWanted({ policyId: id, deny: first ? (cidr ?? undefined) : undefined })}>
           {first ? 'Change rule…' : choices.length === 1 ? 'Allow this address…' : `Allow in ${nameOf(id)}…`}

@@ -15,6 +15,7 @@ type RouteDraft = {
   websocket: 'accept' | 'reject'
   timeouts: TimeoutTexts
   backendId: string
+  headers: string
   description: string
 }
 
@@ -30,8 +31,21 @@ const createRoute = (edgeId: string, draft: RouteDraft) =>
         timeouts: timeoutsOf(draft.timeouts),
         description: draft.description,
         ...(draft.backendId && { backend: { backend_id: draft.backendId } }),
+        ...(draft.headers.trim() && { request_headers: { add: headersIn(draft.headers) } }),
       },
     }),
+  )
+
+/** Lines of `Name: value`. What is no such line goes to the API as it is, whose answer says what is wrong. */
+const headersIn = (text: string): Record<string, string> =>
+  Object.fromEntries(
+    text
+      .split('\n')
+      .filter((line) => line.trim())
+      .map((line) => {
+        const [name = '', ...value] = line.split(':')
+        return [name.trim(), value.join(':').trim()]
+      }),
   )
 
 export function AddRoute({ edge, onClose }: { edge: Shapes['HttpsEdge']; onClose: () => void }) {
@@ -43,6 +57,7 @@ export function AddRoute({ edge, onClose }: { edge: Shapes['HttpsEdge']; onClose
     websocket: 'accept',
     timeouts: noTimeouts,
     backendId: '',
+    headers: '',
     description: '',
   })
   const refresh = useRefresh()
@@ -104,6 +119,16 @@ export function AddRoute({ edge, onClose }: { edge: Shapes['HttpsEdge']; onClose
         value={values.backendId}
         onChange={set('backendId')}
         options={[{ value: '', label: 'None yet' }, ...backends]}
+      />
+      <Field
+        label="Headers to add to requests"
+        name="request_headers.add"
+        mono
+        rows={2}
+        value={values.headers}
+        onChange={set('headers')}
+        placeholder="X-Team: storage"
+        hint="One per line. A sample and what else can be changed is on the page of the edge."
       />
       <Field label="Description" name="description" value={values.description} onChange={set('description')} />
     </FormDialog>

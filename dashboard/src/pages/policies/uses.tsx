@@ -20,7 +20,11 @@ export function useUsesOf(): ((policyId: string) => Use[]) | undefined {
     if (!restrictions || !tcp || !https) return undefined
     const byPolicy = new Map<string, Use[]>()
     const note = (module: Module, use: Use) => {
-      for (const { id } of module?.ip_policies ?? []) byPolicy.set(id, [...(byPolicy.get(id) ?? []), use])
+      for (const { id } of module?.ip_policies ?? []) {
+        const known = byPolicy.get(id)
+        if (known) known.push(use)
+        else byPolicy.set(id, [use])
+      }
     }
     for (const restriction of restrictions) {
       const { id, description, type, enforced } = restriction
