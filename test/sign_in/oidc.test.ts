@@ -105,6 +105,8 @@ test('whoever has lost all groups is refused, and the sessions from before end',
 test('a wrong state, and one that another browser began, is refused and opens nothing', async () => {
   const { walker, callback } = await upToCallback(newPerson())
   const thief = newWalker()
+  // With a cookie of its own: what it lacks is that of the browser that began.
+  await thief.step(startOf('acme'))
   const wrong = new URL(callback)
   wrong.searchParams.set('state', `${wrong.searchParams.get('state')?.slice(0, -1)}x`)
   for (const [who, address] of [
