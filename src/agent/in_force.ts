@@ -1,15 +1,18 @@
 import { type EdgeRecord, kindOf, type RecordKey } from '../distribution/records.ts'
 import { type Compiler, valueFor } from './plan.ts'
 
+/** What they become depends on more than the record: on the addresses of a name, on the file of a policy's rules. */
+const isRemembered = (key: RecordKey): boolean => kindOf(key) === 'backend' || kindOf(key) === 'policy'
+
 /**
- * The entries of a record that are in force. They follow from the record before a change, except for a backend, whose name
- * may resolve differently by now. Keeping all of them would take half as much memory again.
+ * The entries of a record that are in force. They follow from the record before a change, except for those of backends and
+ * policies, which are kept. Keeping all of them would take half as much memory again.
  */
 export function createInForce<Entry>(known: ReadonlyMap<RecordKey, EdgeRecord>, { entriesOf }: Compiler<Entry>) {
-  const ofBackends = new Map<RecordKey, Entry[]>()
+  const kept = new Map<RecordKey, Entry[]>()
   return {
     of(key: RecordKey): readonly Entry[] {
-      if (kindOf(key) === 'backend') return ofBackends.get(key) ?? []
+      if (isRemembered(key)) return kept.get(key) ?? []
       const record = known.get(key)
       if (!record || record.value === null) return []
       try {
@@ -20,9 +23,9 @@ export function createInForce<Entry>(known: ReadonlyMap<RecordKey, EdgeRecord>, 
       }
     },
     remember(key: RecordKey, entries: Entry[]): void {
-      if (kindOf(key) !== 'backend') return
-      if (entries.length > 0) ofBackends.set(key, entries)
-      else ofBackends.delete(key)
+      if (!isRemembered(key)) return
+      if (entries.length > 0) kept.set(key, entries)
+      else kept.delete(key)
     },
   }
 }

@@ -12,9 +12,9 @@ import type { Position } from './record_log.ts'
 /** A record with the value that the proxy receives: its policy file is in place, its host name is resolved. */
 export type Prepared = { record: EdgeRecord; value: unknown }
 
-/** What the proxy receives for any record but a backend, which has to be resolved: of a policy, which file it is. */
-export const valueFor = (key: RecordKey, value: RecordValue): unknown =>
-  kindOf(key) === 'policy' ? (value as PolicyRecord).hash : value
+/** What the proxy receives for any record but a backend, which has to be resolved: of a policy, which files it has. */
+export const valueFor = (key: RecordKey, value: RecordValue, rules?: PolicyRecord): unknown =>
+  kindOf(key) === 'policy' ? [(value as PolicyRecord).hash, ...(rules ? [rules.hash] : [])].join('.') : value
 
 /** What the plan has to know about a proxy. `Entry` is its own representation of a record. */
 export type Compiler<Entry> = {

@@ -3,6 +3,7 @@ import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { policyFileFault } from '../distribution/policy_file.ts'
 import type { PolicyRecord } from '../distribution/records.ts'
+import { ruleFileFault } from '../distribution/rule_file.ts'
 import { writeAtomically } from './atomic_file.ts'
 
 /** Fetches a piece of a policy by its hash; undefined when it is not to be had now. */
@@ -50,20 +51,24 @@ export async function openPolicyFiles(policyFolder: string, pieceFolder: string,
       return now.length
     },
     /** The file of a policy, on disk when it resolves. Throws, and leaves everything as it was, when it is not what was signed. */
-    async prepare(record: PolicyRecord): Promise<void> {
-      const path = join(policyFolder, record.hash)
-      if ((await stat(path).catch(() => undefined))?.size === record.bytes) return
-      const bytes =
-        record.inline === undefined
-          ? Buffer.concat(await inBatches(record.chunks ?? [], piece))
-          : Buffer.from(record.inline, 'base64')
-      if (bytes.length !== record.bytes || hash('sha256', bytes, 'hex') !== record.hash)
-        throw new Error('the contents of the policy file do not match its signature')
-      const fault = policyFileFault(bytes)
-      if (fault) throw new Error(`the policy file ${fault}`)
-      // Readable by HAProxy, which may run as another user.
-      await writeAtomically(join(policyFolder, record.hash), [bytes], 0o644)
-    },
+    prepare: (record: PolicyRecord) => prepare(record, policyFileFault),
+    /** The same for the file that says which rule decides. */
+    prepareRules: (record: PolicyRecord) => prepare(record, ruleFileFault),
+  }
+
+  async function prepare(record: PolicyRecord, faultIn: typeof policyFileFault): Promise<void> {
+    const path = join(policyFolder, record.hash)
+    if ((await stat(path).catch(() => undefined))?.size === record.bytes) return
+    const bytes =
+      record.inline === undefined
+        ? Buffer.concat(await inBatches(record.chunks ?? [], piece))
+        : Buffer.from(record.inline, 'base64')
+    if (bytes.length !== record.bytes || hash('sha256', bytes, 'hex') !== record.hash)
+      throw new Error('the contents of the policy file do not match its signature')
+    const fault = faultIn(bytes)
+    if (fault) throw new Error(`the policy file ${fault}`)
+    // Readable by HAProxy, which may run as another user.
+    await writeAtomically(join(policyFolder, record.hash), [bytes], 0o644)
   }
 }
 

@@ -1,4 +1,4 @@
-import { type EdgeRecord, kindOf, type PolicyRecord, type RecordKey } from '../distribution/records.ts'
+import { type EdgeRecord, isPolicyRecord, kindOf, type PolicyRecord, type RecordKey } from '../distribution/records.ts'
 import { type Prepared, valueFor } from './plan.ts'
 import { PieceMissing, type PolicyFiles } from './policy_files.ts'
 import type { Refusals } from './refusals.ts'
@@ -10,15 +10,26 @@ type Parts = { known: ReadonlyMap<RecordKey, EdgeRecord>; policyFiles: PolicyFil
 export function createPreparation({ known, policyFiles, upstreams }: Parts, refusals: Refusals) {
   /** Believed, but not to be had completely yet: a piece of a policy is missing. Nothing after it counts as applied. */
   const unfinished = new Map<RecordKey, EdgeRecord>()
+  /** In force, but it cannot be said which of their rules decides: a piece of that file is missing. */
+  const unnamed = new Set<RecordKey>()
+
+  /** Never keeps a policy from being enforced. */
+  async function prepareRules({ key, value, rules }: EdgeRecord): Promise<void> {
+    unnamed.delete(key)
+    if (value === null || !isPolicyRecord(rules)) return
+    await policyFiles.prepareRules(rules).catch(() => unnamed.add(key))
+  }
 
   /** Resolves to false when the file cannot be had: then the policy is refused, or kept for another try. */
-  async function preparePolicy({ key, generation, value }: EdgeRecord): Promise<boolean> {
+  async function preparePolicy(record: EdgeRecord): Promise<boolean> {
+    const { key, generation, value } = record
     try {
       if (value !== null) await policyFiles.prepare(value as PolicyRecord)
       unfinished.delete(key)
+      await prepareRules(record)
       return true
     } catch (error) {
-      if (error instanceof PieceMissing) unfinished.set(key, { key, generation, value })
+      if (error instanceof PieceMissing) unfinished.set(key, record)
       else {
         unfinished.delete(key)
         refusals.refuse({ key, generation, reason: (error as Error).message })
@@ -27,11 +38,12 @@ export function createPreparation({ known, policyFiles, upstreams }: Parts, refu
     }
   }
 
-  function resolvedValueFor({ key, generation, value }: EdgeRecord): unknown {
+  function resolvedValueFor({ key, generation, value, rules }: EdgeRecord): unknown {
     const isBackend = kindOf(key) === 'backend'
     if (value === null && isBackend) upstreams.forget(key)
     if (value === null) return null
-    return isBackend ? upstreams.resolve({ key, generation, value }, refusals.upstreams) : valueFor(key, value)
+    if (isBackend) return upstreams.resolve({ key, generation, value }, refusals.upstreams)
+    return valueFor(key, value, isPolicyRecord(rules) && !unnamed.has(key) ? rules : undefined)
   }
 
   function* preparedOf(records: Iterable<EdgeRecord>, missing: ReadonlySet<RecordKey>): Generator<Prepared> {
@@ -48,6 +60,7 @@ export function createPreparation({ known, policyFiles, upstreams }: Parts, refu
 
   return {
     unfinished: unfinished as ReadonlyMap<RecordKey, EdgeRecord>,
+    unnamed: unnamed as ReadonlySet<RecordKey>,
 
     /**
      * Waits for the files of policies and the names of backends. The records come one by one when they are asked for, once:
@@ -65,8 +78,11 @@ export function createPreparation({ known, policyFiles, upstreams }: Parts, refu
     sweep(): Promise<number> {
       const policies: PolicyRecord[] = []
       for (const records of [known, unfinished])
-        for (const { key, value } of records.values())
-          if (value !== null && kindOf(key) === 'policy') policies.push(value as PolicyRecord)
+        for (const { key, value, rules } of records.values()) {
+          if (value === null || kindOf(key) !== 'policy') continue
+          policies.push(value as PolicyRecord)
+          if (isPolicyRecord(rules)) policies.push(rules)
+        }
       return policyFiles.sweep(policies)
     },
   }

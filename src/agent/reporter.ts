@@ -1,10 +1,12 @@
 import type { NatsConnection } from '@nats-io/transport-node'
-import { type Report, reportSubject } from '../distribution/channels.ts'
+import { keptRuleHits, type Report, reportSubject } from '../distribution/channels.ts'
 import type { Health } from './health.ts'
 import type { createHits } from './hits.ts'
+import type { RuleHits } from './rule_hits.ts'
 
 const everyMs = 2_000
 const soonMs = 10
+const answerMs = 5_000
 
 /**
  * Tells the control plane what is in force here: at once after a change, and every two seconds as a sign of life. Counts are
@@ -13,9 +15,10 @@ const soonMs = 10
  */
 export function createReporter(
   nats: NatsConnection,
-  { hits, health }: { hits: ReturnType<typeof createHits>; health: Health },
-  current: () => Omit<Report, 'hits' | 'health' | 'upstreams'>,
+  { hits, health, ruleHits }: { hits: ReturnType<typeof createHits>; health: Health; ruleHits: RuleHits },
+  state: () => Omit<Report, 'hits' | 'health' | 'upstreams'>,
 ) {
+  const current = () => ({ ...state(), countsRules: true })
   let soon: NodeJS.Timeout | undefined
   const publish = (report: Report) => {
     if (!nats.isClosed()) nats.publish(reportSubject(report.node), JSON.stringify(report))
@@ -36,7 +39,29 @@ export function createReporter(
       seen.giveBack()
     }
   }
-  const timer = setInterval(sendAll, everyMs)
+  let isSendingRuleHits = false
+  /** One batch after another, for as long as the control plane has each of them in its database. */
+  const sendRuleHits = async () => {
+    if (isSendingRuleHits) return
+    isSendingRuleHits = true
+    try {
+      for (let next = ruleHits.next(); next; next = ruleHits.next()) {
+        const report: Report = { ...current(), hits: [], ruleHits: next }
+        const answer = await nats.request(reportSubject(report.node), JSON.stringify(report), { timeout: answerMs })
+        // A control plane of before answers, too, and knows nothing of rules.
+        if (answer.string() !== keptRuleHits(next.batch)) return
+        ruleHits.confirm(next.batch)
+      }
+    } catch {
+      // Nobody answered: the same goes out again.
+    } finally {
+      isSendingRuleHits = false
+    }
+  }
+  const timer = setInterval(() => {
+    void sendAll()
+    void sendRuleHits()
+  }, everyMs)
   sendNow()
   return {
     soon: () => {
@@ -45,7 +70,7 @@ export function createReporter(
     async stop() {
       clearInterval(timer)
       clearTimeout(soon)
-      await sendAll()
+      await Promise.all([sendAll(), sendRuleHits()])
     },
   }
 }

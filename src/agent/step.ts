@@ -24,7 +24,8 @@ export function createStep<Entry>({ log, recordLog, preparation, enforcement }: 
       const arriving = newest(released, preparation.unfinished, known)
       // Names that resolve differently now: nothing for the log, something for the proxy.
       const stale = [...resolvedAnew]
-      const again = stale.filter((key) => !arriving.has(key)).map((key) => known.get(key))
+      const incomplete = [...stale, ...preparation.unnamed]
+      const again = incomplete.filter((key) => !arriving.has(key)).map((key) => known.get(key))
       const records = [...arriving.values(), ...again.filter((record) => record !== undefined)]
       const planned = enforcement.plan(await preparation.prepare(records))
       const arrivedAt = positionAfter(reached, released)
@@ -51,7 +52,7 @@ export function createStep<Entry>({ log, recordLog, preparation, enforcement }: 
       for (const key of keys) if (kindOf(key) === 'backend') resolvedAnew.add(key)
     },
     /** Something is left to do although nothing has arrived. */
-    isDue: (): boolean => preparation.unfinished.size > 0 || Date.now() >= sweepAt,
+    isDue: (): boolean => preparation.unfinished.size > 0 || preparation.unnamed.size > 0 || Date.now() >= sweepAt,
     position: () => position,
   }
 }

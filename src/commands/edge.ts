@@ -22,6 +22,7 @@ import type { Log } from '../kernel/log.ts'
 import { ConfigError } from '../kernel/setting_values.ts'
 import { version } from '../version.ts'
 import { createLink, type Link } from './edge_node/link.ts'
+import { openRuleCounting } from './edge_node/rule_counting.ts'
 import { ownPorts, proxySettings, readTrustedKeys } from './edge_node/settings.ts'
 import { serveNodeStatus } from './edge_node/status.ts'
 import { createLog, nextSignal, waitForShutdown } from './log.ts'
@@ -41,6 +42,7 @@ export async function edge(config: EdgeConfig): Promise<number> {
 
   const link = createLink(config, log)
   const hits = createHits()
+  const counting = await openRuleCounting(config.GATEHOUSE_EDGE_FOLDER, settings, log)
   const health = createHealth()
   const failures = createFailures(health, (upstream) => certificateFault(upstream, settings.caFile))
   const proxy = createProxy(settings, {
@@ -62,7 +64,7 @@ export async function edge(config: EdgeConfig): Promise<number> {
   const status = await serveNodeStatus(config, node)
   // The last to be said: whoever waits for it may ask the node how it is.
   log.info({ ...agent.state(), node: config.GATEHOUSE_EDGE_NODE, version }, 'serving from disk')
-  link.start({ keys, agent, hits, health, current })
+  link.start({ keys, agent, hits, ruleHits: counting.hits, health, current })
 
   const signal = await waitForShutdown('SIGHUP')
   const leave = signal === 'SIGHUP'
@@ -76,6 +78,7 @@ export async function edge(config: EdgeConfig): Promise<number> {
     log.info({}, 'drained')
   }
   await link.stop()
+  await counting.stop()
   await stop()
   status.close()
   await (leave ? proxy.detach() : proxy.stop())

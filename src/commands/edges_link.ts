@@ -2,14 +2,15 @@ import { setTimeout } from 'node:timers/promises'
 import type { NatsConnection } from '@nats-io/transport-node'
 import type { Logger } from 'pino'
 import type { HitBuffer } from '../access/evidence/hit_buffer.ts'
+import { addReportedRuleHits } from '../access/evidence/rule_hits.ts'
 import type { Config } from '../config.ts'
 import type { DbPool } from '../db/pool.ts'
-import { type Report, wakeSubject } from '../distribution/channels.ts'
+import { keptRuleHits, type Report, wakeSubject } from '../distribution/channels.ts'
 import { connectNats, createNatsLink } from '../distribution/nats_connection.ts'
 import { type EdgeView, noEdges } from '../http/edges.ts'
 import type { Metrics } from '../http/metrics.ts'
 import { systemClock } from '../kernel/clock.ts'
-import { isId, toUuid } from '../kernel/ids.ts'
+import { type Id, isId, toUuid, type Uuid } from '../kernel/ids.ts'
 import { createHealthBuffer } from '../publisher/health_buffer.ts'
 import { forgetOld, loadNodes, saveNodes } from '../publisher/node_store.ts'
 import { type EdgeNodes, watchNodes } from '../publisher/nodes.ts'
@@ -59,12 +60,13 @@ export function linkEdges(config: Config, db: DbPool, hitBuffer: HitBuffer, metr
   // Not waited for either: a database that does not answer yet must not keep the API from saying so.
   void loadNodes(db).then(nodes.remember, (err) => log.warn({ err }, 'the edge nodes of before are not known yet'))
   let active = false
-  nodes.onReport((report, acknowledge) => {
+  nodes.onReport((report, answer) => {
     // Only the active publisher adds up what nodes counted, or it would be added once by every process.
     if (!active) return
     countHits(report, hitBuffer)
-    acknowledge()
+    if (!report.ruleHits) answer('kept')
   })
+  saveRuleHits(db, nodes, log, () => active)
   metrics.watchEdgeNodes(nodes.all)
   const tails = createTails()
 
@@ -123,6 +125,25 @@ export function linkEdges(config: Config, db: DbPool, hitBuffer: HitBuffer, metr
       await nats?.close()
     },
   }
+}
+
+/** Answered when it is in the database. Until then the node sends the same again. */
+function saveRuleHits(db: DbPool, nodes: EdgeNodes, log: Logger, isActive: () => boolean): void {
+  const busy = new Set<string>()
+  nodes.onReport(({ node, ruleHits }, answer) => {
+    if (!ruleHits || !isActive() || busy.has(node)) return
+    busy.add(node)
+    const hits = ruleHits.hits.map(({ account, rule, ...hit }) => ({
+      ...hit,
+      accountId: toUuid(account as Id<'ac'>),
+      ruleId: toUuid(rule as Id<'ipr'>),
+    }))
+    const { sender, batch } = ruleHits
+    addReportedRuleHits(db, { node, sender: sender as Uuid, batch, hits }, systemClock())
+      .then(() => answer(keptRuleHits(batch)))
+      .catch((err) => log.error({ err, node }, 'cannot write counts of rules; the edge node sends them again'))
+      .finally(() => busy.delete(node))
+  })
 }
 
 /** Like counts, only by the active publisher. */

@@ -46,10 +46,30 @@ export type Report = {
   refusals: { key: string; generation: number | null; reason: string; at: string }[]
   /** How often an address was refused, or would have been, since the last report, for the control plane to add up. */
   hits: EdgeHit[]
+  /** The node counts which rules decide. Nodes of before did not. */
+  countsRules?: boolean
+  /** In a report of its own, which is answered with `keptRuleHits` when the counts are in the database. */
+  ruleHits?: ReportedRuleHits
   /** Of upstreams: what changed since the last report, and some of the rest. Nodes of before did not tell. */
   health?: UpstreamHealth[]
   /** How many addresses have each status, of all that the node knows. */
   upstreams?: Record<UpstreamStatus, number>
+}
+
+/** Batches of one sender have ascending numbers, so that one that comes twice is added once. */
+export type ReportedRuleHits = { sender: string; batch: number; hits: RuleHitCount[] }
+export const keptRuleHits = (batch: number): string => `kept rule hits ${batch}`
+
+/** How often a rule decided on one day, with what outcome. Moments are in milliseconds. */
+export type RuleHitCount = {
+  account: string
+  rule: string
+  /** When the day began in UTC. */
+  day: number
+  allowed: number
+  refused: number
+  warned: number
+  lastAt: number
 }
 
 /** Of the state of an upstream. */

@@ -8,7 +8,7 @@ import type { CompiledPolicy, RangeTable } from '../kernel/ip/ranges.ts'
 const magic = 'GHP1'
 export const headerBytes = 12
 const recordBytes = { 4: 5, 6: 17 } as const
-type Family = keyof typeof recordBytes
+export type Family = keyof typeof recordBytes
 
 /** Pieces end where an address says so, not at a count: one more rule changes one piece and moves none. */
 const pieceEndsOneIn = 4_096
@@ -26,7 +26,11 @@ export function encodePolicy({ v4, v6 }: CompiledPolicy): PolicyFile {
   return {
     hash: hash('sha256', bytes, 'hex'),
     bytes,
-    pieces: [header, ...pieces(tables[0], 4), ...pieces(tables[1], 6)],
+    pieces: [
+      header,
+      ...piecesOf(tables[0], recordBytes[4], recordBytes[4] - 1),
+      ...piecesOf(tables[1], recordBytes[6], recordBytes[6] - 1),
+    ],
   }
 }
 
@@ -46,13 +50,13 @@ function encodeTable({ starts, verdicts }: RangeTable, family: Family): Buffer {
   return out.subarray(0, at)
 }
 
-function pieces(table: Buffer, family: Family): Buffer[] {
-  const size = recordBytes[family]
+/** Of records of one size that begin with an address. */
+export function piecesOf(table: Buffer, size: number, addressBytes: number): Buffer[] {
   const found: Buffer[] = []
   let start = 0
   for (let at = 0; at < table.length; at += size) {
     const end = at + size
-    const mixed = Math.imul(table.readUInt32BE(end - 5) ^ 0x9e3779b9, 0x85ebca6b) >>> 8
+    const mixed = Math.imul(table.readUInt32BE(at + addressBytes - 4) ^ 0x9e3779b9, 0x85ebca6b) >>> 8
     if (mixed % pieceEndsOneIn !== 0 && end - start < longestPiece * size && end < table.length) continue
     found.push(table.subarray(start, end))
     start = end
@@ -76,7 +80,14 @@ function tableFault(bytes: Buffer, offset: number, count: number, family: Family
   for (let index = 0; index < count; index++) {
     const at = offset + index * size
     if ((bytes[at + size - 1] as number) > 2) return 'has an unknown verdict'
-    if (index > 0 && bytes.compare(bytes, at - size, at - 1, at, at + size - 1) <= 0) return 'has ranges out of order'
   }
+  return orderFault(bytes.subarray(offset, offset + count * size), size, size - 1)
+}
+
+/** Whoever searches records by halves relies on their order. */
+export function orderFault(table: Buffer, size: number, addressBytes: number): string | undefined {
+  for (let at = size; at < table.length; at += size)
+    if (table.compare(table, at - size, at - size + addressBytes, at, at + addressBytes) <= 0)
+      return 'has ranges out of order'
   return undefined
 }

@@ -1,4 +1,5 @@
 import { type Static, type TObject, type TProperties, type TSchema, Type } from 'typebox'
+import { Compile } from 'typebox/compile'
 import { type BackendPrefix, backendKinds, maxMembers, maxWeight } from '../kernel/backends.ts'
 import { responseFault, responseLimits } from '../kernel/fixed_response.ts'
 import { headerLimits, headersFault } from '../kernel/headers.ts'
@@ -180,6 +181,8 @@ export type ResponseRecord = Static<typeof ResponseRecord>
 export type PolicyRecord = Static<typeof PolicyRecord>
 export type RestrictionsRecord = Static<typeof RestrictionsRecord>
 
+const policyCheck = Compile(PolicyRecord)
+
 /** Every kind of record: what its key names, and the value that stands under it. */
 export const recordKinds = {
   tcp: { prefix: 'edgtcp', value: TcpRecord },
@@ -198,6 +201,16 @@ export type RecordKey = `${RecordKind}.${string}`
 export type RecordValue = Static<(typeof recordKinds)[RecordKind]['value']>
 
 /** A record as of a generation. Null says that the thing is gone. */
-export type EdgeRecord = { key: RecordKey; generation: number; value: RecordValue | null }
+export type EdgeRecord = {
+  key: RecordKey
+  generation: number
+  value: RecordValue | null
+  /**
+   * Of a policy: the file that says which rule decides about which address (rule_file.ts). Beside the value and not in it:
+   * nodes of before do not look here, and enforce the policy all the same. Missing from an older control plane.
+   */
+  rules?: PolicyRecord
+}
+export const isPolicyRecord = (value: unknown): value is PolicyRecord => policyCheck.Check(value)
 
 export const kindOf = (key: RecordKey): RecordKind => key.slice(0, key.indexOf('.')) as RecordKind

@@ -3,7 +3,14 @@ import { type UpstreamStatus, upstreamStatuses } from '../kernel/edge_nodes.ts'
 import { isId } from '../kernel/ids.ts'
 import { formatAddress, parseAddress } from '../kernel/ip/address.ts'
 import { parseRfc3339 } from '../kernel/time.ts'
-import { type EdgeHit, maxReasonCharacters, type Report, type UpstreamHealth } from './channels.ts'
+import {
+  type EdgeHit,
+  maxReasonCharacters,
+  type Report,
+  type ReportedRuleHits,
+  type RuleHitCount,
+  type UpstreamHealth,
+} from './channels.ts'
 
 const dayMs = 24 * 60 * 60 * 1_000
 // A node that was cut off sends old counts when it is back. Beyond this nothing shows them any more.
@@ -13,6 +20,7 @@ const maxAheadMs = 60 * 60 * 1_000
 // A node sends its counts every two seconds: more than this from one address within them is not a count.
 const maxCount = 1_000_000_000
 const maxHits = 20_000
+const maxRuleHits = 5_000
 const maxRefusals = 1_000
 const maxRefusalCharacters = 1_000
 const maxHealth = 1_000
@@ -43,6 +51,7 @@ export function readReport(text: string, subject: string, now: number): ReadRepo
     .slice(0, maxHealth)
     .map((each) => readHealth(each, now))
     .filter(isThere)
+  const ruleHits = readRuleHits(sent.ruleHits, now)
   return {
     report: {
       node,
@@ -54,10 +63,38 @@ export function readReport(text: string, subject: string, now: number): ReadRepo
       hits,
       health,
       ...readUpstreams(sent.upstreams),
+      ...(sent.countsRules === true && { countsRules: true }),
+      ...(ruleHits && { ruleHits: ruleHits.read }),
     },
     dropped:
-      sent.refusals.length - refusals.length + (sent.hits.length - hits.length) + (sentHealth.length - health.length),
+      sent.refusals.length -
+      refusals.length +
+      (sent.hits.length - hits.length) +
+      (sentHealth.length - health.length) +
+      (ruleHits?.dropped ?? 0),
   }
+}
+
+function readRuleHits(sent: unknown, now: number): { read: ReportedRuleHits; dropped: number } | undefined {
+  if (!isObject(sent) || !Array.isArray(sent.hits) || !isCount(sent.batch)) return undefined
+  const { sender, batch } = sent
+  if (typeof sender !== 'string' || !/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(sender)) return undefined
+  const hits = sent.hits
+    .slice(0, maxRuleHits)
+    .map((hit) => readRuleHit(hit, now))
+    .filter(isThere)
+  return { read: { sender, batch, hits }, dropped: sent.hits.length - hits.length }
+}
+
+function readRuleHit(sent: unknown, now: number): RuleHitCount | undefined {
+  if (!isObject(sent)) return undefined
+  const { account, rule, day, allowed, refused, warned, lastAt } = sent
+  if (typeof account !== 'string' || !isId('ac', account)) return undefined
+  if (typeof rule !== 'string' || !isId('ipr', rule)) return undefined
+  if (!isCount(day) || day % dayMs !== 0 || day < now - oldestHitMs - dayMs || day > now + maxAheadMs) return undefined
+  if (!isCount(lastAt) || lastAt < now - oldestHitMs || lastAt > now + maxAheadMs) return undefined
+  if (!isHitCount(allowed) || !isHitCount(refused) || !isHitCount(warned)) return undefined
+  return { account, rule, day, allowed, refused, warned, lastAt: Math.min(lastAt, now) }
 }
 
 function readUpstreams(sent: unknown): Pick<Report, 'upstreams'> {
@@ -135,5 +172,6 @@ function parse(text: string): unknown {
 
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0
+const isHitCount = (value: unknown): value is number => isCount(value) && value <= maxCount
 const isStatus = (value: unknown): value is UpstreamStatus => upstreamStatuses.some((status) => status === value)
 const isThere = <Value>(value: Value | undefined): value is Value => value !== undefined

@@ -1,12 +1,12 @@
 import type { DbPool } from '../db/pool.ts'
 import { type SqlFragment, sql } from '../db/sql.ts'
-import type { RecordKey, RecordValue } from '../distribution/records.ts'
+import type { PolicyRecord, RecordKey, RecordValue } from '../distribution/records.ts'
 import { type Id, toUuid, type Uuid } from '../kernel/ids.ts'
 
 /** What changed, and whose it is. */
 export type Changed = { key: RecordKey; accountId: Uuid }
 /** What is not in it is not in the database any more. */
-export type Values = Map<Uuid, { value: RecordValue; blobs?: Buffer[] }>
+export type Values = Map<Uuid, { value: RecordValue; rules?: PolicyRecord; blobs?: Buffer[] }>
 export type Compiler = (db: DbPool, changed: readonly Changed[], now: number) => Promise<Values>
 
 export const uuidOf = (key: RecordKey): Uuid => toUuid(key.slice(key.indexOf('.') + 1) as Id)

@@ -14,6 +14,7 @@ import type {
   TcpRecord,
 } from '../distribution/records.ts'
 import { kindOf } from '../distribution/records.ts'
+import { encodeRules } from '../distribution/rule_file.ts'
 import { type BackendId, backendKinds } from '../kernel/backends.ts'
 import type { HeaderOperations } from '../kernel/headers.ts'
 import { isId, toId, type Uuid } from '../kernel/ids.ts'
@@ -23,7 +24,7 @@ import { edgeColumns, type RouteRow } from '../resources/edges/store.ts'
 import { backendCompilers } from './backend_records.ts'
 import { type Changed, type Compiler, ids, uuidOf, type Values, wanted } from './changed.ts'
 
-export type Compiled = { key: RecordKey; value: RecordValue | null; blobs: Buffer[] }
+export type Compiled = { key: RecordKey; value: RecordValue | null; rules?: PolicyRecord; blobs: Buffer[] }
 
 /** Policies up to this size travel inside their record, and need no second look-up by every node. */
 const inlineBytes = 32 * 1024
@@ -34,8 +35,8 @@ export async function compileRecords(db: DbPool, changed: readonly Changed[], no
   for (const [kind, ofKind] of Map.groupBy(changed, ({ key }) => kindOf(key))) {
     const values = await compilers[kind](db, ofKind, now)
     for (const { key } of ofKind) {
-      const { value = null, blobs = [] } = values.get(uuidOf(key)) ?? {}
-      compiled.push({ key, value, blobs })
+      const { value = null, rules, blobs = [] } = values.get(uuidOf(key)) ?? {}
+      compiled.push({ key, value, ...(rules && { rules }), blobs })
     }
   }
   return compiled
@@ -122,7 +123,11 @@ const compilers: Record<RecordKind, Compiler> = {
     const values: Values = new Map()
     for (const { key, accountId } of changed) {
       const loaded = await loadPolicy(db, accountId, uuidOf(key), now)
-      if (loaded) values.set(uuidOf(key), policyRecord(encodePolicy(loaded.ranges)))
+      if (!loaded) continue
+      const decisions = policyRecord(encodePolicy(loaded.ranges))
+      const rules = policyRecord(encodeRules(accountId, loaded.ranges, loaded.ruleIds))
+      const blobs = [...decisions.blobs, ...rules.blobs]
+      values.set(uuidOf(key), { value: decisions.value, rules: rules.value, blobs })
     }
     return values
   },

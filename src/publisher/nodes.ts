@@ -9,6 +9,9 @@ export const liveForMs = 10_000
 /** Dead nodes are shown for a while, so that one sees that they are. */
 const rememberedForMs = 24 * 60 * 60 * 1_000
 
+/** `answer`: for the node, that it has arrived. */
+export type ReportListener = (report: Report, answer: (text: string) => void) => void
+
 /** What every process knows of the edge nodes, from their own reports. */
 export type EdgeNodes = {
   all: () => EdgeNode[]
@@ -16,7 +19,7 @@ export type EdgeNodes = {
   status: (generation: number) => NodeStatus
   /** Resolves when every live node has applied it, or when the time is over. */
   waitFor: (generation: number, timeoutMs: number) => Promise<NodeStatus>
-  onReport: (listener: (report: Report, acknowledge: () => void) => void) => void
+  onReport: (listener: ReportListener) => void
   remember: (nodes: readonly EdgeNode[]) => void
   /** From then on reports come in. */
   listen: (nats: NatsConnection) => void
@@ -25,7 +28,7 @@ export type EdgeNodes = {
 /** `onDropped` is called for what a node sent and was not taken in: a whole report, or some of its counts and refusals. */
 export function watchNodes(clock: Clock, onDropped: (node: string, dropped: 'report' | number) => void): EdgeNodes {
   const nodes = new Map<string, Omit<EdgeNode, 'live'>>()
-  const listeners: ((report: Report, acknowledge: () => void) => void)[] = []
+  const listeners: ReportListener[] = []
   const waiting = new Set<() => void>()
   const onMessage: MsgCallback<Msg> = (error, message) => {
     if (error) return
@@ -33,9 +36,9 @@ export function watchNodes(clock: Clock, onDropped: (node: string, dropped: 'rep
     if (!read || read.dropped > 0) onDropped(message.subject.split('.').at(-1) ?? '', read ? read.dropped : 'report')
     if (!read) return
     const { report } = read
-    const { hits: _, health: __, ...rest } = report
+    const { hits: _, health: __, ruleHits: ___, ...rest } = report
     nodes.set(report.node, { ...rest, lastSeenAt: clock() })
-    for (const listener of listeners) listener(report, () => message.respond('kept'))
+    for (const listener of listeners) listener(report, (answer) => message.respond(answer))
     for (const check of waiting) check()
   }
 

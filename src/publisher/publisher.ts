@@ -162,7 +162,9 @@ async function nextBatch(db: Db, after: number): Promise<Rows | undefined> {
 
 function sealBatch(compiled: Compiled[], rows: readonly OutboxRow[], progress: Progress, signer: Signer): Batch {
   const generations = new Map(rows.map(({ key, generation }) => [key, generation]))
-  const records = compiled.map(({ key, value }) => seal({ key, generation: generations.get(key), value }, signer))
+  const records = compiled.map(({ key, value, rules }) =>
+    seal({ key, generation: generations.get(key), value, ...(rules && { rules }) }, signer),
+  )
   return { progress: seal({ ...progress, digest: digestOf(records) }, signer), records }
 }
 

@@ -71,7 +71,7 @@ export async function reconcile(
       // A record may exist while a piece of its policy is missing: a node without that piece could never apply it.
       await natsSink.putBlobs(compiled.flatMap(({ blobs }) => blobs))
       const differing = compiled
-        .filter(({ key, value }) => !isSame(kept.get(key), value, asItShouldBe))
+        .filter(({ key, value, rules }) => !isSame(kept.get(key), { value, rules }, asItShouldBe))
         .map(({ key }) => key)
       const owners = new Map(changed.map(({ key, accountId }) => [key, accountId]))
       for (const { key } of changed) kept.delete(key)
@@ -81,7 +81,7 @@ export async function reconcile(
   }
   // What is left is in the bucket and not in the database: gone, unless the bucket says so already.
   const gone = [...kept]
-    .filter(([key, found]) => isRecordKey(key) && !isSame(found, null, asItShouldBe))
+    .filter(([key, found]) => isRecordKey(key) && !isSame(found, { value: null }, asItShouldBe))
     .map(([key]) => key as RecordKey)
   refuseIfMostIsMissing(gone.filter((key) => kept.get(key)?.value !== null).length, present)
   await enqueue(gone.map((key) => ({ key, accountId: firstUuidOf(0) })))
@@ -119,18 +119,20 @@ type Wanted = { signingKeyId: string; resendBelow: number }
 /** What a comparison needs of a record in the bucket. The value is its hash, and null where the thing is gone. */
 type Fingerprint = { signedBy: string; generation: number; value: string | null }
 
-const hashOf = (value: EdgeRecord['value']): string | null => value && hash('sha256', JSON.stringify(value), 'base64')
+type Contents = { value: EdgeRecord['value']; rules?: EdgeRecord['rules'] | undefined }
+const hashOf = ({ value, rules }: Contents): string | null =>
+  value && hash('sha256', JSON.stringify(rules ? [value, rules] : value), 'base64')
 
 /** Undefined for what no record can be read from. */
 function fingerprint(text: string): Fingerprint | undefined {
   try {
     const { payload, key } = JSON.parse(text)
-    const { generation, value }: EdgeRecord = JSON.parse(payload)
-    return { signedBy: key, generation, value: hashOf(value) }
+    const { generation, value, rules }: EdgeRecord = JSON.parse(payload)
+    return { signedBy: key, generation, value: hashOf({ value, rules }) }
   } catch {
     return undefined
   }
 }
 
-const isSame = (found: Fingerprint | undefined, value: EdgeRecord['value'], wanted: Wanted): boolean =>
-  found?.signedBy === wanted.signingKeyId && found.generation >= wanted.resendBelow && found.value === hashOf(value)
+const isSame = (found: Fingerprint | undefined, contents: Contents, wanted: Wanted): boolean =>
+  found?.signedBy === wanted.signingKeyId && found.generation >= wanted.resendBelow && found.value === hashOf(contents)

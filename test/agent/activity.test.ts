@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict'
 import { request } from 'node:https'
 import { test } from 'node:test'
+import { run } from '../../src/db/pool.ts'
+import { sql } from '../../src/db/sql.ts'
 import { startInstallation } from '../harness/edge.ts'
 import { make } from '../harness/fixtures.ts'
 import { policyWith, restrict } from '../harness/ip.ts'
-import { poll } from '../harness/poll.ts'
+import { holdsFor, poll } from '../harness/poll.ts'
 import { dial, newGuardedEdge, startTcpUpstream, wholeFile } from './live_harness.ts'
 
 const scope = wholeFile()
@@ -71,4 +73,42 @@ test('addresses that an edge node refuses appear in /ip_activity with the edge o
       },
     ],
   )
+})
+
+test('every connection counts for the rule that decided about it, also what is decided while nobody takes counts', async () => {
+  const account = await installation.newAccount()
+  const rules = ['allow 127.0.0.0/24', 'deny 127.0.0.9', 'allow 127.0.0.16/28', 'allow 10.0.0.0/8']
+  const { port, policyId } = await newGuardedEdge(account, node.tcpPorts.first + 1, upstream.port, ...rules)
+  const expected: Record<string, number> = Object.fromEntries(rules.map((rule) => [rule.split(' ')[1] ?? '', 0]))
+  const visit = async (last: number, times: number, range: string) => {
+    for (let turn = 0; turn < times; turn++) await dial(port, `127.0.0.${last}`)
+    expected[range] = (expected[range] ?? 0) + times
+  }
+  type Shown = { cidr: string; hits: number; last_hit_at: string | null }
+  const evidence = async (): Promise<Shown[]> =>
+    (await account('GET', `/ip_policies/${policyId}/rule_evidence`)).body.rule_evidence
+  const counted = async () =>
+    Object.fromEntries((await evidence()).map(({ cidr, hits }) => [cidr.replace('/32', ''), hits]))
+  const asExpected = (found: Record<string, number>) =>
+    Object.entries(expected).every(([range, hits]) => found[range] === hits)
+  await visit(2, 5, '127.0.0.0/24')
+  await visit(9, 3, '127.0.0.9')
+  await visit(17, 4, '127.0.0.16/28')
+  await poll(counted, asExpected)
+  assert.equal((await evidence()).find(({ cidr }) => cidr === '10.0.0.0/8')?.last_hit_at, null)
+  const { body } = await account('GET', `/ip_policies/${policyId}/rule_evidence`)
+  assert.equal(body.nodes_not_counting, 0)
+
+  // Writes fail: the node must keep the counts, and send them again until they are in the database.
+  await run(installation.db, sql`alter table ip_rule_hits rename to ip_rule_hits_away`)
+  await visit(2, 2, '127.0.0.0/24')
+  await visit(9, 6, '127.0.0.9')
+  await poll(() =>
+    installation.processes.some(({ log }) =>
+      log.some(({ msg }) => msg.startsWith('cannot write counts of rules; the edge node')),
+    ),
+  )
+  await run(installation.db, sql`alter table ip_rule_hits_away rename to ip_rule_hits`)
+  await poll(counted, asExpected)
+  await holdsFor(3_000, async () => asExpected(await counted()))
 })

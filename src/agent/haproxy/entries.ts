@@ -247,11 +247,11 @@ const compilers: Record<string, (id: string, value: any) => Entry[]> = {
     const last: Entry[] = response ? [{ map: 'fallback', key: id, value: known('bkdhr', response) }] : []
     return [...last, { map: 'group', key: known('bkdfo', id), value }]
   },
-  /** The agent has put the file in place, under the name of its hash. */
-  policy(id, hash: string) {
-    if (typeof hash !== 'string' || !/^[0-9a-f]{64}$/.test(hash))
-      throw new UnusableRecord(`${id} does not name a file by its SHA-256`)
-    return [{ map: 'policy', key: known('ipp', id), value: hash }]
+  /** The agent has put the files in place, under the names of their hashes: of the policy, and of which rule decides. */
+  policy(id, files: string) {
+    if (typeof files !== 'string' || !/^[0-9a-f]{64}(\.[0-9a-f]{64})?$/.test(files))
+      throw new UnusableRecord(`${id} does not name files by their SHA-256`)
+    return [{ map: 'policy', key: known('ipp', id), value: files }]
   },
   restrictions(id, { sets }: RestrictionsRecord) {
     known('ac', id)

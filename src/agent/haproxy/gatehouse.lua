@@ -31,51 +31,75 @@ local function remembered(most, work)
   end
 end
 
--- Two generations instead of a list ordered by use: one table look-up when it is there, nothing to sort when it is full.
-local young, old, youngBytes, turned = {}, {}, 0, 0
-local function read(hash)
-  if not hash:match('^%x+$') then return nil end
-  local file = io.open(folder .. '/policies/' .. hash, 'rb')
-  if not file then return nil end
-  local data = file:read('a')
-  file:close()
-  if not data or #data < 12 or sub(data, 1, 4) ~= 'GHP1' then return nil end
+-- Of files, by the hash that they are named by. Two generations instead of a list ordered by use: one table look-up when it
+-- is there, nothing to sort when it is full.
+local function cached(mostBytes, parse)
+  local young, old, youngBytes, turned = {}, {}, 0, 0
+  local function read(hash)
+    if not hash:match('^%x+$') then return nil end
+    local file = io.open(folder .. '/policies/' .. hash, 'rb')
+    if not file then return nil end
+    local data = file:read('a')
+    file:close()
+    return data and parse(data)
+  end
+  return function(hash)
+    local file = young[hash]
+    if file then return file end
+    -- A file that is not there is asked for again each time: it may come.
+    file = old[hash] or read(hash)
+    if not file then return nil end
+    local now = core.now().sec
+    if youngBytes + #file.data > mostBytes / 2 or now - turned > cacheSeconds then
+      old, young, youngBytes, turned = young, {}, 0, now
+    end
+    young[hash] = file
+    youngBytes = youngBytes + #file.data
+    return file
+  end
+end
+local policyFile = cached(cacheBytes, function(data)
+  if #data < 12 or sub(data, 1, 4) ~= 'GHP1' then return nil end
   local n4, n6 = unpack('>I4I4', data, 5)
   if #data ~= 12 + 5 * n4 + 17 * n6 then return nil end
   return { data = data, n4 = n4, n6 = n6 }
-end
-local function policyFile(hash)
-  local file = young[hash]
-  if file then return file end
-  -- A file that is not there is asked for again each time: it may come.
-  file = old[hash] or read(hash)
-  if not file then return nil end
-  local now = core.now().sec
-  if youngBytes + #file.data > cacheBytes / 2 or now - turned > cacheSeconds then
-    old, young, youngBytes, turned = young, {}, 0, now
-  end
-  young[hash] = file
-  youngBytes = youngBytes + #file.data
-  return file
-end
+end)
+-- Which rule decides about which range (rule_file.ts). Nothing is decided by it.
+local ruleFile = cached(cacheBytes, function(data)
+  if #data < 28 or sub(data, 1, 4) ~= 'GHR1' then return nil end
+  local n4, n6 = unpack('>I4I4', data, 21)
+  if #data ~= 28 + 20 * n4 + 32 * n6 then return nil end
+  return { data = data, account = sub(data, 5, 20), n4 = n4, n6 = n6 }
+end)
 
--- Both search the file in place for the last range that starts at or below the address.
-local function verdict4(file, address)
-  local data, low, high = file.data, 0, file.n4
+-- Both search a file in place for the last range that starts at or below the address. It is the n-th of them, or 0.
+local function place4(data, first, size, count, address)
+  local low, high = 0, count
   while low < high do
     local middle = (low + high) // 2
-    if unpack('>I4', data, 13 + 5 * middle) <= address then low = middle + 1 else high = middle end
+    if unpack('>I4', data, first + size * middle) <= address then low = middle + 1 else high = middle end
   end
-  return low == 0 and 0 or data:byte(13 + 5 * low - 1)
+  return low
 end
-local function verdict6(file, upper, lower)
-  local data, first, low, high = file.data, 13 + 5 * file.n4, 0, file.n6
+local function place6(data, first, size, count, upper, lower)
+  local low, high = 0, count
   while low < high do
     local middle = (low + high) // 2
-    local a, b = unpack('>i8i8', data, first + 17 * middle)
+    local a, b = unpack('>i8i8', data, first + size * middle)
     if ult(upper, a) or (upper == a and ult(lower, b)) then high = middle else low = middle + 1 end
   end
-  return low == 0 and 0 or data:byte(first + 17 * low - 1)
+  return low
+end
+-- Where the record of the range ends that an address is in, of those that begin at `first`; nil when it is in none.
+local function endOfRange(file, source, first, size4, size6)
+  local data, place = file.data, nil
+  if #source == 8 then
+    place = place4(data, first, size4, file.n4, tonumber(source, 16))
+    return place > 0 and first + size4 * place - 1 or nil
+  end
+  first = first + size4 * file.n4
+  place = place6(data, first, size6, file.n6, tonumber(sub(source, 1, 16), 16), tonumber(sub(source, 17), 16))
+  return place > 0 and first + size6 * place - 1 or nil
 end
 
 -- By the hash that the file is named by, so that what is remembered cannot outlive the policy: another is another file.
@@ -86,11 +110,8 @@ local function verdictOf(hash, source)
   if verdict then return verdict end
   local file = policyFile(hash)
   if not file then return nil end
-  if #source == 8 then
-    verdict = verdict4(file, tonumber(source, 16))
-  else
-    verdict = verdict6(file, tonumber(sub(source, 1, 16), 16), tonumber(sub(source, 17), 16))
-  end
+  local at = endOfRange(file, source, 13, 5, 17)
+  verdict = at and file.data:byte(at) or 0
   if verdictCount >= 16384 then verdicts, verdictCount, known = {}, 0, nil end
   if not known then
     known = {}
@@ -101,15 +122,118 @@ local function verdictOf(hash, source)
   return verdict
 end
 
--- All policies of a set count as one: any deny wins over every allow, and what nothing allows is denied.
-local function allows(set, source)
-  local allowed = false
-  for index = 1, #set do
-    local hash = policies:lookup(set[index])
-    local verdict = hash and verdictOf(hash, source)
-    if verdict == 1 then allowed = true elseif verdict ~= 0 then return false end
+-- '<hash of the policy>.<hash of its rules>'; an older control plane sends no rules.
+local filesOf = remembered(4096, function(text)
+  local policy, rules = text:match('^(%x+)%.?(%x*)$')
+  return policy and { policy = policy, rules = rules ~= '' and rules or nil } or false
+end)
+
+-- What rules have decided since it was last handed to the agent: by account, and by the rule's id and the first letter of the
+-- outcome, which is allowed, refused or warned. Bounded, for as long as no agent is there, and so that no account takes the place of all others.
+local hitsPerAccount, hitsInAll = 50000, 200000
+local hits, hitCount = {}, 0
+local function countHit(account, hit)
+  local ofAccount = hits[account]
+  if not ofAccount then
+    ofAccount = { count = 0 }
+    hits[account] = ofAccount
   end
-  return allowed
+  local known = ofAccount[hit]
+  if not known then
+    if ofAccount.count >= hitsPerAccount or hitCount >= hitsInAll then return end
+    ofAccount.count = ofAccount.count + 1
+    hitCount = hitCount + 1
+  end
+  ofAccount[hit] = (known or 0) + 1
+end
+
+-- The account of a rule and its id, which are both 16 bytes. Only for an address that a rule matches.
+local function ruleOf(rules, source)
+  local file = rules and ruleFile(rules)
+  local at = file and endOfRange(file, source, 29, 20, 32)
+  if not at then return nil end
+  return file.account, sub(file.data, at - 15, at)
+end
+local deciders, deciderCount = {}, 0
+local function countDecision(rules, source, outcome)
+  if not rules then return end
+  local known = deciders[rules]
+  local decider = known and known[source]
+  if not decider then
+    local account, rule = ruleOf(rules, source)
+    if not account then return end
+    if deciderCount >= 16384 then deciders, deciderCount, known = {}, 0, nil end
+    if not known then
+      known = {}
+      deciders[rules] = known
+    end
+    decider = { account = account, a = rule .. 'a', r = rule .. 'r', w = rule .. 'w' }
+    known[source] = decider
+    deciderCount = deciderCount + 1
+  end
+  countHit(decider.account, decider[outcome])
+end
+
+local function hexadecimal(bytes) return ('%02x'):rep(16):format(bytes:byte(1, 16)) end
+-- Differs between threads and processes.
+local sender = ('%x-%d-%s'):format(os.time(), core.thread, tostring(hits):match('%x+$'))
+local batchNumber, batch = 0, nil
+-- Some of the hits, as rule_counts.ts reads them. They are the batch until the agent has kept them.
+local function nextBatch()
+  local lines, count = {}, 0
+  for account, ofAccount in pairs(hits) do
+    lines[#lines + 1] = 'a' .. hexadecimal(account)
+    for hit, times in pairs(ofAccount) do
+      if hit ~= 'count' then
+        if count >= 2000 then break end
+        count = count + 1
+        lines[#lines + 1] = hexadecimal(hit) .. sub(hit, 17) .. ' ' .. times
+        ofAccount[hit] = nil
+        ofAccount.count = ofAccount.count - 1
+        hitCount = hitCount - 1
+      end
+    end
+    if ofAccount.count == 0 then hits[account] = nil end
+    if count >= 2000 then break end
+  end
+  if count == 0 then return nil end
+  batchNumber = batchNumber + 1
+  return { number = batchNumber, text = sender .. ' ' .. batchNumber .. '\n' .. table.concat(lines, '\n') .. '\nend\n' }
+end
+local function handOver()
+  batch = batch or nextBatch()
+  if not batch then return false end
+  local socket = core.tcp()
+  socket:settimeout(2)
+  local isKept = socket:connect('unix@' .. folder .. '/rules.sock')
+    and socket:send(batch.text)
+    and socket:receive('*l') == 'kept ' .. batch.number
+  socket:close()
+  if isKept then batch = nil end
+  return isKept
+end
+core.register_task(function()
+  while true do
+    core.msleep(500)
+    -- The agent may be away: then all of it stays here.
+    repeat local isFine, isKept = pcall(handOver) until not isFine or not isKept
+  end
+end)
+
+-- All policies of a set count as one: any deny wins over every allow, and what nothing allows is denied. The rules are those
+-- of the policy that decides, if any rule does.
+local function allows(set, source)
+  local allowed, rules = false, nil
+  for index = 1, #set do
+    local files = filesOf(policies:lookup(set[index]) or '')
+    local verdict = files and verdictOf(files.policy, source)
+    if verdict == 1 then
+      if not allowed then allowed, rules = true, files.rules end
+    elseif verdict ~= 0 then
+      return false, verdict and files.rules
+    end
+  end
+  return allowed, rules
 end
 
 -- Read by events.ts.
@@ -130,15 +254,22 @@ local function plainSource(source)
   return (#source == 8 or #source == 32) and source or nil
 end
 
--- '<source in hex>|<hash of a policy>' → 'allow', or anything else: what the policy says, if it is the only one that
--- counts. Reports nothing, so whoever does not hear 'allow' asks `decide` as well.
-core.register_converters('verdict', remembered(16384, function(input)
-  local source, hash = input:match('^(%x+)|(%x+)$')
+-- '<source in hex>|<files of a policy>' → 'allow', or anything else: what the policy says, if it is the only one that
+-- counts. Reports nothing, so whoever does not hear 'allow' asks `decide` as well, which then is the one to count.
+local clearedBy = remembered(16384, function(input)
+  local source, text = input:match('^(%x+)|([%x.]+)$')
   source = source and plainSource(source)
-  local verdict = source and verdictOf(hash, source)
+  local files = source and filesOf(text)
+  local verdict = files and verdictOf(files.policy, source)
   -- A file that is not there yet may come: nil is not remembered.
-  return verdict and (verdict == 1 and 'allow' or 'deny')
-end))
+  return verdict and { verdict = verdict == 1 and 'allow' or 'deny', rules = files.rules, source = source }
+end)
+core.register_converters('verdict', function(input)
+  local case = clearedBy(input)
+  if not case then return nil end
+  if case.verdict == 'allow' then countDecision(case.rules, case.source, 'a') end
+  return case.verdict
+end)
 
 -- '<source in hex>|<edge or route>|<account>|<backend>|<slashes>|<websocket>|<timeouts>|<headers>|<open or policies>': what asks
 -- to be let through. False when it cannot be read.
@@ -166,13 +297,19 @@ local function decide(input)
   local case = caseOf(input)
   if not case then return 'shut' end
   local source, refusedBy = case.source, nil
-  if case.set and not allows(case.set, source) then refusedBy = '-' end
+  if case.set then
+    local isAllowed, rules = allows(case.set, source)
+    if not isAllowed then refusedBy = '-' end
+    countDecision(rules, source, isAllowed and 'a' or 'r')
+  end
   -- What is not known of an account might refuse: without its entry it is shut.
   local text = restrictions:lookup(case.account)
   local list = text and restrictionsOf(text)
   if not list then return 'shut' end
   for _, each in ipairs(list) do
-    if not allows(each.set, source) then
+    local isAllowed, rules = allows(each.set, source)
+    countDecision(rules, source, isAllowed and 'a' or each.isEnforced and 'r' or 'w')
+    if not isAllowed then
       if each.isEnforced then refusedBy = refusedBy or each.id else report('warned', each.id, case.target, source) end
     end
   end

@@ -4,6 +4,7 @@ import type { Health } from '../../agent/health.ts'
 import type { createHits } from '../../agent/hits.ts'
 import { createReceiver } from '../../agent/receiver.ts'
 import { createReporter } from '../../agent/reporter.ts'
+import type { RuleHits } from '../../agent/rule_hits.ts'
 import type { EdgeConfig } from '../../config.ts'
 import { inboxOf, type Report } from '../../distribution/channels.ts'
 import { connectNats, createNatsLink } from '../../distribution/nats_connection.ts'
@@ -16,6 +17,7 @@ type Node = {
   keys: TrustedKeys
   agent: ReturnType<typeof createAgent>
   hits: ReturnType<typeof createHits>
+  ruleHits: RuleHits
   health: Health
   current: () => Omit<Report, 'hits' | 'health' | 'upstreams'>
 }
@@ -29,7 +31,7 @@ export function createLink(config: EdgeConfig, log: Log) {
   let receiver: ReturnType<typeof createReceiver> | undefined
   let reporter: ReturnType<typeof createReporter> | undefined
 
-  async function follow({ keys, agent, hits, health, current }: Node): Promise<void> {
+  async function follow({ keys, agent, hits, ruleHits, health, current }: Node): Promise<void> {
     const connection = await connectNats({
       servers: config.GATEHOUSE_NATS_URL,
       name: `gatehouse edge ${config.GATEHOUSE_EDGE_NODE}`,
@@ -43,7 +45,7 @@ export function createLink(config: EdgeConfig, log: Log) {
     // The node may have received a signal while it connected.
     if (ending.signal.aborted) return connection.close()
     receiver = createReceiver(connection, keys, agent)
-    reporter = createReporter(connection, { hits, health }, current)
+    reporter = createReporter(connection, { hits, ruleHits, health }, current)
     ending.signal.addEventListener('abort', () => void connection.close())
     while (!ending.signal.aborted) {
       try {

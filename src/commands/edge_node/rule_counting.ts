@@ -1,0 +1,23 @@
+import { join } from 'node:path'
+import { receiveRuleCounts } from '../../agent/haproxy/rule_counts.ts'
+import type { ProxySettings } from '../../agent/haproxy/settings.ts'
+import { createRuleHits } from '../../agent/rule_hits.ts'
+import type { Log } from '../../kernel/log.ts'
+
+/** Which rules decide on this node: from HAProxy's threads until the control plane has it, across restarts of the agent. */
+export async function openRuleCounting(folder: string, settings: ProxySettings, log: Log) {
+  const file = join(folder, 'rule_hits.json')
+  const hits = createRuleHits()
+  await hits.load(file).catch((err) => log.error({ err }, 'lost the counts of rules that the agent before had kept'))
+  const receiver = await receiveRuleCounts(settings, ({ account, rule, outcome, times }) =>
+    hits.count(account, rule, outcome, times, Date.now()),
+  )
+  return {
+    hits,
+    /** After the last report. What the control plane does not have yet is for the next agent. */
+    async stop(): Promise<void> {
+      await receiver.close()
+      await hits.save(file).catch((err) => log.error({ err }, 'cannot save counts of rules; they are lost'))
+    },
+  }
+}
