@@ -12,14 +12,8 @@ const dayMs = 24 * 60 * 60 * 1_000
 export type RuleOutcome = 'allowed' | 'refused' | 'warned'
 type Notes = { sender: string; batch: number; sending: RuleHitCount[]; waiting: RuleHitCount[] }
 
-/**
- * Counts which rules decided on this node until the control plane has them. What was given out keeps its number and its
- * contents until that is confirmed, so that the control plane can tell that it has had it before.
- */
-export function createRuleHits(most = maxKept) {
-  let sender: string = randomUUID()
-  let batch = 0
-  let sending: RuleHitCount[] = []
+/** Hits by account, rule and day. */
+function createWaiting(most: number) {
   const accounts = new Map<string, Map<string, RuleHitCount>>()
   let size = 0
   let lost = 0
@@ -75,15 +69,33 @@ export function createRuleHits(most = maxKept) {
   }
 
   return {
+    add,
+    takeSome,
+    lost: () => lost,
+    all: (): RuleHitCount[] => [...accounts.values()].flatMap((each) => [...each.values()]),
+  }
+}
+
+/**
+ * Counts which rules decided on this node until the control plane has them. What was given out keeps its number and its
+ * contents until that is confirmed, so that the control plane can tell that it has had it before.
+ */
+export function createRuleHits(most = maxKept) {
+  let sender: string = randomUUID()
+  let batch = 0
+  let sending: RuleHitCount[] = []
+  const waiting = createWaiting(most)
+
+  return {
     count(account: string, rule: string, outcome: RuleOutcome, times: number, at: number): void {
       const hit = { account, rule, day: at - (at % dayMs), allowed: 0, refused: 0, warned: 0, lastAt: at }
       hit[outcome] = times
-      add(hit)
+      waiting.add(hit)
     },
     /** What is to be sent next; the same until it is confirmed. Undefined when there is nothing. */
     next(): ReportedRuleHits | undefined {
       if (sending.length === 0) {
-        sending = takeSome()
+        sending = waiting.takeSome()
         if (sending.length > 0) batch++
       }
       return sending.length > 0 ? { sender, batch, hits: sending } : undefined
@@ -92,12 +104,11 @@ export function createRuleHits(most = maxKept) {
       if (confirmed === batch) sending = []
     },
     /** Hits that did not fit. */
-    lost: () => lost,
+    lost: waiting.lost,
     /** For the next agent on this node. */
     async save(file: string): Promise<void> {
-      const waiting = [...accounts.values()].flatMap((each) => [...each.values()])
-      const notes: Notes = { sender, batch, sending, waiting }
-      if (sending.length || waiting.length) await writeAtomically(file, [JSON.stringify(notes)])
+      const notes: Notes = { sender, batch, sending, waiting: waiting.all() }
+      if (sending.length || notes.waiting.length) await writeAtomically(file, [JSON.stringify(notes)])
     },
     /** Takes over what an agent before could not deliver. The file goes: another agent must not deliver it again. */
     async load(file: string): Promise<void> {
@@ -106,7 +117,7 @@ export function createRuleHits(most = maxKept) {
       const notes = JSON.parse(text) as Notes
       await rm(file)
       ;({ sender, batch, sending } = notes)
-      for (const hit of notes.waiting) add(hit)
+      for (const hit of notes.waiting) waiting.add(hit)
     },
   }
 }

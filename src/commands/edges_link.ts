@@ -60,12 +60,7 @@ export function linkEdges(config: Config, db: DbPool, hitBuffer: HitBuffer, metr
   // Not waited for either: a database that does not answer yet must not keep the API from saying so.
   void loadNodes(db).then(nodes.remember, (err) => log.warn({ err }, 'the edge nodes of before are not known yet'))
   let active = false
-  nodes.onReport((report, answer) => {
-    // Only the active publisher adds up what nodes counted, or it would be added once by every process.
-    if (!active) return
-    countHits(report, hitBuffer)
-    if (!report.ruleHits) answer('kept')
-  })
+  takeHits(nodes, hitBuffer, () => active)
   saveRuleHits(db, nodes, log, () => active)
   metrics.watchEdgeNodes(nodes.all)
   const tails = createTails()
@@ -125,6 +120,15 @@ export function linkEdges(config: Config, db: DbPool, hitBuffer: HitBuffer, metr
       await nats?.close()
     },
   }
+}
+
+/** Only the active publisher adds up what nodes counted, or it would be added once by every process. */
+function takeHits(nodes: EdgeNodes, hitBuffer: HitBuffer, isActive: () => boolean): void {
+  nodes.onReport((report, answer) => {
+    if (!isActive()) return
+    countHits(report, hitBuffer)
+    if (!report.ruleHits) answer('kept')
+  })
 }
 
 /** Answered when it is in the database. Until then the node sends the same again. */
