@@ -39,6 +39,10 @@ const mayImport: Record<string, { folders: string[]; because: string }> = {
     folders: ['kernel', 'db', 'identity', 'access', 'distribution', 'operations', 'resources'],
     because: 'the publisher reads the database and sends records; it answers no requests',
   },
+  webhooks: {
+    folders: ['kernel', 'db', 'identity', 'operations', 'resources'],
+    because: 'webhooks read the audit and send it; they answer no requests',
+  },
   agent: { folders: ['kernel', 'distribution'], because: 'an edge node has no database, and must never need one' },
   cli: {
     folders: ['kernel'],
@@ -56,6 +60,7 @@ const mayImport: Record<string, { folders: string[]; because: string }> = {
       'resources',
       'publisher',
       'sign_in',
+      'webhooks',
       'agent',
       '.',
     ],

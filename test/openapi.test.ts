@@ -122,8 +122,8 @@ test('If-Match, Idempotency-Key and their response headers and statuses are desc
     // Signing in twice is two sessions: there is nothing to repeat.
     const creates =
       ('201' in operation.responses && operation.operationId !== 'dashboard_session.sign_in') ||
-      operation.operationId === 'api_keys.rotate'
-    const changes = operation.operationId.match(/\.(update|delete|replace|rotate)$/)
+      /^(api_keys\.rotate|webhook_destinations\.(rotate|test))$/.test(operation.operationId)
+    const changes = operation.operationId.match(/\.(update|delete|replace|rotate|test)$/)
     assert.equal(sent.includes('Idempotency-Key'), creates, operation.operationId)
     assert.equal(sent.includes('If-Match'), changes !== null, operation.operationId)
     assert.equal('412' in operation.responses, changes !== null, operation.operationId)

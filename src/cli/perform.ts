@@ -63,7 +63,9 @@ export async function perform(config: ClientConfig, operation: Operation, args: 
 /** Prints what the response headers say, and returns the exit code. */
 function tell(operation: Operation, { query }: Call, { headers, text }: Answer): number {
   for (const warning of headers.get('service-warning')?.split(/,\s*/) ?? []) {
-    if (warning === 'token=told_once')
+    if (warning === 'secret=told_once')
+      log('warning: an earlier attempt succeeded, and its secret is not shown again. Rotate it to get another.')
+    else if (warning === 'token=told_once')
       log('warning: an earlier attempt succeeded, and its token is not shown again. Delete the key and create another.')
     else
       log(
@@ -72,6 +74,7 @@ function tell(operation: Operation, { query }: Call, { headers, text }: Answer):
   }
   if (operation.listField && text.includes('"next_page_uri":"http'))
     log('There are more results. Use --all to fetch every page.')
+  if (text.includes('"secret":"whsec_')) log('Save the secret now. It will not be shown again.')
   if (text.includes('"token":"')) log('Save the token now. It will not be shown again.')
   if (query?.wait !== 'applied') return exits.ok.code
   const [applied = '0', live = '0'] = headers.get('service-applied')?.split('/') ?? []

@@ -11,10 +11,12 @@ import { createRateLimits } from '../http/rate_limits.ts'
 import type { InstallationSettings } from '../http/route.ts'
 import { createServer } from '../http/server.ts'
 import { systemClock } from '../kernel/clock.ts'
+import type { DialPolicy } from '../kernel/ip/dial_policy.ts'
 import { packageFiles } from '../kernel/package_files.ts'
 import { createRefusedKeyRecorder } from '../operations/refused_keys.ts'
 import { routes } from '../resources/routes.ts'
 import { version } from '../version.ts'
+import { urlFault } from '../webhooks/url.ts'
 import { createBuffers } from './buffers.ts'
 import { openDatabase } from './database.ts'
 import { linkEdges } from './edges_link.ts'
@@ -22,6 +24,7 @@ import { interval } from './interval.ts'
 import { createLog, waitForShutdown } from './log.ts'
 import { signInRoutes } from './sign_in.ts'
 import { upkeep } from './upkeep.ts'
+import { startWebhooks, webhookPolicy } from './webhooks.ts'
 
 /** Each holds a connection, asks the database every two seconds, and has nodes send what it watches. */
 const streamLimits = { total: 100, perAccount: 10 }
@@ -36,6 +39,7 @@ export async function serve(config: Config): Promise<number> {
   const metrics = createMetrics(db, heavy, streams, version)
   const evaluate = createEvaluate(db, systemClock, config.GATEHOUSE_POLICY_CACHE_MB * 1024 * 1024)
   const buffers = createBuffers(db, metrics, log)
+  const webhooksMayGo = webhookPolicy(config)
   const edges = linkEdges(config, db, buffers.hitBuffer, metrics, log)
   const app = createServer({
     service: {
@@ -49,7 +53,7 @@ export async function serve(config: Config): Promise<number> {
       trustedProxies: config.GATEHOUSE_TRUSTED_PROXIES,
       evaluate,
       edges: edges.view,
-      settings: installationSettings(config),
+      settings: installationSettings(config, webhooksMayGo),
       hitBuffer: buffers.hitBuffer,
       ruleHitBuffer: buffers.ruleHitBuffer,
       usageBuffer: buffers.usageBuffer,
@@ -80,6 +84,7 @@ export async function serve(config: Config): Promise<number> {
     () => upkeep(db, config, log, metrics),
     (err) => log.error({ err }, 'upkeep failed'),
   )
+  const stopWebhooks = startWebhooks(config, webhooksMayGo, metrics, log)
   const address = app.server.address()
   log.info({ address, public_url: config.GATEHOUSE_PUBLIC_URL, version }, 'listening')
 
@@ -94,14 +99,15 @@ export async function serve(config: Config): Promise<number> {
   }, config.GATEHOUSE_SHUTDOWN_GRACE_MS)
   await app.close()
   clearTimeout(giveUp)
-  await Promise.all([stopUpkeep(), edges.stop()])
+  await Promise.all([stopWebhooks(), stopUpkeep(), edges.stop()])
   await stopBuffers()
   await db.end()
   log.info('stopped')
   return 0
 }
 
-const installationSettings = (config: Config): InstallationSettings => ({
+const installationSettings = (config: Config, webhooksMayGo: DialPolicy): InstallationSettings => ({
+  webhookUrlFault: (url) => urlFault(url, webhooksMayGo),
   tcpPorts: config.GATEHOUSE_TCP_PORTS,
   tcpPortsPerAccount: config.GATEHOUSE_TCP_PORTS_PER_ACCOUNT,
   tokenSignIn: config.GATEHOUSE_TOKEN_SIGN_IN,

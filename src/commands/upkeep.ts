@@ -17,6 +17,7 @@ import { deleteEndedSessions } from '../resources/dashboard_session/store.ts'
 import { countRefusedHostports } from '../resources/edges/hostports.ts'
 import { deleteRequestCountsBefore } from '../resources/requests/keep.ts'
 import { addRequestPartitions, dropRequestPartitions } from '../resources/requests/partitions.ts'
+import { deleteDeliveriesBefore } from '../resources/webhook_destinations/deliveries.ts'
 
 const dayMs = 24 * 60 * 60 * 1_000
 
@@ -51,6 +52,8 @@ export async function upkeep(
     'delete idempotency keys': () => deleteIdempotencyKeys(db),
     'delete ended sign-ins': () => deleteEndedSignIns(db),
     'delete ended sessions': () => deleteEndedSessions(db),
+    'delete webhook deliveries': () =>
+      deleteDeliveriesBefore(db, now - config.GATEHOUSE_WEBHOOK_RETENTION_DAYS * dayMs),
     'count refused hostports': async () => metrics.showRefusedHostports(await countRefusedHostports(db)),
     // Without edges nobody reads the outbox; with the first one everything is compared and sent anyway.
     ...(config.GATEHOUSE_NATS_URL.length === 0 && {

@@ -21,6 +21,10 @@ export type Metrics = {
   /** `outcome`: succeeded, or the reason of the failure. */
   readonly countSignIn: (provider: string, outcome: string) => void
   readonly showRefusedHostports: (count: number) => void
+  readonly webhooks: {
+    attempted: (outcome: 'delivered' | 'failed' | 'dead') => void
+    queue: (figures: { pending: number; dead: number; oldestSeconds: number }) => void
+  }
   readonly publisher: {
     published: (records: number) => void
     behind: (generations: number) => void
@@ -48,6 +52,7 @@ export function createMetrics(db: DbPool, heavy: HeavyOperations, streams: Event
   return {
     ...requestMetrics(registers),
     ...evidenceMetrics(registers),
+    webhooks: webhookMetrics(registers),
     publisher: publisherMetrics(registers),
     ...edgeMetrics(registers),
     text: () => registry.metrics(),
@@ -185,6 +190,34 @@ function evidenceMetrics(
       for (const [fate, count] of Object.entries(counts)) edgeRequests.inc({ fate }, count)
     },
     showRefusedHostports: (count) => refusedHostports.set(count),
+  }
+}
+
+function webhookMetrics(registers: Registers): Metrics['webhooks'] {
+  const attempts = new Counter({
+    name: 'gatehouse_webhook_attempts_total',
+    help: 'Events that this process has sent to webhook destinations. dead: the last attempt failed.',
+    labelNames: ['outcome'],
+    registers,
+  })
+  const deliveries = new Gauge({
+    name: 'gatehouse_webhook_deliveries',
+    help: 'Events that wait for delivery, and dead ones. Updated every 15 seconds.',
+    labelNames: ['status'],
+    registers,
+  })
+  const oldest = new Gauge({
+    name: 'gatehouse_webhook_oldest_pending_seconds',
+    help: 'Age of the oldest event that waits for delivery. Updated every 15 seconds.',
+    registers,
+  })
+  return {
+    attempted: (outcome) => attempts.inc({ outcome }),
+    queue({ pending, dead, oldestSeconds }) {
+      deliveries.set({ status: 'pending' }, pending)
+      deliveries.set({ status: 'dead' }, dead)
+      oldest.set(oldestSeconds)
+    },
   }
 }
 

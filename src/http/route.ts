@@ -26,6 +26,8 @@ export type InstallationSettings = {
   readonly operations: readonly string[]
   /** Public suffixes that belong to the operator. */
   readonly wildcardSuffixes: readonly string[]
+  /** Why webhooks cannot be sent to a URL; completes the sentence 'url …'. */
+  readonly webhookUrlFault: (url: string) => string | undefined
 }
 
 export type Handling<Params, Query, Body> = {

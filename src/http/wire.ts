@@ -46,6 +46,15 @@ export const OptionalText = (maxBytes: number, description: string, example?: st
     }),
   )
 
+const part = '[a-z_]+'
+/** `*`, an operation, or one part of it replaced by `*`: the first (`*.get`) or the last (`api_keys.*`). */
+export const OperationPattern = Type.Unsafe<string>({
+  type: 'string',
+  pattern: `^(?:\\*|\\*(?:\\.${part})+|${part}(?:\\.${part})*(?:\\.\\*)?)$`,
+  'x-must': 'must be *, an operation such as api_keys.list, or a pattern such as api_keys.* or *.list',
+  'x-maxBytes': 100,
+})
+
 /** What most resources carry for the people who run them. In requests either may be null; responses leave out what is not set. */
 export const Annotations = {
   description: OptionalText(255, 'Human-readable description. At most 255 bytes.', 'the staging environment'),

@@ -22,6 +22,13 @@ export const wholeNumber = (least: number, most: number) => (value: string) => {
     throw new ConfigError(`must be a whole number from ${least} to ${most}`)
   return number
 }
+/** Up to 50 pauses of at most a day each. */
+export function seconds(value: string): number[] {
+  const all = list(value).map(Number)
+  if (all.length === 0 || all.length > 50 || !all.every((each) => each > 0 && each <= 86_400))
+    throw new ConfigError('must be 1 to 50 numbers of seconds, comma-separated, each above 0 and at most 86400')
+  return all
+}
 /** A number, or a share of something that the operator decides elsewhere. */
 export type Amount = { readonly count: number } | { readonly percent: number }
 export function amount(value: string): Amount {

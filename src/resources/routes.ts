@@ -21,6 +21,7 @@ import { botUserRoutes } from './principals/bot_users.ts'
 import { userRoutes } from './principals/users.ts'
 import { requestRoutes } from './requests/routes.ts'
 import { ruleEvidenceRoutes } from './rule_evidence/routes.ts'
+import { webhookDestinationRoutes } from './webhook_destinations/routes.ts'
 
 /** Every operation of the API. The server, openapi.json and the coverage tests read this list and nothing else. */
 export const routes: readonly Route[] = [
@@ -46,4 +47,5 @@ export const routes: readonly Route[] = [
   ...callerRoutes,
   ...dashboardSessionRoutes,
   ...auditEventRoutes,
+  ...webhookDestinationRoutes,
 ]

@@ -20,7 +20,7 @@ async function fill(db: DbPool, count: number): Promise<number> {
       text: `insert into audit_events
                (account_id, id, operation, operation_id, owner_id, api_key_id, source_ip, resource_id, before, after)
              select $1, uuidv7(), case n % 2 when 0 then 'a.create' else 'b.create' end, 'op_',
-               case n % 2 when 0 then $2 else $3 end, 'ak_' || n % 20, '10.0.0.1'::inet + n % 250, 'ak_' || n % 1000,
+               case n % 2 when 0 then $2 else $3 end, 'ak_' || n % 20, '10.0.0.1'::inet + n % 250, 'ak_' || n % 50,
                null, '{"id": "x", "description": "an event of usual size", "metadata": "some more text of a resource"}'
              from generate_series(1, ${Math.min(50_000, count - done)}) n`,
       values: [account.accountId, ada, bob],

@@ -54,6 +54,7 @@ const identity: Make = async (as) => {
   const owner_id = await user(as)
   return make('/identities', () => ({ owner_id, issuer: 'https://id.example', subject: randomUUID() }))(as)
 }
+const webhook = make('/webhook_destinations', () => ({ url: 'https://example.com/hook', enabled: false }))
 
 const policy = make('/ip_policies', () => ({ description: 'one' }))
 const rule: Make = async (as) => {
@@ -377,5 +378,25 @@ export const expectations: Record<string, Expectation> = {
     member: 403,
     lists: bot,
     filters: { resource_id: bot, owner_id: bot, api_key_id: apiKey },
+  },
+
+  // Disabled ones: what the service sends in the background would look like a change by a refused call.
+  'webhook_destinations.create': {
+    admin: 201,
+    member: 403,
+    body: () => ({ url: 'https://example.com/hook', enabled: false }),
+  },
+  'webhook_destinations.get': { admin: 200, member: 403, path: id(webhook) },
+  'webhook_destinations.list': { admin: 200, member: 403, lists: webhook },
+  'webhook_destinations.update': { admin: 200, member: 403, path: id(webhook), body: () => ({ description: 'x' }) },
+  'webhook_destinations.rotate': { admin: 200, member: 403, path: id(webhook), body: () => ({}) },
+  'webhook_destinations.test': { admin: 200, member: 403, path: id(webhook), body: () => ({}) },
+  'webhook_destinations.delete': { admin: 204, member: 403, path: id(webhook) },
+  'webhook_destinations.deliveries': { admin: 200, member: 403, path: id(webhook) },
+  'webhook_destinations.replay': {
+    admin: 200,
+    member: 403,
+    path: id(webhook),
+    body: () => ({ since: '2026-01-01T00:00:00Z' }),
   },
 }

@@ -1,114 +1,26 @@
 import { networkInterfaces } from 'node:os'
-import { type Address, formatAddress, type IPv6Address, parseAddress } from '../../kernel/ip/address.ts'
-import { parseCidr } from '../../kernel/ip/cidr.ts'
-import { type CompiledPolicy, compilePolicy, lookup } from '../../kernel/ip/ranges.ts'
-
-/** Where this node itself listens, whatever the address. */
-export type OwnPorts = readonly { readonly first: number; readonly last: number }[]
+import { createDialPolicy, type DialPolicy, type OwnPorts } from '../../kernel/ip/dial_policy.ts'
+import type { CompiledPolicy } from '../../kernel/ip/ranges.ts'
 
 type Options = {
   deny: CompiledPolicy
   allow: CompiledPolicy
+  /** Where this node itself listens, whatever the address. */
   ownPorts: OwnPorts
   /** The addresses of this machine now. */
   ownAddresses?: () => string[]
 }
 
-/** Completes the sentence 'the upstream …'. Told to tenants, so that it names no address that they did not write. */
-type Fault = string
-
-/**
- * Which addresses a tenant may have dialed for it, asked of every address that HAProxy is about to be given: whatever a
- * name resolves to now is what is dialed, so that a name cannot mean another address a moment later.
- *
- * In this order: the node's own listeners never; what the operator denies; what the operator allows; what is denied by
- * default; everything else is allowed, private networks too, because that is where upstreams are.
- */
-export function createUpstreamPolicy({ deny, allow, ownPorts, ownAddresses = interfaceAddresses }: Options) {
-  let own = new Set<string>()
-  const refresh = (): boolean => {
-    const now = new Set(ownAddresses().map(canonical))
-    const isSame = now.size === own.size && now.isSubsetOf(own)
-    own = now
-    return !isSame
-  }
-  refresh()
-
-  function faultOf(address: Address, port: number): Fault | undefined {
-    const isOwn = own.has(formatAddress(address))
-    const isHere = isOwn || lookup(thisMachine, address) !== undefined
-    if (isHere && ownPorts.some(({ first, last }) => port >= first && port <= last)) return 'is this edge node itself'
-    if (lookup(deny, address)) return 'is in a network that the operator of the edge denies'
-    if (lookup(allow, address)) return undefined
-    if (isOwn) return 'is an address of this edge node'
-    const found = lookup(deniedByDefault, address)
-    return found && defaults[found.rule]?.reason
-  }
-
-  return {
-    /** Undefined when it may be dialed. */
-    fault(text: string, port: number): Fault | undefined {
-      const address = parseAddress(text)
-      if (!address) return 'is not an address'
-      for (const each of [address, ...embedded(address)]) {
-        const fault = faultOf(each, port)
-        if (fault) return fault
-      }
-      return undefined
-    },
-    /** Looks at the machine's addresses again. True when they have changed, and every upstream has to be asked again. */
-    refresh,
-  }
-}
-export type UpstreamPolicy = ReturnType<typeof createUpstreamPolicy>
-
-const networks = (texts: readonly string[]) => texts.map(networkOf)
-function networkOf(text: string) {
-  const { cidr, fault } = parseCidr(text)
-  if (!cidr) throw new Error(`${text} ${fault}`)
-  return cidr
-}
-const compiled = (texts: readonly string[]) => compilePolicy(networks(texts).map((cidr) => ({ cidr, action: 'allow' })))
-
-/** Linux takes a connection to an unspecified address, and to all of 127.0.0.0/8, for one to itself. */
-const thisMachine = compiled(['127.0.0.0/8', '0.0.0.0/8', '::1/128', '::/128'])
-
-const defaults = [
-  { reason: 'is a loopback address', ranges: ['127.0.0.0/8', '::1/128'] },
-  { reason: 'is an unspecified address', ranges: ['0.0.0.0/8', '::/128'] },
-  { reason: 'is a link-local address', ranges: ['169.254.0.0/16', 'fe80::/10'] },
-  { reason: 'is a multicast address', ranges: ['224.0.0.0/4', 'ff00::/8'] },
-  { reason: 'is a reserved or broadcast address', ranges: ['240.0.0.0/4'] },
-  {
-    // Those of AWS, Google Cloud, Alibaba Cloud and Azure that are not link-local anyway.
-    reason: 'is a metadata service',
-    ranges: ['fd00:ec2::254/128', 'fd20:ce::254/128', '100.100.100.200/32', '168.63.129.16/32'],
-  },
-].flatMap(({ reason, ranges }) => networks(ranges).map((cidr) => ({ reason, cidr })))
-const deniedByDefault = compilePolicy(defaults.map(({ cidr }) => ({ cidr, action: 'deny' })))
-
-const canonical = (text: string): string => {
-  const address = parseAddress(text)
-  return address ? formatAddress(address) : text
-}
+/** Which addresses HAProxy may be given. Private networks are allowed, because that is where upstreams are. */
+export const createUpstreamPolicy = ({ ownAddresses = interfaceAddresses, ...options }: Options): DialPolicy =>
+  createDialPolicy({
+    ...options,
+    ownAddresses,
+    deniesPrivate: false,
+    words: { self: 'edge node', operator: 'the operator of the edge' },
+  })
+export type UpstreamPolicy = DialPolicy
 
 /** Without the zone of link-local ones. */
 const interfaceAddresses = (): string[] =>
   Object.values(networkInterfaces()).flatMap((all) => (all ?? []).map(({ address }) => address.replace(/%.*$/, '')))
-
-/**
- * The IPv4 addresses that translators and tunnels would dial for an IPv6 address: NAT64 (RFC 6052), 6to4 (RFC 3056), Teredo
- * (RFC 4380) and IPv4-compatible ones. Mapped addresses are IPv4 already.
- */
-function embedded(address: Address): Address[] {
-  if (address.family === 4) return []
-  const { w0, w1, w2, w3 }: IPv6Address = address
-  const v4 = (value: number): Address => ({ family: 4, value: value >>> 0 })
-  if (w0 === 0x0064ff9b && w1 === 0 && w2 === 0) return [v4(w3)]
-  // The prefix for local use leaves open where in it the address stands.
-  if (w0 === 0x0064ff9b && w1 >>> 16 === 1)
-    return [v4(w3), v4((w1 << 16) | ((w2 >>> 8) & 0xffff)), v4((w2 << 8) | (w3 >>> 24))]
-  if (w0 >>> 16 === 0x2002) return [v4((w0 << 16) | (w1 >>> 16))]
-  if (w0 === 0x20010000) return [v4(w1), v4(~w3)]
-  return w0 === 0 && w1 === 0 && w2 === 0 && w3 > 1 ? [v4(w3)] : []
-}

@@ -1,8 +1,8 @@
 import { join } from 'node:path'
 import type { ProxySettings } from '../../agent/haproxy/settings.ts'
-import type { OwnPorts } from '../../agent/upstreams/policy.ts'
 import type { EdgeConfig } from '../../config.ts'
 import { type TrustedKeys, trustedKeys } from '../../distribution/signature.ts'
+import type { OwnPorts } from '../../kernel/ip/dial_policy.ts'
 import { type Amount, ConfigError } from '../../kernel/setting_values.ts'
 
 export function readTrustedKeys(config: EdgeConfig): TrustedKeys {

@@ -30,6 +30,7 @@ const groups: Record<string, string> = {
   identities: 'Who of a sign-in provider is which user.',
   command_sign_in: 'Approve or deny a sign-in of the command line, `gatehouse login`.',
   audit_events: 'Who changed what, when and from where.',
+  webhook_destinations: 'Endpoints that audit events are sent to, signed and in order.',
 }
 
 export const tagOf = ({ operation }: Route): string => operation.split('.')[0] ?? operation

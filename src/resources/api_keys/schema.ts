@@ -6,6 +6,7 @@ import {
   Closed,
   Id,
   Moment,
+  OperationPattern,
   PageParameters,
   PathId,
   type Static,
@@ -14,21 +15,11 @@ import {
   Uri,
 } from '../../http/wire.ts'
 
-const part = '[a-z_]+'
-/** `*`, an operation, or one part of it replaced by `*`: the first (`*.get`) or the last (`api_keys.*`). */
-const scopePattern = `^(?:\\*|\\*(?:\\.${part})+|${part}(?:\\.${part})*(?:\\.\\*)?)$`
-
 const ExpiresAt = Moment('When the key expires (RFC 3339). Null: never. Only admins can extend or clear it.')
 
-const Scope = Type.Unsafe<string>({
-  type: 'string',
-  pattern: scopePattern,
-  'x-must': 'must be *, an operation such as api_keys.list, or a pattern such as api_keys.* or *.list',
-  'x-maxBytes': 100,
-})
 const limits = {
   scopes: Type.Optional(
-    Type.Array(Scope, {
+    Type.Array(OperationPattern, {
       minItems: 1,
       maxItems: 100,
       uniqueItems: true,

@@ -12,7 +12,7 @@ export const auditEventRoutes = [
   route({
     operation: 'audit_events.list',
     summary:
-      'List audit events, newest first. A page looks at no more than 10,000 events if several filters are combined, so that it may have few results, or none, although next_page_uri is not null',
+      'List audit events, newest first. A page looks at no more than 5,000 events if several filters are combined, so that it may have few results, or none, although next_page_uri is not null',
     method: 'GET',
     path: '/audit_events',
     query: AuditEventQuery,

@@ -20,7 +20,7 @@ const columns = sql`id, created_at, operation, operation_id, owner_id, api_key_i
  * an operation that the owner never used reads everything that the owner did. With an index for each combination, every
  * change would pay for all of them.
  */
-export const eventsPerPage = 10_000
+export const eventsPerPage = 5_000
 
 /**
  * Above what the window can hold: it cuts nothing off. It keeps PostgreSQL from trying the other filters first, for which

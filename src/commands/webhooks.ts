@@ -1,0 +1,80 @@
+import { networkInterfaces } from 'node:os'
+import type { Logger } from 'pino'
+import type { Config } from '../config.ts'
+import { openPool } from '../db/pool.ts'
+import type { Metrics } from '../http/metrics.ts'
+import { systemClock } from '../kernel/clock.ts'
+import { timeOf } from '../kernel/ids.ts'
+import { createDialPolicy, type DialPolicy } from '../kernel/ip/dial_policy.ts'
+import { queueFigures } from '../webhooks/queue.ts'
+import { createSender } from '../webhooks/sender.ts'
+import { runWebhooks } from '../webhooks/worker.ts'
+import { interval } from './interval.ts'
+
+const dayMs = 24 * 60 * 60 * 1_000
+
+/** Where webhooks may be sent: public addresses, unless the operator says otherwise. */
+export const webhookPolicy = (config: Config): DialPolicy =>
+  createDialPolicy({
+    deny: config.GATEHOUSE_WEBHOOK_DENY,
+    allow: config.GATEHOUSE_WEBHOOK_ALLOW,
+    ownPorts: [],
+    ownAddresses: () =>
+      Object.values(networkInterfaces()).flatMap((all) =>
+        (all ?? []).map(({ address }) => address.replace(/%.*$/, '')),
+      ),
+    deniesPrivate: true,
+    words: { self: 'server', operator: 'the operator' },
+  })
+
+/** Two connections of its own: whatever receivers do, the API keeps those of its pool. */
+export function startWebhooks(
+  config: Config,
+  policy: DialPolicy,
+  metrics: Pick<Metrics, 'webhooks'>,
+  log: Logger,
+): () => Promise<void> {
+  const db = openPool(
+    {
+      url: config.GATEHOUSE_DATABASE_URL,
+      poolSize: 2,
+      connectTimeoutMs: config.GATEHOUSE_DATABASE_TIMEOUT_MS,
+      statementTimeoutMs: config.GATEHOUSE_DATABASE_TIMEOUT_MS,
+    },
+    (error) => log.warn({ reason: error.message }, 'an idle connection to PostgreSQL broke'),
+  )
+  const { send, close } = createSender(policy)
+  const settings = {
+    retryMs: config.GATEHOUSE_WEBHOOK_RETRY_SECONDS.map((seconds) => seconds * 1_000),
+    retentionMs: config.GATEHOUSE_WEBHOOK_RETENTION_DAYS * dayMs,
+    disableAfterMs: config.GATEHOUSE_WEBHOOK_DISABLE_DAYS * dayMs,
+    uri: (path: string) => config.GATEHOUSE_PUBLIC_URL + path,
+  }
+  const logged = createOnceAMinute((err) => log.error({ err }, 'cannot send webhooks; retrying'))
+  const worker = runWebhooks({ db, send, clock: systemClock, settings, count: metrics.webhooks.attempted }, logged)
+  const stopFigures = interval(
+    15_000,
+    async () => {
+      const { pending, dead, oldest } = await queueFigures(db)
+      const oldestSeconds = oldest === null ? 0 : Math.max(0, (systemClock() - timeOf(oldest)) / 1_000)
+      metrics.webhooks.queue({ pending, dead, oldestSeconds })
+    },
+    logged,
+  )
+  return async () => {
+    await worker.stop()
+    await stopFigures()
+    close()
+    await db.end()
+  }
+}
+
+/** While the database is away, every look at it fails, four times a second. */
+function createOnceAMinute(write: (error: unknown) => void): (error: unknown) => void {
+  let last = Number.NEGATIVE_INFINITY
+  return (error) => {
+    if (systemClock() - last < 60_000) return
+    last = systemClock()
+    write(error)
+  }
+}

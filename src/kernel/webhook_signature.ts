@@ -1,0 +1,22 @@
+import { createHmac, randomBytes } from 'node:crypto'
+
+const prefix = 'whsec_'
+
+/** A secret of Standard Webhooks: its prefix, and 32 random bytes in base64. */
+export const newWebhookSecret = (): string => prefix + randomBytes(32).toString('base64')
+
+/**
+ * The headers of Standard Webhooks, with a signature by each secret. A receiver takes any one that it can verify, so that
+ * during a rotation it may know the old secret or the new one.
+ */
+export function signedHeaders(
+  secrets: readonly string[],
+  { id, atMs, body }: { id: string; atMs: number; body: string },
+): Record<string, string> {
+  const timestamp = Math.floor(atMs / 1_000)
+  const signatures = secrets.map((secret) => {
+    const key = Buffer.from(secret.slice(prefix.length), 'base64')
+    return `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')}`
+  })
+  return { 'webhook-id': id, 'webhook-timestamp': String(timestamp), 'webhook-signature': signatures.join(' ') }
+}

@@ -1,0 +1,170 @@
+import { transaction } from '../../db/transaction.ts'
+import { type InstallationSettings, route } from '../../http/route.ts'
+import { Closed } from '../../http/wire.ts'
+import { invalidField, Refusal } from '../../kernel/errors.ts'
+import { toPage } from '../../kernel/paging.ts'
+import { parseRfc3339 } from '../../kernel/time.ts'
+import { newWebhookSecret } from '../../kernel/webhook_signature.ts'
+import { newAnnotations, patchedAnnotations } from '../../operations/annotations.ts'
+import { record } from '../../operations/change.ts'
+import { actionRoute, createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'
+import { getRoute, listRoute } from '../../operations/read_routes.ts'
+import { existing, type Resource } from '../../operations/resource.ts'
+import { listDeliveries, replayDead, replayEvents } from './deliveries.ts'
+import {
+  WebhookDeliveryList,
+  WebhookDeliveryQuery,
+  WebhookDestination,
+  WebhookDestinationCreate,
+  WebhookDestinationQuery,
+  WebhookDestinationRotate,
+  WebhookDestinationUpdate,
+  WebhookReplay,
+  WebhookReplayed,
+} from './schema.ts'
+import {
+  type DestinationRow,
+  deleteDestination,
+  findDestination,
+  insertDestination,
+  listDestinations,
+  maxDestinations,
+  rotateSecret,
+  updateDestination,
+} from './store.ts'
+import { stableDestinationFields, toDestination } from './view.ts'
+
+/** The secret is there between the change and the response to it. */
+type DestinationWithSecret = DestinationRow & { secret?: string | null }
+
+const destinations: Resource<{ id: 'whd' }, DestinationWithSecret, typeof WebhookDestination> = {
+  name: 'webhook_destinations',
+  path: '/webhook_destinations',
+  params: { id: 'whd' },
+  shape: WebhookDestination,
+  view: toDestination,
+  find: findDestination,
+  secret: 'secret',
+  stableFields: stableDestinationFields,
+}
+
+function checkUrl({ url }: { url?: string }, { webhookUrlFault }: InstallationSettings): void {
+  const fault = url === undefined ? undefined : webhookUrlFault(url)
+  if (fault) throw invalidField('url', fault)
+}
+
+const changes = [
+  createRoute(destinations, {
+    summary: 'Create a webhook destination. Its secret is returned only in this response',
+    access: 'admin',
+    body: WebhookDestinationCreate,
+    check: checkUrl,
+    errors: ['ERR_TOO_MANY'],
+    async insert(tx, { caller, body: { url, operations = ['*'], enabled = true, ...sent } }) {
+      const secret = newWebhookSecret()
+      const row = await insertDestination(tx, caller, { url, operations, enabled, secret, ...newAnnotations(sent) })
+      if (!row)
+        throw new Refusal(
+          'ERR_TOO_MANY',
+          `An account can have ${maxDestinations} webhook destinations. Delete one first.`,
+        )
+      return { ...row, secret }
+    },
+  }),
+  getRoute(destinations, { access: 'admin' }),
+  listRoute(destinations, {
+    access: 'admin',
+    field: 'webhook_destinations',
+    query: WebhookDestinationQuery,
+    select: listDestinations,
+  }),
+  updateRoute(destinations, {
+    access: 'admin',
+    body: WebhookDestinationUpdate,
+    check: checkUrl,
+    async apply(tx, { caller, params, body }, before) {
+      const { url = before.url, operations = before.operations, enabled = before.enabled } = body
+      const after = {
+        ...patchedAnnotations(before, body),
+        ...{ url, operations, enabled },
+        disabled_reason: enabled ? null : before.disabled_reason,
+      }
+      await updateDestination(tx, caller, before.id, after)
+      return (await findDestination(tx, caller, params.id, false)) ?? { ...before, ...after }
+    },
+  }),
+  actionRoute(destinations, {
+    verb: 'rotate',
+    summary:
+      'Rotate the secret of a webhook destination. The new secret is returned only in this response, and events have signatures by both until the overlap ends',
+    access: 'admin',
+    body: WebhookDestinationRotate,
+    async apply(tx, { caller, params, body: { overlap_seconds = 24 * 60 * 60 } }, before) {
+      const secret = newWebhookSecret()
+      await rotateSecret(tx, caller, params.id, { secret, overlapSeconds: overlap_seconds })
+      return { ...((await findDestination(tx, caller, params.id, false)) ?? before), secret }
+    },
+    audited: ({ previous_secret_expires_at }) => ({ previous_secret_expires_at }),
+  }),
+  actionRoute(destinations, {
+    verb: 'test',
+    summary: 'Send a test event to a webhook destination, whatever its filter. Its deliveries show what became of it',
+    access: 'admin',
+    body: Closed({}),
+    apply: async (_tx, _request, before) => ({ ...before, secret: null }),
+    audited: () => ({ tested: true }),
+  }),
+  deleteRoute(destinations, {
+    summary: 'Delete a webhook destination. Events that were not delivered are not sent any more',
+    access: 'admin',
+    remove: (tx, { caller, params }) => deleteDestination(tx, caller, params.id),
+  }),
+]
+
+export const webhookDestinationRoutes = [
+  ...changes,
+  route({
+    operation: 'webhook_destinations.deliveries',
+    summary: 'List the deliveries of a webhook destination, newest event first',
+    method: 'GET',
+    path: '/webhook_destinations/:id/deliveries',
+    params: { id: 'whd' },
+    query: WebhookDeliveryQuery,
+    success: 200,
+    response: WebhookDeliveryList,
+    access: 'admin',
+    async handle(request) {
+      const { db, caller, params, query, uri } = request
+      await existing(destinations, db, request, false)
+      const rows = await listDeliveries(db, caller, params.id, query)
+      const { items, ...page } = toPage(rows, query, uri(`/webhook_destinations/${params.id}/deliveries`))
+      return { body: { deliveries: items, ...page } }
+    },
+  }),
+  route({
+    operation: 'webhook_destinations.replay',
+    summary: 'Send events to a webhook destination again: given ones, or all dead ones since a time',
+    method: 'POST',
+    path: '/webhook_destinations/:id/replay',
+    params: { id: 'whd' },
+    body: WebhookReplay,
+    success: 200,
+    response: WebhookReplayed,
+    access: 'admin',
+    check({ event_ids, since }) {
+      if ((event_ids === undefined) === (since === undefined))
+        throw invalidField('event_ids', 'or since is required, and not both')
+    },
+    handle: (request) =>
+      transaction(request.db, async (tx) => {
+        const { caller, params, body, origin, uri } = request
+        const row = await existing(destinations, tx, request, true)
+        const replayed = body.event_ids
+          ? await replayEvents(tx, caller, params.id, body.event_ids)
+          : await replayDead(tx, caller, params.id, parseRfc3339(body.since ?? '') ?? 0)
+        const shown = stableDestinationFields(toDestination(row, uri))
+        await record(tx, origin, { resourceId: params.id, before: shown, after: { ...shown, replayed } })
+        return { body: { replayed } }
+      }),
+  }),
+]

@@ -1,0 +1,131 @@
+import { type Db, many, maybeOne, run } from '../../db/pool.ts'
+import { nothing, sql } from '../../db/sql.ts'
+import type { Caller } from '../../identity/caller.ts'
+import { type Id, newUuid, toUuid, type Uuid } from '../../kernel/ids.ts'
+import { type PageQuery, rowsToFetch } from '../../kernel/paging.ts'
+
+type Account = Pick<Caller, 'accountId'>
+
+export type DestinationRow = {
+  id: Uuid
+  url: string
+  description: string | null
+  metadata: string | null
+  operations: readonly string[]
+  enabled: boolean
+  disabled_reason: string | null
+  previous_secret_expires_at: string | null
+  created_at: string
+  failing_since: string | null
+  last_delivered_at: string | null
+  skipped: number
+}
+export type DestinationFields = Pick<DestinationRow, 'url' | 'description' | 'metadata' | 'operations' | 'enabled'>
+
+/** Each one is looked at whenever its account changes something, and an account needs few. */
+export const maxDestinations = 100
+
+const destinations = sql`
+    select d.id, d.url, d.description, d.metadata, d.operations, d.enabled, d.disabled_reason, d.created_at,
+      case when d.previous_secret_expires_at > statement_timestamp() then d.previous_secret_expires_at end
+        as previous_secret_expires_at,
+      p.failing_since, p.last_delivered_at, p.skipped
+    from webhook_destinations d
+      join webhook_progress p on p.account_id = d.account_id and p.destination_id = d.id`
+
+/** Resolves to undefined when the account has as many as it may have. What is committed from now on will be sent. */
+export async function insertDestination(
+  tx: Db,
+  { accountId }: Account,
+  { secret, ...fields }: DestinationFields & { secret: string },
+): Promise<DestinationRow | undefined> {
+  const id = newUuid()
+  // The lock makes creations of one account wait for each other, so that each counts the ones before.
+  await run(tx, sql`select from accounts where id = ${accountId} for no key update`)
+  const inserted = await maybeOne(
+    tx,
+    sql`
+    insert into webhook_destinations (account_id, id, url, description, metadata, operations, enabled, secret)
+    select ${accountId}, ${id}, ${fields.url}, ${fields.description}, ${fields.metadata}, ${fields.operations}::text[],
+      ${fields.enabled}, ${secret}
+    where (select count(*) from webhook_destinations where account_id = ${accountId}) < ${maxDestinations}
+    returning id`,
+  )
+  if (!inserted) return undefined
+  await run(
+    tx,
+    sql`
+    insert into webhook_progress (account_id, destination_id, position, event_id)
+    values (${accountId}, ${id}, settled_audit_position(), ${newUuid()})`,
+  )
+  return findByUuid(tx, accountId, id, false)
+}
+
+const findByUuid = (db: Db, accountId: Uuid, id: Uuid, lock: boolean) =>
+  maybeOne<DestinationRow>(
+    db,
+    sql`${destinations} where d.account_id = ${accountId} and d.id = ${id} ${lock ? sql`for update of d` : nothing}`,
+  )
+
+export const findDestination = (db: Db, { accountId }: Account, id: Id<'whd'>, lock: boolean) =>
+  findByUuid(db, accountId, toUuid(id), lock)
+
+export const listDestinations = (db: Db, { accountId }: Account, query: PageQuery & { before_id?: Id<'whd'> }) =>
+  many<DestinationRow>(
+    db,
+    sql`
+    ${destinations}
+    where d.account_id = ${accountId} ${query.before_id ? sql`and d.id < ${toUuid(query.before_id)}` : nothing}
+    order by d.id desc
+    limit ${rowsToFetch(query)}`,
+  )
+
+/** What waits for its next attempt is tried at once: the change may be what it waited for. */
+export async function updateDestination(
+  tx: Db,
+  { accountId }: Account,
+  id: Uuid,
+  fields: DestinationFields & Pick<DestinationRow, 'disabled_reason'>,
+): Promise<void> {
+  await run(
+    tx,
+    sql`
+    update webhook_destinations
+    set url = ${fields.url}, description = ${fields.description}, metadata = ${fields.metadata},
+      operations = ${fields.operations}::text[], enabled = ${fields.enabled}, disabled_reason = ${fields.disabled_reason}
+    where account_id = ${accountId} and id = ${id}`,
+  )
+  if (!fields.enabled) return
+  await run(
+    tx,
+    sql`
+    update webhook_progress
+    set wake_at = statement_timestamp(), failing_since = null,
+      leased_until = case when leased_by is null then null else leased_until end
+    where account_id = ${accountId} and destination_id = ${id}`,
+  )
+  await run(
+    tx,
+    sql`
+    update webhook_deliveries set next_attempt_at = statement_timestamp()
+    where account_id = ${accountId} and destination_id = ${id} and status = 'pending'`,
+  )
+}
+
+export const rotateSecret = (
+  tx: Db,
+  { accountId }: Account,
+  id: Id<'whd'>,
+  { secret, overlapSeconds }: { secret: string; overlapSeconds: number },
+) =>
+  run(
+    tx,
+    sql`
+    update webhook_destinations
+    set previous_secret = secret, secret = ${secret},
+      previous_secret_expires_at = statement_timestamp() + make_interval(secs => ${overlapSeconds})
+    where account_id = ${accountId} and id = ${toUuid(id)}`,
+  )
+
+export const deleteDestination = (tx: Db, { accountId }: Account, id: Id<'whd'>) =>
+  run(tx, sql`delete from webhook_destinations where account_id = ${accountId} and id = ${toUuid(id)}`)

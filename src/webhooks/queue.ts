@@ -1,0 +1,259 @@
+import { type Db, type DbPool, many, maybeOne, one, run } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
+import { transaction } from '../db/transaction.ts'
+import { firstUuidOf, toId, type Uuid } from '../kernel/ids.ts'
+import { matches } from '../kernel/scopes.ts'
+import { settledPosition } from '../resources/audit_events/store.ts'
+import { type AuditEventRow, toAuditEvent } from '../resources/audit_events/view.ts'
+
+/** A destination that this process sends for. */
+export type Lease = { accountId: Uuid; destinationId: Uuid; holder: Uuid }
+export type Destination = {
+  url: string
+  operations: string[]
+  secrets: string[]
+  failingSince: number | null
+}
+export type Due = { eventId: Uuid; attempts: number }
+
+const leaseSeconds = 60
+const eventsAtOnce = 500
+/** What may wait for a destination as deliveries. Everything after it waits in the audit. */
+const maxPending = 10_000
+const dayMs = 24 * 60 * 60 * 1_000
+
+/**
+ * Takes destinations that have something to do and that no other process sends for, one for each account, whichever has
+ * waited longest. New events are looked for by the index of positions, among those of the last day: whoever is further
+ * behind than that has a time to wake.
+ */
+export async function takeLeases(
+  db: Db,
+  { holder, free, busy, now }: { holder: Uuid; free: number; busy: readonly Uuid[]; now: number },
+): Promise<Lease[]> {
+  const rows = await many<{ account_id: Uuid; destination_id: Uuid }>(
+    db,
+    sql`
+    with ready as (
+      select distinct on (p.account_id) p.account_id, p.destination_id
+      from webhook_progress p
+        join webhook_destinations d on d.account_id = p.account_id and d.id = p.destination_id
+      where d.enabled and (p.leased_until is null or p.leased_until <= now()) and p.account_id <> all(${busy}::uuid[])
+        and (p.wake_at <= now() or exists (
+          select from audit_events e
+          where e.account_id = p.account_id and e.position > p.position and e.id > ${firstUuidOf(now - dayMs)}))
+      order by p.account_id, p.leased_until nulls first
+    ), taken as (
+      select p.account_id, p.destination_id
+      from webhook_progress p join ready r on r.account_id = p.account_id and r.destination_id = p.destination_id
+      where p.leased_until is null or p.leased_until <= now()
+      order by p.leased_until nulls first
+      limit ${free}
+      for update of p skip locked
+    )
+    update webhook_progress p
+    set leased_by = ${holder}, leased_until = now() + make_interval(secs => ${leaseSeconds})
+    from taken t where p.account_id = t.account_id and p.destination_id = t.destination_id
+    returning p.account_id, p.destination_id`,
+  )
+  return rows.map((row) => ({ accountId: row.account_id, destinationId: row.destination_id, holder }))
+}
+
+const held = ({ accountId, destinationId, holder }: Lease) =>
+  sql`account_id = ${accountId} and destination_id = ${destinationId} and leased_by = ${holder}`
+
+/** Undefined when the destination is deleted or disabled, or another process has taken it. */
+export async function renew(db: Db, lease: Lease): Promise<Destination | undefined> {
+  const row = await maybeOne<{
+    url: string
+    operations: string[]
+    secret: string
+    previous: string | null
+    failing_since: string | null
+  }>(
+    db,
+    sql`
+    with renewed as (
+      update webhook_progress set leased_until = now() + make_interval(secs => ${leaseSeconds})
+      where ${held(lease)} returning failing_since
+    )
+    select d.url, d.operations, d.secret, renewed.failing_since,
+      case when d.previous_secret_expires_at > now() then d.previous_secret end as previous
+    from webhook_destinations d, renewed
+    where d.account_id = ${lease.accountId} and d.id = ${lease.destinationId} and d.enabled`,
+  )
+  return (
+    row && {
+      url: row.url,
+      operations: row.operations,
+      secrets: [row.secret, ...(row.previous ? [row.previous] : [])],
+      failingSince: row.failing_since === null ? null : Date.parse(row.failing_since),
+    }
+  )
+}
+
+/**
+ * Ends a turn. `isMore`: something is left to do at once; otherwise the first event of a resource whose time comes next says
+ * when. `restMs`: nothing is sent before, new events neither.
+ */
+export const release = (db: Db, lease: Lease, { isMore = false, restMs = 0 } = {}) =>
+  run(
+    db,
+    sql`
+    update webhook_progress p
+    set leased_by = null, leased_until = now() + make_interval(secs => ${restMs / 1_000}), wake_at = ${
+      isMore
+        ? sql`now()`
+        : sql`(
+      select min(next_attempt_at) from (
+        select distinct on (resource_id) next_attempt_at from webhook_deliveries w
+        where w.account_id = p.account_id and w.destination_id = p.destination_id and w.status = 'pending'
+        order by resource_id, position, event_id
+      ) heads)`
+    }
+    where ${held(lease)}`,
+  )
+
+/**
+ * Makes deliveries of the next events, in the transaction that moves on past them: none is lost and none comes twice. Only
+ * up to where every transaction has ended, as in listCommittedEvents(). Resolves to how many events were read, and whether
+ * no more may wait.
+ */
+export function fill(
+  pool: DbPool,
+  lease: Lease,
+  { operations }: Destination,
+  oldestKept: number,
+): Promise<{ read: number; isFull: boolean }> {
+  const { accountId, destinationId } = lease
+  return transaction(pool, async (tx) => {
+    const progress = await maybeOne<{ position: number; event_id: Uuid }>(
+      tx,
+      sql`select position, event_id from webhook_progress where ${held(lease)} for update`,
+    )
+    const { pending } = await one<{ pending: number }>(
+      tx,
+      sql`
+      select count(*) as pending from (
+        select from webhook_deliveries
+        where account_id = ${accountId} and destination_id = ${destinationId} and status = 'pending'
+        limit ${maxPending}) waiting`,
+    )
+    if (!progress || pending >= maxPending) return { read: 0, isFull: pending >= maxPending }
+    const settled = await settledPosition(tx)
+    const events = await many<{
+      id: Uuid
+      position: number
+      operation: string
+      resource_id: string
+      created_at: string
+    }>(
+      tx,
+      sql`
+      select id, position, operation, resource_id, created_at from audit_events
+      where account_id = ${accountId} and (position, id) > (${progress.position}, ${progress.event_id})
+        and position between ${progress.position} and ${settled}
+      order by position, id limit ${eventsAtOnce}`,
+    )
+    const last = events.at(-1)
+    if (!last) return { read: 0, isFull: false }
+    const wanted = events.filter((event) => isWanted(event, destinationId, operations))
+    const kept = wanted.filter(({ created_at }) => Date.parse(created_at) >= oldestKept)
+    await run(
+      tx,
+      sql`
+      insert into webhook_deliveries (account_id, destination_id, event_id, position, operation, resource_id, status)
+      select ${accountId}, ${destinationId}, e.id, e.position, e.operation, e.resource_id, 'pending'
+      from unnest(${kept.map(({ id }) => id)}::uuid[], ${kept.map(({ position }) => position)}::bigint[],
+        ${kept.map(({ operation }) => operation)}::text[], ${kept.map(({ resource_id }) => resource_id)}::text[])
+        as e (id, position, operation, resource_id)
+      on conflict do nothing`,
+    )
+    await run(
+      tx,
+      sql`
+      update webhook_progress
+      set position = ${last.position}, event_id = ${last.id}, skipped = skipped + ${wanted.length - kept.length}
+      where ${held(lease)}`,
+    )
+    return { read: events.length, isFull: false }
+  })
+}
+
+/** A test goes to its own destination, whatever the filter is, and to no other. */
+function isWanted(
+  { operation, resource_id }: { operation: string; resource_id: string },
+  destinationId: Uuid,
+  operations: readonly string[],
+): boolean {
+  if (operation === 'webhook_destinations.test') return resource_id === toId('whd', destinationId)
+  return operations.some((pattern) => matches(pattern, operation))
+}
+
+/** The first pending event of each resource, if its time has come: later ones of the resource wait for it. */
+export async function dueEvents(db: Db, { accountId, destinationId }: Lease, limit: number): Promise<Due[]> {
+  const rows = await many<{ event_id: Uuid; attempts: number }>(
+    db,
+    sql`
+    select event_id, attempts from (
+      select distinct on (resource_id) event_id, position, attempts, next_attempt_at from webhook_deliveries
+      where account_id = ${accountId} and destination_id = ${destinationId} and status = 'pending'
+      order by resource_id, position, event_id
+    ) heads
+    where next_attempt_at <= now()
+    order by next_attempt_at, position limit ${limit}`,
+  )
+  return rows.map(({ event_id, attempts }) => ({ eventId: event_id, attempts }))
+}
+
+export async function readEvents(db: Db, { accountId }: Lease, ids: readonly Uuid[]) {
+  const rows = await many<AuditEventRow>(
+    db,
+    sql`
+    select id, created_at, operation, operation_id, owner_id, api_key_id, dashboard_session_id, source_ip, resource_id,
+      before, after
+    from audit_events where account_id = ${accountId} and id = any(${ids}::uuid[])`,
+  )
+  return new Map(rows.map((row) => [row.id, toAuditEvent(row)]))
+}
+
+export type Result = Due & {
+  outcome: { status: number | null; error: string | null }
+  state: 'pending' | 'delivered' | 'dead'
+  waitMs: number
+}
+
+/** One success ends a time of failures; a failure begins one. */
+export async function writeResults(db: DbPool, lease: Lease, results: readonly Result[]): Promise<void> {
+  const { accountId, destinationId } = lease
+  const isDelivered = results.some(({ state }) => state === 'delivered')
+  await transaction(db, async (tx) => {
+    await run(
+      tx,
+      sql`
+      update webhook_deliveries w
+      set status = r.state, attempts = w.attempts + 1, last_attempt_at = now(), last_status = r.last_status,
+        last_error = r.error, next_attempt_at = now() + make_interval(secs => r.wait_ms / 1000.0)
+      from unnest(${results.map(({ eventId }) => eventId)}::uuid[], ${results.map(({ state }) => state)}::text[],
+        ${results.map(({ outcome }) => outcome.status)}::int[], ${results.map(({ outcome }) => outcome.error)}::text[],
+        ${results.map(({ waitMs }) => Math.round(waitMs))}::bigint[]) as r (event_id, state, last_status, error, wait_ms)
+      where w.account_id = ${accountId} and w.destination_id = ${destinationId} and w.event_id = r.event_id`,
+    )
+    await run(
+      tx,
+      isDelivered
+        ? sql`update webhook_progress set failing_since = null, last_delivered_at = now() where ${held(lease)}`
+        : sql`update webhook_progress set failing_since = coalesce(failing_since, now()) where ${held(lease)}`,
+    )
+  })
+}
+
+/** For metrics: what waits, what is dead, and since when the oldest waits. */
+export const queueFigures = (db: Db) =>
+  one<{ pending: number; dead: number; oldest: Uuid | null }>(
+    db,
+    sql`
+    select (select count(*) from webhook_deliveries where status = 'pending') as pending,
+      (select count(*) from webhook_deliveries where status = 'dead') as dead,
+      (select event_id from webhook_deliveries where status = 'pending' order by event_id limit 1) as oldest`,
+  )

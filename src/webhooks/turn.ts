@@ -1,0 +1,135 @@
+import type { DbPool } from '../db/pool.ts'
+import type { Clock } from '../kernel/clock.ts'
+import type { Uuid } from '../kernel/ids.ts'
+import { signedHeaders } from '../kernel/webhook_signature.ts'
+import type { AuditEvent } from '../resources/audit_events/schema.ts'
+import { disable } from './disable.ts'
+import {
+  type Destination,
+  type Due,
+  dueEvents,
+  fill,
+  type Lease,
+  type Result,
+  readEvents,
+  release,
+  renew,
+  writeResults,
+} from './queue.ts'
+import type { Outcome, Send } from './sender.ts'
+
+export type DeliverySettings = {
+  /** The pause after each failed attempt. After the last one the event is dead. */
+  retryMs: readonly number[]
+  /** Older events are not sent any more. */
+  retentionMs: number
+  /** A destination that has failed for so long is disabled. */
+  disableAfterMs: number
+  uri: (path: string) => string
+}
+export type Parts = {
+  db: DbPool
+  send: Send
+  clock: Clock
+  settings: DeliverySettings
+  count: (state: 'delivered' | 'failed' | 'dead') => void
+}
+
+const atOnce = 8
+/** Then another destination of the account has its turn. */
+const turnMs = 5_000
+/** So many events wait that no more are taken from the audit: it is not worth looking often. */
+const fullPauseMs = 5_000
+
+/** `stopping`: begin nothing more. `ending`: cut off what is being sent. */
+export type Signals = { stopping: AbortSignal; ending: AbortSignal }
+
+/** Sends what is due at one destination, in order for each resource, until nothing is or its turn is over. */
+export async function takeTurn(parts: Parts, lease: Lease, { stopping, ending }: Signals): Promise<void> {
+  const { db, clock, settings } = parts
+  const ends = clock() + turnMs
+  while (clock() < ends && !stopping.aborted) {
+    const destination = await renew(db, lease)
+    if (!destination) return release(db, lease)
+    const { failingSince } = destination
+    const { due, isMore, isFull } = await nextEvents(parts, lease, destination)
+    if (due.length === 0 && isMore) continue
+    if (due.length === 0) return release(db, lease, { restMs: isFull ? fullPauseMs : 0 })
+    const results = await attempt(parts, lease, destination, due, ending)
+    // What a shutdown has ended says nothing about the receiver.
+    if (ending.aborted) break
+    await writeResults(db, lease, results)
+    for (const { state } of results) parts.count(state === 'pending' ? 'failed' : state)
+    const reason = reasonToDisable(destination, results, clock() - settings.disableAfterMs)
+    if (reason) {
+      await disable(db, lease, reason, settings.uri)
+      return release(db, lease)
+    }
+    if (failingSince !== null && results.every(({ state }) => state !== 'delivered'))
+      return release(db, lease, { restMs: probePauseMs(clock() - failingSince) })
+  }
+  await release(db, lease, { isMore: true })
+}
+
+/** What is due now, after as many new events as it takes have become deliveries. */
+async function nextEvents({ db, clock, settings }: Parts, lease: Lease, destination: Destination) {
+  // Of a receiver that fails, one event at a time: an outage must not use up the attempts of every event.
+  const limit = destination.failingSince === null ? atOnce : 1
+  const due = await dueEvents(db, lease, limit)
+  if (due.length >= limit) return { due, isMore: true, isFull: false }
+  const { read, isFull } = await fill(db, lease, destination, clock() - settings.retentionMs)
+  return { due: read > 0 ? await dueEvents(db, lease, limit) : due, isMore: read > 0, isFull }
+}
+
+/** The longer a receiver has failed, the less often it is asked: a second at first, a minute at most. */
+const probePauseMs = (failingForMs: number): number => Math.min(60_000, Math.max(1_000, failingForMs / 10))
+
+function reasonToDisable(
+  { failingSince }: Destination,
+  results: readonly Result[],
+  before: number,
+): 'gone' | 'failing' | undefined {
+  if (results.some(({ outcome }) => outcome.status === 410)) return 'gone'
+  const isFailing = results.every(({ state }) => state !== 'delivered')
+  return isFailing && failingSince !== null && failingSince < before ? 'failing' : undefined
+}
+
+async function attempt(
+  { db, send, clock, settings }: Parts,
+  lease: Lease,
+  { url, secrets }: Destination,
+  due: readonly Due[],
+  signal: AbortSignal,
+): Promise<Result[]> {
+  const ids = due.map(({ eventId }) => eventId)
+  const events = await readEvents(db, lease, ids)
+  return Promise.all(
+    due.map(async (each) => {
+      const event = events.get(each.eventId as Uuid)
+      if (!event) {
+        const outcome = { status: null, error: 'the event is past its retention', retryAfterMs: 0 }
+        return { ...each, outcome, state: 'dead' as const, waitMs: 0 }
+      }
+      const body = payloadOf(event)
+      const headers = {
+        'content-type': 'application/json',
+        'user-agent': 'Gatehouse-Webhooks',
+        ...signedHeaders(secrets, { id: event.id, atMs: clock(), body }),
+      }
+      return resultOf(each, await send(url, headers, body, signal), settings.retryMs)
+    }),
+  )
+}
+
+/** As Standard Webhooks has it. Whoever receives it twice sees the same `webhook-id`. */
+const payloadOf = (event: AuditEvent): string =>
+  JSON.stringify({ type: event.operation, timestamp: event.created_at, data: event })
+
+function resultOf(due: Due, outcome: Outcome, retryMs: readonly number[]): Result {
+  if (outcome.error === null) return { ...due, outcome, state: 'delivered', waitMs: 0 }
+  const pause = retryMs[due.attempts]
+  if (pause === undefined) return { ...due, outcome, state: 'dead', waitMs: 0 }
+  // Jitter, so that what failed at once does not return at once.
+  const waitMs = Math.max(pause * (0.8 + 0.4 * Math.random()), outcome.retryAfterMs)
+  return { ...due, outcome, state: 'pending', waitMs }
+}

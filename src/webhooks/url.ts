@@ -1,0 +1,30 @@
+import { parseAddress } from '../kernel/ip/address.ts'
+import { type DialPolicy, isThisMachine } from '../kernel/ip/dial_policy.ts'
+
+/** Completes the sentence 'url …'. What a name resolves to is looked at whenever something is sent there. */
+export function urlFault(text: string, policy: DialPolicy): string | undefined {
+  const url = URL.parse(text)
+  if (!url || !/^https?:\/\//i.test(text)) return 'must be a URL that begins with https://'
+  if (url.username || url.password) return 'must not contain a user name or password'
+  if (url.hash) return 'must not contain a fragment'
+  const address = addressOf(url)
+  const fault = address === undefined ? undefined : policy.fault(address, portOf(url))
+  if (fault) return `must not lead to an address that ${fault}`
+  // Without TLS everything, signatures included, is readable on the way: only where there is no way.
+  if (url.protocol === 'http:' && !isLoopbackName(url)) return 'must begin with https://'
+  return undefined
+}
+
+/** The address that a URL has in place of a name. */
+export const addressOf = ({ hostname }: URL): string | undefined => {
+  const text = hostname.replace(/^\[|\]$/g, '')
+  return parseAddress(text) ? text : undefined
+}
+
+export const portOf = ({ port, protocol }: URL): number => Number(port) || (protocol === 'https:' ? 443 : 80)
+
+function isLoopbackName(url: URL): boolean {
+  const address = addressOf(url)
+  const parsed = address === undefined ? undefined : parseAddress(address)
+  return parsed ? isThisMachine(parsed) : false
+}

@@ -1,0 +1,60 @@
+import { setTimeout } from 'node:timers/promises'
+import { newUuid, type Uuid } from '../kernel/ids.ts'
+import { type Lease, takeLeases } from './queue.ts'
+import { type Parts, takeTurn } from './turn.ts'
+
+/** Destinations that one process sends for at once: altogether, and of one account. */
+const slots = 32
+const slotsPerAccount = 4
+const lookEveryMs = 250
+
+/**
+ * Sends events to webhook destinations, in every process that serves; a lease keeps two from sending for one destination.
+ * Nobody can take all slots with destinations that never answer: each account has few of them.
+ */
+export function runWebhooks(parts: Parts, onError: (error: unknown) => void): { stop: () => Promise<void> } {
+  const holder = newUuid()
+  const stopping = new AbortController()
+  const ending = new AbortController()
+  const running = new Map<Lease, Promise<void>>()
+
+  const busyAccounts = (): Uuid[] => {
+    const counts = new Map<Uuid, number>()
+    for (const { accountId } of running.keys()) counts.set(accountId, (counts.get(accountId) ?? 0) + 1)
+    return [...counts].filter(([, count]) => count >= slotsPerAccount).map(([accountId]) => accountId)
+  }
+
+  async function look(): Promise<void> {
+    const free = slots - running.size
+    if (free === 0) return
+    const now = parts.clock()
+    for (const lease of await takeLeases(parts.db, { holder, free, busy: busyAccounts(), now })) {
+      const turn = takeTurn(parts, lease, { stopping: stopping.signal, ending: ending.signal })
+        .catch(onError)
+        .finally(() => running.delete(lease))
+      running.set(lease, turn)
+    }
+  }
+
+  async function loop(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      const began = performance.now()
+      await look().catch(onError)
+      // With so many destinations that looking takes long, it is done less often.
+      const pause = Math.max(lookEveryMs, 4 * (performance.now() - began))
+      await setTimeout(pause, undefined, { signal: stopping.signal }).catch(() => {})
+    }
+  }
+  const looping = loop()
+
+  return {
+    /** What is being sent may take a moment to end. What is cut off then is sent again by the next process. */
+    async stop() {
+      stopping.abort()
+      await looping
+      await Promise.race([Promise.all(running.values()), setTimeout(3_000)])
+      ending.abort()
+      await Promise.all(running.values())
+    },
+  }
+}

@@ -1,0 +1,73 @@
+// Names that tenants choose, and the addresses that they lead to at the moment of dialing.
+import assert from 'node:assert/strict'
+import { Resolver } from 'node:dns/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { test } from 'node:test'
+import { createDialPolicy } from '../../src/kernel/ip/dial_policy.ts'
+import { networks } from '../../src/kernel/setting_values.ts'
+import { createSender } from '../../src/webhooks/sender.ts'
+import type { Scope } from '../harness/control_plane.ts'
+import { type DnsServer, startDnsServer } from '../harness/dns_server.ts'
+
+async function newSender(scope: Scope, answers: DnsServer['answers'], allow = '') {
+  const dns = await startDnsServer(scope, answers)
+  const resolver = new Resolver({ timeout: 500, tries: 1 })
+  resolver.setServers([dns.address])
+  const policy = createDialPolicy({
+    deny: networks('198.18.0.0/15'),
+    allow: networks(allow),
+    ownPorts: [],
+    ownAddresses: () => ['192.88.99.7'],
+    deniesPrivate: true,
+    words: { self: 'server', operator: 'the operator' },
+  })
+  const { send, close } = createSender(policy, resolver)
+  scope.after(async () => close())
+  const signal = new AbortController().signal
+  return { dns, post: (url: string) => send(url, { 'content-type': 'application/json' }, '{}', signal) }
+}
+
+test('a name is refused for every address that a tenant may not reach, whatever it is called', async (t) => {
+  const inside: Record<string, string> = {
+    'loopback.example.com': '127.0.0.1',
+    'six.example.com': '::1',
+    'metadata.example.com': '169.254.169.254',
+    'private.example.com': '10.0.0.1',
+    'mapped.example.com': '::ffff:c0a8:1',
+    'nat64.example.com': '64:ff9b::a00:1',
+    'own.example.com': '192.88.99.7',
+    'denied.example.com': '198.18.0.1',
+  }
+  const { post } = await newSender(t, (name) => (inside[name] ? [inside[name]] : undefined))
+  for (const name of Object.keys(inside)) {
+    const { status, error } = await post(`https://${name}/`)
+    assert.equal(status, null, name)
+    assert.match(error ?? '', /the name leads to an address that /, name)
+    assert.ok(!error?.includes(inside[name] ?? ''), 'the address is not told')
+  }
+  assert.match((await post('https://nobody.example.com/')).error ?? '', /has no address/)
+})
+
+test('a name that changes its meaning is dialed at the address that was checked', async (t) => {
+  let asked = 0
+  // The first answer is public, every later one leads inside.
+  const { post, dns } = await newSender(t, () => (asked++ < 2 ? ['192.0.66.1'] : ['127.0.0.1']))
+  const first = await post('https://rebinding.example.com:9/')
+  assert.doesNotMatch(first.error ?? '', /leads to an address/)
+  assert.ok(dns.asked.length <= 2, 'resolved once, for both families')
+  assert.match((await post('https://rebinding.example.com:9/')).error ?? '', /is a loopback address/)
+})
+
+test('without TLS only an allowed loopback address is dialed, and no name', async (t) => {
+  const { post } = await newSender(t, () => ['127.0.0.1'], '127.0.0.1/32')
+  assert.match((await post('http://name.example.com/')).error ?? '', /must begin with https/)
+  const server = createServer((_, response) => response.writeHead(200).end('x'.repeat(1_000_000))).listen(
+    0,
+    '127.0.0.1',
+  )
+  t.after(() => server.close())
+  await new Promise((resolve) => server.once('listening', resolve))
+  const { port } = server.address() as AddressInfo
+  assert.deepEqual(await post(`http://127.0.0.1:${port}/`), { status: 200, error: null, retryAfterMs: 0 })
+})
