@@ -89,6 +89,14 @@ const pages: readonly Listed[] = [
     group: 'Access',
     load: async () => (await import('./pages/people.tsx')).People,
   },
+  {
+    path: '/webhooks',
+    title: 'Webhooks',
+    icon: 'webhooks',
+    group: 'Access',
+    isForAdmins: true,
+    load: async () => (await import('./pages/webhooks.tsx')).Webhooks,
+  },
 ]
 
 export const visiblePages = (role: Shapes['Caller']['role']): readonly Page[] =>

@@ -44,6 +44,7 @@ const dialogs: [path: string, button: string | RegExp][] = [
   [`/policies/${policy.id}`, 'Actions for deny 127.0.0.9/32 > Edit rule…'],
   ['/check?ip=127.0.0.9&target=api', 'Change rule…'],
   [`/policies/${policy.id}`, 'Import list'],
+  ['/webhooks', 'Create webhook'],
   ['/restrictions', 'Create restriction'],
   ['/restrictions', 'Actions for offices only > Edit…'],
   [`/edges/${edge.id}`, 'Change the request headers of app.example:443/'],

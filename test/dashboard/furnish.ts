@@ -19,6 +19,11 @@ export async function furnish(admin: Account) {
     request_headers: { add: { 'X-Team': 'storage' }, remove: ['Cookie'] },
   })
   const tcp = await make(admin, '/edges/tcp', { hostports: ['db.example:20001'], backend: { backend_id: backend.id } })
+  // Nobody answers there, so its page shows a failing delivery.
+  const webhook = await make(admin, '/webhook_destinations', {
+    url: 'https://hooks.invalid/audit',
+    description: 'siem',
+  })
   const pages = [
     '/',
     '/keys',
@@ -33,6 +38,9 @@ export async function furnish(admin: Account) {
     '/backends',
     '/nodes',
     '/people',
+    '/webhooks',
+    `/webhooks/${webhook.id}`,
+    `/webhooks/${webhook.id}?tab=dead`,
   ]
   return { policy, edge, pages }
 }

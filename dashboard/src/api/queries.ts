@@ -93,6 +93,13 @@ export const queries = {
       const { backends: rows, next_page_uri } = await answerOf(api.GET('/backends/http_response', from(before)))
       return { rows, next_page_uri }
     }),
+  webhooks: () =>
+    wholeList('/webhook_destinations', async (before) => {
+      const { webhook_destinations: rows, next_page_uri } = await answerOf(
+        api.GET('/webhook_destinations', from(before)),
+      )
+      return { rows, next_page_uri }
+    }),
   nodes: () => $api.queryOptions('get', '/edge_nodes', {}, { refetchInterval: 5_000 }),
   activity: (hours = 24) =>
     $api.queryOptions(

@@ -1,3 +1,5 @@
+import { useMemo } from 'react'
+import { parseCidr } from '../../../src/kernel/ip/cidr.ts'
 import { usePeople } from '../api/people.ts'
 import { Choice } from '../ui/choice.tsx'
 import { Field } from '../ui/field.tsx'
@@ -5,10 +7,37 @@ import { PageHeader } from '../ui/page_header.tsx'
 import { useUrlState } from '../ui/use_url_state.ts'
 import { ChangeList } from './audit/list.tsx'
 
+const dayMs = 24 * 60 * 60 * 1_000
+const periods = [
+  { value: '', label: 'Any time' },
+  { value: '1', label: 'Last day' },
+  { value: '7', label: 'Last week' },
+  { value: '30', label: 'Last 30 days' },
+]
+const operations = [
+  { value: '', label: 'All changes' },
+  { value: '*.create', label: 'Created' },
+  { value: '*.update', label: 'Changed' },
+  { value: '*.delete', label: 'Deleted' },
+  { value: 'dashboard_session.*', label: 'Sign-ins' },
+]
+
 export function Audit() {
   const people = usePeople() ?? []
   const [owner, setOwner] = useUrlState<string>('by', '')
   const [resource, setResource] = useUrlState<string>('resource', '')
+  const [kind, setKind] = useUrlState<string>('operation', '')
+  const [address, setAddress] = useUrlState<string>('from', '')
+  const [period, setPeriod] = useUrlState<string>('since', '')
+  const cidr = parseCidr(address.trim()).cidr && address.trim()
+  const filters = useMemo(
+    () => ({
+      ...(kind && { operation: kind }),
+      ...(cidr && { source_ip: cidr }),
+      ...(period && { since: new Date(Date.now() - Number(period) * dayMs).toISOString() }),
+    }),
+    [kind, cidr, period],
+  )
   const resourceId = /^[a-z]+_[0-9a-z]{26}$/.test(resource.trim()) ? resource.trim() : undefined
   return (
     <>
@@ -26,6 +55,15 @@ export function Audit() {
             ...people.map(({ id, name, kind }) => ({ value: id, label: kind === 'bot' ? `${name} (bot)` : name })),
           ]}
         />
+        <Choice label="Time" value={period} onChange={setPeriod} options={periods} />
+        <Field
+          label="From address"
+          mono
+          value={address}
+          onChange={setAddress}
+          placeholder="203.0.113.0/24"
+          error={address.trim() && !cidr ? 'Enter an address or a CIDR range.' : undefined}
+        />
         <Field
           label="Resource"
           mono
@@ -37,7 +75,21 @@ export function Audit() {
           }
         />
       </div>
-      <ChangeList ownerId={owner || undefined} resourceId={resourceId} />
+      <fieldset className="chips">
+        <legend className="for-readers">Operations</legend>
+        {operations.map(({ value, label }) => (
+          <button
+            key={value}
+            type="button"
+            className="chip"
+            aria-pressed={kind === value}
+            onClick={() => setKind(value)}
+          >
+            {label}
+          </button>
+        ))}
+      </fieldset>
+      <ChangeList ownerId={owner || undefined} resourceId={resourceId} filters={filters} />
     </>
   )
 }

@@ -17,6 +17,7 @@ const nouns: Record<string, string> = {
   tcp_edges: 'TCP edge',
   https_edges: 'HTTPS edge',
   https_edge_routes: 'route',
+  webhook_destinations: 'webhook',
 }
 const modules: Record<string, string> = {
   backend: 'backend',
@@ -29,6 +30,9 @@ const verbs: Record<string, string> = {
   delete: 'deleted',
   replace: 'set',
   rotate: 'rotated',
+  disable: 'disabled',
+  test: 'tested',
+  replay: 'replayed events of',
   replace_rules: 'replaced the rules of',
 }
 

@@ -10,19 +10,21 @@ import { type AuditEvent, deedOf } from './describe.ts'
 import { Diff } from './diff.tsx'
 import { Subject, Who } from './who.tsx'
 
-type Props = { ownerId?: string | undefined; resourceId?: string | undefined }
+type Filters = { operation?: string; source_ip?: string; since?: string }
+type Props = { ownerId?: string | undefined; resourceId?: string | undefined; filters?: Filters }
 
 /** Changes, newest first, field by field: all of them, those of somebody, or those of one thing. */
-export function ChangeList({ ownerId, resourceId }: Props) {
+export function ChangeList({ ownerId, resourceId, filters }: Props) {
   const events = $api.useInfiniteQuery(
     'get',
     '/audit_events',
     // Pages must not have the key of a single read, such as that of the overview: another limit is enough.
-    { params: { query: { limit: 50, ...(ownerId && { owner_id: ownerId }), resource_id: resourceId } } },
+    { params: { query: { limit: 50, ...(ownerId && { owner_id: ownerId }), resource_id: resourceId, ...filters } } },
     {
       pageParamName: 'before_id',
       initialPageParam: null,
-      getNextPageParam: (page) => (page.next_page_uri ? page.audit_events.at(-1)?.id : undefined),
+      // Not the last row: a page of several filters may have none, and go on all the same.
+      getNextPageParam: ({ next_page_uri: next }) => (next ? new URL(next).searchParams.get('before_id') : undefined),
     },
   )
   const rows = events.data?.pages.flatMap((page) => page.audit_events) ?? []
