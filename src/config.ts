@@ -19,20 +19,12 @@ import {
   portRange,
   publicUrl,
   roleName,
-  seconds,
   text,
   wholeNumber,
 } from './kernel/setting_values.ts'
+import { type Setting, setting } from './setting.ts'
 import { version } from './version.ts'
-
-type Setting<Value> = {
-  /** Used when the variable is not set, and shown by --help. Undefined: the variable is required. */
-  default?: string
-  help: string
-  secret?: boolean
-  parse: (text: string) => Value
-}
-const setting = <Value>(definition: Setting<Value>): Setting<Value> => definition
+import { webhookSettings } from './webhook_settings.ts'
 
 /** NATS settings, shared by the control plane and edge nodes. */
 const natsSettings = {
@@ -167,31 +159,7 @@ export const settings = {
     help: 'Months of audit events to keep. 0 keeps all.',
     parse: wholeNumber(0, 1_200),
   }),
-  GATEHOUSE_WEBHOOK_ALLOW: setting({
-    default: '',
-    help: 'Networks, comma-separated, that webhooks may be sent to although they are denied by default, such as 10.0.0.0/8. Allowing a loopback address also allows http:// there.',
-    parse: networks,
-  }),
-  GATEHOUSE_WEBHOOK_DENY: setting({
-    default: '',
-    help: 'Networks, comma-separated, that webhooks must not be sent to. Takes precedence over the allowed networks.',
-    parse: networks,
-  }),
-  GATEHOUSE_WEBHOOK_RETRY_SECONDS: setting({
-    default: '5,30,120,600,1800,3600,10800,21600,43200,86400',
-    help: 'Pauses after failed attempts to send a webhook, comma-separated. After the last one the event is dead.',
-    parse: seconds,
-  }),
-  GATEHOUSE_WEBHOOK_RETENTION_DAYS: setting({
-    default: '30',
-    help: 'How old an event may be to be sent to a webhook, and how long deliveries are listed.',
-    parse: wholeNumber(1, 3_650),
-  }),
-  GATEHOUSE_WEBHOOK_DISABLE_DAYS: setting({
-    default: '5',
-    help: 'A webhook destination is disabled when nothing could be delivered for so long.',
-    parse: wholeNumber(1, 3_650),
-  }),
+  ...webhookSettings,
   GATEHOUSE_ADDRESS_RETENTION_DAYS: setting({
     default: '30',
     help: 'Days to keep source addresses of refused requests, warnings and API key use.',
