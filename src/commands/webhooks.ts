@@ -4,7 +4,7 @@ import type { Config } from '../config.ts'
 import { openPool } from '../db/pool.ts'
 import type { Metrics } from '../http/metrics.ts'
 import { systemClock } from '../kernel/clock.ts'
-import { timeOf } from '../kernel/ids.ts'
+import { momentOfUuid } from '../kernel/ids.ts'
 import { createDialPolicy, type DialPolicy } from '../kernel/ip/dial_policy.ts'
 import { queueFigures } from '../webhooks/queue.ts'
 import { createSender } from '../webhooks/sender.ts'
@@ -56,7 +56,7 @@ export function startWebhooks(
     15_000,
     async () => {
       const { pending, dead, oldest } = await queueFigures(db)
-      const oldestSeconds = oldest === null ? 0 : Math.max(0, (systemClock() - timeOf(oldest)) / 1_000)
+      const oldestSeconds = oldest === null ? 0 : Math.max(0, (systemClock() - momentOfUuid(oldest)) / 1_000)
       metrics.webhooks.queue({ pending, dead, oldestSeconds })
     },
     logged,

@@ -86,9 +86,6 @@ export const momentOfUuid = (uuid: string): number => Number.parseInt(uuid.slice
 
 const uuidV7Pattern = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 export const isUuidV7 = (text: string): text is Uuid => uuidV7Pattern.test(text)
-/** When a UUIDv7 was made, in milliseconds since 1970. */
-export const timeOf = (uuid: Uuid): number => Number.parseInt(uuid.slice(0, 8) + uuid.slice(9, 13), 16)
-
 export const newId = <P extends IdPrefix>(prefix: P): Id<P> => toId(prefix, newUuid())
 
 // Both directions go digit by digit with small integers: BigInt made a page of 100 rows three times as slow.
