@@ -54,7 +54,10 @@ const identity: Make = async (as) => {
   const owner_id = await user(as)
   return make('/identities', () => ({ owner_id, issuer: 'https://id.example', subject: randomUUID() }))(as)
 }
-const webhook = make('/webhook_destinations', () => ({ url: 'https://example.com/hook', enabled: false }))
+// Disabled: what the service sends in the background would look like a change by a refused call.
+const newWebhook = () => ({ url: 'https://example.com/hook', enabled: false })
+const webhook = make('/webhook_destinations', newWebhook)
+const since = '2026-01-01T00:00:00Z'
 
 const policy = make('/ip_policies', () => ({ description: 'one' }))
 const rule: Make = async (as) => {
@@ -380,12 +383,7 @@ export const expectations: Record<string, Expectation> = {
     filters: { resource_id: bot, owner_id: bot, api_key_id: apiKey },
   },
 
-  // Disabled ones: what the service sends in the background would look like a change by a refused call.
-  'webhook_destinations.create': {
-    admin: 201,
-    member: 403,
-    body: () => ({ url: 'https://example.com/hook', enabled: false }),
-  },
+  'webhook_destinations.create': { admin: 201, member: 403, body: newWebhook },
   'webhook_destinations.get': { admin: 200, member: 403, path: id(webhook) },
   'webhook_destinations.list': { admin: 200, member: 403, lists: webhook },
   'webhook_destinations.update': { admin: 200, member: 403, path: id(webhook), body: () => ({ description: 'x' }) },
@@ -393,10 +391,5 @@ export const expectations: Record<string, Expectation> = {
   'webhook_destinations.test': { admin: 200, member: 403, path: id(webhook), body: () => ({}) },
   'webhook_destinations.delete': { admin: 204, member: 403, path: id(webhook) },
   'webhook_destinations.deliveries': { admin: 200, member: 403, path: id(webhook) },
-  'webhook_destinations.replay': {
-    admin: 200,
-    member: 403,
-    path: id(webhook),
-    body: () => ({ since: '2026-01-01T00:00:00Z' }),
-  },
+  'webhook_destinations.replay': { admin: 200, member: 403, path: id(webhook), body: () => ({ since }) },
 }
