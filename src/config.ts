@@ -55,7 +55,7 @@ export const settings = {
   }),
   GATEHOUSE_DATABASE_POOL_SIZE: setting({
     default: '10',
-    help: 'PostgreSQL connections per process.',
+    help: 'PostgreSQL connections per process, beside two that look-ups share.',
     parse: wholeNumber(2, 500),
   }),
   GATEHOUSE_DATABASE_TIMEOUT_MS: setting({

@@ -2,12 +2,37 @@ import { type Logger, pino } from 'pino'
 
 /** One JSON object per line on standard output, without process id and host name, which log collectors add. */
 export const createLog = (level: string): Logger =>
-  pino({
-    level,
-    base: null,
-    timestamp: pino.stdTimeFunctions.isoTime,
-    formatters: { level: (label) => ({ level: label }) },
-  })
+  pino(
+    {
+      level,
+      base: null,
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { level: (label) => ({ level: label }) },
+    },
+    standardOutput(),
+  )
+
+/**
+ * The lines of one turn of the event loop go out in one write, at its end: a write for each was a tenth of what a request
+ * costs. Only a process that is killed within the turn loses them; one that ends or crashes writes them first.
+ */
+function standardOutput() {
+  const output = pino.destination({ fd: 1, sync: true, minLength: 8 * 1024 })
+  let isScheduled = false
+  const flush = () => {
+    isScheduled = false
+    output.flushSync()
+  }
+  process.on('exit', flush)
+  return {
+    write(line: string) {
+      output.write(line)
+      if (isScheduled) return
+      isScheduled = true
+      setImmediate(flush)
+    },
+  }
+}
 
 /** Further signals are ignored: aborting half-way could orphan HAProxy. */
 export async function waitForShutdown(...more: NodeJS.Signals[]): Promise<string> {

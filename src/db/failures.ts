@@ -22,7 +22,8 @@ const transientSystemErrors = new Set([
   'ENETUNREACH',
   'ECONNABORTED',
 ])
-const transientTexts = /Connection terminated|timeout exceeded when trying to connect|Query read timeout|not queryable/
+const transientTexts =
+  /Connection terminated|timeout exceeded when trying to connect|timeout expired|Query read timeout|not queryable/
 
 const ofDatabase = new WeakSet<object>()
 

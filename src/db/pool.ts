@@ -1,6 +1,8 @@
 import pg from 'pg'
 import { fromDatabase } from './failures.ts'
-import { type SqlFragment, toStatement } from './sql.ts'
+import { prepared, type Queryable } from './prepared_query.ts'
+import { openSharedConnections } from './shared_connections.ts'
+import { type Sql, type SqlFragment, toStatement } from './sql.ts'
 
 const { Pool, types } = pg
 
@@ -13,11 +15,15 @@ export type DbSettings = {
   statementTimeoutMs: number
 }
 
+type Statement = { readonly text: string; readonly values?: readonly unknown[]; readonly name?: string }
+type Rows = Pick<pg.QueryResult, 'rows'>
 /** Where a query can go: the pool, or the connection that holds a transaction. */
 export type Db = {
-  readonly query: (statement: { text: string; values?: unknown[]; name?: string }) => Promise<pg.QueryResult>
+  readonly query: (statement: Statement) => Promise<Rows>
 }
 export type DbPool = Db & {
+  /** A shorter way to a single row by its key; see shared_connections.ts. */
+  readonly lookUps: Db
   readonly connect: () => Promise<pg.PoolClient>
   readonly end: () => Promise<void>
   readonly connections: () => { total: number; idle: number; waiting: number }
@@ -33,10 +39,12 @@ export function toRfc3339(text: string): string {
   return `${text.slice(0, 10)}T${text.slice(11, 19)}.${text.slice(20, -3).slice(0, 3).padEnd(3, '0')}Z`
 }
 
+/** How many connections look-ups share, beside those of the pool. */
+export const sharedConnections = 2
+
 export function openPool(settings: DbSettings, onError: (error: Error) => void): DbPool {
-  const pool = new Pool({
+  const client = {
     connectionString: settings.url,
-    max: settings.poolSize,
     connectionTimeoutMillis: settings.connectTimeoutMs,
     statement_timeout: settings.statementTimeoutMs,
     query_timeout: settings.statementTimeoutMs && settings.statementTimeoutMs + 1_000,
@@ -44,24 +52,32 @@ export function openPool(settings: DbSettings, onError: (error: Error) => void):
     application_name: 'gatehouse',
     options: '-c timezone=UTC -c datestyle=ISO',
     keepAlive: true,
-  })
+  }
+  const pool = new Pool({ ...client, max: settings.poolSize })
   // An idle connection that breaks is replaced by the pool; without a listener it would end the process. The driver hangs
   // the whole connection on the error, with the key that cancels its queries: that is not for the log.
   pool.on('error', (error: Error & { client?: unknown }) => {
     delete error.client
     onError(error)
   })
+  const shared = openSharedConnections(sharedConnections, client, onError)
   return {
-    query: (statement) => pool.query(statement).catch(fromDatabase),
+    query: (statement) => queryOn(pool, statement),
+    lookUps: { query: (statement) => shared.query(statement as Sql).catch(fromDatabase) },
     connect: () => pool.connect().catch(fromDatabase),
-    end: () => pool.end(),
+    end: async () => {
+      await Promise.all([pool.end(), shared.end()])
+    },
     connections: () => ({ total: pool.totalCount, idle: pool.idleCount, waiting: pool.waitingCount }),
   }
 }
 
+/** Runs a statement on a connection that is ours alone. */
+export const queryOn = (client: Queryable, statement: Statement): Promise<Rows> =>
+  (statement.name ? prepared(client, statement as Sql) : client.query(statement as pg.QueryConfig)).catch(fromDatabase)
+
 export async function many<Row>(db: Db, fragment: SqlFragment): Promise<Row[]> {
-  const { text, values, name } = toStatement(fragment)
-  return (await db.query({ text, values: values as unknown[], name })).rows as Row[]
+  return (await db.query(toStatement(fragment))).rows as Row[]
 }
 
 export async function maybeOne<Row>(db: Db, fragment: SqlFragment): Promise<Row | undefined> {

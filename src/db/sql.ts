@@ -22,27 +22,40 @@ export const sql = (strings: TemplateStringsArray, ...parts: (SqlValue | Fragmen
 /** Nothing: for a condition that is not asked for. */
 export const nothing = sql``
 
-const names = new Map<string, string>()
-
-function nameOf(text: string): string {
-  let name = names.get(text)
-  if (!name) {
-    name = hash('sha1', text, 'hex')
-    names.set(text, name)
-  }
-  return name
-}
+/**
+ * What is known of a statement by the pieces of text that it is made of, in their order. A template has the same pieces each
+ * time, so the text is put together once, and a later use of it costs one step for each piece.
+ */
+type Known = { readonly next: Map<readonly string[], Known>; text?: string; name?: string }
+const root: Known = { next: new Map() }
 
 export function toStatement(fragment: Fragment): Sql {
   const values: SqlValue[] = []
-  const text = append(fragment, values)
-  return { text, values, name: nameOf(text) }
+  const known = gather(fragment, values, root)
+  if (known.text === undefined) {
+    known.text = textOf(fragment, { count: 0 })
+    known.name = hash('sha1', known.text, 'hex')
+  }
+  return { text: known.text, values, name: known.name as string }
 }
 
-function append({ strings, parts }: Fragment, values: SqlValue[]): string {
+function gather({ strings, parts }: Fragment, values: SqlValue[], from: Known): Known {
+  let known = from.next.get(strings)
+  if (!known) {
+    known = { next: new Map() }
+    from.next.set(strings, known)
+  }
+  for (const part of parts) {
+    if (part instanceof Fragment) known = gather(part, values, known)
+    else values.push(part)
+  }
+  return known
+}
+
+function textOf({ strings, parts }: Fragment, parameters: { count: number }): string {
   let text = strings[0] ?? ''
   for (const [index, part] of parts.entries()) {
-    text += part instanceof Fragment ? append(part, values) : `$${values.push(part)}`
+    text += part instanceof Fragment ? textOf(part, parameters) : `$${++parameters.count}`
     text += strings[index + 1]
   }
   return text

@@ -1,5 +1,5 @@
 import { fromDatabase, isAnswer, OutcomeUnknown } from './failures.ts'
-import type { Db, DbPool } from './pool.ts'
+import { type Db, type DbPool, queryOn } from './pool.ts'
 
 // PostgreSQL answers COMMIT with success and only a notice when the wait for a synchronous standby is canceled.
 const canceledStandbyWait = '01000'
@@ -27,7 +27,7 @@ export async function session<Result>(
     broken = error
   }
   client.on('error', onBroken)
-  const db: Db = { query: (statement) => client.query(statement).catch(fromDatabase) }
+  const db: Db = { query: (statement) => queryOn(client, statement) }
   try {
     return await work(db, async (begin, inner) => {
       try {

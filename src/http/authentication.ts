@@ -25,9 +25,9 @@ export async function identify(service: Service, raw: IncomingMessage, facts: Re
   const { authorization, cookie } = raw.headersDistinct
   facts.sentToken = authorization !== undefined
   const secret = service.dashboard && !authorization ? sessionSecretIn(service.publicUrl, cookie) : undefined
-  if (secret === undefined) return findCaller(service.db, bearerToken(authorization), facts.source)
+  if (secret === undefined) return findCaller(service.db.lookUps, bearerToken(authorization), facts.source)
   if (raw.method !== 'GET' && raw.method !== 'HEAD') refuseOtherSites(raw, service.publicUrl)
-  return findCallerBySession(service.db, secret, facts.source)
+  return findCallerBySession(service.db.lookUps, secret, facts.source)
 }
 
 /** By the token in the body of who signs in. */
@@ -43,7 +43,7 @@ export async function identifySigningIn(
     )
   if (cameFromBrowser(raw)) refuseOtherSites(raw, service.publicUrl)
   facts.sentToken = true
-  return findCaller(service.db, token, facts.source, 'dashboard')
+  return findCaller(service.db.lookUps, token, facts.source, 'dashboard')
 }
 
 /** Lets in whoever was identified, if the IP restrictions of the account and the limit of the key do. */

@@ -3,8 +3,9 @@
  * `Accept-Encoding`), if it is named there. Undefined when it would as soon have what we send by default.
  */
 export function preferred(header: string | undefined, offered: readonly string[], byDefault: string) {
+  if (header === undefined || offered.length === 0) return undefined
   const weights = new Map(
-    (header ?? '').split(',').map((entry): [string, number] => {
+    header.split(',').map((entry): [string, number] => {
       const [name = '', ...parameters] = entry.split(';').map((part) => part.trim().toLowerCase())
       const weight = parameters.find((parameter) => parameter.startsWith('q='))?.slice(2)
       return [name, weight === undefined ? 1 : Number(weight) || 0]

@@ -40,12 +40,20 @@ export function createServer(options: ServerOptions): FastifyInstance {
   const { service, routes, plainRoutes, dashboardFolder, referenceFolder, version } = options
   const app = bareServer(options)
   app.decorateRequest('facts')
-  app.addHook('onRequest', async (request, reply) => begin(request, reply))
-  app.addHook('onSend', async (request, reply) => {
+  // With callbacks: Fastify waits for a promise of every asynchronous hook, and these have nothing to wait for.
+  app.addHook('onRequest', (request, reply, done) => {
+    begin(request, reply)
+    done()
+  })
+  app.addHook('onSend', (request, reply, payload, done) => {
     warn(request, reply)
     if (request.facts.limitUse) reply.headers(rateLimitHeaders(request.facts.limitUse))
+    done(null, payload)
   })
-  app.addHook('onResponse', async (request, reply) => conclude(request, reply, service.metrics))
+  app.addHook('onResponse', (request, reply, done) => {
+    conclude(request, reply, service.metrics)
+    done()
+  })
   app.setErrorHandler(fail)
   closeBusyConnections(app)
   app.addHook('preClose', async () => service.streams.endAll())
@@ -114,7 +122,8 @@ function closeBusyConnections(app: FastifyInstance): void {
   app.addHook('preClose', async () => {
     closing = true
   })
-  app.addHook('onSend', async (_request, reply) => {
+  app.addHook('onSend', (_request, reply, payload, done) => {
     if (closing) reply.header('Connection', 'close')
+    done(null, payload)
   })
 }

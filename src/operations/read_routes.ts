@@ -26,7 +26,7 @@ export const getRoute = <P extends ItemParams, Row, Shape extends TObject>(
     tagged: true,
     access,
     async handle(request) {
-      const body = resource.view(await existing(resource, request.db, request, false), request.uri)
+      const body = resource.view(await existing(resource, request.db.lookUps, request, false), request.uri)
       return { body, etag: etagOf(stableFieldsOf(resource, body)) }
     },
   })

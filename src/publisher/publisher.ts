@@ -1,5 +1,5 @@
 import type { NatsConnection } from '@nats-io/transport-node'
-import { type Db, type DbPool, one, run } from '../db/pool.ts'
+import { type Db, type DbPool, one, queryOn, run } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { type Batch, type Progress, wakeSubject } from '../distribution/channels.ts'
 import { digestOf, type Signer, seal } from '../distribution/signature.ts'
@@ -64,7 +64,7 @@ async function holdingTheLock(
   client.on('error', onEnd)
   client.on('end', onEnd)
   try {
-    const db: Db = { query: (statement) => client.query(statement) }
+    const db: Db = { query: (statement) => queryOn(client, statement) }
     const { locked } = await one<{ locked: boolean }>(db, sql`select pg_try_advisory_lock(${publisherLock}) as locked`)
     if (locked) await work(db, AbortSignal.any([signal, lost.signal]))
   } finally {

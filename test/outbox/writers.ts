@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { randomInt, randomUUID } from 'node:crypto'
-import { type Db, type DbPool, many, one } from '../../src/db/pool.ts'
+import { type Db, type DbPool, many, one, queryOn } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
 import type { RecordKey } from '../../src/distribution/records.ts'
 import { toUuid, type Uuid } from '../../src/kernel/ids.ts'
@@ -30,7 +30,7 @@ export const newLedger = (): Ledger => ({
 /** Transactions of our own: some end late, some are rolled back, and some change several records at once. */
 export async function writeStraight(pool: DbPool, account: Uuid, ledger: Ledger, goOn: () => boolean): Promise<void> {
   const client = await pool.connect()
-  const tx: Db = { query: (statement) => client.query(statement) }
+  const tx: Db = { query: (statement) => queryOn(client, statement) }
   try {
     while (goOn()) {
       const keys = Array.from({ length: randomInt(1, 6) }, () => `backend.${randomUUID()}` as const)

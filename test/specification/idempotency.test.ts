@@ -184,11 +184,11 @@ test('a failed request does not use up the key', async () => {
 
 test('a key counts for 24 hours', async () => {
   const age = async (value: string, by: string) => {
-    const { rowCount } = await plane.db.query({
-      text: 'update idempotency_keys set created_at = created_at - $2::interval where key = $1',
+    const { rows } = await plane.db.query({
+      text: 'update idempotency_keys set created_at = created_at - $2::interval where key = $1 returning key',
       values: [value, by],
     })
-    assert.equal(rowCount, 1)
+    assert.equal(rows.length, 1)
   }
   const once = randomUUID()
   const { body: first } = await admin('POST', '/ip_policies', {}, key(once))

@@ -1,0 +1,75 @@
+import pg from 'pg'
+import { prepared, type Rows } from './prepared_query.ts'
+import type { Sql } from './sql.ts'
+
+type Shared = {
+  /** Undefined until it is first needed, and again after it broke. */
+  client?: Promise<pg.Client>
+  /** Statements that are sent and not answered. */
+  pending: number
+  isCorked: boolean
+}
+
+/**
+ * A few connections that many statements share, without waiting for each other's answers: fewer, larger writes and reads
+ * than with a connection for each. PostgreSQL answers in order, so a slow statement holds up those behind it: only look-ups
+ * of single rows by their key belong here, never a transaction, a lock or a list.
+ */
+export function openSharedConnections(count: number, settings: pg.ClientConfig, onError: (error: Error) => void) {
+  const all: Shared[] = Array.from({ length: count }, () => ({ pending: 0, isCorked: false }))
+  let isEnding = false
+
+  const connect = async (shared: Shared): Promise<pg.Client> => {
+    const client = new pg.Client({ ...settings, pipeline: true } as pg.ClientConfig)
+    const forget = () => {
+      shared.client = undefined
+    }
+    client.on('error', (error) => {
+      forget()
+      onError(error)
+    })
+    client.once('end', forget)
+    try {
+      await client.connect()
+    } catch (error) {
+      forget()
+      throw error
+    }
+    return client
+  }
+
+  const leastBusy = (): Shared => all.reduce((least, each) => (each.pending < least.pending ? each : least))
+
+  return {
+    async query(statement: Sql): Promise<Rows> {
+      if (isEnding) throw new Error('Connection terminated')
+      const shared = leastBusy()
+      shared.pending++
+      try {
+        shared.client ??= connect(shared)
+        const client = await shared.client
+        if (shared.pending > 1) gatherWrites(shared, client)
+        return await prepared(client, statement)
+      } finally {
+        shared.pending--
+      }
+    },
+    async end(): Promise<void> {
+      isEnding = true
+      const clients = await Promise.allSettled(all.flatMap(({ client }) => client ?? []))
+      await Promise.all(clients.map((each) => each.status === 'fulfilled' && each.value.end()))
+    },
+  }
+}
+
+/** What requests of the same turn send goes out in one write. An idle connection sends at once. */
+function gatherWrites(shared: Shared, client: pg.Client): void {
+  if (shared.isCorked) return
+  shared.isCorked = true
+  const { stream } = (client as unknown as { connection: { stream: { cork(): void; uncork(): void } } }).connection
+  stream.cork()
+  setImmediate(() => {
+    shared.isCorked = false
+    stream.uncork()
+  })
+}
