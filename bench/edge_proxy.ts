@@ -41,7 +41,6 @@ const settings: ProxySettings = {
   certificateFolder: join(folder, 'operator'),
   runtimeSocket: join(folder, 'runtime.sock'),
   masterSocket: join(folder, 'master.sock'),
-  eventPort: 18_104,
   threads: 1,
   caFile: '/etc/ssl/certs/ca-certificates.crt',
   maxconn: 20_000,

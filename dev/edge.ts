@@ -27,7 +27,7 @@ export async function startDevEdge({ baseUrl, token, signingKey, nats, tcpPorts 
   const certificates = join(folder, 'certificates')
   await mkdir(certificates)
   makeCertificate(join(certificates, 'app.example.pem'), 'app.example', '*.example', '*.app.example', '*.corp.example')
-  const [httpsPort, statusPort, eventPort] = [await freePort(), await freePort(), await freePort()]
+  const [httpsPort, statusPort] = [await freePort(), await freePort()]
   const node = spawn(process.execPath, [new URL('../src/main.ts', import.meta.url).pathname, 'edge'], {
     stdio: ['ignore', 'pipe', 'inherit'],
     env: {
@@ -41,7 +41,6 @@ export async function startDevEdge({ baseUrl, token, signingKey, nats, tcpPorts 
       GATEHOUSE_TCP_PORTS: `${tcpPorts.first}-${tcpPorts.last}`,
       GATEHOUSE_EDGE_HTTPS_LISTEN: `127.0.0.1:${httpsPort}`,
       GATEHOUSE_EDGE_STATUS_LISTEN: `127.0.0.1:${statusPort}`,
-      GATEHOUSE_EDGE_EVENT_PORT: String(eventPort),
       // The upstreams of examples and tests are on this machine.
       GATEHOUSE_EDGE_UPSTREAM_ALLOW: '127.0.0.0/8,::1',
       // Nobody balances load here, and Ctrl-C should not take long.

@@ -3,7 +3,6 @@ import { join } from 'node:path'
 import { createAgent } from '../agent/agent.ts'
 import { createProxy, type EdgeProxy } from '../agent/haproxy/apply.ts'
 import { difference, entriesOf, readyEntries } from '../agent/haproxy/entries.ts'
-import { receiveEvents } from '../agent/haproxy/events.ts'
 import { policyFolder } from '../agent/haproxy/settings.ts'
 import { requireHaproxy } from '../agent/haproxy/version.ts'
 import { createHealth, type Health } from '../agent/health.ts'
@@ -22,6 +21,7 @@ import type { Log } from '../kernel/log.ts'
 import { ConfigError } from '../kernel/setting_values.ts'
 import { version } from '../version.ts'
 import { createLink, type Link } from './edge_node/link.ts'
+import { openRequests } from './edge_node/requests.ts'
 import { openRuleCounting } from './edge_node/rule_counting.ts'
 import { ownPorts, proxySettings, readTrustedKeys } from './edge_node/settings.ts'
 import { serveNodeStatus } from './edge_node/status.ts'
@@ -49,18 +49,26 @@ export async function edge(config: EdgeConfig): Promise<number> {
     onTrouble: (err) => log.error({ err }, 'HAProxy problem'),
     onHealth: health.observe,
   })
-  const events = await receiveEvents(
-    settings.eventPort,
-    (event) => hits.add({ ...event, count: 1, lastAt: new Date().toISOString() }),
-    failures.note,
-    proxy.serverChanged,
-  )
-  const { agent, stop } = await openAgent(config, { log, link, proxy, health, policyFolder: policyFolder(settings) })
+  const requests = await openRequests(config, { settings, log, hits, failures, onServerChange: proxy.serverChanged })
+  const { agent, stop } = await openAgent(config, {
+    ...{ log, link, proxy, health },
+    policyFolder: policyFolder(settings),
+    onApplied: (generation) => requests.applied(generation),
+  })
   await proxy.start(await agent.load())
 
   const current = () => ({ node: config.GATEHOUSE_EDGE_NODE, version, startedAt, ...agent.state() })
   let isDraining = false
-  const node = { settings, agent, health, link, current, natives: proxy.natives, isDraining: () => isDraining }
+  const node = {
+    settings,
+    agent,
+    health,
+    link,
+    current,
+    requests,
+    natives: proxy.natives,
+    isDraining: () => isDraining,
+  }
   const status = await serveNodeStatus(config, node)
   // The last to be said: whoever waits for it may ask the node how it is.
   log.info({ ...agent.state(), node: config.GATEHOUSE_EDGE_NODE, version }, 'serving from disk')
@@ -82,15 +90,22 @@ export async function edge(config: EdgeConfig): Promise<number> {
   await stop()
   status.close()
   await (leave ? proxy.detach() : proxy.stop())
-  await events.close()
+  await requests.close()
   failures.stop()
   return 0
 }
 
-type Around = { log: Log; link: Link; proxy: EdgeProxy; health: Health; policyFolder: string }
+type Around = {
+  log: Log
+  link: Link
+  proxy: EdgeProxy
+  health: Health
+  policyFolder: string
+  onApplied: (generation: number) => void
+}
 
 /** The agent with everything that it keeps on disk. */
-async function openAgent(config: EdgeConfig, { log, link, proxy, health, policyFolder }: Around) {
+async function openAgent(config: EdgeConfig, { log, link, proxy, health, policyFolder, onApplied }: Around) {
   const folder = config.GATEHOUSE_EDGE_FOLDER
   const recordLog = await openRecordLog(folder)
   const resolver = await openResolver({
@@ -114,8 +129,12 @@ async function openAgent(config: EdgeConfig, { log, link, proxy, health, policyF
       openConnections: config.GATEHOUSE_EDGE_OPEN_CONNECTIONS,
     },
     { ...proxy, entriesOf, readyEntries, difference },
-    link.reportSoon,
+    () => {
+      onApplied(agent.state().applied)
+      link.reportSoon()
+    },
   )
+  onApplied(agent.state().applied)
   const stop = async () => {
     await resolver.stop()
     await agent.stop()

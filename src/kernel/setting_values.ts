@@ -116,6 +116,56 @@ export function onOrOff(value: string): boolean {
   return value === 'on'
 }
 
+export function requestLines(value: string): 'all' | 'exceptions' {
+  if (value !== 'all' && value !== 'exceptions') throw new ConfigError('must be all or exceptions')
+  return value
+}
+
+export function fullOrTruncated(value: string): 'full' | 'truncated' {
+  if (value !== 'full' && value !== 'truncated') throw new ConfigError('must be full or truncated')
+  return value
+}
+
+/** A share from 0 to 1, written as a percentage. */
+export function percentage(value: string): number {
+  const [, digits] = /^(\d{1,3}(?:\.\d{1,3})?)%$/.exec(value) ?? []
+  const share = Number(digits) / 100
+  if (!(share >= 0 && share <= 1)) throw new ConfigError('must be a percentage from 0% to 100%, such as 10%')
+  return share
+}
+
+export type LogDestination =
+  | { readonly kind: 'stdout' }
+  | { readonly kind: 'file'; readonly path: string }
+  | { readonly kind: 'syslog'; readonly transport: 'udp' | 'tcp'; readonly host: string; readonly port: number }
+  | { readonly kind: 'otlp'; readonly url: string }
+
+/** One of each kind at most: metrics tell them apart by it. */
+export function logDestinations(value: string): LogDestination[] {
+  const found = list(value).map(logDestination)
+  if (new Set(found.map(({ kind }) => kind)).size < found.length)
+    throw new ConfigError('must not have two destinations of one kind')
+  return found
+}
+
+function logDestination(text: string): LogDestination {
+  if (text === 'stdout') return { kind: 'stdout' }
+  if (text.startsWith('/')) return { kind: 'file', path: text }
+  const url = URL.parse(text)
+  const [, transport] = /^syslog\+(udp|tcp):$/.exec(url?.protocol ?? '') ?? []
+  if (url && transport && url.port !== '' && url.hostname !== '' && /^\/?$/.test(url.pathname))
+    return {
+      kind: 'syslog',
+      transport: transport as 'udp' | 'tcp',
+      host: url.hostname.replace(/^\[|\]$/g, ''),
+      port: Number(url.port),
+    }
+  if (url && /^https?:$/.test(url.protocol)) return { kind: 'otlp', url: text }
+  throw new ConfigError(
+    'must be stdout, an absolute path, syslog+udp://host:port, syslog+tcp://host:port, or the http(s) URL of an OTLP endpoint',
+  )
+}
+
 export function keepOrClose(value: string): 'keep' | 'close' {
   if (value !== 'keep' && value !== 'close') throw new ConfigError('must be keep or close')
   return value

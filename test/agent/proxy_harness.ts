@@ -8,11 +8,15 @@ import { type TestContext, test } from 'node:test'
 import { freePorts } from '../../dev/ports.ts'
 import { createProxy, type EdgeProxy } from '../../src/agent/haproxy/apply.ts'
 import { difference, type Entry, entriesOf, readyEntries } from '../../src/agent/haproxy/entries.ts'
-import { type ProxyEvent, receiveEvents } from '../../src/agent/haproxy/events.ts'
+import { receiveEvents } from '../../src/agent/haproxy/events.ts'
 import type { ProxyOptions } from '../../src/agent/haproxy/lifetime.ts'
 import type { Limits } from '../../src/agent/haproxy/limits.ts'
 import { type ProxySettings, policyFolder } from '../../src/agent/haproxy/settings.ts'
 import type { Observation } from '../../src/agent/health.ts'
+import { createRequestFeed, type RequestLine } from '../../src/agent/requests/feed.ts'
+import { type Verdict, verdictsOf } from '../../src/agent/requests/hits.ts'
+import type { LineReader } from '../../src/agent/requests/ring_reader.ts'
+import { createFailureWindow } from '../../src/agent/upstreams/failure_window.ts'
 import type { UpstreamFailure } from '../../src/agent/upstreams/failures.ts'
 import { type IdPrefix, newId } from '../../src/kernel/ids.ts'
 import { parseCidr } from '../../src/kernel/ip/cidr.ts'
@@ -54,7 +58,10 @@ export type Edge = {
   proxy: EdgeProxy
   tcpPort: number
   httpsPort: number
-  events: ProxyEvent[]
+  events: Verdict[]
+  /** What HAProxy has told about requests and connections. */
+  lines: RequestLine[]
+  reader: LineReader
   failures: UpstreamFailure[]
   /** What checks of native backends have found. */
   health: Observation[]
@@ -90,7 +97,7 @@ export async function startEdge(
   } = {},
 ): Promise<Edge> {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-edge-'))
-  const [tcpPort = 0, , , , httpsPort = 0, eventPort = 0] = await freePorts(6)
+  const [tcpPort = 0, , , , httpsPort = 0] = await freePorts(5)
   const settings: ProxySettings = {
     folder,
     tcpBind: { addresses: ['127.0.0.1', '127.0.0.9', '::1'], first: tcpPort, last: tcpPort + 3 },
@@ -98,7 +105,6 @@ export async function startEdge(
     certificateFolder: join(folder, 'operator'),
     runtimeSocket: join(folder, 'runtime.sock'),
     masterSocket: join(folder, 'master.sock'),
-    eventPort,
     threads: 2,
     caFile: caFile ?? '/etc/ssl/certs/ca-certificates.crt',
     maxconn,
@@ -108,15 +114,22 @@ export async function startEdge(
   }
   await mkdir(settings.certificateFolder, { recursive: true })
   for (const name of certificates ?? []) await selfSigned(settings, name)
-  const events: ProxyEvent[] = []
+  const events: Verdict[] = []
+  const lines: RequestLine[] = []
   const troubles: Error[] = []
   const failures: UpstreamFailure[] = []
   const health: Observation[] = []
-  const receiver = await receiveEvents(
-    settings.eventPort,
-    (event) => events.push(event),
-    (failure) => failures.push(failure),
-    (native) => edge.proxy.serverChanged(native),
+  const feed = createRequestFeed()
+  const isToNote = createFailureWindow()
+  feed.subscribeToLines((_request, line) => {
+    lines.push(line)
+    events.push(...verdictsOf(line))
+    if (line.failure && isToNote(line.failure, Date.now())) failures.push(line.failure)
+  })
+  const reader = await receiveEvents(
+    settings,
+    { node: 'edge-1', generationAt: () => 1 },
+    { feed, onServerChange: (native) => edge.proxy.serverChanged(native) },
   )
   const current = new Map<string, Entry[]>([['ready', [...readyEntries]]])
   const all = () => [...current.values()].flat()
@@ -132,6 +145,8 @@ export async function startEdge(
     tcpPort,
     httpsPort,
     events,
+    lines,
+    reader,
     failures,
     health,
     troubles,
@@ -167,7 +182,7 @@ export async function startEdge(
   }
   t.after(async () => {
     await edge.proxy.stop()
-    await receiver.close()
+    await reader.close()
     await rm(folder, { recursive: true, force: true })
   })
   await edge.proxy.start(all())

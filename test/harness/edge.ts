@@ -26,7 +26,6 @@ export type EdgeProcess = {
   child: ChildProcess
   folder: string
   httpsPort: number
-  eventPort: number
   tcpPorts: { first: number; last: number }
   statusUrl: string
   log: Record<string, unknown>[]
@@ -71,11 +70,7 @@ export async function startInstallation(
       await mkdir(certificates, { recursive: true })
       makeCertificate(join(certificates, 'default.pem'), '*.example')
     }
-    const [httpsPort, statusPort, eventPort] = [
-      like?.httpsPort ?? (await freePort()),
-      await freePort(),
-      like?.eventPort ?? (await freePort()),
-    ]
+    const [httpsPort, statusPort] = [like?.httpsPort ?? (await freePort()), await freePort()]
     const startedAfter = Date.now()
     const edge = await edgeProcess({
       ...nats.edge,
@@ -87,7 +82,6 @@ export async function startInstallation(
       GATEHOUSE_TCP_PORTS: `${tcpPorts.first}-${tcpPorts.last}`,
       GATEHOUSE_EDGE_HTTPS_LISTEN: `127.0.0.1:${httpsPort}`,
       GATEHOUSE_EDGE_STATUS_LISTEN: `127.0.0.1:${statusPort}`,
-      GATEHOUSE_EDGE_EVENT_PORT: String(eventPort),
       // The upstreams of examples and tests are on this machine.
       GATEHOUSE_EDGE_UPSTREAM_ALLOW: '127.0.0.0/8,::1',
       GATEHOUSE_EDGE_DRAIN_DELAY_SECONDS: '0',
@@ -105,7 +99,7 @@ export async function startInstallation(
         more.GATEHOUSE_EDGE_NODE ?? 'edge-1',
         startedAfter,
       )
-    return { ...edge, folder: home, httpsPort, eventPort, tcpPorts, statusUrl: `http://127.0.0.1:${statusPort}` }
+    return { ...edge, folder: home, httpsPort, tcpPorts, statusUrl: `http://127.0.0.1:${statusPort}` }
   }
   return { ...plane, nats, publicKey, admin, tcpPorts, startEdge }
 }

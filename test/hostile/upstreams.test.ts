@@ -68,7 +68,7 @@ test('row 2: an edge whose upstream is its own port is refused, and one connecti
 
 test("row 10: a node's status port, its HTTPS port and denied networks are not dialed even if loopback is allowed", async () => {
   const status = new URL(edge.statusUrl).port
-  for (const at of [status, edge.httpsPort, edge.eventPort])
+  for (const at of [status, edge.httpsPort])
     assert.match((await tcpEdgeTo(hostile, `127.0.0.1:${at}`)).refusals[0] ?? 'dialed', /is this edge node itself/)
   const denied = await tcpEdgeTo(hostile, `127.0.0.66:${upstream.port}`)
   assert.deepEqual(denied.refusals, ['is not dialed: its address is in a network that the operator of the edge denies'])

@@ -6,10 +6,9 @@ import { answerFolder, type ProxySettings } from './settings.ts'
 
 const errorBody = (status: number, code: string, msg: string): string =>
   JSON.stringify({ error_code: code, status_code: status, msg, details: {} })
-/** HAProxy makes the id when it is first asked for, and remembers it: the upstream gets the same one. */
-const withId = (text: string): string => `${text} hdr X-Request-Id %[unique-id]`
+/** All of them get an X-Request-Id, like the answers of upstreams: see request_lines.ts. */
 const answer = (status: number, code: string, msg: string): string =>
-  withId(`status ${status} content-type application/json string '${errorBody(status, code, msg)}'`)
+  `status ${status} content-type application/json string '${errorBody(status, code, msg)}'`
 
 const timeout = [408, 'ERR_REQUEST_TIMEOUT', 'The request took too long to arrive.'] as const
 
@@ -36,9 +35,7 @@ export const answers = {
   noWebsocket: answer(400, 'ERR_NO_WEBSOCKET', 'This route does not accept WebSockets.'),
   internal: answer(500, 'ERR_EDGE', 'The edge could not handle the request.'),
   badGateway: answer(502, 'ERR_BAD_GATEWAY', 'The upstream gave no valid answer.'),
-  overLimit: withId(
-    `status 503 content-type application/json lf-string '{"error_code":"ERR_EDGE_LIMIT","status_code":503,"msg":"Too many requests at once.","details":{"limit":"%[var(txn.over)]"}}' hdr Retry-After 1`,
-  ),
+  overLimit: `status 503 content-type application/json lf-string '{"error_code":"ERR_EDGE_LIMIT","status_code":503,"msg":"Too many requests at once.","details":{"limit":"%[var(txn.over)]"}}' hdr Retry-After 1`,
   allDown: answer(503, 'ERR_NO_HEALTHY_BACKEND', 'Every server for this route fails its health checks.'),
   unavailable: answer(503, 'ERR_NO_BACKEND', 'No upstream can be reached for this route.'),
   draining: answer(503, 'ERR_DRAINING', 'This node is going away. Open a new connection.'),

@@ -4,15 +4,16 @@ import { answers, parserAnswers } from './answers.ts'
 import { backends, httpsBackends } from './backends.ts'
 import { expectProxyProtocol, forwardedFor, refuseHttp3FromBalancers, sourceStage } from './client_address.ts'
 import { matchesParameters, noModules, readyKey, sendsProxy, slashesAllowed, toHttp2 } from './entries.ts'
-import { discardedLog, noteFailedConnection } from './failures.ts'
 import { fastPath } from './fast_path.ts'
 import { limitRequests, limitSourceConnections, limitTables, limitTcpEdge, manyInFlight } from './limits.ts'
 import { mapFile } from './map_files.ts'
 import { nativeMissing, nativeSections } from './native/sections.ts'
 import { redirectFrontend } from './redirect.ts'
+import { earlyLines, logConnections, logRequests, rings, withEdition } from './request_lines.ts'
 import { chooseResponse, responseBackend } from './responses.ts'
 import {
   controlCharacters,
+  decide,
   decision,
   dial,
   isUnreachable,
@@ -20,6 +21,7 @@ import {
   onePolicy,
   part,
   quoted,
+  refuseConnection,
   routeOfEdge,
   unusualPath,
   upstream,
@@ -33,9 +35,15 @@ import { limitsOf, loadedCertificateFolder, type ProxySettings } from './setting
  * and policy files, so that no tenant can break or bend it, and a change never needs a reload.
  */
 export function renderConfig(settings: ProxySettings): string {
-  return [
+  return renderEdition(settings).config
+}
+
+/** With what its lines say of it; see request_lines.ts. */
+export function renderEdition(settings: ProxySettings): { config: string; edition: string } {
+  const sections = [
     global(settings),
-    discardedLog,
+    rings(settings),
+    earlyLines,
     defaults(settings),
     tcpFrontend(settings),
     httpsFrontend(settings),
@@ -45,7 +53,8 @@ export function renderConfig(settings: ProxySettings): string {
     websocketTable(settings),
     nativeMissing,
     nativeSections(settings, commonDefaults(settings)),
-  ].join('\n')
+  ]
+  return withEdition(sections.join('\n'))
 }
 
 const global = (settings: ProxySettings) => `# Written by Gatehouse; changes by hand are lost.
@@ -59,8 +68,8 @@ global
   setenv GATEHOUSE_FOLDER ${quoted(settings.folder)}
   setenv GATEHOUSE_POLICY_CACHE_BYTES ${settings.policyCacheBytes ?? 64 * 1024 * 1024}
   lua-load-per-thread ${quoted(packageFiles.lua)}
-  # Only Lua logs, and only refusals, warnings and failures of upstreams.
-  log 127.0.0.1:${settings.eventPort} len 1024 format raw local0
+  # What HAProxy says about servers, of which the agent hears changes of health.
+  log ring@events len 1024 format raw local0
   # Half a buffer stays free for headers that a route adds; entries.ts refuses what would not fit.
   tune.bufsize 32768
   tune.maxrewrite 16384
@@ -72,6 +81,9 @@ global
   # One for WebSockets; see sessions.ts.
   tune.stick-counters 6
   set-var proc.closes int(0)
+  # All rules in one go. After 50, the default, HAProxy would let other requests run first, and many could find that few are
+  # in flight before the first of them is.
+  tune.max-rules-at-once 1000
   # HAProxy remembers what patterns said about a text. Lists of header names come again, whole headers hardly ever: with
   # the default of 10,000 texts they only push one another out of the processor's caches.
   tune.pattern.cache-size 256
@@ -115,7 +127,7 @@ const listen = (address: string, port: string): string =>
 
 const tcpFrontend = (settings: ProxySettings) => `frontend tcp
   mode tcp
-${settings.tcpBind.addresses.map((address) => `  bind ${listen(address, `${settings.tcpBind.first}-${settings.tcpBind.last}`)}\n`).join('')}  timeout client 1h${noteFailedConnection}${expectProxyProtocol(settings)}${limitSourceConnections(settings)}
+${settings.tcpBind.addresses.map((address) => `  bind ${listen(address, `${settings.tcpBind.first}-${settings.tcpBind.last}`)}\n`).join('')}  timeout client 1h${logConnections(settings)}${expectProxyProtocol(settings)}${limitSourceConnections(settings)}
   # Unknown destinations are closed before anything is allocated for them.
   tcp-request connection set-var(sess.port) dst_port
   tcp-request connection set-var(sess.entry) dst,concat(:,sess.port),map_str(${mapFile(settings, 'tcp')})
@@ -123,9 +135,8 @@ ${settings.tcpBind.addresses.map((address) => `  bind ${listen(address, `${setti
   tcp-request connection reject if !{ var(sess.entry) -m found }${limitTcpEdge(limitsOf(settings), part('sess.entry', 'target'), part('sess.entry', 'account'))}
   # Lua needs a stream, which begins here; no upstream has been dialed yet.${decision(settings, 'sess.entry')}${onePolicy(settings, 'tcp-request content', 'sess.entry')}
   acl cleared var(txn.cleared) -m found
-  tcp-request content set-var(txn.cleared) bool(true) if has_policy unrestricted allowed_by_policy || open unrestricted
-  # Lua reports each refusal, so the conditions let it run once.
-  tcp-request content reject if !cleared !allowed${upstream(settings, 'tcp-request content', 'sess.entry')}${native(settings, 'tcp-request content', 'sess.entry')}
+  tcp-request content set-var(txn.cleared) bool(true) if has_policy unrestricted allowed_by_policy || open unrestricted${decide('tcp-request content', 'sess.entry', '!cleared')}
+  ${refuseConnection} if !cleared !allowed${upstream(settings, 'tcp-request content', 'sess.entry')}${native(settings, 'tcp-request content', 'sess.entry')}
   tcp-request content reject if ${isUnreachable} !native || native all_down${dial('tcp-request content')}
   # One that is not there is skipped, and nothing else may be dialed instead.
   use_backend %[var(txn.native)] if native
@@ -160,7 +171,7 @@ const announceHttp3 = ({ isHttp3On }: ProxySettings): string =>
 const httpsFrontend = (settings: ProxySettings) => `frontend https
   mode http
 ${httpsBinds(settings)}
-${parserAnswers(settings)}  unique-id-format %[uuid(7)]${refuseHttp3FromBalancers(settings)}${expectProxyProtocol(settings)}${limitSourceConnections(settings)}
+${parserAnswers(settings)}  unique-id-format %[uuid(7)]${logRequests(settings)}${refuseHttp3FromBalancers(settings)}${expectProxyProtocol(settings)}${limitSourceConnections(settings)}
   # Written once for all requests of a connection.
   tcp-request ${sourceStage(settings)} set-var-fmt(sess.source) "%[src]"
 
@@ -177,7 +188,7 @@ ${settings.isCarefulOnly ? '' : fastPath(settings)}
   # Everything else takes the careful path, which uses nothing that the fast path has found.
   acl careful var(txn.careful) -m found
   http-request set-var(txn.careful) bool(true)
-${['edge', 'entry', 'backend', 'address', 'native'].map((name) => `  http-request unset-var(txn.${name})\n`).join('')}${beforeWebsocket}
+${['edge', 'entry', 'backend', 'address', 'native', 'decision'].map((name) => `  http-request unset-var(txn.${name})\n`).join('')}${beforeWebsocket}
   # A tunnel would carry requests that no rule below sees.
   http-request return ${answers.notAllowed} if METH_CONNECT || METH_TRACE
   http-request return ${answers.badRequest} if { req.hdrs -m reg '${controlCharacters}' }
@@ -222,8 +233,15 @@ ${otherReadings(settings)}
   acl has_modules var(txn.has_modules) -m found
   http-request set-var(txn.has_modules) bool(true) if !{ ${part('txn.entry', 'modules')} -m str -- ${noModules} } || !unrestricted
   http-request return ${answers.notReady} if has_modules !known_account
-  http-request return ${answers.refused} if has_modules !open !allowed || has_modules open !unrestricted !allowed
-  http-request return ${answers.refused} if has_parameters { var(txn.literal) -m found } !same_reading !{ src,hex,concat(|,txn.literal),lua.decide -m str open }
+${decide('http-request', 'txn.entry', 'has_modules !open || has_modules !unrestricted').slice(1)}
+  http-request return ${answers.refused} if has_modules !open !allowed || has_modules !unrestricted !allowed
+  # If the other reading is refused, that is what the line about the request says.
+  acl both_readings var(txn.both_readings) -m found
+  http-request set-var(txn.both_readings) bool(true) if has_parameters { var(txn.literal) -m found } !same_reading
+  http-request set-var(txn.other_decision) src,hex,concat(|,txn.literal),lua.decide if both_readings
+  http-request set-var(txn.entry) var(txn.literal) if both_readings !{ var(txn.other_decision) -m beg open }
+  http-request set-var(txn.decision) var(txn.other_decision) if both_readings !{ var(txn.other_decision) -m beg open }
+  http-request return ${answers.refused} if both_readings !{ var(txn.other_decision) -m beg open }
   http-request return ${answers.ambiguousPath} if has_parameters { path -m reg '${dotsWithParameters}' }${upstream(settings, 'http-request', 'txn.entry')}${native(settings, 'http-request', 'txn.entry')}${limitRequests(limitsOf(settings), '', 'var(txn.edge)', part('txn.entry', 'account'), `return ${answers.overLimit}`, ' || native')}${noteWebsocket}
 ${chooseResponse(settings)}
   http-request return ${answers.unavailable} if ${isUnreachable} !native !responds

@@ -3,7 +3,6 @@ import { test } from 'node:test'
 import { newId } from '../../kernel/ids.ts'
 import { Claims } from './claims.ts'
 import { difference, type Entry, entriesOf, UnusableRecord } from './entries.ts'
-import { parseEvent } from './events.ts'
 import { canonicalPath } from './paths.ts'
 
 const [edge, account, backend, policy] = [newId('edgtcp'), newId('ac'), newId('bkdst'), newId('ipp')]
@@ -135,13 +134,4 @@ test('a difference lists removals and additions; the first claim on a key keeps 
   assert.deepEqual(claims.change({ set: [], del: [b] }), [])
   assert.deepEqual(claims.change({ set: [b], del: [a] }), [{ kind: 'set', ...b }])
   assert.deepEqual(claims.change({ set: [], del: [a, b] }), [{ kind: 'del', map: 'tcp', key: '*:1' }])
-})
-
-test('an event is read only in the form that we write it', () => {
-  const restriction = newId('ipx')
-  const line = `gatehouse warned ${restriction} ${edge} 00000000000000000000FFFF7F000001 .`
-  assert.deepEqual(parseEvent(line), { outcome: 'warned', restriction, target: edge, source: '127.0.0.1' })
-  assert.equal(parseEvent(`gatehouse refused - ${edge} 20010DB8000000000000000000000001`)?.source, '2001:db8::1')
-  for (const text of ['', 'Proxy tcp started.', line.replace('warned', 'allowed'), `x ${line}`])
-    assert.equal(parseEvent(text), undefined)
 })

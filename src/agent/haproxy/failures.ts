@@ -1,49 +1,38 @@
+import { isId } from '../../kernel/ids.ts'
 import { formatAddress, parseAddress } from '../../kernel/ip/address.ts'
 import type { UpstreamFailure } from '../upstreams/failures.ts'
-import type { EntryVariable } from './rules.ts'
 
-/** For `upstream_failed` in gatehouse.lua. The errors are no variables, and only those can be joined to another value. */
-const failed = (entry: EntryVariable) =>
-  `%[bc_err_name,set-var(txn.fault)]%[ssl_bc_err_str,set-var(txn.tls_fault)]%[txn.sess_term_state,concat(|,txn.fault,|),concat(,txn.tls_fault,|),concat(,txn.backend,||),concat(,${entry}),lua.upstream_failed]`
+type Told = {
+  account: string
+  backend: string
+  /** HAProxy's two letters: who ended the request, and when. */
+  state: string
+  /** `<error>|<TLS error>|<value of the backend>`; see request_lines.ts. */
+  fault: string
+  isTcp: boolean
+}
+
+const dialed = /^(plain|tls)(?:-h2)?\|([^| ]+)\|(\d+)\|([^| ]+)(\|proxy)?$/
 
 /**
- * Good requests pay for one look at their status. Of the others, those that the edge itself has answered have a
- * termination state: S and s for what the upstream did or did not do, P for a response that cannot be read.
+ * What a failed request says about its upstream. Undefined when that was not the upstream's doing, or not that of one
+ * alone: native backends have checks. A TCP connection that was once open may end in any way.
  */
-export const noteFailedRequest = `
-  http-after-response set-var-fmt(txn.failed) "${failed('txn.entry')}" if { status 502 503 504 } { txn.sess_term_state -m beg S s P }`
-
-/**
- * There are no rules for a connection that could not be opened, only its log, which HAProxy writes for nothing but
- * failures here. Writing it is what asks Lua, so the line itself goes into a ring that nobody reads.
- */
-export const noteFailedConnection = `
-  log ring@discarded format raw local0
-  option dontlog-normal
-  log-format "${failed('sess.entry')}"`
-export const discardedLog = `ring discarded
-  size 16384
-`
-
-/** `gatehouse failed <account> <backend> <value of the backend> <state> <error> <TLS error>`, with - for no error. */
-const line =
-  /^gatehouse failed (ac_[0-9a-z]+) (bkdst_[0-9a-z]+) (plain|tls)(?:-h2)?\|([^| ]+)\|(\d+)\|([^| ]+)(\|proxy)? ([SsP][A-Z]) (\S+) (.+?) ?\.?$/
-
-/** Undefined for anything else. */
-export function parseFailure(text: string): UpstreamFailure | undefined {
-  const [, account, backend, kind, written = '', port, name, isProxied, state = '', fault = '', tlsFault = ''] =
-    line.exec(text) ?? []
+export function failureOf({ account, backend, state, fault, isTcp }: Told): UpstreamFailure | undefined {
+  if (!/^[SsP]/.test(state) || (isTcp && !state.endsWith('C'))) return undefined
+  const [, name = '', tlsText = '', value = ''] = /^([^|]*)\|([^|]*)\|(.*)$/.exec(fault) ?? []
+  const [, kind, written = '', port, host, isProxied] = dialed.exec(value) ?? []
   const address = parseAddress(written)
-  if (!account || !backend || !address) return undefined
-  const isTls = kind === 'tls'
+  if (!isId('ac', account) || !isId('bkdst', backend) || !address) return undefined
+  const tlsFault = tlsText || '-'
   return {
     account,
     backend,
     address: formatAddress(address),
     port: Number(port),
-    reason: reasonOf(state, fault, tlsFault, isTls),
+    reason: reasonOf(state, name, tlsFault, kind === 'tls'),
     // Not where the handshake comes after a PROXY protocol header, which nobody but HAProxy sends.
-    ...(name && isCertificate(tlsFault) && !isMismatch(fault) && !isProxied && { refusedCertificateOf: name }),
+    ...(host && isCertificate(tlsFault) && !isMismatch(name) && !isProxied && { refusedCertificateOf: host }),
   }
 }
 

@@ -3,7 +3,7 @@ import { clientMayNotSend, httpsBackends } from './backends.ts'
 import { noModules, withHeaders } from './entries.ts'
 import { enoughInFlight, limitRequests } from './limits.ts'
 import { mapFile } from './map_files.ts'
-import { controlCharacters, dial, onePolicy, part, routeOfEdge, unusualPath, upstream } from './rules.ts'
+import { controlCharacters, decide, dial, onePolicy, part, routeOfEdge, unusualPath, upstream } from './rules.ts'
 import { limitsOf, type ProxySettings } from './settings.ts'
 
 /**
@@ -25,9 +25,8 @@ export const fastPath = (settings: ProxySettings) => `
   acl reachable var(txn.address) -m found
   acl reachable_plain var(txn.backend) -m beg plain|
   acl few_in_flight be_conn(https_plain) lt ${enoughInFlight(limitsOf(settings), httpsBackends)}
-  http-request set-var(txn.edge) req.fhdr(host),map_str(${mapFile(settings, 'host')}) if !{ method CONNECT TRACE } !{ path -m reg '${unusualPath}' } !{ req.hdrs -m reg '${controlCharacters}' '${unusualLine}' }
-  http-request set-var(txn.path) path
-  http-request set-var(txn.entry) var(txn.edge),${routeOfEdge(settings, 'txn.path')}${upstream(settings, 'http-request', 'txn.entry')}${dial('http-request')}
+  http-request set-var(txn.edge) var(txn.asked_host),map_str(${mapFile(settings, 'host')}) if !{ method CONNECT TRACE } !{ path -m reg '${unusualPath}' } !{ req.hdrs -m reg '${controlCharacters}' '${unusualLine}' }
+  http-request set-var(txn.entry) var(txn.edge),${routeOfEdge(settings, 'txn.asked_path')}${upstream(settings, 'http-request', 'txn.entry')}${dial('http-request')}
   http-request allow if reachable same_edge { ${part('txn.entry', 'modules')} -m str -- ${noModules} } unrestricted reachable_plain few_in_flight
 
   acl has_headers ${part('txn.entry', 'headers')} -m str ${withHeaders}
@@ -41,11 +40,12 @@ ${onePolicy(settings, 'http-request', 'txn.entry')}
   http-request allow if has_policy !has_headers reachable same_edge unrestricted reachable_plain few_in_flight allowed_by_policy || has_policy has_lists reachable same_edge unrestricted reachable_plain few_in_flight allowed_by_policy
 
   # With several policies, with restrictions, the first of a connection, near a limit, or to an upstream with TLS or HTTP/2. Lua
-  # reports what it refuses, so it is asked after everything that could leave the request to the careful path.
+  # is asked after everything that could leave the request to the careful path, so that it warns once.
   acl fast var(txn.fast) -m found
   http-request set-var(sess.edge) var(txn.edge) if !same_edge sni_same
   http-request set-var(txn.fast) bool(true) if reachable same_edge known_account !has_headers || reachable same_edge known_account has_lists
-  http-request return ${answers.refused} if fast !open !allowed || fast open !unrestricted !allowed
+${decide('http-request', 'txn.entry', 'fast !open || fast !unrestricted').slice(1)}
+  http-request return ${answers.refused} if fast !open !allowed || fast !unrestricted !allowed
   http-request allow if fast !many_in_flight${limitRequests(limitsOf(settings), 'fast', 'var(txn.edge)', part('txn.entry', 'account'), `return ${answers.overLimit}`)}
   http-request allow if fast
 `

@@ -221,7 +221,8 @@ core.register_task(function()
 end)
 
 -- All policies of a set count as one: any deny wins over every allow, and what nothing allows is denied. The rules are those
--- of the policy that decides, if any rule does.
+-- of the policy that decides, if any rule does. When they do not allow it, also says the policy that denies it, or that nothing
+-- allows it: '-' if that is none in particular.
 local function allows(set, source)
   local allowed, rules = false, nil
   for index = 1, #set do
@@ -230,15 +231,10 @@ local function allows(set, source)
     if verdict == 1 then
       if not allowed then allowed, rules = true, files.rules end
     elseif verdict ~= 0 then
-      return false, verdict and files.rules
+      return false, verdict and files.rules, set[index]
     end
   end
-  return allowed, rules
-end
-
--- Read by events.ts.
-local function report(outcome, restriction, target, source)
-  core.log(core.notice, 'gatehouse ' .. outcome .. ' ' .. restriction .. ' ' .. target .. ' ' .. source .. ' ')
+  return allowed, rules, #set == 1 and set[1] or '-'
 end
 
 local function parseSet(text)
@@ -255,7 +251,7 @@ local function plainSource(source)
 end
 
 -- '<source in hex>|<files of a policy>' → 'allow', or anything else: what the policy says, if it is the only one that
--- counts. Reports nothing, so whoever does not hear 'allow' asks `decide` as well, which then is the one to count.
+-- counts. Says nothing more, so whoever does not hear 'allow' asks `decide` as well, which then is the one to count.
 local clearedBy = remembered(16384, function(input)
   local source, text = input:match('^(%x+)|([%x.]+)$')
   source = source and plainSource(source)
@@ -292,14 +288,15 @@ local restrictionsOf = remembered(256, function(text)
   return list
 end)
 
--- → 'open' or 'shut'
+-- → 'open' or 'shut', and for the line about the request (read_line.ts), who refused it and who warned:
+-- 'shut !ipx_1:ipp_1 ?ipx_2:ipp_2', with - for the edge's or route's own policies. What cannot be read is 'shut' alone.
 local function decide(input)
   local case = caseOf(input)
   if not case then return 'shut' end
-  local source, refusedBy = case.source, nil
+  local source, refusedBy, warnings = case.source, nil, ''
   if case.set then
-    local isAllowed, rules = allows(case.set, source)
-    if not isAllowed then refusedBy = '-' end
+    local isAllowed, rules, policy = allows(case.set, source)
+    if not isAllowed then refusedBy = '-:' .. policy end
     countDecision(rules, source, isAllowed and 'a' or 'r')
   end
   -- What is not known of an account might refuse: without its entry it is shut.
@@ -307,45 +304,16 @@ local function decide(input)
   local list = text and restrictionsOf(text)
   if not list then return 'shut' end
   for _, each in ipairs(list) do
-    local isAllowed, rules = allows(each.set, source)
+    local isAllowed, rules, policy = allows(each.set, source)
     countDecision(rules, source, isAllowed and 'a' or each.isEnforced and 'r' or 'w')
     if not isAllowed then
-      if each.isEnforced then refusedBy = refusedBy or each.id else report('warned', each.id, case.target, source) end
+      local by = each.id .. ':' .. policy
+      if each.isEnforced then refusedBy = refusedBy or by else warnings = warnings .. ' ?' .. by end
     end
   end
-  if not refusedBy then return 'open' end
-  report('refused', refusedBy, case.target, source)
-  return 'shut'
+  return (refusedBy and 'shut !' .. refusedBy or 'open') .. warnings
 end
 core.register_converters('decide', decide)
-
--- Failures of upstreams, for whoever owns the backend: what is reported is only an example of what happens, so it is bounded, by
--- thread and window: one for each backend, and for each account no more than a part of what the node may report.
-local failureSeconds, failuresPerAccount, failuresInAll = 5, 50, 500
-local failureWindow, failureCount, failedBackends, failedAccounts = 0, 0, {}, {}
-local function mayReport(account, backend)
-  local window = core.now().sec // failureSeconds
-  if window ~= failureWindow then
-    failureWindow, failureCount, failedBackends, failedAccounts = window, 0, {}, {}
-  end
-  local ofAccount = failedAccounts[account] or 0
-  if failedBackends[backend] or ofAccount >= failuresPerAccount or failureCount >= failuresInAll then return false end
-  failedBackends[backend], failedAccounts[account], failureCount = true, ofAccount + 1, failureCount + 1
-  return true
-end
-
--- '<termination state>|<error>|<TLS error>|<value of the backend>||<entry of the edge or route>'; see failures.ts. A TCP
--- connection that was once open may end in any way: only what kept it from opening is a failure.
-core.register_converters('upstream_failed', function(input)
-  local state, fault, tlsFault, dialed, entry = input:match('^(%a%a)|([%w_]*)|([^|]*)|(.-)||(.+)$')
-  if not state or (sub(entry, 1, 7) == 'edgtcp_' and sub(state, 2) ~= 'C') or not state:find('^[SsP]') then return '' end
-  local account, backend = entry:match('^[^|]+|([^|]+)|([^|]+)|')
-  if account and mayReport(account, backend) then
-    local faults = (fault == '' and '-' or fault) .. ' ' .. (tlsFault == '' and '-' or tlsFault)
-    core.log(core.notice, ('gatehouse failed %s %s %s %s %s '):format(account, backend, dialed, state, faults))
-  end
-  return ''
-end)
 
 -- HAProxy finds the longest prefix in a tree, and has nothing alike for suffixes.
 core.register_converters('reverse', string.reverse)

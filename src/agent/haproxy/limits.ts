@@ -40,14 +40,19 @@ export const limitTables = ({ maxconn }: ProxySettings): string => {
     tableOfOpen('limit_edge', 'string len 40', size),
     tableOfOpen('limit_account', 'string len 40', size),
     // Never expires: these are the counters of /metrics.
-    'backend limit_refused\n  stick-table type string len 10 size 10 store gpc0\n',
+    'backend limit_refused\n  stick-table type string len 10 size 10 store gpc0,gpc0_rate(1s)\n',
   ].join('\n')
 }
+
+/** A flood of connections costs no more lines than that each second, for each limit. They are all counted. */
+const toldPerSecond = 100
+const tellSome = (rule: string) =>
+  `\n  ${rule} do-log if { var(sess.over) -m found } { sc_gpc0_rate(4) le ${toldPerSecond} }`
 
 /** Counts a refusal under the name of its limit. Only refused traffic pays for it. */
 const counted = (rule: string, scope: 'sess' | 'txn', refusal: string) => `
   ${rule} track-sc4 var(${scope}.over) table limit_refused if { var(${scope}.over) -m found }
-  ${rule} sc-inc-gpc0(4) if { var(${scope}.over) -m found }
+  ${rule} sc-inc-gpc0(4) if { var(${scope}.over) -m found }${scope === 'sess' ? tellSome(rule) : ''}
   ${rule} ${refusal} if { var(${scope}.over) -m found }`
 /** For whatever else has set `txn.over` to the name of a limit. */
 export const refuseOver = counted('http-request', 'txn', `return ${answers.overLimit}`)

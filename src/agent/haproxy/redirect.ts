@@ -3,6 +3,7 @@ import { expectProxyProtocol } from './client_address.ts'
 import { readyKey } from './entries.ts'
 import { limitSourceConnections } from './limits.ts'
 import { mapFile } from './map_files.ts'
+import { logRequests } from './request_lines.ts'
 import { controlCharacters, validHost } from './rules.ts'
 import type { ProxySettings } from './settings.ts'
 
@@ -15,7 +16,7 @@ export const redirectFrontend = (settings: ProxySettings): string => {
   if (httpBind.length === 0) return ''
   return `frontend http
   mode http
-${httpBind.map((at) => `  bind ${at}${at.startsWith('[') ? ' v6only' : ''}\n`).join('')}${parserAnswers(settings)}  unique-id-format %[uuid(7)]${expectProxyProtocol(settings)}${limitSourceConnections(settings)}
+${httpBind.map((at) => `  bind ${at}${at.startsWith('[') ? ' v6only' : ''}\n`).join('')}${parserAnswers(settings)}  unique-id-format %[uuid(7)]${logRequests(settings)}${expectProxyProtocol(settings)}${limitSourceConnections(settings)}
   http-after-response set-header Connection close if { var(proc.draining) -m bool }
   http-request return ${answers.draining} if { stopping } { date,sub(proc.refuse_after) gt 0 }
   http-request return ${answers.notAllowed} if METH_CONNECT || METH_TRACE

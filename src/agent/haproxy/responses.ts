@@ -18,7 +18,6 @@ export const chooseResponse = (settings: ProxySettings): string => `
  */
 export const responses = `backend ${responseBackend}
   mode http
-  http-after-response set-header X-Request-Id %[unique-id]
   http-after-response del-header Content-Length if { status 204 304 }
   # Over HTTP/2 and HTTP/3 an upgrade is a kind of CONNECT, and any 2xx would accept it.
   http-request return ${answers.noWebsocket} if { req.fhdr(upgrade) -m found } { fc_http_major ge 2 }

@@ -21,15 +21,21 @@ export type EntryVariable = 'sess.entry' | 'txn.entry' | 'txn.literal'
 /**
  * The same decision for a connection and a request. Lua is asked unless `open` stands where the policies would and the
  * account is known to have no restrictions; and only `open` from Lua lets anything through: when it fails, it has not
- * said so.
+ * said so. What else it says, who refused or warned, is for the line about the request.
  */
 export const decision = (settings: ProxySettings, entry: EntryVariable) => `
   acl open ${part(entry, 'policies')} -m str open
   acl unrestricted ${part(entry, 'account')},map_str(${mapFile(settings, 'restrictions')}) -m str ${noRestrictions}
-  acl allowed src,hex,concat(|,${entry}),lua.decide -m str open`
+  acl allowed var(txn.decision) -m beg open`
+/** Warnings are told at once: what is let through may last for days. */
+export const decide = (rule: string, entry: EntryVariable, conditions: string) => `
+  ${rule} set-var(txn.decision) src,hex,concat(|,${entry}),lua.decide if ${conditions}
+  ${rule} do-log if allowed { var(txn.decision) -m sub ? }`
+export const refuseConnection = 'tcp-request content reject'
+
 /**
  * One policy and an account without restrictions, as most have: what the policy says of an address can be remembered for
- * as long as it is the same policy. It clears, but does not refuse: refusals are reported by `decide`.
+ * as long as it is the same policy. It clears, but does not refuse: `decide` says who refuses.
  */
 export const onePolicy = (settings: ProxySettings, rule: string, entry: EntryVariable) => `
   acl has_policy var(txn.policy) -m found
@@ -62,5 +68,5 @@ export const dial = (rule: string) => `
   ${rule} set-dst-port var(txn.backend),field(3,|)`
 
 /** The key of an exact match is the whole, `|` included, and longer than every prefix; see paths.ts. */
-export const routeOfEdge = (settings: ProxySettings, path: 'txn.path' | 'txn.literal_path') =>
+export const routeOfEdge = (settings: ProxySettings, path: 'txn.path' | 'txn.asked_path' | 'txn.literal_path') =>
   `concat(,${path},/|),map_beg(${mapFile(settings, 'route')})`

@@ -23,8 +23,8 @@ export type ProxySettings = {
   readonly certificateFolder: string
   readonly runtimeSocket: string
   readonly masterSocket: string
-  /** On 127.0.0.1, over UDP: HAProxy sends a line for each refusal and warning to it. See events.ts. */
-  readonly eventPort: number
+  /** Which requests HAProxy tells the agent about; all when not given. See request_lines.ts. */
+  readonly requestLines?: RequestLines
   readonly threads: number
   /** The authorities that must have signed upstreams' certificates. */
   readonly caFile: string
@@ -43,9 +43,13 @@ export type ProxySettings = {
   readonly binary?: string
 }
 
+export type RequestLines = 'all' | 'exceptions'
+
 export const configFile = ({ folder }: ProxySettings): string => join(folder, 'haproxy.cfg')
 export const policyFolder = ({ folder }: ProxySettings): string => join(folder, 'policies')
 export const mapFolder = ({ folder }: ProxySettings): string => join(folder, 'maps')
+/** Where the agent listens for what HAProxy tells it. */
+export const lineSocket = ({ folder }: ProxySettings): string => join(folder, 'lines.sock')
 /** What HAProxy's parser answers; see answers.ts. */
 export const answerFolder = ({ folder }: ProxySettings): string => join(folder, 'answers')
 /** Copies of the operator's usable certificates; see certificates.ts. */

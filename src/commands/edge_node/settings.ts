@@ -17,7 +17,7 @@ export function readTrustedKeys(config: EdgeConfig): TrustedKeys {
 export function ownPorts(config: EdgeConfig): OwnPorts {
   const portOf = (at: string) => Number(at.slice(at.lastIndexOf(':') + 1))
   const web = [...config.GATEHOUSE_EDGE_HTTPS_LISTEN, ...config.GATEHOUSE_EDGE_HTTP_LISTEN].map(portOf)
-  const single = [...web, config.GATEHOUSE_EDGE_STATUS_LISTEN.port, config.GATEHOUSE_EDGE_EVENT_PORT]
+  const single = [...web, config.GATEHOUSE_EDGE_STATUS_LISTEN.port]
   return [config.GATEHOUSE_TCP_PORTS, ...single.map((port) => ({ first: port, last: port }))]
 }
 
@@ -39,7 +39,7 @@ export function proxySettings(config: EdgeConfig): ProxySettings {
     certificateFolder: config.GATEHOUSE_EDGE_CERTIFICATES,
     runtimeSocket: join(folder, 'runtime.sock'),
     masterSocket: join(folder, 'master.sock'),
-    eventPort: config.GATEHOUSE_EDGE_EVENT_PORT,
+    requestLines: config.GATEHOUSE_EDGE_REQUEST_LINES,
     threads: config.GATEHOUSE_EDGE_THREADS,
     caFile: config.GATEHOUSE_EDGE_UPSTREAM_CA_FILE,
     maxconn,

@@ -6,6 +6,7 @@ import type { Health } from '../../agent/health.ts'
 import { serveStatus } from '../../agent/status_server.ts'
 import type { EdgeConfig } from '../../config.ts'
 import type { Link } from './link.ts'
+import type { Requests } from './requests.ts'
 
 type StatusListen = Pick<EdgeConfig, 'GATEHOUSE_EDGE_STATUS_LISTEN'>
 type Node = {
@@ -14,13 +15,14 @@ type Node = {
   health: Health
   link: Link
   natives: EdgeProxy['natives']
+  requests: Requests
   current: () => object
   isDraining: () => boolean
 }
 
 export function serveNodeStatus(
   { GATEHOUSE_EDGE_STATUS_LISTEN: listen }: StatusListen,
-  { settings, agent, health, link, natives, current, isDraining }: Node,
+  { settings, agent, health, link, natives, requests, current, isDraining }: Node,
 ) {
   const status = () => ({
     ...current(),
@@ -57,6 +59,7 @@ export function serveNodeStatus(
       gatehouse_edge_native_backends: natives().nativeBackends,
       gatehouse_edge_native_servers: natives().nativeServers,
       gatehouse_edge_retired_backends: natives().retiredBackends,
+      ...requests.metrics(),
       ...(await usageMetrics(settings)),
     }
   }

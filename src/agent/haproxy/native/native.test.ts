@@ -17,7 +17,6 @@ const settings: ProxySettings = {
   certificateFolder: '/certificates',
   runtimeSocket: '/runtime',
   masterSocket: '/master',
-  eventPort: 1,
   threads: 1,
   caFile: '/ca.pem',
   maxconn: 1_000,

@@ -1,0 +1,96 @@
+import type { EdgeRequest } from '../../distribution/requests.ts'
+import { formatAddress, parseAddress } from '../../kernel/ip/address.ts'
+
+export type LoggedRequest = EdgeRequest & {
+  /** Of HAProxy's process, which counts the lines that it writes. */
+  readonly process: number
+  readonly sequence: number
+}
+export type FieldValue = string | number
+export type Field = {
+  readonly name: string
+  readonly meaning: string
+  /** Null or undefined: the line does not have it. */
+  readonly of: (request: LoggedRequest) => FieldValue | null | undefined
+}
+
+const field = (name: string, meaning: string, of: Field['of']): Field => ({ name, meaning, of })
+const versions = { tcp: undefined, 'http/1.0': '1.0', 'http/1.1': '1.1', h2: '2', h3: '3' } as const
+const upstreamPattern = /^\[?(.+?)\]?:(\d+)$/
+const upstream = (request: LoggedRequest, part: 1 | 2) =>
+  request.upstream && upstreamPattern.exec(request.upstream)?.[part]
+
+/**
+ * What a line of the access log has, in this order. Names are those of the OpenTelemetry semantic conventions where they
+ * have one, and begin with `gatehouse.` where not. docs/logs.md has the same table. Nothing in here is a header, a body or
+ * a query.
+ */
+export const accessLogFields: readonly Field[] = [
+  field('timestamp', 'when the request or connection arrived, RFC 3339 in UTC', ({ at }) => at),
+  field('gatehouse.request.id', "a UUIDv7, the request's `X-Request-Id`", ({ id }) => id),
+  field('trace_id', 'of the `traceparent` header that came with the request, if it was valid', ({ trace }) => trace),
+  field('gatehouse.outcome', '`allowed`, `refused`, `warned`, `limited` or `failed`', ({ outcome }) => outcome),
+  field('gatehouse.reason', 'why it was refused, limited or failed; see below', ({ reason }) => reason),
+  field('client.address', "the client's address, truncated if so configured", ({ source }) => source),
+  field('network.protocol.name', '`http` or `tcp`', ({ protocol }) => (protocol === 'tcp' ? 'tcp' : 'http')),
+  field('network.protocol.version', '`1.0`, `1.1`, `2` or `3`; not for TCP', ({ protocol }) => versions[protocol]),
+  field('http.request.method', 'not for TCP', ({ method }) => method),
+  field('server.address', 'the `Host` or `:authority`; not for TCP', ({ host }) => host),
+  field(
+    'url.path',
+    'as the client sent it, without the query, at most 1,024 characters; not for TCP',
+    ({ path }) => path,
+  ),
+  field('http.response.status_code', 'missing when nothing was answered; not for TCP', ({ status }) => status),
+  field(
+    'gatehouse.duration_ms',
+    'from the first byte of the request or the connection to the last',
+    (request) => request.durationMs,
+  ),
+  field('gatehouse.bytes_in', 'from the client, as HAProxy counts them', ({ bytesIn }) => bytesIn),
+  field('gatehouse.bytes_out', 'to the client, as HAProxy counts them', ({ bytesOut }) => bytesOut),
+  field('gatehouse.upstream.address', 'that was dialed', (request) => upstream(request, 1)),
+  field('gatehouse.upstream.port', 'that was dialed', (request) => Number(upstream(request, 2)) || null),
+  field('gatehouse.account', 'that owns the edge', ({ account }) => account),
+  field('gatehouse.edge', 'HTTPS or TCP edge', ({ edge }) => edge),
+  field('gatehouse.route', 'of an HTTPS edge', ({ route }) => route),
+  field('gatehouse.restriction', "the account's restriction that refused or warned", ({ restriction }) => restriction),
+  field('gatehouse.policy', 'the IP policy that did', ({ policy }) => policy),
+  field('gatehouse.rule', 'the rule of it that did; missing when no rule allowed the address', ({ rule }) => rule),
+  field(
+    'gatehouse.generation',
+    'of the configuration in force on the node when it arrived',
+    ({ generation }) => generation,
+  ),
+  field('gatehouse.node', 'name of the edge node', ({ node }) => node),
+  field('process.pid', "of HAProxy's worker", (request) => request.process),
+  field(
+    'gatehouse.sequence',
+    'counts the requests, and separately the TCP connections, of that worker: a gap is a lost or not sampled line',
+    ({ sequence }) => sequence,
+  ),
+]
+
+export type LogRecord = Record<string, FieldValue>
+export function recordOf(request: LoggedRequest): LogRecord {
+  const record: LogRecord = {}
+  for (const { name, of } of accessLogFields) {
+    const value = of(request)
+    if (value !== null && value !== undefined) record[name] = value
+  }
+  return record
+}
+
+/** The network of a household or office instead of the address: /24, or /48 of IPv6. */
+export function truncated(source: string): string {
+  if (!source.includes(':')) return source.replace(/\d+$/, '0')
+  const address = parseAddress(`${expanded(source).slice(0, 3).join(':')}::`)
+  return address ? formatAddress(address) : '::'
+}
+function expanded(source: string): string[] {
+  const [head = '', tail] = source.split('::')
+  const groups = (text = ''): string[] => (text === '' ? [] : text.split(':'))
+  const [before, after] = [groups(head), groups(tail)]
+  if (tail === undefined) return before
+  return [...before, ...Array<string>(8 - before.length - after.length).fill('0'), ...after]
+}

@@ -1,0 +1,12 @@
+import type { Sink } from './destination.ts'
+
+/** Resolves when whoever reads it has taken the lines, so that a slow reader costs lines and not memory. */
+export const stdoutSink = (stream: NodeJS.WritableStream = process.stdout): Sink => ({
+  name: 'stdout',
+  batch: 200,
+  write: (lines) =>
+    new Promise((resolve, reject) => {
+      stream.write(`${lines.join('\n')}\n`, (error) => (error ? reject(error) : resolve()))
+    }),
+  close: async () => {},
+})

@@ -1,0 +1,106 @@
+import { once } from 'node:events'
+import { chmod, rm } from 'node:fs/promises'
+import { createServer, type Socket } from 'node:net'
+import { setTimeout } from 'node:timers/promises'
+
+/** Of each window, lines may take this much, so that floods of requests leave time for what has to be enforced. */
+const window = { milliseconds: 100, forLines: 50 }
+
+export type LineReader = {
+  /** How many lines HAProxy could not keep for us. */
+  dropped: () => number
+  /** How many could not be read. */
+  unreadable: () => number
+  close: () => Promise<void>
+}
+
+/** What HAProxy writes in place of lines for which there was no room. */
+const dropNotice = /^(\d+) events? dropped\0?$/
+
+/**
+ * Reads the rings of HAProxy's workers, which connect to us: `<length> <line>` one after the other, so that nothing in a
+ * line can end it. `onLine` must be quick and must not throw.
+ */
+export async function readLines(
+  path: string,
+  maxLineBytes: number,
+  onLine: (line: string) => boolean,
+  onDrop: (count: number) => void = () => {},
+): Promise<LineReader> {
+  const sockets = new Set<Socket>()
+  const spend = createBudget(sockets)
+  let dropped = 0
+  let unreadable = 0
+
+  function take(line: string): void {
+    const lost = Number(dropNotice.exec(line)?.[1] ?? 0)
+    dropped += lost
+    if (lost > 0) onDrop(lost)
+    else if (!onLine(line)) unreadable++
+  }
+
+  const server = createServer((socket) => {
+    const split = createSplitter(maxLineBytes, take)
+    sockets.add(socket)
+    socket.on('error', () => {})
+    socket.on('close', () => sockets.delete(socket))
+    socket.on('data', (bytes) => spend(() => split(bytes) || socket.destroy()))
+  })
+  // What a killed agent has left behind.
+  await rm(path, { force: true })
+  server.listen(path)
+  await once(server, 'listening')
+  await chmod(path, 0o600)
+  return {
+    dropped: () => dropped,
+    unreadable: () => unreadable,
+    async close() {
+      for (const socket of sockets) socket.destroy()
+      server.close()
+      await once(server, 'close')
+    },
+  }
+}
+
+/** Pauses everything for the rest of a window whose share is used up. HAProxy counts what finds no place meanwhile. */
+function createBudget(sockets: ReadonlySet<Socket>) {
+  let began = 0
+  let used = 0
+  return (work: () => void): void => {
+    const start = performance.now()
+    if (start - began >= window.milliseconds) {
+      began = start
+      used = 0
+    }
+    work()
+    used += performance.now() - start
+    if (used < window.forLines) return
+    for (const socket of sockets) socket.pause()
+    void setTimeout(Math.max(1, began + window.milliseconds - performance.now())).then(() => {
+      for (const socket of sockets) socket.resume()
+    })
+  }
+}
+
+/** Returns false for what is no length and line: nothing after that can be trusted to begin where it seems to. */
+export function createSplitter(maxLineBytes: number, onLine: (line: string) => void) {
+  let rest = ''
+  return (bytes: Buffer): boolean => {
+    // One character for each byte, as HAProxy counts them.
+    const text = rest + bytes.toString('latin1')
+    let from = 0
+    for (;;) {
+      const space = text.indexOf(' ', from)
+      if (space < 0) break
+      const digits = text.slice(from, space)
+      const length = /^[1-9]\d{0,8}$/.test(digits) ? Number(digits) : 0
+      if (length < 1 || length > maxLineBytes + 1) return false
+      const end = space + 1 + length
+      if (end > text.length) break
+      onLine(text.slice(space + 1, end))
+      from = end
+    }
+    rest = text.slice(from)
+    return rest.length <= maxLineBytes + 16
+  }
+}

@@ -1,0 +1,94 @@
+import { createAccessLog } from '../../agent/access_log/access_log.ts'
+import type { Sink } from '../../agent/access_log/destination.ts'
+import { createDropNotice } from '../../agent/access_log/drop_notice.ts'
+import { fileSink, type Rotation } from '../../agent/access_log/file.ts'
+import { otlpSink } from '../../agent/access_log/otlp.ts'
+import { stdoutSink } from '../../agent/access_log/stdout.ts'
+import { syslogOverTcp, syslogOverUdp } from '../../agent/access_log/syslog.ts'
+import { receiveEvents } from '../../agent/haproxy/events.ts'
+import type { ProxySettings } from '../../agent/haproxy/settings.ts'
+import type { createHits } from '../../agent/hits.ts'
+import { createRequestFeed } from '../../agent/requests/feed.ts'
+import { createGenerations } from '../../agent/requests/generations.ts'
+import { verdictsOf } from '../../agent/requests/hits.ts'
+import { createFailureWindow } from '../../agent/upstreams/failure_window.ts'
+import type { createFailures } from '../../agent/upstreams/failures.ts'
+import type { EdgeConfig } from '../../config.ts'
+import { requestOutcomes } from '../../distribution/requests.ts'
+import type { Log } from '../../kernel/log.ts'
+import type { LogDestination } from '../../kernel/setting_values.ts'
+import { version } from '../../version.ts'
+
+type Around = {
+  settings: ProxySettings
+  log: Log
+  hits: ReturnType<typeof createHits>
+  failures: ReturnType<typeof createFailures>
+  onServerChange: (native: string) => void
+}
+
+/** Everything that the node learns from the requests it serves. */
+export async function openRequests(config: EdgeConfig, { settings, log, hits, failures, onServerChange }: Around) {
+  const feed = createRequestFeed()
+  const generations = createGenerations()
+  const isToNote = createFailureWindow()
+  feed.subscribeToLines((_request, line) => {
+    for (const verdict of verdictsOf(line)) hits.add({ ...verdict, count: 1, lastAt: new Date().toISOString() })
+    if (line.failure && isToNote(line.failure, Date.now())) void failures.note(line.failure)
+  })
+  const accessLog = openAccessLog(config, log)
+  if (accessLog.isOn) feed.subscribe(accessLog.note)
+  const notice = createDropNotice(log, 'records of requests')
+  const reader = await receiveEvents(
+    settings,
+    { node: config.GATEHOUSE_EDGE_NODE, generationAt: generations.at },
+    { feed, onServerChange, onDrop: notice.note },
+  )
+  return {
+    feed,
+    applied: (generation: number) => generations.note(generation, Date.now()),
+    metrics: (): Record<string, number> => ({
+      ...Object.fromEntries(
+        requestOutcomes.map((outcome) => [
+          `gatehouse_edge_requests_total{outcome="${outcome}"}`,
+          feed.counts()[outcome],
+        ]),
+      ),
+      gatehouse_edge_requests_dropped_total: reader.dropped(),
+      gatehouse_edge_requests_unreadable_total: reader.unreadable(),
+      ...accessLog.metrics(),
+    }),
+    async close() {
+      await reader.close()
+      notice.stop()
+      await accessLog.close()
+    },
+  }
+}
+export type Requests = Awaited<ReturnType<typeof openRequests>>
+
+function openAccessLog(config: EdgeConfig, log: Log) {
+  const rotation = {
+    maxBytes: config.GATEHOUSE_EDGE_ACCESS_LOG_MAX_MB * 1_000_000,
+    files: config.GATEHOUSE_EDGE_ACCESS_LOG_FILES,
+  }
+  const options = {
+    sample: config.GATEHOUSE_EDGE_ACCESS_LOG_SAMPLE,
+    isTruncated: config.GATEHOUSE_EDGE_ACCESS_LOG_ADDRESSES === 'truncated',
+  }
+  const sinks = config.GATEHOUSE_EDGE_ACCESS_LOG.map((to) => sinkOf(to, rotation, config.GATEHOUSE_EDGE_NODE))
+  return createAccessLog(sinks, options, log)
+}
+
+function sinkOf(to: LogDestination, rotation: Rotation, node: string): Sink {
+  switch (to.kind) {
+    case 'stdout':
+      return stdoutSink()
+    case 'file':
+      return fileSink(to.path, rotation)
+    case 'syslog':
+      return (to.transport === 'udp' ? syslogOverUdp : syslogOverTcp)(to.host, to.port, node)
+    case 'otlp':
+      return otlpSink(to.url, node, version)
+  }
+}
