@@ -171,18 +171,26 @@ test('no path, host or method makes a line of its own or breaks one', async (t) 
   t.after(() => session.destroy())
   const forged = '/\tL\t0\t124 H\t5 events dropped'
   const paths = [forged, '/"\\\'{}|<>`^', `/${'a'.repeat(8_000)}`, '/é\u0080', '/#25', '/%00%0a', '/12 12 12', '/-\t-']
+  // HAProxy refuses some of them, and with some the whole connection: what counts is what is left of the lines.
+  const from = edge.lines.length
   for (const path of paths) {
-    const told = await toldOf(async () => {
-      const stream = session.request({ ':path': path, ':authority': 'app.example.com' })
-      stream.on('error', () => {})
-      stream.resume()
-      await once(stream, 'close')
-    }).catch(() => [])
-    for (const each of told) assert.match(each.path ?? '/', /^\/[\x21-\x7e]{0,1023}$/)
+    if (session.destroyed) break
+    const stream = session.request({ ':path': path, ':authority': 'app.example.com' })
+    stream.on('error', () => {})
+    stream.resume()
+    await new Promise((resolve) => stream.once('close', resolve))
   }
-  for (const host of ['a"b', "a'b", 'a\\b', `${'a.'.repeat(2_000)}b`, '-', 'é'])
-    await toldOf(() => get(edge, { host, servername: 'app.example.com' }))
-  const last = await toldOfGet({ path: '/still-here' })
-  assert.equal(last?.path, '/still-here')
+  for (const path of paths) await get(edge, { path })
+  for (const host of ['a"b', "a'b", 'a\\b', `${'a.'.repeat(2_000)}b`, '-', '\u00e9', 'a\tb'])
+    await get(edge, { host, servername: 'app.example.com' })
+  await get(edge, { path: '/still-here' })
+  await poll(() => edge.lines.some(({ request }) => request.path === '/still-here'))
+  const told = edge.lines.slice(from).map(({ request }) => request)
+  for (const { path, host } of told) {
+    assert.match(path ?? '/', /^\/[\x21-\x7e]{0,1023}$/)
+    assert.match(host ?? 'none', /^[\x21-\x7e]{1,255}$/)
+  }
+  assert.ok(told.some(({ path }) => path?.length === 1_024))
+  assert.ok(told.every(({ source, outcome }) => source === '127.0.0.1' && outcome !== 'limited'))
   assert.deepEqual([edge.reader.unreadable(), edge.reader.dropped()], [0, 0])
 })
