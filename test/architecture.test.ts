@@ -68,7 +68,7 @@ const mayImport: Record<string, { folders: string[]; because: string }> = {
   },
   '.': {
     folders: ['kernel', 'db', 'identity', 'access', 'commands', 'cli'],
-    because: 'main.ts and config.ts only choose and configure',
+    because: 'main.ts and the settings only choose and configure',
   },
 }
 /** Packages that only one folder may use, so that each can be replaced in one place. */
