@@ -61,7 +61,8 @@ test('docs/operations.md explains every metric of ours, and no other', async (t)
 })
 
 test('docs/edge.md explains every metric of an edge node, and no other', async () => {
-  const files = ['commands/edge_node/status', 'commands/edge_node/requests', 'agent/haproxy/limits']
+  const node = ['status', 'requests', 'seen_requests'].map((file) => `commands/edge_node/${file}`)
+  const files = [...node, 'agent/haproxy/limits']
   const sources = await Promise.all([...files, 'agent/access_log/access_log'].map((file) => read(`src/${file}.ts`)))
   const exposed = [...sources.join('\n').matchAll(/(gatehouse_edge_\w+)(?::|\{)/g)].map(([, name]) => name)
   const rows = (await read('docs/edge.md')).matchAll(/^\| `(gatehouse_\w+)` \|/gm)

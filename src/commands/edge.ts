@@ -72,7 +72,7 @@ export async function edge(config: EdgeConfig): Promise<number> {
   const status = await serveNodeStatus(config, node)
   // The last to be said: whoever waits for it may ask the node how it is.
   log.info({ ...agent.state(), node: config.GATEHOUSE_EDGE_NODE, version }, 'serving from disk')
-  link.start({ keys, agent, hits, ruleHits: counting.hits, health, current })
+  link.start({ keys, agent, hits, ruleHits: counting.hits, health, seen: requests.seen, current })
 
   const signal = await waitForShutdown('SIGHUP')
   const leave = signal === 'SIGHUP'
@@ -85,6 +85,7 @@ export async function edge(config: EdgeConfig): Promise<number> {
     await drain(config, proxy)
     log.info({}, 'drained')
   }
+  await requests.seen.stop()
   await link.stop()
   await counting.stop()
   await stop()

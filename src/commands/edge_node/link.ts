@@ -10,6 +10,7 @@ import { inboxOf, type Report } from '../../distribution/channels.ts'
 import { connectNats, createNatsLink } from '../../distribution/nats_connection.ts'
 import type { TrustedKeys } from '../../distribution/signature.ts'
 import type { Log } from '../../kernel/log.ts'
+import type { SeenRequests } from './seen_requests.ts'
 
 const retryMs = 500
 
@@ -19,6 +20,7 @@ type Node = {
   hits: ReturnType<typeof createHits>
   ruleHits: RuleHits
   health: Health
+  seen: SeenRequests
   current: () => Omit<Report, 'hits' | 'health' | 'upstreams'>
 }
 
@@ -31,7 +33,7 @@ export function createLink(config: EdgeConfig, log: Log) {
   let receiver: ReturnType<typeof createReceiver> | undefined
   let reporter: ReturnType<typeof createReporter> | undefined
 
-  async function follow({ keys, agent, hits, ruleHits, health, current }: Node): Promise<void> {
+  async function follow({ keys, agent, hits, ruleHits, health, seen, current }: Node): Promise<void> {
     const connection = await connectNats({
       servers: config.GATEHOUSE_NATS_URL,
       name: `gatehouse edge ${config.GATEHOUSE_EDGE_NODE}`,
@@ -46,6 +48,7 @@ export function createLink(config: EdgeConfig, log: Log) {
     if (ending.signal.aborted) return connection.close()
     receiver = createReceiver(connection, keys, agent)
     reporter = createReporter(connection, { hits, ruleHits, health }, current)
+    seen.connect(connection)
     ending.signal.addEventListener('abort', () => void connection.close())
     while (!ending.signal.aborted) {
       try {

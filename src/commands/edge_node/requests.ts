@@ -18,6 +18,7 @@ import { requestOutcomes } from '../../distribution/requests.ts'
 import type { Log } from '../../kernel/log.ts'
 import type { LogDestination } from '../../kernel/setting_values.ts'
 import { version } from '../../version.ts'
+import { createSeenRequests } from './seen_requests.ts'
 
 type Around = {
   settings: ProxySettings
@@ -44,8 +45,10 @@ export async function openRequests(config: EdgeConfig, { settings, log, hits, fa
     { node: config.GATEHOUSE_EDGE_NODE, generationAt: generations.at },
     { feed, onServerChange, onDrop: notice.note },
   )
+  const seen = createSeenRequests(config.GATEHOUSE_EDGE_NODE, feed)
   return {
     feed,
+    seen,
     applied: (generation: number) => generations.note(generation, Date.now()),
     metrics: (): Record<string, number> => ({
       ...Object.fromEntries(
@@ -56,6 +59,7 @@ export async function openRequests(config: EdgeConfig, { settings, log, hits, fa
       ),
       gatehouse_edge_requests_dropped_total: reader.dropped(),
       gatehouse_edge_requests_unreadable_total: reader.unreadable(),
+      ...seen.metrics(),
       ...accessLog.metrics(),
     }),
     async close() {

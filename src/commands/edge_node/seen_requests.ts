@@ -1,0 +1,33 @@
+import type { NatsConnection } from '@nats-io/transport-node'
+import { createDelivery } from '../../agent/requests/delivery.ts'
+import type { RequestFeed } from '../../agent/requests/feed.ts'
+import { createKept } from '../../agent/requests/kept.ts'
+import { createTail } from '../../agent/requests/tail.ts'
+
+/** What the control plane learns of single requests: those worth a look, and those that somebody watches. */
+export function createSeenRequests(node: string, feed: RequestFeed) {
+  const kept = createKept(node)
+  const tail = createTail(node)
+  let delivery: ReturnType<typeof createDelivery> | undefined
+  feed.subscribe((request) => {
+    const now = Date.now()
+    kept.add(request, now)
+    tail.add(request, now)
+  })
+  return {
+    connect(nats: NatsConnection): void {
+      delivery = createDelivery(nats, kept)
+      tail.connect(nats)
+    },
+    async stop(): Promise<void> {
+      tail.stop()
+      await delivery?.stop()
+    },
+    metrics: (): Record<string, number> => ({
+      gatehouse_edge_kept_requests_waiting: kept.counts().waiting,
+      gatehouse_edge_kept_requests_dropped_total: kept.counts().dropped,
+      gatehouse_edge_watches: tail.watches(),
+    }),
+  }
+}
+export type SeenRequests = ReturnType<typeof createSeenRequests>
