@@ -54,6 +54,7 @@ const environment = {
   GATEHOUSE_DATABASE_APP_ROLE: appRole,
   GATEHOUSE_LISTEN: `127.0.0.1:${port}`,
   GATEHOUSE_PUBLIC_URL: `http://127.0.0.1:${port}`,
+  GATEHOUSE_DOMAIN_OWNERSHIP: 'trusted',
   // The same range as the node's, so that the API accepts no port that nothing listens on.
   ...(nats && { GATEHOUSE_TCP_PORTS: `${tcpPorts.first}-${tcpPorts.last}` }),
 }

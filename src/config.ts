@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { isAbsolute, join } from 'node:path'
+import { domainSettings } from './domain_settings.ts'
 import { edgeSettings } from './edge_settings.ts'
 import {
   ConfigError,
@@ -121,6 +122,7 @@ export const settings = {
     help: 'Public suffixes, comma-separated, directly under which wildcard hostports are allowed. Use it for your own domains that are on the Public Suffix List.',
     parse: domains,
   }),
+  ...domainSettings,
   ...natsSettings,
   GATEHOUSE_NATS_REPLICAS: setting({
     default: '1',

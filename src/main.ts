@@ -32,6 +32,8 @@ Server commands:
                         make the enforced restrictions of a type only warn, to recover from a lockout
   gatehouse rate-limits list | set --account NAME|ac_… --requests-per-minute N | clear --account NAME|ac_…
                         manage how many requests each API key of an account may make
+  gatehouse domains list | assign ACCOUNT DOMAIN | unassign ACCOUNT DOMAIN
+                        let an account have a domain without a proof in its DNS
   gatehouse after-restore
                         run once after restoring the database from a backup, so that edge nodes accept new changes
   gatehouse version     print the version
@@ -46,6 +48,7 @@ const serverCommands = [
   'recover',
   'signing-keys',
   'rate-limits',
+  'domains',
   'after-restore',
   'version',
   'help',
@@ -115,6 +118,10 @@ async function main(args: string[]): Promise<number> {
       const options = { account: { type: 'string' }, 'requests-per-minute': { type: 'string' } } as const
       const { values } = parseArgs({ args: flags, options })
       return (await import('./commands/rate_limits.ts')).rateLimits(readConfig(), verb, values)
+    }
+    case 'domains': {
+      const [verb = 'list', ...args] = rest
+      return (await import('./commands/domains.ts')).domains(readConfig(), verb, args)
     }
     case 'after-restore':
       parseArgs({ args: rest, options: {} })

@@ -7,7 +7,8 @@ import { type Id, type IdPrefix, newId, toUuid } from '../src/kernel/ids.ts'
 import { routes } from '../src/resources/routes.ts'
 import type { Answer, Client } from './harness/client.ts'
 import { startControlPlane } from './harness/control_plane.ts'
-import { type Expectation, expectations, writeTo } from './isolation/expectations.ts'
+import type { Expectation } from './isolation/expectation.ts'
+import { expectations, writeTo } from './isolation/expectations.ts'
 import {
   absentId,
   auditedAccounts,

@@ -102,7 +102,8 @@ test('every schema in openapi.json is valid JSON Schema 2020-12 without unknown 
     strictTypes: false,
     validateFormats: false,
   })
-  for (const keyword of ['x-must', 'x-maxBytes', 'x-cidr', 'x-moment', 'x-hostport']) ajv.addKeyword(keyword)
+  for (const keyword of ['x-must', 'x-maxBytes', 'x-cidr', 'x-moment', 'x-hostport', 'x-domain'])
+    ajv.addKeyword(keyword)
   const absolute = (schema: unknown): object =>
     JSON.parse(JSON.stringify(schema).replaceAll('#/components/schemas/', 'component:'))
   for (const [name, schema] of Object.entries(document.components.schemas))
@@ -122,8 +123,8 @@ test('If-Match, Idempotency-Key and their response headers and statuses are desc
     // Signing in twice is two sessions: there is nothing to repeat.
     const creates =
       ('201' in operation.responses && operation.operationId !== 'dashboard_session.sign_in') ||
-      /^(api_keys\.rotate|webhook_destinations\.(rotate|test))$/.test(operation.operationId)
-    const changes = operation.operationId.match(/\.(update|delete|replace|rotate|test)$/)
+      /^(api_keys\.rotate|reserved_domains\.verify|webhook_destinations\.(rotate|test))$/.test(operation.operationId)
+    const changes = operation.operationId.match(/\.(update|delete|replace|rotate|test|verify)$/)
     assert.equal(sent.includes('Idempotency-Key'), creates, operation.operationId)
     assert.equal(sent.includes('If-Match'), changes !== null, operation.operationId)
     assert.equal('412' in operation.responses, changes !== null, operation.operationId)

@@ -1,4 +1,6 @@
 import type { Config } from '../config.ts'
+import { type DbPool, one } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
 import { validator } from '../http/validate.ts'
 import { Refusal } from '../kernel/errors.ts'
 import { addSigningKey, listSigningKeys } from '../publisher/signing_keys.ts'
@@ -25,6 +27,7 @@ export const bootstrap = (
       console.log(
         JSON.stringify({ account_id: accountId, admin_id: adminId, token, signing_key: signingKey.public_key }),
       )
+      await tellOfOwnership(db, config)
       return 0
     } catch (error) {
       if (!(error instanceof AccountExists || error instanceof Refusal)) throw error
@@ -32,6 +35,17 @@ export const bootstrap = (
       return 1
     }
   })
+
+/** On stderr, beside the JSON: with the second account, the default of who may use which host name changes. */
+async function tellOfOwnership(db: DbPool, { GATEHOUSE_DOMAIN_OWNERSHIP: ownership }: Config): Promise<void> {
+  if (ownership !== 'auto' || (await countAccounts(db)) !== 2) return
+  console.error(
+    "gatehouse: this installation now has two accounts. From now on, new HTTPS hostports need a verified domain (POST /reserved_domains) or one that you assign with 'gatehouse domains assign'. Existing hostports stay. To let accounts use any name as before, set GATEHOUSE_DOMAIN_OWNERSHIP=trusted. To silence this note, set it to required.",
+  )
+}
+
+const countAccounts = async (db: DbPool): Promise<number> =>
+  (await one<{ count: number }>(db, sql`select count(*) from accounts`)).count
 
 /** For an account that has lost every admin's token: a new key for an admin, printed once, and in the audit. */
 export const recover = (config: Config, account: string): Promise<number> =>

@@ -19,6 +19,7 @@ import { version } from '../version.ts'
 import { urlFault } from '../webhooks/url.ts'
 import { createBuffers } from './buffers.ts'
 import { openDatabase } from './database.ts'
+import { checkDomains, createDomainService } from './domain_service.ts'
 import { linkEdges } from './edges_link.ts'
 import { interval } from './interval.ts'
 import { createLog, waitForShutdown } from './log.ts'
@@ -31,6 +32,7 @@ const streamLimits = { total: 100, perAccount: 10 }
 
 export async function serve(config: Config): Promise<number> {
   const log = createLog(config.GATEHOUSE_LOG_LEVEL)
+  const domains = createDomainService(config, systemClock)
   const db = openDatabase(config, (error) =>
     log.warn({ reason: error.message }, 'an idle connection to PostgreSQL broke'),
   )
@@ -50,6 +52,7 @@ export async function serve(config: Config): Promise<number> {
       clock: systemClock,
       publicUrl: config.GATEHOUSE_PUBLIC_URL,
       versionHeaders: ['service-version', ...config.GATEHOUSE_VERSION_HEADER_ALIASES],
+      domains,
       trustedProxies: config.GATEHOUSE_TRUSTED_PROXIES,
       evaluate,
       edges: edges.view,
@@ -81,7 +84,7 @@ export async function serve(config: Config): Promise<number> {
   const stopBuffers = buffers.start()
   const stopUpkeep = interval(
     60 * 60 * 1_000,
-    () => upkeep(db, config, log, metrics),
+    () => upkeep(db, () => checkDomains(db, domains, log, metrics), config, log, metrics),
     (err) => log.error({ err }, 'upkeep failed'),
   )
   const stopWebhooks = startWebhooks(config, webhooksMayGo, metrics, log)

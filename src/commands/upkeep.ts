@@ -27,6 +27,7 @@ const dayMs = 24 * 60 * 60 * 1_000
  */
 export async function upkeep(
   db: DbPool,
+  checkDomains: () => Promise<void>,
   config: Config,
   log: Pick<Logger, 'info' | 'error'>,
   metrics: Pick<Metrics, 'showRefusedHostports'>,
@@ -49,6 +50,7 @@ export async function upkeep(
     'delete refusals': () => deleteRefusalsBefore(db, oldestAddress),
     'forget addresses of uses': () => forgetAddressesOfUses(db, oldestAddress),
     'delete seen addresses': () => deleteSeenAddressesBefore(db, Math.max(oldestAddress, now - seenForDays * dayMs)),
+    'check reserved domains': checkDomains,
     'delete idempotency keys': () => deleteIdempotencyKeys(db),
     'delete ended sign-ins': () => deleteEndedSignIns(db),
     'delete ended sessions': () => deleteEndedSessions(db),

@@ -144,6 +144,7 @@ function handle(
     evaluate: service.evaluate,
     settings: service.settings,
     edges: service.edges,
+    domains: service.domains,
     uri: (path) => service.publicUrl + path,
     origin: { accountId, operation: route.operation, operationId, caller, sourceIp: facts.sourceIp },
     caller,

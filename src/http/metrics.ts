@@ -1,13 +1,14 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { DbPool } from '../db/pool.ts'
 import { type EdgeNode, upstreamStatuses } from '../kernel/edge_nodes.ts'
+import { type DomainMetrics, domainMetrics } from './domain_metrics.ts'
 import type { EventStreams } from './event_stream.ts'
 import type { HeavyOperations } from './heavy.ts'
 
 /** `dropped`: beyond a quota. `unknown`: of no edge of the account. `refused`: out of bounds. */
 type EdgeRequestFate = 'kept' | 'dropped' | 'unknown' | 'refused'
 
-export type Metrics = {
+export type Metrics = DomainMetrics & {
   readonly text: () => Promise<string>
   readonly contentType: string
   readonly observeRestriction: (outcome: 'refused' | 'warned') => void
@@ -55,6 +56,7 @@ export function createMetrics(db: DbPool, heavy: HeavyOperations, streams: Event
     webhooks: webhookMetrics(registers),
     publisher: publisherMetrics(registers),
     ...edgeMetrics(registers),
+    ...domainMetrics(registers),
     text: () => registry.metrics(),
     contentType: registry.contentType,
   }

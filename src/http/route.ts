@@ -8,6 +8,7 @@ import type { Clock } from '../kernel/clock.ts'
 import type { ErrorCode } from '../kernel/errors.ts'
 import type { Id, IdPrefix } from '../kernel/ids.ts'
 import type { Intake } from './body.ts'
+import type { DomainService } from './domains.ts'
 import type { EdgeView } from './edges.ts'
 import type { Events } from './event_stream.ts'
 import type { HeavyKind } from './heavy.ts'
@@ -39,6 +40,7 @@ export type Handling<Params, Query, Body> = {
   readonly evaluate: Evaluate
   readonly settings: InstallationSettings
   readonly edges: EdgeView
+  readonly domains: DomainService
   /** The absolute address of a path, under the configured public URL. */
   readonly uri: (path: string) => string
   readonly params: Params

@@ -8,6 +8,7 @@ import type { Origin } from '../identity/origin.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Uuid } from '../kernel/ids.ts'
 import type { CompiledPolicy } from '../kernel/ip/ranges.ts'
+import type { DomainService } from './domains.ts'
 import type { EdgeView } from './edges.ts'
 import type { EventStreams } from './event_stream.ts'
 import type { HeavyOperations } from './heavy.ts'
@@ -34,6 +35,7 @@ export type Service = {
   readonly metrics: Metrics
   readonly settings: InstallationSettings
   readonly edges: EdgeView
+  readonly domains: DomainService
   /** Whether a dashboard session's cookie is taken in place of a token. */
   readonly dashboard: boolean
   readonly rateLimits: RateLimits

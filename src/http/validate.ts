@@ -1,5 +1,6 @@
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv'
 import type { Static, TObject, TSchema } from 'typebox'
+import { domainFault } from '../kernel/domains.ts'
 import { invalidField } from '../kernel/errors.ts'
 import { type HostportRules, hostportFault } from '../kernel/hostport.ts'
 import { parseCidr } from '../kernel/ip/cidr.ts'
@@ -32,6 +33,7 @@ function addTextKeyword<Parameter>(
 addTextKeyword('x-maxBytes', textFault)
 addTextKeyword('x-cidr', (text) => parseCidr(text).fault)
 addTextKeyword<HostportRules>('x-hostport', (text, rules) => hostportFault(text, rules))
+addTextKeyword('x-domain', (text) => domainFault(text))
 addTextKeyword('x-moment', (text) =>
   text === '' || parseRfc3339(text) !== undefined
     ? undefined

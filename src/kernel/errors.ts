@@ -43,7 +43,8 @@ export const errorCatalogue = {
     hint: 'Correct the token. To learn again that a token is wrong, wait for the number of seconds in the Retry-After header.',
   },
   ERR_RATE_LIMITED: {
-    cause: 'The API key has made more requests than its limit allows. Nothing was changed.',
+    cause:
+      'The API key has made more requests than its limit allows, or the account has verified too many domains. Nothing was changed.',
     hint: 'Wait for the number of seconds in the Retry-After header. The RateLimit header of every response says how many requests are left. If the limit is too low, ask the operator to raise it for your account.',
   },
   ERR_CONTENT_TYPE: {
@@ -100,6 +101,23 @@ export const errorCatalogue = {
     cause:
       'Another edge has this hostport, or it overlaps one of another account. A hostport belongs to one edge. A TCP port, or a host name with everything under its wildcard, belongs to one account of the installation.',
     hint: 'Use another host name or port, or remove the hostport from the edge that the message names. `details.field` names the entry. If the domain is yours, ask the operator of the installation which account has it.',
+  },
+  ERR_DOMAIN_UNVERIFIED: {
+    cause:
+      'The installation accepts HTTPS hostports only under domains that the account has verified, and the account has not verified one for this name.',
+    hint: 'Reserve the domain with `POST /reserved_domains`, publish the TXT record in `verification`, and verify it with `POST /reserved_domains/{id}/verify`. `details.field` names the hostport. The operator of the installation can also assign the domain to your account.',
+  },
+  ERR_DOMAIN_TAKEN: {
+    cause: 'Another account of the installation holds the domain.',
+    hint: "Remove the other account's TXT record and leave only your own, then verify again. If the operator of the installation assigned the domain, ask them to unassign it.",
+  },
+  ERR_DOMAIN_RESERVED: {
+    cause: 'The account has already reserved this domain.',
+    hint: 'Use the existing reservation: `GET /reserved_domains` lists them.',
+  },
+  ERR_DOMAIN_IN_USE: {
+    cause: 'HTTPS hostports are still under this domain. `details.used_by` lists up to ten of them.',
+    hint: 'Remove the hostports from their edges first.',
   },
   ERR_MATCH_TAKEN: {
     cause: 'The HTTPS edge already has a route with this match.',

@@ -19,6 +19,7 @@ export const idPrefixes = {
   cert: 'TLS certificate',
   enk: 'edge node key',
   whd: 'webhook destination',
+  rd: 'reserved domain',
   ses: 'dashboard session',
   op: 'operation',
   idn: 'identity',

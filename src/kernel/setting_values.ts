@@ -170,3 +170,10 @@ export function keepOrClose(value: string): 'keep' | 'close' {
   if (value !== 'keep' && value !== 'close') throw new ConfigError('must be keep or close')
   return value
 }
+
+export const domainOwnerships = ['auto', 'trusted', 'required'] as const
+export function domainOwnership(value: string): (typeof domainOwnerships)[number] {
+  const known = domainOwnerships.find((each) => each === value)
+  if (!known) throw new ConfigError(`must be one of ${domainOwnerships.join(', ')}`)
+  return known
+}

@@ -100,18 +100,25 @@ export function updateRoute<P extends ItemParams, Row, Shape extends TObject, B 
 }
 
 /** POST of a verb below one: a change that no PATCH could express. */
-export function actionRoute<P extends ItemParams, Row, Shape extends TObject, B extends TObject>(
+export function actionRoute<P extends ItemParams, Row, Shape extends TObject, B extends TObject, Prepared = undefined>(
   resource: Resource<P, Row, Shape>,
   options: Writing<B> & {
     readonly verb: string
     readonly summary: string
     readonly permit?: Permit<Row, Static<B>>
-    readonly apply: Apply<P, Row, Static<B>>
+    /** What takes too long for a transaction. The row may have changed when `apply` gets the outcome. */
+    readonly prepare?: (request: ItemRequest<P, object, Static<B>>, row: Row) => Promise<Prepared>
+    readonly apply: (
+      tx: Db,
+      request: ItemRequest<P, object, Static<B>>,
+      before: Row,
+      prepared: Prepared,
+    ) => Promise<Row>
     /** What the audit event says of it besides the resource's stable fields. */
     readonly audited: (shown: View<P, Shape>) => object
   },
 ): Route {
-  const { verb, permit, apply, audited, errors = [], ...writing } = options
+  const { verb, permit, prepare, apply, audited, errors = [], ...writing } = options
   return route({
     operation: `${resource.name}.${verb}`,
     ...writing,
@@ -124,11 +131,12 @@ export function actionRoute<P extends ItemParams, Row, Shape extends TObject, B 
     tagged: true,
     managesKeys: resource.managesKeys,
     errors: ['ERR_PRECONDITION_FAILED', 'ERR_IDEMPOTENCY_KEY_USED', ...errors],
-    handle: (request) =>
-      changing(resource, request, (tx) =>
+    async handle(request) {
+      const prepared = (await prepare?.(request, await existing(resource, request.db, request, false))) as Prepared
+      return changing(resource, request, (tx) =>
         answeringOnce(resource, tx, request, async () => {
           const before = await changeable(resource, tx, request, permit)
-          const row = await apply(tx, request, before.row)
+          const row = await apply(tx, request, before.row, prepared)
           const body = resource.view(row, request.uri)
           const generation = await record(tx, request.origin, {
             resourceId: body.id,
@@ -138,7 +146,8 @@ export function actionRoute<P extends ItemParams, Row, Shape extends TObject, B 
           })
           return { row, body, generation }
         }),
-      ),
+      )
+    },
   })
 }
 

@@ -20,6 +20,7 @@ import { ipRestrictionRoutes } from './ip_restrictions/routes.ts'
 import { botUserRoutes } from './principals/bot_users.ts'
 import { userRoutes } from './principals/users.ts'
 import { requestRoutes } from './requests/routes.ts'
+import { reservedDomainRoutes } from './reserved_domains/routes.ts'
 import { ruleEvidenceRoutes } from './rule_evidence/routes.ts'
 import { webhookDestinationRoutes } from './webhook_destinations/routes.ts'
 
@@ -43,6 +44,7 @@ export const routes: readonly Route[] = [
   ...backendRoutes,
   ...tcpEdgeRoutes,
   ...httpsEdgeRoutes,
+  ...reservedDomainRoutes,
   ...edgeNodeRoutes,
   ...callerRoutes,
   ...dashboardSessionRoutes,

@@ -6,36 +6,7 @@ import { keepRequests } from '../../src/resources/requests/keep.ts'
 import type { Client } from '../harness/client.ts'
 import { keptRequest } from '../harness/edge_requests.ts'
 import { poll } from '../harness/poll.ts'
-
-/** Makes something as the given caller and resolves to its id. A new one each time. */
-type Make = (as: Client) => Promise<string>
-
-/** What the matrix needs to know about an operation. The rest comes from the route. */
-export type Expectation = {
-  /** What an admin, and what a member, gets for a valid call on what an admin of their account made. */
-  admin: number
-  member: number
-  /** What a member gets on what that member made, where it differs. */
-  memberOnOwn?: number
-  /** What a viewer gets, where it is neither 403 for a change nor what a member gets for reading. */
-  viewer?: number
-  /** Makes what the path names, all its parameters. Needed when the path has any. */
-  path?: (as: Client) => Promise<Record<string, string>>
-  /** A valid body that changes something. `as` is the caller's admin, for what the body has to name. */
-  body?: (as: Client) => object | Promise<object>
-  /** Fields of the body that name another resource; `[make]` for a list of ids. */
-  references?: Record<string, Make | [Make]>
-  /** Makes something that this list must then show, to its own account only. */
-  lists?: Make
-  /** Query parameters that name another resource. */
-  filters?: Record<string, Make>
-  /** For an operation that only asks, though it is not a GET. */
-  changesNothing?: true
-  /** For an operation that gives the caller what the key in the path has: with a limited key, that has to be itself. */
-  onlyOnItself?: true
-  /** What a key gets whose only scope is this operation, where it differs from an admin. */
-  scoped?: number
-}
+import type { Expectation, Make } from './expectation.ts'
 
 const make =
   (path: string, body: () => object): Make =>
@@ -83,6 +54,7 @@ const tcpEdge: Make = async (as) => {
   const [backend_id, policyId] = [await backend(as), await policy(as)]
   return make('/edges/tcp', () => ({ backend: { backend_id }, ip_restriction: { ip_policy_ids: [policyId] } }))(as)
 }
+const reservedDomain = make('/reserved_domains', () => ({ domain: `${randomUUID()}.example` }))
 const httpsEdge = make('/edges/https', () => ({ hostports: [`${randomUUID()}.example:443`] }))
 /** A route with every module, on its own edge. */
 const route = async (as: Client) => {
@@ -112,6 +84,7 @@ export const makers: Partial<Record<IdPrefix, Make>> = {
   bkdhr: response,
   edgtcp: tcpEdge,
   edghts: httpsEdge,
+  rd: reservedDomain,
   edghtsrt: async (as) => (await route(as)).id,
 }
 
@@ -350,6 +323,18 @@ export const expectations: Record<string, Expectation> = {
   'https_edge_routes.update': { admin: 200, member: 200, path: route, body: () => ({ match: '/other' }) },
   'https_edge_routes.delete': { admin: 204, member: 204, path: route },
   ...modulesOf('https_edge_routes', route, ['backend', 'ip_restriction', 'request_headers']),
+
+  'reserved_domains.create': { admin: 201, member: 201, body: () => ({ domain: `${randomUUID()}.example` }) },
+  'reserved_domains.get': { admin: 200, member: 200, path: id(reservedDomain) },
+  'reserved_domains.list': { admin: 200, member: 200, lists: reservedDomain },
+  'reserved_domains.update': {
+    admin: 200,
+    member: 200,
+    path: id(reservedDomain),
+    body: () => ({ description: 'other' }),
+  },
+  'reserved_domains.verify': { admin: 200, member: 200, path: id(reservedDomain), body: () => ({}) },
+  'reserved_domains.delete': { admin: 204, member: 204, path: id(reservedDomain) },
 
   'edge_nodes.list': { admin: 200, member: 403 },
   'generations.get': { admin: 200, member: 200, path: async () => ({ generation: '1' }) },

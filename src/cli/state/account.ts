@@ -81,6 +81,7 @@ function ownName({ kind, fields }: Thing): string {
     http_response_backends: `response-${fields.status_code ?? 200}`,
     weighted_backends: 'weighted',
     failover_backends: 'failover',
+    reserved_domains: fields.domain,
     ip_restrictions: fields.type,
     tcp_edges: hostport ?? 'edge',
     https_edges: hostport ?? 'edge',

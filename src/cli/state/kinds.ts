@@ -14,6 +14,7 @@ export const kinds = {
   http_response_backends: { path: '/backends/http_response', called: 'HTTP response backend' },
   weighted_backends: { path: '/backends/weighted', called: 'weighted backend' },
   failover_backends: { path: '/backends/failover', called: 'failover backend' },
+  reserved_domains: { path: '/reserved_domains', called: 'reserved domain' },
   ip_restrictions: { path: '/ip_restrictions', called: 'IP restriction' },
   tcp_edges: { path: '/edges/tcp', called: 'TCP edge' },
   https_edges: { path: '/edges/https', called: 'HTTPS edge' },
@@ -115,6 +116,7 @@ function canonical(schema: Schema, text: string): string {
     const parsed = parseHostport(text, { wildcard: true })
     return typeof parsed === 'string' ? text : formatHostport(parsed)
   }
+  if ('x-domain' in schema) return text.toLowerCase()
   if ('x-moment' in schema) {
     const moment = parseRfc3339(text)
     return moment === undefined ? text : rfc3339(moment)

@@ -40,6 +40,7 @@ const identities: Record<Thing['kind'], Identity[]> = {
   http_response_backends: [(thing) => [contentOf(thing)], description],
   weighted_backends: [(thing) => [contentOf(thing)], members, description],
   failover_backends: [(thing) => [contentOf(thing)], members, description],
+  reserved_domains: [({ fields: { domain } }) => [String(domain)]],
   ip_restrictions: [
     (thing) => [contentOf(thing)],
     ({ fields: { type, ip_policies, description: told } }) => [text([type, ip_policies, told])],
@@ -89,9 +90,10 @@ export function matchThings(wanted: readonly Thing[], present: readonly Thing[])
   return pairs
 }
 
-/** What a restriction restricts is fixed when it is created. */
+/** What a restriction restricts, and which domain is reserved, is fixed when it is created. */
 const canBecome = (present: Thing, wanted: Thing): boolean =>
-  wanted.kind !== 'ip_restrictions' || present.fields.type === wanted.fields.type
+  (wanted.kind !== 'ip_restrictions' || present.fields.type === wanted.fields.type) &&
+  (wanted.kind !== 'reserved_domains' || present.fields.domain === wanted.fields.domain)
 
 /**
  * What a run that was cut off leaves: an IP policy without its rules, an HTTPS edge without its hostports and with some

@@ -185,6 +185,7 @@ function creations(thing: Thing): Step[] {
     case 'http_response_backends':
     case 'weighted_backends':
     case 'failover_backends':
+    case 'reserved_domains':
       return [creation(thing, 'prepare', [path], fields)]
     case 'ip_restrictions':
       return [creation(thing, 'tighten', [path], fields)]

@@ -17,11 +17,12 @@ export async function replaceHostports(
   { accountId }: Account,
   edgeId: Uuid,
   hostports: readonly string[],
+  domainOfHostport: ReadonlyMap<string, Uuid> = new Map(),
 ): Promise<void> {
   await run(tx, sql`delete from hostports where account_id = ${accountId} and edge_id = ${edgeId}`)
   await run(tx, sql`delete from refused_hostports where account_id = ${accountId} and edge_id = ${edgeId}`)
   if (hostports.length === 0) return
-  const inserted = new Set(await insertHostports(tx, { accountId }, edgeId, hostports))
+  const inserted = new Set(await insertHostports(tx, { accountId }, edgeId, hostports, domainOfHostport))
   const taken = hostports.find((hostport) => !inserted.has(hostport))
   if (taken !== undefined) throw takenHostport(taken, hostports, await findOwnEdge(tx, { accountId }, taken))
 }
@@ -32,15 +33,17 @@ async function insertHostports(
   { accountId }: Account,
   edgeId: Uuid,
   hostports: readonly string[],
+  domainOfHostport: ReadonlyMap<string, Uuid>,
 ): Promise<string[]> {
   try {
     // In one order for everybody: two edges that want the same hostports then wait for each other without a deadlock.
     const rows = await many<{ hostport: string }>(
       tx,
       sql`
-      insert into hostports (hostport, account_id, edge_id, position)
-      select sent.hostport, ${accountId}, ${edgeId}, sent.position
-      from unnest(${hostports}::text[]) with ordinality as sent (hostport, position)
+      insert into hostports (hostport, account_id, edge_id, reserved_domain_id, position)
+      select sent.hostport, ${accountId}, ${edgeId}, sent.domain_id, sent.position
+      from unnest(${hostports}::text[], ${hostports.map((each) => domainOfHostport.get(each) ?? null)}::uuid[])
+        with ordinality as sent (hostport, domain_id, position)
       order by sent.hostport
       on conflict (hostport) do nothing
       returning hostport`,
@@ -84,6 +87,14 @@ const countTcpPorts = async (tx: Db, { accountId }: Account): Promise<number> =>
     )
   ).count
 
+export const hostportsOf = async (tx: Db, { accountId }: Account, edgeId: Uuid): Promise<string[]> =>
+  (
+    await many<{ hostport: string }>(
+      tx,
+      sql`select hostport from hostports where account_id = ${accountId} and edge_id = ${edgeId} order by position`,
+    )
+  ).map(({ hostport }) => hostport)
+
 /** In the whole installation, for whoever runs it. */
 export const countRefusedHostports = async (db: Db): Promise<number> =>
   (await one<{ count: number }>(db, sql`select count(*) from refused_hostports`)).count
@@ -99,7 +110,7 @@ const findOwnEdge = (tx: Db, { accountId }: Account, hostport: string) =>
   )
 
 /** Never reveals another account's hostport: neither its owner, nor whether it is this name or one that covers it. */
-function takenHostport(
+export function takenHostport(
   hostport: string,
   sent: readonly string[],
   ownEdge: OwnEdge | undefined,

@@ -9,14 +9,8 @@ import { newAnnotations, patchedAnnotations } from '../../operations/annotations
 import { createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'
 import { getRoute, listRoute } from '../../operations/read_routes.ts'
 import type { Resource } from '../../operations/resource.ts'
-import {
-  checkHostports,
-  checkInlineModules,
-  checkWildcards,
-  restrictionsKey,
-  setHostports,
-  setInlineModules,
-} from './changes.ts'
+import { checkHostports, checkInlineModules, checkWildcards, restrictionsKey, setInlineModules } from './changes.ts'
+import { setHttpsHostports } from './domains.ts'
 import { moduleRoutes } from './module_routes.ts'
 import { moduleBodyLimitBytes } from './modules.ts'
 import {
@@ -93,11 +87,11 @@ export const httpsEdgeRoutes = [
   createRoute(edges, {
     access: 'anyone',
     body: HttpsEdgeCreate,
-    errors: ['ERR_HOSTPORT_TAKEN'],
+    errors: ['ERR_HOSTPORT_TAKEN', 'ERR_DOMAIN_UNVERIFIED'],
     check: checkNames,
-    async insert(tx, { caller, body }) {
+    async insert(tx, { caller, body, domains }) {
       const id = await insertEdge(tx, caller, { kind: 'https', ...newAnnotations(body) })
-      await setHostports(tx, caller, id, body.hostports)
+      await setHttpsHostports(tx, caller, domains, id, body.hostports)
       return rereadEdge(tx, caller, id)
     },
   }),
@@ -106,11 +100,11 @@ export const httpsEdgeRoutes = [
   updateRoute(edges, {
     access: 'anyone',
     body: HttpsEdgeUpdate,
-    errors: ['ERR_HOSTPORT_TAKEN'],
+    errors: ['ERR_HOSTPORT_TAKEN', 'ERR_DOMAIN_UNVERIFIED'],
     check: checkNames,
-    async apply(tx, { caller, body }, before) {
+    async apply(tx, { caller, body, domains }, before) {
       await updateEdge(tx, caller, before.id, patchedAnnotations(before, body))
-      await setHostports(tx, caller, before.id, body.hostports)
+      await setHttpsHostports(tx, caller, domains, before.id, body.hostports)
       return rereadEdge(tx, caller, before.id)
     },
   }),

@@ -4,17 +4,18 @@ import type { RecordKey } from '../../distribution/records.ts'
 import { newId, toId, type Uuid } from '../../kernel/ids.ts'
 import { recordChange } from '../../operations/audit.ts'
 import { writeOutbox } from '../../operations/outbox.ts'
+import { hostportsOf } from './hostports.ts'
 import { isSharedDomain } from './public_suffix.ts'
 import type { RefusedHostport } from './store.ts'
 
-type Claim = {
+export type Claim = {
   hostport: string
   account_id: Uuid
   edge_id: Uuid
   kind: 'tcp' | 'https'
   created_at: string
 }
-type Loser = { claim: Claim; reason: RefusedHostport['reason']; because?: Claim }
+export type Loser = { claim: Claim; reason: RefusedHostport['reason']; because?: Claim }
 export type RefusedClaim = {
   hostport: string
   accountId: string
@@ -42,7 +43,7 @@ export async function refuseOverlaps(tx: Db, wildcardSuffixes: readonly string[]
       shared.map(({ hostport }) => hostport),
     )),
   ]
-  for (const ofEdge of Map.groupBy(losers, ({ claim }) => claim.edge_id).values()) await refuse(tx, ofEdge)
+  await refuseHostports(tx, losers, 'server.migrate')
   return losers.map(({ claim, reason, because }) => ({
     ...shown(claim),
     reason,
@@ -56,7 +57,8 @@ const shown = (claim: Claim) => ({
   edgeId: edgeIdOf(claim),
 })
 
-const claims = sql`
+/** Of an edge each. Queries call the hostport `h` and its edge `e`. */
+export const claims = sql`
   select h.hostport, h.account_id, h.edge_id, e.kind, e.created_at
   from hostports h join edges e on e.account_id = h.account_id and e.id = h.edge_id`
 
@@ -108,13 +110,18 @@ const overlappingPairs = (tx: Db, without: readonly string[]) =>
     where a.hostport not like '%:443'`,
   )
 
-/** Out of force, on every node, and in the audit of the account. The hostports are all of one edge. */
-async function refuse(tx: Db, losers: readonly Loser[]): Promise<void> {
+/** Out of force, on every node, and in the audit of their accounts. */
+export async function refuseHostports(tx: Db, losers: readonly Loser[], operation: string): Promise<void> {
+  for (const ofEdge of Map.groupBy(losers, ({ claim }) => claim.edge_id).values()) await refuse(tx, ofEdge, operation)
+}
+
+/** All of one edge. */
+async function refuse(tx: Db, losers: readonly Loser[], operation: string): Promise<void> {
   const [first] = losers
   if (!first) return
   const { account_id: accountId, edge_id } = first.claim
   const [names, reasons] = [losers.map(({ claim }) => claim.hostport), losers.map(({ reason }) => reason)]
-  const before = await hostportsOf(tx, first.claim)
+  const before = await hostportsOf(tx, { accountId }, edge_id)
   await run(
     tx,
     sql`
@@ -126,23 +133,15 @@ async function refuse(tx: Db, losers: readonly Loser[]): Promise<void> {
   await run(tx, sql`delete from hostports where account_id = ${accountId} and hostport = any(${names})`)
   await recordChange(
     tx,
-    { accountId, operation: 'server.migrate', operationId: newId('op') },
+    { accountId, operation, operationId: newId('op') },
     {
       resourceId: edgeIdOf(first.claim),
       before: { hostports: before },
       after: {
-        hostports: await hostportsOf(tx, first.claim),
+        hostports: await hostportsOf(tx, { accountId }, edge_id),
         refused_hostports: losers.map(({ claim, reason }) => ({ hostport: claim.hostport, reason })),
       },
     },
   )
   await writeOutbox(tx, accountId, [recordKeyOf(first.claim)])
 }
-
-const hostportsOf = async (tx: Db, { account_id, edge_id }: Claim): Promise<string[]> =>
-  (
-    await many<{ hostport: string }>(
-      tx,
-      sql`select hostport from hostports where account_id = ${account_id} and edge_id = ${edge_id} order by position`,
-    )
-  ).map(({ hostport }) => hostport)

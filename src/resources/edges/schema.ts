@@ -29,7 +29,7 @@ const TcpHostports = Hostports(
 const HttpsHostports = Hostports(
   { wildcard: true, nameOnly: true, port: 443 },
   'app.example.com:443',
-  'host:443. The first label can be *, but not directly under a public suffix such as co.uk. A hostport belongs to one edge and cannot overlap a name of another account.',
+  'host:443. The first label can be *, but not directly under a public suffix such as co.uk. A hostport belongs to one edge and cannot overlap a name of another account. The operator can require that it is under a verified domain of this account.',
 )
 
 /** A module sent with its edge. Null removes it. */
@@ -60,11 +60,11 @@ export const TcpEdgeUpdate = withModules('tcp', {
 const RefusedHostport = Closed(
   {
     hostport: Type.String(),
-    reason: Type.Unsafe<'overlap' | 'public_suffix'>({
+    reason: Type.Unsafe<'overlap' | 'public_suffix' | 'domain_owned'>({
       type: 'string',
-      enum: ['overlap', 'public_suffix'],
+      enum: ['overlap', 'public_suffix', 'domain_owned'],
       description:
-        'overlap: another account already had an overlapping hostport. public_suffix: a wildcard directly under a public suffix.',
+        'overlap: another account already had an overlapping hostport. public_suffix: a wildcard directly under a public suffix. domain_owned: another account has verified the domain, and this one has not.',
     }),
     refused_at: Timestamp,
   },

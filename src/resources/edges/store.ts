@@ -16,7 +16,11 @@ export type Match = {
   websocket: boolean
   timeouts: RouteTimeouts | null
 }
-export type RefusedHostport = { hostport: string; reason: 'overlap' | 'public_suffix'; refused_at: string }
+export type RefusedHostport = {
+  hostport: string
+  reason: 'overlap' | 'public_suffix' | 'domain_owned'
+  refused_at: string
+}
 export type EdgeRow = AnnotationColumns & {
   id: Uuid
   created_at: string

@@ -18,6 +18,7 @@ const nouns: Record<string, string> = {
   https_edges: 'HTTPS edge',
   https_edge_routes: 'route',
   webhook_destinations: 'webhook',
+  reserved_domains: 'domain',
 }
 const modules: Record<string, string> = {
   backend: 'backend',
@@ -33,6 +34,7 @@ const verbs: Record<string, string> = {
   disable: 'disabled',
   test: 'tested',
   replay: 'replayed events of',
+  verify: 'verified',
   replace_rules: 'replaced the rules of',
 }
 
@@ -52,6 +54,11 @@ const phrases: Record<string, string> = {
   'server.bootstrap': 'set up the account and created',
   'server.recover': 'created, to restore access for an admin,',
   'server.ip_restrictions.release': 'stopped enforcing',
+  'server.domains.assign': 'assigned domain',
+  'server.domains.unassign': 'unassigned domain',
+  'server.domains.recheck': 'checked domain',
+  'server.domains.lapse': 'ended the hold of domain',
+  'server.domains.displace': 'took hostports out of force of',
 }
 
 /** 'changed IP restriction', 'set the request headers of route': an operation as one would say it. */
@@ -68,7 +75,7 @@ export function deedOf(operation: string): string {
 /** What people call the thing: of its later state, or of the one before it was deleted. */
 export function subjectOf({ before, after, resource_id }: AuditEvent): string {
   const state: Record<string, unknown> = after ?? before ?? {}
-  for (const field of ['description', 'name', 'cidr', 'match', 'address']) {
+  for (const field of ['description', 'name', 'cidr', 'match', 'address', 'domain']) {
     const value = state[field]
     if (typeof value === 'string' && value) return value
   }

@@ -11,7 +11,7 @@ import { PageHeader } from '../../ui/page_header.tsx'
 import { Describe } from '../describe.tsx'
 import { EditHostports } from './edit_hostports.tsx'
 
-type Refused = { hostport: string; reason: 'overlap' | 'public_suffix' }
+type Refused = { hostport: string; reason: 'overlap' | 'public_suffix' | 'domain_owned' }
 type Edge = {
   id: string
   hostports: string[]
@@ -73,6 +73,8 @@ export function EdgeHead({ kind, edge, status, children }: Props & { status?: Re
 const reasons = {
   overlap: 'another account of this installation already had an overlapping one. Use another host name or port.',
   public_suffix: 'it is a wildcard directly under a public suffix. Use a wildcard under your own domain.',
+  domain_owned:
+    'another account has verified its domain. If the domain is yours, reserve and verify it in this account.',
 }
 
 function RefusedHostport({ hostport, reason }: Refused) {

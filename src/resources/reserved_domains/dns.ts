@@ -1,0 +1,33 @@
+import { Resolver } from 'node:dns/promises'
+import type { TxtAnswer } from '../../http/domains.ts'
+
+const timeoutMs = 3_000
+const tries = 2
+/** A name with more than this is not one that somebody set up for us. */
+const maxValues = 100
+
+/** c-ares's names for what a name server said, or did not say. */
+const faults: Record<string, { fault: string; answered: boolean }> = {
+  ENOTFOUND: { fault: 'does not exist (NXDOMAIN)', answered: true },
+  ENODATA: { fault: 'does not exist: the name has records, but none of type TXT', answered: true },
+  ESERVFAIL: { fault: 'could not be looked up: a name server of the domain failed (SERVFAIL)', answered: false },
+  EREFUSED: { fault: 'could not be looked up: the DNS server refused the question', answered: false },
+  ETIMEOUT: { fault: 'could not be looked up: no DNS server answered in time', answered: false },
+  ECONNREFUSED: { fault: 'could not be looked up: no DNS server could be reached', answered: false },
+}
+
+/** Empty servers: those of the system. CNAMEs and delegations are followed by the server, which is a recursive one. */
+export function createTxtLookup(servers: readonly string[]): (name: string) => Promise<TxtAnswer> {
+  return async (name) => {
+    // One for each question: no answer to an earlier one can be taken for it.
+    const resolver = new Resolver({ timeout: timeoutMs, tries })
+    if (servers.length > 0) resolver.setServers(servers)
+    try {
+      const records = await resolver.resolveTxt(name)
+      return { values: records.slice(0, maxValues).map((pieces) => pieces.join('')) }
+    } catch (error) {
+      const { code = '' } = error as { code?: string }
+      return faults[code] ?? { fault: `could not be looked up (${code || 'unknown error'})`, answered: false }
+    }
+  }
+}

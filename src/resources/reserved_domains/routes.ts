@@ -1,0 +1,104 @@
+import type { DomainService, TxtAnswer } from '../../http/domains.ts'
+import type { InstallationSettings } from '../../http/route.ts'
+import { challengeName } from '../../kernel/domains.ts'
+import { invalidField, Refusal } from '../../kernel/errors.ts'
+import type { Uuid } from '../../kernel/ids.ts'
+import { newAnnotations, patchedAnnotations } from '../../operations/annotations.ts'
+import { actionRoute, createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'
+import { getRoute, listRoute } from '../../operations/read_routes.ts'
+import type { Resource } from '../../operations/resource.ts'
+import { isSharedDomain } from '../edges/public_suffix.ts'
+import { applyAnswer } from './checks.ts'
+import {
+  ReservedDomain,
+  ReservedDomainCreate,
+  ReservedDomainQuery,
+  ReservedDomainUpdate,
+  ReservedDomainVerify,
+} from './schema.ts'
+import {
+  deleteReservedDomain,
+  findReservedDomain,
+  insertReservedDomain,
+  listReservedDomains,
+  type ReservedDomainRow,
+  updateAnnotations,
+} from './store.ts'
+import { stableDomainFields, toReservedDomain } from './view.ts'
+
+const domains: Resource<{ id: 'rd' }, ReservedDomainRow, typeof ReservedDomain> = {
+  name: 'reserved_domains',
+  path: '/reserved_domains',
+  params: { id: 'rd' },
+  shape: ReservedDomain,
+  view: toReservedDomain,
+  find: findReservedDomain,
+  stableFields: stableDomainFields,
+}
+
+/** Nobody holds everything under co.uk. */
+function check({ domain }: { domain: string }, { wildcardSuffixes }: InstallationSettings): void {
+  const name = domain.toLowerCase()
+  if (wildcardSuffixes.includes(name) || !isSharedDomain(name)) return
+  throw invalidField('domain', `must not be a public suffix. Reserve your own domain, such as your-domain.${name}`)
+}
+
+/** Waits for DNS, so not inside a transaction. */
+async function lookUp(
+  { countCheck, lookUpTxt }: DomainService,
+  accountId: Uuid,
+  { domain, status }: ReservedDomainRow,
+): Promise<TxtAnswer> {
+  // It needs no record, and applyAnswer leaves it alone.
+  if (status === 'assigned') return { values: [] }
+  const { allowed, waitSeconds } = countCheck(accountId)
+  if (!allowed)
+    throw new Refusal(
+      'ERR_RATE_LIMITED',
+      `This account has verified too many domains within a minute. Nothing was changed; try again in ${waitSeconds} s.`,
+      { details: { retry_after_seconds: String(waitSeconds) } },
+    )
+  return lookUpTxt(challengeName(domain))
+}
+
+export const reservedDomainRoutes = [
+  createRoute(domains, {
+    summary: 'Reserve a domain. Publish the TXT record in `verification`, then verify the domain',
+    access: 'anyone',
+    body: ReservedDomainCreate,
+    check,
+    errors: ['ERR_DOMAIN_RESERVED'],
+    insert: (tx, { caller, body: { domain, ...annotations } }) =>
+      insertReservedDomain(tx, caller, { domain: domain.toLowerCase(), ...newAnnotations(annotations) }),
+  }),
+  getRoute(domains, { access: 'anyone' }),
+  listRoute(domains, {
+    access: 'anyone',
+    field: 'reserved_domains',
+    query: ReservedDomainQuery,
+    select: listReservedDomains,
+  }),
+  updateRoute(domains, {
+    access: 'anyone',
+    body: ReservedDomainUpdate,
+    apply: (tx, { caller, body }, before) => updateAnnotations(tx, caller, before.id, patchedAnnotations(before, body)),
+  }),
+  actionRoute(domains, {
+    verb: 'verify',
+    summary:
+      'Verify a reserved domain. Looks up its TXT record now. The response is 200 also when the record is not there: `verification` has the outcome',
+    access: 'anyone',
+    body: ReservedDomainVerify,
+    errors: ['ERR_DOMAIN_TAKEN'],
+    prepare: ({ domains: service, caller }, row) => lookUp(service, caller.accountId, row),
+    apply: (tx, { domains: { graceMs }, clock }, before, answer) =>
+      applyAnswer(tx, before, answer, { now: clock(), graceMs }),
+    audited: ({ verification: { checked_at, error } }) => ({ checked_at, error }),
+  }),
+  deleteRoute(domains, {
+    summary: 'Delete a reserved domain. Refused while hostports are under it',
+    access: 'anyone',
+    errors: ['ERR_DOMAIN_IN_USE'],
+    remove: (tx, { caller, params }) => deleteReservedDomain(tx, caller, params.id),
+  }),
+]

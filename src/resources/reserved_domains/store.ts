@@ -1,0 +1,192 @@
+import { randomBytes } from 'node:crypto'
+import { violates } from '../../db/failures.ts'
+import { deleteUnlessReferenced } from '../../db/in_use.ts'
+import { type Db, many, maybeOne, one, run } from '../../db/pool.ts'
+import { nothing, sql } from '../../db/sql.ts'
+import type { Caller } from '../../identity/caller.ts'
+import { Refusal } from '../../kernel/errors.ts'
+import { type Id, newUuid, toId, toUuid, type Uuid } from '../../kernel/ids.ts'
+import { type PageQuery, rowsToFetch } from '../../kernel/paging.ts'
+import type { AnnotationColumns } from '../../operations/annotations.ts'
+import type { DomainStatus } from './schema.ts'
+
+export type Account = Pick<Caller, 'accountId'>
+export type ReservedDomainRow = AnnotationColumns & {
+  account_id: Uuid
+  id: Uuid
+  domain: string
+  challenge: string
+  status: DomainStatus
+  verified_at: string | null
+  lapses_at: string | null
+  checked_at: string | null
+  error: string | null
+  created_at: string
+}
+
+export const columns = sql`
+  d.account_id, d.id, d.domain, d.description, d.metadata, d.challenge, d.status, d.verified_at, d.lapses_at, d.checked_at,
+  d.error, d.created_at`
+/** Who has one of these holds the domain. The same as in the index reserved_domains_one_holder. */
+export const holds = sql`d.status in ('verified', 'failing', 'assigned')`
+
+const newChallenge = () => `gatehouse-verification=${randomBytes(24).toString('base64url')}`
+
+export async function insertReservedDomain(
+  tx: Db,
+  { accountId }: Account,
+  fields: AnnotationColumns & { domain: string },
+): Promise<ReservedDomainRow> {
+  try {
+    return await one<ReservedDomainRow>(
+      tx,
+      sql`
+      insert into reserved_domains as d (account_id, id, domain, description, metadata, challenge)
+      values (${accountId}, ${newUuid()}, ${fields.domain}, ${fields.description}, ${fields.metadata}, ${newChallenge()})
+      returning ${columns}`,
+    )
+  } catch (cause) {
+    if (!violates(cause, 'reserved_domains_unique')) throw cause
+    throw new Refusal('ERR_DOMAIN_RESERVED', `This account has already reserved ${fields.domain}.`, {
+      cause,
+      details: { field: 'domain' },
+    })
+  }
+}
+
+export async function findReservedDomain(
+  db: Db,
+  { accountId }: Account,
+  id: Id<'rd'>,
+  lock: boolean,
+): Promise<ReservedDomainRow | undefined> {
+  const which = sql`d.account_id = ${accountId} and d.id = ${toUuid(id)}`
+  if (lock) await lockDomains(db, sql`select d.domain from reserved_domains d where ${which}`)
+  return maybeOne<ReservedDomainRow>(
+    db,
+    sql`select ${columns} from reserved_domains d where ${which} ${lock ? sql`for update` : nothing}`,
+  )
+}
+
+/**
+ * Those who change rows of one domain take turns, and only then lock rows: a change of one account's may end that
+ * another holds the domain, and two of them must not wait for each other's rows.
+ */
+const lockDomains = (tx: Db, domains: ReturnType<typeof sql>): Promise<void> =>
+  run(
+    tx,
+    sql`
+    select pg_advisory_xact_lock(74, key)
+    from (select distinct hashtext(domain) as key from (${domains}) named order by 1) keys`,
+  )
+
+export const listReservedDomains = (db: Db, { accountId }: Account, query: PageQuery & { before_id?: Id<'rd'> }) =>
+  many<ReservedDomainRow>(
+    db,
+    sql`
+    select ${columns} from reserved_domains d where d.account_id = ${accountId}
+    ${query.before_id ? sql`and d.id < ${toUuid(query.before_id)}` : nothing}
+    order by d.id desc limit ${rowsToFetch(query)}`,
+  )
+
+export const updateAnnotations = (tx: Db, { accountId }: Account, id: Uuid, fields: AnnotationColumns) =>
+  one<ReservedDomainRow>(
+    tx,
+    sql`
+    update reserved_domains d set description = ${fields.description}, metadata = ${fields.metadata}
+    where d.account_id = ${accountId} and d.id = ${id} returning ${columns}`,
+  )
+
+export async function deleteReservedDomain(tx: Db, { accountId }: Account, id: Id<'rd'>): Promise<void> {
+  const statement = sql`delete from reserved_domains where account_id = ${accountId} and id = ${toUuid(id)}`
+  if (await deleteUnlessReferenced(tx, statement, ['hostports_domain_fk'])) return
+  const users = await many<{ hostport: string; edge_id: Uuid }>(
+    tx,
+    sql`
+    select hostport, edge_id from hostports where account_id = ${accountId} and reserved_domain_id = ${toUuid(id)}
+    order by hostport limit 10`,
+  )
+  const used_by = users.map(({ hostport, edge_id }) => `${hostport} of ${toId('edghts', edge_id)}`).join(', ')
+  throw new Refusal('ERR_DOMAIN_IN_USE', `Hostports are still under this domain: ${used_by}. Remove them first.`, {
+    details: { used_by },
+  })
+}
+
+/** What a check, or the operator, makes of it. */
+export type Standing = Pick<ReservedDomainRow, 'status' | 'verified_at' | 'lapses_at' | 'checked_at' | 'error'>
+
+export async function updateStanding(
+  tx: Db,
+  { account_id, id, domain }: Pick<ReservedDomainRow, 'account_id' | 'id' | 'domain'>,
+  standing: Standing,
+): Promise<ReservedDomainRow> {
+  try {
+    return await one<ReservedDomainRow>(
+      tx,
+      sql`
+      update reserved_domains d
+      set status = ${standing.status}, verified_at = ${standing.verified_at}, lapses_at = ${standing.lapses_at},
+        checked_at = ${standing.checked_at}, error = ${standing.error}
+      where d.account_id = ${account_id} and d.id = ${id} returning ${columns}`,
+    )
+  } catch (cause) {
+    if (!violates(cause, 'reserved_domains_one_holder')) throw cause
+    throw new Refusal(
+      'ERR_DOMAIN_TAKEN',
+      `Another account of this installation holds ${domain}. Its TXT record must be removed from DNS, or the operator of the installation must unassign the domain.`,
+      { cause },
+    )
+  }
+}
+
+/** Whoever holds the domain besides this account; locked. */
+export const findOtherHolder = (tx: Db, { account_id, domain }: Pick<ReservedDomainRow, 'account_id' | 'domain'>) =>
+  maybeOne<ReservedDomainRow>(
+    tx,
+    sql`
+    select ${columns} from reserved_domains d
+    where d.domain = ${domain} and ${holds} and d.account_id <> ${account_id} for update`,
+  )
+
+/**
+ * From now on the hostports of the account under its domain hold it against deletion, unless they are under a nearer one
+ * that it holds.
+ */
+export const bindHostports = (tx: Db, { account_id, id, domain }: ReservedDomainRow) =>
+  run(
+    tx,
+    sql`
+    update hostports h set reserved_domain_id = ${id}
+    where h.account_id = ${account_id} and h.hostport like '%:443'
+      and hostport_claim(h.hostport) collate "C" >= hostport_claim(${`${domain}:443`})
+      and hostport_claim(h.hostport) collate "C" < left(hostport_claim(${`${domain}:443`}), -1) || '/'
+      and not exists (
+        select from reserved_domains d
+        where d.account_id = h.account_id and d.id = h.reserved_domain_id and length(d.domain) >= ${domain.length})`,
+  )
+
+/** The longest unchecked, marked as checked now so that no other process checks them too. */
+export const takeUnchecked = (db: Db, before: { verified: string; failing: string }, now: string, limit: number) =>
+  many<ReservedDomainRow>(
+    db,
+    sql`
+    update reserved_domains d set checked_at = ${now}
+    from (
+      select account_id, id from reserved_domains
+      where (status = 'verified' and checked_at < ${before.verified})
+        or (status = 'failing' and checked_at < ${before.failing})
+      order by checked_at limit ${limit} for update skip locked
+    ) due
+    where d.account_id = due.account_id and d.id = due.id
+    returning ${columns}`,
+  )
+
+export const countByStatus = async (db: Db): Promise<Record<DomainStatus, number>> => {
+  const rows = await many<{ status: DomainStatus; count: number }>(
+    db,
+    sql`select status, count(*) from reserved_domains group by status`,
+  )
+  const counts = { pending: 0, verified: 0, failing: 0, lapsed: 0, assigned: 0 }
+  for (const { status, count } of rows) counts[status] = count
+  return counts
+}
