@@ -240,6 +240,16 @@ test('a hundred destinations that never answer do not delay another account', as
   }
   const over = await hostile('POST', '/webhook_destinations', { url: `http://127.0.0.1:${port}/more` })
   assert.equal(over.body.error_code, 'ERR_TOO_MANY')
+  const served = async () => {
+    const { rows } = await plane.db.query({
+      text: 'select count(*)::int as count from webhook_progress where account_id = $1 and leased_by is not null',
+      values: [uuidOf(hostile)],
+    })
+    return rows[0].count
+  }
+  // Four in each of two processes: the other slots are for others, however many wait.
+  await poll(served, (count) => count >= 8)
+  await holdsFor(2_000, async () => (await served()) <= 8)
   const receiver = await startReceiver(t)
   await newDestination(honest, receiver, { operations: ['x.*'] })
   await addEvents(honest, ['a'])
