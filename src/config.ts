@@ -37,6 +37,11 @@ export const settings = {
     help: "Least-privileged role for 'gatehouse serve', which 'gatehouse migrate' grants its rights. Empty: serve runs as the owner of the tables.",
     parse: roleName,
   }),
+  GATEHOUSE_SECRETS_KEY_FILE: setting({
+    default: '',
+    help: 'File of the keys that encrypt private keys of certificates in the database: base64 of 32 random bytes a line. The first encrypts, all decrypt. Empty: certificates cannot be uploaded.',
+    parse: text,
+  }),
   GATEHOUSE_DATABASE_POOL_SIZE: setting({
     default: '10',
     help: 'PostgreSQL connections per process, beside two that look-ups share.',

@@ -28,6 +28,8 @@ Server commands:
                           --account NAME|ac_…
   gatehouse signing-keys list | add | activate KEY
                         manage the keys that sign records for edge nodes
+  gatehouse secrets list | rotate
+                        show which keys encrypt the private keys of certificates; encrypt all with the current key
   gatehouse ip-restrictions release --account NAME|ac_… --type api|dashboard|agent|endpoints
                         make the enforced restrictions of a type only warn, to recover from a lockout
   gatehouse rate-limits list | set --account NAME|ac_… --requests-per-minute N | clear --account NAME|ac_…
@@ -47,6 +49,7 @@ const serverCommands = [
   'bootstrap',
   'recover',
   'signing-keys',
+  'secrets',
   'rate-limits',
   'domains',
   'after-restore',
@@ -109,20 +112,11 @@ async function main(args: string[]): Promise<number> {
       const { values } = parseArgs({ args: rest, options: { account: { type: 'string', default: 'default' } } })
       return (await import('./commands/bootstrap.ts')).recover(readConfig(), values.account)
     }
-    case 'signing-keys': {
-      const [verb = 'list', key] = rest
-      return (await import('./commands/signing_keys.ts')).signingKeys(readConfig(), verb, key)
-    }
-    case 'rate-limits': {
-      const [verb = 'list', ...flags] = rest
-      const options = { account: { type: 'string' }, 'requests-per-minute': { type: 'string' } } as const
-      const { values } = parseArgs({ args: flags, options })
-      return (await import('./commands/rate_limits.ts')).rateLimits(readConfig(), verb, values)
-    }
-    case 'domains': {
-      const [verb = 'list', ...args] = rest
-      return (await import('./commands/domains.ts')).domains(readConfig(), verb, args)
-    }
+    case 'signing-keys':
+    case 'secrets':
+    case 'rate-limits':
+    case 'domains':
+      return manage(command, rest)
     case 'after-restore':
       parseArgs({ args: rest, options: {} })
       return (await import('./commands/after_restore.ts')).afterRestore(readConfig())
@@ -137,6 +131,27 @@ async function main(args: string[]): Promise<number> {
     default:
       console.error(`gatehouse: unknown command '${command}'\n\n${await usage()}`)
       return 2
+  }
+}
+
+type Managed = 'signing-keys' | 'secrets' | 'rate-limits' | 'domains'
+
+/** Commands that list and change what only the operator may. */
+async function manage(command: Managed, args: string[]): Promise<number> {
+  const [verb = 'list', ...rest] = args
+  switch (command) {
+    case 'signing-keys':
+      return (await import('./commands/signing_keys.ts')).signingKeys(readConfig(), verb, rest[0])
+    case 'secrets':
+      parseArgs({ args: rest, options: {} })
+      return (await import('./commands/secrets.ts')).secrets(readConfig(), verb)
+    case 'domains':
+      return (await import('./commands/domains.ts')).domains(readConfig(), verb, rest)
+    case 'rate-limits': {
+      const options = { account: { type: 'string' }, 'requests-per-minute': { type: 'string' } } as const
+      const { values } = parseArgs({ args: rest, options })
+      return (await import('./commands/rate_limits.ts')).rateLimits(readConfig(), verb, values)
+    }
   }
 }
 

@@ -102,7 +102,7 @@ test('every schema in openapi.json is valid JSON Schema 2020-12 without unknown 
     strictTypes: false,
     validateFormats: false,
   })
-  for (const keyword of ['x-must', 'x-maxBytes', 'x-cidr', 'x-moment', 'x-hostport', 'x-domain'])
+  for (const keyword of ['x-must', 'x-pem', 'x-maxBytes', 'x-cidr', 'x-moment', 'x-hostport', 'x-domain'])
     ajv.addKeyword(keyword)
   const absolute = (schema: unknown): object =>
     JSON.parse(JSON.stringify(schema).replaceAll('#/components/schemas/', 'component:'))

@@ -17,6 +17,7 @@ export type Schema = {
   examples?: unknown[]
   pattern?: string
   'x-must'?: string
+  'x-pem'?: boolean
 }
 export type Parameter = { name: string; in: string; required?: boolean; description?: string; schema: Schema }
 type Content = Record<string, { schema: Schema }>

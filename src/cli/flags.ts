@@ -1,8 +1,9 @@
+import { readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { deref, type Parameter, type Schema, typesOf } from './document.ts'
 import { usageFailure } from './exits.ts'
 
-type Kind = 'text' | 'number' | 'boolean' | 'list' | 'map' | 'json'
+type Kind = 'text' | 'number' | 'boolean' | 'list' | 'map' | 'json' | 'file'
 export type Flag = {
   /** Without the dashes: `ip-policy-ids`, or `tls.enabled` for a field within a field. */
   readonly name: string
@@ -25,6 +26,7 @@ const toFlagName = (path: readonly string[]) => path.map((step) => step.toLowerC
 
 function kindOf(schema: Schema): Kind {
   const types = new Set(typesOf(schema))
+  if (schema['x-pem']) return 'file'
   if (types.has('boolean')) return 'boolean'
   if (types.has('integer') || types.has('number')) return 'number'
   if (types.has('array')) return typesOf(deref(schema.items ?? {})).includes('string') ? 'list' : 'json'
@@ -35,7 +37,8 @@ function kindOf(schema: Schema): Kind {
 function toFlag(place: Flag['place'], path: readonly string[], schema: Schema, required: boolean): Flag {
   const choices = (schema.enum ?? deref<Schema>(schema.items ?? {}).enum)?.map(String)
   return {
-    name: toFlagName(path),
+    // The contents of a file, which may be a secret: only its name is among the arguments.
+    name: schema['x-pem'] ? `${toFlagName(path)}-file` : toFlagName(path),
     place,
     path,
     kind: kindOf(schema),
@@ -181,6 +184,8 @@ function toValue({ name, kind, numeric }: Flag, texts: string[]): unknown {
       return Object.fromEntries(texts.flatMap((each) => entriesOf(name, each, numeric)))
     case 'json':
       return fromJson(name, text)
+    case 'file':
+      return fromFile(name, text)
     default:
       return text
   }
@@ -202,6 +207,14 @@ function fromJson(name: string, text: string): unknown {
   }
 }
 
+function fromFile(name: string, file: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch (cause) {
+    throw usageFailure(`--${name}: ${file} cannot be read: ${(cause as Error).message}`)
+  }
+}
+
 /** What a person must type as the value, for the help. */
 export function placeholderOf({ kind, choices, name, numeric }: Flag): string {
   if (choices) return choices.join('|')
@@ -213,5 +226,6 @@ export function placeholderOf({ kind, choices, name, numeric }: Flag): string {
     list: `${word},…`,
     map: numeric ? 'ID=NUMBER' : 'NAME=VALUE',
     json: 'JSON',
+    file: 'FILE',
   }[kind]
 }

@@ -89,11 +89,14 @@ function bodyOf(
     )
   if (missing.length)
     throw usageFailure(
-      `${missing.map((name) => `--${name.replaceAll('_', '-')}`).join(' and ')} ${missing.length > 1 ? 'are' : 'is'} required`,
+      `${missing.map((name) => flagFor(operation, name)).join(' and ')} ${missing.length > 1 ? 'are' : 'is'} required`,
       `See 'gatehouse ${operation.words.join(' ')} --help'.`,
     )
   return { body: JSON.stringify(body), contentType: 'application/json' }
 }
+
+const flagFor = ({ flags }: Operation, field: string): string =>
+  `--${flags.find(({ place, path: [name, ...below] }) => place === 'body' && name === field && below.length === 0)?.name ?? field}`
 
 function parseObject(text: string): Json {
   let value: unknown

@@ -23,6 +23,7 @@ import { checkDomains, createDomainService } from './domain_service.ts'
 import { linkEdges } from './edges_link.ts'
 import { interval } from './interval.ts'
 import { createLog, waitForShutdown } from './log.ts'
+import { openSecretsBox, warnOfMissingKeys } from './secrets_key.ts'
 import { signInRoutes } from './sign_in.ts'
 import { upkeep } from './upkeep.ts'
 import { startWebhooks, webhookPolicy } from './webhooks.ts'
@@ -93,6 +94,7 @@ export async function serve(config: Config): Promise<number> {
 
   // Not waited for: a database that is not there yet, or not migrated, is the business of /readyz.
   void warnOfPowerfulRole(db, log)
+  void warnOfMissingKeys(db, openSecretsBox(config), log)
 
   const signal = await waitForShutdown()
   log.info({ signal }, 'shutting down: finishing requests in flight')
@@ -117,6 +119,7 @@ const installationSettings = (config: Config, webhooksMayGo: DialPolicy): Instal
   loginSeconds: config.GATEHOUSE_LOGIN_HOURS * 60 * 60,
   operations: routes.map(({ operation }) => operation),
   wildcardSuffixes: config.GATEHOUSE_WILDCARD_SUFFIXES,
+  secrets: openSecretsBox(config),
 })
 
 async function warnOfPowerfulRole(db: DbPool, log: Logger): Promise<void> {

@@ -17,6 +17,7 @@ import { deleteEndedSessions } from '../resources/dashboard_session/store.ts'
 import { countRefusedHostports } from '../resources/edges/hostports.ts'
 import { deleteRequestCountsBefore } from '../resources/requests/keep.ts'
 import { addRequestPartitions, dropRequestPartitions } from '../resources/requests/partitions.ts'
+import { expiryOfCertificates } from '../resources/tls_certificates/store.ts'
 import { deleteDeliveriesBefore } from '../resources/webhook_destinations/deliveries.ts'
 
 const dayMs = 24 * 60 * 60 * 1_000
@@ -30,7 +31,7 @@ export async function upkeep(
   checkDomains: () => Promise<void>,
   config: Config,
   log: Pick<Logger, 'info' | 'error'>,
-  metrics: Pick<Metrics, 'showRefusedHostports'>,
+  metrics: Pick<Metrics, 'showRefusedHostports' | 'showCertificates'>,
 ): Promise<void> {
   const now = systemClock()
   const oldestAddress = now - config.GATEHOUSE_ADDRESS_RETENTION_DAYS * dayMs
@@ -57,6 +58,10 @@ export async function upkeep(
     'delete webhook deliveries': () =>
       deleteDeliveriesBefore(db, now - config.GATEHOUSE_WEBHOOK_RETENTION_DAYS * dayMs),
     'count refused hostports': async () => metrics.showRefusedHostports(await countRefusedHostports(db)),
+    'look at the expiry of certificates': async () => {
+      const { seconds, ...byExpiry } = await expiryOfCertificates(db)
+      metrics.showCertificates(byExpiry, seconds)
+    },
     // Without edges nobody reads the outbox; with the first one everything is compared and sent anyway.
     ...(config.GATEHOUSE_NATS_URL.length === 0 && {
       'delete old changes': () => deleteOutboxBefore(db, now - dayMs),

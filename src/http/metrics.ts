@@ -26,6 +26,8 @@ export type Metrics = DomainMetrics & {
     attempted: (outcome: 'delivered' | 'failed' | 'dead') => void
     queue: (figures: { pending: number; dead: number; oldestSeconds: number }) => void
   }
+  /** How many certificates have how much time left, and the seconds of the one that has least. */
+  readonly showCertificates: (byExpiry: Readonly<Record<string, number>>, seconds: number | null) => void
   readonly publisher: {
     published: (records: number) => void
     behind: (generations: number) => void
@@ -57,6 +59,7 @@ export function createMetrics(db: DbPool, heavy: HeavyOperations, streams: Event
     publisher: publisherMetrics(registers),
     ...edgeMetrics(registers),
     ...domainMetrics(registers),
+    ...certificateMetrics(registers),
     text: () => registry.metrics(),
     contentType: registry.contentType,
   }
@@ -135,6 +138,31 @@ function requestMetrics(
     observeRequest(operation, status, seconds) {
       requests.inc({ operation, status })
       duration.observe({ operation }, seconds)
+    },
+  }
+}
+
+function certificateMetrics(registers: Registers): Pick<Metrics, 'showCertificates'> {
+  const certificates = new Gauge({
+    name: 'gatehouse_certificates',
+    help: 'Certificates by the time until they expire: expired, day, week, month or later. Updated hourly.',
+    labelNames: ['expires'],
+    registers,
+  })
+  let first: number | null = null
+  new Gauge({
+    name: 'gatehouse_certificate_expiry_seconds',
+    help: 'Time until the first certificate expires. Updated hourly.',
+    registers,
+    collect() {
+      if (first === null) this.reset()
+      else this.set(first)
+    },
+  })
+  return {
+    showCertificates(byExpiry, seconds) {
+      for (const [expires, count] of Object.entries(byExpiry)) certificates.set({ expires }, count)
+      first = seconds
     },
   }
 }

@@ -7,6 +7,7 @@ import type { Origin } from '../identity/origin.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { ErrorCode } from '../kernel/errors.ts'
 import type { Id, IdPrefix } from '../kernel/ids.ts'
+import type { SecretsBox } from '../kernel/secrets_box.ts'
 import type { Intake } from './body.ts'
 import type { DomainService } from './domains.ts'
 import type { EdgeView } from './edges.ts'
@@ -29,6 +30,8 @@ export type InstallationSettings = {
   readonly wildcardSuffixes: readonly string[]
   /** Why webhooks cannot be sent to a URL; completes the sentence 'url …'. */
   readonly webhookUrlFault: (url: string) => string | undefined
+  /** Encrypts private keys. Missing when the operator has not set a key for it. */
+  readonly secrets?: SecretsBox | undefined
 }
 
 export type Handling<Params, Query, Body> = {

@@ -12,6 +12,7 @@ const ajv = new Ajv({ strict: true, allowUnionTypes: true, coerceTypes: false, u
 ajv.addFormat('date-time', true)
 ajv.addFormat('uri', true)
 ajv.addKeyword('x-must')
+ajv.addKeyword('x-pem')
 
 /** A keyword for what JSON Schema cannot say of a text. `faultOf` completes the sentence '<field> …'. */
 function addTextKeyword<Parameter>(

@@ -144,6 +144,14 @@ export const errorCatalogue = {
     cause: 'The IP policy is still attached. `details.used_by` lists where.',
     hint: 'Detach it there first.',
   },
+  ERR_TLS_CERTIFICATE_IN_USE: {
+    cause: 'A domain still uses this TLS certificate. `details.used_by` lists the domains.',
+    hint: 'Give the domains another certificate first. To renew a certificate, replace its chain and key with PATCH instead.',
+  },
+  ERR_NO_SECRETS_KEY: {
+    cause: 'The installation has no key to encrypt private keys with, so it does not accept any. Nothing was stored.',
+    hint: 'Ask the operator to set GATEHOUSE_SECRETS_KEY_FILE.',
+  },
   ERR_CIDR_TAKEN: {
     cause: 'The IP policy already has a rule for this range.',
     hint: 'Change or delete the existing rule. A policy has at most one rule per range.',

@@ -22,6 +22,7 @@ import { userRoutes } from './principals/users.ts'
 import { requestRoutes } from './requests/routes.ts'
 import { reservedDomainRoutes } from './reserved_domains/routes.ts'
 import { ruleEvidenceRoutes } from './rule_evidence/routes.ts'
+import { tlsCertificateRoutes } from './tls_certificates/routes.ts'
 import { webhookDestinationRoutes } from './webhook_destinations/routes.ts'
 
 /** Every operation of the API. The server, openapi.json and the coverage tests read this list and nothing else. */
@@ -45,6 +46,7 @@ export const routes: readonly Route[] = [
   ...tcpEdgeRoutes,
   ...httpsEdgeRoutes,
   ...reservedDomainRoutes,
+  ...tlsCertificateRoutes,
   ...edgeNodeRoutes,
   ...callerRoutes,
   ...dashboardSessionRoutes,

@@ -45,7 +45,7 @@ const toFlags = (body: object): string[] =>
 
 /** Secrets do not go into arguments. */
 function toTyped(body: object): { flags: string[]; input?: string } {
-  const isSecret = secretFields.some((name) => name in body)
+  const isSecret = [...secretFields, 'private_key_pem'].some((name) => name in body)
   return isSecret ? { flags: ['--data', '-'], input: JSON.stringify(body) } : { flags: toFlags(body) }
 }
 

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { closeSync, openSync, writeSync } from 'node:fs'
+import { closeSync, openSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import pg from 'pg'
@@ -87,6 +87,13 @@ export async function startControlPlane(
   }
 }
 
+/** The same for all processes of a run. */
+function secretsKeyFile(): string {
+  const file = join(testRun.folder, 'secrets.key')
+  writeFileSync(file, `${Buffer.alloc(32, 'a key for tests').toString('base64')}\n`, { mode: 0o600 })
+  return file
+}
+
 /** The time-out is generous, and nothing is limited: the tests are not about busy machines, and call as fast as they can. */
 const harnessSettings = {
   GATEHOUSE_LISTEN: '127.0.0.1:0',
@@ -102,7 +109,7 @@ const harnessSettings = {
 
 async function serveProcess(env: Record<string, string>): Promise<ServeProcess> {
   const child = spawn(process.execPath, [program, 'serve'], {
-    env: { ...process.env, ...harnessSettings, ...env },
+    env: { ...process.env, ...harnessSettings, GATEHOUSE_SECRETS_KEY_FILE: secretsKeyFile(), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   // A test file that is killed for taking too long must not leave its servers behind.

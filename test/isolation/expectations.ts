@@ -6,6 +6,7 @@ import { keepRequests } from '../../src/resources/requests/keep.ts'
 import type { Client } from '../harness/client.ts'
 import { keptRequest } from '../harness/edge_requests.ts'
 import { poll } from '../harness/poll.ts'
+import { certificateBody, certificateExpectations } from './certificates.ts'
 import type { Expectation, Make } from './expectation.ts'
 
 const make =
@@ -40,6 +41,7 @@ const restriction: Make = async (as) => {
   return make('/ip_restrictions', () => ({ type: 'agent', ip_policy_ids: [policyId] }))(as)
 }
 
+const certificate = make('/tls_certificates', () => certificateBody)
 const backend = make('/backends/static', () => ({ address: 'app.internal:8080' }))
 const weighted: Make = async (as) => {
   const member = await backend(as)
@@ -82,6 +84,7 @@ export const makers: Partial<Record<IdPrefix, Make>> = {
   bkdwd: weighted,
   bkdfo: failover,
   bkdhr: response,
+  cert: certificate,
   edgtcp: tcpEdge,
   edghts: httpsEdge,
   rd: reservedDomain,
@@ -335,6 +338,7 @@ export const expectations: Record<string, Expectation> = {
   },
   'reserved_domains.verify': { admin: 200, member: 200, path: id(reservedDomain), body: () => ({}) },
   'reserved_domains.delete': { admin: 204, member: 204, path: id(reservedDomain) },
+  ...certificateExpectations(id(certificate), certificate),
 
   'edge_nodes.list': { admin: 200, member: 403 },
   'generations.get': { admin: 200, member: 200, path: async () => ({ generation: '1' }) },

@@ -24,6 +24,8 @@ const groups: Record<string, string> = {
   https_edges: 'Host names that edge nodes serve. The routes of an edge decide what happens to a request.',
   https_edge_routes: 'What happens to requests under a path of an HTTPS edge.',
   reserved_domains: 'Domains of the account, each proven by a TXT record in its DNS. HTTPS hostports are under them.',
+  tls_certificates:
+    'Certificates with their private keys, for the domains of the account. A private key is never returned.',
   edge_nodes: 'The machines that enforce restrictions and forward traffic.',
   generations: 'Which edge nodes have applied a change.',
   caller: 'The identity behind the API key.',

@@ -1,0 +1,57 @@
+import type { Config } from '../config.ts'
+import type { DbPool } from '../db/pool.ts'
+import { transaction } from '../db/transaction.ts'
+import type { Uuid } from '../kernel/ids.ts'
+import type { SecretsBox } from '../kernel/secrets_box.ts'
+import { ConfigError } from '../kernel/setting_values.ts'
+import { countBySecretsKey, resealBatch } from '../resources/tls_certificates/store.ts'
+import { withDatabase } from './database.ts'
+import { openSecretsBox } from './secrets_key.ts'
+
+const nil = '00000000-0000-0000-0000-000000000000' as Uuid
+
+/**
+ * Rotation without a gap: put a new key above the old one in the file, restart every `serve`, run `rotate`, and take the
+ * old key out when `list` no longer shows it.
+ */
+export function secrets(config: Config, verb: string): Promise<number> {
+  const box = openSecretsBox(config)
+  if (!box) throw new ConfigError('GATEHOUSE_SECRETS_KEY_FILE is not set')
+  return withDatabase(config, async (db) => {
+    switch (verb) {
+      case 'list':
+        return listKeys(db, box)
+      case 'rotate':
+        return rotate(db, box)
+      default:
+        console.error("gatehouse: unknown command; expected 'secrets' list or rotate")
+        return 2
+    }
+  })
+}
+
+async function listKeys(db: DbPool, box: SecretsBox): Promise<number> {
+  const counts = new Map((await countBySecretsKey(db)).map(({ secrets_key_id, count }) => [secrets_key_id, count]))
+  for (const keyId of new Set([...box.keyIds, ...counts.keys()])) {
+    const note = keyId === box.keyId ? '  current' : box.keyIds.includes(keyId) ? '' : '  not in the file'
+    console.log(`${keyId}  encrypts ${counts.get(keyId) ?? 0} private keys${note}`)
+  }
+  return 0
+}
+
+async function rotate(db: DbPool, box: SecretsBox): Promise<number> {
+  let after = { account_id: nil, id: nil }
+  let resealed = 0
+  let unreadable = 0
+  for (;;) {
+    const batch = await transaction(db, (tx) => resealBatch(tx, box, after))
+    for (const { id, reason } of batch.unreadable)
+      console.error(`gatehouse: the private key of ${id} cannot be read: ${reason}`)
+    resealed += batch.resealed
+    unreadable += batch.unreadable.length
+    if (!batch.last) break
+    after = batch.last
+  }
+  console.log(JSON.stringify({ key_id: box.keyId, encrypted: resealed, unreadable }))
+  return unreadable === 0 ? 0 : 1
+}

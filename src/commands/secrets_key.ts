@@ -1,0 +1,44 @@
+import { readFileSync, statSync } from 'node:fs'
+import type { Logger } from 'pino'
+import type { Config } from '../config.ts'
+import type { DbPool } from '../db/pool.ts'
+import { createSecretsBox, readSecretsKeys, type SecretsBox } from '../kernel/secrets_box.ts'
+import { ConfigError } from '../kernel/setting_values.ts'
+import { countBySecretsKey } from '../resources/tls_certificates/store.ts'
+
+const name = 'GATEHOUSE_SECRETS_KEY_FILE'
+
+/** Undefined without the setting: then nothing that needs it can be stored, and everything else works. */
+export function openSecretsBox({ GATEHOUSE_SECRETS_KEY_FILE: file }: Config): SecretsBox | undefined {
+  if (file === '') return undefined
+  let text: string
+  try {
+    // Whoever may read it can read every private key in a backup.
+    const { mode } = statSync(file)
+    if (mode & 0o007)
+      throw new ConfigError(
+        `${name} is ${file}, which everyone on this machine can read or write. Run: chmod 600 ${file}`,
+      )
+    text = readFileSync(file, 'utf8')
+  } catch (cause) {
+    if (cause instanceof ConfigError) throw cause
+    throw new ConfigError(`${name} is ${file}, which cannot be read: ${(cause as Error).message}`, { cause })
+  }
+  try {
+    return createSecretsBox(readSecretsKeys(text))
+  } catch (error) {
+    throw new ConfigError(`${name} is ${file}, and ${(error as Error).message}`)
+  }
+}
+
+/** A file that was exchanged for another must not be found out when the first certificate has to be sent again. */
+export async function warnOfMissingKeys(db: DbPool, box: SecretsBox | undefined, log: Logger): Promise<void> {
+  const counts = await countBySecretsKey(db).catch(() => [])
+  for (const { secrets_key_id, count } of counts) {
+    if (box?.keyIds.includes(secrets_key_id)) continue
+    log.error(
+      { key_id: secrets_key_id, private_keys: count, keys_in_file: box?.keyIds ?? [] },
+      `private keys of certificates cannot be read: the key that encrypts them is not in ${name}. Edge nodes keep what they have. Put the key back into the file and restart`,
+    )
+  }
+}

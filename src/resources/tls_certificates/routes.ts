@@ -1,0 +1,67 @@
+import { newAnnotations, patchedAnnotations } from '../../operations/annotations.ts'
+import { createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'
+import { getRoute, listRoute } from '../../operations/read_routes.ts'
+import type { Resource } from '../../operations/resource.ts'
+import { checkBoth, checked, secretsOf } from './rules.ts'
+import { TlsCertificate, TlsCertificateCreate, TlsCertificateQuery, TlsCertificateUpdate } from './schema.ts'
+import {
+  annotateTlsCertificate,
+  createCertificate,
+  deleteTlsCertificate,
+  findTlsCertificate,
+  listTlsCertificates,
+  replaceCertificate,
+  type TlsCertificateRow,
+} from './store.ts'
+import { stableCertificateFields, toTlsCertificate } from './view.ts'
+
+const certificates: Resource<{ id: 'cert' }, TlsCertificateRow, typeof TlsCertificate> = {
+  name: 'tls_certificates',
+  path: '/tls_certificates',
+  params: { id: 'cert' },
+  shape: TlsCertificate,
+  view: toTlsCertificate,
+  find: findTlsCertificate,
+  stableFields: stableCertificateFields,
+}
+
+export const tlsCertificateRoutes = [
+  createRoute(certificates, {
+    summary: 'Upload a TLS certificate with its chain and private key. The private key is never returned',
+    access: 'anyone',
+    body: TlsCertificateCreate,
+    errors: ['ERR_NO_SECRETS_KEY'],
+    insert(tx, { caller, body, clock, settings }) {
+      const box = secretsOf(settings)
+      const certificate = checked(body.certificate_pem, body.private_key_pem, clock())
+      return createCertificate(tx, caller, { ...certificate, ...newAnnotations(body), source: 'uploaded' }, box)
+    },
+  }),
+  getRoute(certificates, { access: 'anyone' }),
+  listRoute(certificates, {
+    access: 'anyone',
+    field: 'tls_certificates',
+    query: TlsCertificateQuery,
+    select: listTlsCertificates,
+  }),
+  updateRoute(certificates, {
+    summary:
+      'Update a TLS certificate. Omitted fields keep their values. A new certificate_pem and private_key_pem together replace the old ones without a gap',
+    access: 'anyone',
+    body: TlsCertificateUpdate,
+    check: checkBoth,
+    errors: ['ERR_NO_SECRETS_KEY'],
+    async apply(tx, { caller, body, clock, settings }, before) {
+      const row = await annotateTlsCertificate(tx, caller, before, patchedAnnotations(before, body))
+      if (body.certificate_pem === undefined || body.private_key_pem === undefined) return row
+      const certificate = checked(body.certificate_pem, body.private_key_pem, clock())
+      return replaceCertificate(tx, caller, row, certificate, secretsOf(settings))
+    },
+  }),
+  deleteRoute(certificates, {
+    summary: 'Delete a TLS certificate. Refused while a domain uses it',
+    access: 'anyone',
+    errors: ['ERR_TLS_CERTIFICATE_IN_USE'],
+    remove: (tx, { caller }, before) => deleteTlsCertificate(tx, caller, before),
+  }),
+]

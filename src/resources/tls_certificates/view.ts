@@ -1,0 +1,25 @@
+import { toId } from '../../kernel/ids.ts'
+import { shownAnnotations } from '../../operations/annotations.ts'
+import type { TlsCertificate } from './schema.ts'
+import type { TlsCertificateRow } from './store.ts'
+
+/** The row does not even have the private key: nothing that is shown, logged or audited can. */
+export function toTlsCertificate(row: TlsCertificateRow, uri: (path: string) => string): TlsCertificate {
+  const id = toId('cert', row.id)
+  return {
+    id,
+    uri: uri(`/tls_certificates/${id}`),
+    created_at: row.created_at,
+    ...shownAnnotations(row),
+    certificate_pem: row.certificate_pem,
+    source: row.source,
+    issued_at: row.issued_at,
+    not_before: row.not_before,
+    not_after: row.not_after,
+    ...row.facts,
+    in_use_by: [],
+  }
+}
+
+/** What only a change of the certificate alters: attaching it somewhere is no change of it. */
+export const stableCertificateFields = ({ in_use_by, ...stable }: TlsCertificate) => stable
