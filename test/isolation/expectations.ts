@@ -72,7 +72,14 @@ const route = async (as: Client) => {
 }
 
 /** One of what a body can name, by the prefix of its id. */
+/** There is one as soon as anything has been made. */
+const auditEvent: Make = async (as) => {
+  await policy(as)
+  return (await as('GET', '/audit_events?limit=1')).body.audit_events[0].id
+}
+
 export const makers: Partial<Record<IdPrefix, Make>> = {
+  ev: auditEvent,
   ak: apiKey,
   usr: user,
   idn: identity,
@@ -380,5 +387,10 @@ export const expectations: Record<string, Expectation> = {
   'webhook_destinations.test': { admin: 200, member: 403, path: id(webhook), body: () => ({}) },
   'webhook_destinations.delete': { admin: 204, member: 403, path: id(webhook) },
   'webhook_destinations.deliveries': { admin: 200, member: 403, path: id(webhook) },
-  'webhook_destinations.replay': { admin: 200, member: 403, path: id(webhook), body: () => ({ since }) },
+  'webhook_destinations.replay': {
+    admin: 200,
+    member: 403,
+    path: id(webhook),
+    body: async (as) => ({ event_ids: [await auditEvent(as)] }),
+  },
 }
