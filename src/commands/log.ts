@@ -17,19 +17,18 @@ export const createLog = (level: string): Logger =>
  * costs. Only a process that is killed within the turn loses them; one that ends or crashes writes them first.
  */
 function standardOutput() {
-  const output = pino.destination({ fd: 1, sync: true, minLength: 8 * 1024 })
-  let isScheduled = false
-  const flush = () => {
-    isScheduled = false
-    output.flushSync()
+  const output = pino.destination({ fd: 1, sync: true })
+  let lines = ''
+  const writeAll = () => {
+    const written = lines
+    lines = ''
+    if (written) output.write(written)
   }
-  process.on('exit', flush)
+  process.on('exit', writeAll)
   return {
     write(line: string) {
-      output.write(line)
-      if (isScheduled) return
-      isScheduled = true
-      setImmediate(flush)
+      if (!lines) setImmediate(writeAll)
+      lines += line
     },
   }
 }
