@@ -12,6 +12,7 @@ import {
   logLevel,
   logLevels,
   networks,
+  nodeKeyTrust,
   onOrOff,
   portRange,
   publicUrl,
@@ -133,6 +134,11 @@ export const settings = {
     default: '1',
     help: 'Replicas of the records in NATS. Use 3 with three servers.',
     parse: wholeNumber(1, 5),
+  }),
+  GATEHOUSE_EDGE_NODE_KEYS: setting({
+    default: 'first',
+    help: "Which keys of edge nodes receive private keys of certificates: first (the first key that a node reports; 'gatehouse edge-keys accept' allows another) or approved (none before that command).",
+    parse: nodeKeyTrust,
   }),
   GATEHOUSE_REQUEST_TIMEOUT_MS: setting({
     default: '30000',

@@ -28,6 +28,8 @@ Server commands:
                           --account NAME|ac_…
   gatehouse signing-keys list | add | activate KEY
                         manage the keys that sign records for edge nodes
+  gatehouse edge-keys list | accept NODE FINGERPRINT | revoke NODE
+                        manage the keys of edge nodes, to which private keys of certificates are encrypted
   gatehouse secrets list | rotate
                         show which keys encrypt the private keys of certificates; encrypt all with the current key
   gatehouse ip-restrictions release --account NAME|ac_… --type api|dashboard|agent|endpoints
@@ -50,6 +52,7 @@ const serverCommands = [
   'recover',
   'signing-keys',
   'secrets',
+  'edge-keys',
   'rate-limits',
   'domains',
   'after-restore',
@@ -114,6 +117,7 @@ async function main(args: string[]): Promise<number> {
     }
     case 'signing-keys':
     case 'secrets':
+    case 'edge-keys':
     case 'rate-limits':
     case 'domains':
       return manage(command, rest)
@@ -134,7 +138,7 @@ async function main(args: string[]): Promise<number> {
   }
 }
 
-type Managed = 'signing-keys' | 'secrets' | 'rate-limits' | 'domains'
+type Managed = 'signing-keys' | 'secrets' | 'edge-keys' | 'rate-limits' | 'domains'
 
 /** Commands that list and change what only the operator may. */
 async function manage(command: Managed, args: string[]): Promise<number> {
@@ -147,6 +151,8 @@ async function manage(command: Managed, args: string[]): Promise<number> {
       return (await import('./commands/secrets.ts')).secrets(readConfig(), verb)
     case 'domains':
       return (await import('./commands/domains.ts')).domains(readConfig(), verb, rest)
+    case 'edge-keys':
+      return (await import('./commands/edge_keys.ts')).edgeKeys(readConfig(), verb, rest)
     case 'rate-limits': {
       const options = { account: { type: 'string' }, 'requests-per-minute': { type: 'string' } } as const
       const { values } = parseArgs({ args: rest, options })

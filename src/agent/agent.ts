@@ -1,8 +1,10 @@
 import type { RecordKey } from '../distribution/records.ts'
 import type { Log } from '../kernel/log.ts'
+import { createCertificates, type NameServer } from './certificates.ts'
 import { type AnyProxy, createEnforcement } from './enforcement.ts'
 import type { Health } from './health.ts'
 import { type Announced, type BucketEntry, createIntake, type Released } from './intake.ts'
+import type { NodeKey } from './node_key.ts'
 import type { PolicyFiles } from './policy_files.ts'
 import { createPreparation } from './preparation.ts'
 import type { RecordLog } from './record_log.ts'
@@ -18,6 +20,9 @@ type Parts = {
   upstreams: Upstreams
   health: Health
   openConnections: 'keep' | 'close'
+  node: string
+  nodeKey: NodeKey
+  names: NameServer
 }
 
 const sayWaitingEveryMs = 10_000
@@ -29,12 +34,13 @@ const lookAtInterfacesEveryMs = 10_000
  * then the report. What cannot be applied is refused, and the last good stays in force.
  */
 export function createAgent<Entry>(parts: Parts, proxy: AnyProxy<Entry>, onApplied: () => void) {
-  const { log, recordLog, upstreams, health, openConnections, policyFiles } = parts
+  const { log, recordLog, upstreams, health, openConnections, policyFiles, node, nodeKey, names } = parts
   const known = recordLog.records
   const refusals = createRefusals(log, onApplied)
   const preparation = createPreparation({ known, policyFiles, upstreams }, refusals)
   const enforcement = createEnforcement({ log, known, openConnections, refusals, health }, proxy)
-  const step = createStep({ log, recordLog, preparation, enforcement })
+  const certificates = createCertificates({ known, node, nodeKey, names, refusals })
+  const step = createStep({ log, recordLog, preparation, enforcement, certificates })
   const intake = createIntake(step.position())
   const worker = createWorker<Released>(log, async (released, signal) => {
     await step.run(released, signal)
@@ -65,6 +71,8 @@ export function createAgent<Entry>(parts: Parts, proxy: AnyProxy<Entry>, onAppli
       if (!complete) sayWaiting(log, intake.state())
       return enforcement.load(prepared, complete)
     },
+    /** Once the proxy runs: what it serves for names becomes what the records say. */
+    loadCertificates: certificates.load,
     opened: intake.opened,
     announced: (batch: Announced) => worker.add(intake.announced(batch)),
     entry: (entry: BucketEntry) => worker.add(intake.entry(entry)),
@@ -83,6 +91,7 @@ export function createAgent<Entry>(parts: Parts, proxy: AnyProxy<Entry>, onAppli
         staged,
         pending,
         ...upstreams.state(),
+        certificates: certificates.state(),
         refusals: refusals.all(),
       }
     },

@@ -1,5 +1,6 @@
 import { kindOf, type RecordKey } from '../distribution/records.ts'
 import type { Log } from '../kernel/log.ts'
+import type { Certificates } from './certificates.ts'
 import type { Enforcement } from './enforcement.ts'
 import type { Released } from './intake.ts'
 import { heldBack, newest, positionAfter } from './plan.ts'
@@ -8,12 +9,20 @@ import type { RecordLog } from './record_log.ts'
 
 const sweepEveryMs = 10 * 60 * 1_000
 
-type Parts<Entry> = { log: Log; recordLog: RecordLog; preparation: Preparation; enforcement: Enforcement<Entry> }
+type Parts<Entry> = {
+  log: Log
+  recordLog: RecordLog
+  preparation: Preparation
+  enforcement: Enforcement<Entry>
+  certificates: Certificates
+}
 
 /** Takes the node from one consistent state to the next: prepare, plan, own log, proxy. Knows how far it has come. */
-export function createStep<Entry>({ log, recordLog, preparation, enforcement }: Parts<Entry>) {
+export function createStep<Entry>({ log, recordLog, preparation, enforcement, certificates }: Parts<Entry>) {
   const known = recordLog.records
   const resolvedAnew = new Set<RecordKey>()
+  /** Certificates, and keys to them, that have changed and are not settled with the proxy yet. */
+  const unsettled = new Set<RecordKey>()
   let position = recordLog.position()
   /** Where the node would be if nothing were unfinished. */
   let reached = position
@@ -35,7 +44,10 @@ export function createStep<Entry>({ log, recordLog, preparation, enforcement }: 
       if (logged.length > 0 || isFirst || next.applied !== position.applied || next.revision !== position.revision)
         await recordLog.append(logged, next)
       for (const key of stale) resolvedAnew.delete(key)
+      for (const { key } of logged) if (isOfCertificates(key)) unsettled.add(key)
       await enforcement.apply(planned, next.complete, signal)
+      await certificates.settle(unsettled)
+      unsettled.clear()
       position = next
       reached = arrivedAt
       if (isFirst) log.info({ records: known.size, applied: next.applied }, 'first complete read: serving')
@@ -52,7 +64,10 @@ export function createStep<Entry>({ log, recordLog, preparation, enforcement }: 
       for (const key of keys) if (kindOf(key) === 'backend') resolvedAnew.add(key)
     },
     /** Something is left to do although nothing has arrived. */
-    isDue: (): boolean => preparation.unfinished.size > 0 || preparation.unnamed.size > 0 || Date.now() >= sweepAt,
+    isDue: (): boolean =>
+      preparation.unfinished.size > 0 || preparation.unnamed.size > 0 || unsettled.size > 0 || Date.now() >= sweepAt,
     position: () => position,
   }
 }
+
+const isOfCertificates = (key: RecordKey): boolean => kindOf(key) === 'certificate' || kindOf(key) === 'recipient'

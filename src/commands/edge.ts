@@ -7,6 +7,7 @@ import { policyFolder } from '../agent/haproxy/settings.ts'
 import { requireHaproxy } from '../agent/haproxy/version.ts'
 import { createHealth, type Health } from '../agent/health.ts'
 import { createHits } from '../agent/hits.ts'
+import { type NodeKey, openNodeKey } from '../agent/node_key.ts'
 import { openPolicyFiles } from '../agent/policy_files.ts'
 import { openRecordLog } from '../agent/record_log.ts'
 import { certificateFault } from '../agent/upstreams/certificate_fault.ts'
@@ -39,6 +40,9 @@ export async function edge(config: EdgeConfig): Promise<number> {
   const settings = proxySettings(config)
   await mkdir(settings.folder, { recursive: true })
   const startedAt = new Date().toISOString()
+  const nodeKey = await openNodeKey(config.GATEHOUSE_EDGE_FOLDER).catch((error) => {
+    throw new ConfigError(error.message)
+  })
 
   const link = createLink(config, log)
   const hits = createHits()
@@ -51,13 +55,20 @@ export async function edge(config: EdgeConfig): Promise<number> {
   })
   const requests = await openRequests(config, { settings, log, hits, failures, onServerChange: proxy.serverChanged })
   const { agent, stop } = await openAgent(config, {
-    ...{ log, link, proxy, health },
+    ...{ log, link, proxy, health, nodeKey },
     policyFolder: policyFolder(settings),
     onApplied: (generation) => requests.applied(generation),
   })
   await proxy.start(await agent.load())
+  await agent.loadCertificates()
 
-  const current = () => ({ node: config.GATEHOUSE_EDGE_NODE, version, startedAt, ...agent.state() })
+  const current = () => ({
+    node: config.GATEHOUSE_EDGE_NODE,
+    version,
+    startedAt,
+    nodeKey: nodeKey.publicKey,
+    ...agent.state(),
+  })
   let isDraining = false
   const node = {
     settings,
@@ -102,11 +113,12 @@ type Around = {
   proxy: EdgeProxy
   health: Health
   policyFolder: string
+  nodeKey: NodeKey
   onApplied: (generation: number) => void
 }
 
 /** The agent with everything that it keeps on disk. */
-async function openAgent(config: EdgeConfig, { log, link, proxy, health, policyFolder, onApplied }: Around) {
+async function openAgent(config: EdgeConfig, { log, link, proxy, health, policyFolder, nodeKey, onApplied }: Around) {
   const folder = config.GATEHOUSE_EDGE_FOLDER
   const recordLog = await openRecordLog(folder)
   const resolver = await openResolver({
@@ -128,6 +140,9 @@ async function openAgent(config: EdgeConfig, { log, link, proxy, health, policyF
       upstreams: createUpstreams(resolver, policy),
       health,
       openConnections: config.GATEHOUSE_EDGE_OPEN_CONNECTIONS,
+      node: config.GATEHOUSE_EDGE_NODE,
+      nodeKey,
+      names: proxy.names,
     },
     { ...proxy, entriesOf, readyEntries, difference },
     () => {

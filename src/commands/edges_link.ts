@@ -11,7 +11,10 @@ import { type EdgeView, noEdges } from '../http/edges.ts'
 import type { Metrics } from '../http/metrics.ts'
 import { systemClock } from '../kernel/clock.ts'
 import { type Id, isId, toUuid, type Uuid } from '../kernel/ids.ts'
+import type { SecretsBox } from '../kernel/secrets_box.ts'
+import type { Means } from '../publisher/changed.ts'
 import { createHealthBuffer } from '../publisher/health_buffer.ts'
+import { noteNodeKeys, sealForNewNodes } from '../publisher/node_keys.ts'
 import { forgetOld, loadNodes, saveNodes } from '../publisher/node_store.ts'
 import { type EdgeNodes, watchNodes } from '../publisher/nodes.ts'
 import { runPublisher } from '../publisher/publisher.ts'
@@ -44,8 +47,10 @@ const requestIntake = ({ config, db, metrics, log, warnOnce }: IntakeParts): Par
   onError: (err) => log.error({ err }, 'cannot write requests of an edge node, which will send them again'),
 })
 
+type Parts = { hitBuffer: HitBuffer; metrics: Metrics; log: Logger; secrets: SecretsBox | undefined }
+
 /** Everything between the control plane and its edges. Without NATS there are none, and the API says so. */
-export function linkEdges(config: Config, db: DbPool, hitBuffer: HitBuffer, metrics: Metrics, log: Logger): EdgesLink {
+export function linkEdges(config: Config, db: DbPool, { hitBuffer, metrics, log, secrets }: Parts): EdgesLink {
   if (config.GATEHOUSE_NATS_URL.length === 0) return { view: noEdges, stop: async () => {} }
   const nodes = watchNodes(systemClock, (node, dropped) => {
     metrics.countDroppedFromReports(dropped === 'report' ? 1 : dropped)
@@ -92,8 +97,9 @@ export function linkEdges(config: Config, db: DbPool, hitBuffer: HitBuffer, metr
       active = now
       metrics.publisher.active(now)
     }
-    const parts = { pool: db, nats, replicas: config.GATEHOUSE_NATS_REPLICAS, clock: systemClock, log }
-    await runPublisher({ ...parts, metrics: { ...metrics.publisher, active: isActive } }, ending.signal)
+    const publishing = { pool: db, nats, replicas: config.GATEHOUSE_NATS_REPLICAS, clock: systemClock, log }
+    const means = meansOf(secrets, warnOnce)
+    await runPublisher({ ...publishing, means, metrics: { ...metrics.publisher, active: isActive } }, ending.signal)
   }
   const stopSaving = interval(
     5_000,
@@ -103,6 +109,7 @@ export function linkEdges(config: Config, db: DbPool, hitBuffer: HitBuffer, metr
         warnOnce(node, 'cannot save the state of an edge node; not logged again for this node', err),
       )
       await forgetOld(db, systemClock())
+      if (await tendNodeKeys(config, db, nodes, { log, secrets })) nats?.publish(wakeSubject)
     },
     (err) => log.error({ err }, 'cannot save the state of edge nodes; retrying'),
   )
@@ -149,6 +156,26 @@ function saveRuleHits(db: DbPool, nodes: EdgeNodes, log: Logger, isActive: () =>
       .finally(() => busy.delete(node))
   })
 }
+
+const meansOf = (secrets: SecretsBox | undefined, warnOnce: (key: string, message: string) => void): Means => ({
+  ...(secrets && { secrets }),
+  onUnavailable: (key, reason) => warnOnce(key, `cannot read a private key; edge nodes keep what they have: ${reason}`),
+})
+
+/** Keys that nodes report, and what each accepted one has to be sent. Resolves to whether something is to be sent. */
+async function tendNodeKeys(
+  config: Config,
+  db: DbPool,
+  nodes: EdgeNodes,
+  { log, secrets }: Pick<Parts, 'log' | 'secrets'>,
+): Promise<boolean> {
+  const waiting = await noteNodeKeys(db, nodes.all(), config.GATEHOUSE_EDGE_NODE_KEYS)
+  for (const node of waiting) log.warn({ node }, waitingKey)
+  return secrets !== undefined && (await sealForNewNodes(db, secrets)) > 0
+}
+
+const waitingKey =
+  "an edge node reports another key than the accepted one, and gets no certificates for it. If that is right, run 'gatehouse edge-keys accept'"
 
 /** Like counts, only by the active publisher. */
 function saveHealth(

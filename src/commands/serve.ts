@@ -43,7 +43,8 @@ export async function serve(config: Config): Promise<number> {
   const evaluate = createEvaluate(db, systemClock, config.GATEHOUSE_POLICY_CACHE_MB * 1024 * 1024)
   const buffers = createBuffers(db, metrics, log)
   const webhooksMayGo = webhookPolicy(config)
-  const edges = linkEdges(config, db, buffers.hitBuffer, metrics, log)
+  const secrets = openSecretsBox(config)
+  const edges = linkEdges(config, db, { hitBuffer: buffers.hitBuffer, metrics, log, secrets })
   const app = createServer({
     service: {
       db,
@@ -94,7 +95,7 @@ export async function serve(config: Config): Promise<number> {
 
   // Not waited for: a database that is not there yet, or not migrated, is the business of /readyz.
   void warnOfPowerfulRole(db, log)
-  void warnOfMissingKeys(db, openSecretsBox(config), log)
+  void warnOfMissingKeys(db, secrets, log)
 
   const signal = await waitForShutdown()
   log.info({ signal }, 'shutting down: finishing requests in flight')

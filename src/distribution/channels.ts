@@ -1,4 +1,4 @@
-import type { UpstreamStatus } from '../kernel/edge_nodes.ts'
+import type { CertificateCounts, UpstreamStatus } from '../kernel/edge_nodes.ts'
 
 /** The names under which both sides meet. An agent may read records, pieces, batches and watches, and write under its own name only. */
 export const recordBucket = 'gatehouse'
@@ -42,6 +42,10 @@ export type Report = {
   /** Every record up to this generation is in force on the node. */
   applied: number
   records: number
+  /** The node's public key, to which private keys are encrypted. Nodes of before have none. */
+  nodeKey?: string
+  /** Names for which the node serves certificates of accounts, those that it cannot use, and when the first expires. */
+  certificates?: CertificateCounts
   /** What the node refused to apply, and why; the last ones. */
   refusals: { key: string; generation: number | null; reason: string; at: string }[]
   /** How often an address was refused, or would have been, since the last report, for the control plane to add up. */

@@ -1,6 +1,7 @@
 import { type Static, type TObject, type TProperties, type TSchema, Type } from 'typebox'
 import { Compile } from 'typebox/compile'
 import { type BackendPrefix, backendKinds, maxMembers, maxWeight } from '../kernel/backends.ts'
+import { maxCertificateNames } from '../kernel/certificate.ts'
 import { responseFault, responseLimits } from '../kernel/fixed_response.ts'
 import { headerLimits, headersFault } from '../kernel/headers.ts'
 import {
@@ -15,6 +16,7 @@ import { type IdPrefix, type Id as IdText, idPattern } from '../kernel/ids.ts'
 import { maxAttachedPolicies } from '../kernel/ip/decide.ts'
 import { matchTypes, maxMatchBytes, storedMatchPattern } from '../kernel/paths.ts'
 import { type TimeoutName, timeoutLimits } from '../kernel/timeouts.ts'
+import { publicKeyPattern } from './delivery.ts'
 
 /**
  * What travels to edges. A record tells everything about one thing that an edge node must know, and names other things
@@ -171,6 +173,33 @@ const RestrictionsRecord = Closed({
   sets: Type.Array(Closed({ id: Id('ipx'), enforced: Type.Boolean(), policies: Policies }), { maxItems: 1_000 }),
 })
 
+const Name = Type.Refine(Type.String(), (name) => isCanonicalHostport(`${name}:443`, { wildcard: true }))
+const KeyId = Type.String({ pattern: '^[0-9a-f]{16}$' })
+/** A certificate that a domain uses. */
+const CertificateRecord = Closed({
+  account: Id('ac'),
+  /** What it may be served for: names of the account. Those inside the certificate decide nothing. */
+  names: Type.Array(Name, { minItems: 1, maxItems: maxCertificateNames }),
+  /** Names under a wildcard that are others'. */
+  except: Type.Optional(Type.Array(Name, { maxItems: maxCertificateNames })),
+  chain: Text('^-----BEGIN CERTIFICATE-----\\n[A-Za-z0-9+/=\\n -]+-----END CERTIFICATE-----\\n$', 20_000),
+  /** Encrypted with the delivery key of this id; see delivery.ts. */
+  key: Text('^[A-Za-z0-9+/]+=*$', 12_000),
+  key_id: KeyId,
+})
+/** The delivery key, encrypted to the public key of one node. */
+const RecipientRecord = Closed({
+  node: Type.String({ minLength: 1, maxLength: 255 }),
+  public_key: Type.String({ pattern: publicKeyPattern }),
+  key_id: KeyId,
+  sealed: Text('^x25519:[A-Za-z0-9_-]{43}\\.[A-Za-z0-9+/]+=*$', 1_000),
+})
+
+export type CertificateRecord = Static<typeof CertificateRecord>
+export type RecipientRecord = Static<typeof RecipientRecord>
+/** What an encrypted private key is bound to. */
+export const certificateContext = (id: string, account: string): string => `certificate ${account} ${id}`
+
 export type TcpRecord = Static<typeof TcpRecord>
 export type HttpsRecord = Static<typeof HttpsRecord>
 export type RouteRecord = Static<typeof RouteRecord>
@@ -194,6 +223,8 @@ export const recordKinds = {
   response: { prefix: 'bkdhr', value: ResponseRecord },
   policy: { prefix: 'ipp', value: PolicyRecord },
   restrictions: { prefix: 'ac', value: RestrictionsRecord },
+  certificate: { prefix: 'cert', value: CertificateRecord },
+  recipient: { prefix: 'enk', value: RecipientRecord },
 } as const satisfies Record<string, { prefix: IdPrefix; value: TSchema }>
 
 export type RecordKind = keyof typeof recordKinds

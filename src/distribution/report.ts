@@ -11,6 +11,7 @@ import {
   type RuleHitCount,
   type UpstreamHealth,
 } from './channels.ts'
+import { publicKeyPattern } from './delivery.ts'
 
 const dayMs = 24 * 60 * 60 * 1_000
 // A node that was cut off sends old counts when it is back. Beyond this nothing shows them any more.
@@ -65,6 +66,7 @@ export function readReport(text: string, subject: string, now: number): ReadRepo
       ...readUpstreams(sent.upstreams),
       ...(sent.countsRules === true && { countsRules: true }),
       ...(ruleHits && { ruleHits: ruleHits.read }),
+      ...readCertificates(sent, now),
     },
     dropped:
       sent.refusals.length -
@@ -101,6 +103,19 @@ function readUpstreams(sent: unknown): Pick<Report, 'upstreams'> {
   if (!isObject(sent)) return {}
   const { up, down, failing } = sent
   return isCount(up) && isCount(down) && isCount(failing) ? { upstreams: { up, down, failing } } : {}
+}
+
+function readCertificates({ nodeKey, certificates }: Record<string, unknown>, now: number): Partial<Report> {
+  const counts = isObject(certificates) ? certificates : {}
+  const { names, waiting } = counts
+  const firstExpiry = momentOf(counts.firstExpiry, 0, now + 100 * 366 * dayMs)
+  return {
+    ...(typeof nodeKey === 'string' && new RegExp(publicKeyPattern).test(nodeKey) && { nodeKey }),
+    ...(isCount(names) &&
+      isCount(waiting) && {
+        certificates: { names, waiting, firstExpiry: firstExpiry === undefined ? null : rfc3339(firstExpiry) },
+      }),
+  }
 }
 
 /** Shown to tenants: plain characters only, so that a reason cannot pretend to be anything else. */

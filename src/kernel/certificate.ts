@@ -2,6 +2,8 @@ import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
 
 /** Together less than one command on HAProxy's runtime socket can carry. */
 export const certificateLimits = { chainBytes: 16_384, keyBytes: 7_168, certificates: 10, rsaBits: [2_048, 4_096] }
+/** Names that one certificate is served for, and as many exceptions: a line of each must fit into one command. */
+export const maxCertificateNames = 500
 const curves = new Map([
   ['prime256v1', 'P-256'],
   ['secp384r1', 'P-384'],

@@ -2,6 +2,9 @@
 export const upstreamStatuses = ['up', 'down', 'failing'] as const
 export type UpstreamStatus = (typeof upstreamStatuses)[number]
 
+/** Of certificates of accounts on one node. */
+export type CertificateCounts = { names: number; waiting: number; firstExpiry: string | null }
+
 /** An edge node as the control plane knows it, from its last report. */
 export type EdgeNode = {
   node: string
@@ -16,6 +19,9 @@ export type EdgeNode = {
   upstreams?: Record<UpstreamStatus, number>
   /** It counts which rules decide. Nodes of before do not tell. */
   countsRules?: boolean
+  /** The node's public key. Nodes of before do not tell. */
+  nodeKey?: string
+  certificates?: CertificateCounts
   /** Milliseconds. */
   lastSeenAt: number
   live: boolean

@@ -166,6 +166,10 @@ function logDestination(text: string): LogDestination {
   )
 }
 
+export function nodeKeyTrust(value: string): 'first' | 'approved' {
+  if (value === 'first' || value === 'approved') return value
+  throw new ConfigError('must be first or approved')
+}
 export function keepOrClose(value: string): 'keep' | 'close' {
   if (value !== 'keep' && value !== 'close') throw new ConfigError('must be keep or close')
   return value

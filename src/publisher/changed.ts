@@ -2,12 +2,21 @@ import type { DbPool } from '../db/pool.ts'
 import { type SqlFragment, sql } from '../db/sql.ts'
 import type { PolicyRecord, RecordKey, RecordValue } from '../distribution/records.ts'
 import { type Id, toUuid, type Uuid } from '../kernel/ids.ts'
+import type { SecretsBox } from '../kernel/secrets_box.ts'
 
 /** What changed, and whose it is. */
 export type Changed = { key: RecordKey; accountId: Uuid }
+/** It exists, but cannot be read now: nodes keep what they have. */
+export const unavailable = 'unavailable'
 /** What is not in it is not in the database any more. */
-export type Values = Map<Uuid, { value: RecordValue; rules?: PolicyRecord; blobs?: Buffer[] }>
-export type Compiler = (db: DbPool, changed: readonly Changed[], now: number) => Promise<Values>
+export type Values = Map<Uuid, { value: RecordValue; rules?: PolicyRecord; blobs?: Buffer[] } | typeof unavailable>
+/** What compiling takes besides the database. */
+export type Means = {
+  /** Missing when the operator has set no key. */
+  readonly secrets?: SecretsBox
+  readonly onUnavailable?: (key: RecordKey, reason: string) => void
+}
+export type Compiler = (db: DbPool, changed: readonly Changed[], now: number, means: Means) => Promise<Values>
 
 export const uuidOf = (key: RecordKey): Uuid => toUuid(key.slice(key.indexOf('.') + 1) as Id)
 export const ids = (changed: readonly Changed[]): Uuid[] => changed.map(({ key }) => uuidOf(key))

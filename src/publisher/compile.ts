@@ -22,7 +22,9 @@ import type { RouteTimeouts } from '../kernel/timeouts.ts'
 import type { ModuleName, StoredModule } from '../resources/edges/modules.ts'
 import { edgeColumns, type RouteRow } from '../resources/edges/store.ts'
 import { backendCompilers } from './backend_records.ts'
-import { type Changed, type Compiler, ids, uuidOf, type Values, wanted } from './changed.ts'
+import { compileCertificates } from './certificate_records.ts'
+import { type Changed, type Compiler, ids, type Means, unavailable, uuidOf, type Values, wanted } from './changed.ts'
+import { compileRecipients } from './node_keys.ts'
 
 export type Compiled = { key: RecordKey; value: RecordValue | null; rules?: PolicyRecord; blobs: Buffer[] }
 
@@ -30,12 +32,19 @@ export type Compiled = { key: RecordKey; value: RecordValue | null; rules?: Poli
 const inlineBytes = 32 * 1024
 
 /** Each thing as it is in the database now. What is not there any more comes out as null: a tombstone. */
-export async function compileRecords(db: DbPool, changed: readonly Changed[], now: number): Promise<Compiled[]> {
+export async function compileRecords(
+  db: DbPool,
+  changed: readonly Changed[],
+  now: number,
+  means: Means = {},
+): Promise<Compiled[]> {
   const compiled: Compiled[] = []
   for (const [kind, ofKind] of Map.groupBy(changed, ({ key }) => kindOf(key))) {
-    const values = await compilers[kind](db, ofKind, now)
+    const values = await compilers[kind](db, ofKind, now, means)
     for (const { key } of ofKind) {
-      const { value = null, rules, blobs = [] } = values.get(uuidOf(key)) ?? {}
+      const found = values.get(uuidOf(key))
+      if (found === unavailable) continue
+      const { value = null, rules, blobs = [] } = found ?? {}
       compiled.push({ key, value, ...(rules && { rules }), blobs })
     }
   }
@@ -76,6 +85,8 @@ const withoutNulls = ({ connect_seconds, response_seconds, idle_seconds }: Route
 
 const compilers: Record<RecordKind, Compiler> = {
   ...backendCompilers,
+  certificate: compileCertificates,
+  recipient: compileRecipients,
 
   async tcp(db, changed) {
     const rows = await edgeRows(db, 'tcp', changed)

@@ -7,6 +7,7 @@ import type { Clock } from '../kernel/clock.ts'
 import type { Uuid } from '../kernel/ids.ts'
 import type { Log } from '../kernel/log.ts'
 import { type OutboxRow, readOutbox } from '../operations/outbox.ts'
+import type { Means } from './changed.ts'
 import { type Compiled, compileRecords } from './compile.ts'
 import { noteExpiredRules } from './expiry.ts'
 import { type NatsSink, openNatsSink } from './nats_sink.ts'
@@ -18,7 +19,15 @@ export type PublisherMetrics = {
   behind: (generations: number) => void
   active: (isActive: boolean) => void
 }
-type Parts = { pool: DbPool; nats: NatsConnection; replicas: number; clock: Clock; log: Log; metrics: PublisherMetrics }
+type Parts = {
+  pool: DbPool
+  nats: NatsConnection
+  replicas: number
+  clock: Clock
+  log: Log
+  metrics: PublisherMetrics
+  means: Means
+}
 
 /** Held by the active publisher on a dedicated connection, so it is released as soon as that process ends. */
 const publisherLock = 7_204_113_003
@@ -74,7 +83,7 @@ async function holdingTheLock(
 }
 
 async function publish(
-  { pool, nats, replicas, clock, log, metrics }: Parts,
+  { pool, nats, replicas, clock, log, metrics, means }: Parts,
   db: Db,
   signal: AbortSignal,
 ): Promise<void> {
@@ -88,7 +97,7 @@ async function publish(
   )
   const wake = createWake(nats)
   const over = new AbortController()
-  const reconciler = createReconciler({ pool, natsSink, clock, log }, AbortSignal.any([signal, over.signal]))
+  const reconciler = createReconciler({ pool, natsSink, clock, log, means }, AbortSignal.any([signal, over.signal]))
   const stopLooking = watchBucketIdentity(natsSink, bucketWriter.fail)
   let sent = state.cursor
   let lastExpiry = clock()
@@ -116,6 +125,7 @@ async function publish(
         pool,
         rows.map(({ key, account_id }) => ({ key, accountId: account_id as Uuid })),
         now,
+        means,
       )
       await natsSink.putBlobs(compiled.flatMap(({ blobs }) => blobs))
       const progress = { after: sent, settled, ...reconciler.completeAt(signer.keyId, settled) }

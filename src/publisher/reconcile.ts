@@ -7,7 +7,8 @@ import type { EdgeRecord, RecordKey, RecordKind } from '../distribution/records.
 import { isRecordKey } from '../distribution/validate.ts'
 import { firstUuidOf, type IdPrefix, toId, type Uuid } from '../kernel/ids.ts'
 import { writeOutbox } from '../operations/outbox.ts'
-import type { Changed } from './changed.ts'
+import { certificateDomains } from '../resources/tls_certificates/store.ts'
+import type { Changed, Means } from './changed.ts'
 import { compileRecords } from './compile.ts'
 import type { NatsSink } from './nats_sink.ts'
 
@@ -23,6 +24,15 @@ const live: Record<RecordKind, { prefix: IdPrefix; from: SqlFragment }> = {
   failover: { prefix: 'bkdfo', from: sql`backends where kind = 'failover'` },
   response: { prefix: 'bkdhr', from: sql`backends where kind = 'http_response'` },
   policy: { prefix: 'ipp', from: sql`ip_policies where true` },
+  certificate: {
+    prefix: 'cert',
+    from: sql`(
+      select distinct account_id, certificate_id as id from ${certificateDomains} d where certificate_id is not null) used where true`,
+  },
+  recipient: {
+    prefix: 'enk',
+    from: sql`(select ${firstUuidOf(0)}::uuid as account_id, id from edge_node_keys where accepted) recipients where true`,
+  },
   restrictions: {
     prefix: 'ac',
     // An account with an edge has this record even without restrictions: nodes refuse traffic of unknown accounts.
@@ -45,6 +55,7 @@ export async function reconcile(
   signingKeyId: string,
   now: number,
   signal: AbortSignal,
+  means: Means = {},
 ): Promise<{ healed: number; generation: number }> {
   const kept = await natsSink.contents(fingerprint)
   const { resend_below } = await one<{ resend_below: number }>(pool, sql`select resend_below from publisher_state`)
@@ -67,7 +78,7 @@ export async function reconcile(
       const changed = page.map(
         ({ account_id, id }): Changed => ({ key: `${kind}.${toId(prefix, id)}`, accountId: account_id }),
       )
-      const compiled = await compileRecords(pool, changed, now)
+      const compiled = await compileRecords(pool, changed, now, means)
       // A record may exist while a piece of its policy is missing: a node without that piece could never apply it.
       await natsSink.putBlobs(compiled.flatMap(({ blobs }) => blobs))
       const differing = compiled

@@ -1,6 +1,7 @@
 import type { DbPool } from '../db/pool.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Log } from '../kernel/log.ts'
+import type { Means } from './changed.ts'
 import type { NatsSink } from './nats_sink.ts'
 import { reconcile } from './reconcile.ts'
 
@@ -14,7 +15,7 @@ const waitForQuietMs = 30_000
  * way: comparing 100,000 records takes seconds, and whatever changes meanwhile is at worst sent twice.
  */
 export function createReconciler(
-  { pool, natsSink, clock, log }: { pool: DbPool; natsSink: NatsSink; clock: Clock; log: Log },
+  { pool, natsSink, clock, log, means }: { pool: DbPool; natsSink: NatsSink; clock: Clock; log: Log; means: Means },
   signal: AbortSignal,
 ) {
   let due = clock()
@@ -26,7 +27,7 @@ export function createReconciler(
   async function run(keyId: string): Promise<void> {
     isRunning = true
     try {
-      const { healed, generation } = await reconcile(pool, natsSink, keyId, clock(), signal)
+      const { healed, generation } = await reconcile(pool, natsSink, keyId, clock(), signal, means)
       compared = { keyId, generation, isSaid: false }
       if (healed)
         log.warn({ records: healed }, 'publisher: the bucket differed from the database; publishing the differences')

@@ -1,4 +1,5 @@
 import { mkdir } from 'node:fs/promises'
+import type { NameServer } from '../certificates.ts'
 import { writeAnswerFiles } from './answers.ts'
 import { certificatesOf } from './certificates.ts'
 import { Claims } from './claims.ts'
@@ -14,6 +15,7 @@ import { haproxyProcess } from './process.ts'
 import { endSessions, formerDestinations } from './sessions.ts'
 import { mapFolder, type ProxySettings, policyFolder } from './settings.ts'
 import { whyShadowed } from './shadowed.ts'
+import { createTenantCertificates } from './tenant_certificates.ts'
 import { createTurns } from './turns.ts'
 
 export type Change = { readonly set: readonly Entry[]; readonly del: readonly Entry[] }
@@ -31,6 +33,8 @@ export type EdgeProxy = {
   closeSessions: (targets: readonly string[]) => Promise<number>
   /** Serves the current certificate folder. Also called regularly. */
   loadCertificates: () => Promise<void>
+  /** Certificates of accounts, by name. */
+  names: NameServer
   /** HAProxy has logged that a server of this native backend is up or down. */
   serverChanged: (native: string) => void
   /** How many there are. */
@@ -48,6 +52,7 @@ export function createProxy(settings: ProxySettings, options: ProxyOptions = {})
   const former = formerDestinations()
   const trouble = (error: unknown) => options.onTrouble?.(error as Error)
   const certificates = certificatesOf(settings, trouble)
+  const tenants = createTenantCertificates(settings)
   // One thing at a time: HAProxy is lost, changed and reloaded in an order that the files have to follow.
   const turns = createTurns()
   const claims: Claims = new Claims((entry, isThere) => natives.note(entry, isThere))
@@ -57,7 +62,7 @@ export function createProxy(settings: ProxySettings, options: ProxyOptions = {})
   )
   const config = createConfigFile(settings, natives.config)
   const files = createMapFiles(settings, claims, config)
-  const loading = createLoading({ settings, haproxy, claims, natives, config, files, certificates, trouble })
+  const loading = createLoading({ settings, haproxy, claims, natives, config, files, certificates, tenants, trouble })
   const { fallBack, catchUpNatives: started } = loading
   const lifetime = createLifetime(
     { haproxy, files, certificates, turns, fallBack, started, readHealth, trouble },
@@ -66,6 +71,7 @@ export function createProxy(settings: ProxySettings, options: ProxyOptions = {})
 
   async function start(all: Iterable<Entry>): Promise<void> {
     await prepareFolders(settings)
+    await tenants.open()
     claims.replace(all)
     claims.change(natives.settle().entries)
     files.outdate()
@@ -107,6 +113,7 @@ export function createProxy(settings: ProxySettings, options: ProxyOptions = {})
     closeSessions: (targets) =>
       turns.next(() => endSessions(settings, former.destinationsOf(targets, claims), new Set(targets))),
     loadCertificates: () => turns.next(certificates.load),
+    names: { served: tenants.served, serve: (change) => turns.next(() => tenants.serve(change)) },
     serverChanged: createHealthReader((natives) => readHealth(natives).catch(trouble)),
     natives: natives.state,
     drain: lifetime.drain,

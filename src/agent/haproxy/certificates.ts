@@ -1,7 +1,9 @@
-import { createPrivateKey, X509Certificate } from 'node:crypto'
-import { mkdir, readdir, readFile, rm } from 'node:fs/promises'
+import { hash } from 'node:crypto'
+import { type FSWatcher, type Stats, watch } from 'node:fs'
+import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { writeAtomically } from '../atomic_file.ts'
+import { pemFault } from '../pem_fault.ts'
 import { ask, converse, RuntimeError } from './runtime.ts'
 import { loadedCertificateFolder, type ProxySettings } from './settings.ts'
 
@@ -12,58 +14,89 @@ export type Certificates = {
   load: () => Promise<void>
   /** The state of a running HAProxy is unknown: load everything next time. */
   forget: () => void
+  stop: () => void
 }
+
+/** Where the system does not tell about changes, as on some network file systems. */
+const lookAnywayMs = 60_000
+/** A file that was changed within this time before it was read may be changed again without a sign of it. */
+const settledMs = 2_000
+
+/** What is known of a file of the operator's: how it looked, and the hash of what was in it. */
+type Seen = { signature: string; digest: string; fault: string | undefined }
 
 /**
  * HAProxy does not start when one certificate in its folder cannot be read. So it gets a folder of its own, with
  * copies of those that can be; what replaces a good file and is broken leaves the good one in force.
+ *
+ * Files are read again only when they look different, and looked at only when the system says that something in the folder
+ * has changed: a thousand of them took a fifth of a core before.
  */
 export function certificatesOf(settings: ProxySettings, onUnusable: (problem: Error) => void): Certificates {
   const folder = loadedCertificateFolder(settings)
+  const files = createReader(settings.certificateFolder)
+  /** By name, the hash of what HAProxy has. */
   let served: Map<string, string> | undefined
+  /** By name, the hash of our copy. */
+  let copies: Map<string, string> | undefined
   const reported = new Map<string, string>()
+  const changes = watchFolder(settings.certificateFolder)
 
   async function copy(): Promise<{ changed: Map<string, string>; gone: string[] }> {
     await mkdir(folder, { recursive: true, mode: 0o700 })
-    const copies = await pemFiles(folder)
-    const wanted = await pemFiles(settings.certificateFolder)
+    copies ??= await digests(folder)
+    const wanted = new Set(await pemNames(settings.certificateFolder))
     const changed = new Map<string, string>()
-    for (const [name, text] of wanted) {
-      const fault = faultOf(text)
-      if (fault === undefined) {
-        if (copies.get(name) !== text) await writeAtomically(join(folder, name), [text])
-        if (served?.get(name) !== text) changed.set(name, text)
-      } else if (reported.get(name) !== text) {
-        reported.set(name, text)
-        onUnusable(new Error(`the certificate ${name} cannot be used: ${fault}`))
+    let isSettled = true
+    for (const name of wanted) {
+      const { text, digest, fault } = await files.read(name)
+      if (!files.isSettled(name)) isSettled = false
+      if (fault !== undefined) {
+        if (reported.get(name) !== digest) onUnusable(new Error(`the certificate ${name} cannot be used: ${fault}`))
+        reported.set(name, digest)
+        continue
       }
+      if (copies.get(name) !== digest) {
+        const content = text ?? normal(await readFile(join(settings.certificateFolder, name), 'latin1'))
+        await writeAtomically(join(folder, name), [content])
+        copies.set(name, digestOf(content))
+      }
+      const copied = copies.get(name) ?? digest
+      if (served?.get(name) !== copied) changed.set(name, copied)
     }
     const gone = [...new Set([...copies.keys(), ...(served?.keys() ?? [])])].filter((name) => !wanted.has(name))
-    for (const name of gone) await rm(join(folder, name), { force: true })
+    for (const name of gone) {
+      await rm(join(folder, name), { force: true })
+      copies.delete(name)
+    }
+    files.keep(wanted)
+    if (!isSettled) changes.lookAgain()
     return { changed, gone }
   }
 
   return {
     async prepare() {
+      copies = undefined
       await copy()
-      served = await pemFiles(folder)
+      served = await digests(folder)
     },
 
     async load() {
+      if (served && !changes.isDue()) return
       const before = served ?? new Map<string, string>()
-      const { changed, gone } = await copy()
-      if (changed.size === 0 && gone.length === 0) return
-      const loaded = new Set((await ask(settings.runtimeSocket, 'show ssl cert')).split('\n'))
+      changes.looking()
+      const { changed, gone } = await copy().catch((error) => {
+        changes.lookAgain()
+        throw error
+      })
+      if (changed.size === 0 && gone.length === 0) {
+        served ??= before
+        return
+      }
       // Until all of it has worked, everything is tried again next time.
       served = undefined
-      for (const [name, text] of changed) {
-        const file = join(folder, name)
-        const isNew = !loaded.has(file)
-        if (isNew) await expect(settings, [`new ssl cert ${file}`], /^New empty/)
-        await expect(settings, [`set ssl cert ${file} <<\n${text}`], /^Transaction (created|updated)/)
-        await expect(settings, [`commit ssl cert ${file}`], /Success!$/)
-        if (isNew) await expect(settings, [`add ssl crt-list ${folder} ${file}`], /Success!$/)
-      }
+      const loaded = new Set((await ask(settings.runtimeSocket, 'show ssl cert')).split('\n'))
+      for (const name of changed.keys()) await put(settings, name, !loaded.has(join(folder, name)))
       for (const file of gone.map((name) => join(folder, name)).filter((each) => loaded.has(each))) {
         await expect(settings, [`del ssl crt-list ${folder} ${file}`, `del ssl cert ${file}`], /deleted/)
       }
@@ -74,6 +107,79 @@ export function certificatesOf(settings: ProxySettings, onUnusable: (problem: Er
     forget() {
       served = undefined
     },
+
+    stop: changes.stop,
+  }
+}
+
+/** Reads files again only when they look different. */
+function createReader(folder: string) {
+  const seen = new Map<string, Seen>()
+  return {
+    /** With its text when it was read just now. */
+    async read(name: string): Promise<{ text?: string } & Seen> {
+      const file = join(folder, name)
+      const facts = await stat(file).catch(() => undefined)
+      const signature = facts ? signatureOf(facts) : ''
+      const known = seen.get(name)
+      if (known && signature && known.signature === signature) return known
+      const text = normal(await readFile(file, 'latin1').catch(() => ''))
+      const found = { signature, digest: digestOf(text), fault: pemFault(text) }
+      if (facts && Date.now() - facts.mtimeMs > settledMs) seen.set(name, found)
+      else seen.delete(name)
+      return { ...found, text }
+    },
+    /** False when it has to be read once more, because it changed just before. */
+    isSettled: (name: string): boolean => seen.has(name),
+    keep(names: ReadonlySet<string>): void {
+      for (const name of seen.keys()) if (!names.has(name)) seen.delete(name)
+    },
+  }
+}
+
+async function put(settings: ProxySettings, name: string, isNew: boolean): Promise<void> {
+  const folder = loadedCertificateFolder(settings)
+  const file = join(folder, name)
+  const text = await readFile(file, 'latin1')
+  if (isNew) await expect(settings, [`new ssl cert ${file}`], /^New empty/)
+  await expect(settings, [`set ssl cert ${file} <<\n${text}`], /^Transaction (created|updated)/)
+  await expect(settings, [`commit ssl cert ${file}`], /Success!$/)
+  if (isNew) await expect(settings, [`add ssl crt-list ${folder} ${file}`], /Success!$/)
+}
+
+/** Says when a folder has to be looked at. */
+function watchFolder(folder: string) {
+  let isDue = true
+  let lookAt = 0
+  let watcher: FSWatcher | undefined
+  function begin(): void {
+    if (watcher) return
+    try {
+      watcher = watch(folder, { persistent: false }, () => {
+        isDue = true
+      })
+      watcher.on('error', end)
+    } catch {
+      // Without it, every look is due.
+    }
+  }
+  function end(): void {
+    watcher?.close()
+    watcher = undefined
+    isDue = true
+  }
+  return {
+    isDue: (): boolean => isDue || watcher === undefined || Date.now() >= lookAt,
+    /** Whatever changes from now on is seen by this look or makes another one due. */
+    looking(): void {
+      begin()
+      isDue = false
+      lookAt = Date.now() + lookAnywayMs
+    },
+    lookAgain(): void {
+      isDue = true
+    },
+    stop: () => watcher?.close(),
   }
 }
 
@@ -83,21 +189,16 @@ async function expect({ runtimeSocket }: ProxySettings, commands: string[], succ
   }
 }
 
-/** Without empty lines, since one ends a payload on the runtime socket. */
-async function pemFiles(folder: string): Promise<Map<string, string>> {
-  const names = (await readdir(folder)).filter((name) => /^[\w.@+-]+\.pem$/.test(name)).sort()
-  const texts = await Promise.all(names.map((name) => readFile(join(folder, name), 'latin1').catch(() => '')))
-  return new Map(
-    names.map((name, index) => [name, (texts[index] ?? '').replaceAll(/\r?\n(\r?\n)+/g, '\n').trimStart()]),
-  )
-}
+const pemNames = async (folder: string): Promise<string[]> =>
+  (await readdir(folder)).filter((name) => /^[\w.@+-]+\.pem$/.test(name)).sort()
 
-function faultOf(pem: string): string | undefined {
-  try {
-    const isOwnKey = new X509Certificate(pem).checkPrivateKey(createPrivateKey(pem))
-    if (!isOwnKey) return 'its key is not that of its first certificate'
-    return pem.length < 24_000 ? undefined : 'it is too long for the runtime socket'
-  } catch (error) {
-    return (error as Error).message
-  }
+/** Without empty lines, since one ends a payload on the runtime socket. */
+const normal = (text: string): string => text.replaceAll(/\r?\n(\r?\n)+/g, '\n').trimStart()
+const digestOf = (text: string): string => hash('sha256', text, 'hex')
+const signatureOf = ({ ino, size, mtimeMs, ctimeMs }: Stats): string => [ino, size, mtimeMs, ctimeMs].join(' ')
+
+async function digests(folder: string): Promise<Map<string, string>> {
+  const names = await pemNames(folder)
+  const texts = await Promise.all(names.map((name) => readFile(join(folder, name), 'latin1').catch(() => '')))
+  return new Map(names.map((name, index) => [name, digestOf(normal(texts[index] ?? ''))]))
 }

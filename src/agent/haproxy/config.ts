@@ -28,7 +28,7 @@ import {
   validHost,
 } from './rules.ts'
 import { beforeWebsocket, noteWebsocket, websocketTable } from './sessions.ts'
-import { limitsOf, loadedCertificateFolder, type ProxySettings } from './settings.ts'
+import { limitsOf, loadedCertificateFolder, type ProxySettings, tenantList } from './settings.ts'
 
 /**
  * The whole configuration. It depends on the operator's settings alone: what tenants write is only ever in map values
@@ -157,7 +157,9 @@ const dotsWithParameters = '/\\.{1,2}(?:;|%3[Bb])'
  * balancers have to send the PROXY protocol, which there is none of over UDP, nothing from them is accepted.
  */
 const httpsBinds = (settings: ProxySettings): string => {
-  const tls = `ssl crt ${quoted(loadedCertificateFolder(settings))} strict-sni`
+  // The operator's, for the names in them, and those of accounts, for the names in the list.
+  const files = `crt ${quoted(loadedCertificateFolder(settings))} crt-list ${quoted(tenantList(settings))}`
+  const tls = `ssl ${files} strict-sni`
   const overTcp = (at: string) => `  bind ${at}${at.startsWith('[') ? ' v6only' : ''} ${tls} alpn h2,http/1.1\n`
   const overUdp = (at: string) => `  bind quic${at.startsWith('[') ? 6 : 4}@${at} name http3 ${tls} alpn h3\n`
   const { httpsBind, isHttp3On = false } = settings

@@ -247,6 +247,9 @@ const compilers: Record<string, (id: string, value: any) => Entry[]> = {
     const last: Entry[] = response ? [{ map: 'fallback', key: id, value: known('bkdhr', response) }] : []
     return [...last, { map: 'group', key: known('bkdfo', id), value }]
   },
+  /** Not in any map: see tenant_certificates.ts. */
+  certificate: () => [],
+  recipient: () => [],
   /** The agent has put the files in place, under the names of their hashes: of the policy, and of which rule decides. */
   policy(id, files: string) {
     if (typeof files !== 'string' || !/^[0-9a-f]{64}(\.[0-9a-f]{64})?$/.test(files))

@@ -68,6 +68,7 @@ export function createLifetime(
 
   function close(): void {
     isOver = true
+    certificates.stop()
     for (const timer of timers) clearInterval(timer)
   }
 

@@ -7,6 +7,7 @@ import type { Natives } from './native/natives.ts'
 import type { HaproxyProcess } from './process.ts'
 import { reloadGently } from './reload.ts'
 import type { ProxySettings } from './settings.ts'
+import type { TenantCertificates } from './tenant_certificates.ts'
 
 type Parts = {
   settings: ProxySettings
@@ -16,11 +17,13 @@ type Parts = {
   config: ConfigFile
   files: ReturnType<typeof createMapFiles>
   certificates: Certificates
+  tenants: Pick<TenantCertificates, 'isInForce'>
   trouble: (error: unknown) => void
 }
 
 /** How HAProxy gets everything at once: from files, or by comparing what it has. */
-export function createLoading({ settings, haproxy, claims, natives, config, files, certificates, trouble }: Parts) {
+export function createLoading(parts: Parts) {
+  const { settings, haproxy, claims, natives, config, files, certificates, tenants, trouble } = parts
   let isInDoubt = false
 
   /** A native backend that HAProxy cannot read must not keep all the others, and the node, down. */
@@ -73,6 +76,7 @@ export function createLoading({ settings, haproxy, claims, natives, config, file
       await catchUpNatives()
       await bringUpToDate(settings, claims)
       await certificates.load()
+      if (!(await tenants.isInForce())) throw new Error('it serves other certificates of accounts than are on disk')
     },
 
     async orElseReload(failure: string, work: () => Promise<void>): Promise<void> {

@@ -55,6 +55,10 @@ export const answerFolder = ({ folder }: ProxySettings): string => join(folder, 
 /** Copies of the operator's usable certificates; see certificates.ts. */
 export const loadedCertificateFolder = ({ folder }: ProxySettings): string => join(folder, 'certificates')
 
+/** Certificates of accounts, and the list that says for which names; see tenant_certificates.ts. */
+export const tenantFolder = ({ folder }: ProxySettings): string => join(folder, 'tenants')
+export const tenantList = ({ folder }: ProxySettings): string => join(folder, 'tenants.list')
+
 /** So that no source, edge or account can use up a node: docs/adr/0032. */
 export const defaultShares = { perSource: 0.05, perEdge: 0.25, perAccount: 0.5 }
 export const limitsOf = ({ limits, maxconn }: ProxySettings): Limits =>

@@ -1,9 +1,11 @@
 import { Type } from 'typebox'
+import { nodeKeyFingerprint } from '../../distribution/delivery.ts'
 import { route } from '../../http/route.ts'
-import { Closed, type Static, Timestamp } from '../../http/wire.ts'
+import { Closed, type Static, Timestamp, TimestampOrNull } from '../../http/wire.ts'
 import { rfc3339 } from '../../kernel/clock.ts'
 import type { EdgeNode as KnownNode } from '../../kernel/edge_nodes.ts'
 import { generationsOf, settledGeneration } from '../../operations/outbox.ts'
+import { acceptedNodeKeys } from './store.ts'
 
 const Refusal = Closed(
   {
@@ -23,6 +25,23 @@ const EdgeNode = Closed(
     version: Type.String(),
     started_at: Timestamp,
     last_seen_at: Timestamp,
+    certificate_key: Type.Unsafe<{ fingerprint: string; accepted: boolean } | null>({
+      description:
+        'The key of the node, to which private keys of certificates are encrypted. Until the operator accepts it, the node gets none. Null: the node is of a version without one.',
+      anyOf: [Closed({ fingerprint: Type.String(), accepted: Type.Boolean() }), { type: 'null' }],
+    }),
+    certificates: Type.Unsafe<{ names: number; unusable: number; first_expires_at: string | null } | null>({
+      description:
+        'Names for which the node serves certificates of accounts, certificates that it cannot use, and when the first of those in use expires. Null: not known.',
+      anyOf: [
+        Closed({
+          names: Type.Integer(),
+          unusable: Type.Integer(),
+          first_expires_at: TimestampOrNull('Null: there are none.'),
+        }),
+        { type: 'null' },
+      ],
+    }),
     refusals: Type.Array(Refusal, { description: 'The latest records that the node rejected, and why.' }),
   },
   { title: 'EdgeNode' },
@@ -49,7 +68,7 @@ const Generation = Closed(
   { title: 'Generation' },
 )
 
-const shown = (node: KnownNode): Static<typeof EdgeNode> => ({
+const shown = (node: KnownNode, accepted: ReadonlySet<string>): Static<typeof EdgeNode> => ({
   name: node.node,
   live: node.live,
   applied_generation: node.applied,
@@ -57,6 +76,17 @@ const shown = (node: KnownNode): Static<typeof EdgeNode> => ({
   version: node.version,
   started_at: node.startedAt,
   last_seen_at: rfc3339(node.lastSeenAt),
+  certificate_key:
+    node.nodeKey === undefined
+      ? null
+      : { fingerprint: nodeKeyFingerprint(node.nodeKey), accepted: accepted.has(`${node.node} ${node.nodeKey}`) },
+  certificates: node.certificates
+    ? {
+        names: node.certificates.names,
+        unusable: node.certificates.waiting,
+        first_expires_at: node.certificates.firstExpiry,
+      }
+    : null,
   refusals: node.refusals,
 })
 
@@ -83,7 +113,8 @@ export const edgeNodeRoutes = [
       const newest_generation = await settledGeneration(db)
       const nodes = edges.all()
       const own = await generationsOf(db, caller, nodes.flatMap(refusedGenerations))
-      const edge_nodes = nodes.map((node) => shown({ ...node, refusals: node.refusals.filter(isFor(own)) }))
+      const accepted = await acceptedNodeKeys(db)
+      const edge_nodes = nodes.map((node) => shown({ ...node, refusals: node.refusals.filter(isFor(own)) }, accepted))
       return { body: { newest_generation, edge_nodes } }
     },
   }),

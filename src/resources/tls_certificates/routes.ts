@@ -1,3 +1,4 @@
+import { toId } from '../../kernel/ids.ts'
 import { newAnnotations, patchedAnnotations } from '../../operations/annotations.ts'
 import { createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'
 import { getRoute, listRoute } from '../../operations/read_routes.ts'
@@ -23,6 +24,8 @@ const certificates: Resource<{ id: 'cert' }, TlsCertificateRow, typeof TlsCertif
   view: toTlsCertificate,
   find: findTlsCertificate,
   stableFields: stableCertificateFields,
+  // Nodes have only what a domain uses.
+  records: ({ id, used_by }) => (used_by.length ? [`certificate.${toId('cert', id)}`] : []),
 }
 
 export const tlsCertificateRoutes = [

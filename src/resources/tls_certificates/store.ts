@@ -1,6 +1,6 @@
 import { deleteUnlessReferenced } from '../../db/in_use.ts'
 import { type Db, many, maybeOne, one } from '../../db/pool.ts'
-import { nothing, type SqlFragment, sql } from '../../db/sql.ts'
+import { nothing, sql } from '../../db/sql.ts'
 import type { Caller } from '../../identity/caller.ts'
 import type { CheckedCertificate } from '../../kernel/certificate.ts'
 import { Refusal } from '../../kernel/errors.ts'
@@ -24,8 +24,16 @@ export type TlsCertificateRow = AnnotationColumns & {
 }
 type Account = Pick<Caller, 'accountId'>
 
-const columns = sql`id, source, description, metadata, created_at, issued_at, certificate_pem, not_before, not_after, facts`
-const usedBy: SqlFragment = sql`'{}'::uuid[] as used_by`
+const columns = sql`c.id, c.source, c.description, c.metadata, c.created_at, c.issued_at, c.certificate_pem, c.not_before,
+      c.not_after, c.facts`
+/** What uses certificates: a domain of the account, which it may or may not hold. Nothing does yet. */
+export const certificateDomains = sql`(
+      select null::uuid as account_id, null::uuid as id, null::uuid as certificate_id, null as domain, null as status
+      where false)`
+const shownUsers = 100
+const usedBy = sql`array(
+      select d.id from ${certificateDomains} d where d.account_id = c.account_id and d.certificate_id = c.id
+      order by d.id limit ${shownUsers}) as used_by`
 const certificates = sql`select ${columns}, ${usedBy} from tls_certificates c`
 
 /** A sealed private key opens in its own row only. */
@@ -57,7 +65,7 @@ export function createCertificate(
   return one<TlsCertificateRow>(
     tx,
     sql`
-    insert into tls_certificates
+    insert into tls_certificates as c
       (account_id, id, source, description, metadata, certificate_pem, private_key, secrets_key_id, not_before, not_after, facts)
     values (${account.accountId}, ${id}, ${certificate.source}, ${certificate.description}, ${certificate.metadata},
       ${chain}, ${sealed}, ${keyId}, ${notBefore}, ${notAfter}, ${facts})
@@ -77,7 +85,7 @@ export async function replaceCertificate(
   const after = await one<TlsCertificateRow>(
     tx,
     sql`
-    update tls_certificates
+    update tls_certificates c
     set certificate_pem = ${chain}, private_key = ${sealed}, secrets_key_id = ${keyId}, not_before = ${notBefore},
       not_after = ${notAfter}, facts = ${facts}, issued_at = now()
     where account_id = ${account.accountId} and id = ${before.id}

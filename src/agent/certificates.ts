@@ -1,0 +1,155 @@
+import { type DeliveryKey, openForNode, openPrivateKey } from '../distribution/delivery.ts'
+import {
+  certificateContext,
+  type EdgeRecord,
+  kindOf,
+  type RecipientRecord,
+  type RecordKey,
+} from '../distribution/records.ts'
+import { rfc3339 } from '../kernel/clock.ts'
+import type { CertificateCounts } from '../kernel/edge_nodes.ts'
+import { type Claim, createNameClaims } from './name_claims.ts'
+import type { NodeKey } from './node_key.ts'
+import { pemFault } from './pem_fault.ts'
+import type { Refusals } from './refusals.ts'
+
+/** What the proxy serves for one name. `except`: names under a wildcard that are not the account's. */
+export type ServedName = {
+  readonly name: string
+  readonly certificate: string
+  readonly except: readonly string[]
+  readonly pem: string
+}
+/** How a proxy is told. It says why it does not take a name; what it served for that name stays. */
+export type NameServer = {
+  /** By name: the certificate that is served now, also after a restart. */
+  readonly served: () => ReadonlyMap<string, { certificate: string; notAfter: number }>
+  readonly serve: (change: {
+    set: readonly ServedName[]
+    del: readonly string[]
+  }) => Promise<{ name: string; fault: string }[]>
+}
+
+type Parts = {
+  known: ReadonlyMap<RecordKey, EdgeRecord>
+  node: string
+  nodeKey: NodeKey
+  names: NameServer
+  refusals: Pick<Refusals, 'refuse'>
+}
+/**
+ * Which certificate stands for which name, from the records: compared again whenever one of them changes, so that it does
+ * not matter in which order a certificate and the key that decrypts it arrive.
+ *
+ * Only the names in the record count, which are the account's own; what else a certificate claims to be for is not looked at.
+ */
+export function createCertificates(parts: Parts) {
+  const { known, names, refusals } = parts
+  const claims = createNameClaims(known)
+  /** Could not be decrypted or used when last looked at, and why. */
+  const waiting = new Map<RecordKey, string>()
+
+  function claim(key: RecordKey): Set<string> {
+    const touched = claims.update(key)
+    if (claims.of(key).length === 0) waiting.delete(key)
+    return touched
+  }
+
+  async function settle(changed: Iterable<RecordKey>): Promise<void> {
+    const touched = new Set<string>()
+    let isAnyKeyNew = false
+    for (const key of changed) {
+      if (kindOf(key) === 'certificate') for (const name of claim(key)) touched.add(name)
+      if (kindOf(key) === 'recipient') isAnyKeyNew = true
+    }
+    if (isAnyKeyNew) for (const key of waiting.keys()) for (const name of claims.of(key)) touched.add(name)
+    if (touched.size > 0) await serve(touched)
+  }
+
+  async function serve(touched: ReadonlySet<string>): Promise<void> {
+    const keys = deliveryKeys(parts)
+    const served = names.served()
+    const set: ServedName[] = []
+    const del: string[] = []
+    const opened = new Map<RecordKey, Opened>()
+    for (const name of touched) {
+      const holder = claims.holder(name)
+      const found = holder && (opened.get(holder.key) ?? openCertificate(holder, keys))
+      if (holder && found) opened.set(holder.key, found)
+      if (holder && found && 'pem' in found)
+        set.push({ name, certificate: idOf(holder.key), except: holder.value.except ?? [], pem: found.pem })
+      // What another certificate was served with must not outlive that one's right to the name.
+      else if (served.has(name) && served.get(name)?.certificate !== (holder && idOf(holder.key))) del.push(name)
+    }
+    for (const [key, found] of opened) note(key, 'fault' in found ? found.fault : undefined)
+    const faults = set.length || del.length ? await names.serve({ set, del }) : []
+    const certificateOf = new Map(set.map(({ name, certificate }) => [name, certificate]))
+    for (const { name, fault } of faults) note(`certificate.${certificateOf.get(name)}`, fault)
+  }
+
+  function note(key: RecordKey, fault: string | undefined): void {
+    if (fault === undefined) {
+      waiting.delete(key)
+      return
+    }
+    const isKnown = waiting.get(key) === fault
+    waiting.set(key, fault)
+    if (!isKnown) refusals.refuse({ key, generation: known.get(key)?.generation ?? null, reason: fault })
+  }
+
+  return {
+    settle,
+    /** Everything on disk, when the node starts. */
+    async load(): Promise<void> {
+      const keys = [...known.keys()].filter((key) => kindOf(key) === 'certificate')
+      const touched = new Set(names.served().keys())
+      for (const key of keys) for (const name of claim(key)) touched.add(name)
+      await serve(touched)
+    },
+    state(): CertificateCounts {
+      const served = names.served()
+      let first = Number.POSITIVE_INFINITY
+      for (const { notAfter } of served.values()) first = Math.min(first, notAfter)
+      return { names: served.size, waiting: waiting.size, firstExpiry: served.size ? rfc3339(first) : null }
+    },
+  }
+}
+export type Certificates = ReturnType<typeof createCertificates>
+
+export const notAccepted =
+  'this node has not been sent the key that decrypts it. If /edge_nodes says that its key is waiting, accept the key'
+
+type Keys = ReadonlyMap<string, DeliveryKey | string>
+
+/** The keys that were sent to this node, by id; a text says why one cannot be used. */
+function deliveryKeys({ known, node, nodeKey }: Pick<Parts, 'known' | 'node' | 'nodeKey'>): Keys {
+  const found = new Map<string, DeliveryKey | string>()
+  for (const { key, value } of known.values()) {
+    if (value === null || kindOf(key) !== 'recipient') continue
+    const recipient = value as RecipientRecord
+    if (recipient.node !== node || recipient.public_key !== nodeKey.publicKey) continue
+    try {
+      found.set(recipient.key_id, openForNode(recipient.key_id, recipient.sealed, nodeKey))
+    } catch {
+      found.set(recipient.key_id, 'the key that was sent to this node cannot be decrypted with its own')
+    }
+  }
+  return found
+}
+
+type Opened = { pem: string } | { fault: string }
+
+function openCertificate({ key, value }: Claim, keys: Keys): Opened {
+  const found = keys.get(value.key_id)
+  if (found === undefined) return { fault: notAccepted }
+  if (typeof found === 'string') return { fault: found }
+  try {
+    const pem = value.chain + openPrivateKey(found, certificateContext(idOf(key), value.account), value.key)
+    const fault = pemFault(pem)
+    return fault === undefined ? { pem } : { fault }
+  } catch {
+    return { fault: 'its private key cannot be decrypted' }
+  }
+}
+
+const idOf = (key: RecordKey): string => key.slice(key.indexOf('.') + 1)

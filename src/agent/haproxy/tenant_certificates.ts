@@ -1,0 +1,179 @@
+import { hash, X509Certificate } from 'node:crypto'
+import { mkdir, readdir, readFile, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { writeAtomically } from '../atomic_file.ts'
+import type { NameServer, ServedName } from '../certificates.ts'
+import { pemFault } from '../pem_fault.ts'
+import { converse } from './runtime.ts'
+import { type ProxySettings, tenantFolder, tenantList } from './settings.ts'
+
+/** One line of the list: a file of its own for each name, which is served for that name and for nothing else. */
+type Line = {
+  readonly file: string
+  readonly certificate: string
+  readonly except: readonly string[]
+  readonly digest: string
+  readonly notAfter: number
+}
+
+/** HAProxy accepted the connection and said no: this certificate cannot be used. */
+class Unusable extends Error {}
+
+/**
+ * Certificates of accounts in HAProxy. Each name has a line in a crt-list with the name as its filter, so that the names
+ * inside a certificate decide nothing. Files and list are written after HAProxy has taken a change: what is on disk has
+ * always been accepted, and HAProxy starts from it with everything else down.
+ */
+export function createTenantCertificates(settings: ProxySettings) {
+  const [folder, list] = [tenantFolder(settings), tenantList(settings)]
+  const lines = new Map<string, Line>()
+
+  const writeList = () =>
+    writeAtomically(
+      list,
+      Iterator.from(lines).map(([name, line]) => `${entry(name, line)} # ${line.certificate}\n`),
+    )
+
+  /** Reads what an earlier agent has left, and lets HAProxy find a list whatever happened to it. */
+  async function open(): Promise<void> {
+    await mkdir(folder, { recursive: true, mode: 0o700 })
+    for await (const [name, line] of readList(settings)) lines.set(name, line)
+    await writeList()
+    const files = new Set([...lines.values()].map(({ file }) => file))
+    for (const file of await filesIn(folder)) if (!files.has(file)) await rm(file, { force: true })
+  }
+
+  /** Resolves to the line that is in force now. */
+  async function put(served: ServedName): Promise<Line> {
+    const line = lineOf(settings, served)
+    if (!line) throw new Unusable('its certificate or its key cannot be read')
+    const before = lines.get(served.name)
+    if (before?.file === line.file && before.digest === line.digest) return line
+    const isNew = before?.file !== line.file
+    await loadFile(settings, line.file, served.pem, isNew ? entry(served.name, line) : undefined)
+    await writeAtomically(line.file, [served.pem])
+    if (before && isNew) await dropFile(settings, before.file)
+    return line
+  }
+
+  return {
+    open,
+
+    served: (): ReadonlyMap<string, Line> => lines,
+
+    /** In force when it resolves. Throws when HAProxy cannot be asked; then the same can be asked again. */
+    async serve({ set, del }: Parameters<NameServer['serve']>[0]): ReturnType<NameServer['serve']> {
+      const faults: { name: string; fault: string }[] = []
+      let isListed = true
+      for (const each of set) {
+        try {
+          const before = lines.get(each.name)
+          const line = await put(each)
+          lines.set(each.name, line)
+          if (before?.file !== line.file || before.certificate !== line.certificate) isListed = false
+        } catch (error) {
+          if (!(error instanceof Unusable)) throw error
+          faults.push({ name: each.name, fault: error.message })
+        }
+      }
+      for (const name of del) {
+        const line = lines.get(name)
+        if (!line) continue
+        await dropFile(settings, line.file)
+        lines.delete(name)
+        isListed = false
+      }
+      if (!isListed) await writeList()
+      return faults
+    },
+
+    /**
+     * Whether a running HAProxy has exactly these names. After a crash of the agent it may have one more or one less, and
+     * is then reloaded.
+     */
+    async isInForce(): Promise<boolean> {
+      const wanted = new Set([...lines].map(([name, line]) => entry(name, line)))
+      let found = 0
+      for await (const { answer } of converse(settings.runtimeSocket, [`show ssl crt-list ${list}`]))
+        for (const line of answer.split('\n')) {
+          if (!line.startsWith('/')) continue
+          if (!wanted.has(line.trim())) return false
+          found++
+        }
+      return found === wanted.size
+    },
+  }
+}
+export type TenantCertificates = ReturnType<typeof createTenantCertificates>
+
+const filesIn = async (folder: string): Promise<string[]> => (await readdir(folder)).map((name) => join(folder, name))
+
+/** Undefined for what HAProxy would not start with. */
+function lineOf(settings: ProxySettings, { name, certificate, except, pem }: ServedName): Line | undefined {
+  if (pemFault(pem) !== undefined) return undefined
+  const digest = hash('sha256', pem, 'hex')
+  const notAfter = new X509Certificate(pem).validToDate.getTime()
+  // Other exceptions are another file, so that one line can take over from the other.
+  const file = `${hash('sha256', [name, ...except].join('\n'), 'hex').slice(0, 40)}.pem`
+  return { file: join(tenantFolder(settings), file), certificate, except, digest, notAfter }
+}
+
+const entry = (name: string, { file, except }: Line): string =>
+  [file, name, ...except.map((each) => `!${each}`)].join(' ')
+
+/** `file name !exception … # certificate`, as far as the files are usable. */
+async function* readList(settings: ProxySettings): AsyncGenerator<[name: string, line: Line]> {
+  const text = await readFile(tenantList(settings), 'latin1').catch(() => '')
+  for (const listed of text.split('\n')) {
+    const [file = '', name = '', ...rest] = listed.split(' ')
+    const [comment, excluded] = [rest.indexOf('#'), rest.filter((word) => word.startsWith('!'))]
+    const pem = name && (await readFile(file, 'latin1').catch(() => ''))
+    if (!pem || comment < 0) continue
+    const except = excluded.map((each) => each.slice(1))
+    const line = lineOf(settings, { name, certificate: rest[comment + 1] ?? '', except, pem })
+    if (line?.file === file) yield [name, line]
+  }
+}
+
+/** Each with what HAProxy answers when it has done it. */
+async function say({ runtimeSocket }: ProxySettings, commands: readonly (readonly [string, RegExp])[]): Promise<void> {
+  const expected = new Map(commands)
+  // The further lines of a command are the private key.
+  for await (const { command, answer } of converse(runtimeSocket, expected.keys()))
+    if (!expected.get(command)?.test(answer))
+      throw new Unusable(`HAProxy answered ${answer} to ${command.split('\n')[0]}`)
+}
+
+/** Without a gap: HAProxy goes over from the old certificate to the new one with the commit. A new file gets a line. */
+async function loadFile(
+  settings: ProxySettings,
+  file: string,
+  pem: string,
+  newLine: string | undefined,
+): Promise<void> {
+  try {
+    if (newLine) await say(settings, [[`new ssl cert ${file}`, /^New empty|already exists/]])
+    await say(settings, [
+      [`set ssl cert ${file} <<\n${withoutEmptyLines(pem)}`, /^Transaction (created|updated)/],
+      [`commit ssl cert ${file}`, /Success!$/],
+    ])
+    if (newLine) await say(settings, [[`add ssl crt-list ${tenantList(settings)} <<\n${newLine}\n`, /Success!$/]])
+  } catch (error) {
+    if (error instanceof Unusable) {
+      await say(settings, [[`abort ssl cert ${file}`, /./]])
+      if (newLine) await say(settings, [[`del ssl cert ${file}`, /./]])
+    }
+    throw error
+  }
+}
+
+async function dropFile(settings: ProxySettings, file: string): Promise<void> {
+  await say(settings, [
+    [`del ssl crt-list ${tenantList(settings)} ${file}`, /deleted|not found|Can't find/i],
+    [`del ssl cert ${file}`, /deleted|doesn't exist|not found/i],
+  ])
+  await rm(file, { force: true })
+}
+
+/** One ends a payload on the runtime socket. */
+const withoutEmptyLines = (pem: string): string => pem.replaceAll(/\r?\n(\r?\n)+/g, '\n').trimStart()

@@ -1,0 +1,35 @@
+import type { KeyObject } from 'node:crypto'
+import { readFile, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { newNodeKey, readNodeKey } from '../distribution/delivery.ts'
+import { writeAtomically } from './atomic_file.ts'
+
+export type NodeKey = { readonly publicKey: string; readonly privateKey: KeyObject }
+
+/**
+ * The node's own key pair, made at its first start. Private keys of certificates reach this node only encrypted to it, so
+ * it never leaves the node. A file that cannot be read stops the start: a new key would have to be accepted by the operator.
+ */
+export async function openNodeKey(folder: string): Promise<NodeKey> {
+  const file = join(folder, 'node.key')
+  const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return undefined
+    throw error
+  })
+  if (text === undefined) {
+    const { privateKey } = newNodeKey()
+    await writeAtomically(file, [privateKey], 0o600)
+    return readNodeKey(privateKey)
+  }
+  if ((await stat(file)).mode & 0o077) throw new Error(`${file} is open to others. Run: chmod 600 ${file}`)
+  try {
+    return readNodeKey(text)
+  } catch (cause) {
+    throw new Error(
+      `${file} cannot be used: ${(cause as Error).message}. Restore it, or delete it and accept the new key`,
+      {
+        cause,
+      },
+    )
+  }
+}
