@@ -63,9 +63,29 @@ export const dnsNames = (certificate: X509Certificate): string[] => alternativeN
 export const ipNames = (certificate: X509Certificate): string[] => alternativeNames(certificate, 'IP Address')
 
 /** Whether a client that asks for a name, or for any under a wildcard, accepts a certificate for these. */
-export function coversName(names: readonly string[], name: string): boolean {
+function coversName(names: readonly string[], name: string): boolean {
   const parent = name.slice(name.indexOf('.') + 1)
   return names.includes(name) || (!name.startsWith('*.') && parent.includes('.') && names.includes(`*.${parent}`))
+}
+
+/**
+ * The names that a certificate is served for: those in it that its account holds, and a domain itself if a wildcard in it
+ * covers that. What is under a domain that another account holds is that account's, whatever the certificate says.
+ */
+export function servedNames(
+  dnsNames: readonly string[],
+  domains: readonly string[],
+  others: readonly string[],
+): { names: string[]; except: string[] } {
+  const isUnder = (name: string, domain: string) => name === domain || name.endsWith(`.${domain}`)
+  const own = dnsNames.filter((name) => domains.some((domain) => isUnder(name, domain)))
+  const covered = domains.filter((domain) => coversName(dnsNames, domain))
+  const names = [...new Set([...own, ...covered])].filter((name) => !others.some((other) => isUnder(name, other)))
+  const except = others.filter((other) => names.includes(`*.${other.slice(other.indexOf('.') + 1)}`))
+  return {
+    names: names.sort().slice(0, maxCertificateNames),
+    except: [...new Set(except)].slice(0, maxCertificateNames),
+  }
 }
 
 const chainFault = (fault: string) => new CertificateFault('certificate_pem', fault)

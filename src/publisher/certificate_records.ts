@@ -2,10 +2,10 @@ import { type Db, many } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { sealPrivateKey } from '../distribution/delivery.ts'
 import { type CertificateRecord, certificateContext } from '../distribution/records.ts'
-import { coversName, maxCertificateNames } from '../kernel/certificate.ts'
+import { servedNames } from '../kernel/certificate.ts'
 import { toId, type Uuid } from '../kernel/ids.ts'
 import { UnreadableSecret } from '../kernel/secrets_box.ts'
-import { certificateDomains, openPrivateKey } from '../resources/tls_certificates/store.ts'
+import { openPrivateKey } from '../resources/tls_certificates/store.ts'
 import { type Changed, type Compiler, unavailable, type Values, wanted } from './changed.ts'
 import { currentDeliveryKey } from './node_keys.ts'
 
@@ -29,40 +29,20 @@ const certificateRows = (db: Db, changed: readonly Changed[]) =>
     with used as (
       select d.account_id, d.certificate_id, d.domain
       from ${wanted(changed)}
-        join ${certificateDomains} d on d.account_id = wanted.account_id and d.certificate_id = wanted.id
+        join reserved_domains d on d.account_id = wanted.account_id and d.certificate_id = wanted.id
       where d.status in ('verified', 'failing', 'assigned')
     )
     select c.account_id, c.id, c.certificate_pem, c.private_key, c.secrets_key_id,
       array(select jsonb_array_elements_text(c.facts -> 'subject_alternative_names' -> 'dns_names')) as dns_names,
       array(select u.domain from used u where u.account_id = c.account_id and u.certificate_id = c.id order by 1) as domains,
       array(
-        select o.domain from used u join ${certificateDomains} o
+        select o.domain from used u join reserved_domains o
           on right(o.domain, length(u.domain) + 1) = '.' || u.domain and o.account_id <> u.account_id
             and o.status in ('verified', 'failing', 'assigned')
         where u.account_id = c.account_id and u.certificate_id = c.id order by 1) as others
     from tls_certificates c
     where (c.account_id, c.id) in (select account_id, certificate_id from used)`,
   )
-
-/**
- * The names that a certificate is served for: those in it that its account holds, and a domain itself if a wildcard in it
- * covers that. What is under a domain that another account holds is that account's, whatever the certificate says.
- */
-export function servedNames(
-  dnsNames: readonly string[],
-  domains: readonly string[],
-  others: readonly string[],
-): { names: string[]; except: string[] } {
-  const isUnder = (name: string, domain: string) => name === domain || name.endsWith(`.${domain}`)
-  const own = dnsNames.filter((name) => domains.some((domain) => isUnder(name, domain)))
-  const covered = domains.filter((domain) => coversName(dnsNames, domain))
-  const names = [...new Set([...own, ...covered])].filter((name) => !others.some((other) => isUnder(name, other)))
-  const except = others.filter((other) => names.includes(`*.${other.slice(other.indexOf('.') + 1)}`))
-  return {
-    names: names.sort().slice(0, maxCertificateNames),
-    except: [...new Set(except)].slice(0, maxCertificateNames),
-  }
-}
 
 /** Only certificates that a held domain uses. One that cannot be decrypted now stays as nodes have it. */
 export const compileCertificates: Compiler = async (db, changed, _now, { secrets, onUnavailable }) => {

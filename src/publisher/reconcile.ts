@@ -7,7 +7,6 @@ import type { EdgeRecord, RecordKey, RecordKind } from '../distribution/records.
 import { isRecordKey } from '../distribution/validate.ts'
 import { firstUuidOf, type IdPrefix, toId, type Uuid } from '../kernel/ids.ts'
 import { writeOutbox } from '../operations/outbox.ts'
-import { certificateDomains } from '../resources/tls_certificates/store.ts'
 import type { Changed, Means } from './changed.ts'
 import { compileRecords } from './compile.ts'
 import type { NatsSink } from './nats_sink.ts'
@@ -27,7 +26,7 @@ const live: Record<RecordKind, { prefix: IdPrefix; from: SqlFragment }> = {
   certificate: {
     prefix: 'cert',
     from: sql`(
-      select distinct account_id, certificate_id as id from ${certificateDomains} d where certificate_id is not null) used where true`,
+      select distinct account_id, certificate_id as id from reserved_domains where certificate_id is not null) used where true`,
   },
   recipient: {
     prefix: 'enk',

@@ -2,7 +2,7 @@ import { newCertificate } from '../harness/certificates.ts'
 import type { Expectation } from './expectation.ts'
 
 /** One for all tests: openssl takes a while. */
-export const certificateBody = newCertificate(['isolation.example'])
+export const certificateBody = newCertificate(['*.isolation.example'])
 
 export const certificateExpectations = (
   path: NonNullable<Expectation['path']>,

@@ -56,7 +56,7 @@ const tcpEdge: Make = async (as) => {
   const [backend_id, policyId] = [await backend(as), await policy(as)]
   return make('/edges/tcp', () => ({ backend: { backend_id }, ip_restriction: { ip_policy_ids: [policyId] } }))(as)
 }
-const reservedDomain = make('/reserved_domains', () => ({ domain: `${randomUUID()}.example` }))
+const reservedDomain = make('/reserved_domains', () => ({ domain: `${randomUUID()}.isolation.example` }))
 const httpsEdge = make('/edges/https', () => ({ hostports: [`${randomUUID()}.example:443`] }))
 /** A route with every module, on its own edge. */
 const route = async (as: Client) => {
@@ -342,6 +342,7 @@ export const expectations: Record<string, Expectation> = {
     member: 200,
     path: id(reservedDomain),
     body: () => ({ description: 'other' }),
+    references: { certificate_id: certificate },
   },
   'reserved_domains.verify': { admin: 200, member: 200, path: id(reservedDomain), body: () => ({}) },
   'reserved_domains.delete': { admin: 204, member: 204, path: id(reservedDomain) },

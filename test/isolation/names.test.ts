@@ -20,6 +20,7 @@ const crossings: Record<string, Crossing> = {
   // Two accounts may have the same upstream: what a node dials for either is the operator's to decide.
   'static_backends.create address': 'allowed',
   'static_backends.update address': 'allowed',
+  'reserved_domains.update certificate_id': 'unknown',
   'weighted_backends.create backends{}': 'unknown',
   'weighted_backends.update backends{}': 'unknown',
   'failover_backends.create backends[]': 'unknown',

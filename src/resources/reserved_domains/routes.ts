@@ -1,8 +1,9 @@
+import type { RecordKey } from '../../distribution/records.ts'
 import type { DomainService, TxtAnswer } from '../../http/domains.ts'
 import type { InstallationSettings } from '../../http/route.ts'
 import { challengeName } from '../../kernel/domains.ts'
 import { invalidField, Refusal } from '../../kernel/errors.ts'
-import type { Uuid } from '../../kernel/ids.ts'
+import { toId, type Uuid } from '../../kernel/ids.ts'
 import { newAnnotations, patchedAnnotations } from '../../operations/annotations.ts'
 import { actionRoute, createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'
 import { getRoute, listRoute } from '../../operations/read_routes.ts'
@@ -17,6 +18,7 @@ import {
   ReservedDomainVerify,
 } from './schema.ts'
 import {
+  attachCertificate,
   deleteReservedDomain,
   findReservedDomain,
   insertReservedDomain,
@@ -26,7 +28,10 @@ import {
 } from './store.ts'
 import { stableDomainFields, toReservedDomain } from './view.ts'
 
-const domains: Resource<{ id: 'rd' }, ReservedDomainRow, typeof ReservedDomain> = {
+/** The certificate that it used before, kept from a change until its records are known. */
+type ChangedDomain = ReservedDomainRow & { former?: Uuid | null }
+
+const domains: Resource<{ id: 'rd' }, ChangedDomain, typeof ReservedDomain> = {
   name: 'reserved_domains',
   path: '/reserved_domains',
   params: { id: 'rd' },
@@ -34,6 +39,8 @@ const domains: Resource<{ id: 'rd' }, ReservedDomainRow, typeof ReservedDomain> 
   view: toReservedDomain,
   find: findReservedDomain,
   stableFields: stableDomainFields,
+  records: ({ certificate_id, former }) =>
+    [certificate_id, former].flatMap((uuid): RecordKey[] => (uuid ? [`certificate.${toId('cert', uuid)}`] : [])),
 }
 
 /** Nobody holds everything under co.uk. */
@@ -81,7 +88,11 @@ export const reservedDomainRoutes = [
   updateRoute(domains, {
     access: 'anyone',
     body: ReservedDomainUpdate,
-    apply: (tx, { caller, body }, before) => updateAnnotations(tx, caller, before.id, patchedAnnotations(before, body)),
+    async apply(tx, { caller, body }, before) {
+      const row = await updateAnnotations(tx, caller, before.id, patchedAnnotations(before, body))
+      if (body.certificate_id === undefined) return row
+      return { ...(await attachCertificate(tx, caller, row, body.certificate_id)), former: before.certificate_id }
+    },
   }),
   actionRoute(domains, {
     verb: 'verify',

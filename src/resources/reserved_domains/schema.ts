@@ -7,12 +7,15 @@ import {
   Id,
   PageParameters,
   PathId,
+  RefOrNull,
   type Static,
   Timestamp,
   TimestampOrNull,
   Uri,
 } from '../../http/wire.ts'
+import type { Id as IdText } from '../../kernel/ids.ts'
 
+type CertificateId = IdText<'cert'>
 const Domain = Type.Unsafe<string>({
   type: 'string',
   'x-maxBytes': 253,
@@ -53,7 +56,14 @@ const Verification = Closed(
 )
 
 export const ReservedDomainCreate = Closed({ ...Annotations, domain: Domain })
-export const ReservedDomainUpdate = Closed({ id: PathId('rd'), ...Annotations })
+const CertificateId = Type.Optional(
+  Type.Unsafe<CertificateId | null>({
+    anyOf: [Id('cert'), { type: 'null' }],
+    description:
+      'The TLS certificate that edge nodes serve for the domain and the names under it that are in the certificate. Null: none of the account.',
+  }),
+)
+export const ReservedDomainUpdate = Closed({ id: PathId('rd'), ...Annotations, certificate_id: CertificateId })
 export const ReservedDomainVerify = Closed({})
 export const ReservedDomain = Closed(
   {
@@ -62,6 +72,7 @@ export const ReservedDomain = Closed(
     created_at: Timestamp,
     ...AnnotationsShown,
     domain: Type.String(),
+    certificate: RefOrNull,
     verification: Verification,
   },
   { title: 'ReservedDomain' },

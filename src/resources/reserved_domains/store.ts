@@ -4,10 +4,12 @@ import { deleteUnlessReferenced } from '../../db/in_use.ts'
 import { type Db, many, maybeOne, one, run } from '../../db/pool.ts'
 import { nothing, sql } from '../../db/sql.ts'
 import type { Caller } from '../../identity/caller.ts'
-import { Refusal } from '../../kernel/errors.ts'
+import { servedNames } from '../../kernel/certificate.ts'
+import { invalidField, Refusal } from '../../kernel/errors.ts'
 import { type Id, newUuid, toId, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { type PageQuery, rowsToFetch } from '../../kernel/paging.ts'
 import type { AnnotationColumns } from '../../operations/annotations.ts'
+import { writeOutbox } from '../../operations/outbox.ts'
 import type { DomainStatus } from './schema.ts'
 
 export type Account = Pick<Caller, 'accountId'>
@@ -22,11 +24,12 @@ export type ReservedDomainRow = AnnotationColumns & {
   checked_at: string | null
   error: string | null
   created_at: string
+  certificate_id: Uuid | null
 }
 
 export const columns = sql`
   d.account_id, d.id, d.domain, d.description, d.metadata, d.challenge, d.status, d.verified_at, d.lapses_at, d.checked_at,
-  d.error, d.created_at`
+  d.error, d.created_at, d.certificate_id`
 /** Who has one of these holds the domain. The same as in the index reserved_domains_one_holder. */
 export const holds = sql`d.status in ('verified', 'failing', 'assigned')`
 
@@ -117,11 +120,11 @@ export type Standing = Pick<ReservedDomainRow, 'status' | 'verified_at' | 'lapse
 
 export async function updateStanding(
   tx: Db,
-  { account_id, id, domain }: Pick<ReservedDomainRow, 'account_id' | 'id' | 'domain'>,
+  { account_id, id, domain, status }: Pick<ReservedDomainRow, 'account_id' | 'id' | 'domain' | 'status'>,
   standing: Standing,
 ): Promise<ReservedDomainRow> {
   try {
-    return await one<ReservedDomainRow>(
+    const row = await one<ReservedDomainRow>(
       tx,
       sql`
       update reserved_domains d
@@ -129,6 +132,8 @@ export async function updateStanding(
         checked_at = ${standing.checked_at}, error = ${standing.error}
       where d.account_id = ${account_id} and d.id = ${id} returning ${columns}`,
     )
+    if (status !== standing.status) await noteCertificates(tx, domain)
+    return row
   } catch (cause) {
     if (!violates(cause, 'reserved_domains_one_holder')) throw cause
     throw new Refusal(
@@ -137,6 +142,49 @@ export async function updateStanding(
       { cause },
     )
   }
+}
+
+/** The account that holds a domain decides for which names certificates are served: its own, and those of domains above it. */
+async function noteCertificates(tx: Db, domain: string): Promise<void> {
+  const labels = domain.split('.')
+  const above = labels.map((_, index) => labels.slice(index).join('.'))
+  const rows = await many<{ account_id: Uuid; certificate_id: Uuid }>(
+    tx,
+    sql`
+    select distinct account_id, certificate_id from reserved_domains
+    where domain = any(${above}) and certificate_id is not null`,
+  )
+  for (const { account_id, certificate_id } of rows)
+    await writeOutbox(tx, account_id, [`certificate.${toId('cert', certificate_id)}`])
+}
+
+/**
+ * Lets a domain use another certificate of the account, or none. Refused when no name in it is under the domain: then
+ * nothing could be served with it. The row is held, so that a delete waits and then meets the foreign key.
+ */
+export async function attachCertificate(
+  tx: Db,
+  { accountId }: Account,
+  { id, domain }: ReservedDomainRow,
+  certificate: Id<'cert'> | null,
+): Promise<ReservedDomainRow> {
+  if (certificate !== null) {
+    const found = await maybeOne<{ dns_names: string[] }>(
+      tx,
+      sql`
+      select array(select jsonb_array_elements_text(facts -> 'subject_alternative_names' -> 'dns_names')) as dns_names
+      from tls_certificates where account_id = ${accountId} and id = ${toUuid(certificate)} for key share`,
+    )
+    if (!found) throw invalidField('certificate_id', 'must be a TLS certificate of this account')
+    if (servedNames(found.dns_names, [domain], []).names.length === 0)
+      throw invalidField('certificate_id', `must be a certificate for ${domain} or names under it`)
+  }
+  return one<ReservedDomainRow>(
+    tx,
+    sql`
+    update reserved_domains d set certificate_id = ${certificate && toUuid(certificate)}
+    where d.account_id = ${accountId} and d.id = ${id} returning ${columns}`,
+  )
 }
 
 /** Whoever holds the domain besides this account; locked. */

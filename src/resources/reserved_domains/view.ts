@@ -6,12 +6,14 @@ import type { ReservedDomainRow } from './store.ts'
 
 export function toReservedDomain(row: ReservedDomainRow, uri: (path: string) => string): ReservedDomain {
   const id = toId('rd', row.id)
+  const certificate = row.certificate_id && toId('cert', row.certificate_id)
   return {
     id,
     uri: uri(`/reserved_domains/${id}`),
     created_at: row.created_at,
     ...shownAnnotations(row),
     domain: row.domain,
+    certificate: certificate && { id: certificate, uri: uri(`/tls_certificates/${certificate}`) },
     verification: {
       type: 'dns_txt',
       name: challengeName(row.domain),

@@ -26,13 +26,9 @@ type Account = Pick<Caller, 'accountId'>
 
 const columns = sql`c.id, c.source, c.description, c.metadata, c.created_at, c.issued_at, c.certificate_pem, c.not_before,
       c.not_after, c.facts`
-/** What uses certificates: a domain of the account, which it may or may not hold. Nothing does yet. */
-export const certificateDomains = sql`(
-      select null::uuid as account_id, null::uuid as id, null::uuid as certificate_id, null as domain, null as status
-      where false)`
 const shownUsers = 100
 const usedBy = sql`array(
-      select d.id from ${certificateDomains} d where d.account_id = c.account_id and d.certificate_id = c.id
+      select d.id from reserved_domains d where d.account_id = c.account_id and d.certificate_id = c.id
       order by d.id limit ${shownUsers}) as used_by`
 const certificates = sql`select ${columns}, ${usedBy} from tls_certificates c`
 
@@ -134,7 +130,10 @@ const users = ['reserved_domains_certificate_fk']
 export async function deleteTlsCertificate(tx: Db, { accountId }: Account, before: TlsCertificateRow): Promise<void> {
   const statement = sql`delete from tls_certificates where account_id = ${accountId} and id = ${before.id}`
   if (await deleteUnlessReferenced(tx, statement, users)) return
-  const names = before.used_by.slice(0, 10).join(', ')
+  const names = before.used_by
+    .slice(0, 10)
+    .map((id) => toId('rd', id))
+    .join(', ')
   throw new Refusal(
     'ERR_TLS_CERTIFICATE_IN_USE',
     `This TLS certificate is still used by ${names || 'a domain'}. Give the domain another certificate first.`,

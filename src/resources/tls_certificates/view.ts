@@ -17,7 +17,10 @@ export function toTlsCertificate(row: TlsCertificateRow, uri: (path: string) => 
     not_before: row.not_before,
     not_after: row.not_after,
     ...row.facts,
-    in_use_by: [],
+    in_use_by: row.used_by.map((uuid) => {
+      const domain = toId('rd', uuid)
+      return { id: domain, uri: uri(`/reserved_domains/${domain}`) }
+    }),
   }
 }
 
