@@ -29,8 +29,6 @@ const identity: Make = async (as) => {
 // Disabled: what the service sends in the background would look like a change by a refused call.
 const newWebhook = () => ({ url: 'https://example.com/hook', enabled: false })
 const webhook = make('/webhook_destinations', newWebhook)
-const since = '2026-01-01T00:00:00Z'
-
 const policy = make('/ip_policies', () => ({ description: 'one' }))
 const rule: Make = async (as) => {
   const ip_policy_id = await policy(as)
