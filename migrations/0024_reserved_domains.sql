@@ -2,7 +2,7 @@
 -- has proven that it controls its DNS, or because the operator assigned it. A held domain stands for its name and
 -- everything under it, except what is under a domain that somebody holds below it.
 create table reserved_domains (
-  account_id uuid not null references accounts,
+  account_id uuid not null constraint reserved_domains_account_fk references accounts,
   id uuid not null,
   domain text not null,
   description text,

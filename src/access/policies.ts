@@ -3,7 +3,7 @@ import { nothing, sql } from '../db/sql.ts'
 import { snapshot } from '../db/transaction.ts'
 import { rfc3339 } from '../kernel/clock.ts'
 import { giveWay } from '../kernel/give_way.ts'
-import type { Uuid } from '../kernel/ids.ts'
+import { type Uuid, uuidOfHex } from '../kernel/ids.ts'
 import type { Address } from '../kernel/ip/address.ts'
 import { formatCidr, parseCidr, rangesAround } from '../kernel/ip/cidr.ts'
 import { type CompiledPolicy, compilePolicy, compilePolicyInSlices, type Rule } from '../kernel/ip/ranges.ts'
@@ -192,8 +192,7 @@ export async function loadEnforcedAbout(
 }
 
 export function ruleIdAt({ ruleIds }: Pick<LoadedPolicy, 'ruleIds'>, index: number): Uuid {
-  const hex = ruleIds.toString('hex', index * 16, index * 16 + 16)
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}` as Uuid
+  return uuidOfHex(ruleIds.toString('hex', index * 16, index * 16 + 16))
 }
 
 export const weightOf = ({ ranges, ruleIds }: LoadedPolicy): number =>

@@ -137,5 +137,9 @@ export function toUuid(id: Id): Uuid {
     const bits = (value(at) << 15) | (value(at + 1) << 10) | (value(at + 2) << 5) | value(at + 3)
     hex += bits.toString(16).padStart(5, '0')
   }
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}` as Uuid
+  return uuidOfHex(hex)
 }
+
+/** 32 hexadecimal digits, as files and other programs have it. */
+export const uuidOfHex = (hex: string): Uuid =>
+  `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}` as Uuid

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { rm } from 'node:fs/promises'
 import { createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
-import { toId, type Uuid } from '../../kernel/ids.ts'
+import { toId, uuidOfHex } from '../../kernel/ids.ts'
 import type { RuleOutcome } from '../rule_hits.ts'
 import type { ProxySettings } from './settings.ts'
 
@@ -28,9 +28,9 @@ export function readBatch(text: string): { sender: string; number: number; count
   for (const line of lines.slice(0, -2)) {
     const [, rule, letter = '', times] = /^([0-9a-f]{32})([arw]) (\d{1,15})$/.exec(line) ?? []
     const outcome = outcomes[letter]
-    if (/^a[0-9a-f]{32}$/.test(line)) account = toId('ac', line.slice(1) as Uuid)
+    if (/^a[0-9a-f]{32}$/.test(line)) account = toId('ac', uuidOfHex(line.slice(1)))
     else if (account && rule && outcome)
-      counts.push({ account, rule: toId('ipr', rule as Uuid), outcome, times: Number(times) })
+      counts.push({ account, rule: toId('ipr', uuidOfHex(rule)), outcome, times: Number(times) })
     else return undefined
   }
   return { sender, number: Number(number), counts }

@@ -128,7 +128,7 @@ test('a day past its retention is dropped as a whole, also what came before its 
   assert.equal(count, 1)
 })
 
-type Statement = { text: string; values?: unknown[] }
+type Statement = Parameters<DbPool['query']>[0]
 /** A pool whose every statement is explained first, as PostgreSQL plans it for any parameters. */
 function explaining(pool: DbPool): { db: DbPool; plans: string[] } {
   const plans: string[] = []
@@ -136,23 +136,24 @@ function explaining(pool: DbPool): { db: DbPool; plans: string[] } {
     const { rows } = await pool.query({ text: `explain (generic_plan) ${text}` })
     plans.push(rows.map((row) => row['QUERY PLAN']).join('\n'))
   }
-  const explained =
-    (run: (statement: Statement) => Promise<unknown>) =>
-    async (statement: string | Statement): Promise<unknown> => {
-      if (typeof statement === 'string') return run({ text: statement })
-      await explain(statement)
-      return run(statement)
-    }
+  const query: DbPool['query'] = async (statement) => {
+    await explain(statement)
+    return pool.query(statement)
+  }
   const connect = async () => {
     const client = await pool.connect()
     return {
-      query: explained((statement) => client.query(statement)),
+      // What is prepared comes with a callback; 'begin' and 'commit' are plain text.
+      query: (statement: string | Statement, ...rest: unknown[]) =>
+        typeof statement === 'string'
+          ? client.query(statement)
+          : explain(statement).then(() => Reflect.apply(client.query, client, [statement, ...rest])),
       on: () => {},
       off: () => {},
       release: () => client.release(),
     }
   }
-  return { db: { ...pool, query: explained(pool.query), connect } as unknown as DbPool, plans }
+  return { db: { ...pool, query, connect } as unknown as DbPool, plans }
 }
 
 test('no list, look-up or write reads a whole partition, whatever the filter', async () => {
