@@ -453,3 +453,11 @@ core.register_action('respond', { 'http-req' }, function(txn)
   txn:set_var('txn.responded', 1)
   if reply then txn:done(txn:reply(reply)) end
 end)
+
+-- Tells the agent that the health of a native backend's server has changed, in the words of HAProxy's own log (see
+-- native/health.ts). Every thread loads this file; one of them is enough.
+if core.thread <= 1 then
+  core.event_sub({ 'SERVER_UP', 'SERVER_DOWN' }, function(event, server)
+    core.info(('Server %s/%s is %s '):format(server.proxy_name, server.name, event == 'SERVER_UP' and 'UP' or 'DOWN'))
+  end)
+end

@@ -45,8 +45,9 @@ ${common}  timeout check 5s
   balance ${section.balance === 'least' ? 'leastconn' : 'roundrobin'}
   option redispatch 1
   retries 3
-  # For changes of health only; see events.ts.
-  log global
+  # A ring that a backend added at run time logs to is never looked up, and HAProxy writes to whatever is there: it crashes.
+  # gatehouse.lua tells of changes of health.
+  no log
 ${section.mode === 'tcp' ? '  timeout server 1h\n' : httpRules(settings, section)}`
 
 const httpRules = (settings: ProxySettings, { isHttp2 }: Section): string => {
