@@ -16,11 +16,12 @@ const observer = new pg.Client({ connectionString: plane.databaseUrl, applicatio
 await observer.connect()
 after(() => observer.end())
 
-/** When each of the service's connections last did anything, as PostgreSQL itself saw it. */
+/** When each of the service's connections last looked a token up, as PostgreSQL itself saw it. */
 async function activity(): Promise<string> {
   const { rows } = await observer.query(
     `select string_agg(concat(pid, ' ', backend_start, ' ', query_start, ' ', state_change), '; ' order by pid) as seen
-     from pg_stat_activity where application_name = 'gatehouse' and datname = current_database()`,
+     from pg_stat_activity where application_name = 'gatehouse' and datname = current_database()
+       and query like '%token_hash%'`,
   )
   return rows[0].seen
 }

@@ -7,7 +7,7 @@ import { type TestContext, test } from 'node:test'
 import { type RuleCount, readBatch, receiveRuleCounts, ruleCountSocket } from '../../src/agent/haproxy/rule_counts.ts'
 import { policyFolder } from '../../src/agent/haproxy/settings.ts'
 import { encodeRules, ruleFileFault } from '../../src/distribution/rule_file.ts'
-import { type Id, newId, toId, toUuid, type Uuid } from '../../src/kernel/ids.ts'
+import { type Id, newId, toId, toUuid, type Uuid, uuidOfHex } from '../../src/kernel/ids.ts'
 import { parseAddress } from '../../src/kernel/ip/address.ts'
 import { parseCidr } from '../../src/kernel/ip/cidr.ts'
 import { decide } from '../../src/kernel/ip/decide.ts'
@@ -198,7 +198,7 @@ test('what a thread hands over twice is counted once, and anything else is refus
   assert.equal(await say(batch(1)), 'kept 1\n')
   assert.equal(await say(batch(1)), 'kept 1\n')
   assert.equal(await say(batch(2)), 'kept 2\n')
-  const known = toId('ipr', rule as Uuid)
+  const known = toId('ipr', uuidOfHex(rule))
   assert.deepEqual(counted.counts, { [`${known} allowed`]: 6 })
   for (const line of [`${rule}x 3`, `${rule}a -3`, `${rule}a`, 'nothing', `${rule}a 3 4`])
     assert.equal(await say(batch(3, line)), 'unknown\n', line)
