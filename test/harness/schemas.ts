@@ -17,6 +17,8 @@ export type Schema = {
   examples?: unknown[]
   minimum?: number
   'x-maxBytes'?: number
+  'x-moment'?: true
+  'x-cidr'?: true
 }
 type Step = string | 0
 /** One place in a request body: where it is, and what may be there. */

@@ -24,7 +24,7 @@ test('the test finds routes with fields', () => {
   const withoutFields = withBody.filter(({ body }) => fieldsOf(body).length === 0)
   assert.deepEqual(
     withoutFields.map(({ operation }) => operation),
-    ['webhook_destinations.test', 'reserved_domains.verify'],
+    ['reserved_domains.verify', 'webhook_destinations.test'],
   )
 })
 
@@ -101,6 +101,8 @@ for (const route of routes) {
       assertRefused(await send(`${name}=1&${name}=1`), name, 'given twice')
       for (const value of ['%00', 'x'.repeat(5_000)]) assertRefused(await send(`${name}=${value}`), name, value)
       for (const value of ['', 'nonsense', '-1', '1.5', '1e1', 'null', '[]', '{}', '%F0%9F%9A%80', '%ff', '%', '%zz']) {
+        // An empty moment is one that is not given.
+        if (value === '' && schema['x-moment']) continue
         const answer = await send(`${name}=${value}`)
         // Free text takes any of these and finds nothing under it.
         const isChecked = schema.pattern || schema.enum || schema['x-moment'] || schema['x-cidr']
