@@ -20,7 +20,7 @@ export type ServedName = {
   readonly except: readonly string[]
   readonly pem: string
 }
-/** How a proxy is told. It says why it does not take a name; what it served for that name stays. */
+/** How names get their certificates in a proxy. For a name it rejects, it gives the reason and keeps the certificate it had. */
 export type NameServer = {
   /** By name: the certificate that is served now, also after a restart. */
   readonly served: () => ReadonlyMap<string, { certificate: string; notAfter: number }>

@@ -50,7 +50,7 @@ test('the answer, the upstream and the record have one id, and what the client s
   assert.ok(!upstream.heads.at(-1)?.includes('mine'))
 })
 
-test('a request is told with where it came from and went, and without its query', async () => {
+test('the line of a request says where it came from and went, and leaves out its query', async () => {
   const told = await toldOfGet({ path: '/a/b?secret=1', headers: ['Authorization: Bearer secret', 'Cookie: secret'] })
   assert.ok(told)
   const { id: _id, at, route, account, durationMs, bytesIn, bytesOut, ...rest } = told
@@ -65,7 +65,7 @@ test('a request is told with where it came from and went, and without its query'
   assert.ok(!JSON.stringify(edge.lines.at(-1)).includes('secret'))
 })
 
-test('what the edge answers by itself is told with its reason', async () => {
+test('the line of a request that the edge itself answers gives the reason', async () => {
   const reasonOf = async (options: Parameters<typeof get>[1]) => {
     const told = await toldOfGet(options)
     return `${told?.status} ${told?.outcome} ${told?.reason}`
@@ -84,7 +84,7 @@ test('what the edge answers by itself is told with its reason', async () => {
   assert.equal(await reasonOf({ path: '/nowhere' }), '503 failed no_backend')
 })
 
-test('refusals and warnings are told with who decided', async () => {
+test('the lines of refusals and warnings name what decided', async () => {
   const [account, enforced, warning] = [id('ac'), id('ipx'), id('ipx')]
   const [nobody, denied] = [await edge.policy('allow 192.0.2.0/24'), await edge.policy('deny 127.0.0.0/8')]
   await putRoute(edge, https, { port: upstream.port }, { match: '/own', policies: [denied] })
@@ -108,7 +108,7 @@ test('refusals and warnings are told with who decided', async () => {
   assert.deepEqual(counted.map(({ outcome }) => outcome).sort(), ['refused', 'warned', 'warned'])
 })
 
-test('a valid traceparent passes untouched and its trace is told; another passes and is not', async () => {
+test('any traceparent passes untouched, and the line has the trace of a valid one', async () => {
   const trace = '0af7651916cd43dd8448eb211c80319c'
   const cases: [string, string | null][] = [
     [`00-${trace}-b7ad6b7169203331-01`, trace],
@@ -127,7 +127,7 @@ test('a valid traceparent passes untouched and its trace is told; another passes
   }
 })
 
-test('a TCP connection is told when it ends, a warning about it at once, and one that was refused or failed', async (t) => {
+test('a TCP connection has a line when it ends, at once when it is warned about, and also when it is refused or fails', async (t) => {
   const tcp = await startUpstream(t, 'hello')
   const [account, backend, dead, restriction] = [id('ac'), id('bkdst'), id('bkdst'), id('ipx')]
   const [port = 0] = await freePorts(1)

@@ -65,7 +65,7 @@ test('tail prints requests as they happen, as lines or as JSON, and ends when it
     line.split('  ').slice(1, 5).join(' ').replaceAll(/ +/g, ' '),
     'refused 403 192.0.2.1 GET shop.example/cart',
   )
-  // What is not printable never came so far; and no color goes into a pipe.
+  // Nothing unprintable gets this far, and a pipe gets no colors.
   assert.ok(!plain.printed.stdout.includes('\u001b'))
   for (const { printed } of [json, asOperation]) {
     await poll(() => printed.stdout.includes(shown.id))

@@ -27,7 +27,7 @@ export const decision = (settings: ProxySettings, entry: EntryVariable) => `
   acl open ${part(entry, 'policies')} -m str open
   acl unrestricted ${part(entry, 'account')},map_str(${mapFile(settings, 'restrictions')}) -m str ${noRestrictions}
   acl allowed var(txn.decision) -m beg open`
-/** Warnings are told at once: what is let through may last for days. */
+/** A warning is logged at once: what it lets through may last for days. */
 export const decide = (rule: string, entry: EntryVariable, conditions: string) => `
   ${rule} set-var(txn.decision) src,hex,concat(|,${entry}),lua.decide if ${conditions}
   ${rule} do-log if allowed { var(txn.decision) -m sub ? }`

@@ -47,7 +47,7 @@ export const insertProviderSession = (
     returning ${columns}`,
   )
 
-/** What the provider is told when the person signs out. */
+/** What goes to the provider when the person signs out. */
 export const findSignedInBy = (db: Db, { accountId }: Pick<Caller, 'accountId'>, id: Id<'ses'>) =>
   maybeOne<{ provider: string | null; id_token: string | null }>(
     db,

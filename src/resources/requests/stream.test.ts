@@ -73,7 +73,7 @@ test('whoever watches sees requests as nodes tell of them, through every process
   await watched(admin, 0)
 })
 
-test('a stream has only what its filters let through, and nodes are told the filters', async () => {
+test('a stream has only what its filters let through, and nodes receive the filters', async () => {
   const admin = await plane.newAccount()
   const [edge, other] = [await newHttpsEdge(admin), await newHttpsEdge(admin)]
   const stream = await streamOf(admin, `?edge_id=${edge.id}&outcome=refused&source_ip=192.0.2.0/24`)

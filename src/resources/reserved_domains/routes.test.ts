@@ -78,7 +78,7 @@ test('a domain is reserved, proven by its TXT record, used by a hostport, and de
   assert.equal((await alice('DELETE', reserved.uri)).status, 204)
 })
 
-test('what DNS says decides the message; silence and broken servers are told apart from a missing record', async () => {
+test('the message depends on what DNS answered: no answer and broken servers differ from a missing record', async () => {
   const reserved = await reserve(alice)
   const { name, value } = reserved.verification
   const cases: [DnsAnswer, RegExp][] = [
