@@ -1,4 +1,4 @@
-// `npm run bench -- api|write|list|start [--rounds 9] [--seconds 2] [--json]`: what the API costs beside bare servers that
+// `npm run bench -- api|write|list [--rounds 9] [--seconds 2] [--json]`: what the API costs beside bare servers that
 // run the same statements. Needs wrk. docs/performance.md explains the figures.
 import { parseArgs } from 'node:util'
 import { benches } from './benches.ts'

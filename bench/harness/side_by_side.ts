@@ -76,7 +76,7 @@ async function measure({ name, pid, url, headers, body }: Contender, seconds: nu
 }
 
 /** Linux counts in hundredths of a second. */
-async function processorMicroseconds(pid: number): Promise<number> {
+export async function processorMicroseconds(pid: number): Promise<number> {
   const fields = (await readFile(`/proc/${pid}/stat`, 'utf8')).split(') ')[1]?.split(' ') ?? []
   return (Number(fields[11]) + Number(fields[12])) * 10_000
 }
