@@ -8,6 +8,7 @@ import { DataTable } from '../ui/data_table.tsx'
 import { Field } from '../ui/field.tsx'
 import { FormDialog } from '../ui/form_dialog.tsx'
 import { Loaded } from '../ui/loading.tsx'
+import { nameColumn } from '../ui/name_column.tsx'
 import { PageHeader } from '../ui/page_header.tsx'
 import { Empty } from '../ui/states.tsx'
 import type { Column } from '../ui/table_model.ts'
@@ -107,20 +108,7 @@ function PolicyTable({ policies, usesOf, onCreate }: TableProps) {
 }
 
 const columnsFor = (usesOf: TableProps['usesOf']): Column<Policy>[] => [
-  {
-    title: 'Policy',
-    className: 'a1',
-    isRowHead: true,
-    sortBy: ({ description, id }) => description ?? id,
-    cell: ({ id, description }) => (
-      <span className="two">
-        <Link className="row-link" to={`/policies/${id}`}>
-          {description ?? id}
-        </Link>
-        {description && <small className="mono hide-small">{id}</small>}
-      </span>
-    ),
-  },
+  nameColumn('Policy', '/policies'),
   { title: 'Mode', className: 'a2', cell: ({ id }) => usesOf && <StateOfUses uses={usesOf(id)} /> },
   {
     title: 'Used by',

@@ -1,4 +1,4 @@
-import { useFormField } from './form_fields.tsx'
+import { RadioChoice } from './radio_choice.tsx'
 
 type Props<Value extends string> = {
   label: string
@@ -10,30 +10,15 @@ type Props<Value extends string> = {
 }
 
 /** One of a few, each with a sentence about it. */
-export function CardChoice<Value extends string>({ label, name, value, onChange, options }: Props<Value>) {
-  const { error, clearError } = useFormField(name, label)
-  return (
-    <fieldset className="field">
-      <legend className="label">{label}</legend>
-      <div className="card-choice">
-        {options.map((option) => (
-          <label key={option.value}>
-            <input
-              type="radio"
-              name={name}
-              checked={value === option.value}
-              aria-invalid={error ? true : undefined}
-              onChange={() => {
-                clearError()
-                onChange(option.value)
-              }}
-            />
-            <b>{option.title}</b>
-            <small>{option.detail}</small>
-          </label>
-        ))}
-      </div>
-      {error && <p className="field-error">{error}</p>}
-    </fieldset>
-  )
-}
+export const CardChoice = <Value extends string>(props: Props<Value>) => (
+  <RadioChoice
+    {...props}
+    frame={(options) => <div className="card-choice">{options}</div>}
+    shown={({ title, detail }) => (
+      <>
+        <b>{title}</b>
+        <small>{detail}</small>
+      </>
+    )}
+  />
+)

@@ -1,5 +1,5 @@
 import type { ReactNode } from 'react'
-import { useFormField } from './form_fields.tsx'
+import { RadioChoice } from './radio_choice.tsx'
 
 type Props<Value extends string> = {
   label: string
@@ -14,33 +14,15 @@ type Props<Value extends string> = {
 }
 
 /** One of a few short words in a row. */
-export function Segments<Value extends string>(props: Props<Value>) {
-  const { label, name, value, onChange, options, labelHidden, children } = props
-  const { error, clearError } = useFormField(name, label)
-  return (
-    <fieldset className="field">
-      <legend className={labelHidden ? 'for-readers' : 'label'}>{label}</legend>
+export const Segments = <Value extends string>({ children, ...props }: Props<Value>) => (
+  <RadioChoice
+    {...props}
+    frame={(options) => (
       <div className="segments-row">
-        <div className="segments">
-          {options.map((option) => (
-            <label key={option.value}>
-              <input
-                type="radio"
-                name={name}
-                checked={value === option.value}
-                aria-invalid={error ? true : undefined}
-                onChange={() => {
-                  clearError()
-                  onChange(option.value)
-                }}
-              />
-              {option.label}
-            </label>
-          ))}
-        </div>
+        <div className="segments">{options}</div>
         {children}
       </div>
-      {error && <p className="field-error">{error}</p>}
-    </fieldset>
-  )
-}
+    )}
+    shown={({ label }) => label}
+  />
+)

@@ -6,6 +6,7 @@ import { queries } from '../../api/queries.ts'
 import { traffic } from '../../traffic.ts'
 import { Badge } from '../../ui/badge.tsx'
 import { DataTable } from '../../ui/data_table.tsx'
+import { nameColumn } from '../../ui/name_column.tsx'
 import { Empty } from '../../ui/states.tsx'
 import type { Column } from '../../ui/table_model.ts'
 import { Ago } from '../../ui/time.tsx'
@@ -64,20 +65,7 @@ export function RestrictionTable({ restrictions, isAdmin }: Props) {
 }
 
 const columnsFor = (policies: readonly Shapes['IpPolicy'][], isAdmin: boolean): Column<Restriction>[] => [
-  {
-    title: 'Restriction',
-    className: 'a1',
-    isRowHead: true,
-    sortBy: ({ description, id }) => description ?? id,
-    cell: ({ id, description }) => (
-      <span className="two">
-        <Link className="row-link" to={`/restrictions/${id}`}>
-          {description ?? id}
-        </Link>
-        {description && <small className="mono hide-small">{id}</small>}
-      </span>
-    ),
-  },
+  nameColumn('Restriction', '/restrictions'),
   {
     title: 'Traffic',
     className: 'b1',
