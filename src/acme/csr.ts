@@ -1,0 +1,38 @@
+import { createPublicKey, type KeyObject, sign, X509Certificate } from 'node:crypto'
+import { der, elements, extensionOf, signedParts, tags } from '../kernel/der.ts'
+
+const sequence = (...parts: Buffer[]) => der(tags.sequence, ...parts)
+const oid = (hex: string) => der(tags.oid, Buffer.from(hex, 'hex'))
+
+const extensionRequest = oid('2a864886f70d01090e')
+const subjectAltName = oid('551d11')
+const algorithms = {
+  ec: sequence(oid('2a8648ce3d040302')),
+  rsa: sequence(oid('2a864886f70d01010b'), der(tags.null)),
+}
+
+/** A request (RFC 2986) for these names, without a subject: authorities take the names from the extension. */
+export function certificateRequest(key: KeyObject, names: readonly string[]): Buffer {
+  const alternatives = sequence(...names.map((name) => der(0x82, Buffer.from(name, 'ascii'))))
+  const extensions = sequence(sequence(subjectAltName, der(tags.octetString, alternatives)))
+  const info = sequence(
+    der(tags.integer, Buffer.from([0])),
+    sequence(),
+    createPublicKey(key).export({ type: 'spki', format: 'der' }),
+    der(0xa0, sequence(extensionRequest, der(tags.set, extensions))),
+  )
+  const algorithm = key.asymmetricKeyType === 'ec' ? algorithms.ec : algorithms.rsa
+  return sequence(info, algorithm, der(tags.bitString, Buffer.from([0]), sign('sha256', info, key)))
+}
+
+/** 2.5.29.35, the identifier of the issuer's key. */
+const authorityKeyId = '551d23'
+
+/** How an authority calls a certificate that it issued (RFC 9773, 4.1); undefined when it does not say who issued it. */
+export function certificateIdOf(pem: string): string | undefined {
+  const { raw } = new X509Certificate(pem)
+  const [identifier] = elements(extensionOf(raw, authorityKeyId) ?? Buffer.alloc(0))
+  const keyId = elements(identifier?.content ?? Buffer.alloc(0)).find(({ tag }) => tag === 0x80)
+  const serial = signedParts(raw).find(({ tag }) => tag === tags.integer)
+  return keyId && serial && `${keyId.content.toString('base64url')}.${serial.content.toString('base64url')}`
+}

@@ -1,0 +1,213 @@
+import { createHash, createPrivateKey, generateKeyPairSync } from 'node:crypto'
+import { setTimeout } from 'node:timers/promises'
+import type { DbPool } from '../db/pool.ts'
+import { transaction } from '../db/transaction.ts'
+import type { Clock } from '../kernel/clock.ts'
+import { type SecretsBox, UnreadableSecret } from '../kernel/secrets_box.ts'
+import {
+  keyOfOrder,
+  type LeasedOrder,
+  noteOrder,
+  publishChallenges,
+  removeChallenges,
+} from '../resources/reserved_domains/orders.ts'
+import type { AcmeAuthorization, AcmeChallenge, AcmeClient, AcmeOrder, Polled } from './client.ts'
+import { certificateRequest } from './csr.ts'
+import { runHook } from './hook.ts'
+import { AcmeProblem, problemOf } from './problems.ts'
+import { assertWanted } from './wanted.ts'
+
+/** How the nodes stand; part of what the link to them can tell. */
+export type Nodes = {
+  waitFor: (
+    generation: number,
+    timeoutMs: number,
+  ) => Promise<{ applied: readonly unknown[]; behind: readonly unknown[] }>
+  committed: () => void
+}
+export type IssueParts = {
+  db: DbPool
+  box: SecretsBox
+  nodes: Nodes
+  client: AcmeClient
+  clock: Clock
+  /** Empty: wildcards cannot be validated. */
+  dnsHook: string
+  /** Whether plain names are validated with the hook, too. */
+  dnsOnly: boolean
+  signal: AbortSignal
+  onCleanUpFailed: (error: unknown) => void
+}
+
+const pollMs = 1_000
+const longestPollMs = 15_000
+/** An authority that has not decided by then is asked again by the next attempt. */
+const patienceMs = 180_000
+const waitForNodesMs = 30_000
+
+export const newPrivateKey = (type: 'ecdsa' | 'rsa'): string => {
+  const { privateKey } =
+    type === 'rsa'
+      ? generateKeyPairSync('rsa', { modulusLength: 2_048 })
+      : generateKeyPairSync('ec', { namedCurve: 'prime256v1' })
+  return privateKey.export({ type: 'pkcs8', format: 'pem' }) as string
+}
+
+/** From a new order, or from wherever a crash left the one before, to a chain and its key. */
+export async function issue(
+  parts: IssueParts,
+  leased: LeasedOrder,
+  names: readonly string[],
+  replaces: string | undefined,
+): Promise<{ chain: string; key: string }> {
+  const { client } = parts
+  const { url, key } = (await resumed(parts, leased, names)) ?? (await begun(parts, leased, names, replaces))
+  const { body: order } = await client.readOrder(url)
+  if (order.status === 'pending') await authorize(parts, leased, order)
+  const ready = await settled(parts, url, ['ready', 'valid', 'processing'])
+  if (ready.status === 'ready') await client.finalize(ready, certificateRequest(createPrivateKey(key), names))
+  const done = await settled(parts, url, ['valid'])
+  if (!done.certificate) throw new AcmeProblem('malformed', 'the authority issued a certificate and did not say where')
+  return { chain: await client.certificate(done.certificate), key }
+}
+
+/** Undefined when there is none, or it leads nowhere: it was for other names, or the authority does not know it any more. */
+async function resumed({ client, db, box }: IssueParts, leased: LeasedOrder, names: readonly string[]) {
+  const url = leased.order_url
+  if (!url) return undefined
+  if (JSON.stringify(leased.order_names) === JSON.stringify(names) && client.isOwn(url)) {
+    const found = await client.readOrder(url).catch(undefinedIfRefused)
+    const key = keyIfReadable(leased, box)
+    if (key && found && found.body.status !== 'invalid') return { url, key }
+  }
+  await noteOrder(db, leased, null, box)
+  return undefined
+}
+
+/** The operator's key may have been replaced meanwhile. */
+function keyIfReadable(leased: LeasedOrder, box: SecretsBox): string | undefined {
+  try {
+    return keyOfOrder(leased, box)
+  } catch (error) {
+    if (error instanceof UnreadableSecret) return undefined
+    throw error
+  }
+}
+
+function undefinedIfRefused(error: unknown): undefined {
+  const isRefused = error instanceof AcmeProblem && error.status >= 400 && error.status < 500
+  if (!isRefused || error.type === 'rateLimited') throw error
+}
+
+async function begun(
+  { client, db, box, clock }: IssueParts,
+  leased: LeasedOrder,
+  names: readonly string[],
+  replaces: string | undefined,
+) {
+  const key = newPrivateKey(leased.private_key_type)
+  const { url } = await client.newOrder(names, replaces)
+  await noteOrder(db, leased, { url, names, key, now: clock() }, box)
+  return { url, key }
+}
+
+type Pending = { url: string; name: string; challenge: AcmeChallenge; answer: string }
+
+async function authorize(parts: IssueParts, leased: LeasedOrder, order: AcmeOrder): Promise<void> {
+  const { client } = parts
+  const pending: Pending[] = []
+  for (const url of order.authorizations) {
+    const { body: authorization } = await client.readAuthorization(url)
+    if (authorization.status === 'valid') continue
+    const name = authorization.identifier.value
+    const type = parts.dnsOnly || authorization.wildcard ? 'dns-01' : 'http-01'
+    const challenge = authorization.challenges.find((each) => each.type === type)
+    if (!challenge) throw new AcmeProblem('unsupported', `the authority does not offer ${type} for ${name}`)
+    pending.push({ url, name, challenge, answer: client.keyAuthorization(challenge.token) })
+  }
+  const records = pending.filter(({ challenge }) => challenge.type === 'dns-01').map(recordOf)
+  try {
+    for (const record of records) await runHook(parts.dnsHook, 'present', record, parts.signal)
+    await presentOnNodes(parts, leased, pending)
+    for (const { challenge } of pending) if (challenge.status === 'pending') await client.respond(challenge)
+    for (const { url, name } of pending) await authorized(parts, url, name)
+  } finally {
+    // Also during a shutdown: nothing else removes them.
+    for (const record of records) await runHook(parts.dnsHook, 'cleanup', record).catch(parts.onCleanUpFailed)
+    await transaction(parts.db, (tx) => removeChallenges(tx, leased)).catch(parts.onCleanUpFailed)
+    parts.nodes.committed()
+  }
+}
+
+const recordOf = ({ name, answer }: Pending) => ({
+  name: `_acme-challenge.${name}`,
+  value: createHash('sha256').update(answer).digest('base64url'),
+})
+
+/** Resolves when every node that is up would answer the authority. */
+async function presentOnNodes(
+  { db, nodes, signal }: IssueParts,
+  leased: LeasedOrder,
+  pending: readonly Pending[],
+): Promise<void> {
+  const challenges = pending
+    .filter(({ challenge }) => challenge.type === 'http-01')
+    .map(({ name, challenge, answer }) => ({ host: name, token: challenge.token, answer }))
+  if (challenges.length === 0) return
+  const generation = await transaction(db, async (tx) => {
+    await assertWanted(tx, leased)
+    await removeChallenges(tx, leased)
+    return publishChallenges(tx, leased, challenges)
+  })
+  nodes.committed()
+  const end = performance.now() + waitForNodesMs
+  for (;;) {
+    const { applied, behind } = await nodes.waitFor(generation, Math.max(end - performance.now(), 0))
+    if (behind.length === 0 && applied.length > 0) return
+    if (performance.now() >= end)
+      throw new AcmeProblem(
+        'nodes',
+        applied.length + behind.length === 0
+          ? 'no edge node is connected, so nobody would answer the authority on port 80'
+          : `${behind.length} of ${applied.length + behind.length} edge nodes did not take over the answer to the authority in time`,
+      )
+    await setTimeout(pollMs / 4, undefined, { signal })
+  }
+}
+
+async function authorized(parts: IssueParts, url: string, name: string): Promise<void> {
+  const { challenges, status } = await polled<AcmeAuthorization>(
+    parts,
+    () => parts.client.readAuthorization(url),
+    (body) => body.status !== 'pending',
+  )
+  if (status === 'valid') return
+  const failed = challenges.find(({ error }) => error)
+  const problem = problemOf(failed?.error ?? { detail: `the authorization is ${status}` }, 0)
+  throw new AcmeProblem(problem.type, `${name} was not validated: ${problem.message}`)
+}
+
+async function settled(parts: IssueParts, url: string, wanted: readonly AcmeOrder['status'][]): Promise<AcmeOrder> {
+  const order = await polled(
+    parts,
+    () => parts.client.readOrder(url),
+    ({ status }) => status === 'invalid' || wanted.includes(status),
+  )
+  if (order.status === 'invalid') throw problemOf(order.error ?? { detail: 'the authority refused the order' }, 0)
+  return order
+}
+
+/** As often as the authority wants, and no longer than we have time. */
+async function polled<Body>(
+  { signal }: IssueParts,
+  read: () => Promise<Polled<Body>>,
+  isDone: (body: Body) => boolean,
+): Promise<Body> {
+  const end = performance.now() + patienceMs
+  for (;;) {
+    const { body, retryAfterMs = pollMs } = await read()
+    if (isDone(body)) return body
+    if (performance.now() > end) throw new AcmeProblem('slow', 'the authority has not decided yet')
+    await setTimeout(Math.min(Math.max(retryAfterMs, pollMs), longestPollMs), undefined, { signal })
+  }
+}

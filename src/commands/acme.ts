@@ -1,0 +1,89 @@
+import { accessSync, constants, readFileSync } from 'node:fs'
+import { isAbsolute } from 'node:path'
+import type { Logger } from 'pino'
+import { runOrders } from '../acme/run.ts'
+import type { AcmeSettings } from '../acme/worker.ts'
+import type { Config } from '../config.ts'
+import type { DbPool } from '../db/pool.ts'
+import type { EdgeView } from '../http/edges.ts'
+import type { Metrics } from '../http/metrics.ts'
+import { systemClock } from '../kernel/clock.ts'
+import type { SecretsBox } from '../kernel/secrets_box.ts'
+import { ConfigError } from '../kernel/setting_values.ts'
+import { countOrders } from '../resources/reserved_domains/orders.ts'
+import { interval } from './interval.ts'
+
+type Wiring = { db: DbPool; secrets: SecretsBox | undefined; edges: EdgeView; metrics: Metrics; log: Logger }
+
+/** Throws when the settings cannot work; undefined without an authority. */
+function readAcmeSettings(config: Config): AcmeSettings | undefined {
+  const dnsHook = config.GATEHOUSE_ACME_DNS_HOOK
+  const dnsOnly = config.GATEHOUSE_ACME_CHALLENGE === 'dns-01'
+  if (config.GATEHOUSE_ACME_DIRECTORY === '') return undefined
+  if (config.GATEHOUSE_SECRETS_KEY_FILE === '')
+    throw new ConfigError('GATEHOUSE_ACME_DIRECTORY is set, which needs GATEHOUSE_SECRETS_KEY_FILE')
+  if (dnsOnly && dnsHook === '')
+    throw new ConfigError('GATEHOUSE_ACME_CHALLENGE is dns-01, which needs GATEHOUSE_ACME_DNS_HOOK')
+  if (dnsHook !== '') checkHook(dnsHook)
+  return {
+    directoryUrl: config.GATEHOUSE_ACME_DIRECTORY,
+    ca: readRoots(config.GATEHOUSE_ACME_CA_FILE),
+    contact: config.GATEHOUSE_ACME_EMAIL,
+    agreesToTerms: config.GATEHOUSE_ACME_AGREE_TERMS,
+    dnsHook,
+    dnsOnly,
+  }
+}
+
+function checkHook(hook: string): void {
+  try {
+    if (!isAbsolute(hook)) throw new Error('not an absolute path')
+    accessSync(hook, constants.X_OK)
+  } catch (cause) {
+    throw new ConfigError(`GATEHOUSE_ACME_DNS_HOOK is ${hook}, which cannot be run: ${(cause as Error).message}`, {
+      cause,
+    })
+  }
+}
+
+function readRoots(file: string): string | undefined {
+  if (file === '') return undefined
+  try {
+    return readFileSync(file, 'utf8')
+  } catch (cause) {
+    throw new ConfigError(`GATEHOUSE_ACME_CA_FILE is ${file}, which cannot be read`, { cause })
+  }
+}
+
+/** Without an authority there is nothing to do. */
+export function startAcme(config: Config, wiring: Wiring): () => Promise<void> {
+  const { db, secrets, edges, metrics, log } = wiring
+  const settings = readAcmeSettings(config)
+  if (!settings || !secrets) return async () => {}
+  const parts = {
+    db,
+    box: secrets,
+    nodes: edges,
+    settings,
+    clock: systemClock,
+    random: Math.random,
+    onCleanUpFailed: (err: unknown) => log.warn({ err }, 'cannot clean up after the validation of a name'),
+  }
+  const orders = runOrders(parts, {
+    onOutcome({ domain, issued, error }) {
+      if (issued) log.info({ domain }, 'a certificate was issued')
+      if (error)
+        log.warn({ domain, code: error.code, reason: error.message, err: error.cause }, 'no certificate was issued')
+      metrics.countAcmeOutcome(issued, error?.code)
+    },
+    onError: (err) => log.error({ err }, 'cannot work on orders of certificates'),
+  })
+  const stopCounting = interval(
+    15_000,
+    async () => metrics.showAcmeOrders(await countOrders(db)),
+    (err) => log.error({ err }, 'cannot count orders of certificates'),
+  )
+  return async () => {
+    await Promise.all([orders.stop(), stopCounting()])
+  }
+}

@@ -1,0 +1,178 @@
+// Orders with the clock in the test's hands: attempts that get rarer, an authority that is away, leases that end.
+import assert from 'node:assert/strict'
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { AcmeProblem } from '../../src/acme/problems.ts'
+import { backOffMs, pickedFrom, renewalOf } from '../../src/acme/schedule.ts'
+import { type AcmeParts, workOnOrder } from '../../src/acme/worker.ts'
+import { many, run } from '../../src/db/pool.ts'
+import { sql } from '../../src/db/sql.ts'
+import { type Id, toUuid } from '../../src/kernel/ids.ts'
+import { createSecretsBox } from '../../src/kernel/secrets_box.ts'
+import { planOrder } from '../../src/resources/reserved_domains/orders.ts'
+import { startControlPlane } from '../harness/control_plane.ts'
+import { startChallengeServer, startPebble } from '../harness/pebble.ts'
+import { poll } from '../harness/poll.ts'
+import { provenDomain, read, serveNames } from './harness.ts'
+
+const challenges = await startChallengeServer({ after })
+const pebble = await startPebble({ after }, { dnsServer: challenges.dns, httpPort: 1 })
+// It takes requests. The orders are worked on here, one by one, and validated with the hook: there are no nodes.
+const plane = await startControlPlane({ after }, { env: { GATEHOUSE_DNS_SERVERS: challenges.dns } })
+const alice = await plane.newAccount()
+const folder = await mkdtemp(join(tmpdir(), 'gatehouse-acme-'))
+after(() => rm(folder, { recursive: true }))
+const hook = join(folder, 'hook')
+await writeFile(
+  hook,
+  `#!/bin/sh
+[ "$1" = cleanup ] || exec curl -fsS -d "{\\"host\\":\\"$2.\\",\\"value\\":\\"$3\\"}" ${challenges.url}/set-txt
+`,
+)
+await chmod(hook, 0o700)
+
+let aheadMs = 0
+const parts: AcmeParts = {
+  db: plane.db,
+  box: createSecretsBox([Buffer.alloc(32, 'a key for tests')]),
+  nodes: { waitFor: async () => ({ applied: [], behind: [] }), committed() {} },
+  settings: {
+    directoryUrl: pebble.directoryUrl,
+    ca: pebble.ca,
+    contact: '',
+    agreesToTerms: true,
+    dnsHook: hook,
+    dnsOnly: true,
+  },
+  clock: () => Date.now() + aheadMs,
+  random: () => 0.5,
+  signal: new AbortController().signal,
+  onCleanUpFailed: (error) => assert.fail(String(error)),
+}
+
+async function managed(): Promise<{ id: Id<'rd'>; uri: string; domain: string }> {
+  const reserved = await provenDomain({ challenges }, alice)
+  await serveNames(alice, [reserved.domain])
+  // As the API would, if this control plane had an authority.
+  const [accountId, id] = [toUuid(alice.accountId as Id<'ac'>), toUuid(reserved.id)]
+  await run(
+    plane.db,
+    sql`
+    update reserved_domains set certificate_authority = 'acme', private_key_type = 'ecdsa'
+    where account_id = ${accountId} and id = ${id}`,
+  )
+  await planOrder(plane.db, accountId, id)
+  return reserved
+}
+const statusOf = async ({ uri }: { uri: string }) => (await read(alice, uri)).certificate_management_status
+const certificates = () => many(plane.db, sql`select id from tls_certificates`)
+
+test('an authority that is down for an hour costs a few attempts, and the order succeeds soon after', async () => {
+  const { domain, ...domainOf } = await managed()
+  await pebble.stop()
+  let attempts = 0
+  for (aheadMs = 0; aheadMs < 60 * 60_000; aheadMs += 60_000) {
+    const outcome = await workOnOrder(parts)
+    if (!outcome) continue
+    attempts++
+    assert.equal(outcome.error?.code, 'unreachable')
+  }
+  assert.ok(attempts >= 4 && attempts <= 7, String(attempts))
+  assert.equal((await statusOf(domainOf)).provisioning_job.error_code, 'unreachable')
+  await pebble.start()
+  const backAt = aheadMs
+  let outcome = await workOnOrder(parts)
+  for (; !outcome; aheadMs += 60_000) outcome = await workOnOrder(parts)
+  assert.deepEqual(outcome, { domain, issued: true })
+  assert.ok(aheadMs - backAt <= 20 * 60_000, String(aheadMs - backAt))
+  assert.equal((await statusOf(domainOf)).provisioning_job, null)
+  aheadMs = 0
+})
+
+test('a certificate is renewed when its time has come, and not before', async () => {
+  const { domain, id, uri } = await managed()
+  assert.deepEqual(await workOnOrder(parts), { domain, issued: true })
+  const renewsAt = Date.parse((await statusOf({ uri })).renews_at)
+  const makeDue = () =>
+    run(plane.db, sql`update acme_orders set next_attempt_at = now() where domain_id = ${toUuid(id)}`)
+  await makeDue()
+  assert.deepEqual(await workOnOrder(parts), { domain, issued: false })
+  aheadMs = renewsAt - Date.now() - 60_000
+  await run(plane.db, sql`delete from acme_orders where domain_id <> ${toUuid(id)}`)
+  assert.deepEqual(await workOnOrder(parts), { domain, issued: false }, 'only looked at')
+  aheadMs = renewsAt - Date.now() + 60_000
+  // The authority's own clock has not moved: what it issues is already in use for two thirds by ours, and valid.
+  assert.deepEqual(await workOnOrder(parts), { domain, issued: true })
+  aheadMs = 0
+})
+
+test('three who work at once make one certificate', async () => {
+  const before = (await certificates()).length
+  const { domain } = await managed()
+  const outcomes = await Promise.all([workOnOrder(parts), workOnOrder(parts), workOnOrder(parts)])
+  assert.deepEqual(
+    outcomes.filter((each) => each?.issued),
+    [{ domain, issued: true }],
+  )
+  assert.equal((await certificates()).length, before + 1)
+})
+
+test('whoever lost the lease stores nothing, and the other continues the same order', async () => {
+  const { domain, id } = await managed()
+  const before = (await certificates()).length
+  const stalled: AcmeParts = { ...parts, settings: { ...parts.settings, dnsHook: join(folder, 'slow') } }
+  await writeFile(join(folder, 'slow'), `#!/bin/sh\nsleep 2\nexec ${hook} "$@"\n`)
+  await chmod(join(folder, 'slow'), 0o700)
+  const first = workOnOrder(stalled)
+  const orderUrl = async () =>
+    (
+      await many<{ order_url: string | null }>(
+        plane.db,
+        sql`select order_url from acme_orders where domain_id = ${toUuid(id)}`,
+      )
+    )[0]?.order_url
+  const url = await poll(orderUrl)
+  // As if another process had found the lease ended and taken the order, and then gave it back.
+  await run(
+    plane.db,
+    sql`update acme_orders set lease_token = gen_random_uuid(), lease_until = now() where domain_id = ${toUuid(id)}`,
+  )
+  assert.deepEqual(await first, { domain, issued: false })
+  assert.equal((await certificates()).length, before)
+  assert.equal(await orderUrl(), url)
+  assert.deepEqual(await workOnOrder(parts), { domain, issued: true })
+  assert.equal((await certificates()).length, before + 1)
+})
+
+test('pauses grow, have a limit, and are never shorter than the authority asks for', () => {
+  const limited = new AcmeProblem('rateLimited', 'too many', { retryAfterMs: 7_200_000 })
+  const pause = (error: unknown, failures: number, random = 0.5) => backOffMs(error, failures, () => random)
+  assert.equal(pause(limited, 0), 7_200_000)
+  assert.ok(pause(new AcmeProblem('rateLimited', 'too many'), 0) >= 3_600_000)
+  const refused = new AcmeProblem('connection', 'refused')
+  assert.deepEqual(
+    [0, 1, 2, 3, 4, 50].map((failures) => pause(refused, failures) / 60_000),
+    [5, 15, 45, 135, 360, 360],
+  )
+  assert.notEqual(pause(refused, 1, 0), pause(refused, 1, 1))
+  assert.ok(pause(new AcmeProblem('unreachable', 'away'), 50, 1) <= 19 * 60_000)
+})
+
+test('the moment of renewal: two thirds, or once within the window that the authority suggests', () => {
+  assert.equal(renewalOf(0, 90), 60)
+  const window = { from: 100, to: 200 }
+  assert.equal(
+    pickedFrom(window, null, () => 0.25),
+    125,
+  )
+  assert.equal(
+    pickedFrom(window, 150, () => 0.25),
+    150,
+  )
+  assert.equal(
+    pickedFrom(window, 250, () => 0.25),
+    125,
+  )
+})
