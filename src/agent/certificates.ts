@@ -10,7 +10,6 @@ import { rfc3339 } from '../kernel/clock.ts'
 import type { CertificateCounts } from '../kernel/edge_nodes.ts'
 import { type Claim, createNameClaims } from './name_claims.ts'
 import type { NodeKey } from './node_key.ts'
-import { pemFault } from './pem_fault.ts'
 import type { Refusals } from './refusals.ts'
 
 /** What the proxy serves for one name. `except`: names under a wildcard that are not the account's. */
@@ -22,6 +21,8 @@ export type ServedName = {
 }
 /** How names get their certificates in a proxy. For a name it rejects, it gives the reason and keeps the certificate it had. */
 export type NameServer = {
+  /** By name: the file of the operator's that has it. Another map whenever that changes. */
+  readonly taken: () => ReadonlyMap<string, string>
   /** By name: the certificate that is served now, also after a restart. */
   readonly served: () => ReadonlyMap<string, { certificate: string; notAfter: number }>
   readonly serve: (change: {
@@ -37,6 +38,9 @@ type Parts = {
   names: NameServer
   refusals: Pick<Refusals, 'refuse'>
 }
+/** HAProxy needs some milliseconds for each. */
+const namesAtOnce = 50
+
 /**
  * Which certificate stands for which name, from the records: compared again whenever one of them changes, so that it does
  * not matter in which order a certificate and the key that decrypts it arrive.
@@ -48,6 +52,7 @@ export function createCertificates(parts: Parts) {
   const claims = createNameClaims(known)
   /** Could not be decrypted or used when last looked at, and why. */
   const waiting = new Map<RecordKey, string>()
+  let taken = names.taken()
 
   function claim(key: RecordKey): Set<string> {
     const touched = claims.update(key)
@@ -55,33 +60,32 @@ export function createCertificates(parts: Parts) {
     return touched
   }
 
-  async function settle(changed: Iterable<RecordKey>): Promise<void> {
-    const touched = new Set<string>()
-    let isAnyKeyNew = false
-    for (const key of changed) {
-      if (kindOf(key) === 'certificate') for (const name of claim(key)) touched.add(name)
-      if (kindOf(key) === 'recipient') isAnyKeyNew = true
+  /**
+   * Takes what it has settled out of `unsettled`, some of it at a time: changes that refuse somebody must not wait until
+   * ten thousand certificates are loaded.
+   */
+  async function settle(unsettled: Set<RecordKey>): Promise<void> {
+    const before = taken
+    taken = names.taken()
+    for (const name of changedNames(before, taken)) {
+      const holder = claims.holder(name)
+      if (holder) unsettled.add(holder.key)
     }
-    if (isAnyKeyNew) for (const key of waiting.keys()) for (const name of claims.of(key)) touched.add(name)
+    for (const key of unsettled) if (kindOf(key) === 'recipient') for (const each of waiting.keys()) unsettled.add(each)
+    const settled: RecordKey[] = []
+    const touched = new Set<string>()
+    for (const key of unsettled) {
+      settled.push(key)
+      if (kindOf(key) === 'certificate') for (const name of claim(key)) touched.add(name)
+      if (touched.size >= namesAtOnce) break
+    }
     if (touched.size > 0) await serve(touched)
+    for (const key of settled) unsettled.delete(key)
   }
 
   async function serve(touched: ReadonlySet<string>): Promise<void> {
-    const keys = deliveryKeys(parts)
-    const served = names.served()
-    const set: ServedName[] = []
-    const del: string[] = []
-    const opened = new Map<RecordKey, Opened>()
-    for (const name of touched) {
-      const holder = claims.holder(name)
-      const found = holder && (opened.get(holder.key) ?? openCertificate(holder, keys))
-      if (holder && found) opened.set(holder.key, found)
-      if (holder && found && 'pem' in found)
-        set.push({ name, certificate: idOf(holder.key), except: holder.value.except ?? [], pem: found.pem })
-      // What another certificate was served with must not outlive that one's right to the name.
-      else if (served.has(name) && served.get(name)?.certificate !== (holder && idOf(holder.key))) del.push(name)
-    }
-    for (const [key, found] of opened) note(key, 'fault' in found ? found.fault : undefined)
+    const { set, del, faults: unusable } = decide(touched, { ...parts, claims, taken })
+    for (const [key, fault] of unusable) note(key, fault)
     const faults = set.length || del.length ? await names.serve({ set, del }) : []
     const certificateOf = new Map(set.map(({ name, certificate }) => [name, certificate]))
     for (const { name, fault } of faults) note(`certificate.${certificateOf.get(name)}`, fault)
@@ -99,12 +103,20 @@ export function createCertificates(parts: Parts) {
 
   return {
     settle,
-    /** Everything on disk, when the node starts. */
-    async load(): Promise<void> {
-      const keys = [...known.keys()].filter((key) => kindOf(key) === 'certificate')
-      const touched = new Set(names.served().keys())
-      for (const key of keys) for (const name of claim(key)) touched.add(name)
-      await serve(touched)
+    /** The operator's files have other names now. */
+    isDue: (): boolean => names.taken() !== taken,
+    /**
+     * When the node starts: what the proxy serves from its disk becomes what the records say. Resolves to the certificates
+     * that it does not serve yet, which are left to be settled.
+     */
+    async load(): Promise<RecordKey[]> {
+      taken = names.taken()
+      const served = names.served()
+      const missing: RecordKey[] = []
+      for (const key of known.keys())
+        if (kindOf(key) === 'certificate' && claim(key).difference(served).size > 0) missing.push(key)
+      if (served.size > 0) await serve(new Set(served.keys()))
+      return missing
     },
     state(): CertificateCounts {
       const served = names.served()
@@ -115,6 +127,38 @@ export function createCertificates(parts: Parts) {
   }
 }
 export type Certificates = ReturnType<typeof createCertificates>
+
+/** Names that the operator has a file for since the last time, or no longer has. */
+function changedNames(before: ReadonlyMap<string, string>, after: ReadonlyMap<string, string>): Set<string> {
+  return before === after ? new Set() : new Set(before.keys()).symmetricDifference(new Set(after.keys()))
+}
+
+type Deciding = Parts & { claims: ReturnType<typeof createNameClaims>; taken: ReadonlyMap<string, string> }
+/** What is served for each of these names, and what is wrong with the certificates that claim them, if anything is. */
+function decide(touched: ReadonlySet<string>, { claims, taken, names, ...parts }: Deciding) {
+  const keys = deliveryKeys(parts)
+  const served = names.served()
+  const set: ServedName[] = []
+  const del: string[] = []
+  const opened = new Map<RecordKey, Opened>()
+  const faults = new Map<RecordKey, string | undefined>()
+  for (const name of touched) {
+    const holder = claims.holder(name)
+    const file = taken.get(name)
+    const found = holder && (opened.get(holder.key) ?? openCertificate(holder, keys))
+    if (holder && found) opened.set(holder.key, found)
+    if (holder && found && !faults.get(holder.key)) faults.set(holder.key, 'fault' in found ? found.fault : undefined)
+    if (holder && file !== undefined) {
+      const shadowed = `for ${name}, this node serves the certificate in ${file} of its operator instead`
+      faults.set(holder.key, faults.get(holder.key) ?? shadowed)
+      if (served.has(name)) del.push(name)
+    } else if (holder && found && 'pem' in found)
+      set.push({ name, certificate: idOf(holder.key), except: holder.value.except ?? [], pem: found.pem })
+    // What another certificate was served with must not outlive that one's right to the name.
+    else if (served.has(name) && served.get(name)?.certificate !== (holder && idOf(holder.key))) del.push(name)
+  }
+  return { set, del, faults }
+}
 
 export const notAccepted =
   'this node has not been sent the key that decrypts it. If /edge_nodes says that its key is waiting, accept the key'
@@ -144,9 +188,7 @@ function openCertificate({ key, value }: Claim, keys: Keys): Opened {
   if (found === undefined) return { fault: notAccepted }
   if (typeof found === 'string') return { fault: found }
   try {
-    const pem = value.chain + openPrivateKey(found, certificateContext(idOf(key), value.account), value.key)
-    const fault = pemFault(pem)
-    return fault === undefined ? { pem } : { fault }
+    return { pem: value.chain + openPrivateKey(found, certificateContext(idOf(key), value.account), value.key) }
   } catch {
     return { fault: 'its private key cannot be decrypted' }
   }

@@ -18,6 +18,8 @@ export type DomainOwnership = 'auto' | 'trusted' | 'required'
 /** What the operator decides about domains, and the way to their DNS. */
 export type DomainService = {
   readonly ownership: DomainOwnership
+  /** Whether there is an authority to order certificates from. */
+  readonly managesCertificates: boolean
   /** How long a domain is held after its record has gone. */
   readonly graceMs: number
   readonly lookUpTxt: (name: string) => Promise<TxtAnswer>

@@ -63,7 +63,7 @@ export const dnsNames = (certificate: X509Certificate): string[] => alternativeN
 export const ipNames = (certificate: X509Certificate): string[] => alternativeNames(certificate, 'IP Address')
 
 /** Whether a client that asks for a name, or for any under a wildcard, accepts a certificate for these. */
-function coversName(names: readonly string[], name: string): boolean {
+export function coversName(names: readonly string[], name: string): boolean {
   const parent = name.slice(name.indexOf('.') + 1)
   return names.includes(name) || (!name.startsWith('*.') && parent.includes('.') && names.includes(`*.${parent}`))
 }

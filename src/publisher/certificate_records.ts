@@ -26,22 +26,26 @@ const certificateRows = (db: Db, changed: readonly Changed[]) =>
   many<CertificateColumns>(
     db,
     sql`
-    with used as (
+    with used as materialized (
       select d.account_id, d.certificate_id, d.domain
       from ${wanted(changed)}
         join reserved_domains d on d.account_id = wanted.account_id and d.certificate_id = wanted.id
       where d.status in ('verified', 'failing', 'assigned')
+    ),
+    held as (
+      select account_id, certificate_id as id, array_agg(domain order by domain) as domains from used group by 1, 2
+    ),
+    foreign_below as (
+      select u.account_id, u.certificate_id as id, array_agg(distinct o.domain) as others
+      from used u join reserved_domains o
+        on reverse(o.domain) collate "C" > reverse(u.domain) || '.' and reverse(o.domain) collate "C" < reverse(u.domain) || '/'
+          and o.account_id <> u.account_id and o.status in ('verified', 'failing', 'assigned')
+      group by 1, 2
     )
     select c.account_id, c.id, c.certificate_pem, c.private_key, c.secrets_key_id,
       array(select jsonb_array_elements_text(c.facts -> 'subject_alternative_names' -> 'dns_names')) as dns_names,
-      array(select u.domain from used u where u.account_id = c.account_id and u.certificate_id = c.id order by 1) as domains,
-      array(
-        select o.domain from used u join reserved_domains o
-          on right(o.domain, length(u.domain) + 1) = '.' || u.domain and o.account_id <> u.account_id
-            and o.status in ('verified', 'failing', 'assigned')
-        where u.account_id = c.account_id and u.certificate_id = c.id order by 1) as others
-    from tls_certificates c
-    where (c.account_id, c.id) in (select account_id, certificate_id from used)`,
+      held.domains, coalesce(foreign_below.others, '{}') as others
+    from held join tls_certificates c using (account_id, id) left join foreign_below using (account_id, id)`,
   )
 
 /** Only certificates that a held domain uses. One that cannot be decrypted now stays as nodes have it. */

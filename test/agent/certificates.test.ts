@@ -1,6 +1,7 @@
 // From an upload to a TLS handshake, through the real control plane, NATS and HAProxy.
 import assert from 'node:assert/strict'
-import { readFile, rm, stat } from 'node:fs/promises'
+import { X509Certificate } from 'node:crypto'
+import { readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { connect as connectTls } from 'node:tls'
@@ -99,6 +100,25 @@ test('a certificate of an account claims no name of another, even when the domai
   await use(other, reserved.uri, certificate.id)
   assert.equal(await servedFor('bank.test'), undefined)
   assert.notEqual(await servedFor('shop.example'), certificate.serial_number)
+})
+
+test("a file of the operator's is served before an uploaded certificate of the same name, and no longer when it is gone", async () => {
+  const certificate = await upload(admin, newCertificate(['both.test', '*.both.test']))
+  await hold(admin, 'both.test', certificate)
+  await untilServed('both.test', certificate.serial_number)
+  // Of another kind: HAProxy would choose by what the client prefers if it had both.
+  const { certificate_pem, private_key_pem } = newCertificate(['both.test'], { key: ['-newkey', 'rsa:2048'] })
+  const file = join(edge.folder, 'certificates', 'both.pem')
+  await writeFile(file, certificate_pem + private_key_pem)
+  await untilServed('both.test', new X509Certificate(certificate_pem).serialNumber.toLowerCase())
+  assert.equal(await servedFor('www.both.test'), certificate.serial_number)
+  const [node] = await poll(nodes, ([known]) => known.certificates?.unusable > 0)
+  assert.ok(
+    node.refusals.some(({ reason }: { reason: string }) => /for both\.test.* both\.pem of its operator/.test(reason)),
+  )
+  await rm(file)
+  await untilServed('both.test', certificate.serial_number)
+  await poll(nodes, ([known]) => known.certificates?.unusable === 0)
 })
 
 test('a private key is in clear nowhere but in the files of the node', async () => {

@@ -1,7 +1,8 @@
-import { hash } from 'node:crypto'
+import { hash, X509Certificate } from 'node:crypto'
 import { type FSWatcher, type Stats, watch } from 'node:fs'
 import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { dnsNames } from '../../kernel/certificate.ts'
 import { writeAtomically } from '../atomic_file.ts'
 import { pemFault } from '../pem_fault.ts'
 import { ask, converse, RuntimeError } from './runtime.ts'
@@ -15,6 +16,8 @@ export type Certificates = {
   /** The state of a running HAProxy is unknown: load everything next time. */
   forget: () => void
   stop: () => void
+  /** By name: the file that is served for it. Another map whenever that changes. */
+  names: () => ReadonlyMap<string, string>
 }
 
 /** Where the system does not tell about changes, as on some network file systems. */
@@ -40,6 +43,7 @@ export function certificatesOf(settings: ProxySettings, onUnusable: (problem: Er
   /** By name, the hash of our copy. */
   let copies: Map<string, string> | undefined
   const reported = new Map<string, string>()
+  const names = createNames(folder)
   const changes = watchFolder(settings.certificateFolder)
 
   async function copy(): Promise<{ changed: Map<string, string>; gone: string[] }> {
@@ -70,6 +74,7 @@ export function certificatesOf(settings: ProxySettings, onUnusable: (problem: Er
       copies.delete(name)
     }
     files.keep(wanted)
+    await names.follow(copies)
     if (!isSettled) changes.lookAgain()
     return { changed, gone }
   }
@@ -97,9 +102,7 @@ export function certificatesOf(settings: ProxySettings, onUnusable: (problem: Er
       served = undefined
       const loaded = new Set((await ask(settings.runtimeSocket, 'show ssl cert')).split('\n'))
       for (const name of changed.keys()) await put(settings, name, !loaded.has(join(folder, name)))
-      for (const file of gone.map((name) => join(folder, name)).filter((each) => loaded.has(each))) {
-        await expect(settings, [`del ssl crt-list ${folder} ${file}`, `del ssl cert ${file}`], /deleted/)
-      }
+      for (const file of gone.map((name) => join(folder, name))) if (loaded.has(file)) await drop(settings, file)
       served = new Map([...before, ...changed])
       for (const name of gone) served.delete(name)
     },
@@ -108,7 +111,39 @@ export function certificatesOf(settings: ProxySettings, onUnusable: (problem: Er
       served = undefined
     },
 
+    names: names.all,
     stop: changes.stop,
+  }
+}
+
+/** Which names the copies are for. Each is read once. */
+function createNames(folder: string) {
+  const ofFile = new Map<string, { digest: string; names: readonly string[] }>()
+  let all: ReadonlyMap<string, string> = new Map()
+  return {
+    all: () => all,
+    async follow(copies: ReadonlyMap<string, string>): Promise<void> {
+      let isCurrent = true
+      for (const file of ofFile.keys()) if (!copies.has(file) && ofFile.delete(file)) isCurrent = false
+      for (const [file, digest] of copies) {
+        if (ofFile.get(file)?.digest === digest) continue
+        const names = namesIn(await readFile(join(folder, file), 'latin1').catch(() => ''))
+        ofFile.set(file, { digest, names })
+        isCurrent = false
+      }
+      if (!isCurrent) all = new Map([...ofFile].flatMap(([file, { names }]) => names.map((name) => [name, file])))
+    },
+  }
+}
+
+/** As HAProxy takes them: the alternative names, and the common name as well. */
+function namesIn(pem: string): string[] {
+  try {
+    const certificate = new X509Certificate(pem)
+    const [, common] = /^CN=(.+)$/m.exec(certificate.subject ?? '') ?? []
+    return [...dnsNames(certificate), ...(common ? [common.toLowerCase()] : [])]
+  } catch {
+    return []
   }
 }
 
@@ -146,6 +181,9 @@ async function put(settings: ProxySettings, name: string, isNew: boolean): Promi
   await expect(settings, [`commit ssl cert ${file}`], /Success!$/)
   if (isNew) await expect(settings, [`add ssl crt-list ${folder} ${file}`], /Success!$/)
 }
+
+const drop = (settings: ProxySettings, file: string): Promise<void> =>
+  expect(settings, [`del ssl crt-list ${loadedCertificateFolder(settings)} ${file}`, `del ssl cert ${file}`], /deleted/)
 
 /** Says when a folder has to be looked at. */
 function watchFolder(folder: string) {

@@ -1,5 +1,5 @@
 import { hash, X509Certificate } from 'node:crypto'
-import { mkdir, readdir, readFile, rm } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { writeAtomically } from '../atomic_file.ts'
 import type { NameServer, ServedName } from '../certificates.ts'
@@ -29,10 +29,9 @@ export function createTenantCertificates(settings: ProxySettings) {
   const lines = new Map<string, Line>()
 
   const writeList = () =>
-    writeAtomically(
-      list,
-      Iterator.from(lines).map(([name, line]) => `${entry(name, line)} # ${line.certificate}\n`),
-    )
+    writeAtomically(list, [
+      Array.from(lines, ([name, line]) => `${entry(name, line)} # ${line.certificate}\n`).join(''),
+    ])
 
   /** Reads what an earlier agent has left, and lets HAProxy find a list whatever happened to it. */
   async function open(): Promise<void> {
@@ -45,13 +44,17 @@ export function createTenantCertificates(settings: ProxySettings) {
 
   /** Resolves to the line that is in force now. */
   async function put(served: ServedName): Promise<Line> {
-    const line = lineOf(settings, served)
-    if (!line) throw new Unusable('its certificate or its key cannot be read')
+    const { certificate, except, pem } = served
+    const [file, digest] = [fileOf(settings, served), digestOf(pem)]
     const before = lines.get(served.name)
-    if (before?.file === line.file && before.digest === line.digest) return line
-    const isNew = before?.file !== line.file
-    await loadFile(settings, line.file, served.pem, isNew ? entry(served.name, line) : undefined)
-    await writeAtomically(line.file, [served.pem])
+    // Not even parsed: at a start these are nearly all.
+    if (before?.file === file && before.digest === digest) return { ...before, certificate }
+    const fault = pemFault(pem)
+    if (fault !== undefined) throw new Unusable(fault)
+    const line = { file, certificate, except, digest, notAfter: new X509Certificate(pem).validToDate.getTime() }
+    const isNew = before?.file !== file
+    await loadFile(settings, file, pem, isNew ? entry(served.name, line) : undefined)
+    await writeSealed(line, pem)
     if (before && isNew) await dropFile(settings, before.file)
     return line
   }
@@ -93,29 +96,42 @@ export function createTenantCertificates(settings: ProxySettings) {
      */
     async isInForce(): Promise<boolean> {
       const wanted = new Set([...lines].map(([name, line]) => entry(name, line)))
-      let found = 0
-      for await (const { answer } of converse(settings.runtimeSocket, [`show ssl crt-list ${list}`]))
-        for (const line of answer.split('\n')) {
-          if (!line.startsWith('/')) continue
-          if (!wanted.has(line.trim())) return false
-          found++
-        }
-      return found === wanted.size
+      const found = await linesInForce(settings)
+      return found.length === wanted.size && found.every((line) => wanted.has(line))
     },
   }
 }
 export type TenantCertificates = ReturnType<typeof createTenantCertificates>
 
+async function linesInForce(settings: ProxySettings): Promise<string[]> {
+  const found: string[] = []
+  for await (const { answer } of converse(settings.runtimeSocket, [`show ssl crt-list ${tenantList(settings)}`]))
+    for (const line of answer.split('\n')) if (line.startsWith('/')) found.push(line.trim())
+  return found
+}
+
 const filesIn = async (folder: string): Promise<string[]> => (await readdir(folder)).map((name) => join(folder, name))
 
-/** Undefined for what HAProxy would not start with. */
-function lineOf(settings: ProxySettings, { name, certificate, except, pem }: ServedName): Line | undefined {
-  if (pemFault(pem) !== undefined) return undefined
-  const digest = hash('sha256', pem, 'hex')
-  const notAfter = new X509Certificate(pem).validToDate.getTime()
-  // Other exceptions are another file, so that one line can take over from the other.
-  const file = `${hash('sha256', [name, ...except].join('\n'), 'hex').slice(0, 40)}.pem`
-  return { file: join(tenantFolder(settings), file), certificate, except, digest, notAfter }
+/** Other exceptions are another file, so that one line can take over from the other. */
+const fileOf = (settings: ProxySettings, { name, except }: Pick<ServedName, 'name' | 'except'>): string =>
+  join(tenantFolder(settings), `${digestOf([name, ...except].join('\n')).slice(0, 40)}.pem`)
+const digestOf = (text: string): string => hash('sha256', text, 'hex')
+
+/**
+ * The first line has the hash of the others: what is half a file after a power cut is then found without a parser, and
+ * served again from the record. So nothing has to wait for the disk.
+ */
+async function writeSealed({ file, digest, notAfter }: Line, pem: string): Promise<void> {
+  await writeFile(`${file}.new`, `# ${digest} ${notAfter}\n${pem}`, { mode: 0o600 })
+  await rename(`${file}.new`, file)
+}
+
+/** Undefined for what HAProxy has not accepted like this. */
+async function readSealed(file: string): Promise<{ digest: string; notAfter: number } | undefined> {
+  const text = await readFile(file, 'latin1').catch(() => '')
+  const [, digest = '', notAfter] = /^# ([0-9a-f]{64}) (\d+)\n/.exec(text) ?? []
+  if (digestOf(text.slice(text.indexOf('\n') + 1)) !== digest) return undefined
+  return { digest, notAfter: Number(notAfter) }
 }
 
 const entry = (name: string, { file, except }: Line): string =>
@@ -126,12 +142,11 @@ async function* readList(settings: ProxySettings): AsyncGenerator<[name: string,
   const text = await readFile(tenantList(settings), 'latin1').catch(() => '')
   for (const listed of text.split('\n')) {
     const [file = '', name = '', ...rest] = listed.split(' ')
-    const [comment, excluded] = [rest.indexOf('#'), rest.filter((word) => word.startsWith('!'))]
-    const pem = name && (await readFile(file, 'latin1').catch(() => ''))
-    if (!pem || comment < 0) continue
-    const except = excluded.map((each) => each.slice(1))
-    const line = lineOf(settings, { name, certificate: rest[comment + 1] ?? '', except, pem })
-    if (line?.file === file) yield [name, line]
+    const comment = rest.indexOf('#')
+    if (!name || comment < 0) continue
+    const except = rest.filter((word) => word.startsWith('!')).map((each) => each.slice(1))
+    const sealed = file === fileOf(settings, { name, except }) && (await readSealed(file))
+    if (sealed) yield [name, { file, certificate: rest[comment + 1] ?? '', except, ...sealed }]
   }
 }
 
@@ -152,12 +167,12 @@ async function loadFile(
   newLine: string | undefined,
 ): Promise<void> {
   try {
-    if (newLine) await say(settings, [[`new ssl cert ${file}`, /^New empty|already exists/]])
     await say(settings, [
+      ...(newLine ? [[`new ssl cert ${file}`, /^New empty|already exists/] as const] : []),
       [`set ssl cert ${file} <<\n${withoutEmptyLines(pem)}`, /^Transaction (created|updated)/],
       [`commit ssl cert ${file}`, /Success!$/],
+      ...(newLine ? [[`add ssl crt-list ${tenantList(settings)} <<\n${newLine}\n`, /Success!$/] as const] : []),
     ])
-    if (newLine) await say(settings, [[`add ssl crt-list ${tenantList(settings)} <<\n${newLine}\n`, /Success!$/]])
   } catch (error) {
     if (error instanceof Unusable) {
       await say(settings, [[`abort ssl cert ${file}`, /./]])

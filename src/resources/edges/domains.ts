@@ -6,6 +6,7 @@ import { challengeName, domainOf, domainsOver } from '../../kernel/domains.ts'
 import { Refusal } from '../../kernel/errors.ts'
 import { canonicalHostport } from '../../kernel/hostport.ts'
 import { toId, type Uuid } from '../../kernel/ids.ts'
+import { replanOrders } from '../reserved_domains/orders.ts'
 import { hostportsOf, replaceHostports, takenHostport } from './hostports.ts'
 import { type Claim, claims, refuseHostports } from './ownership.ts'
 
@@ -42,7 +43,14 @@ export async function setHttpsHostports(
   }
   if (required) await displaceUnproven(tx, account, [...domainOfHostport.keys()])
   await replaceHostports(tx, account, edgeId, hostports, domainOfHostport)
+  // A managed certificate may have to be for more names now.
+  const added = hostports.filter((hostport) => !kept.has(hostport))
+  if (added.length > 0) await replanOrders(tx, account.accountId, namesOver(added))
 }
+
+const namesOver = (hostports: readonly string[]): string[] => [
+  ...new Set(hostports.flatMap((hostport) => domainsOver(domainOf(hostport)))),
+]
 
 /** Those that are held are locked until the end of the transaction, so that none lapses meanwhile. */
 async function findReservations(
@@ -50,7 +58,7 @@ async function findReservations(
   { accountId }: Account,
   hostports: readonly string[],
 ): Promise<readonly Reservation[]> {
-  const names = [...new Set(hostports.flatMap((hostport) => domainsOver(domainOf(hostport))))]
+  const names = namesOver(hostports)
   if (names.length === 0) return []
   const held = sql`status in ('verified', 'failing', 'assigned')`
   const own = await many<Reservation>(

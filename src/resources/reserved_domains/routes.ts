@@ -9,6 +9,7 @@ import { actionRoute, createRoute, deleteRoute, updateRoute } from '../../operat
 import { getRoute, listRoute } from '../../operations/read_routes.ts'
 import type { Resource } from '../../operations/resource.ts'
 import { isSharedDomain } from '../edges/public_suffix.ts'
+import { setCertificate } from './certificates.ts'
 import { applyAnswer } from './checks.ts'
 import {
   ReservedDomain,
@@ -18,10 +19,10 @@ import {
   ReservedDomainVerify,
 } from './schema.ts'
 import {
-  attachCertificate,
   deleteReservedDomain,
   findReservedDomain,
   insertReservedDomain,
+  limitDomains,
   listReservedDomains,
   type ReservedDomainRow,
   updateAnnotations,
@@ -74,9 +75,15 @@ export const reservedDomainRoutes = [
     access: 'anyone',
     body: ReservedDomainCreate,
     check,
-    errors: ['ERR_DOMAIN_RESERVED'],
-    insert: (tx, { caller, body: { domain, ...annotations } }) =>
-      insertReservedDomain(tx, caller, { domain: domain.toLowerCase(), ...newAnnotations(annotations) }),
+    errors: ['ERR_DOMAIN_RESERVED', 'ERR_TOO_MANY'],
+    async insert(tx, { caller, body, settings, domains: service }) {
+      await limitDomains(tx, caller, settings.domainsPerAccount)
+      const row = await insertReservedDomain(tx, caller, {
+        domain: body.domain.toLowerCase(),
+        ...newAnnotations(body),
+      })
+      return setCertificate(tx, caller, service, row, body)
+    },
   }),
   getRoute(domains, { access: 'anyone' }),
   listRoute(domains, {
@@ -88,10 +95,9 @@ export const reservedDomainRoutes = [
   updateRoute(domains, {
     access: 'anyone',
     body: ReservedDomainUpdate,
-    async apply(tx, { caller, body }, before) {
+    async apply(tx, { caller, body, domains: service }, before) {
       const row = await updateAnnotations(tx, caller, before.id, patchedAnnotations(before, body))
-      if (body.certificate_id === undefined) return row
-      return { ...(await attachCertificate(tx, caller, row, body.certificate_id)), former: before.certificate_id }
+      return { ...(await setCertificate(tx, caller, service, row, body)), former: before.certificate_id }
     },
   }),
   actionRoute(domains, {

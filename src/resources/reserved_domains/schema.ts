@@ -55,15 +55,75 @@ const Verification = Closed(
   { title: 'DomainVerification' },
 )
 
-export const ReservedDomainCreate = Closed({ ...Annotations, domain: Domain })
 const CertificateId = Type.Optional(
   Type.Unsafe<CertificateId | null>({
     anyOf: [Id('cert'), { type: 'null' }],
     description:
-      'The TLS certificate that edge nodes serve for the domain and the names under it that are in the certificate. Null: none of the account.',
+      'The TLS certificate that edge nodes serve for the domain and the names under it that are in the certificate. Null: none of the account. It cannot be set while `certificate_management_policy` is.',
   }),
 )
-export const ReservedDomainUpdate = Closed({ id: PathId('rd'), ...Annotations, certificate_id: CertificateId })
+
+export type ManagementPolicy = { authority: 'acme' | 'letsencrypt'; private_key_type: 'ecdsa' | 'rsa' }
+const policyFields = {
+  authority: Type.Unsafe<ManagementPolicy['authority']>({
+    type: 'string',
+    enum: ['acme', 'letsencrypt'],
+    description: 'The ACME authority that the operator has configured, by either name. Default: acme.',
+  }),
+  private_key_type: Type.Unsafe<ManagementPolicy['private_key_type']>({
+    type: 'string',
+    enum: ['ecdsa', 'rsa'],
+    description: 'ecdsa: P-256. rsa: 2048 bits. Default: ecdsa.',
+  }),
+}
+const policyNote =
+  'Set: a certificate for the names under the domain that HTTPS edges serve is ordered, and renewed in time. Null: the certificate is your own affair.'
+const ManagementSent = Type.Optional(
+  Type.Unsafe<Partial<ManagementPolicy> | null>({
+    anyOf: [
+      Closed({
+        authority: Type.Optional(policyFields.authority),
+        private_key_type: Type.Optional(policyFields.private_key_type),
+      }),
+      { type: 'null' },
+    ],
+    examples: [null],
+    description: policyNote,
+  }),
+)
+const ManagementShown = Type.Unsafe<ManagementPolicy | null>({
+  anyOf: [Closed(policyFields, { title: 'CertificateManagementPolicy' }), { type: 'null' }],
+  description: policyNote,
+})
+const Job = Closed(
+  {
+    error_code: Type.Unsafe<string | null>({
+      type: ['string', 'null'],
+      description:
+        "Null: nothing has failed. Otherwise the authority's type of problem, such as dns or rateLimited, or one of ours, listed in docs/certificates.md.",
+    }),
+    msg: Type.Unsafe<string | null>({ type: ['string', 'null'], description: 'What the last attempt failed with.' }),
+    started_at: TimestampOrNull('When the order that is under way was made. Null: none is.'),
+    retries_at: Type.Unsafe<string>({ ...Timestamp, description: 'When the next attempt begins.' }),
+  },
+  { title: 'CertificateProvisioningJob' },
+)
+type Job = Static<typeof Job>
+const ManagementStatus = Closed(
+  {
+    renews_at: TimestampOrNull('When the certificate is renewed. Null: there is none yet.'),
+    provisioning_job: Type.Unsafe<Job | null>({
+      anyOf: [Job, { type: 'null' }],
+      description: 'What is under way, what it waits for, or why it failed. Null: nothing is to be done now.',
+    }),
+  },
+  { title: 'CertificateManagementStatus' },
+)
+type ManagementStatus = Static<typeof ManagementStatus>
+const certificateFields = { certificate_id: CertificateId, certificate_management_policy: ManagementSent }
+
+export const ReservedDomainCreate = Closed({ ...Annotations, domain: Domain, ...certificateFields })
+export const ReservedDomainUpdate = Closed({ id: PathId('rd'), ...Annotations, ...certificateFields })
 export const ReservedDomainVerify = Closed({})
 export const ReservedDomain = Closed(
   {
@@ -73,6 +133,11 @@ export const ReservedDomain = Closed(
     ...AnnotationsShown,
     domain: Type.String(),
     certificate: RefOrNull,
+    certificate_management_policy: ManagementShown,
+    certificate_management_status: Type.Unsafe<ManagementStatus | null>({
+      anyOf: [ManagementStatus, { type: 'null' }],
+      description: 'Null without certificate_management_policy.',
+    }),
     verification: Verification,
   },
   { title: 'ReservedDomain' },

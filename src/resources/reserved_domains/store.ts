@@ -1,16 +1,18 @@
 import { randomBytes } from 'node:crypto'
 import { violates } from '../../db/failures.ts'
 import { deleteUnlessReferenced } from '../../db/in_use.ts'
-import { type Db, many, maybeOne, one, run } from '../../db/pool.ts'
-import { nothing, sql } from '../../db/sql.ts'
+import { type Db, later, many, maybeOne, one } from '../../db/pool.ts'
+import { nothing, type SqlFragment, sql } from '../../db/sql.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { servedNames } from '../../kernel/certificate.ts'
 import { invalidField, Refusal } from '../../kernel/errors.ts'
 import { type Id, newUuid, toId, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { type PageQuery, rowsToFetch } from '../../kernel/paging.ts'
+import { limitPerAccount } from '../../operations/account_limit.ts'
 import type { AnnotationColumns } from '../../operations/annotations.ts'
 import { writeOutbox } from '../../operations/outbox.ts'
-import type { DomainStatus } from './schema.ts'
+import { removeChallenges, replanOrders } from './orders.ts'
+import type { DomainStatus, ManagementPolicy } from './schema.ts'
 
 export type Account = Pick<Caller, 'accountId'>
 export type ReservedDomainRow = AnnotationColumns & {
@@ -25,12 +27,29 @@ export type ReservedDomainRow = AnnotationColumns & {
   error: string | null
   created_at: string
   certificate_id: Uuid | null
+  certificate_authority: ManagementPolicy['authority'] | null
+  private_key_type: ManagementPolicy['private_key_type'] | null
+  /** Null unless its certificate is managed. */
+  management: {
+    error_code: string | null
+    error: string | null
+    started_at: string | null
+    next_attempt_at: string
+    renews_at: string | null
+  } | null
 }
+
+/** A time inside JSON, in the form of all others. */
+const utc = (column: SqlFragment) => sql`to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
 
 export const columns = sql`
   d.account_id, d.id, d.domain, d.description, d.metadata, d.challenge, d.status, d.verified_at, d.lapses_at, d.checked_at,
-  d.error, d.created_at, d.certificate_id`
+  d.error, d.created_at, d.certificate_id, d.certificate_authority, d.private_key_type, (
+    select json_build_object('error_code', o.error_code, 'error', o.error, 'started_at', ${utc(sql`o.started_at`)},
+      'next_attempt_at', ${utc(sql`o.next_attempt_at`)}, 'renews_at', ${utc(sql`o.renews_at`)})
+    from acme_orders o where o.account_id = d.account_id and o.domain_id = d.id) as management`
 /** Who has one of these holds the domain. The same as in the index reserved_domains_one_holder. */
+export const isHeld = (status: DomainStatus): boolean => ['verified', 'failing', 'assigned'].includes(status)
 export const holds = sql`d.status in ('verified', 'failing', 'assigned')`
 
 const newChallenge = () => `gatehouse-verification=${randomBytes(24).toString('base64url')}`
@@ -57,6 +76,14 @@ export async function insertReservedDomain(
   }
 }
 
+export const limitDomains = (tx: Db, account: Account, limit: number) =>
+  limitPerAccount(tx, account, {
+    what: 'reserved_domains',
+    limit,
+    called: 'reserved domains',
+    present: sql`reserved_domains where account_id = ${account.accountId}`,
+  })
+
 export async function findReservedDomain(
   db: Db,
   { accountId }: Account,
@@ -76,7 +103,7 @@ export async function findReservedDomain(
  * another holds the domain, and two of them must not wait for each other's rows.
  */
 const lockDomains = (tx: Db, domains: ReturnType<typeof sql>): Promise<void> =>
-  run(
+  later(
     tx,
     sql`
     select pg_advisory_xact_lock(74, key)
@@ -101,6 +128,7 @@ export const updateAnnotations = (tx: Db, { accountId }: Account, id: Uuid, fiel
   )
 
 export async function deleteReservedDomain(tx: Db, { accountId }: Account, id: Id<'rd'>): Promise<void> {
+  await removeChallenges(tx, { account_id: accountId, domain_id: toUuid(id) })
   const statement = sql`delete from reserved_domains where account_id = ${accountId} and id = ${toUuid(id)}`
   if (await deleteUnlessReferenced(tx, statement, ['hostports_domain_fk'])) return
   const users = await many<{ hostport: string; edge_id: Uuid }>(
@@ -132,7 +160,10 @@ export async function updateStanding(
         checked_at = ${standing.checked_at}, error = ${standing.error}
       where d.account_id = ${account_id} and d.id = ${id} returning ${columns}`,
     )
-    if (status !== standing.status) await noteCertificates(tx, domain)
+    if (status === standing.status) return row
+    await noteCertificates(tx, domain)
+    if (!isHeld(row.status)) await removeChallenges(tx, { account_id, domain_id: id })
+    else if (!isHeld(status)) await replanOrders(tx, account_id, [domain])
     return row
   } catch (cause) {
     if (!violates(cause, 'reserved_domains_one_holder')) throw cause
@@ -187,6 +218,21 @@ export async function attachCertificate(
   )
 }
 
+/** Null: certificates are not managed. */
+export const setManagementPolicy = (
+  tx: Db,
+  { accountId }: Account,
+  id: Uuid,
+  policy: ManagementPolicy | null,
+): Promise<void> =>
+  later(
+    tx,
+    sql`
+    update reserved_domains
+    set certificate_authority = ${policy?.authority ?? null}, private_key_type = ${policy?.private_key_type ?? null}
+    where account_id = ${accountId} and id = ${id}`,
+  )
+
 /** Whoever holds the domain besides this account; locked. */
 export const findOtherHolder = (tx: Db, { account_id, domain }: Pick<ReservedDomainRow, 'account_id' | 'domain'>) =>
   maybeOne<ReservedDomainRow>(
@@ -201,7 +247,7 @@ export const findOtherHolder = (tx: Db, { account_id, domain }: Pick<ReservedDom
  * that it holds.
  */
 export const bindHostports = (tx: Db, { account_id, id, domain }: ReservedDomainRow) =>
-  run(
+  later(
     tx,
     sql`
     update hostports h set reserved_domain_id = ${id}

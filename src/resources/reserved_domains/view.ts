@@ -14,6 +14,11 @@ export function toReservedDomain(row: ReservedDomainRow, uri: (path: string) => 
     ...shownAnnotations(row),
     domain: row.domain,
     certificate: certificate && { id: certificate, uri: uri(`/tls_certificates/${certificate}`) },
+    certificate_management_policy: policyOf(row),
+    certificate_management_status: row.management && {
+      renews_at: row.management.renews_at,
+      provisioning_job: jobOf(row.management),
+    },
     verification: {
       type: 'dns_txt',
       name: challengeName(row.domain),
@@ -27,8 +32,18 @@ export function toReservedDomain(row: ReservedDomainRow, uri: (path: string) => 
   }
 }
 
-/** Checks go on by themselves; who holds the domain is what counts. */
-export function stableDomainFields({ verification, ...shown }: ReservedDomain): object {
+const policyOf = ({ certificate_authority: authority, private_key_type }: ReservedDomainRow) =>
+  authority && private_key_type && { authority, private_key_type }
+
+/** While a certificate is there and nothing has failed, there is nothing to tell. */
+function jobOf({ error_code, error, started_at, next_attempt_at, renews_at }: Management) {
+  if (renews_at && !error_code && !started_at) return null
+  return { error_code, msg: error, started_at, retries_at: next_attempt_at }
+}
+type Management = NonNullable<ReservedDomainRow['management']>
+
+/** Checks and orders go on by themselves; who holds the domain, and what was asked for, is what counts. */
+export function stableDomainFields({ verification, certificate_management_status, ...shown }: ReservedDomain): object {
   const { type, name, value, status } = verification
   return { ...shown, verification: { type, name, value, status } }
 }

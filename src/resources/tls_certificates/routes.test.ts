@@ -4,9 +4,11 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
+import { allRows } from '../../../test/harness/all_rows.ts'
 import { ecKey, newCertificate } from '../../../test/harness/certificates.ts'
 import { gatehouse } from '../../../test/harness/command.ts'
 import { startControlPlane } from '../../../test/harness/control_plane.ts'
+import { poll } from '../../../test/harness/poll.ts'
 import { many } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { type Id, toUuid } from '../../kernel/ids.ts'
@@ -47,6 +49,7 @@ test('an uploaded certificate shows what it is for, and never its private key', 
   assert.equal(certificate_pem.match(/BEGIN CERTIFICATE/g)?.length, 3)
   assert.deepEqual(rest, {
     description: 'the shop',
+    expiry: 'later',
     source: 'uploaded',
     subject_common_name: 'shop.example',
     subject_alternative_names: { dns_names: ['shop.example', '*.shop.example'], ips: ['192.0.2.1'] },
@@ -159,23 +162,116 @@ test('chain and key are replaced together, under the same id', async () => {
   assert.equal((await admin('DELETE', before.uri)).status, 204)
 })
 
+test('a certificate is replaced only by one for the domains that use it', async () => {
+  const { body: certificate } = await admin('POST', '/tls_certificates', good)
+  const { status, body: domain } = await admin('POST', '/reserved_domains', {
+    domain: 'shop.example',
+    certificate_id: certificate.id,
+  })
+  assert.equal(status, 201)
+  assert.equal(domain.certificate.id, certificate.id)
+  const refused = await admin('PATCH', certificate.uri, newCertificate(['elsewhere.example', 'the-shop.example']))
+  assert.equal(refused.status, 400)
+  assert.equal(refused.body.details.field, 'certificate_pem')
+  assert.match(refused.body.msg, /no name of shop\.example/)
+  const { body: kept } = await admin('GET', certificate.uri)
+  assert.equal(kept.serial_number, certificate.serial_number)
+  const accepted = await admin('PATCH', certificate.uri, newCertificate(['www.shop.example']))
+  assert.equal(accepted.status, 200, accepted.text)
+  assert.equal((await admin('PATCH', domain.uri, { certificate_id: null })).status, 200)
+  assert.equal((await admin('PATCH', certificate.uri, newCertificate(['elsewhere.example']))).status, 200)
+})
+
+test('a new domain takes a certificate of its own account that is for it, and nothing else', async () => {
+  const other = await plane.newAccount()
+  const { body: foreign } = await other('POST', '/tls_certificates', newCertificate(['own.example']))
+  const { body: unfit } = await admin('POST', '/tls_certificates', newCertificate(['else.example']))
+  const gone = { ...foreign, id: `${foreign.id.slice(0, -1)}0` }
+  const answers = []
+  for (const { id } of [foreign, gone, unfit]) {
+    const refused = await admin('POST', '/reserved_domains', { domain: 'own.example', certificate_id: id })
+    assert.equal(refused.status, 400, refused.text)
+    assert.equal(refused.body.details.field, 'certificate_id')
+    answers.push(refused.body.msg)
+  }
+  assert.equal(answers[0], answers[1])
+  const { body: list } = await admin('GET', '/reserved_domains')
+  assert.ok(!list.reserved_domains.some(({ domain }: { domain: string }) => domain === 'own.example'))
+})
+
+test('the list says which certificates expire soon, and time alone changes no ETag', async () => {
+  const expiries = []
+  for (const days of [13, 15, 1]) {
+    const { body, headers } = await admin('POST', '/tls_certificates', newCertificate(['time.example'], { days }))
+    const { body: shown } = await admin('GET', body.uri)
+    expiries.push([days, shown.expiry])
+    if (days !== 13) continue
+    await plane.db.query({
+      text: `update tls_certificates set not_after = now() - interval '1 hour' where id = $1`,
+      values: [toUuid(body.id)],
+    })
+    const { body: list } = await admin('GET', '/tls_certificates')
+    assert.equal(list.tls_certificates[0].expiry, 'expired')
+    assert.ok(headers.get('etag'))
+  }
+  // A lifetime of 13 days: there is more than a third of it left.
+  assert.deepEqual(expiries, [
+    [13, 'later'],
+    [15, 'later'],
+    [1, 'later'],
+  ])
+  const { body: long } = await admin('POST', '/tls_certificates', newCertificate(['time.example'], { days: 60 }))
+  await plane.db.query({
+    text: `update tls_certificates set not_before = now() - interval '60 days', not_after = now() + interval '13 days' where id = $1`,
+    values: [toUuid(long.id)],
+  })
+  assert.equal((await admin('GET', long.uri)).body.expiry, 'soon')
+})
+
+test('an account has a limit of certificates and of domains, also when many come at once', async () => {
+  const { origin } = await plane.startProcess({
+    GATEHOUSE_SECRETS_KEY_FILE: await keyFile('limited', 0o600, oldKey),
+    GATEHOUSE_CERTIFICATES_PER_ACCOUNT: '3',
+    GATEHOUSE_DOMAINS_PER_ACCOUNT: '3',
+  })
+  const account = await plane.newAccount()
+  const post = async (path: string, body: object) => {
+    const answer = await fetch(origin + path, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${account.token}`,
+        'service-version': '2',
+        'content-type': 'application/json',
+      },
+      body: JSON.stringify(body),
+    })
+    return { status: answer.status, body: (await answer.json()) as { error_code?: string; msg?: string } }
+  }
+  for (const [path, bodyOf, called] of [
+    ['/tls_certificates', () => good, /at most 3 uploaded certificates/],
+    ['/reserved_domains', (index: number) => ({ domain: `limit-${index}.example` }), /at most 3 reserved domains/],
+  ] as const) {
+    const answers = await Promise.all(Array.from({ length: 6 }, (_, index) => post(path, bodyOf(index))))
+    assert.equal(answers.filter(({ status }) => status === 201).length, 3, path)
+    for (const { status, body } of answers.filter(({ status }) => status !== 201)) {
+      assert.equal(status, 409)
+      assert.equal(body.error_code, 'ERR_TOO_MANY')
+      assert.match(body.msg ?? '', called)
+    }
+  }
+  // Another account is not concerned.
+  assert.equal((await admin('POST', '/reserved_domains', { domain: 'unlimited.example' })).status, 201)
+})
+
 test('a private key is nowhere in clear: not in any row, in the log or in the audit', async () => {
   const one = newCertificate(['secret.example'])
   const created = await admin('POST', '/tls_certificates', one, { headers: { 'idempotency-key': 'the-secret-one' } })
   assert.equal(created.status, 201)
   await admin('PATCH', created.body.uri, newCertificate(['secret.example']))
   await admin('POST', '/tls_certificates', { ...one, certificate_pem: 'wrong' })
-  const tables = await many<{ name: string }>(
-    plane.db,
-    sql`select relname as name from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace`,
-  )
   const log = JSON.stringify(plane.processes.flatMap((process) => process.log))
   assert.ok(log.includes('tls_certificates.create'))
-  let found = ''
-  for (const { name } of tables) {
-    const { rows } = await plane.db.query({ text: `select t::text as row from ${name} t` })
-    found += rows.map(({ row }: { row: string }) => row).join('\n')
-  }
+  const found = await allRows(plane.db)
   assert.ok(found.includes('secret.example'))
   for (const line of secretLines(one.private_key_pem)) {
     assert.ok(!found.includes(line), 'a row has the key')
@@ -202,7 +298,9 @@ test('a rotation encrypts every private key with the new key, and says what it c
   const listed = await run('list', both)
   assert.match(
     listed.stdout,
-    new RegExp(`encrypts ${count} private keys  current\n[0-9a-f]{16}  encrypts 0 private keys\n`),
+    new RegExp(
+      `encrypts ${count} private keys, 0 secrets of webhooks, 0 keys of .*  current\n[0-9a-f]{16}  encrypts 0 private keys, 0 secrets of webhooks, 0 keys of .*\n`,
+    ),
   )
 
   // Whoever moves a row to another account has not moved its key.
@@ -251,4 +349,18 @@ test('without a key file everything but private keys works, and a bad one is ref
     assert.match(stderr, message)
     assert.ok(!stderr.includes(oldKey.slice(0, 20)))
   }
+})
+
+test('metrics name the certificates that expire first, and when', async () => {
+  const { accountId } = await plane.newAccount()
+  const account = await plane.newAccount()
+  const { body } = await account('POST', '/tls_certificates', newCertificate(['metrics.example'], { issuer }))
+  const { origin } = await plane.startProcess()
+  const line = `gatehouse_certificate_expiry_timestamp_seconds{account="${account.accountId}",certificate="${body.id}"} `
+  const text = await poll(
+    async () => (await fetch(`${origin}/metrics`)).text(),
+    (found) => found.includes(line),
+  )
+  assert.ok(text.includes(`${line}${Date.parse(body.not_after) / 1_000}\n`))
+  assert.ok(!text.includes(accountId), 'an account without certificates')
 })

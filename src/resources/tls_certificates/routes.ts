@@ -3,13 +3,16 @@ import { newAnnotations, patchedAnnotations } from '../../operations/annotations
 import { createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'
 import { getRoute, listRoute } from '../../operations/read_routes.ts'
 import type { Resource } from '../../operations/resource.ts'
-import { checkBoth, checked, secretsOf } from './rules.ts'
+import { secretsOf } from '../../operations/secrets.ts'
+import { checkBoth, checkCovers, checked } from './rules.ts'
 import { TlsCertificate, TlsCertificateCreate, TlsCertificateQuery, TlsCertificateUpdate } from './schema.ts'
 import {
   annotateTlsCertificate,
   createCertificate,
   deleteTlsCertificate,
+  domainsUsing,
   findTlsCertificate,
+  limitCertificates,
   listTlsCertificates,
   replaceCertificate,
   type TlsCertificateRow,
@@ -33,9 +36,10 @@ export const tlsCertificateRoutes = [
     summary: 'Upload a TLS certificate with its chain and private key. The private key is never returned',
     access: 'anyone',
     body: TlsCertificateCreate,
-    errors: ['ERR_NO_SECRETS_KEY'],
-    insert(tx, { caller, body, clock, settings }) {
-      const box = secretsOf(settings)
+    errors: ['ERR_NO_SECRETS_KEY', 'ERR_TOO_MANY'],
+    async insert(tx, { caller, body, clock, settings }) {
+      const box = secretsOf(settings, 'private keys')
+      await limitCertificates(tx, caller, settings.certificatesPerAccount)
       const certificate = checked(body.certificate_pem, body.private_key_pem, clock())
       return createCertificate(tx, caller, { ...certificate, ...newAnnotations(body), source: 'uploaded' }, box)
     },
@@ -58,7 +62,14 @@ export const tlsCertificateRoutes = [
       const row = await annotateTlsCertificate(tx, caller, before, patchedAnnotations(before, body))
       if (body.certificate_pem === undefined || body.private_key_pem === undefined) return row
       const certificate = checked(body.certificate_pem, body.private_key_pem, clock())
-      return replaceCertificate(tx, caller, row, certificate, secretsOf(settings))
+      checkCovers(certificate, await domainsUsing(tx, caller, before.id))
+      return replaceCertificate(
+        tx,
+        caller,
+        row,
+        { ...certificate, source: 'uploaded' },
+        secretsOf(settings, 'private keys'),
+      )
     },
   }),
   deleteRoute(certificates, {

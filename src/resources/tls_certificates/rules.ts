@@ -1,16 +1,11 @@
-import type { InstallationSettings } from '../../http/route.ts'
-import { CertificateFault, type CheckedCertificate, checkCertificate } from '../../kernel/certificate.ts'
-import { invalidField, Refusal } from '../../kernel/errors.ts'
-import type { SecretsBox } from '../../kernel/secrets_box.ts'
-
-/** Without a key to encrypt private keys with, none is taken. */
-export function secretsOf({ secrets }: InstallationSettings): SecretsBox {
-  if (secrets) return secrets
-  throw new Refusal(
-    'ERR_NO_SECRETS_KEY',
-    'This installation cannot store private keys: its operator has not set GATEHOUSE_SECRETS_KEY_FILE.',
-  )
-}
+import {
+  CertificateFault,
+  type CheckedCertificate,
+  checkCertificate,
+  dnsNames,
+  servedNames,
+} from '../../kernel/certificate.ts'
+import { invalidField } from '../../kernel/errors.ts'
 
 export function checked(chain: string, key: string, now: number): CheckedCertificate {
   try {
@@ -20,6 +15,18 @@ export function checked(chain: string, key: string, now: number): CheckedCertifi
     if (error instanceof CertificateFault) throw invalidField(error.field, error.message)
     throw error
   }
+}
+
+/** Whatever replaces a certificate must be for the domains that use it, or nothing could be served for them. */
+export function checkCovers({ leaf }: CheckedCertificate, domains: readonly string[]): void {
+  const names = dnsNames(leaf)
+  const uncovered = domains.filter((domain) => servedNames(names, [domain], []).names.length === 0)
+  if (uncovered.length === 0) return
+  const more = uncovered.length > 3 ? ` and ${uncovered.length - 3} more` : ''
+  throw invalidField(
+    'certificate_pem',
+    `must be for the domains that use this certificate: it has no name of ${uncovered.slice(0, 3).join(', ')}${more}. Upload it as another certificate, or give those domains another one first`,
+  )
 }
 
 /** A PATCH replaces both or none. */

@@ -60,6 +60,12 @@ export const TlsCertificate = Closed(
     issued_at: Type.Unsafe<string>({ ...Timestamp, description: 'When this chain and key were stored.' }),
     not_before: Type.Unsafe<string>({ ...Timestamp, description: 'When it becomes valid.' }),
     not_after: Type.Unsafe<string>({ ...Timestamp, description: 'When it expires. Clients refuse it from then on.' }),
+    expiry: Type.Unsafe<'later' | 'soon' | 'expired'>({
+      type: 'string',
+      enum: ['later', 'soon', 'expired'],
+      description:
+        'soon: it expires within two weeks and has less than a third of its time left, so it should be replaced now. expired: clients refuse it.',
+    }),
     subject_common_name: OrNull('Common name of the subject.'),
     subject_alternative_names: Closed(
       { dns_names: Words('Host names, which may be wildcards.'), ips: Words('IP addresses.') },

@@ -7,6 +7,7 @@ import { Refusal } from '../../kernel/errors.ts'
 import { type Id, newUuid, toId, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { type PageQuery, rowsToFetch } from '../../kernel/paging.ts'
 import type { SecretsBox } from '../../kernel/secrets_box.ts'
+import { limitPerAccount } from '../../operations/account_limit.ts'
 import type { AnnotationColumns } from '../../operations/annotations.ts'
 import { type CertificateFacts, factsOf } from './facts.ts'
 
@@ -19,13 +20,19 @@ export type TlsCertificateRow = AnnotationColumns & {
   not_before: string
   not_after: string
   facts: CertificateFacts
+  expiry: 'later' | 'soon' | 'expired'
   /** Domains. */
   used_by: Uuid[]
 }
 type Account = Pick<Caller, 'accountId'>
 
+/** Soon: with less than two weeks left, and less than a third of its time, which for some is a few days. */
+const expiry = sql`
+      case when c.not_after <= now() then 'expired'
+        when c.not_after <= now() + least(interval '14 days', (c.not_after - c.not_before) / 3) then 'soon'
+        else 'later' end as expiry`
 const columns = sql`c.id, c.source, c.description, c.metadata, c.created_at, c.issued_at, c.certificate_pem, c.not_before,
-      c.not_after, c.facts`
+      c.not_after, c.facts, ${expiry}`
 const shownUsers = 100
 const usedBy = sql`array(
       select d.id from reserved_domains d where d.account_id = c.account_id and d.certificate_id = c.id
@@ -69,12 +76,30 @@ export function createCertificate(
   )
 }
 
+/** Those that were ordered by the installation do not count: the limit of domains holds for them. */
+export const limitCertificates = (tx: Db, account: Account, limit: number) =>
+  limitPerAccount(tx, account, {
+    what: 'tls_certificates',
+    limit,
+    called: 'uploaded certificates',
+    present: sql`tls_certificates where account_id = ${account.accountId} and source = 'uploaded'`,
+  })
+
+/** The certificate is locked: nobody attaches it meanwhile. */
+export const domainsUsing = async (tx: Db, { accountId }: Account, id: Uuid): Promise<string[]> => {
+  const rows = await many<{ domain: string }>(
+    tx,
+    sql`select domain from reserved_domains where account_id = ${accountId} and certificate_id = ${id} order by domain`,
+  )
+  return rows.map(({ domain }) => domain)
+}
+
 /** The row keeps its id, so whatever uses it gets the new chain and key together, and never none. */
 export async function replaceCertificate(
   tx: Db,
   account: Account,
   before: TlsCertificateRow,
-  certificate: Stored,
+  certificate: Stored & Pick<TlsCertificateRow, 'source'>,
   box: SecretsBox,
 ): Promise<TlsCertificateRow> {
   const { chain, sealed, keyId, notBefore, notAfter, facts } = writtenOf(account, before.id, certificate, box)
@@ -83,7 +108,7 @@ export async function replaceCertificate(
     sql`
     update tls_certificates c
     set certificate_pem = ${chain}, private_key = ${sealed}, secrets_key_id = ${keyId}, not_before = ${notBefore},
-      not_after = ${notAfter}, facts = ${facts}, issued_at = now()
+      not_after = ${notAfter}, facts = ${facts}, issued_at = now(), source = ${certificate.source}
     where account_id = ${account.accountId} and id = ${before.id}
     returning ${columns}`,
   )
@@ -192,6 +217,21 @@ export async function resealBatch(
 }
 
 /** For the metrics: how many there are by the time that is left, and the seconds of the one that has least. */
+/** Of all accounts, for the operator. */
+export async function firstToExpire(db: Db, count: number) {
+  const rows = await many<{ id: Uuid; account_id: Uuid; expires_at: number }>(
+    db,
+    sql`
+    select id, account_id, extract(epoch from not_after)::float8 as expires_at
+    from tls_certificates order by not_after, id limit ${count}`,
+  )
+  return rows.map((row) => ({
+    account: toId('ac', row.account_id),
+    certificate: toId('cert', row.id),
+    expiresAt: row.expires_at,
+  }))
+}
+
 export const expiryOfCertificates = (db: Db) =>
   one<{ expired: number; day: number; week: number; month: number; later: number; seconds: number | null }>(
     db,

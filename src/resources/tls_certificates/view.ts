@@ -16,6 +16,7 @@ export function toTlsCertificate(row: TlsCertificateRow, uri: (path: string) => 
     issued_at: row.issued_at,
     not_before: row.not_before,
     not_after: row.not_after,
+    expiry: row.expiry,
     ...row.facts,
     in_use_by: row.used_by.map((uuid) => {
       const domain = toId('rd', uuid)
@@ -24,5 +25,5 @@ export function toTlsCertificate(row: TlsCertificateRow, uri: (path: string) => 
   }
 }
 
-/** What only a change of the certificate alters: attaching it somewhere is no change of it. */
-export const stableCertificateFields = ({ in_use_by, ...stable }: TlsCertificate) => stable
+/** What only a change of the certificate alters: attaching it somewhere is no change of it, and neither is time. */
+export const stableCertificateFields = ({ in_use_by, expiry, ...stable }: TlsCertificate) => stable

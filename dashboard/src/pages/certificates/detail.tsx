@@ -1,0 +1,113 @@
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import { Link, useNavigate } from 'react-router'
+import { $api } from '../../api/client.ts'
+import { queries } from '../../api/queries.ts'
+import { Button } from '../../ui/button.tsx'
+import { CopyId } from '../../ui/copy_id.tsx'
+import { Loaded } from '../../ui/loading.tsx'
+import { MoreMenu } from '../../ui/more_menu.tsx'
+import { PageHeader } from '../../ui/page_header.tsx'
+import { Section } from '../../ui/section.tsx'
+import { ChangeList } from '../audit/list.tsx'
+import { type Certificate, ExpiryOf, nameOf } from './certificate.tsx'
+import { DeleteCertificate, ReplaceCertificate } from './forms.tsx'
+
+export function CertificateDetail({ id }: { id: string }) {
+  const certificate = $api.useQuery('get', '/tls_certificates/{id}', { params: { path: { id } } })
+  const [open, setOpen] = useState<'replace' | 'delete'>()
+  const navigate = useNavigate()
+  const isAdmin = $api.useQuery('get', '/caller').data?.role === 'admin'
+  const close = () => setOpen(undefined)
+  const { data } = certificate
+  return (
+    <>
+      <PageHeader
+        title={data ? nameOf(data) : id}
+        parent={{ to: '/certificates', name: 'Certificates' }}
+        status={data && <ExpiryOf certificate={data} />}
+        meta={<CopyId id={id} />}
+      >
+        <Button kind="primary" onPress={() => setOpen('replace')}>
+          Replace
+        </Button>
+        <MoreMenu
+          label="More actions"
+          className="button plain icon-only"
+          groups={() => [
+            {
+              entries: [
+                { label: 'Delete certificate…', icon: 'trash', isDanger: true, onAction: () => setOpen('delete') },
+              ],
+            },
+          ]}
+        />
+      </PageHeader>
+      <Loaded query={certificate} lines={6}>
+        {(shown) => (
+          <>
+            <Facts certificate={shown} />
+            <UsedBy certificate={shown} />
+            {isAdmin && (
+              <Section title="History">
+                <ChangeList resourceId={id} />
+              </Section>
+            )}
+          </>
+        )}
+      </Loaded>
+      {open === 'replace' && data && <ReplaceCertificate certificate={data} onClose={close} />}
+      {open === 'delete' && data && (
+        <DeleteCertificate certificate={data} onClose={close} onDeleted={() => void navigate('/certificates')} />
+      )}
+    </>
+  )
+}
+
+const time = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'short', timeZone: 'UTC' })
+
+function Facts({ certificate }: { certificate: Certificate }) {
+  const { subject_alternative_names: names, not_before, not_after, issuer_common_name, private_key_type } = certificate
+  return (
+    <Section title="Certificate">
+      <dl className="facts">
+        <dt>For</dt>
+        <dd className="mono">{[...names.dns_names, ...names.ips].join(', ')}</dd>
+        <dt>Valid</dt>
+        <dd>
+          {time.format(new Date(not_before))} to {time.format(new Date(not_after))} UTC
+        </dd>
+        <dt>Issuer</dt>
+        <dd>{issuer_common_name ?? 'Unnamed'}</dd>
+        <dt>Private key</dt>
+        <dd>{private_key_type === 'rsa' ? 'RSA' : 'ECDSA'}, stored encrypted</dd>
+        <dt>Serial number</dt>
+        <dd className="mono">{certificate.serial_number}</dd>
+        <dt>Source</dt>
+        <dd>{certificate.source === 'acme' ? 'Ordered by this installation' : 'Uploaded'}</dd>
+      </dl>
+    </Section>
+  )
+}
+
+function UsedBy({ certificate: { in_use_by } }: { certificate: Certificate }) {
+  const domains = useQuery(queries.domains()).data
+  return (
+    <Section title="Used by" note={in_use_by.length || undefined}>
+      {in_use_by.length === 0 ? (
+        <p>
+          Nothing. Choose it on the page of a <Link to="/domains">domain</Link>, and edge nodes serve it for the names
+          of that domain.
+        </p>
+      ) : (
+        <ul className="plain-list">
+          {in_use_by.map(({ id }) => (
+            <li key={id}>
+              <Link to={`/domains/${id}`}>{domains?.find((each) => each.id === id)?.domain ?? id}</Link>
+            </li>
+          ))}
+        </ul>
+      )}
+    </Section>
+  )
+}

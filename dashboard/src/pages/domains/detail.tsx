@@ -1,0 +1,198 @@
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import { Link, useNavigate } from 'react-router'
+import { $api, answerOf, api, type Shapes } from '../../api/client.ts'
+import { useMayChange } from '../../api/may_change.ts'
+import { queries, useRefresh } from '../../api/queries.ts'
+import { Button } from '../../ui/button.tsx'
+import { CopyButton } from '../../ui/copy.tsx'
+import { CopyId } from '../../ui/copy_id.tsx'
+import { Loaded } from '../../ui/loading.tsx'
+import { MoreMenu } from '../../ui/more_menu.tsx'
+import { PageHeader } from '../../ui/page_header.tsx'
+import { ProblemNote } from '../../ui/problem.tsx'
+import { Section } from '../../ui/section.tsx'
+import { Ago } from '../../ui/time.tsx'
+import { ChangeList } from '../audit/list.tsx'
+import { ExpiryOf, nameOf } from '../certificates/certificate.tsx'
+import { type Domain, isHeld, StatusOf } from './domain.tsx'
+import { ChooseCertificate, DeleteDomain } from './forms.tsx'
+
+export function DomainDetail({ id }: { id: string }) {
+  const path = { params: { path: { id } } }
+  const domain = $api.useQuery('get', '/reserved_domains/{id}', path, { refetchInterval: 10_000 })
+  const [open, setOpen] = useState<'certificate' | 'delete'>()
+  const navigate = useNavigate()
+  const isAdmin = $api.useQuery('get', '/caller').data?.role === 'admin'
+  const close = () => setOpen(undefined)
+  const { data } = domain
+  return (
+    <>
+      <PageHeader
+        title={data?.domain ?? id}
+        parent={{ to: '/domains', name: 'Domains' }}
+        status={data && <StatusOf domain={data} />}
+        meta={
+          <>
+            {data?.description && <span>{data.description}</span>}
+            <CopyId id={id} />
+          </>
+        }
+      >
+        <MoreMenu
+          label="More actions"
+          className="button plain icon-only"
+          groups={() => [
+            {
+              entries: [
+                { label: 'Change certificate…', icon: 'edit', onAction: () => setOpen('certificate') },
+                { label: 'Delete domain…', icon: 'trash', isDanger: true, onAction: () => setOpen('delete') },
+              ],
+            },
+          ]}
+        />
+      </PageHeader>
+      <Loaded query={domain} lines={6}>
+        {(shown) => (
+          <>
+            <Ownership domain={shown} />
+            <CertificateOf domain={shown} onChange={() => setOpen('certificate')} />
+            <NamesUnder domain={shown} />
+            {isAdmin && (
+              <Section title="History">
+                <ChangeList resourceId={id} />
+              </Section>
+            )}
+          </>
+        )}
+      </Loaded>
+      {open === 'certificate' && data && <ChooseCertificate domain={data} onClose={close} />}
+      {open === 'delete' && data && (
+        <DeleteDomain domain={data} onClose={close} onDeleted={() => void navigate('/domains')} />
+      )}
+    </>
+  )
+}
+
+/** What has to be in DNS, and what DNS said when it was last asked. */
+function Ownership({ domain }: { domain: Domain }) {
+  const { verification } = domain
+  const mayChange = useMayChange()
+  const refresh = useRefresh()
+  const [isAsking, setAsking] = useState(false)
+  const [problem, setProblem] = useState<unknown>()
+  const verify = async () => {
+    setAsking(true)
+    setProblem(undefined)
+    await answerOf(api.POST('/reserved_domains/{id}/verify', { params: { path: { id: domain.id } }, body: {} })).catch(
+      setProblem,
+    )
+    await refresh('/reserved_domains')
+    setAsking(false)
+  }
+  if (verification.status === 'assigned')
+    return (
+      <Section title="Ownership">
+        <p>The operator of this installation assigned the domain. It needs no DNS record.</p>
+      </Section>
+    )
+  return (
+    <Section
+      title="Ownership"
+      action={
+        mayChange && (
+          <Button kind={isHeld(domain) ? undefined : 'primary'} isPending={isAsking} onPress={verify}>
+            Verify now
+          </Button>
+        )
+      }
+    >
+      <p>
+        {isHeld(domain)
+          ? 'Leave this TXT record in DNS: it is checked every day.'
+          : 'Publish this TXT record with the DNS provider of the domain, then verify.'}
+      </p>
+      <dl className="facts">
+        <dt>Name</dt>
+        <dd className="mono">{verification.name}</dd>
+        <dt>Type</dt>
+        <dd className="mono">TXT</dd>
+        <dt>Value</dt>
+        <dd className="mono">{verification.value}</dd>
+        <dt>Last checked</dt>
+        <dd>{verification.checked_at ? <Ago at={verification.checked_at} /> : 'Never'}</dd>
+      </dl>
+      <div className="actions start">
+        <CopyButton text={verification.name} what="name" />
+        <CopyButton text={verification.value} what="value" />
+      </div>
+      {verification.error && (
+        <p className="note warned" role="status">
+          {verification.error}
+        </p>
+      )}
+      {problem !== undefined && <ProblemNote error={problem} />}
+    </Section>
+  )
+}
+
+function CertificateOf({ domain, onChange }: { domain: Domain; onChange: () => void }) {
+  const certificates = useQuery(queries.certificates()).data
+  const mayChange = useMayChange()
+  const used = certificates?.find(({ id }) => id === domain.certificate?.id)
+  return (
+    <Section title="Certificate" action={mayChange && <Button onPress={onChange}>Change certificate</Button>}>
+      {domain.certificate ? (
+        <dl className="facts">
+          <dt>Certificate</dt>
+          <dd>
+            <Link to={`/certificates/${domain.certificate.id}`}>{used ? nameOf(used) : domain.certificate.id}</Link>
+          </dd>
+          {used && (
+            <>
+              <dt>Expires</dt>
+              <dd>
+                <ExpiryOf certificate={used} />
+              </dd>
+              <dt>For</dt>
+              <dd className="mono">{used.subject_alternative_names.dns_names.join(', ')}</dd>
+            </>
+          )}
+        </dl>
+      ) : (
+        <p>
+          None of this account. HTTPS clients reach names under {domain.domain} only if the operator of the nodes has a
+          certificate for them.
+        </p>
+      )}
+    </Section>
+  )
+}
+
+function NamesUnder({ domain: { domain } }: { domain: Domain }) {
+  const edges = useQuery(queries.httpsEdges()).data
+  const isUnder = (hostport: string) => {
+    const name = hostport.replace(/:\d+$/, '').replace(/^\*\./, '')
+    return name === domain || name.endsWith(`.${domain}`)
+  }
+  const uses = (edges ?? []).flatMap(({ id, hostports }: Shapes['HttpsEdge']) =>
+    hostports.filter(isUnder).map((hostport) => ({ id, hostport })),
+  )
+  return (
+    <Section title="Used by" note={uses.length || undefined}>
+      {uses.length === 0 ? (
+        <p>No HTTPS edge has a name under this domain.</p>
+      ) : (
+        <ul className="plain-list">
+          {uses.map(({ id, hostport }) => (
+            <li key={hostport}>
+              <Link className="mono" to={`/edges/${id}`}>
+                {hostport}
+              </Link>
+            </li>
+          ))}
+        </ul>
+      )}
+    </Section>
+  )
+}

@@ -1,0 +1,239 @@
+import { type Db, many, maybeOne, one, run } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
+import type { RecordKey } from '../../distribution/records.ts'
+import { rfc3339 } from '../../kernel/clock.ts'
+import { newUuid, toId, type Uuid } from '../../kernel/ids.ts'
+import type { SecretsBox } from '../../kernel/secrets_box.ts'
+import { writeOutbox } from '../../operations/outbox.ts'
+import type { DomainStatus } from './schema.ts'
+
+/** What is planned or under way for a domain, in the hands of the one who has its lease. */
+export type LeasedOrder = {
+  account_id: Uuid
+  domain_id: Uuid
+  lease_token: Uuid
+  plans: number
+  domain: string
+  status: DomainStatus
+  private_key_type: 'ecdsa' | 'rsa'
+  certificate_id: Uuid | null
+  order_url: string | null
+  order_names: string[] | null
+  private_key: Buffer | null
+  secrets_key_id: string | null
+  failures: number
+  error_code: string | null
+  error: string | null
+  renews_at: string | null
+  issued_by: string | null
+}
+type Which = Pick<LeasedOrder, 'account_id' | 'domain_id'>
+
+/** Somebody else has the order by now, or nobody wants it any more: whatever was found out is not to be written. */
+export class LeaseLost extends Error {
+  override readonly name = 'LeaseLost'
+}
+
+/** Of one account at once, so that the others do not wait until all of its domains have their certificates. */
+const leasesPerAccount = 2
+const lease = (seconds: number) => sql`now() + ${seconds} * interval '1 second'`
+
+/**
+ * The next order that is due; undefined when none is. Of several processes one gets it. Leases run by the clock of the
+ * database, which all of them share.
+ */
+export const leaseOrder = (db: Db, now: number, leaseSeconds: number) =>
+  maybeOne<LeasedOrder>(
+    db,
+    sql`
+    with due as (
+      select o.account_id, o.domain_id from acme_orders o
+      where o.next_attempt_at <= ${rfc3339(now)} and (o.lease_until is null or o.lease_until <= now())
+        and ${leasesPerAccount} > (
+          select count(*) from acme_orders b where b.account_id = o.account_id and b.lease_until > now())
+      order by o.next_attempt_at limit 1 for update skip locked
+    )
+    update acme_orders o set lease_token = ${newUuid()}, lease_until = ${lease(leaseSeconds)}
+    from due, reserved_domains d
+    where o.account_id = due.account_id and o.domain_id = due.domain_id
+      and d.account_id = o.account_id and d.id = o.domain_id and d.private_key_type is not null
+    returning o.account_id, o.domain_id, o.lease_token, o.plans, d.domain, d.status, d.private_key_type, d.certificate_id,
+      o.order_url, o.order_names, o.private_key, o.secrets_key_id, o.failures, o.error_code, o.error, o.renews_at,
+      o.issued_by`,
+  )
+
+const heldBy = ({ account_id, domain_id, lease_token }: Which & Pick<LeasedOrder, 'lease_token'>) =>
+  sql`account_id = ${account_id} and domain_id = ${domain_id} and lease_token = ${lease_token}`
+
+/** False: it is somebody else's by now. */
+export const extendLease = async (db: Db, order: LeasedOrder, leaseSeconds: number): Promise<boolean> =>
+  (await maybeOne(
+    db,
+    sql`update acme_orders set lease_until = ${lease(leaseSeconds)} where ${heldBy(order)} returning domain_id`,
+  )) !== undefined
+
+/** In the transaction of what it protects: the row stays locked until that ends. */
+export async function assertLease(tx: Db, order: LeasedOrder): Promise<void> {
+  const held = await maybeOne(tx, sql`select domain_id from acme_orders where ${heldBy(order)} for update`)
+  if (!held) throw new LeaseLost(`another process works on ${order.domain}, or its certificate is not managed any more`)
+}
+
+const keyContext = ({ account_id, domain_id }: Which) => `acme_orders ${account_id} ${domain_id}`
+
+/** Null: the order that was begun is over, or leads nowhere, and the next attempt makes another. */
+export async function noteOrder(
+  db: Db,
+  order: LeasedOrder,
+  begun: { url: string; names: readonly string[]; key: string; now: number } | null,
+  box: SecretsBox,
+): Promise<void> {
+  const sealed = begun && box.seal(begun.key, keyContext(order))
+  const noted = await maybeOne(
+    db,
+    sql`
+    update acme_orders
+    set order_url = ${begun?.url ?? null}, order_names = ${begun?.names ?? null}, private_key = ${sealed?.sealed ?? null},
+      secrets_key_id = ${sealed?.keyId ?? null}, started_at = ${begun && rfc3339(begun.now)}
+    where ${heldBy(order)} returning domain_id`,
+  )
+  if (!noted) throw new LeaseLost(`another process works on ${order.domain}`)
+}
+
+/** Throws UnreadableSecret. */
+export const keyOfOrder = (order: LeasedOrder, box: SecretsBox): string | undefined =>
+  order.private_key && order.secrets_key_id
+    ? box.open({ keyId: order.secrets_key_id, sealed: order.private_key }, keyContext(order))
+    : undefined
+
+export type Ending = {
+  nextAttemptAt: number
+  renewsAt: number | null
+  issuedBy: string | null
+  /** In a row. */
+  failures: number
+  error: { code: string; message: string } | null
+  /** Whatever the account does, nothing is tried before. */
+  heldBackUntil: number | null
+}
+
+/** Gives the lease back, with what comes next. What was planned during the attempt is looked at as soon as it may. */
+export const endLease = (db: Db, order: LeasedOrder, ending: Ending) =>
+  run(
+    db,
+    sql`
+    update acme_orders
+    set lease_token = null, lease_until = null,
+      next_attempt_at = case when plans = ${order.plans} then ${rfc3339(ending.nextAttemptAt)}::timestamptz
+        else greatest(now(), ${orNull(ending.heldBackUntil)}::timestamptz) end,
+      held_back_until = ${orNull(ending.heldBackUntil)}, renews_at = ${orNull(ending.renewsAt)},
+      issued_by = ${ending.issuedBy}, failures = ${ending.failures},
+      error_code = ${ending.error?.code ?? null}, error = ${ending.error?.message ?? null}
+    where ${heldBy(order)}`,
+  )
+const orNull = (moment: number | null) => (moment === null ? null : rfc3339(moment))
+
+/** As if it had never been taken: the next process goes on with it at once. */
+export const giveLeaseBack = (db: Db, order: LeasedOrder) =>
+  run(db, sql`update acme_orders set lease_token = null, lease_until = null where ${heldBy(order)}`)
+
+/**
+ * The names under the domain that edges of the account serve, wildcards included. Not those under a domain below it that
+ * anybody holds, and none that a wildcard among them covers: authorities refuse an order with both.
+ */
+export async function namesToCertify(db: Db, { account_id, domain }: LeasedOrder): Promise<string[]> {
+  const rows = await many<{ name: string }>(
+    db,
+    sql`
+    select distinct split_part(h.hostport, ':', 1) as name from hostports h
+    where h.account_id = ${account_id} and h.hostport like '%:443'
+      and hostport_claim(h.hostport) collate "C" >= hostport_claim(${`${domain}:443`})
+      and hostport_claim(h.hostport) collate "C" < left(hostport_claim(${`${domain}:443`}), -1) || '/'
+      and not exists (
+        select from reserved_domains n
+        where n.status in ('verified', 'failing', 'assigned') and length(n.domain) > ${domain.length}
+          and starts_with(hostport_claim(h.hostport), hostport_claim(n.domain || ':443')))
+    order by 1`,
+  )
+  const names = new Set(rows.map(({ name }) => name))
+  return [...names].filter((name) => !names.has(`*.${name.slice(name.indexOf('.') + 1)}`) || name.startsWith('*.'))
+}
+
+/** Somebody wants a certificate for the domain now. */
+export const planOrder = (tx: Db, accountId: Uuid, domainId: Uuid) =>
+  run(
+    tx,
+    sql`
+    insert into acme_orders as o (account_id, domain_id) values (${accountId}, ${domainId})
+    on conflict (account_id, domain_id) do update
+    set next_attempt_at = greatest(now(), o.held_back_until), plans = o.plans + 1`,
+  )
+
+/** Something has changed for the certificates of these domains of the account, if they are managed. */
+export const replanOrders = (tx: Db, accountId: Uuid, domains: readonly string[]) =>
+  run(
+    tx,
+    sql`
+    update acme_orders o set next_attempt_at = greatest(now(), o.held_back_until), plans = o.plans + 1
+    from reserved_domains d
+    where d.account_id = ${accountId} and d.domain = any(${domains}) and o.account_id = d.account_id and o.domain_id = d.id`,
+  )
+
+/** With what nodes answer for it. */
+export async function dropOrder(tx: Db, which: Which): Promise<void> {
+  await removeChallenges(tx, which)
+  const { account_id, domain_id } = which
+  await run(tx, sql`delete from acme_orders where account_id = ${account_id} and domain_id = ${domain_id}`)
+}
+
+type Challenge = { host: string; token: string; answer: string }
+
+/** Nodes answer them from the generation that it resolves to on. */
+export async function publishChallenges(
+  tx: Db,
+  { account_id, domain_id }: Which,
+  challenges: readonly Challenge[],
+): Promise<number> {
+  const keys: RecordKey[] = []
+  for (const { host, token, answer } of challenges) {
+    const id = newUuid()
+    keys.push(`challenge.${toId('chl', id)}`)
+    await run(
+      tx,
+      sql`
+      insert into acme_challenges (account_id, id, domain_id, host, token, answer)
+      values (${account_id}, ${id}, ${domain_id}, ${host}, ${token}, ${answer})`,
+    )
+  }
+  return writeOutbox(tx, account_id, keys)
+}
+
+/** Those of a crashed attempt, too. */
+export async function removeChallenges(tx: Db, { account_id, domain_id }: Which): Promise<void> {
+  const gone = await many<{ id: Uuid }>(
+    tx,
+    sql`delete from acme_challenges where account_id = ${account_id} and domain_id = ${domain_id} returning id`,
+  )
+  const keys = gone.map(({ id }): RecordKey => `challenge.${toId('chl', id)}`)
+  if (keys.length > 0) await writeOutbox(tx, account_id, keys)
+}
+
+/** Before a key of the operator's goes: an order whose key nothing will open is made again by the next attempt. */
+export const forgetOrdersSealedBefore = (db: Db, { keyId }: Pick<SecretsBox, 'keyId'>) =>
+  run(
+    db,
+    sql`
+    update acme_orders set order_url = null, order_names = null, private_key = null, secrets_key_id = null, started_at = null
+    where secrets_key_id <> ${keyId}`,
+  )
+
+/** Orders by how they stand, for the metrics. */
+export const countOrders = (db: Db) =>
+  one<{ failing: number; waiting: number; settled: number; overdue: number }>(
+    db,
+    sql`
+    select count(*) filter (where failures > 0) as failing,
+      count(*) filter (where failures = 0 and renews_at is null) as waiting,
+      count(*) filter (where failures = 0 and renews_at is not null) as settled,
+      count(*) filter (where renews_at < now() - interval '1 day') as overdue
+    from acme_orders`,
+  )
