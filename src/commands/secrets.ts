@@ -4,8 +4,8 @@ import { transaction } from '../db/transaction.ts'
 import type { Uuid } from '../kernel/ids.ts'
 import type { SecretsBox } from '../kernel/secrets_box.ts'
 import { ConfigError } from '../kernel/setting_values.ts'
-import { countBySecretsKey, resealBatch } from '../resources/tls_certificates/store.ts'
 import { withDatabase } from './database.ts'
+import { sealedStores } from './sealed_stores.ts'
 import { openSecretsBox } from './secrets_key.ts'
 
 const nil = '00000000-0000-0000-0000-000000000000' as Uuid
@@ -31,26 +31,33 @@ export function secrets(config: Config, verb: string): Promise<number> {
 }
 
 async function listKeys(db: DbPool, box: SecretsBox): Promise<number> {
-  const counts = new Map((await countBySecretsKey(db)).map(({ secrets_key_id, count }) => [secrets_key_id, count]))
-  for (const keyId of new Set([...box.keyIds, ...counts.keys()])) {
+  const counts = await Promise.all(
+    sealedStores.map(
+      async ({ countByKey }) => new Map((await countByKey(db)).map((row) => [row.secrets_key_id, row.count])),
+    ),
+  )
+  for (const keyId of new Set([...box.keyIds, ...counts.flatMap((each) => [...each.keys()])])) {
     const note = keyId === box.keyId ? '  current' : box.keyIds.includes(keyId) ? '' : '  not in the file'
-    console.log(`${keyId}  encrypts ${counts.get(keyId) ?? 0} private keys${note}`)
+    const encrypts = sealedStores.map(({ many }, index) => `${counts[index]?.get(keyId) ?? 0} ${many}`)
+    console.log(`${keyId}  encrypts ${encrypts.join(', ')}${note}`)
   }
   return 0
 }
 
 async function rotate(db: DbPool, box: SecretsBox): Promise<number> {
-  let after = { account_id: nil, id: nil }
   let resealed = 0
   let unreadable = 0
-  for (;;) {
-    const batch = await transaction(db, (tx) => resealBatch(tx, box, after))
-    for (const { id, reason } of batch.unreadable)
-      console.error(`gatehouse: the private key of ${id} cannot be read: ${reason}`)
-    resealed += batch.resealed
-    unreadable += batch.unreadable.length
-    if (!batch.last) break
-    after = batch.last
+  for (const { one, reseal } of sealedStores) {
+    let after = { account_id: nil, id: nil }
+    for (;;) {
+      const batch = await transaction(db, (tx) => reseal(tx, box, after))
+      for (const { id, reason } of batch.unreadable)
+        console.error(`gatehouse: the ${one} of ${id} cannot be read: ${reason}`)
+      resealed += batch.resealed
+      unreadable += batch.unreadable.length
+      if (!batch.last) break
+      after = batch.last
+    }
   }
   console.log(JSON.stringify({ key_id: box.keyId, encrypted: resealed, unreadable }))
   return unreadable === 0 ? 0 : 1

@@ -4,7 +4,8 @@ import type { Config } from '../config.ts'
 import type { DbPool } from '../db/pool.ts'
 import { createSecretsBox, readSecretsKeys, type SecretsBox } from '../kernel/secrets_box.ts'
 import { ConfigError } from '../kernel/setting_values.ts'
-import { countBySecretsKey } from '../resources/tls_certificates/store.ts'
+import { countClearWebhookSecrets } from '../resources/webhook_destinations/secrets.ts'
+import { sealedStores } from './sealed_stores.ts'
 
 const name = 'GATEHOUSE_SECRETS_KEY_FILE'
 
@@ -33,12 +34,17 @@ export function openSecretsBox({ GATEHOUSE_SECRETS_KEY_FILE: file }: Config): Se
 
 /** A file that was exchanged for another must not be found out when the first certificate has to be sent again. */
 export async function warnOfMissingKeys(db: DbPool, box: SecretsBox | undefined, log: Logger): Promise<void> {
-  const counts = await countBySecretsKey(db).catch(() => [])
-  for (const { secrets_key_id, count } of counts) {
-    if (box?.keyIds.includes(secrets_key_id)) continue
-    log.error(
-      { key_id: secrets_key_id, private_keys: count, keys_in_file: box?.keyIds ?? [] },
-      `private keys of certificates cannot be read: the key that encrypts them is not in ${name}. Edge nodes keep what they have. Put the key back into the file and restart`,
-    )
+  for (const { many, countByKey, withoutKey } of sealedStores) {
+    for (const { secrets_key_id, count } of await countByKey(db).catch(() => [])) {
+      if (box?.keyIds.includes(secrets_key_id)) continue
+      log.error(
+        { key_id: secrets_key_id, unreadable: count, keys_in_file: box?.keyIds ?? [] },
+        `${many} cannot be read: the key that encrypts them is not in ${name}. ${withoutKey}. Put the key back into the file and restart`,
+      )
+    }
   }
+  if (box) return
+  const inClear = await countClearWebhookSecrets(db).catch(() => 0)
+  if (inClear > 0)
+    log.warn({ destinations: inClear }, `secrets of webhooks are stored in clear. Set ${name} to have them encrypted`)
 }

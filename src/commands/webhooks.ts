@@ -6,6 +6,7 @@ import type { Metrics } from '../http/metrics.ts'
 import { systemClock } from '../kernel/clock.ts'
 import { momentOfUuid } from '../kernel/ids.ts'
 import { createDialPolicy, type DialPolicy } from '../kernel/ip/dial_policy.ts'
+import type { SecretsBox } from '../kernel/secrets_box.ts'
 import { queueFigures } from '../webhooks/queue.ts'
 import { createSender } from '../webhooks/sender.ts'
 import { runWebhooks } from '../webhooks/worker.ts'
@@ -31,6 +32,7 @@ export const webhookPolicy = (config: Config): DialPolicy =>
 export function startWebhooks(
   config: Config,
   policy: DialPolicy,
+  secrets: SecretsBox | undefined,
   metrics: Pick<Metrics, 'webhooks'>,
   log: Logger,
 ): () => Promise<void> {
@@ -51,7 +53,10 @@ export function startWebhooks(
     uri: (path: string) => config.GATEHOUSE_PUBLIC_URL + path,
   }
   const logged = createOnceAMinute((err) => log.error({ err }, 'cannot send webhooks; retrying'))
-  const worker = runWebhooks({ db, send, clock: systemClock, settings, count: metrics.webhooks.attempted }, logged)
+  const worker = runWebhooks(
+    { db, send, secrets, clock: systemClock, settings, count: metrics.webhooks.attempted },
+    logged,
+  )
   const stopFigures = interval(
     15_000,
     async () => {

@@ -3,8 +3,10 @@ import { sql } from '../db/sql.ts'
 import { transaction } from '../db/transaction.ts'
 import { firstUuidOf, toId, type Uuid } from '../kernel/ids.ts'
 import { matches } from '../kernel/scopes.ts'
+import type { SecretsBox } from '../kernel/secrets_box.ts'
 import { settledPosition } from '../resources/audit_events/store.ts'
 import { type AuditEventRow, toAuditEvent } from '../resources/audit_events/view.ts'
+import { openWebhookSecrets, type SecretColumns, secretColumns } from '../resources/webhook_destinations/secrets.ts'
 
 /** A destination that this process sends for. */
 export type Lease = { accountId: Uuid; destinationId: Uuid; holder: Uuid }
@@ -25,7 +27,8 @@ const dayMs = 24 * 60 * 60 * 1_000
 /**
  * Takes destinations that have something to do and that no other process sends for, one for each account, whichever has
  * waited longest. New events are looked for by the index of positions, among those of the last day: whoever is further
- * behind than that has a time to wake.
+ * behind than that has a time to wake. Whoever is taken has one until it is released: what has become deliveries would
+ * otherwise wait for the next event of the account when the process is killed, or cannot reach the database any more.
  */
 export async function takeLeases(
   db: Db,
@@ -52,7 +55,7 @@ export async function takeLeases(
       for update of p skip locked
     )
     update webhook_progress p
-    set leased_by = ${holder}, leased_until = now() + make_interval(secs => ${leaseSeconds})
+    set leased_by = ${holder}, leased_until = now() + make_interval(secs => ${leaseSeconds}), wake_at = now()
     from taken t where p.account_id = t.account_id and p.destination_id = t.destination_id
     returning p.account_id, p.destination_id`,
   )
@@ -62,34 +65,32 @@ export async function takeLeases(
 const held = ({ accountId, destinationId, holder }: Lease) =>
   sql`account_id = ${accountId} and destination_id = ${destinationId} and leased_by = ${holder}`
 
-/** Undefined when the destination is deleted or disabled, or another process has taken it. */
-export async function renew(db: Db, lease: Lease): Promise<Destination | undefined> {
-  const row = await maybeOne<{
-    url: string
-    operations: string[]
-    secret: string
-    previous: string | null
-    failing_since: string | null
-  }>(
+/** Undefined when the destination is deleted or disabled, or another process has taken it. Throws UnreadableSecret. */
+export async function renew(db: Db, lease: Lease, box: SecretsBox | undefined): Promise<Destination | undefined> {
+  const row = await maybeOne<
+    SecretColumns & { url: string; operations: string[]; overlaps: boolean; failing_since: string | null }
+  >(
     db,
     sql`
     with renewed as (
       update webhook_progress set leased_until = now() + make_interval(secs => ${leaseSeconds})
       where ${held(lease)} returning failing_since
     )
-    select d.url, d.operations, d.secret, renewed.failing_since,
-      case when d.previous_secret_expires_at > now() then d.previous_secret end as previous
+    select d.url, d.operations, ${secretColumns}, renewed.failing_since,
+      coalesce(d.previous_secret_expires_at > now(), false) as overlaps
     from webhook_destinations d, renewed
     where d.account_id = ${lease.accountId} and d.id = ${lease.destinationId} and d.enabled`,
   )
-  return (
-    row && {
-      url: row.url,
-      operations: row.operations,
-      secrets: [row.secret, ...(row.previous ? [row.previous] : [])],
-      failingSince: row.failing_since === null ? null : Date.parse(row.failing_since),
-    }
-  )
+  if (!row) return undefined
+  // A replaced secret whose time is over may be unreadable.
+  const counting = row.overlaps ? row : { ...row, previous_secret: null, sealed_previous_secret: null }
+  const { current, previous } = openWebhookSecrets(counting, box)
+  return {
+    url: row.url,
+    operations: row.operations,
+    secrets: [current, previous].filter((secret) => secret !== null),
+    failingSince: row.failing_since === null ? null : Date.parse(row.failing_since),
+  }
 }
 
 /**

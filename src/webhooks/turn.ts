@@ -1,6 +1,7 @@
 import type { DbPool } from '../db/pool.ts'
 import type { Clock } from '../kernel/clock.ts'
-import type { Uuid } from '../kernel/ids.ts'
+import { toId, type Uuid } from '../kernel/ids.ts'
+import { type SecretsBox, UnreadableSecret } from '../kernel/secrets_box.ts'
 import { signedHeaders } from '../kernel/webhook_signature.ts'
 import type { AuditEvent } from '../resources/audit_events/schema.ts'
 import { disable } from './disable.ts'
@@ -30,6 +31,8 @@ export type DeliverySettings = {
 export type Parts = {
   db: DbPool
   send: Send
+  /** Opens the secrets that events are signed with. Missing when the operator has not set a key for it. */
+  secrets: SecretsBox | undefined
   clock: Clock
   settings: DeliverySettings
   count: (state: 'delivered' | 'failed' | 'dead') => void
@@ -49,7 +52,7 @@ export async function takeTurn(parts: Parts, lease: Lease, { stopping, ending }:
   const { db, clock, settings } = parts
   const ends = clock() + turnMs
   while (clock() < ends && !stopping.aborted) {
-    const destination = await renew(db, lease)
+    const destination = await renew(db, lease, parts.secrets).catch((error) => rest(db, lease, error))
     if (!destination) return release(db, lease)
     const { failingSince } = destination
     const { due, isMore, isFull } = await nextEvents(parts, lease, destination)
@@ -69,6 +72,13 @@ export async function takeTurn(parts: Parts, lease: Lease, { stopping, ending }:
       return release(db, lease, { restMs: probePauseMs(clock() - failingSince) })
   }
   await release(db, lease, { isMore: true })
+}
+
+/** What cannot be signed is not sent. It waits in the audit until the operator has put the key back. */
+async function rest(db: DbPool, lease: Lease, error: unknown): Promise<never> {
+  if (!(error instanceof UnreadableSecret)) throw error
+  await release(db, lease, { isMore: true, restMs: 60_000 })
+  throw new Error(`the secret of ${toId('whd', lease.destinationId)} cannot be read: ${error.message}`)
 }
 
 /** What is due now, after as many new events as it takes have become deliveries. */

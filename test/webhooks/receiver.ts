@@ -1,8 +1,10 @@
 import { once } from 'node:events'
-import { createServer, type IncomingMessage, type Server } from 'node:http'
+import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { Webhook } from 'standardwebhooks'
+import type { NewCertificate } from '../harness/certificates.ts'
 import type { Scope } from '../harness/control_plane.ts'
 import { pause } from '../harness/poll.ts'
 
@@ -23,6 +25,7 @@ type Answer = { status: number; headers?: Record<string, string>; delayMs?: numb
 export async function startReceiver(
   scope: Scope,
   answer: (event: Received) => Answer | undefined | Promise<Answer | undefined> = () => undefined,
+  tls?: { host: string; certificate: NewCertificate },
 ) {
   /** What it has accepted, in the order of its answers. */
   const received: Received[] = []
@@ -31,7 +34,7 @@ export async function startReceiver(
   let port = 0
 
   async function listen(): Promise<void> {
-    server = createServer(async (request, response) => {
+    const handle: RequestListener = async (request, response) => {
       state.attempts++
       const body = await text(request).catch(() => '')
       let event: Received
@@ -47,7 +50,10 @@ export async function startReceiver(
       if (response.destroyed) return
       if (status < 300) received.push(event)
       response.writeHead(status, headers).end()
-    })
+    }
+    server = tls
+      ? createTlsServer({ cert: tls.certificate.certificate_pem, key: tls.certificate.private_key_pem }, handle)
+      : createServer(handle)
     server.listen(port, '127.0.0.1')
     await once(server, 'listening')
     port = (server.address() as AddressInfo).port
@@ -75,5 +81,6 @@ export async function startReceiver(
   }
   await listen()
   scope.after(kill)
-  return { url: () => `http://127.0.0.1:${port}/hook`, received, state, kill, revive: listen }
+  const url = () => (tls ? `https://${tls.host}:${port}/hook` : `http://127.0.0.1:${port}/hook`)
+  return { url, received, state, kill, revive: listen }
 }

@@ -4,33 +4,20 @@ import { createServer, type Socket } from 'node:net'
 import { after, test } from 'node:test'
 import pg from 'pg'
 import { Webhook } from 'standardwebhooks'
+import { one } from '../../src/db/pool.ts'
+import { sql } from '../../src/db/sql.ts'
 import { newId, newUuid, toUuid } from '../../src/kernel/ids.ts'
-import type { Client } from '../harness/client.ts'
 import { type Account, startControlPlane } from '../harness/control_plane.ts'
 import { holdsFor, poll } from '../harness/poll.ts'
 import { sized } from '../harness/thorough.ts'
+import { accountUuid, addEvents as addEventsTo, deliveriesOf, newDestination } from './destinations.ts'
 import { webhookEnv } from './environment.ts'
 import { type Received, startReceiver } from './receiver.ts'
 import { storm } from './storm.ts'
 
 const plane = await startControlPlane({ after }, { processes: 2, env: webhookEnv })
-const uuidOf = ({ accountId }: Account) => toUuid(accountId as `ac_${string}`)
-
-async function newDestination(admin: Client, receiver: Awaited<ReturnType<typeof startReceiver>>, fields = {}) {
-  const { status, body, text } = await admin('POST', '/webhook_destinations', { url: receiver.url(), ...fields })
-  assert.equal(status, 201, text)
-  receiver.state.secrets.push(body.secret)
-  return body
-}
-const deliveriesOf = async (admin: Client, id: string, query = '') =>
-  (await admin('GET', `/webhook_destinations/${id}/deliveries${query}`)).body.deliveries
-async function addEvents(admin: Account, resources: readonly string[], operation = 'x.create'): Promise<void> {
-  for (const resource of resources)
-    await plane.db.query({
-      text: `insert into audit_events (account_id, id, operation, operation_id, resource_id) values ($1, $2, $3, $4, $5)`,
-      values: [uuidOf(admin), newUuid(), operation, newId('op'), resource],
-    })
-}
+const addEvents = (admin: Account, resources: readonly string[], operation?: string) =>
+  addEventsTo(plane, admin, resources, operation)
 
 // `npm run drill:webhooks` sends 10,000.
 const events = sized(600, 3_000)
@@ -88,7 +75,7 @@ test('nothing is sent before its commit, and a later commit with an older positi
   await late.query('begin')
   await late.query(
     `insert into audit_events (account_id, id, operation, operation_id, resource_id) values ($1, $2, 'x.late', $3, 'late')`,
-    [uuidOf(admin), newUuid(), newId('op')],
+    [accountUuid(admin), newUuid(), newId('op')],
   )
   await addEvents(admin, ['early'])
   await holdsFor(800, () => receiver.received.length === 0)
@@ -134,6 +121,36 @@ test('a failing event holds up its own resource only; it dies after the last att
   const stolen = await stranger('POST', `${theirs.uri}/replay`, { event_ids: [dead[0].id] })
   assert.deepEqual(stolen.body, { replayed: 0 })
 })
+
+for (const [what, method, path, body, waiting] of [
+  ['a replay', 'POST', '/replay', { since: '2026-01-01T00:00:00Z' }, 'update webhook_progress\\s+set wake_at'],
+  ['a deletion', 'DELETE', '', undefined, 'select from webhook_progress'],
+] as const)
+  test(`${what} and a process that adds deliveries do not wait for each other in a circle`, async (t) => {
+    const admin = await plane.newAccount()
+    const { id, uri } = await newDestination(admin, await startReceiver(t), { operations: ['x.*'] })
+    const filling = new pg.Client({ connectionString: plane.databaseUrl })
+    await filling.connect()
+    t.after(() => filling.end())
+    await filling.query('begin')
+    const place = [accountUuid(admin), toUuid(id)]
+    await filling.query('select from webhook_progress where account_id = $1 and destination_id = $2 for update', place)
+    const answer = admin(method, uri + path, body)
+    // It has come as far as it can.
+    const stopped = sql`select count(*) from pg_stat_activity
+      where datname = current_database() and wait_event_type = 'Lock' and query ~ ${waiting}`
+    await poll(
+      () => one<{ count: number }>(plane.db, stopped),
+      ({ count }) => count === 1,
+    )
+    await filling.query(
+      `insert into webhook_deliveries (account_id, destination_id, event_id, position, operation, resource_id, status)
+       values ($1, $2, $3, 0, 'x.y', 'z', 'delivered')`,
+      [...place, newUuid()],
+    )
+    await filling.query('commit')
+    assert.ok([200, 204].includes((await answer).status))
+  })
 
 test('during a rotation events have both signatures', async (t) => {
   const admin = await plane.newAccount()
@@ -212,7 +229,7 @@ test('a destination that fails for days is disabled, and what is past its retent
   await addEvents(admin, ['b', 'c'])
   await plane.db.query({
     text: `update audit_events set created_at = now() - interval '40 days' where account_id = $1 and resource_id = 'b'`,
-    values: [uuidOf(admin)],
+    values: [accountUuid(admin)],
   })
   await receiver.revive()
   await admin('PATCH', destination.uri, { enabled: true })
@@ -243,7 +260,7 @@ test('a hundred destinations that never answer do not delay another account', as
   const served = async () => {
     const { rows } = await plane.db.query({
       text: 'select count(*)::int as count from webhook_progress where account_id = $1 and leased_by is not null',
-      values: [uuidOf(hostile)],
+      values: [accountUuid(hostile)],
     })
     return rows[0].count
   }

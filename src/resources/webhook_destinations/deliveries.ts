@@ -1,4 +1,4 @@
-import { type Db, many, one, run } from '../../db/pool.ts'
+import { type Db, later, many, one } from '../../db/pool.ts'
 import { nothing, sql } from '../../db/sql.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { firstUuidOf, type Id, toId, toUuid, type Uuid } from '../../kernel/ids.ts'
@@ -35,6 +35,7 @@ export async function replayEvents(
   destination: Id<'whd'>,
   events: readonly Id<'ev'>[],
 ): Promise<number> {
+  await wake(tx, accountId, destination)
   const replayed = await many(
     tx,
     sql`
@@ -46,7 +47,6 @@ export async function replayEvents(
       status = 'pending', attempts = 0, next_attempt_at = statement_timestamp()
     returning event_id`,
   )
-  await wake(tx, accountId, destination)
   return replayed.length
 }
 
@@ -56,6 +56,7 @@ export async function replayDead(
   destination: Id<'whd'>,
   since: number,
 ): Promise<number> {
+  await wake(tx, accountId, destination)
   const { count } = await one<{ count: number }>(
     tx,
     sql`
@@ -66,12 +67,12 @@ export async function replayDead(
       returning 1)
     select count(*) as count from replayed`,
   )
-  await wake(tx, accountId, destination)
   return count
 }
 
+/** Before the deliveries: whoever fills them has locked the progress, and would wait for us while we wait for it. */
 const wake = (tx: Db, accountId: Uuid, destination: Id<'whd'>) =>
-  run(
+  later(
     tx,
     sql`
     update webhook_progress

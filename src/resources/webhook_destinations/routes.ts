@@ -10,6 +10,7 @@ import { record } from '../../operations/change.ts'
 import { actionRoute, createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'
 import { getRoute, listRoute } from '../../operations/read_routes.ts'
 import { existing, type Resource } from '../../operations/resource.ts'
+import { secretsOf } from '../../operations/secrets.ts'
 import { listDeliveries, replayDead, replayEvents } from './deliveries.ts'
 import {
   WebhookDeliveryList,
@@ -59,10 +60,16 @@ const changes = [
     access: 'admin',
     body: WebhookDestinationCreate,
     check: checkUrl,
-    errors: ['ERR_TOO_MANY'],
-    async insert(tx, { caller, body: { url, operations = ['*'], enabled = true, ...sent } }) {
+    errors: ['ERR_TOO_MANY', 'ERR_NO_SECRETS_KEY'],
+    async insert(tx, { caller, settings, body: { url, operations = ['*'], enabled = true, ...sent } }) {
+      const box = secretsOf(settings, 'secrets of webhooks')
       const secret = newWebhookSecret()
-      const row = await insertDestination(tx, caller, { url, operations, enabled, secret, ...newAnnotations(sent) })
+      const row = await insertDestination(
+        tx,
+        caller,
+        { url, operations, enabled, secret, ...newAnnotations(sent) },
+        box,
+      )
       if (!row)
         throw new Refusal(
           'ERR_TOO_MANY',
@@ -99,9 +106,11 @@ const changes = [
       'Rotate the secret of a webhook destination. The new secret is returned only in this response, and events have signatures by both until the overlap ends',
     access: 'admin',
     body: WebhookDestinationRotate,
-    async apply(tx, { caller, params, body: { overlap_seconds = 24 * 60 * 60 } }, before) {
+    errors: ['ERR_NO_SECRETS_KEY'],
+    async apply(tx, { caller, params, settings, body: { overlap_seconds = 24 * 60 * 60 } }, before) {
       const secret = newWebhookSecret()
-      await rotateSecret(tx, caller, params.id, { secret, overlapSeconds: overlap_seconds })
+      const box = secretsOf(settings, 'secrets of webhooks')
+      await rotateSecret(tx, caller, params.id, { secret, overlapSeconds: overlap_seconds }, box)
       return { ...((await findDestination(tx, caller, params.id, false)) ?? before), secret }
     },
     audited: ({ previous_secret_expires_at }) => ({ previous_secret_expires_at }),

@@ -1,8 +1,10 @@
-import { type Db, many, maybeOne, run } from '../../db/pool.ts'
+import { type Db, later, many, maybeOne } from '../../db/pool.ts'
 import { nothing, sql } from '../../db/sql.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { type Id, newUuid, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { type PageQuery, rowsToFetch } from '../../kernel/paging.ts'
+import type { SecretsBox } from '../../kernel/secrets_box.ts'
+import { sealWebhookSecret } from './secrets.ts'
 
 type Account = Pick<Caller, 'accountId'>
 
@@ -38,21 +40,24 @@ export async function insertDestination(
   tx: Db,
   { accountId }: Account,
   { secret, ...fields }: DestinationFields & { secret: string },
+  box: SecretsBox,
 ): Promise<DestinationRow | undefined> {
   const id = newUuid()
+  const { sealed, keyId } = sealWebhookSecret(secret, accountId, id, box)
   // The lock makes creations of one account wait for each other, so that each counts the ones before.
-  await run(tx, sql`select from accounts where id = ${accountId} for no key update`)
+  await later(tx, sql`select from accounts where id = ${accountId} for no key update`)
   const inserted = await maybeOne(
     tx,
     sql`
-    insert into webhook_destinations (account_id, id, url, description, metadata, operations, enabled, secret)
+    insert into webhook_destinations (account_id, id, url, description, metadata, operations, enabled, sealed_secret,
+      secret_key_id)
     select ${accountId}, ${id}, ${fields.url}, ${fields.description}, ${fields.metadata}, ${fields.operations}::text[],
-      ${fields.enabled}, ${secret}
+      ${fields.enabled}, ${sealed}, ${keyId}
     where (select count(*) from webhook_destinations where account_id = ${accountId}) < ${maxDestinations}
     returning id`,
   )
   if (!inserted) return undefined
-  await run(
+  await later(
     tx,
     sql`
     insert into webhook_progress (account_id, destination_id, position, event_id)
@@ -61,10 +66,11 @@ export async function insertDestination(
   return findByUuid(tx, accountId, id, false)
 }
 
+/** Not `for update`, which deliveries that are being added would wait for, with the progress locked. */
 const findByUuid = (db: Db, accountId: Uuid, id: Uuid, lock: boolean) =>
   maybeOne<DestinationRow>(
     db,
-    sql`${destinations} where d.account_id = ${accountId} and d.id = ${id} ${lock ? sql`for update of d` : nothing}`,
+    sql`${destinations} where d.account_id = ${accountId} and d.id = ${id} ${lock ? sql`for no key update of d` : nothing}`,
   )
 
 export const findDestination = (db: Db, { accountId }: Account, id: Id<'whd'>, lock: boolean) =>
@@ -87,7 +93,7 @@ export async function updateDestination(
   id: Uuid,
   fields: DestinationFields & Pick<DestinationRow, 'disabled_reason'>,
 ): Promise<void> {
-  await run(
+  await later(
     tx,
     sql`
     update webhook_destinations
@@ -96,7 +102,7 @@ export async function updateDestination(
     where account_id = ${accountId} and id = ${id}`,
   )
   if (!fields.enabled) return
-  await run(
+  await later(
     tx,
     sql`
     update webhook_progress
@@ -104,7 +110,7 @@ export async function updateDestination(
       leased_until = case when leased_by is null then null else leased_until end
     where account_id = ${accountId} and destination_id = ${id}`,
   )
-  await run(
+  await later(
     tx,
     sql`
     update webhook_deliveries set next_attempt_at = statement_timestamp()
@@ -117,15 +123,26 @@ export const rotateSecret = (
   { accountId }: Account,
   id: Id<'whd'>,
   { secret, overlapSeconds }: { secret: string; overlapSeconds: number },
-) =>
-  run(
+  box: SecretsBox,
+) => {
+  const { sealed, keyId } = sealWebhookSecret(secret, accountId, toUuid(id), box)
+  // The replaced one stays as it is, under whichever key.
+  return later(
     tx,
     sql`
     update webhook_destinations
-    set previous_secret = secret, secret = ${secret},
+    set previous_secret = secret, sealed_previous_secret = sealed_secret, previous_secret_key_id = secret_key_id,
+      secret = null, sealed_secret = ${sealed}, secret_key_id = ${keyId},
       previous_secret_expires_at = statement_timestamp() + make_interval(secs => ${overlapSeconds})
     where account_id = ${accountId} and id = ${toUuid(id)}`,
   )
+}
 
-export const deleteDestination = (tx: Db, { accountId }: Account, id: Id<'whd'>) =>
-  run(tx, sql`delete from webhook_destinations where account_id = ${accountId} and id = ${toUuid(id)}`)
+export async function deleteDestination(tx: Db, { accountId }: Account, id: Id<'whd'>): Promise<void> {
+  // First, as everybody does who changes deliveries.
+  await later(
+    tx,
+    sql`select from webhook_progress where account_id = ${accountId} and destination_id = ${toUuid(id)} for update`,
+  )
+  await later(tx, sql`delete from webhook_destinations where account_id = ${accountId} and id = ${toUuid(id)}`)
+}

@@ -1,4 +1,5 @@
 import { useMemo, useState } from 'react'
+import { ago } from '../../../../src/kernel/ago.ts'
 import { $api, answerOf, api, type Shapes } from '../../api/client.ts'
 import { useRefresh } from '../../api/queries.ts'
 import { Button } from '../../ui/button.tsx'
@@ -8,7 +9,7 @@ import { ProblemNote } from '../../ui/problem.tsx'
 import { type Health, State } from '../../ui/state.tsx'
 import { Empty } from '../../ui/states.tsx'
 import type { Column } from '../../ui/table_model.ts'
-import { Ago, ago } from '../../ui/time.tsx'
+import { Ago } from '../../ui/time.tsx'
 
 type Delivery = Shapes['WebhookDelivery']
 

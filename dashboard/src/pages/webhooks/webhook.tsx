@@ -1,6 +1,6 @@
+import { ago } from '../../../../src/kernel/ago.ts'
 import type { Shapes } from '../../api/client.ts'
 import { State } from '../../ui/state.tsx'
-import { ago } from '../../ui/time.tsx'
 
 export type Webhook = Shapes['WebhookDestination']
 

@@ -1,0 +1,45 @@
+import { countAcmeKeys, resealAcmeKeys } from '../acme/account_key.ts'
+import type { Db } from '../db/pool.ts'
+import type { Uuid } from '../kernel/ids.ts'
+import type { SecretsBox } from '../kernel/secrets_box.ts'
+import { countBySecretsKey, resealBatch } from '../resources/tls_certificates/store.ts'
+import { countWebhookSecretsByKey, resealWebhookSecrets } from '../resources/webhook_destinations/secrets.ts'
+
+type Place = { account_id: Uuid; id: Uuid }
+type Batch = { last: Place | undefined; resealed: number; unreadable: { id: string; reason: string }[] }
+
+/** What the keys of GATEHOUSE_SECRETS_KEY_FILE encrypt. */
+type SealedStore = {
+  /** In messages: 'the private key of cert_…', '3 private keys'. */
+  one: string
+  many: string
+  countByKey: (db: Db) => Promise<{ secrets_key_id: string; count: number }[]>
+  /** Encrypts the next rows with the current key. */
+  reseal: (tx: Db, box: SecretsBox, after: Place) => Promise<Batch>
+  /** What it means when the key is missing, for the operator. */
+  withoutKey: string
+}
+
+export const sealedStores: readonly SealedStore[] = [
+  {
+    one: 'private key',
+    many: 'private keys',
+    countByKey: countBySecretsKey,
+    reseal: resealBatch,
+    withoutKey: 'Edge nodes keep what they have',
+  },
+  {
+    one: 'secret',
+    many: 'secrets of webhooks',
+    countByKey: countWebhookSecretsByKey,
+    reseal: (tx, box, after) => resealWebhookSecrets(tx, box, after, { others: true }),
+    withoutKey: 'Events of these destinations wait',
+  },
+  {
+    one: 'ACME account key',
+    many: 'keys of ACME accounts and orders',
+    countByKey: countAcmeKeys,
+    reseal: resealAcmeKeys,
+    withoutKey: 'No certificate is ordered or renewed',
+  },
+]

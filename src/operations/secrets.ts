@@ -1,0 +1,12 @@
+import type { InstallationSettings } from '../http/route.ts'
+import { Refusal } from '../kernel/errors.ts'
+import type { SecretsBox } from '../kernel/secrets_box.ts'
+
+/** Without a key to encrypt secrets with, none is stored. `what` completes 'cannot store …'. */
+export function secretsOf({ secrets }: InstallationSettings, what: string): SecretsBox {
+  if (secrets) return secrets
+  throw new Refusal(
+    'ERR_NO_SECRETS_KEY',
+    `This installation cannot store ${what}: its operator has not set GATEHOUSE_SECRETS_KEY_FILE.`,
+  )
+}
