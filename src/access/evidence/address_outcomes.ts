@@ -1,0 +1,152 @@
+import { deleteInBatches } from '../../db/batches.ts'
+import { type Db, many, run } from '../../db/pool.ts'
+import { nothing, type SqlFragment, sql } from '../../db/sql.ts'
+import { rfc3339 } from '../../kernel/clock.ts'
+import type { Uuid } from '../../kernel/ids.ts'
+
+/** Traffic whose addresses are kept, in the words of IP restrictions. Nobody is refused as an agent: agents only ask. */
+export const outcomeTypes = ['dashboard', 'api', 'endpoints'] as const
+export type OutcomeType = (typeof outcomeTypes)[number]
+
+/** In place of an edge or a route, for traffic of the API and the dashboard. */
+export const noTarget = '00000000-0000-0000-0000-000000000000' as Uuid
+
+/** That an address was let in or refused. Edge nodes name the edge or route only: the database knows whose it is. */
+export type AddressOutcome = {
+  outcome: 'allowed' | 'refused'
+  ip: string
+  at: number
+} & ({ accountId: Uuid; type: 'dashboard' | 'api' } | { targetId: Uuid })
+
+/** An IPv6 customer has 2^64 addresses: without a bound one account could fill the table. */
+export const keptPerAccount = 10_000
+/** A week can be asked for at any time of day. */
+export const outcomeDays = 8
+
+/** In order, so that two processes that write the same rows take them in the same order. */
+function sent(outcomes: readonly AddressOutcome[]): SqlFragment {
+  const column = <T>(of: (outcome: AddressOutcome) => T) => outcomes.map(of)
+  return sql`
+    select coalesce(s.account_id, e.account_id) as account_id, s.type, coalesce(s.target_id, ${noTarget}) as target_id, s.ip, s.at
+    from unnest(
+      ${column((each) => ('accountId' in each ? each.accountId : null))}::uuid[],
+      ${column((each) => ('accountId' in each ? each.type : 'endpoints'))}::text[],
+      ${column((each) => ('targetId' in each ? each.targetId : null))}::uuid[],
+      ${column(({ ip }) => ip)}::inet[], ${column(({ at }) => rfc3339(at))}::timestamptz[]
+    ) as s (account_id, type, target_id, ip, at)
+      left join edges e on e.id = s.target_id and e.kind <> 'https'
+    where coalesce(s.account_id, e.account_id) is not null
+    order by 1, 2, 3, 4`
+}
+
+/** Each address once for each outcome. Refusals count only for addresses that were let in before. */
+export async function writeOutcomes(db: Db, outcomes: readonly AddressOutcome[]): Promise<void> {
+  const allowed = outcomes.filter(({ outcome }) => outcome === 'allowed')
+  const refused = outcomes.filter(({ outcome }) => outcome === 'refused')
+  if (allowed.length) {
+    const written = await many<{ account_id: Uuid; type: OutcomeType }>(
+      db,
+      sql`
+      with written as (
+        insert into address_outcomes as known (account_id, type, target_id, ip, allowed_at)
+        ${sent(allowed)}
+        on conflict (account_id, type, target_id, ip) do update set allowed_at = excluded.allowed_at
+          where excluded.allowed_at > known.allowed_at
+        returning account_id, type, xmax = 0 as is_new)
+      select distinct account_id, type from written where is_new`,
+    )
+    if (written.length) await deleteExcess(db, written)
+  }
+  if (refused.length)
+    await run(
+      db,
+      sql`
+      with held as (
+        select known.account_id, known.type, known.target_id, known.ip, s.at
+        from (${sent(refused)}) s join address_outcomes known on known.account_id = s.account_id
+          and known.type = s.type and known.target_id = s.target_id and known.ip = s.ip
+        where known.refused_at is null or known.refused_at < s.at
+        order by 1, 2, 3, 4
+        for update of known)
+      update address_outcomes known set refused_at = held.at from held
+      where known.account_id = held.account_id and known.type = held.type
+        and known.target_id = held.target_id and known.ip = held.ip`,
+    )
+}
+
+/** By their places, and leaving what another process holds to the next time: see addSeenAddresses(). */
+const deleteExcess = (db: Db, accounts: readonly { account_id: Uuid; type: OutcomeType }[]): Promise<void> =>
+  run(
+    db,
+    sql`
+    delete from address_outcomes where ctid = any(array(
+      select ctid from address_outcomes where ctid = any(array(
+        select excess.ctid
+        from unnest(${accounts.map((each) => each.account_id)}::uuid[], ${accounts.map(({ type }) => type)}::text[])
+            as a (account_id, type)
+          cross join lateral (
+            select o.ctid from address_outcomes o
+            where o.account_id = a.account_id and o.type = a.type
+            order by o.allowed_at desc
+            offset ${keptPerAccount}
+          ) as excess
+      ))
+      for update skip locked
+    ))`,
+  )
+
+export const deleteOutcomesBefore = (db: Db, moment: number): Promise<number> =>
+  deleteInBatches(db, sql`address_outcomes`, sql`allowed_at < ${rfc3339(moment)}`)
+
+/** How long ago an address must have been let in, and refused, at most. */
+export const allowedWithinMs = 7 * 24 * 60 * 60 * 1_000
+export const refusedWithinMs = 24 * 60 * 60 * 1_000
+
+/** A place in the list: the latest refusal first. */
+export type OutcomePlace = { refused_at: string; type: OutcomeType; target_id: Uuid; ip: string }
+export type OutcomeRow = OutcomePlace & { allowed_at: string }
+
+/** Addresses that were refused after they had been let in. Whether they are refused now is for the reader to ask. */
+export function listRefusedAfterAllowed(
+  db: Db,
+  { accountId }: { accountId: Uuid },
+  now: number,
+  before: OutcomePlace | undefined,
+  limit: number,
+): Promise<OutcomeRow[]> {
+  const rest = before
+    ? sql`and (o.refused_at, o.type, o.target_id, o.ip) <
+        (${before.refused_at}::timestamptz, ${before.type}, ${before.target_id}::uuid, ${before.ip}::inet)`
+    : nothing
+  return many<OutcomeRow>(
+    db,
+    // The columns of the table, also in `order by`: the text of an address has another order.
+    sql`
+    select o.refused_at, o.type, o.target_id, host(o.ip) as ip, o.allowed_at from address_outcomes o
+    where o.account_id = ${accountId} and o.refused_at > o.allowed_at
+      and o.refused_at >= ${rfc3339(now - refusedWithinMs)} and o.allowed_at >= ${rfc3339(now - allowedWithinMs)} ${rest}
+    order by o.refused_at desc, o.type desc, o.target_id desc, o.ip desc
+    limit ${limit}`,
+  )
+}
+
+/** Counted up to this many: the figure is for alerts, and an index must not be read to its end for one. */
+const mostCounted = 100_000
+
+/** In the whole installation, by type of traffic. By the last outcome, so that no decision has to be made. */
+export async function countRefusedAfterAllowed(db: Db, now: number): Promise<Record<OutcomeType, number>> {
+  const rows = await many<{ type: OutcomeType; count: number }>(
+    db,
+    sql`
+    select type, count(*) from (
+      select type from address_outcomes
+      where refused_at > allowed_at
+        and refused_at >= ${rfc3339(now - refusedWithinMs)} and allowed_at >= ${rfc3339(now - allowedWithinMs)}
+      order by refused_at desc
+      limit ${mostCounted}) refused
+    group by type`,
+  )
+  const counts = { dashboard: 0, api: 0, endpoints: 0 }
+  for (const { type, count } of rows) counts[type] = count
+  return counts
+}

@@ -1,0 +1,37 @@
+import { deleteInBatches } from '../../db/batches.ts'
+import { type Db, later } from '../../db/pool.ts'
+import { type SqlFragment, sql } from '../../db/sql.ts'
+import { rfc3339 } from '../../kernel/clock.ts'
+import type { Id, Uuid } from '../../kernel/ids.ts'
+
+/** The change that the rules belong to, by what its audit event says of it. */
+export type RuleSetChange = { accountId: Uuid; operationId: Id<'op'> }
+/** `replaced`: another expiry or description came for the same range. `added` has what came in place of it, too. */
+export type RuleSetPart = 'removed' | 'replaced' | 'added'
+
+/** About 10 MB. Whoever replaces whole sets all day keeps the last changes only. */
+const rulesKeptPerAccount = 500_000
+/** What a change counts as besides its rules, so that the number of changes is bounded, too. */
+const perChange = 100
+
+/** An `insert` of one part, from rows with `cidr`, `action` and `expires_at`: a statement, or a part of one. */
+export const noteRules = ({ accountId, operationId }: RuleSetChange, part: RuleSetPart, from: SqlFragment) => sql`
+  insert into rule_set_changes (account_id, operation_id, part, cidrs, allows, expiries, rules)
+  select ${accountId}, ${operationId}, ${part}, coalesce(array_agg(cidr), '{}'), coalesce(array_agg(action = 'allow'), '{}'),
+    coalesce(array_agg(expires_at), '{}'), count(*)
+  from ${from}`
+
+/** To be called after the last part: whole changes go, because half of one would tell of rules that never were. */
+export const forgetOldRuleSets = (tx: Db, { accountId }: RuleSetChange): Promise<void> =>
+  later(
+    tx,
+    sql`
+    delete from rule_set_changes where account_id = ${accountId} and operation_id in (
+      select operation_id from (
+        select operation_id, sum(sum(rules) + ${perChange}) over (order by max(created_at) desc, operation_id desc) as kept
+        from rule_set_changes where account_id = ${accountId} group by operation_id) changes
+      where kept > ${rulesKeptPerAccount})`,
+  )
+
+export const deleteRuleSetChangesBefore = (db: Db, moment: number): Promise<number> =>
+  deleteInBatches(db, sql`rule_set_changes`, sql`created_at < ${rfc3339(moment)}`)
