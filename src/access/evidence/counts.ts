@@ -1,6 +1,5 @@
-import { deleteInBatches } from '../../db/batches.ts'
 import { type Db, many, run } from '../../db/pool.ts'
-import { nothing, type SqlFragment, sql } from '../../db/sql.ts'
+import { nothing, sql } from '../../db/sql.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { rfc3339 } from '../../kernel/clock.ts'
 import { type Id, toUuid, type Uuid } from '../../kernel/ids.ts'
@@ -21,28 +20,57 @@ export type Count = {
   lastApiKeyId: string | null
 }
 
-/** Adds to the existing counts. Skips restrictions that have been deleted. */
+/** Adds to the existing counts, and to their sums by hour and by address. Skips restrictions that have been deleted. */
 export const addCounts = (db: Db, counts: readonly Count[]): Promise<void> =>
   run(
     db,
-    // Sorted, so that two processes that add to the same rows take them in the same order. Each restriction is held
-    // before its counts, as when it is deleted and takes them along: the other order failed, or was a deadlock.
+    // Sorted, and one table after the other, so that two processes that add to the same rows take them in the same order.
+    // Each restriction is held before its counts, as when it is deleted and takes them along: the other order failed, or
+    // was a deadlock.
     sql`
-    insert into ip_restriction_counts as c
-      (account_id, ip_restriction_id, hour, source_ip, outcome, count, last_at, last_api_key_id)
-    select r.account_id, s.* from unnest(
-        ${counts.map((count) => count.restrictionId)}::uuid[],
-        ${counts.map((count) => rfc3339(count.hour))}::timestamptz[], ${counts.map((count) => count.sourceIp)}::inet[],
-        ${counts.map((count) => count.outcome)}::text[], ${counts.map((count) => count.count)}::bigint[],
-        ${counts.map((count) => rfc3339(count.lastAt))}::timestamptz[], ${counts.map((count) => count.lastApiKeyId)}::text[]
-      ) as s (ip_restriction_id, hour, source_ip, outcome, count, last_at, last_api_key_id)
-      join ip_restrictions r on r.id = s.ip_restriction_id
-    order by 1, 2, 3, 4, 5
-    for key share of r
-    on conflict (account_id, ip_restriction_id, hour, source_ip, outcome) do update set
-      count = c.count + excluded.count,
-      last_api_key_id = case when excluded.last_at >= c.last_at then excluded.last_api_key_id else c.last_api_key_id end,
-      last_at = greatest(c.last_at, excluded.last_at)`,
+    with held as materialized (
+      select account_id, id from ip_restrictions
+      where id = any(${[...new Set(counts.map((count) => count.restrictionId))]}::uuid[])
+      order by id for key share
+    ), counted as materialized (
+      select held.account_id, s.* from unnest(
+          ${counts.map((count) => count.restrictionId)}::uuid[],
+          ${counts.map((count) => rfc3339(count.hour))}::timestamptz(0)[], ${counts.map((count) => count.sourceIp)}::inet[],
+          ${counts.map((count) => count.outcome)}::text[], ${counts.map((count) => count.count)}::bigint[],
+          ${counts.map((count) => rfc3339(count.lastAt))}::timestamptz[], ${counts.map((count) => count.lastApiKeyId)}::text[]
+        ) as s (ip_restriction_id, hour, source_ip, outcome, count, last_at, last_api_key_id)
+        join held on held.id = s.ip_restriction_id
+    ), added as (
+      insert into ip_restriction_counts as c
+        (account_id, ip_restriction_id, hour, source_ip, outcome, count, last_at, last_api_key_id)
+      select account_id, ip_restriction_id, hour, source_ip, outcome, count, last_at, last_api_key_id from counted
+      order by 1, 2, 3, 4, 5
+      on conflict (account_id, ip_restriction_id, hour, source_ip, outcome) do update set
+        count = c.count + excluded.count,
+        last_api_key_id = case when excluded.last_at >= c.last_at then excluded.last_api_key_id else c.last_api_key_id end,
+        last_at = greatest(c.last_at, excluded.last_at)
+      returning 1
+    ), by_hour as (
+      insert into ip_restriction_hours as h (account_id, hour, ip_restriction_id, outcome, count)
+      select account_id, hour, ip_restriction_id, outcome, sum(count) from counted
+      where (select count(*) from added) >= 0
+      group by 1, 2, 3, 4
+      order by 1, 2, 3, 4
+      on conflict (account_id, hour, ip_restriction_id, outcome) do update set count = h.count + excluded.count
+      returning 1
+    )
+    insert into ip_restriction_addresses as a
+      (account_id, ip_restriction_id, outcome, source_ip, count, last_at, last_api_key_id)
+    select account_id, ip_restriction_id, outcome, source_ip, sum(count), max(last_at),
+      (array_agg(last_api_key_id order by last_at desc))[1]
+    from counted
+    where (select count(*) from by_hour) >= 0
+    group by 1, 2, 3, 4
+    order by 1, 2, 3, 4
+    on conflict (account_id, ip_restriction_id, outcome, source_ip) do update set
+      count = a.count + excluded.count,
+      last_api_key_id = case when excluded.last_at >= a.last_at then excluded.last_api_key_id else a.last_api_key_id end,
+      last_at = greatest(a.last_at, excluded.last_at)`,
   )
 
 /** One row for each address, the one seen latest first. `before` is where the page before ended. */
@@ -53,38 +81,14 @@ export const listWarnings = async (
   limit: number,
   before?: Pick<Warning, 'last_at' | 'source_ip'>,
 ): Promise<Warning[]> => {
-  const warned = (alias: SqlFragment) => sql`
-    ${alias}.account_id = ${accountId} and ${alias}.ip_restriction_id = ${toUuid(id)} and ${alias}.outcome = 'warned'`
-  // Every `order by` in here and every range of one address names the index to use, by being free of a sort with that one
-  // only: how many rows a restriction has is a guess, and a guess of few would make another index look as good.
-  const ofAddress = (ip: SqlFragment) => sql`
-    (select hour, count from ip_restriction_counts a
-     where ${warned(sql`a`)} and a.source_ip >= ${ip} and a.source_ip <= ${ip}
-     order by a.source_ip desc, a.hour desc offset 0) of_address`
-  const latest = (since: SqlFragment) => sql`
-    (select c.hour, c.source_ip, c.last_at, c.last_api_key_id from ip_restriction_counts c
-     where ${warned(sql`c`)} ${since}
-       ${before ? sql`and c.hour <= date_trunc('hour', ${before.last_at}::timestamptz)` : nothing}
-     order by c.hour desc offset 0) c
-    where c.hour = (select hour from ${ofAddress(sql`c.source_ip`)} limit 1)
-      ${before ? sql`and (c.last_at, c.source_ip) < (${before.last_at}::timestamptz, ${before.source_ip}::inet)` : nothing}`
   const rows = await many<Warning>(
     db,
-    // From the latest hour backwards, until the page is full: adding up a month of addresses, only to show a hundred, took
-    // seconds. An address is shown by its latest hour.
     sql`
-    with reached as (select min(hour) as hour from (select c.hour from ${latest(nothing)} limit ${limit}) page),
-    page as (
-      select c.source_ip, c.last_at, c.last_api_key_id from ${latest(sql`and c.hour >= (select hour from reached)`)}
-      order by c.last_at desc, c.source_ip desc limit ${limit})
-    select host(source_ip) as source_ip,
-      (select sum(count)::bigint from ${ofAddress(sql`page.source_ip`)}) as count, last_at, last_api_key_id
-    from page
-    order by page.last_at desc, page.source_ip desc`,
+    select host(source_ip) as source_ip, count, last_at, last_api_key_id from ip_restriction_addresses
+    where account_id = ${accountId} and ip_restriction_id = ${toUuid(id)} and outcome = 'warned'
+      ${before ? sql`and (last_at, source_ip) < (${before.last_at}::timestamptz, ${before.source_ip}::inet)` : nothing}
+    order by last_at desc, ip_restriction_addresses.source_ip desc
+    limit ${limit}`,
   )
   return rows.map((row) => ({ ...row, source_ip: canonicalAddress(row.source_ip) }))
 }
-
-/** Addresses are personal data: what is older than the configured time goes. */
-export const deleteCountsBefore = (db: Db, moment: number): Promise<number> =>
-  deleteInBatches(db, sql`ip_restriction_counts`, sql`hour < ${rfc3339(moment)}`)

@@ -1,4 +1,3 @@
-import { deleteInBatches } from '../../db/batches.ts'
 import { type Db, run } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { rfc3339 } from '../../kernel/clock.ts'
@@ -18,26 +17,45 @@ export type EdgeCount = {
   lastAt: number
 }
 
-/** Adds to the existing counts. Skips edges and routes that have been deleted. */
+/** Adds to the existing counts, and to their sums by hour and by address. Skips edges and routes that have been deleted. */
 export const addEdgeCounts = (db: Db, counts: readonly EdgeCount[]): Promise<void> =>
   run(
     db,
     // In order, and the edge held before its counts, for the reasons of addCounts() in counts.ts.
     sql`
-    insert into edge_counts as c (account_id, edge_id, hour, source_ip, outcome, by_module, count, last_at)
-    select e.account_id, s.* from unnest(
-        ${counts.map((count) => count.edgeId)}::uuid[],
-        ${counts.map((count) => rfc3339(count.hour))}::timestamptz[], ${counts.map((count) => count.sourceIp)}::inet[],
-        ${counts.map((count) => count.outcome)}::text[], ${counts.map((count) => count.byModule)}::boolean[],
-        ${counts.map((count) => count.count)}::bigint[], ${counts.map((count) => rfc3339(count.lastAt))}::timestamptz[]
-      ) as s (edge_id, hour, source_ip, outcome, by_module, count, last_at)
-      join edges e on e.id = s.edge_id
-    order by 1, 2, 3, 4, 5, 6
-    for key share of e
-    on conflict (account_id, edge_id, hour, source_ip, outcome, by_module) do update set
-      count = c.count + excluded.count, last_at = greatest(c.last_at, excluded.last_at)`,
+    with held as materialized (
+      select account_id, id from edges where id = any(${[...new Set(counts.map((count) => count.edgeId))]}::uuid[])
+      order by id for key share
+    ), counted as materialized (
+      select held.account_id, s.* from unnest(
+          ${counts.map((count) => count.edgeId)}::uuid[],
+          ${counts.map((count) => rfc3339(count.hour))}::timestamptz(0)[], ${counts.map((count) => count.sourceIp)}::inet[],
+          ${counts.map((count) => count.outcome)}::text[], ${counts.map((count) => count.byModule)}::boolean[],
+          ${counts.map((count) => count.count)}::bigint[], ${counts.map((count) => rfc3339(count.lastAt))}::timestamptz[]
+        ) as s (edge_id, hour, source_ip, outcome, by_module, count, last_at)
+        join held on held.id = s.edge_id
+    ), added as (
+      insert into edge_counts as c (account_id, edge_id, hour, source_ip, outcome, by_module, count, last_at)
+      select account_id, edge_id, hour, source_ip, outcome, by_module, count, last_at from counted
+      order by 1, 2, 3, 4, 5, 6
+      on conflict (account_id, edge_id, hour, source_ip, outcome, by_module) do update set
+        count = c.count + excluded.count, last_at = greatest(c.last_at, excluded.last_at)
+      returning 1
+    ), by_hour as (
+      insert into edge_hours as h (account_id, hour, edge_id, outcome, by_module, count, last_at)
+      select account_id, hour, edge_id, outcome, by_module, sum(count), max(last_at) from counted
+      where (select count(*) from added) >= 0
+      group by 1, 2, 3, 4, 5
+      order by 1, 2, 3, 4, 5
+      on conflict (account_id, hour, edge_id, outcome, by_module) do update set
+        count = h.count + excluded.count, last_at = greatest(h.last_at, excluded.last_at)
+      returning 1
+    )
+    insert into edge_addresses as a (account_id, edge_id, source_ip, count, last_at)
+    select account_id, edge_id, source_ip, sum(count), max(last_at) from counted
+    where (select count(*) from by_hour) >= 0
+    group by 1, 2, 3
+    order by 1, 2, 3
+    on conflict (account_id, edge_id, source_ip) do update set
+      count = a.count + excluded.count, last_at = greatest(a.last_at, excluded.last_at)`,
   )
-
-/** Addresses are personal data: what is older than the configured time goes. */
-export const deleteEdgeCountsBefore = (db: Db, moment: number): Promise<number> =>
-  deleteInBatches(db, sql`edge_counts`, sql`hour < ${rfc3339(moment)}`)

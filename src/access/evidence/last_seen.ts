@@ -8,7 +8,14 @@ import type { RestrictionType } from '../policies.ts'
 /** An address, and when it last came or was refused. */
 export type LastSeen = { ip: string; last_seen_at: string }
 
-/** Each address once, the latest first. `rows` have `source_ip`, `seen_at` and, if asked for, `edge_id`. */
+const hourMs = 60 * 60 * 1_000
+/** Counts are by the hour: those of the hour in which the time begins are left out. */
+const firstHour = (since: number): string => rfc3339(Math.ceil(since / hourMs) * hourMs)
+
+/**
+ * Each address once, the latest first. `rows` have `source_ip`, `seen_at` and, if asked for, `edge_id`. Each part of them may
+ * end after the latest `limit` of its own: what comes after those cannot be among the latest of all.
+ */
 const listLatest = <Row extends LastSeen>(db: Db, rows: SqlFragment, limit: number, edgeId: SqlFragment = nothing) =>
   many<Row>(
     db,
@@ -33,10 +40,15 @@ export const listLastSeen = (
     select ip as source_ip, last_seen_at as seen_at from seen_addresses
     where account_id = ${accountId} and type = ${type} and last_seen_at >= ${rfc3339(since)}
     union all
-    select c.source_ip, c.last_at
+    select a.source_ip, a.last_at
     from ip_restrictions r
-      join ip_restriction_counts c on c.account_id = r.account_id and c.ip_restriction_id = r.id
-    where r.account_id = ${accountId} and r.type = ${type} and c.hour >= ${rfc3339(since)}`,
+      cross join unnest(array['refused', 'warned']) as o (outcome)
+      cross join lateral (
+        select source_ip, last_at from ip_restriction_addresses
+        where account_id = ${accountId} and ip_restriction_id = r.id and outcome = o.outcome
+          and last_at >= ${firstHour(since)}
+        order by last_at desc, source_ip limit ${limit}) a
+    where r.account_id = ${accountId} and r.type = ${type}`,
     limit,
   )
 
@@ -51,11 +63,14 @@ export const listLastSeenAtModules = (
   listLatest<LastSeen & { edge_id: Uuid }>(
     db,
     sql`
-    select c.source_ip, c.last_at as seen_at, c.edge_id
+    select a.source_ip, a.last_at as seen_at, p.edge_id
     from edge_module_policies p
       join edge_modules m on m.account_id = p.account_id and m.edge_id = p.edge_id and m.module = p.module
-      join edge_counts c on c.account_id = p.account_id and c.edge_id = p.edge_id
-    where p.account_id = ${accountId} and p.ip_policy_id = ${policyId} and m.enabled and c.hour >= ${rfc3339(since)}`,
+      cross join lateral (
+        select source_ip, last_at from edge_addresses
+        where account_id = ${accountId} and edge_id = p.edge_id and last_at >= ${firstHour(since)}
+        order by last_at desc, source_ip limit ${limit}) a
+    where p.account_id = ${accountId} and p.ip_policy_id = ${policyId} and m.enabled`,
     limit,
     sql`, edge_id`,
   )

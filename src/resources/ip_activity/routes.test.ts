@@ -8,12 +8,13 @@ import { pause, poll } from '../../../test/harness/poll.ts'
 import { newUser } from '../../../test/harness/principals.ts'
 import { signIn } from '../../../test/harness/session.ts'
 import { addCounts } from '../../access/evidence/counts.ts'
-import { addEdgeCounts, deleteEdgeCountsBefore, type EdgeCount } from '../../access/evidence/edge_counts.ts'
+import { addEdgeCounts, type EdgeCount } from '../../access/evidence/edge_counts.ts'
+import { deleteEdgeCountsBefore } from '../../access/evidence/roll_ups.ts'
 import { toUuid } from '../../kernel/ids.ts'
 
 const plane = await startControlPlane({ after }, { env: behindProxy })
 const hourMs = 60 * 60 * 1_000
-const thisHour = () => Date.now() - (Date.now() % hourMs)
+const thisHour = () => Math.floor(Date.now() / hourMs) * hourMs
 const activity = async (as: Client, query = '') => (await as('GET', `/ip_activity${query}`)).body
 const none = { refused: 0, warned: 0 }
 

@@ -11,18 +11,18 @@ type HourRow = { hour: string; type: RestrictionType; refused: number; warned: n
 export const activityByHour = (db: Db, { accountId }: Caller, since: number) =>
   many<HourRow>(
     db,
-    // What a module refused is in edge_counts alone; what a restriction did at an edge is in its own counts as well.
+    // What a module refused is among those of edges alone; what a restriction did at an edge is in its own counts as well.
     sql`
     select hour, type,
       coalesce(sum(count) filter (where outcome = 'refused'), 0)::bigint as refused,
       coalesce(sum(count) filter (where outcome = 'warned'), 0)::bigint as warned
     from (
-      select c.hour, r.type, c.outcome, c.count
-      from ip_restrictions r
-        join ip_restriction_counts c on c.account_id = r.account_id and c.ip_restriction_id = r.id
-      where r.account_id = ${accountId} and c.hour >= ${rfc3339(since)}
+      select h.hour, r.type, h.outcome, h.count
+      from ip_restriction_hours h
+        join ip_restrictions r on r.account_id = h.account_id and r.id = h.ip_restriction_id
+      where h.account_id = ${accountId} and h.hour >= ${rfc3339(since)}
       union all
-      select hour, 'endpoints', outcome, count from edge_counts
+      select hour, 'endpoints', outcome, count from edge_hours
       where account_id = ${accountId} and by_module and hour >= ${rfc3339(since)}) counted
     group by hour, type`,
   )
@@ -43,12 +43,12 @@ export const activityByEdge = (db: Db, { accountId }: Caller, since: number, lim
     db,
     sql`
     select e.id, e.kind, e.parent_id,
-      coalesce(sum(c.count) filter (where c.outcome = 'refused'), 0)::bigint as refused,
-      coalesce(sum(c.count) filter (where c.outcome = 'refused' and c.by_module), 0)::bigint as refused_by_module,
-      coalesce(sum(c.count) filter (where c.outcome = 'warned'), 0)::bigint as warned,
-      max(c.last_at) as last_at
-    from edge_counts c join edges e on e.account_id = c.account_id and e.id = c.edge_id
-    where c.account_id = ${accountId} and c.hour >= ${rfc3339(since)}
+      coalesce(sum(h.count) filter (where h.outcome = 'refused'), 0)::bigint as refused,
+      coalesce(sum(h.count) filter (where h.outcome = 'refused' and h.by_module), 0)::bigint as refused_by_module,
+      coalesce(sum(h.count) filter (where h.outcome = 'warned'), 0)::bigint as warned,
+      max(h.last_at) as last_at
+    from edge_hours h join edges e on e.account_id = h.account_id and e.id = h.edge_id
+    where h.account_id = ${accountId} and h.hour >= ${rfc3339(since)}
     group by e.id, e.kind, e.parent_id
     order by refused desc, warned desc, e.id desc
     limit ${limit}`,

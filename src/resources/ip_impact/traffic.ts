@@ -31,7 +31,7 @@ const lookedAt: Record<RestrictionType, string> = {
   api: 'The addresses that called the API with a key of the account, in the dashboard or directly.',
   dashboard: 'The addresses from which the dashboard was used.',
   agent: 'None: which addresses agents ask about is not kept.',
-  endpoints: 'The addresses that edges refused or warned of. Those that they let in are not reported.',
+  endpoints: 'The addresses that edges refused or warned of, without those that they let in.',
 }
 
 /** Every restriction of this traffic. */
