@@ -18,8 +18,10 @@ export type LoadedPolicy = {
   readonly id: Uuid
   readonly revision: number
   readonly ranges: CompiledPolicy
-  /** The ids of the rules, 16 bytes each, in the order of compilation: a hundred thousand strings would weigh ten times as much. */
+  /** The ids of the rules by their numbers, 16 bytes each: a hundred thousand strings would weigh ten times as much. */
   readonly ruleIds: Buffer
+  /** Milliseconds; rules that had expired by then are not in it. */
+  readonly asOf: number
   /** Milliseconds; the first moment at which a rule of it expires. */
   readonly validUntil: number
 }
@@ -51,7 +53,7 @@ export async function loadOutline(
 }
 
 /** Rules as text, one in a line: `a10.0.0.0/8` allows, `d10.1.0.0/16` denies. */
-const ruleLines = sql`string_agg(left(action, 1) || cidr::text, E'\n' order by cidr)`
+export const ruleLines = sql`string_agg(left(action, 1) || cidr::text, E'\n' order by cidr)`
 
 /** Read in one statement. More of them are read in several, each short, or a large policy would hit the time limit of one. */
 const rulesAtOnce = 50_000
@@ -87,7 +89,7 @@ export async function loadPolicyRules(
   const first = await readBatch(pool, accountId, id, now)
   if (!first) return undefined
   const isAll = first.last === null
-  return toRules(id, isAll ? [first] : await snapshot(pool, (tx) => readBatches(tx, accountId, id, now)))
+  return toRules(id, isAll ? [first] : await snapshot(pool, (tx) => readBatches(tx, accountId, id, now)), now)
 }
 
 async function readBatches(tx: Db, accountId: Uuid, id: Uuid, now: number): Promise<Batch[]> {
@@ -124,24 +126,28 @@ const readBatch = (db: Db, accountId: Uuid, id: Uuid, now: number, after: string
     where p.account_id = ${accountId} and p.id = ${id}`,
   )
 
-async function toRules(id: Uuid, batches: readonly Batch[]): Promise<PolicyRules | undefined> {
+async function toRules(id: Uuid, batches: readonly Batch[], now: number): Promise<PolicyRules | undefined> {
   const [first] = batches
   if (!first) return undefined
   const rules: Rule[] = []
   for (const batch of batches)
     for (const line of batch.rules?.split('\n') ?? []) if (rules.push(toRule(line)) % 2_000 === 0) await giveWay()
-  const expiries = batches.map(({ valid_until }) => (valid_until === null ? Infinity : Date.parse(valid_until)))
   return {
     id,
     revision: first.revision,
     rules,
     ruleIds: Buffer.concat(batches.map(({ ids }) => ids ?? Buffer.alloc(0))),
-    validUntil: Math.min(...expiries),
+    asOf: now,
+    validUntil: Math.min(...batches.map(({ valid_until }) => momentOf(valid_until))),
   }
 }
 
+/** When a policy ends to hold; null when nothing in it expires. */
+export const momentOf = (validUntil: string | null): number =>
+  validUntil === null ? Number.POSITIVE_INFINITY : Date.parse(validUntil)
+
 /** The reverse of `ruleLines`. */
-function toRule(line: string): Rule {
+export function toRule(line: string): Rule {
   const { cidr, fault } = parseCidr(line.slice(1))
   // Only our own strict parser's output is ever stored; anything else must not turn into an open door.
   if (fault !== undefined) throw new Error(`an IP policy holds a range that ${fault}: ${line}`)

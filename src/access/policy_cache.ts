@@ -2,6 +2,7 @@ import type { DbPool } from '../db/pool.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Uuid } from '../kernel/ids.ts'
 import { type LoadedPolicy, loadPolicy, weightOf } from './policies.ts'
+import { continuePolicy } from './policy_delta.ts'
 
 /** The policy at this revision or a later one; undefined when it is gone. */
 export type FindPolicy = (accountId: Uuid, id: Uuid, revision: number) => Promise<LoadedPolicy | undefined>
@@ -31,6 +32,11 @@ export function createPolicyCache(db: DbPool, clock: Clock, maxBytes: number): F
     bytes -= weightOf(known)
   }
 
+  async function bringUpToDate(known: LoadedPolicy | undefined, accountId: Uuid, id: Uuid) {
+    const continued = known && (await continuePolicy(db, accountId, known, clock()))
+    return continued?.policy ?? loadPolicy(db, accountId, id, clock())
+  }
+
   const find: FindPolicy = async (accountId, id, revision) => {
     const known = policies.get(id)
     if (known && known.revision >= revision && clock() < known.validUntil) return known
@@ -38,7 +44,7 @@ export function createPolicyCache(db: DbPool, clock: Clock, maxBytes: number): F
     const key = `${id} ${revision}`
     let load = loading.get(key)
     if (!load) {
-      load = loadPolicy(db, accountId, id, clock()).finally(() => loading.delete(key))
+      load = bringUpToDate(known, accountId, id).finally(() => loading.delete(key))
       loading.set(key, load)
     }
     const loaded = await load

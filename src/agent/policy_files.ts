@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { basename, join } from 'node:path'
+import { hashOfAllInSlices } from '../distribution/pieces.ts'
 import { policyFileFault } from '../distribution/policy_file.ts'
 import type { PolicyRecord } from '../distribution/records.ts'
 import { ruleFileFault } from '../distribution/rule_file.ts'
@@ -20,18 +21,8 @@ export async function openPolicyFiles(policyFolder: string, pieceFolder: string,
   await mkdir(policyFolder, { recursive: true })
   await mkdir(pieceFolder, { recursive: true })
 
-  async function piece(name: string): Promise<Buffer> {
-    const known = await readFile(join(pieceFolder, name)).catch(() => undefined)
-    if (known && hash('sha256', known, 'hex') === name) return known
-    const fetched = await fetchBlob(name).catch((cause) => {
-      throw new PieceMissing(`piece ${name} cannot be fetched`, { cause })
-    })
-    if (!fetched) throw new PieceMissing(`piece ${name} is not there`)
-    if (hash('sha256', fetched, 'hex') !== name) throw new Error(`the contents of piece ${name} do not match its name`)
-    await writeAtomically(join(pieceFolder, name), [fetched])
-    return fetched
-  }
-
+  const piece = createPieces(pieceFolder, fetchBlob)
+  const layouts = createLayouts()
   let unwantedBefore = new Set<string>()
 
   return {
@@ -50,25 +41,95 @@ export async function openPolicyFiles(policyFolder: string, pieceFolder: string,
       unwantedBefore = new Set(unwanted)
       return now.length
     },
-    /** The file of a policy, on disk when it resolves. Throws, and leaves everything as it was, when it is not what was signed. */
-    prepare: (record: PolicyRecord) => prepare(record, policyFileFault),
+    /**
+     * The file of a policy, on disk when it resolves. Throws, and leaves everything as it was, when it is not what was signed.
+     * `before`: the policy's earlier record, whose file has most of the same pieces.
+     */
+    prepare: (record: PolicyRecord, before?: PolicyRecord) => prepare(record, before, policyFileFault),
     /** The same for the file that says which rule decides. */
-    prepareRules: (record: PolicyRecord) => prepare(record, ruleFileFault),
+    prepareRules: (record: PolicyRecord, before?: PolicyRecord) => prepare(record, before, ruleFileFault),
   }
 
-  async function prepare(record: PolicyRecord, faultIn: typeof policyFileFault): Promise<void> {
+  async function prepare(
+    record: PolicyRecord,
+    before: PolicyRecord | undefined,
+    faultIn: typeof policyFileFault,
+  ): Promise<void> {
     const path = join(policyFolder, record.hash)
     if ((await stat(path).catch(() => undefined))?.size === record.bytes) return
-    const bytes =
-      record.inline === undefined
-        ? Buffer.concat(await inBatches(record.chunks ?? [], piece))
-        : Buffer.from(record.inline, 'base64')
-    if (bytes.length !== record.bytes || hash('sha256', bytes, 'hex') !== record.hash)
-      throw new Error('the contents of the policy file do not match its signature')
+    const bytes = (before && (await fromEarlierFile(record, before))) ?? (await fromPieces(record))
     const fault = faultIn(bytes)
     if (fault) throw new Error(`the policy file ${fault}`)
     // Readable by HAProxy, which may run as another user.
-    await writeAtomically(join(policyFolder, record.hash), [bytes], 0o644)
+    await writeAtomically(path, [bytes], 0o644)
+  }
+
+  async function fromPieces(record: PolicyRecord): Promise<Buffer> {
+    const { inline, chunks = [] } = record
+    const parts = inline === undefined ? await inBatches(chunks, piece) : [Buffer.from(inline, 'base64')]
+    if (!(await isSigned(parts, record))) throw new Error('the contents of the policy file do not match its signature')
+    if (inline === undefined) layouts.keep(record, parts)
+    return Buffer.concat(parts)
+  }
+
+  /** One file to read instead of hundreds. Undefined when it is not known well enough, or damaged. */
+  async function fromEarlierFile(record: PolicyRecord, before: PolicyRecord): Promise<Buffer | undefined> {
+    const layout = layouts.get(before.hash)
+    const known = layout && (await readFile(join(policyFolder, before.hash)).catch(() => undefined))
+    if (!layout || !known || !record.chunks) return undefined
+    const parts = await inBatches(record.chunks, async (name) => {
+      const place = layout.get(name)
+      return place ? known.subarray(place.start, place.end) : piece(name)
+    })
+    // This covers the parts as well.
+    if (!(await isSigned(parts, record))) return undefined
+    layouts.keep(record, parts)
+    return Buffer.concat(parts)
+  }
+}
+
+/** Finds pieces on disk, or fetches them. */
+const createPieces =
+  (pieceFolder: string, fetchBlob: FetchBlob) =>
+  async (name: string): Promise<Buffer> => {
+    const known = await readFile(join(pieceFolder, name)).catch(() => undefined)
+    if (known && hash('sha256', known, 'hex') === name) return known
+    const fetched = await fetchBlob(name).catch((cause) => {
+      throw new PieceMissing(`piece ${name} cannot be fetched`, { cause })
+    })
+    if (!fetched) throw new PieceMissing(`piece ${name} is not there`)
+    if (hash('sha256', fetched, 'hex') !== name) throw new Error(`the contents of piece ${name} do not match its name`)
+    await writeAtomically(join(pieceFolder, name), [fetched])
+    return fetched
+  }
+
+async function isSigned(parts: readonly Buffer[], { hash: wanted, bytes }: PolicyRecord): Promise<boolean> {
+  return parts.reduce((sum, { length }) => sum + length, 0) === bytes && (await hashOfAllInSlices(parts)) === wanted
+}
+
+type Layout = Map<string, { start: number; end: number }>
+const maxLayouts = 64
+
+/** Where the pieces are in the files that were written last. */
+function createLayouts() {
+  const layouts = new Map<string, Layout>()
+  return {
+    get: (file: string): Layout | undefined => layouts.get(file),
+    keep({ hash: file, chunks = [] }: PolicyRecord, parts: readonly Buffer[]): void {
+      const layout: Layout = new Map()
+      let start = 0
+      for (const [index, name] of chunks.entries()) {
+        const end = start + (parts[index]?.length ?? 0)
+        layout.set(name, { start, end })
+        start = end
+      }
+      layouts.delete(file)
+      layouts.set(file, layout)
+      for (const oldest of layouts.keys()) {
+        if (layouts.size <= maxLayouts) break
+        layouts.delete(oldest)
+      }
+    },
   }
 }
 

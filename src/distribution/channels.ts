@@ -50,6 +50,8 @@ export type Report = {
   refusals: { key: string; generation: number | null; reason: string; at: string }[]
   /** How often an address was refused, or would have been, since the last report, for the control plane to add up. */
   hits: EdgeHit[]
+  /** Addresses that were let in since the last report, each about once an hour. Nodes of before did not tell. */
+  allowed?: AllowedAddress[]
   /** The node counts which rules decide. Nodes of before did not. */
   countsRules?: boolean
   /** In a report of its own, which is answered with `keptRuleHits` when the counts are in the database. */
@@ -91,6 +93,9 @@ export type UpstreamHealth = {
   /** Of `failing`: when a request last failed there. */
   lastFailedAt?: string
 }
+
+/** That an address was let in at a TCP edge or a route. */
+export type AllowedAddress = { target: string; source: string; lastAt: string }
 
 export type EdgeHit = {
   /** The account's restriction that decided; null when it was the edge's or route's own policies. */

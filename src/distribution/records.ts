@@ -2,6 +2,7 @@ import { type Static, type TObject, type TProperties, type TSchema, Type } from 
 import { Compile } from 'typebox/compile'
 import { type BackendPrefix, backendKinds, maxMembers, maxWeight } from '../kernel/backends.ts'
 import { maxCertificateNames } from '../kernel/certificate.ts'
+import { challengeAnswerPattern, challengeTokenPattern, maxChallengeBytes } from '../kernel/domains.ts'
 import { responseFault, responseLimits } from '../kernel/fixed_response.ts'
 import { headerLimits, headersFault } from '../kernel/headers.ts'
 import {
@@ -11,7 +12,7 @@ import {
   healthCheckTypes,
   maxCheckPathBytes,
 } from '../kernel/health_check.ts'
-import { isCanonicalHostport, maxHostports } from '../kernel/hostport.ts'
+import { isCanonicalHostport, isHostName, maxHostports } from '../kernel/hostport.ts'
 import { type IdPrefix, type Id as IdText, idPattern } from '../kernel/ids.ts'
 import { maxAttachedPolicies } from '../kernel/ip/decide.ts'
 import { matchTypes, maxMatchBytes, storedMatchPattern } from '../kernel/paths.ts'
@@ -200,6 +201,15 @@ export type RecipientRecord = Static<typeof RecipientRecord>
 /** What an encrypted private key is bound to. */
 export const certificateContext = (id: string, account: string): string => `certificate ${account} ${id}`
 
+/** What the node answers to the question of a certificate authority on port 80 (RFC 8555, 8.3), for this host and token only. */
+const ChallengeRecord = Closed({
+  host: Type.Refine(Type.String(), (host) => isHostName(host) && host === host.toLowerCase()),
+  token: Text(challengeTokenPattern, maxChallengeBytes),
+  /** The token, a dot and the thumbprint of the key that ordered. */
+  answer: Text(challengeAnswerPattern, maxChallengeBytes),
+})
+
+export type ChallengeRecord = Static<typeof ChallengeRecord>
 export type TcpRecord = Static<typeof TcpRecord>
 export type HttpsRecord = Static<typeof HttpsRecord>
 export type RouteRecord = Static<typeof RouteRecord>
@@ -225,6 +235,7 @@ export const recordKinds = {
   restrictions: { prefix: 'ac', value: RestrictionsRecord },
   certificate: { prefix: 'cert', value: CertificateRecord },
   recipient: { prefix: 'enk', value: RecipientRecord },
+  challenge: { prefix: 'chl', value: ChallengeRecord },
 } as const satisfies Record<string, { prefix: IdPrefix; value: TSchema }>
 
 export type RecordKind = keyof typeof recordKinds

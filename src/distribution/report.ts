@@ -4,6 +4,7 @@ import { isId } from '../kernel/ids.ts'
 import { formatAddress, parseAddress } from '../kernel/ip/address.ts'
 import { parseRfc3339 } from '../kernel/time.ts'
 import {
+  type AllowedAddress,
   type EdgeHit,
   maxReasonCharacters,
   type Report,
@@ -21,6 +22,7 @@ const maxAheadMs = 60 * 60 * 1_000
 // A node sends its counts every two seconds: more than this from one address within them is not a count.
 const maxCount = 1_000_000_000
 const maxHits = 20_000
+const maxAllowed = 10_000
 const maxRuleHits = 5_000
 const maxRefusals = 1_000
 const maxRefusalCharacters = 1_000
@@ -52,6 +54,11 @@ export function readReport(text: string, subject: string, now: number): ReadRepo
     .slice(0, maxHealth)
     .map((each) => readHealth(each, now))
     .filter(isThere)
+  const sentAllowed = Array.isArray(sent.allowed) ? sent.allowed : []
+  const allowed = sentAllowed
+    .slice(0, maxAllowed)
+    .map((each) => readAllowed(each, now))
+    .filter(isThere)
   const ruleHits = readRuleHits(sent.ruleHits, now)
   return {
     report: {
@@ -63,6 +70,7 @@ export function readReport(text: string, subject: string, now: number): ReadRepo
       refusals,
       hits,
       health,
+      ...(allowed.length > 0 && { allowed }),
       ...readUpstreams(sent.upstreams),
       ...(sent.countsRules === true && { countsRules: true }),
       ...(ruleHits && { ruleHits: ruleHits.read }),
@@ -73,6 +81,7 @@ export function readReport(text: string, subject: string, now: number): ReadRepo
       refusals.length +
       (sent.hits.length - hits.length) +
       (sentHealth.length - health.length) +
+      (sentAllowed.length - allowed.length) +
       (ruleHits?.dropped ?? 0),
   }
 }
@@ -170,6 +179,15 @@ function readHit(sent: unknown, now: number): EdgeHit | undefined {
     count,
     lastAt,
   }
+}
+
+function readAllowed(sent: unknown, now: number): AllowedAddress | undefined {
+  if (!isObject(sent)) return undefined
+  const { target, source } = sent
+  const address = typeof source === 'string' ? parseAddress(source) : undefined
+  const at = momentOf(sent.lastAt, now - oldestHitMs, now + maxAheadMs)
+  if (!address || at === undefined || typeof target !== 'string') return undefined
+  return { target, source: formatAddress(address), lastAt: rfc3339(Math.min(at, now)) }
 }
 
 function momentOf(sent: unknown, earliest: number, latest: number): number | undefined {

@@ -92,7 +92,7 @@ export const EdgeRequest = Closed({
   outcome: Type.Enum([...requestOutcomes]),
   /** One of `requestReasons`. */
   reason: OrNull(Type.Enum([...new Set(Object.values(requestReasons).flat())])),
-  /** The account's restriction that decided; null when it was the edge's or route's own policies, or none. */
+  /** The account's restriction that refused, warned or allowed; null when it was the edge's or route's own policies, or none. */
   restriction: OrNull(Id('ipx')),
   policy: OrNull(Id('ipp')),
   /** Null when no rule matched, and the request was refused for that, or when none was asked. */

@@ -1,7 +1,7 @@
-import { hash } from 'node:crypto'
 import type { Uuid } from '../kernel/ids.ts'
-import type { CompiledPolicy, RangeTable } from '../kernel/ip/ranges.ts'
-import { type Family, orderFault, type PolicyFile, piecesOf } from './policy_file.ts'
+import type { CompiledPolicy } from '../kernel/ip/ranges.ts'
+import { addressBytes, cutPolicy, type Family, type Format } from './pieces.ts'
+import { orderFault, type PolicyFile, wholeFile, writeAddress } from './policy_file.ts'
 
 /**
  * Which rule decides about an address, for edges to count: `GHR1`, the account, the number of IPv4 and of IPv6 ranges, then
@@ -12,40 +12,36 @@ import { type Family, orderFault, type PolicyFile, piecesOf } from './policy_fil
 const magic = 'GHR1'
 const headerBytes = 28
 const idBytes = 16
-const addressBytes = { 4: 4, 6: 16 } as const
 const recordBytes = (family: Family) => addressBytes[family] + idBytes
 
-/** `ruleIds`: 16 bytes each, in the order of compilation. */
-export function encodeRules(accountId: Uuid, { v4, v6 }: CompiledPolicy, ruleIds: Buffer): PolicyFile {
-  const tables = [encodeTable(v4, 4, ruleIds), encodeTable(v6, 6, ruleIds)] as const
-  const header = Buffer.alloc(headerBytes)
-  header.write(magic, 'latin1')
-  header.write(accountId.replaceAll('-', ''), 4, 'hex')
-  header.writeUInt32BE(tables[0].length / recordBytes(4), 20)
-  header.writeUInt32BE(tables[1].length / recordBytes(6), 24)
-  const bytes = Buffer.concat([header, ...tables])
-  return {
-    hash: hash('sha256', bytes, 'hex'),
-    bytes,
-    pieces: [
-      header,
-      ...piecesOf(tables[0], recordBytes(4), addressBytes[4]),
-      ...piecesOf(tables[1], recordBytes(6), addressBytes[6]),
-    ],
-  }
-}
+/** `ruleIds`: 16 bytes each, by the numbers of the rules. */
+export const ruleFormat = (accountId: Uuid, ruleIds: Buffer): Format => ({
+  recordBytes: { 4: recordBytes(4), 6: recordBytes(6) },
+  header(counts) {
+    const header = Buffer.alloc(headerBytes)
+    header.write(magic, 'latin1')
+    header.write(accountId.replaceAll('-', ''), 4, 'hex')
+    header.writeUInt32BE(counts[4], 20)
+    header.writeUInt32BE(counts[6], 24)
+    return header
+  },
+  encode({ starts, verdicts }, family, from, to) {
+    const out = Buffer.alloc((to - from) * recordBytes(family))
+    let at = 0
+    for (let index = from; index < to; index++) {
+      const verdict = verdicts[index] as number
+      if (verdict === 0) continue
+      at = writeAddress(out, at, starts, index, family)
+      const id = (Math.abs(verdict) - 1) * idBytes
+      for (let byte = id; byte < id + idBytes; byte++) out[at++] = ruleIds[byte] as number
+    }
+    return out.subarray(0, at)
+  },
+})
 
-function encodeTable({ starts, verdicts }: RangeTable, family: Family, ruleIds: Buffer): Buffer {
-  const words = addressBytes[family] / 4
-  const out = Buffer.alloc(verdicts.length * recordBytes(family))
-  let at = 0
-  for (const [index, verdict] of verdicts.entries()) {
-    if (verdict === 0) continue
-    for (let word = 0; word < words; word++) at = out.writeUInt32BE(starts[index * words + word] as number, at)
-    const id = (Math.abs(verdict) - 1) * idBytes
-    at += ruleIds.copy(out, at, id, id + idBytes)
-  }
-  return out.subarray(0, at)
+export function encodeRules(accountId: Uuid, policy: CompiledPolicy, ruleIds: Buffer): PolicyFile {
+  const format = ruleFormat(accountId, ruleIds)
+  return wholeFile(cutPolicy(policy, format), format)
 }
 
 /** Why these bytes are no such file; undefined when they are one. Checked before HAProxy sees it. */

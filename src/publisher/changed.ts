@@ -3,6 +3,7 @@ import { type SqlFragment, sql } from '../db/sql.ts'
 import type { PolicyRecord, RecordKey, RecordValue } from '../distribution/records.ts'
 import { type Id, toUuid, type Uuid } from '../kernel/ids.ts'
 import type { SecretsBox } from '../kernel/secrets_box.ts'
+import type { FindPolicyVersion } from './policy_versions.ts'
 
 /** What changed, and whose it is. */
 export type Changed = { key: RecordKey; accountId: Uuid }
@@ -12,6 +13,8 @@ export const unavailable = 'unavailable'
 export type Values = Map<Uuid, { value: RecordValue; rules?: PolicyRecord; blobs?: Buffer[] } | typeof unavailable>
 /** What compiling takes besides the database. */
 export type Means = {
+  /** How policies are compiled; without it from all of their rules. */
+  readonly findPolicyVersion?: FindPolicyVersion
   /** Missing when the operator has set no key. */
   readonly secrets?: SecretsBox
   readonly onUnavailable?: (key: RecordKey, reason: string) => void

@@ -1,9 +1,9 @@
-import { hash } from 'node:crypto'
-import { loadPolicy } from '../access/policies.ts'
 import { type Db, type DbPool, many } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
-import { encodePolicy, type PolicyFile } from '../distribution/policy_file.ts'
+import { blobName, type Cut, type Format, hashOfAllInSlices, piecesWithHeader } from '../distribution/pieces.ts'
+import { policyFormat } from '../distribution/policy_file.ts'
 import type {
+  ChallengeRecord,
   HttpsRecord,
   PolicyRecord,
   RecordKey,
@@ -14,7 +14,7 @@ import type {
   TcpRecord,
 } from '../distribution/records.ts'
 import { kindOf } from '../distribution/records.ts'
-import { encodeRules } from '../distribution/rule_file.ts'
+import { ruleFormat } from '../distribution/rule_file.ts'
 import { type BackendId, backendKinds } from '../kernel/backends.ts'
 import type { HeaderOperations } from '../kernel/headers.ts'
 import { isId, toId, type Uuid } from '../kernel/ids.ts'
@@ -25,6 +25,7 @@ import { backendCompilers } from './backend_records.ts'
 import { compileCertificates } from './certificate_records.ts'
 import { type Changed, type Compiler, ids, type Means, unavailable, uuidOf, type Values, wanted } from './changed.ts'
 import { compileRecipients } from './node_keys.ts'
+import { compiled as compiledPolicy } from './policy_versions.ts'
 
 export type Compiled = { key: RecordKey; value: RecordValue | null; rules?: PolicyRecord; blobs: Buffer[] }
 
@@ -130,17 +131,31 @@ const compilers: Record<RecordKind, Compiler> = {
     )
   },
 
-  async policy(db, changed, now) {
+  async policy(db, changed, now, { findPolicyVersion = compiledPolicy }) {
     const values: Values = new Map()
     for (const { key, accountId } of changed) {
-      const loaded = await loadPolicy(db, accountId, uuidOf(key), now)
-      if (!loaded) continue
-      const decisions = policyRecord(encodePolicy(loaded.ranges))
-      const rules = policyRecord(encodeRules(accountId, loaded.ranges, loaded.ruleIds))
+      const id = uuidOf(key)
+      const version = await findPolicyVersion(db, accountId, id, now)
+      if (!version) continue
+      const decisions = await policyRecord(version.decisions, policyFormat)
+      const rules = await policyRecord(version.rules, ruleFormat(accountId, version.policy.ruleIds))
       const blobs = [...decisions.blobs, ...rules.blobs]
-      values.set(uuidOf(key), { value: decisions.value, rules: rules.value, blobs })
+      values.set(id, { value: decisions.value, rules: rules.value, blobs })
     }
     return values
+  },
+
+  async challenge(db, changed) {
+    const rows = await many<ChallengeRecord & { id: Uuid }>(
+      db,
+      sql`
+      select c.id, c.host, c.token, c.answer
+      from ${wanted(changed)}
+        join acme_challenges c on c.account_id = wanted.account_id and c.id = wanted.id
+        join reserved_domains d on d.account_id = c.account_id and d.id = c.domain_id
+      where d.status in ('verified', 'failing', 'assigned')`,
+    )
+    return new Map(rows.map(({ id, ...value }) => [id, { value }]))
   },
 
   async restrictions(db, changed) {
@@ -175,10 +190,10 @@ const compilers: Record<RecordKind, Compiler> = {
   },
 }
 
-function policyRecord({ hash: fileHash, bytes, pieces }: PolicyFile): { value: PolicyRecord; blobs: Buffer[] } {
-  const common = { hash: fileHash, bytes: bytes.length }
-  if (bytes.length <= inlineBytes) return { value: { ...common, inline: bytes.toString('base64') }, blobs: [] }
+async function policyRecord(cut: Cut, format: Format): Promise<{ value: PolicyRecord; blobs: Buffer[] }> {
+  const pieces = piecesWithHeader(cut, format)
+  const bytes = pieces.reduce((sum, { length }) => sum + length, 0)
+  const common = { hash: await hashOfAllInSlices(pieces), bytes }
+  if (bytes <= inlineBytes) return { value: { ...common, inline: Buffer.concat(pieces).toString('base64') }, blobs: [] }
   return { value: { ...common, chunks: pieces.map(blobName) }, blobs: pieces }
 }
-
-export const blobName = (piece: Buffer): string => hash('sha256', piece, 'hex')

@@ -2,7 +2,7 @@ import { JetStreamApiCodes, JetStreamApiError, jetstream, jetstreamManager } fro
 import { type KV, Kvm } from '@nats-io/kv'
 import type { NatsConnection } from '@nats-io/transport-node'
 import { type Batch, batchSubject, blobBucket, progressKey, recordBucket } from '../distribution/channels.ts'
-import { blobName } from './compile.ts'
+import { blobName } from '../distribution/pieces.ts'
 
 /** Below the limit of a NATS message with room for the envelope. */
 const largestMessage = 900_000

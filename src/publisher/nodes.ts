@@ -36,7 +36,7 @@ export function watchNodes(clock: Clock, onDropped: (node: string, dropped: 'rep
     if (!read || read.dropped > 0) onDropped(message.subject.split('.').at(-1) ?? '', read ? read.dropped : 'report')
     if (!read) return
     const { report } = read
-    const { hits: _, health: __, ruleHits: ___, ...rest } = report
+    const { hits: _, health: __, ruleHits: ___, allowed: ____, ...rest } = report
     nodes.set(report.node, { ...rest, lastSeenAt: clock() })
     for (const listener of listeners) listener(report, (answer) => message.respond(answer))
     for (const check of waiting) check()

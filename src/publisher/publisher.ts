@@ -6,17 +6,20 @@ import { digestOf, type Signer, seal } from '../distribution/signature.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Uuid } from '../kernel/ids.ts'
 import type { Log } from '../kernel/log.ts'
+import { pause } from '../kernel/pause.ts'
 import { type OutboxRow, readOutbox } from '../operations/outbox.ts'
 import type { Means } from './changed.ts'
 import { type Compiled, compileRecords } from './compile.ts'
 import { noteExpiredRules } from './expiry.ts'
 import { type NatsSink, openNatsSink } from './nats_sink.ts'
+import { createPolicyVersions } from './policy_versions.ts'
 import { createReconciler } from './reconciler.ts'
 import { activeSigner } from './signing_keys.ts'
 
 export type PublisherMetrics = {
   published: (records: number) => void
   behind: (generations: number) => void
+  sent: (generation: number) => void
   active: (isActive: boolean) => void
 }
 type Parts = {
@@ -34,6 +37,8 @@ const publisherLock = 7_204_113_003
 const lookEveryMs = 250
 const bucketLookEveryMs = 2_000
 const rowsAtOnce = 5_000
+/** Of large policies as they were last published, so that the next change of one is a small one. */
+const maxVersionBytes = 128 * 1024 * 1024
 /** How many records the plain messages may run ahead of the bucket while that has no leader: what memory may hold. */
 const maxWaiting = 50_000
 /** A node whose NATS server died has missed messages, and the bucket may not have them yet. */
@@ -97,7 +102,12 @@ async function publish(
   )
   const wake = createWake(nats)
   const over = new AbortController()
-  const reconciler = createReconciler({ pool, natsSink, clock, log, means }, AbortSignal.any([signal, over.signal]))
+  const policyVersions = createPolicyVersions(maxVersionBytes)
+  const reconciling = { ...means, findPolicyVersion: policyVersions.fromRules }
+  const reconciler = createReconciler(
+    { pool, natsSink, clock, log, means: reconciling },
+    AbortSignal.any([signal, over.signal]),
+  )
   const stopLooking = watchBucketIdentity(natsSink, bucketWriter.fail)
   let sent = state.cursor
   let lastExpiry = clock()
@@ -125,7 +135,7 @@ async function publish(
         pool,
         rows.map(({ key, account_id }) => ({ key, accountId: account_id as Uuid })),
         now,
-        means,
+        { ...means, findPolicyVersion: policyVersions.current },
       )
       await natsSink.putBlobs(compiled.flatMap(({ blobs }) => blobs))
       const progress = { after: sent, settled, ...reconciler.completeAt(signer.keyId, settled) }
@@ -137,6 +147,7 @@ async function publish(
         settled,
       )
       metrics.published(compiled.length)
+      metrics.sent(settled)
       sent = settled
       while (bucketWriter.recordsWaiting() > maxWaiting && !signal.aborted) await pause(50, signal)
     }
@@ -262,17 +273,4 @@ function createWake(nats: NatsConnection) {
     },
     stop: () => subscription.unsubscribe(),
   }
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) return resolve()
-    const done = () => {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', done)
-      resolve()
-    }
-    const timer = setTimeout(done, ms)
-    signal.addEventListener('abort', done)
-  })
 }

@@ -32,6 +32,7 @@ const live: Record<RecordKind, { prefix: IdPrefix; from: SqlFragment }> = {
     prefix: 'enk',
     from: sql`(select ${firstUuidOf(0)}::uuid as account_id, id from edge_node_keys where accepted) recipients where true`,
   },
+  challenge: { prefix: 'chl', from: sql`acme_challenges where true` },
   restrictions: {
     prefix: 'ac',
     // An account with an edge has this record even without restrictions: nodes refuse traffic of unknown accounts.

@@ -47,6 +47,17 @@ export const isWithin = ({ network, prefixLength }: Cidr, address: Address): boo
 export const containsCidr = (outer: Cidr, inner: Cidr): boolean =>
   outer.prefixLength <= inner.prefixLength && isWithin(outer, inner.network)
 
+/** The last address of a range, as a range. */
+export function lastAddressOf({ network, prefixLength }: Cidr): Cidr {
+  const last = (word: number, index: number) => (word | ~maskOfWord(prefixLength, index)) >>> 0
+  if (network.family === 4) return { network: { family: 4, value: last(network.value, 0) }, prefixLength: 32 }
+  const { w0, w1, w2, w3 } = network
+  return {
+    network: { family: 6, w0: last(w0, 0), w1: last(w1, 1), w2: last(w2, 2), w3: last(w3, 3) },
+    prefixLength: 128,
+  }
+}
+
 /** Every range that an address lies in, from the whole family to the address alone. */
 export const rangesAround = (address: Address): Cidr[] =>
   Array.from({ length: addressLength(address) + 1 }, (_, prefixLength) => cidrAround(address, prefixLength))

@@ -103,7 +103,7 @@ export function addressAfter(words: Uint32Array, index: number, next: Uint32Arra
   return true
 }
 
-function wordOf(address: Address, index: number): number {
+export function wordOf(address: Address, index: number): number {
   if (address.family === 4) return address.value
   return [address.w0, address.w1, address.w2, address.w3][index] as number
 }

@@ -27,8 +27,10 @@ const rules: Resource<{ id: 'ipr' }, IpPolicyRuleRow, typeof IpPolicyRule> = {
   guard: decisionGuard,
 }
 
-const beginChange = (tx: Db, caller: Caller, rule: IpPolicyRuleRow) =>
-  beginRuleChange(tx, caller, toId('ipp', rule.ip_policy_id))
+const beginChange = (tx: Db, caller: Caller, rule: IpPolicyRuleRow, body?: IpPolicyRuleUpdate) => {
+  const cidrs = [rule.cidr, ...(body?.cidr === undefined ? [] : [canonicalCidr(body.cidr)])]
+  return beginRuleChange(tx, caller, toId('ipp', rule.ip_policy_id), cidrs)
+}
 
 export const ipPolicyRuleRoutes = [
   createRoute(rules, {
@@ -42,7 +44,7 @@ export const ipPolicyRuleRoutes = [
         expires_at: canonicalExpiry(body.expires_at),
         ...newAnnotations(body),
       }
-      if (!(await beginRuleChange(tx, caller, body.ip_policy_id))) {
+      if (!(await beginRuleChange(tx, caller, body.ip_policy_id, [fields.cidr]))) {
         throw invalidField('ip_policy_id', 'must be an IP policy of this account')
       }
       return insertRule(tx, caller, body.ip_policy_id, fields)
@@ -64,7 +66,7 @@ export const ipPolicyRuleRoutes = [
   deleteRoute(rules, {
     access: 'anyone',
     errors: ['ERR_FORBIDDEN', 'ERR_SELF_LOCKOUT'],
-    permit: beginChange,
+    permit: (tx, caller, rule) => beginChange(tx, caller, rule),
     remove: (tx, { caller, params }) => deleteRule(tx, caller, params.id),
   }),
 ]

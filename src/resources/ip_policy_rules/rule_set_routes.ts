@@ -5,7 +5,7 @@ import { Closed, Wait } from '../../http/wire.ts'
 import { notFound } from '../../kernel/errors.ts'
 import { record } from '../../operations/change.ts'
 import { decisionGuard, LockoutQuery } from '../../operations/decision_change.ts'
-import { findIpPolicy } from '../ip_policies/store.ts'
+import { findIpPolicy, noteIpPolicyChange } from '../ip_policies/store.ts'
 import { ruleSetSlices, toNewRules, toRuleOfSet } from './rule_set.ts'
 import { replaceRules, sendRules } from './rule_set_store.ts'
 import { formatRuleText, readRuleText, ruleTextLimitBytes, type TextRuleSet } from './rule_text.ts'
@@ -76,7 +76,8 @@ export const ruleSetRoutes = [
         await sendRules(tx, rules)
         return decisionGuard.around(tx, request, async () => {
           if (!(await beginRuleChange(tx, caller, params.id))) throw notFound('ipp')
-          const counts = await replaceRules(tx, caller, params.id, rules.length)
+          const { counts, cidrs } = await replaceRules(tx, request.origin, params.id, rules.length)
+          if (cidrs) await noteIpPolicyChange(tx, caller, params.id, cidrs)
           const { added, changed, removed } = counts
           const body = { ip_policy: { id: params.id, uri: uri(`/ip_policies/${params.id}`) }, ...counts }
           if (!added && !changed && !removed) return { body }

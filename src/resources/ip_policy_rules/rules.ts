@@ -6,10 +6,16 @@ import { isAttachedToRestriction, raiseIpPolicyRevision } from '../ip_policies/s
 
 /**
  * To be called before any change of a policy's rules. Members keep their own allow-lists, but what an IP restriction
- * decides is for admins, and its policies' rules are what it decides. Resolves to false when there is no such policy.
+ * decides is for admins, and its policies' rules are what it decides. `cidrs`: every range that it is about, if it is known.
+ * Resolves to false when there is no such policy.
  */
-export async function beginRuleChange(tx: Db, caller: Caller, policyId: Id<'ipp'>): Promise<boolean> {
-  if (!(await raiseIpPolicyRevision(tx, caller, policyId))) return false
+export async function beginRuleChange(
+  tx: Db,
+  caller: Caller,
+  policyId: Id<'ipp'>,
+  cidrs?: readonly string[],
+): Promise<boolean> {
+  if (!(await raiseIpPolicyRevision(tx, caller, policyId, cidrs))) return false
   await permitRuleChange(tx, caller, policyId)
   return true
 }

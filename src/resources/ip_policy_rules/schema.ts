@@ -33,6 +33,7 @@ export const IpPolicyRuleUpdate = Closed({
   ...Annotations,
   expires_at: ExpiresAt,
 })
+export type IpPolicyRuleUpdate = Static<typeof IpPolicyRuleUpdate>
 export const IpPolicyRule = Closed(
   {
     id: Id('ipr'),

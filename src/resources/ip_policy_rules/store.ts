@@ -1,5 +1,5 @@
 import { violates } from '../../db/failures.ts'
-import { type Db, many, maybeOne, one, run } from '../../db/pool.ts'
+import { type Db, later, many, maybeOne, one } from '../../db/pool.ts'
 import { nothing, sql } from '../../db/sql.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { Refusal } from '../../kernel/errors.ts'
@@ -60,7 +60,7 @@ export const listRules = (db: Db, { accountId }: Account, query: RuleQuery) =>
  * of one moment: one statement reads them.
  */
 export async function* everyRuleOf(tx: Db, { accountId }: Account, policyId: Id<'ipp'>) {
-  await run(
+  await later(
     tx,
     sql`
     declare every_rule no scroll cursor for
@@ -95,7 +95,7 @@ export const updateRule = (db: Db, { accountId }: Account, id: Uuid, rule: Omit<
   )
 
 export const deleteRule = (db: Db, { accountId }: Account, id: Id<'ipr'>) =>
-  run(db, sql`delete from ip_policy_rules where account_id = ${accountId} and id = ${toUuid(id)}`)
+  later(db, sql`delete from ip_policy_rules where account_id = ${accountId} and id = ${toUuid(id)}`)
 
 async function refusingTakenCidr<Result>(query: Promise<Result>): Promise<Result> {
   try {

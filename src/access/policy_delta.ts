@@ -1,0 +1,107 @@
+import { type Db, maybeOne } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
+import { rfc3339 } from '../kernel/clock.ts'
+import type { Uuid } from '../kernel/ids.ts'
+import { checkedCidr } from '../kernel/ip/canonical_cidr.ts'
+import { type Cidr, formatCidr, lastAddressOf, rangesAround } from '../kernel/ip/cidr.ts'
+import { compilePolicy } from '../kernel/ip/ranges.ts'
+import { outermost, splicePolicy } from '../kernel/ip/splice.ts'
+import { type LoadedPolicy, momentOf, ruleLines, toRule } from './policies.ts'
+import { createSlots, withoutUnused } from './rule_slots.ts'
+
+/** Beyond these, compiling everything is as fast. */
+const maxRegions = 500
+const maxRules = 5_000
+
+/** A policy, and where it differs from the one that it continues. */
+export type Continued = { readonly policy: LoadedPolicy; readonly regions: readonly Cidr[] }
+
+/**
+ * The policy as it is now, from what was compiled of it earlier: the ranges that changed since, or whose rules have expired,
+ * are compiled again from the rules in them and around them. Undefined when it has to be loaded as a whole: because too much
+ * has changed, or it is not known what, or it changes at this very moment.
+ */
+export async function continuePolicy(
+  db: Db,
+  accountId: Uuid,
+  before: LoadedPolicy,
+  now: number,
+): Promise<Continued | undefined> {
+  // A clock that was set back: rules that had expired may count again, and no index finds those.
+  if (now < before.asOf) return undefined
+  const changes = await readChanges(db, accountId, before, now)
+  if (!changes || changes.noted !== changes.revision - before.revision) return undefined
+  if (changes.cidrs.length > maxRegions) return undefined
+  const regions = outermost(changes.cidrs.map(checkedCidr))
+  const then = { revision: changes.revision, asOf: now, validUntil: momentOf(changes.valid_until) }
+  if (regions.length === 0) return { policy: { ...before, ...then }, regions }
+  const found = await readRules(db, accountId, before.id, regions, now)
+  // Every change of a rule raises the revision with it: these are the rules of the revision whose changes we have read.
+  if (found?.revision !== changes.revision || found.count > maxRules) return undefined
+  return { policy: { ...splice(before, regions, found), ...then }, regions }
+}
+
+type Changes = { revision: number; noted: number; cidrs: string[]; valid_until: string | null }
+
+const readChanges = (db: Db, accountId: Uuid, { id, revision, asOf }: LoadedPolicy, now: number) =>
+  maybeOne<Changes>(
+    db,
+    sql`
+    with noted as (
+      select cidrs from ip_policy_changes
+      where account_id = ${accountId} and ip_policy_id = ${id} and revision > ${revision}),
+    touched as (
+      select unnest(cidrs) as cidr from noted
+      union
+      (select cidr from ip_policy_rules
+       where account_id = ${accountId} and ip_policy_id = ${id}
+         and expires_at > ${rfc3339(asOf)} and expires_at <= ${rfc3339(now)}
+       limit ${maxRegions + 1}))
+    select p.revision, (select count(*) from noted) as noted, array(select cidr::text from touched) as cidrs,
+      (select expires_at from ip_policy_rules
+       where account_id = ${accountId} and ip_policy_id = ${id} and expires_at > ${rfc3339(now)}
+       order by expires_at limit 1) as valid_until
+    from ip_policies p where p.account_id = ${accountId} and p.id = ${id}`,
+  )
+
+type Found = { revision: number; count: number; rules: string | null; ids: Buffer | null }
+
+/** Those that match an address in one of the regions: they are inside of it, or it is inside of them. */
+function readRules(db: Db, accountId: Uuid, id: Uuid, regions: readonly Cidr[], now: number) {
+  const around = new Set(
+    regions.flatMap(({ network, prefixLength }) => rangesAround(network).slice(0, prefixLength).map(formatCidr)),
+  )
+  const ofPolicy = sql`account_id = ${accountId} and ip_policy_id = ${id}`
+  return maybeOne<Found>(
+    db,
+    sql`
+    with matching as (
+      -- Each by the unique key, whatever the planner expects: it judges by the average policy.
+      select inside.* from unnest(${regions.map(formatCidr)}::cidr[], ${regions.map(lastOf)}::cidr[]) as region (first, last)
+        cross join lateral (
+          select id, action, cidr, expires_at from ip_policy_rules
+          where ${ofPolicy} and cidr >= region.first and cidr <= region.last
+          order by cidr limit ${maxRules + 1}) inside
+      union all
+      select outside.* from unnest(${[...around]}::cidr[]) as around (range)
+        cross join lateral (
+          select id, action, cidr, expires_at from ip_policy_rules
+          where ${ofPolicy} and cidr >= around.range and cidr <= around.range
+          order by cidr limit 1) outside
+      limit ${maxRules + 1}),
+    counting as (select * from matching where expires_at is null or expires_at > ${rfc3339(now)})
+    select p.revision, (select count(*) from matching) as count, c.rules, c.ids
+    from ip_policies p,
+      (select ${ruleLines} as rules, string_agg(uuid_send(id), ''::bytea order by cidr) as ids from counting) c
+    where p.account_id = ${accountId} and p.id = ${id}`,
+  )
+}
+
+const lastOf = (cidr: Cidr): string => formatCidr(lastAddressOf(cidr))
+
+function splice(before: LoadedPolicy, regions: readonly Cidr[], { rules, ids }: Found): LoadedPolicy {
+  const part = compilePolicy(rules ? rules.split('\n').map(toRule) : [])
+  const slots = createSlots(before.ruleIds, ids ?? Buffer.alloc(0))
+  const ranges = splicePolicy(before.ranges, { regions, part, ...slots })
+  return { ...before, ...withoutUnused(ranges, slots.ruleIds()) }
+}
