@@ -84,6 +84,7 @@ export function createRuleHits(most = maxKept) {
   let sender: string = randomUUID()
   let batch = 0
   let sending: RuleHitCount[] = []
+  let lostBefore = 0
   const waiting = createWaiting(most)
 
   return {
@@ -103,8 +104,12 @@ export function createRuleHits(most = maxKept) {
     confirm(confirmed: number): void {
       if (confirmed === batch) sending = []
     },
-    /** Hits that did not fit. */
-    lost: waiting.lost,
+    /** Hits that HAProxy had no place for. */
+    lose(hits: number): void {
+      lostBefore += hits
+    },
+    /** Hits that did not fit, here or there. */
+    lost: (): number => lostBefore + waiting.lost(),
     /** For the next agent on this node. */
     async save(file: string): Promise<void> {
       const notes: Notes = { sender, batch, sending, waiting: waiting.all() }

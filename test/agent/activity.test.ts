@@ -75,6 +75,37 @@ test('addresses that an edge node refuses appear in /ip_activity with the edge o
   )
 })
 
+test('an address that an edge let in and a change shut out is listed for its admins, with the change', async () => {
+  const account = await installation.newAccount()
+  const { edge, port, policyId } = await newGuardedEdge(
+    account,
+    node.tcpPorts.first + 2,
+    upstream.port,
+    'allow 127.0.0.0/28',
+  )
+  for (const ip of ['127.0.0.2', '127.0.0.3']) assert.equal(await dial(port, ip), 'hello')
+  const denied = await account('POST', '/ip_policy_rules?wait=applied', {
+    ip_policy_id: policyId,
+    cidr: '127.0.0.2',
+    action: 'deny',
+  })
+  assert.equal(denied.headers.get('service-applied'), '1/1')
+  // The node reports the addresses that it let in by itself; until that has arrived, a refusal is one of a stranger.
+  const list = await poll(
+    async () => {
+      assert.equal(await dial(port, '127.0.0.2'), undefined)
+      return (await account('GET', '/newly_refused_addresses')).body.newly_refused_addresses
+    },
+    (shown) => shown.length > 0,
+    { everyMs: 500 },
+  )
+  assert.equal(list.length, 1)
+  const [{ ip, target, decided_by, cause }] = list
+  assert.deepEqual([ip, target.id, decided_by.by], ['127.0.0.2', edge.id, 'module'])
+  assert.equal(decided_by.ip_policy_rule.id, denied.body.id)
+  assert.equal(cause.audit_event.resource_id, denied.body.id)
+})
+
 test('every connection counts for the rule that decided about it, also what is decided while nobody takes counts', async () => {
   const account = await installation.newAccount()
   const rules = ['allow 127.0.0.0/24', 'deny 127.0.0.9', 'allow 127.0.0.16/28', 'allow 10.0.0.0/8']

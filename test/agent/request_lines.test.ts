@@ -20,7 +20,7 @@ let upstream: Awaited<ReturnType<typeof startHttpUpstream>>
 
 before(async () => {
   edge = await startEdge(scope, { certificates: ['app.example.com'] })
-  upstream = await startHttpUpstream(scope as never)
+  upstream = await startHttpUpstream(scope)
   https = await putHttpsEdge(edge)
   await putRoute(edge, https, { port: upstream.port })
 })

@@ -57,7 +57,8 @@ function expectedOf(policies: readonly Known[], source: string, denied = 'refuse
     parseAddress(source),
   )
   const named = policy === undefined || rule === undefined ? undefined : policies[policy]?.ruleIds[rule]
-  return { allowed, rule: named, outcome: allowed ? 'allowed' : denied }
+  const decider = policies.length === 1 ? policies[0] : policies[policy ?? -1]
+  return { allowed, rule: named, policy: decider?.id ?? null, outcome: allowed ? 'allowed' : denied }
 }
 
 async function counting(t: TestContext, edge: Edge) {
@@ -67,12 +68,15 @@ async function counting(t: TestContext, edge: Edge) {
     accounts.add(account)
     add(rule, outcome, times)
   }
-  const state = { counts, accounts, receiver: await receiveRuleCounts(edge.settings, onCount), onCount }
+  const state = { counts, accounts, onCount, lost: 0, receiver: { close: async () => {} } }
+  state.receiver = await receiveRuleCounts(edge.settings, onCount, (hits) => {
+    state.lost += hits
+  })
   t.after(() => state.receiver.close())
   return state
 }
 
-test('HAProxy counts every decision for the rule that the API names, for connections and for requests on both paths', async (t) => {
+test('HAProxy counts every decision for the rule that the API names, and its line names it, for connections and for requests on both paths', async (t) => {
   const edge = await startEdge(t, { certificates: ['app.example.com'] })
   const counted = await counting(t, edge)
   const account = id('ac')
@@ -110,12 +114,18 @@ test('HAProxy counts every decision for the rule that the API names, for connect
   })
 
   const expected = tally()
+  const lines: string[] = []
+  const lineOf = (source: string, by: { outcome: string; policy: string | null; rule?: string | null | undefined }) =>
+    `${source} ${by.outcome} ${by.policy} ${by.rule ?? null}`
   for (let turn = 0; turn < 120; turn++) {
     const source = `127.0.${random() < 0.2 ? 1 : 0}.${1 + randomBelow(127)}`
     const kind = turn % 5
     const policies = kind === 1 || kind === 4 ? [one] : [one, other]
-    const { allowed, rule, outcome } = expectedOf(policies, source)
+    const own = expectedOf(policies, source)
+    const warned = kind === 2 || kind === 3 ? expectedOf([watched], source, 'warned') : undefined
+    const { allowed, rule, outcome } = own
     expected.add(rule, outcome)
+    lines.push(lineOf(source, allowed && warned?.outcome === 'warned' ? warned : own))
     if (kind === 0 || kind === 4) {
       const port = edge.tcpPort + (kind === 4 ? 1 : 0)
       assert.equal(await firstBytes({ port, from: source }), allowed ? 'hello' : '', `${source} ${kind}`)
@@ -124,9 +134,7 @@ test('HAProxy counts every decision for the rule that the API names, for connect
       const headers = kind === 3 ? ['X_Odd: 1'] : []
       const answer = await get(edge, { path: kind === 1 ? '/one' : '/both', from: source, headers })
       assert.equal(answer.status, allowed ? 200 : 403, `${source} ${answer.head}`)
-      if (kind === 1) continue
-      const warned = expectedOf([watched], source, 'warned')
-      expected.add(warned.rule, warned.outcome)
+      if (warned) expected.add(warned.rule, warned.outcome)
     }
   }
   await poll(
@@ -136,6 +144,11 @@ test('HAProxy counts every decision for the rule that the API names, for connect
   )
   assert.deepEqual([...counted.accounts], [account], 'the account of the rules, not that of the traffic')
   assert.deepEqual(edge.troubles, [])
+  const told = await poll(
+    () => edge.lines.flatMap(({ request, isEnd }) => (isEnd ? [lineOf(request.source, request)] : [])),
+    ({ length }) => length >= lines.length,
+  )
+  assert.deepEqual(told.sort(), lines.sort())
 
   // While no agent is there, HAProxy keeps what it counts.
   await counted.receiver.close()
@@ -203,5 +216,9 @@ test('what a thread hands over twice is counted once, and anything else is refus
   for (const line of [`${rule}x 3`, `${rule}a -3`, `${rule}a`, 'nothing', `${rule}a 3 4`])
     assert.equal(await say(batch(3, line)), 'unknown\n', line)
   assert.equal(readBatch(`thread-1 4\n${rule}a 1\nend\n`), undefined, 'a rule without an account')
+  assert.equal(counted.lost, 0)
+  for (let times = 0; times < 2; times++) assert.equal(await say(batch(5).replace(' 5\n', ' 5 40\n')), 'kept 5\n')
+  assert.equal(counted.lost, 40, 'what a thread had no place for, once')
+  counted.counts[`${known} allowed`] = (counted.counts[`${known} allowed`] ?? 0) - 3
   assert.deepEqual(counted.counts, { [`${known} allowed`]: 6 })
 })

@@ -44,11 +44,13 @@ async function guardedHost(...rules: string[]) {
     backend: { backend_id },
     ip_restriction: { ip_policy_ids: [policy] },
   })
-  return { host, https, route, policy }
+  const { body } = await admin('GET', `/ip_policy_rules?ip_policy_id=${policy}`)
+  const ruleOf = (cidr: string): string => body.ip_policy_rules.find((rule: { cidr: string }) => rule.cidr === cidr)?.id
+  return { host, https, route, policy, ruleOf }
 }
 
-test("a refused request's X-Request-Id is resolved within two seconds to the edge, the route and the policy that decided", async (t) => {
-  const { host, https, route, policy } = await guardedHost('allow 127.0.0.2', 'deny 127.0.0.3')
+test("a refused request's X-Request-Id is resolved within two seconds to the edge, the route, the policy and the rule that decided", async (t) => {
+  const { host, https, route, policy, ruleOf } = await guardedHost('allow 127.0.0.2', 'deny 127.0.0.3')
   assert.equal((await get(host, '127.0.0.2')).status, 200)
   const refused = await get(host, '127.0.0.3')
   assert.equal(refused.status, 403)
@@ -63,10 +65,14 @@ test("a refused request's X-Request-Id is resolved within two seconds to the edg
     [body.outcome, body.reason, body.node, body.source_ip, body.method, body.host, body.path, body.status_code],
     ['refused', 'policy', 'edge-1', '127.0.0.3', 'GET', host, '/cart', 403],
   )
-  assert.deepEqual([body.edge.id, body.route.id, body.ip_policy.id], [https.id, route.id, policy])
+  const rule = ruleOf('127.0.0.3/32')
+  assert.deepEqual(
+    [body.edge.id, body.route.id, body.ip_policy.id, body.ip_policy_rule.id],
+    [https.id, route.id, policy, rule],
+  )
   assert.ok(body.generation > 0)
   const printed = await cliFor(installation, admin).ok(['requests', 'get', refused.id])
-  for (const part of [refused.id, route.id, policy]) assert.ok(printed.includes(part), printed)
+  for (const part of [refused.id, route.id, policy, rule]) assert.ok(printed.includes(part), printed)
   const { body: list } = await admin('GET', `/requests?edge_id=${https.id}`)
   assert.deepEqual(
     list.requests.map(({ id }: { id: string }) => id),
@@ -76,7 +82,7 @@ test("a refused request's X-Request-Id is resolved within two seconds to the edg
 })
 
 test('whoever watches sees allowed and refused requests of the edge, and its filters decide', async () => {
-  const { host, https } = await guardedHost('allow 127.0.0.2')
+  const { host, https, policy, ruleOf } = await guardedHost('allow 127.0.0.2')
   const headers = { authorization: `Bearer ${admin.token}` }
   const all = await openStream(origin, `/requests/stream?edge_id=${https.id}`, headers)
   const refusedOnly = await openStream(origin, '/requests/stream?outcome=refused&source_ip=127.0.0.3', headers)
@@ -85,10 +91,10 @@ test('whoever watches sees allowed and refused requests of the edge, and its fil
   const [allowed, refused] = [await get(host, '127.0.0.2'), await get(host, '127.0.0.3')]
   await poll(() => all.events.length === 2 && refusedOnly.events.length === 1)
   assert.deepEqual(
-    all.events.map(({ data }) => [data.id, data.outcome]),
+    all.events.map(({ data }) => [data.id, data.outcome, data.ip_policy.id, data.ip_policy_rule?.id]),
     [
-      [allowed.id, 'allowed'],
-      [refused.id, 'refused'],
+      [allowed.id, 'allowed', policy, ruleOf('127.0.0.2/32')],
+      [refused.id, 'refused', policy, undefined],
     ],
   )
   assert.deepEqual(

@@ -1,6 +1,7 @@
 import { admit } from '../../src/access/admission.ts'
 import { createEvaluate } from '../../src/access/decisions.ts'
 import { createHitBuffer } from '../../src/access/evidence/hit_buffer.ts'
+import { createOutcomeBuffer } from '../../src/access/evidence/outcome_buffer.ts'
 import { createRuleHitBuffer } from '../../src/access/evidence/rule_hit_buffer.ts'
 import { many, one } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
@@ -97,6 +98,7 @@ export async function replayDecisions(plane: ControlPlane, calls: number) {
     // What is known of refused addresses is not asked here, and so is never written.
     hitBuffer: createHitBuffer(plane.db, () => {}),
     ruleHitBuffer,
+    outcomeBuffer: createOutcomeBuffer(plane.db, () => {}),
     clock: systemClock,
   }
   const caller = callerOf(admin, policy_revision)

@@ -54,7 +54,11 @@ export const accessLogFields: readonly Field[] = [
   field('gatehouse.account', 'that owns the edge', ({ account }) => account),
   field('gatehouse.edge', 'HTTPS or TCP edge', ({ edge }) => edge),
   field('gatehouse.route', 'of an HTTPS edge', ({ route }) => route),
-  field('gatehouse.restriction', "the account's restriction that refused or warned", ({ restriction }) => restriction),
+  field(
+    'gatehouse.restriction',
+    "the account's restriction that refused, warned or allowed",
+    ({ restriction }) => restriction,
+  ),
   field('gatehouse.policy', 'the IP policy that did', ({ policy }) => policy),
   field('gatehouse.rule', 'the rule of it that did; missing when no rule allowed the address', ({ rule }) => rule),
   field(

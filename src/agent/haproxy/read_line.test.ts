@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { isEdgeRequest } from '../../distribution/requests.ts'
-import { newId } from '../../kernel/ids.ts'
+import { newId, toUuid } from '../../kernel/ids.ts'
 import { type LineContext, readLine } from './read_line.ts'
 import { commonFields, requestFields } from './request_lines.ts'
 
@@ -54,6 +54,28 @@ test('by how it ended, and by which rule', () => {
     [{ decision: `open ?${newId('ipx')}:-` }, 'warned null'],
   ]
   for (const [changes, expected] of cases) assert.equal(outcome(changes), expected, JSON.stringify(changes))
+})
+
+test('who decided is named with the rule, in the words of all policies or of the only one', () => {
+  const [restriction, policy, rule] = [newId('ipx'), newId('ipp'), newId('ipr')]
+  const hex = toUuid(rule).replaceAll('-', '')
+  const entry = `${route}|${account}|${backend}|-|-|-|-|${policy}`
+  const by = (changes: Record<string, string>) => {
+    const told = read({ entry, ...changes })
+    return [told?.outcome, told?.restriction, told?.policy, told?.rule]
+  }
+  assert.deepEqual(by({ decision: `open +${hex}` }), ['allowed', null, policy, rule])
+  assert.deepEqual(by({ decision: 'open' }), ['allowed', null, null, null])
+  const refused = { state: 'LR', status: '403' }
+  assert.deepEqual(by({ decision: `open +${restriction}:${policy}:${hex}` }), ['allowed', restriction, policy, rule])
+  assert.deepEqual(by({ ...refused, decision: `shut !-:${policy}:-` }), ['refused', null, policy, null])
+  assert.deepEqual(by({ ...refused, decision: `shut !${restriction}:${policy}:${hex} ?${newId('ipx')}:-:-` }), [
+    ...['refused', restriction, policy, rule],
+  ])
+  assert.deepEqual(by({ decision: `open +-:${newId('ipp')}:${hex} ?${restriction}:${policy}:${hex}` }), [
+    ...['warned', restriction, policy, rule],
+  ])
+  assert.deepEqual(by({ decision: `open +${hex}`, state: 'SC', status: '503' }), ['failed', null, null, null])
 })
 
 test('whatever a client puts into the fields that it decides about, the line stays a request or is none', () => {

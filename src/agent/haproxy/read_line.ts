@@ -1,6 +1,6 @@
 import { type EdgeRequest, isEdgeRequest, requestLimits, requestReasons } from '../../distribution/requests.ts'
 import { rfc3339 } from '../../kernel/clock.ts'
-import { type IdPrefix, type Id as IdText, isId } from '../../kernel/ids.ts'
+import { type IdPrefix, type Id as IdText, isId, toId, uuidOfHex } from '../../kernel/ids.ts'
 import { formatAddress, parseAddress } from '../../kernel/ip/address.ts'
 import type { Decider, RequestLine } from '../requests/feed.ts'
 import { failureOf } from './failures.ts'
@@ -34,13 +34,13 @@ export function readLine(text: string, context: LineContext): RequestLine | unde
   const source = parseAddress(of('source'))
   if (!source || !Number.isSafeInteger(arrived)) return undefined
 
-  const [target = '', account = '', backend = ''] = of('entry').split('|')
-  const { refusedBy, warnedBy } = readDecision(of('decision'))
+  const [target = '', account = '', backend = '', , , , , firstPolicy = ''] = of('entry').split('|')
+  const { refusedBy, allowedBy, warnedBy } = readDecision(of('decision'), firstPolicy)
   const status = isHttp ? positive(of('status')) : null
   const ended = { of, status, kind, edition: context.edition, rules: context.rules }
   const { outcome, reason } = refusedBy ? refused(refusedBy) : (limited(of('over')) ?? endOf(ended))
   const isWarned = outcome === 'allowed' && warnedBy.length > 0
-  const decider = outcome === 'refused' ? refusedBy : isWarned ? warnedBy[0] : undefined
+  const decider = isWarned ? warnedBy[0] : { refused: refusedBy, allowed: allowedBy }[outcome as 'refused' | 'allowed']
   const request: EdgeRequest = {
     id: of('id'),
     at: rfc3339(arrived),
@@ -80,21 +80,28 @@ export function readLine(text: string, context: LineContext): RequestLine | unde
   }
 }
 
-/** 'open', 'shut', and who said so: see `decide` in gatehouse.lua. */
-function readDecision(text: string): { refusedBy: Decider | undefined; warnedBy: Decider[] } {
-  if (text === '-') return { refusedBy: undefined, warnedBy: [] }
+type Decision = { refusedBy?: Decider | undefined; allowedBy?: Decider | undefined; warnedBy: Decider[] }
+/** 'open', 'shut', and who said so: see `decide` and `verdict` in gatehouse.lua. */
+function readDecision(text: string, firstPolicy: string): Decision {
+  if (text === '-') return { warnedBy: [] }
   const [word, ...deciders] = text.split(' ')
   const read = (mark: string) => deciders.filter((each) => each.startsWith(mark)).map(deciderOf)
   const [refusedBy = word === 'shut' ? nobody : undefined] = read('!')
-  return { refusedBy, warnedBy: read('?') }
+  const named = deciders.find((each) => each.startsWith('+'))
+  // Of the only policy, the rule alone: whose it is, stands in the entry.
+  const whole = named?.includes(':') ? named : named && `+-:${firstPolicy}:${named.slice(1)}`
+  const allowedBy = whole ? deciderOf(whole) : undefined
+  return { refusedBy, allowedBy, warnedBy: read('?') }
 }
 const nobody: Decider = { restriction: null, policy: null, rule: null }
 
-/** `restriction:policy:rule` after its mark, with - for what is missing. */
+/** `restriction:policy:rule` after its mark, with - for what is missing, and the rule in hexadecimal. */
 function deciderOf(text: string): Decider {
   const [restriction = '', policy = '', rule = ''] = text.slice(1).split(':')
-  return { restriction: idOf('ipx', restriction), policy: idOf('ipp', policy), rule: idOf('ipr', rule) }
+  return { restriction: idOf('ipx', restriction), policy: idOf('ipp', policy), rule: ruleOf(rule) }
 }
+const ruleOf = (text: string): IdText<'ipr'> | null =>
+  /^[0-9a-f]{32}$/.test(text) ? toId('ipr', uuidOfHex(text)) : null
 
 const refused = ({ restriction }: Decider): Outcome => ({
   outcome: 'refused',

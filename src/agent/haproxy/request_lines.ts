@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { idLength } from '../../kernel/ids.ts'
 import { entryLayout } from './entries.ts'
 import type { EntryVariable } from './rules.ts'
 import { plainPath, quoted } from './rules.ts'
@@ -34,10 +35,10 @@ export function withEdition(config: string): { config: string; edition: string }
 const pathBytes = 1_024
 const hostBytes = 255
 
-/** Up to the backend; policies may be many. */
+/** Up to the first policy, which is the only one where the decision does not name it; policies may be many. */
 const entryHead = (entry: EntryVariable): string => {
-  const { from, length } = entryLayout[entry === 'sess.entry' ? 'edgtcp' : 'edghtsrt'].backend
-  return `%[var(${entry}),bytes(0,${from + length})]`
+  const { from } = entryLayout[entry === 'sess.entry' ? 'edgtcp' : 'edghtsrt'].policies
+  return `%[var(${entry}),bytes(0,${from + idLength('ipp')})]`
 }
 
 /** What every line has, after its kind, edition, process and number. Where nothing is known yet, and at the end. */

@@ -11,17 +11,19 @@ export const ruleCountSocket = ({ folder }: ProxySettings): string => join(folde
 
 export type RuleCount = { account: string; rule: string; outcome: RuleOutcome; times: number }
 
+type Batch = { sender: string; number: number; lost: number; counts: RuleCount[] }
+
 const outcomes: Record<string, RuleOutcome> = { a: 'allowed', r: 'refused', w: 'warned' }
 const maxBytes = 1 << 20
 const maxSenders = 1_000
 
 /**
- * A batch of one thread: `<sender> <number>`, then `a<account>` followed by `<rule><outcome> <times>` for its rules, and
+ * A batch of one thread: `<sender> <number>`, and how many hits it had no place for if there were any, then `a<account>` followed by `<rule><outcome> <times>` for its rules, and
  * `end`. Ids are in hexadecimal. Undefined when it is anything else.
  */
-export function readBatch(text: string): { sender: string; number: number; counts: RuleCount[] } | undefined {
+export function readBatch(text: string): Batch | undefined {
   const [first = '', ...lines] = text.split('\n')
-  const [, sender, number] = /^(\S{1,100}) (\d{1,15})$/.exec(first) ?? []
+  const [, sender, number, lost = 0] = /^(\S{1,100}) (\d{1,15})(?: (\d{1,15}))?$/.exec(first) ?? []
   if (!sender || lines.at(-2) !== 'end' || lines.at(-1) !== '') return undefined
   const counts: RuleCount[] = []
   let account: string | undefined
@@ -33,22 +35,29 @@ export function readBatch(text: string): { sender: string; number: number; count
       counts.push({ account, rule: toId('ipr', uuidOfHex(rule)), outcome, times: Number(times) })
     else return undefined
   }
-  return { sender, number: Number(number), counts }
+  return { sender, number: Number(number), lost: Number(lost), counts }
 }
 
 /**
  * Threads keep what they have counted until it is answered with `kept`, so nothing is lost while no agent is there. What
  * a thread hands over again, because it did not hear the answer, is not counted again.
  */
-export async function receiveRuleCounts(settings: ProxySettings, onCount: (count: RuleCount) => void) {
+export async function receiveRuleCounts(
+  settings: ProxySettings,
+  onCount: (count: RuleCount) => void,
+  onLost: (hits: number) => void = () => {},
+) {
   const kept = new Map<string, number>()
   const path = ruleCountSocket(settings)
 
   function take(text: string): string {
     const batch = readBatch(text)
     if (!batch) return 'unknown\n'
-    const { sender, number, counts } = batch
-    if (number > (kept.get(sender) ?? 0)) for (const count of counts) onCount(count)
+    const { sender, number, lost, counts } = batch
+    if (number > (kept.get(sender) ?? 0)) {
+      for (const count of counts) onCount(count)
+      onLost(lost)
+    }
     kept.delete(sender)
     kept.set(sender, number)
     if (kept.size > maxSenders) kept.delete(kept.keys().next().value as string)

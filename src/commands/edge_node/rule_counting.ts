@@ -9,8 +9,10 @@ export async function openRuleCounting(folder: string, settings: ProxySettings, 
   const file = join(folder, 'rule_hits.json')
   const hits = createRuleHits()
   await hits.load(file).catch((err) => log.error({ err }, 'lost the counts of rules that the agent before had kept'))
-  const receiver = await receiveRuleCounts(settings, ({ account, rule, outcome, times }) =>
-    hits.count(account, rule, outcome, times, Date.now()),
+  const receiver = await receiveRuleCounts(
+    settings,
+    ({ account, rule, outcome, times }) => hits.count(account, rule, outcome, times, Date.now()),
+    hits.lose,
   )
   return {
     hits,

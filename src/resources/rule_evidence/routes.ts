@@ -72,7 +72,7 @@ export const ruleEvidenceRoutes = [
       return transaction(db, (tx) =>
         decisionGuard.around(tx, request, async () => {
           if (!(await beginRuleChange(tx, caller, params.id))) throw notFound('ipp')
-          const counts = await removeRules(tx, caller, params.id, body.rule_ids)
+          const counts = await removeRules(tx, request.origin, params.id, body.rule_ids)
           const shown = { ip_policy: { id: params.id, uri: uri(`/ip_policies/${params.id}`) }, ...counts }
           if (counts.removed === 0) return { body: shown }
           const generation = await record(tx, request.origin, {

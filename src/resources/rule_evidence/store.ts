@@ -1,4 +1,5 @@
 import { dayMs } from '../../access/evidence/rule_hits.ts'
+import { forgetOldRuleSets, noteRules, type RuleSetChange } from '../../access/evidence/rule_set_changes.ts'
 import { type Db, many, maybeOne, one } from '../../db/pool.ts'
 import { nothing, sql } from '../../db/sql.ts'
 import type { Caller } from '../../identity/caller.ts'
@@ -66,7 +67,8 @@ export const listEvidence = (
 }
 
 /** Resolves to how many there were, and how many rules are left. */
-export async function removeRules(tx: Db, { accountId }: Caller, policyId: Id<'ipp'>, ids: readonly Id<'ipr'>[]) {
+export async function removeRules(tx: Db, change: RuleSetChange, policyId: Id<'ipp'>, ids: readonly Id<'ipr'>[]) {
+  const { accountId } = change
   const policy = toUuid(policyId)
   const { removed } = await one<{ removed: number }>(
     tx,
@@ -74,9 +76,11 @@ export async function removeRules(tx: Db, { accountId }: Caller, policyId: Id<'i
     with removed as (
       delete from ip_policy_rules
       where account_id = ${accountId} and ip_policy_id = ${policy} and id = any(${ids.map(toUuid)}::uuid[])
-      returning 1)
+      returning cidr, action, expires_at),
+    noted as (${noteRules(change, 'removed', sql`removed`)})
     select count(*) as removed from removed`,
   )
+  await forgetOldRuleSets(tx, change)
   const { rules } = await one<{ rules: number }>(
     tx,
     sql`select count(*) as rules from ip_policy_rules where account_id = ${accountId} and ip_policy_id = ${policy}`,
