@@ -1,6 +1,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { DbPool } from '../db/pool.ts'
 import { type EdgeNode, upstreamStatuses } from '../kernel/edge_nodes.ts'
+import { type AcmeMetrics, acmeMetrics } from './acme_metrics.ts'
 import { type DomainMetrics, domainMetrics } from './domain_metrics.ts'
 import type { EventStreams } from './event_stream.ts'
 import type { HeavyOperations } from './heavy.ts'
@@ -8,7 +9,7 @@ import type { HeavyOperations } from './heavy.ts'
 /** `dropped`: beyond a quota. `unknown`: of no edge of the account. `refused`: out of bounds. */
 type EdgeRequestFate = 'kept' | 'dropped' | 'unknown' | 'refused'
 
-export type Metrics = DomainMetrics & {
+type OwnMetrics = {
   readonly text: () => Promise<string>
   readonly contentType: string
   readonly observeRestriction: (outcome: 'refused' | 'warned') => void
@@ -22,6 +23,8 @@ export type Metrics = DomainMetrics & {
   /** `outcome`: succeeded, or the reason of the failure. */
   readonly countSignIn: (provider: string, outcome: string) => void
   readonly showRefusedHostports: (count: number) => void
+  /** By type of traffic. */
+  readonly showNewlyRefused: (byType: Readonly<Record<string, number>>) => void
   readonly webhooks: {
     attempted: (outcome: 'delivered' | 'failed' | 'dead') => void
     queue: (figures: { pending: number; dead: number; oldestSeconds: number }) => void
@@ -31,6 +34,8 @@ export type Metrics = DomainMetrics & {
   readonly publisher: {
     published: (records: number) => void
     behind: (generations: number) => void
+    /** The generation that nodes should have by now. */
+    sent: (generation: number) => void
     active: (isActive: boolean) => void
   }
   /** Sets the source of edge nodes, which is read on every scrape. */
@@ -39,6 +44,8 @@ export type Metrics = DomainMetrics & {
   readonly watchNats: (isConnected: () => boolean) => void
   readonly observeRequest: (operation: string, status: number, seconds: number) => void
 }
+
+export type Metrics = OwnMetrics & DomainMetrics & AcmeMetrics
 
 /** Keeps label cardinality low: operations and statuses, never accounts, addresses or ids. */
 export function createMetrics(db: DbPool, heavy: HeavyOperations, streams: EventStreams, version: string): Metrics {
@@ -52,13 +59,15 @@ export function createMetrics(db: DbPool, heavy: HeavyOperations, streams: Event
     registers,
   }).set({ version }, 1)
   showProcess(registers, db, heavy, streams)
+  const progress = { sent: 0 }
   return {
     ...requestMetrics(registers),
     ...evidenceMetrics(registers),
     webhooks: webhookMetrics(registers),
-    publisher: publisherMetrics(registers),
-    ...edgeMetrics(registers),
+    publisher: publisherMetrics(registers, progress),
+    ...edgeMetrics(registers, progress),
     ...domainMetrics(registers),
+    ...acmeMetrics(registers),
     ...certificateMetrics(registers),
     text: () => registry.metrics(),
     contentType: registry.contentType,
@@ -84,6 +93,14 @@ function showProcess(registers: Registers, db: DbPool, heavy: HeavyOperations, s
     registers,
     collect() {
       for (const [state, count] of Object.entries(db.connections())) this.set({ state }, count)
+    },
+  })
+  new Gauge({
+    name: 'gatehouse_db_shared_statements',
+    help: 'Look-ups that were sent over the shared database connections and are not answered.',
+    registers,
+    collect() {
+      this.set(db.sharedStatements())
     },
   })
   new Gauge({
@@ -178,6 +195,7 @@ function evidenceMetrics(
   | 'countDroppedFromReports'
   | 'countEdgeRequests'
   | 'showRefusedHostports'
+  | 'showNewlyRefused'
 > {
   const restricted = new Counter({
     name: 'gatehouse_ip_restriction_hits_total',
@@ -211,7 +229,16 @@ function evidenceMetrics(
     help: 'Hostports not in force because another account already had an overlapping one. Updated hourly.',
     registers,
   })
+  const newlyRefused = new Gauge({
+    name: 'gatehouse_newly_refused_addresses',
+    help: 'Addresses refused within 24 hours after they had been let in within seven days, by type of traffic. Updated every minute.',
+    labelNames: ['type'],
+    registers,
+  })
   return {
+    showNewlyRefused(byType) {
+      for (const [type, count] of Object.entries(byType)) newlyRefused.set({ type }, count)
+    },
     observeRestriction: (outcome) => restricted.inc({ outcome }),
     countLostHits: (hits) => lost.inc(hits),
     countLostSightings: (sightings) => lostSightings.inc(sightings),
@@ -251,7 +278,10 @@ function webhookMetrics(registers: Registers): Metrics['webhooks'] {
   }
 }
 
-function publisherMetrics(registers: Registers): Metrics['publisher'] {
+/** What this process has sent to nodes; 0 as long as it has not. */
+type Progress = { sent: number }
+
+function publisherMetrics(registers: Registers, progress: Progress): Metrics['publisher'] {
   const published = new Counter({
     name: 'gatehouse_publisher_records_total',
     help: 'Records published to edge nodes by this process.',
@@ -270,11 +300,14 @@ function publisherMetrics(registers: Registers): Metrics['publisher'] {
   return {
     published: (records) => published.inc(records),
     behind: (generations) => behind.set(generations),
+    sent(generation) {
+      progress.sent = generation
+    },
     active: (isActive) => active.set(isActive ? 1 : 0),
   }
 }
 
-function edgeMetrics(registers: Registers): Pick<Metrics, 'watchNats' | 'watchEdgeNodes'> {
+function edgeMetrics(registers: Registers, progress: Progress): Pick<Metrics, 'watchNats' | 'watchEdgeNodes'> {
   let natsConnected: (() => boolean) | undefined
   new Gauge({
     name: 'gatehouse_nats_connected',
@@ -297,6 +330,16 @@ function edgeMetrics(registers: Registers): Pick<Metrics, 'watchNats' | 'watchEd
       const nodes = edgeNodes()
       for (const live of [true, false])
         this.set({ live: String(live) }, nodes.filter((node) => node.live === live).length)
+    },
+  })
+  new Gauge({
+    name: 'gatehouse_edge_nodes_behind',
+    help: 'Live edge nodes that have not applied what was sent, or what another node has applied.',
+    registers,
+    collect() {
+      const applied = liveNodes().map((node) => node.applied)
+      const latest = Math.max(progress.sent, ...applied)
+      this.set(applied.filter((generation) => generation < latest).length)
     },
   })
   new Gauge({

@@ -1,0 +1,34 @@
+import { ask } from './runtime.ts'
+import type { ProxySettings } from './settings.ts'
+
+const statuses = ['1xx', '2xx', '3xx', '4xx', '5xx', 'other'] as const
+
+/**
+ * What HAProxy itself counts, for all routes and edges together: exact also when lines about requests are lost. Of the
+ * present worker, like usageMetrics, and empty while HAProxy is away.
+ */
+export async function frontendMetrics({ runtimeSocket }: Pick<ProxySettings, 'runtimeSocket'>) {
+  // Frontends only, whatever number of backends there is.
+  const text = await ask(runtimeSocket, 'show stat -1 1 -1').catch(() => undefined)
+  return text === undefined ? {} : readFrontends(text)
+}
+
+export function readFrontends(text: string): Record<string, number> {
+  const [head = '', ...rows] = text.trim().split('\n')
+  const columns = head.replace(/^# /, '').split(',')
+  const metrics: Record<string, number> = {}
+  for (const row of rows) {
+    const values = row.split(',')
+    const of = (name: string) => values[columns.indexOf(name)] ?? ''
+    const frontend = of('pxname')
+    metrics[`gatehouse_edge_frontend_connections_total{frontend="${frontend}"}`] = Number(of('conn_tot'))
+    metrics[`gatehouse_edge_frontend_bytes_total{frontend="${frontend}",direction="in"}`] = Number(of('bin'))
+    metrics[`gatehouse_edge_frontend_bytes_total{frontend="${frontend}",direction="out"}`] = Number(of('bout'))
+    if (of('mode') !== 'http') continue
+    for (const status of statuses)
+      metrics[`gatehouse_edge_frontend_requests_total{frontend="${frontend}",status="${status}"}`] = Number(
+        of(`hrsp_${status}`),
+      )
+  }
+  return metrics
+}

@@ -1,0 +1,184 @@
+// What deploy/ ships for Prometheus and Grafana: every rule fires when it should and is quiet when it should be, and every
+// metric that they name exists.
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { parse, stringify } from 'yaml'
+
+const root = new URL('..', import.meta.url).pathname
+const read = (file: string) => readFile(join(root, file), 'utf8')
+const rulesFile = 'deploy/prometheus/gatehouse.rules.yml'
+type Rule = { alert: string; expr: string; annotations: { summary: string }; labels: { severity: string } }
+const rules: Rule[] = parse(await read(rulesFile)).groups.flatMap(({ rules: each }: { rules: Rule[] }) => each)
+
+/** Series of samples a minute apart, in promtool's notation, in which the rule fires at the end or does not. */
+type Series = Record<string, string>
+const cases: Record<string, { fires: Series; quiet: Series; at?: string }> = {
+  GatehouseErrors: {
+    fires: {
+      'gatehouse_http_requests_total{status="200"}': '0+100x90',
+      'gatehouse_http_requests_total{status="503"}': '0+3x90',
+    },
+    quiet: {
+      'gatehouse_http_requests_total{status="200"}': '0+1000x90',
+      'gatehouse_http_requests_total{status="503"}': '0+3x90',
+    },
+  },
+  GatehousePoolExhausted: {
+    fires: { 'gatehouse_db_connections{state="waiting"}': '3x90' },
+    quiet: {
+      'gatehouse_db_connections{state="waiting"}': '0 5 0 5 0 0x85',
+      'gatehouse_db_connections{state="idle"}': '3x90',
+    },
+  },
+  GatehouseNatsDisconnected: {
+    fires: { 'gatehouse_nats_connected{instance="a"}': '0x90', 'gatehouse_nats_connected{instance="b"}': '1x90' },
+    quiet: { 'gatehouse_nats_connected{instance="a"}': '1x90' },
+  },
+  GatehouseNoPublisher: {
+    fires: { 'gatehouse_publisher_active{instance="a"}': '0x90', 'gatehouse_nats_connected{instance="a"}': '1x90' },
+    quiet: {
+      'gatehouse_publisher_active{instance="a"}': '0x90',
+      'gatehouse_publisher_active{instance="b"}': '1x90',
+      'gatehouse_nats_connected{instance="a"}': '1x90',
+    },
+  },
+  GatehousePublisherLag: {
+    fires: {
+      'gatehouse_publisher_generations_behind{instance="a"}': '5x90',
+      'gatehouse_publisher_active{instance="a"}': '1x90',
+    },
+    quiet: {
+      'gatehouse_publisher_generations_behind{instance="a"}': '5x90',
+      'gatehouse_publisher_active{instance="a"}': '0x90',
+    },
+  },
+  GatehouseWebhookBacklog: {
+    fires: { gatehouse_webhook_oldest_pending_seconds: '0+60x90' },
+    quiet: { gatehouse_webhook_oldest_pending_seconds: '300x90' },
+  },
+  GatehouseCertificateExpires: {
+    fires: { 'gatehouse_certificate_expiry_timestamp_seconds{account="ac_1",certificate="cert_1"}': '600000x90' },
+    quiet: { 'gatehouse_certificate_expiry_timestamp_seconds{account="ac_1",certificate="cert_1"}': '700000x90' },
+  },
+  GatehouseRenewalFails: {
+    fires: { 'gatehouse_acme_failures_total{code="ERR_X"}': '0+1x90' },
+    quiet: {
+      'gatehouse_acme_failures_total{code="ERR_X"}': '0x50 1x40',
+      'gatehouse_acme_domains{state="overdue"}': '0x90',
+      'gatehouse_acme_domains{state="waiting"}': '2x90',
+    },
+  },
+  GatehouseNodeGone: {
+    fires: { 'gatehouse_edge_nodes{live="false"}': '1x90', 'gatehouse_edge_nodes{live="true"}': '2x90' },
+    quiet: { 'gatehouse_edge_nodes{live="false"}': '0x90', 'gatehouse_edge_nodes{live="true"}': '3x90' },
+  },
+  GatehouseNodeBehind: {
+    fires: { 'gatehouse_edge_nodes_behind{instance="a"}': '0x90', 'gatehouse_edge_nodes_behind{instance="b"}': '1x90' },
+    quiet: { 'gatehouse_edge_nodes_behind{instance="a"}': '1 0 1 0x88' },
+  },
+  GatehouseNodeNotReady: { fires: { gatehouse_edge_ready: '0x90' }, quiet: { gatehouse_edge_ready: '0 0 1x90' } },
+  GatehouseRecordsRefused: { fires: { gatehouse_edge_refusals: '2x90' }, quiet: { gatehouse_edge_refusals: '0x90' } },
+  GatehouseBackendDown: {
+    fires: { 'gatehouse_edge_upstreams{status="down"}': '1x90' },
+    quiet: { 'gatehouse_edge_upstreams{status="down"}': '0x90', 'gatehouse_edge_upstreams{status="up"}': '4x90' },
+  },
+  GatehouseUpstreamErrors: {
+    fires: {
+      'gatehouse_edge_route_requests_total{account="a",edge="e",route="r",status="2xx"}': '0+60x90',
+      'gatehouse_edge_route_requests_total{account="a",edge="e",route="r",status="5xx"}': '0+10x90',
+      'gatehouse_edge_route_upstream_errors_total{account="a",edge="e",route="r"}': '0+10x90',
+    },
+    quiet: {
+      'gatehouse_edge_route_requests_total{account="a",edge="e",route="r",status="2xx"}': '0+600x90',
+      'gatehouse_edge_route_upstream_errors_total{account="a",edge="e",route="r"}': '0+10x90',
+    },
+  },
+  GatehouseRefusalsJump: {
+    fires: { 'gatehouse_edge_account_refused_total{account="a"}': '0+60x75 5000+6000x15' },
+    quiet: { 'gatehouse_edge_account_refused_total{account="a"}': '0+6000x90' },
+  },
+  GatehouseNewlyRefused: {
+    fires: { 'gatehouse_newly_refused_addresses{type="api"}': '0x40 2x50' },
+    quiet: { 'gatehouse_newly_refused_addresses{type="api"}': '0x40 2 0x49' },
+  },
+  GatehouseLinesDropped: {
+    fires: { 'gatehouse_edge_requests_dropped_total{instance="n"}': '0x80 20x10' },
+    quiet: {
+      'gatehouse_edge_requests_dropped_total{instance="n"}': '20x90',
+      'gatehouse_edge_access_log_dropped_total{instance="n"}': '7x90',
+    },
+  },
+  GatehouseRuleHitsLost: {
+    fires: { gatehouse_edge_rule_hits_lost_total: '0x70 5x20' },
+    quiet: { gatehouse_edge_rule_hits_lost_total: '5x90' },
+  },
+}
+
+const hasPromtool = spawnSync('promtool', ['--version']).error === undefined
+async function promtool(t: { after: (end: () => unknown) => void }, command: string[], file: string, content: unknown) {
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-rules-'))
+  t.after(() => rm(folder, { recursive: true }))
+  await writeFile(join(folder, file), stringify(content))
+  const { status, stdout, stderr } = spawnSync('promtool', [...command, join(folder, file)], { encoding: 'utf8' })
+  assert.equal(status, 0, `${stdout}\n${stderr}`)
+}
+
+test('every alert fires when it should, and is quiet when it should be', async (t) => {
+  if (!hasPromtool) return t.skip('promtool is not installed')
+  assert.deepEqual(rules.map(({ alert }) => alert).sort(), Object.keys(cases).sort(), 'each has both cases')
+  const tests = Object.entries(cases).flatMap(([alertname, { fires, quiet }]) =>
+    [fires, quiet].map((series, index) => ({
+      interval: '1m',
+      input_series: Object.entries(series).map(([name, values]) => ({ series: name, values })),
+      promql_expr_test: [
+        {
+          expr: `count by (alertname) (ALERTS{alertname="${alertname}",alertstate="firing"})`,
+          eval_time: '85m',
+          exp_samples: index === 0 ? [{ labels: `{alertname="${alertname}"}`, value: 1 }] : [],
+        },
+      ],
+    })),
+  )
+  const content = { rule_files: [join(root, rulesFile)], evaluation_interval: '1m', tests }
+  await promtool(t, ['test', 'rules'], 'test.yml', content)
+})
+
+type Panel = { title: string; targets?: { expr: string }[] }
+const dashboard: { panels: Panel[]; uid: string } = JSON.parse(await read('deploy/grafana/gatehouse.json'))
+const charted = dashboard.panels.flatMap(({ title, targets = [] }) => targets.map(({ expr }) => ({ title, expr })))
+
+test('Prometheus accepts every expression of the dashboard', async (t) => {
+  if (!hasPromtool) return t.skip('promtool is not installed')
+  assert.ok(charted.length > 15)
+  const expressions = charted.map(({ expr }, index) => ({
+    record: `panel_${index}`,
+    expr: expr.replaceAll('$__rate_interval', '5m').replaceAll(/\$(node|account)/g, '.*'),
+  }))
+  await promtool(t, ['check', 'rules'], 'panels.yml', { groups: [{ name: 'panels', rules: expressions }] })
+})
+
+test('every metric in alerts and on the dashboard is one that we have', async () => {
+  // Tests hold these tables equal to the code.
+  const tables = `${await read('docs/operations.md')}${await read('docs/edge.md')}`
+  const known = new Set([...tables.matchAll(/^\| `(gatehouse_\w+)` \|/gm)].map(([, name]) => name))
+  const named = [...rules.map(({ alert, expr }) => ({ title: alert, expr })), ...charted]
+  for (const { title, expr } of named) {
+    const metrics = [...expr.matchAll(/gatehouse_\w+/g)].map(([name]) =>
+      name.replace(/_seconds_(?:bucket|sum|count)$/, '_seconds'),
+    )
+    assert.ok(metrics.length > 0, title)
+    for (const metric of metrics) assert.ok(known.has(metric), `${title} names ${metric}, which nobody exports`)
+  }
+})
+
+test('docs/monitoring.md says what to do about every alert, and about no other', async () => {
+  const rows = [...(await read('docs/monitoring.md')).matchAll(/^\| `(Gatehouse\w+)` \|/gm)].map(([, name]) => name)
+  assert.deepEqual(
+    rows,
+    rules.map(({ alert }) => alert),
+  )
+})
