@@ -97,6 +97,35 @@ export async function findCaller(
   return replaced ? { ...authentication(traffic, replaced, source), replacedToken: tokenHash } : {}
 }
 
+/** Whose token it is or was, when it is good for nothing: of an expired key, a replaced one, or of an inactive owner. */
+export async function findKeyOfToken(db: Db, token: string) {
+  if (!isWellFormedToken(token)) return undefined
+  const tokenHash = hashToken(token)
+  const row = await maybeOne<Pick<CallerRow, 'account_id' | 'key_id' | 'owner_id' | 'kind'> & Dead>(
+    db,
+    sql`
+    select k.account_id, k.id as key_id, k.owner_id, p.kind, p.active, found.replaced
+    from (
+        select account_id, id, false as replaced from api_keys where token_hash = ${tokenHash}
+        union all
+        select account_id, api_key_id, true from api_key_previous_tokens where token_hash = ${tokenHash}
+      ) found
+      join api_keys k on k.account_id = found.account_id and k.id = found.id
+      join principals p on p.account_id = k.account_id and p.id = k.owner_id
+    limit 1`,
+  )
+  return (
+    row && {
+      accountId: row.account_id,
+      apiKeyId: toId('ak', row.key_id),
+      ownerId: toId(row.kind === 'user' ? 'usr' : 'bot', row.owner_id),
+      isActive: row.active,
+      isReplaced: row.replaced,
+    }
+  )
+}
+type Dead = { active: boolean; replaced: boolean }
+
 /** How long a session lasts, however much it is used, and how long it lasts unused. */
 export const sessionSeconds = 12 * 60 * 60
 const idleSeconds = 60 * 60

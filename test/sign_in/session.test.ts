@@ -219,6 +219,10 @@ test('a denied command, a wrong code and another site get nothing', async () => 
     approved: false,
   })
   assert.equal((await post('/sign_in/command/token', { id: started.id, verifier })).body.status, 'denied')
+  const { body: audited } = await root('GET', '/audit_events?operation=sign_in.failed')
+  const { method, reason, host } = audited.audit_events[0].after
+  assert.deepEqual([method, reason, host], ['command', 'denied', 'laptop'])
+  assert.ok(!JSON.stringify(audited).includes(started.code))
   for (const wrong of [
     {},
     { challenge: 'short', client: 'x', host: 'y' },

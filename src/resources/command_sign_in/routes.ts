@@ -94,6 +94,16 @@ export const commandSignInRoutes = [
         if (!row) throw noSuchCode()
         if (!request.body.approve) {
           await deny(tx, row.id)
+          const { client, host, source_ip } = row
+          await recordChange(
+            tx,
+            { ...request.origin, operation: 'sign_in.failed' },
+            {
+              resourceId: toId('ac', request.caller.accountId),
+              before: null,
+              after: { method: 'command', reason: 'denied', client, host, asked_from: source_ip },
+            },
+          )
           return { body: { approved: false } }
         }
         const { caller, origin, uri, clock, settings } = request

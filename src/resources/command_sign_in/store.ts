@@ -1,5 +1,5 @@
 import { deleteInBatches } from '../../db/batches.ts'
-import { type Db, maybeOne, run } from '../../db/pool.ts'
+import { type Db, later, maybeOne } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { hashToken } from '../../identity/token.ts'
@@ -43,10 +43,10 @@ export const findPending = (db: Db, code: string) =>
   )
 
 export const deny = (db: Db, id: Uuid): Promise<void> =>
-  run(db, sql`update command_sign_ins set denied = true where id = ${id}`)
+  later(db, sql`update command_sign_ins set denied = true where id = ${id}`)
 
 export const approve = (db: Db, { accountId }: Caller, id: Uuid, apiKeyId: Uuid): Promise<void> =>
-  run(db, sql`update command_sign_ins set account_id = ${accountId}, api_key_id = ${apiKeyId} where id = ${id}`)
+  later(db, sql`update command_sign_ins set account_id = ${accountId}, api_key_id = ${apiKeyId} where id = ${id}`)
 
 export type Collected = { api_key_id: Uuid; account_id: Uuid; expires_at: string | null }
 

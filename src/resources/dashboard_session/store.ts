@@ -1,5 +1,5 @@
 import { deleteInBatches } from '../../db/batches.ts'
-import { type Db, many, maybeOne, run } from '../../db/pool.ts'
+import { type Db, later, many, maybeOne } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { type Caller, sessionHasEnded, sessionSeconds } from '../../identity/caller.ts'
 import { type Id, newUuid, toUuid, type Uuid } from '../../kernel/ids.ts'
@@ -79,7 +79,7 @@ export const endOldestSessions = (
   db: Db,
   { accountId, apiKeyId }: Pick<Caller, 'accountId' | 'apiKeyId'>,
 ): Promise<void> =>
-  run(
+  later(
     db,
     sql`
     delete from dashboard_sessions where account_id = ${accountId} and id in (
