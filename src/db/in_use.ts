@@ -1,5 +1,5 @@
 import { violates } from './failures.ts'
-import { type Db, run } from './pool.ts'
+import { type Db, later, run } from './pool.ts'
 import { type SqlFragment, sql } from './sql.ts'
 
 /**
@@ -11,7 +11,7 @@ export async function deleteUnlessReferenced(
   statement: SqlFragment,
   foreignKeys: readonly string[],
 ): Promise<boolean> {
-  await run(tx, sql`savepoint before_delete`)
+  await later(tx, sql`savepoint before_delete`)
   try {
     await run(tx, statement)
     return true

@@ -15,17 +15,21 @@ export type DbSettings = {
   statementTimeoutMs: number
 }
 
-type Statement = { readonly text: string; readonly values?: readonly unknown[]; readonly name?: string }
+export type Statement = { readonly text: string; readonly values?: readonly unknown[]; readonly name?: string }
 type Rows = Pick<pg.QueryResult, 'rows'>
 /** Where a query can go: the pool, or the connection that holds a transaction. */
 export type Db = {
   readonly query: (statement: Statement) => Promise<Rows>
+  /** Of a transaction: sends it with the next statement, or with `commit`. */
+  readonly later?: (statement: Sql) => void
 }
 export type DbPool = Db & {
   /** A shorter way to a single row by its key; see shared_connections.ts. */
   readonly lookUps: Db
   readonly connect: () => Promise<pg.PoolClient>
   readonly end: () => Promise<void>
+  /** Look-ups that are not answered. */
+  readonly sharedStatements: () => number
   readonly connections: () => { total: number; idle: number; waiting: number }
 }
 
@@ -68,6 +72,7 @@ export function openPool(settings: DbSettings, onError: (error: Error) => void):
     end: async () => {
       await Promise.all([pool.end(), shared.end()])
     },
+    sharedStatements: shared.pending,
     connections: () => ({ total: pool.totalCount, idle: pool.idleCount, waiting: pool.waitingCount }),
   }
 }
@@ -93,4 +98,14 @@ export async function one<Row>(db: Db, fragment: SqlFragment): Promise<Row> {
 
 export async function run(db: Db, fragment: SqlFragment): Promise<void> {
   await many(db, fragment)
+}
+
+/**
+ * A statement of which nothing is needed but that it succeeds. In a transaction it is sent with the next one, or with
+ * `commit`, and costs no round trip. Its failure is that of the transaction: where a constraint decides what to answer, use
+ * `run`.
+ */
+export async function later(db: Db, fragment: SqlFragment): Promise<void> {
+  if (db.later) db.later(toStatement(fragment))
+  else await run(db, fragment)
 }

@@ -3,15 +3,19 @@ import type { Sql } from './sql.ts'
 
 /** What we use of pg beyond its types. prepared_query.test.ts runs all of it: an upgrade that changes it will show. */
 type Connection = {
+  readonly parsedStatements: Record<string, string>
+  readonly submittedNamedStatements: Record<string, string>
+  parse(statement: { text: string; name: string }): void
+  describe(portal: { type: 'P'; name: string }): void
   bind(options: object): void
   execute(options: { portal: string; rows: number }): void
   sync(): void
 }
 type Field = { name: string; dataTypeID: number; format: 'text' | 'binary' }
 type Shape = { readonly names: readonly string[]; readonly parsers: readonly ((text: string) => unknown)[] }
+type WithSettings = { connectionParameters: { query_timeout?: number } }
 type Internals = {
-  callback: (error: unknown, result?: { rows: unknown[] }) => void
-  prepare(connection: Connection): void
+  callback: (error: unknown, result?: { rows: unknown[]; results: unknown[][] }) => void
 }
 
 const noColumns: Shape = { names: [], parsers: [] }
@@ -21,36 +25,54 @@ const shapes = new WeakMap<Connection, Map<string, Shape>>()
 const { prepareValue } = (pg as unknown as { utils: { prepareValue: (value: unknown) => unknown } }).utils
 
 /**
- * A statement under its name. pg asks PostgreSQL for the columns at every execution, and makes a result with a parser for
- * each of them; for a prepared statement they do not change, so we ask once for each connection. When a migration changes
- * them, PostgreSQL refuses the statement, as it does for pg's own queries.
+ * Statements under their names, sent in one write and answered together. PostgreSQL runs them one after the other, each
+ * with its own snapshot and its own time limit, and when one fails it skips those behind it: so `begin` can be the first of
+ * them, and `commit` the last.
+ *
+ * pg asks PostgreSQL for the columns at every execution, and makes a result with a parser for each of them; for a prepared
+ * statement they do not change, so we ask once for each connection. When a migration changes them, PostgreSQL refuses the
+ * statement, as it does for pg's own queries.
  */
 export class PreparedQuery extends pg.Query {
-  private readonly collected: unknown[] = []
+  /** What it said of the last of them: `COMMIT`, `INSERT 0 1`. */
+  lastTag = ''
+  private completed = 0
+  private readonly statements: readonly Sql[]
+  private readonly results: unknown[][] = []
+  private collected: unknown[] = []
   private shape: Shape | undefined
-  private isDescribed = false
   private failure: unknown
   private connection: Connection | undefined
 
-  constructor({ text, values, name }: Sql) {
+  /** `client`: where several will run. Each has the time that its settings give to one. */
+  constructor(statements: readonly Sql[], client?: object) {
     // By its text alone: anything else would be copied, key by key.
-    super(text)
-    Object.assign(this, { values, name })
+    super((statements[0] as Sql).text)
+    this.statements = statements
+    const { query_timeout = 0 } = (client as WithSettings | undefined)?.connectionParameters ?? {}
+    if (query_timeout) Object.assign(this, { query_timeout: query_timeout * statements.length })
+    this.takeTurn()
+  }
+
+  /** How many of the statements PostgreSQL has not completed. */
+  get remaining(): number {
+    return this.statements.length - this.completed
   }
 
   prepare(connection: Connection): void {
     this.connection = connection
-    const known = shapes.get(connection)?.get(this.statementName)
-    if (!known) {
-      ;(pg.Query.prototype as unknown as Internals).prepare.call(this, connection)
-      return
+    for (const { text, name, values } of this.statements) {
+      const known = shapes.get(connection)?.has(name)
+      if (!known && !isParsed(connection, name)) {
+        connection.parse({ text, name })
+        connection.submittedNamedStatements[name] = text
+      }
+      connection.bind({ portal: '', statement: name, values, valueMapper: prepareValue })
+      if (!known) connection.describe({ type: 'P', name: '' })
+      connection.execute({ portal: '', rows: 0 })
     }
-    this.shape = known
-    this.isDescribed = true
-    const { values } = this as unknown as { values: unknown[] }
-    connection.bind({ portal: '', statement: this.statementName, values, valueMapper: prepareValue })
-    connection.execute({ portal: '', rows: 0 })
     connection.sync()
+    this.shape = this.knownShape()
   }
 
   handleRowDescription({ fields }: { fields: Field[] }): void {
@@ -75,39 +97,64 @@ export class PreparedQuery extends pg.Query {
     }
   }
 
-  handleCommandComplete(): void {
+  handleCommandComplete({ text }: { text: string }): void {
     // A statement that returns nothing has no description either.
     if (!this.shape) this.remember(noColumns)
+    this.lastTag = text
+    this.completed++
+    this.results.push(this.collected)
+    if (this.completed < this.statements.length) this.takeTurn()
   }
 
   handleReadyForQuery(): void {
     const { callback } = this as unknown as Internals
-    if (this.failure === undefined) callback(null, { rows: this.collected })
+    if (this.failure === undefined) callback(null, { rows: this.collected, results: this.results })
     else callback(this.failure)
   }
 
-  private get statementName(): string {
-    return (this as unknown as { name: string }).name
+  handleError(error: unknown, connection: Connection): void {
+    // Those behind the one that failed were skipped, and with them their preparation.
+    for (const { name } of this.statements.slice(this.completed)) delete connection.submittedNamedStatements[name]
+    const { callback } = this as unknown as Internals
+    callback(this.failure ?? error)
+  }
+
+  /** The answers that come now are those to this statement. pg notes the name of the one that has been parsed. */
+  private takeTurn(): void {
+    const { text, name } = this.statements[this.completed] as Sql
+    Object.assign(this, { text, name })
+    this.collected = []
+    this.shape = this.knownShape()
+  }
+
+  private knownShape(): Shape | undefined {
+    return this.connection && shapes.get(this.connection)?.get((this.statements[this.completed] as Sql).name)
   }
 
   private remember(shape: Shape): void {
     this.shape = shape
-    if (!this.connection || this.isDescribed) return
+    if (!this.connection) return
     const known = shapes.get(this.connection) ?? new Map<string, Shape>()
-    known.set(this.statementName, shape)
+    known.set((this.statements[this.completed] as Sql).name, shape)
     shapes.set(this.connection, known)
   }
 }
 
+const isParsed = ({ parsedStatements, submittedNamedStatements }: Connection, name: string): boolean =>
+  (parsedStatements[name] ?? submittedNamedStatements[name]) !== undefined
+
 export type Rows = Pick<pg.QueryResult, 'rows'>
+/** The rows of the last statement, and those of each. */
+export type Results = Rows & { readonly results: readonly unknown[][] }
 export type Queryable = { query: pg.ClientBase['query'] | pg.Pool['query'] }
 
 /** Both a connection and the pool run it, and call back. */
 export const prepared = (client: Queryable, statement: Sql): Promise<Rows> =>
+  submit(client, new PreparedQuery([statement]))
+
+export const submit = (client: Queryable, query: PreparedQuery): Promise<Results> =>
   new Promise((resolve, reject) => {
-    const query = client.query as (query: PreparedQuery, values: undefined, done: Done) => void
-    query.call(client, new PreparedQuery(statement), undefined, (error, result) =>
-      error ? reject(error) : resolve(result),
-    )
+    const run = client.query as (query: PreparedQuery, values: undefined, done: Done) => void
+    run.call(client, query, undefined, (error, result) => (error ? reject(error) : resolve(result)))
   })
-type Done = (error: Error | null, result: Rows) => void
+type Done = (error: Error | null, result: Results) => void

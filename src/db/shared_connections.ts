@@ -54,6 +54,7 @@ export function openSharedConnections(count: number, settings: pg.ClientConfig, 
         shared.pending--
       }
     },
+    pending: (): number => all.reduce((sum, { pending }) => sum + pending, 0),
     async end(): Promise<void> {
       isEnding = true
       const clients = await Promise.allSettled(all.flatMap(({ client }) => client ?? []))

@@ -1,4 +1,4 @@
-import { type Db, run } from '../db/pool.ts'
+import { type Db, later } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import type { Origin } from '../identity/origin.ts'
 import { type Id, newUuid } from '../kernel/ids.ts'
@@ -13,7 +13,7 @@ type Change = { resourceId: Id; before: object | null; after: object | null }
 export async function recordChange(tx: Db, origin: Origin, { resourceId, before, after }: Change): Promise<boolean> {
   const [from, to] = [before && JSON.stringify(before), after && JSON.stringify(after)]
   if (from === to) return false
-  await run(
+  await later(
     tx,
     sql`
     insert into audit_events
@@ -27,7 +27,7 @@ export async function recordChange(tx: Db, origin: Origin, { resourceId, before,
 
 /** The same for many that one request deletes, in one statement. */
 export const recordDeletions = (tx: Db, origin: Origin, deleted: readonly { id: Id }[]): Promise<void> =>
-  run(
+  later(
     tx,
     sql`
     insert into audit_events

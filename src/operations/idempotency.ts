@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { deleteInBatches } from '../db/batches.ts'
-import { type Db, maybeOne, one, run } from '../db/pool.ts'
+import { type Db, later, maybeOne, one } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import type { Handling } from '../http/route.ts'
 import { invalidField, Refusal } from '../kernel/errors.ts'
@@ -39,7 +39,7 @@ export async function once<Done extends Repeatable>(
   const mine = sql`account_id = ${accountId} and owner_id = ${ownerId} and key = ${key}`
   if (taken) {
     const done = await work()
-    await run(
+    await later(
       tx,
       sql`update idempotency_keys set response = ${JSON.stringify(done.body)}, generation = ${done.generation ?? null} where ${mine}`,
     )

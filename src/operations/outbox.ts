@@ -1,4 +1,4 @@
-import { type Db, many, one, run } from '../db/pool.ts'
+import { type Db, many, one } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import type { RecordKey } from '../distribution/records.ts'
 import type { Caller } from '../identity/caller.ts'
@@ -9,12 +9,14 @@ export type OutboxRow = { generation: number; account_id: Uuid; key: RecordKey; 
 
 /** Notes that these records have changed, under one generation, in the transaction of the change. */
 export async function writeOutbox(tx: Db, accountId: Uuid, keys: readonly RecordKey[]): Promise<number> {
-  const { generation } = await one<{ generation: number }>(tx, sql`select next_generation() as generation`)
-  await run(
+  const { generation } = await one<{ generation: number }>(
     tx,
     sql`
-    insert into outbox (generation, account_id, key)
-    select ${generation}, ${accountId}, key from unnest(${[...new Set(keys)]}::text[]) as key`,
+    with next as materialized (select next_generation() as generation), written as (
+      insert into outbox (generation, account_id, key)
+      select next.generation, ${accountId}, key from next, unnest(${[...new Set(keys)]}::text[]) as key
+    )
+    select generation from next`,
   )
   return generation
 }

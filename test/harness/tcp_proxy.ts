@@ -8,8 +8,11 @@ export type TcpProxy = {
   cut: () => Promise<void>
   /** Connections stay, but nothing gets through, as when a cable is pulled. */
   silence: () => void
-  /** Passes on what a client sends up to and including this text, but not the answer to it: the connection breaks. */
-  breakAfter: (text: string) => void
+  /**
+   * Passes on what a client sends up to and including this text, but not the answer to it: the connection breaks. It is the
+   * first that sends the text after `first`, because others may send the same at any time.
+   */
+  breakAfter: (first: string, text: string) => void
   /** The connection that has brought clients so many more bytes breaks, in the middle of whatever it is. */
   breakAfterBytes: (bytes: number) => void
   heal: () => Promise<void>
@@ -23,11 +26,12 @@ export async function startTcpProxy(scope: Scope, targetUrl: string): Promise<Tc
   const open = new Set<Socket>()
   let silent = false
   let sent = 0
-  let breakingText: string | undefined
+  let breaking: { first: string; text: string } | undefined
   let breakingAt = Number.POSITIVE_INFINITY
   const server = createServer((client) => {
     const upstream = connect(Number(target.port), target.hostname)
     let broken = false
+    let hasSentFirst = false
     for (const [from, to] of [
       [client, upstream],
       [upstream, client],
@@ -46,9 +50,11 @@ export async function startTcpProxy(scope: Scope, targetUrl: string): Promise<Tc
           breakingAt = Number.POSITIVE_INFINITY
           client.destroy()
         }
-        if (from !== client || !breakingText || !chunk.includes(breakingText)) return
+        if (from !== client || !breaking) return
+        hasSentFirst ||= chunk.includes(breaking.first)
+        if (!hasSentFirst || !chunk.includes(breaking.text)) return
         broken = true
-        breakingText = undefined
+        breaking = undefined
         // PostgreSQL gets the time to act on it.
         setTimeout(() => client.destroy(), 200)
       })
@@ -72,8 +78,8 @@ export async function startTcpProxy(scope: Scope, targetUrl: string): Promise<Tc
     silence: () => {
       silent = true
     },
-    breakAfter: (text) => {
-      breakingText = text
+    breakAfter: (first, text) => {
+      breaking = { first, text }
     },
     breakAfterBytes: (bytes) => {
       breakingAt = sent + bytes

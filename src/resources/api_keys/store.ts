@@ -1,4 +1,4 @@
-import { type Db, many, maybeOne, run } from '../../db/pool.ts'
+import { type Db, later, many, maybeOne } from '../../db/pool.ts'
 import { nothing, sql } from '../../db/sql.ts'
 import type { Caller } from '../../identity/caller.ts'
 import type { Grant } from '../../identity/grant.ts'
@@ -43,7 +43,19 @@ const noUsageColumns = sql`null as last_used_at, null as last_used_ip, null as p
 const descendantsOf = (accountId: Uuid, id: Id<'ak'>) => sql`
         select api_key_id from api_key_ancestors where account_id = ${accountId} and ancestor_id = ${toUuid(id)}`
 
-type NewApiKey = {
+/** The most living keys above one key, and the most below it that one request deletes. */
+export const maxAncestors = 100
+export const maxDescendants = 10_000
+
+const lineageOf = (accountId: Uuid, parentId: Id<'ak'>) => sql`
+    select id, scopes, allowed_cidrs from api_keys
+    where account_id = ${accountId} and id = any(
+      array(select ancestor_id from api_key_ancestors
+            where account_id = ${accountId} and api_key_id = ${toUuid(parentId)}) || ${toUuid(parentId)}::uuid)
+    order by id
+    for share`
+
+export type NewApiKey = {
   ownerId: Id<'usr' | 'bot'>
   tokenHash: Buffer
   description: string | null
@@ -56,18 +68,13 @@ type NewApiKey = {
   signIn?: 'provider' | 'command'
 }
 
-/** Resolves to undefined when the owner is not an active user or bot of the account. */
-export const insertApiKey = (db: Db, { accountId }: Account, key: NewApiKey) =>
-  maybeOne<ApiKeyRow>(
-    db,
-    // The lock on the owner's row: whoever deletes the owner now waits, and then finds this key too.
-    sql`
-    with owner as (
+/** The lock on the owner's row: whoever deletes the owner now waits, and then finds the new key too. */
+const activeOwner = (accountId: Uuid, ownerId: Id<'usr' | 'bot'>) => sql`
       select id, kind from principals
-      where account_id = ${accountId} and id = ${toUuid(key.ownerId)} and active
-        and kind = ${key.ownerId.startsWith('usr_') ? 'user' : 'bot'}
-      for key share
-    )
+      where account_id = ${accountId} and id = ${toUuid(ownerId)} and active
+        and kind = ${ownerId.startsWith('usr_') ? 'user' : 'bot'}`
+
+const insertForOwner = (accountId: Uuid, key: NewApiKey) => sql`
     insert into api_keys as k
       (account_id, id, owner_id, owner_kind, token_hash, description, metadata, expires_at, scopes, allowed_cidrs,
        created_by_key_id, sign_in)
@@ -75,7 +82,39 @@ export const insertApiKey = (db: Db, { accountId }: Account, key: NewApiKey) =>
       ${key.expires_at}::timestamptz, ${key.grant.scopes}::text[], ${key.grant.allowedCidrs}::cidr[],
       ${key.createdBy && toUuid(key.createdBy)}::uuid, ${key.signIn ?? null}
     from owner
-    returning ${columns}, ${noUsageColumns}`,
+    returning ${columns}, ${noUsageColumns}`
+
+/** Resolves to undefined when the owner is not an active user or bot of the account. */
+export const insertApiKey = (db: Db, { accountId }: Account, key: NewApiKey) =>
+  maybeOne<ApiKeyRow>(
+    db,
+    sql`with owner as (${activeOwner(accountId, key.ownerId)} for key share) ${insertForOwner(accountId, key)}`,
+  )
+
+/**
+ * The same with its lineage, in one statement, for a key whose parent still has the rights that the caller was found with.
+ * Resolves to undefined when anything is not as expected; then `holdLineage` tells what.
+ */
+export const insertApiKeyBelow = (
+  tx: Db,
+  { accountId, apiKeyId, scopes, allowedCidrs }: Account & Grant & { apiKeyId: Id<'ak'> },
+  key: NewApiKey,
+) =>
+  maybeOne<ApiKeyRow>(
+    tx,
+    // The owner is held after the lineage, in the order of the statements that this stands for.
+    sql`
+    with held as (${lineageOf(accountId, apiKeyId)}), owner as (${activeOwner(accountId, key.ownerId)}
+        and (select count(*) from held) <= ${maxAncestors}
+        and exists (
+          select from held
+          where id = ${toUuid(apiKeyId)} and scopes = ${scopes}::text[] and allowed_cidrs = ${allowedCidrs}::cidr[])
+      for key share
+    ), made as (${insertForOwner(accountId, key)}), below as (
+      insert into api_key_ancestors (account_id, ancestor_id, api_key_id)
+      select ${accountId}, held.id, made.id from held, made
+    )
+    select * from made`,
   )
 
 export const findApiKey = (db: Db, { accountId }: Account, id: Id<'ak'>, lock: boolean) =>
@@ -107,7 +146,7 @@ export const updateApiKey = (
   id: Id<'ak'>,
   fields: Pick<ApiKeyRow, 'description' | 'metadata' | 'expires_at' | 'scopes' | 'allowed_cidrs'>,
 ) =>
-  run(
+  later(
     db,
     sql`
     update api_keys
@@ -146,7 +185,7 @@ export const rotateApiKey = (
   )
 
 export const deleteApiKey = (db: Db, { accountId }: Account, id: Id<'ak'>) =>
-  run(db, sql`delete from api_keys where account_id = ${accountId} and id = ${toUuid(id)}`)
+  later(db, sql`delete from api_keys where account_id = ${accountId} and id = ${toUuid(id)}`)
 
 export const deleteApiKeysOf = (db: Db, { accountId }: Account, ownerId: Id<'usr' | 'bot'>) =>
   many<ApiKeyRow>(
@@ -164,29 +203,16 @@ export const deleteApiKeysOf = (db: Db, { accountId }: Account, ownerId: Id<'usr
     returning ${columns}, ${noUsageColumns}`,
   )
 
-/** The most living keys above one key, and the most below it that one request deletes. */
-export const maxAncestors = 100
-export const maxDescendants = 10_000
-
 /**
  * The living ancestors of a key that is to be created with `parentId`, the parent included, held until the transaction
  * ends. Without the parent when it was deleted a moment ago. In the order of their ids, which is that of revocations too.
  * `for share`: whoever narrows the parent waits, and then finds the new key too.
  */
 export const holdLineage = (tx: Db, { accountId }: Account, parentId: Id<'ak'>) =>
-  many<Pick<ApiKeyRow, 'id' | 'scopes' | 'allowed_cidrs'>>(
-    tx,
-    sql`
-    select id, scopes, allowed_cidrs from api_keys
-    where account_id = ${accountId} and id = any(
-      array(select ancestor_id from api_key_ancestors
-            where account_id = ${accountId} and api_key_id = ${toUuid(parentId)}) || ${toUuid(parentId)}::uuid)
-    order by id
-    for share`,
-  )
+  many<Pick<ApiKeyRow, 'id' | 'scopes' | 'allowed_cidrs'>>(tx, lineageOf(accountId, parentId))
 
 export const insertLineage = (tx: Db, { accountId }: Account, id: Uuid, ancestors: readonly Uuid[]) =>
-  run(
+  later(
     tx,
     sql`
     insert into api_key_ancestors (account_id, ancestor_id, api_key_id)
@@ -207,7 +233,7 @@ export async function deleteDescendants(tx: Db, { accountId }: Account, id: Id<'
   )
   const ids = below.map(({ api_key_id }) => api_key_id)
   // In the order in which others hold them; see holdLineage.
-  await run(tx, sql`select from api_keys where account_id = ${accountId} and id = any(${ids}) order by id for update`)
+  await later(tx, sql`select from api_keys where account_id = ${accountId} and id = any(${ids}) order by id for update`)
   return many<ApiKeyRow>(
     tx,
     sql`

@@ -1,4 +1,4 @@
-import { type Db, many, maybeOne, run } from '../../db/pool.ts'
+import { type Db, later, many, maybeOne } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { type BackendId, type BackendKind, backendKindOf, backendKinds } from '../../kernel/backends.ts'
 import { type Id, newUuid, toId, toUuid, type Uuid } from '../../kernel/ids.ts'
@@ -18,7 +18,7 @@ export async function insertGroup(
   members: readonly Member[],
 ): Promise<GroupRow> {
   const id = newUuid()
-  await run(
+  await later(
     tx,
     sql`
     insert into backends (account_id, id, kind, description, metadata, address, tls_enabled)
@@ -38,21 +38,21 @@ export async function updateGroup(
   members: readonly Member[] | undefined,
 ): Promise<GroupRow> {
   const { accountId } = account
-  await run(
+  await later(
     tx,
     sql`
     update backends set description = ${fields.description}, metadata = ${fields.metadata}
     where account_id = ${accountId} and id = ${id}`,
   )
   if (members) {
-    await run(tx, sql`delete from backend_members where account_id = ${accountId} and group_id = ${id}`)
+    await later(tx, sql`delete from backend_members where account_id = ${accountId} and group_id = ${id}`)
     await insertMembers(tx, account, kind, id, members)
   }
   return rereadBackend(tx, account, toId(backendKinds[kind], id))
 }
 
 const insertMembers = (tx: Db, { accountId }: Account, kind: GroupKind, id: Uuid, members: readonly Member[]) =>
-  run(
+  later(
     tx,
     sql`
     insert into backend_members (account_id, group_kind, group_id, member_kind, member_id, weight, position)

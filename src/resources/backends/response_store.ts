@@ -1,4 +1,4 @@
-import { type Db, run } from '../../db/pool.ts'
+import { type Db, later } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { newUuid, toId, type Uuid } from '../../kernel/ids.ts'
 import type { AnnotationColumns } from '../../operations/annotations.ts'
@@ -13,7 +13,7 @@ export async function insertResponse(
   fields: AnnotationColumns & ResponseColumns,
 ): Promise<ResponseRow> {
   const id = newUuid()
-  await run(
+  await later(
     tx,
     sql`
     insert into backends (account_id, id, kind, description, metadata, address, tls_enabled, status_code, headers, body)
@@ -29,7 +29,7 @@ export async function updateResponse(
   id: Uuid,
   fields: AnnotationColumns & ResponseColumns,
 ): Promise<ResponseRow> {
-  await run(
+  await later(
     tx,
     sql`
     update backends

@@ -1,4 +1,4 @@
-import { type Db, run } from '../../db/pool.ts'
+import { type Db, later } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import type { HealthCheck } from '../../kernel/health_check.ts'
 import { newUuid, toId, type Uuid } from '../../kernel/ids.ts'
@@ -18,7 +18,7 @@ const stored = (check: HealthCheck | null): string | null => check && JSON.strin
 
 export async function insertStaticBackend(tx: Db, account: Account, fields: StaticColumns): Promise<StaticBackendRow> {
   const id = newUuid()
-  await run(
+  await later(
     tx,
     sql`
     insert into backends (account_id, id, kind, description, metadata, address, tls_enabled, protocol, send_proxy_protocol, health_check)
@@ -34,7 +34,7 @@ export async function updateStaticBackend(
   id: Uuid,
   fields: StaticColumns,
 ): Promise<StaticBackendRow> {
-  await run(
+  await later(
     tx,
     sql`
     update backends

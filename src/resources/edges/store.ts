@@ -1,5 +1,5 @@
 import { violates } from '../../db/failures.ts'
-import { type Db, many, maybeOne, one, run } from '../../db/pool.ts'
+import { type Db, later, many, maybeOne, one, run } from '../../db/pool.ts'
 import { nothing, type SqlFragment, sql } from '../../db/sql.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { Refusal } from '../../kernel/errors.ts'
@@ -59,7 +59,7 @@ export async function findEdge<Row extends EdgeRow>(
   const which = sql`e.account_id = ${accountId} and e.id = ${toUuid(id)} and e.kind = ${kind}`
   // In a statement of its own: one that has to wait for the lock goes on to read hostports and modules as they were
   // before the wait, and whoever was waited for has just changed them.
-  if (lock) await run(db, sql`select from edges e where ${which} for update`)
+  if (lock) await later(db, sql`select from edges e where ${which} for update`)
   return maybeOne<Row>(db, select(which))
 }
 
@@ -132,7 +132,7 @@ const storedTimeouts = ({ timeouts }: Partial<Match>): string | null => (timeout
 
 /** Its hostports, routes and modules go with it. */
 export const deleteEdge = (tx: Db, { accountId }: Account, id: Uuid) =>
-  run(tx, sql`delete from edges where account_id = ${accountId} and id = ${id}`)
+  later(tx, sql`delete from edges where account_id = ${accountId} and id = ${id}`)
 
 export const countRoutes = async (tx: Db, { accountId }: Account, edgeId: Uuid): Promise<number> =>
   (
@@ -151,7 +151,7 @@ export async function putModule(
 ): Promise<void> {
   const { accountId } = account
   await removeModule(tx, account, edgeId, name)
-  await run(
+  await later(
     tx,
     sql`
     insert into edge_modules (account_id, edge_id, module, enabled, settings, backend_id)
@@ -159,7 +159,7 @@ export async function putModule(
             ${module.backendId && toUuid(module.backendId)})`,
   )
   if (module.policyIds.length === 0) return
-  await run(
+  await later(
     tx,
     sql`
     insert into edge_module_policies (account_id, edge_id, module, ip_policy_id, position)
@@ -169,7 +169,7 @@ export async function putModule(
 }
 
 export const removeModule = (tx: Db, { accountId }: Account, edgeId: Uuid, name: ModuleName) =>
-  run(tx, sql`delete from edge_modules where account_id = ${accountId} and edge_id = ${edgeId} and module = ${name}`)
+  later(tx, sql`delete from edge_modules where account_id = ${accountId} and edge_id = ${edgeId} and module = ${name}`)
 
 async function refusingTakenMatch(query: Promise<void>): Promise<void> {
   try {

@@ -1,5 +1,5 @@
 import { violates } from '../../db/failures.ts'
-import { type Db, many, maybeOne, run } from '../../db/pool.ts'
+import { type Db, later, many, maybeOne } from '../../db/pool.ts'
 import { nothing, sql } from '../../db/sql.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { Refusal } from '../../kernel/errors.ts'
@@ -22,7 +22,7 @@ const columns = sql`id, owner_id, provider, issuer, subject, api_key_id, created
 
 /** Two first sign-ins of one person at once wait in line: the second finds the identity of the first. */
 export const lockSubject = (tx: Db, { accountId }: Account, issuer: string, subject: string): Promise<void> =>
-  run(
+  later(
     tx,
     sql`select pg_advisory_xact_lock(hashtextextended(${JSON.stringify(['identity', accountId, issuer, subject])}, 0))`,
   )
@@ -62,7 +62,7 @@ export const insertIdentity = (
   })
 
 export const noteSignIn = (db: Db, { accountId }: Account, id: Uuid, provider: string, apiKeyId: Uuid) =>
-  run(
+  later(
     db,
     sql`
     update identities set last_sign_in_at = now(), provider = ${provider}, api_key_id = ${apiKeyId}
@@ -95,4 +95,4 @@ export const listIdentities = (db: Db, { accountId }: Account, query: PageQuery 
 
 /** Its sessions go with it, and with the key that they hang on. */
 export const deleteIdentity = (db: Db, { accountId }: Account, id: Id<'idn'>): Promise<void> =>
-  run(db, sql`delete from identities where account_id = ${accountId} and id = ${toUuid(id)}`)
+  later(db, sql`delete from identities where account_id = ${accountId} and id = ${toUuid(id)}`)

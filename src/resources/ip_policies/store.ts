@@ -1,6 +1,7 @@
+import { forgetOldRuleSets, noteRules, type RuleSetChange } from '../../access/evidence/rule_set_changes.ts'
 import { deleteUnlessReferenced } from '../../db/in_use.ts'
-import { type Db, many, maybeOne, one, run } from '../../db/pool.ts'
-import { nothing, sql } from '../../db/sql.ts'
+import { type Db, later, many, maybeOne, one } from '../../db/pool.ts'
+import { nothing, type SqlFragment, sql } from '../../db/sql.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { invalidField, Refusal } from '../../kernel/errors.ts'
 import { type Id, newUuid, toId, toUuid, type Uuid } from '../../kernel/ids.ts'
@@ -56,7 +57,11 @@ export const updateIpPolicy = (
 /** Every foreign key that keeps a policy in use. What newly attaches policies adds its own here and to `usersOf`. */
 const attachments = ['ip_restriction_policies_ip_policy_fk', 'edge_module_policies_ip_policy_fk']
 
-export async function deleteIpPolicy(tx: Db, { accountId }: Account, id: Id<'ipp'>): Promise<void> {
+export async function deleteIpPolicy(tx: Db, change: RuleSetChange, id: Id<'ipp'>): Promise<void> {
+  const { accountId } = change
+  const itsRules = sql`ip_policy_rules where account_id = ${accountId} and ip_policy_id = ${toUuid(id)}`
+  await later(tx, noteRules(change, 'removed', itsRules))
+  await forgetOldRuleSets(tx, change)
   const statement = sql`delete from ip_policies where account_id = ${accountId} and id = ${toUuid(id)}`
   if (await deleteUnlessReferenced(tx, statement, attachments)) return
   const users = await usersOf(tx, { accountId }, id)
@@ -104,17 +109,47 @@ export async function holdIpPolicies(
 
 /** Makes a delete of the policy, and other changes of its rules, wait for our transaction. */
 export const holdIpPolicy = (tx: Db, { accountId }: Account, id: Uuid): Promise<void> =>
-  run(tx, sql`select from ip_policies where account_id = ${accountId} and id = ${id} for no key update`)
+  later(tx, sql`select from ip_policies where account_id = ${accountId} and id = ${id} for no key update`)
 
-/** Raised with every change of the policy's rules. Resolves to false when the account has no such policy. */
-export async function raiseIpPolicyRevision(tx: Db, { accountId }: Account, id: Id<'ipp'>): Promise<boolean> {
-  const row = await maybeOne(
-    tx,
-    sql`
-    update ip_policies set revision = revision + 1 where account_id = ${accountId} and id = ${toUuid(id)} returning id`,
-  )
+/** How many of a policy's changes are kept for those who continue from an earlier revision. */
+const keptChanges = 100
+
+/**
+ * Raised with every change of the policy's rules. `cidrs`: all ranges that the change is about, if it says so; a revision
+ * about which nothing is said may have changed anything. Resolves to false when the account has no such policy.
+ */
+export async function raiseIpPolicyRevision(
+  tx: Db,
+  { accountId }: Account,
+  id: Id<'ipp'>,
+  cidrs?: readonly string[],
+): Promise<boolean> {
+  const raise = sql`
+    update ip_policies set revision = revision + 1 where account_id = ${accountId} and id = ${toUuid(id)}
+    returning revision`
+  const row = await maybeOne(tx, cidrs ? noting(raise, accountId, id, cidrs) : raise)
   return row !== undefined
 }
+
+/** The same for a change whose ranges are known only afterwards: after `raiseIpPolicyRevision`, in its transaction. */
+export const noteIpPolicyChange = (tx: Db, { accountId }: Account, id: Id<'ipp'>, cidrs: readonly string[]) =>
+  later(
+    tx,
+    noting(
+      sql`select revision from ip_policies where account_id = ${accountId} and id = ${toUuid(id)}`,
+      accountId,
+      id,
+      cidrs,
+    ),
+  )
+
+const noting = (revision: SqlFragment, accountId: Uuid, id: Id<'ipp'>, cidrs: readonly string[]): SqlFragment => sql`
+  with changed as (${revision}), noted as (
+    insert into ip_policy_changes (account_id, ip_policy_id, revision, cidrs)
+    select ${accountId}, ${toUuid(id)}, revision, ${cidrs}::cidr[] from changed), forgotten as (
+    delete from ip_policy_changes c using changed
+    where c.account_id = ${accountId} and c.ip_policy_id = ${toUuid(id)} and c.revision <= changed.revision - ${keptChanges})
+  select from changed`
 
 export async function isAttachedToRestriction(tx: Db, { accountId }: Account, id: Id<'ipp'>): Promise<boolean> {
   const { attached } = await one<{ attached: boolean }>(

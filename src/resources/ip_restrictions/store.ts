@@ -1,5 +1,5 @@
 import type { RestrictionType } from '../../access/policies.ts'
-import { type Db, many, maybeOne, one, run } from '../../db/pool.ts'
+import { type Db, later, many, maybeOne, one } from '../../db/pool.ts'
 import { nothing, sql } from '../../db/sql.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { Refusal } from '../../kernel/errors.ts'
@@ -80,7 +80,7 @@ export async function replacePolicies(
   id: Uuid,
   policyIds: readonly Id<'ipp'>[],
 ): Promise<void> {
-  await run(
+  await later(
     tx,
     sql`delete from ip_restriction_policies where account_id = ${account.accountId} and ip_restriction_id = ${id}`,
   )
@@ -107,7 +107,7 @@ export async function limitEndpointsRestrictions(tx: Db, { accountId }: Account)
 }
 
 const attachPolicies = (tx: Db, { accountId }: Account, id: Uuid, policyIds: readonly Id<'ipp'>[]) =>
-  run(
+  later(
     tx,
     sql`
     insert into ip_restriction_policies (account_id, ip_restriction_id, ip_policy_id, position)
@@ -115,7 +115,7 @@ const attachPolicies = (tx: Db, { accountId }: Account, id: Uuid, policyIds: rea
   )
 
 export const deleteIpRestriction = (db: Db, { accountId }: Account, id: Id<'ipx'>) =>
-  run(db, sql`delete from ip_restrictions where account_id = ${accountId} and id = ${toUuid(id)}`)
+  later(db, sql`delete from ip_restrictions where account_id = ${accountId} and id = ${toUuid(id)}`)
 
 export const listEnforced = (db: Db, { accountId }: Account, type: RestrictionType) =>
   many<IpRestrictionRow>(

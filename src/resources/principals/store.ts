@@ -1,5 +1,5 @@
 import { violates } from '../../db/failures.ts'
-import { type Db, many, maybeOne, one, run } from '../../db/pool.ts'
+import { type Db, later, many, maybeOne, one } from '../../db/pool.ts'
 import { nothing, sql } from '../../db/sql.ts'
 import type { Caller, Role } from '../../identity/caller.ts'
 import { Refusal } from '../../kernel/errors.ts'
@@ -76,7 +76,7 @@ export const updatePrincipal = (db: Db, { accountId }: Account, { id, name, emai
   )
 
 export const deletePrincipal = (db: Db, { accountId }: Account, id: PrincipalId) =>
-  run(db, sql`delete from principals where account_id = ${accountId} and id = ${toUuid(id)}`)
+  later(db, sql`delete from principals where account_id = ${accountId} and id = ${toUuid(id)}`)
 
 /** Locked in one order, so that two admins who demote each other at once wait in line: the second finds itself the last. */
 export const lockActiveAdmins = (db: Db, { accountId }: Account) =>
