@@ -15,6 +15,7 @@ import './styles/table.css'
 import './styles/pages.css'
 import './styles/chart.css'
 import './styles/check.css'
+import './styles/traffic.css'
 
 const isSignedOut = (error: unknown): boolean => error instanceof Problem && error.status === 401
 

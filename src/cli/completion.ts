@@ -61,7 +61,11 @@ const verbsOf: Record<string, string[]> = {
 }
 
 /** Commands that are no operations, in groups that have operations. */
-const besideOperations: Record<string, string[]> = { 'ip-restrictions': ['release'], 'audit-events': ['export'] }
+const besideOperations: Record<string, string[]> = {
+  'ip-restrictions': ['release'],
+  'ip-policies': ['prune'],
+  'audit-events': ['export'],
+}
 
 /** What the last of the words can become. */
 export function completionsOf(
@@ -77,7 +81,8 @@ export function completionsOf(
   return [...new Set(candidates)].filter((candidate) => candidate.startsWith(current)).sort()
 }
 
-function wordsAfter(serverCommands: readonly string[], before: readonly string[]): string[] {
+/** The words that can follow these. */
+export function wordsAfter(serverCommands: readonly string[], before: readonly string[]): string[] {
   if (before.length === 0)
     return [...serverCommands, ...Object.keys(verbsOf), ...below([]).map(({ words: [first = ''] }) => first)]
   const own = before.length === 1 ? verbsOf[before[0] ?? ''] : undefined

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
+import { closest } from '../kernel/closest.ts'
 import { deref, type Parameter, type Schema, typesOf } from './document.ts'
 import { usageFailure } from './exits.ts'
 
@@ -94,6 +95,11 @@ const documentedFlags = (
 /** Flags of the command itself, for every operation to which they apply. */
 export const commandFlags = {
   output: { type: 'string', short: 'o', value: 'table|json|yaml|ids|text', help: 'Output format.' },
+  columns: {
+    type: 'string',
+    value: 'NAME,…|all',
+    help: 'Fields to show as columns of the table, in this order.',
+  },
   all: { type: 'boolean', help: 'Fetch every page of the list, not only the first.' },
   data: {
     type: 'string',
@@ -107,6 +113,7 @@ export const commandFlags = {
     help: 'Profile to use instead of the environment or the current profile.',
   },
   timeout: { type: 'string', value: 'SECONDS', help: 'Timeout per request. Default: 60.' },
+  yes: { type: 'boolean', short: 'y', help: 'Do not ask for confirmation.' },
   verbose: { type: 'boolean', short: 'v', help: 'Print each request and its operation id to standard error.' },
   help: { type: 'boolean', short: 'h', help: 'Show this help.' },
 } as const
@@ -161,7 +168,10 @@ export function parse(args: string[], options: ParseOptions) {
     }
   } catch (cause) {
     // The rest of Node's sentence explains how to write a positional that begins with a dash.
-    throw usageFailure((cause as Error).message.split(/\. (?=[A-Z])/)[0] ?? '')
+    const [what = ''] = (cause as Error).message.split(/\. (?=[A-Z])/)
+    const [, unknown] = /^Unknown option '--([^']+)'/.exec(what) ?? []
+    const meant = unknown && closest(unknown, Object.keys(options))
+    throw usageFailure(what, ...(meant ? [`Did you mean --${meant}?`] : []))
   }
 }
 

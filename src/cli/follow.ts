@@ -1,4 +1,5 @@
 import { setTimeout } from 'node:timers/promises'
+import { eventsOf } from '../kernel/server_sent_events.ts'
 import { type Call, type Connection, openStream } from './call.ts'
 import { Failure } from './exits.ts'
 import { write } from './output.ts'
@@ -6,7 +7,6 @@ import { cell } from './table.ts'
 import { log, styled } from './terminal.ts'
 
 type Json = Record<string, unknown>
-export type StreamEvent = { event: string; data: Json }
 
 const reconnectMs = 1_000
 
@@ -24,21 +24,6 @@ export async function follow(connection: Connection, request: Call, asJson: bool
       if (!wasOpen || (error instanceof Failure && error.exit !== 'unreachable')) throw error
     }
     await setTimeout(reconnectMs)
-  }
-}
-
-/** The events of a response as they arrive. Comments, which keep it open, are left out. */
-export async function* eventsOf(response: ReadableStream<Uint8Array>): AsyncGenerator<StreamEvent> {
-  let rest = ''
-  for await (const text of response.pipeThrough(new TextDecoderStream())) {
-    const blocks = (rest + text).split('\n\n')
-    rest = blocks.pop() ?? ''
-    for (const block of blocks) {
-      const lines = block.split('\n')
-      const fieldOf = (field: string) => lines.find((line) => line.startsWith(`${field}: `))?.slice(field.length + 2)
-      const [event, data] = [fieldOf('event'), fieldOf('data')]
-      if (event !== undefined && data !== undefined) yield { event, data: JSON.parse(data) as Json }
-    }
   }
 }
 

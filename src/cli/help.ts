@@ -4,15 +4,28 @@ import { below, type Operation, usableFlags } from './operations.ts'
 import { outputsOf } from './output.ts'
 import { styled } from './terminal.ts'
 
+/** Two columns. The right one is broken between words where the terminal ends. */
 const indent = (rows: [string, string][]): string => {
   const widest = Math.min(Math.max(...rows.map(([left]) => left.length)), 44)
+  const room = Math.max(40, (process.stdout.columns || 120) - widest - 4)
   return rows
-    .map(([left, right]) =>
-      left.length > widest
-        ? `  ${left}\n  ${' '.repeat(widest)}  ${right}`
-        : `  ${left.padEnd(widest)}  ${right}`.trimEnd(),
-    )
+    .map(([left, right]) => {
+      const [first = '', ...more] = linesOf(right, room)
+      const below = (line: string) => `\n  ${' '.repeat(widest)}  ${line}`
+      const beside = left.length > widest ? `  ${left}${below(first)}` : `  ${left.padEnd(widest)}  ${first}`
+      return beside.trimEnd() + more.map(below).join('')
+    })
     .join('\n')
+}
+
+function linesOf(text: string, room: number): string[] {
+  const lines = ['']
+  for (const word of text.split(' ')) {
+    const last = lines.at(-1) ?? ''
+    if (last && last.length + 1 + word.length > room) lines.push(word)
+    else lines[lines.length - 1] = last ? `${last} ${word}` : word
+  }
+  return lines
 }
 const title = (text: string) => styled('bold', text)
 
@@ -75,6 +88,7 @@ export function clientUsage(): string {
 ${indent([
   ...rows,
   ['gatehouse audit-events export', 'export audit events as JSON Lines'],
+  ['gatehouse ip-policies prune', 'remove rules that are covered or unused, after a review'],
   ['gatehouse tail', 'show requests to edges as they happen'],
   ['gatehouse state', 'dump, diff, apply, sync: manage policies, restrictions, edges and backends as a file'],
   ['gatehouse login, logout', 'sign in with your browser, and out'],

@@ -52,6 +52,7 @@ function toOperation(path: string, method: string, operation: DocumentOperation)
   const content = operation.requestBody?.content ?? {}
   const body = content['application/json'] && deref<Schema>(content['application/json'].schema)
   const positionals = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => ({ name, place: 'path' as const }))
+  let flags: readonly Flag[] | undefined
   return {
     words: wordsOf(path, method, operation, isList),
     id: operation.operationId,
@@ -59,11 +60,15 @@ function toOperation(path: string, method: string, operation: DocumentOperation)
     method: method.toUpperCase(),
     path,
     positionals,
-    flags: flagsOf(
-      parameters,
-      body,
-      positionals.map(({ name }) => name),
-    ),
+    // Only of the operation that is typed: the schemas of all of them would be read for every command.
+    get flags() {
+      flags ??= flagsOf(
+        parameters,
+        body,
+        positionals.map(({ name }) => name),
+      )
+      return flags
+    },
     ...(body && { body }),
     otherBodies: Object.keys(content).filter((type) => type !== 'application/json'),
     ...(response && { response }),
@@ -75,7 +80,10 @@ function toOperation(path: string, method: string, operation: DocumentOperation)
 }
 
 /** For what people type most: other words for an operation, and a field of its body without its flag. */
-const shortcuts = [{ words: ['check'], id: 'ip_checks.create', field: 'ip' }]
+const shortcuts: readonly { words: string[]; id: string; field?: string }[] = [
+  { words: ['check'], id: 'ip_checks.create', field: 'ip' },
+  { words: ['refusals', 'new'], id: 'newly_refused_addresses.list' },
+]
 
 export const operations: readonly Operation[] = Object.entries(paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => toOperation(path, method, operation)),
@@ -87,7 +95,7 @@ export const shortcutOperations: readonly Operation[] = shortcuts.flatMap(({ wor
     .map((operation) => ({
       ...operation,
       words,
-      positionals: [...operation.positionals, { name: field, place: 'body' as const }],
+      positionals: [...operation.positionals, ...(field ? [{ name: field, place: 'body' as const }] : [])],
       flags: operation.flags.filter(({ name }) => name !== field),
     })),
 )
@@ -101,12 +109,14 @@ export const below = (words: readonly string[]): readonly Operation[] =>
   typed.filter((operation) => beginsWith(operation.words, words) && operation.words.length > words.length)
 
 /** The flags of the command itself that make sense with an operation. */
-export const usableFlags = ({ listField, body }: Operation): CommandFlag[] => [
+export const usableFlags = ({ listField, body, method }: Operation): CommandFlag[] => [
   ...(listField ? (['all'] as const) : []),
   ...(body ? (['data', 'file'] as const) : []),
   'output',
+  ...(listField ? (['columns'] as const) : []),
   'profile',
   'timeout',
+  ...(method === 'DELETE' ? (['yes'] as const) : []),
   'verbose',
   'help',
 ]

@@ -1,3 +1,4 @@
+import { columnsOf } from './columns.ts'
 import { deref, type Schema } from './document.ts'
 import { usageFailure } from './exits.ts'
 import type { Operation } from './operations.ts'
@@ -28,8 +29,10 @@ type Json = Record<string, unknown>
 const itemOf = ({ response, listField }: Operation): Schema =>
   listField ? deref<Schema>(deref<Schema>(response?.properties?.[listField] ?? {}).items ?? {}) : (response ?? {})
 
+export const fieldsOf = (operation: Operation): string[] => Object.keys(itemOf(operation).properties ?? {})
+
 /** The answer of an operation, on standard output. */
-export async function print(output: Output, operation: Operation, text: string): Promise<void> {
+export async function print(output: Output, operation: Operation, text: string, columns?: string): Promise<void> {
   if (output === 'text') return write(text.trimEnd())
   const body = JSON.parse(text) as Json
   const rows = operation.listField ? (body[operation.listField] as Json[]) : undefined
@@ -43,7 +46,7 @@ export async function print(output: Output, operation: Operation, text: string):
       return write((rows ?? [body]).map(({ id }) => String(id)).join('\n'))
     case 'table':
       if (!rows) return write(describeOne(body))
-      if (rows.length) return write(describeRows(rows, Object.keys(itemOf(operation).properties ?? {})))
+      if (rows.length) return write(describeRows(rows, columnsOf(operation.id, fieldsOf(operation), columns)))
       return log('No results.')
   }
 }

@@ -1,16 +1,17 @@
 import { type Answer, type Call, type Connection, call } from './call.ts'
+import { columnsOf } from './columns.ts'
 import { exits, Failure, usageFailure } from './exits.ts'
 import { readFlags } from './flags.ts'
 import { follow } from './follow.ts'
 import { helpOf } from './help.ts'
 import { type Operation, usableFlags } from './operations.ts'
-import { print, readOutput, write } from './output.ts'
+import { fieldsOf, print, readOutput, write } from './output.ts'
 import { allPages } from './pages.ts'
 import { type ClientConfig, chooseProfile } from './profiles.ts'
 import { startProgress, whileWaiting } from './progress.ts'
 import { report } from './report.ts'
 import { requestsOf } from './request.ts'
-import { log } from './terminal.ts'
+import { canAsk, confirm, log } from './terminal.ts'
 
 export function connect(
   config: ClientConfig,
@@ -29,9 +30,12 @@ export async function perform(config: ClientConfig, operation: Operation, args: 
     return exits.ok.code
   }
   const output = readOutput(operation, typed.command.output)
+  // Before anything is sent: a mistyped name should cost nothing.
+  if (typed.command.columns) columnsOf(operation.id, fieldsOf(operation), typed.command.columns)
   const accept = output === 'text' ? 'text/plain' : 'application/json'
   const requests = (await requestsOf(operation, typed)).map((request) => ({ ...request, accept }))
   const connection = connect(config, typed.command)
+  if (operation.method === 'DELETE' && !typed.command.yes) await confirmDeletion(requests)
   if (operation.streams && requests[0]) return follow(connection, requests[0], output === 'json')
   const progress = requests.length > 1 ? startProgress(operation.words.join(' '), requests.length) : undefined
   let code: number = exits.ok.code
@@ -44,7 +48,7 @@ export async function perform(config: ClientConfig, operation: Operation, args: 
       )
       const told = tell(operation, request, answer)
       if (answer.text && request !== requests[0]) write({ yaml: '---', table: ' ' }[output as string] ?? '')
-      if (answer.text) await print(output, operation, answer.text)
+      if (answer.text) await print(output, operation, answer.text, typed.command.columns)
       else if (output === 'table') write(`deleted ${request.path.slice(1)}`)
       if (code === exits.ok.code) code = told
     } catch (error) {
@@ -58,6 +62,14 @@ export async function perform(config: ClientConfig, operation: Operation, args: 
   }
   progress?.end()
   return code
+}
+
+/** Asks people, not scripts: whoever pipes ids into the command cannot be asked. */
+async function confirmDeletion(requests: readonly Call[]): Promise<void> {
+  if (!canAsk()) return
+  const what = requests.length === 1 ? requests[0]?.path.slice(1) : `these ${requests.length}`
+  if (requests.length > 1) log(requests.map(({ path }) => `  ${path.slice(1)}`).join('\n'))
+  if (!(await confirm(`Delete ${what}?`))) throw new Failure('usage', 'canceled; nothing was deleted')
 }
 
 /** Prints what the response headers say, and returns the exit code. */

@@ -1,7 +1,8 @@
-import { exits, usageFailure } from './exits.ts'
+import { call, Refused } from './call.ts'
+import { exits, Failure, usageFailure } from './exits.ts'
 import { parse } from './flags.ts'
 import { write } from './output.ts'
-import { type ClientConfig, readProfiles, writeProfiles } from './profiles.ts'
+import { type ClientConfig, type Profile, readProfiles, tokenOf, writeProfiles } from './profiles.ts'
 import { describeRows } from './table.ts'
 import { askSecret, canAsk, log, readStandardInput } from './terminal.ts'
 
@@ -63,6 +64,7 @@ export async function profilesCommand(
       const url = checkUrl(String(values.url ?? ''))
       const file = values['api-key-file']
       const token = file ? { api_key_file: String(file) } : { api_key: await readToken() }
+      await checkToken(name, { url, ...token })
       writeProfiles(profilesFile, {
         current: known.current ?? name,
         profiles: { ...known.profiles, [name]: { url, ...token } },
@@ -92,6 +94,19 @@ export function checkUrl(text: string): string {
   if (!url || !/^https?:$/.test(url.protocol) || url.search || url.hash || url.username)
     throw usageFailure('--url must be the http or https URL of the service, such as https://gatehouse.example.com')
   return text.replace(/\/+$/, '')
+}
+
+/** A token that the server does not know is not saved. A server that cannot be asked now may be there later. */
+async function checkToken(name: string, profile: Profile): Promise<void> {
+  try {
+    const connection = { url: profile.url, token: tokenOf(name, profile), timeoutMs: 10_000, verbose: false }
+    await call(connection, { method: 'GET', path: '/caller' })
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error
+    if (error instanceof Refused && error.status === 401)
+      throw new Failure('notAllowed', `${profile.url} does not accept this token. Nothing was saved.`, error.hints)
+    log(`warning: the token could not be checked: ${error.message}`)
+  }
 }
 
 async function readToken(): Promise<string> {

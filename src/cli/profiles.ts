@@ -75,7 +75,7 @@ export function chooseProfile(config: ClientConfig, named: string | undefined): 
   return { url: profile.url, token: tokenOf(name, profile) }
 }
 
-function tokenOf(name: string, { api_key, api_key_file, login }: Profile): string {
+export function tokenOf(name: string, { api_key, api_key_file, login }: Profile): string {
   if (login && Date.parse(login.expires_at) <= Date.now())
     throw usageFailure(`the sign-in of profile '${name}' expired at ${login.expires_at}`, 'Run: gatehouse login')
   if (api_key) return api_key

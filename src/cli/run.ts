@@ -1,5 +1,6 @@
+import { closest } from '../kernel/closest.ts'
 import { exportCommand } from './audit_export.ts'
-import { completionCommand } from './completion.ts'
+import { completionCommand, wordsAfter } from './completion.ts'
 import { exits, Failure, usageFailure } from './exits.ts'
 import { helpOfGroup } from './help.ts'
 import { loginCommand, logoutCommand } from './login.ts'
@@ -8,6 +9,7 @@ import { write } from './output.ts'
 import { perform } from './perform.ts'
 import { profilesCommand } from './profile_commands.ts'
 import type { ClientConfig } from './profiles.ts'
+import { pruneCommand } from './prune.ts'
 import { report } from './report.ts'
 import { tailCommand } from './tail.ts'
 
@@ -42,6 +44,7 @@ async function dispatch(config: ClientConfig, serverCommands: readonly string[],
   // Loaded on demand: its YAML parser takes longer to load than everything else.
   if (first === 'state') return (await import('./state/commands.ts')).stateCommand(config, rest)
   if (first === 'audit-events' && rest[0] === 'export') return exportCommand(config, rest.slice(1))
+  if (first === 'ip-policies' && rest[0] === 'prune') return pruneCommand(config, rest.slice(1))
   if (first === 'tail') return tailCommand(config, rest)
   const found = findOperation(args)
   if ('operation' in found) return perform(config, found.operation, found.rest)
@@ -50,8 +53,10 @@ async function dispatch(config: ClientConfig, serverCommands: readonly string[],
     write(helpOfGroup(group))
     return exits.ok.code
   }
+  const meant = unknown && closest(unknown, wordsAfter(serverCommands, group))
+  const hints = meant ? [`Did you mean '${['gatehouse', ...group, meant].join(' ')}'?`] : []
   if (group.length === 0)
-    throw usageFailure(`unknown command '${unknown}'`, "Run 'gatehouse --help' for a list of commands.")
+    throw usageFailure(`unknown command '${unknown}'`, ...hints, "Run 'gatehouse --help' for a list of commands.")
   const what = unknown ? `unknown command '${group.join(' ')} ${unknown}'` : `'${group.join(' ')}' needs a subcommand`
-  throw usageFailure(what, ...helpOfGroup(group).split('\n'))
+  throw usageFailure(what, ...hints, ...helpOfGroup(group).split('\n'))
 }

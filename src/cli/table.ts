@@ -1,10 +1,10 @@
 import stringWidth from 'string-width'
+import { ago } from '../kernel/ago.ts'
+import { columnsOf } from './columns.ts'
 import { cutTo, printable, styled } from './terminal.ts'
 
 type Json = Record<string, unknown>
 
-/** In a table for people: what they seldom look at, and what is always the same. */
-const leftOut = new Set(['uri', 'metadata', 'token', 'edge_id'])
 const isRef = (value: object): value is { id: string } =>
   Object.keys(value).length === 2 && 'id' in value && 'uri' in value
 
@@ -23,7 +23,8 @@ export function cell(value: unknown): string {
   if (isRef(value)) return value.id
   const { enabled, ...rest } = value as Json
   const inner = Object.entries(rest).map(([name, each]) =>
-    Object.keys(rest).length === 1 ? cell(each) : `${name}=${cell(each)}`,
+    // A list or a reference says what it is; a lone value, such as that of a header, does not.
+    Object.keys(rest).length === 1 && typeof each === 'object' ? cell(each) : `${name}=${cell(each)}`,
   )
   if (inner.length === 0 && enabled !== undefined) return enabled ? 'enabled' : 'disabled'
   return (enabled === false ? 'disabled: ' : '') + inner.join(' ')
@@ -31,14 +32,14 @@ export function cell(value: unknown): string {
 
 /** Aligned, with a line of names above. On a terminal cut to its width; elsewhere whole. */
 export function describeRows(rows: readonly Json[], fields: readonly string[], columns = terminalColumns()): string {
-  const shown = fields.filter((name) => !leftOut.has(name) && name !== 'created_at')
-  const names = [...shown, ...(fields.includes('created_at') ? ['created_at'] : [])].filter(
+  const names = fields.filter(
     // A column that nothing has says nothing.
     (name) => ['id', 'description'].includes(name) || rows.some((row) => row[name] !== undefined),
   )
   const lines = [
     names.map((name) => name.toUpperCase().replaceAll('_', ' ')),
-    ...rows.map((row) => names.map((name) => cell(row[name]))),
+    // People want to know how long ago; scripts when.
+    ...rows.map((row) => names.map((name) => (columns && momentOf(name, row[name])) || cell(row[name]))),
   ]
   const widths = fit(
     names.map((_, index) => lines.reduce((most, line) => Math.max(most, stringWidth(line[index] ?? '')), 0)),
@@ -57,6 +58,9 @@ export function describeRows(rows: readonly Json[], fields: readonly string[], c
     })
     .join('\n')
 }
+
+const momentOf = (name: string, value: unknown): string | undefined =>
+  name.endsWith('_at') && typeof value === 'string' ? ago(value) : undefined
 
 const narrowest = 10
 
@@ -87,7 +91,8 @@ export function describeOne(body: Json): string {
 const isListOfThings = (value: unknown): boolean =>
   Array.isArray(value) && value.length > 0 && value.every((each) => each && typeof each === 'object' && !isRef(each))
 
-const fieldsOf = (rows: Json[]): string[] => [...new Set(rows.flatMap((row) => Object.keys(row)))]
+const fieldsOf = (rows: Json[]): readonly string[] =>
+  columnsOf('', [...new Set(rows.flatMap((row) => Object.keys(row)))], undefined)
 
 function flatten(body: Json, above = ''): [string, unknown][] {
   return Object.entries(body).flatMap(([name, value]): [string, unknown][] => {

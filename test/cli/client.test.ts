@@ -284,7 +284,7 @@ test('--help works at every level without a connection', async () => {
   assert.match(await cli.ok(['edges', '--help'], { env }), /gatehouse edges https routes create <edge_id>/)
   assert.match(
     await cli.ok(['ip-restrictions', 'create', '--help'], { env }),
-    /--type dashboard\|api\|agent\|endpoints .*\(required\)/,
+    /--type dashboard\|api\|agent\|endpoints (?:(?!--).)*\(required\)/s,
   )
   for (const own of ['profiles', 'completion'])
     assert.match(await cli.ok([own, '--help'], { env }), new RegExp(`gatehouse ${own}`))

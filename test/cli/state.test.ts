@@ -1,4 +1,5 @@
 // `gatehouse state`: an account as a file.
+// cspell:ignore descripion
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { after, test } from 'node:test'
@@ -194,13 +195,13 @@ test('a file with a mistake is refused before anything is sent, and the message 
   const account = await here.newAccount()
   const mine = cliFor(here, account)
   for (const [text, told] of [
-    ['a: [', /state file: .*line 1/],
+    ['a: [', /line 1, column 5: the state file: /],
     ['ip_policies: {}', /must begin with 'gatehouse: 1'/],
     ['gatehouse: 1\npolicies: {}', /policies: is not a known section/],
     ['gatehouse: 1\nip_policies: {a: {rules: [permit 10.0.0.0/8]}}', /ip_policies.a.rules\[0\]: must be 'allow CIDR'/],
     [
       'gatehouse: 1\nip_policies: {a: {color: red}}',
-      /ip_policies.a: has the unknown field color; expected one of description, metadata/,
+      /line 2, column 19: ip_policies.a.color: is an unknown field; expected one of description, metadata/,
     ],
     ['gatehouse: 1\nip_policies: {a: {metadata: 12}}', /ip_policies.a.metadata: must be string, not integer/],
     ['gatehouse: 1\nip_restrictions: {a: {type: api}}', /ip_restrictions.a: needs ip_policies/],
@@ -212,4 +213,42 @@ test('a file with a mistake is refused before anything is sent, and the message 
     assert.match(stderr, told)
   }
   assert.equal(countOf(await contentsOf(account)), 0)
+})
+
+test('all mistakes of a file are reported at once, in the order of their lines', async () => {
+  const mine = cliFor(here, await here.newAccount())
+  const input = `gatehouse: 1
+ip_policies:
+  office:
+    descripion: Berlin
+    rules:
+      - allow 10.0.0.0/8
+      - permit 10.1.0.0/16
+      - {allow: 10.2.0.0/16, until: tomorrow}
+ip_restrictions:
+  api:
+    type: api
+tcp_edges:
+  db:
+    hostports: [db.example:5432]
+    backend: {backend: main}
+colors: {}
+`
+  const { code, stderr } = await mine(['state', 'diff', '-'], { input })
+  assert.equal(code, exits.refused.code)
+  assert.deepEqual(
+    stderr
+      .trim()
+      .split('\n')
+      .map((line) => line.trim().replace(/; expected one of.*/, '')),
+    [
+      'gatehouse: the state file has 6 faults',
+      'line 4, column 5: ip_policies.office.descripion: is an unknown field; did you mean description',
+      "line 7, column 9: ip_policies.office.rules[1]: must be 'allow CIDR', 'deny CIDR', or {allow: CIDR, description: …}",
+      'line 8, column 30: ip_policies.office.rules[2].until: is an unknown field',
+      'line 10, column 3: ip_restrictions.api: needs ip_policies',
+      "line 15, column 15: tcp_edges.db.backend.backend: refers to 'main', which is not in backends or weighted_backends or failover_backends or http_response_backends",
+      'line 16, column 1: colors: is not a known section',
+    ],
+  )
 })

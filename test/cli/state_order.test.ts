@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { readState, type StateFile } from '../../src/cli/state/file.ts'
 import type { Json, Rule, Thing } from '../../src/cli/state/kinds.ts'
 import { narrowed } from '../../src/cli/state/narrow.ts'
 import { type Plan, planState, replaceText, type Step } from '../../src/cli/state/plan.ts'
+import { readState, type StateFile } from '../../src/cli/state/read.ts'
 import { sized } from '../harness/thorough.ts'
 
 const addresses = ['10.0.0.1', '10.0.1.1', '10.1.0.1', '192.0.2.1']

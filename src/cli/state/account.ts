@@ -41,12 +41,16 @@ function toThing(kind: Thing['kind'], row: Json): Thing {
     kind,
     name: '',
     id: String(row.id),
-    fields: normalize(createSchemas[kind], row),
+    fields: normalize(createSchemas[kind], withoutOrdered(row)),
     ...(kind === 'https_edges' && {
       routes: (row.routes as Json[]).toReversed().map((route) => toThing('routes', route)),
     }),
   }
 }
+
+/** A certificate that is ordered for a domain follows from its policy, and cannot be chosen. */
+const withoutOrdered = (row: Json): Json =>
+  row.certificate_management_policy ? { ...row, certificate: undefined } : row
 
 /** Several at once: one after the other would take as long as the network is far. */
 async function readRules(connection: Connection, policies: readonly Thing[]): Promise<Map<string, Rule[]>> {

@@ -8,8 +8,9 @@ import { canAsk, confirm, log, readStandardInput } from '../terminal.ts'
 import { readAccount } from './account.ts'
 import { describePlan, summaryOf, titleOf } from './describe.ts'
 import { execute, waitForEdges } from './execute.ts'
-import { readState, writeState } from './file.ts'
 import { type Plan, planState } from './plan.ts'
+import { readState } from './read.ts'
+import { writeState } from './write.ts'
 
 export const stateHelp = `Manage IP policies with their rules, restrictions, backends, edges, routes and modules as one YAML file.
 

@@ -5,6 +5,8 @@ import { formatCidr, parseCidr } from '../../kernel/ip/cidr.ts'
 import { parseRfc3339 } from '../../kernel/time.ts'
 import { deref, paths, type Schema, typesOf } from '../document.ts'
 
+export const formVersion = 1
+
 export type Json = Record<string, unknown>
 
 /** The kinds in a state file, ordered so that a kind comes after those it refers to. */
@@ -68,11 +70,14 @@ const kindOfPrefix: Record<string, Kind> = {
 }
 const kindsIn = ({ pattern = '' }: Schema = {}): Kind[] =>
   [...pattern.matchAll(/\^([a-z]+)_/g)].flatMap(([, prefix = '']) => kindOfPrefix[prefix] ?? [])
+/** Certificates: a file would have to have their private keys. It refers to them by id, or leaves them alone. */
+const isOutside = ({ pattern, anyOf = [] }: Schema): boolean =>
+  pattern?.startsWith('^cert_') || anyOf.some((each) => isOutside(deref<Schema>(each)))
 /** An id of something that a file can refer to. */
 export const isReferableId = (text: string): boolean =>
-  new RegExp(`^(${Object.keys(kindOfPrefix).join('|')})_[0-9a-z]{26}$`).test(text)
+  new RegExp(`^(${Object.keys(kindOfPrefix).join('|')}|cert)_[0-9a-z]{26}$`).test(text)
 
-/** What a field refers to, and under which name it is shown. In a map, the keys refer. */
+/** What a field refers to, and under which name it is shown. In a map, the keys refer. Without kinds: something outside. */
 export type Reference = { shown: string; kinds: readonly Kind[]; form: 'one' | 'list' | 'map' }
 
 /** `ip_policy_ids` in a body is shown as `ip_policies`; `backends` of a group is shown as it is sent. */
@@ -82,7 +87,9 @@ export function referenceOf(name: string, schema: Schema): Reference | undefined
   const keyed = kindsIn(schema.propertyNames)
   if (keyed.length) return { shown: name, kinds: keyed, form: 'map' }
   const named = name.endsWith('_id') ? kindsIn(schema) : []
-  return named.length ? { shown: name.replace(/_id$/, ''), kinds: named, form: 'one' } : undefined
+  return named.length || (name.endsWith('_id') && isOutside(schema))
+    ? { shown: name.replace(/_id$/, ''), kinds: named, form: 'one' }
+    : undefined
 }
 
 /**
@@ -141,6 +148,8 @@ const propertiesOf = (schema: Schema) =>
 export function canBeSet(kind: Thing['kind'], shown: string, wanted: unknown): boolean {
   const path = kind === 'routes' ? routesPath : kinds[kind].path
   const found = propertiesOf(bodySchema(`${path}/{id}`, 'patch')).find((property) => property.shown === shown)
+  // A file from before must not take the certificate from a domain.
+  if (found && wanted === undefined && isOutside(found.inner)) return false
   return found !== undefined && (wanted !== undefined || defaultOf(found.name, found.inner, {}) !== undefined)
 }
 
@@ -170,7 +179,7 @@ export function toBody(schema: Schema, wanted: Json, names: readonly string[]): 
   return Object.fromEntries(
     propertiesOf(schema).flatMap(({ name, inner, shown }): [string, unknown][] => {
       if (!names.includes(shown)) return []
-      const value = wanted[shown] ?? (shown === name ? defaultOf(name, inner, schema) : undefined)
+      const value = shown === name ? (wanted[shown] ?? defaultOf(name, inner, schema)) : wanted[shown]
       if (value === undefined) return []
       const isGroup = inner.properties && value && typeof value === 'object'
       return [[name, isGroup ? toBody(inner, value as Json, Object.keys(value)) : value]]

@@ -1,5 +1,4 @@
 import { isDeepStrictEqual } from 'node:util'
-import { markOf, type StateFile } from './file.ts'
 import {
   canBeSet,
   createSchemas,
@@ -13,6 +12,7 @@ import {
 } from './kinds.ts'
 import { matchThings, type Pairs } from './match.ts'
 import { narrowed } from './narrow.ts'
+import { markOf, type StateFile } from './read.ts'
 import { fieldsClass, type Stage, stages } from './stages.ts'
 
 /** One request. Resources yet to be created appear as marks, in the path and in the body. */

@@ -1,0 +1,51 @@
+import { stringify } from 'yaml'
+import { deref, type Schema } from '../document.ts'
+import { createSchemas, formVersion, type Json, kindNames, type Rule, referenceOf, type Thing } from './kinds.ts'
+
+const inOrder = new Intl.Collator('en', { numeric: true })
+
+/** Sorted, so that the same rules are the same text. */
+const writeRules = (rules: readonly Rule[]): unknown[] =>
+  rules
+    .toSorted((a, b) => inOrder.compare(a.cidr, b.cidr))
+    .map(({ action, cidr, ...rest }) => (Object.keys(rest).length ? { [action]: cidr, ...rest } : `${action} ${cidr}`))
+
+/** The account as text. References are names; `withIds` for following a thing through a change of its name. */
+export function writeState(things: readonly Thing[], nameOf: ReadonlyMap<string, string>, withIds: boolean): string {
+  const write = ({ kind, id, fields, rules, routes }: Thing): Json => ({
+    ...(withIds && id && { id }),
+    ...named(createSchemas[kind], fields, nameOf),
+    ...(rules?.length && { rules: writeRules(rules) }),
+    ...(routes?.length && { routes: routes.map(write) }),
+  })
+  const sections = kindNames.map((kind) => [
+    kind,
+    Object.fromEntries(things.filter((thing) => thing.kind === kind).map((thing) => [thing.name, write(thing)])),
+  ])
+  const text = stringify(
+    { gatehouse: formVersion, ...Object.fromEntries(sections) },
+    { lineWidth: 0, aliasDuplicateObjects: false },
+  )
+  return `# Written by 'gatehouse state dump'. A removed section is left unchanged; an empty section means that there should be none.\n${text}`
+}
+
+function named(schema: Schema, fields: Json, nameOf: ReadonlyMap<string, string>): Json {
+  const toName = (id: unknown) => nameOf.get(String(id)) ?? id
+  const properties = Object.entries(schema.properties ?? {}).map(([name, referred]) => {
+    const inner = deref<Schema>(referred)
+    return { inner, reference: referenceOf(name, inner), name }
+  })
+  const told = Object.entries(fields).filter(([, value]) => value !== null)
+  return Object.fromEntries(
+    told.map(([name, value]) => {
+      const found = properties.find((property) => (property.reference?.shown ?? property.name) === name)
+      if (found?.reference?.form === 'map') {
+        const entries = Object.entries(value as Json)
+        return [name, Object.fromEntries(entries.map(([id, each]) => [toName(id), each]))]
+      }
+      if (found?.reference) return [name, Array.isArray(value) ? value.map(toName) : toName(value)]
+      const isGroup = found?.inner.properties && value && typeof value === 'object'
+      return [name, isGroup ? named(found.inner, value as Json, nameOf) : value]
+    }),
+  )
+}

@@ -1,0 +1,20 @@
+const relative = new Intl.RelativeTimeFormat('en', { numeric: 'auto', style: 'short' })
+const steps = [
+  [60, 'second'],
+  [60, 'minute'],
+  [24, 'hour'],
+  [30, 'day'],
+  [12, 'month'],
+  [Number.POSITIVE_INFINITY, 'year'],
+] as const
+
+/** How far away a moment is, in words: `3 min. ago`, `in 2 days`. */
+export function ago(moment: string, now = Date.now()): string {
+  let distance = (Date.parse(moment) - now) / 1000
+  if (Math.abs(distance) < 5) return 'just now'
+  for (const [size, unit] of steps) {
+    if (Math.abs(distance) < size) return relative.format(Math.round(distance), unit)
+    distance /= size
+  }
+  return moment
+}

@@ -1,0 +1,140 @@
+import { parseArgs } from 'node:util'
+import {
+  clientSettings,
+  readClientConfig,
+  readConfig,
+  readEdgeConfig,
+  readEdgeStatusConfig,
+  settingsHelp,
+} from './config.ts'
+import { isUnavailable, setupFault } from './db/failures.ts'
+import { ConfigError } from './kernel/setting_values.ts'
+import { helpOfServerCommand, serverCommands, serverUsage } from './server_commands.ts'
+import { version } from './version.ts'
+
+// Loaded on demand: the client should not wait for the database driver and web server to load, nor they for the client.
+const loadClient = () => import('./cli/run.ts')
+const usage = async () =>
+  `${serverUsage()}\n${(await loadClient()).clientUsage()}\nClient settings, from the environment:\n${settingsHelp(clientSettings)}`
+
+async function main(args: string[]): Promise<number> {
+  const [command = 'help', ...rest] = args
+  const isForServer =
+    serverCommands.includes(command) ||
+    command.startsWith('-') ||
+    (command === 'ip-restrictions' && rest[0] === 'release')
+  if (!isForServer) return (await loadClient()).runClient(readClientConfig(), serverCommands, args)
+  if (rest.includes('--help') || rest.includes('-h')) return help(args.filter((arg) => !arg.startsWith('-')))
+  switch (command) {
+    case 'serve':
+      parseArgs({ args: rest, options: {} })
+      return (await import('./commands/serve.ts')).serve(readConfig())
+    case 'edge':
+      if (rest[0] === 'status')
+        return (await import('./commands/edge_node/status.ts')).edgeStatus(readEdgeStatusConfig())
+      parseArgs({ args: rest, options: {} })
+      return (await import('./commands/edge.ts')).edge(readEdgeConfig())
+    case 'migrate':
+      parseArgs({ args: rest, options: {} })
+      return (await import('./commands/migrate.ts')).migrateCommand(readConfig())
+    case 'bootstrap': {
+      const options = {
+        account: { type: 'string', default: 'default' },
+        'admin-name': { type: 'string', default: 'admin' },
+        'admin-email': { type: 'string', default: 'admin@localhost' },
+      } as const
+      const { values } = parseArgs({ args: rest, options })
+      return (await import('./commands/bootstrap.ts')).bootstrap(readConfig(), {
+        accountName: values.account,
+        adminName: values['admin-name'],
+        adminEmail: values['admin-email'],
+      })
+    }
+    case 'ip-restrictions': {
+      const [, ...flags] = rest
+      const { restrictionTypes } = await import('./access/policies.ts')
+      const { values } = parseArgs({ args: flags, options: { account: { type: 'string' }, type: { type: 'string' } } })
+      const type = restrictionTypes.find((known) => known === values.type)
+      if (!values.account || !type)
+        throw new ConfigError(`--account and --type (one of ${restrictionTypes.join(', ')}) are required`)
+      return (await import('./commands/release.ts')).release(readConfig(), { account: values.account, type })
+    }
+    case 'recover': {
+      const { values } = parseArgs({ args: rest, options: { account: { type: 'string', default: 'default' } } })
+      return (await import('./commands/bootstrap.ts')).recover(readConfig(), values.account)
+    }
+    case 'signing-keys':
+    case 'secrets':
+    case 'edge-keys':
+    case 'rate-limits':
+    case 'domains':
+      return manage(command, rest)
+    case 'after-restore':
+      parseArgs({ args: rest, options: {} })
+      return (await import('./commands/after_restore.ts')).afterRestore(readConfig())
+    case 'version':
+    case '--version':
+      console.log(version)
+      return 0
+    case 'help':
+      return help(rest)
+    case '--help':
+    case '-h':
+      return help([])
+    default:
+      console.error(`gatehouse: unknown option '${command}'. Run 'gatehouse --help' for a list of commands.`)
+      return 2
+  }
+}
+
+/** Of the command that these words name, or of all. */
+async function help(words: string[]): Promise<number> {
+  if (words.length === 0) {
+    console.log(await usage())
+    return 0
+  }
+  const text = helpOfServerCommand(words)
+  if (text === undefined)
+    return (await loadClient()).runClient(readClientConfig(), serverCommands, [...words, '--help'])
+  console.log(text)
+  return 0
+}
+
+type Managed = 'signing-keys' | 'secrets' | 'edge-keys' | 'rate-limits' | 'domains'
+
+/** Commands that list and change what only the operator may. */
+async function manage(command: Managed, args: string[]): Promise<number> {
+  const [verb = 'list', ...rest] = args
+  switch (command) {
+    case 'signing-keys':
+      return (await import('./commands/signing_keys.ts')).signingKeys(readConfig(), verb, rest[0])
+    case 'secrets':
+      parseArgs({ args: rest, options: {} })
+      return (await import('./commands/secrets.ts')).secrets(readConfig(), verb)
+    case 'domains':
+      return (await import('./commands/domains.ts')).domains(readConfig(), verb, rest)
+    case 'edge-keys':
+      return (await import('./commands/edge_keys.ts')).edgeKeys(readConfig(), verb, rest)
+    case 'rate-limits': {
+      const options = { account: { type: 'string' }, 'requests-per-minute': { type: 'string' } } as const
+      const { values } = parseArgs({ args: rest, options })
+      return (await import('./commands/rate_limits.ts')).rateLimits(readConfig(), verb, values)
+    }
+  }
+}
+
+export async function run(args: string[]): Promise<void> {
+  try {
+    process.exitCode = await main(args)
+  } catch (error) {
+    const { code, message } = error as { code?: string; message: string }
+    const fault = setupFault(error)
+    const forTheOperator =
+      error instanceof ConfigError || code?.startsWith('ERR_PARSE_ARGS') || isUnavailable(error) || fault !== undefined
+    console.error(
+      `gatehouse: ${forTheOperator ? (fault ?? (message || `PostgreSQL does not answer (${code})`)) : ((error as Error).stack ?? error)}`,
+    )
+    // Exit immediately: open handles must not keep a failed process alive.
+    process.exit(forTheOperator ? 2 : 1)
+  }
+}
