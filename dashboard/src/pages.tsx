@@ -25,6 +25,13 @@ const pages: readonly Listed[] = [
     load: async () => (await import('./pages/overview.tsx')).Overview,
   },
   {
+    path: '/traffic',
+    title: 'Traffic',
+    icon: 'traffic',
+    group: '',
+    load: async () => (await import('./pages/traffic.tsx')).Traffic,
+  },
+  {
     path: '/audit',
     title: 'Audit log',
     icon: 'audit',
@@ -54,6 +61,14 @@ const pages: readonly Listed[] = [
     load: async () => (await import('./pages/check.tsx')).Check,
   },
   {
+    path: '/newly-refused',
+    title: 'Newly refused',
+    icon: 'refused',
+    group: 'Addresses',
+    isForAdmins: true,
+    load: async () => (await import('./pages/newly_refused.tsx')).NewlyRefused,
+  },
+  {
     path: '/edges',
     title: 'Edges',
     icon: 'edges',
@@ -66,6 +81,20 @@ const pages: readonly Listed[] = [
     icon: 'backends',
     group: 'Edge',
     load: async () => (await import('./pages/backends.tsx')).BackendsPage,
+  },
+  {
+    path: '/domains',
+    title: 'Domains',
+    icon: 'domains',
+    group: 'Edge',
+    load: async () => (await import('./pages/domains.tsx')).Domains,
+  },
+  {
+    path: '/certificates',
+    title: 'Certificates',
+    icon: 'certificates',
+    group: 'Edge',
+    load: async () => (await import('./pages/certificates.tsx')).Certificates,
   },
   {
     path: '/nodes',

@@ -4,14 +4,25 @@ import { after, test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { poll } from '../harness/poll.ts'
 import { openBrowser, openPage, press, signIn, startDashboard } from './browser.ts'
-import { furnish } from './furnish.ts'
+import { furnish, furnishRefusal } from './furnish.ts'
 
-const { origin, newAccount } = await startDashboard({ after })
+const { origin, newAccount, processes } = await startDashboard({ after })
 const browser = await openBrowser({ after })
 const axe = await readFile(new URL(import.meta.resolve('axe-core/axe.min.js')), 'utf8')
 
 const admin = await newAccount()
-const { policy, edge, pages } = await furnish(admin)
+const { policy, edge, domain, certificate, pages } = await furnish(admin)
+
+test('every page of the menu is among those that are inspected', async () => {
+  const source = await readFile(new URL('../../dashboard/src/pages.tsx', import.meta.url), 'utf8')
+  const listed = [...source.matchAll(/^ {4}path: '([^']+)'/gm)].map(([, path = '']) => path)
+  assert.ok(listed.length > 10, `${listed.length} pages found`)
+  const inspected = pages.map((path) => path.replace(/[?].*/, ''))
+  assert.deepEqual(
+    listed.filter((path) => !inspected.includes(path)),
+    [],
+  )
+})
 
 type Fault = { id: string; impact: string; nodes: { html: string; failureSummary: string }[] }
 /** Of the two themes, one is checked by all rules and the other by those about colors: nothing else differs. */
@@ -45,11 +56,40 @@ const dialogs: [path: string, button: string | RegExp][] = [
   ['/check?ip=127.0.0.9&target=api', 'Change rule…'],
   [`/policies/${policy.id}`, 'Import list'],
   ['/webhooks', 'Create webhook'],
+  ['/domains', 'Reserve domain'],
+  [`/domains/${domain.id}`, 'Change certificate'],
+  [`/domains/${domain.id}`, 'More actions > Delete domain…'],
+  ['/certificates', 'Upload certificate'],
+  [`/certificates/${certificate.id}`, 'Replace'],
   ['/restrictions', 'Create restriction'],
   ['/restrictions', 'Actions for offices only > Edit…'],
   [`/edges/${edge.id}`, 'Change the request headers of app.example:443/'],
   [`/edges/${edge.id}`, 'Change the backend of app.example:443/'],
 ]
+
+/** In an account of its own: what refuses the address would get in the way of the other pages. */
+async function inspectRefusal(seen: Seen): Promise<void> {
+  const account = await newAccount()
+  await furnishRefusal(account, { port: processes[0]?.port ?? 0 })
+  await poll(
+    async () => (await account('GET', '/newly_refused_addresses')).body.newly_refused_addresses,
+    (list) => list.length > 0,
+  )
+  const page = await openPage(browser)
+  await signIn(page, origin, account.token)
+  // Loaded again: the end of signing in is announced by the name of a button that is gone.
+  await page.goto(`${origin}/dashboard/`)
+  await page.getByRole('list', { name: 'Needs attention' }).waitFor()
+  await page.locator('.skeleton').first().waitFor({ state: 'detached' })
+  await inspect(page, 'what needs attention', seen)
+  await page.goto(`${origin}/dashboard/newly-refused`)
+  await page.getByRole('row').filter({ hasText: '127.0.0.9' }).waitFor()
+  await inspect(page, '/newly-refused', seen)
+  await press(page, 'Allow this address…')
+  await page.getByRole('dialog').waitFor()
+  await inspect(page, '/newly-refused: Allow this address…', seen)
+  assert.deepEqual(page.faults, [])
+}
 
 async function inspectEverything(): Promise<Seen> {
   const seen: Seen = { light: [], dark: [] }
@@ -79,6 +119,7 @@ async function inspectEverything(): Promise<Seen> {
   await page.keyboard.press('Control+k')
   await page.getByRole('menuitem', { name: 'Overview' }).waitFor()
   await inspect(page, 'the search', seen)
+  await inspectRefusal(seen)
   assert.deepEqual(page.faults, [])
   return seen
 }

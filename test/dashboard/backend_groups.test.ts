@@ -41,7 +41,7 @@ async function assertAccessible(): Promise<void> {
 const listed = async (kind: string) => (await admin('GET', `/backends/${kind}`)).body.backends
 
 test('a backend gets a health check, and loses it again', async () => {
-  await open('/backends', `Edit ${one.address}`)
+  await open('/backends', `Actions for ${one.address} > Edit…`)
   await dialog.getByLabel('Health check').selectOption('http')
   await dialog.getByLabel('Path to check').fill('healthz')
   await dialog.getByLabel('Seconds between checks').fill('5')
@@ -51,7 +51,7 @@ test('a backend gets a health check, and loses it again', async () => {
   await assertAccessible()
   await save('Save backend')
   await page.getByText('HTTP check of /healthz, every 5 s').waitFor()
-  await press(page, `Edit ${one.address}`)
+  await press(page, `Actions for ${one.address} > Edit…`)
   await dialog.getByLabel('Health check').selectOption('none')
   await save('Save backend')
   await page.getByText('HTTP check of').waitFor({ state: 'detached' })

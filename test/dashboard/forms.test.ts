@@ -51,7 +51,7 @@ const forms: [path: string, button: string, action: string][] = [
   ['/edges', 'Create TCP edge', 'Create edge'],
   ['/edges', 'Create HTTPS edge', 'Create edge'],
   ['/backends', 'Create backend', 'Save backend'],
-  ['/backends', 'Edit app.internal:8080', 'Save backend'],
+  ['/backends', 'Actions for app.internal:8080 > Edit…', 'Save backend'],
   [`/edges/${edge.id}`, 'More actions > Rename', 'Save'],
   [`/edges/${edge.id}`, 'Add route', 'Save route'],
 ]

@@ -1,6 +1,7 @@
+import { newCertificate } from '../harness/certificates.ts'
 import type { Account } from '../harness/control_plane.ts'
 import { make } from '../harness/fixtures.ts'
-import { putRules } from '../harness/ip.ts'
+import { getFrom, putRules, restrict } from '../harness/ip.ts'
 
 /** An account with something on every page, and the pages. */
 export async function furnish(admin: Account) {
@@ -24,23 +25,47 @@ export async function furnish(admin: Account) {
     url: 'https://hooks.invalid/audit',
     description: 'siem',
   })
+  const certificate = await make(admin, '/tls_certificates', {
+    ...newCertificate(['app.example', '*.app.example']),
+    description: 'the app',
+  })
+  const domain = await make(admin, '/reserved_domains', { domain: 'app.example', certificate_id: certificate.id })
   const pages = [
     '/',
+    '/traffic',
+    '/traffic/019a0000-0000-7000-8000-000000000000',
     '/keys',
     '/policies',
     `/policies/${policy.id}`,
     '/restrictions',
+    '/newly-refused',
     '/edges',
     `/edges/${edge.id}`,
     `/edges/${tcp.id}`,
     '/check?ip=127.0.0.9&target=api',
     '/audit',
     '/backends',
+    '/domains',
+    `/domains/${domain.id}`,
+    '/certificates',
+    `/certificates/${certificate.id}`,
     '/nodes',
     '/people',
     '/webhooks',
     `/webhooks/${webhook.id}`,
     `/webhooks/${webhook.id}?tab=dead`,
   ]
-  return { policy, edge, pages }
+  return { policy, edge, domain, certificate, pages }
+}
+
+/** 127.0.0.9 calls the API and is then shut out, by a replacement of the rules. */
+export async function furnishRefusal(admin: Account, { port }: { port: number }) {
+  const policy = await make(admin, '/ip_policies', { description: 'networks' })
+  await putRules(admin, policy.id, ['allow 127.0.0.0/8'])
+  await restrict(admin, { type: 'api', description: 'networks only', enforced: true, ip_policy_ids: [policy.id] })
+  const call = () => getFrom({ host: '127.0.0.1', port, localAddress: '127.0.0.9' }, '/caller', admin.token, [])
+  const statuses = [(await call()).status]
+  await putRules(admin, policy.id, ['allow 127.0.0.1'])
+  statuses.push((await call()).status)
+  return { policy, statuses }
 }

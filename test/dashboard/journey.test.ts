@@ -102,7 +102,7 @@ test('before rules are saved, the review names the addresses they would refuse',
 })
 
 test("changing an edge's headers shows when the change is live, and it is", async () => {
-  const upstream = await startHttpUpstream({ after } as never)
+  const upstream = await startHttpUpstream({ after })
   const backend = await make(admin, '/backends/static', { address: `127.0.0.1:${upstream.port}` })
   const https = await make(admin, '/edges/https', { hostports: ['app.example:443'] })
   await make(admin, `/edges/https/${https.id}/routes?wait=applied`, {

@@ -15,6 +15,7 @@ test('every page opens by its URL, with or without a slash at the end', async ()
   for (const [path, heading, text] of [
     ['', 'Overview', 'Latest changes'],
     ['/', 'Overview', 'Latest changes'],
+    ['/traffic', 'Traffic', 'No requests yet'],
     ['/keys', 'API keys', 'nightly backup'],
     ['/keys/', 'API keys', 'nightly backup'],
     ['/policies', 'IP policies', 'Create policy'],

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { noteToken } from '../harness/client.ts'
+import { poll } from '../harness/poll.ts'
 import { openBrowser, openPage, openTab, press, signIn, startDashboard } from './browser.ts'
 
 const { origin, newAccount, clientFor } = await startDashboard({ after })
@@ -38,7 +39,15 @@ test('a user is created, made an admin, deactivated and deleted; a taken email i
   const { body: key } = await admin('POST', '/api_keys', { owner_id: grace.id })
   noteToken(key.token)
   const theirs = clientFor(key.token)
+  await row.getByText('Never').waitFor()
   assert.equal((await theirs('GET', '/caller')).status, 200)
+  // Uses are written down a moment later.
+  await poll(
+    async () => (await admin('GET', `/api_keys/${key.id}`)).body.last_used_at,
+    (at) => at !== null,
+  )
+  await page.reload()
+  await row.getByText('within the last hour').waitFor()
   await press(page, 'Actions for Grace > Deactivate…')
   await press(page, 'Deactivate')
   // Exactly: 'Admin' and 'Active' together contain it.

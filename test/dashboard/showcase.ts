@@ -1,7 +1,13 @@
-import { type Db, run } from '../../src/db/pool.ts'
+import { repairRollUps } from '../../src/access/evidence/roll_ups.ts'
+import { addRuleHits, dayOf } from '../../src/access/evidence/rule_hits.ts'
+import { type DbPool, run } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
-import { type Id, toUuid } from '../../src/kernel/ids.ts'
+import { type Id, newUuid, toUuid } from '../../src/kernel/ids.ts'
+import { keepRequests } from '../../src/resources/requests/keep.ts'
+import { addRequestPartitions } from '../../src/resources/requests/partitions.ts'
+import { newCertificate } from '../harness/certificates.ts'
 import type { Account } from '../harness/control_plane.ts'
+import { keptRequest, uuidAt } from '../harness/edge_requests.ts'
 import { make } from '../harness/fixtures.ts'
 import { putRules } from '../harness/ip.ts'
 
@@ -25,7 +31,7 @@ const partners = [
 const inDays = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString()
 
 /** A shop's account, as it might be after a year: what the pictures of a product should show. */
-export async function furnishShop(db: Db, admin: Account) {
+export async function furnishShop(db: DbPool, admin: Account) {
   const account = toUuid(admin.accountId as Id<'ac'>)
   await run(db, sql`update accounts set name = 'Outdoor Outfitters' where id = ${account}`)
   const people = await furnishPeople(admin)
@@ -84,7 +90,7 @@ export async function furnishShop(db: Db, admin: Account) {
     ip_restriction: { ip_policy_ids: [policy.id] },
     request_headers: { add: { 'X-Release': '2026-11-12.3' } },
   })
-  await route('/admin', pool, { ip_restriction: { ip_policy_ids: [offices.id, policy.id] } })
+  const toAdmin = await route('/admin', pool, { ip_restriction: { ip_policy_ids: [offices.id, policy.id] } })
   await route('/media/', store)
   await make(admin, '/edges/https', { description: 'Grafana', hostports: ['grafana.outdoor.example:443'] })
   const tcp = await make(admin, '/edges/tcp', {
@@ -130,7 +136,194 @@ export async function furnishShop(db: Db, admin: Account) {
     select ${account}, ${toUuid(toApi.id as Id<'edghtsrt'>)}, date_trunc('hour', now()) - h * interval '1 hour', '192.0.2.151',
       'refused', true, 12 + h, now() - h * interval '1 hour' from generate_series(0, 8) h`,
   )
-  return { policy, offices, edge, tcp, ...people }
+  await furnishHits(db, admin, policy.id)
+  await repairRollUps(db)
+  const ruleOf = async (policyId: string, cidr: string) => {
+    const { body } = await admin('GET', `/ip_policies/${policyId}/rules`)
+    return body.rules.find((rule: { cidr: string }) => rule.cidr === cidr).id
+  }
+  const requests = await furnishRequests(
+    db,
+    admin,
+    [
+      {
+        source: '203.0.113.201',
+        method: 'POST',
+        path: '/login',
+        restriction: abuse.id,
+        policy: feed.id,
+        rule: await ruleOf(feed.id, '203.0.0.0/32'),
+      },
+      {
+        source: '198.51.100.142',
+        path: '/tents/alpine-2',
+        outcome: 'warned',
+        reason: null,
+        status: 200,
+        restriction: trial.id,
+        policy: policy.id,
+      },
+      {
+        source: '192.0.2.18',
+        path: '/api/v2/stock',
+        route: toApi.id,
+        outcome: 'failed',
+        reason: 'response_timeout',
+        status: 504,
+        upstream: '10.20.4.13:8080',
+        durationMs: 30_012,
+      },
+      { source: '198.51.100.77', path: '/admin/orders', route: toAdmin.id, policy: offices.id },
+      { source: '192.0.2.144', method: 'POST', path: '/api/v2/orders', route: toApi.id, policy: policy.id },
+      { source: '2001:db8:51:7::9', path: '/.env', restriction: abuse.id, policy: feed.id, node: 'iad-1' },
+      { source: '198.51.100.30', method: 'POST', path: '/api/cart', outcome: 'limited', reason: 'source', status: 429 },
+      {
+        source: '198.51.100.9',
+        edge: tcp.id,
+        protocol: 'tcp',
+        method: null,
+        host: null,
+        path: null,
+        status: null,
+        policy: offices.id,
+        node: 'ams-1',
+      },
+      {
+        source: '203.0.113.196',
+        path: '/api/labels',
+        route: toApi.id,
+        policy: policy.id,
+        rule: await ruleOf(policy.id, '203.0.113.192/26'),
+      },
+      {
+        source: '198.51.100.201',
+        path: '/boots',
+        outcome: 'failed',
+        reason: 'connect_failed',
+        status: 503,
+        upstream: '10.20.4.13:8080',
+      },
+    ].map((fields) => ({ edge: edge.id, ...fields })),
+  )
+  const { domain, certificate } = await furnishDomains(db, admin)
+  const webhook = await furnishWebhook(db, admin)
+  return { policy, offices, domain, certificate, edge, tcp, webhook, request: requests[3] ?? '', ...people }
+}
+
+async function furnishDomains(db: DbPool, admin: Account) {
+  const upload = (description: string, names: string[]) =>
+    make(admin, '/tls_certificates', { ...newCertificate(names, { days: 80 }), description })
+  const certificate = await upload('Shop and its subdomains', ['outfitters.example', '*.outfitters.example'])
+  const late = await upload('Partner portal', ['partners.example'])
+  await upload('Old campaign', ['summer-sale.example'])
+  const domain = await make(admin, '/reserved_domains', {
+    domain: 'outfitters.example',
+    description: 'The shop',
+    certificate_id: certificate.id,
+  })
+  await make(admin, '/reserved_domains', { domain: 'partners.example', certificate_id: late.id })
+  await make(admin, '/reserved_domains', { domain: 'new-brand.example' })
+  await run(
+    db,
+    sql`update reserved_domains set status = 'verified', verified_at = now(), checked_at = now()
+    where domain = 'partners.example'`,
+  )
+  await run(
+    db,
+    sql`update tls_certificates set not_before = now() - interval '80 days', not_after = now() + interval '4 days'
+    where description = 'Partner portal'`,
+  )
+  return { domain, certificate }
+}
+
+/** Some rules decide all the time and others never did, as far as anybody has counted. */
+async function furnishHits(db: DbPool, admin: Account, policyId: string): Promise<void> {
+  const began = sql`now() - interval '90 days'`
+  await run(db, sql`update ip_rule_counting set began_at = ${began}`)
+  await run(
+    db,
+    sql`update ip_policy_rules set created_at = ${began} where ip_policy_id = ${toUuid(policyId as Id<'ipp'>)}`,
+  )
+  const { body } = await admin('GET', `/ip_policies/${policyId}/rules`)
+  const hits = {
+    '192.0.2.0/26': 1_284_410,
+    '198.51.100.128/26': 402_118,
+    '2001:db8:40::/44': 218_903,
+    '203.0.113.80/29': 88_214,
+    '203.0.113.192/26': 9_612,
+    '198.51.100.130/32': 1_207,
+    '192.0.2.64/28': 31,
+    '203.0.113.8/31': 5_402,
+  }
+  await addRuleHits(
+    db,
+    Object.entries(hits).map(([cidr, count], place) => {
+      const { id, action } = body.rules.find((rule: { cidr: string }) => rule.cidr === cidr)
+      const [allowed, refused] = action === 'allow' ? [count, 0] : [0, count]
+      const lastAt = Date.now() - place ** 4 * 7_000
+      return {
+        accountId: toUuid(admin.accountId as Id<'ac'>),
+        ruleId: toUuid(id),
+        day: dayOf(lastAt),
+        lastAt,
+        allowed,
+        refused,
+        warned: 0,
+      }
+    }),
+  )
+}
+
+/** Kept as if a node had told of them, one every few seconds; resolves to their ids. */
+async function furnishRequests(db: DbPool, admin: Account, told: Record<string, unknown>[]): Promise<string[]> {
+  await addRequestPartitions(db, Date.now())
+  const requests = told.map((fields, place) => {
+    const moment = Date.now() - place * 7_300
+    const { edge, ...rest } = fields
+    return keptRequest(
+      admin,
+      { id: edge as string },
+      {
+        id: uuidAt(moment),
+        at: new Date(moment).toISOString(),
+        host: 'shop.outdoor.example',
+        generation: 4_812,
+        ...(rest.outcome === undefined && rest.restriction !== undefined && { reason: 'restriction' }),
+        ...rest,
+      },
+    )
+  })
+  for (const node of nodes)
+    await keepRequests(
+      db,
+      { node, batch: newUuid(), requests: requests.filter((request) => nodeOf(request.node) === node), dropped: [] },
+      1_000,
+    )
+  return requests.map(({ id }) => id)
+}
+const nodeOf = (told: string): string => (nodes.includes(told) ? told : 'fra-1')
+
+/** A receiver that had a bad hour. Nothing is sent: the destination is disabled. */
+async function furnishWebhook(db: DbPool, admin: Account) {
+  const webhook = await make(admin, '/webhook_destinations', {
+    url: 'https://siem.outdoor.example/gatehouse',
+    description: 'Security monitoring',
+    operations: ['api_keys.*', 'ip_policies.*'],
+    enabled: false,
+  })
+  await run(
+    db,
+    sql`
+    insert into webhook_deliveries
+      (account_id, destination_id, event_id, position, operation, resource_id, status, attempts, last_attempt_at, last_status, last_error)
+    select account_id, ${toUuid(webhook.id as Id<'whd'>)}, id, position, operation, resource_id,
+      case number % 5 when 3 then 'dead' else 'delivered' end, case number % 5 when 3 then 9 else 1 end, created_at,
+      case number % 5 when 3 then 503 else 204 end, case number % 5 when 3 then 'status 503' end
+    from (
+      select *, row_number() over (order by id desc) as number from audit_events
+      where account_id = ${toUuid(admin.accountId as Id<'ac'>)} order by id desc limit 14) recent`,
+  )
+  return webhook
 }
 
 async function furnishPeople(admin: Account) {

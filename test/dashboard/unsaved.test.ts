@@ -48,7 +48,11 @@ const forms: [path: string, button: string, change: (dialog: Locator) => Promise
   ['/edges', 'Create TCP edge', (dialog) => dialog.getByLabel('Hostports').fill('db.example:20002')],
   ['/edges', 'Create HTTPS edge', (dialog) => dialog.getByLabel('Description').fill('changed')],
   ['/backends', 'Create backend', (dialog) => dialog.getByText('Use HTTP/2').click()],
-  ['/backends', 'Edit app.internal:8080', (dialog) => dialog.getByLabel('Address').fill('other.internal:8080')],
+  [
+    '/backends',
+    'Actions for app.internal:8080 > Edit…',
+    (dialog) => dialog.getByLabel('Address').fill('other.internal:8080'),
+  ],
   [`/edges/${edge.id}`, 'More actions > Rename', (dialog) => dialog.getByLabel('Description').fill('changed')],
   [
     `/edges/${edge.id}`,

@@ -93,6 +93,16 @@ export const queries = {
       const { backends: rows, next_page_uri } = await answerOf(api.GET('/backends/http_response', from(before)))
       return { rows, next_page_uri }
     }),
+  domains: () =>
+    wholeList('/reserved_domains', async (before) => {
+      const { reserved_domains: rows, next_page_uri } = await answerOf(api.GET('/reserved_domains', from(before)))
+      return { rows, next_page_uri }
+    }),
+  certificates: () =>
+    wholeList('/tls_certificates', async (before) => {
+      const { tls_certificates: rows, next_page_uri } = await answerOf(api.GET('/tls_certificates', from(before)))
+      return { rows, next_page_uri }
+    }),
   webhooks: () =>
     wholeList('/webhook_destinations', async (before) => {
       const { webhook_destinations: rows, next_page_uri } = await answerOf(
@@ -108,6 +118,8 @@ export const queries = {
       { params: { query: { hours } } },
       { refetchInterval: hours > 24 ? 60_000 : 5_000 },
     ),
+  /** For admins. */
+  newlyRefused: () => $api.queryOptions('get', '/newly_refused_addresses', {}, { refetchInterval: 15_000 }),
   /** What is down or failing, on whichever node. */
   health: () => $api.queryOptions('get', '/backend_health', {}, { refetchInterval: 10_000 }),
 }

@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { parseAddress } from '../../../src/kernel/ip/address.ts'
 import type { Shapes } from '../api/client.ts'
 import { queries } from '../api/queries.ts'
+import { requestIdIn } from '../pages/traffic/log.ts'
 import { visiblePages } from '../pages.tsx'
 import { traffic } from '../traffic.ts'
 import type { IconName } from '../ui/icons.tsx'
@@ -27,6 +28,7 @@ export function useFindings(text: string, caller: Shapes['Caller']): Section[] {
   const matches = ({ label, detail = '', id }: Finding): boolean =>
     `${label} ${detail} ${id}`.toLowerCase().includes(wanted)
   const sections = [
+    { title: 'Requests', findings: aboutRequest(text) },
     { title: 'Address', findings: aboutAddress(text.trim()) },
     { title: 'Pages', findings: pagesFor(caller).filter(matches) },
     { title: 'Resources', findings: wanted ? resources.filter(matches).sort(byStart(wanted)) : [] },
@@ -57,20 +59,29 @@ function actionsFor({ role }: Shapes['Caller']): Finding[] {
     action('Create HTTPS edge', '/edges', 'https'),
     action('Create TCP edge', '/edges', 'tcp'),
     action('Create backend', '/backends', 'create'),
+    action('Reserve domain', '/domains', 'create'),
+    action('Upload certificate', '/certificates', 'create'),
     ...(role === 'admin' ? [action('Create user', '/people', 'user'), action('Create bot', '/people', 'bot')] : []),
   ]
+}
+
+/** The id that a client was given with its refusal. */
+function aboutRequest(text: string): Finding[] {
+  const id = requestIdIn(text)
+  return id ? [{ id: 'request', icon: 'traffic', label: id, mono: true, detail: 'Request', to: `/traffic/${id}` }] : []
 }
 
 function aboutAddress(text: string): Finding[] {
   if (!parseAddress(text)) return []
   const ip = encodeURIComponent(text)
-  return (['endpoints', 'api', 'dashboard'] as const).map((type) => ({
+  const checks: Finding[] = (['endpoints', 'api', 'dashboard'] as const).map((type) => ({
     id: `check ${type}`,
     icon: 'check',
     label: `Check ${text}`,
     detail: `can reach ${traffic[type].what}?`,
     to: `/check?ip=${ip}&target=${type}`,
   }))
+  return [...checks, { id: 'traffic', icon: 'traffic', label: `Traffic of ${text}`, to: `/traffic?from=${ip}` }]
 }
 
 const aboutId = (text: string): Finding[] =>
@@ -85,6 +96,8 @@ function useResources(): Finding[] {
   const https = useQuery({ ...queries.httpsEdges(), ...fresh }).data ?? []
   const tcp = useQuery({ ...queries.tcpEdges(), ...fresh }).data ?? []
   const backends = useQuery({ ...queries.backends(), ...fresh }).data ?? []
+  const domains = useQuery({ ...queries.domains(), ...fresh }).data ?? []
+  const certificates = useQuery({ ...queries.certificates(), ...fresh }).data ?? []
   const edges = [...https, ...tcp]
   return [
     ...policies.map(
@@ -103,6 +116,18 @@ function useResources(): Finding[] {
         label: description ?? id,
         detail: 'IP restriction',
         to: `/restrictions/${id}`,
+      }),
+    ),
+    ...domains.map(
+      ({ id, domain }): Finding => ({ id, icon: 'domains', label: domain, detail: 'Domain', to: `/domains/${id}` }),
+    ),
+    ...certificates.map(
+      ({ id, description, subject_alternative_names: { dns_names } }): Finding => ({
+        id,
+        icon: 'certificates',
+        label: description ?? dns_names[0] ?? id,
+        detail: 'Certificate',
+        to: `/certificates/${id}`,
       }),
     ),
     ...edges.map(

@@ -1,4 +1,4 @@
-import { useState } from 'react'
+import { type KeyboardEvent, useState } from 'react'
 import {
   Autocomplete,
   Collection,
@@ -16,6 +16,20 @@ import { useNavigate } from 'react-router'
 import type { Shapes } from '../api/client.ts'
 import { Icon } from '../ui/icons.tsx'
 import { useFindings } from './findings.ts'
+
+/**
+ * Opens what is marked, or the first that was found. While a long list is drawn for the first time, the component takes the
+ * list itself for what is marked, and Enter would do nothing.
+ */
+function openOnEnter(event: KeyboardEvent<HTMLInputElement>): void {
+  if (event.key !== 'Enter' || event.nativeEvent.isComposing) return
+  const marked = document.getElementById(event.currentTarget.getAttribute('aria-activedescendant') ?? '')
+  const found = event.currentTarget.closest('[role=dialog]')?.querySelector<HTMLElement>('[role=menuitem]')
+  event.preventDefault()
+  event.stopPropagation()
+  if (marked?.role === 'menuitem') marked.click()
+  else found?.click()
+}
 
 /** Search over pages, resources and actions. What is typed is looked for; Enter opens the first that was found. */
 export function Palette({ caller, onClose }: { caller: Shapes['Caller']; onClose: () => void }) {
@@ -36,7 +50,7 @@ export function Palette({ caller, onClose }: { caller: Shapes['Caller']; onClose
           <Autocomplete inputValue={text} onInputChange={setText}>
             <TextField aria-label="Search or jump to" autoFocus className="palette-field">
               <Icon name="search" />
-              <Input placeholder="Page, name, address, id or action" />
+              <Input placeholder="Page, name, address, id or action" onKeyDownCapture={openOnEnter} />
               <span aria-hidden="true">
                 <kbd>esc</kbd>
               </span>

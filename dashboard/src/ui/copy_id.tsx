@@ -1,8 +1,8 @@
 import { useEffect, useState } from 'react'
 import { Icon } from './icons.tsx'
 
-/** An id, as people paste it. */
-export function CopyId({ id }: { id: string }) {
+/** An id, as people paste it. A phone has no room for it, unless it is what the place is about. */
+export function CopyId({ id, isAlways }: { id: string; isAlways?: boolean }) {
   const [isCopied, setCopied] = useState(false)
   useEffect(() => {
     if (!isCopied) return
@@ -10,7 +10,7 @@ export function CopyId({ id }: { id: string }) {
     return () => clearTimeout(timer)
   }, [isCopied])
   return (
-    <span className="id mono hide-small">
+    <span className={isAlways ? 'id mono' : 'id mono hide-small'}>
       {id}
       <button
         type="button"

@@ -12,6 +12,8 @@ type Props = {
   summary?: ReactNode
   /** Facts about the thing, separated by space. */
   meta?: ReactNode
+  /** What helps with looking, for everyone: above all other actions. */
+  tools?: ReactNode
   /** What can be changed here: at most one primary button, the rest in a menu. Not for viewers. */
   children?: ReactNode
 }
@@ -19,7 +21,7 @@ type Props = {
 let hasOpenedAPage = false
 
 /** The head of every page. It names the document, and moves the focus to the heading after a navigation. */
-export function PageHeader({ title, parent, status, summary, meta, children }: Props) {
+export function PageHeader({ title, parent, status, summary, meta, tools, children }: Props) {
   const mayChange = useMayChange()
   const heading = useRef<HTMLHeadingElement>(null)
   useEffect(() => {
@@ -50,7 +52,12 @@ export function PageHeader({ title, parent, status, summary, meta, children }: P
         {summary && <p className="summary">{summary}</p>}
         {meta && <div className="meta">{meta}</div>}
       </div>
-      {children && mayChange && <div className="actions">{children}</div>}
+      {(tools || (children && mayChange)) && (
+        <div className="actions">
+          {tools}
+          {mayChange && children}
+        </div>
+      )}
     </header>
   )
 }

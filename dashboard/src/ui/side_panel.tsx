@@ -3,6 +3,9 @@ import { Icon } from './icons.tsx'
 
 type Props = {
   title: string
+  /** Above and below the title. */
+  above?: ReactNode
+  below?: ReactNode
   onClose: () => void
   /** To the row above and below, as long as there is one. */
   onPrevious?: (() => void) | undefined
@@ -12,7 +15,7 @@ type Props = {
 }
 
 /** Details of a row beside its table. Not modal: the table stays in use; Escape closes. */
-export function SidePanel({ title, onClose, onPrevious, onNext, children, footer }: Props) {
+export function SidePanel({ title, above, below, onClose, onPrevious, onNext, children, footer }: Props) {
   const panel = useRef<HTMLElement>(null)
   const heading = useId()
   useEffect(() => {
@@ -28,7 +31,9 @@ export function SidePanel({ title, onClose, onPrevious, onNext, children, footer
       className="panel"
       tabIndex={-1}
       aria-labelledby={heading}
-      onKeyDown={({ key }) => {
+      onKeyDown={({ key, target, currentTarget }) => {
+        // Dialogs and menus that it opens are drawn elsewhere, but React passes their events on.
+        if (!currentTarget.contains(target as Node)) return
         if (key === 'Escape') onClose()
         if (key === 'ArrowUp') onPrevious?.()
         if (key === 'ArrowDown') onNext?.()
@@ -36,7 +41,9 @@ export function SidePanel({ title, onClose, onPrevious, onNext, children, footer
     >
       <header>
         <div>
+          {above}
           <h2 id={heading}>{title}</h2>
+          {below}
         </div>
         <button type="button" className="more" aria-label="Previous" disabled={!onPrevious} onClick={onPrevious}>
           <Icon name="up" />

@@ -1,25 +1,7 @@
 import { useEffect, useState } from 'react'
+import { ago } from '../../../src/kernel/ago.ts'
 
-const relative = new Intl.RelativeTimeFormat('en', { numeric: 'auto', style: 'short' })
 const absolute = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium' })
-const steps = [
-  [60, 'second'],
-  [60, 'minute'],
-  [24, 'hour'],
-  [30, 'day'],
-  [12, 'month'],
-  [Number.POSITIVE_INFINITY, 'year'],
-] as const
-
-export function ago(moment: string, now = Date.now()): string {
-  let distance = (Date.parse(moment) - now) / 1000
-  if (Math.abs(distance) < 5) return 'just now'
-  for (const [size, unit] of steps) {
-    if (Math.abs(distance) < size) return relative.format(Math.round(distance), unit)
-    distance /= size
-  }
-  return moment
-}
 
 /** How long ago, and the exact time for whoever points at it. */
 export function Ago({ at }: { at: string }) {

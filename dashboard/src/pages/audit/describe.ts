@@ -19,6 +19,7 @@ const nouns: Record<string, string> = {
   https_edge_routes: 'route',
   webhook_destinations: 'webhook',
   reserved_domains: 'domain',
+  tls_certificates: 'certificate',
 }
 const modules: Record<string, string> = {
   backend: 'backend',
@@ -43,7 +44,7 @@ const phrases: Record<string, string> = {
   'dashboard_session.sign_in': 'signed in to the dashboard',
   'dashboard_session.sign_out': 'signed out of the dashboard',
   'sign_in.succeeded': 'signed in with a provider',
-  'sign_in.failed': 'refused a sign-in with a provider to',
+  'sign_in.failed': 'refused a sign-in to',
   'sign_in.create_user': 'created, at their first sign-in,',
   'sign_in.create_key': 'created, for sign-ins,',
   'sign_in.update_role': 'changed, by the roles of the provider,',
@@ -54,6 +55,8 @@ const phrases: Record<string, string> = {
   'server.bootstrap': 'set up the account and created',
   'server.recover': 'created, to restore access for an admin,',
   'server.ip_restrictions.release': 'stopped enforcing',
+  'server.acme.issue': 'obtained a certificate for domain',
+  'server.acme.fail': 'failed to obtain a certificate for domain',
   'server.domains.assign': 'assigned domain',
   'server.domains.unassign': 'unassigned domain',
   'server.domains.recheck': 'checked domain',

@@ -12,22 +12,32 @@ import { RuleForm } from '../policies/rule_form.tsx'
 type Result = Shapes['IpCheckResult']
 type Wanted = { policyId: string; deny?: string | undefined }
 
+/** Where a change would let a refused address in: at the rule that denies it, or in any policy of what refuses it. */
+export function choicesOf({ steps }: Result): Wanted[] {
+  // What only warns comes second: a change there lets nobody in.
+  const refusing = steps.find(({ allowed, enforced }) => !allowed && enforced) ?? steps.find(({ allowed }) => !allowed)
+  const deny = refusing?.policies.find(({ action }) => action === 'deny')
+  if (deny) return [{ policyId: deny.ip_policy.id, deny: deny.cidr ?? undefined }]
+  return refusing?.policies.map(({ ip_policy }) => ({ policyId: ip_policy.id })) ?? []
+}
+
 /** What would let a refused address in: a rule of its own or, since no allow overrides a deny, another deny. */
 export function Act({ result }: { result: Result }) {
   const [wanted, setWanted] = useState<Wanted>()
   const policies = useQuery(queries.policies()).data
   const mayChange = useMayChange()
-  const refusing = result.steps.find(({ allowed }) => !allowed)
-  if (!refusing || !mayChange) return null
+  const choices = choicesOf(result)
+  if (choices.length === 0 || !mayChange) return null
   const nameOf = (id: string) => policies?.find((policy) => policy.id === id)?.description ?? id
-  const denies = refusing.policies.filter(({ action }) => action === 'deny')
-  const [first] = denies
-  const choices = first ? [first] : refusing.policies
+  const wordOf = ({ policyId, deny }: Wanted): string => {
+    if (deny !== undefined) return 'Change rule…'
+    return choices.length === 1 ? 'Allow this address…' : `Allow in ${nameOf(policyId)}…`
+  }
   return (
     <div className="actions start check-act">
-      {choices.slice(0, 3).map(({ ip_policy: { id }, cidr }) => (
-        <Button key={id} onPress={() => setWanted({ policyId: id, deny: first ? (cidr ?? undefined) : undefined })}>
-          {first ? 'Change rule…' : choices.length === 1 ? 'Allow this address…' : `Allow in ${nameOf(id)}…`}
+      {choices.slice(0, 3).map((choice) => (
+        <Button key={choice.policyId} onPress={() => setWanted(choice)}>
+          {wordOf(choice)}
         </Button>
       ))}
       {wanted && (
@@ -37,10 +47,10 @@ export function Act({ result }: { result: Result }) {
   )
 }
 
-type ChangeProps = { ip: string; wanted: Wanted; name: string; onClose: () => void }
+type ChangeProps = { ip: string; wanted: Wanted; name: string; from?: string; onClose: () => void }
 
 /** The same review as for a draft of the policy's page. */
-function Change({ ip, wanted: { policyId, deny }, name, onClose }: ChangeProps) {
+export function Change({ ip, wanted: { policyId, deny }, name, from = 'From a check', onClose }: ChangeProps) {
   const rules = useQuery(rulesOf(policyId)).data
   const [draft, setDraft] = useState<Draft>()
   const refresh = useRefresh()
@@ -56,7 +66,7 @@ function Change({ ip, wanted: { policyId, deny }, name, onClose }: ChangeProps) 
         onClose={onClose}
       />
     )
-  const own: Rule = { cidr: `${ip}/${ip.includes(':') ? 128 : 32}`, action: 'allow', description: 'From a check' }
+  const own: Rule = { cidr: `${ip}/${ip.includes(':') ? 128 : 32}`, action: 'allow', description: from }
   return (
     <Review
       policyId={policyId}

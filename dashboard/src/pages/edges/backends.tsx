@@ -6,99 +6,144 @@ import { queries, useRefresh } from '../../api/queries.ts'
 import { Badge } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Confirm } from '../../ui/confirm.tsx'
+import { DataTable } from '../../ui/data_table.tsx'
 import { Field } from '../../ui/field.tsx'
 import { FormDialog } from '../../ui/form_dialog.tsx'
 import { Loaded } from '../../ui/loading.tsx'
+import { MoreMenu } from '../../ui/more_menu.tsx'
+import { Section } from '../../ui/section.tsx'
+import { Empty } from '../../ui/states.tsx'
 import { Switch } from '../../ui/switch.tsx'
+import type { Column } from '../../ui/table_model.ts'
+import { Toolbar } from '../../ui/toolbar.tsx'
 import { useDraft } from '../../ui/use_draft.ts'
 import { useOpenOnArrival } from '../../ui/use_open_on_arrival.ts'
+import { useUrlState } from '../../ui/use_url_state.ts'
 import { checkOf, checkText, HealthCheckFields, textsOfCheck } from './health_check.tsx'
+import { HealthCell, useHealthOf } from './health_of.tsx'
 
 type Backend = Shapes['StaticBackend']
 
+type Open = { action: 'create' } | { action: 'edit' | 'delete'; backend: Backend }
+
 export function Backends() {
   const backends = useQuery(queries.backends())
-  const [open, setOpen] = useState<'create' | Backend>()
-  useOpenOnArrival(() => setOpen('create'))
+  const [open, setOpen] = useState<Open>()
+  const close = () => setOpen(undefined)
+  useOpenOnArrival(() => setOpen({ action: 'create' }))
   const mayChange = useMayChange()
-  const [leaving, setLeaving] = useState<Backend>()
+  const [search, setSearch] = useUrlState<string>('search', '')
+  const healthOf = useHealthOf()
+  const columns = columnsFor({ healthOf, mayChange, onOpen: setOpen })
   return (
-    <section className="card" aria-labelledby="backends">
-      <header>
-        <h2 id="backends">Backends</h2>
-        {mayChange && (
-          <Button icon="plus" onPress={() => setOpen('create')}>
+    <Section
+      title="Backends"
+      action={
+        mayChange && (
+          <Button icon="plus" onPress={() => setOpen({ action: 'create' })}>
             Create backend
           </Button>
-        )}
-      </header>
+        )
+      }
+    >
       <Loaded query={backends} lines={3}>
         {(rows) =>
           rows.length === 0 ? (
-            <p className="empty">No backends yet. Edges need one to forward traffic to.</p>
+            <div className="frame">
+              <Empty title="No backends yet">Edges need one to forward traffic to.</Empty>
+            </div>
           ) : (
-            <table className="stack">
-              <thead>
-                <tr>
-                  <th scope="col">Address</th>
-                  <th scope="col">Description</th>
-                  <th scope="col">TLS</th>
-                  <th scope="col">
-                    <span className="for-readers">Actions</span>
-                  </th>
-                </tr>
-              </thead>
-              <tbody>
-                {rows.map((backend) => (
-                  <tr key={backend.id}>
-                    <th scope="row" className="mono">
-                      {backend.address}
-                    </th>
-                    <td>{backend.description}</td>
-                    <td>
-                      {backend.tls.enabled ? (
-                        <Badge tone="allowed">TLS, verified</Badge>
-                      ) : (
-                        <Badge tone="neutral">No TLS</Badge>
-                      )}{' '}
-                      {backend.protocol === 'http2' && <Badge tone="neutral">HTTP/2</Badge>}{' '}
-                      {backend.send_proxy_protocol && <Badge tone="neutral">PROXY protocol</Badge>}{' '}
-                      {backend.health_check && <Badge tone="neutral">{checkText(backend.health_check)}</Badge>}
-                    </td>
-                    <td>
-                      {mayChange && (
-                        <div className="actions">
-                          <Button
-                            kind="quiet"
-                            isSmall
-                            aria-label={`Edit ${backend.address}`}
-                            onPress={() => setOpen(backend)}
-                          >
-                            Edit
-                          </Button>
-                          <Button
-                            kind="quiet"
-                            isSmall
-                            aria-label={`Delete ${backend.address}`}
-                            onPress={() => setLeaving(backend)}
-                          >
-                            Delete
-                          </Button>
-                        </div>
-                      )}
-                    </td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
+            <>
+              <Toolbar search={search} onSearch={setSearch} placeholder="Address, description or ID" />
+              <Found rows={rows.filter(matcherOf(search))} columns={columns} />
+            </>
           )
         }
       </Loaded>
-      {open && <BackendForm backend={open === 'create' ? undefined : open} onClose={() => setOpen(undefined)} />}
-      {leaving && <DeleteBackend backend={leaving} onClose={() => setLeaving(undefined)} />}
-    </section>
+      {open && open.action !== 'delete' && (
+        <BackendForm backend={open.action === 'edit' ? open.backend : undefined} onClose={close} />
+      )}
+      {open?.action === 'delete' && <DeleteBackend backend={open.backend} onClose={close} />}
+    </Section>
   )
 }
+
+const matcherOf = (search: string) => {
+  const wanted = search.trim().toLowerCase()
+  return ({ address, description, id }: Backend): boolean =>
+    `${address} ${description ?? ''} ${id}`.toLowerCase().includes(wanted)
+}
+
+const Found = ({ rows, columns }: { rows: Backend[]; columns: Column<Backend>[] }) =>
+  rows.length === 0 ? (
+    <div className="frame">
+      <Empty title="No matching backends" />
+    </div>
+  ) : (
+    <DataTable label="Backends" rows={rows} keyOf={({ id }) => id} columns={columns} initialSort="Address" isTwoLine />
+  )
+
+type Options = { healthOf: ReturnType<typeof useHealthOf>; mayChange: boolean; onOpen: (open: Open) => void }
+
+const columnsFor = ({ healthOf, mayChange, onOpen }: Options): Column<Backend>[] => [
+  {
+    title: 'Address',
+    className: 'a1',
+    width: '320px',
+    isRowHead: true,
+    sortBy: ({ address }) => address,
+    cell: ({ address, description }) => (
+      <span className="two">
+        <span className="mono">{address}</span>
+        {description && <small>{description}</small>}
+      </span>
+    ),
+  },
+  {
+    title: 'Health',
+    className: 'b2',
+    width: '140px',
+    cell: ({ id }) => healthOf && <HealthCell reported={healthOf(id)} />,
+  },
+  { title: 'Options', className: 'b1', cell: (backend) => <Traits backend={backend} /> },
+  ...(mayChange
+    ? [
+        {
+          title: 'Actions',
+          titleHidden: true,
+          className: 'menu-cell a2',
+          width: '44px',
+          cell: (backend: Backend) => (
+            <MoreMenu
+              label={`Actions for ${backend.address}`}
+              groups={() => [
+                {
+                  entries: [
+                    { label: 'Edit…', icon: 'edit', onAction: () => onOpen({ action: 'edit', backend }) },
+                    {
+                      label: 'Delete…',
+                      icon: 'trash',
+                      isDanger: true,
+                      onAction: () => onOpen({ action: 'delete', backend }),
+                    },
+                  ],
+                },
+              ]}
+            />
+          ),
+        },
+      ]
+    : []),
+]
+
+const Traits = ({ backend }: { backend: Backend }) => (
+  <>
+    {backend.tls.enabled ? <Badge tone="allowed">TLS, verified</Badge> : <Badge tone="neutral">No TLS</Badge>}{' '}
+    {backend.protocol === 'http2' && <Badge tone="neutral">HTTP/2</Badge>}{' '}
+    {backend.send_proxy_protocol && <Badge tone="neutral">PROXY protocol</Badge>}{' '}
+    {backend.health_check && <Badge tone="neutral">{checkText(backend.health_check)}</Badge>}
+  </>
+)
 
 function BackendForm({ backend, onClose }: { backend: Backend | undefined; onClose: () => void }) {
   const { values, set, isDirty } = useDraft({

@@ -1,6 +1,6 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
-import { useNavigate } from 'react-router'
+import { Link, useNavigate } from 'react-router'
 import { answerOf, api } from '../../api/client.ts'
 import { useRefresh } from '../../api/queries.ts'
 import { Badge } from '../../ui/badge.tsx'
@@ -41,6 +41,7 @@ export function EdgeHead({ kind, edge, status, children }: Props & { status?: Re
                 {hostport}
               </span>
             ))}
+            <Link to={`/traffic?edge=${edge.id}`}>Traffic of this edge</Link>
             <CopyId id={edge.id} />
           </>
         }

@@ -1,9 +1,10 @@
+import { ago } from '../../../../src/kernel/ago.ts'
 import { Avatar } from '../../ui/avatar.tsx'
 import type { MenuGroup } from '../../ui/menu.tsx'
 import { MoreMenu } from '../../ui/more_menu.tsx'
 import { State } from '../../ui/state.tsx'
 import type { Column } from '../../ui/table_model.ts'
-import { Ago, ago } from '../../ui/time.tsx'
+import { Ago } from '../../ui/time.tsx'
 import { Access } from './access.tsx'
 import { type ApiKey, expiryOf, nameOf, UsedAt } from './key.tsx'
 

@@ -88,7 +88,11 @@ function Shown({ data, types, hoursPerBar, words }: ShownProps) {
       <div className="frame">
         <dl className="stats">
           <Figure name="Refused" value={count.format(refused)} tone="refused">
-            {busiest > 0 ? `at most ${count.format(busiest)} in an hour` : 'no address was refused'}
+            {busiest > 0 ? (
+              <Link to="/traffic?show=refused">at most {count.format(busiest)} in an hour</Link>
+            ) : (
+              'no address was refused'
+            )}
           </Figure>
           <Figure name="Warned" value={count.format(warned)} tone="warned">
             <Link to="/restrictions?show=warns">
@@ -99,7 +103,15 @@ function Shown({ data, types, hoursPerBar, words }: ShownProps) {
             with refusals or warnings
           </Figure>
         </dl>
-        {refused + warned > 0 && <Chart hours={hours} hoursPerBar={hoursPerBar} range={words} marks={marks} />}
+        {refused + warned > 0 && (
+          <Chart
+            hours={hours}
+            hoursPerBar={hoursPerBar}
+            range={words}
+            marks={marks}
+            isLinked={types.includes('endpoints')}
+          />
+        )}
       </div>
       {types.includes('endpoints') && data.edges.length > 0 && <AtEdges edges={data.edges} />}
     </>

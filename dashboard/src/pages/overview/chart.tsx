@@ -10,6 +10,8 @@ type Props = {
   /** 'in the last 24 hours' */
   range: string
   marks: readonly Mark[]
+  /** Whether a bar leads to the requests of its time: edges keep them for a week, others do not. */
+  isLinked: boolean
 }
 
 const count = new Intl.NumberFormat('en')
@@ -41,7 +43,7 @@ export function inBars(hours: readonly Hour[], hoursPerBar: number): Hour[] {
 }
 
 /** Stacked bars by time. Refusals are filled and warnings hatched, so that they differ without color too. */
-export function Chart({ hours: all, hoursPerBar, range, marks }: Props) {
+export function Chart({ hours: all, hoursPerBar, range, marks, isLinked }: Props) {
   const hours = inBars(all, hoursPerBar)
   const isLong = hoursPerBar > 1
   const [pointed, setPointed] = useState<number>()
@@ -76,14 +78,23 @@ export function Chart({ hours: all, hoursPerBar, range, marks }: Props) {
             const [red, amber] = [(hour.refused / most) * height, (hour.warned / most) * height]
             const x = index * step + (step - width) / 2
             return (
-              <g key={hour.at} onPointerEnter={() => setPointed(index)} onPointerLeave={() => setPointed(undefined)}>
-                <rect x={index * step} y="0" width={step} height={height} className="touch" />
+              <g key={hour.at}>
                 <rect x={x} y={height - red} width={width} height={red} className="bar-refused" />
                 <rect x={x} y={height - red - amber} width={width} height={amber} className="bar-warned" />
               </g>
             )
           })}
         </svg>
+        <div className="bar-links" aria-hidden="true">
+          {hours.map((hour, index) => {
+            const point = {
+              onPointerEnter: () => setPointed(index),
+              onPointerLeave: () => setPointed(undefined),
+            }
+            const to = isLinked ? requestsOf(hour, hoursPerBar) : undefined
+            return to ? <Link key={hour.at} tabIndex={-1} to={to} {...point} /> : <span key={hour.at} {...point} />
+          })}
+        </div>
         <Marks marks={marks} from={Date.parse(hours[0]?.at ?? '')} span={hours.length * hoursPerBar * hourMs} />
         <Tip
           hour={pointed === undefined ? undefined : hours[pointed]}
@@ -100,13 +111,26 @@ export function Chart({ hours: all, hoursPerBar, range, marks }: Props) {
       </div>
       <details>
         <summary>View as table</summary>
-        <HourTable hours={hours} isLong={isLong} />
+        <HourTable
+          hours={hours}
+          isLong={isLong}
+          linkOf={(hour) => (isLinked ? requestsOf(hour, hoursPerBar) : undefined)}
+        />
       </details>
     </figure>
   )
 }
 
 const hourMs = 3_600_000
+const keptMs = 7 * 24 * hourMs
+
+/** The Traffic page with the time of a bar; undefined for what is no longer kept. */
+function requestsOf({ at }: Hour, hoursPerBar: number): string | undefined {
+  const since = Date.parse(at)
+  const until = new Date(since + hoursPerBar * hourMs)
+  if (until.getTime() < Date.now() - keptMs) return undefined
+  return `/traffic?${new URLSearchParams({ since: new Date(since).toISOString(), until: until.toISOString() })}`
+}
 
 /** Changes, as links to themselves at the moment when they were made. The newest few: a flag must stay readable. */
 function Marks({ marks, from, span }: { marks: readonly Mark[]; from: number; span: number }) {
@@ -154,7 +178,9 @@ function Tip({ hour, hoursPerBar, place }: TipProps) {
   )
 }
 
-function HourTable({ hours, isLong }: { hours: readonly Hour[]; isLong: boolean }) {
+type TableProps = { hours: readonly Hour[]; isLong: boolean; linkOf: (hour: Hour) => string | undefined }
+
+function HourTable({ hours, isLong, linkOf }: TableProps) {
   return (
     <table className="fit">
       <thead>
@@ -169,17 +195,19 @@ function HourTable({ hours, isLong }: { hours: readonly Hour[]; isLong: boolean 
         </tr>
       </thead>
       <tbody>
-        {hours.map(({ at, refused, warned }) => (
-          <tr key={at}>
-            <td>
-              {isLong && `${day.format(new Date(at))} `}
-              {clock.format(new Date(at))}
-            </td>
-            <td className="number">{count.format(refused)}</td>
-            <td className="number">{count.format(warned)}</td>
-          </tr>
-        ))}
+        {hours
+          .map((hour) => ({ ...hour, to: linkOf(hour) }))
+          .map(({ at, refused, warned, to }) => (
+            <tr key={at}>
+              <td>{to ? <Link to={to}>{momentOf(at, isLong)}</Link> : momentOf(at, isLong)}</td>
+              <td className="number">{count.format(refused)}</td>
+              <td className="number">{count.format(warned)}</td>
+            </tr>
+          ))}
       </tbody>
     </table>
   )
 }
+
+const momentOf = (at: string, isLong: boolean): string =>
+  `${isLong ? `${day.format(new Date(at))} ` : ''}${clock.format(new Date(at))}`

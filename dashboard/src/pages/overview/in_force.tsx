@@ -11,7 +11,9 @@ import type { Column } from '../../ui/table_model.ts'
 
 type Restriction = Shapes['IpRestriction']
 type Counts = { refused: number; warned: number }
-type Row = { type: TrafficType; restrictions: Restriction[]; counts: Counts | undefined }
+/** Edges and routes with policies of their own, of all. */
+type Own = { guarded: number; all: number }
+type Row = { type: TrafficType; restrictions: Restriction[]; counts: Counts | undefined; own: Own | undefined }
 
 const count = new Intl.NumberFormat('en')
 const figure = (value: number | undefined) => (value ? count.format(value) : <span className="soft">–</span>)
@@ -21,16 +23,16 @@ const columns: Column<Row>[] = [
     title: 'Traffic',
     className: 'a1',
     isRowHead: true,
-    cell: ({ type, restrictions }) => (
+    cell: ({ type, restrictions, own }) => (
       <span className="two">
         <span>{traffic[type].title}</span>
         <small>
-          <Names restrictions={restrictions} />
+          <Names restrictions={restrictions} own={own} />
         </small>
       </span>
     ),
   },
-  { title: 'Mode', className: 'a2', cell: ({ restrictions }) => <Mode restrictions={restrictions} /> },
+  { title: 'Mode', className: 'a2', cell: ({ restrictions, own }) => <Mode restrictions={restrictions} own={own} /> },
   {
     title: 'Refused',
     className: 'number b2',
@@ -47,6 +49,7 @@ const columns: Column<Row>[] = [
 export function InForce({ isWide }: { isWide: boolean }) {
   const restrictions = useQuery(queries.restrictions())
   const total = useQuery(queries.activity()).data?.total
+  const own = useOwnPolicies()
   return (
     <Section
       title="What is restricted"
@@ -62,6 +65,7 @@ export function InForce({ isWide }: { isWide: boolean }) {
               type,
               restrictions: all.filter((restriction) => restriction.type === type),
               counts: total?.[type],
+              own: type === 'endpoints' ? own : undefined,
             }))}
             keyOf={({ type }) => type}
             columns={columns}
@@ -73,8 +77,25 @@ export function InForce({ isWide }: { isWide: boolean }) {
   )
 }
 
-function Names({ restrictions }: { restrictions: readonly Restriction[] }) {
+/** What edges refuse without any restriction of the account. */
+function useOwnPolicies(): Own | undefined {
+  const https = useQuery(queries.httpsEdges()).data
+  const tcp = useQuery(queries.tcpEdges()).data
+  if (!https || !tcp) return undefined
+  const places = [...https.flatMap(({ routes }) => routes), ...tcp]
+  return { guarded: places.filter(({ ip_restriction }) => ip_restriction?.enabled).length, all: places.length }
+}
+
+type Restricted = { restrictions: readonly Restriction[]; own: Own | undefined }
+
+function Names({ restrictions, own }: Restricted) {
   const [first, ...more] = restrictions
+  if (!first && own?.guarded)
+    return (
+      <Link to="/edges">
+        Own policies of {own.guarded} of {own.all} {own.all === 1 ? 'route or edge' : 'routes and edges'}
+      </Link>
+    )
   if (!first) return <>No restriction</>
   return (
     <>
@@ -84,8 +105,10 @@ function Names({ restrictions }: { restrictions: readonly Restriction[] }) {
   )
 }
 
-function Mode({ restrictions }: { restrictions: readonly Restriction[] }) {
+function Mode({ restrictions, own }: Restricted) {
   if (restrictions.some(({ enforced }) => enforced)) return <Badge tone="allowed">Enforced</Badge>
+  // A route's own policies are always enforced: traffic that some of it refuses is not open.
+  if (own?.guarded) return <Badge tone="allowed">{own.guarded === own.all ? 'Enforced' : 'Partly enforced'}</Badge>
   if (restrictions.length) return <Badge tone="warned">Warns only</Badge>
   return <Badge tone="neutral">Open</Badge>
 }

@@ -16,18 +16,24 @@ export type AttentionItem = {
 /** What someone must act on, worst first. Undefined until everything that it looks at was read. */
 export function useAttention(isAdmin: boolean): AttentionItem[] | undefined {
   const nodes = useQuery({ ...queries.nodes(), enabled: isAdmin })
+  const refused = useQuery({ ...queries.newlyRefused(), enabled: isAdmin }).data?.newly_refused_addresses ?? []
   const keys = useQuery(queries.keys()).data
   const https = useQuery(queries.httpsEdges()).data
   const tcp = useQuery(queries.tcpEdges()).data
   const health = useQuery(queries.health())
   const backends = useQuery(queries.backends()).data
+  const certificates = useQuery(queries.certificates()).data
+  const domains = useQuery(queries.domains()).data
   if (!keys || !https || !tcp || health.isPending || (isAdmin && nodes.isPending)) return undefined
   const items = [
     ...(nodes.data ? aboutNodes(nodes.data) : []),
+    ...aboutRefused(refused),
     ...aboutBackends(health.data?.addresses ?? [], backends ?? []),
     ...[...https, ...tcp].flatMap(aboutHostports),
     ...https.flatMap(aboutRoutes),
     ...tcp.filter(({ backend }) => !backend?.enabled).map(withoutBackend),
+    ...aboutCertificates(certificates ?? []),
+    ...aboutDomains(domains ?? []),
     ...aboutKeys(keys),
   ]
   return items.sort((a, b) => Number(a.tone === 'warned') - Number(b.tone === 'warned'))
@@ -66,6 +72,31 @@ function aboutNodes({ edge_nodes, newest_generation }: Shapes['EdgeNodeList']): 
       ]
     return []
   })
+}
+
+/** One item for all of them: a change usually shuts out several. */
+function aboutRefused(refused: readonly Shapes['NewlyRefusedAddress'][]): AttentionItem[] {
+  const [first] = refused
+  if (!first) return []
+  const isOne = refused.length === 1
+  return [
+    {
+      id: 'newly refused',
+      tone: 'refused',
+      title: isOne ? (
+        <>
+          <span className="mono">{first.ip}</span> was let in before and is refused now
+        </>
+      ) : (
+        `${refused.length} addresses were let in before and are refused now`
+      ),
+      detail: isOne
+        ? 'A change or the expiry of a rule has shut it out.'
+        : 'Changes or the expiry of rules have shut them out.',
+      to: '/newly-refused',
+      action: 'View addresses',
+    },
+  ]
 }
 
 type Reported = Shapes['BackendAddressHealth']
@@ -139,6 +170,42 @@ const withoutBackend = (edge: Edge): AttentionItem => ({
   to: `/edges/${edge.id}`,
   action: 'View edge',
 })
+
+/** One item for all: whoever renews them does so on one page. */
+function aboutCertificates(certificates: readonly Shapes['TlsCertificate'][]): AttentionItem[] {
+  return (['expired', 'soon'] as const).flatMap((expiry): AttentionItem[] => {
+    const found = certificates.filter((each) => each.expiry === expiry)
+    if (found.length === 0) return []
+    const isOne = found.length === 1
+    const verb =
+      expiry === 'expired' ? (isOne ? 'has expired' : 'have expired') : isOne ? 'expires soon' : 'expire soon'
+    return [
+      {
+        id: `certificates ${expiry}`,
+        tone: expiry === 'expired' ? 'refused' : 'warned',
+        title: `${found.length} ${isOne ? 'certificate' : 'certificates'} ${verb}`,
+        detail: found
+          .map(({ description, subject_common_name, id }) => description ?? subject_common_name ?? id)
+          .join(', '),
+        to: '/certificates?show=expiring',
+        action: 'View certificates',
+      },
+    ]
+  })
+}
+
+function aboutDomains(domains: readonly Shapes['ReservedDomain'][]): AttentionItem[] {
+  return domains
+    .filter(({ verification: { status } }) => status === 'failing' || status === 'lapsed')
+    .map(({ id, domain, verification: { status, error } }) => ({
+      id: `domain ${id}`,
+      tone: status === 'lapsed' ? 'refused' : 'warned',
+      title: <>{status === 'lapsed' ? `${domain} has lapsed` : `The TXT record of ${domain} is missing`}</>,
+      detail: error ?? 'It takes no new hostports until it is verified again.',
+      to: `/domains/${id}`,
+      action: 'View domain',
+    }))
+}
 
 function aboutKeys(keys: readonly ApiKey[]): AttentionItem[] {
   const expiring = keys.filter((key) => expiryOf(key) === 'soon')

@@ -4,6 +4,7 @@ import { MoreMenu } from '../../ui/more_menu.tsx'
 import { State } from '../../ui/state.tsx'
 import type { Column } from '../../ui/table_model.ts'
 import { Ago } from '../../ui/time.tsx'
+import { UsedAt } from '../keys/key.tsx'
 import type { Open, Person } from './person.ts'
 
 type Options = { isAdmin: boolean; onOpen: (open: Open) => void; onChanges: (id: string) => void }
@@ -63,6 +64,12 @@ export const peopleColumns = (options: Options): Column<Person>[] => [
       ]
     : []),
   { title: 'Keys', className: 'number', sortBy: ({ keys = 0 }) => keys, cell: ({ keys }) => keys },
+  {
+    title: 'Last active',
+    sortBy: ({ lastActive }) => (lastActive ? Date.parse(lastActive) : 0),
+    cell: ({ lastActive }) =>
+      lastActive ? <UsedAt hour={lastActive} /> : <span className="soft">{lastActive === null && 'Never'}</span>,
+  },
   {
     title: 'Created',
     className: 'low',

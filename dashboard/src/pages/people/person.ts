@@ -1,7 +1,7 @@
 import type { Shapes } from '../../api/client.ts'
 
-/** `signsInWith`: the providers, for admins. */
-type Common = { keys: number | undefined; signsInWith: string[]; text: string }
+/** `signsInWith`: the providers, for admins. `lastActive`: null if never; undefined while it is not known. */
+type Common = { keys: number | undefined; lastActive: string | null | undefined; signsInWith: string[]; text: string }
 export type Person = Common & (({ kind: 'user' } & Shapes['User']) | ({ kind: 'bot' } & Shapes['BotUser']))
 
 /** The dialog that is open. */
@@ -9,7 +9,7 @@ export type Open =
   | { action: 'create user' | 'create bot' }
   | { action: 'edit' | 'delete' | 'activate' | 'deactivate'; person: Person }
 
-/** Users and bots in one list, each with how many keys it owns. */
+/** Users and bots in one list, each with how many keys it owns, and when one was last used or its owner signed in. */
 export function withKeys(
   users: readonly Shapes['User'][],
   bots: readonly Shapes['BotUser'][],
@@ -19,23 +19,36 @@ export function withKeys(
   const providersOf = (id: string) => [
     ...new Set(identities.filter(({ owner_id }) => owner_id === id).map(({ provider, issuer }) => provider ?? issuer)),
   ]
-  const owned = new Map<string, number>()
-  for (const { owner_id } of keys ?? []) owned.set(owner_id, (owned.get(owner_id) ?? 0) + 1)
-  const keysOf = (id: string) => (keys ? (owned.get(id) ?? 0) : undefined)
+  const owned = Map.groupBy(keys ?? [], ({ owner_id }) => owner_id)
+  const signedIn = Map.groupBy(identities, ({ owner_id }) => owner_id)
+  const activityOf = (id: string) => ({
+    keys: keys && (owned.get(id)?.length ?? 0),
+    lastActive: keys && latestOf(owned.get(id)?.map(latestUse), signedIn.get(id)?.map(latestSignIn)),
+  })
   return [
     ...users.map((user) => ({
       ...user,
       kind: 'user' as const,
-      keys: keysOf(user.id),
+      ...activityOf(user.id),
       signsInWith: providersOf(user.id),
       text: `${user.name} ${user.email} ${user.id}`.toLowerCase(),
     })),
     ...bots.map((bot) => ({
       ...bot,
       kind: 'bot' as const,
-      keys: keysOf(bot.id),
+      ...activityOf(bot.id),
       signsInWith: [],
       text: `${bot.name} ${bot.id}`.toLowerCase(),
     })),
   ]
 }
+
+const latestUse = ({ last_used_at }: Shapes['ApiKey']) => last_used_at
+const latestSignIn = ({ last_sign_in_at }: Shapes['Identity']) => last_sign_in_at
+
+const latestOf = (...moments: (readonly (string | null | undefined)[] | undefined)[]): string | null =>
+  moments
+    .flatMap((each) => each ?? [])
+    .filter((moment) => typeof moment === 'string')
+    .toSorted()
+    .at(-1) ?? null

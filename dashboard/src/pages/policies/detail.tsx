@@ -24,6 +24,7 @@ import { useUnsaved } from '../../ui/unsaved.tsx'
 import { ChangeList } from '../audit/list.tsx'
 import { Describe } from '../describe.tsx'
 import { DraftBar } from './draft_bar.tsx'
+import { evidenceOf } from './evidence.tsx'
 import { ImportList } from './import.tsx'
 import { rulesOf } from './read.ts'
 import { Review } from './review.tsx'
@@ -38,6 +39,7 @@ type Open = 'add' | 'import' | 'review' | 'describe' | 'delete'
 export function PolicyDetail({ id }: { id: string }) {
   const policies = useQuery(queries.policies())
   const rules = useQuery(rulesOf(id))
+  const evidence = useQuery(evidenceOf(id)).data
   const isAdmin = $api.useQuery('get', '/caller').data?.role === 'admin'
   const uses = useUsesOf()?.(id)
   const [draft, setDraft] = useState<Draft>(emptyDraft)
@@ -103,6 +105,7 @@ export function PolicyDetail({ id }: { id: string }) {
                     name={name}
                     rules={drafted}
                     draft={draft}
+                    evidence={evidence}
                     onChange={setChanged}
                     onRemove={remove}
                     onRestore={restore}

@@ -2,10 +2,12 @@ import { queryOptions } from '@tanstack/react-query'
 import { answerOf, api } from '../../api/client.ts'
 import type { Rule } from '../../rules.ts'
 
+export const readRulesWithIds = async (id: string) =>
+  (await answerOf(api.GET('/ip_policies/{id}/rules', { params: { path: { id } } }))).rules
+
 /** All rules of a policy, in the form in which they are written: without ids, which a new set does not name. */
 export async function readRules(id: string): Promise<Rule[]> {
-  const { rules } = await answerOf(api.GET('/ip_policies/{id}/rules', { params: { path: { id } } }))
-  return rules.map(({ id: _, ...rule }) => rule)
+  return (await readRulesWithIds(id)).map(({ id: _, ...rule }) => rule)
 }
 
 export const rulesOf = (id: string) =>

@@ -3,11 +3,11 @@ import { useMemo } from 'react'
 import { answerOf, api } from '../../api/client.ts'
 import { useRefresh } from '../../api/queries.ts'
 import { LockoutNote } from '../../lockout.tsx'
-import { applied, asText, type Draft, type Rule, withAdded } from '../../rules.ts'
+import { applied, asText, type Draft, keyOf, type Rule, withAdded } from '../../rules.ts'
 import { Badge } from '../../ui/badge.tsx'
 import { FormDialog } from '../../ui/form_dialog.tsx'
 import { Impact } from './impact.tsx'
-import { readRules, rulesOf } from './read.ts'
+import { readRulesWithIds, rulesOf } from './read.ts'
 
 type Props = {
   policyId: string
@@ -21,21 +21,27 @@ type Props = {
 const asRange = (address: string): string => `${address}/${address.includes(':') ? 128 : 32}`
 
 const none: Rule[] = []
+/** Only removals name the rules, and leave all others as they are. More than the API takes replaces the whole set. */
+const mostRemovedAtOnce = 1_000
 type Variant = { draft?: Draft; allowSelfLockout?: boolean }
 
 /** What would be saved, and what it would do to the addresses of the last week, before anything is. */
 export function Review({ policyId, name, draft, onDraft, onSaved, onClose }: Props) {
   const refresh = useRefresh()
   const rules = useQuery(rulesOf(policyId)).data ?? none
-  async function save(variant: Variant = {}): Promise<void> {
+  async function save({ draft: wanted = draft, allowSelfLockout }: Variant = {}): Promise<void> {
     // Onto what the policy has now: somebody else may have changed it since this page read it.
-    const fresh = await readRules(policyId)
-    await answerOf(
-      api.PUT('/ip_policies/{id}/rules', {
-        params: { path: { id: policyId }, query: variant.allowSelfLockout ? { allow_self_lockout: true } : {} },
-        ...asText(applied(fresh, variant.draft ?? draft)),
-      }),
-    )
+    const fresh = await readRulesWithIds(policyId)
+    const query = allowSelfLockout ? { allow_self_lockout: true } : {}
+    const params = { path: { id: policyId }, query }
+    const gone = fresh.filter((rule) => wanted.removed.has(keyOf(rule)))
+    if (wanted.added.size === 0 && gone.length > 0 && gone.length <= mostRemovedAtOnce) {
+      const body = { rule_ids: gone.map(({ id }) => id) }
+      await answerOf(api.POST('/ip_policies/{id}/remove_rules', { params, body }))
+      return
+    }
+    const kept = fresh.map(({ id: _, ...rule }) => rule)
+    await answerOf(api.PUT('/ip_policies/{id}/rules', { params, ...asText(applied(kept, wanted)) }))
   }
   const after = useMemo(() => applied(rules, draft), [rules, draft])
   return (

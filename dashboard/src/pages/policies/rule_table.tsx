@@ -1,4 +1,5 @@
 import { useDeferredValue, useMemo, useState } from 'react'
+import { ago } from '../../../../src/kernel/ago.ts'
 import { toRuleLine } from '../../../../src/kernel/ip/rule_line.ts'
 import { useMayChange } from '../../api/may_change.ts'
 import { type Draft, keyOf, matcherOf, type Rule } from '../../rules.ts'
@@ -9,8 +10,9 @@ import { Icon } from '../../ui/icons.tsx'
 import { MoreMenu } from '../../ui/more_menu.tsx'
 import { Empty } from '../../ui/states.tsx'
 import type { Column } from '../../ui/table_model.ts'
-import { ago } from '../../ui/time.tsx'
 import { Toolbar } from '../../ui/toolbar.tsx'
+import { type Evidence, evidenceColumns, unusedDays, Verdict } from './evidence.tsx'
+import { RemoveAll } from './remove_all.tsx'
 
 type Props = {
   /** Of the policy, for the file that an export is. */
@@ -18,41 +20,56 @@ type Props = {
   /** As they would be with the draft. */
   rules: readonly Rule[]
   draft: Draft
+  /** Undefined until it was read, or when it cannot be. */
+  evidence: Evidence | undefined
   onChange: (rule: Rule) => void
   onRemove: (rules: readonly Rule[]) => void
   onRestore: (rule: Rule) => void
 }
-type View = 'all' | Rule['action'] | 'expiring'
+type View = 'all' | Rule['action'] | 'expiring' | 'needless' | 'unused'
 
 const count = new Intl.NumberFormat('en')
-const isOfView: Record<View, (rule: Rule) => boolean> = {
-  all: () => true,
-  allow: ({ action }) => action === 'allow',
-  deny: ({ action }) => action === 'deny',
-  expiring: ({ expires_at }) => expires_at !== undefined,
+const testOf =
+  (view: View, evidence: Evidence | undefined) =>
+  (rule: Rule): boolean => {
+    if (view === 'needless' || view === 'unused') return evidence?.[view].has(keyOf(rule)) ?? false
+    if (view === 'expiring') return rule.expires_at !== undefined
+    return view === 'all' || rule.action === view
+  }
+
+/** In one pass, and apart from the evidence, which comes later: a policy may have 100,000 rules. */
+function countsOf(rules: readonly Rule[]) {
+  const counts = { allow: 0, deny: 0, expiring: 0 }
+  for (const { action, expires_at } of rules) {
+    counts[action]++
+    if (expires_at !== undefined) counts.expiring++
+  }
+  return counts
 }
 
-export function RuleTable({ name, rules, draft, onChange, onRemove, onRestore }: Props) {
+const countLeft = (keys: ReadonlySet<string>, { removed }: Draft): number =>
+  removed.size === 0 ? keys.size : [...keys].filter((key) => !removed.has(key)).length
+
+export function RuleTable({ name, rules, draft, evidence, onChange, onRemove, onRestore }: Props) {
   const [search, setSearch] = useState('')
   const [view, setView] = useState<View>('all')
   const [selected, setSelected] = useState<ReadonlySet<string>>(noKeys)
   // Typing stays quick: React may draw the letters first, and the rows of 100,000 rules after them.
   const wanted = useDeferredValue(search)
   const all = useMemo(() => withDraftFirst(rules, draft), [rules, draft])
+  // No other view is drawn again when it arrives.
+  const byEvidence = view === 'needless' || view === 'unused' ? evidence : undefined
   const found = useMemo(() => {
     const matches = matcherOf(wanted)
-    const seen = view === 'all' ? all : all.filter(isOfView[view])
+    const seen = view === 'all' ? all : all.filter(testOf(view, byEvidence))
     return wanted.trim() ? seen.filter(matches) : seen
-  }, [all, wanted, view])
-  const counts = useMemo(() => {
-    const denied = rules.filter(isOfView.deny).length
-    return { allow: rules.length - denied, deny: denied, expiring: rules.filter(isOfView.expiring).length }
-  }, [rules])
+  }, [all, wanted, view, byEvidence])
+  const counts = useMemo(() => countsOf(rules), [rules])
   const mayChange = useMayChange()
   const columns = useMemo(() => {
-    const shown = columnsFor({ draft, onChange, onRemove, onRestore })
+    const shown = columnsFor({ draft, evidence, onChange, onRemove, onRestore })
     return mayChange ? [selectColumn(found, selected, setSelected), ...shown] : shown.slice(0, -1)
-  }, [draft, found, selected, onChange, onRemove, onRestore, mayChange])
+  }, [draft, evidence, found, selected, onChange, onRemove, onRestore, mayChange])
   const isFiltered = wanted.trim() !== '' || view !== 'all'
   return (
     <>
@@ -67,6 +84,12 @@ export function RuleTable({ name, rules, draft, onChange, onRemove, onRestore }:
           { value: 'allow', label: 'Allow', count: counts.allow },
           { value: 'deny', label: 'Deny', count: counts.deny },
           { value: 'expiring', label: 'With an expiry', count: counts.expiring },
+          ...(evidence
+            ? ([
+                { value: 'needless', label: 'Never decides', count: countLeft(evidence.needless, draft) },
+                { value: 'unused', label: `Unused ${unusedDays} days`, count: countLeft(evidence.unused, draft) },
+              ] as const)
+            : []),
         ]}
         end={
           <button
@@ -85,6 +108,14 @@ export function RuleTable({ name, rules, draft, onChange, onRemove, onRestore }:
           </button>
         }
       />
+      {(view === 'needless' || view === 'unused') && (
+        <RemoveAll
+          view={view}
+          rules={found.filter((rule) => !draft.removed.has(keyOf(rule)))}
+          evidence={evidence}
+          onRemove={onRemove}
+        />
+      )}
       {selected.size > 0 && (
         <section className="selection" aria-label="Selection">
           <span>{selected.size === 1 ? '1 rule selected' : `${count.format(selected.size)} rules selected`}</span>
@@ -136,11 +167,11 @@ function withDraftFirst(rules: readonly Rule[], draft: Draft): readonly Rule[] {
   return [...draft.added.values(), ...draft.removed.values(), ...kept]
 }
 
-function Review({ rule, draft }: { rule: Rule; draft: Draft }) {
+function Review({ rule, draft, evidence }: { rule: Rule } & Pick<Props, 'draft' | 'evidence'>) {
   if (draft.added.has(keyOf(rule))) return <span className="tag">Will be added</span>
   if (draft.removed.has(keyOf(rule))) return <span className="tag">Will be removed</span>
   const { expires_at: at } = rule
-  if (!at) return null
+  if (!at) return <Verdict rule={rule} evidence={evidence} />
   return Date.parse(at) <= Date.now() ? (
     <Badge tone="warned">Expired</Badge>
   ) : (
@@ -195,9 +226,9 @@ function exportRules(name: string, rules: readonly Rule[]): void {
   URL.revokeObjectURL(link.href)
 }
 
-type Acts = Pick<Props, 'draft' | 'onChange' | 'onRemove' | 'onRestore'>
+type Acts = Pick<Props, 'draft' | 'evidence' | 'onChange' | 'onRemove' | 'onRestore'>
 
-const columnsFor = ({ draft, onChange, onRemove, onRestore }: Acts): Column<Rule>[] => [
+const columnsFor = ({ draft, evidence, onChange, onRemove, onRestore }: Acts): Column<Rule>[] => [
   {
     title: 'Action',
     className: 'b2',
@@ -208,11 +239,12 @@ const columnsFor = ({ draft, onChange, onRemove, onRestore }: Acts): Column<Rule
   },
   { title: 'Range', className: 'a1 range mono', width: '260px', cell: ({ cidr }) => cidr },
   { title: 'Description', className: 'b1 text', cell: ({ description }) => description },
+  ...(evidence ? evidenceColumns(evidence) : []),
   {
     title: 'Review',
     className: 'c1',
-    width: '180px',
-    cell: (rule) => <Review rule={rule} draft={draft} />,
+    width: '250px',
+    cell: (rule) => <Review rule={rule} draft={draft} evidence={evidence} />,
   },
   {
     title: 'Actions',
