@@ -121,6 +121,11 @@ export const edgeSettings = {
     help: 'Which requests and connections HAProxy tells the agent about: all, or exceptions (refused, warned, limited and failed ones only, which costs less; nothing else is then logged, counted or shown).',
     parse: requestLines,
   }),
+  GATEHOUSE_EDGE_METRICS_ROUTES: setting({
+    default: '1000',
+    help: 'Routes and TCP edges that have metrics of their own, which are at most 18 series each. Those beyond it are counted with their account only.',
+    parse: wholeNumber(0, 100_000),
+  }),
   GATEHOUSE_EDGE_ACCESS_LOG: setting({
     default: '',
     help: 'Where the access log goes, comma-separated: stdout, the absolute path of a file, syslog+udp://host:port, syslog+tcp://host:port, or the URL of an OTLP/HTTP logs endpoint. Empty: nowhere.',

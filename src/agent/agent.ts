@@ -46,6 +46,7 @@ export function createAgent<Entry>(parts: Parts, proxy: AnyProxy<Entry>, onAppli
     await step.run(released, signal)
     onApplied()
     await step.sweepIfDue()
+    if (step.isUnsettled()) worker.soon()
   })
 
   function resolveAgain(keys?: Iterable<RecordKey>): void {
@@ -72,7 +73,10 @@ export function createAgent<Entry>(parts: Parts, proxy: AnyProxy<Entry>, onAppli
       return enforcement.load(prepared, complete)
     },
     /** Once the proxy runs: what it serves for names becomes what the records say. */
-    loadCertificates: certificates.load,
+    async loadCertificates(): Promise<void> {
+      step.unsettle(await certificates.load())
+      if (step.isUnsettled()) worker.soon()
+    },
     opened: intake.opened,
     announced: (batch: Announced) => worker.add(intake.announced(batch)),
     entry: (entry: BucketEntry) => worker.add(intake.entry(entry)),

@@ -7,6 +7,7 @@ import {
   type StreamAPI,
 } from '@nats-io/jetstream'
 import type { NatsConnection } from '@nats-io/transport-node'
+import { pause } from '../kernel/pause.ts'
 
 /** `pending`: 0 when the bucket had nothing more after this one; otherwise about how many more. */
 export type ReadEntry = { key: string; revision: number; text: string; pending: number }
@@ -42,7 +43,7 @@ export async function* readBucket(
       if (!found) {
         if (held) yield { ...held, pending: 0 }
         held = undefined
-        await pause(signal)
+        await pause(pollMs, signal)
         continue
       }
       for (let batch = [found]; batch.length > 0; batch = await readBatch(direct, bucket, next, signal)) {
@@ -57,7 +58,7 @@ export async function* readBucket(
     } catch (error) {
       // NATS is unreachable or electing a leader. Retry, and report it if that does not help.
       if (nats.isClosed() || ++failures >= maxFailures) throw error
-      await pause(signal)
+      await pause(pollMs, signal)
     }
   }
 }
@@ -117,15 +118,3 @@ const entryOf = (message: StoredMsg, bucket: string, pending: number): ReadEntry
   text: message.string(),
   pending,
 })
-
-const pause = (signal: AbortSignal): Promise<void> =>
-  new Promise((resolve) => {
-    if (signal.aborted) return resolve()
-    const end = () => {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', end)
-      resolve()
-    }
-    const timer = setTimeout(end, pollMs)
-    signal.addEventListener('abort', end)
-  })

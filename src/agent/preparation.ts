@@ -17,14 +17,16 @@ export function createPreparation({ known, policyFiles, upstreams }: Parts, refu
   async function prepareRules({ key, value, rules }: EdgeRecord): Promise<void> {
     unnamed.delete(key)
     if (value === null || !isPolicyRecord(rules)) return
-    await policyFiles.prepareRules(rules).catch(() => unnamed.add(key))
+    const before = known.get(key)?.rules
+    await policyFiles.prepareRules(rules, isPolicyRecord(before) ? before : undefined).catch(() => unnamed.add(key))
   }
 
   /** Resolves to false when the file cannot be had: then the policy is refused, or kept for another try. */
   async function preparePolicy(record: EdgeRecord): Promise<boolean> {
     const { key, generation, value } = record
     try {
-      if (value !== null) await policyFiles.prepare(value as PolicyRecord)
+      const before = known.get(key)?.value as PolicyRecord | null | undefined
+      if (value !== null) await policyFiles.prepare(value as PolicyRecord, before ?? undefined)
       unfinished.delete(key)
       await prepareRules(record)
       return true
@@ -76,15 +78,18 @@ export function createPreparation({ known, policyFiles, upstreams }: Parts, refu
 
     /** Must not run while anything is prepared, or a file could be removed that was just found to be there. */
     sweep(): Promise<number> {
-      const policies: PolicyRecord[] = []
-      for (const records of [known, unfinished])
-        for (const { key, value, rules } of records.values()) {
-          if (value === null || kindOf(key) !== 'policy') continue
-          policies.push(value as PolicyRecord)
-          if (isPolicyRecord(rules)) policies.push(rules)
-        }
-      return policyFiles.sweep(policies)
+      return policyFiles.sweep([...policiesOf(known), ...policiesOf(unfinished)])
     },
   }
 }
+
+/** With the files that say which rule decides. */
+function* policiesOf(records: ReadonlyMap<RecordKey, EdgeRecord>): Generator<PolicyRecord> {
+  for (const { key, value, rules } of records.values()) {
+    if (value === null || kindOf(key) !== 'policy') continue
+    yield value as PolicyRecord
+    if (isPolicyRecord(rules)) yield rules
+  }
+}
+
 export type Preparation = ReturnType<typeof createPreparation>

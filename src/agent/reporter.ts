@@ -1,8 +1,16 @@
 import type { NatsConnection } from '@nats-io/transport-node'
 import { keptRuleHits, type Report, reportSubject } from '../distribution/channels.ts'
+import type { Allowed } from './allowed.ts'
 import type { Health } from './health.ts'
 import type { createHits } from './hits.ts'
 import type { RuleHits } from './rule_hits.ts'
+
+export type Reported = {
+  hits: ReturnType<typeof createHits>
+  allowed: Allowed
+  health: Health
+  ruleHits: RuleHits
+}
 
 const everyMs = 2_000
 const soonMs = 10
@@ -15,8 +23,8 @@ const answerMs = 5_000
  */
 export function createReporter(
   nats: NatsConnection,
-  { hits, health, ruleHits }: { hits: ReturnType<typeof createHits>; health: Health; ruleHits: RuleHits },
-  state: () => Omit<Report, 'hits' | 'health' | 'upstreams'>,
+  { hits, allowed, health, ruleHits }: Reported,
+  state: () => Omit<Report, 'hits' | 'allowed' | 'health' | 'upstreams'>,
 ) {
   const current = () => ({ ...state(), countsRules: true })
   let soon: NodeJS.Timeout | undefined
@@ -29,13 +37,21 @@ export function createReporter(
   }
   const sendAll = async () => {
     const taken = hits.take()
+    const letIn = allowed.take()
     const seen = health.take(Date.now())
-    const report: Report = { ...current(), hits: taken.hits, health: seen.health, upstreams: health.counts() }
-    if (taken.hits.length === 0) return publish(report)
+    const report: Report = {
+      ...current(),
+      hits: taken.hits,
+      ...(letIn.allowed.length > 0 && { allowed: letIn.allowed }),
+      health: seen.health,
+      upstreams: health.counts(),
+    }
+    if (taken.hits.length === 0 && letIn.allowed.length === 0) return publish(report)
     try {
       await nats.request(reportSubject(report.node), JSON.stringify(report), { timeout: everyMs - 500 })
     } catch {
       taken.giveBack()
+      letIn.giveBack()
       seen.giveBack()
     }
   }

@@ -24,9 +24,17 @@ export function createStep<Entry>({ log, recordLog, preparation, enforcement, ce
   /** Certificates, and keys to them, that have changed and are not settled with the proxy yet. */
   const unsettled = new Set<RecordKey>()
   let position = recordLog.position()
+  /** What is said to be in force: before certificates that are not. */
+  let shown = position
   /** Where the node would be if nothing were unfinished. */
   let reached = position
   let sweepAt = Date.now() + sweepEveryMs
+
+  function firstUnsettled(): number {
+    let first = Number.POSITIVE_INFINITY
+    for (const key of unsettled) first = Math.min(first, known.get(key)?.generation ?? first)
+    return first
+  }
 
   return {
     async run(released: readonly Released[], signal: AbortSignal): Promise<void> {
@@ -47,9 +55,9 @@ export function createStep<Entry>({ log, recordLog, preparation, enforcement, ce
       for (const { key } of logged) if (isOfCertificates(key)) unsettled.add(key)
       await enforcement.apply(planned, next.complete, signal)
       await certificates.settle(unsettled)
-      unsettled.clear()
       position = next
       reached = arrivedAt
+      shown = { ...position, applied: Math.max(shown.applied, Math.min(position.applied, firstUnsettled() - 1)) }
       if (isFirst) log.info({ records: known.size, applied: next.applied }, 'first complete read: serving')
     },
     /** Never during a step, or a policy could be prepared from a file that is being removed. */
@@ -65,8 +73,18 @@ export function createStep<Entry>({ log, recordLog, preparation, enforcement, ce
     },
     /** Something is left to do although nothing has arrived. */
     isDue: (): boolean =>
-      preparation.unfinished.size > 0 || preparation.unnamed.size > 0 || unsettled.size > 0 || Date.now() >= sweepAt,
-    position: () => position,
+      preparation.unfinished.size > 0 ||
+      preparation.unnamed.size > 0 ||
+      unsettled.size > 0 ||
+      certificates.isDue() ||
+      Date.now() >= sweepAt,
+    /** Certificates are left that the next step can take on at once. */
+    isUnsettled: (): boolean => unsettled.size > 0,
+    /** These are still to be settled. */
+    unsettle(keys: Iterable<RecordKey>): void {
+      for (const key of keys) unsettled.add(key)
+    },
+    position: () => shown,
   }
 }
 

@@ -1,6 +1,7 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createAgent } from '../agent/agent.ts'
+import { createAllowed } from '../agent/allowed.ts'
 import { createProxy, type EdgeProxy } from '../agent/haproxy/apply.ts'
 import { difference, entriesOf, readyEntries } from '../agent/haproxy/entries.ts'
 import { policyFolder } from '../agent/haproxy/settings.ts'
@@ -45,7 +46,7 @@ export async function edge(config: EdgeConfig): Promise<number> {
   })
 
   const link = createLink(config, log)
-  const hits = createHits()
+  const seen = { hits: createHits(), allowed: createAllowed() }
   const counting = await openRuleCounting(config.GATEHOUSE_EDGE_FOLDER, settings, log)
   const health = createHealth()
   const failures = createFailures(health, (upstream) => certificateFault(upstream, settings.caFile))
@@ -53,7 +54,8 @@ export async function edge(config: EdgeConfig): Promise<number> {
     onTrouble: (err) => log.error({ err }, 'HAProxy problem'),
     onHealth: health.observe,
   })
-  const requests = await openRequests(config, { settings, log, hits, failures, onServerChange: proxy.serverChanged })
+  const around = { settings, log, ...seen, failures, onServerChange: proxy.serverChanged }
+  const requests = await openRequests(config, around)
   const { agent, stop } = await openAgent(config, {
     ...{ log, link, proxy, health, nodeKey },
     policyFolder: policyFolder(settings),
@@ -77,13 +79,14 @@ export async function edge(config: EdgeConfig): Promise<number> {
     link,
     current,
     requests,
+    ruleHits: counting.hits,
     natives: proxy.natives,
     isDraining: () => isDraining,
   }
   const status = await serveNodeStatus(config, node)
   // The last to be said: whoever waits for it may ask the node how it is.
   log.info({ ...agent.state(), node: config.GATEHOUSE_EDGE_NODE, version }, 'serving from disk')
-  link.start({ keys, agent, hits, ruleHits: counting.hits, health, seen: requests.seen, current })
+  link.start({ keys, agent, ...seen, ruleHits: counting.hits, health, seen: requests.seen, current })
 
   const signal = await waitForShutdown('SIGHUP')
   const leave = signal === 'SIGHUP'

@@ -2,6 +2,7 @@ import { setTimeout } from 'node:timers/promises'
 import type { NatsConnection } from '@nats-io/transport-node'
 import type { Logger } from 'pino'
 import type { HitBuffer } from '../access/evidence/hit_buffer.ts'
+import type { OutcomeBuffer } from '../access/evidence/outcome_buffer.ts'
 import { addReportedRuleHits } from '../access/evidence/rule_hits.ts'
 import type { Config } from '../config.ts'
 import type { DbPool } from '../db/pool.ts'
@@ -47,10 +48,11 @@ const requestIntake = ({ config, db, metrics, log, warnOnce }: IntakeParts): Par
   onError: (err) => log.error({ err }, 'cannot write requests of an edge node, which will send them again'),
 })
 
-type Parts = { hitBuffer: HitBuffer; metrics: Metrics; log: Logger; secrets: SecretsBox | undefined }
+type EdgeBuffers = { hitBuffer: HitBuffer; outcomeBuffer: OutcomeBuffer }
+type Parts = { buffers: EdgeBuffers; metrics: Metrics; log: Logger; secrets: SecretsBox | undefined }
 
 /** Everything between the control plane and its edges. Without NATS there are none, and the API says so. */
-export function linkEdges(config: Config, db: DbPool, { hitBuffer, metrics, log, secrets }: Parts): EdgesLink {
+export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, secrets }: Parts): EdgesLink {
   if (config.GATEHOUSE_NATS_URL.length === 0) return { view: noEdges, stop: async () => {} }
   const nodes = watchNodes(systemClock, (node, dropped) => {
     metrics.countDroppedFromReports(dropped === 'report' ? 1 : dropped)
@@ -65,7 +67,7 @@ export function linkEdges(config: Config, db: DbPool, { hitBuffer, metrics, log,
   // Not waited for either: a database that does not answer yet must not keep the API from saying so.
   void loadNodes(db).then(nodes.remember, (err) => log.warn({ err }, 'the edge nodes of before are not known yet'))
   let active = false
-  takeHits(nodes, hitBuffer, () => active)
+  takeHits(nodes, buffers, () => active)
   saveRuleHits(db, nodes, log, () => active)
   metrics.watchEdgeNodes(nodes.all)
   const tails = createTails()
@@ -130,10 +132,10 @@ export function linkEdges(config: Config, db: DbPool, { hitBuffer, metrics, log,
 }
 
 /** Only the active publisher adds up what nodes counted, or it would be added once by every process. */
-function takeHits(nodes: EdgeNodes, hitBuffer: HitBuffer, isActive: () => boolean): void {
+function takeHits(nodes: EdgeNodes, buffers: EdgeBuffers, isActive: () => boolean): void {
   nodes.onReport((report, answer) => {
     if (!isActive()) return
-    countHits(report, hitBuffer)
+    countHits(report, buffers)
     if (!report.ruleHits) answer('kept')
   })
 }
@@ -199,12 +201,19 @@ function saveHealth(
 }
 
 /** Bounded by readReport(). What a node names may be deleted by now, or never have been: that is left out when it is written. */
-function countHits({ hits }: Report, hitBuffer: HitBuffer): void {
+function countHits({ hits, allowed = [] }: Report, { hitBuffer, outcomeBuffer }: EdgeBuffers): void {
   for (const { restriction, target = '', source, outcome, count, lastAt } of hits) {
     const hit = { sourceIp: source, outcome, at: Date.parse(lastAt) }
     if (restriction !== null && isId('ipx', restriction))
       hitBuffer.count({ ...hit, restrictionId: toUuid(restriction), apiKeyId: null }, count)
-    if (isId('edgtcp', target) || isId('edghtsrt', target))
+    if (isTarget(target))
       hitBuffer.countAtEdge({ ...hit, edgeId: toUuid(target), byModule: restriction === null }, count)
+    if (outcome === 'refused' && isTarget(target)) noteAtEdge(target, source, outcome, lastAt)
+  }
+  for (const { target, source, lastAt } of allowed) if (isTarget(target)) noteAtEdge(target, source, 'allowed', lastAt)
+  function noteAtEdge(target: Id<'edgtcp' | 'edghtsrt'>, ip: string, outcome: 'allowed' | 'refused', at: string): void {
+    outcomeBuffer.saw({ targetId: toUuid(target), ip, outcome, at: Date.parse(at) })
   }
 }
+
+const isTarget = (text: string): text is Id<'edgtcp' | 'edghtsrt'> => isId('edgtcp', text) || isId('edghtsrt', text)

@@ -110,7 +110,7 @@ test('a node keeps all else when a record is of a kind that its version does not
   const signer = await activeSigner(installation.db)
   assert.ok(signer)
   const key = 'future.bkdxx_01m7ejpdmye00bh323tz5gx11a'
-  await bucket.put(key, seal({ key, generation: 1, value: { color: 'red' } } as never, signer))
+  await bucket.put(key, seal({ key, generation: 1, value: { color: 'red' } }, signer))
   const refusals = async () => (await statusOf(edge)).refusals as { key: string; reason: string }[]
   const [refusal] = await poll(
     async () => (await refusals()).filter((each) => each.key === key),

@@ -1,6 +1,6 @@
 import { createServer, type Socket } from 'node:net'
-import type { TestContext } from 'node:test'
 import { connect as connectTls } from 'node:tls'
+import type { Scope } from '../harness/control_plane.ts'
 import { type Edge, id } from './proxy_harness.ts'
 
 export type Answer = { status: number; head: string; body: string }
@@ -71,7 +71,7 @@ export type HttpUpstream = {
 }
 
 /** Answers each request with `name`, on connections that stay open. */
-export async function startHttpUpstream(t: TestContext, name = 'upstream'): Promise<HttpUpstream> {
+export async function startHttpUpstream(t: Scope, name = 'upstream'): Promise<HttpUpstream> {
   const sockets = new Set<Socket>()
   const upstream: HttpUpstream = {
     port: 0,
@@ -104,7 +104,7 @@ export async function startHttpUpstream(t: TestContext, name = 'upstream'): Prom
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   upstream.port = (server.address() as { port: number }).port
-  t.after(() => {
+  t.after(async () => {
     for (const socket of sockets) socket.destroy()
     server.close()
   })

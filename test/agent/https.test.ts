@@ -146,7 +146,7 @@ onBothPaths(
       error_code: 'ERR_IP_REFUSED',
       status_code: 403,
       msg: 'Requests from this address are refused.',
-      details: {},
+      details: { request_id: /^x-request-id: (.*)$/im.exec(refused.head)?.[1]?.trim() },
     })
     assert.equal(upstream.heads.length, 3, 'what was refused never reached the upstream')
 

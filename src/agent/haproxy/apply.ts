@@ -113,7 +113,11 @@ export function createProxy(settings: ProxySettings, options: ProxyOptions = {})
     closeSessions: (targets) =>
       turns.next(() => endSessions(settings, former.destinationsOf(targets, claims), new Set(targets))),
     loadCertificates: () => turns.next(certificates.load),
-    names: { served: tenants.served, serve: (change) => turns.next(() => tenants.serve(change)) },
+    names: {
+      taken: certificates.names,
+      served: tenants.served,
+      serve: (change) => turns.next(() => tenants.serve(change)),
+    },
     serverChanged: createHealthReader((natives) => readHealth(natives).catch(trouble)),
     natives: natives.state,
     drain: lifetime.drain,

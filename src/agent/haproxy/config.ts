@@ -12,6 +12,7 @@ import { redirectFrontend } from './redirect.ts'
 import { earlyLines, logConnections, logRequests, rings, withEdition } from './request_lines.ts'
 import { chooseResponse, responseBackend } from './responses.ts'
 import {
+  askOnePolicy,
   controlCharacters,
   decide,
   decision,
@@ -133,9 +134,9 @@ ${settings.tcpBind.addresses.map((address) => `  bind ${listen(address, `${setti
   tcp-request connection set-var(sess.entry) dst,concat(:,sess.port),map_str(${mapFile(settings, 'tcp')})
   tcp-request connection set-var(sess.entry) str(*:),concat(,sess.port),map_str(${mapFile(settings, 'tcp')}) if !{ var(sess.entry) -m found }
   tcp-request connection reject if !{ var(sess.entry) -m found }${limitTcpEdge(limitsOf(settings), part('sess.entry', 'target'), part('sess.entry', 'account'))}
-  # Lua needs a stream, which begins here; no upstream has been dialed yet.${decision(settings, 'sess.entry')}${onePolicy(settings, 'tcp-request content', 'sess.entry')}
+  # Lua needs a stream, which begins here; no upstream has been dialed yet.${decision(settings, 'sess.entry')}${onePolicy(settings, 'tcp-request content', 'sess.entry')}${askOnePolicy('tcp-request content', 'has_policy unrestricted')}
   acl cleared var(txn.cleared) -m found
-  tcp-request content set-var(txn.cleared) bool(true) if has_policy unrestricted allowed_by_policy || open unrestricted${decide('tcp-request content', 'sess.entry', '!cleared')}
+  tcp-request content set-var(txn.cleared) bool(true) if allowed || open unrestricted${decide('tcp-request content', 'sess.entry', '!cleared')}
   ${refuseConnection} if !cleared !allowed${upstream(settings, 'tcp-request content', 'sess.entry')}${native(settings, 'tcp-request content', 'sess.entry')}
   tcp-request content reject if ${isUnreachable} !native || native all_down${dial('tcp-request content')}
   # One that is not there is skipped, and nothing else may be dialed instead.

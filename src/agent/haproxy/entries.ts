@@ -1,4 +1,5 @@
 import type {
+  ChallengeRecord,
   FailoverRecord,
   HttpsRecord,
   ResponseRecord,
@@ -7,10 +8,11 @@ import type {
   TcpRecord,
   WeightedRecord,
 } from '../../distribution/records.ts'
+import { challengeAnswerPattern, challengeTokenPattern } from '../../kernel/domains.ts'
 import { responseFault } from '../../kernel/fixed_response.ts'
 import { encodeHeaderText, headersFault } from '../../kernel/headers.ts'
 import { checkPathPattern } from '../../kernel/health_check.ts'
-import { parseHostport } from '../../kernel/hostport.ts'
+import { isHostName, parseHostport } from '../../kernel/hostport.ts'
 import { type IdPrefix, idLength, isId } from '../../kernel/ids.ts'
 import { type Address, formatAddress, parseAddress } from '../../kernel/ip/address.ts'
 import { hasEncodedSlash, hasParameters } from '../../kernel/paths.ts'
@@ -38,6 +40,7 @@ export const mapNames = [
   'route',
   'host',
   'wildcard',
+  'challenge',
   'node',
 ] as const
 export type MapName = (typeof mapNames)[number]
@@ -255,6 +258,13 @@ const compilers: Record<string, (id: string, value: any) => Entry[]> = {
     if (typeof files !== 'string' || !/^[0-9a-f]{64}(\.[0-9a-f]{64})?$/.test(files))
       throw new UnusableRecord(`${id} does not name files by their SHA-256`)
     return [{ map: 'policy', key: known('ipp', id), value: files }]
+  },
+  challenge(id, { host, token, answer }: ChallengeRecord) {
+    known('chl', id)
+    const plain = new RegExp(challengeTokenPattern)
+    if (!isHostName(host) || !plain.test(token) || !new RegExp(challengeAnswerPattern).test(answer))
+      throw new UnusableRecord(`${id} is no challenge`)
+    return [{ map: 'challenge', key: `${host.toLowerCase()}/${token}`, value: bounded(id, answer) }]
   },
   restrictions(id, { sets }: RestrictionsRecord) {
     known('ac', id)

@@ -3,7 +3,17 @@ import { clientMayNotSend, httpsBackends } from './backends.ts'
 import { noModules, withHeaders } from './entries.ts'
 import { enoughInFlight, limitRequests } from './limits.ts'
 import { mapFile } from './map_files.ts'
-import { controlCharacters, decide, dial, onePolicy, part, routeOfEdge, unusualPath, upstream } from './rules.ts'
+import {
+  askOnePolicy,
+  controlCharacters,
+  decide,
+  dial,
+  onePolicy,
+  part,
+  routeOfEdge,
+  unusualPath,
+  upstream,
+} from './rules.ts'
 import { limitsOf, type ProxySettings } from './settings.ts'
 
 /**
@@ -36,8 +46,8 @@ export const fastPath = (settings: ProxySettings) => `
   http-request set-var(txn.set_at) var(txn.header_lists),bytes(0,5)
   http-request set-var(txn.headers_to_set) var(txn.header_lists),bytes(txn.set_at),b64dec if { var(txn.headers_to_delete) -m found }
   http-request allow if has_lists reachable same_edge open unrestricted reachable_plain few_in_flight
-${onePolicy(settings, 'http-request', 'txn.entry')}
-  http-request allow if has_policy !has_headers reachable same_edge unrestricted reachable_plain few_in_flight allowed_by_policy || has_policy has_lists reachable same_edge unrestricted reachable_plain few_in_flight allowed_by_policy
+${onePolicy(settings, 'http-request', 'txn.entry')}${askOnePolicy('http-request', 'has_policy !has_headers reachable same_edge unrestricted reachable_plain few_in_flight || has_policy has_lists reachable same_edge unrestricted reachable_plain few_in_flight')}
+  http-request allow if allowed
 
   # With several policies, with restrictions, the first of a connection, near a limit, or to an upstream with TLS or HTTP/2. Lua
   # is asked after everything that could leave the request to the careful path, so that it warns once.

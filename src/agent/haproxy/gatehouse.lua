@@ -131,7 +131,7 @@ end)
 -- What rules have decided since it was last handed to the agent: by account, and by the rule's id and the first letter of the
 -- outcome, which is allowed, refused or warned. Bounded, for as long as no agent is there, and so that no account takes the place of all others.
 local hitsPerAccount, hitsInAll = 50000, 200000
-local hits, hitCount = {}, 0
+local hits, hitCount, lostHits = {}, 0, 0
 local function countHit(account, hit)
   local ofAccount = hits[account]
   if not ofAccount then
@@ -140,7 +140,10 @@ local function countHit(account, hit)
   end
   local known = ofAccount[hit]
   if not known then
-    if ofAccount.count >= hitsPerAccount or hitCount >= hitsInAll then return end
+    if ofAccount.count >= hitsPerAccount or hitCount >= hitsInAll then
+      lostHits = lostHits + 1
+      return
+    end
     ofAccount.count = ofAccount.count + 1
     hitCount = hitCount + 1
   end
@@ -154,27 +157,29 @@ local function ruleOf(rules, source)
   if not at then return nil end
   return file.account, sub(file.data, at - 15, at)
 end
+local function hexadecimal(bytes) return ('%02x'):rep(16):format(bytes:byte(1, 16)) end
 local deciders, deciderCount = {}, 0
+-- Returns the rule's id in hexadecimal. Nil when no rule decided, or it is not known which.
 local function countDecision(rules, source, outcome)
-  if not rules then return end
+  if not rules then return nil end
   local known = deciders[rules]
   local decider = known and known[source]
   if not decider then
     local account, rule = ruleOf(rules, source)
-    if not account then return end
+    if not account then return nil end
     if deciderCount >= 16384 then deciders, deciderCount, known = {}, 0, nil end
     if not known then
       known = {}
       deciders[rules] = known
     end
-    decider = { account = account, a = rule .. 'a', r = rule .. 'r', w = rule .. 'w' }
+    decider = { account = account, a = rule .. 'a', r = rule .. 'r', w = rule .. 'w', name = hexadecimal(rule) }
     known[source] = decider
     deciderCount = deciderCount + 1
   end
   countHit(decider.account, decider[outcome])
+  return decider.name
 end
 
-local function hexadecimal(bytes) return ('%02x'):rep(16):format(bytes:byte(1, 16)) end
 -- Differs between threads and processes.
 local sender = ('%x-%d-%s'):format(os.time(), core.thread, tostring(hits):match('%x+$'))
 local batchNumber, batch = 0, nil
@@ -198,7 +203,9 @@ local function nextBatch()
   end
   if count == 0 then return nil end
   batchNumber = batchNumber + 1
-  return { number = batchNumber, text = sender .. ' ' .. batchNumber .. '\n' .. table.concat(lines, '\n') .. '\nend\n' }
+  local head = sender .. ' ' .. batchNumber .. (lostHits > 0 and ' ' .. lostHits or '')
+  lostHits = 0
+  return { number = batchNumber, text = head .. '\n' .. table.concat(lines, '\n') .. '\nend\n' }
 end
 local function handOver()
   batch = batch or nextBatch()
@@ -221,20 +228,20 @@ core.register_task(function()
 end)
 
 -- All policies of a set count as one: any deny wins over every allow, and what nothing allows is denied. The rules are those
--- of the policy that decides, if any rule does. When they do not allow it, also says the policy that denies it, or that nothing
--- allows it: '-' if that is none in particular.
+-- of the policy that decides, if any rule does. Also says the policy that allows or denies it; when nothing allows it, '-' unless
+-- there is only one.
 local function allows(set, source)
-  local allowed, rules = false, nil
+  local allowed, rules, policy = false, nil, nil
   for index = 1, #set do
     local files = filesOf(policies:lookup(set[index]) or '')
     local verdict = files and verdictOf(files.policy, source)
     if verdict == 1 then
-      if not allowed then allowed, rules = true, files.rules end
+      if not allowed then allowed, rules, policy = true, files.rules, set[index] end
     elseif verdict ~= 0 then
       return false, verdict and files.rules, set[index]
     end
   end
-  return allowed, rules, #set == 1 and set[1] or '-'
+  return allowed, rules, policy or #set == 1 and set[1] or '-'
 end
 
 local function parseSet(text)
@@ -250,21 +257,23 @@ local function plainSource(source)
   return (#source == 8 or #source == 32) and source or nil
 end
 
--- '<source in hex>|<files of a policy>' → 'allow', or anything else: what the policy says, if it is the only one that
--- counts. Says nothing more, so whoever does not hear 'allow' asks `decide` as well, which then is the one to count.
+-- '<source in hex>|<files of a policy>' → 'open' and the rule that allows it, as in 'open +0198…', or anything else: what the
+-- policy says, if it is the only one that counts. Whoever does not hear 'open' asks `decide` as well, which then is the one to
+-- count.
 local clearedBy = remembered(16384, function(input)
   local source, text = input:match('^(%x+)|([%x.]+)$')
   source = source and plainSource(source)
   local files = source and filesOf(text)
   local verdict = files and verdictOf(files.policy, source)
   -- A file that is not there yet may come: nil is not remembered.
-  return verdict and { verdict = verdict == 1 and 'allow' or 'deny', rules = files.rules, source = source }
+  return verdict and { allows = verdict == 1, rules = files.rules, source = source }
 end)
 core.register_converters('verdict', function(input)
   local case = clearedBy(input)
   if not case then return nil end
-  if case.verdict == 'allow' then countDecision(case.rules, case.source, 'a') end
-  return case.verdict
+  if not case.allows then return 'shut' end
+  local rule = countDecision(case.rules, case.source, 'a')
+  return rule and 'open +' .. rule or 'open'
 end)
 
 -- '<source in hex>|<edge or route>|<account>|<backend>|<slashes>|<websocket>|<timeouts>|<headers>|<open or policies>': what asks
@@ -288,16 +297,17 @@ local restrictionsOf = remembered(256, function(text)
   return list
 end)
 
--- → 'open' or 'shut', and for the line about the request (read_line.ts), who refused it and who warned:
--- 'shut !ipx_1:ipp_1 ?ipx_2:ipp_2', with - for the edge's or route's own policies. What cannot be read is 'shut' alone.
+-- → 'open' or 'shut', and for the line about the request (read_line.ts), who refused or else allowed it and who warned:
+-- 'shut !ipx_1:ipp_1:<rule in hex> ?ipx_2:ipp_2:-', '+' for who allowed it, with - for the edge's or route's own policies and
+-- where no rule decided. What cannot be read is 'shut' alone.
 local function decide(input)
   local case = caseOf(input)
   if not case then return 'shut' end
-  local source, refusedBy, warnings = case.source, nil, ''
+  local source, refusedBy, allowedBy, warnings = case.source, nil, nil, ''
   if case.set then
     local isAllowed, rules, policy = allows(case.set, source)
-    if not isAllowed then refusedBy = '-:' .. policy end
-    countDecision(rules, source, isAllowed and 'a' or 'r')
+    local by = '-:' .. policy .. ':' .. (countDecision(rules, source, isAllowed and 'a' or 'r') or '-')
+    if isAllowed then allowedBy = by else refusedBy = by end
   end
   -- What is not known of an account might refuse: without its entry it is shut.
   local text = restrictions:lookup(case.account)
@@ -305,13 +315,18 @@ local function decide(input)
   if not list then return 'shut' end
   for _, each in ipairs(list) do
     local isAllowed, rules, policy = allows(each.set, source)
-    countDecision(rules, source, isAllowed and 'a' or each.isEnforced and 'r' or 'w')
-    if not isAllowed then
-      local by = each.id .. ':' .. policy
-      if each.isEnforced then refusedBy = refusedBy or by else warnings = warnings .. ' ?' .. by end
+    local rule = countDecision(rules, source, isAllowed and 'a' or each.isEnforced and 'r' or 'w')
+    local by = each.id .. ':' .. policy .. ':' .. (rule or '-')
+    if not isAllowed and not each.isEnforced then
+      warnings = warnings .. ' ?' .. by
+    elseif not isAllowed then
+      refusedBy = refusedBy or by
+    elseif each.isEnforced then
+      allowedBy = allowedBy or by
     end
   end
-  return (refusedBy and 'shut !' .. refusedBy or 'open') .. warnings
+  if refusedBy then return 'shut !' .. refusedBy .. warnings end
+  return (allowedBy and 'open +' .. allowedBy or 'open') .. warnings
 end
 core.register_converters('decide', decide)
 

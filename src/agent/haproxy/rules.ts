@@ -21,7 +21,7 @@ export type EntryVariable = 'sess.entry' | 'txn.entry' | 'txn.literal'
 /**
  * The same decision for a connection and a request. Lua is asked unless `open` stands where the policies would and the
  * account is known to have no restrictions; and only `open` from Lua lets anything through: when it fails, it has not
- * said so. What else it says, who refused or warned, is for the line about the request.
+ * said so. What else it says, who refused, allowed or warned, is for the line about the request.
  */
 export const decision = (settings: ProxySettings, entry: EntryVariable) => `
   acl open ${part(entry, 'policies')} -m str open
@@ -39,8 +39,9 @@ export const refuseConnection = 'tcp-request content reject'
  */
 export const onePolicy = (settings: ProxySettings, rule: string, entry: EntryVariable) => `
   acl has_policy var(txn.policy) -m found
-  acl allowed_by_policy src,hex,concat(|,txn.policy),lua.verdict -m str allow
   ${rule} set-var(txn.policy) ${part(entry, 'policies')},map_str(${mapFile(settings, 'policy')})`
+export const askOnePolicy = (rule: string, conditions: string) => `
+  ${rule} set-var(txn.decision) src,hex,concat(|,txn.policy),lua.verdict if ${conditions}`
 
 /** Anything but the characters that paths.ts leaves alone, a doubled slash, or what could be a dot segment. */
 export const unusualPath = '[^A-Za-z0-9\\-._~!$&\\x27()*+,:=@/]|/[./]'

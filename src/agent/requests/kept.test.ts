@@ -37,7 +37,8 @@ test('a flood from one address leaves places to others of the account, and what 
   kept.add(mine, 0)
   const batch = kept.take()
   assert.equal(batch?.requests.length, 32)
-  assert.ok(batch?.requests.includes(other as never) && batch.requests.includes(mine as never))
+  const ids = batch?.requests.map(({ id }) => id)
+  assert.ok(ids?.includes(other.id) && ids.includes(mine.id))
   assert.equal(
     batch?.dropped.reduce((sum, { count }) => sum + count, 0),
     970,
@@ -62,5 +63,8 @@ test('while the node is cut off memory is bounded, and an account of which nothi
   assert.equal(kept.counts().waiting, 10_001)
   const first = kept.take()
   assert.equal(first?.requests.length, maxBatchRequests)
-  assert.ok(first?.requests.includes(late as never), 'accounts take turns')
+  assert.ok(
+    first?.requests.some(({ id }) => id === late.id),
+    'accounts take turns',
+  )
 })

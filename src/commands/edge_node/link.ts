@@ -1,5 +1,6 @@
 import { setTimeout } from 'node:timers/promises'
 import type { createAgent } from '../../agent/agent.ts'
+import type { Allowed } from '../../agent/allowed.ts'
 import type { Health } from '../../agent/health.ts'
 import type { createHits } from '../../agent/hits.ts'
 import { createReceiver } from '../../agent/receiver.ts'
@@ -18,10 +19,11 @@ type Node = {
   keys: TrustedKeys
   agent: ReturnType<typeof createAgent>
   hits: ReturnType<typeof createHits>
+  allowed: Allowed
   ruleHits: RuleHits
   health: Health
   seen: SeenRequests
-  current: () => Omit<Report, 'hits' | 'health' | 'upstreams'>
+  current: () => Omit<Report, 'hits' | 'allowed' | 'health' | 'upstreams'>
 }
 
 /** The node's connection to the control plane. The node works without it, and takes in changes once it is there. */
@@ -33,7 +35,7 @@ export function createLink(config: EdgeConfig, log: Log) {
   let receiver: ReturnType<typeof createReceiver> | undefined
   let reporter: ReturnType<typeof createReporter> | undefined
 
-  async function follow({ keys, agent, hits, ruleHits, health, seen, current }: Node): Promise<void> {
+  async function follow({ keys, agent, hits, allowed, ruleHits, health, seen, current }: Node): Promise<void> {
     const connection = await connectNats({
       servers: config.GATEHOUSE_NATS_URL,
       name: `gatehouse edge ${config.GATEHOUSE_EDGE_NODE}`,
@@ -47,7 +49,7 @@ export function createLink(config: EdgeConfig, log: Log) {
     // The node may have received a signal while it connected.
     if (ending.signal.aborted) return connection.close()
     receiver = createReceiver(connection, keys, agent)
-    reporter = createReporter(connection, { hits, ruleHits, health }, current)
+    reporter = createReporter(connection, { hits, allowed, ruleHits, health }, current)
     seen.connect(connection)
     ending.signal.addEventListener('abort', () => void connection.close())
     while (!ending.signal.aborted) {

@@ -5,9 +5,12 @@ import { fileSink, type Rotation } from '../../agent/access_log/file.ts'
 import { otlpSink } from '../../agent/access_log/otlp.ts'
 import { stdoutSink } from '../../agent/access_log/stdout.ts'
 import { syslogOverTcp, syslogOverUdp } from '../../agent/access_log/syslog.ts'
+import type { Allowed } from '../../agent/allowed.ts'
 import { receiveEvents } from '../../agent/haproxy/events.ts'
 import type { ProxySettings } from '../../agent/haproxy/settings.ts'
 import type { createHits } from '../../agent/hits.ts'
+import { exposition } from '../../agent/metrics/exposition.ts'
+import { createTraffic } from '../../agent/metrics/traffic.ts'
 import { createRequestFeed } from '../../agent/requests/feed.ts'
 import { createGenerations } from '../../agent/requests/generations.ts'
 import { verdictsOf } from '../../agent/requests/hits.ts'
@@ -24,12 +27,16 @@ type Around = {
   settings: ProxySettings
   log: Log
   hits: ReturnType<typeof createHits>
+  allowed: Allowed
   failures: ReturnType<typeof createFailures>
   onServerChange: (native: string) => void
 }
 
 /** Everything that the node learns from the requests it serves. */
-export async function openRequests(config: EdgeConfig, { settings, log, hits, failures, onServerChange }: Around) {
+export async function openRequests(
+  config: EdgeConfig,
+  { settings, log, hits, allowed, failures, onServerChange }: Around,
+) {
   const feed = createRequestFeed()
   const generations = createGenerations()
   const isToNote = createFailureWindow()
@@ -37,8 +44,11 @@ export async function openRequests(config: EdgeConfig, { settings, log, hits, fa
     for (const verdict of verdictsOf(line)) hits.add({ ...verdict, count: 1, lastAt: new Date().toISOString() })
     if (line.failure && isToNote(line.failure, Date.now())) void failures.note(line.failure)
   })
+  feed.subscribe((request) => allowed.note(request, Date.now()))
   const accessLog = openAccessLog(config, log)
   if (accessLog.isOn) feed.subscribe(accessLog.note)
+  const traffic = createTraffic(config.GATEHOUSE_EDGE_METRICS_ROUTES)
+  feed.subscribe((request) => traffic.add(request, Date.now()))
   const notice = createDropNotice(log, 'records of requests')
   const reader = await receiveEvents(
     settings,
@@ -59,9 +69,12 @@ export async function openRequests(config: EdgeConfig, { settings, log, hits, fa
       ),
       gatehouse_edge_requests_dropped_total: reader.dropped(),
       gatehouse_edge_requests_unreadable_total: reader.unreadable(),
+      gatehouse_edge_requests_without_route_metrics_total: traffic.withoutPlace(),
       ...seen.metrics(),
       ...accessLog.metrics(),
     }),
+    /** By route, TCP edge and account. */
+    trafficMetrics: () => exposition(traffic, Date.now()),
     async close() {
       await reader.close()
       notice.stop()

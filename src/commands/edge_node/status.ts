@@ -1,8 +1,10 @@
 import type { createAgent } from '../../agent/agent.ts'
 import type { EdgeProxy } from '../../agent/haproxy/apply.ts'
+import { frontendMetrics } from '../../agent/haproxy/frontend_metrics.ts'
 import { usageMetrics } from '../../agent/haproxy/limits.ts'
 import type { ProxySettings } from '../../agent/haproxy/settings.ts'
 import type { Health } from '../../agent/health.ts'
+import type { RuleHits } from '../../agent/rule_hits.ts'
 import { serveStatus } from '../../agent/status_server.ts'
 import type { EdgeConfig } from '../../config.ts'
 import type { Link } from './link.ts'
@@ -16,13 +18,14 @@ type Node = {
   link: Link
   natives: EdgeProxy['natives']
   requests: Requests
+  ruleHits: Pick<RuleHits, 'lost'>
   current: () => object
   isDraining: () => boolean
 }
 
 export function serveNodeStatus(
   { GATEHOUSE_EDGE_STATUS_LISTEN: listen }: StatusListen,
-  { settings, agent, health, link, natives, requests, current, isDraining }: Node,
+  { settings, agent, health, link, natives, requests, ruleHits, current, isDraining }: Node,
 ) {
   const status = () => ({
     ...current(),
@@ -59,12 +62,14 @@ export function serveNodeStatus(
       gatehouse_edge_native_backends: natives().nativeBackends,
       gatehouse_edge_native_servers: natives().nativeServers,
       gatehouse_edge_retired_backends: natives().retiredBackends,
+      gatehouse_edge_rule_hits_lost_total: ruleHits.lost(),
       ...requests.metrics(),
+      ...(await frontendMetrics(settings)),
       ...(await usageMetrics(settings)),
     }
   }
 
-  return serveStatus(listen, status, notReady, metrics)
+  return serveStatus(listen, status, notReady, metrics, requests.trafficMetrics)
 }
 
 const maxTroubled = 50
