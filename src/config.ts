@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { isAbsolute, join } from 'node:path'
+import { acmeSettings } from './acme_settings.ts'
 import { domainSettings } from './domain_settings.ts'
 import { edgeSettings } from './edge_settings.ts'
 import {
@@ -22,6 +23,7 @@ import {
 } from './kernel/setting_values.ts'
 import { natsSettings } from './nats_settings.ts'
 import { type Setting, setting } from './setting.ts'
+import { traceSettings } from './trace_settings.ts'
 import { version } from './version.ts'
 import { webhookSettings } from './webhook_settings.ts'
 
@@ -40,7 +42,7 @@ export const settings = {
   }),
   GATEHOUSE_SECRETS_KEY_FILE: setting({
     default: '',
-    help: 'File of the keys that encrypt private keys of certificates in the database: base64 of 32 random bytes a line. The first encrypts, all decrypt. Empty: certificates cannot be uploaded.',
+    help: 'File of the keys that encrypt private keys of certificates and secrets of webhooks in the database: base64 of 32 random bytes a line. The first encrypts, all decrypt. Empty: neither can be created.',
     parse: text,
   }),
   GATEHOUSE_DATABASE_POOL_SIZE: setting({
@@ -129,6 +131,7 @@ export const settings = {
     parse: domains,
   }),
   ...domainSettings,
+  ...acmeSettings,
   ...natsSettings,
   GATEHOUSE_NATS_REPLICAS: setting({
     default: '1',
@@ -156,6 +159,7 @@ export const settings = {
     parse: wholeNumber(0, 1_200),
   }),
   ...webhookSettings,
+  ...traceSettings,
   GATEHOUSE_ADDRESS_RETENTION_DAYS: setting({
     default: '30',
     help: 'Days to keep source addresses of refused requests, warnings and API key use.',

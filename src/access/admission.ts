@@ -5,6 +5,7 @@ import { type Address, formatAddress } from '../kernel/ip/address.ts'
 import type { Evaluate, RestrictionDecision } from './decisions.ts'
 import type { Outcome } from './evidence/counts.ts'
 import type { HitBuffer } from './evidence/hit_buffer.ts'
+import { noteOutcomes, type OutcomeBuffer } from './evidence/outcome_buffer.ts'
 import type { RuleHitBuffer } from './evidence/rule_hit_buffer.ts'
 import { refusalIn, warningsIn } from './refusal.ts'
 
@@ -16,6 +17,7 @@ export type AdmissionParts = {
   readonly evaluate: Evaluate
   readonly hitBuffer: HitBuffer
   readonly ruleHitBuffer: RuleHitBuffer
+  readonly outcomeBuffer: OutcomeBuffer
   readonly clock: Clock
 }
 
@@ -29,7 +31,7 @@ export async function decide(evaluate: Evaluate, caller: Caller, source: Address
 
 /** Decides about a call, by token or by cookie, and counts what restrictions did. */
 export async function admit(
-  { evaluate, hitBuffer, ruleHitBuffer, clock }: AdmissionParts,
+  { evaluate, hitBuffer, ruleHitBuffer, outcomeBuffer, clock }: AdmissionParts,
   call: Call,
 ): Promise<Admission> {
   const { caller, source, operation, operationId } = call
@@ -39,6 +41,7 @@ export async function admit(
   const hit = (restrictionId: Uuid, outcome: Outcome) => {
     if (sourceIp) hitBuffer.count({ restrictionId, sourceIp, outcome, apiKeyId: caller.apiKeyId, at })
   }
+  noteOutcomes(outcomeBuffer, caller, sourceIp, decisions, at)
   for (const { ruleId, allowed, enforced } of decisions) {
     const outcome = allowed ? 'allowed' : enforced ? 'refused' : 'warned'
     if (ruleId) ruleHitBuffer.count({ accountId: caller.accountId, ruleId, outcome, at })

@@ -1,4 +1,4 @@
-import { type Db, run } from '../db/pool.ts'
+import { type Db, later } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { type Caller, restrictionTypesFor } from '../identity/caller.ts'
 import { Refusal } from '../kernel/errors.ts'
@@ -8,7 +8,7 @@ import { loadEnforcedAbout } from './policies.ts'
 import { decideEach, refusalIn } from './refusal.ts'
 
 export const raisePolicyRevision = (tx: Db, { accountId }: Pick<Caller, 'accountId'>): Promise<void> =>
-  run(tx, sql`update accounts set policy_revision = policy_revision + 1 where id = ${accountId}`)
+  later(tx, sql`update accounts set policy_revision = policy_revision + 1 where id = ${accountId}`)
 
 export async function refuseSelfLockout(
   tx: Db,

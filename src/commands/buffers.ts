@@ -1,5 +1,6 @@
 import type { Logger } from 'pino'
 import { createHitBuffer } from '../access/evidence/hit_buffer.ts'
+import { createOutcomeBuffer } from '../access/evidence/outcome_buffer.ts'
 import { createRuleHitBuffer } from '../access/evidence/rule_hit_buffer.ts'
 import { createUsageBuffer } from '../access/evidence/usage_buffer.ts'
 import type { DbPool } from '../db/pool.ts'
@@ -11,15 +12,18 @@ export function createBuffers(db: DbPool, metrics: Metrics, log: Logger) {
   const hitBuffer = createHitBuffer(db, metrics.countLostHits)
   const ruleHitBuffer = createRuleHitBuffer(db, metrics.countLostHits)
   const usageBuffer = createUsageBuffer(db, metrics.countLostSightings)
+  const outcomeBuffer = createOutcomeBuffer(db, metrics.countLostSightings)
   const all = [
     { flush: hitBuffer.flush, what: 'counts of refused and warned requests' },
     { flush: ruleHitBuffer.flush, what: 'counts of rules' },
     { flush: usageBuffer.flush, what: 'API key usage' },
+    { flush: outcomeBuffer.flush, what: 'addresses that were let in or refused' },
   ]
   return {
     hitBuffer,
     ruleHitBuffer,
     usageBuffer,
+    outcomeBuffer,
     /** The returned function stops it, and writes what is left. */
     start(): () => Promise<void> {
       const stops = all.map(({ flush, what }) =>

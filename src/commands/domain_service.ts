@@ -18,6 +18,7 @@ export function createDomainService(config: Config, clock: Clock): DomainService
   const limit = { requests: config.GATEHOUSE_DOMAIN_CHECKS_PER_MINUTE, seconds: 60 }
   return {
     ownership: config.GATEHOUSE_DOMAIN_OWNERSHIP,
+    managesCertificates: config.GATEHOUSE_ACME_DIRECTORY !== '',
     graceMs: config.GATEHOUSE_DOMAIN_GRACE_DAYS * dayMs,
     lookUpTxt: createTxtLookup(config.GATEHOUSE_DNS_SERVERS),
     countCheck: (accountId) => limiter.take(accountId, limit),

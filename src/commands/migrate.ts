@@ -1,3 +1,4 @@
+import { repairRollUps } from '../access/evidence/roll_ups.ts'
 import type { Config } from '../config.ts'
 import { grantToAppRole, UnfitRole } from '../db/grants.ts'
 import { MigrationMismatch, migrate } from '../db/migrate.ts'
@@ -24,6 +25,7 @@ export const migrateCommand = (config: Config): Promise<number> =>
         })
         for (const name of applied) console.log(`applied ${name}`)
         for (const claim of refused) console.log(describe(claim))
+        await repairRollUps(db)
         await addAuditPartitions(db, Date.now())
         await addRequestPartitions(db, Date.now())
         const role = config.GATEHOUSE_DATABASE_APP_ROLE

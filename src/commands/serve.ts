@@ -6,25 +6,30 @@ import type { DbPool } from '../db/pool.ts'
 import { createShares } from '../db/shares.ts'
 import { createEventStreams } from '../http/event_stream.ts'
 import { createHeavyOperations } from '../http/heavy.ts'
-import { createMetrics } from '../http/metrics.ts'
+import { createMetrics, type Metrics } from '../http/metrics.ts'
 import { createRateLimits } from '../http/rate_limits.ts'
 import type { InstallationSettings } from '../http/route.ts'
 import { createServer } from '../http/server.ts'
 import { systemClock } from '../kernel/clock.ts'
 import type { DialPolicy } from '../kernel/ip/dial_policy.ts'
 import { packageFiles } from '../kernel/package_files.ts'
+import type { SecretsBox } from '../kernel/secrets_box.ts'
+import { createFailedSignInNotes } from '../operations/failed_sign_ins.ts'
 import { createRefusedKeyRecorder } from '../operations/refused_keys.ts'
 import { routes } from '../resources/routes.ts'
 import { version } from '../version.ts'
 import { urlFault } from '../webhooks/url.ts'
+import { startAcme } from './acme.ts'
 import { createBuffers } from './buffers.ts'
 import { openDatabase } from './database.ts'
 import { checkDomains, createDomainService } from './domain_service.ts'
 import { linkEdges } from './edges_link.ts'
 import { interval } from './interval.ts'
 import { createLog, waitForShutdown } from './log.ts'
+import { countNewlyRefused } from './newly_refused.ts'
 import { openSecretsBox, warnOfMissingKeys } from './secrets_key.ts'
 import { signInRoutes } from './sign_in.ts'
+import { openTracing } from './tracing.ts'
 import { upkeep } from './upkeep.ts'
 import { startWebhooks, webhookPolicy } from './webhooks.ts'
 
@@ -40,11 +45,13 @@ export async function serve(config: Config): Promise<number> {
   const heavy = createHeavyOperations({ running: config.GATEHOUSE_HEAVY_OPERATIONS })
   const streams = createEventStreams(streamLimits)
   const metrics = createMetrics(db, heavy, streams, version)
+  const tracing = await openTracing(config, log)
   const evaluate = createEvaluate(db, systemClock, config.GATEHOUSE_POLICY_CACHE_MB * 1024 * 1024)
-  const buffers = createBuffers(db, metrics, log)
+  const { start: startBuffers, ...buffers } = createBuffers(db, metrics, log)
   const webhooksMayGo = webhookPolicy(config)
   const secrets = openSecretsBox(config)
-  const edges = linkEdges(config, db, { hitBuffer: buffers.hitBuffer, metrics, log, secrets })
+  const edges = linkEdges(config, db, { buffers, metrics, log, secrets })
+  const stopAcme = startAcme(config, { db, secrets, edges: edges.view, metrics, log })
   const app = createServer({
     service: {
       db,
@@ -58,19 +65,13 @@ export async function serve(config: Config): Promise<number> {
       trustedProxies: config.GATEHOUSE_TRUSTED_PROXIES,
       evaluate,
       edges: edges.view,
-      settings: installationSettings(config, webhooksMayGo),
-      hitBuffer: buffers.hitBuffer,
-      ruleHitBuffer: buffers.ruleHitBuffer,
-      usageBuffer: buffers.usageBuffer,
+      settings: installationSettings(config, webhooksMayGo, secrets),
+      ...buffers,
       metrics,
+      trace: tracing.note,
       dashboard: config.GATEHOUSE_DASHBOARD,
-      rateLimits: createRateLimits(systemClock, {
-        requestsPerMinute: config.GATEHOUSE_REQUESTS_PER_MINUTE,
-        failuresPerMinute: config.GATEHOUSE_FAILED_REQUESTS_PER_MINUTE,
-      }),
-      recordRefusedKey: createRefusedKeyRecorder(db, systemClock, (err) =>
-        log.error({ err }, 'cannot write an audit event of a refused API key'),
-      ),
+      rateLimits: rateLimits(config),
+      ...createRefusalNotes(db, metrics, log),
     },
     routes: config.GATEHOUSE_DASHBOARD
       ? routes
@@ -83,13 +84,14 @@ export async function serve(config: Config): Promise<number> {
     version,
   })
   await app.listen(config.GATEHOUSE_LISTEN)
-  const stopBuffers = buffers.start()
+  const stopBuffers = startBuffers()
   const stopUpkeep = interval(
     60 * 60 * 1_000,
-    () => upkeep(db, () => checkDomains(db, domains, log, metrics), config, log, metrics),
+    () => upkeep({ db, secrets, checkDomains: () => checkDomains(db, domains, log, metrics), config, log, metrics }),
     (err) => log.error({ err }, 'upkeep failed'),
   )
-  const stopWebhooks = startWebhooks(config, webhooksMayGo, metrics, log)
+  const stopCounting = countNewlyRefused(db, metrics, log)
+  const stopWebhooks = startWebhooks(config, webhooksMayGo, secrets, metrics, log)
   const address = app.server.address()
   log.info({ address, public_url: config.GATEHOUSE_PUBLIC_URL, version }, 'listening')
 
@@ -105,22 +107,48 @@ export async function serve(config: Config): Promise<number> {
   }, config.GATEHOUSE_SHUTDOWN_GRACE_MS)
   await app.close()
   clearTimeout(giveUp)
-  await Promise.all([stopWebhooks(), stopUpkeep(), edges.stop()])
-  await stopBuffers()
+  await Promise.all([stopAcme(), stopWebhooks(), stopUpkeep(), stopCounting(), edges.stop()])
+  await Promise.all([stopBuffers(), tracing.stop()])
   await db.end()
   log.info('stopped')
   return 0
 }
 
-const installationSettings = (config: Config, webhooksMayGo: DialPolicy): InstallationSettings => ({
+const rateLimits = (config: Config) =>
+  createRateLimits(systemClock, {
+    requestsPerMinute: config.GATEHOUSE_REQUESTS_PER_MINUTE,
+    failuresPerMinute: config.GATEHOUSE_FAILED_REQUESTS_PER_MINUTE,
+  })
+
+const installationSettings = (
+  config: Config,
+  webhooksMayGo: DialPolicy,
+  secrets: SecretsBox | undefined,
+): InstallationSettings => ({
   webhookUrlFault: (url) => urlFault(url, webhooksMayGo),
   tcpPorts: config.GATEHOUSE_TCP_PORTS,
   tcpPortsPerAccount: config.GATEHOUSE_TCP_PORTS_PER_ACCOUNT,
+  domainsPerAccount: config.GATEHOUSE_DOMAINS_PER_ACCOUNT,
+  certificatesPerAccount: config.GATEHOUSE_CERTIFICATES_PER_ACCOUNT,
   tokenSignIn: config.GATEHOUSE_TOKEN_SIGN_IN,
   loginSeconds: config.GATEHOUSE_LOGIN_HOURS * 60 * 60,
   operations: routes.map(({ operation }) => operation),
   wildcardSuffixes: config.GATEHOUSE_WILDCARD_SUFFIXES,
-  secrets: openSecretsBox(config),
+  secrets,
+})
+
+/** What the account's admins learn from the audit, and the caller does not. */
+const createRefusalNotes = (db: DbPool, metrics: Metrics, log: Logger) => ({
+  noteFailedSignIn: createFailedSignInNotes({
+    db,
+    clock: systemClock,
+    count: (reason) => metrics.countSignIn('api_key', reason),
+    warn: (fields, message) => log.warn(fields, message),
+    onError: (err) => log.error({ err }, 'cannot write an audit event of a failed sign-in'),
+  }),
+  recordRefusedKey: createRefusedKeyRecorder(db, systemClock, (err) =>
+    log.error({ err }, 'cannot write an audit event of a refused API key'),
+  ),
 })
 
 async function warnOfPowerfulRole(db: DbPool, log: Logger): Promise<void> {

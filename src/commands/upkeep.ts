@@ -1,14 +1,16 @@
 import type { Logger } from 'pino'
-import { deleteCountsBefore } from '../access/evidence/counts.ts'
-import { deleteEdgeCountsBefore } from '../access/evidence/edge_counts.ts'
+import { deleteOutcomesBefore, outcomeDays } from '../access/evidence/address_outcomes.ts'
 import { forgetAddressesOfUses } from '../access/evidence/key_uses.ts'
 import { deleteRefusalsBefore } from '../access/evidence/refusals.ts'
+import { deleteCountsBefore, deleteEdgeCountsBefore, repairRollUps } from '../access/evidence/roll_ups.ts'
 import { deleteOldRuleHits } from '../access/evidence/rule_hits.ts'
+import { deleteRuleSetChangesBefore } from '../access/evidence/rule_set_changes.ts'
 import { deleteSeenAddressesBefore, seenForDays } from '../access/evidence/seen_addresses.ts'
 import type { Config } from '../config.ts'
 import type { DbPool } from '../db/pool.ts'
 import type { Metrics } from '../http/metrics.ts'
 import { systemClock } from '../kernel/clock.ts'
+import type { SecretsBox } from '../kernel/secrets_box.ts'
 import { deleteIdempotencyKeys } from '../operations/idempotency.ts'
 import { deleteOutboxBefore } from '../operations/outbox.ts'
 import { addAuditPartitions, dropAuditPartitions } from '../resources/audit_events/partitions.ts'
@@ -17,22 +19,26 @@ import { deleteEndedSessions } from '../resources/dashboard_session/store.ts'
 import { countRefusedHostports } from '../resources/edges/hostports.ts'
 import { deleteRequestCountsBefore } from '../resources/requests/keep.ts'
 import { addRequestPartitions, dropRequestPartitions } from '../resources/requests/partitions.ts'
-import { expiryOfCertificates } from '../resources/tls_certificates/store.ts'
+import { expiryOfCertificates, firstToExpire } from '../resources/tls_certificates/store.ts'
 import { deleteDeliveriesBefore } from '../resources/webhook_destinations/deliveries.ts'
+import { encryptWebhookSecrets } from '../resources/webhook_destinations/secrets.ts'
 
 const dayMs = 24 * 60 * 60 * 1_000
+
+type Parts = {
+  db: DbPool
+  secrets: SecretsBox | undefined
+  checkDomains: () => Promise<void>
+  config: Config
+  log: Pick<Logger, 'info' | 'error'>
+  metrics: Pick<Metrics, 'showRefusedHostports' | 'showCertificates' | 'showExpiring'>
+}
 
 /**
  * What time does to the data: partitions ahead, and whatever is past its retention gone. Several processes may do it at
  * once. Each task is on its own: what one cannot do does not keep the others from theirs.
  */
-export async function upkeep(
-  db: DbPool,
-  checkDomains: () => Promise<void>,
-  config: Config,
-  log: Pick<Logger, 'info' | 'error'>,
-  metrics: Pick<Metrics, 'showRefusedHostports' | 'showCertificates'>,
-): Promise<void> {
+export async function upkeep({ db, secrets, checkDomains, config, log, metrics }: Parts): Promise<void> {
   const now = systemClock()
   const oldestAddress = now - config.GATEHOUSE_ADDRESS_RETENTION_DAYS * dayMs
   const oldestRequest = now - config.GATEHOUSE_REQUEST_RETENTION_DAYS * dayMs
@@ -47,20 +53,26 @@ export async function upkeep(
     'delete counts of requests': () => deleteRequestCountsBefore(db, oldestRequest),
     'delete counts of restrictions': () => deleteCountsBefore(db, oldestAddress),
     'delete counts of edges': () => deleteEdgeCountsBefore(db, oldestAddress),
+    // A process of a version before this one may still count, without adding up.
+    'add up counts': () => repairRollUps(db, now - 2 * dayMs),
     'delete counts of rules': () => deleteOldRuleHits(db, now),
     'delete refusals': () => deleteRefusalsBefore(db, oldestAddress),
     'forget addresses of uses': () => forgetAddressesOfUses(db, oldestAddress),
     'delete seen addresses': () => deleteSeenAddressesBefore(db, Math.max(oldestAddress, now - seenForDays * dayMs)),
+    'delete outcomes of addresses': () => deleteOutcomesBefore(db, Math.max(oldestAddress, now - outcomeDays * dayMs)),
+    'delete changes of rule sets': () => deleteRuleSetChangesBefore(db, now - outcomeDays * dayMs),
     'check reserved domains': checkDomains,
     'delete idempotency keys': () => deleteIdempotencyKeys(db),
     'delete ended sign-ins': () => deleteEndedSignIns(db),
     'delete ended sessions': () => deleteEndedSessions(db),
     'delete webhook deliveries': () =>
       deleteDeliveriesBefore(db, now - config.GATEHOUSE_WEBHOOK_RETENTION_DAYS * dayMs),
+    ...(secrets && { 'encrypt webhook secrets': () => encryptWebhookSecrets(db, secrets) }),
     'count refused hostports': async () => metrics.showRefusedHostports(await countRefusedHostports(db)),
     'look at the expiry of certificates': async () => {
       const { seconds, ...byExpiry } = await expiryOfCertificates(db)
       metrics.showCertificates(byExpiry, seconds)
+      metrics.showExpiring(await firstToExpire(db, 20))
     },
     // Without edges nobody reads the outbox; with the first one everything is compared and sent anyway.
     ...(config.GATEHOUSE_NATS_URL.length === 0 && {

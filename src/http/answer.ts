@@ -59,11 +59,9 @@ export async function answer(incoming: Incoming): Promise<Answer> {
   if (!otherBody(incoming)) route.checkBody?.(body)
   route.check?.(body, service.settings, fromVendor)
   checkRepeatedId(body, incoming.params)
-  const caller = facts.caller ?? (await signIn(incoming, body as { token: string }))
-  permit(route, caller)
-  const params = checkIds(route.params ?? {}, incoming.params)
-  await facts.turn?.begin()
-  const result = await handle(incoming, caller, params, query, body)
+  const { caller, result } = facts.caller
+    ? await perform(incoming, facts.caller, query, body)
+    : await signIn(incoming, query, body as { token: string })
   const applied = await tellEdges(service, result, query.wait === 'applied', facts)
   const stream = result.events && openStream(incoming, caller, result.events)
   return { body: result.body, headers: { ...headersOf(result), ...applied }, ...(stream && { stream }) }
@@ -126,8 +124,27 @@ function checkedQuery({ route, query }: Incoming): Record<string, unknown> {
   return parsed
 }
 
-async function signIn({ service, route, operationId, raw, facts }: Incoming, { token }: { token: string }) {
-  return letIn(service, route, operationId, facts, await identifySigningIn(service, raw, facts, token))
+/** The same for the caller that the token in the body identifies. Whatever refuses it is noted. */
+async function signIn(incoming: Incoming, query: Record<string, unknown>, body: { token: string }) {
+  const { service, route, operationId, raw, facts } = incoming
+  const { token } = body
+  try {
+    const identified = await identifySigningIn(service, raw, facts, token)
+    return await perform(incoming, await letIn(service, route, operationId, facts, identified), query, body)
+  } catch (error) {
+    const { caller, sourceIp, outsideRangesKeyId } = facts
+    const isOutsideRanges = outsideRangesKeyId !== undefined
+    service.noteFailedSignIn({ operationId, sourceIp, token, caller, isOutsideRanges, error })
+    throw error
+  }
+}
+
+async function perform(incoming: Incoming, caller: Caller, query: Record<string, unknown>, body: unknown) {
+  const { route, facts } = incoming
+  permit(route, caller)
+  const params = checkIds(route.params ?? {}, incoming.params)
+  await facts.turn?.begin()
+  return { caller, result: await handle(incoming, caller, params, query, body) }
 }
 
 function handle(

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { admit, decide } from '../access/admission.ts'
+import { noteOutcomes } from '../access/evidence/outcome_buffer.ts'
 import { noteUse } from '../access/evidence/usage_buffer.ts'
 import {
   type Authentication,
@@ -65,6 +66,7 @@ export async function letIn(
   noteUse(service.usageBuffer, { caller, sourceIp: facts.sourceIp, replacedToken }, service.clock())
   // Most accounts have no restriction: nothing is looked up for them.
   if (caller.restricted) await refuseAddress(service, { caller, source: facts.source, operation, operationId }, facts)
+  else noteOutcomes(service.outcomeBuffer, caller, facts.sourceIp, [], service.clock())
   facts.limitUse = service.rateLimits.countRequest(caller)
   if (facts.limitUse?.allowance.allowed === false) throw limitReached(facts.limitUse)
   if (signsIn && caller.ownerId.startsWith('bot_'))

@@ -20,6 +20,8 @@ export type Method = 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
 export type InstallationSettings = {
   readonly tcpPorts: { readonly first: number; readonly last: number }
   readonly tcpPortsPerAccount: number
+  readonly domainsPerAccount: number
+  readonly certificatesPerAccount: number
   /** Whether the token of a key opens a dashboard session. */
   readonly tokenSignIn: boolean
   /** How long the key of `gatehouse login` is valid. */

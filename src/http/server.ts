@@ -15,6 +15,7 @@ import { rateLimitHeaders } from './rate_limits.ts'
 import { serveReference } from './reference.ts'
 import { errorBody, toRefusal } from './refusals.ts'
 import { conclude } from './request_facts.ts'
+import { spanOf } from './request_span.ts'
 import type { Route } from './route.ts'
 import { send } from './send.ts'
 import type { Service } from './service.ts'
@@ -52,6 +53,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   })
   app.addHook('onResponse', (request, reply, done) => {
     conclude(request, reply, service.metrics)
+    noteSpan(request, reply, service)
     done()
   })
   app.setErrorHandler(fail)
@@ -89,6 +91,11 @@ const bareServer = ({ service, log, requestTimeoutMs }: ServerOptions): FastifyI
     },
     http: { headersTimeout: Math.min(requestTimeoutMs, 10_000), connectionsCheckingInterval: 1_000 },
   })
+
+function noteSpan(request: FastifyRequest, reply: FastifyReply, { trace }: Service): void {
+  const span = trace && spanOf(request, reply)
+  if (span) trace(span)
+}
 
 function begin(request: FastifyRequest, reply: FastifyReply): void {
   request.facts = {}

@@ -1,9 +1,11 @@
 import type { Evaluate } from '../access/decisions.ts'
 import type { HitBuffer } from '../access/evidence/hit_buffer.ts'
+import type { OutcomeBuffer } from '../access/evidence/outcome_buffer.ts'
 import type { RuleHitBuffer } from '../access/evidence/rule_hit_buffer.ts'
 import type { UsageBuffer } from '../access/evidence/usage_buffer.ts'
 import type { DbPool } from '../db/pool.ts'
 import type { Caller } from '../identity/caller.ts'
+import type { FailedSignIn } from '../identity/failed_sign_in.ts'
 import type { Origin } from '../identity/origin.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Uuid } from '../kernel/ids.ts'
@@ -14,6 +16,7 @@ import type { EventStreams } from './event_stream.ts'
 import type { HeavyOperations } from './heavy.ts'
 import type { Metrics } from './metrics.ts'
 import type { RateLimits } from './rate_limits.ts'
+import type { RequestSpan } from './request_span.ts'
 import type { InstallationSettings } from './route.ts'
 
 /** What every request may use. */
@@ -32,7 +35,10 @@ export type Service = {
   readonly hitBuffer: HitBuffer
   readonly ruleHitBuffer: RuleHitBuffer
   readonly usageBuffer: UsageBuffer
+  readonly outcomeBuffer: OutcomeBuffer
   readonly metrics: Metrics
+  /** Only when traces are configured. */
+  readonly trace: ((span: RequestSpan) => void) | undefined
   readonly settings: InstallationSettings
   readonly edges: EdgeView
   readonly domains: DomainService
@@ -41,4 +47,6 @@ export type Service = {
   readonly rateLimits: RateLimits
   /** Notes for the account's admins that a key was used from outside its ranges. */
   readonly recordRefusedKey: (origin: Origin & { caller: Caller }) => void
+  /** Notes for the account's admins that somebody could not sign in with a token, and why. */
+  readonly noteFailedSignIn: (failure: FailedSignIn) => void
 }

@@ -149,7 +149,8 @@ export const errorCatalogue = {
     hint: 'Give the domains another certificate first. To renew a certificate, replace its chain and key with PATCH instead.',
   },
   ERR_NO_SECRETS_KEY: {
-    cause: 'The installation has no key to encrypt private keys with, so it does not accept any. Nothing was stored.',
+    cause:
+      'The installation has no key to encrypt secrets with, so it stores no private keys of certificates and no secrets of webhooks. Nothing was changed.',
     hint: 'Ask the operator to set GATEHOUSE_SECRETS_KEY_FILE.',
   },
   ERR_CIDR_TAKEN: {

@@ -20,6 +20,7 @@ export const idPrefixes = {
   enk: 'edge node key',
   whd: 'webhook destination',
   rd: 'reserved domain',
+  chl: 'ACME challenge',
   ses: 'dashboard session',
   op: 'operation',
   idn: 'identity',

@@ -126,6 +126,13 @@ export function fullOrTruncated(value: string): 'full' | 'truncated' {
   return value
 }
 
+export function optionalHttpUrl(value: string): string {
+  const url = URL.parse(value)
+  if (value !== '' && (!url || !/^https?:$/.test(url.protocol)))
+    throw new ConfigError('must be an http:// or https:// URL')
+  return value
+}
+
 /** A share from 0 to 1, written as a percentage. */
 export function percentage(value: string): number {
   const [, digits] = /^(\d{1,3}(?:\.\d{1,3})?)%$/.exec(value) ?? []
@@ -180,4 +187,19 @@ export function domainOwnership(value: string): (typeof domainOwnerships)[number
   const known = domainOwnerships.find((each) => each === value)
   if (!known) throw new ConfigError(`must be one of ${domainOwnerships.join(', ')}`)
   return known
+}
+
+const acmeDirectories: Record<string, string> = {
+  letsencrypt: 'https://acme-v02.api.letsencrypt.org/directory',
+  'letsencrypt-staging': 'https://acme-staging-v02.api.letsencrypt.org/directory',
+}
+export function acmeDirectory(value: string): string {
+  const url = acmeDirectories[value] ?? value
+  if (url !== '' && URL.parse(url)?.protocol !== 'https:')
+    throw new ConfigError(`must be an https URL, ${Object.keys(acmeDirectories).join(' or ')}`)
+  return url
+}
+export function acmeChallenge(value: string): 'http-01' | 'dns-01' {
+  if (value !== 'http-01' && value !== 'dns-01') throw new ConfigError('must be http-01 or dns-01')
+  return value
 }

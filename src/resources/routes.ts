@@ -17,6 +17,7 @@ import { ipPolicyRuleRoutes } from './ip_policy_rules/routes.ts'
 import { ruleSetRoutes } from './ip_policy_rules/rule_set_routes.ts'
 import { ipRefusalRoutes } from './ip_refusals/routes.ts'
 import { ipRestrictionRoutes } from './ip_restrictions/routes.ts'
+import { newlyRefusedRoutes } from './newly_refused_addresses/routes.ts'
 import { botUserRoutes } from './principals/bot_users.ts'
 import { userRoutes } from './principals/users.ts'
 import { requestRoutes } from './requests/routes.ts'
@@ -40,6 +41,7 @@ export const routes: readonly Route[] = [
   ...ipRestrictionRoutes,
   ...ipCheckRoutes,
   ...ipRefusalRoutes,
+  ...newlyRefusedRoutes,
   ...ipActivityRoutes,
   ...requestRoutes,
   ...backendRoutes,

@@ -14,6 +14,7 @@ const groups: Record<string, string> = {
   ip_checks: 'Dry run: would this address be allowed, and which rule decides?',
   ip_refusals: 'Calls that an IP restriction refused, with the rule that decided.',
   requests: 'Requests that edges refused, warned about, limited or failed, and what decided.',
+  newly_refused_addresses: 'Addresses that were allowed lately and are refused now, with the change that caused it.',
   ip_activity: 'How often addresses were refused or warned about.',
   backend_health: 'How the upstreams of all backends of the account are.',
   static_backends: 'Upstream servers that edges and routes send traffic to.',

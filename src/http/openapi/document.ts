@@ -1,22 +1,26 @@
-import type { TObject, TSchema } from 'typebox'
+import type { TSchema } from 'typebox'
 import type { Route } from '../route.ts'
 import { commonHeaders, header, sharedComponents } from './components.ts'
 import { describe, tagOf, tags } from './descriptions.ts'
 import { errorResponses } from './errors.ts'
 import { exampleOf, exampleOfParam } from './examples.ts'
 import type { Json } from './json.ts'
+import { queryParameters, shareQueryParameters } from './parameters.ts'
 import { errorSchema, hoist, nameOfBody } from './schemas.ts'
+
+type Operation = Json & { parameters: Json[] }
 
 /** The OpenAPI 3.1 document of the routes. Schemas with a title become components; the rest stays in place. */
 export function openApiDocument(routes: readonly Route[], version: string): Json {
   const schemas: Json = { Error: errorSchema }
   const responses: Json = {}
-  const paths: Record<string, Json> = {}
+  const paths: Record<string, Record<string, Operation>> = {}
   for (const route of routes) {
     const path = route.path.replaceAll(/:(\w+)/g, '{$1}')
     paths[path] ??= {}
     paths[path][route.method.toLowerCase()] = operation(route, schemas, responses)
   }
+  const shared = shareQueryParameters(Object.values(paths).flatMap((path) => Object.values(path)))
   return {
     openapi: '3.1.0',
     info: {
@@ -32,6 +36,7 @@ export function openApiDocument(routes: readonly Route[], version: string): Json
     paths,
     components: {
       ...sharedComponents,
+      parameters: { ...sharedComponents.parameters, ...shared },
       responses,
       schemas,
     },
@@ -47,7 +52,7 @@ const successHeaders = (route: Route): Json => ({
   ...(route.setsCookie && header('Set-Cookie')),
 })
 
-function operation(route: Route, schemas: Json, sharedResponses: Json): Json {
+function operation(route: Route, schemas: Json, sharedResponses: Json): Operation {
   const responses: Json = {
     [route.success]: {
       description: route.success === 204 ? 'Success, without a body.' : route.success === 201 ? 'Created.' : 'OK.',
@@ -108,16 +113,3 @@ const eventStream = (events: Readonly<Record<string, TSchema>>, schemas: Json): 
 
 const plainText = (others: object = {}): Json =>
   Object.fromEntries(Object.keys(others).map((type) => [type, { schema: { type: 'string' } }]))
-
-function queryParameters(query: TObject | undefined): Json[] {
-  return Object.entries(query?.properties ?? {}).map(([name, schema]) => {
-    const { description, ...rest } = schema as Json
-    return {
-      name,
-      in: 'query',
-      required: query?.required?.includes(name) ?? false,
-      ...(description ? { description } : {}),
-      schema: rest,
-    }
-  })
-}

@@ -40,7 +40,8 @@ function hoistWithin(value: unknown, schemas: Json, direction: Direction): unkno
   return hoist(value as TSchema, schemas, direction)
 }
 
-const pascal = (name: string): string => name.replaceAll(/(?:^|_)(\w)/g, (_, first: string) => first.toUpperCase())
+export const pascal = (name: string): string =>
+  name.replaceAll(/(?:^|_)(\w)/g, (_, first: string) => first.toUpperCase())
 
 const singular = (name: string): string => name.replace(/ies$/, 'y').replace(/s$/, '')
 

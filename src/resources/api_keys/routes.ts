@@ -8,27 +8,17 @@ import { getRoute, listRoute } from '../../operations/read_routes.ts'
 import type { Resource } from '../../operations/resource.ts'
 import {
   checkScopes,
+  createBelow,
   expiryOfNew,
   grantOf,
   grantWith,
-  lineageOfNew,
   mayChange,
   mayRotate,
   mayUpdate,
-  refuseMore,
   revokeDescendants,
 } from './rules.ts'
 import { ApiKey, ApiKeyCreate, ApiKeyDeleteQuery, ApiKeyQuery, ApiKeyRotate, ApiKeyUpdate } from './schema.ts'
-import {
-  type ApiKeyRow,
-  deleteApiKey,
-  findApiKey,
-  insertApiKey,
-  insertLineage,
-  listApiKeys,
-  rotateApiKey,
-  updateApiKey,
-} from './store.ts'
+import { type ApiKeyRow, deleteApiKey, findApiKey, listApiKeys, rotateApiKey, updateApiKey } from './store.ts'
 import { stableApiKeyFields, toApiKey } from './view.ts'
 
 /** The token is there between the change and the response to it. */
@@ -61,20 +51,13 @@ export const apiKeyRoutes = [
       const owner = body.owner_id ?? caller.ownerId
       if (owner !== caller.ownerId && caller.role !== 'admin')
         throw forbidden('Only admins can create a key for another owner.')
-      const { lineage, parent } = await lineageOfNew(tx, caller)
-      const grant = grantWith(body, parent)
-      refuseMore('api_keys.create', grant, parent)
       const token = newToken()
-      const row = await insertApiKey(tx, caller, {
+      const row = await createBelow(tx, caller, body, {
         ownerId: owner,
         tokenHash: hashToken(token),
         expires_at,
-        grant,
-        createdBy: caller.apiKeyId,
         ...newAnnotations(body),
       })
-      if (!row) throw invalidField('owner_id', 'must be an active user or bot of this account')
-      await insertLineage(tx, caller, row.id, lineage)
       return { ...row, token }
     },
   }),

@@ -11,7 +11,17 @@ import { recordDeletions } from '../../operations/audit.ts'
 import { ownerId } from '../principals/view.ts'
 import { closestScope } from './closest_scope.ts'
 import type { ApiKeyCreate, ApiKeyUpdate } from './schema.ts'
-import { type ApiKeyRow, deleteDescendants, holdLineage, maxAncestors, maxDescendants } from './store.ts'
+import {
+  type ApiKeyRow,
+  deleteDescendants,
+  holdLineage,
+  insertApiKey,
+  insertApiKeyBelow,
+  insertLineage,
+  maxAncestors,
+  maxDescendants,
+  type NewApiKey,
+} from './store.ts'
 import { stableApiKeyFields, toApiKey } from './view.ts'
 
 const isOwn = (caller: Caller, key: ApiKeyRow) => ownerId(key.owner_kind, key.owner_id) === caller.ownerId
@@ -63,6 +73,31 @@ export async function lineageOfNew(tx: Db, caller: Caller): Promise<{ lineage: U
       `This key ends a chain of ${maxAncestors} keys, each created with the one before it, and the chain cannot grow. Delete keys you no longer need, or create the key with a different one.`,
     )
   return { lineage, parent: grantOf(parent) }
+}
+
+/** A key that the caller's own key creates, with no more rights than that has. */
+export async function createBelow(
+  tx: Db,
+  caller: Caller,
+  limits: Limits,
+  key: Omit<NewApiKey, 'grant' | 'createdBy'>,
+): Promise<ApiKeyRow> {
+  const wanted = (parent: Grant): NewApiKey => ({
+    ...key,
+    grant: grantWith(limits, parent),
+    createdBy: caller.apiKeyId,
+  })
+  // The caller's key is nearly always as it was when the request was let in.
+  if (!excessOf(wanted(caller).grant, caller)) {
+    const row = await insertApiKeyBelow(tx, caller, wanted(caller))
+    if (row) return row
+  }
+  const { lineage, parent } = await lineageOfNew(tx, caller)
+  refuseMore('api_keys.create', wanted(parent).grant, parent)
+  const row = await insertApiKey(tx, caller, wanted(parent))
+  if (!row) throw invalidField('owner_id', 'must be an active user or bot of this account')
+  await insertLineage(tx, caller, row.id, lineage)
+  return row
 }
 
 type Limits = Pick<ApiKeyCreate, 'scopes' | 'allowed_cidrs'>

@@ -1,5 +1,5 @@
 import { violates } from '../../db/failures.ts'
-import { type Db, many, maybeOne, one, run } from '../../db/pool.ts'
+import { type Db, later, many, maybeOne, one } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { Refusal } from '../../kernel/errors.ts'
@@ -19,8 +19,8 @@ export async function replaceHostports(
   hostports: readonly string[],
   domainOfHostport: ReadonlyMap<string, Uuid> = new Map(),
 ): Promise<void> {
-  await run(tx, sql`delete from hostports where account_id = ${accountId} and edge_id = ${edgeId}`)
-  await run(tx, sql`delete from refused_hostports where account_id = ${accountId} and edge_id = ${edgeId}`)
+  await later(tx, sql`delete from hostports where account_id = ${accountId} and edge_id = ${edgeId}`)
+  await later(tx, sql`delete from refused_hostports where account_id = ${accountId} and edge_id = ${edgeId}`)
   if (hostports.length === 0) return
   const inserted = new Set(await insertHostports(tx, { accountId }, edgeId, hostports, domainOfHostport))
   const taken = hostports.find((hostport) => !inserted.has(hostport))
@@ -65,7 +65,7 @@ export async function limitingTcpPorts(
   limit: number,
   change: () => Promise<void>,
 ): Promise<void> {
-  await run(tx, sql`select pg_advisory_xact_lock(73, hashtext(${accountId}))`)
+  await later(tx, sql`select pg_advisory_xact_lock(73, hashtext(${accountId}))`)
   const before = await countTcpPorts(tx, { accountId })
   await change()
   const now = await countTcpPorts(tx, { accountId })

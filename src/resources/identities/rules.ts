@@ -1,4 +1,4 @@
-import { type Db, many, run } from '../../db/pool.ts'
+import { type Db, later, many } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import type { Origin } from '../../identity/origin.ts'
 import { toId, type Uuid } from '../../kernel/ids.ts'
@@ -11,7 +11,7 @@ import type { IdentityRow } from './store.ts'
  */
 export async function endAccess(tx: Db, origin: Origin, { id, api_key_id }: IdentityRow): Promise<void> {
   const { accountId } = origin
-  await run(tx, sql`delete from dashboard_sessions where account_id = ${accountId} and identity_id = ${id}`)
+  await later(tx, sql`delete from dashboard_sessions where account_id = ${accountId} and identity_id = ${id}`)
   if (!api_key_id) return
   const keys = await many<{ id: Uuid }>(
     tx,

@@ -41,6 +41,6 @@ export const ipPolicyRoutes = [
     summary: 'Delete an IP policy and its rules. Refused while the policy is attached',
     access: 'anyone',
     errors: ['ERR_IP_POLICY_IN_USE'],
-    remove: (tx, { caller, params }) => deleteIpPolicy(tx, caller, params.id),
+    remove: (tx, { origin, params }) => deleteIpPolicy(tx, origin, params.id),
   }),
 ]

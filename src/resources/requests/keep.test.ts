@@ -129,6 +129,9 @@ test('a day past its retention is dropped as a whole, also what came before its 
 })
 
 type Statement = Parameters<DbPool['query']>[0]
+/** A PreparedQuery, whose statements are its own business elsewhere. */
+type Batch = { readonly statements: readonly Statement[] }
+
 /** A pool whose every statement is explained first, as PostgreSQL plans it for any parameters. */
 function explaining(pool: DbPool): { db: DbPool; plans: string[] } {
   const plans: string[] = []
@@ -143,11 +146,12 @@ function explaining(pool: DbPool): { db: DbPool; plans: string[] } {
   const connect = async () => {
     const client = await pool.connect()
     return {
-      // What is prepared comes with a callback; 'begin' and 'commit' are plain text.
-      query: (statement: string | Statement, ...rest: unknown[]) =>
-        typeof statement === 'string'
-          ? client.query(statement)
-          : explain(statement).then(() => Reflect.apply(client.query, client, [statement, ...rest])),
+      // Statements come in batches, with 'begin' and 'commit' among them; 'rollback' is plain text.
+      query: async (batch: string | Batch, ...rest: unknown[]) => {
+        if (typeof batch === 'string') return client.query(batch)
+        for (const statement of batch.statements) if (!/^(begin|commit)/.test(statement.text)) await explain(statement)
+        return Reflect.apply(client.query, client, [batch, ...rest])
+      },
       on: () => {},
       off: () => {},
       release: () => client.release(),
