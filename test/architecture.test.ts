@@ -43,6 +43,14 @@ const mayImport: Record<string, { folders: string[]; because: string }> = {
     folders: ['kernel', 'db', 'identity', 'operations', 'resources'],
     because: 'webhooks read the audit and send it; they answer no requests',
   },
+  acme: {
+    folders: ['kernel', 'db', 'identity', 'distribution', 'operations', 'resources'],
+    because: 'orders of certificates go on by themselves; they answer no requests',
+  },
+  tracing: {
+    folders: ['http'],
+    because: 'traces receive what HTTP knows of a call; only the command that serves knows them',
+  },
   agent: { folders: ['kernel', 'distribution'], because: 'an edge node has no database, and must never need one' },
   cli: {
     folders: ['kernel'],
@@ -61,6 +69,8 @@ const mayImport: Record<string, { folders: string[]; because: string }> = {
       'publisher',
       'sign_in',
       'webhooks',
+      'acme',
+      'tracing',
       'agent',
       '.',
     ],
@@ -84,6 +94,10 @@ const onlyIn: Record<string, string[]> = {
   jose: ['sign_in'],
   'string-width': ['cli'],
   tldts: ['resources'],
+  '@opentelemetry/api': ['tracing'],
+  '@opentelemetry/sdk-trace': ['tracing'],
+  '@opentelemetry/resources': ['tracing'],
+  '@opentelemetry/exporter-trace-otlp-http': ['tracing'],
 }
 
 // `import … from '…'`, `export … from '…'`, `import('…')`, and a bare `import '…'` for its side effect.
@@ -244,4 +258,10 @@ test('tests wait by polling, not by time, and random choices can be repeated', a
       faults.push(`${file} uses Math.random: use test/harness/random.ts, which prints its seed`)
   }
   assert.deepEqual(faults, [])
+})
+
+test('no value is forced into a type that it does not have', async () => {
+  const heads = ['{src,test,dev,bench}/**/*.ts', 'dashboard/src/**/*.{ts,tsx}']
+  for await (const file of glob(heads, { cwd: root, exclude: ['test/architecture.test.ts'] }))
+    assert.doesNotMatch(await readFile(join(root, file), 'utf8'), /\bas never(?=[\s,;)\]}]*$|[,;)\]}])/m, file)
 })

@@ -161,8 +161,8 @@ test('a database that does not answer times out after the configured time', asyn
 
 test('a change whose COMMIT was not acknowledged is reported as unknown, not as failed', async () => {
   const { body: key } = await admin('POST', '/api_keys', { description: 'before' })
-  proxy.breakAfter('commit')
-  const { status, body, headers } = await admin('PATCH', key.uri, { description: 'after' })
+  proxy.breakAfter('after all', 'commit')
+  const { status, body, headers } = await admin('PATCH', key.uri, { description: 'after all' })
   assert.deepEqual([status, body.error_code, headers.get('retry-after')], [503, 'ERR_OUTCOME_UNKNOWN', null])
-  assert.equal((await admin('GET', key.uri)).body.description, 'after')
+  assert.equal((await admin('GET', key.uri)).body.description, 'after all')
 })

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { newToken } from '../src/identity/token.ts'
+import type { Client } from './harness/client.ts'
 import { gatehouse } from './harness/command.ts'
 import { type Account, startControlPlane } from './harness/control_plane.ts'
 import { make } from './harness/fixtures.ts'
@@ -101,6 +102,40 @@ test('after too many wrong tokens an address gets 429 for wrong ones, and good o
   for (let i = 0; i < 30; i++) assert.equal((await admin('GET', '/caller', undefined, unheard)).status, 401)
   const stale = { headers: { ...unheard.headers, cookie: '__Host-gatehouse_session=gatehouse_session_old' } }
   for (let i = 0; i < 30; i++) assert.equal((await admin('GET', '/caller', undefined, stale)).status, 401)
+})
+
+test("with two processes, a key within its limit is never refused for others' failures or traffic from its address", async () => {
+  const [good, greedy] = [await plane.newAccount(), await plane.newAccount()]
+  const there = from('203.0.113.9')
+  const start = Date.now()
+  const call = (client: Client, process: number) => client('GET', '/caller', undefined, { ...there, process })
+  // In turns, through both: 80 wrong tokens, 120 calls of a key beyond its limit, and 40 of one within it.
+  const wrong: number[] = []
+  const flood: number[] = []
+  const mine: number[] = []
+  await Promise.all([
+    ...Array.from({ length: 80 }, async (_, index) =>
+      wrong.push((await call(plane.clientFor(newToken()), index % 2)).status),
+    ),
+    ...Array.from({ length: 120 }, async (_, index) => flood.push((await call(greedy, index % 2)).status)),
+    ...Array.from({ length: 40 }, async (_, index) => mine.push((await call(good, index % 2)).status)),
+  ])
+  assert.deepEqual([...new Set(mine)], [200])
+  const count = (statuses: number[], status: number) => statuses.filter((each) => each === status).length
+  // Each process counts for itself, so the bound is the sum of both.
+  assert.ok(count(wrong, 401) >= 40 && count(wrong, 401) <= 2 * (20 + earnedSince(start, 20)), `${count(wrong, 401)}`)
+  assert.equal(count(wrong, 401) + count(wrong, 429), 80)
+  assert.ok(count(flood, 200) >= 2 * limit, `${count(flood, 200)}`)
+  assert.ok(count(flood, 200) <= 2 * (limit + earnedSince(start, limit)), `${count(flood, 200)}`)
+  // One failure in one process is not known to the other: a fresh address has its whole allowance there.
+  const elsewhere = from('203.0.113.10')
+  const spent = await burst(25, () =>
+    plane.clientFor(newToken())('GET', '/caller', undefined, { ...elsewhere, process: 0 }),
+  )
+  assert.ok(spent(429) > 0)
+  const fresh = await plane.clientFor(newToken())('GET', '/caller', undefined, { ...elsewhere, process: 1 })
+  assert.equal(fresh.status, 401)
+  assert.equal((await call(good, 0)).status, 200)
 })
 
 test('the operator sets, lists and clears the limit of an account, and it holds from the next request on', async () => {

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { addCounts, deleteCountsBefore } from '../src/access/evidence/counts.ts'
+import { addCounts } from '../src/access/evidence/counts.ts'
 import { deleteRefusalsBefore } from '../src/access/evidence/refusals.ts'
+import { deleteCountsBefore, repairRollUps } from '../src/access/evidence/roll_ups.ts'
 import { many } from '../src/db/pool.ts'
 import { sql } from '../src/db/sql.ts'
 import { toUuid } from '../src/kernel/ids.ts'
@@ -90,7 +91,7 @@ test('warnings come in pages, the latest address first, each once', async () => 
   // The same moment for some of them, so that the address has to break the tie.
   await many(
     plane.db,
-    sql`update ip_restriction_counts set last_at = date_trunc('second', last_at) where ip_restriction_id = ${toUuid(id)}`,
+    sql`update ip_restriction_addresses set last_at = date_trunc('second', last_at) where ip_restriction_id = ${toUuid(id)}`,
   )
   const seen: string[] = []
   let next: string | null = `${uri}/warnings?limit=2`
@@ -137,8 +138,9 @@ test('upkeep deletes addresses older than the configured days and keeps younger 
   const aged = new Date(Date.now() - 31 * dayMs).toISOString()
   await many(
     plane.db,
-    sql`update ip_restriction_counts set hour = ${aged}, last_at = ${aged} where source_ip = '192.0.2.1'`,
+    sql`update ip_restriction_counts set hour = date_trunc('hour', ${aged}::timestamptz), last_at = ${aged} where source_ip = '192.0.2.1'`,
   )
+  await repairRollUps(plane.db)
   await many(plane.db, sql`update ip_refusals set created_at = ${aged} where source_ip = '192.0.2.1'`)
   // A process does its upkeep when it starts, and every hour.
   await plane.startProcess({ GATEHOUSE_ADDRESS_RETENTION_DAYS: '32' })

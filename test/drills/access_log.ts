@@ -1,6 +1,7 @@
 // `npm run drill:access-log -- <rounds> <requests per second>`: two edge nodes serve the same requests, one that records and
-// logs each of them and one that records only exceptions, in turns. HAProxy's processor time for a request with and without,
-// as a ratio; no request may fail, and lines written and counted as dropped must be all requests. Then the logging agent is
+// logs each of them and one that records only exceptions, in turns, while three people watch live requests. HAProxy's processor
+// time for a request with and without, as a ratio; no request may fail, lines written and counted as dropped must be all
+// requests, and so must what each of the three was shown and what was reported to it as dropped. Then the logging agent is
 // killed under load: HAProxy must go on at its usual cost, and lines must come again from the next agent. All that may be lost
 // uncounted are lines that the killed agent had read and not written.
 import { spawn } from 'node:child_process'
@@ -17,6 +18,7 @@ import { drill } from '../harness/drill.ts'
 import { type EdgeProcess, startInstallation } from '../harness/edge.ts'
 import { make, newHttpsEdge } from '../harness/fixtures.ts'
 import { poll } from '../harness/poll.ts'
+import { type OpenStream, openStream } from '../harness/stream.ts'
 
 const rounds = Number(process.argv[2] ?? 7)
 const perSecond = Number(process.argv[3] ?? 2_000)
@@ -24,6 +26,7 @@ const seconds = 5
 /** Long enough for more lines than HAProxy keeps, so that some are dropped. */
 const awaySeconds = 20
 const goal = 0.85
+const watchers = 3
 
 /** An upstream that costs little beside what is measured. */
 async function startCheapUpstream(scope: Scope, folder: string): Promise<number> {
@@ -116,6 +119,15 @@ await drill(async (scope) => {
   await admin('POST', `${https.uri}/routes?wait=applied`, route)
   for (const edge of [logging, quiet]) await poll(() => get(edge))
 
+  const origin = installation.processes[0]?.origin ?? ''
+  const tails = await Promise.all(
+    Array.from({ length: watchers }, () =>
+      openStream(origin, '/requests/stream', { authorization: `Bearer ${admin.token}` }),
+    ),
+  )
+  await poll(async () => (await metric(logging, 'gatehouse_edge_watches')) === watchers)
+  const unwatched = sent.get(logging.httpsPort) ?? 0
+
   // The first round is not counted: connections are made in it.
   const costs: { logging: number; quiet: number }[] = []
   let [failed, slowest] = [0, 0]
@@ -136,6 +148,8 @@ await drill(async (scope) => {
       `${middle(costs.map((each) => each.logging)).toFixed(1)} µs with; ratio ${spread(ratios)}, goal ${goal}`,
   )
   const isSettled = await accountFor(logging, home, 0)
+  const isWatched = await accountForTails(logging, tails, unwatched)
+  for (const tail of tails) tail.close()
   // Under load, so that some lines are on their way when it is killed.
   const during = load(logging, 2)
   await setTimeout(1_000)
@@ -144,7 +158,7 @@ await drill(async (scope) => {
   logging = await installation.startEdge({ env: withLog, like: logging })
   failed += (await load(logging, 2)).failed
   const isCounted = await accountFor(logging, home, perSecond)
-  return failed === 0 && middle(ratios) >= goal && isSettled && isCounted && killed.isSane
+  return failed === 0 && middle(ratios) >= goal && isSettled && isWatched && isCounted && killed.isSane
 })
 
 /** How many lines there are, and whether one is there twice. */
@@ -166,6 +180,22 @@ async function accountFor(edge: EdgeProcess, home: string, spared: number): Prom
   const lost = requests - state.lines - state.dropped
   console.log(`${requests} requests: ${state.lines} lines, ${state.dropped} counted as dropped, ${lost} neither`)
   return !state.isDouble && lost >= 0 && lost <= spared
+}
+
+/** Whether the requests that each watcher saw, and those reported to it as dropped, are all since it began. */
+async function accountForTails(edge: EdgeProcess, tails: OpenStream[], unwatched: number): Promise<boolean> {
+  const requests =
+    (sent.get(edge.httpsPort) ?? 0) - unwatched - (await metric(edge, 'gatehouse_edge_requests_dropped_total'))
+  const look = ({ events }: OpenStream) => {
+    const shown = events.filter(({ event }) => event === 'request').length
+    const dropped = events.reduce((sum, { event, data }) => (event === 'dropped' ? sum + data.count : sum), 0)
+    return { shown, dropped, isAll: shown + dropped === requests }
+  }
+  for (let times = 0; times < 50 && !tails.every((tail) => look(tail).isAll); times++) await setTimeout(100)
+  const seen = tails.map(look)
+  const list = seen.map(({ shown, dropped }) => `${shown} seen and ${dropped} told of`)
+  console.log(`${tails.length} live tails of ${requests} requests: ${list.join(', ')}`)
+  return seen.every(({ isAll }) => isAll)
 }
 
 /** HAProxy's cost of a request while its agent is away, beside that while it is there; and what a second without any costs. */

@@ -1,5 +1,6 @@
-// `npm run drill:screenshots -- <folder> [<folder with mock-ups>]`: every page of the dashboard at two widths in both
-// themes, and beside it the mock-up of the same name if there is one, to be looked at.
+// `npm run drill:screenshots -- <folder> [<folder with mock-ups> [<names>]]`: every page of the dashboard, or those named
+// (`traffic,overview`), at two widths in both themes, and beside it the mock-up of the same name if there is one, to be
+// looked at.
 import { existsSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
@@ -10,7 +11,7 @@ import { openBrowser, openPage, press, signIn, startDashboard, type Watched } fr
 import { furnishShop } from '../dashboard/showcase.ts'
 import { drill } from '../harness/drill.ts'
 
-const [folder = 'screenshots', mockups] = process.argv.slice(2)
+const [folder = 'screenshots', mockups, only] = process.argv.slice(2)
 
 type Shot = { name: string; path: string; prepare?: (page: Watched) => Promise<unknown> }
 
@@ -20,8 +21,18 @@ const addRule = async (page: Watched) => {
   await press(page, 'Add to draft')
 }
 
-const shotsOf = ({ policy, edge, tcp }: Awaited<ReturnType<typeof furnishShop>>): Shot[] => [
+const shotsOf = ({
+  policy,
+  edge,
+  tcp,
+  request,
+  domain,
+  certificate,
+  webhook,
+}: Awaited<ReturnType<typeof furnishShop>>): Shot[] => [
   { name: 'overview', path: '/' },
+  { name: 'traffic', path: `/traffic/${request}` },
+  { name: 'traffic-list', path: '/traffic' },
   { name: 'keys-list', path: '/keys' },
   { name: 'keys', path: '/keys', prepare: (page) => press(page, 'Create key') },
   { name: 'policies', path: '/policies' },
@@ -31,10 +42,19 @@ const shotsOf = ({ policy, edge, tcp }: Awaited<ReturnType<typeof furnishShop>>)
   { name: 'edge', path: `/edges/${edge.id}` },
   { name: 'edge-tcp', path: `/edges/${tcp.id}` },
   { name: 'check', path: '/check?ip=203.0.113.201&target=api' },
+  { name: 'newly-refused', path: '/newly-refused' },
   { name: 'audit', path: '/audit' },
   { name: 'backends', path: '/backends' },
+  { name: 'domains', path: '/domains' },
+  { name: 'domain', path: `/domains/${domain.id}` },
+  { name: 'certificates', path: '/certificates' },
+  { name: 'certificate', path: `/certificates/${certificate.id}` },
+  { name: 'certificate-upload', path: '/certificates', prepare: (page) => press(page, 'Upload certificate') },
   { name: 'nodes', path: '/nodes' },
   { name: 'people', path: '/people' },
+  { name: 'webhooks', path: '/webhooks' },
+  { name: 'webhook-create', path: '/webhooks', prepare: (page) => press(page, 'Create webhook') },
+  { name: 'webhook', path: `/webhooks/${webhook.id}` },
 ]
 
 /** The mock-up and what there is, in one picture. */
@@ -60,7 +80,7 @@ await ensureDashboard()
 await drill(async (scope) => {
   const { origin, newAccount, db } = await startDashboard(scope)
   const admin = await newAccount()
-  const shots = shotsOf(await furnishShop(db, admin))
+  const shots = shotsOf(await furnishShop(db, admin)).filter(({ name }) => !only || only.split(',').includes(name))
   const browser = await openBrowser(scope)
   await mkdir(folder, { recursive: true })
   const faults: string[] = []
@@ -77,7 +97,9 @@ await drill(async (scope) => {
         await page.goto(`${origin}/dashboard${path}`)
         await page.getByRole('heading', { level: 1 }).waitFor()
         await page.locator('.skeleton').first().waitFor({ state: 'detached' })
-        await page.waitForLoadState('networkidle')
+        // A page that watches is never idle.
+        if (path.startsWith('/traffic')) await page.getByRole('table', { name: 'Requests' }).waitFor()
+        else await page.waitForLoadState('networkidle')
         await prepare?.(page)
         await shoot(name)
         await placeBeside(browser, name, width, colorScheme)

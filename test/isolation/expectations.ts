@@ -254,6 +254,8 @@ export const expectations: Record<string, Expectation> = {
   'ip_refusals.get': { admin: 200, member: 403, path: id(refusal) },
   'ip_refusals.list': { admin: 200, member: 403, lists: refusal },
 
+  'newly_refused_addresses.list': { admin: 200, member: 403 },
+
   'requests.get': { admin: 200, member: 200, path: id(edgeRequest) },
   'requests.list': { admin: 200, member: 200, lists: edgeRequest, filters: { edge_id: httpsEdge } },
   'requests.stream': { admin: 200, member: 200, filters: { edge_id: httpsEdge } },

@@ -4,6 +4,7 @@ import { sql } from '../../src/db/sql.ts'
 import type { Route } from '../../src/http/route.ts'
 import { type IdPrefix, idPrefixes, toUuid } from '../../src/kernel/ids.ts'
 import type { Account } from '../harness/control_plane.ts'
+import { writtenLater } from './matrix.ts'
 
 /** A place in a body that names something which may be another account's: `hostports[]`, `backend.backend_id`. */
 export type Name = { place: string; hostport?: { port?: number }; prefixes: IdPrefix[] }
@@ -78,7 +79,7 @@ export async function contentsOfAccount(db: DbPool, { accountId }: Account): Pro
     db,
     sql`
     select c.relname as name from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'account_id'
-    where c.relkind = 'r' and c.relnamespace = 'public'::regnamespace and c.relname not in ('api_key_uses', 'seen_addresses', 'ip_rule_hits', 'ip_rule_hit_days')
+    where c.relkind = 'r' and c.relnamespace = 'public'::regnamespace and c.relname <> all (${writtenLater}::text[])
     order by 1`,
   )
   const contents: Record<string, string> = {}

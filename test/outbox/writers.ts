@@ -3,7 +3,7 @@ import { randomInt, randomUUID } from 'node:crypto'
 import { type Db, type DbPool, many, one, queryOn } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
 import type { RecordKey } from '../../src/distribution/records.ts'
-import { toUuid, type Uuid } from '../../src/kernel/ids.ts'
+import { type Id, toUuid, type Uuid } from '../../src/kernel/ids.ts'
 import { writeOutbox } from '../../src/operations/outbox.ts'
 import type { Answer } from '../harness/client.ts'
 import type { Account } from '../harness/control_plane.ts'
@@ -104,7 +104,7 @@ export async function compareWithTables(db: DbPool, accounts: { straight: Uuid; 
     faults.push(`committed and not there: ${missing}`)
   for (const extra of new Set(straight).difference(new Set(expected))) faults.push(`there and not committed: ${extra}`)
 
-  const api = toUuid(accounts.api.accountId as never)
+  const api = toUuid(accounts.api.accountId as Id)
   const generations = new Set((await rowsOf(api)).map(({ generation }) => generation))
   const answered = new Set(ledger.answered.keys())
   for (const missing of answered.difference(generations)) faults.push(`answered and not in the outbox: ${missing}`)
