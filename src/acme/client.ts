@@ -55,10 +55,10 @@ export function createAcmeClient(options: AuthorityOptions) {
       return {
         url: locationOf(
           await order({ replaces }).catch((error) => {
-            // An order of before has replaced it already, or the authority never issued it: only the exemption is lost.
-            const isAboutIt =
-              error instanceof AcmeProblem && ['alreadyReplaced', 'malformed', 'conflict'].includes(error.type)
-            if (!isAboutIt) throw error
+            // Only the exemption depends on it. Authorities name different problems when they do not know the certificate,
+            // or have replaced it already; one that serves nobody refuses the second order as well.
+            const isAnswer = error instanceof AcmeProblem && error.status > 0 && error.type !== 'rateLimited'
+            if (!isAnswer) throw error
             return order({})
           }),
         ),

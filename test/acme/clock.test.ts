@@ -1,9 +1,12 @@
 // Orders with the clock in the test's hands: attempts that get rarer, an authority that is away, leases that end.
 import assert from 'node:assert/strict'
+import { generateKeyPairSync } from 'node:crypto'
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
+import { createAcmeClient } from '../../src/acme/client.ts'
+import { certificateIdOf } from '../../src/acme/csr.ts'
 import { AcmeProblem } from '../../src/acme/problems.ts'
 import { backOffMs, pickedFrom, renewalOf } from '../../src/acme/schedule.ts'
 import { type AcmeParts, workOnOrder } from '../../src/acme/worker.ts'
@@ -13,6 +16,7 @@ import { type Id, toUuid } from '../../src/kernel/ids.ts'
 import { createSecretsBox } from '../../src/kernel/secrets_box.ts'
 import { planOrder } from '../../src/resources/reserved_domains/orders.ts'
 import { startControlPlane } from '../harness/control_plane.ts'
+import { freshHost } from '../harness/fixtures.ts'
 import { startChallengeServer, startPebble } from '../harness/pebble.ts'
 import { poll } from '../harness/poll.ts'
 import { provenDomain, read, serveNames } from './harness.ts'
@@ -106,6 +110,17 @@ test('a certificate is renewed when its time has come, and not before', async ()
   // The authority's own clock has not moved: what it issues is already in use for two thirds by ours, and valid.
   assert.deepEqual(await workOnOrder(parts), { domain, issued: true })
   aheadMs = 0
+})
+
+test('a certificate that the authority does not know is replaced all the same', async () => {
+  const { directoryUrl, ca } = parts.settings
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' })
+  const client = createAcmeClient({ directoryUrl, ca, accountKey: privateKey, clock: Date.now, signal: parts.signal })
+  await client.register('', true)
+  const [stored] = await many<{ certificate_pem: string }>(plane.db, sql`select certificate_pem from tls_certificates`)
+  const [keyId] = (certificateIdOf(stored?.certificate_pem ?? '') ?? '').split('.')
+  const unknown = `${keyId}.${Buffer.from('0123456789abcdef', 'hex').toString('base64url')}`
+  assert.match((await client.newOrder([freshHost()], unknown)).url, /^https:/)
 })
 
 test('three who work at once make one certificate', async () => {
