@@ -149,6 +149,9 @@ onBothPaths(
       details: { request_id: /^x-request-id: (.*)$/im.exec(refused.head)?.[1]?.trim() },
     })
     assert.equal(upstream.heads.length, 3, 'what was refused never reached the upstream')
+    const post = (path: string) => get(edge, { path, from: '127.0.0.9', method: 'POST', headers: ['Content-Length: 0'] })
+    assert.match((await post('/shut')).head, /^connection: close/im)
+    assert.doesNotMatch((await post('/open')).head, /^connection: close/im)
 
     const [strict, trial] = [id('ipx'), id('ipx')]
     const nobody = await edge.policy('deny 0.0.0.0/0')
@@ -157,7 +160,10 @@ onBothPaths(
     assert.deepEqual([await status('/shut', '127.0.0.1'), await status('/open')], [200, 200])
     await edge.put({ [`restrictions.${account}`]: { sets: [{ id: strict, enforced: true, policies: [nobody] }] } })
     assert.deepEqual([await status('/shut', '127.0.0.1'), await status('/open')], [403, 200])
-    await poll(() => edge.events.length === 2)
+    await poll(
+      () => edge.events,
+      ({ length }) => length >= 2,
+    )
     assert.deepEqual(edge.events, [
       { outcome: 'warned', restriction: trial, target: shut, source: '127.0.0.1' },
       { outcome: 'refused', restriction: strict, target: shut, source: '127.0.0.1' },

@@ -224,7 +224,7 @@ test('each route gets its own answer while others change, on one connection, and
   assert.deepEqual(edge.troubles, [])
 })
 
-test('a request body neither breaks the answer nor the connection', async (t) => {
+test('a request body breaks neither the answer nor the next request', async (t) => {
   const { edge } = await edgeThatResponds(t, startEdge, { status: 503, body: 'closed for maintenance' })
   for (const size of [1, 20_000, 200_000, 5_000_000]) {
     const agent = new Agent({ keepAlive: true, maxSockets: 1 })
@@ -233,6 +233,8 @@ test('a request body neither breaks the answer nor the connection', async (t) =>
     for (const send of [overHttp1, overHttp2]) {
       const got = await send(edge, { method: 'POST', body, agent })
       assert.equal(got.body, 'closed for maintenance', `${size}`)
+      // HAProxy 3.4 may never read what follows a body that it was still reading when it answered.
+      assert.equal(got.headers.connection, send === overHttp1 ? 'close' : undefined)
     }
     assert.equal((await overHttp1(edge, { agent })).status, 503)
   }

@@ -181,6 +181,9 @@ ${parserAnswers(settings)}  unique-id-format %[uuid(7)]${logRequests(settings)}$
   # While the node drains, answers end their connections; HTTP/2 gets GOAWAY from HAProxy itself. What comes on an old
   # connection long after that would be decided by what was in force then. Both variables are set by process.ts.
   http-after-response set-header Connection close if { var(proc.draining) -m bool }
+  # An answer of the edge itself may come before the end of a request's body. HAProxy 3.4 then reads the rest, but over TLS
+  # it may leave what comes right behind it, the next request, unread until the time is up.
+  http-after-response set-header Connection close if !METH_GET !METH_HEAD { fc_http_major 1 } !{ srv_id gt 0 }
   http-request return ${answers.draining} if { stopping } { date,sub(proc.refuse_after) gt 0 }
 ${announceHttp3(settings)}${forwardedFor(settings)}
   # What both paths ask.
