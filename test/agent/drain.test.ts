@@ -67,7 +67,8 @@ const readiness = (node: EdgeProcess) =>
 const greeted = (port: number, host: string): Promise<{ closedAt: Promise<number> } | undefined> =>
   new Promise((resolve) => {
     const socket = connect(port, host)
-    const closedAt = once(socket, 'close').then(() => Date.now())
+    // Not events.once, whose promise fails with an error of the socket.
+    const closedAt = new Promise<number>((closed) => socket.once('close', () => closed(Date.now())))
     socket.once('data', () => resolve({ closedAt })).on('error', () => {})
     socket.once('close', () => resolve(undefined))
   })

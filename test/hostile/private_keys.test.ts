@@ -88,7 +88,9 @@ async function foldersWith(pattern: string, exclude: readonly string[] = []) {
   for await (const file of glob(pattern, { cwd: edge.folder, withFileTypes: true })) {
     const path = join(file.parentPath, file.name)
     if (!file.isFile() || exclude.some((part) => path.includes(part))) continue
-    searched.push({ file: path, found: foundIn(await readFile(path), needles) })
+    // The agent writes beside a file and renames: what was listed may be gone.
+    const content = await readFile(path).catch((error) => (error.code === 'ENOENT' ? undefined : Promise.reject(error)))
+    if (content) searched.push({ file: path, found: foundIn(content, needles) })
   }
   return searched
 }
