@@ -149,7 +149,8 @@ onBothPaths(
       details: { request_id: /^x-request-id: (.*)$/im.exec(refused.head)?.[1]?.trim() },
     })
     assert.equal(upstream.heads.length, 3, 'what was refused never reached the upstream')
-    const post = (path: string) => get(edge, { path, from: '127.0.0.9', method: 'POST', headers: ['Content-Length: 0'] })
+    const post = (path: string) =>
+      get(edge, { path, from: '127.0.0.9', method: 'POST', headers: ['Content-Length: 0'] })
     assert.match((await post('/shut')).head, /^connection: close/im)
     assert.doesNotMatch((await post('/open')).head, /^connection: close/im)
 
