@@ -9,7 +9,7 @@ import { Loaded } from '../../ui/loading.tsx'
 import { MoreMenu } from '../../ui/more_menu.tsx'
 import { PageHeader } from '../../ui/page_header.tsx'
 import { Section } from '../../ui/section.tsx'
-import { ChangeList } from '../audit/list.tsx'
+import { History } from '../audit/history.tsx'
 import { type Certificate, ExpiryOf, nameOf } from './certificate.tsx'
 import { DeleteCertificate, ReplaceCertificate } from './forms.tsx'
 
@@ -17,7 +17,6 @@ export function CertificateDetail({ id }: { id: string }) {
   const certificate = $api.useQuery('get', '/tls_certificates/{id}', { params: { path: { id } } })
   const [open, setOpen] = useState<'replace' | 'delete'>()
   const navigate = useNavigate()
-  const isAdmin = $api.useQuery('get', '/caller').data?.role === 'admin'
   const close = () => setOpen(undefined)
   const { data } = certificate
   return (
@@ -48,11 +47,7 @@ export function CertificateDetail({ id }: { id: string }) {
           <>
             <Facts certificate={shown} />
             <UsedBy certificate={shown} />
-            {isAdmin && (
-              <Section title="History">
-                <ChangeList resourceId={id} />
-              </Section>
-            )}
+            <History resourceId={id} />
           </>
         )}
       </Loaded>

@@ -13,7 +13,7 @@ import { PageHeader } from '../../ui/page_header.tsx'
 import { ProblemNote } from '../../ui/problem.tsx'
 import { Section } from '../../ui/section.tsx'
 import { Ago } from '../../ui/time.tsx'
-import { ChangeList } from '../audit/list.tsx'
+import { History } from '../audit/history.tsx'
 import { ExpiryOf, nameOf } from '../certificates/certificate.tsx'
 import { type Domain, isHeld, StatusOf } from './domain.tsx'
 import { ChooseCertificate, DeleteDomain } from './forms.tsx'
@@ -23,7 +23,6 @@ export function DomainDetail({ id }: { id: string }) {
   const domain = $api.useQuery('get', '/reserved_domains/{id}', path, { refetchInterval: 10_000 })
   const [open, setOpen] = useState<'certificate' | 'delete'>()
   const navigate = useNavigate()
-  const isAdmin = $api.useQuery('get', '/caller').data?.role === 'admin'
   const close = () => setOpen(undefined)
   const { data } = domain
   return (
@@ -58,11 +57,7 @@ export function DomainDetail({ id }: { id: string }) {
             <Ownership domain={shown} />
             <CertificateOf domain={shown} onChange={() => setOpen('certificate')} />
             <NamesUnder domain={shown} />
-            {isAdmin && (
-              <Section title="History">
-                <ChangeList resourceId={id} />
-              </Section>
-            )}
+            <History resourceId={id} />
           </>
         )}
       </Loaded>

@@ -8,7 +8,6 @@ import { Button } from '../../ui/button.tsx'
 import { Confirm } from '../../ui/confirm.tsx'
 import { DataTable } from '../../ui/data_table.tsx'
 import { Field } from '../../ui/field.tsx'
-import { FormDialog } from '../../ui/form_dialog.tsx'
 import { Loaded } from '../../ui/loading.tsx'
 import { MoreMenu } from '../../ui/more_menu.tsx'
 import { Section } from '../../ui/section.tsx'
@@ -19,6 +18,7 @@ import { Toolbar } from '../../ui/toolbar.tsx'
 import { useDraft } from '../../ui/use_draft.ts'
 import { useOpenOnArrival } from '../../ui/use_open_on_arrival.ts'
 import { useUrlState } from '../../ui/use_url_state.ts'
+import { BackendDialog } from './backend_dialog.tsx'
 import { checkOf, checkText, HealthCheckFields, textsOfCheck } from './health_check.tsx'
 import { HealthCell, useHealthOf } from './health_of.tsx'
 
@@ -154,7 +154,6 @@ function BackendForm({ backend, onClose }: { backend: Backend | undefined; onClo
     sendsProxy: backend?.send_proxy_protocol ?? false,
     healthCheck: textsOfCheck(backend?.health_check),
   })
-  const refresh = useRefresh()
   const save = () => {
     const { address, description, tls, isHttp2, sendsProxy, healthCheck } = values
     const protocol = isHttp2 ? ('http2' as const) : ('http1' as const)
@@ -171,15 +170,10 @@ function BackendForm({ backend, onClose }: { backend: Backend | undefined; onClo
       : answerOf(api.POST('/backends/static', { body }))
   }
   return (
-    <FormDialog
+    <BackendDialog
       title={backend ? `Edit ${backend.address}` : 'Create backend'}
-      action="Save backend"
       isDirty={isDirty}
       save={save}
-      onSaved={async () => {
-        await refresh('/backends')
-        onClose()
-      }}
       onClose={onClose}
     >
       <Field
@@ -202,7 +196,7 @@ function BackendForm({ backend, onClose }: { backend: Backend | undefined; onClo
         Send the PROXY protocol from TCP edges
       </Switch>
       <HealthCheckFields value={values.healthCheck} onChange={set('healthCheck')} />
-    </FormDialog>
+    </BackendDialog>
   )
 }
 

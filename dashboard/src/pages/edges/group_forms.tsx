@@ -1,12 +1,12 @@
 import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
 import { answerOf, api, type Shapes } from '../../api/client.ts'
-import { queries, useRefresh } from '../../api/queries.ts'
+import { queries } from '../../api/queries.ts'
 import { Button } from '../../ui/button.tsx'
 import { Choice } from '../../ui/choice.tsx'
 import { Field } from '../../ui/field.tsx'
-import { FormDialog } from '../../ui/form_dialog.tsx'
 import { useDraft } from '../../ui/use_draft.ts'
+import { BackendDialog } from './backend_dialog.tsx'
 import { nameOfGroup, nameOfStatic } from './backend_options.ts'
 
 type Row = { key: number; id: string; weight: string }
@@ -78,36 +78,6 @@ function MemberFields({ rows, onChange, options, hint, nameOf, children }: Membe
   )
 }
 
-type GroupDialogProps = {
-  title: string
-  isDirty: boolean
-  isReady: boolean
-  save: () => Promise<unknown>
-  onClose: () => void
-  children: ReactNode
-}
-
-function GroupDialog({ title, isDirty, isReady, save, onClose, children }: GroupDialogProps) {
-  const refresh = useRefresh()
-  return (
-    <FormDialog
-      title={title}
-      wide
-      action="Save backend"
-      isDirty={isDirty}
-      isReady={isReady}
-      save={save}
-      onSaved={async () => {
-        await refresh('/backends')
-        onClose()
-      }}
-      onClose={onClose}
-    >
-      {children}
-    </FormDialog>
-  )
-}
-
 type WeightedProps = { backend: Shapes['WeightedBackend'] | undefined; onClose: () => void }
 
 export function WeightedForm({ backend, onClose }: WeightedProps) {
@@ -125,7 +95,8 @@ export function WeightedForm({ backend, onClose }: WeightedProps) {
       : answerOf(api.POST('/backends/weighted', { body }))
   }
   return (
-    <GroupDialog
+    <BackendDialog
+      wide
       title={backend ? 'Edit weighted backend' : 'Create weighted backend'}
       isDirty={isDirty}
       isReady={chosen.length > 0}
@@ -149,7 +120,7 @@ export function WeightedForm({ backend, onClose }: WeightedProps) {
           />
         )}
       </MemberFields>
-    </GroupDialog>
+    </BackendDialog>
   )
 }
 
@@ -169,7 +140,8 @@ export function FailoverForm({ backend, onClose }: FailoverProps) {
       : answerOf(api.POST('/backends/failover', { body }))
   }
   return (
-    <GroupDialog
+    <BackendDialog
+      wide
       title={backend ? 'Edit failover backend' : 'Create failover backend'}
       isDirty={isDirty}
       isReady={chosen.length > 0}
@@ -184,6 +156,6 @@ export function FailoverForm({ backend, onClose }: FailoverProps) {
         hint="The first backend that is up gets all traffic. The last can be an HTTP response."
         nameOf={(_, index) => `backends[${index}]`}
       />
-    </GroupDialog>
+    </BackendDialog>
   )
 }

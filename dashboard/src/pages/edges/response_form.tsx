@@ -1,8 +1,7 @@
 import { answerOf, api, type Shapes } from '../../api/client.ts'
-import { useRefresh } from '../../api/queries.ts'
 import { Field } from '../../ui/field.tsx'
-import { FormDialog } from '../../ui/form_dialog.tsx'
 import { useDraft } from '../../ui/use_draft.ts'
+import { BackendDialog } from './backend_dialog.tsx'
 
 type Props = { backend: Shapes['HttpResponseBackend'] | undefined; onClose: () => void }
 
@@ -25,7 +24,6 @@ export function ResponseForm({ backend, onClose }: Props) {
       .join('\n'),
     body: backend?.body ?? '',
   })
-  const refresh = useRefresh()
   const headers = headersIn(values.headers)
   const isTwice = new Set(headers.map(([name]) => name)).size !== headers.length
   const save = () => {
@@ -40,17 +38,13 @@ export function ResponseForm({ backend, onClose }: Props) {
       : answerOf(api.POST('/backends/http_response', { body }))
   }
   return (
-    <FormDialog
+    <BackendDialog
       title={backend ? 'Edit HTTP response' : 'Create HTTP response'}
       wide
       action="Save response"
       isDirty={isDirty}
       isReady={!isTwice}
       save={save}
-      onSaved={async () => {
-        await refresh('/backends')
-        onClose()
-      }}
       onClose={onClose}
     >
       <Field label="Description" name="description" value={values.description} onChange={set('description')} />
@@ -75,6 +69,6 @@ export function ResponseForm({ backend, onClose }: Props) {
         onChange={set('body')}
         hint="At most 8192 bytes."
       />
-    </FormDialog>
+    </BackendDialog>
   )
 }
