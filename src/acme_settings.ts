@@ -1,4 +1,4 @@
-import { acmeChallenge, acmeDirectory, onOrOff, text } from './kernel/setting_values.ts'
+import { acmeChallenge, acmeDirectory, onOrOff, text, wholeNumber } from './kernel/setting_values.ts'
 import { setting } from './setting.ts'
 
 /** Where certificates come from. */
@@ -32,5 +32,10 @@ export const acmeSettings = {
     default: '',
     help: 'Absolute path of a program that publishes TXT records for dns-01; see docs/certificates.md. Wildcards need it.',
     parse: text,
+  }),
+  GATEHOUSE_ACME_ORDERS_PER_HOUR: setting({
+    default: '20',
+    help: "Certificates that one account may order per hour, renewals included. All accounts share the authority's limits.",
+    parse: wholeNumber(1, 10_000),
   }),
 }

@@ -37,6 +37,7 @@ export function createAcmeClient(options: AuthorityOptions) {
   return {
     /** Creates the account, or finds the one that the key has. */
     async register(contact: string, agreesToTerms: boolean): Promise<void> {
+      if (accountUrl) return
       const { newAccount, meta } = await directoryOf()
       if (meta?.termsOfService && !agreesToTerms)
         throw new AcmeProblem(

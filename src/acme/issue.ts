@@ -4,6 +4,7 @@ import type { DbPool } from '../db/pool.ts'
 import { transaction } from '../db/transaction.ts'
 import type { Clock } from '../kernel/clock.ts'
 import { type SecretsBox, UnreadableSecret } from '../kernel/secrets_box.ts'
+import { orderLimitCode, returnOrderSlot, takeOrderSlot } from '../resources/reserved_domains/order_slots.ts'
 import {
   keyOfOrder,
   type LeasedOrder,
@@ -14,7 +15,7 @@ import {
 import type { AcmeAuthorization, AcmeChallenge, AcmeClient, AcmeOrder, Polled } from './client.ts'
 import { certificateRequest } from './csr.ts'
 import { runHook } from './hook.ts'
-import { AcmeProblem, problemOf } from './problems.ts'
+import { AcmeProblem, problemOf, Unmet } from './problems.ts'
 import { assertWanted } from './wanted.ts'
 
 /** How the nodes stand; part of what the link to them can tell. */
@@ -25,16 +26,25 @@ export type Nodes = {
   ) => Promise<{ applied: readonly unknown[]; behind: readonly unknown[] }>
   committed: () => void
 }
+export type AcmeSettings = {
+  directoryUrl: string
+  ca: string | undefined
+  contact: string
+  agreesToTerms: boolean
+  /** Empty: wildcards cannot be validated. */
+  dnsHook: string
+  /** Whether plain names are validated with the hook, too. */
+  dnsOnly: boolean
+  /** Of one account. */
+  ordersPerHour: number
+}
 export type IssueParts = {
   db: DbPool
   box: SecretsBox
   nodes: Nodes
   client: AcmeClient
   clock: Clock
-  /** Empty: wildcards cannot be validated. */
-  dnsHook: string
-  /** Whether plain names are validated with the hook, too. */
-  dnsOnly: boolean
+  settings: AcmeSettings
   signal: AbortSignal
   onCleanUpFailed: (error: unknown) => void
 }
@@ -72,9 +82,10 @@ export async function issue(
 }
 
 /** Undefined when there is none, or it leads nowhere: it was for other names, or the authority does not know it any more. */
-async function resumed({ client, db, box }: IssueParts, leased: LeasedOrder, names: readonly string[]) {
+async function resumed({ client, db, box, settings }: IssueParts, leased: LeasedOrder, names: readonly string[]) {
   const url = leased.order_url
   if (!url) return undefined
+  await client.register(settings.contact, settings.agreesToTerms)
   if (JSON.stringify(leased.order_names) === JSON.stringify(names) && client.isOwn(url)) {
     const found = await client.readOrder(url).catch(undefinedIfRefused)
     const key = keyIfReadable(leased, box)
@@ -99,14 +110,30 @@ function undefinedIfRefused(error: unknown): undefined {
   if (!isRefused || error.type === 'rateLimited') throw error
 }
 
+/** An account whose hour is used up does not reach the authority. */
 async function begun(
-  { client, db, box, clock }: IssueParts,
+  { client, db, box, clock, settings }: IssueParts,
   leased: LeasedOrder,
   names: readonly string[],
   replaces: string | undefined,
 ) {
+  const slot = await takeOrderSlot(db, leased.account_id, settings.ordersPerHour, clock())
+  if ('freeAt' in slot)
+    throw new Unmet(
+      orderLimitCode,
+      `this installation makes at most ${settings.ordersPerHour} orders per hour for an account, and they are used up. The order is made when there is room; the operator can raise GATEHOUSE_ACME_ORDERS_PER_HOUR`,
+      slot.freeAt,
+    )
   const key = newPrivateKey(leased.private_key_type)
-  const { url } = await client.newOrder(names, replaces)
+  const ordered = async () => {
+    await client.register(settings.contact, settings.agreesToTerms)
+    return client.newOrder(names, replaces)
+  }
+  const { url } = await ordered().catch(async (error) => {
+    const isUnheard = error instanceof AcmeProblem && error.type === 'unreachable'
+    if (isUnheard) await returnOrderSlot(db, leased.account_id, slot.id)
+    throw error
+  })
   await noteOrder(db, leased, { url, names, key, now: clock() }, box)
   return { url, key }
 }
@@ -120,20 +147,20 @@ async function authorize(parts: IssueParts, leased: LeasedOrder, order: AcmeOrde
     const { body: authorization } = await client.readAuthorization(url)
     if (authorization.status === 'valid') continue
     const name = authorization.identifier.value
-    const type = parts.dnsOnly || authorization.wildcard ? 'dns-01' : 'http-01'
+    const type = parts.settings.dnsOnly || authorization.wildcard ? 'dns-01' : 'http-01'
     const challenge = authorization.challenges.find((each) => each.type === type)
     if (!challenge) throw new AcmeProblem('unsupported', `the authority does not offer ${type} for ${name}`)
     pending.push({ url, name, challenge, answer: client.keyAuthorization(challenge.token) })
   }
   const records = pending.filter(({ challenge }) => challenge.type === 'dns-01').map(recordOf)
   try {
-    for (const record of records) await runHook(parts.dnsHook, 'present', record, parts.signal)
+    for (const record of records) await runHook(parts.settings.dnsHook, 'present', record, parts.signal)
     await presentOnNodes(parts, leased, pending)
     for (const { challenge } of pending) if (challenge.status === 'pending') await client.respond(challenge)
     for (const { url, name } of pending) await authorized(parts, url, name)
   } finally {
     // Also during a shutdown: nothing else removes them.
-    for (const record of records) await runHook(parts.dnsHook, 'cleanup', record).catch(parts.onCleanUpFailed)
+    for (const record of records) await runHook(parts.settings.dnsHook, 'cleanup', record).catch(parts.onCleanUpFailed)
     await transaction(parts.db, (tx) => removeChallenges(tx, leased)).catch(parts.onCleanUpFailed)
     parts.nodes.committed()
   }

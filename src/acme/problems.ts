@@ -21,9 +21,12 @@ export class AcmeProblem extends Error {
 export class Unmet extends Error {
   override readonly name = 'Unmet'
   readonly code: string
-  constructor(code: string, message: string) {
+  /** When to look again; undefined when nobody can say. */
+  readonly retryAt: number | undefined
+  constructor(code: string, message: string, retryAt?: number) {
     super(message)
     this.code = code
+    this.retryAt = retryAt
   }
 }
 

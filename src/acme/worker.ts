@@ -1,10 +1,7 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
-import type { DbPool } from '../db/pool.ts'
 import { transaction } from '../db/transaction.ts'
 import { CertificateFault, checkCertificate, coversName, dnsNames } from '../kernel/certificate.ts'
-import type { Clock } from '../kernel/clock.ts'
 import { toId } from '../kernel/ids.ts'
-import type { SecretsBox } from '../kernel/secrets_box.ts'
 import {
   type Ending,
   endLease,
@@ -20,29 +17,13 @@ import { findTlsCertificate, type TlsCertificateRow } from '../resources/tls_cer
 import { accountKeyOf } from './account_key.ts'
 import { type AcmeClient, createAcmeClient } from './client.ts'
 import { certificateIdOf } from './csr.ts'
-import { type IssueParts, issue, type Nodes, newPrivateKey } from './issue.ts'
+import { type IssueParts, issue, newPrivateKey } from './issue.ts'
 import { AcmeProblem, Unmet } from './problems.ts'
 import { backOffMs, leastPauseMs, nextLook, pickedFrom, renewalOf, spacingMs, unmetEveryMs } from './schedule.ts'
 import { recordFailure, storeIssued } from './store_issued.ts'
 import { unverified } from './wanted.ts'
 
-export type AcmeSettings = {
-  directoryUrl: string
-  ca: string | undefined
-  contact: string
-  agreesToTerms: boolean
-  dnsHook: string
-  dnsOnly: boolean
-}
-export type AcmeParts = Omit<IssueParts, 'client' | 'dnsHook' | 'dnsOnly'> & {
-  db: DbPool
-  box: SecretsBox
-  nodes: Nodes
-  settings: AcmeSettings
-  clock: Clock
-  random: () => number
-  signal: AbortSignal
-}
+export type AcmeParts = Omit<IssueParts, 'client'> & { random: () => number }
 
 /** Whoever crashes is followed after that; whoever works extends it. */
 const leaseSeconds = 60
@@ -99,7 +80,16 @@ function endingOf({ clock, random }: AcmeParts, leased: LeasedOrder, error: unkn
   const { failures, issued_by: issuedBy } = leased
   const renewsAt = leased.renews_at === null ? null : Date.parse(leased.renews_at)
   const kept = { renewsAt, issuedBy, error: failure }
-  if (error instanceof Unmet) return { ...kept, nextAttemptAt: now + unmetEveryMs, failures: 0, heldBackUntil: null }
+  if (error instanceof Unmet) {
+    const { retryAt } = error
+    // Waiting for its turn does not make a domain that fails a new one.
+    return {
+      ...kept,
+      nextAttemptAt: retryAt ?? now + unmetEveryMs,
+      failures: retryAt === undefined ? 0 : failures,
+      heldBackUntil: null,
+    }
+  }
   return {
     ...kept,
     nextAttemptAt: now + backOffMs(error, failures, random),
@@ -129,10 +119,8 @@ async function provide(parts: AcmeParts, leased: LeasedOrder): Promise<{ ending:
     const settled = await endingWith(parts, client, leased, own)
     if (clock() < (settled.renewsAt ?? 0)) return { ending: settled, issued: false }
   }
-  await client.register(settings.contact, settings.agreesToTerms)
   const replaces = own && leased.issued_by === settings.directoryUrl ? certificateIdOf(own.certificate_pem) : undefined
-  const { dnsHook, dnsOnly } = settings
-  const { chain, key } = await issue({ ...parts, client, dnsHook, dnsOnly }, leased, names, replaces)
+  const { chain, key } = await issue({ ...parts, client }, leased, names, replaces)
   const checked = checkCertificate(chain, key, clock())
   if (!names.every((name) => coversName(dnsNames(checked.leaf), name)))
     throw new AcmeProblem('unusable', 'the authority issued a certificate for other names')

@@ -1,8 +1,8 @@
 import { accessSync, constants, readFileSync } from 'node:fs'
 import { isAbsolute } from 'node:path'
 import type { Logger } from 'pino'
+import type { AcmeSettings } from '../acme/issue.ts'
 import { runOrders } from '../acme/run.ts'
-import type { AcmeSettings } from '../acme/worker.ts'
 import type { Config } from '../config.ts'
 import type { DbPool } from '../db/pool.ts'
 import type { EdgeView } from '../http/edges.ts'
@@ -10,6 +10,7 @@ import type { Metrics } from '../http/metrics.ts'
 import { systemClock } from '../kernel/clock.ts'
 import type { SecretsBox } from '../kernel/secrets_box.ts'
 import { ConfigError } from '../kernel/setting_values.ts'
+import { orderLimitCode } from '../resources/reserved_domains/order_slots.ts'
 import { countOrders } from '../resources/reserved_domains/orders.ts'
 import { interval } from './interval.ts'
 
@@ -32,6 +33,7 @@ function readAcmeSettings(config: Config): AcmeSettings | undefined {
     agreesToTerms: config.GATEHOUSE_ACME_AGREE_TERMS,
     dnsHook,
     dnsOnly,
+    ordersPerHour: config.GATEHOUSE_ACME_ORDERS_PER_HOUR,
   }
 }
 
@@ -70,10 +72,11 @@ export function startAcme(config: Config, wiring: Wiring): () => Promise<void> {
     onCleanUpFailed: (err: unknown) => log.warn({ err }, 'cannot clean up after the validation of a name'),
   }
   const orders = runOrders(parts, {
-    onOutcome({ domain, issued, error }) {
+    onOutcome({ domain, issued, error, unmet }) {
       if (issued) log.info({ domain }, 'a certificate was issued')
       if (error)
         log.warn({ domain, code: error.code, reason: error.message, err: error.cause }, 'no certificate was issued')
+      if (unmet?.code === orderLimitCode) log.warn({ domain }, 'an account has used up its orders of the hour')
       metrics.countAcmeOutcome(issued, error?.code)
     },
     onError: (err) => log.error({ err }, 'cannot work on orders of certificates'),

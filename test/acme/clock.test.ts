@@ -1,8 +1,7 @@
 // Orders with the clock in the test's hands: attempts that get rarer, an authority that is away, leases that end.
 import assert from 'node:assert/strict'
 import { generateKeyPairSync } from 'node:crypto'
-import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { chmod, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { createAcmeClient } from '../../src/acme/client.ts'
@@ -12,72 +11,22 @@ import { backOffMs, pickedFrom, renewalOf } from '../../src/acme/schedule.ts'
 import { type AcmeParts, workOnOrder } from '../../src/acme/worker.ts'
 import { many, run } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
-import { type Id, toUuid } from '../../src/kernel/ids.ts'
-import { createSecretsBox } from '../../src/kernel/secrets_box.ts'
-import { planOrder } from '../../src/resources/reserved_domains/orders.ts'
-import { startControlPlane } from '../harness/control_plane.ts'
+import { toUuid } from '../../src/kernel/ids.ts'
 import { freshHost } from '../harness/fixtures.ts'
-import { startChallengeServer, startPebble } from '../harness/pebble.ts'
 import { poll } from '../harness/poll.ts'
-import { provenDomain, read, serveNames } from './harness.ts'
+import { startOrdersByHand } from './by_hand.ts'
 
-const challenges = await startChallengeServer({ after })
-const pebble = await startPebble({ after }, { dnsServer: challenges.dns, httpPort: 1 })
-// It takes requests. The orders are worked on here, one by one, and validated with the hook: there are no nodes.
-const plane = await startControlPlane({ after }, { env: { GATEHOUSE_DNS_SERVERS: challenges.dns } })
+const { pebble, plane, folder, hook, time, parts, ...byHand } = await startOrdersByHand({ after })
 const alice = await plane.newAccount()
-const folder = await mkdtemp(join(tmpdir(), 'gatehouse-acme-'))
-after(() => rm(folder, { recursive: true }))
-const hook = join(folder, 'hook')
-await writeFile(
-  hook,
-  `#!/bin/sh
-[ "$1" = cleanup ] || exec curl -fsS -d "{\\"host\\":\\"$2.\\",\\"value\\":\\"$3\\"}" ${challenges.url}/set-txt
-`,
-)
-await chmod(hook, 0o700)
-
-let aheadMs = 0
-const parts: AcmeParts = {
-  db: plane.db,
-  box: createSecretsBox([Buffer.alloc(32, 'a key for tests')]),
-  nodes: { waitFor: async () => ({ applied: [], behind: [] }), committed() {} },
-  settings: {
-    directoryUrl: pebble.directoryUrl,
-    ca: pebble.ca,
-    contact: '',
-    agreesToTerms: true,
-    dnsHook: hook,
-    dnsOnly: true,
-  },
-  clock: () => Date.now() + aheadMs,
-  random: () => 0.5,
-  signal: new AbortController().signal,
-  onCleanUpFailed: (error) => assert.fail(String(error)),
-}
-
-async function managed(): Promise<{ id: Id<'rd'>; uri: string; domain: string }> {
-  const reserved = await provenDomain({ challenges }, alice)
-  await serveNames(alice, [reserved.domain])
-  // As the API would, if this control plane had an authority.
-  const [accountId, id] = [toUuid(alice.accountId as Id<'ac'>), toUuid(reserved.id)]
-  await run(
-    plane.db,
-    sql`
-    update reserved_domains set certificate_authority = 'acme', private_key_type = 'ecdsa'
-    where account_id = ${accountId} and id = ${id}`,
-  )
-  await planOrder(plane.db, accountId, id)
-  return reserved
-}
-const statusOf = async ({ uri }: { uri: string }) => (await read(alice, uri)).certificate_management_status
+const managed = () => byHand.managed(alice)
+const statusOf = (domain: { uri: string }) => byHand.statusOf(alice, domain)
 const certificates = () => many(plane.db, sql`select id from tls_certificates`)
 
 test('an authority that is down for an hour costs a few attempts, and the order succeeds soon after', async () => {
   const { domain, ...domainOf } = await managed()
   await pebble.stop()
   let attempts = 0
-  for (aheadMs = 0; aheadMs < 60 * 60_000; aheadMs += 60_000) {
+  for (time.aheadMs = 0; time.aheadMs < 60 * 60_000; time.aheadMs += 60_000) {
     const outcome = await workOnOrder(parts)
     if (!outcome) continue
     attempts++
@@ -86,13 +35,13 @@ test('an authority that is down for an hour costs a few attempts, and the order 
   assert.ok(attempts >= 4 && attempts <= 7, String(attempts))
   assert.equal((await statusOf(domainOf)).provisioning_job.error_code, 'unreachable')
   await pebble.start()
-  const backAt = aheadMs
+  const backAt = time.aheadMs
   let outcome = await workOnOrder(parts)
-  for (; !outcome; aheadMs += 60_000) outcome = await workOnOrder(parts)
+  for (; !outcome; time.aheadMs += 60_000) outcome = await workOnOrder(parts)
   assert.deepEqual(outcome, { domain, issued: true })
-  assert.ok(aheadMs - backAt <= 20 * 60_000, String(aheadMs - backAt))
+  assert.ok(time.aheadMs - backAt <= 20 * 60_000, String(time.aheadMs - backAt))
   assert.equal((await statusOf(domainOf)).provisioning_job, null)
-  aheadMs = 0
+  time.aheadMs = 0
 })
 
 test('a certificate is renewed when its time has come, and not before', async () => {
@@ -103,13 +52,13 @@ test('a certificate is renewed when its time has come, and not before', async ()
     run(plane.db, sql`update acme_orders set next_attempt_at = now() where domain_id = ${toUuid(id)}`)
   await makeDue()
   assert.deepEqual(await workOnOrder(parts), { domain, issued: false })
-  aheadMs = renewsAt - Date.now() - 60_000
+  time.aheadMs = renewsAt - Date.now() - 60_000
   await run(plane.db, sql`delete from acme_orders where domain_id <> ${toUuid(id)}`)
   assert.deepEqual(await workOnOrder(parts), { domain, issued: false }, 'only looked at')
-  aheadMs = renewsAt - Date.now() + 60_000
+  time.aheadMs = renewsAt - Date.now() + 60_000
   // The authority's own clock has not moved: what it issues is already in use for two thirds by ours, and valid.
   assert.deepEqual(await workOnOrder(parts), { domain, issued: true })
-  aheadMs = 0
+  time.aheadMs = 0
 })
 
 test('a certificate that the authority does not know is replaced all the same', async () => {

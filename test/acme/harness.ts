@@ -42,6 +42,7 @@ export async function startAcmeInstallation(
     GATEHOUSE_DNS_SERVERS: challenges.dns,
     GATEHOUSE_DOMAIN_OWNERSHIP: 'required',
     GATEHOUSE_DOMAIN_CHECKS_PER_MINUTE: '1000',
+    GATEHOUSE_ACME_ORDERS_PER_HOUR: '1000',
     ...env,
   })
   const edge = await installation.startEdge({ env: { GATEHOUSE_EDGE_HTTP_LISTEN: `127.0.0.1:${httpPort}` } })

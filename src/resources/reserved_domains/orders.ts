@@ -5,6 +5,7 @@ import { rfc3339 } from '../../kernel/clock.ts'
 import { newUuid, toId, type Uuid } from '../../kernel/ids.ts'
 import type { SecretsBox } from '../../kernel/secrets_box.ts'
 import { writeOutbox } from '../../operations/outbox.ts'
+import { orderLimitCode } from './order_slots.ts'
 import type { DomainStatus } from './schema.ts'
 
 /** What is planned or under way for a domain, in the hands of the one who has its lease. */
@@ -40,18 +41,22 @@ const lease = (seconds: number) => sql`now() + ${seconds} * interval '1 second'`
 
 /**
  * The next order that is due; undefined when none is. Of several processes one gets it. Leases run by the clock of the
- * database, which all of them share.
+ * database, which all of them share. Accounts take turns: the one whose last turn is the longest ago comes first, however
+ * many orders the others have, and since when.
  */
 export const leaseOrder = (db: Db, now: number, leaseSeconds: number) =>
   maybeOne<LeasedOrder>(
     db,
     sql`
     with due as (
-      select o.account_id, o.domain_id from acme_orders o
+      select o.account_id, o.domain_id from acme_orders o left join acme_turns t on t.account_id = o.account_id
       where o.next_attempt_at <= ${rfc3339(now)} and (o.lease_until is null or o.lease_until <= now())
         and ${leasesPerAccount} > (
           select count(*) from acme_orders b where b.account_id = o.account_id and b.lease_until > now())
-      order by o.next_attempt_at limit 1 for update skip locked
+      order by t.leased_at nulls first, o.next_attempt_at limit 1 for update of o skip locked
+    ), turn as (
+      insert into acme_turns (account_id, leased_at) select account_id, clock_timestamp() from due
+      on conflict (account_id) do update set leased_at = excluded.leased_at
     )
     update acme_orders o set lease_token = ${newUuid()}, lease_until = ${lease(leaseSeconds)}
     from due, reserved_domains d
@@ -228,12 +233,13 @@ export const forgetOrdersSealedBefore = (db: Db, { keyId }: Pick<SecretsBox, 'ke
 
 /** Orders by how they stand, for the metrics. */
 export const countOrders = (db: Db) =>
-  one<{ failing: number; waiting: number; settled: number; overdue: number }>(
+  one<{ failing: number; waiting: number; settled: number; overdue: number; limited: number }>(
     db,
     sql`
     select count(*) filter (where failures > 0) as failing,
       count(*) filter (where failures = 0 and renews_at is null) as waiting,
       count(*) filter (where failures = 0 and renews_at is not null) as settled,
-      count(*) filter (where renews_at < now() - interval '1 day') as overdue
+      count(*) filter (where renews_at < now() - interval '1 day') as overdue,
+      count(*) filter (where error_code = ${orderLimitCode}) as limited
     from acme_orders`,
   )
