@@ -20,6 +20,8 @@ export type Load = {
   from?: readonly string[]
   /** How long a client waits for an answer. */
   patienceMs?: number
+  /** A POST on a connection that was not used for so long may fail: its server may have closed it meanwhile. */
+  idleMs?: number
 }
 export type Observed = {
   sent: number
@@ -30,6 +32,8 @@ export type Observed = {
   failures: Record<string, number>
   /** GETs repeated by the client because their kept connection was closed before any answer, as browsers do. */
   repeated: number
+  /** POSTs that failed on a connection that was idle for longer than `idleMs`. */
+  idle: number
 }
 
 /**
@@ -61,11 +65,13 @@ export const describeFailures = ({ failures, repeated }: Observed): string =>
   ].join(', ') || 'none'
 
 type Sent = { method: string; host: string; path: string; number: number; localAddress?: string }
-type Sender = (sent: Sent) => Promise<{ outcome: string; isStale: boolean }>
+/** `gapMs`: since the request before on the same connection. */
+type Sender = (sent: Sent) => Promise<{ outcome: string; isStale: boolean; gapMs: number }>
 
 /** `outcome` is '200', or what went wrong. */
 function createSender({ name = 'load', httpsPort, patienceMs = 15_000, maxInFlight = 256 }: Load): Sender {
   const agents = new Map<string, Agent>()
+  const lastSent = new WeakMap<object, number>()
   const agentOf = (name: string) => {
     const known = agents.get(name) ?? new Agent({ keepAlive: true, maxSockets: maxInFlight, scheduling: 'fifo' })
     agents.set(name, known)
@@ -89,16 +95,23 @@ function createSender({ name = 'load', httpsPort, patienceMs = 15_000, maxInFlig
           const text = await response.toArray().then(String, (error) => `cut off: ${error.message}`)
           const code = /ERR_\w+|cut off.*/.exec(text)?.[0]
           const outcome = [response.statusCode, code].filter(Boolean).join(' ')
-          resolve({ outcome, isStale: false })
+          resolve({ outcome, isStale: false, gapMs: 0 })
         },
       )
       outgoing.on('timeout', () => outgoing.destroy(new Error('no answer')))
       outgoing.on('error', (error: NodeJS.ErrnoException) =>
         resolve({
-          outcome: error.code ?? error.message,
+          outcome: `${error.code ?? error.message} on a ${outgoing.reusedSocket ? 'kept' : 'new'} connection`,
           isStale: outgoing.reusedSocket && error.code === 'ECONNRESET',
+          gapMs,
         }),
       )
+      let gapMs = 0
+      outgoing.once('socket', (socket) => {
+        const now = performance.now()
+        gapMs = now - (lastSent.get(socket) ?? now)
+        lastSent.set(socket, now)
+      })
       outgoing.end(body)
     })
 }
@@ -106,7 +119,7 @@ function createSender({ name = 'load', httpsPort, patienceMs = 15_000, maxInFlig
 async function run(load: Load): Promise<Observed> {
   const { hosts, paths = ['/'], perSecond, posts = 0, total = Number.POSITIVE_INFINITY, maxInFlight = 256, from } = load
   const send = createSender(load)
-  const observed: Observed = { sent: 0, answered: 0, latencies: [], failures: {}, repeated: 0 }
+  const observed: Observed = { sent: 0, answered: 0, latencies: [], failures: {}, repeated: 0, idle: 0 }
   let [isOver, inFlight] = [false, 0]
   parentPort?.once('message', () => {
     isOver = true
@@ -116,13 +129,14 @@ async function run(load: Load): Promise<Observed> {
     const method = (number * 37) % 100 < posts * 100 ? 'POST' : 'GET'
     const at = { host: hosts[number % hosts.length] ?? '', path: paths[number % paths.length] ?? '' }
     const sent = { method, ...at, number, ...(from && { localAddress: from[number % from.length] ?? '' }) }
-    let { outcome, isStale } = await send(sent)
+    let { outcome, isStale, gapMs } = await send(sent)
     if (isStale && method === 'GET') {
       observed.repeated++
       ;({ outcome } = await send(sent))
     }
     observed.latencies.push(performance.now() - due)
     if (outcome === '200') observed.answered++
+    else if (isStale && method === 'POST' && gapMs > (load.idleMs ?? Number.POSITIVE_INFINITY)) observed.idle++
     else observed.failures[`${method} ${outcome}`] = (observed.failures[`${method} ${outcome}`] ?? 0) + 1
     inFlight--
   }
