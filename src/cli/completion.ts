@@ -58,6 +58,7 @@ const verbsOf: Record<string, string[]> = {
   profiles: ['add', 'list', 'use', 'remove'],
   completion: Object.keys(scripts),
   state: ['dump', 'diff', 'apply', 'sync'],
+  import: ['ngrok'],
 }
 
 /** Commands that are no operations, in groups that have operations. */

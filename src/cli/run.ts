@@ -43,6 +43,7 @@ async function dispatch(config: ClientConfig, serverCommands: readonly string[],
   if (first === 'completion') return completionCommand(config, serverCommands, rest)
   // Loaded on demand: its YAML parser takes longer to load than everything else.
   if (first === 'state') return (await import('./state/commands.ts')).stateCommand(config, rest)
+  if (first === 'import') return (await import('./import/commands.ts')).importCommand(rest)
   if (first === 'audit-events' && rest[0] === 'export') return exportCommand(config, rest.slice(1))
   if (first === 'ip-policies' && rest[0] === 'prune') return pruneCommand(config, rest.slice(1))
   if (first === 'tail') return tailCommand(config, rest)

@@ -36,7 +36,8 @@ export async function readAccount(connection: Connection, wanted: readonly Kind[
   )
 }
 
-function toThing(kind: Thing['kind'], row: Json): Thing {
+/** A row as the API shows it. */
+export function toThing(kind: Thing['kind'], row: Json): Thing {
   return {
     kind,
     name: '',
@@ -106,7 +107,7 @@ function ownName({ kind, fields }: Thing): string {
 const namespaceOf = ({ kind }: Thing): string => (kind.endsWith('backends') ? 'backends' : kind)
 
 /** Each its own: the second 'office' is office-2. */
-function withNames(things: readonly Thing[]): Thing[] {
+export function withNames(things: readonly Thing[]): Thing[] {
   const taken = new Set<string>()
   return things.map((thing) => {
     const own = ownName(thing)

@@ -8,6 +8,7 @@ import { canAsk, confirm, log, readStandardInput } from '../terminal.ts'
 import { readAccount } from './account.ts'
 import { describePlan, summaryOf, titleOf } from './describe.ts'
 import { execute, waitForEdges } from './execute.ts'
+import { kindNames } from './kinds.ts'
 import { type Plan, planState } from './plan.ts'
 import { readState } from './read.ts'
 import { writeState } from './write.ts'
@@ -59,8 +60,13 @@ export async function stateCommand(config: ClientConfig, [verb = 'help', ...rest
     if (positionals.length)
       throw usageFailure('state dump takes no arguments; it writes to standard output, or to --file FILE')
     const account = await readAccount(connection)
-    const names = new Map(account.map(({ id, name }) => [id ?? '', name]))
-    const text = writeState(account, names, !values['no-ids'])
+    const text = writeState(account, {
+      withIds: !values['no-ids'],
+      sections: kindNames,
+      comment: [
+        "Written by 'gatehouse state dump'. A removed section is left unchanged; an empty section means that there should be none.",
+      ],
+    })
     if (values.file) writeFileSync(String(values.file), text)
     else process.stdout.write(text)
     return exits.ok.code

@@ -1,6 +1,16 @@
 import { stringify } from 'yaml'
 import { deref, type Schema } from '../document.ts'
-import { createSchemas, formVersion, type Json, kindNames, type Rule, referenceOf, type Thing } from './kinds.ts'
+import { printable } from '../terminal.ts'
+import {
+  createSchemas,
+  formVersion,
+  type Json,
+  type Kind,
+  kindNames,
+  type Rule,
+  referenceOf,
+  type Thing,
+} from './kinds.ts'
 
 const inOrder = new Intl.Collator('en', { numeric: true })
 
@@ -10,23 +20,34 @@ const writeRules = (rules: readonly Rule[]): unknown[] =>
     .toSorted((a, b) => inOrder.compare(a.cidr, b.cidr))
     .map(({ action, cidr, ...rest }) => (Object.keys(rest).length ? { [action]: cidr, ...rest } : `${action} ${cidr}`))
 
-/** The account as text. References are names; `withIds` for following a thing through a change of its name. */
-export function writeState(things: readonly Thing[], nameOf: ReadonlyMap<string, string>, withIds: boolean): string {
+type Written = {
+  /** For following a thing through a change of its name. */
+  readonly withIds: boolean
+  /** Sections that are written even if they are empty, which means that there should be none. */
+  readonly sections: readonly Kind[]
+  /** Lines at the top. */
+  readonly comment: readonly string[]
+}
+
+/** The account as text. References are names. */
+export function writeState(things: readonly Thing[], { withIds, sections: kinds, comment }: Written): string {
+  const nameOf = new Map(things.map(({ id, name }) => [id ?? '', name]))
   const write = ({ kind, id, fields, rules, routes }: Thing): Json => ({
     ...(withIds && id && { id }),
     ...named(createSchemas[kind], fields, nameOf),
     ...(rules?.length && { rules: writeRules(rules) }),
     ...(routes?.length && { routes: routes.map(write) }),
   })
-  const sections = kindNames.map((kind) => [
-    kind,
-    Object.fromEntries(things.filter((thing) => thing.kind === kind).map((thing) => [thing.name, write(thing)])),
-  ])
+  const sections = kindNames
+    .map((kind) => ({ kind, own: things.filter((thing) => thing.kind === kind) }))
+    .filter(({ kind, own }) => own.length > 0 || kinds.includes(kind))
+    .map(({ kind, own }) => [kind, Object.fromEntries(own.map((thing) => [thing.name, write(thing)]))])
   const text = stringify(
     { gatehouse: formVersion, ...Object.fromEntries(sections) },
     { lineWidth: 0, aliasDuplicateObjects: false },
   )
-  return `# Written by 'gatehouse state dump'. A removed section is left unchanged; an empty section means that there should be none.\n${text}`
+  const lines = comment.map((line) => `# ${printable(line).replaceAll('\n', '\\n')}\n`)
+  return `${lines.join('')}${text}`
 }
 
 function named(schema: Schema, fields: Json, nameOf: ReadonlyMap<string, string>): Json {

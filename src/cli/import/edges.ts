@@ -1,0 +1,153 @@
+import { headerNameFault, headersFault, headerValueFault } from '../../kernel/headers.ts'
+import { parseHostport } from '../../kernel/hostport.ts'
+import { matchPattern, matchTypes, maxMatchBytes } from '../../kernel/paths.ts'
+import type { Json } from '../state/kinds.ts'
+import { answersHttp, type Backends, stringsIn } from './backends.ts'
+import { annotationsOf, isVendorsName, type Notes, othersIn, referredId, textsOf, titleOf } from './notes.ts'
+
+export type Known = { readonly backends: Backends; readonly policies: ReadonlySet<string>; readonly notes: Notes }
+
+const fieldsOf = {
+  tcp: ['hostports', 'backend', 'ip_restriction'],
+  https: ['hostports', 'routes'],
+  route: ['edge_id', 'match_type', 'match', 'backend', 'ip_restriction', 'request_headers'],
+}
+/** Modules that decide nothing about who gets in. Any other that is missing here would let in too many. */
+const harmless = new Set([
+  'compression',
+  'circuit_breaker',
+  'response_headers',
+  'websocket_tcp_converter',
+  'tls_termination',
+])
+
+const isOn = (module: unknown): boolean =>
+  module !== null && module !== undefined && (module as { enabled?: unknown }).enabled !== false
+
+/** Reports modules that do not exist here, and returns the names of those that keep somebody out. */
+function missingModules(title: string, row: Json, of: keyof typeof fieldsOf, notes: Notes): string[] {
+  const others = othersIn(row, fieldsOf[of])
+  const guards = others.filter(([name, module]) => isOn(module) && !harmless.has(name)).map(([name]) => name)
+  for (const [name, module] of others)
+    if (!guards.includes(name))
+      notes.add(title, `${name} is left out, because it does not exist here${isOn(module) ? '' : '; it was disabled'}`)
+  return guards
+}
+
+/** The modules of a TCP edge or route. Whatever would be open here and was not there gets no traffic. */
+function modulesOf(title: string, row: Json, guards: readonly string[], known: Known, isTcp: boolean): Json {
+  const { notes } = known
+  const reasons = guards.map((name) => `${name} does not exist here`)
+  const restriction = row.ip_restriction as Json | null | undefined
+  const policies = ((restriction?.ip_policies ?? []) as unknown[]).map(referredId)
+  const isUsable = policies.length > 0 && policies.every((id) => id !== undefined && known.policies.has(id))
+  if (restriction && !isUsable) {
+    if (isOn(restriction)) reasons.push('its ip_restriction has no IP policy, or one that is not in the account')
+    else notes.add(title, 'ip_restriction is left out, because it has no IP policies; it was disabled')
+  }
+  const backend = row.backend as Json | null | undefined
+  const id = referredId(backend?.backend)
+  const isKnown = id !== undefined && known.backends.has(id) && !(isTcp && answersHttp(id, known.backends))
+  if (backend && !isKnown) notes.add(title, `comes without a backend, because ${id ?? 'its backend'} is left out`)
+  if (reasons.length && backend && isKnown)
+    notes.add(title, `comes with its backend disabled, so that it lets nobody in: ${reasons.join(', and ')}`)
+  else if (reasons.length) notes.add(title, `${reasons.join(', and ')}. Decide about that before you give it a backend`)
+  return {
+    ...(backend && isKnown && { backend: { enabled: isOn(backend) && reasons.length === 0, backend: { id } } }),
+    ...(restriction &&
+      isUsable && { ip_restriction: { enabled: isOn(restriction), ip_policies: restriction.ip_policies } }),
+  }
+}
+
+function hostportsOf(title: string, row: Json, { notes }: Known, isHttps: boolean): string[] {
+  return textsOf(row.hostports).filter((hostport) => {
+    const parsed = parseHostport(hostport, { wildcard: isHttps })
+    const fault =
+      typeof parsed === 'string'
+        ? parsed
+        : isVendorsName(parsed.host)
+          ? 'is a name of the vendor. Give the edge one of yours'
+          : isHttps && parsed.port !== 443
+            ? 'must have port 443'
+            : undefined
+    if (fault) notes.add(title, `hostport ${hostport} is left out, because it ${fault}`)
+    return fault === undefined
+  })
+}
+
+export function importTcpEdge(row: Json, known: Known): Json {
+  const title = titleOf('TCP edge', row)
+  const guards = missingModules(title, row, 'tcp', known.notes)
+  return {
+    id: row.id,
+    ...annotationsOf(title, row, known.notes),
+    hostports: hostportsOf(title, row, known, false),
+    ...modulesOf(title, row, guards, known, true),
+  }
+}
+
+export function importHttpsEdge(row: Json, known: Known): Json {
+  const { notes } = known
+  const title = titleOf('HTTPS edge', row)
+  const guards = missingModules(title, row, 'https', notes)
+  const routes = (Array.isArray(row.routes) ? row.routes : []) as Json[]
+  const isMatch = new RegExp(matchPattern)
+  const usable = routes.filter(({ match_type, match }) => {
+    const isType = matchTypes.some((type) => type === match_type)
+    return isType && typeof match === 'string' && match.length <= maxMatchBytes && isMatch.test(match)
+  })
+  // A wider route of the edge would get the requests of one that is left out.
+  if (usable.length < routes.length) guards.push('the match of one of its routes')
+  for (const route of routes.filter((each) => !usable.includes(each)))
+    notes.add(`${title}, route ${route.id}`, `left out: ${route.match_type} ${route.match} cannot be matched here`)
+  return {
+    id: row.id,
+    ...annotationsOf(title, row, notes),
+    hostports: hostportsOf(title, row, known, true),
+    routes: usable.map((route) =>
+      importRoute(`${title}, route ${route.match_type} ${route.match}`, route, guards, known),
+    ),
+  }
+}
+
+function importRoute(title: string, row: Json, edgeGuards: readonly string[], known: Known): Json {
+  const guards = [...edgeGuards, ...missingModules(title, row, 'route', known.notes)]
+  return {
+    id: row.id,
+    match_type: row.match_type,
+    match: row.match,
+    ...annotationsOf(title, row, known.notes),
+    ...modulesOf(title, row, guards, known, false),
+    ...requestHeaders(title, row.request_headers, known.notes),
+  }
+}
+
+function requestHeaders(title: string, module: unknown, notes: Notes): Json {
+  if (module === null || module === undefined) return {}
+  const { add, remove } = module as Json
+  const removed = textsOf(remove).filter((name) => {
+    const fault = headerNameFault(name, 'remove')
+    if (fault) notes.add(title, `request header ${name} is not removed by the route, because it ${fault}`)
+    return fault === undefined
+  })
+  const added = Object.entries(stringsIn(add)).filter(([name, value]) => {
+    const fault =
+      headerNameFault(name, 'add') ??
+      headerValueFault(value) ??
+      (value.includes('${') ? 'has a variable, and values are fixed here' : undefined)
+    if (fault === undefined) return true
+    notes.add(title, `request header ${name} is not added, because it ${fault}`)
+    // Whoever trusts the header must not get the client's.
+    if (headerNameFault(name, 'remove') === undefined) removed.push(name)
+    return false
+  })
+  const names = new Set<string>()
+  const operations = {
+    add: Object.fromEntries(added),
+    remove: removed.filter((name) => !names.has(name.toLowerCase()) && names.add(name.toLowerCase())),
+  }
+  const found = headersFault(operations)
+  if (!found) return { request_headers: { enabled: isOn(module), ...operations } }
+  notes.add(title, `request_headers is left out, because ${found.place} ${found.fault}`)
+  return {}
+}
