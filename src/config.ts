@@ -232,7 +232,8 @@ function readSettings<Settings extends Record<string, Setting<unknown>>>(
   const entries = Object.entries(known).map(([name, { parse, secret, help, default: fallback }]) => {
     const file = (secret && environment[`${name}_FILE`]) || undefined
     const value = environment[name] || (file && readSecret(name, file)) || fallback
-    if (value === undefined) throw new ConfigError(`${name} is not set: ${help}`)
+    if (value === undefined)
+      throw new ConfigError(`${name} is not set: ${help} docs/install.md shows a whole installation`)
     try {
       return [name, parse(value)]
     } catch (error) {

