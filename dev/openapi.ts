@@ -46,11 +46,35 @@ function mark(route: (typeof routes)[number], role: (typeof roles)[number]): str
   return role !== 'admin' && !route.signsIn && route.errors?.includes('ERR_FORBIDDEN') ? 'some' : 'yes'
 }
 
+const lineWidth = 100
+
+function onOneLine(value: unknown): string {
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value)
+  if (Array.isArray(value)) return `[${value.map(onOneLine).join(', ')}]`
+  const fields = Object.entries(value).map(([name, each]) => `${JSON.stringify(name)}: ${onOneLine(each)}`)
+  return fields.length === 0 ? '{}' : `{ ${fields.join(', ')} }`
+}
+
+/** Whatever fits on a line has one, as a person would write it: most of the document is short references. */
+function onLines(value: unknown, indent = '', keyLength = 0): string {
+  const line = onOneLine(value)
+  if (typeof value !== 'object' || value === null || indent.length + keyLength + line.length <= lineWidth) return line
+  const deeper = `${indent}  `
+  const lines = Object.entries(value).map(([name, each]) => {
+    const key = Array.isArray(value) ? '' : `${JSON.stringify(name)}: `
+    return `${deeper}${key}${onLines(each, deeper, key.length)}`
+  })
+  const [open, close] = Array.isArray(value) ? '[]' : '{}'
+  return `${open}\n${lines.join(',\n')}\n${indent}${close}`
+}
+/** Through JSON once, which leaves out what is undefined. */
+const toJson = (value: unknown): string => `${onLines(JSON.parse(JSON.stringify(value)))}\n`
+
 const apiPage = await readFile(new URL('../docs/api.md', import.meta.url), 'utf8')
 
 const made = {
   'docs/api.md': withOperations(apiPage),
-  'openapi.json': `${JSON.stringify(openApiDocument(routes, version), null, 2)}\n`,
+  'openapi.json': toJson(openApiDocument(routes, version)),
   'docs/errors.md': errorsPage,
 }
 
