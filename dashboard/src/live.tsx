@@ -4,7 +4,7 @@ import { $api, type Shapes } from './api/client.ts'
 import { type Change, useNewestChange } from './api/generation.ts'
 import { queries } from './api/queries.ts'
 import { NodeBars } from './shell/node_bars.tsx'
-import { Icon } from './ui/icons.tsx'
+import { Toast } from './ui/toast.tsx'
 
 /** How long to show a change. Edges usually apply it within a second. */
 const newsMs = 20_000
@@ -49,20 +49,18 @@ function LiveChange({ change }: { change: Change }) {
   const isLive = done && data.live_nodes > 0
   const tone = isLive ? 'allowed' : data.refusals.length || slow ? 'refused' : 'warned'
   return (
-    <div className={`toast ${tone}`}>
-      <Icon name={isLive || tone === 'refused' ? tone : 'rotate'} />
-      <div>
-        <p className="strong">{sentenceOf(data)}</p>
-        <Reasons generation={data} slow={slow} />
-        <p>
-          <NodeBars current={data.applied_nodes} behind={data.live_nodes - data.applied_nodes} />
-          Generation {count.format(data.generation)}
-        </p>
-      </div>
-      <button type="button" className="more" aria-label="Dismiss" onClick={() => setOpen(false)}>
-        <Icon name="close" />
-      </button>
-    </div>
+    <Toast
+      tone={tone}
+      icon={isLive || tone === 'refused' ? tone : 'rotate'}
+      title={sentenceOf(data)}
+      onDismiss={() => setOpen(false)}
+    >
+      <Reasons generation={data} slow={slow} />
+      <p>
+        <NodeBars current={data.applied_nodes} behind={data.live_nodes - data.applied_nodes} />
+        Generation {count.format(data.generation)}
+      </p>
+    </Toast>
   )
 }
 

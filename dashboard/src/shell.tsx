@@ -1,4 +1,4 @@
-import { type ReactNode, useState } from 'react'
+import { type ReactNode, useId, useState } from 'react'
 import { Link } from 'react-router'
 import type { Shapes } from './api/client.ts'
 import { Live } from './live.tsx'
@@ -6,14 +6,17 @@ import { groups, visiblePages } from './pages.tsx'
 import { LiveNodes } from './shell/live_nodes.tsx'
 import { Person } from './shell/person.tsx'
 import { Search } from './shell/search.tsx'
+import { type PageMark, useMarks } from './shell/use_marks.ts'
 import { Icon } from './ui/icons.tsx'
 import { Mark } from './ui/mark.tsx'
+import { State } from './ui/state.tsx'
 
 type Props = { current: string | undefined; caller: Shapes['Caller']; children: ReactNode }
 
 export function Shell({ current, caller, children }: Props) {
   const [menuOpen, setMenuOpen] = useState(false)
   const close = () => setMenuOpen(false)
+  const marks = useMarks(caller.role === 'admin')
   return (
     <div className="shell">
       <a className="skip" href="#main">
@@ -37,6 +40,7 @@ export function Shell({ current, caller, children }: Props) {
               <small>Gatehouse</small>
             </span>
           </Link>
+          {caller.role === 'admin' && <LiveNodes isShort />}
           <Search caller={caller} />
         </div>
         <div className="drawer">
@@ -47,6 +51,7 @@ export function Shell({ current, caller, children }: Props) {
                 title={group}
                 pages={visiblePages(caller.role).filter((page) => page.group === group)}
                 current={current}
+                marks={marks}
                 onOpen={close}
               />
             ))}
@@ -67,24 +72,57 @@ type GroupProps = {
   title: string
   pages: ReturnType<typeof visiblePages>
   current: string | undefined
+  marks: ReadonlyMap<string, PageMark>
   onOpen: () => void
 }
 
-function PageGroup({ title, pages, current, onOpen }: GroupProps) {
+function PageGroup({ title, pages, current, marks, onOpen }: GroupProps) {
   if (pages.length === 0) return null
   return (
     <>
       {title && <h2>{title}</h2>}
       <ul>
-        {pages.map(({ path, title, icon }) => (
-          <li key={path}>
-            <Link to={path} aria-current={path === current ? 'page' : undefined} title={title} onClick={onOpen}>
-              <Icon name={icon} />
-              <span>{title}</span>
-            </Link>
-          </li>
+        {pages.map((page) => (
+          <PageLink
+            key={page.path}
+            page={page}
+            isCurrent={page.path === current}
+            mark={marks.get(page.path)}
+            onOpen={onOpen}
+          />
         ))}
       </ul>
     </>
+  )
+}
+
+type LinkProps = {
+  page: ReturnType<typeof visiblePages>[number]
+  isCurrent: boolean
+  mark: PageMark | undefined
+  onOpen: () => void
+}
+
+function PageLink({ page: { path, title, icon }, isCurrent, mark, onOpen }: LinkProps) {
+  const meaning = useId()
+  return (
+    <li>
+      <Link
+        to={path}
+        aria-current={isCurrent ? 'page' : undefined}
+        aria-describedby={mark && meaning}
+        title={mark ? `${title}: ${mark.meaning}` : title}
+        onClick={onOpen}
+      >
+        <Icon name={icon} />
+        <span>{title}</span>
+        {mark && <State health={mark.health} />}
+      </Link>
+      {mark && (
+        <span id={meaning} className="for-readers">
+          {mark.meaning}
+        </span>
+      )}
+    </li>
   )
 }

@@ -2,16 +2,18 @@ import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { after, test } from 'node:test'
 import type { Page } from 'playwright-core'
+import { policyWith } from '../harness/ip.ts'
 import { poll } from '../harness/poll.ts'
 import { openBrowser, openPage, press, signIn, startDashboard } from './browser.ts'
-import { furnish, furnishRefusal } from './furnish.ts'
+import { furnish, furnishHealth, furnishRefusal, furnishRequests } from './furnish.ts'
 
-const { origin, newAccount, processes } = await startDashboard({ after })
+const { origin, newAccount, processes, db } = await startDashboard({ after })
 const browser = await openBrowser({ after })
 const axe = await readFile(new URL(import.meta.resolve('axe-core/axe.min.js')), 'utf8')
 
 const admin = await newAccount()
-const { policy, edge, domain, certificate, pages } = await furnish(admin)
+const { policy, backend, edge, domain, certificate, pages } = await furnish(admin)
+await furnishHealth(db, admin, backend.id)
 
 test('every page of the menu is among those that are inspected', async () => {
   const source = await readFile(new URL('../../dashboard/src/pages.tsx', import.meta.url), 'utf8')
@@ -61,11 +63,41 @@ const dialogs: [path: string, button: string | RegExp][] = [
   [`/domains/${domain.id}`, 'More actions > Delete domain…'],
   ['/certificates', 'Upload certificate'],
   [`/certificates/${certificate.id}`, 'Replace'],
+  [`/certificates/${certificate.id}`, 'More actions > Delete certificate…'],
+  ['/backends', 'Create backend'],
+  ['/backends', 'Create group or response > Weighted backend…'],
+  ['/backends', 'Create group or response > HTTP response…'],
+  ['/people', 'Create user'],
+  ['/edges', 'Create HTTPS edge'],
   ['/restrictions', 'Create restriction'],
   ['/restrictions', 'Actions for offices only > Edit…'],
   [`/edges/${edge.id}`, 'Change the request headers of app.example:443/'],
   [`/edges/${edge.id}`, 'Change the backend of app.example:443/'],
 ]
+
+/** A request beside its list, with the way to its decision, and the change that it offers. */
+async function inspectRequest(page: Page, seen: Seen): Promise<void> {
+  const { requestId } = await furnishRequests(db, admin)
+  await page.goto(`${origin}/dashboard/traffic/${requestId}`)
+  await page.getByRole('region', { name: 'Decision' }).getByText('No rule matches.').waitFor()
+  await inspect(page, 'a request', seen)
+  await press(page, 'Allow this address…')
+  await page.getByRole('dialog').getByText('198.51.100.7/32').first().waitFor()
+  await inspect(page, 'a request: Allow this address…', seen)
+}
+
+/** Rules that never decide, and the review of their removal. */
+async function inspectEvidence(page: Page, seen: Seen): Promise<void> {
+  const id = await policyWith(admin, 'allow 10.0.0.0/8', 'allow 10.1.0.0/16', 'deny 192.0.2.0/24', 'allow 192.0.2.7')
+  await page.goto(`${origin}/dashboard/policies/${id}`)
+  await press(page, 'Never decides 2')
+  await page.getByText('Shadowed by').waitFor()
+  await inspect(page, 'rules that never decide', seen)
+  await press(page, 'Remove these 2 rules')
+  await press(page, 'Review and save')
+  await page.getByRole('dialog').getByText('2 removed').waitFor()
+  await inspect(page, 'the review of a draft', seen)
+}
 
 /** In an account of its own: what refuses the address would get in the way of the other pages. */
 async function inspectRefusal(seen: Seen): Promise<void> {
@@ -110,7 +142,16 @@ async function inspectEverything(): Promise<Seen> {
     await press(page, button)
     await page.getByRole('dialog').waitFor()
     await inspect(page, `${path}: ${button}`, seen)
+    // A dialog covers a phone, and a window at 200 % zoom; it must not be wider than either.
+    for (const width of [720, 390]) {
+      await page.setViewportSize({ width, height: 844 })
+      const wider = await page.evaluate<number>(`document.querySelector('.modal').scrollWidth - innerWidth`)
+      if (wider > 0) seen.light.push(`${path}: ${button} is ${wider} px too wide for ${width}`)
+    }
+    await page.setViewportSize({ width: 1280, height: 900 })
   }
+  await inspectRequest(page, seen)
+  await inspectEvidence(page, seen)
   await page.goto(`${origin}/dashboard/keys`)
   await page.getByRole('button', { name: 'Actions for nightly backup' }).click()
   await page.getByRole('menu').waitFor()

@@ -59,7 +59,7 @@ test('a backend gets a health check, and loses it again', async () => {
 })
 
 test('a weighted backend is created, and one of its members drained', async () => {
-  await open('/backends', 'Create weighted backend')
+  await open('/backends', 'Create group or response > Weighted backend…')
   await dialog.getByLabel('Description').fill('both')
   for (const [index, { id }] of [one, two].entries()) {
     await dialog.getByRole('button', { name: 'Add backend' }).click()
@@ -68,7 +68,7 @@ test('a weighted backend is created, and one of its members drained', async () =
   }
   await assertAccessible()
   await save('Save backend')
-  await press(page, 'Edit both')
+  await press(page, 'Actions for both > Edit…')
   await dialog.getByLabel('Weight 2').fill('0')
   await save('Save backend')
   await page.getByText('drained').waitFor()
@@ -76,7 +76,7 @@ test('a weighted backend is created, and one of its members drained', async () =
 })
 
 test('a maintenance page is the last resort of a failover backend that a route uses', async () => {
-  await open('/backends', 'Create HTTP response')
+  await open('/backends', 'Create group or response > HTTP response…')
   await dialog.getByLabel('Description').fill('maintenance')
   await dialog.getByLabel('Headers').fill('Connection: close')
   await dialog.getByLabel('Body').fill('Back at noon')
@@ -88,7 +88,7 @@ test('a maintenance page is the last resort of a failover backend that a route u
   const [response] = await listed('http_response')
   assert.deepEqual([response.status_code, response.headers], [503, { 'Retry-After': '60', 'X-Test': 'a: b' }])
 
-  await open('/backends', 'Create failover backend')
+  await open('/backends', 'Create group or response > Failover backend…')
   await dialog.getByLabel('Description').fill('spare')
   for (const [index, id] of [response.id, two.id].entries()) {
     await dialog.getByRole('button', { name: 'Add backend' }).click()
@@ -109,7 +109,7 @@ test('a maintenance page is the last resort of a failover backend that a route u
   assert.equal((await admin('GET', `${routes}/${route.id}`)).body.backend.backend.id, failover.id)
 
   await page.goto(`${origin}/dashboard/backends`)
-  await press(page, 'Delete spare')
+  await press(page, 'Actions for spare > Delete…')
   await dialog.getByRole('button', { name: 'Delete backend', exact: true }).click()
   await dialog.getByText(`still used by ${route.id}`).waitFor()
 })

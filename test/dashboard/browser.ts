@@ -34,6 +34,13 @@ export async function startDashboardWithEdges(scope: Scope): Promise<Installatio
   return { ...(await startInstallation(scope, env)), origin }
 }
 
+/** Another process on the database of the first; resolves to its origin. */
+export async function startAnotherDashboard(plane: ControlPlane, more: Record<string, string>): Promise<string> {
+  const { origin, env } = await ownAddress()
+  await plane.startProcess({ ...env, ...more })
+  return origin
+}
+
 export type Watched = Page & { faults: string[] }
 
 /** A page that remembers everything that should not happen on it. */

@@ -1,6 +1,12 @@
+import { type DbPool, run } from '../../src/db/pool.ts'
+import { sql } from '../../src/db/sql.ts'
+import { type Id, newUuid, toUuid } from '../../src/kernel/ids.ts'
+import { keepRequests } from '../../src/resources/requests/keep.ts'
+import { addRequestPartitions } from '../../src/resources/requests/partitions.ts'
 import { newCertificate } from '../harness/certificates.ts'
 import type { Account } from '../harness/control_plane.ts'
-import { make } from '../harness/fixtures.ts'
+import { keptRequest } from '../harness/edge_requests.ts'
+import { freshHost, make } from '../harness/fixtures.ts'
 import { getFrom, putRules, restrict } from '../harness/ip.ts'
 
 /** An account with something on every page, and the pages. */
@@ -55,14 +61,45 @@ export async function furnish(admin: Account) {
     `/webhooks/${webhook.id}`,
     `/webhooks/${webhook.id}?tab=dead`,
   ]
-  return { policy, edge, domain, certificate, pages }
+  return { policy, backend, edge, domain, certificate, pages }
+}
+
+/** One address of the backend is up and one down, on nodes with names as long as they get. */
+export async function furnishHealth(db: DbPool, admin: Account, backendId: string): Promise<void> {
+  for (const node of ['edge-eu-central-1', 'edge-eu-west-2', 'edge-us-east-1'])
+    await run(
+      db,
+      sql`insert into backend_health (account_id, backend_id, node, address, port, status, reason, since, reported_at)
+      select ${toUuid(admin.accountId as Id<'ac'>)}, ${toUuid(backendId as Id<'bkdst'>)}, ${node}, address::inet, 8080,
+        status, reason, now() - interval '3 minutes', now() + interval '1 hour'
+      from (values ('192.0.2.7', 'up', null), ('2001:db8:51:7::9', 'down', 'GET /healthz was answered with 503'))
+        upstreams (address, status, reason)`,
+    )
+}
+
+/** Two requests that a route of an edge refused, as a node has delivered them. */
+export async function furnishRequests(db: DbPool, admin: Account) {
+  const policy = await make(admin, '/ip_policies', { description: 'Partners' })
+  await putRules(admin, policy.id, ['allow 192.0.2.0/24'])
+  const edge = await make(admin, '/edges/https', { hostports: [`${freshHost()}:443`] })
+  const route = await make(admin, `/edges/https/${edge.id}/routes`, {
+    match_type: 'path_prefix',
+    match: '/',
+    ip_restriction: { ip_policy_ids: [policy.id] },
+  })
+  const requests = ['198.51.100.7', '203.0.113.5'].map((source) =>
+    keptRequest(admin, edge, { source, route: route.id, policy: policy.id }),
+  )
+  await addRequestPartitions(db, Date.now())
+  await keepRequests(db, { node: 'edge-1', batch: newUuid(), requests, dropped: [] }, 1_000)
+  return { route, requestId: requests[0]?.id ?? '' }
 }
 
 /** 127.0.0.9 calls the API and is then shut out, by a replacement of the rules. */
-export async function furnishRefusal(admin: Account, { port }: { port: number }) {
-  const policy = await make(admin, '/ip_policies', { description: 'networks' })
+export async function furnishRefusal(admin: Account, { port, name = 'networks' }: { port: number; name?: string }) {
+  const policy = await make(admin, '/ip_policies', { description: name })
   await putRules(admin, policy.id, ['allow 127.0.0.0/8'])
-  await restrict(admin, { type: 'api', description: 'networks only', enforced: true, ip_policy_ids: [policy.id] })
+  await restrict(admin, { type: 'api', description: `${name} only`, enforced: true, ip_policy_ids: [policy.id] })
   const call = () => getFrom({ host: '127.0.0.1', port, localAddress: '127.0.0.9' }, '/caller', admin.token, [])
   const statuses = [(await call()).status]
   await putRules(admin, policy.id, ['allow 127.0.0.1'])

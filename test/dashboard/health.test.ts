@@ -23,15 +23,35 @@ test('the page of an edge says which upstream fails, on which node, since when a
   const page = await openPage(browser)
   await signIn(page, origin, admin.token)
   await page.goto(`${origin}/dashboard/edges/${tcp.id}`)
-  const health = page.getByRole('list', { name: 'Health' })
-  await health.waitFor()
-  assert.equal(
-    (await health.innerText()).replaceAll(/\s+/g, ' '),
-    'Failing 192.0.2.7:8080 on edge-1 since 3 min. ago: TLS: the certificate has expired',
-  )
   await page.getByText('Degraded').waitFor()
+  const note = page.getByRole('status').filter({ hasText: '192.0.2.7:8080' })
+  assert.equal((await note.innerText()).replaceAll(/\s+/g, ' '), '192.0.2.7:8080 fails on 1 node since 3 min. ago')
   const table = page.getByRole('region', { name: 'Backend health' })
-  await table.getByRole('row').filter({ hasText: '192.0.2.7:8080' }).getByText('Failing').waitFor()
+  assert.deepEqual(await table.getByRole('columnheader').allInnerTexts(), ['Backend', 'edge-1'])
+  const row = table.getByRole('row').filter({ hasText: '192.0.2.7:8080' })
+  await row.getByText('Failing', { exact: true }).waitFor()
+  await table.getByText('TLS: the certificate has expired, since 3 min. ago').waitFor()
+  // A phone has no room for a column for each node.
+  await page.setViewportSize({ width: 390, height: 844 })
+  await row.getByText('Failing on edge-1').waitFor()
+  assert.deepEqual(await table.getByRole('columnheader').allInnerTexts(), ['Backend', 'Health'])
+
+  // Two routes that share an upstream, one of them through a group, do not make two of it.
+  const group = await make(admin, '/backends/failover', { backends: [backend.id] })
+  const https = await make(admin, '/edges/https', { hostports: ['app.example:443'] })
+  for (const [match, id] of [
+    ['/', group.id],
+    ['/direct', backend.id],
+  ])
+    await make(admin, `/edges/https/${https.id}/routes`, {
+      match_type: 'path_prefix',
+      match,
+      backend: { backend_id: id },
+    })
+  await page.setViewportSize({ width: 1280, height: 900 })
+  await page.goto(`${origin}/dashboard/edges/${https.id}`)
+  await note.getByText('fails on 1 node since').waitFor()
+  assert.equal(await row.count(), 1)
 
   // The whole account in one read, which another account's is not part of.
   const { body } = await admin('GET', '/backend_health')

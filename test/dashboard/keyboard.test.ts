@@ -1,43 +1,23 @@
-// What people do here, without a mouse: every control is reached with Tab, and used with the keys that it is used with.
-// Also: searching and the palette (search.test.ts), rows and menus of rules (rules.test.ts), creating a key
-// (accessibility.test.ts), and allowing an address that a change has shut out (newly_refused.test.ts).
+// What people do here, without a mouse. Also: traffic and who is refused (keyboard_refused.test.ts), searching and the
+// palette (search.test.ts), rows and menus of rules (rules.test.ts), and creating a key (accessibility.test.ts).
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import type { Locator } from 'playwright-core'
+import { newCertificate } from '../harness/certificates.ts'
+import { type DnsAnswer, startDnsServer } from '../harness/dns_server.ts'
 import { make } from '../harness/fixtures.ts'
 import { putRules } from '../harness/ip.ts'
+import { poll } from '../harness/poll.ts'
 import { openBrowser, openPage, startDashboard } from './browser.ts'
+import { keyboardOf } from './keyboard.ts'
 
-const { origin, newAccount } = await startDashboard({ after })
+const records = new Map<string, DnsAnswer>()
+const dns = await startDnsServer({ after }, (name) => records.get(name))
+const { origin, newAccount } = await startDashboard({ after }, async () => ({ GATEHOUSE_DNS_SERVERS: dns.address }))
 const browser = await openBrowser({ after })
 const admin = await newAccount()
 const page = await openPage(browser)
 
-const isFocused = async (wanted: Locator) => (await wanted.and(page.locator(':focus')).count()) > 0
-
-/** Presses Tab until the control has the focus. */
-async function tabTo(wanted: Locator): Promise<void> {
-  await wanted.waitFor()
-  for (let presses = 0; presses < 80; presses++) {
-    if (await isFocused(wanted)) return
-    await page.keyboard.press('Tab')
-  }
-  assert.fail(`80 times Tab does not reach ${wanted}`)
-}
-const button = (name: string) => page.getByRole('button', { name, exact: true })
-async function use(name: string): Promise<void> {
-  await tabTo(button(name).last())
-  await page.keyboard.press('Enter')
-}
-async function type(label: string, text: string): Promise<void> {
-  await tabTo(page.getByLabel(label, { exact: true }))
-  await page.keyboard.press('Control+a')
-  await page.keyboard.type(text)
-}
-const open = async (path: string, heading: string) => {
-  await page.goto(`${origin}/dashboard${path}`)
-  await page.getByRole('heading', { name: heading, level: 1 }).waitFor()
-}
+const { tabTo, use, type, choose, open } = keyboardOf(page, origin)
 
 test('signing in', async () => {
   await page.goto(`${origin}/dashboard/`)
@@ -117,13 +97,66 @@ test('creating a user, and deactivating them with the menu of the row', async ()
   await type('Name', 'Grace')
   await type('Email', 'grace@example.com')
   await use('Create user')
-  await use('Actions for Grace')
-  const entry = page.getByRole('menuitem', { name: 'Deactivate…' })
-  await entry.waitFor()
-  for (let presses = 0; presses < 10 && !(await isFocused(entry)); presses++) await page.keyboard.press('ArrowDown')
-  await page.keyboard.press('Enter')
+  await choose('Actions for Grace', 'Deactivate…')
   await use('Deactivate')
   await page.getByRole('alertdialog').waitFor({ state: 'detached' })
+  assert.deepEqual(page.faults, [])
+})
+
+test('editing a key', async () => {
+  const key = await make(admin, '/api_keys', { description: 'nightly' })
+  await open('/keys', 'API keys')
+  await choose('Actions for nightly', 'Edit key…')
+  await type('Description', 'weekly')
+  await type('Allowed addresses', '192.0.2.0/24')
+  await use('Save key')
+  await page.getByRole('row').filter({ hasText: 'weekly' }).waitFor()
+  assert.deepEqual((await admin('GET', `/api_keys/${key.id}`)).body.allowed_cidrs, ['192.0.2.0/24'])
+})
+
+test('reserving a domain and verifying it', async () => {
+  await open('/domains', 'Domains')
+  await use('Reserve domain')
+  await type('Domain', 'keyboard.example')
+  await use('Reserve domain')
+  await page.getByRole('heading', { name: 'keyboard.example', level: 1 }).waitFor()
+  const { body } = await admin('GET', '/reserved_domains')
+  const [{ verification }] = body.reserved_domains
+  records.set(verification.name, [verification.value])
+  await use('Verify now')
+  await page.getByText('Verified', { exact: true }).waitFor()
+})
+
+test('uploading a certificate', async () => {
+  const { certificate_pem, private_key_pem } = newCertificate(['keyboard.example'])
+  await open('/certificates', 'Certificates')
+  await use('Upload certificate')
+  await type('Certificate chain', certificate_pem)
+  await type('Private key', private_key_pem)
+  await type('Description', 'by keyboard')
+  await use('Upload certificate')
+  await page.getByRole('heading', { name: 'by keyboard', level: 1 }).waitFor()
+})
+
+test('filtering the audit log by time, address, resource and kind of change', async () => {
+  const policy = await make(admin, '/ip_policies', { description: 'filtered' })
+  await admin('PATCH', `/ip_policies/${policy.id}`, { description: 'filtered twice' })
+  await open('/audit', 'Audit log')
+  const events = page.getByRole('region', { name: 'Changes' }).getByRole('listitem')
+  const kinds = () => events.locator('.badge').allInnerTexts()
+  await tabTo(page.getByLabel('Time', { exact: true }))
+  await page.keyboard.press('ArrowDown')
+  await type('From address', '127.0.0.0/8')
+  await type('Resource', policy.id)
+  await poll(kinds, (shown) => shown.join() === 'Changed,Created')
+  await use('Changed')
+  await poll(kinds, (shown) => shown.join() === 'Changed')
+  assert.deepEqual(Object.fromEntries(new URL(page.url()).searchParams), {
+    since: '1',
+    from: '127.0.0.0/8',
+    resource: policy.id,
+    operation: '*.update',
+  })
   assert.deepEqual(page.faults, [])
 })
 

@@ -100,26 +100,6 @@ export async function furnishShop(db: DbPool, admin: Account) {
     ip_restriction: { ip_policy_ids: [offices.id] },
   })
 
-  for (const node of nodes) {
-    // A node that reports would be live for some seconds only; these are pictures.
-    await run(
-      db,
-      sql`insert into edge_nodes (name, version, applied_generation, records, refusals, started_at, last_seen_at)
-      values (${node}, '0.1.0', (select coalesce(max(generation), 0) from outbox), 652, '[]', now() - interval '9 days',
-        now() + interval '1 hour') on conflict do nothing`,
-    )
-    for (const [backend, address, port, status, reason] of [
-      [pool.id, '10.20.4.11', 8080, 'up', null],
-      [backup.id, '10.20.4.13', 8080, 'down', 'GET /healthz was answered with 503'],
-      [api.id, '10.20.6.21', 8443, 'up', null],
-    ] as const)
-      await run(
-        db,
-        sql`insert into backend_health (account_id, backend_id, node, address, port, status, reason, since, reported_at)
-        values (${account}, ${toUuid(backend as Id<'bkdst'>)}, ${node}, ${address}, ${port}, ${status}, ${reason},
-          now() - interval '33 minutes', now() + interval '1 hour')`,
-      )
-  }
   await run(
     db,
     sql`insert into ip_restriction_counts (account_id, ip_restriction_id, hour, source_ip, outcome, count, last_at)
@@ -207,7 +187,37 @@ export async function furnishShop(db: DbPool, admin: Account) {
   )
   const { domain, certificate } = await furnishDomains(db, admin)
   const webhook = await furnishWebhook(db, admin)
+  await furnishNodes(db, admin, [
+    [pool.id, '10.20.4.11', 8080, 'up', null],
+    [backup.id, '10.20.4.13', 8080, 'down', 'GET /healthz was answered with 503'],
+    [api.id, '10.20.6.21', 8443, 'up', null],
+  ])
   return { policy, offices, domain, certificate, edge, tcp, webhook, request: requests[3] ?? '', ...people }
+}
+
+type Upstream = [backend: string, address: string, port: number, status: string, reason: string | null]
+
+/**
+ * Live for an hour, without a report: these are pictures. A control plane knows of them that starts after this. Last of
+ * all, since they have applied every change.
+ */
+async function furnishNodes(db: DbPool, admin: Account, upstreams: readonly Upstream[]): Promise<void> {
+  const account = toUuid(admin.accountId as Id<'ac'>)
+  for (const node of nodes) {
+    await run(
+      db,
+      sql`insert into edge_nodes (name, version, applied_generation, records, refusals, started_at, last_seen_at)
+      values (${node}, '0.1.0', (select coalesce(max(generation), 0) from outbox), 652, '[]', now() - interval '9 days',
+        now() + interval '1 hour') on conflict do nothing`,
+    )
+    for (const [backend, address, port, status, reason] of upstreams)
+      await run(
+        db,
+        sql`insert into backend_health (account_id, backend_id, node, address, port, status, reason, since, reported_at)
+        values (${account}, ${toUuid(backend as Id<'bkdst'>)}, ${node}, ${address}, ${port}, ${status}, ${reason},
+          now() - interval '33 minutes', now() + interval '1 hour')`,
+      )
+  }
 }
 
 async function furnishDomains(db: DbPool, admin: Account) {

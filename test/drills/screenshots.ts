@@ -1,15 +1,29 @@
 // `npm run drill:screenshots -- <folder> [<folder with mock-ups> [<names>]]`: every page of the dashboard, or those named
 // (`traffic,overview`), at two widths in both themes, and beside it the mock-up of the same name if there is one, to be
-// looked at.
+// looked at. The page of components comes from a development build, since no other serves it.
 import { existsSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { Browser } from 'playwright-core'
 import { ensureDashboard } from '../../dev/dashboard.ts'
-import { openBrowser, openPage, press, signIn, startDashboard, type Watched } from '../dashboard/browser.ts'
+import { startNats } from '../../dev/nats.ts'
+import { addSigningKey } from '../../src/publisher/signing_keys.ts'
+import {
+  openBrowser,
+  openPage,
+  press,
+  signIn,
+  startAnotherDashboard,
+  startDashboard,
+  type Watched,
+} from '../dashboard/browser.ts'
+import { startDevelopmentBuild } from '../dashboard/development_build.ts'
+import { furnishRefusal } from '../dashboard/furnish.ts'
 import { furnishShop } from '../dashboard/showcase.ts'
+import type { Scope } from '../harness/control_plane.ts'
 import { drill } from '../harness/drill.ts'
+import { poll } from '../harness/poll.ts'
 
 const [folder = 'screenshots', mockups, only] = process.argv.slice(2)
 
@@ -20,6 +34,14 @@ const addRule = async (page: Watched) => {
   await page.getByLabel('Address or range').fill('192.0.2.128/27')
   await press(page, 'Add to draft')
 }
+
+const reviewRule = async (page: Watched) => {
+  await addRule(page)
+  await press(page, 'Review and save')
+  await page.getByRole('button', { name: 'Save rules' }).waitFor()
+}
+
+const openRoute = (page: Watched) => page.getByRole('button', { name: '/api/ Prefix' }).click()
 
 const shotsOf = ({
   policy,
@@ -35,14 +57,25 @@ const shotsOf = ({
   { name: 'traffic-list', path: '/traffic' },
   { name: 'keys-list', path: '/keys' },
   { name: 'keys', path: '/keys', prepare: (page) => press(page, 'Create key') },
+  { name: 'keys-menu', path: '/keys', prepare: (page) => press(page, 'Actions for Grafana') },
   { name: 'policies', path: '/policies' },
   { name: 'policy', path: `/policies/${policy.id}`, prepare: addRule },
+  { name: 'policy-review', path: `/policies/${policy.id}`, prepare: reviewRule },
   { name: 'restrictions', path: '/restrictions' },
   { name: 'edges', path: '/edges' },
   { name: 'edge', path: `/edges/${edge.id}` },
   { name: 'edge-tcp', path: `/edges/${tcp.id}` },
+  { name: 'edge-route', path: `/edges/${edge.id}`, prepare: openRoute },
   { name: 'check', path: '/check?ip=203.0.113.201&target=api' },
   { name: 'newly-refused', path: '/newly-refused' },
+  {
+    name: 'newly-refused-allow',
+    path: '/newly-refused',
+    async prepare(page) {
+      await press(page, 'Allow this address…')
+      await page.getByRole('button', { name: 'Save rules' }).waitFor()
+    },
+  },
   { name: 'audit', path: '/audit' },
   { name: 'backends', path: '/backends' },
   { name: 'domains', path: '/domains' },
@@ -51,6 +84,7 @@ const shotsOf = ({
   { name: 'certificate', path: `/certificates/${certificate.id}` },
   { name: 'certificate-upload', path: '/certificates', prepare: (page) => press(page, 'Upload certificate') },
   { name: 'nodes', path: '/nodes' },
+  { name: 'node', path: '/nodes/fra-1' },
   { name: 'people', path: '/people' },
   { name: 'webhooks', path: '/webhooks' },
   { name: 'webhook-create', path: '/webhooks', prepare: (page) => press(page, 'Create webhook') },
@@ -76,37 +110,67 @@ async function placeBeside(browser: Browser, name: string, width: number, colorS
   await Promise.all([mockup.context().close(), page.context().close()])
 }
 
+/** A shop's account as a process shows it that started after its nodes had reported. */
+async function furnished(scope: Scope) {
+  const nats = await startNats()
+  scope.after(() => nats.stop())
+  const plane = await startDashboard(scope)
+  await addSigningKey(plane.db)
+  const admin = await plane.newAccount()
+  await furnishRefusal(admin, { port: plane.processes[0]?.port ?? 0, name: 'Build machines' })
+  const shop = await furnishShop(plane.db, admin)
+  await poll(
+    async () => (await admin('GET', '/newly_refused_addresses')).body.newly_refused_addresses,
+    (list) => list.length > 0,
+  )
+  return { admin, shots: shotsOf(shop), origin: await startAnotherDashboard(plane, nats.controlPlane) }
+}
+
+const isWanted = ({ name }: { name: string }): boolean => !only || only.split(',').includes(name)
+
+async function open(page: Watched, url: string): Promise<void> {
+  await page.goto(url)
+  await page.getByRole('heading', { level: 1 }).waitFor()
+  await page.locator('.skeleton').first().waitFor({ state: 'detached' })
+  // A page that watches is never idle.
+  if (url.includes('/traffic')) await page.getByRole('table', { name: 'Requests' }).waitFor()
+  else await page.waitForLoadState('networkidle')
+}
+
 await ensureDashboard()
 await drill(async (scope) => {
-  const { origin, newAccount, db } = await startDashboard(scope)
-  const admin = await newAccount()
-  const shots = shotsOf(await furnishShop(db, admin)).filter(({ name }) => !only || only.split(',').includes(name))
+  const { admin, shots, origin } = await furnished(scope)
+  const development = isWanted({ name: 'components' }) && (await startDevelopmentBuild(scope, origin, admin.token))
   const browser = await openBrowser(scope)
   await mkdir(folder, { recursive: true })
   const faults: string[] = []
+  const made: string[] = []
   for (const colorScheme of ['light', 'dark'] as const)
     for (const width of [390, 1440]) {
       const page = await openPage(browser, { colorScheme, viewport: { width, height: 900 } })
-      const shoot = (name: string) =>
-        page.screenshot({ path: join(folder, `${name}-${width}-${colorScheme}.png`), fullPage: true })
-      await page.goto(`${origin}/dashboard/`)
-      await page.getByRole('heading', { name: 'Sign in' }).waitFor()
-      await shoot('sign-in')
-      await signIn(page, origin, admin.token)
-      for (const { name, path, prepare } of shots) {
-        await page.goto(`${origin}/dashboard${path}`)
-        await page.getByRole('heading', { level: 1 }).waitFor()
-        await page.locator('.skeleton').first().waitFor({ state: 'detached' })
-        // A page that watches is never idle.
-        if (path.startsWith('/traffic')) await page.getByRole('table', { name: 'Requests' }).waitFor()
-        else await page.waitForLoadState('networkidle')
-        await prepare?.(page)
-        await shoot(name)
+      const shoot = async (name: string) => {
+        made.push(`${name}-${width}-${colorScheme}.png`)
+        await page.screenshot({ path: join(folder, made.at(-1) ?? ''), fullPage: true })
         await placeBeside(browser, name, width, colorScheme)
       }
+      await page.goto(`${origin}/dashboard/`)
+      await page.getByRole('heading', { name: 'Sign in' }).waitFor()
+      if (isWanted({ name: 'sign-in' })) await shoot('sign-in')
+      await signIn(page, origin, admin.token)
+      for (const { name, path, prepare } of shots.filter(isWanted)) {
+        await open(page, `${origin}/dashboard${path}`)
+        await prepare?.(page)
+        await shoot(name)
+      }
+      if (development) {
+        await page.goto(`${development}/components`)
+        await page.getByRole('heading', { name: 'Components', level: 1 }).waitFor()
+        await shoot('components')
+      }
       faults.push(...page.faults)
+      await page.context().close()
     }
-  console.log(`${(shots.length + 1) * 4} pictures in ${folder}`)
+  console.log(`${made.length} pictures in ${folder}`)
   for (const fault of faults) console.error(fault)
   return faults.length === 0
 })

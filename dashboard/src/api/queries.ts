@@ -120,7 +120,9 @@ export const queries = {
     ),
   /** For admins. */
   newlyRefused: () => $api.queryOptions('get', '/newly_refused_addresses', {}, { refetchInterval: 15_000 }),
-  /** What is down or failing, on whichever node. */
+  downBackends: () =>
+    $api.queryOptions('get', '/backend_health', { params: { query: { status: 'down' } } }, { refetchInterval: 30_000 }),
+  /** What each node says about each upstream. */
   health: () => $api.queryOptions('get', '/backend_health', {}, { refetchInterval: 10_000 }),
 }
 

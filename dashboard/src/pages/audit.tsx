@@ -4,6 +4,7 @@ import { usePeople } from '../api/people.ts'
 import { Choice } from '../ui/choice.tsx'
 import { Field } from '../ui/field.tsx'
 import { PageHeader } from '../ui/page_header.tsx'
+import { useTyped } from '../ui/use_typed.ts'
 import { useUrlState } from '../ui/use_url_state.ts'
 import { ChangeList } from './audit/list.tsx'
 
@@ -59,16 +60,14 @@ export function Audit() {
         <Field
           label="From address"
           mono
-          value={address}
-          onChange={setAddress}
+          {...useTyped(address, setAddress)}
           placeholder="203.0.113.0/24"
           error={address.trim() && !cidr ? 'Enter an address or a CIDR range.' : undefined}
         />
         <Field
           label="Resource"
           mono
-          value={resource}
-          onChange={setResource}
+          {...useTyped(resource, setResource)}
           placeholder="An id: ak_…, ipp_…, edghts_…"
           error={
             resource.trim() && !resourceId ? 'Enter a complete id, such as ak_ followed by 26 characters.' : undefined

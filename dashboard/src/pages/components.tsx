@@ -1,4 +1,6 @@
 import { useState } from 'react'
+import { Problem } from '../api/problem.ts'
+import { LockoutNote } from '../lockout.tsx'
 import { NodeBars } from '../shell/node_bars.tsx'
 import { Avatar } from '../ui/avatar.tsx'
 import { Badge } from '../ui/badge.tsx'
@@ -6,10 +8,8 @@ import { Button } from '../ui/button.tsx'
 import { Choice } from '../ui/choice.tsx'
 import { Confirm } from '../ui/confirm.tsx'
 import { CopyId } from '../ui/copy_id.tsx'
-import { DataTable } from '../ui/data_table.tsx'
 import { Field } from '../ui/field.tsx'
 import { Skeleton } from '../ui/loading.tsx'
-import { MoreMenu } from '../ui/more_menu.tsx'
 import { PageHeader } from '../ui/page_header.tsx'
 import { ProblemNote } from '../ui/problem.tsx'
 import { Section } from '../ui/section.tsx'
@@ -17,25 +17,11 @@ import { SidePanel } from '../ui/side_panel.tsx'
 import { State } from '../ui/state.tsx'
 import { Empty } from '../ui/states.tsx'
 import { Switch } from '../ui/switch.tsx'
-import type { Column } from '../ui/table_model.ts'
 import { Tabs } from '../ui/tabs.tsx'
-import { Toolbar } from '../ui/toolbar.tsx'
-
-type Row = { id: number; name: string }
-const rows: Row[] = Array.from({ length: 10_000 }, (_, id) => ({ id, name: `Row ${id}` }))
-const columns: Column<Row>[] = [
-  { title: 'Name', className: 'a1', isRowHead: true, sortBy: ({ name }) => name, cell: ({ name }) => name },
-  { title: 'Number', className: 'number b1', width: '120px', sortBy: ({ id }) => id, cell: ({ id }) => id },
-  {
-    title: 'Actions',
-    titleHidden: true,
-    className: 'menu-cell a2',
-    width: '44px',
-    cell: ({ name }) => (
-      <MoreMenu label={`Actions for ${name}`} groups={() => [{ entries: [{ label: 'Edit', onAction: () => {} }] }]} />
-    ),
-  },
-]
+import { Toast } from '../ui/toast.tsx'
+import { Foundation } from './components/foundation.tsx'
+import { LongTable, rows } from './components/table.tsx'
+import '../styles/components.css'
 
 /** Every component in its states, for whoever works on them: only development builds have this page. */
 export function Components() {
@@ -55,14 +41,23 @@ export function Components() {
       <Tabs
         label="Components"
         tabs={[
-          { id: 'controls', title: 'Controls', children: <Controls /> },
+          { id: 'all', title: 'Components', children: <All /> },
           { id: 'table', title: 'Table', count: rows.length, children: <LongTable /> },
-          { id: 'states', title: 'States', children: <States /> },
         ]}
       />
     </>
   )
 }
+
+/** In the order of the design. */
+const All = () => (
+  <div className="cols">
+    <Foundation />
+    <Controls />
+    <Messages />
+    <States />
+  </div>
+)
 
 function Controls() {
   const [text, setText] = useState('203.0.113.7/24')
@@ -70,7 +65,7 @@ function Controls() {
   const [open, setOpen] = useState<'confirm' | 'panel'>()
   const close = () => setOpen(undefined)
   return (
-    <div className="cols">
+    <>
       <Section title="Buttons">
         <div className="actions start">
           <Button kind="primary">Save changes</Button>
@@ -123,35 +118,46 @@ function Controls() {
           <p>Details of a row beside its table.</p>
         </SidePanel>
       )}
-    </div>
+    </>
   )
 }
 
-function LongTable() {
-  const [search, setSearch] = useState('')
-  const [chosen, choose] = useState('all')
-  const found = rows.filter(({ id, name }) => name.includes(search) && (chosen === 'all' || id % 2 === 0))
+const lockout = new Problem({
+  status: 422,
+  code: 'ERR_SELF_LOCKOUT',
+  message: '',
+  hint: '',
+  details: { source_ip: '203.0.113.24', operation_id: 'op_01m7f4q2ze00b8t6' },
+})
+const nothing = () => {}
+
+function Messages() {
   return (
     <>
-      <Toolbar
-        search={search}
-        onSearch={setSearch}
-        placeholder="Name"
-        chosen={chosen}
-        onChoose={choose}
-        chips={[
-          { value: 'all', label: 'All', count: rows.length },
-          { value: 'even', label: 'Even', count: rows.length / 2 },
-        ]}
-      />
-      <DataTable label="Rows" rows={found} keyOf={({ id }) => String(id)} columns={columns} foot="A foot" />
+      <Section title="Toasts">
+        <div className="frame toasts">
+          <Toast tone="warned" icon="rotate" title="Saved. Live on 1 of 3 nodes so far…" onDismiss={nothing}>
+            <p>
+              <NodeBars current={1} behind={2} /> Generation 4,812
+            </p>
+          </Toast>
+          <Toast tone="allowed" icon="allowed" title="Saved. Live on 3 of 3 nodes." onDismiss={nothing}>
+            <p>
+              <NodeBars current={3} behind={0} /> Generation 4,812
+            </p>
+          </Toast>
+        </div>
+      </Section>
+      <Section title="Lockout">
+        <LockoutNote error={lockout} onAllow={nothing} onInsist={nothing} isPending={false} />
+      </Section>
     </>
   )
 }
 
 function States() {
   return (
-    <div className="cols">
+    <>
       <Section title="Empty">
         <div className="frame">
           <Empty title="No rules yet" actions={<Button kind="primary">Add rule</Button>}>
@@ -167,6 +173,6 @@ function States() {
       <Section title="Error">
         <ProblemNote error={new Error('nothing')} retry={() => {}} />
       </Section>
-    </div>
+    </>
   )
 }

@@ -70,7 +70,9 @@ const webhookColumns = (): Column<Webhook>[] => [
     sortBy: nameOf,
     cell: (webhook) => (
       <span className="two">
-        <Link to={`/webhooks/${webhook.id}`}>{nameOf(webhook)}</Link>
+        <Link className="row-link" to={`/webhooks/${webhook.id}`}>
+          {nameOf(webhook)}
+        </Link>
         {webhook.description && <small className="mono hide-small">{webhook.url}</small>}
       </span>
     ),
@@ -86,7 +88,7 @@ const webhookColumns = (): Column<Webhook>[] => [
     title: 'Last delivered',
     className: 'b2',
     sortBy: ({ last_delivered_at }) => (last_delivered_at ? Date.parse(last_delivered_at) : 0),
-    cell: ({ last_delivered_at: at }) => (at ? <Ago at={at} /> : <span className="soft">Never</span>),
+    cell: ({ last_delivered_at: at }) => (at ? <Ago at={at} /> : <span className="soft">Nothing delivered</span>),
   },
 ]
 

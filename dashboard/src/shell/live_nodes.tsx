@@ -12,19 +12,28 @@ export function nodesIn({ edge_nodes, newest_generation }: Shapes['EdgeNodeList'
   return { live: live.length, current, behind: live.length - current, offline: edge_nodes.length - live.length }
 }
 
+type Props = {
+  /** In the bar of a phone there is room for the bars only. */
+  isShort?: boolean
+}
+
 /** On every page: whether all nodes enforce the newest state. For admins, since only they may list the nodes. */
-export function LiveNodes() {
+export function LiveNodes({ isShort = false }: Props) {
   const nodes = useQuery(queries.nodes()).data
   if (!nodes || nodes.edge_nodes.length === 0) return null
   const { live, current, behind, offline } = nodesIn(nodes)
   const sentence = live === 0 ? 'No node is live' : `Live on ${current} of ${live} ${live === 1 ? 'node' : 'nodes'}`
   return (
-    <Link to="/nodes" className="live-nodes">
+    <Link to="/nodes" className={isShort ? 'live-bars show-small' : 'live-nodes'}>
       <NodeBars current={current} behind={behind} offline={offline} />
-      <span>
-        <b>{sentence}</b>
-        Generation {count.format(nodes.newest_generation)}
-      </span>
+      {isShort ? (
+        <span className="for-readers">{sentence}</span>
+      ) : (
+        <span>
+          <b>{sentence}</b>
+          Generation {count.format(nodes.newest_generation)}
+        </span>
+      )}
     </Link>
   )
 }

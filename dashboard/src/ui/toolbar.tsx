@@ -1,6 +1,7 @@
 import type { ReactNode } from 'react'
 import { Icon } from './icons.tsx'
 import { useDensity } from './preference.ts'
+import { useTyped } from './use_typed.ts'
 
 export type Chip<Value extends string> = { value: Value; label: string; count?: number }
 type Props<Value extends string> = {
@@ -22,6 +23,7 @@ const count = new Intl.NumberFormat('en')
 export function Toolbar<Value extends string>(props: Props<Value>) {
   const { search, onSearch, placeholder, chips = [], chosen, onChoose, children, end } = props
   const [density, chooseDensity] = useDensity()
+  const typed = useTyped(search, onSearch)
   const isCompact = density === 'compact'
   return (
     <div className="toolbar">
@@ -31,10 +33,11 @@ export function Toolbar<Value extends string>(props: Props<Value>) {
           type="search"
           aria-label="Search"
           placeholder={placeholder}
-          value={search}
+          value={typed.value}
           spellCheck={false}
           autoComplete="off"
-          onChange={({ target }) => onSearch(target.value)}
+          onChange={({ target }) => typed.onChange(target.value)}
+          onBlur={typed.onBlur}
         />
       </label>
       {chips.length > 0 && (

@@ -64,6 +64,6 @@ export const certificateColumns = (): Column<Certificate>[] => [
     className: 'b1',
     sortBy: ({ in_use_by }) => in_use_by.length,
     cell: ({ in_use_by: { length } }) =>
-      length === 0 ? <span className="soft">Nothing</span> : `${length} ${length === 1 ? 'domain' : 'domains'}`,
+      length === 0 ? <span className="soft">Not in use</span> : `${length} ${length === 1 ? 'domain' : 'domains'}`,
   },
 ]

@@ -3,8 +3,13 @@ import { useState } from 'react'
 import { answerOf, api } from '../../api/client.ts'
 import { useMayChange } from '../../api/may_change.ts'
 import { queries, useRefresh } from '../../api/queries.ts'
-import { Button } from '../../ui/button.tsx'
 import { Confirm } from '../../ui/confirm.tsx'
+import { DataTable } from '../../ui/data_table.tsx'
+import { Icon } from '../../ui/icons.tsx'
+import { MoreMenu } from '../../ui/more_menu.tsx'
+import { Section } from '../../ui/section.tsx'
+import { Empty } from '../../ui/states.tsx'
+import type { Column } from '../../ui/table_model.ts'
 import { type Group, kindLabels, nameOfGroup, nameOfStatic, useGroups } from './backend_options.ts'
 import { FailoverForm, WeightedForm } from './group_forms.tsx'
 import { ResponseForm } from './response_form.tsx'
@@ -18,37 +23,52 @@ export function BackendGroups() {
   const [open, setOpen] = useState<Open>()
   const [leaving, setLeaving] = useState<Group>()
   const close = () => setOpen(undefined)
+  const columns = columnsFor({
+    mayChange,
+    onEdit: (group) => setOpen({ kind: group.kind, group }),
+    onDelete: setLeaving,
+  })
   return (
-    <section className="card" aria-labelledby="backend-groups">
-      <header>
-        <h2 id="backend-groups">Backend groups and responses</h2>
-        {mayChange && (
-          <span className="actions">
-            <Button icon="plus" onPress={() => setOpen({ kind: 'weighted' })}>
-              Create weighted backend
-            </Button>
-            <Button icon="plus" onPress={() => setOpen({ kind: 'failover' })}>
-              Create failover backend
-            </Button>
-            <Button icon="plus" onPress={() => setOpen({ kind: 'http_response' })}>
-              Create HTTP response
-            </Button>
-          </span>
-        )}
-      </header>
+    <Section
+      title="Backend groups and responses"
+      action={
+        mayChange && (
+          <MoreMenu
+            label="Create group or response"
+            className="button plain"
+            groups={() => [
+              {
+                entries: [
+                  { label: 'Weighted backend…', onAction: () => setOpen({ kind: 'weighted' }) },
+                  { label: 'Failover backend…', onAction: () => setOpen({ kind: 'failover' }) },
+                  { label: 'HTTP response…', onAction: () => setOpen({ kind: 'http_response' }) },
+                ],
+              },
+            ]}
+          >
+            <Icon name="plus" />
+            Create group or response
+          </MoreMenu>
+        )
+      }
+    >
       {groups?.length === 0 && (
-        <p className="empty">None yet. A group keeps serving when one of its backends is down.</p>
+        <div className="frame">
+          <Empty title="None yet">A group keeps serving when one of its backends is down.</Empty>
+        </div>
       )}
       {groups && groups.length > 0 && (
-        <GroupTable
-          groups={groups}
-          onEdit={(group) => setOpen({ kind: group.kind, group })}
-          onDelete={(group) => setLeaving(group)}
+        <DataTable
+          label="Backend groups and responses"
+          rows={groups}
+          keyOf={({ backend }) => backend.id}
+          columns={columns}
+          initialSort="Name"
         />
       )}
       {open && <GroupForm {...open} onClose={close} />}
       {leaving && <DeleteGroup group={leaving} onClose={() => setLeaving(undefined)} />}
-    </section>
+    </Section>
   )
 }
 
@@ -60,48 +80,35 @@ function GroupForm({ kind, group, onClose }: Open & { onClose: () => void }) {
   return <ResponseForm backend={group?.kind === kind ? group.backend : undefined} onClose={onClose} />
 }
 
-type TableProps = { groups: readonly Group[]; onEdit: (group: Group) => void; onDelete: (group: Group) => void }
+type Options = { mayChange: boolean; onEdit: (group: Group) => void; onDelete: (group: Group) => void }
 
-function GroupTable({ groups, onEdit, onDelete }: TableProps) {
-  const mayChange = useMayChange()
-  return (
-    <table className="stack">
-      <thead>
-        <tr>
-          <th scope="col">Name</th>
-          <th scope="col">Kind</th>
-          <th scope="col">Members</th>
-          <th scope="col">
-            <span className="for-readers">Actions</span>
-          </th>
-        </tr>
-      </thead>
-      <tbody>
-        {groups.map((group) => (
-          <tr key={group.backend.id}>
-            <th scope="row">{nameOfGroup(group)}</th>
-            <td data-label="Kind">{kindLabels[group.kind]}</td>
-            <td data-label="Members">
-              <Members group={group} />
-            </td>
-            <td>
-              {mayChange && (
-                <div className="actions">
-                  <Button aria-label={`Edit ${nameOfGroup(group)}`} onPress={() => onEdit(group)}>
-                    Edit
-                  </Button>
-                  <Button aria-label={`Delete ${nameOfGroup(group)}`} onPress={() => onDelete(group)}>
-                    Delete
-                  </Button>
-                </div>
-              )}
-            </td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
-  )
-}
+const columnsFor = ({ mayChange, onEdit, onDelete }: Options): Column<Group>[] => [
+  { title: 'Name', className: 'a1', isRowHead: true, sortBy: nameOfGroup, cell: nameOfGroup },
+  { title: 'Kind', className: 'b1', sortBy: ({ kind }) => kindLabels[kind], cell: ({ kind }) => kindLabels[kind] },
+  { title: 'Members', className: 'c1', cell: (group) => <Members group={group} /> },
+  ...(mayChange
+    ? [
+        {
+          title: 'Actions',
+          titleHidden: true,
+          className: 'menu-cell a2',
+          cell: (group: Group) => (
+            <MoreMenu
+              label={`Actions for ${nameOfGroup(group)}`}
+              groups={() => [
+                {
+                  entries: [
+                    { label: 'Edit…', icon: 'edit', onAction: () => onEdit(group) },
+                    { label: 'Delete…', icon: 'trash', isDanger: true, onAction: () => onDelete(group) },
+                  ],
+                },
+              ]}
+            />
+          ),
+        },
+      ]
+    : []),
+]
 
 function Members({ group }: { group: Group }) {
   const backends = useQuery(queries.backends()).data

@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import type { Shapes } from '../../api/client.ts'
 import { queries } from '../../api/queries.ts'
+import { Icon } from '../../ui/icons.tsx'
 import { Section } from '../../ui/section.tsx'
 import { type Health, State } from '../../ui/state.tsx'
 import { Ago } from '../../ui/time.tsx'
@@ -44,12 +45,79 @@ export function HealthCell({ reported }: { reported: readonly Reported[] }) {
 
 export const isDegraded = (reported: readonly Reported[]): boolean => reported.some(({ status }) => status !== 'up')
 
+const nodesText = (count: number): string => (count === 1 ? '1 node' : `${count} nodes`)
+
+/** 'Down on fra-1, iad-1'. For a phone, and for more nodes than a table has room for. */
+function InWords({ reported }: { reported: readonly Reported[] }) {
+  const faults = reported.filter(({ status }) => status !== 'up')
+  if (faults.length === 0) return <State health="up">{`Up on ${nodesText(reported.length)}`}</State>
+  const status = faults.some((each) => each.status === 'down') ? 'down' : 'failing'
+  const where =
+    faults.length <= 3 ? faults.map(({ node }) => node).join(', ') : `${faults.length} of ${nodesText(reported.length)}`
+  return <State health={marks[status]}>{`${words[status]} on ${where}`}</State>
+}
+
+type Byline = { name: string | undefined; address: string }
+
+const Upstream = ({ name, address }: Byline) =>
+  name ? (
+    <span className="two">
+      {name}
+      <small className="mono">{address}</small>
+    </span>
+  ) : (
+    <span className="mono">{address}</span>
+  )
+
+const byAddressOf = (reported: readonly Reported[]): Reported[][] => [
+  ...Map.groupBy(reported, ({ backend, address }) => `${backend.id} ${address}`).values(),
+]
+const keyOf = ([first]: readonly Reported[]): string => `${first?.backend.id} ${first?.address}`
+
+function useNames(): (backendId: string | undefined) => string | undefined {
+  const backends = useQuery(queries.backends()).data
+  return (backendId) => backends?.find(({ id }) => id === backendId)?.description
+}
+
+/** Above everything else on the page: what is down, on how many nodes, since when. */
+export function HealthNote({ reported }: { reported: readonly Reported[] }) {
+  const nameOf = useNames()
+  const faults = byAddressOf(reported.filter(({ status }) => status !== 'up'))
+  if (faults.length === 0) return null
+  return (
+    <div className="note warned" role="status">
+      <Icon name="warned" />
+      <div>
+        {faults.map((each) => {
+          const [first] = each
+          const name = nameOf(first?.backend.id)
+          const since = each.map((one) => one.since).sort()[0]
+          return (
+            <p key={keyOf(each)} className="strong">
+              <span className="mono">{first?.address}</span> {name && `of ${name} `}
+              {each.some(({ status }) => status === 'down') ? 'is down' : 'fails'} on {nodesText(each.length)}
+              {since && (
+                <>
+                  {' '}
+                  since <Ago at={since} />
+                </>
+              )}
+            </p>
+          )
+        })}
+      </div>
+    </div>
+  )
+}
+
+const maxColumns = 6
+
 /** Addresses down the side, nodes across. */
 export function HealthTable({ reported }: { reported: readonly Reported[] }) {
-  const backends = useQuery(queries.backends()).data
+  const nameOf = useNames()
   if (reported.length === 0) return null
   const nodes = [...new Set(reported.map(({ node }) => node))].sort()
-  const byAddress = [...Map.groupBy(reported, ({ backend, address }) => `${backend.id} ${address}`).values()]
+  const columns = nodes.length > maxColumns ? [] : nodes
   const faults = reported.filter(({ status }) => status !== 'up')
   const seen = new Map(faults.map((each) => [`${each.address} ${each.reason}`, each]))
   return (
@@ -59,29 +127,35 @@ export function HealthTable({ reported }: { reported: readonly Reported[] }) {
           <thead>
             <tr>
               <th scope="col">Backend</th>
-              <th scope="col">Address</th>
-              {nodes.map((node) => (
-                <th key={node} scope="col">
+              {columns.map((node) => (
+                <th key={node} scope="col" className="hide-small">
                   {node}
                 </th>
               ))}
+              <th scope="col" className={columns.length ? 'show-small' : undefined}>
+                Health
+              </th>
             </tr>
           </thead>
           <tbody>
-            {byAddress.map((each) => {
-              const [{ backend, address } = { backend: { id: '' }, address: '' }] = each
-              const known = backends?.find(({ id }) => id === backend.id)
-              return (
-                <tr key={`${backend.id} ${address}`}>
-                  <th scope="row">{known?.description ?? known?.address ?? backend.id}</th>
-                  <td className="mono">{address}</td>
-                  {nodes.map((node) => {
-                    const status = each.find((one) => one.node === node)?.status
-                    return <td key={node}>{status ? <State health={marks[status]}>{words[status]}</State> : '–'}</td>
-                  })}
-                </tr>
-              )
-            })}
+            {byAddressOf(reported).map((each) => (
+              <tr key={keyOf(each)}>
+                <th scope="row">
+                  <Upstream name={nameOf(each[0]?.backend.id)} address={each[0]?.address ?? ''} />
+                </th>
+                {columns.map((node) => {
+                  const status = each.find((one) => one.node === node)?.status
+                  return (
+                    <td key={node} className="hide-small">
+                      {status ? <State health={marks[status]}>{words[status]}</State> : '–'}
+                    </td>
+                  )
+                })}
+                <td className={columns.length ? 'show-small' : undefined}>
+                  <InWords reported={each} />
+                </td>
+              </tr>
+            ))}
           </tbody>
         </table>
         {[...seen.values()].map(({ address, reason, since }) => (

@@ -17,7 +17,7 @@ import { AddRoute } from './add_route.tsx'
 import { nameOfGroup, useGroups } from './backend_options.ts'
 import { EdgeHead } from './head.tsx'
 import { HeadersRow } from './headers.tsx'
-import { HealthCell, HealthTable, isDegraded, useHealthOf } from './health_of.tsx'
+import { HealthCell, HealthNote, HealthTable, isDegraded, useHealthOf } from './health_of.tsx'
 import { EdgeHistory } from './history.tsx'
 import { BackendRow, RestrictionRow } from './modules.tsx'
 import { timeoutsText } from './timeouts.tsx'
@@ -30,8 +30,10 @@ export function HttpsDetail({ id }: { id: string }) {
   const isAdmin = $api.useQuery('get', '/caller').data?.role === 'admin'
   const [isAdding, setAdding] = useState(false)
   const healthOf = useHealthOf()
-  const healthIn = (edge: Edge) =>
-    [...new Set(edge.routes.map(({ backend }) => backend?.backend.id))].flatMap((each) => healthOf?.(each) ?? [])
+  // Two routes may share an upstream, one of them through a group: it is listed once.
+  const healthIn = (edge: Edge) => [
+    ...new Set(edge.routes.flatMap(({ backend }) => healthOf?.(backend?.backend.id) ?? [])),
+  ]
   return (
     <Loaded query={found} lines={8}>
       {(edge) => (
@@ -57,6 +59,7 @@ export function HttpsDetail({ id }: { id: string }) {
                 count: edge.routes.length,
                 children: (
                   <>
+                    <HealthNote reported={healthIn(edge)} />
                     <Routes edge={edge} healthOf={healthOf} />
                     <HealthTable reported={healthIn(edge)} />
                   </>

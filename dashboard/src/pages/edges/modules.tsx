@@ -11,7 +11,6 @@ import { Choice } from '../../ui/choice.tsx'
 import { Switch } from '../../ui/switch.tsx'
 import { useDraft } from '../../ui/use_draft.ts'
 import { nameOfGroup, useBackendOptions, useGroups } from './backend_options.ts'
-import { BackendHealth } from './health.tsx'
 import { ModuleDialog, type ModulePlace } from './module_dialog.tsx'
 
 type Backend = Shapes['BackendModule'] | null
@@ -35,7 +34,6 @@ export function BackendRow({ place, module }: { place: ModulePlace; module: Back
               <span className="mono">{backend?.address ?? module.backend.id}</span>
             )}{' '}
             <span className="soft">{backend?.description}</span> <Enabled module={module} />
-            <BackendHealth id={module.backend.id} />
           </>
         ) : (
           <Badge tone="warned">No backend: traffic is refused</Badge>

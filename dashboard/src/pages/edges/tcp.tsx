@@ -5,7 +5,7 @@ import { Loaded } from '../../ui/loading.tsx'
 import { Tabs } from '../../ui/tabs.tsx'
 import { ChangeList } from '../audit/list.tsx'
 import { EdgeHead } from './head.tsx'
-import { HealthTable, isDegraded, useHealthOf } from './health_of.tsx'
+import { HealthNote, HealthTable, isDegraded, useHealthOf } from './health_of.tsx'
 import { BackendRow, RestrictionRow } from './modules.tsx'
 
 export function TcpDetail({ id }: { id: string }) {
@@ -33,6 +33,7 @@ export function TcpDetail({ id }: { id: string }) {
                   title: 'Forwarding',
                   children: (
                     <>
+                      <HealthNote reported={reported} />
                       <section className="frame modules" aria-label="Modules">
                         <BackendRow place={place} module={edge.backend} />
                         <RestrictionRow place={place} module={edge.ip_restriction} />

@@ -56,6 +56,11 @@ function Shown({ node, newest }: { node: Node; newest: number }) {
           <Fact name="Records" value={count.format(node.records)}>
             edges, policies and restrictions
           </Fact>
+          {node.certificates && (
+            <Fact name="Certificates" value={count.format(node.certificates.names)}>
+              {certificatesText(node)}
+            </Fact>
+          )}
           <Fact name="Version" value={node.version}>
             <Ago at={node.started_at} /> started
           </Fact>
@@ -78,6 +83,18 @@ function Shown({ node, newest }: { node: Node; newest: number }) {
           />
         )}
       </Section>
+    </>
+  )
+}
+
+/** Whether the node can serve all of them, and when the first one ends. */
+function certificatesText({ certificates, certificate_key }: Node): ReactNode {
+  if (certificate_key && !certificate_key.accepted) return 'names; its key is not accepted yet'
+  if (certificates?.unusable) return `names; ${count.format(certificates.unusable)} certificates cannot be used`
+  if (!certificates?.first_expires_at) return 'names'
+  return (
+    <>
+      names; the first expires <Ago at={certificates.first_expires_at} />
     </>
   )
 }
