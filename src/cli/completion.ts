@@ -66,6 +66,7 @@ const besideOperations: Record<string, string[]> = {
   'ip-restrictions': ['release'],
   'ip-policies': ['prune'],
   'audit-events': ['export'],
+  'edges https routes': ['list'],
 }
 
 /** What the last of the words can become. */
@@ -89,7 +90,7 @@ export function wordsAfter(serverCommands: readonly string[], before: readonly s
   const own = before.length === 1 ? verbsOf[before[0] ?? ''] : undefined
   if (own) return own
   const further = below(before).map(({ words }) => words[before.length] ?? '')
-  return before.length === 1 ? [...further, ...(besideOperations[before[0] ?? ''] ?? [])] : further
+  return [...further, ...(besideOperations[before.join(' ')] ?? [])]
 }
 
 function operationOf(before: readonly string[]) {

@@ -89,6 +89,7 @@ ${indent([
   ...rows,
   ['gatehouse audit-events export', 'export audit events as JSON Lines'],
   ['gatehouse ip-policies prune', 'remove rules that are covered or unused, after a review'],
+  ['gatehouse edges https routes list', 'list the routes of all HTTPS edges, or of one'],
   ['gatehouse tail', 'show requests to edges as they happen'],
   ['gatehouse state', 'dump, diff, apply, sync: manage policies, restrictions, edges and backends as a file'],
   ['gatehouse import ngrok', "write such a file from an account of the vendor's"],

@@ -11,6 +11,7 @@ import { profilesCommand } from './profile_commands.ts'
 import type { ClientConfig } from './profiles.ts'
 import { pruneCommand } from './prune.ts'
 import { report } from './report.ts'
+import { routesListCommand } from './routes_list.ts'
 import { tailCommand } from './tail.ts'
 
 export { clientUsage } from './help.ts'
@@ -46,6 +47,7 @@ async function dispatch(config: ClientConfig, serverCommands: readonly string[],
   if (first === 'import') return (await import('./import/commands.ts')).importCommand(rest)
   if (first === 'audit-events' && rest[0] === 'export') return exportCommand(config, rest.slice(1))
   if (first === 'ip-policies' && rest[0] === 'prune') return pruneCommand(config, rest.slice(1))
+  if (args.slice(0, 4).join(' ') === 'edges https routes list') return routesListCommand(config, args.slice(4))
   if (first === 'tail') return tailCommand(config, rest)
   const found = findOperation(args)
   if ('operation' in found) return perform(config, found.operation, found.rest)
