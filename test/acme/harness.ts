@@ -50,7 +50,7 @@ export async function startAcmeInstallation(
 }
 
 /** What an operator would write: it sets the record in the DNS of the test. Beside it are its environment and its calls. */
-async function writeHook(scope: Scope, { url }: ChallengeServer): Promise<string> {
+export async function writeHook(scope: Scope, { url }: ChallengeServer): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-hook-'))
   scope.after(() => rm(folder, { recursive: true }))
   const hook = join(folder, 'hook')
@@ -149,3 +149,25 @@ export const visit = ({ edge }: Pick<AcmeInstallation, 'edge'>, name: string, ro
     })
     outgoing.on('error', reject).end()
   })
+
+/** One request after the other, none of which may fail, and the certificate that each saw. */
+export function visitAllTheTime(installation: AcmeInstallation, name: string, root: string) {
+  const serials: string[] = []
+  let isOver = false
+  const visiting = (async () => {
+    while (!isOver) {
+      const { status, serial } = await visit(installation, name, root)
+      assert.equal(status, 200)
+      serials.push(serial)
+    }
+  })()
+  // Whoever stops it hears of what failed.
+  visiting.catch(() => {})
+  return {
+    serials,
+    async stop(): Promise<void> {
+      isOver = true
+      await visiting
+    },
+  }
+}

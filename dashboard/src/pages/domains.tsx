@@ -15,6 +15,7 @@ import { type Certificate, ExpiryOf, nameOf } from './certificates/certificate.t
 import { DomainDetail } from './domains/detail.tsx'
 import { type Domain, isHeld, StatusOf } from './domains/domain.tsx'
 import { ReserveDomain } from './domains/forms.tsx'
+import { OrderState, orderOf } from './domains/management.tsx'
 
 export function Domains() {
   const { id } = useParams()
@@ -118,14 +119,22 @@ const domainColumns = (certificates: readonly Certificate[] = []): Column<Domain
       title: 'Certificate',
       className: 'b1',
       sortBy: ({ certificate }) => nameIn(byId, certificate?.id),
-      cell: ({ certificate }) =>
-        certificate ? (
-          <Link className="quiet-link" to={`/certificates/${certificate.id}`}>
-            {nameIn(byId, certificate.id)}
-          </Link>
-        ) : (
-          <span className="soft">None</span>
-        ),
+      cell: (domain) => (
+        <span className="two">
+          {domain.certificate ? (
+            <Link className="quiet-link" to={`/certificates/${domain.certificate.id}`}>
+              {nameIn(byId, domain.certificate.id)}
+            </Link>
+          ) : (
+            <span className="soft">None</span>
+          )}
+          {domain.certificate_management_policy && (
+            <small>
+              <OrderState domain={domain} showRenewal />
+            </small>
+          )}
+        </span>
+      ),
     },
     {
       title: 'Expires',
@@ -148,10 +157,12 @@ function summaryOf(domains: readonly Domain[]): string {
   if (domains.length === 0) return 'Whoever proves a domain can use every name under it.'
   const open = domains.filter((domain) => !isHeld(domain)).length
   const failing = domains.filter(({ verification }) => verification.status === 'failing').length
+  const failed = domains.filter((domain) => orderOf(domain)?.isFailed).length
   const total = `${domains.length} ${domains.length === 1 ? 'domain' : 'domains'}.`
   const parts = [
     failing && `${failing} ${failing === 1 ? 'has' : 'have'} lost the TXT record`,
     open && `${open} ${open === 1 ? 'is' : 'are'} not verified`,
+    failed && `${failed} certificate ${failed === 1 ? 'order' : 'orders'} failed`,
   ].filter(Boolean)
   return parts.length ? `${total} ${parts.join(', ')}.` : `${total} All are yours.`
 }

@@ -14,9 +14,10 @@ import { ProblemNote } from '../../ui/problem.tsx'
 import { Section } from '../../ui/section.tsx'
 import { Ago } from '../../ui/time.tsx'
 import { History } from '../audit/history.tsx'
-import { ExpiryOf, nameOf } from '../certificates/certificate.tsx'
+import { CertificateOf } from './certificate_section.tsx'
+import { ChooseCertificate } from './choose_certificate.tsx'
 import { type Domain, isHeld, StatusOf } from './domain.tsx'
-import { ChooseCertificate, DeleteDomain } from './forms.tsx'
+import { DeleteDomain } from './forms.tsx'
 
 export function DomainDetail({ id }: { id: string }) {
   const path = { params: { path: { id } } }
@@ -127,39 +128,6 @@ function Ownership({ domain }: { domain: Domain }) {
         </p>
       )}
       {problem !== undefined && <ProblemNote error={problem} />}
-    </Section>
-  )
-}
-
-function CertificateOf({ domain, onChange }: { domain: Domain; onChange: () => void }) {
-  const certificates = useQuery(queries.certificates()).data
-  const mayChange = useMayChange()
-  const used = certificates?.find(({ id }) => id === domain.certificate?.id)
-  return (
-    <Section title="Certificate" action={mayChange && <Button onPress={onChange}>Change certificate</Button>}>
-      {domain.certificate ? (
-        <dl className="facts">
-          <dt>Certificate</dt>
-          <dd>
-            <Link to={`/certificates/${domain.certificate.id}`}>{used ? nameOf(used) : domain.certificate.id}</Link>
-          </dd>
-          {used && (
-            <>
-              <dt>Expires</dt>
-              <dd>
-                <ExpiryOf certificate={used} />
-              </dd>
-              <dt>For</dt>
-              <dd className="mono">{used.subject_alternative_names.dns_names.join(', ')}</dd>
-            </>
-          )}
-        </dl>
-      ) : (
-        <p>
-          None of this account. HTTPS clients reach names under {domain.domain} only if the operator of the nodes has a
-          certificate for them.
-        </p>
-      )}
     </Section>
   )
 }

@@ -1,13 +1,10 @@
-import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from 'react-router'
 import { answerOf, api } from '../../api/client.ts'
-import { queries, useRefresh } from '../../api/queries.ts'
-import { Choice } from '../../ui/choice.tsx'
+import { useRefresh } from '../../api/queries.ts'
 import { Confirm } from '../../ui/confirm.tsx'
 import { Field } from '../../ui/field.tsx'
 import { FormDialog } from '../../ui/form_dialog.tsx'
 import { useDraft } from '../../ui/use_draft.ts'
-import { nameOf } from '../certificates/certificate.tsx'
 import type { Domain } from './domain.tsx'
 
 type Closing = { onClose: () => void }
@@ -41,43 +38,6 @@ export function ReserveDomain({ onClose }: Closing) {
         hint="It covers every name under it. The next page shows the TXT record that proves it is yours."
       />
       <Field label="Description" name="description" value={values.description} onChange={set('description')} />
-    </FormDialog>
-  )
-}
-
-export function ChooseCertificate({ domain, onClose }: Closing & { domain: Domain }) {
-  const certificates = useQuery(queries.certificates()).data ?? []
-  const { values, set, isDirty } = useDraft({ certificate: domain.certificate?.id ?? '' })
-  const refresh = useRefresh()
-  const path = { params: { path: { id: domain.id } } }
-  return (
-    <FormDialog
-      title={`Certificate of ${domain.domain}`}
-      action="Save certificate"
-      isDirty={isDirty}
-      save={() =>
-        answerOf(api.PATCH('/reserved_domains/{id}', { ...path, body: { certificate_id: values.certificate || null } }))
-      }
-      onSaved={async () => {
-        await Promise.all([refresh('/reserved_domains'), refresh('/tls_certificates')])
-        onClose()
-      }}
-      onClose={onClose}
-    >
-      <Choice
-        label="Certificate"
-        name="certificate_id"
-        value={values.certificate}
-        onChange={set('certificate')}
-        options={[
-          { value: '', label: 'None' },
-          ...certificates.map((each) => ({
-            value: each.id,
-            label: `${nameOf(each)} (until ${each.not_after.slice(0, 10)})`,
-          })),
-        ]}
-        hint={`Served for those of its names that are ${domain.domain} or under it.`}
-      />
     </FormDialog>
   )
 }

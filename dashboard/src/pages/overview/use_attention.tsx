@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
 import type { Shapes } from '../../api/client.ts'
 import { queries } from '../../api/queries.ts'
+import { orderOf } from '../domains/management.tsx'
 import { type ApiKey, expiryOf } from '../keys/key.tsx'
 
 export type AttentionItem = {
@@ -34,6 +35,7 @@ export function useAttention(isAdmin: boolean): AttentionItem[] | undefined {
     ...tcp.filter(({ backend }) => !backend?.enabled).map(withoutBackend),
     ...aboutCertificates(certificates ?? []),
     ...aboutDomains(domains ?? []),
+    ...aboutOrders(domains ?? []),
     ...aboutKeys(keys),
   ]
   return items.sort((a, b) => Number(a.tone === 'warned') - Number(b.tone === 'warned'))
@@ -202,6 +204,25 @@ function aboutDomains(domains: readonly Shapes['ReservedDomain'][]): AttentionIt
       tone: status === 'lapsed' ? 'refused' : 'warned',
       title: <>{status === 'lapsed' ? `${domain} has lapsed` : `The TXT record of ${domain} is missing`}</>,
       detail: error ?? 'It takes no new hostports until it is verified again.',
+      to: `/domains/${id}`,
+      action: 'View domain',
+    }))
+}
+
+/** Certificates that Gatehouse could not order or renew. */
+function aboutOrders(domains: readonly Shapes['ReservedDomain'][]): AttentionItem[] {
+  return domains
+    .filter((domain) => orderOf(domain)?.isFailed)
+    .map(({ id, domain, certificate_management_status: status }) => ({
+      id: `order ${id}`,
+      tone: status?.renews_at ? 'warned' : 'refused',
+      title: (
+        <>
+          {status?.renews_at ? 'The certificate of' : 'No certificate for'} <span className="mono">{domain}</span>{' '}
+          {status?.renews_at ? 'cannot be renewed' : 'was issued'}
+        </>
+      ),
+      detail: status?.provisioning_job?.msg ?? '',
       to: `/domains/${id}`,
       action: 'View domain',
     }))
