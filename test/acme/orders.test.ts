@@ -5,11 +5,16 @@ import { X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { after, test } from 'node:test'
+import { accountKeyOf } from '../../src/acme/account_key.ts'
 import { many, maybeOne, one } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
 import { dnsNames } from '../../src/kernel/certificate.ts'
+import { createSecretsBox } from '../../src/kernel/secrets_box.ts'
+import { openPrivateKey } from '../../src/resources/tls_certificates/store.ts'
+import { watchDatabase } from '../harness/database_search.ts'
 import { assertRefused, freshHost } from '../harness/fixtures.ts'
 import { poll } from '../harness/poll.ts'
+import { formsOf } from '../harness/secret_forms.ts'
 import {
   makeDue,
   manage,
@@ -26,6 +31,7 @@ const installation = await startAcmeInstallation({ after })
 const { admin: alice, db, challenges, pebble, hook } = installation
 const mallory = await installation.newAccount()
 const root = await pebble.rootOfIssued()
+const searchDatabase = await watchDatabase(installation.databaseUrl)
 
 test('from POST /reserved_domains to a request that trusts only the root of the authority', async () => {
   const domain = freshHost()
@@ -56,12 +62,15 @@ test('from POST /reserved_domains to a request that trusts only the root of the 
   assert.equal(event.after.serial_number, issued.serial_number)
 })
 
-test('the key of the account with the authority, and those of certificates, are encrypted at rest', async () => {
-  const account = await one<{ private_key: Buffer }>(db, sql`select private_key from acme_accounts`)
-  const certificates = await many<{ private_key: Buffer }>(db, sql`select private_key from tls_certificates`)
+test('the key of the account with the authority, and those of certificates, are nowhere in the database in clear', async () => {
+  const box = createSecretsBox([Buffer.alloc(32, 'a key for tests')])
+  const accountKey = await accountKeyOf(db, pebble.directoryUrl, box, () => assert.fail('there is one'))
+  const certificates = await many<Parameters<typeof openPrivateKey>[0]>(db, sql`select * from tls_certificates`)
   assert.ok(certificates.length > 0)
-  for (const { private_key } of [account, ...certificates])
-    assert.doesNotMatch(private_key.toString('latin1'), /PRIVATE KEY/)
+  const keys = certificates.map((row) => openPrivateKey(row, box))
+  const { found, rows, fileBytes } = await searchDatabase([accountKey, ...keys].flatMap(formsOf))
+  assert.deepEqual(found, [])
+  assert.ok(rows > 10 && fileBytes > 1e6, `${rows} rows, ${fileBytes} bytes`)
 })
 
 test('a wildcard is validated by the hook, which gets the record and nothing of our environment', async () => {

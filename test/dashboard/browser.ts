@@ -7,10 +7,18 @@ import { loadScaledTimeout } from '../harness/load_scaled_timeout.ts'
 
 const executablePath = '/usr/bin/chromium'
 
-export async function openBrowser(scope: Scope, more: readonly string[] = []): Promise<Browser> {
+export async function openBrowser(
+  scope: Scope,
+  more: readonly string[] = [],
+  env: Record<string, string> = {},
+): Promise<Browser> {
   if (!existsSync(executablePath)) throw new Error(`${executablePath} is not there: install Debian's chromium`)
   // Chromium's own sandbox does not work for root, and in most containers; the pages that it opens here are ours.
-  const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', ...more] })
+  const browser = await chromium.launch({
+    executablePath,
+    args: ['--no-sandbox', ...more],
+    env: { ...process.env, ...env } as Record<string, string>,
+  })
   scope.after(() => browser.close())
   return browser
 }

@@ -58,8 +58,22 @@ function inside(bytes: Buffer, offset: number, encoding: 'base64' | 'base64url')
 /** The forms that are found, each once. Line ends, also escaped ones, do not hide anything. */
 export function foundIn(haystack: Buffer | string, needles: readonly Needle[]): string[] {
   const bytes = Buffer.from(haystack)
-  const text = bytes.toString('latin1')
-  const joined = Buffer.from(text.replaceAll(/\\+[nr]|[\s\0]/g, ''), 'latin1')
-  const found = needles.filter(({ bytes: needle }) => bytes.includes(needle) || joined.includes(needle))
-  return [...new Set(found.map(({ form }) => form))]
+  const joined = Buffer.from(bytes.toString('latin1').replaceAll(/\\+[nr]|[\s\0]/g, ''), 'latin1')
+  return [...new Set([...foundInBytes(bytes, needles), ...foundInBytes(joined, needles)])]
+}
+
+/** As they are. Once over the bytes for all needles: there are hundreds, and a database is large. */
+export function foundInBytes(bytes: Buffer, needles: readonly Needle[]): string[] {
+  const byStart = Map.groupBy(needles, ({ bytes: needle }) => needle.readUInt16BE(0))
+  const isStart = new Uint8Array(65_536)
+  for (const start of byStart.keys()) isStart[start] = 1
+  const found = new Set<string>()
+  let start = bytes[0] ?? 0
+  for (let at = 1; at < bytes.length; at++) {
+    start = ((start << 8) | (bytes[at] ?? 0)) & 0xffff
+    if (!isStart[start]) continue
+    for (const { form, bytes: needle } of byStart.get(start) ?? [])
+      if (bytes.subarray(at - 1, at - 1 + needle.length).equals(needle)) found.add(form)
+  }
+  return [...found]
 }
