@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { isAbsolute, join } from 'node:path'
+import { parseEnv } from 'node:util'
 import { acmeSettings } from './acme_settings.ts'
 import { domainSettings } from './domain_settings.ts'
 import { edgeSettings } from './edge_settings.ts'
@@ -204,6 +205,15 @@ export const readConfig = (environment: NodeJS.ProcessEnv = process.env): Config
 export const readEdgeConfig = (environment: NodeJS.ProcessEnv = process.env): EdgeConfig =>
   readSettings(edgeSettings, environment)
 
+/** In the form of systemd's EnvironmentFile, for commands that are not started by systemd. */
+export function readEnvironmentFile(file: string): NodeJS.Dict<string> {
+  try {
+    return parseEnv(readFileSync(file, 'utf8'))
+  } catch (cause) {
+    throw new ConfigError(`${file} cannot be read: ${(cause as Error).message}`, { cause })
+  }
+}
+
 /** `gatehouse edge status` needs only the address of the status server. */
 export const readEdgeStatusConfig = (environment: NodeJS.ProcessEnv = process.env) =>
   readSettings({ GATEHOUSE_EDGE_STATUS_LISTEN: edgeSettings.GATEHOUSE_EDGE_STATUS_LISTEN }, environment)
@@ -242,6 +252,19 @@ function readSettings<Settings extends Record<string, Setting<unknown>>>(
     }
   })
   return Object.freeze(Object.fromEntries(entries)) as Values<Settings>
+}
+
+/** What is wrong with each setting, all at once, for `gatehouse doctor`. */
+export function settingFaults(known: Record<string, Setting<unknown>>, environment: NodeJS.ProcessEnv): string[] {
+  return Object.entries(known).flatMap(([name, setting]) => {
+    try {
+      readSettings({ [name]: setting }, environment)
+      return []
+    } catch (error) {
+      if (error instanceof ConfigError) return [error.message]
+      throw error
+    }
+  })
 }
 
 function readSecret(name: string, file: string): string {

@@ -1,4 +1,4 @@
-import { list, text } from './kernel/setting_values.ts'
+import { natsServers, text } from './kernel/setting_values.ts'
 import { setting } from './setting.ts'
 
 /** NATS settings, shared by the control plane and edge nodes. */
@@ -6,7 +6,7 @@ export const natsSettings = {
   GATEHOUSE_NATS_URL: setting({
     default: '',
     help: 'NATS servers, comma-separated, such as tls://nats-1:4222. If any of them uses tls://, TLS is required for all. Empty: no edges.',
-    parse: list,
+    parse: natsServers,
   }),
   GATEHOUSE_NATS_CA_FILE: setting({
     default: '',

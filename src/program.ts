@@ -5,6 +5,7 @@ import {
   readConfig,
   readEdgeConfig,
   readEdgeStatusConfig,
+  readEnvironmentFile,
   settingsHelp,
 } from './config.ts'
 import { isUnavailable, setupFault } from './db/failures.ts'
@@ -50,6 +51,8 @@ async function main(args: string[]): Promise<number> {
         adminEmail: values['admin-email'],
       })
     }
+    case 'doctor':
+      return runDoctor(rest)
     case 'ip-restrictions': {
       const [, ...flags] = rest
       const { restrictionTypes } = await import('./access/policies.ts')
@@ -100,6 +103,18 @@ async function help(words: string[]): Promise<number> {
   return 0
 }
 
+async function runDoctor(args: string[]): Promise<number> {
+  const options = { output: { type: 'string', default: 'text' }, 'env-file': { type: 'string' } } as const
+  const { values } = parseArgs({ args, options })
+  const { doctor, doctorOutputs } = await import('./commands/doctor/doctor.ts')
+  const output = doctorOutputs.find((known) => known === values.output)
+  if (!output) throw new ConfigError(`--output must be one of ${doctorOutputs.join(', ')}`)
+  const file = values['env-file']
+  const code = await doctor(file ? { ...process.env, ...readEnvironmentFile(file) } : process.env, output)
+  // Not by returning: a server that does not answer would keep its connection, and this process, open.
+  process.exit(code)
+}
+
 type Managed = 'signing-keys' | 'secrets' | 'edge-keys' | 'rate-limits' | 'domains'
 
 /** Commands that list and change what only the operator may. */
@@ -129,12 +144,17 @@ export async function run(args: string[]): Promise<void> {
   } catch (error) {
     const { code, message } = error as { code?: string; message: string }
     const fault = setupFault(error)
+    const isPortTaken = code === 'EADDRINUSE'
     const forTheOperator =
-      error instanceof ConfigError || code?.startsWith('ERR_PARSE_ARGS') || isUnavailable(error) || fault !== undefined
+      isPortTaken ||
+      error instanceof ConfigError ||
+      code?.startsWith('ERR_PARSE_ARGS') ||
+      isUnavailable(error) ||
+      fault !== undefined
     console.error(
       `gatehouse: ${forTheOperator ? (fault ?? (message || `PostgreSQL does not answer (${code})`)) : ((error as Error).stack ?? error)}`,
     )
     // Exit immediately: open handles must not keep a failed process alive.
-    process.exit(forTheOperator ? 2 : 1)
+    process.exit(forTheOperator && !isPortTaken ? 2 : 1)
   }
 }

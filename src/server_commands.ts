@@ -18,6 +18,14 @@ const commands: Record<string, ServerCommand> = {
     ],
     settings: edgeSettings,
   },
+  doctor: {
+    forms: [
+      [
+        'doctor [--output text|json] [--env-file FILE]',
+        "check what 'serve' and 'edge' need with the settings in the environment, and say what to do about each fault",
+      ],
+    ],
+  },
   migrate: { forms: [['migrate', 'upgrade the database to this version']], settings },
   bootstrap: {
     forms: [

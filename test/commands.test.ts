@@ -109,6 +109,14 @@ test('a missing or invalid setting is named, and the command exits with 2', asyn
     [{ GATEHOUSE_DATABASE_URL: url, GATEHOUSE_LISTEN: '8080' }, /GATEHOUSE_LISTEN must be address:port/],
     [{ GATEHOUSE_DATABASE_URL: url, GATEHOUSE_DATABASE_POOL_SIZE: 'many' }, /GATEHOUSE_DATABASE_POOL_SIZE must be/],
     [{ GATEHOUSE_DATABASE_URL: url, GATEHOUSE_TRUSTED_PROXIES: '10.1.2.3/8' }, /GATEHOUSE_TRUSTED_PROXIES has "10/],
+    [
+      { GATEHOUSE_DATABASE_URL: url, GATEHOUSE_NATS_URL: 'http://nats' },
+      /GATEHOUSE_NATS_URL must be URLs such as tls:/,
+    ],
+    [
+      { GATEHOUSE_DATABASE_URL: url, GATEHOUSE_NATS_CA_FILE: '/nowhere/ca.pem' },
+      /GATEHOUSE_NATS_CA_FILE is \/nowhere\/ca\.pem, which cannot be read: ENOENT/,
+    ],
   ] as [Record<string, string>, RegExp][]) {
     const { code, stdout, stderr } = await gatehouse(['serve'], env)
     assert.deepEqual([code, stdout], [2, ''], stderr)
@@ -132,6 +140,24 @@ test('row 2: if the database is not set up, a command exits with one line that s
   }
 })
 
+test('row 2: serve does not start with a wrong password or a database that does not exist, in one line', async () => {
+  const url = await newDatabase()
+  const changed = (change: Partial<URL>) => Object.assign(new URL(url), change).href
+  for (const [wrong, expected] of [
+    [
+      changed({ username: 'gatehouse_app', password: 'not-the-password' }),
+      /^gatehouse: password authentication failed for user "gatehouse_app"\. Check the user and password/,
+    ],
+    [changed({ pathname: '/not_there' }), /^gatehouse: database "not_there" does not exist\. Create the database/],
+  ] as const) {
+    const env = { GATEHOUSE_DATABASE_URL: wrong, GATEHOUSE_LISTEN: '127.0.0.1:0' }
+    const { code, stdout, stderr } = await gatehouse(['serve'], env)
+    assert.deepEqual([code, stdout], [2, ''], stderr)
+    assert.match(stderr, expected)
+    assert.equal(stderr.trim().split('\n').length, 1, stderr)
+  }
+})
+
 test('serve exits with 1 when its port is in use, and names it', async (t) => {
   const taken = createServer()
   await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve))
@@ -143,7 +169,8 @@ test('serve exits with 1 when its port is in use, and names it', async (t) => {
     GATEHOUSE_LISTEN: `127.0.0.1:${port}`,
   })
   assert.equal(code, 1)
-  assert.match(stderr, new RegExp(`127.0.0.1:${port}`))
+  assert.match(stderr, new RegExp(`^gatehouse: .*127.0.0.1:${port}`))
+  assert.equal(stderr.trim().split('\n').length, 1, 'an operator needs no stack trace')
   assert.ok(Date.now() - began < loadScaledTimeout(10_000), `it took ${Date.now() - began} ms`)
 })
 

@@ -11,16 +11,29 @@ export type NodeKey = { readonly publicKey: string; readonly privateKey: KeyObje
  * it never leaves the node. A file that cannot be read stops the start: a new key would have to be accepted by the operator.
  */
 export async function openNodeKey(folder: string): Promise<NodeKey> {
-  const file = join(folder, 'node.key')
+  const known = await readExisting(fileIn(folder))
+  if (known) return known
+  const { privateKey } = newNodeKey()
+  await writeAtomically(fileIn(folder), [privateKey], 0o600)
+  return readNodeKey(privateKey)
+}
+
+const fileIn = (folder: string) => join(folder, 'node.key')
+
+/** Why a node could not start with its key, without making one. */
+export const checkNodeKey = (folder: string): Promise<string | undefined> =>
+  readExisting(fileIn(folder)).then(
+    () => undefined,
+    (error: Error) => error.message,
+  )
+
+/** Undefined when there is none yet. */
+async function readExisting(file: string): Promise<NodeKey | undefined> {
   const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return undefined
     throw error
   })
-  if (text === undefined) {
-    const { privateKey } = newNodeKey()
-    await writeAtomically(file, [privateKey], 0o600)
-    return readNodeKey(privateKey)
-  }
+  if (text === undefined) return undefined
   if ((await stat(file)).mode & 0o077) throw new Error(`${file} is open to others. Run: chmod 600 ${file}`)
   try {
     return readNodeKey(text)

@@ -17,7 +17,7 @@ import { interval } from './interval.ts'
 type Wiring = { db: DbPool; secrets: SecretsBox | undefined; edges: EdgeView; metrics: Metrics; log: Logger }
 
 /** Throws when the settings cannot work; undefined without an authority. */
-function readAcmeSettings(config: Config): AcmeSettings | undefined {
+export function readAcmeSettings(config: Config): AcmeSettings | undefined {
   const dnsHook = config.GATEHOUSE_ACME_DNS_HOOK
   const dnsOnly = config.GATEHOUSE_ACME_CHALLENGE === 'dns-01'
   if (config.GATEHOUSE_ACME_DIRECTORY === '') return undefined

@@ -28,11 +28,13 @@ import { openRuleCounting } from './edge_node/rule_counting.ts'
 import { ownPorts, proxySettings, readTrustedKeys } from './edge_node/settings.ts'
 import { serveNodeStatus } from './edge_node/status.ts'
 import { createLog, nextSignal, waitForShutdown } from './log.ts'
+import { requireNatsCa } from './nats_ca.ts'
 
 /** An edge node: serves from its own disk at once, and takes in changes as soon as NATS can be reached. */
 export async function edge(config: EdgeConfig): Promise<number> {
   if (config.GATEHOUSE_NATS_URL.length === 0)
     throw new ConfigError('GATEHOUSE_NATS_URL is not set. An edge node needs NATS to receive its records')
+  requireNatsCa(config.GATEHOUSE_NATS_CA_FILE)
   const log = createLog(config.GATEHOUSE_LOG_LEVEL)
   await requireHaproxy().catch((error) => {
     throw new ConfigError(error.message)

@@ -1,9 +1,12 @@
+import { setTimeout } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { createEvaluate } from '../access/decisions.ts'
 import type { Config } from '../config.ts'
+import { isWrongDatabase } from '../db/failures.ts'
 import { mayDeleteAudit } from '../db/grants.ts'
-import type { DbPool } from '../db/pool.ts'
+import { type DbPool, run } from '../db/pool.ts'
 import { createShares } from '../db/shares.ts'
+import { sql } from '../db/sql.ts'
 import { createEventStreams } from '../http/event_stream.ts'
 import { createHeavyOperations } from '../http/heavy.ts'
 import { createMetrics, type Metrics } from '../http/metrics.ts'
@@ -26,6 +29,7 @@ import { checkDomains, createDomainService } from './domain_service.ts'
 import { linkEdges } from './edges_link.ts'
 import { interval } from './interval.ts'
 import { createLog, waitForShutdown } from './log.ts'
+import { requireNatsCa } from './nats_ca.ts'
 import { countNewlyRefused } from './newly_refused.ts'
 import { openSecretsBox, warnOfMissingKeys } from './secrets_key.ts'
 import { signInRoutes } from './sign_in.ts'
@@ -33,10 +37,13 @@ import { openTracing } from './tracing.ts'
 import { upkeep } from './upkeep.ts'
 import { startWebhooks, webhookPolicy } from './webhooks.ts'
 
+/** How long to wait, before listening, for the database to say that it is the wrong one. */
+const databasePatienceMs = 2_000
 /** Each holds a connection, asks the database every two seconds, and has nodes send what it watches. */
 const streamLimits = { total: 100, perAccount: 10 }
 
 export async function serve(config: Config): Promise<number> {
+  requireNatsCa(config.GATEHOUSE_NATS_CA_FILE)
   const log = createLog(config.GATEHOUSE_LOG_LEVEL)
   const domains = createDomainService(config, systemClock)
   const db = openDatabase(config, (error) =>
@@ -83,6 +90,7 @@ export async function serve(config: Config): Promise<number> {
     ...(config.GATEHOUSE_DOCS && { referenceFolder: packageFiles.reference }),
     version,
   })
+  await refuseWrongDatabase(db)
   await app.listen(config.GATEHOUSE_LISTEN)
   const stopBuffers = startBuffers()
   const stopUpkeep = interval(
@@ -101,7 +109,7 @@ export async function serve(config: Config): Promise<number> {
 
   const signal = await waitForShutdown()
   log.info({ signal }, 'shutting down: finishing requests in flight')
-  const giveUp = setTimeout(() => {
+  const giveUp = globalThis.setTimeout(() => {
     log.error('grace period expired: closing open connections')
     app.server.closeAllConnections()
   }, config.GATEHOUSE_SHUTDOWN_GRACE_MS)
@@ -150,6 +158,14 @@ const createRefusalNotes = (db: DbPool, metrics: Metrics, log: Logger) => ({
     log.error({ err }, 'cannot write an audit event of a refused API key'),
   ),
 })
+
+/** A database that is not there yet may come. One that refuses this user or has another name will not. */
+async function refuseWrongDatabase(db: DbPool): Promise<void> {
+  const asked = run(db, sql`select`).catch((error: unknown) => {
+    if (isWrongDatabase(error)) throw error
+  })
+  await Promise.race([asked, setTimeout(databasePatienceMs, undefined, { ref: false })])
+}
 
 async function warnOfPowerfulRole(db: DbPool, log: Logger): Promise<void> {
   const may = await mayDeleteAudit(db).catch(() => false)

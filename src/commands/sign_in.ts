@@ -12,7 +12,7 @@ import { sessionRoutes } from '../sign_in/session_routes.ts'
 import { findAccount } from './accounts/find.ts'
 
 /** The operator's providers. Their file is read once, and its parser loaded only if there is one. */
-async function readSignInProviders(config: Config): Promise<readonly Provider[]> {
+export async function readSignInProviders(config: Config): Promise<readonly Provider[]> {
   const file = config.GATEHOUSE_OIDC_FILE
   const providers = file ? (await import('../sign_in/providers_file.ts')).readProviders(file) : []
   if (!config.GATEHOUSE_TOKEN_SIGN_IN && config.GATEHOUSE_DASHBOARD && providers.length === 0)

@@ -49,6 +49,10 @@ const setupHints: Record<string, string> = {
   '42501': "Set GATEHOUSE_DATABASE_URL to the role that owns the tables, as for 'migrate'.",
 }
 
+/** True when PostgreSQL answers, but not to this user or not with this database: waiting does not help. */
+export const isWrongDatabase = (error: unknown): boolean =>
+  ['28P01', '28000', '3D000'].includes((error as DatabaseError)?.code ?? '')
+
 /** For an operator: what PostgreSQL said, and what to do about it; undefined when the set-up is not at fault. */
 export function setupFault(error: unknown): string | undefined {
   const { code = '', message = '' } = (error ?? {}) as DatabaseError

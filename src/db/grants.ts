@@ -10,12 +10,13 @@ export class UnfitRole extends Error {
 const grantLock = 7_204_113_003
 
 // Of these the role may do less than of all other tables. Partitions of the audit are reached through their parent only.
-const lesserRights: Record<string, string> = {
-  audit_events: 'select, insert',
-  audit_retention: 'select',
-  migrations: 'select',
-  signing_keys: 'select, insert, update',
+const lesserRights: Record<string, string[]> = {
+  audit_events: ['select', 'insert'],
+  audit_retention: ['select'],
+  migrations: ['select'],
+  signing_keys: ['select', 'insert', 'update'],
 }
+const rightsOn = (table: string): string[] => lesserRights[table] ?? ['select', 'insert', 'update', 'delete']
 
 /**
  * Lets the role under which `serve` runs do what it needs and nothing else: no DDL, and of the audit only reading and
@@ -40,15 +41,33 @@ export async function grantToAppRole(tx: Db, role: string, auditRetentionMonths:
     `revoke all on all tables in schema ${schema?.name} from ${grantee}`,
     `revoke all on all sequences in schema ${schema?.name} from ${grantee}`,
     `grant usage on schema ${schema?.name} to ${grantee}`,
-    ...tables.map(
-      ({ name }) => `grant ${lesserRights[name] ?? 'select, insert, update, delete'} on "${name}" to ${grantee}`,
-    ),
+    ...tables.map(({ name }) => `grant ${rightsOn(name).join(', ')} on "${name}" to ${grantee}`),
     `grant usage, select on all sequences in schema ${schema?.name} to ${grantee}`,
     `grant execute on function add_audit_partition(date), drop_audit_partition(int, timestamptz) to ${grantee}`,
     `grant execute on function add_request_partition(date), drop_request_partition(date) to ${grantee}`,
   ]
   for (const text of statements) await tx.query({ text })
   await run(tx, sql`update audit_retention set least_months = ${auditRetentionMonths}`)
+}
+
+/** Per table, what the role of this connection lacks of what `serve` needs. Undefined when there are no tables yet. */
+export async function missingRights(db: Db): Promise<{ table: string; rights: string[] }[] | undefined> {
+  const tables = await many<{ name: string; rights: string[] }>(
+    db,
+    sql`
+    select c.relname as name, array(
+      select r from unnest(array['select', 'insert', 'update', 'delete']) r where has_table_privilege(c.oid, r)) as rights
+    from pg_class c
+    where c.relnamespace = current_schema()::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+    order by 1`,
+  )
+  if (tables.length === 0) return undefined
+  return tables
+    .map(({ name, rights }) => ({
+      table: name,
+      rights: rightsOn(name).filter((right) => !rights.includes(right)),
+    }))
+    .filter(({ rights }) => rights.length > 0)
 }
 
 /** Whether the role of this connection could destroy the audit. */

@@ -1,4 +1,6 @@
+import { isIP } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
+import { checkServerIdentity, type PeerCertificate } from 'node:tls'
 import { connect, type NatsConnection, type NodeConnectionOptions } from '@nats-io/transport-node'
 
 export type NatsSettings = {
@@ -60,7 +62,50 @@ export function createNatsLink(
 }
 
 /** A URL may carry a user and a password, which are not for the log. */
-const withoutPassword = (server: string): string => server.replace(/^([a-z]+:\/\/)?.*@/i, '$1')
+export const withoutPassword = (server: string): string => server.replace(/^([a-z]+:\/\/)?.*@/i, '$1')
+
+type NatsClient = Omit<NatsSettings, 'signal' | 'link'>
+
+export const requiresTls = ({ caFile, servers }: Pick<NatsClient, 'caFile' | 'servers'>): boolean =>
+  Boolean(caFile) || servers.some((server) => server.startsWith('tls://'))
+
+function clientOptions(client: NatsClient): NodeConnectionOptions {
+  const { servers, name, caFile, user, password, inboxPrefix } = client
+  return {
+    servers,
+    name,
+    // With the option `tls` the library refuses a server without TLS before it sends the password, also when it reconnects
+    // and for servers that it learns of later. Without it, it takes the scheme for a hint and joins in plain text.
+    ...(requiresTls(client) && { tls: { ...(caFile && { caFile }), ...identityOf(servers) } }),
+    ...(user && { user, pass: password }),
+    ...(inboxPrefix && { inboxPrefix }),
+  }
+}
+
+/**
+ * The library does not say which server it dials when that is an address, and Node then expects a certificate for
+ * `localhost`. So we expect one for an address that we were given.
+ */
+function identityOf(servers: readonly string[]) {
+  const addresses = servers.map((server) => natsHost(server).host).filter((host) => isIP(host))
+  return {
+    checkServerIdentity(host: string, certificate: PeerCertificate): Error | undefined {
+      const fault = checkServerIdentity(host, certificate)
+      if (!fault || host !== 'localhost' || addresses.length === 0) return fault
+      const faults = addresses.map((address) => checkServerIdentity(address, certificate))
+      return faults.includes(undefined) ? undefined : faults[0]
+    },
+  }
+}
+
+export function natsHost(server: string): { host: string; port: number } {
+  const { hostname, port } = new URL(/^[a-z]+:\/\//i.test(server) ? server : `nats://${server}`)
+  return { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port) || 4222 }
+}
+
+/** One attempt that ends, for a diagnosis. */
+export const tryNats = (client: NatsClient, timeoutMs: number): Promise<NatsConnection> =>
+  connect({ ...clientOptions(client), reconnect: false, timeout: timeoutMs })
 
 const retryMs = 250
 const longestRetryMs = 2_000
@@ -70,22 +115,15 @@ const longestRetryMs = 2_000
  * time is a loop of our own, because the library's cannot be aborted, and would keep a process alive that has to end.
  */
 export async function connectNats(settings: NatsSettings): Promise<NatsConnection> {
-  const { servers, name, caFile, user, password, inboxPrefix, signal, link } = settings
-  // With the option `tls` the library refuses a server without TLS before it sends the password, also when it reconnects
-  // and for servers that it learns of later. Without it, it takes the scheme for a hint and joins in plain text.
-  const requiresTls = caFile || servers.some((server) => server.startsWith('tls://'))
+  const { signal, link } = settings
   const options: NodeConnectionOptions = {
-    servers,
-    name,
+    ...clientOptions(settings),
     maxReconnectAttempts: -1,
     // A password that NATS refuses today may be the right one after its configuration was reloaded.
     ignoreAuthErrorAbort: true,
     reconnectTimeWait: retryMs,
     pingInterval: 5_000,
     maxPingOut: 2,
-    ...(requiresTls && { tls: caFile ? { caFile } : {} }),
-    ...(user && { user, pass: password }),
-    ...(inboxPrefix && { inboxPrefix }),
   }
   for (let waitMs = retryMs; ; waitMs = Math.min(waitMs * 2, longestRetryMs)) {
     signal.throwIfAborted()
@@ -115,8 +153,24 @@ async function watch(connection: NatsConnection, link: NatsLink, ending: AbortSi
   }
 }
 
-function reasonOf({ message, cause }: Error): string {
+/** In one sentence, without what only the library knows. */
+export function reasonOf(error: Error): string {
+  const { message, cause } = error
+  const wrongName = certificateNameFault(error) ?? (cause instanceof Error ? certificateNameFault(cause) : undefined)
+  if (wrongName) return wrongName
   if (/does not support 'tls'/.test(message)) return 'the server has no TLS, and tls:// requires it'
   const below = cause instanceof Error ? cause.message : ''
   return below && !message.includes(below) ? `${message} (${below})` : message
+}
+
+/** Node says `Hostname/IP does not match certificate's altnames` and leaves out the names of the certificate. */
+export function certificateNameFault(error: Error): string | undefined {
+  const { code, host, cert } = error as Error & {
+    code?: string
+    host?: string
+    cert?: { subjectaltname?: string; subject?: { CN?: string } }
+  }
+  if (code !== 'ERR_TLS_CERT_ALTNAME_INVALID') return undefined
+  const alternatives = cert?.subjectaltname?.replaceAll(/(?:DNS|IP Address):/g, '')
+  return `certificate is for "${alternatives || cert?.subject?.CN}", not ${host}`
 }

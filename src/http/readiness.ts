@@ -8,22 +8,26 @@ const durable: Record<string, readonly string[]> = {
   synchronous_commit: ['on', 'remote_apply'],
 }
 
+/** Settings with which PostgreSQL may lose what it has acknowledged. */
+export async function durabilityFaults(db: Db): Promise<{ name: string; value: string }[]> {
+  const settings = await many<{ name: string; value: string }>(
+    db,
+    sql`select name, setting as value from pg_settings where name = any(${Object.keys(durable)})`,
+  )
+  return settings.filter(({ name, value }) => !durable[name]?.includes(value))
+}
+
 /**
  * What keeps this process from serving; empty when nothing does. A database that acknowledges a commit before it is
  * on disk is such a thing: a revoked key would come back to life after a power cut.
  */
 export async function readinessFaults(db: Db): Promise<string[]> {
   try {
-    const settings = await many<{ name: string; setting: string }>(
-      db,
-      sql`select name, setting from pg_settings where name = any(${Object.keys(durable)})`,
-    )
-    const unsafe = settings.filter(({ name, setting }) => !durable[name]?.includes(setting))
+    const unsafe = await durabilityFaults(db)
     const migrations = await migrationFault(db)
     return [
       ...unsafe.map(
-        ({ name, setting }) =>
-          `PostgreSQL runs with ${name}=${setting}, which can lose acknowledged changes: set it to on`,
+        ({ name, value }) => `PostgreSQL runs with ${name}=${value}, which can lose acknowledged changes: set it to on`,
       ),
       ...(migrations ? [migrations] : []),
     ]

@@ -44,6 +44,18 @@ export const list = (value: string) =>
     .map((item) => item.trim())
     .filter(Boolean)
 
+/** The message does not repeat the value: it may carry a password. */
+export function natsServers(value: string): string[] {
+  const servers = list(value)
+  const isServer = (text: string) => {
+    const url = URL.parse(/^[a-z]+:\/\//i.test(text) ? text : `nats://${text}`)
+    return url !== null && /^(nats|tls):$/.test(url.protocol) && url.hostname !== ''
+  }
+  if (!servers.every(isServer))
+    throw new ConfigError('must be URLs such as tls://nats-1:4222, comma-separated, with nats:// or tls://')
+  return servers
+}
+
 export function listenAddress(value: string): { host: string; port: number } {
   const found = /^(?:\[([0-9a-fA-F:]+)\]|([^:]+)):(\d+)$/.exec(value)
   if (!found) throw new ConfigError('must be address:port, such as 127.0.0.1:8080 or [::]:8080')

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { closeSync, openSync, writeFileSync, writeSync } from 'node:fs'
+import { closeSync, openSync, renameSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import pg from 'pg'
@@ -90,7 +90,10 @@ export async function startControlPlane(
 /** The same for all processes of a run. */
 function secretsKeyFile(): string {
   const file = join(testRun.folder, 'secrets.key')
-  writeFileSync(file, `${Buffer.alloc(32, 'a key for tests').toString('base64')}\n`, { mode: 0o600 })
+  const written = `${file}-${randomUUID()}`
+  writeFileSync(written, `${Buffer.alloc(32, 'a key for tests').toString('base64')}\n`, { mode: 0o600 })
+  // At once: another test file may start a process that reads it now.
+  renameSync(written, file)
   return file
 }
 

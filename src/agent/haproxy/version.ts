@@ -5,8 +5,8 @@ import { promisify } from 'node:util'
 const oldest = { major: 3, minor: 4 }
 
 /** Throws a message for the operator unless this HAProxy can run our configuration. Resolves to its version. */
-export async function requireHaproxy(binary = 'haproxy'): Promise<string> {
-  const { stdout } = await promisify(execFile)(binary, ['-v']).catch((error) => {
+export async function requireHaproxy(binary = 'haproxy', timeoutMs = 0): Promise<string> {
+  const { stdout } = await promisify(execFile)(binary, ['-v'], { timeout: timeoutMs }).catch((error) => {
     throw new Error(`cannot run '${binary}': ${error.message}. Install HAProxy 3.4 or newer and put it on the PATH.`)
   })
   const [, version, major, minor] = /version ((\d+)\.(\d+)\S*)/.exec(stdout) ?? []

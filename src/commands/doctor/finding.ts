@@ -1,0 +1,71 @@
+import { setTimeout } from 'node:timers/promises'
+
+export type Status = 'ok' | 'warning' | 'failed'
+
+/** The outcome of one check. Neither text ever contains a secret: people paste them into tickets. */
+export type Finding = {
+  /** Stable, for scripts: area and check, such as `postgresql.version`. */
+  check: string
+  status: Status
+  message: string
+  /** What to do. Empty when there is nothing to do. */
+  hint: string
+}
+
+export const ok = (check: string, message: string): Finding => ({ check, status: 'ok', message, hint: '' })
+export const warning = (check: string, message: string, hint: string): Finding => ({
+  check,
+  status: 'warning',
+  message,
+  hint,
+})
+export const failed = (check: string, message: string, hint: string): Finding => ({
+  check,
+  status: 'failed',
+  message,
+  hint,
+})
+
+/** How long one connection attempt or query may take. */
+export const answerTimeoutMs = 5_000
+/** How long all checks of an area may take together. */
+const areaTimeoutMs = 15_000
+
+/** Never rejects, and never takes longer than that: a dead dependency must not hide what the other checks found. */
+export async function bounded(area: string, check: Promise<Finding[]>): Promise<Finding[]> {
+  const late = setTimeout(areaTimeoutMs, undefined, { ref: false }).then(() => [
+    failed(area, `no result within ${areaTimeoutMs / 1_000} s`, 'Something on the way does not answer: a firewall?'),
+  ])
+  const broken = (error: Error) => [failed(area, error.message || String(error), 'Fix this first, then run it again')]
+  return Promise.race([check.catch(broken), late])
+}
+
+const dayMs = 24 * 60 * 60 * 1_000
+/** From here on a certificate is worth a warning. */
+const soonMs = 14 * dayMs
+
+/** Whether a certificate is valid now, and for how long. */
+export function expiryFinding(check: string, what: string, from: Date, to: Date, renew: string): Finding {
+  const left = to.getTime() - Date.now()
+  const until = to.toISOString().slice(0, 10)
+  if (left <= 0) return failed(check, `${what} expired on ${until}`, renew)
+  if (from.getTime() > Date.now())
+    return failed(check, `${what} is not valid before ${from.toISOString()}`, "Check this machine's clock")
+  if (left < soonMs) return warning(check, `${what} expires in ${Math.floor(left / dayMs)} days, on ${until}`, renew)
+  return ok(check, `${what} is valid until ${until}`)
+}
+
+/** Clocks this far apart are worth a warning, and this far apart break expiry times and certificates. */
+const clockMs = { warning: 1_000, failed: 30_000 }
+
+/** `theirs` was read by the other machine between the two moments of ours. */
+export function clockFinding(check: string, other: string, asked: number, theirs: number, answered: number): Finding {
+  // Within the round trip nobody knows when it was read.
+  const apart = theirs < asked ? asked - theirs : Math.max(0, theirs - answered)
+  const far = `this machine's clock is ${(apart / 1_000).toFixed(1)} s ${theirs < asked ? 'ahead of' : 'behind'} that of ${other}`
+  const hint = 'Synchronize both with NTP, for example with systemd-timesyncd or chrony'
+  if (apart > clockMs.failed) return failed(check, far, hint)
+  return apart > clockMs.warning
+    ? warning(check, far, hint)
+    : ok(check, `agrees with ${other} within ${clockMs.warning / 1_000} s`)
+}

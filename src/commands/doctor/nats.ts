@@ -1,0 +1,157 @@
+import { jetstreamManager } from '@nats-io/jetstream'
+import type { NatsConnection } from '@nats-io/transport-node'
+import { blobBucket, inboxOf, recordBucket } from '../../distribution/channels.ts'
+import { reasonOf, requiresTls, tryNats, withoutPassword } from '../../distribution/nats_connection.ts'
+import { answerTimeoutMs, clockFinding, expiryFinding, type Finding, failed, ok, warning } from './finding.ts'
+import { greet } from './nats_greeting.ts'
+
+/** As docs/edge.md says. */
+const oldest = '2.11'
+
+export type NatsClient = {
+  servers: string[]
+  caFile: string
+  user: string
+  password: string
+  /** Of an edge node; the control plane makes the buckets, and has no name. */
+  node?: string
+  /** That the control plane asks for when it makes the buckets. */
+  replicas?: number
+}
+
+/** Each server by itself: a client that reaches one of three does not notice that the others are wrong. */
+export async function checkNats(client: NatsClient): Promise<Finding[]> {
+  const each = await Promise.all(client.servers.map((server) => checkServer(server, client)))
+  const usable = client.servers.find((_, index) => each[index]?.every(({ status }) => status !== 'failed'))
+  return [...each.flat(), ...(usable === undefined ? [] : await checkAsClient(usable, client))]
+}
+
+async function checkServer(server: string, client: NatsClient): Promise<Finding[]> {
+  const at = withoutPassword(server)
+  const needsTls = requiresTls(client)
+  const greeting = await greet(server, needsTls ? { caFile: client.caFile } : undefined).catch((error: Error) => error)
+  if (greeting instanceof Error)
+    return [
+      failed(
+        'nats.server',
+        `cannot reach ${at}: ${greeting.message}`,
+        'Start nats-server, correct GATEHOUSE_NATS_URL, or open the firewall',
+      ),
+    ]
+  const { version, certificate } = greeting
+  const isRecent = version.localeCompare(oldest, 'en', { numeric: true }) >= 0
+  return [
+    isRecent
+      ? ok('nats.server', `${at} is nats-server ${version}`)
+      : failed('nats.server', `${at} is nats-server ${version}, which is too old`, `Upgrade it to ${oldest} or newer`),
+    ...(needsTls ? [certificateFinding(at, certificate)] : []),
+  ]
+}
+
+type Certificate = Awaited<ReturnType<typeof greet>>['certificate']
+
+function certificateFinding(at: string, certificate: Certificate): Finding {
+  const check = 'nats.certificate'
+  if (certificate === undefined)
+    return failed(
+      check,
+      `${at} has no TLS, and the settings require it`,
+      "Add a 'tls' block to nats.conf, as in deploy/nats",
+    )
+  const { nameFault, trustFault, from, to } = certificate
+  const renew = 'Renew it, and reload nats-server'
+  const expiry = expiryFinding(check, `the certificate of ${at}`, from, to, renew)
+  if (expiry.status === 'failed') return expiry
+  if (nameFault)
+    return failed(
+      check,
+      `${at}: ${nameFault}`,
+      'Use a name of the certificate in GATEHOUSE_NATS_URL, or issue one for this name',
+    )
+  if (trustFault)
+    return failed(
+      check,
+      `the certificate of ${at} is not trusted: ${trustFault}`,
+      'Set GATEHOUSE_NATS_CA_FILE to the certificate of the authority that signed it',
+    )
+  return expiry
+}
+
+async function checkAsClient(server: string, client: NatsClient): Promise<Finding[]> {
+  const { caFile, user, password, node } = client
+  const as = user ? `as ${user}` : 'without a user'
+  let nats: NatsConnection
+  try {
+    nats = await tryNats(
+      {
+        servers: [server],
+        name: 'gatehouse doctor',
+        caFile,
+        user,
+        password,
+        ...(node && { inboxPrefix: inboxOf(node) }),
+      },
+      answerTimeoutMs,
+    )
+  } catch (error) {
+    return [
+      failed(
+        'nats.credentials',
+        `${withoutPassword(server)} refuses the connection ${as}: ${reasonOf(error as Error)}`,
+        'Check GATEHOUSE_NATS_USER and GATEHOUSE_NATS_PASSWORD against authorization.conf and the environment of nats-server',
+      ),
+    ]
+  }
+  try {
+    return [ok('nats.credentials', `signed in ${as}`), ...(await checkBuckets(nats, client))]
+  } finally {
+    void nats.close().catch(() => {})
+  }
+}
+
+async function checkBuckets(nats: NatsConnection, { node, replicas = 1 }: NatsClient): Promise<Finding[]> {
+  const check = 'nats.buckets'
+  const asked = Date.now()
+  try {
+    const { streams } = await jetstreamManager(nats, { timeout: answerTimeoutMs, checkAPI: false })
+    const found = await Promise.all([recordBucket, blobBucket].map((name) => streams.info(`KV_${name}`)))
+    const few = found.find(({ config }) => config.num_replicas < replicas)
+    // Servers since 2.10 say when they answered.
+    const { ts } = found[0] as { ts?: string }
+    return [
+      few
+        ? warning(
+            check,
+            `the buckets have ${few.config.num_replicas} replicas, and GATEHOUSE_NATS_REPLICAS is ${replicas}`,
+            `Run 'nats stream edit --replicas ${replicas}' for KV_${recordBucket} and KV_${blobBucket}`,
+          )
+        : ok(check, `${recordBucket} and ${blobBucket} can be read`),
+      ...(ts ? [clockFinding('clock.nats', 'NATS', asked, Date.parse(ts), Date.now())] : []),
+    ]
+  } catch (error) {
+    return [bucketFault(check, error as Error & { code?: number | string }, node)]
+  }
+}
+
+function bucketFault(check: string, error: Error, node: string | undefined): Finding {
+  const reason = reasonOf(error)
+  if (/stream not found/i.test(reason))
+    return node === undefined
+      ? ok(check, "not there yet: 'gatehouse serve' creates them when it starts")
+      : failed(
+          check,
+          'they do not exist',
+          "Start 'gatehouse serve' with the settings of this NATS first: it creates them",
+        )
+  if (/permission|no responders|timeout/i.test(reason) && node !== undefined)
+    return failed(
+      check,
+      `the user of this node may not read them: ${reason}`,
+      `GATEHOUSE_EDGE_NODE is ${node}: authorization.conf must have a block with exactly this name in all places, and jetstream must be on`,
+    )
+  return failed(
+    check,
+    `JetStream does not answer: ${reason}`,
+    "Add a 'jetstream' block to nats.conf, as in deploy/nats",
+  )
+}

@@ -1,0 +1,70 @@
+import { readFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { answerTimeoutMs, type Finding, failed, ok } from './finding.ts'
+
+type Listen = { host: string; port: number }
+
+/** How a port can be used by a program that is started now: free, or why not. */
+export const portFault = ({ host, port }: Listen): Promise<string | undefined> =>
+  new Promise((resolve) => {
+    const server = createServer()
+    server.once('error', ({ code }: NodeJS.ErrnoException) => resolve(code))
+    // As HAProxy listens: [::] without IPv4.
+    server.listen({ host, port, exclusive: true, ipv6Only: host.includes(':') }, () =>
+      server.close(() => resolve(undefined)),
+    )
+  })
+
+/** A port of one of our own servers, which answers `path` with `mark` in its text if it runs already. */
+export async function checkOwnPort(
+  check: string,
+  setting: string,
+  listen: Listen,
+  running: { path: string; mark: string; name: string },
+): Promise<Finding> {
+  const at = `${listen.host.includes(':') ? `[${listen.host}]` : listen.host}:${listen.port}`
+  const fault = listen.port === 0 ? undefined : await portFault(listen)
+  if (fault === 'EADDRINUSE') {
+    const reachable = at.replace(/^0\.0\.0\.0:/, '127.0.0.1:').replace(/^\[::\]:/, '[::1]:')
+    const text = await fetch(`http://${reachable}${running.path}`, { signal: AbortSignal.timeout(answerTimeoutMs) })
+      .then((response) => response.text())
+      .catch(() => '')
+    if (text.includes(running.mark)) return ok(check, `${running.name} runs at ${at}`)
+  }
+  return portFinding(check, setting, at, fault)
+}
+
+export function portFinding(check: string, setting: string, at: string, fault: string | undefined): Finding {
+  switch (fault) {
+    case undefined:
+      return ok(check, `${at} is free`)
+    case 'EADDRINUSE':
+      return failed(
+        check,
+        `another program listens on ${at}`,
+        `Stop it, or change ${setting}. 'ss -ltnp' says which program it is`,
+      )
+    case 'EACCES':
+      return failed(
+        check,
+        `this user may not listen on ${at}`,
+        'Give the service CAP_NET_BIND_SERVICE, as deploy/systemd does, or run doctor as root',
+      )
+    default:
+      return failed(check, `cannot listen on ${at}: ${fault}`, `Correct ${setting}: is it an address of this machine?`)
+  }
+}
+
+const listening = '0A'
+
+/** Ports that something listens on, at any address: binding each of ten thousand to find out would take seconds. */
+export async function portsInUse(): Promise<Set<number>> {
+  const tables = await Promise.all(['tcp', 'tcp6'].map((name) => readFile(`/proc/net/${name}`, 'utf8').catch(() => '')))
+  const rows = tables.flatMap((table) => table.trim().split('\n').slice(1))
+  return new Set(
+    rows.flatMap((row) => {
+      const [, local = '', , state] = row.trim().split(/\s+/)
+      return state === listening ? [Number.parseInt(local.slice(local.lastIndexOf(':') + 1), 16)] : []
+    }),
+  )
+}

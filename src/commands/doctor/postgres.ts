@@ -1,0 +1,162 @@
+import { readdirSync } from 'node:fs'
+import type { Config } from '../../config.ts'
+import { setupFault } from '../../db/failures.ts'
+import { mayDeleteAudit, missingRights } from '../../db/grants.ts'
+import { migrationFault } from '../../db/migrate.ts'
+import { type DbPool, one, openPool } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
+import { durabilityFaults } from '../../http/readiness.ts'
+import { packageFiles } from '../../kernel/package_files.ts'
+import { answerTimeoutMs, clockFinding, type Finding, failed, ok, warning } from './finding.ts'
+import { checkStoredSecrets } from './secrets.ts'
+
+/** As docs/operations.md says. */
+const oldestMajor = 15
+/** Beside the pool: look-ups share two, and webhooks use two. */
+const connectionsBesidePool = 4
+
+export async function checkPostgres(config: Config): Promise<Finding[]> {
+  const db = openPool(
+    {
+      url: config.GATEHOUSE_DATABASE_URL,
+      poolSize: 1,
+      connectTimeoutMs: answerTimeoutMs,
+      statementTimeoutMs: answerTimeoutMs,
+    },
+    () => {},
+  )
+  try {
+    const reached = await connect(config, db)
+    if (reached.status === 'failed') return [reached]
+    const findings = [reached]
+    // One after the other: after a fault of the connection the rest would only repeat it.
+    for (const check of [checkServer, checkDurability, checkMigrations, checkRole, checkClock, checkStoredSecrets])
+      findings.push(...(await check(config, db)))
+    return findings
+  } finally {
+    // Not waited for: a server that has gone does not confirm the end of a connection.
+    void db.end().catch(() => {})
+  }
+}
+
+/** Where the URL leads, without its password. */
+function place({ GATEHOUSE_DATABASE_URL: text }: Config): string {
+  const { hostname, port, searchParams } = new URL(text)
+  return `${hostname || searchParams.get('host') || 'localhost'}:${port || 5432}`
+}
+
+async function connect(config: Config, db: DbPool): Promise<Finding> {
+  const check = 'postgresql.connection'
+  try {
+    const { name, role } = await one<{ name: string; role: string }>(
+      db,
+      sql`select current_database() as name, current_user as role`,
+    )
+    return ok(check, `connected to ${place(config)}, database ${name}, as ${role}`)
+  } catch (error) {
+    const { message, code = '' } = error as { message: string; code?: string }
+    const [what = '', hint = ''] = setupFault(error)?.split(/(?<=\.) (?=[A-Z])/) ?? []
+    if (hint) return failed(check, what.replace(/\.$/, ''), hint.replace(/\.$/, ''))
+    const reason = message || code
+    return failed(check, `PostgreSQL does not answer at ${place(config)}: ${reason}`, hintFor(code, reason))
+  }
+}
+
+function hintFor(code: string, reason: string): string {
+  if (code === '53300') return 'Raise max_connections, or lower GATEHOUSE_DATABASE_POOL_SIZE of other processes'
+  if (/^(ENOTFOUND|EAI_AGAIN)$/.test(code))
+    return 'Correct the host in GATEHOUSE_DATABASE_URL, or the DNS of this machine'
+  if (/certificate|SSL|TLS/i.test(reason)) return 'Correct sslmode and sslrootcert in GATEHOUSE_DATABASE_URL'
+  return 'Start PostgreSQL, correct host and port in GATEHOUSE_DATABASE_URL, or open the firewall'
+}
+
+async function checkServer(config: Config, db: DbPool): Promise<Finding[]> {
+  const { version, number, connections } = await one<{ version: string; number: number; connections: number }>(
+    db,
+    sql`
+    select current_setting('server_version') as version, current_setting('server_version_num')::int as number,
+      current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int as connections`,
+  )
+  const needed = config.GATEHOUSE_DATABASE_POOL_SIZE + connectionsBesidePool
+  return [
+    number >= oldestMajor * 10_000
+      ? ok('postgresql.version', version)
+      : failed('postgresql.version', `${version} is too old`, `Upgrade PostgreSQL to ${oldestMajor} or newer`),
+    needed <= connections
+      ? ok('postgresql.connections', `one process uses up to ${needed} of ${connections}`)
+      : failed(
+          'postgresql.connections',
+          `one process uses up to ${needed}, and PostgreSQL allows ${connections}`,
+          'Raise max_connections of PostgreSQL, or lower GATEHOUSE_DATABASE_POOL_SIZE',
+        ),
+  ]
+}
+
+async function checkDurability(_config: Config, db: DbPool): Promise<Finding[]> {
+  const check = 'postgresql.durability'
+  const faults = await durabilityFaults(db)
+  return faults.length === 0
+    ? [ok(check, 'fsync, full_page_writes and synchronous_commit keep acknowledged changes')]
+    : faults.map(({ name, value }) =>
+        failed(
+          check,
+          `PostgreSQL runs with ${name}=${value}, which can lose acknowledged changes`,
+          `Set ${name} to on, in postgresql.conf or where 'alter role' or 'alter database' changed it, and reload PostgreSQL`,
+        ),
+      )
+}
+
+async function checkMigrations(_config: Config, db: DbPool): Promise<Finding[]> {
+  const check = 'postgresql.migrations'
+  const fault = await migrationFault(db).catch((error: { code?: string }) => {
+    // `postgresql.role` says it.
+    if (error.code === '42501') return 'unknown'
+    throw error
+  })
+  if (fault === 'unknown') return []
+  if (fault === undefined) return [ok(check, `all ${readdirSync(packageFiles.migrations).length} applied`)]
+  const [, what = fault] = /^run 'gatehouse migrate': (.*)$/.exec(fault) ?? []
+  return [
+    failed(
+      check,
+      what,
+      what === fault
+        ? 'Check that GATEHOUSE_DATABASE_URL names the database of Gatehouse'
+        : "Run 'gatehouse migrate' with this version, as the role that owns the tables",
+    ),
+  ]
+}
+
+async function checkRole(_config: Config, db: DbPool): Promise<Finding[]> {
+  const check = 'postgresql.role'
+  const { role } = await one<{ role: string }>(db, sql`select current_user as role`)
+  const missing = await missingRights(db)
+  if (missing === undefined) return []
+  const [first, ...others] = missing
+  if (first)
+    return [
+      failed(
+        check,
+        `${role} lacks ${first.rights.join(', ')} on ${first.table}${others.length ? ` and rights on ${others.length} more tables` : ''}`,
+        `Run 'gatehouse migrate' as the owner of the tables, with GATEHOUSE_DATABASE_APP_ROLE=${role}`,
+      ),
+    ]
+  return (await mayDeleteAudit(db))
+    ? [
+        warning(
+          check,
+          `${role} can delete audit events`,
+          "Serve with a role of its own: 'Two database roles' in docs/operations.md",
+        ),
+      ]
+    : [ok(check, `${role} has the rights that 'gatehouse serve' needs, and cannot delete audit events`)]
+}
+
+async function checkClock(_config: Config, db: DbPool): Promise<Finding[]> {
+  const asked = Date.now()
+  const { now } = await one<{ now: number }>(
+    db,
+    sql`select (extract(epoch from clock_timestamp()) * 1000)::float8 as now`,
+  )
+  return [clockFinding('clock.postgresql', 'PostgreSQL', asked, now, Date.now())]
+}

@@ -1,0 +1,52 @@
+import type { Config } from '../../config.ts'
+import type { DbPool } from '../../db/pool.ts'
+import type { SecretsBox } from '../../kernel/secrets_box.ts'
+import { ConfigError } from '../../kernel/setting_values.ts'
+import { sealedStores } from '../sealed_stores.ts'
+import { openSecretsBox } from '../secrets_key.ts'
+import { type Finding, failed, ok, warning } from './finding.ts'
+
+const setting = 'GATEHOUSE_SECRETS_KEY_FILE'
+
+/** The file itself: readable, closed to others, and with keys in it. */
+export function checkSecretsKey(config: Config): Finding[] {
+  const check = 'secrets.key'
+  try {
+    const box = openSecretsBox(config)
+    if (box) return [ok(check, `${config.GATEHOUSE_SECRETS_KEY_FILE} has ${counted(box)}`)]
+    const without = `${setting} is not set, so certificates and webhooks cannot be created`
+    return [warning(check, without, `Run 'openssl rand -base64 32' into a file of mode 600, and set ${setting} to it`)]
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    const [message = '', hint] = error.message.split('. ', 2)
+    return [failed(check, message, hint ?? `Let the user that runs 'gatehouse serve' read it: chown, then chmod 600`)]
+  }
+}
+
+const counted = ({ keyIds }: SecretsBox) => (keyIds.length === 1 ? 'one key' : `${keyIds.length} keys`)
+
+/** Whether the keys in the file are those that the rows of the database were encrypted with. */
+export async function checkStoredSecrets(config: Config, db: DbPool): Promise<Finding[]> {
+  const keyIds = readableKeyIds(config)
+  const findings: Finding[] = []
+  for (const { many, countByKey, withoutKey } of sealedStores)
+    for (const { secrets_key_id, count } of await countByKey(db).catch(() => []))
+      if (!keyIds.includes(secrets_key_id))
+        findings.push(
+          failed(
+            'secrets.stored',
+            `${count} ${many} are encrypted with the key ${secrets_key_id}, which is not in ${setting}. ${withoutKey}`,
+            'Put that key back into the file as a further line',
+          ),
+        )
+  return findings
+}
+
+function readableKeyIds(config: Config): readonly string[] {
+  try {
+    return openSecretsBox(config)?.keyIds ?? []
+  } catch {
+    // `secrets.key` says why.
+    return []
+  }
+}

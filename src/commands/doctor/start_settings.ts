@@ -1,0 +1,25 @@
+import type { Config } from '../../config.ts'
+import { ConfigError } from '../../kernel/setting_values.ts'
+import { readAcmeSettings } from '../acme.ts'
+import { requireNatsCa } from '../nats_ca.ts'
+import { readSignInProviders } from '../sign_in.ts'
+import { type Finding, failed, ok } from './finding.ts'
+
+/** What `serve` reads at its start beside the settings themselves, each with the function that `serve` uses. */
+export async function checkStartSettings(config: Config): Promise<Finding[]> {
+  const check = 'settings.files'
+  const reads = [
+    () => readSignInProviders(config),
+    () => readAcmeSettings(config),
+    () => requireNatsCa(config.GATEHOUSE_NATS_CA_FILE),
+  ]
+  const findings: Finding[] = []
+  for (const read of reads)
+    try {
+      await read()
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error
+      findings.push(failed(check, error.message, "Correct it: 'gatehouse serve' does not start otherwise"))
+    }
+  return findings.length > 0 ? findings : [ok(check, 'the files that settings name can be read')]
+}
