@@ -54,12 +54,14 @@ export async function startNats(
     cluster?: { name: string; port: number; routes: number[] }
     name?: string
     tls?: { certFile: string; keyFile: string }
+    /** Who may do what; those of this version when not given. */
+    authorization?: string
   } = {},
 ): Promise<LocalNats> {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-nats-'))
   const port = await freePort()
-  const { cluster, name = 'gatehouse-nats', tls } = options
-  const authorization = new URL('../deploy/nats/authorization.conf', import.meta.url).pathname
+  const ours = new URL('../deploy/nats/authorization.conf', import.meta.url).pathname
+  const { cluster, name = 'gatehouse-nats', tls, authorization = ours } = options
   // nats-server reads an included file relative to the one that includes it.
   const config = [
     `server_name: ${name}`,

@@ -120,3 +120,27 @@ test('a statement that could not be repeated after a crash is refused outside a 
   await assert.rejects(migrate(pool, { known: [table, unsafe] }), /not safe to repeat: update things/)
   assert.deepEqual(await applied(pool), ['0001_things.sql'])
 })
+
+test('while a migration waits for a table, requests do not wait behind it', async () => {
+  const pool = await emptyDatabase()
+  await migrate(pool, { known: [table, index] })
+  const busy = await pool.connect()
+  await busy.query('begin')
+  await busy.query('select from things')
+  const migrating = migrate(pool, { known })
+  await poll(
+    async () =>
+      (
+        await many(
+          pool,
+          sql`select from pg_stat_activity where query like 'lock table%' and datname = current_database()`,
+        )
+      ).length,
+  )
+  // Behind a lock that is waited for without an end, these would wait for it.
+  for (let request = 0; request < 5; request++) await many(pool, sql`select from things`)
+  assert.deepEqual(await applied(pool), ['0001_things.sql', '0002_things_by_name.sql'])
+  await busy.query('commit')
+  busy.release()
+  assert.deepEqual(await migrating, ['0003_things_color.sql'])
+})

@@ -47,16 +47,19 @@ export const migrate = (pool: DbPool, { finish = async () => {}, known }: Option
         const [first] = group
         if (first && isOutsideTransactions(first)) await applyOutside(db, first)
         else
-          await inTransaction('begin', async (tx) => {
-            for (const migration of group) {
-              await tx.query({ text: migration.text })
-              await note(tx, migration)
-            }
-            await finish(
-              tx,
-              group.map(({ name }) => name),
-            )
-          })
+          await untilLocked(() =>
+            inTransaction('begin', async (tx) => {
+              await lockTables(tx, group)
+              for (const migration of group) {
+                await tx.query({ text: migration.text })
+                await note(tx, migration)
+              }
+              await finish(
+                tx,
+                group.map(({ name }) => name),
+              )
+            }),
+          )
       }
       return missing.map(({ name }) => name)
     } finally {
@@ -73,6 +76,40 @@ async function lock(db: Db): Promise<void> {
     const { rows } = await db.query({ text: `select pg_try_advisory_lock(${migrationLock}) as locked` })
     if (rows[0]?.locked) return
     await new Promise((resolve) => setTimeout(resolve, lookEveryMs))
+  }
+}
+
+/**
+ * While this waits for a lock, requests of running processes wait behind it. Shorter than the second after which PostgreSQL
+ * looks for deadlocks: it is the migration that gives way, never a request.
+ */
+const lockTimeoutMs = 200
+
+/** Takes all locks first, and tables in one order, so that nothing can come between once the first change is made. */
+async function lockTables(tx: Db, group: readonly Migration[]): Promise<void> {
+  const tables = await many<{ name: string }>(
+    tx,
+    sql`
+    select relname as name from pg_class
+    where relnamespace = current_schema()::regnamespace and relkind in ('r', 'p') and not relispartition order by 1`,
+  )
+  const changed = tables.filter(({ name }) => group.some(({ text }) => new RegExp(`\\b${name}\\b`).test(text)))
+  if (changed.length === 0) return
+  await tx.query({ text: `set local lock_timeout = ${lockTimeoutMs}` })
+  await tx.query({ text: `lock table ${changed.map(({ name }) => `"${name}"`).join(', ')} in access exclusive mode` })
+  await tx.query({ text: 'set local lock_timeout = 0' })
+}
+
+/** Another transaction had one of the tables: lets the requests through that wait, and tries again. */
+async function untilLocked(work: () => Promise<void>): Promise<void> {
+  for (;;) {
+    try {
+      return await work()
+    } catch (error) {
+      const { code = '' } = error as { code?: string }
+      if (!['55P03', '40P01'].includes(code)) throw error
+      await new Promise((resolve) => setTimeout(resolve, lookEveryMs))
+    }
   }
 }
 

@@ -64,7 +64,7 @@ export const describeFailures = ({ failures, repeated }: Observed): string =>
     ...(repeated ? [`${repeated} × repeated by the client on another connection`] : []),
   ].join(', ') || 'none'
 
-type Sent = { method: string; host: string; path: string; number: number; localAddress?: string }
+type Sent = { method: string; host: string; path: string; number: number; localAddress?: string; isRepeated?: boolean }
 /** `gapMs`: since the request before on the same connection. */
 type Sender = (sent: Sent) => Promise<{ outcome: string; isStale: boolean; gapMs: number }>
 
@@ -77,7 +77,7 @@ function createSender({ name = 'load', httpsPort, patienceMs = 15_000, maxInFlig
     agents.set(name, known)
     return known
   }
-  return ({ method, host, path, number, localAddress }) =>
+  return ({ method, host, path, number, localAddress, isRepeated }) =>
     new Promise((resolve) => {
       const where = {
         host: '127.0.0.1',
@@ -88,7 +88,8 @@ function createSender({ name = 'load', httpsPort, patienceMs = 15_000, maxInFlig
       }
       const body = method === 'POST' ? `order ${number}` : undefined
       const headers = { host, 'x-number': `${name}-${number}`, ...(body && { 'content-length': body.length }) }
-      const agent = agentOf(`${host} ${localAddress}`)
+      // On a new connection, as browsers do: other kept ones may be closed as well.
+      const agent = isRepeated ? false : agentOf(`${host} ${localAddress}`)
       const outgoing = request(
         { ...where, method, headers, agent, rejectUnauthorized: false, timeout: patienceMs },
         async (response) => {
@@ -132,7 +133,7 @@ async function run(load: Load): Promise<Observed> {
     let { outcome, isStale, gapMs } = await send(sent)
     if (isStale && method === 'GET') {
       observed.repeated++
-      ;({ outcome } = await send(sent))
+      ;({ outcome } = await send({ ...sent, isRepeated: true }))
     }
     observed.latencies.push(performance.now() - due)
     if (outcome === '200') observed.answered++
