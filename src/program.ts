@@ -30,6 +30,8 @@ async function main(args: string[]): Promise<number> {
     case 'serve':
       parseArgs({ args: rest, options: {} })
       return (await import('./commands/serve.ts')).serve(readConfig())
+    case 'setup':
+      return (await import('./commands/setup.ts')).setup(rest)
     case 'edge':
       if (rest[0] === 'status')
         return (await import('./commands/edge_node/status.ts')).edgeStatus(readEdgeStatusConfig())
@@ -144,17 +146,13 @@ export async function run(args: string[]): Promise<void> {
   } catch (error) {
     const { code, message } = error as { code?: string; message: string }
     const fault = setupFault(error)
-    const isPortTaken = code === 'EADDRINUSE'
-    const forTheOperator =
-      isPortTaken ||
-      error instanceof ConfigError ||
-      code?.startsWith('ERR_PARSE_ARGS') ||
-      isUnavailable(error) ||
-      fault !== undefined
+    const isSettingWrong = error instanceof ConfigError || code?.startsWith('ERR_PARSE_ARGS') || fault !== undefined
+    const forTheOperator = isSettingWrong || isUnavailable(error) || code === 'EADDRINUSE'
     console.error(
       `gatehouse: ${forTheOperator ? (fault ?? (message || `PostgreSQL does not answer (${code})`)) : ((error as Error).stack ?? error)}`,
     )
     // Exit immediately: open handles must not keep a failed process alive.
-    process.exit(forTheOperator && !isPortTaken ? 2 : 1)
+    // The units do not retry after 2. A database that is down may come back, and a port may become free.
+    process.exit(isSettingWrong ? 2 : 1)
   }
 }

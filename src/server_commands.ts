@@ -10,6 +10,14 @@ type ServerCommand = {
 
 /** What an operator runs on the machines of an installation. Every other command is a client of the API. */
 const commands: Record<string, ServerCommand> = {
+  setup: {
+    forms: [
+      [
+        'setup [--plan] [--account NAME] [--admin-name NAME] [--admin-email ADDRESS] [--public-url URL]',
+        'set up everything on one Debian machine: database, NATS, an account and an edge node; --plan only prints it',
+      ],
+    ],
+  },
   serve: { forms: [['serve', 'serve the API']], settings },
   edge: {
     forms: [

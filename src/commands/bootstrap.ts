@@ -12,21 +12,13 @@ import { withDatabase } from './database.ts'
 
 const checkUser = validator(UserCreate, 'body')
 
+export type NewAccount = { accountName: string; adminName: string; adminEmail: string }
+
 /** Prints one JSON line, so that a script can take the token from it. It is shown this once. */
-export const bootstrap = (
-  config: Config,
-  wanted: { accountName: string; adminName: string; adminEmail: string },
-): Promise<number> =>
+export const bootstrap = (config: Config, wanted: NewAccount): Promise<number> =>
   withDatabase(config, async (db) => {
     try {
-      // The same limits as for a user that is made through the API.
-      checkUser({ name: wanted.accountName, email: wanted.adminEmail })
-      checkUser({ name: wanted.adminName, email: wanted.adminEmail })
-      const { accountId, adminId, token } = await bootstrapAccount(db, wanted, config.GATEHOUSE_PUBLIC_URL)
-      const signingKey = (await listSigningKeys(db)).find(({ active }) => active) ?? (await addSigningKey(db))
-      console.log(
-        JSON.stringify({ account_id: accountId, admin_id: adminId, token, signing_key: signingKey.public_key }),
-      )
+      console.log(JSON.stringify(await createAccount(db, config, wanted)))
       await tellOfOwnership(db, config)
       return 0
     } catch (error) {
@@ -35,6 +27,16 @@ export const bootstrap = (
       return 1
     }
   })
+
+/** An account with its first admin and a key, and the key that signs records if there is none. */
+export async function createAccount(db: DbPool, config: Config, wanted: NewAccount) {
+  // The same limits as for a user that is made through the API.
+  checkUser({ name: wanted.accountName, email: wanted.adminEmail })
+  checkUser({ name: wanted.adminName, email: wanted.adminEmail })
+  const { accountId, adminId, token } = await bootstrapAccount(db, wanted, config.GATEHOUSE_PUBLIC_URL)
+  const signingKey = (await listSigningKeys(db)).find(({ active }) => active) ?? (await addSigningKey(db))
+  return { account_id: accountId, admin_id: adminId, token, signing_key: signingKey.public_key }
+}
 
 /** On stderr, beside the JSON: with the second account, the default of who may use which host name changes. */
 async function tellOfOwnership(db: DbPool, { GATEHOUSE_DOMAIN_OWNERSHIP: ownership }: Config): Promise<void> {

@@ -1,0 +1,78 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { parseArgs, parseEnv } from 'node:util'
+import { type Config, type EdgeConfig, readConfig, readEdgeConfig } from '../config.ts'
+import { ConfigError } from '../kernel/setting_values.ts'
+import { accountSteps, activeSigningKey, migrationStep } from './setup/account.ts'
+import { databaseSteps, requirePostgres } from './setup/database.ts'
+import { edgeFileSteps, folders, natsSteps, settingsSteps } from './setup/files.ts'
+import { requirePrograms, serviceStep } from './setup/services.ts'
+import { perform, type Step } from './setup/step.ts'
+
+const options = {
+  plan: { type: 'boolean', default: false },
+  account: { type: 'string', default: 'default' },
+  'admin-name': { type: 'string', default: 'admin' },
+  'admin-email': { type: 'string', default: 'admin@localhost' },
+  'public-url': { type: 'string', default: 'http://127.0.0.1:8080' },
+} as const
+
+/**
+ * Everything that an installation on one Debian machine needs beside the packages. Each step looks first whether its part
+ * is there, and leaves it alone if so: running it again continues where it failed, and overwrites nothing.
+ */
+export async function setup(args: string[]): Promise<number> {
+  const { values } = parseArgs({ args, options })
+  const hasEdge = existsSync('/usr/bin/gatehouse-edge')
+  if (process.getuid?.() !== 0) throw new ConfigError('setup changes /etc and starts services. Run it as root')
+  requirePrograms(['openssl', 'systemctl', 'nats-server', ...(hasEdge ? ['haproxy'] : [])])
+  requirePostgres()
+
+  const account = {
+    accountName: values.account,
+    adminName: values['admin-name'],
+    adminEmail: values['admin-email'],
+  }
+  const steps: Step[] = [
+    ...databaseSteps(),
+    ...natsSteps(folders, 'gatehouse-nats'),
+    ...settingsSteps(folders, values['public-url']),
+    serviceStep('gatehouse-nats.service'),
+    migrationStep(ownerConfig),
+    ...accountSteps(serveConfig, account),
+    serviceStep('gatehouse.service', () => readyUrl(serveConfig().GATEHOUSE_LISTEN)),
+    ...(hasEdge ? edgeFileSteps(folders, () => activeSigningKey(serveConfig)) : []),
+    ...(hasEdge
+      ? [serviceStep('gatehouse-edge.service', () => readyUrl(edgeConfig().GATEHOUSE_EDGE_STATUS_LISTEN))]
+      : []),
+  ]
+  await perform(steps, values.plan)
+  if (!hasEdge) console.log('skipped  edge node: install the package gatehouse-edge and run this command again')
+  if (!values.plan)
+    console.log(
+      `\nThe API is at ${serveConfig().GATEHOUSE_PUBLIC_URL}. An admin's token is in ${folders.controlPlane}/admin-token: move it to a safe place.`,
+    )
+  return 0
+}
+
+/** As systemd reads them for a service: the later file wins. */
+const environmentOf = (...files: string[]): NodeJS.ProcessEnv =>
+  Object.assign({}, ...files.filter(existsSync).map((file) => parseEnv(readFileSync(file, 'utf8'))))
+
+const controlPlaneEnvironment = () =>
+  environmentOf(`${folders.controlPlane}/setup.env`, `${folders.controlPlane}/gatehouse.env`)
+
+const serveConfig = (): Config =>
+  readConfig({ ...controlPlaneEnvironment(), GATEHOUSE_DATABASE_URL_FILE: `${folders.controlPlane}/database-url` })
+
+const ownerConfig = (): Config =>
+  readConfig({
+    ...controlPlaneEnvironment(),
+    GATEHOUSE_DATABASE_URL_FILE: `${folders.controlPlane}/database-owner-url`,
+    GATEHOUSE_DATABASE_APP_ROLE: 'gatehouse_app',
+  })
+
+const edgeConfig = (): EdgeConfig =>
+  readEdgeConfig(environmentOf(`${folders.edge}/setup.env`, `${folders.edge}/edge.env`))
+
+const readyUrl = ({ host, port }: { host: string; port: number }): string =>
+  `http://${host.includes(':') ? `[${host}]` : host}:${port}/readyz`
