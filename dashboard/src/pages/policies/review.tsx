@@ -71,7 +71,7 @@ export function Review({ policyId, name, draft, onDraft, onSaved, onClose }: Pro
       )}
     >
       <p>
-        {rules.length} rules become <strong>{after.length}</strong>.
+        {rules.length === 1 ? '1 rule becomes' : `${rules.length} rules become`} <strong>{after.length}</strong>.
       </p>
       <div className="columns">
         <Excerpt title={`${draft.added.size} added or changed`} sign="+" rules={[...draft.added.values()]} />
