@@ -6,7 +6,7 @@ import { poll } from '../../test/harness/poll.ts'
 import { isUnavailable, OutcomeUnknown } from './failures.ts'
 import { type DbPool, later, many, one, openPool, run } from './pool.ts'
 import { sql } from './sql.ts'
-import { session, snapshot, transaction } from './transaction.ts'
+import { changeAtOnce, session, snapshot, transaction } from './transaction.ts'
 
 let db: DbPool
 let observer: pg.Client
@@ -83,6 +83,33 @@ test('when the server ends the connection before commit is reached, nothing was 
   await assert.rejects(failing, (error: Error) => isUnavailable(error) && !(error instanceof OutcomeUnknown))
   await ended
   assert.deepEqual(await committed(), [])
+})
+
+test('a change at once is one round trip, and committed when it is answered', async () => {
+  const change = () => changeAtOnce<{ id: number }>(db, sql`insert into notes values (1, 'a') returning id`)
+  assert.equal(await tripsOf(async () => assert.deepEqual(await change(), [{ id: 1 }])), 1)
+  assert.deepEqual(await committed(), [1])
+  await assert.rejects(change(), { code: '23505' })
+  assert.deepEqual(await changeAtOnce(db, sql`select id from notes`), [{ id: 1 }])
+})
+
+test('of a change at once that is not answered nobody knows the outcome, unless PostgreSQL says that it failed', async () => {
+  const isClear = (error: Error) => isUnavailable(error) && !(error instanceof OutcomeUnknown)
+  await assert.rejects(changeAtOnce(db, sql`insert into notes select 1, pg_sleep(5)::text`), isClear)
+  assert.deepEqual(await committed(), [])
+  const client = await db.connect()
+  const { stream } = (client as unknown as { connection: { stream: { destroy(): void } } }).connection
+  const failing = changeAtOnce({ ...db, connect: async () => client }, insert(1))
+  setImmediate(() => stream.destroy())
+  await assert.rejects(failing, OutcomeUnknown)
+  await run(db, sql`select 1`)
+})
+
+test('a constraint that is checked at the end refuses a change at once', async () => {
+  await observer.query('create table if not exists deferred_notes (id int unique deferrable initially deferred)')
+  await observer.query('insert into deferred_notes values (1)')
+  await assert.rejects(changeAtOnce(db, sql`insert into deferred_notes values (1)`), { code: '23505' })
+  assert.deepEqual(await changeAtOnce(db, sql`insert into deferred_notes values (2) returning id`), [{ id: 2 }])
 })
 
 test('each statement has its own time: together they may take longer than one', async () => {

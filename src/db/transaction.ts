@@ -2,7 +2,7 @@ import pg from 'pg'
 import { fromDatabase, isAnswer, OutcomeUnknown } from './failures.ts'
 import { type Db, type DbPool, queryOn, type Statement } from './pool.ts'
 import { PreparedQuery, type Rows, submit } from './prepared_query.ts'
-import type { Sql } from './sql.ts'
+import { type Sql, type SqlFragment, toStatement } from './sql.ts'
 
 // PostgreSQL answers COMMIT with success and only a notice when the wait for a synchronous standby is canceled.
 const canceledStandbyWait = '01000'
@@ -23,9 +23,43 @@ const within = <Result>(pool: DbPool, begin: string, work: Work<Result>): Promis
   session(pool, (_, inTransaction) => inTransaction(begin, work))
 
 /** Runs `work` on one connection of its own, for what belongs to a connection: a lock, or several transactions under it. */
-export async function session<Result>(
+export const session = <Result>(
   pool: DbPool,
   work: (db: Db, inTransaction: <R>(begin: string, work: Work<R>) => Promise<R>) => Promise<Result>,
+): Promise<Result> =>
+  onOneConnection(pool, (client, onBroken) =>
+    work({ query: (statement) => queryOn(client, statement) }, async (begin, inner) => {
+      const open = openTransaction(client, begin)
+      try {
+        const result = await inner(open)
+        await open.commit()
+        return result
+      } catch (error) {
+        if (error instanceof OutcomeUnknown) onBroken(error)
+        else await open.rollback().catch(onBroken)
+        throw error
+      }
+    }),
+  )
+
+/**
+ * A change that is one statement, and so a transaction of its own: PostgreSQL commits it before it answers. Resolves to
+ * the rows that the statement returned.
+ */
+export const changeAtOnce = <Row>(pool: DbPool, fragment: SqlFragment): Promise<Row[]> =>
+  onOneConnection(pool, async (client, onBroken) => {
+    const query = new PreparedQuery([toStatement(fragment)], client)
+    try {
+      return (await committed(client, query, 0)).rows as Row[]
+    } catch (error) {
+      if (error instanceof OutcomeUnknown) onBroken(error)
+      throw error
+    }
+  })
+
+async function onOneConnection<Result>(
+  pool: DbPool,
+  work: (client: pg.PoolClient, onBroken: (error: Error) => void) => Promise<Result>,
 ): Promise<Result> {
   const client = await pool.connect()
   let broken: Error | undefined
@@ -34,18 +68,7 @@ export async function session<Result>(
   }
   client.on('error', onBroken)
   try {
-    return await work({ query: (statement) => queryOn(client, statement) }, async (begin, inner) => {
-      const open = openTransaction(client, begin)
-      try {
-        const result = await inner(open)
-        await open.commit()
-        return result
-      } catch (error) {
-        if (error instanceof OutcomeUnknown) broken = error
-        else await open.rollback().catch(onBroken)
-        throw error
-      }
-    })
+    return await work(client, onBroken)
   } finally {
     client.off('error', onBroken)
     client.release(broken)
@@ -85,23 +108,30 @@ function openTransaction(client: pg.PoolClient, begin: string) {
 
 /** The last statement of the query is `commit`. */
 async function commit(client: pg.PoolClient, query: PreparedQuery): Promise<void> {
+  await committed(client, query, 1)
+  // Someone caught the error of a statement and went on: PostgreSQL has undone everything, and says so only here.
+  if (query.lastTag !== 'COMMIT') throw new Error(`COMMIT was answered with ${query.lastTag}`)
+}
+
+/** Sends what ends a transaction. `left`: how many statements are not completed when it is being committed. */
+async function committed(client: pg.PoolClient, query: PreparedQuery, left: 0 | 1): Promise<Rows> {
   let standbyNotice: string | undefined
   const onNotice = (notice: { code?: string; message?: string }) => {
     if (notice.code === canceledStandbyWait) standbyNotice = notice.message
   }
   client.on('notice', onNotice)
+  let rows: Rows
   try {
-    await submit(client, query)
+    rows = await submit(client, query)
   } catch (error) {
     // A deferred constraint or a serialization failure is a clear no, and so is the failure of a statement before: then
     // PostgreSQL skips the rest. Only silence leaves the outcome open.
-    const isBeforeCommit = error instanceof pg.DatabaseError && query.remaining > 1
+    const isBeforeCommit = error instanceof pg.DatabaseError && query.remaining > left
     if (isBeforeCommit || isAnswer(error)) fromDatabase(error)
     throw new OutcomeUnknown('COMMIT was not answered', { cause: error })
   } finally {
     client.off('notice', onNotice)
   }
   if (standbyNotice) throw new OutcomeUnknown(`COMMIT was answered without its standby: ${standbyNotice}`)
-  // Someone caught the error of a statement and went on: PostgreSQL has undone everything, and says so only here.
-  if (query.lastTag !== 'COMMIT') throw new Error(`COMMIT was answered with ${query.lastTag}`)
+  return rows
 }

@@ -13,6 +13,8 @@ export type Intake = {
   readonly hold: (bytes: number) => void
 }
 
+const utf8 = new TextDecoder('utf-8', { fatal: true })
+
 const jsonType = /^application\/json(?:\s*;\s*charset=(?:utf-8|"utf-8"))?\s*$/i
 
 const formType = /^application\/x-www-form-urlencoded(?:\s*;.*)?$/i
@@ -30,11 +32,14 @@ export async function* chunksOf(request: IncomingMessage): AsyncGenerator<Buffer
   try {
     yield* request.iterator({ destroyOnReturn: false })
   } catch (cause) {
-    throw new Refusal('ERR_MALFORMED_REQUEST', 'The request ended before its body was complete.', { cause })
+    throw endedEarly(cause)
   } finally {
     request.resume()
   }
 }
+
+const endedEarly = (cause: unknown): Refusal =>
+  new Refusal('ERR_MALFORMED_REQUEST', 'The request ended before its body was complete.', { cause })
 
 /** The chunks of a body that is read as it arrives, within the limits of its intake. */
 export async function* chunksWithin(request: IncomingMessage, intake: Intake): AsyncGenerator<Buffer> {
@@ -69,7 +74,7 @@ export async function readJson(request: IncomingMessage, limitBytes: number, lar
   const bytes = await readAll(request, limitBytes, largerAs)
   let text: string
   try {
-    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+    text = utf8.decode(bytes)
   } catch (cause) {
     throw new Refusal('ERR_INVALID_JSON', 'The body is not UTF-8. Encode it as UTF-8.', { cause })
   }
@@ -103,16 +108,24 @@ export function tooLarge(limitBytes: number, largerAs?: string): Refusal {
   return new Refusal('ERR_BODY_TOO_LARGE', message)
 }
 
-async function readAll(request: IncomingMessage, limitBytes: number, largerAs: string | undefined): Promise<Buffer> {
-  if (declaredLength(request) > limitBytes) throw tooLarge(limitBytes, largerAs)
-  const chunks: Buffer[] = []
-  let length = 0
-  for await (const chunk of chunksOf(request)) {
-    length += chunk.length
-    if (length > limitBytes) throw tooLarge(limitBytes, largerAs)
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks, length)
+/** By events: a loop over the chunks waits three times for a body that has long arrived. */
+function readAll(request: IncomingMessage, limitBytes: number, largerAs: string | undefined): Promise<Buffer> {
+  if (declaredLength(request) > limitBytes) return Promise.reject(tooLarge(limitBytes, largerAs))
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = []
+    let length = 0
+    const incomplete = (cause?: unknown) => reject(endedEarly(cause))
+    request.on('data', (chunk: Buffer) => {
+      length += chunk.length
+      // What else arrives is let go; see `chunksOf`.
+      if (length > limitBytes) reject(tooLarge(limitBytes, largerAs))
+      else chunks.push(chunk)
+    })
+    request.once('end', () => resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)))
+    request.once('error', incomplete)
+    request.once('close', incomplete)
+    if (request.destroyed) incomplete()
+  })
 }
 
 export function parseJson(text: string): unknown {

@@ -1,5 +1,5 @@
 import { type Db, later } from '../db/pool.ts'
-import { sql } from '../db/sql.ts'
+import { type SqlFragment, sql } from '../db/sql.ts'
 import type { Origin } from '../identity/origin.ts'
 import { type Id, newUuid } from '../kernel/ids.ts'
 
@@ -24,6 +24,19 @@ export async function recordChange(tx: Db, origin: Origin, { resourceId, before,
   )
   return true
 }
+
+/**
+ * The same as part of the statement that creates something, for a `with` in it: `created` is what returns its rows. Only
+ * PostgreSQL knows when that was, so `after` is without it.
+ */
+export const creationEvent = (origin: Origin, created: SqlFragment, resourceId: Id, after: object): SqlFragment => sql`
+    insert into audit_events
+      (account_id, id, operation, operation_id, owner_id, api_key_id, dashboard_session_id, source_ip, resource_id, after)
+    select ${origin.accountId}, ${newUuid()}, ${origin.operation}, ${origin.operationId}, ${origin.caller?.ownerId ?? null},
+      ${origin.caller?.apiKeyId ?? null}, ${origin.caller?.sessionId ?? null}, ${origin.sourceIp ?? null}::inet, ${resourceId},
+      ${JSON.stringify(after)}::jsonb || jsonb_build_object('created_at',
+        to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))
+    from ${created}`
 
 /** The same for many that one request deletes, in one statement. */
 export const recordDeletions = (tx: Db, origin: Origin, deleted: readonly { id: Id }[]): Promise<void> =>

@@ -24,14 +24,21 @@ type Apply<P extends ItemParams, Row, Body> = (
   before: Row,
 ) => Promise<Row>
 
+type CreateRequest<P extends ItemParams, B extends TObject> = Handling<ParamsOf<Omit<P, 'id'>>, object, Static<B>>
+
 /** POST of a new one. `insert` returns its row. */
 export function createRoute<P extends ItemParams, Row, Shape extends TObject, B extends TObject>(
   resource: Resource<P, Row, Shape>,
   options: Writing<B> & {
-    readonly insert: (tx: Db, request: Handling<ParamsOf<Omit<P, 'id'>>, object, Static<B>>) => Promise<Row>
+    readonly insert: (tx: Db, request: CreateRequest<P, B>) => Promise<Row>
+    /**
+     * The row and its audit event in one statement, which is committed when it resolves. Undefined when it cannot be done
+     * like that: nothing has happened then, and `insert` decides. For a resource without a guard and without records.
+     */
+    readonly insertAtOnce?: (request: CreateRequest<P, B>) => Promise<Row | undefined>
   },
 ): Route {
-  const { insert, errors = [], ...writing } = options
+  const { insert, insertAtOnce, errors = [], ...writing } = options
   const { id: _, ...params } = resource.params
   return route({
     operation: `${resource.name}.create`,
@@ -46,8 +53,11 @@ export function createRoute<P extends ItemParams, Row, Shape extends TObject, B 
     tagged: true,
     managesKeys: resource.managesKeys,
     errors: ['ERR_IDEMPOTENCY_KEY_USED', ...errors],
-    handle: (request) =>
-      changing(resource, request, (tx) =>
+    async handle(request) {
+      const made = request.idempotencyKey === undefined ? await insertAtOnce?.(request) : undefined
+      if (made)
+        return responseTo(resource, { row: made, body: resource.view(made, request.uri), generation: undefined })
+      return changing(resource, request, (tx) =>
         answeringOnce(resource, tx, request, async () => {
           const row = await insert(tx, request)
           const body = resource.view(row, request.uri)
@@ -59,7 +69,8 @@ export function createRoute<P extends ItemParams, Row, Shape extends TObject, B 
           })
           return { row, body, generation }
         }),
-      ),
+      )
+    },
   })
 }
 
@@ -214,18 +225,32 @@ async function changeable<P extends ItemParams, Row, Shape extends TObject, Body
   return { row, id: shown.id, fields }
 }
 
+type Done<P extends ItemParams, Row, Shape extends TObject> = {
+  row: Row
+  body: View<P, Shape>
+  generation: number | undefined
+}
+
 /** A POST that happens once for each Idempotency-Key. If the resource has a secret, only the first response has it. */
 async function answeringOnce<P extends ItemParams, Row, Shape extends TObject>(
   resource: Resource<P, Row, Shape>,
   tx: Db,
   request: Handling<unknown, object, unknown>,
-  work: () => Promise<{ row: Row; body: View<P, Shape>; generation: number | undefined }>,
+  work: () => Promise<Done<P, Row, Shape>>,
 ): Promise<Result<View<P, Shape>>> {
   const { secret } = resource
   const done = await once(tx, request, work)
+  if (!done.replayed) return responseTo(resource, done)
   const { body, generation, replayed } = done
   const etag = etagOf(stableFieldsOf(resource, body))
-  if (secret === undefined) return { body, etag, generation, replayed }
-  if (replayed) return { body, etag, generation, replayed, warnings: [`${secret}=told_once`] }
-  return { body: { ...body, [secret]: done.row[secret] }, etag, generation }
+  return { body, etag, generation, replayed, ...(secret !== undefined && { warnings: [`${secret}=told_once`] }) }
+}
+
+function responseTo<P extends ItemParams, Row, Shape extends TObject>(
+  resource: Resource<P, Row, Shape>,
+  { row, body, generation }: Done<P, Row, Shape>,
+): Result<View<P, Shape>> {
+  const { secret } = resource
+  const etag = etagOf(stableFieldsOf(resource, body))
+  return { body: secret === undefined ? body : { ...body, [secret]: row[secret] }, etag, generation }
 }

@@ -20,3 +20,33 @@ test('a key can be created, used, read, changed and deleted', async (t) => {
   assert.equal((await ci('GET', '/caller')).status, 401)
   assert.equal((await admin('GET', created.body.uri)).status, 404)
 })
+
+test('the audit event of a created key shows what a GET shows, in whichever way the key was created', async (t) => {
+  const { newAccount } = await startControlPlane(t)
+  const admin = await newAccount()
+  const { body: bot } = await admin('POST', '/bot_users', { name: 'deploy' })
+  const bodies = [
+    {},
+    {
+      owner_id: bot.id,
+      description: 'ci "1"',
+      metadata: '{"a": [1]}',
+      expires_at: '2101-02-03T04:05:06.7891+02:00',
+      scopes: ['api_keys.list', 'ip_policies.*'],
+      allowed_cidrs: ['10.0.0.0/8', '192.0.2.1', '2001:DB8:0::/32'],
+    },
+  ]
+  for (const body of bodies)
+    for (const headers of [undefined, { 'Idempotency-Key': `key-${bodies.indexOf(body)}` }]) {
+      const created = await admin('POST', '/api_keys', body, { ...(headers && { headers }) })
+      assert.equal(created.status, 201, created.text)
+      const read = await admin('GET', created.body.uri)
+      const { last_used_at, last_used_ip, previous_token, ...stableFields } = read.body
+      const events = await admin('GET', `/audit_events?resource_id=${created.body.id}`)
+      assert.deepEqual(
+        events.body.audit_events.map(({ before, after }: { before: object; after: object }) => ({ before, after })),
+        [{ before: null, after: stableFields }],
+      )
+      assert.equal(created.headers.get('etag'), read.headers.get('etag'))
+    }
+})

@@ -1,4 +1,4 @@
-import { isSet } from '../../http/route.ts'
+import { type Handling, isSet } from '../../http/route.ts'
 import { hashToken, newToken } from '../../identity/token.ts'
 import { forbidden, invalidField, Refusal } from '../../kernel/errors.ts'
 import { canonicalExpiry } from '../../kernel/time.ts'
@@ -9,6 +9,7 @@ import type { Resource } from '../../operations/resource.ts'
 import {
   checkScopes,
   createBelow,
+  createBelowAtOnce,
   expiryOfNew,
   grantOf,
   grantWith,
@@ -38,6 +39,16 @@ const apiKeys: Resource<{ id: 'ak' }, KeyWithToken, typeof ApiKey> = {
 
 const dayInSeconds = 24 * 60 * 60
 
+function newKey({ caller, body, clock }: Pick<Handling<object, object, ApiKeyCreate>, 'caller' | 'body' | 'clock'>) {
+  const expires_at = expiryOfNew(caller, canonicalExpiry(body.expires_at))
+  if (expires_at && Date.parse(expires_at) <= clock()) throw invalidField('expires_at', 'must be in the future')
+  const ownerId = body.owner_id ?? caller.ownerId
+  if (ownerId !== caller.ownerId && caller.role !== 'admin')
+    throw forbidden('Only admins can create a key for another owner.')
+  const token = newToken()
+  return { ownerId, token, tokenHash: hashToken(token), expires_at, ...newAnnotations(body) }
+}
+
 export const apiKeyRoutes = [
   createRoute(apiKeys, {
     summary: 'Create an API key. Its token is returned only in this response',
@@ -45,20 +56,14 @@ export const apiKeyRoutes = [
     body: ApiKeyCreate,
     check: checkScopes,
     errors: ['ERR_FORBIDDEN', 'ERR_TOO_MANY'],
-    async insert(tx, { caller, body, clock }) {
-      const expires_at = expiryOfNew(caller, canonicalExpiry(body.expires_at))
-      if (expires_at && Date.parse(expires_at) <= clock()) throw invalidField('expires_at', 'must be in the future')
-      const owner = body.owner_id ?? caller.ownerId
-      if (owner !== caller.ownerId && caller.role !== 'admin')
-        throw forbidden('Only admins can create a key for another owner.')
-      const token = newToken()
-      const row = await createBelow(tx, caller, body, {
-        ownerId: owner,
-        tokenHash: hashToken(token),
-        expires_at,
-        ...newAnnotations(body),
-      })
-      return { ...row, token }
+    async insertAtOnce(request) {
+      const { token, ...key } = newKey(request)
+      const row = await createBelowAtOnce(request, request.body, key)
+      return row && { ...row, token }
+    },
+    async insert(tx, request) {
+      const { token, ...key } = newKey(request)
+      return { ...(await createBelow(tx, request.caller, request.body, key)), token }
     },
   }),
   getRoute(apiKeys, { access: 'anyone' }),

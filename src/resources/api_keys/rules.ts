@@ -3,16 +3,17 @@ import type { Handling, InstallationSettings } from '../../http/route.ts'
 import { type Caller, tokenReplaced } from '../../identity/caller.ts'
 import { excessOf, type Grant } from '../../identity/grant.ts'
 import { forbidden, invalidField, Refusal } from '../../kernel/errors.ts'
-import { type Id, toId, toUuid, type Uuid } from '../../kernel/ids.ts'
+import { type Id, newUuid, toId, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { canonicalCidr } from '../../kernel/ip/canonical_cidr.ts'
 import { matches } from '../../kernel/scopes.ts'
 import { canonicalExpiry } from '../../kernel/time.ts'
-import { recordDeletions } from '../../operations/audit.ts'
+import { creationEvent, recordDeletions } from '../../operations/audit.ts'
 import { ownerId } from '../principals/view.ts'
 import { closestScope } from './closest_scope.ts'
 import type { ApiKeyCreate, ApiKeyUpdate } from './schema.ts'
 import {
   type ApiKeyRow,
+  createApiKeyBelow,
   deleteDescendants,
   holdLineage,
   insertApiKey,
@@ -99,6 +100,44 @@ export async function createBelow(
   await insertLineage(tx, caller, row.id, lineage)
   return row
 }
+
+/**
+ * The same in one statement with its audit event, while the caller's key is as it was when the request was let in.
+ * Resolves to undefined when it is not, or when anything else stands in the way.
+ */
+export async function createBelowAtOnce(
+  { db, caller, origin, uri }: Pick<Handling<object, object, object>, 'db' | 'caller' | 'origin' | 'uri'>,
+  limits: Limits,
+  key: Omit<NewApiKey, 'grant' | 'createdBy'>,
+): Promise<ApiKeyRow | undefined> {
+  const grant = grantWith(limits, caller)
+  if (excessOf(grant, caller)) return undefined
+  const wanted = { ...key, grant, createdBy: caller.apiKeyId, id: newUuid() }
+  const { created_at, ...after } = stableApiKeyFields(toApiKey(expectedRow(wanted), uri))
+  return createApiKeyBelow(db, caller, wanted, (created) =>
+    creationEvent(origin, created, toId('ak', wanted.id), after),
+  )
+}
+
+/** What its row will be, but for `created_at`. */
+const expectedRow = ({ id, ownerId: owner, grant, createdBy, ...key }: NewApiKey & { id: Uuid }): ApiKeyRow => ({
+  id,
+  owner_id: toUuid(owner),
+  owner_kind: owner.startsWith('usr_') ? 'user' : 'bot',
+  created_by_key_id: createdBy && toUuid(createdBy),
+  description: key.description,
+  metadata: key.metadata,
+  created_at: '',
+  expires_at: key.expires_at,
+  scopes: grant.scopes,
+  allowed_cidrs: grant.allowedCidrs,
+  rotated_at: null,
+  last_used_at: null,
+  last_used_ip: null,
+  previous_expires_at: null,
+  previous_last_used_at: null,
+  previous_last_used_ip: null,
+})
 
 type Limits = Pick<ApiKeyCreate, 'scopes' | 'allowed_cidrs'>
 export const grantOf = ({ scopes, allowed_cidrs }: Pick<ApiKeyRow, 'scopes' | 'allowed_cidrs'>): Grant => ({

@@ -1,5 +1,6 @@
-import { type Db, later, many, maybeOne } from '../../db/pool.ts'
-import { nothing, sql } from '../../db/sql.ts'
+import { type Db, type DbPool, later, many, maybeOne } from '../../db/pool.ts'
+import { nothing, type SqlFragment, sql } from '../../db/sql.ts'
+import { changeAtOnce } from '../../db/transaction.ts'
 import type { Caller } from '../../identity/caller.ts'
 import type { Grant } from '../../identity/grant.ts'
 import { type Id, newUuid, toUuid, type Uuid } from '../../kernel/ids.ts'
@@ -74,11 +75,11 @@ const activeOwner = (accountId: Uuid, ownerId: Id<'usr' | 'bot'>) => sql`
       where account_id = ${accountId} and id = ${toUuid(ownerId)} and active
         and kind = ${ownerId.startsWith('usr_') ? 'user' : 'bot'}`
 
-const insertForOwner = (accountId: Uuid, key: NewApiKey) => sql`
+const insertForOwner = (accountId: Uuid, key: NewApiKey, id = newUuid()) => sql`
     insert into api_keys as k
       (account_id, id, owner_id, owner_kind, token_hash, description, metadata, expires_at, scopes, allowed_cidrs,
        created_by_key_id, sign_in)
-    select ${accountId}, ${newUuid()}, owner.id, owner.kind, ${key.tokenHash}, ${key.description}, ${key.metadata},
+    select ${accountId}, ${id}, owner.id, owner.kind, ${key.tokenHash}, ${key.description}, ${key.metadata},
       ${key.expires_at}::timestamptz, ${key.grant.scopes}::text[], ${key.grant.allowedCidrs}::cidr[],
       ${key.createdBy && toUuid(key.createdBy)}::uuid, ${key.signIn ?? null}
     from owner
@@ -91,31 +92,43 @@ export const insertApiKey = (db: Db, { accountId }: Account, key: NewApiKey) =>
     sql`with owner as (${activeOwner(accountId, key.ownerId)} for key share) ${insertForOwner(accountId, key)}`,
   )
 
-/**
- * The same with its lineage, in one statement, for a key whose parent still has the rights that the caller was found with.
- * Resolves to undefined when anything is not as expected; then `holdLineage` tells what.
- */
-export const insertApiKeyBelow = (
-  tx: Db,
-  { accountId, apiKeyId, scopes, allowedCidrs }: Account & Grant & { apiKeyId: Id<'ak'> },
-  key: NewApiKey,
-) =>
-  maybeOne<ApiKeyRow>(
-    tx,
-    // The owner is held after the lineage, in the order of the statements that this stands for.
-    sql`
+type Parent = Account & Grant & { apiKeyId: Id<'ak'> }
+
+/** With its lineage, for a key whose parent still has the rights that the caller was found with. */
+const insertBelow = ({ accountId, apiKeyId, scopes, allowedCidrs }: Parent, key: NewApiKey, id?: Uuid) =>
+  // The owner is held after the lineage, in the order of the statements that this stands for.
+  sql`
     with held as (${lineageOf(accountId, apiKeyId)}), owner as (${activeOwner(accountId, key.ownerId)}
         and (select count(*) from held) <= ${maxAncestors}
         and exists (
           select from held
           where id = ${toUuid(apiKeyId)} and scopes = ${scopes}::text[] and allowed_cidrs = ${allowedCidrs}::cidr[])
       for key share
-    ), made as (${insertForOwner(accountId, key)}), below as (
+    ), made as (${insertForOwner(accountId, key, id)}), below as (
       insert into api_key_ancestors (account_id, ancestor_id, api_key_id)
       select ${accountId}, held.id, made.id from held, made
-    )
-    select * from made`,
+    )`
+
+/**
+ * The key and its lineage in one statement. Resolves to undefined when anything is not as expected; then `holdLineage`
+ * tells what.
+ */
+export const insertApiKeyBelow = (tx: Db, parent: Parent, key: NewApiKey) =>
+  maybeOne<ApiKeyRow>(tx, sql`${insertBelow(parent, key)} select * from made`)
+
+/** The same with the audit event, as a transaction of its own. */
+export async function createApiKeyBelow(
+  db: DbPool,
+  parent: Parent,
+  key: NewApiKey & { id: Uuid },
+  event: (created: SqlFragment) => SqlFragment,
+): Promise<ApiKeyRow | undefined> {
+  const [row] = await changeAtOnce<ApiKeyRow>(
+    db,
+    sql`${insertBelow(parent, key, key.id)}, event as (${event(sql`made`)}) select * from made`,
   )
+  return row
+}
 
 export const findApiKey = (db: Db, { accountId }: Account, id: Id<'ak'>, lock: boolean) =>
   maybeOne<ApiKeyRow>(
