@@ -30,10 +30,10 @@ export function createRefuser(db: DbPool, caller: Caller, evaluate: Evaluate): R
 
   /** Of many addresses at one target, its module is read for the first, and again when it has changed since. */
   async function moduleVerdict(id: Uuid, address: ReturnType<typeof parseAddress>) {
-    let isFirst = modules.has(id)
+    let isKnown = modules.has(id)
     const read = async () => {
-      if (!isFirst) modules.set(id, await findModulePolicies(db, caller, id))
-      isFirst = false
+      if (!isKnown) modules.set(id, await findModulePolicies(db, caller, id))
+      isKnown = false
       return modules.get(id)
     }
     return evaluate.byPolicies(caller, read, address)

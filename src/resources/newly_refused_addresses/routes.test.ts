@@ -179,6 +179,44 @@ test('at an edge, what another account owns is not touched, and a deleted route 
   assert.equal((await listOf(admin)).length, 1)
 })
 
+test('at each edge and route its own module decides, and only while it is enabled', async () => {
+  const admin = await plane.newAccount()
+  const narrow = await policyWith(admin, 'allow 192.0.2.1')
+  const wide = await policyWith(admin, 'allow 192.0.2.0/24')
+  const modules = [
+    { enabled: true, ip_policy_ids: [wide] },
+    { enabled: true, ip_policy_ids: [narrow] },
+    { enabled: false, ip_policy_ids: [narrow] },
+    undefined,
+  ]
+  const targets: { id: Id; uri: string }[] = []
+  for (const [at, module] of modules.entries()) {
+    const target = at % 2 ? await newTcpEdge(admin) : await newRoute(admin)
+    targets.push(target)
+    if (module) assert.equal((await admin('PUT', `${target.uri}/ip_restriction`, module)).status, 200)
+  }
+  const addresses = ['192.0.2.1', '192.0.2.2', '192.0.2.3']
+  const now = Date.now()
+  for (const outcome of ['allowed', 'refused'] as const)
+    await writeOutcomes(
+      plane.db,
+      targets.flatMap(({ id }) =>
+        addresses.map((ip) => ({ targetId: toUuid(id), ip, outcome, at: now - (outcome === 'allowed' ? dayMs : 0) })),
+      ),
+    )
+  type Shown = { ip: string; target: { id: string }; decided_by: { by: string; ip_policies: { id: string }[] } }
+  const shown = async () =>
+    ((await listOf(admin)) as Shown[])
+      .map(({ ip, target, decided_by: { by, ip_policies } }) => [ip, target.id, by, ip_policies.map(({ id }) => id)])
+      .sort()
+  const [, narrowed, disabled] = targets
+  const byModule = (ip: string, target: { id: string } | undefined) => [ip, target?.id, 'module', [narrow]]
+  assert.deepEqual(await shown(), [byModule('192.0.2.2', narrowed), byModule('192.0.2.3', narrowed)].sort())
+  await admin('PUT', `${narrowed?.uri}/ip_restriction`, { enabled: true, ip_policy_ids: [wide] })
+  await admin('PUT', `${disabled?.uri}/ip_restriction`, { enabled: true, ip_policy_ids: [narrow] })
+  assert.deepEqual(await shown(), [byModule('192.0.2.2', disabled), byModule('192.0.2.3', disabled)].sort())
+})
+
 test('a flood of addresses leaves at most 10,000 behind, and refused ones that were never let in leave none', async () => {
   const admin = await plane.newAccount()
   const accountId = uuidOf(admin)
