@@ -5,6 +5,7 @@ import { copyFile, mkdir, rm } from 'node:fs/promises'
 import { bundle } from './bundle.ts'
 import { buildDashboard } from './dashboard.ts'
 import { copyDashboard } from './dashboard_files.ts'
+import { buildDocs } from './docs_site/build.ts'
 
 const root = new URL('..', import.meta.url)
 if (!process.argv.includes('--checked')) {
@@ -23,5 +24,6 @@ await mkdir(new URL('dist/reference', root))
 for (const file of ['swagger-ui-bundle.js', 'swagger-ui.css', 'LICENSE'])
   await copyFile(new URL(`node_modules/swagger-ui-dist/${file}`, root), new URL(`dist/reference/${file}`, root))
 
+await buildDocs('dist/docs')
 await buildDashboard()
 await copyDashboard(new URL('dashboard/dist', root).pathname, new URL('dist/dashboard', root).pathname)

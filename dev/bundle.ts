@@ -66,6 +66,7 @@ export async function ensureTestProgram(): Promise<string> {
   await mkdir(join(root, testFolder))
   await symlink('../src/agent/haproxy/gatehouse.lua', join(root, testFolder, 'gatehouse.lua'))
   await symlink('../dashboard/dist', join(root, testFolder, 'dashboard'))
+  await symlink('../.docs', join(root, testFolder, 'docs'))
   await symlink('../node_modules/swagger-ui-dist', join(root, testFolder, 'reference'))
   await bundle(testFolder)
   return main

@@ -5,6 +5,7 @@ import { createInterface } from 'node:readline'
 import { parseArgs } from 'node:util'
 import { appRole, asAppRole } from './app_role.ts'
 import { ensureDashboard } from './dashboard.ts'
+import { ensureDocs } from './docs_site/build.ts'
 import { type DevEdge, startDevEdge } from './edge.ts'
 import { missingEngines, putEnginesOnPath } from './engines.ts'
 import { startNats } from './nats.ts'
@@ -40,6 +41,7 @@ const command = new URL('../src/main.ts', import.meta.url).pathname
 const [postgres] = await Promise.all([
   suppliedUrl ? newSuppliedDatabase(suppliedUrl) : startPostgres(),
   ensureDashboard(),
+  ensureDocs(),
 ])
 const port = options.port ?? String(await freePort())
 const nats = options.edge ? await startNats() : undefined

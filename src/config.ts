@@ -108,7 +108,7 @@ export const settings = {
   }),
   GATEHOUSE_DOCS: setting({
     default: 'on',
-    help: 'Whether to serve the API reference under /docs/, /openapi.json and /llms.txt: on or off.',
+    help: 'Whether to serve the documentation under /docs/, /openapi.json and /llms.txt: on or off.',
     parse: onOrOff,
   }),
   GATEHOUSE_VERSION_HEADER_ALIASES: setting({

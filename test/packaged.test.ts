@@ -139,7 +139,7 @@ test("the image's contents run unprivileged on a read-only file system: migrate,
   assert.equal(created.description, 'packaged')
   assert.equal(JSON.parse(await curl('/readyz')).status, 'ready')
   // What is not compiled must have come along, too.
-  for (const path of ['/docs/', '/docs/swagger-ui-bundle.js', '/openapi.json', '/llms.txt', '/dashboard/'])
+  for (const path of ['/docs/', '/docs/reference/swagger-ui-bundle.js', '/openapi.json', '/llms.txt', '/dashboard/'])
     await curl(path, '-o', '/dev/null')
   await stop(server)
   assert.equal(server.exitCode, 0)

@@ -68,7 +68,7 @@ for (const { method, path, operationId, requestBody, parameters, responses } of 
 const get = (path: string, headers = {}) =>
   fetch(`${plane.processes[0]?.origin}${path}`, { headers, redirect: 'manual' })
 
-test('/openapi.json, /llms.txt and /docs/ are public and reveal nothing about accounts', async () => {
+test('/openapi.json, /llms.txt and /docs/reference/ are public and reveal nothing about accounts', async () => {
   await plane.newAccount()
   const served = await get('/openapi.json')
   assert.equal(served.headers.get('content-type'), 'application/json')
@@ -78,18 +78,25 @@ test('/openapi.json, /llms.txt and /docs/ are public and reveal nothing about ac
   const text = await llms.text()
   for (const { method, path, operationId } of operations)
     assert.ok(text.includes(`- ${method} ${path} (${operationId}): `))
-  const docs = await get('/docs/')
+  const docs = await get('/docs/reference/')
   assert.match(
     docs.headers.get('content-security-policy') ?? '',
     /default-src 'none'; script-src 'self'; style-src 'self';/,
   )
-  assert.equal((await get('/docs')).status, 308)
-  assert.equal((await get('/docs/../package.json')).status, 404)
+  assert.equal((await get('/docs/reference')).status, 308)
+  assert.equal((await get('/docs/reference/../../package.json')).status, 404)
 })
 
 test('with GATEHOUSE_DOCS=off none of it is served', async () => {
   const { origin } = await plane.startProcess({ GATEHOUSE_DOCS: 'off' })
-  for (const path of ['/openapi.json', '/llms.txt', '/docs', '/docs/', '/docs/swagger-ui.css'])
+  for (const path of [
+    '/openapi.json',
+    '/llms.txt',
+    '/docs',
+    '/docs/',
+    '/docs/reference/',
+    '/docs/reference/swagger-ui.css',
+  ])
     assert.equal((await fetch(origin + path)).status, 404, path)
 })
 
@@ -101,7 +108,7 @@ test('the reference works in a browser that reaches nothing but this server, and
   page.on('request', (request) => {
     if (!/^(data|blob):/.test(request.url()) && !request.url().startsWith(origin)) elsewhere.push(request.url())
   })
-  await page.goto(`${origin}/docs/`)
+  await page.goto(`${origin}/docs/reference/`)
   await page.getByRole('button', { name: 'Authorize' }).first().click()
   const form = page.locator('form', { has: page.locator('#auth-bearer-value') })
   await form.locator('#auth-bearer-value').fill(token)

@@ -8,6 +8,7 @@ import { glob } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
 import { ensureTestProgram } from '../dev/bundle.ts'
 import { ensureDashboard } from '../dev/dashboard.ts'
+import { ensureDocs } from '../dev/docs_site/build.ts'
 import { putEnginesOnPath } from '../dev/engines.ts'
 import { runWithEnvironment } from './harness/environment.ts'
 
@@ -67,5 +68,6 @@ if (typeof values.drill === 'string') {
   if (files.length === 0) throw new Error(`no test file has ${positionals.join(' or ')} in its path`)
   // Once for all files, since they run concurrently.
   if (files.some((file) => file.startsWith('test/dashboard/'))) await ensureDashboard()
+  if (files.some((file) => file.startsWith('test/docs_site'))) await ensureDocs()
   end(await runWithEnvironment(['test/harness/run_files.ts', ...flags, ...files]))
 }

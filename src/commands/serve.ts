@@ -87,7 +87,7 @@ export async function serve(config: Config): Promise<number> {
     requestTimeoutMs: config.GATEHOUSE_REQUEST_TIMEOUT_MS,
     ...(config.GATEHOUSE_DASHBOARD && { dashboardFolder: packageFiles.dashboard }),
     ...(config.GATEHOUSE_DASHBOARD && { plainRoutes: await signInRoutes(config, log) }),
-    ...(config.GATEHOUSE_DOCS && { referenceFolder: packageFiles.reference }),
+    ...(config.GATEHOUSE_DOCS && { docs: { folder: packageFiles.docs, referenceFolder: packageFiles.reference } }),
     version,
   })
   await refuseWrongDatabase(db)

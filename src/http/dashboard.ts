@@ -5,9 +5,10 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Refusal } from '../kernel/errors.ts'
 
 /** What may be served, and as what. A file of another kind is not there, whatever lies in the folder. */
-const types: Record<string, string> = {
+export const fileTypes: Record<string, string> = {
   '.html': 'text/html; charset=utf-8',
   '.js': 'text/javascript; charset=utf-8',
+  '.json': 'application/json',
   '.css': 'text/css; charset=utf-8',
   '.svg': 'image/svg+xml',
   '.png': 'image/png',
@@ -73,7 +74,7 @@ export function serveDashboard(app: FastifyInstance, folder: string, publicUrl: 
     // Client-side routing: every page is the same file.
     const path = extname(asked) === '' ? 'index.html' : asked
     reply.headers(securityHeaders)
-    const type = types[extname(path)]
+    const type = fileTypes[extname(path)]
     const isThere = type !== undefined && plainPath.test(path) && (await isFile(join(folder, path)))
     if (isThere)
       return reply

@@ -14,7 +14,7 @@ export function llmsText(document: ApiDocument, publicUrl: string): string {
 
 > A control plane for a network edge, with an HTTP API: ${document.info.description}
 
-Version ${document.info.version}. Base URL: ${publicUrl}. OpenAPI 3.1 document: ${publicUrl}/openapi.json. Reference for people: ${publicUrl}/docs/.
+Version ${document.info.version}. Base URL: ${publicUrl}. OpenAPI 3.1 document: ${publicUrl}/openapi.json. Reference for people: ${publicUrl}/docs/reference/. Documentation: ${publicUrl}/docs/.
 
 ## Every request
 

@@ -8,6 +8,7 @@ import fastify, {
 import { type Id, newId } from '../kernel/ids.ts'
 import { serveRoutes } from './api.ts'
 import { serveDashboard } from './dashboard.ts'
+import { serveDocs } from './docs.ts'
 import { openApiDocument } from './openapi/document.ts'
 import { type PlainRoute, servePlainRoutes } from './plain.ts'
 import { serveProbes } from './probes.ts'
@@ -31,14 +32,14 @@ export type ServerOptions = {
   requestTimeoutMs: number
   /** Where the files of the dashboard are. Without it there is no dashboard. */
   dashboardFolder?: string
-  /** Where the files of Swagger UI are. Without it the description of the API is not served. */
-  referenceFolder?: string
+  /** Where the documentation is, and the files of Swagger UI. Without it neither is served, nor the API's description. */
+  docs?: { folder: string; referenceFolder: string }
   version: string
 }
 
 /** The HTTP server, not yet listening. Closing it finishes what is in flight. */
 export function createServer(options: ServerOptions): FastifyInstance {
-  const { service, routes, plainRoutes, dashboardFolder, referenceFolder, version } = options
+  const { service, routes, plainRoutes, dashboardFolder, docs, version } = options
   const app = bareServer(options)
   app.decorateRequest('facts')
   // With callbacks: Fastify waits for a promise of every asynchronous hook, and these have nothing to wait for.
@@ -62,7 +63,10 @@ export function createServer(options: ServerOptions): FastifyInstance {
   serveRoutes(app, service, routes)
   servePlainRoutes(app, service, plainRoutes?.(service) ?? [])
   serveProbes(app, service)
-  if (referenceFolder) serveReference(app, () => openApiDocument(routes, version), referenceFolder, service.publicUrl)
+  if (docs) {
+    serveReference(app, () => openApiDocument(routes, version), docs.referenceFolder, service.publicUrl)
+    serveDocs(app, docs.folder, service.publicUrl)
+  }
   if (dashboardFolder) serveDashboard(app, dashboardFolder, service.publicUrl)
   return app
 }

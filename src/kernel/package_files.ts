@@ -12,5 +12,6 @@ export const packageFiles = {
   migrations: inPackage('migrations'),
   lua: isSource ? at('../agent/haproxy/gatehouse.lua') : at('gatehouse.lua'),
   dashboard: isSource ? inPackage('dashboard/dist') : at('dashboard'),
+  docs: isSource ? inPackage('.docs') : at('docs'),
   reference: isSource ? inPackage('node_modules/swagger-ui-dist') : at('reference'),
 }

@@ -48,7 +48,12 @@ export function Person({ caller }: { caller: Shapes['Caller'] }) {
     },
     {
       entries: [
-        { label: 'API reference', icon: 'help' as const, onAction: () => void window.open('/docs/', '_blank') },
+        {
+          label: 'API reference',
+          icon: 'help' as const,
+          onAction: () => void window.open('/docs/reference/', '_blank'),
+        },
+        { label: 'Documentation', icon: 'help' as const, onAction: () => void window.open('/docs/', '_blank') },
         { label: 'Sign out', icon: 'leave' as const, onAction: () => discardAll(() => leave.mutate()) },
       ],
     },

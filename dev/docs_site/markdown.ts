@@ -1,0 +1,90 @@
+import { dirname, join } from 'node:path/posix'
+import { Marked, type Tokens } from 'marked'
+import { addressOf } from './outline.ts'
+
+/** A heading and what follows it, up to the next one: what a search finds. */
+export type Section = { readonly heading: string; readonly anchor: string; readonly text: string }
+export type Page = {
+  readonly file: string
+  readonly address: string
+  readonly title: string
+  readonly html: string
+  readonly sections: readonly Section[]
+}
+
+/** As GitHub makes them, since links in the repository follow those. */
+const anchorOf = (text: string): string =>
+  text
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
+    .trim()
+    .replaceAll(' ', '-')
+
+const entities: Record<string, string> = { '&amp;': '&', '&lt;': '<', '&gt;': '>', '&quot;': '"', '&#39;': "'" }
+const textOf = (html: string): string =>
+  html
+    .replaceAll(/<[^>]*>/g, ' ')
+    .replaceAll(/&(?:amp|lt|gt|quot|#39);/g, (found) => entities[found] ?? found)
+    .replaceAll(/\s+/g, ' ')
+    .trim()
+
+/** From one page to another place in the site. */
+export function relative(fromAddress: string, to: string): string {
+  const depth = fromAddress.split('/').length - 1
+  return '../'.repeat(depth) + to
+}
+
+/** `files` are the pages of the site: a link to anything else of the repository leads nowhere, and becomes plain text. */
+export function renderPage(file: string, markdown: string, files: ReadonlySet<string>): Page {
+  const address = addressOf(file)
+  const inSite = (target: string): string | undefined => {
+    const [path = '', anchor] = target.split('#')
+    const wanted = join(dirname(file), path)
+    const place = files.has(wanted)
+      ? addressOf(wanted)
+      : wanted === 'openapi.json'
+        ? 'openapi.json'
+        : /^docs\/images\//.test(wanted)
+          ? wanted.slice('docs/'.length)
+          : undefined
+    return place && relative(address, place) + (anchor ? `#${anchor}` : '')
+  }
+  const marked = new Marked({
+    renderer: {
+      heading({ tokens, depth }: Tokens.Heading) {
+        const inner = this.parser.parseInline(tokens)
+        const anchor = anchorOf(textOf(inner))
+        const link = depth > 1 ? ` <a class="anchor" href="#${anchor}" aria-label="Link to this section">#</a>` : ''
+        return `<h${depth} id="${anchor}">${inner}${link}</h${depth}>\n`
+      },
+      link({ href, tokens }: Tokens.Link) {
+        const inner = this.parser.parseInline(tokens)
+        if (/^(https?:|mailto:|#)/.test(href)) return `<a href="${escapeHtml(href)}">${inner}</a>`
+        const target = inSite(href)
+        return target ? `<a href="${escapeHtml(target)}">${inner}</a>` : inner
+      },
+      image({ href, text }: Tokens.Image) {
+        return `<img src="${escapeHtml(inSite(href) ?? href)}" alt="${escapeHtml(text)}">`
+      },
+      // Comments for our own tools.
+      html({ text }: Tokens.HTML | Tokens.Tag) {
+        return text.startsWith('<!--') ? '' : escapeHtml(text)
+      },
+    },
+  })
+  const html = (marked.parse(markdown) as string).replaceAll(
+    /<table>.*?<\/table>/gs,
+    (table) => `<div class="wide" tabindex="0" role="region" aria-label="Table">${table}</div>`,
+  )
+  const sections = html
+    .split(/(?=<h[1-6] )/)
+    .filter((part) => part.startsWith('<h'))
+    .map((part) => {
+      const [, anchor = '', heading = '', rest = ''] = /^<h\d id="([^"]*)">(.*?)<\/h\d>(.*)$/s.exec(part) ?? []
+      return { anchor, heading: textOf(heading).replace(/ #$/, ''), text: textOf(rest) }
+    })
+  return { file, address, title: sections[0]?.heading ?? file, html, sections }
+}
+
+export const escapeHtml = (text: string): string =>
+  text.replaceAll(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`)

@@ -1,0 +1,42 @@
+/** The side bar. Pages that it does not name come last, so that a new one is never missing. */
+export const outline: readonly { title: string; files: readonly string[] }[] = [
+  {
+    title: 'Start',
+    files: ['README.md', 'docs/install.md', 'docs/tutorial.md', 'docs/migrating.md', 'docs/glossary.md'],
+  },
+  {
+    title: 'Use',
+    files: ['api', 'errors', 'cli', 'dashboard', 'sign-in', 'domains', 'certificates', 'webhooks', 'logs'].map(
+      (name) => `docs/${name}.md`,
+    ),
+  },
+  {
+    title: 'Operate',
+    files: [
+      'docs/operations.md',
+      'deploy/README.md',
+      'docs/upgrade.md',
+      'docs/edge.md',
+      'docs/monitoring.md',
+      'docs/scale.md',
+      'docs/performance.md',
+      'docs/security.md',
+    ],
+  },
+  { title: 'Develop', files: ['docs/architecture.md', 'CONTRIBUTING.md', 'CHANGELOG.md'] },
+]
+
+export const sources = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'deploy/README.md', 'docs/**/*.md']
+
+/** Where a page of the repository is in the site. */
+export function addressOf(file: string): string {
+  if (file === 'README.md') return 'index.html'
+  if (file === 'deploy/README.md') return 'deploy.html'
+  return `${file
+    .replace(/^docs\//, '')
+    .replace(/\.md$/, '')
+    .toLowerCase()}.html`
+}
+
+/** Decisions are listed on the page about the architecture. */
+export const isInSideBar = (file: string): boolean => !file.startsWith('docs/adr/')

@@ -1,0 +1,101 @@
+// The documentation as a site: built from docs/, and served under /docs/ with a search.
+import assert from 'node:assert/strict'
+import { existsSync } from 'node:fs'
+import { glob, readFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { test } from 'node:test'
+import { docsFolder } from '../dev/docs_site/build.ts'
+import { renderPage } from '../dev/docs_site/markdown.ts'
+import { addressOf, sources } from '../dev/docs_site/outline.ts'
+import { openBrowser, openPage, startDashboard } from './dashboard/browser.ts'
+import { startControlPlane } from './harness/control_plane.ts'
+
+const root = new URL('..', import.meta.url).pathname
+const site = join(root, docsFolder)
+const built = (path: string) => readFile(join(site, path), 'utf8')
+const pages = await Array.fromAsync(glob(sources, { cwd: root }))
+
+test('every page is in the site, and every one but decisions in the side bar', async () => {
+  const home = await built('index.html')
+  for (const file of pages) {
+    const address = addressOf(file)
+    assert.ok(existsSync(join(site, address)), `${file} is not in the site`)
+    if (!file.startsWith('docs/adr/')) assert.ok(home.includes(`href="${address}"`), `${file} is not in the side bar`)
+  }
+})
+
+test('every link within the site leads to a page, and to a heading on it', async () => {
+  for (const file of pages) {
+    const address = addressOf(file)
+    for (const [, target = ''] of (await built(address)).matchAll(/(?:href|src)="([^"]*)"/g)) {
+      // The service has the reference; the file is for copies of the site that no service serves.
+      if (/^(https?|mailto):/.test(target) || target.endsWith('reference/')) continue
+      const [path = '', anchor] = target.split('#')
+      const place = path ? join(dirname(address), path) : address
+      assert.ok(existsSync(join(site, place)), `${address} links to ${target}`)
+      if (anchor) assert.ok((await built(place)).includes(`id="${anchor}"`), `${address} links to ${target}`)
+    }
+  }
+})
+
+test('nothing in a page is a script, whatever its text says', () => {
+  const text =
+    '# <script>alert(1)</script>\n\n<img src=x onerror=alert(1)>\n\n[a](javascript:alert(1)) `<b>`\n\n<!-- note -->'
+  const { html } = renderPage('docs/x.md', text, new Set())
+  assert.doesNotMatch(html, /<script|<img|javascript:|<!--/)
+  assert.match(html, /<code>&lt;b&gt;<\/code>/)
+})
+
+test('the site is served under a strict policy, and nothing but its files', async (t) => {
+  const { processes, startProcess } = await startControlPlane(t)
+  const get = (path: string, init?: RequestInit) =>
+    fetch(`${processes[0]?.origin}${path}`, { redirect: 'manual', ...init })
+  const home = await get('/docs/')
+  assert.equal(home.status, 200)
+  assert.match(
+    home.headers.get('content-security-policy') ?? '',
+    /^default-src 'none'; script-src 'self'; style-src 'self';/,
+  )
+  assert.match(await home.text(), /<title>Gatehouse · Gatehouse<\/title>/)
+  for (const [path, type] of [
+    ['cli.html', 'text/html; charset=utf-8'],
+    ['adr/0001-dependencies.html', 'text/html; charset=utf-8'],
+    ['images/edge.svg', 'image/svg+xml'],
+    ['search.json', 'application/json'],
+  ] as const) {
+    const file = await get(`/docs/${path}`, { method: 'HEAD' })
+    assert.deepEqual([file.status, file.headers.get('content-type')], [200, type], path)
+  }
+  for (const path of ['nothing.html', '..%2fpackage.json', '%2e%2e/package.json', 'adr', 'adr/', 'constructor'])
+    assert.equal((await get(`/docs/${path}`)).status, 404, path)
+  assert.equal((await get('/docs')).headers.get('location')?.endsWith('/docs/'), true)
+  const off = await startProcess({ GATEHOUSE_DOCS: 'off' })
+  assert.equal((await fetch(`${off.origin}/docs/cli.html`)).status, 404)
+})
+
+test('a reader finds a section by its words, with the keyboard, and loads nothing from elsewhere', async (t) => {
+  const { origin } = await startDashboard(t)
+  const page = await openPage(await openBrowser(t))
+  const elsewhere: string[] = []
+  page.on('request', (request) => {
+    if (!request.url().startsWith(origin) && !request.url().startsWith('data:')) elsewhere.push(request.url())
+  })
+  await page.goto(`${origin}/docs/adr/0001-dependencies.html`)
+  await page.keyboard.press('/')
+  await page.getByRole('searchbox', { name: 'Search the documentation' }).fill('exporting audit')
+  const first = page.locator('#found a').first()
+  await first.waitFor()
+  assert.match((await first.textContent()) ?? '', /^The command line: Exporting the audit/)
+  await page.keyboard.press('Enter')
+  await page.waitForURL(`${origin}/docs/cli.html#exporting-the-audit`)
+  await page.getByRole('searchbox').fill('no such words anywhere')
+  await page.getByText('Nothing found.').waitFor()
+  await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Architecture' }).click()
+  await page.getByAltText('A change on its way', { exact: false }).waitFor()
+  const width = await page.evaluate('(async ([image]) => (await image.decode(), image.naturalWidth))(document.images)')
+  assert.equal(width, 900)
+  await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'API reference' }).click()
+  await page.getByRole('button', { name: 'Authorize' }).first().waitFor()
+  assert.deepEqual(elsewhere, [])
+  assert.deepEqual(page.faults, [])
+})
