@@ -7,6 +7,10 @@ import { test } from 'node:test'
 import { docsFolder } from '../dev/docs_site/build.ts'
 import { renderPage } from '../dev/docs_site/markdown.ts'
 import { addressOf, sources } from '../dev/docs_site/outline.ts'
+import { commandOf, exampleOf, samples } from '../dev/docs_site/samples.ts'
+import { readFlags } from '../src/cli/flags.ts'
+import { findOperation, operations, usableFlags } from '../src/cli/operations.ts'
+import { requestsOf } from '../src/cli/request.ts'
 import { openBrowser, openPage, startDashboard } from './dashboard/browser.ts'
 import { startControlPlane } from './harness/control_plane.ts'
 
@@ -98,4 +102,21 @@ test('a reader finds a section by its words, with the keyboard, and loads nothin
   await page.getByRole('button', { name: 'Authorize' }).first().waitFor()
   assert.deepEqual(elsewhere, [])
   assert.deepEqual(page.faults, [])
+})
+
+test('every operation has samples, and its command sends the request of the example', async () => {
+  const known = samples()
+  for (const operation of operations) {
+    const labels = known[`${operation.method} ${operation.path}`]?.map(({ label }) => label)
+    assert.deepEqual(labels, ['curl', 'Command line', 'TypeScript'], operation.id)
+    const example = exampleOf(operation)
+    const found = findOperation(commandOf(operation, example))
+    assert.ok('operation' in found && found.operation === operation, operation.id)
+    // Its command names files, which are not here.
+    if (operation.flags.some(({ kind, required }) => kind === 'file' && required)) continue
+    const [call] = await requestsOf(operation, readFlags(found.rest, operation.flags, usableFlags(operation)))
+    const query = new URLSearchParams(call?.query as Record<string, string>).toString()
+    assert.equal(`${call?.path}${query && `?${query}`}`, example.path)
+    assert.deepEqual(call?.body && JSON.parse(call.body), example.body, operation.id)
+  }
 })

@@ -117,6 +117,18 @@ test('the reference works in a browser that reaches nothing but this server, and
   await page.locator('#operations-tag-api_keys').click()
   const operation = page.locator('.opblock', { hasText: 'api_keys.create' })
   await operation.click()
+  for (const [label, begins] of [
+    ['curl', 'curl -X POST "$GATEHOUSE_URL/api_keys"'],
+    ['TypeScript', 'const response = await fetch('],
+    ['Command line', 'gatehouse api-keys create --description'],
+  ] as const) {
+    await operation.getByRole('button', { name: label, exact: true }).click()
+    assert.ok((await operation.locator('.samples pre').innerText()).startsWith(begins))
+  }
+  const refusal = operation.locator('tr.response[data-code="403"]')
+  assert.equal(await refusal.isVisible(), false, 'errors are folded away')
+  await operation.getByText('Errors: 400').click()
+  await refusal.waitFor()
   await operation.getByRole('button', { name: 'Try it out' }).click()
   await operation.getByRole('button', { name: 'Execute' }).click()
   await operation.locator('.live-responses-table .response-col_status', { hasText: '201' }).waitFor()

@@ -68,6 +68,6 @@ if (typeof values.drill === 'string') {
   if (files.length === 0) throw new Error(`no test file has ${positionals.join(' or ')} in its path`)
   // Once for all files, since they run concurrently.
   if (files.some((file) => file.startsWith('test/dashboard/'))) await ensureDashboard()
-  if (files.some((file) => file.startsWith('test/docs_site'))) await ensureDocs()
+  if (files.some((file) => /^test\/(docs_site|reference)/.test(file))) await ensureDocs()
   end(await runWithEnvironment(['test/harness/run_files.ts', ...flags, ...files]))
 }

@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path'
 import { isStale } from '../stale.ts'
 import { escapeHtml, type Page, relative, renderPage } from './markdown.ts'
 import { isInSideBar, outline, sources } from './outline.ts'
+import { samples } from './samples.ts'
 
 const root = new URL('../..', import.meta.url).pathname
 /** In a checkout. */
@@ -21,6 +22,8 @@ export async function buildDocs(folder: string): Promise<{ pages: number; bytes:
     'site.css': (await read('dashboard/src/styles/tokens.css')) + (await read('dev/docs_site/site.css')),
     'search.js': await read('dev/docs_site/search.js'),
     'theme.js': await read('dashboard/public/theme.js'),
+    'reference.css': (await read('dashboard/src/styles/tokens.css')) + (await read('dev/docs_site/reference.css')),
+    'samples.json': JSON.stringify(samples()),
     'search.json': JSON.stringify(pages.flatMap(searchEntries)),
     'reference/index.html': layout(elsewhere, nav),
     ...Object.fromEntries(pages.map((page) => [page.address, layout(page, nav)])),

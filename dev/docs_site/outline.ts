@@ -16,6 +16,7 @@ export const outline: readonly { title: string; files: readonly string[] }[] = [
       'docs/operations.md',
       'deploy/README.md',
       'docs/upgrade.md',
+      'docs/doctor.md',
       'docs/edge.md',
       'docs/monitoring.md',
       'docs/scale.md',

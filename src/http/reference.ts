@@ -3,30 +3,7 @@ import { join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import { type ApiDocument, llmsText } from './llms.ts'
 import { type PublicFile, publicFile } from './public_files.ts'
-
-const page = `<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Gatehouse API</title><link rel="stylesheet" href="swagger-ui.css"></head><body>
-<div id="reference">This page needs JavaScript. Without it, see <a href="../../openapi.json">openapi.json</a>.</div>
-<script src="swagger-ui-bundle.js"></script><script src="start.js"></script></body></html>
-`
-
-// The token stays in the page's memory only. No validator, because that would be a third-party server.
-const start = `SwaggerUIBundle({
-  url: '../../openapi.json',
-  dom_id: '#reference',
-  deepLinking: true,
-  docExpansion: 'none',
-  defaultModelsExpandDepth: 0,
-  displayOperationId: true,
-  persistAuthorization: false,
-  validatorUrl: null,
-  requestInterceptor: (request) => {
-    request.headers['Service-Version'] = '2'
-    return request
-  },
-})
-`
+import { page, start } from './reference_page.ts'
 
 /**
  * The description of the API, for programs, people and language models: /openapi.json, /docs/reference/ and /llms.txt.
