@@ -155,7 +155,8 @@ async function makeNpmPackage(into: string): Promise<void> {
 
 /** CycloneDX, of everything in the lockfile; what only builds and tests is marked as development. */
 async function makeSbom(into: string): Promise<void> {
-  const made = run('npm', ['sbom', '--sbom-format', 'cyclonedx', '--package-lock-only'])
+  // With NODE_ENV=production, npm would leave out the dashboard's packages, which are bundled.
+  const made = run('npm', ['sbom', '--sbom-format', 'cyclonedx', '--package-lock-only'], { NODE_ENV: '' })
   const { serialNumber: _, ...sbom } = JSON.parse(made)
   sbom.metadata.timestamp = new Date(Number(sourceDate()) * 1_000).toISOString()
   // npm takes the name of the folder.
@@ -163,13 +164,13 @@ async function makeSbom(into: string): Promise<void> {
   await writeFile(join(into, `gatehouse-${version}.cdx.json`), `${JSON.stringify(sbom, null, 2)}\n`)
 }
 
-const run = (command: string, args: string[]): string =>
+const run = (command: string, args: string[], env: NodeJS.ProcessEnv = {}): string =>
   execFileSync(command, args, {
     cwd: root,
     encoding: 'utf8',
     stdio: ['ignore', 'pipe', 'inherit'],
     maxBuffer: 64 << 20,
-    env: { ...process.env, SOURCE_DATE_EPOCH: sourceDate(), npm_config_loglevel: 'error' },
+    env: { ...process.env, SOURCE_DATE_EPOCH: sourceDate(), npm_config_loglevel: 'error', ...env },
   })
 
 /** From what `npm run build` has made. Resolves to the lines of SHA256SUMS. */
