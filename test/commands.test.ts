@@ -1,10 +1,12 @@
 // The `gatehouse` command as an operator or a script meets it.
 import assert from 'node:assert/strict'
+import { generateKeyPairSync } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import pg from 'pg'
+import { freePorts } from '../dev/ports.ts'
 import { settings } from '../src/config.ts'
 import { readMigrations } from '../src/db/migrate.ts'
 import { version } from '../src/version.ts'
@@ -152,6 +154,42 @@ test('row 2: serve does not start with a wrong password or a database that does 
   ] as const) {
     const env = { GATEHOUSE_DATABASE_URL: wrong, GATEHOUSE_LISTEN: '127.0.0.1:0' }
     const { code, stdout, stderr } = await gatehouse(['serve'], env)
+    assert.deepEqual([code, stdout], [2, ''], stderr)
+    assert.match(stderr, expected)
+    assert.equal(stderr.trim().split('\n').length, 1, stderr)
+  }
+})
+
+test('row 2: an edge node that cannot start says why in one line', async (t) => {
+  const taken = createServer()
+  await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve))
+  t.after(() => new Promise((resolve) => taken.close(resolve)))
+  const { port } = taken.address() as { port: number }
+  const [first, https] = await freePorts(2)
+  const { x } = generateKeyPairSync('ed25519').publicKey.export({ format: 'jwk' })
+  const file = join(testRun.folder, 'not-a-folder')
+  await writeFile(file, '')
+  const env = {
+    GATEHOUSE_NATS_URL: 'nats://127.0.0.1:9',
+    GATEHOUSE_EDGE_NODE: 'edge-1',
+    GATEHOUSE_EDGE_TRUSTED_KEYS: `ed25519:${x}`,
+    GATEHOUSE_EDGE_FOLDER: join(testRun.folder, 'edge-that-does-not-start'),
+    GATEHOUSE_EDGE_CERTIFICATES: testRun.folder,
+    GATEHOUSE_EDGE_TCP_ADDRESSES: '127.0.0.1',
+    GATEHOUSE_TCP_PORTS: `${first}-${first}`,
+    GATEHOUSE_EDGE_HTTPS_LISTEN: `127.0.0.1:${https}`,
+    GATEHOUSE_EDGE_MAX_CONNECTIONS: '100',
+    GATEHOUSE_LOG_LEVEL: 'error',
+  }
+  for (const [wrong, expected] of [
+    [
+      { GATEHOUSE_EDGE_HTTPS_LISTEN: `127.0.0.1:${port}` },
+      new RegExp(`HAProxy did not start: .*Address already in use.*127\\.0\\.0\\.1:${port}.*gatehouse doctor`),
+    ],
+    [{ GATEHOUSE_EDGE_UPSTREAM_CA_FILE: '/nowhere.pem' }, /GATEHOUSE_EDGE_UPSTREAM_CA_FILE is \/nowhere\.pem, which/],
+    [{ GATEHOUSE_EDGE_FOLDER: join(file, 'edge') }, /GATEHOUSE_EDGE_FOLDER is .*, which cannot be written to: ENOTDIR/],
+  ] as [Record<string, string>, RegExp][]) {
+    const { code, stdout, stderr } = await gatehouse(['edge'], { ...env, ...wrong })
     assert.deepEqual([code, stdout], [2, ''], stderr)
     assert.match(stderr, expected)
     assert.equal(stderr.trim().split('\n').length, 1, stderr)

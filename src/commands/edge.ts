@@ -1,4 +1,5 @@
-import { mkdir } from 'node:fs/promises'
+import { constants } from 'node:fs'
+import { access, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createAgent } from '../agent/agent.ts'
 import { createAllowed } from '../agent/allowed.ts'
@@ -41,7 +42,7 @@ export async function edge(config: EdgeConfig): Promise<number> {
   })
   const keys = readTrustedKeys(config)
   const settings = proxySettings(config)
-  await mkdir(settings.folder, { recursive: true })
+  await requireFiles(config, settings.folder)
   const startedAt = new Date().toISOString()
   const nodeKey = await openNodeKey(config.GATEHOUSE_EDGE_FOLDER).catch((error) => {
     throw new ConfigError(error.message)
@@ -63,7 +64,7 @@ export async function edge(config: EdgeConfig): Promise<number> {
     policyFolder: policyFolder(settings),
     onApplied: (generation) => requests.applied(generation),
   })
-  await proxy.start(await agent.load())
+  await proxy.start(await agent.load()).catch(inOneLine)
   await agent.loadCertificates()
 
   const current = () => ({
@@ -110,6 +111,27 @@ export async function edge(config: EdgeConfig): Promise<number> {
   await requests.close()
   failures.stop()
   return 0
+}
+
+/** What HAProxy would refuse with a page of text, or the agent with a stack trace. */
+async function requireFiles(config: EdgeConfig, folder: string): Promise<void> {
+  const caFile = config.GATEHOUSE_EDGE_UPSTREAM_CA_FILE
+  await access(caFile, constants.R_OK).catch(({ message }) => {
+    throw new ConfigError(`GATEHOUSE_EDGE_UPSTREAM_CA_FILE is ${caFile}, which cannot be read: ${message}`)
+  })
+  await mkdir(folder, { recursive: true }).catch(({ message }) => {
+    throw new ConfigError(
+      `GATEHOUSE_EDGE_FOLDER is ${config.GATEHOUSE_EDGE_FOLDER}, which cannot be written to: ${message}`,
+    )
+  })
+}
+
+/** What settings can change: the first alert of HAProxy, which says why, without its place in a generated file. */
+function inOneLine(error: Error): never {
+  const { message } = error
+  if (!/cannot bind socket|Cannot raise FD limit/i.test(message)) throw error
+  const [, why = message] = /\[ALERT\].*?: (?:Binding \S+ for \w+ \S+: )?(.*)/.exec(message) ?? []
+  throw new ConfigError(`HAProxy did not start: ${why.trim()} 'gatehouse doctor' says what to do`)
 }
 
 type Around = {

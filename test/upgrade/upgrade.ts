@@ -1,4 +1,5 @@
 // An installation of an older version is upgraded under load, in the order of docs/upgrade.md.
+import { version } from '../../src/version.ts'
 import { type Scope, stop } from '../harness/control_plane.ts'
 import { startLoad } from '../harness/open_loop.ts'
 import { pause, poll } from '../harness/poll.ts'
@@ -36,14 +37,14 @@ export async function upgrade(scope: Scope, { sites: count, rules, perSecond }: 
   apiLoad.sendTo(origin)
   await stop(oldPlane.child)
   say('replaced the control plane; the agent of the older version is connected')
-  await checkChange('while the older agent runs')
+  await checkChange('while the older agent runs', '0.1.0')
 
   await leave(oldAgent)
   const newAgent = await newer.start(scope, 'edge', { ...node.env, GATEHOUSE_EDGE_UPSTREAM_ALLOW: '127.0.0.0/8' })
   say('replaced the agent of the node; HAProxy was reloaded, not restarted')
-  await checkChange('after the upgrade')
+  await checkChange('after the upgrade', version)
   await permissions.ofNewer()
-  await checkChange('with the permissions of the new version only')
+  await checkChange('with the permissions of the new version only', version)
 
   const [edge, api, strangers] = await Promise.all([edgeLoad.stop(), apiLoad.stop(), intruder.stop()])
   await stop(newAgent.child)
@@ -53,11 +54,11 @@ export async function upgrade(scope: Scope, { sites: count, rules, perSecond }: 
   return { edge, api, strangers, errors }
 
   /** A new site is served, a new rule is enforced, and the node refuses nothing. */
-  async function checkChange(when: string): Promise<void> {
+  async function checkChange(when: string, reports: string): Promise<void> {
     type Listed = { live: boolean; version: string; refusals: unknown[] }
     const listed = await poll(
       async (): Promise<Listed> => (await sites.call('GET', '/edge_nodes')).edge_nodes[0],
-      (each) => each?.live && each.refusals.length === 0,
+      (each) => each?.live && each.version === reports && each.refusals.length === 0,
     )
     const host = `added-${hosts.length}.example`
     const policy = await sites.add(host)
