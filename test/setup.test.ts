@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdir, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { parseEnv } from 'node:util'
-import { edgeFileSteps, natsSteps, settingsSteps } from '../src/commands/setup/files.ts'
+import { edgeFileSteps, folders, natsSteps, settingsSteps } from '../src/commands/setup/files.ts'
 import { perform } from '../src/commands/setup/step.ts'
 import { edgeSettings, settings } from '../src/config.ts'
 
@@ -69,4 +69,17 @@ test('setup writes files once, secrets for root only, and a certificate that its
     [join(at.edge, 'setup.env'), edgeSettings],
   ] as const)
     for (const name of Object.keys(parseEnv(await readFile(file, 'utf8')))) assert.ok(name in known, `${file}: ${name}`)
+})
+
+test('docs/install.md shows what setup prints', async () => {
+  const page = await readFile(new URL('../docs/install.md', import.meta.url), 'utf8')
+  const steps = [
+    ...natsSteps(folders, ''),
+    ...settingsSteps(folders, ''),
+    ...edgeFileSteps(folders, async () => 'ed25519:key'),
+  ]
+  for (const { what } of steps) {
+    const line = `made     ${what.replace(` and ${hostname()},`, ' and gate,')}\n`
+    assert.ok(page.includes(line), line)
+  }
 })
