@@ -230,7 +230,7 @@ test('gatehouse audit-events export writes JSON Lines, and continues after the l
   assert.equal((await linesOf()).at(-1).resource_id, 'ak_more')
   const printed = await cli(['audit-events', 'export', '--until', '2026-01-01'])
   assert.deepEqual([printed.code, printed.stdout], [0, ''])
-  const wrong = await cli(['audit-events', 'export', '--output', '/nowhere/x'])
+  const wrong = await cli(['audit-events', 'export', '--output', join(file, 'below a file')])
   assert.equal(wrong.code, 2, wrong.stderr)
 })
 
