@@ -83,13 +83,24 @@ test('while the database is away, what was being sent is sent again after it is 
   const proxy = await startTcpProxy(t, asAppRole(databaseUrl))
   const plane = await startControlPlane(t, { databaseUrl, env: { ...tlsEnv, GATEHOUSE_DATABASE_URL: proxy.url } })
   const admin = await plane.newAccount()
-  const receiver = await startReceiver(t, () => ({ status: 204, delayMs: 100 }), good)
+  let [gate, waiting] = [Promise.resolve(), 0]
+  const answer = async () => {
+    waiting++
+    await gate
+    waiting--
+    return { status: 204, delayMs: 20 }
+  }
+  const receiver = await startReceiver(t, answer, good)
   await newDestination(admin, receiver, { operations: ['x.*'] })
   const expected = await addRounds(plane, admin, 12)
   for (const hasArrived of [4, 15]) {
     await poll(() => receiver.received.length >= hasArrived)
+    const outage = Promise.withResolvers<void>()
+    gate = outage.promise
+    await poll(() => waiting > 0)
     await proxy.cut()
     // Answers come while nobody can note them.
+    outage.resolve()
     await pause(700)
     await proxy.heal()
     // A lease that could not be given back ends by itself, in a minute.
