@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { parseArgs } from 'node:util'
+import { type ParseArgsConfig, parseArgs } from 'node:util'
 import { closest } from '../kernel/closest.ts'
 import { deref, type Parameter, type Schema, typesOf } from './document.ts'
 import { usageFailure } from './exits.ts'
@@ -172,6 +172,15 @@ export function parse(args: string[], options: ParseOptions) {
     const [, unknown] = /^Unknown option '--([^']+)'/.exec(what) ?? []
     const meant = unknown && closest(unknown, Object.keys(options))
     throw usageFailure(what, ...(meant ? [`Did you mean --${meant}?`] : []))
+  }
+}
+
+/** For a command that is no operation: typed as it declares its flags, and a mistake is answered with its usage. */
+export function parseOwn<Config extends ParseArgsConfig>(config: Config, usage: string) {
+  try {
+    return parseArgs(config)
+  } catch (error) {
+    throw usageFailure((error as Error).message, ...usage.split('\n'))
   }
 }
 

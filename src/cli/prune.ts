@@ -1,7 +1,7 @@
-import { parseArgs } from 'node:util'
 import { toRuleLine } from '../kernel/ip/rule_line.ts'
 import { type Connection, call } from './call.ts'
 import { exits, usageFailure } from './exits.ts'
+import { parseOwn } from './flags.ts'
 import { write } from './output.ts'
 import { allPages } from './pages.ts'
 import { connect } from './perform.ts'
@@ -48,7 +48,7 @@ const dayMs = 86_400_000
 
 /** `gatehouse ip-policies prune`: the evidence as a list, its effect, a question, and one change. */
 export async function pruneCommand(config: ClientConfig, args: string[]): Promise<number> {
-  const { values, positionals } = readOptions(args)
+  const { values, positionals } = parseOwn({ args, options, allowPositionals: true }, usage)
   if (values.help) {
     write(usage)
     return exits.ok.code
@@ -87,14 +87,6 @@ export async function pruneCommand(config: ClientConfig, args: string[]): Promis
     log(`Removed ${removed}. The policy has ${rules} rules now.`)
   }
   return exits.ok.code
-}
-
-function readOptions(args: string[]) {
-  try {
-    return parseArgs({ args, options, strict: true, allowPositionals: true })
-  } catch (error) {
-    throw usageFailure((error as Error).message, ...usage.split('\n'))
-  }
 }
 
 /** Not what is subdivided: its parts are redundant through it, and removing all of them would change decisions. */

@@ -1,6 +1,6 @@
-import { parseArgs } from 'node:util'
 import { type Connection, call } from './call.ts'
 import { exits, usageFailure } from './exits.ts'
+import { parseOwn } from './flags.ts'
 import { write } from './output.ts'
 import { allPages } from './pages.ts'
 import { connect } from './perform.ts'
@@ -32,7 +32,7 @@ type Edge = { hostports: string[]; routes: Route[] }
 
 /** The API has no list of routes: they come with their edges. */
 export async function routesListCommand(config: ClientConfig, args: string[]): Promise<number> {
-  const { values, positionals } = readOptions(args)
+  const { values, positionals } = parseOwn({ args, options, allowPositionals: true }, usage)
   if (values.help) {
     write(usage)
     return exits.ok.code
@@ -55,12 +55,4 @@ async function edgesOf(connection: Connection, id: string | undefined): Promise<
     return [JSON.parse((await call(connection, { method: 'GET', path: `${path}/${encodeURIComponent(id)}` })).text)]
   const { text } = await allPages(connection, 'https_edges', { method: 'GET', path, query: { limit: 100 } })
   return (JSON.parse(text) as { https_edges: Edge[] }).https_edges
-}
-
-function readOptions(args: string[]) {
-  try {
-    return parseArgs({ args, options, strict: true, allowPositionals: true })
-  } catch (error) {
-    throw usageFailure((error as Error).message, ...usage.split('\n'))
-  }
 }

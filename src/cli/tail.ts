@@ -1,5 +1,5 @@
-import { parseArgs } from 'node:util'
 import { exits, usageFailure } from './exits.ts'
+import { parseOwn } from './flags.ts'
 import { follow } from './follow.ts'
 import { write } from './output.ts'
 import { connect } from './perform.ts'
@@ -34,7 +34,7 @@ const options = {
 
 /** `gatehouse requests stream`, in the words that people think of first. */
 export async function tailCommand(config: ClientConfig, args: string[]): Promise<number> {
-  const { edge, refused, outcome, address, json, help, ...global } = readOptions(args)
+  const { edge, refused, outcome, address, json, help, ...global } = parseOwn({ args, options }, usage).values
   if (help) {
     write(usage)
     return exits.ok.code
@@ -43,12 +43,4 @@ export async function tailCommand(config: ClientConfig, args: string[]): Promise
   const wanted = { edge_id: edge, outcome: refused ? 'refused' : outcome, source_ip: address }
   const query = Object.fromEntries(Object.entries(wanted).filter(([, value]) => value !== undefined))
   return follow(connect(config, global), { method: 'GET', path: '/requests/stream', query }, json ?? false)
-}
-
-function readOptions(args: string[]) {
-  try {
-    return parseArgs({ args, options, strict: true }).values
-  } catch (error) {
-    throw usageFailure((error as Error).message, ...usage.split('\n'))
-  }
 }
