@@ -7,7 +7,7 @@ const maxOutputBytes = 64 * 1024
 /**
  * The operator's own program, for dns-01: `<hook> present|cleanup <name of the TXT record> <its value>`, without a shell. It
  * gets nothing of our environment but the path, because that has the database's password in it, and ends within two
- * minutes. What it prints is for the operator, since there may be secrets in it: accounts are only told that it failed.
+ * minutes. What it prints is for the operator, since there may be secrets in it: accounts see only that it failed.
  */
 export function runHook(
   hook: string,

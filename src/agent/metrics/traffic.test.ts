@@ -88,7 +88,7 @@ test('without any place, accounts still have their totals', () => {
   assert.deepEqual([traffic.read(0).routes.length, traffic.read(0).accounts.length, traffic.withoutPlace()], [0, 1, 1])
 })
 
-test('what has been idle for an hour is no longer told, and its place is free', () => {
+test('what has been idle for an hour is no longer exported, and its place is free', () => {
   const traffic = createTraffic(4)
   const busy = newId('edghtsrt')
   for (let n = 0; n < 4; n++) traffic.add(request({ account: newId('ac') }), hour)

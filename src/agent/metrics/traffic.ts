@@ -1,7 +1,7 @@
 import type { EdgeRequest } from '../../distribution/requests.ts'
 import { count, createTally, type Tally } from './tally.ts'
 
-/** Whatever has had no requests for that long is no longer told, and makes room. */
+/** Whatever has had no requests for that long is no longer exported, and makes room. */
 const idleMs = 60 * 60_000
 const sweepMs = 60_000
 /** Accounts beyond that share one total. */

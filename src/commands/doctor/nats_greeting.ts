@@ -54,7 +54,7 @@ const certificateOf = (socket: Socket, host: string, caFile: string): Promise<Gr
       ...(caFile && { ca: readFileSync(caFile) }),
       // Whatever it is like: this is about saying what is wrong with it. Nothing is sent on this connection.
       rejectUnauthorized: false,
-      // Asked below, so that a wrong name and a wrong authority are told apart.
+      // Checked below, to distinguish a wrong name from a wrong authority.
       checkServerIdentity: () => undefined,
     })
     tls.once('error', reject)

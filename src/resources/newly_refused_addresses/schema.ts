@@ -39,7 +39,7 @@ const RefusalCause = Closed(
       type: 'string',
       enum: ['change', 'expiry', 'unknown'],
       description:
-        'change: someone made a change. expiry: a rule that allowed the address expired. unknown: it cannot be told; `reason` says why.',
+        'change: someone made a change. expiry: a rule that allowed the address expired. unknown: the cause could not be found; `reason` says why.',
     }),
     at: TimestampOrNull('When the change was made or the rule expired.'),
     audit_event: Type.Unsafe<Static<typeof ChangeEvent> | null>({
