@@ -11,6 +11,7 @@ import { beginning, listAuditEvents, listCommittedEvents } from '../src/resource
 import { cliFor } from './cli/harness.ts'
 import type { Client } from './harness/client.ts'
 import { type Account, startControlPlane } from './harness/control_plane.ts'
+import { explain } from './harness/plans.ts'
 import { testRun } from './harness/test_run.ts'
 
 const plane = await startControlPlane({ after })
@@ -252,9 +253,12 @@ test('every combination of filters reads by an index, bounded, and sorts no more
   const nodesOf = (node: Node): Node[] => [node, ...(node.Plans ?? []).flatMap(nodesOf)]
   const explained: Db = {
     async query({ text, values }) {
-      const { rows } = await plane.db.query({ text: `explain (analyze, format json) ${text}`, values })
-      const nodes = nodesOf(rows[0]['QUERY PLAN'][0].Plan)
-      const shown = `${text}\n${JSON.stringify(rows[0]['QUERY PLAN'][0].Plan, null, 1)}`
+      const [row] = (await explain(plane.db, { text, values }, 'analyze, format json')) as [
+        { 'QUERY PLAN': [{ Plan: Node }] },
+      ]
+      const plan = row['QUERY PLAN'][0].Plan
+      const nodes = nodesOf(plan)
+      const shown = `${text}\n${JSON.stringify(plan, null, 1)}`
       for (const node of nodes) {
         if (node['Node Type'] === 'Seq Scan') assert.ok(node['Actual Rows'] === 0, shown)
         if (node['Node Type'].includes('Sort')) assert.ok(node['Actual Rows'] <= 5_000, shown)

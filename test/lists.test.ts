@@ -10,6 +10,7 @@ import { listAuditEvents } from '../src/resources/audit_events/store.ts'
 import { listPrincipals } from '../src/resources/principals/store.ts'
 import type { Answer } from './harness/client.ts'
 import { type Account, startControlPlane } from './harness/control_plane.ts'
+import { planOf } from './harness/plans.ts'
 import { randomBelow } from './harness/random.ts'
 
 const plane = await startControlPlane({ after }, { processes: 2 })
@@ -134,15 +135,11 @@ describe('with many rows', () => {
   /** The last statement that the code really sends, explained for the values it has and for any it may have. */
   async function plansOf(ask: (db: Db) => Promise<unknown>, statements = 1): Promise<string[]> {
     const plans: string[] = []
-    const explain = async (text: string, values?: readonly unknown[]) => {
-      const { rows } = await plane.db.query({ text, values })
-      plans.push(rows.map((row) => row['QUERY PLAN']).join('\n'))
-    }
     await ask({
       async query({ text, values = [] }) {
-        await explain(`explain ${text}`, values)
+        plans.push(await planOf(plane.db, { text, values }))
         // What PostgreSQL may change to after a prepared statement was used five times.
-        await explain(`explain (generic_plan) ${text}`)
+        plans.push(await planOf(plane.db, { text }, 'generic_plan'))
         return { rows: [] }
       },
     })

@@ -13,6 +13,7 @@ import { activityByEdge, activityByHour } from '../src/resources/ip_activity/sto
 import { startControlPlane } from './harness/control_plane.ts'
 import { newTcpEdge } from './harness/fixtures.ts'
 import { policyWith, restrict } from './harness/ip.ts'
+import { planOf } from './harness/plans.ts'
 import { poll } from './harness/poll.ts'
 import { randomBelow } from './harness/random.ts'
 import { sized } from './harness/thorough.ts'
@@ -180,9 +181,7 @@ async function plansOf(work: (db: Db) => Promise<unknown>): Promise<string> {
   const plans: string[] = []
   await work({
     async query(statement) {
-      const { text, values = [] } = statement
-      const { rows } = await db.query({ text: `explain ${text}`, values })
-      plans.push(rows.map((row) => row['QUERY PLAN']).join('\n'))
+      plans.push(await planOf(db, statement))
       return { rows: [] }
     },
   })

@@ -33,3 +33,30 @@ test('times and large numbers arrive in that form, also from a database with a t
   )
   assert.deepEqual(row, { at: '2026-06-30T23:00:00.120Z', counter: Number.MAX_SAFE_INTEGER })
 })
+
+test('a statement that was prepared while its table was empty goes by the index when it has filled up', async (t) => {
+  const url = await newDatabase()
+  const pool = openPool({ url, poolSize: 1, connectTimeoutMs: 10_000, statementTimeoutMs: 10_000 }, () => {})
+  t.after(() => pool.end())
+  // Without autovacuum, which would bring new statistics at some time.
+  await pool.query({
+    text: `create table parts (id int, owner int) with (autovacuum_enabled = off);
+           create index parts_of_owner on parts (owner);
+           analyze parts`,
+  })
+  const partsOf = (owner: number) => many(pool, sql`select id from parts where owner = ${owner}`)
+  const rowsScanned = async () => {
+    // What a transaction has read is counted when the connection is next idle, unless it says so itself.
+    await pool.query({ text: 'select pg_stat_force_next_flush()' })
+    const [row] = await many<{ read: number }>(
+      pool,
+      sql`select seq_tup_read as read from pg_stat_user_tables where relname = 'parts'`,
+    )
+    return row?.read
+  }
+  // From the sixth time on, PostgreSQL keeps the plan.
+  for (let time = 0; time < 10; time++) await partsOf(1)
+  await pool.query({ text: 'insert into parts select n, n from generate_series(1, 1000) n' })
+  assert.deepEqual(await partsOf(1), [{ id: 1 }])
+  assert.equal(await rowsScanned(), 0)
+})

@@ -121,7 +121,10 @@ function readAll(request: IncomingMessage, limitBytes: number, largerAs: string 
       if (length > limitBytes) reject(tooLarge(limitBytes, largerAs))
       else chunks.push(chunk)
     })
-    request.once('end', () => resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)))
+    request.once('end', () => {
+      request.off('close', incomplete)
+      resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks))
+    })
     request.once('error', incomplete)
     request.once('close', incomplete)
     if (request.destroyed) incomplete()

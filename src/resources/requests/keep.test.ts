@@ -5,6 +5,7 @@ import type { Client } from '../../../test/harness/client.ts'
 import { startControlPlane } from '../../../test/harness/control_plane.ts'
 import { connectNode, edgeRequest, keptRequest, uuidAt } from '../../../test/harness/edge_requests.ts'
 import { newHttpsEdge, newRoute, newTcpEdge } from '../../../test/harness/fixtures.ts'
+import { planOf } from '../../../test/harness/plans.ts'
 import { type DbPool, one, run } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { requestsSubject } from '../../distribution/channels.ts'
@@ -136,8 +137,7 @@ type Batch = { readonly statements: readonly Statement[] }
 function explaining(pool: DbPool): { db: DbPool; plans: string[] } {
   const plans: string[] = []
   const explain = async ({ text }: Statement) => {
-    const { rows } = await pool.query({ text: `explain (generic_plan) ${text}` })
-    plans.push(rows.map((row) => row['QUERY PLAN']).join('\n'))
+    plans.push(await planOf(pool, { text }, 'generic_plan'))
   }
   const query: DbPool['query'] = async (statement) => {
     await explain(statement)
