@@ -24,6 +24,9 @@ export type Outcome = {
   ratios: Compared[]
 }
 
+/** Until V8 has compiled what runs often: a server runs for weeks. */
+const warmUpSeconds = 8
+
 type Options = { rounds: number; seconds: number; connections: number }
 
 export async function measureBesideEachOther(
@@ -32,7 +35,7 @@ export async function measureBesideEachOther(
   { rounds, seconds, connections }: Options,
 ): Promise<Outcome> {
   const slices = new Map(contenders.map(({ name }) => [name, [] as Slice[]]))
-  for (const contender of contenders) await measure(contender, 1, connections)
+  for (const contender of contenders) await measure(contender, warmUpSeconds, connections)
   for (let round = 0; round < rounds; round++) {
     // None is always first.
     const order = contenders.map((_, index) => contenders[(index + round) % contenders.length] as Contender)

@@ -12,9 +12,12 @@ export const createLog = (level: string): Logger =>
     standardOutput(),
   )
 
+/** How long a line may wait for others. */
+const gatherMs = 10
+
 /**
- * The lines of one turn of the event loop go out in one write, at its end: a write for each was a tenth of what a request
- * costs. Only a process that is killed within the turn loses them; one that ends or crashes writes them first.
+ * The lines of a few milliseconds go out in one write: a write for each was a tenth of what a request costs. Only a process
+ * that is killed meanwhile loses them; one that ends or crashes writes them first.
  */
 function standardOutput() {
   const output = pino.destination({ fd: 1, sync: true })
@@ -27,7 +30,7 @@ function standardOutput() {
   process.on('exit', writeAll)
   return {
     write(line: string) {
-      if (!lines) setImmediate(writeAll)
+      if (!lines) setTimeout(writeAll, gatherMs)
       lines += line
     },
   }
