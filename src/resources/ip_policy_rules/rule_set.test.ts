@@ -107,3 +107,83 @@ test('expiry does not change a rule: its ETag stays the same', async () => {
   const ifMatch = { headers: { 'if-match': created.headers.get('etag') ?? '' } }
   assert.equal((await admin('PATCH', created.body.uri, { description: 'kept for the record' }, ifMatch)).status, 200)
 })
+
+test('a rule set is stored as it was sent, whatever is in its texts, and the same set again changes nothing', async () => {
+  const policy = await policyWith(admin)
+  const texts = [
+    '"quoted"',
+    'back\\slash',
+    '{a,b}',
+    'NULL',
+    'null',
+    "it's",
+    'line\nbreak\ttab',
+    'ß 漢 😀',
+    '\\"',
+    ' spaces ',
+  ]
+  const rules = texts.map((text, index) => ({
+    cidr: `2001:db8::${index + 1}/128`,
+    action: 'allow',
+    description: text,
+    metadata: text,
+  }))
+  // PostgreSQL writes these two with a dotted tail.
+  for (const cidr of ['::1.2.3.4/128', '::5.6.0.0/112'])
+    rules.push({ cidr, action: 'deny', description: 'd', metadata: 'm' })
+  const put = () => admin('PUT', `/ip_policies/${policy}/rules`, { rules })
+  assert.equal((await put()).body.added, 12)
+  const stored = await getRules(policy)
+  assert.deepEqual(
+    stored.map(({ description, metadata }: Record<string, string>) => [description, metadata]),
+    rules.map(({ description, metadata }) => [description, metadata]),
+  )
+  const again = await put()
+  assert.deepEqual([again.body.added, again.body.changed, again.body.removed], [0, 0, 0])
+  assert.deepEqual(await getRules(policy), stored)
+})
+
+test('a change of a rule keeps its metadata unless the set says something about it', async () => {
+  const policy = await policyWith(
+    admin,
+    'allow 10.0.0.1 metadata=one # before',
+    'allow 10.0.0.2 metadata=two # before',
+    'allow 10.0.0.3 metadata=three # before',
+    'allow 10.0.0.4 metadata=four # before',
+  )
+  const before = await getRules(policy)
+  const { body } = await putRules(admin, policy, [
+    'allow 10.0.0.1 # after',
+    'allow 10.0.0.2 metadata=changed # after',
+    'allow 10.0.0.3 metadata= # before',
+    'deny 10.0.0.4',
+  ])
+  assert.deepEqual([body.added, body.changed, body.removed], [1, 3, 1])
+  const after: { id: string; description?: string; metadata?: string }[] = await getRules(policy)
+  assert.deepEqual(
+    after.map(({ description, metadata }) => [description, metadata]),
+    [
+      ['after', 'one'],
+      ['after', 'changed'],
+      ['before', undefined],
+      [undefined, undefined],
+    ],
+  )
+  for (const index of [0, 1, 2]) assert.equal(after[index]?.id, before[index].id)
+})
+
+test('a set is compared with as many rules as are read at once, and with one more or less', async () => {
+  const policy = await policyWith(admin)
+  const lines = Array.from({ length: 10_001 }, (_, i) => `allow 10.${i >> 16}.${(i >> 8) & 255}.${i & 255}`)
+  for (const [count, added, removed] of [
+    [5_000, 5_000, 0],
+    [5_000, 0, 0],
+    [4_999, 0, 1],
+    [10_001, 5_002, 0],
+    [10_000, 0, 1],
+    [10_000, 0, 0],
+  ] as const) {
+    const { body } = await putRules(admin, policy, lines.slice(0, count))
+    assert.deepEqual([body.rules, body.added, body.changed, body.removed], [count, added, 0, removed])
+  }
+})

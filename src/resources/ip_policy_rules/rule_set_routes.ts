@@ -7,7 +7,7 @@ import { record } from '../../operations/change.ts'
 import { decisionGuard, LockoutQuery } from '../../operations/decision_change.ts'
 import { findIpPolicy, noteIpPolicyChange } from '../ip_policies/store.ts'
 import { ruleSetSlices, toNewRules, toRuleOfSet } from './rule_set.ts'
-import { replaceRules, sendRules } from './rule_set_store.ts'
+import { replaceRules } from './rule_set_store.ts'
 import { formatRuleText, readRuleText, ruleTextLimitBytes, type TextRuleSet } from './rule_text.ts'
 import { beginRuleChange, permitRuleChange } from './rules.ts'
 import { RuleSet, RuleSetReplaced, RuleSetShown } from './schema.ts'
@@ -71,12 +71,10 @@ export const ruleSetRoutes = [
     async handle(request) {
       const { db, caller, params, body, uri } = request
       const rules = await toNewRules(body as RuleSet | TextRuleSet)
-      return transaction(db, async (tx) => {
-        // Before anything is held: other changes of the account's policies wait for the rest of this.
-        await sendRules(tx, rules)
-        return decisionGuard.around(tx, request, async () => {
+      return transaction(db, (tx) =>
+        decisionGuard.around(tx, request, async () => {
           if (!(await beginRuleChange(tx, caller, params.id))) throw notFound('ipp')
-          const { counts, cidrs } = await replaceRules(tx, request.origin, params.id, rules.length)
+          const { counts, cidrs } = await replaceRules(tx, request.origin, params.id, rules)
           if (cidrs) await noteIpPolicyChange(tx, caller, params.id, cidrs)
           const { added, changed, removed } = counts
           const body = { ip_policy: { id: params.id, uri: uri(`/ip_policies/${params.id}`) }, ...counts }
@@ -89,8 +87,8 @@ export const ruleSetRoutes = [
             records: [`policy.${params.id}`],
           })
           return { body, generation }
-        })
-      })
+        }),
+      )
     },
   }),
 ]

@@ -1,120 +1,168 @@
-import { forgetOldRuleSets, noteRules, type RuleSetChange } from '../../access/evidence/rule_set_changes.ts'
-import { type Db, later, one, run } from '../../db/pool.ts'
-import { type SqlFragment, sql } from '../../db/sql.ts'
+import {
+  forgetOldRuleSets,
+  noteRules,
+  type RuleSetChange,
+  type RuleSetPart,
+} from '../../access/evidence/rule_set_changes.ts'
+import { arrayText, longArrayText } from '../../db/array_text.ts'
+import { type Db, later, one, run, toRfc3339 } from '../../db/pool.ts'
+import { nothing, type SqlFragment, sql } from '../../db/sql.ts'
 import { giveWay } from '../../kernel/give_way.ts'
 import { type Id, newUuid, toUuid, type Uuid } from '../../kernel/ids.ts'
-import { sliceSize } from './rule_set.ts'
+import { canonicalCidr } from '../../kernel/ip/canonical_cidr.ts'
+import type { Action } from '../../kernel/ip/ranges.ts'
+import { compareRules } from './rule_set_difference.ts'
 import type { SentRule } from './rule_text.ts'
+import type { NewRule } from './store.ts'
 
-const batchSize = 5_000
+/** In one statement: some milliseconds of this process, and far from the time that the database gives to one. */
+const writtenAtOnce = 2_000
+const readAtOnce = 5_000
+/** A rule's metadata can be 4 KiB. */
+const readAtOnceWithMetadata = 500
+/** Beyond that, whoever has compiled the policy has to compile all of it again anyway. */
+const maxNoted = 500
 
-/** Puts the new rules where the database can compare them with the present ones. */
-export async function sendRules(tx: Db, rules: readonly SentRule[]): Promise<void> {
-  await later(
-    tx,
-    sql`create temporary table sent_rules
-        (place int, id uuid, cidr cidr, action text, description text, metadata text,
-         expires_at timestamptz(3), keeps_metadata boolean) on commit drop`,
-  )
-  // One batch is under way while the next is written down.
-  let sending: Promise<void> = Promise.resolve()
-  for (let start = 0; start < rules.length; start += sliceSize) {
-    const columns = columnsOf(rules.slice(start, start + sliceSize), start)
-    await sending
-    sending = run(tx, sql`insert into sent_rules select * from unnest(${columns})`)
-    // Awaited above or below; until then a failure has a handler.
-    sending.catch(() => {})
-    await giveWay()
-  }
-  await sending
-  // Its keys bound every plan: one that expects a few rules and loops over 100,000 then looks each of them up, instead of
-  // reading all of the others each time. Planners know little of an account's first large policy (docs/adr/0038). At the
-  // end, because to sort once takes a fraction of the time.
-  await later(tx, sql`alter table sent_rules add primary key (place), add unique (cidr)`)
-  await run(tx, sql`analyze sent_rules`)
-}
-
-const columnsOf = (batch: readonly SentRule[], start: number): SqlFragment =>
-  sql`${batch.map((_, index) => start + index)}::int[], ${batch.map(() => newUuid())}::uuid[],
-    ${batch.map((rule) => rule.cidr)}::cidr[], ${batch.map((rule) => rule.action)}::text[],
-    ${batch.map((rule) => rule.description)}::text[], ${batch.map((rule) => rule.metadata)}::text[],
-    ${batch.map((rule) => rule.expires_at)}::timestamptz[], ${batch.map((rule) => rule.keepsMetadata)}::boolean[]`
-
+type Policy = { accountId: Uuid; id: Uuid }
 type Counts = { rules: number; added: number; changed: number; removed: number }
 /** `cidrs`: of all rules that were added, changed or removed, if they are few. */
 type Replaced = { counts: Counts; cidrs: string[] | undefined }
 
-/** Beyond that, whoever has compiled the policy has to compile all of it again anyway. */
-const maxNoted = 500
-
-/** Rules that stay keep their id and creation time: only what differs is written, and later sent to edges. */
+/**
+ * Rules that stay keep their id and creation time: only what differs is written, and later sent to edges. The caller holds
+ * the policy, so nobody else changes its rules meanwhile.
+ */
 export async function replaceRules(
   tx: Db,
   change: RuleSetChange,
   policyId: Id<'ipp'>,
-  rules: number,
+  rules: readonly SentRule[],
 ): Promise<Replaced> {
-  const { accountId } = change
-  const policy = toUuid(policyId)
-  const inPolicy = sql`r.account_id = ${accountId} and r.ip_policy_id = ${policy}`
-  await run(
-    tx,
-    sql`
-    update sent_rules s set metadata = r.metadata from ip_policy_rules r
-    where ${inPolicy} and r.metadata is not null and r.cidr = s.cidr and r.action = s.action and s.keeps_metadata`,
-  )
-  const removed = await one<{ count: number; cidrs: string[] }>(
-    tx,
-    sql`
-    with removed as (
-      delete from ip_policy_rules r
-      where ${inPolicy} and not exists (select from sent_rules s where s.cidr = r.cidr and s.action = r.action)
-      returning r.cidr, r.action, r.expires_at),
-    noted as (${noteRules(change, 'removed', sql`removed`)})
-    select count(*), array(select cidr::text from removed limit ${maxNoted + 1}) as cidrs from removed`,
-  )
-  // What stays as it is must not be touched: an upsert that changes nothing still locks and so writes every row.
-  await run(
-    tx,
-    sql`
-    delete from sent_rules s using ip_policy_rules r
-    where ${inPolicy} and r.cidr = s.cidr
-      and (r.description, r.metadata, r.expires_at) is not distinct from (s.description, s.metadata, s.expires_at)`,
-  )
-  const replaced = sql`sent_rules s join ip_policy_rules r on ${inPolicy} and r.cidr = s.cidr`
-  await run(tx, noteRules(change, 'replaced', sql`(select r.cidr, r.action, r.expires_at from ${replaced}) replaced`))
-  await run(tx, noteRules(change, 'added', sql`sent_rules`))
-  await forgetOldRuleSets(tx, change)
-  const written = await one<{ cidrs: string[] }>(
-    tx,
-    sql`select array(select cidr::text from sent_rules limit ${maxNoted + 1}) as cidrs`,
-  )
-  const changed = await upsertSent(tx, accountId, policy, written.cidrs.length === 0 ? 0 : rules)
-  const cidrs = [...new Set([...removed.cidrs, ...written.cidrs])]
+  const policy = { accountId: change.accountId, id: toUuid(policyId) }
+  const saysMetadata = rules.some(({ keepsMetadata }) => !keepsMetadata)
+  const { removed, replaced, changed, added } = await compareRules(storedRules(tx, policy, saysMetadata), rules)
+  const written = [...changed, ...added]
+  if (written.length || removed.length) {
+    // What is removed goes first: something else may come for its range.
+    await inBatches(tx, removed, (batch) => deleteOf(policy, batch))
+    for (const keeps of [true, false])
+      await inBatches(
+        tx,
+        changed.filter(({ keepsMetadata }) => keepsMetadata === keeps),
+        (batch) => updateOf(policy, batch, keeps),
+      )
+    await inBatches(tx, added, (batch) => insertOf(policy, batch))
+    await note(tx, change, 'removed', removed)
+    await note(tx, change, 'replaced', replaced)
+    await note(tx, change, 'added', written)
+    await forgetOldRuleSets(tx, change)
+  }
   return {
-    counts: { rules, ...changed, removed: removed.count },
-    cidrs: cidrs.length > maxNoted ? undefined : cidrs,
+    counts: { rules: rules.length, added: added.length, changed: changed.length, removed: removed.length },
+    cidrs: fewRanges([...removed, ...written]),
   }
 }
 
-/** In batches: all at once took 2.5 s, half of what a statement may take, and on a busy machine more than that. */
-async function upsertSent(tx: Db, accountId: Uuid, policy: Uuid, places: number) {
-  const counts = { added: 0, changed: 0 }
-  for (let start = 0; start < places; start += batchSize) {
-    const { added, changed } = await one<{ added: number; changed: number }>(
+function fewRanges(rules: readonly NewRule[]): string[] | undefined {
+  // One whose action changed is among them twice.
+  if (rules.length > 2 * maxNoted) return undefined
+  const cidrs = new Set(rules.map(({ cidr }) => cidr))
+  return cidrs.size > maxNoted ? undefined : [...cidrs]
+}
+
+type Columns = {
+  count: number
+  last: string | null
+  cidrs: string[]
+  actions: Action[]
+  descriptions: (string | null)[]
+  metadata: (string | null)[]
+  expiries: (string | null)[]
+}
+
+/** One row comes for many rules: rows are what costs in the driver. The metadata is null unless it is asked for. */
+async function* storedRules(tx: Db, policy: Policy, withMetadata: boolean): AsyncGenerator<NewRule[]> {
+  const atOnce = withMetadata ? readAtOnceWithMetadata : readAtOnce
+  for (let after: string | null = null; ; ) {
+    const { count, last, cidrs, actions, descriptions, metadata, expiries }: Columns = await one<Columns>(
       tx,
       sql`
-      with written as (
-        insert into ip_policy_rules as r (account_id, id, ip_policy_id, cidr, action, description, metadata, expires_at)
-        select ${accountId}, id, ${policy}, cidr, action, description, metadata, expires_at from sent_rules
-        where place >= ${start} and place < ${start + batchSize} order by place
-        on conflict on constraint ip_policy_rules_cidr_unique do update
-          set description = excluded.description, metadata = excluded.metadata, expires_at = excluded.expires_at
-        returning (xmax = 0) as is_new)
-      select count(*) filter (where is_new) as added, count(*) filter (where not is_new) as changed from written`,
+      select count(*), max(cidr)::cidr::text as last, coalesce(json_agg(cidr::text), '[]') as cidrs,
+        json_agg(action) as actions, json_agg(description) as descriptions,
+        json_agg(${withMetadata ? sql`metadata` : sql`null::text`}) as metadata, json_agg(expires_at::text) as expiries
+      from (
+        select * from ip_policy_rules r where ${inPolicy(policy)} ${after === null ? nothing : sql`and cidr > ${after}::cidr`}
+        order by cidr limit ${atOnce}) batch`,
     )
-    counts.added += added
-    counts.changed += changed
+    yield cidrs.map((cidr, index) => ({
+      // PostgreSQL writes IPv4 as we do.
+      cidr: cidr.includes(':') ? canonicalCidr(cidr) : cidr,
+      action: actions[index] as Action,
+      description: descriptions[index] ?? null,
+      metadata: metadata[index] ?? null,
+      expires_at: orRfc3339(expiries[index] ?? null),
+    }))
+    if (count < atOnce) return
+    after = last
   }
-  return counts
+}
+
+const orRfc3339 = (text: string | null): string | null => (text === null ? null : toRfc3339(text))
+
+const inPolicy = ({ accountId, id }: Policy): SqlFragment => sql`r.account_id = ${accountId} and r.ip_policy_id = ${id}`
+
+/** One batch is under way while the next is written down. */
+async function inBatches<Rule>(
+  tx: Db,
+  rules: readonly Rule[],
+  statementOf: (batch: readonly Rule[]) => SqlFragment,
+): Promise<void> {
+  let writing: Promise<void> = Promise.resolve()
+  for (let start = 0; start < rules.length; start += writtenAtOnce) {
+    const statement = statementOf(rules.slice(start, start + writtenAtOnce))
+    await writing
+    writing = run(tx, statement)
+    // Awaited above or below; until then a failure has a handler.
+    writing.catch(() => {})
+    await giveWay()
+  }
+  await writing
+}
+
+/**
+ * One look-up for each range, by the unique key, whatever PostgreSQL expects of a policy: with an equality it would read every
+ * rule and compare it with every range (docs/adr/0038).
+ */
+const deleteOf = (policy: Policy, batch: readonly NewRule[]): SqlFragment => sql`
+  delete from ip_policy_rules where ctid = any(array(
+    select found.ctid
+    from unnest(${arrayText(batch.map(({ cidr }) => cidr))}::cidr[]) as removed (range) cross join lateral (
+      select r.ctid from ip_policy_rules r
+      where ${inPolicy(policy)} and r.cidr >= removed.range and r.cidr <= removed.range
+      order by r.cidr limit 1) found))`
+
+const insertOf = ({ accountId, id }: Policy, batch: readonly SentRule[]): SqlFragment => sql`
+  insert into ip_policy_rules as r (account_id, ip_policy_id, id, cidr, action, description, metadata, expires_at)
+  select ${accountId}, ${id}, * from unnest(${arrayText(batch.map(() => newUuid()))}::uuid[],
+    ${column(batch, 'cidr')}::cidr[], ${column(batch, 'action')}::text[], ${column(batch, 'description')}::text[],
+    ${column(batch, 'metadata')}::text[], ${column(batch, 'expires_at')}::timestamptz[])`
+
+/** By the unique key as well: a join would be planned by what PostgreSQL expects. */
+const updateOf = (policy: Policy, batch: readonly SentRule[], keepsMetadata: boolean): SqlFragment => sql`
+  ${insertOf(policy, batch)}
+  on conflict on constraint ip_policy_rules_cidr_unique do update
+  set description = excluded.description, expires_at = excluded.expires_at
+    ${keepsMetadata ? nothing : sql`, metadata = excluded.metadata`}`
+
+/** Null stands for nothing but nulls: beside other columns, `unnest` makes them of it. */
+function column(batch: readonly SentRule[], name: keyof NewRule): string | null {
+  const values = batch.map((rule) => rule[name])
+  return values.every((value) => value === null) ? null : arrayText(values)
+}
+
+async function note(tx: Db, change: RuleSetChange, part: RuleSetPart, rules: readonly NewRule[]): Promise<void> {
+  const from = sql`
+    unnest(${await longArrayText(rules, ({ cidr }) => cidr)}::cidr[], ${await longArrayText(rules, ({ action }) => action)}::text[],
+      ${await longArrayText(rules, ({ expires_at }) => expires_at)}::timestamptz[]) as noted (cidr, action, expires_at)`
+  await later(tx, noteRules(change, part, from))
 }

@@ -1,0 +1,32 @@
+import { giveWay } from '../kernel/give_way.ts'
+
+/**
+ * An array as PostgreSQL reads it. The driver writes arrays only when it sends them: the database would wait for it, and a
+ * long one would keep all other requests waiting.
+ */
+export const arrayText = (values: readonly (string | null)[]): string => `{${elements(values)}}`
+
+const elements = (values: readonly (string | null)[]): string => values.map(element).join(',')
+
+const element = (value: string | null): string =>
+  value === null ? 'NULL' : `"${isPlain(value) ? value : value.replaceAll(/["\\]/g, '\\$&')}"`
+
+const isPlain = (value: string): boolean => !value.includes('"') && !value.includes('\\')
+
+const sliceSize = 2_000
+
+/** The same of as many as there may be, in slices. */
+export async function longArrayText<Item>(
+  items: readonly Item[],
+  pick: (item: Item) => string | null,
+): Promise<string> {
+  let text = ''
+  for (let start = 0; start < items.length; start += sliceSize) {
+    if (start > 0) {
+      text += ','
+      await giveWay()
+    }
+    text += elements(items.slice(start, start + sliceSize).map(pick))
+  }
+  return `{${text}}`
+}
