@@ -1,5 +1,6 @@
 import { ask } from './runtime.ts'
 import type { ProxySettings } from './settings.ts'
+import { statRows } from './stats.ts'
 
 const statuses = ['1xx', '2xx', '3xx', '4xx', '5xx', 'other'] as const
 
@@ -14,12 +15,8 @@ export async function frontendMetrics({ runtimeSocket }: Pick<ProxySettings, 'ru
 }
 
 export function readFrontends(text: string): Record<string, number> {
-  const [head = '', ...rows] = text.trim().split('\n')
-  const columns = head.replace(/^# /, '').split(',')
   const metrics: Record<string, number> = {}
-  for (const row of rows) {
-    const values = row.split(',')
-    const of = (name: string) => values[columns.indexOf(name)] ?? ''
+  for (const of of statRows(text)) {
     const frontend = of('pxname')
     metrics[`gatehouse_edge_frontend_connections_total{frontend="${frontend}"}`] = Number(of('conn_tot'))
     metrics[`gatehouse_edge_frontend_bytes_total{frontend="${frontend}",direction="in"}`] = Number(of('bin'))

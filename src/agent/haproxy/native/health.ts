@@ -1,5 +1,6 @@
 import { ask } from '../runtime.ts'
 import type { ProxySettings } from '../settings.ts'
+import { statRows } from '../stats.ts'
 import { nativeName } from './definition.ts'
 
 export type ServerHealth = { native: string; server: string; isUp: boolean; reason: string | null }
@@ -11,21 +12,15 @@ export async function readHealth({ runtimeSocket }: ProxySettings, names?: Itera
   return found
 }
 
-/** Of `show stat`, whose columns are never reordered. */
-const columns = { native: 0, server: 1, status: 17, check: 36, code: 37 }
-
 export function serverHealth(text: string): ServerHealth[] {
-  return text.split('\n').flatMap((line) => {
-    const fields = line.split(',')
-    const [native = '', server = '', status = '', check = '', code = ''] = Object.values(columns).map(
-      (at) => fields[at],
-    )
+  return statRows(text).flatMap((of) => {
+    const [native, server, status] = [of('pxname'), of('svname'), of('status')]
     // A star stands before the result of the last check while another one runs.
-    const result = check.replace(/^\* /, '')
+    const result = of('check_status').replace(/^\* /, '')
     if (!nativeName.test(native) || result === '' || result === 'INI') return []
     if (!status.startsWith('UP') && !status.startsWith('DOWN')) return []
     const isUp = status.startsWith('UP')
-    return [{ native, server, isUp, reason: isUp ? null : reasonOf(result, code) }]
+    return [{ native, server, isUp, reason: isUp ? null : reasonOf(result, of('check_code')) }]
   })
 }
 

@@ -228,15 +228,9 @@ test('checks per second have a bound of their own', () => {
 
 test('what HAProxy says about health is read for native backends only, in plain words', () => {
   const name = `${newId('bkdst')}.http.0123456789ab`
-  const row = (native: string, status: string, check: string, code = '') => {
-    const fields = Array<string>(40).fill('')
-    fields.splice(0, 2, native, 'server.1')
-    fields[17] = status
-    fields[36] = check
-    fields[37] = code
-    return fields.join(',')
-  }
+  const row = (native: string, ...rest: string[]) => [native, 'server.1', ...rest].join(',')
   const text = [
+    '# pxname,svname,status,check_status,check_code,',
     row('https_plain', 'UP', 'L4OK'),
     row(name, 'UP', 'INI'),
     row(name, 'MAINT', 'L4OK'),

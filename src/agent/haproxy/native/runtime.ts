@@ -1,6 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
 import { ask, converse, joinedLines, RuntimeError } from '../runtime.ts'
 import type { ProxySettings } from '../settings.ts'
+import { statRows } from '../stats.ts'
 import { creation, creationFault, type IsDown, publication, revival } from './commands.ts'
 import { type Definition, nativeName } from './definition.ts'
 
@@ -51,18 +52,12 @@ const removalPauseMs = 50
 export async function backendsInForce({
   runtimeSocket,
 }: ProxySettings): Promise<Map<string, { isPublished: boolean }>> {
-  const [, ...rows] = (await ask(runtimeSocket, 'show stat -1 2 -1')).split('\n')
   return new Map(
-    rows
-      .map((row) => row.split(','))
-      .filter(([name = '']) => nativeName.test(name))
-      .map((fields) => [fields[0] ?? '', { isPublished: !(fields[statusField] ?? '').includes('UNPUB') }]),
+    statRows(await ask(runtimeSocket, 'show stat -1 2 -1'))
+      .filter((of) => nativeName.test(of('pxname')))
+      .map((of) => [of('pxname'), { isPublished: !of('status').includes('UNPUB') }]),
   )
 }
-/** Of `show stat`, whose columns are never reordered. */
-const statusField = 17
-const sessionsField = 4
-const queueField = 2
 
 /**
  * Creates what is missing, and resolves to what has to go. What is there is complete if it is published, because that is
@@ -95,8 +90,8 @@ export async function unpublish({ runtimeSocket }: ProxySettings, name: string):
 
 /** True also for one that went with a worker. */
 export async function isIdle({ runtimeSocket }: ProxySettings, name: string): Promise<boolean> {
-  const row = (await ask(runtimeSocket, `show stat ${name} 2 -1`)).split('\n')[1]?.split(',')
-  return row?.[0] !== name || (row[sessionsField] === '0' && row[queueField] === '0')
+  const [of] = statRows(await ask(runtimeSocket, `show stat ${name} 2 -1`))
+  return of?.('pxname') !== name || (of('scur') === '0' && of('qcur') === '0')
 }
 
 /** False when HAProxy is not done with a request that has just ended, or, unless they must end, while some are open. */

@@ -1,0 +1,14 @@
+/** The rows of `show stat`: each gives the value of a column by the name that HAProxy has for it. */
+export function statRows(text: string): ((column: string) => string)[] {
+  const [head = '', ...rows] = text.trim().split('\n')
+  const places = new Map(
+    head
+      .replace(/^# /, '')
+      .split(',')
+      .map((column, place) => [column, place] as const),
+  )
+  return rows.map((row) => {
+    const values = row.split(',')
+    return (column) => values[places.get(column) ?? -1] ?? ''
+  })
+}
