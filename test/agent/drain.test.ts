@@ -130,7 +130,9 @@ function balance(nodes: EdgeProcess[]) {
 }
 
 test('stopping one of two nodes under 200 requests a second fails no request', async (t) => {
-  const leaves = await startSecond(drained(2, 20))
+  // Longer than a load balancer on a busy machine takes to ask again.
+  const announcedMs = 6_000
+  const leaves = await startSecond(drained(announcedMs / 1_000, 20))
   const balancer = balance([stays, leaves])
   t.after(balancer.end)
   const statuses: number[] = []
@@ -167,7 +169,7 @@ test('stopping one of two nodes under 200 requests a second fails no request', a
   const failed = statuses.filter((each) => each !== 200)
   console.log(`${statuses.length} requests, ${failed.length} failed; the node was gone ${tookMs} ms after SIGTERM`)
   assert.deepEqual(failed, [])
-  assert.ok(tookMs >= 2_000)
+  assert.ok(tookMs >= announcedMs)
 })
 
 test('while draining, open requests have until the deadline to finish, and nothing new is accepted', async () => {
