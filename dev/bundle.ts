@@ -4,6 +4,8 @@
 import { chmod, mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { build, type Rolldown } from 'vite'
+import { toBundle } from '../src/cli/bundled_operations.ts'
+import { documentedOperations } from '../src/cli/documented_operations.ts'
 import { isStale } from './stale.ts'
 
 const root = new URL('..', import.meta.url).pathname
@@ -29,6 +31,7 @@ export async function bundle(folder: string): Promise<void> {
   const modules = (built as Rolldown.RolldownOutput).output.flatMap((file) =>
     file.type === 'chunk' ? file.moduleIds : [],
   )
+  await writeFile(join(root, folder, 'operations.json'), toBundle(documentedOperations()))
   await writeFile(join(root, folder, 'THIRD_PARTY_LICENSES'), await licensesOf(modules))
 }
 
@@ -61,7 +64,8 @@ const testFolder = '.program'
  */
 export async function ensureTestProgram(): Promise<string> {
   const main = join(root, testFolder, 'main.js')
-  if (!(await isStale(`${testFolder}/main.js`, ['src/**/*.ts', 'dev/bundle.ts', 'package-lock.json']))) return main
+  if (!(await isStale(`${testFolder}/main.js`, ['src/**/*.ts', 'dev/bundle.ts', 'openapi.json', 'package-lock.json'])))
+    return main
   await rm(join(root, testFolder), { recursive: true, force: true })
   await mkdir(join(root, testFolder))
   await symlink('../src/agent/haproxy/gatehouse.lua', join(root, testFolder, 'gatehouse.lua'))

@@ -4,10 +4,10 @@
 export {}
 
 const oldest = '24.15'
-const atLeast = (version: string, least: string): boolean =>
-  version.localeCompare(least, 'en', { numeric: true, sensitivity: 'base' }) >= 0
+const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
+const [oldestMajor = 0, oldestMinor = 0] = oldest.split('.').map(Number)
 
-if (atLeast(process.versions.node, oldest)) {
+if (major > oldestMajor || (major === oldestMajor && minor >= oldestMinor)) {
   const { run } = await import('./program.ts')
   await run(process.argv.slice(2))
 } else {

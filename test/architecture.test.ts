@@ -92,7 +92,7 @@ const onlyIn: Record<string, string[]> = {
   yaml: ['cli', 'sign_in'],
   'openid-client': ['sign_in'],
   jose: ['sign_in'],
-  'string-width': ['cli'],
+  'get-east-asian-width': ['cli'],
   tldts: ['resources'],
   '@opentelemetry/api': ['tracing'],
   '@opentelemetry/sdk-trace': ['tracing'],

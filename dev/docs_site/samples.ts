@@ -23,7 +23,7 @@ function samplesOf(operation: Operation): Sample[] {
 
 /** The request of the example in openapi.json, which test/reference.test.ts sends. */
 export function exampleOf({ path, method }: Operation): Example {
-  const found = paths[path]?.[method.toLowerCase()]
+  const found = paths()[path]?.[method.toLowerCase()]
   const parameters = (found?.parameters ?? []).map((each) => deref<Parameter & { example?: unknown }>(each))
   const filled = path.replaceAll(/\{(\w+)\}/g, (_, name) =>
     String(parameters.find((each) => each.name === name)?.example),
@@ -94,7 +94,7 @@ function typescript(operation: Operation, { path, body }: Example): string {
     '  },',
     ...(body ? [`  body: JSON.stringify(${JSON.stringify(body, null, 2).replaceAll('\n', '\n  ')}),`] : []),
   ]
-  const result = operation.response ? '\nconst result = await response.json()' : ''
+  const result = operation.fields.length ? '\nconst result = await response.json()' : ''
   return `const response = await fetch(\`\${process.env.GATEHOUSE_URL}${path}\`, {
 ${lines.join('\n')}
 })

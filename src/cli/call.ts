@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
-import { errorCatalogue } from '../kernel/errors.ts'
 import { exitOf, Failure } from './exits.ts'
 import { log } from './terminal.ts'
+import { headersOf, send, textOf } from './transport.ts'
 
 export type Connection = {
   readonly url: string
@@ -19,6 +19,8 @@ export type Call = {
   readonly contentType?: string
   readonly accept?: string
 }
+/** By their names in lower case. */
+type Headers = ReadonlyMap<string, string>
 export type Answer = { readonly status: number; readonly headers: Headers; readonly text: string }
 
 /** A refusal by the service, printed with the hint from the catalog. */
@@ -27,9 +29,7 @@ export class Refused extends Failure {
   readonly code: string
   readonly retryAfterMs: number
 
-  constructor(status: number, text: string, headers: Headers) {
-    const { error_code = '', msg, details } = asError(text)
-    const known = errorCatalogue[error_code as keyof typeof errorCatalogue]
+  constructor(status: number, { error_code = '', msg, details }: ErrorBody, headers: Headers, hint?: string) {
     const operationId = details?.operation_id ?? headers.get('operation-id')
     const others = Object.entries(details ?? {}).filter(([name]) => name !== 'operation_id' && name !== 'field')
     super(
@@ -37,7 +37,7 @@ export class Refused extends Failure {
       `${msg ?? `The service answered ${status} without an explanation.`} (${error_code || status})`,
       [
         ...others.map(([name, value]) => `${name.replaceAll('_', ' ')}: ${value}`),
-        ...(known ? [`hint: ${known.hint}`] : []),
+        ...(hint ? [`hint: ${hint}`] : []),
         ...(status >= 300 && status < 400
           ? [
               `It redirects to ${headers.get('location')}, and the token is not sent there. If that URL is right, configure it instead.`,
@@ -53,6 +53,14 @@ export class Refused extends Failure {
   }
 }
 
+async function refusedWith(status: number, text: string, headers: Headers): Promise<Refused> {
+  const error = asError(text)
+  // Loaded on demand, because most calls succeed.
+  const { errorCatalogue } = await import('../kernel/errors.ts')
+  const known = errorCatalogue[error.error_code as keyof typeof errorCatalogue]
+  return new Refused(status, error, headers, known?.hint)
+}
+
 type ErrorBody = { error_code?: string; msg?: string; details?: Record<string, string> }
 function asError(text: string): ErrorBody {
   try {
@@ -63,7 +71,7 @@ function asError(text: string): ErrorBody {
 }
 
 /** Transient: nothing is listening right now, or the connection broke. */
-const passing = new Set(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET', 'EAI_AGAIN', 'ETIMEDOUT'])
+const passing = new Set(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'EAI_AGAIN', 'ETIMEDOUT'])
 /** Transient too, and said by the service. */
 const nothingWasDone = new Set(['ERR_UNAVAILABLE', 'ERR_TOO_MANY_OPERATIONS', 'ERR_RATE_LIMITED'])
 const pausesMs = [200, 500, 1_000]
@@ -98,78 +106,73 @@ export async function openStream(connection: Connection, request: Call): Promise
     connection.timeoutMs,
   )
   try {
-    const response = await fetch(connection.url + request.path + queryOf(request.query), {
-      headers: {
-        authorization: `Bearer ${connection.token}`,
-        'service-version': '2',
-        accept: 'text/event-stream, application/json',
-      },
-      redirect: 'manual',
-      signal: began.signal,
-    }).catch((cause) => {
-      throw unreachable(connection, cause)
-    })
-    if (response.status !== 200) throw new Refused(response.status, await response.text(), response.headers)
-    if (!response.body || !response.headers.get('content-type')?.startsWith('text/event-stream'))
-      throw new Failure('unreachable', `The server at ${connection.url} is not Gatehouse.`, ['Check the URL.'])
-    return response.body
+    const accept = 'text/event-stream, application/json'
+    const response = await sendCall(connection, { ...request, accept }, began.signal)
+    const [status, headers] = [response.statusCode ?? 0, headersOf(response)]
+    if (status !== 200) throw await refusedWith(status, await textOf(response), headers)
+    if (!headers.get('content-type')?.startsWith('text/event-stream')) throw notGatehouse(connection)
+    // Loaded here only: other commands have no use for it.
+    return (await import('node:stream')).Readable.toWeb(response) as ReadableStream<Uint8Array>
+  } catch (cause) {
+    throw cause instanceof Failure ? cause : unreachable(connection, began.signal, cause)
   } finally {
     clearTimeout(limit)
   }
 }
 
+const sendCall = ({ url, token }: Connection, request: Call, signal: AbortSignal) =>
+  send(url + request.path + queryOf(request.query), {
+    method: request.method,
+    headers: {
+      authorization: `Bearer ${token}`,
+      'service-version': '2',
+      ...(request.accept && { accept: request.accept }),
+      ...(request.body !== undefined && { 'content-type': request.contentType ?? 'application/json' }),
+      ...request.headers,
+    },
+    ...(request.body !== undefined && { body: request.body }),
+    signal,
+  })
+
 async function callOnce(connection: Connection, request: Call, isRepeated: boolean): Promise<Answer> {
-  const { method, path, body } = request
-  const url = connection.url + path + queryOf(request.query)
+  const { method, path } = request
+  const limit = AbortSignal.timeout(connection.timeoutMs)
   let answer: Answer
   try {
-    const response = await fetch(url, {
-      method,
-      headers: {
-        authorization: `Bearer ${connection.token}`,
-        'service-version': '2',
-        ...(request.accept && { accept: request.accept }),
-        ...(body !== undefined && { 'content-type': request.contentType ?? 'application/json' }),
-        ...request.headers,
-      },
-      ...(body !== undefined && { body }),
-      // The token is only for the configured URL.
-      redirect: 'manual',
-      signal: AbortSignal.timeout(connection.timeoutMs),
-    })
-    answer = { status: response.status, headers: response.headers, text: await response.text() }
+    const response = await sendCall(connection, request, limit)
+    answer = { status: response.statusCode ?? 0, headers: headersOf(response), text: await textOf(response) }
   } catch (cause) {
-    throw unreachable(connection, cause)
+    throw unreachable(connection, limit, cause)
   }
   if (connection.verbose) log(`${method} ${path}: ${answer.status}, operation ${answer.headers.get('operation-id')}`)
   if (answer.status >= 200 && answer.status < 300 && answer.headers.has('operation-id')) return answer
   // Another program on that port, or a proxy's login page.
-  if (!answer.headers.has('operation-id') && answer.status < 300)
-    throw new Failure('unreachable', `The server at ${connection.url} is not Gatehouse.`, ['Check the URL.'])
+  if (!answer.headers.has('operation-id') && answer.status < 300) throw notGatehouse(connection)
   // The first attempt succeeded, but its response was lost.
   if (isRepeated && method === 'DELETE' && answer.status === 404) return { ...answer, status: 204, text: '' }
-  throw new Refused(answer.status, answer.text, answer.headers)
+  throw await refusedWith(answer.status, answer.text, answer.headers)
 }
+
+const notGatehouse = ({ url }: Connection) =>
+  new Failure('unreachable', `The server at ${url} is not Gatehouse.`, ['Check the URL.'])
 
 export function queryOf(query: Call['query'] = {}): string {
   const entries = Object.entries(query).map(([name, value]): [string, string] => [name, String(value)])
   return entries.length ? `?${new URLSearchParams(entries)}` : ''
 }
 
-function unreachable({ url, timeoutMs }: Connection, cause: unknown): Failure {
-  const { name } = cause as Error
-  if (name === 'TimeoutError')
+/** `limit`: what would have ended the request. The error itself may only say that the connection was closed. */
+function unreachable({ url, timeoutMs }: Connection, limit: AbortSignal, cause: unknown): Failure {
+  if (limit.aborted)
     return new Failure('unreachable', `${url} did not respond within ${timeoutMs / 1000} s.`, [
       'A change may or may not have been made. Check before you repeat it.',
       'Use --timeout SECONDS to wait longer.',
     ])
-  const inner = (cause as Error).cause as { code?: string; message?: string } | undefined
-  const hint = /CERT|SIGNATURE|ISSUER|SELF_SIGNED/.test(inner?.code ?? '')
+  const { code, message } = cause as { code?: string; message?: string }
+  const hint = /CERT|SIGNATURE|ISSUER|SELF_SIGNED/.test(code ?? '')
     ? 'If your own CA signed its certificate, set NODE_EXTRA_CA_CERTS=/path/to/ca.pem.'
     : 'Check that it is running and that the URL is right. `gatehouse profiles list` shows saved URLs.'
-  const what = inner?.message || inner?.code || (cause as Error).message
-  return new Failure('unreachable', `${url} cannot be reached: ${what}.`, [hint], { cause })
+  return new Failure('unreachable', `${url} cannot be reached: ${(message || code)?.trim()}.`, [hint], { cause })
 }
 
-const codeOf = (error: Failure): string =>
-  ((error.cause as Error | undefined)?.cause as { code?: string } | undefined)?.code ?? ''
+const codeOf = ({ cause }: Failure): string => (cause as { code?: string } | undefined)?.code ?? ''

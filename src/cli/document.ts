@@ -30,16 +30,21 @@ export type DocumentOperation = {
 }
 type Document = { paths: Record<string, Record<string, DocumentOperation>>; components: unknown }
 
-const document: Document = JSON.parse(readFileSync(packageFiles.openapi, 'utf8'))
+let read: Document | undefined
+/** Read when first asked for: few commands need all of it. */
+function document(): Document {
+  read ??= JSON.parse(readFileSync(packageFiles.openapi, 'utf8')) as Document
+  return read
+}
 
-export const paths = document.paths
+export const paths = (): Document['paths'] => document().paths
 
 /** What a `$ref` stands for; anything else as it is. */
 export function deref<T extends object>(value: T | { $ref?: string }): T {
   const { $ref } = value as { $ref?: string }
   if (!$ref) return value as T
   const steps = $ref.slice(2).split('/')
-  return steps.reduce((place, step) => (place as Record<string, unknown>)[step], document as unknown) as T
+  return steps.reduce((place, step) => (place as Record<string, unknown>)[step], document() as unknown) as T
 }
 
 /** The name of the component that a schema refers to, such as ApiKeyList. */

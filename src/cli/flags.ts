@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { type ParseArgsConfig, parseArgs } from 'node:util'
 import { closest } from '../kernel/closest.ts'
-import { deref, type Parameter, type Schema, typesOf } from './document.ts'
 import { usageFailure } from './exits.ts'
 
 type Kind = 'text' | 'number' | 'boolean' | 'list' | 'map' | 'json' | 'file'
@@ -23,74 +22,8 @@ export type Flag = {
   readonly singular?: string
 }
 
-const toFlagName = (path: readonly string[]) => path.map((step) => step.toLowerCase().replaceAll('_', '-')).join('.')
-
-function kindOf(schema: Schema): Kind {
-  const types = new Set(typesOf(schema))
-  if (schema['x-pem']) return 'file'
-  if (types.has('boolean')) return 'boolean'
-  if (types.has('integer') || types.has('number')) return 'number'
-  if (types.has('array')) return typesOf(deref(schema.items ?? {})).includes('string') ? 'list' : 'json'
-  if (types.has('object')) return schema.properties ? 'json' : 'map'
-  return 'text'
-}
-
-function toFlag(place: Flag['place'], path: readonly string[], schema: Schema, required: boolean): Flag {
-  const choices = (schema.enum ?? deref<Schema>(schema.items ?? {}).enum)?.map(String)
-  return {
-    // The contents of a file, which may be a secret: only its name is among the arguments.
-    name: schema['x-pem'] ? `${toFlagName(path)}-file` : toFlagName(path),
-    place,
-    path,
-    kind: kindOf(schema),
-    nullable: typesOf(schema).includes('null'),
-    required,
-    description: schema.description ?? schema['x-must']?.replace(/^must be /, '') ?? '',
-    ...(choices && { choices }),
-    ...(isNumericMap(schema) && { numeric: true }),
-  }
-}
-
-const isNumericMap = ({ additionalProperties }: Schema): boolean =>
-  typeof additionalProperties === 'object' && typesOf(additionalProperties).includes('integer')
-
 /** No flag sets these, because every user of a machine can see process arguments. They go into --data. */
 export const secretFields: readonly string[] = ['token']
-
-/** A field, and with dots the fields within it: `--tls '{"enabled": true}'` or `--tls.enabled`. */
-function bodyFlags(schema: Schema, above: readonly string[], skip: readonly string[]): Flag[] {
-  return Object.entries(schema.properties ?? {}).flatMap(([name, referred]) => {
-    // A PATCH may repeat the id of its path, which is typed already.
-    if (skip.includes(name) || secretFields.includes(name)) return []
-    const inner = deref<Schema>(referred)
-    const path = [...above, name]
-    const isRequired = above.length === 0 && (schema.required ?? []).includes(name)
-    return [toFlag('body', path, inner, isRequired), ...bodyFlags(inner, path, [])]
-  })
-}
-
-export function flagsOf(parameters: readonly Parameter[], body: Schema | undefined, inPath: readonly string[]): Flag[] {
-  const flags = documentedFlags(parameters, body, inPath)
-  return flags.map((flag) => {
-    const singular = flag.name.replace(/s$/, '')
-    const isFree = flags.every(({ name }) => name !== singular)
-    return (flag.kind === 'list' || flag.kind === 'map') && isFree ? { ...flag, singular } : flag
-  })
-}
-
-const documentedFlags = (
-  parameters: readonly Parameter[],
-  body: Schema | undefined,
-  inPath: readonly string[],
-): Flag[] => [
-  ...bodyFlags(body ?? {}, [], inPath),
-  ...parameters
-    // The command sends the version by itself.
-    .filter(({ in: place, name }) => place === 'query' || (place === 'header' && name !== 'Service-Version'))
-    .map(({ in: place, name, required = false, description, schema }) =>
-      toFlag(place as Flag['place'], [name], { ...(description && { description }), ...schema }, required),
-    ),
-]
 
 /** Flags of the command itself, for every operation to which they apply. */
 export const commandFlags = {

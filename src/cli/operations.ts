@@ -1,5 +1,8 @@
-import { componentOf, type DocumentOperation, deref, type Parameter, paths, type Schema } from './document.ts'
-import { type CommandFlag, type Flag, flagsOf } from './flags.ts'
+import { readFileSync } from 'node:fs'
+import { packageFiles } from '../kernel/package_files.ts'
+import { operationsIn } from './bundled_operations.ts'
+import { documentedOperations } from './documented_operations.ts'
+import type { CommandFlag, Flag } from './flags.ts'
 
 /** One operation of the API as a command: the words to type, and what may follow them. */
 export type Operation = {
@@ -11,10 +14,11 @@ export type Operation = {
   /** What must follow the words, in this order: the parameters of the path, and of a shortcut fields of the body. */
   readonly positionals: readonly { name: string; place: 'path' | 'body' }[]
   readonly flags: readonly Flag[]
-  readonly body?: Schema
+  readonly body?: { readonly required: readonly string[] }
   /** Content types of the body other than JSON. */
   readonly otherBodies: readonly string[]
-  readonly response?: Schema
+  /** Of the answer, or of each of a list. None if it is not JSON. */
+  readonly fields: readonly string[]
   /** Content types of the answer other than JSON. */
   readonly otherResponses: readonly string[]
   /** The answer is a stream that stays open. */
@@ -24,70 +28,15 @@ export type Operation = {
   readonly creates: boolean
 }
 
-const verbs: Record<string, string> = { post: 'create', patch: 'update', put: 'replace', delete: 'delete' }
-const toWord = (name: string) => name.replaceAll('_', '-')
-
-/**
- * The one rule from a path and a method to words. The words of the path without its parameters, then a verb: create,
- * list, get, update, replace, delete. An operation that is named for the last word of its path and has that path to
- * itself, such as `ip_restrictions.warnings`, has that word as its verb.
- */
-function wordsOf(path: string, method: string, { operationId }: DocumentOperation, isList: boolean): string[] {
-  const words = path.split('/').filter((part) => part && !part.startsWith('{'))
-  const verb = verbs[method] ?? (isList ? 'list' : 'get')
-  const isAlone = Object.keys(paths[path] ?? {}).length === 1
-  const isVerbItself = isAlone && words.length > 1 && operationId.split('.').at(-1) === words.at(-1)
-  return [...words.map(toWord), ...(isVerbItself ? [] : [verb])]
-}
-
-function toOperation(path: string, method: string, operation: DocumentOperation): Operation {
-  const success = Object.entries(operation.responses).find(([status]) => status.startsWith('2'))
-  const shown = success?.[1].content?.['application/json']?.schema
-  const response = shown && deref<Schema>(shown)
-  const isList = shown !== undefined && componentOf(shown).endsWith('List')
-  const listField = isList
-    ? Object.entries(response?.properties ?? {}).find(([, { type }]) => type === 'array')?.[0]
-    : undefined
-  const parameters = operation.parameters.map((parameter) => deref<Parameter>(parameter))
-  const content = operation.requestBody?.content ?? {}
-  const body = content['application/json'] && deref<Schema>(content['application/json'].schema)
-  const positionals = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => ({ name, place: 'path' as const }))
-  let flags: readonly Flag[] | undefined
-  return {
-    words: wordsOf(path, method, operation, isList),
-    id: operation.operationId,
-    summary: operation.summary,
-    method: method.toUpperCase(),
-    path,
-    positionals,
-    // Only of the operation that is typed: the schemas of all of them would be read for every command.
-    get flags() {
-      flags ??= flagsOf(
-        parameters,
-        body,
-        positionals.map(({ name }) => name),
-      )
-      return flags
-    },
-    ...(body && { body }),
-    otherBodies: Object.keys(content).filter((type) => type !== 'application/json'),
-    ...(response && { response }),
-    otherResponses: Object.keys(success?.[1].content ?? {}).filter((type) => type !== 'application/json'),
-    streams: Object.keys(success?.[1].content ?? {}).includes('text/event-stream'),
-    ...(listField && { listField }),
-    creates: parameters.some(({ name }) => name === 'Idempotency-Key'),
-  }
-}
-
 /** For what people type most: other words for an operation, and a field of its body without its flag. */
 const shortcuts: readonly { words: string[]; id: string; field?: string }[] = [
   { words: ['check'], id: 'ip_checks.create', field: 'ip' },
   { words: ['refusals', 'new'], id: 'newly_refused_addresses.list' },
 ]
 
-export const operations: readonly Operation[] = Object.entries(paths).flatMap(([path, methods]) =>
-  Object.entries(methods).map(([method, operation]) => toOperation(path, method, operation)),
-)
+export const operations: readonly Operation[] = packageFiles.operations
+  ? operationsIn(readFileSync(packageFiles.operations, 'utf8'))
+  : documentedOperations()
 
 export const shortcutOperations: readonly Operation[] = shortcuts.flatMap(({ words, id, field }) =>
   operations

@@ -1,5 +1,4 @@
 import { columnsOf } from './columns.ts'
-import { deref, type Schema } from './document.ts'
 import { usageFailure } from './exits.ts'
 import type { Operation } from './operations.ts'
 import { describeOne, describeRows } from './table.ts'
@@ -12,7 +11,7 @@ export type Output = (typeof outputs)[number]
 export const outputsOf = (operation: Operation): Output[] =>
   outputs.filter((output) => {
     if (operation.streams) return output === 'table' || output === 'json'
-    if (output === 'ids') return itemOf(operation).properties?.id !== undefined
+    if (output === 'ids') return operation.fields.includes('id')
     return output !== 'text' || operation.otherResponses.includes('text/plain')
   })
 
@@ -25,11 +24,6 @@ export function readOutput(operation: Operation, text = 'table'): Output {
 }
 
 type Json = Record<string, unknown>
-
-const itemOf = ({ response, listField }: Operation): Schema =>
-  listField ? deref<Schema>(deref<Schema>(response?.properties?.[listField] ?? {}).items ?? {}) : (response ?? {})
-
-export const fieldsOf = (operation: Operation): string[] => Object.keys(itemOf(operation).properties ?? {})
 
 /** The answer of an operation, on standard output. */
 export async function print(output: Output, operation: Operation, text: string, columns?: string): Promise<void> {
@@ -46,7 +40,7 @@ export async function print(output: Output, operation: Operation, text: string, 
       return write((rows ?? [body]).map(({ id }) => String(id)).join('\n'))
     case 'table':
       if (!rows) return write(describeOne(body))
-      if (rows.length) return write(describeRows(rows, columnsOf(operation.id, fieldsOf(operation), columns)))
+      if (rows.length) return write(describeRows(rows, columnsOf(operation.id, operation.fields, columns)))
       return log('No results.')
   }
 }

@@ -2,10 +2,9 @@ import { type Answer, type Call, type Connection, call } from './call.ts'
 import { columnsOf } from './columns.ts'
 import { exits, Failure, usageFailure } from './exits.ts'
 import { readFlags } from './flags.ts'
-import { follow } from './follow.ts'
 import { helpOf } from './help.ts'
 import { type Operation, usableFlags } from './operations.ts'
-import { fieldsOf, print, readOutput, write } from './output.ts'
+import { print, readOutput, write } from './output.ts'
 import { allPages } from './pages.ts'
 import { type ClientConfig, chooseProfile } from './profiles.ts'
 import { startProgress, whileWaiting } from './progress.ts'
@@ -31,12 +30,13 @@ export async function perform(config: ClientConfig, operation: Operation, args: 
   }
   const output = readOutput(operation, typed.command.output)
   // Before anything is sent: a mistyped name should cost nothing.
-  if (typed.command.columns) columnsOf(operation.id, fieldsOf(operation), typed.command.columns)
+  if (typed.command.columns) columnsOf(operation.id, operation.fields, typed.command.columns)
   const accept = output === 'text' ? 'text/plain' : 'application/json'
   const requests = (await requestsOf(operation, typed)).map((request) => ({ ...request, accept }))
   const connection = connect(config, typed.command)
   if (operation.method === 'DELETE' && !typed.command.yes) await confirmDeletion(requests)
-  if (operation.streams && requests[0]) return follow(connection, requests[0], output === 'json')
+  if (operation.streams && requests[0])
+    return (await import('./follow.ts')).follow(connection, requests[0], output === 'json')
   const progress = requests.length > 1 ? startProgress(operation.words.join(' '), requests.length) : undefined
   let code: number = exits.ok.code
   for (const request of requests) {

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { Call } from './call.ts'
 import { Failure, usageFailure } from './exits.ts'
@@ -24,6 +23,8 @@ export async function requestsOf(operation: Operation, typed: Typed): Promise<Ca
     ? (await readStandardInput()).split(/\s+/).filter(Boolean)
     : [typed.positionals.at(-1) ?? '']
   const whole = await wholeBody(operation, typed, fromInput)
+  // Loaded on demand, because most commands create nothing.
+  const idempotencyKey = operation.creates ? (await import('node:crypto')).randomUUID : undefined
   return lastOnes.map((last) => {
     const values = [...typed.positionals.slice(0, -1), last].slice(0, positionals.length)
     const named = Object.fromEntries(positionals.map(({ name }, index) => [name, values[index] ?? '']))
@@ -34,7 +35,7 @@ export async function requestsOf(operation: Operation, typed: Typed): Promise<Ca
       path,
       query: valuesAt(typed, 'query'),
       headers: {
-        ...(operation.creates && { 'idempotency-key': randomUUID() }),
+        ...(idempotencyKey && { 'idempotency-key': idempotencyKey() }),
         ...(valuesAt(typed, 'header') as Record<string, string>),
       },
       ...bodyOf(operation, typed, whole, Object.fromEntries(inBody)),
@@ -81,7 +82,7 @@ function bodyOf(
   }
   const body: Json = { ...(whole === undefined ? {} : parseObject(whole)), ...fields }
   for (const { flag, value } of fromFlags) set(body, flag.path, value)
-  const missing = (operation.body.required ?? []).filter((name) => !(name in body))
+  const missing = operation.body.required.filter((name) => !(name in body))
   const secret = missing.find((name) => secretFields.includes(name))
   if (secret)
     throw usageFailure(

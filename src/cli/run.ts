@@ -1,18 +1,11 @@
 import { closest } from '../kernel/closest.ts'
-import { exportCommand } from './audit_export.ts'
-import { completionCommand, wordsAfter } from './completion.ts'
 import { exits, Failure, usageFailure } from './exits.ts'
 import { helpOfGroup } from './help.ts'
-import { loginCommand, logoutCommand } from './login.ts'
 import { findOperation } from './operations.ts'
 import { write } from './output.ts'
 import { perform } from './perform.ts'
-import { profilesCommand } from './profile_commands.ts'
 import type { ClientConfig } from './profiles.ts'
-import { pruneCommand } from './prune.ts'
 import { report } from './report.ts'
-import { routesListCommand } from './routes_list.ts'
-import { tailCommand } from './tail.ts'
 
 export { clientUsage } from './help.ts'
 
@@ -36,19 +29,22 @@ export async function runClient(
   }
 }
 
+/** Each is loaded on demand: what a command does not need should not cost it time. The parser of YAML is the largest. */
 async function dispatch(config: ClientConfig, serverCommands: readonly string[], args: string[]): Promise<number> {
   const [first, ...rest] = args
-  if (first === 'profiles') return profilesCommand(config, rest)
-  if (first === 'login') return loginCommand(config, rest)
-  if (first === 'logout') return logoutCommand(config, rest)
-  if (first === 'completion') return completionCommand(config, serverCommands, rest)
-  // Loaded on demand: its YAML parser takes longer to load than everything else.
+  if (first === 'profiles') return (await import('./profile_commands.ts')).profilesCommand(config, rest)
+  if (first === 'login') return (await import('./login.ts')).loginCommand(config, rest)
+  if (first === 'logout') return (await import('./login.ts')).logoutCommand(config, rest)
+  if (first === 'completion') return (await import('./completion.ts')).completionCommand(config, serverCommands, rest)
   if (first === 'state') return (await import('./state/commands.ts')).stateCommand(config, rest)
   if (first === 'import') return (await import('./import/commands.ts')).importCommand(rest)
-  if (first === 'audit-events' && rest[0] === 'export') return exportCommand(config, rest.slice(1))
-  if (first === 'ip-policies' && rest[0] === 'prune') return pruneCommand(config, rest.slice(1))
-  if (args.slice(0, 4).join(' ') === 'edges https routes list') return routesListCommand(config, args.slice(4))
-  if (first === 'tail') return tailCommand(config, rest)
+  if (first === 'audit-events' && rest[0] === 'export')
+    return (await import('./audit_export.ts')).exportCommand(config, rest.slice(1))
+  if (first === 'ip-policies' && rest[0] === 'prune')
+    return (await import('./prune.ts')).pruneCommand(config, rest.slice(1))
+  if (args.slice(0, 4).join(' ') === 'edges https routes list')
+    return (await import('./routes_list.ts')).routesListCommand(config, args.slice(4))
+  if (first === 'tail') return (await import('./tail.ts')).tailCommand(config, rest)
   const found = findOperation(args)
   if ('operation' in found) return perform(config, found.operation, found.rest)
   const { group, unknown } = found
@@ -56,6 +52,7 @@ async function dispatch(config: ClientConfig, serverCommands: readonly string[],
     write(helpOfGroup(group))
     return exits.ok.code
   }
+  const { wordsAfter } = await import('./completion.ts')
   const meant = unknown && closest(unknown, wordsAfter(serverCommands, group))
   const hints = meant ? [`Did you mean '${['gatehouse', ...group, meant].join(' ')}'?`] : []
   if (group.length === 0)

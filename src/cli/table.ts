@@ -1,7 +1,7 @@
-import stringWidth from 'string-width'
 import { ago } from '../kernel/ago.ts'
 import { columnsOf } from './columns.ts'
 import { cutTo, printable, styled } from './terminal.ts'
+import { widthOf } from './width.ts'
 
 type Json = Record<string, unknown>
 
@@ -42,7 +42,7 @@ export function describeRows(rows: readonly Json[], fields: readonly string[], c
     ...rows.map((row) => names.map((name) => (columns && momentOf(name, row[name])) || cell(row[name]))),
   ]
   const widths = fit(
-    names.map((_, index) => lines.reduce((most, line) => Math.max(most, stringWidth(line[index] ?? '')), 0)),
+    names.map((_, index) => lines.reduce((most, line) => Math.max(most, widthOf(line[index] ?? '')), 0)),
     columns,
   )
   return lines
@@ -50,7 +50,7 @@ export function describeRows(rows: readonly Json[], fields: readonly string[], c
       const text = line
         .map((each, index) => {
           const cut = cutTo(each, widths[index] ?? 0)
-          return index === line.length - 1 ? cut : cut + ' '.repeat((widths[index] ?? 0) - stringWidth(cut))
+          return index === line.length - 1 ? cut : cut + ' '.repeat((widths[index] ?? 0) - widthOf(cut))
         })
         .join('  ')
       const whole = columns ? cutTo(text, columns) : text

@@ -1,6 +1,5 @@
-import { createInterface } from 'node:readline/promises'
 import { styleText } from 'node:util'
-import stringWidth from 'string-width'
+import { charactersOf, widthOf } from './width.ts'
 
 /** For people, on standard error: standard output is for answers. */
 export const log = (text: string): void => {
@@ -23,7 +22,11 @@ export const styled = (style: Style, text: string, stream: NodeJS.WriteStream = 
 
 export const canAsk = (): boolean => Boolean(process.stdin.isTTY && process.stderr.isTTY)
 
+/** Loaded on demand, because most commands ask nothing. */
+const loadReadline = () => import('node:readline/promises')
+
 export async function confirm(question: string): Promise<boolean> {
+  const { createInterface } = await loadReadline()
   const asking = createInterface({ input: process.stdin, output: process.stderr })
   try {
     return /^y(es)?$/i.test((await asking.question(`${question} [y/N] `)).trim())
@@ -34,6 +37,7 @@ export async function confirm(question: string): Promise<boolean> {
 
 /** Asks without showing what is typed. */
 export async function askSecret(question: string): Promise<string> {
+  const { createInterface } = await loadReadline()
   process.stderr.write(question)
   // Its output goes nowhere: readline would show every character.
   const asking = createInterface({ input: process.stdin, terminal: true })
@@ -51,17 +55,15 @@ export async function readStandardInput(): Promise<string> {
   return Buffer.concat(chunks).toString('utf8')
 }
 
-const characters = new Intl.Segmenter('en', { granularity: 'grapheme' })
-
-/** Between characters as people see them: a flag, a letter with its accents or a family of emoji is never split. */
+/** Between characters as people see them. */
 export function cutTo(text: string, columns: number): string {
-  if (stringWidth(text) <= columns) return text
+  if (widthOf(text) <= columns) return text
   let kept = ''
   let width = 0
-  for (const { segment } of characters.segment(text)) {
-    width += stringWidth(segment)
+  for (const character of charactersOf(text)) {
+    width += widthOf(character)
     if (width > columns - 1) break
-    kept += segment
+    kept += character
   }
   return `${kept}…`
 }

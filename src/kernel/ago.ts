@@ -1,4 +1,10 @@
-const relative = new Intl.RelativeTimeFormat('en', { numeric: 'auto', style: 'short' })
+let relative: Intl.RelativeTimeFormat | undefined
+/** Made when needed: making one takes a command longer than most of its other work. */
+function inWords(distance: number, unit: Intl.RelativeTimeFormatUnit): string {
+  relative ??= new Intl.RelativeTimeFormat('en', { numeric: 'auto', style: 'short' })
+  return relative.format(distance, unit)
+}
+
 const steps = [
   [60, 'second'],
   [60, 'minute'],
@@ -13,7 +19,7 @@ export function ago(moment: string, now = Date.now()): string {
   let distance = (Date.parse(moment) - now) / 1000
   if (Math.abs(distance) < 5) return 'just now'
   for (const [size, unit] of steps) {
-    if (Math.abs(distance) < size) return relative.format(Math.round(distance), unit)
+    if (Math.abs(distance) < size) return inWords(Math.round(distance), unit)
     distance /= size
   }
   return moment

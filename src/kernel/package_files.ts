@@ -9,6 +9,8 @@ const inPackage = (path: string): string => at(isSource ? `../../${path}` : `../
 export const packageFiles = {
   manifest: inPackage('package.json'),
   openapi: inPackage('openapi.json'),
+  /** Only of the bundle: the sources read openapi.json. */
+  operations: isSource ? undefined : at('operations.json'),
   migrations: inPackage('migrations'),
   lua: isSource ? at('../agent/haproxy/gatehouse.lua') : at('gatehouse.lua'),
   dashboard: isSource ? inPackage('dashboard/dist') : at('dashboard'),

@@ -78,7 +78,7 @@ describe('every operation does what it says', { concurrency: 3 }, () => {
       }
       const answer = JSON.parse(printed)
       for (const [name, value] of Object.entries(shownOf(body)))
-        if (operation.response?.properties?.[name]) assert.deepEqual(answer[name], value, printed)
+        if (operation.fields.includes(name)) assert.deepEqual(answer[name], value, printed)
       if (operation.listField) assert.ok(Array.isArray(answer[operation.listField]))
       if (before && operation.listField)
         assert.ok(

@@ -46,7 +46,7 @@ export type Thing = {
 
 /** Without what the path says already: a body may repeat it. */
 function bodySchema(path: string, method: string): Schema {
-  const schema = deref<Schema>(paths[path]?.[method]?.requestBody?.content['application/json']?.schema ?? {})
+  const schema = deref<Schema>(paths()[path]?.[method]?.requestBody?.content['application/json']?.schema ?? {})
   const own = Object.entries(schema.properties ?? {}).filter(([name]) => !path.includes(`{${name}}`))
   return { ...schema, properties: Object.fromEntries(own) }
 }
