@@ -2,11 +2,20 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { after, before, describe, test } from 'node:test'
 import type { Db } from '../src/db/pool.ts'
-import { type Caller, findCaller } from '../src/identity/caller.ts'
-import { newToken } from '../src/identity/token.ts'
+import { type Caller, findCaller, findCallerBySession, noteSessionUse } from '../src/identity/caller.ts'
+import { newSessionSecret, newToken } from '../src/identity/token.ts'
 import { type Id, newId, newUuid, toId, toUuid, type Uuid } from '../src/kernel/ids.ts'
+import { deleteOutboxBefore, generationsOf, readOutbox } from '../src/operations/outbox.ts'
 import { findApiKey, listApiKeys } from '../src/resources/api_keys/store.ts'
 import { listAuditEvents } from '../src/resources/audit_events/store.ts'
+import {
+  deleteEndedSessions,
+  deleteProviderSessions,
+  deleteSession,
+  endOldestSessions,
+  findSession,
+  findSignedInBy,
+} from '../src/resources/dashboard_session/store.ts'
 import { listPrincipals } from '../src/resources/principals/store.ts'
 import type { Answer } from './harness/client.ts'
 import { type Account, startControlPlane } from './harness/control_plane.ts'
@@ -109,7 +118,13 @@ describe('with many rows', () => {
                select $1, id, 'api_keys.create', 'op_', id, id from unnest($2::uuid[]) id`,
         values: [id, ids],
       })
+      await insertSessions(id)
     }
+    await plane.db.query({
+      text: `insert into outbox (generation, account_id, key)
+             select n, $1, 'tcp.' || n from generate_series(1, $2::int) n`,
+      values: [uuidOf(account.accountId), changes],
+    })
     await plane.db.query({ text: 'analyze' })
     caller = {
       ...callerOf(account),
@@ -126,6 +141,26 @@ describe('with many rows', () => {
       restricted: false,
     }
   })
+
+  /** Two of each key. A few of them were opened by a provider, and a few have ended. */
+  const insertSessions = async (accountId: Uuid) => {
+    await plane.db.query({
+      text: `insert into identities (account_id, id, provider, issuer, subject, owner_id)
+             select account_id, id, 'p', 'https://issuer.example.com', id::text, owner_id from api_keys
+             where account_id = $1 and right(id::text, 1) = '0'`,
+      values: [accountId],
+    })
+    await plane.db.query({
+      text: `insert into dashboard_sessions
+               (account_id, id, api_key_id, token_hash, secret_hash, last_used_at, expires_at, identity_id, provider, provider_sid)
+             select k.account_id, gen_random_uuid(), k.id, token_hash, sha256((k.id::text || n)::bytea),
+               now() - random() * interval '61 minutes', now() + random() * interval '12 hours' - interval '5 minutes', i.id, i.provider, i.id::text
+             from generate_series(1, 2) n, api_keys k left join identities i on i.account_id = k.account_id and i.id = k.id
+             where k.account_id = $1`,
+      values: [accountId],
+    })
+  }
+  const changes = 30_000
 
   const callerOf = ({ accountId, adminId }: Account) => ({
     accountId: uuidOf(accountId) as Uuid,
@@ -147,10 +182,11 @@ describe('with many rows', () => {
     return plans.slice(-2)
   }
 
-  /** Found at once, so that nothing further is looked up. */
-  const answering = (db: Db): Db => ({
-    query: async (statement) => ({ ...(await db.query(statement)), rows: [{ key_id: newUuid(), live: false }] }),
+  /** Answers each statement with this row; by default a key that is found, so that nothing further is looked up. */
+  const answering = (db: Db, row: object = { key_id: newUuid(), live: false }): Db => ({
+    query: async (statement) => ({ ...(await db.query(statement)), rows: [row] }),
   })
+  const nextChanges = (after: number) => (db: Db) => readOutbox(answering(db, { settled: changes }), after, 100)
   const before_id = <P extends 'ak' | 'bot' | 'ev'>(prefix: P) => ({ before_id: newId(prefix), limit: 7 })
   // The ids were made just now, so all the events are in the partition of this month; the others are empty.
   const month = `audit_events_${new Date().toISOString().slice(0, 7).replace('-', '_')}`
@@ -183,12 +219,60 @@ describe('with many rows', () => {
       by: [`${month}_account_id_resource_id_id_idx`],
       ask: (db) => listAuditEvents(db, caller, { resource_id: newId('ak'), limit: 7 }),
     },
+    'the next changes of the outbox': {
+      by: ['outbox_pkey', 'Index Cond: .*generation >'],
+      ask: nextChanges(changes - 10),
+      statements: 2,
+    },
+    'the next changes of the outbox for a publisher that is far behind': {
+      by: ['outbox_pkey', 'Index Cond: .*generation >'],
+      ask: nextChanges(0),
+      statements: 2,
+    },
+    'the oldest changes of the outbox': {
+      by: ['outbox_pkey'],
+      ask: (db) => deleteOutboxBefore(answering(db, { looked_at: 0, deleted: 0 }), Date.now(), changes),
+    },
+    'the generations of an account': { by: ['outbox_pkey'], ask: (db) => generationsOf(db, caller, [1, 2, 3]) },
+    'the look-up of a session by its secret': {
+      by: ['dashboard_sessions_secret_hash_unique', 'api_keys_pkey', 'principals_pkey', 'accounts_pkey'],
+      ask: (db) => findCallerBySession(answering(db), newSessionSecret(), undefined),
+    },
+    'noting the use of a session': {
+      by: ['dashboard_sessions_pkey'],
+      ask: (db) => noteSessionUse(db, caller, newUuid()),
+    },
+    'a session by id': { by: ['dashboard_sessions_pkey'], ask: (db) => findSession(db, caller, newId('ses')) },
+    'the provider of a session': {
+      by: ['dashboard_sessions_pkey'],
+      ask: (db) => findSignedInBy(db, caller, newId('ses')),
+    },
+    'ending a session': { by: ['dashboard_sessions_pkey'], ask: (db) => deleteSession(db, caller, newId('ses')) },
+    'ending the oldest sessions of a key': {
+      by: ['dashboard_sessions_of_key', 'dashboard_sessions_pkey'],
+      ask: (db) => endOldestSessions(db, caller),
+    },
+    'ending the sessions of a person at a provider': {
+      by: ['dashboard_sessions_of_identity'],
+      ask: (db) =>
+        deleteProviderSessions(db, caller, {
+          issuer: 'https://issuer.example.com',
+          subject: newUuid(),
+          sid: undefined,
+          before: Date.now() / 1_000,
+        }),
+    },
+    'deleting ended sessions': {
+      by: ['dashboard_sessions_age', 'dashboard_sessions_idle'],
+      ask: (db) => deleteEndedSessions(answering(db, { count: 0 })),
+    },
   }
+  const scanned = ['accounts', 'principals', 'api_keys', 'outbox', 'dashboard_sessions', 'identities', month].join('|')
   for (const [what, { by, ask, statements: count }] of Object.entries(statements)) {
     test(`${what} uses an index, whatever statistics PostgreSQL has`, async () => {
       for (const plan of await plansOf(ask, count)) {
         for (const sign of by) assert.match(plan, new RegExp(sign), plan)
-        assert.doesNotMatch(plan, new RegExp(`Seq Scan on (accounts|principals|api_keys|${month})\\b`), plan)
+        assert.doesNotMatch(plan, new RegExp(`Seq Scan on (${scanned})\\b`), plan)
       }
     })
   }

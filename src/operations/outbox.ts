@@ -48,7 +48,8 @@ export async function readOutbox(
 
 /**
  * Deletes what is older than the moment and was sent. The oldest have the lowest generations, so that the primary key finds
- * them: looking for them by time read a whole day of changes, every few seconds.
+ * them: looking for them by time read a whole day of changes, every few seconds. They are deleted by their places, because a
+ * join with the table may read all of it.
  */
 export async function deleteOutboxBefore(db: Db, moment: number, sent = Number.MAX_SAFE_INTEGER): Promise<void> {
   for (;;) {
@@ -56,10 +57,9 @@ export async function deleteOutboxBefore(db: Db, moment: number, sent = Number.M
       db,
       sql`
       with oldest as (
-        select generation, key, created_at from outbox where generation <= ${sent} order by generation, key limit 1000),
+        select ctid, created_at from outbox where generation <= ${sent} order by generation, key limit 1000),
       deleted as (
-        delete from outbox o using oldest
-        where o.generation = oldest.generation and o.key = oldest.key and oldest.created_at < ${rfc3339(moment)}
+        delete from outbox where ctid = any(array(select ctid from oldest where created_at < ${rfc3339(moment)}))
         returning 1)
       select (select count(*) from oldest) as looked_at, (select count(*) from deleted) as deleted`,
     )
