@@ -1,7 +1,7 @@
 // `npm run bench -- api|write|list [--rounds 9] [--seconds 2] [--json]`: what the API costs beside bare servers that
 // run the same statements. Needs wrk. `npm run bench -- rules [--rounds 12] [--ranges 1000000] [--parts replace,one,edge]`:
 // what rule sets of full size cost. `npm run bench -- start`: what a start of `serve` and of a command costs. `npm run bench --
-// edge`: bench/edge_proxy.ts. `npm run bench -- growth [--rows 1000000]`: lists and reports of an account with
+// edge`: bench/edge_proxy.ts. `npm run bench -- growth [--rows 1000000] [--only impact]`: lists and reports of an account with
 // many rows beside one with few. `npm run bench -- --list` names them all. docs/performance.md explains the figures.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -21,6 +21,7 @@ const { values, positionals } = parseArgs({
     ranges: { type: 'string' },
     parts: { type: 'string' },
     rows: { type: 'string' },
+    only: { type: 'string' },
     json: { type: 'boolean', default: false },
     list: { type: 'boolean', default: false },
   },
@@ -63,7 +64,7 @@ for (const name of wanted) {
     continue
   }
   if (name === 'growth') {
-    const outcome = await measureGrowth(Number(values.rounds ?? 31), Number(values.rows ?? 1_000_000))
+    const outcome = await measureGrowth(Number(values.rounds ?? 31), Number(values.rows ?? 1_000_000), values.only)
     outcomes[name] = outcome
     if (!values.json) printGrowth(outcome)
     continue

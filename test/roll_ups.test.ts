@@ -3,12 +3,16 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { addCounts, type Count, listWarnings, type Warning } from '../src/access/evidence/counts.ts'
 import { addEdgeCounts, type EdgeCount } from '../src/access/evidence/edge_counts.ts'
-import { listLastSeen, listLastSeenAtModules } from '../src/access/evidence/last_seen.ts'
+import { type LastSeen, listLastSeen, listLastSeenAtModules } from '../src/access/evidence/last_seen.ts'
 import { deleteCountsBefore, deleteEdgeCountsBefore, repairRollUps } from '../src/access/evidence/roll_ups.ts'
+import { addSeenAddresses, type SeenAddress } from '../src/access/evidence/seen_addresses.ts'
+import { loadOutline } from '../src/access/policies.ts'
 import { type Db, run } from '../src/db/pool.ts'
 import { sql } from '../src/db/sql.ts'
 import type { Caller } from '../src/identity/caller.ts'
+import { rfc3339 } from '../src/kernel/clock.ts'
 import { toId, toUuid, type Uuid } from '../src/kernel/ids.ts'
+import { formatAddress } from '../src/kernel/ip/address.ts'
 import { activityByEdge, activityByHour } from '../src/resources/ip_activity/store.ts'
 import { startControlPlane } from './harness/control_plane.ts'
 import { newTcpEdge } from './harness/fixtures.ts'
@@ -26,13 +30,12 @@ const hours = 40
 const start = Math.floor(Date.now() / hourMs) * hourMs - (hours - 1) * hourMs
 const pick = <Value>(values: readonly Value[]): Value => values[randomBelow(values.length)] as Value
 
-async function newWorld() {
+async function newWorld(types = ['api', 'api', 'endpoints', 'dashboard']) {
   const admin = await plane.newAccount()
   const accountId = toUuid(admin.accountId as `ac_${string}`)
   const policy = await policyWith(admin)
   const restrictions: Uuid[] = []
-  for (const type of ['api', 'api', 'endpoints', 'dashboard'])
-    restrictions.push(toUuid((await restrict(admin, { type, ip_policy_ids: [policy] })).id))
+  for (const type of types) restrictions.push(toUuid((await restrict(admin, { type, ip_policy_ids: [policy] })).id))
   const edges: Uuid[] = []
   for (let count = 0; count < 3; count++) {
     const edge = await newTcpEdge(admin)
@@ -82,6 +85,13 @@ const someEdgeCounts = ({ edges }: World, number: number): EdgeCount[] =>
     (c) => `${c.edgeId} ${c.sourceIp} ${c.outcome} ${c.byModule} ${c.hour}`,
   )
 
+/** By the hour, so that many are equally late. */
+const someSeen = ({ accountId }: World, number: number): SeenAddress[] =>
+  once(
+    Array.from({ length: number }, () => ({ ...somewhen(), accountId, type: pick(['api', 'endpoints'] as const) })),
+    (s) => `${s.type} ${s.sourceIp}`,
+  )
+
 /** Both at one moment: calls of the API are counted in the background. */
 async function assertSame(world: World, what: string): Promise<void> {
   const client = await plane.db.connect()
@@ -94,8 +104,11 @@ async function assertSame(world: World, what: string): Promise<void> {
   }
 }
 
+const asRow = ({ address, at }: LastSeen) => ({ ip: formatAddress(address), last_seen_at: rfc3339(at) })
+
 async function compare(db: Db, world: World, what: string): Promise<void> {
   const { accountId, caller, policyId, restrictions } = world
+  const outline = await loadOutline(db, accountId)
   for (const since of [start - hourMs, start + 20 * hourMs, start + randomBelow(hours * hourMs)]) {
     const byHour = await activityByHour(db, caller, since - (since % hourMs))
     const inOrder = byHour.toSorted((a, b) => (`${a.hour} ${a.type}` < `${b.hour} ${b.type}` ? -1 : 1))
@@ -105,12 +118,15 @@ async function compare(db: Db, world: World, what: string): Promise<void> {
     for (const limit of [5, 1_000]) {
       for (const type of ['api', 'endpoints'] as const)
         assert.deepEqual(
-          await listLastSeen(db, caller, type, since, limit),
+          (await listLastSeen(db, caller, type, outline.restrictions, since, limit)).map(asRow),
           await unrolled.lastSeen(db, accountId, type, since, limit),
           `${what}: last seen`,
         )
       assert.deepEqual(
-        await listLastSeenAtModules(db, caller, policyId, since, limit),
+        (await listLastSeenAtModules(db, caller, policyId, since, limit)).map((seen) => ({
+          ...asRow(seen),
+          edge_id: seen.edgeId,
+        })),
         await unrolled.lastSeenAtModules(db, accountId, policyId, since, limit),
         `${what}: last seen at modules`,
       )
@@ -133,6 +149,7 @@ test('reports are those of the counts, whatever was counted and deleted, by seve
       ...Array.from({ length: 3 }, () => addCounts(db, someCounts(world, 120))),
       addEdgeCounts(db, someEdgeCounts(world, 120)),
       addEdgeCounts(db, someEdgeCounts(world, 120)),
+      addSeenAddresses(db, someSeen(world, 120)),
     ])
     if (round % 3 === 2) {
       const moment = oldest + randomBelow(hours * hourMs * 0.2)
@@ -176,17 +193,20 @@ test('what a version without sums has counted is added up by upkeep, and repeati
   assert.equal(await repairRollUps(db), 0)
 })
 
-/** The plan of every statement that `work` sends. */
-async function plansOf(work: (db: Db) => Promise<unknown>): Promise<string> {
+/** The plan of every statement that `work` sends: for its values, or for any that it may have. */
+async function plansOf(work: (db: Db) => Promise<unknown>, isGeneric = false): Promise<string> {
   const plans: string[] = []
   await work({
-    async query(statement) {
-      plans.push(await planOf(db, statement))
+    async query({ text, values = [] }) {
+      plans.push(isGeneric ? await planOf(db, { text }, 'generic_plan') : await planOf(db, { text, values }))
       return { rows: [] }
     },
   })
   return plans.join('\n')
 }
+const answeringNone = (traced: Db): Db => ({
+  query: async (statement) => ({ ...(await traced.query(statement)), rows: [{ ips: null }] }),
+})
 
 test('no report reads a table from end to end, or the counts themselves', async () => {
   const world = await newWorld()
@@ -212,12 +232,19 @@ test('no report reads a table from end to end, or the counts themselves', async 
   await db.query({ text: 'analyze' })
   const [restriction] = restrictions as [Uuid]
   const since = Date.now() - 24 * hourMs
+  const outline = await loadOutline(db, accountId)
+  const lastSeen = (traced: Db) =>
+    listLastSeen(answeringNone(traced), caller, 'api', outline.restrictions, since, 10_000)
   const plans = {
     'by hour': await plansOf((traced) => activityByHour(traced, caller, since)),
     'by edge': await plansOf((traced) => activityByEdge(traced, caller, since, 100)),
     warnings: await plansOf((traced) => listWarnings(traced, caller, toId('ipx', restriction), 100)),
-    'last seen': await plansOf((traced) => listLastSeen(traced, caller, 'api', since, 10_000)),
-    'at modules': await plansOf((traced) => listLastSeenAtModules(traced, caller, policyId, since, 10_000)),
+    'last seen': await plansOf(lastSeen),
+    // What PostgreSQL may change to after a prepared statement was used five times.
+    'last seen, by any values': await plansOf(lastSeen, true),
+    'at modules': await plansOf((traced) =>
+      listLastSeenAtModules(answeringNone(traced), caller, policyId, since, 10_000),
+    ),
   }
   for (const [what, plan] of Object.entries(plans)) {
     assert.doesNotMatch(plan, /Seq Scan on (ip_restriction_|edge_)(hours|addresses|counts)/, `${what}\n${plan}`)
@@ -225,5 +252,28 @@ test('no report reads a table from end to end, or the counts themselves', async 
   }
   assert.match(plans.warnings, /ip_restriction_addresses_latest/)
   assert.doesNotMatch(plans.warnings, /Sort/)
+  // Merged in the order of their indexes, so that what is not among the latest is not read at all.
+  for (const plan of [plans['last seen'], plans['last seen, by any values']]) {
+    assert.match(plan, /Merge Append/, plan)
+    assert.equal(plan.match(/Index Only Scan Backward using ip_restriction_addresses_latest/g)?.length, 4, plan)
+  }
   await assertSame(world, 'at size')
+})
+
+test('of many restrictions, the latest addresses are those of the counts, whether they refuse the same or others', async () => {
+  const world = await newWorld(Array.from({ length: 20 }, () => 'endpoints'))
+  for (let round = 0; round < sized(2, 10); round++) {
+    const counts = someCounts(world, 60).map((count) => ({ ...count, outcome: 'refused' as const }))
+    await addCounts(
+      db,
+      once(
+        world.restrictions.flatMap((restrictionId) => counts.map((count) => ({ ...count, restrictionId }))),
+        (c) => `${c.restrictionId} ${c.sourceIp} ${c.hour}`,
+      ),
+    )
+    await addSeenAddresses(db, someSeen(world, 60))
+    await assertSame(world, `round ${round}, the same`)
+    await addCounts(db, someCounts(world, 300))
+    await assertSame(world, `round ${round}, others`)
+  }
 })

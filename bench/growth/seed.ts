@@ -18,10 +18,10 @@ export async function growAccount(db: DbPool, name: string, rows: number) {
   const { accountId, adminId, token } = await bootstrapAccount(db, wanted, 'http://127.0.0.1')
   const account = toUuid(accountId)
   const addresses = Math.max(10_000, rows / 10)
-  const [policy, rules, destination] = [newUuid(), newUuid(), newUuid()]
+  const [policy, apiPolicy, rules, destination] = [newUuid(), newUuid(), newUuid(), newUuid()]
   const restrictions = ['api', 'api', 'endpoints'].map((type) => ({ id: newUuid(), type }))
   const edges = Array.from({ length: 5 }, () => newUuid())
-  for (const id of [policy, rules])
+  for (const id of [policy, apiPolicy, rules])
     await run(db, sql`insert into ip_policies (account_id, id) values (${account}, ${id})`)
   for (const { id, type } of restrictions) {
     await run(
@@ -32,7 +32,9 @@ export async function growAccount(db: DbPool, name: string, rows: number) {
       db,
       sql`
       insert into ip_restriction_policies (account_id, ip_restriction_id, ip_policy_id, position)
-      values (${account}, ${id}, ${policy}, 0)`,
+      select ${account}, ${id}, policy.id, policy.position
+      from (values (${policy}::uuid, 0, true), (${apiPolicy}::uuid, 1, ${type === 'api'})) as policy (id, position, attached)
+      where attached`,
     )
   }
   for (const id of edges) await run(db, sql`insert into edges (account_id, id, kind) values (${account}, ${id}, 'tcp')`)
@@ -63,6 +65,8 @@ export async function growAccount(db: DbPool, name: string, rows: number) {
     rows,
     admin: adminId,
     policy: toId('ipp', policy),
+    /** Decides about calls of the API alone. */
+    apiPolicy: toId('ipp', apiPolicy),
     rules: toId('ipp', rules),
     restriction: toId('ipx', ids.restrictions[0] as Uuid),
     destination: toId('whd', destination),

@@ -29,6 +29,10 @@ type Decided = { readonly enforced: boolean; readonly allowed: boolean }
 export const refusalIn = <D extends Decided>(decisions: readonly D[]): D | undefined =>
   decisions.find(({ enforced, allowed }) => enforced && !allowed)
 
+/** Only whether, by policies of which each set is enforced: previews ask it of thousands of addresses. */
+export const isRefused = (enforced: readonly (readonly CompiledPolicy[])[], address: Address | undefined): boolean =>
+  enforced.some((policies) => !decide(policies, address).allowed)
+
 /** The unenforced decisions that deny it. */
 export const warningsIn = <D extends Decided>(decisions: readonly D[]): D[] =>
   decisions.filter(({ enforced, allowed }) => !enforced && !allowed)

@@ -1,13 +1,14 @@
 import type { DbPool } from '../db/pool.ts'
 import type { Caller } from '../identity/caller.ts'
 import type { Uuid } from '../kernel/ids.ts'
-import { type Address, parseAddress } from '../kernel/ip/address.ts'
+import type { Address } from '../kernel/ip/address.ts'
 import { type CompiledPolicy, compilePolicy } from '../kernel/ip/ranges.ts'
 import { loadPolicy } from './policies.ts'
-import { type Decider, decideEach, refusalIn } from './refusal.ts'
+import { isRefused } from './refusal.ts'
 
-/** What decides about some traffic, as it is and as it would be after a change. */
-export type WhatIf = { readonly before: readonly Decider[]; readonly after: readonly Decider[] }
+type PolicySets = readonly (readonly CompiledPolicy[])[]
+/** What is enforced for some traffic, as it is and as it would be after a change. */
+export type WhatIf = { readonly before: PolicySets; readonly after: PolicySets }
 export type WhatIfOf = (deciders: readonly { enforced: boolean; policies: readonly Uuid[] }[]) => Promise<WhatIf>
 
 /** Loads each policy once. `changed` counts as `after` in what would be. */
@@ -29,28 +30,23 @@ export function whatIfWith(
     // Those that are not enforced refuse nobody, so their policies need not be loaded.
     const enforced = deciders.filter((each) => each.enforced)
     for (const id of enforced.flatMap(({ policies }) => policies)) await load(id)
-    const as = (rangesOf: (id: Uuid) => CompiledPolicy) =>
-      enforced.map(({ policies }) => ({ enforced: true, policies: policies.map((id) => ({ ranges: rangesOf(id) })) }))
+    const as = (rangesOf: (id: Uuid) => CompiledPolicy) => enforced.map(({ policies }) => policies.map(rangesOf))
     const now = (id: Uuid) => loaded.get(id) as CompiledPolicy
     return { before: as(now), after: as((id) => (id === changed ? after : now(id))) }
   }
 }
 
-export const isRefused = (deciders: readonly Decider[], address: Address | undefined): boolean =>
-  refusalIn(decideEach(deciders, address)) !== undefined
-
 /** Those of the sightings who would be refused and were not, and the other way round. */
-export function flipsOf<Sighting extends { ip: string }>(
+export function flipsOf<Sighting extends { readonly address: Address }>(
   sightings: readonly Sighting[],
   decidersOf: (sighting: Sighting) => WhatIf,
 ): { refused: Sighting[]; allowed: Sighting[] } {
   const flips: { refused: Sighting[]; allowed: Sighting[] } = { refused: [], allowed: [] }
   for (const sighting of sightings) {
     const { before, after } = decidersOf(sighting)
-    const address = parseAddress(sighting.ip)
-    const [was, will] = [isRefused(before, address), isRefused(after, address)]
-    if (!was && will) flips.refused.push(sighting)
-    if (was && !will) flips.allowed.push(sighting)
+    const will = isRefused(after, sighting.address)
+    if (isRefused(before, sighting.address) === will) continue
+    flips[will ? 'refused' : 'allowed'].push(sighting)
   }
   return flips
 }

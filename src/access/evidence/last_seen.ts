@@ -1,66 +1,72 @@
-import { type Db, many } from '../../db/pool.ts'
+import { type Db, one } from '../../db/pool.ts'
 import { nothing, type SqlFragment, sql } from '../../db/sql.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { rfc3339 } from '../../kernel/clock.ts'
-import type { Uuid } from '../../kernel/ids.ts'
-import type { RestrictionType } from '../policies.ts'
+import { type Uuid, uuidOfHex } from '../../kernel/ids.ts'
+import { type Address, compareAddresses } from '../../kernel/ip/address.ts'
+import type { RestrictionOutline, RestrictionType } from '../policies.ts'
+import { addressesOf, momentAt } from './bytes.ts'
+import type { Outcome } from './counts.ts'
 
-/** An address, and when it last came or was refused. */
-export type LastSeen = { ip: string; last_seen_at: string }
+/** An address, and when it last came or was refused, in milliseconds. */
+export type LastSeen = { readonly address: Address; readonly at: number }
+export type SeenAtModule = LastSeen & { readonly edgeId: Uuid }
 
 const hourMs = 60 * 60 * 1_000
 /** Counts are by the hour: those of the hour in which the time begins are left out. */
 const firstHour = (since: number): string => rfc3339(Math.ceil(since / hourMs) * hourMs)
 
-/**
- * Each address once, the latest first. `rows` have `source_ip`, `seen_at` and, if asked for, `edge_id`. Each part of them may
- * end after the latest `limit` of its own: what comes after those cannot be among the latest of all.
- */
-const listLatest = <Row extends LastSeen>(db: Db, rows: SqlFragment, limit: number, edgeId: SqlFragment = nothing) =>
-  many<Row>(
-    db,
-    sql`
-    select host(source_ip) as ip, max(seen_at) as last_seen_at ${edgeId}
-    from (${rows}) seen
-    group by source_ip ${edgeId}
-    order by max(seen_at) desc, source_ip ${edgeId} limit ${limit}`,
-  )
+/** PostgreSQL keeps a plan for each number of lists that a statement merges, and the plan of hundreds takes megabytes. */
+const listsAtOnce = 17
 
-/** Every address that met a restriction of this type: let in, refused or warned of. */
-export const listLastSeen = (
+/** The addresses that met restrictions of this type, each once, the latest first: let in, refused or warned of. */
+export async function listLastSeen(
   db: Db,
   { accountId }: Pick<Caller, 'accountId'>,
   type: RestrictionType,
+  restrictions: readonly Pick<RestrictionOutline, 'id' | 'type'>[],
   since: number,
   limit: number,
-) =>
-  listLatest(
-    db,
-    sql`
+): Promise<LastSeen[]> {
+  // Each list in its own order, from its index: then PostgreSQL reads of each what it merges, and no more.
+  const letIn = sql`(
     select ip as source_ip, last_seen_at as seen_at from seen_addresses
     where account_id = ${accountId} and type = ${type} and last_seen_at >= ${rfc3339(since)}
-    union all
-    select a.source_ip, a.last_at
-    from ip_restrictions r
-      cross join unnest(array['refused', 'warned']) as o (outcome)
-      cross join lateral (
-        select source_ip, last_at from ip_restriction_addresses
-        where account_id = ${accountId} and ip_restriction_id = r.id and outcome = o.outcome
-          and last_at >= ${firstHour(since)}
-        order by last_at desc, source_ip limit ${limit}) a
-    where r.account_id = ${accountId} and r.type = ${type}`,
-    limit,
-  )
+    order by last_seen_at desc fetch first (${limit}) rows with ties)`
+  const counted = (id: Uuid, outcome: Outcome) => sql`(
+    select source_ip, last_at as seen_at from ip_restriction_addresses
+    where account_id = ${accountId} and ip_restriction_id = ${id} and outcome = ${outcome}
+      and last_at >= ${firstHour(since)}
+    order by last_at desc fetch first (${limit}) rows with ties)`
+  const ids = restrictions.filter((each) => each.type === type).map(({ id }) => id)
+  const lists = [letIn, ...ids.flatMap((id) => [counted(id, 'refused'), counted(id, 'warned')])]
+  let latest = await mergeLatest(db, lists.slice(0, listsAtOnce), limit)
+  for (let from = listsAtOnce; from < lists.length; from += listsAtOnce) {
+    const further = await mergeLatest(db, lists.slice(from, from + listsAtOnce), limit)
+    latest = eachOnce([...latest, ...further]).slice(0, limit)
+  }
+  return latest
+}
+
+/** The latest addresses of several lists. Most are in one of them; if too many are in several, more rows are needed. */
+async function mergeLatest(db: Db, lists: readonly SqlFragment[], limit: number): Promise<LastSeen[]> {
+  const all = lists.reduce((some, list) => sql`${some} union all ${list}`)
+  for (let rows = Math.ceil(limit * 1.25); ; rows *= 4) {
+    const { read } = await readLatest(db, all, rows)
+    const latest = eachOnce(read)
+    if (latest.length >= limit || read.length < rows) return latest.slice(0, limit)
+  }
+}
 
 /** Those refused or warned of where a policy is part of the `ip_restriction` module, by edge or route. */
-export const listLastSeenAtModules = (
+export async function listLastSeenAtModules(
   db: Db,
   { accountId }: Pick<Caller, 'accountId'>,
   policyId: Uuid,
   since: number,
   limit: number,
-) =>
-  listLatest<LastSeen & { edge_id: Uuid }>(
+): Promise<SeenAtModule[]> {
+  const { read, edges } = await readLatest(
     db,
     sql`
     select a.source_ip, a.last_at as seen_at, p.edge_id
@@ -69,8 +75,46 @@ export const listLastSeenAtModules = (
       cross join lateral (
         select source_ip, last_at from edge_addresses
         where account_id = ${accountId} and edge_id = p.edge_id and last_at >= ${firstHour(since)}
-        order by last_at desc, source_ip limit ${limit}) a
-    where p.account_id = ${accountId} and p.ip_policy_id = ${policyId} and m.enabled`,
+        order by last_at desc fetch first (${limit}) rows with ties) a
+    where p.account_id = ${accountId} and p.ip_policy_id = ${policyId} and p.module = 'ip_restriction' and m.enabled`,
     limit,
-    sql`, edge_id`,
+    sql`, string_agg(uuid_send(edge_id), ''::bytea) as edges`,
   )
+  return read
+    .map((seen, index) => ({ ...seen, edgeId: uuidOfHex(edges.toString('hex', index * 16, index * 16 + 16)) }))
+    .sort((a, b) => latestFirst(a, b) || (a.edgeId < b.edgeId ? -1 : 1))
+    .slice(0, limit)
+}
+
+type Bytes = { ips: Buffer; times: Buffer; edges: Buffer }
+/** The sum of no rows is null. */
+const none: Bytes = { ips: Buffer.alloc(0), times: Buffer.alloc(0), edges: Buffer.alloc(0) }
+
+/**
+ * The latest of the rows, and all that are as late as the last of them. One row comes back, of bytes: rows are what costs in
+ * the driver, and text of addresses and times what costs in PostgreSQL.
+ */
+async function readLatest(db: Db, rows: SqlFragment, limit: number, edgeIds: SqlFragment = nothing) {
+  const bytes = await one<Bytes | { ips: null }>(
+    db,
+    sql`
+    select string_agg(inet_send(source_ip), ''::bytea) as ips, string_agg(timestamptz_send(seen_at), ''::bytea) as times
+      ${edgeIds}
+    from (select * from (${rows}) seen order by seen_at desc fetch first (${limit}) rows with ties) latest`,
+  )
+  const { ips, times, edges } = bytes.ips ? bytes : none
+  const read: LastSeen[] = addressesOf(ips).map((address, index) => ({ address, at: momentAt(times, index) }))
+  return { read, edges }
+}
+
+const latestFirst = (a: LastSeen, b: LastSeen): number => b.at - a.at || compareAddresses(a.address, b.address)
+
+/** The latest first, and each address as it was seen last. */
+function eachOnce(sightings: LastSeen[]): LastSeen[] {
+  const known = new Set<number | string>()
+  return sightings.sort(latestFirst).filter(({ address }) => {
+    const key = address.family === 4 ? address.value : `${address.w0} ${address.w1} ${address.w2} ${address.w3}`
+    const before = known.size
+    return known.add(key).size > before
+  })
+}

@@ -26,7 +26,18 @@ const longestIPv6Text = 'ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255'.length
 export function parseAddress(text: string): Address | undefined {
   if (!text.includes(':')) return parseIPv4(text)
   const address = parseIPv6(text)
-  return address && isIPv4Mapped(address) ? { family: 4, value: address.w3 } : address
+  return address && toAddress(address)
+}
+
+/** The IPv4 address, if this is a mapped one. */
+export const toAddress = (address: IPv6Address): Address =>
+  isIPv4Mapped(address) ? { family: 4, value: address.w3 } : address
+
+/** In the order of PostgreSQL: IPv4 first, then by value. */
+export function compareAddresses(a: Address, b: Address): number {
+  if (a.family === 4 || b.family === 4)
+    return a.family === 4 && b.family === 4 ? a.value - b.value : a.family - b.family
+  return a.w0 - b.w0 || a.w1 - b.w1 || a.w2 - b.w2 || a.w3 - b.w3
 }
 
 /** An IPv6 address as written, mapped or not: a CIDR range has to know which, to count its prefix length right. */

@@ -14,8 +14,8 @@ export type Decision = { readonly allowed: boolean; readonly policy?: number; re
 export function decide(policies: readonly CompiledPolicy[], address: Address | undefined): Decision {
   if (address === undefined) return { allowed: false }
   let allowedBy: Decision | undefined
-  for (const [policy, compiled] of policies.entries()) {
-    const match = lookup(compiled, address)
+  for (let policy = 0; policy < policies.length; policy++) {
+    const match = lookup(policies[policy] as CompiledPolicy, address)
     if (match?.action === 'deny') return { allowed: false, policy, rule: match.rule }
     if (match) allowedBy ??= { allowed: true, policy, rule: match.rule }
   }

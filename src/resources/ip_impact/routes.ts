@@ -1,5 +1,6 @@
 import { loadOutline } from '../../access/policies.ts'
-import { isRefused, whatIfWith } from '../../access/what_if.ts'
+import { isRefused } from '../../access/refusal.ts'
+import { whatIfWith } from '../../access/what_if.ts'
 import { transaction } from '../../db/transaction.ts'
 import { route } from '../../http/route.ts'
 import { restrictionTypesFor } from '../../identity/caller.ts'

@@ -3,8 +3,9 @@ import { type RestrictionOutline, type RestrictionType, restrictionTypes } from 
 import { flipsOf, type WhatIf, type WhatIfOf } from '../../access/what_if.ts'
 import type { Db } from '../../db/pool.ts'
 import type { Caller } from '../../identity/caller.ts'
+import { rfc3339 } from '../../kernel/clock.ts'
 import type { Uuid } from '../../kernel/ids.ts'
-import { canonicalAddress } from '../../kernel/ip/address.ts'
+import { formatAddress } from '../../kernel/ip/address.ts'
 import { listRestrictedBy } from '../edges/store.ts'
 import { refsOf } from '../edges/view.ts'
 import { refTo } from '../ip_restrictions/decided_by.ts'
@@ -45,12 +46,14 @@ const policiesOf = ({ policies }: RestrictionOutline): Uuid[] => policies.map(({
 /** One entry for each type of traffic that restrictions with this policy decide about, or warn of. */
 export async function impactOnRestrictions(question: Question): Promise<Traffic[]> {
   const { db, caller, since, restrictions, policyId, decidersOf, uri } = question
+  const attached = restrictions.filter((each) => policiesOf(each).includes(policyId))
+  const types = restrictionTypes.filter((type) => attached.some((each) => each.type === type))
+  const seen = await Promise.all(types.map((type) => listLastSeen(db, caller, type, restrictions, since, maxTried)))
   const traffic: Traffic[] = []
-  for (const type of restrictionTypes) {
+  for (const [index, type] of types.entries()) {
+    const sightings = seen[index] as LastSeen[]
     for (const enforced of [true, false]) {
-      const using = restrictions.filter(
-        (each) => each.type === type && each.enforced === enforced && policiesOf(each).includes(policyId),
-      )
+      const using = attached.filter((each) => each.type === type && each.enforced === enforced)
       if (using.length === 0) continue
       // Enforced restrictions refuse together. Unenforced ones are evaluated as if they alone were enforced.
       const deciders = await decidersOf(
@@ -58,7 +61,6 @@ export async function impactOnRestrictions(question: Question): Promise<Traffic[
           ? decidersFor(restrictions, type)
           : using.map((each) => ({ enforced: true, policies: policiesOf(each) })),
       )
-      const sightings = await listLastSeen(db, caller, type, since, maxTried)
       const flips = flipsOf(sightings, () => deciders)
       const used_by = using.slice(0, maxListed).map(({ id }) => refTo('ipx', id, uri))
       traffic.push({ type, by: 'restriction', enforced, used_by, ...shown(question, type, sightings, flips) })
@@ -77,8 +79,8 @@ export async function impactOnModules(question: Question): Promise<Traffic[]> {
   const account = decidersFor(restrictions, 'endpoints')
   const deciders = new Map<Ref, WhatIf>()
   const sightings: (Sighting & { target: Ref })[] = []
-  for (const { edge_id, ...seen } of await listLastSeenAtModules(db, caller, policyId, since, maxTried)) {
-    const [target, set] = [refs.get(edge_id), setsOf.get(edge_id)]
+  for (const { edgeId, ...seen } of await listLastSeenAtModules(db, caller, policyId, since, maxTried)) {
+    const [target, set] = [refs.get(edgeId), setsOf.get(edgeId)]
     // Its module was changed between the two queries.
     if (!target || !set) continue
     if (!deciders.has(target)) deciders.set(target, await decidersOf([{ enforced: true, policies: set }, ...account]))
@@ -99,8 +101,9 @@ function shown(
 ) {
   const list = (flipped: readonly Sighting[]) => ({
     total: flipped.length,
-    addresses: (caller.role === 'admin' ? flipped.slice(0, maxListed) : []).map(({ ip, ...seen }) => ({
-      ip: canonicalAddress(ip),
+    addresses: (caller.role === 'admin' ? flipped.slice(0, maxListed) : []).map(({ address, at, ...seen }) => ({
+      ip: formatAddress(address),
+      last_seen_at: rfc3339(at),
       ...seen,
     })),
   })
