@@ -21,6 +21,7 @@ import { gatehouse } from '../harness/command.ts'
 import { stop } from '../harness/control_plane.ts'
 import { startInstallation } from '../harness/edge.ts'
 import { make, newHttpsEdge } from '../harness/fixtures.ts'
+import { loadScaledTimeout } from '../harness/load_scaled_timeout.ts'
 import { holdsFor, poll } from '../harness/poll.ts'
 import { printed, sized } from '../harness/thorough.ts'
 import { dial, newGuardedEdge, startTcpUpstream, statusOf, wholeFile } from './live_harness.ts'
@@ -113,8 +114,11 @@ test('when the agent is killed, HAProxy keeps serving, the API names the node as
   const before = { ...(await haproxyPids()), ...(await statusOf(edge)) }
   await stop(edge.child, 'SIGKILL')
   assert.deepEqual(await decisions(), asWanted)
+  const began = Date.now()
   const changed = await setRules(`${guarded.policyId}`, [`allow ${allowed}`, 'allow 127.0.0.4'])
   assert.equal(changed.status, 200)
+  const waited = Date.now() - began
+  assert.ok(waited < loadScaledTimeout(12_000), `the answer came after ${waited} ms`)
   // A node that was silent for ten seconds is not counted any more, and it may just have become so.
   const said = [changed.headers.get('service-applied'), changed.headers.get('service-behind')]
   assert.ok(['0/1,edge-1', '0/0,'].includes(said.join()), said.join())

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { startControlPlane } from '../../../test/harness/control_plane.ts'
 import { behindProxy, from, policyWith } from '../../../test/harness/ip.ts'
+import { loadScaledTimeout } from '../../../test/harness/load_scaled_timeout.ts'
 import { poll } from '../../../test/harness/poll.ts'
 
 const plane = await startControlPlane({ after }, { env: behindProxy })
@@ -21,10 +22,13 @@ test('an enforced api restriction refuses every address that its policies do not
   assert.equal((await admin('GET', '/caller', undefined, from('11.1.3.4'))).status, 403)
   assert.equal((await admin('GET', '/caller', undefined, from('garbage'))).status, 403)
 
+  const refusedAt = Date.now()
   const why = await poll(
     () => admin('GET', `/ip_refusals/${refused.body.details.operation_id}`),
     ({ status }) => status === 200,
   )
+  const late = Date.now() - refusedAt
+  assert.ok(late < loadScaledTimeout(2_500), `it could be looked up after ${late} ms`)
   assert.equal(why.body.source_ip, '10.1.3.4')
   const { body: rule } = await admin('GET', why.body.ip_policy_rule.uri)
   assert.equal(rule.cidr, '10.1.0.0/16')
