@@ -2,7 +2,7 @@
 // error. Not committed, but made whenever the dashboard is checked or built, so that it cannot be older than its source.
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import openapiTS, { astToString } from 'openapi-typescript'
-import { errorCatalogue } from '../src/kernel/errors.ts'
+import { errorCatalog } from '../src/kernel/errors.ts'
 
 const document = JSON.parse(await readFile(new URL('../openapi.json', import.meta.url), 'utf8'))
 type Operation = {
@@ -26,7 +26,7 @@ const operations = Object.values<Record<string, Operation>>(document.paths).flat
     isRead: method === 'get',
   })),
 )
-const hints = Object.fromEntries(Object.entries(errorCatalogue).map(([code, { hint }]) => [code, hint]))
+const hints = Object.fromEntries(Object.entries(errorCatalog).map(([code, { hint }]) => [code, hint]))
 
 const folder = new URL('src/generated/', import.meta.url)
 await mkdir(folder, { recursive: true })

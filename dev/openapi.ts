@@ -6,7 +6,7 @@ import { openApiDocument } from '../src/http/openapi/document.ts'
 import { leastRole } from '../src/http/route.ts'
 import { statuses } from '../src/http/statuses.ts'
 import { roles } from '../src/identity/caller.ts'
-import { type ErrorCode, errorCatalogue } from '../src/kernel/errors.ts'
+import { type ErrorCode, errorCatalog } from '../src/kernel/errors.ts'
 import { routes } from '../src/resources/routes.ts'
 import { version } from '../src/version.ts'
 
@@ -21,9 +21,9 @@ Every refusal has the form
 All values in \`details\` are strings. The operation id is also in the \`Operation-Id\` header of every response and in
 the log of the service. This page is made from \`src/kernel/errors.ts\` and \`src/http/statuses.ts\` by \`npm run openapi\`.
 
-${(Object.keys(errorCatalogue) as ErrorCode[])
+${(Object.keys(errorCatalog) as ErrorCode[])
   .map((code) => {
-    const { cause, hint } = errorCatalogue[code]
+    const { cause, hint } = errorCatalog[code]
     return `## ${code}\n\nStatus ${statuses[code]}. ${cause}\n\n**What to do:** ${hint}\n`
   })
   .join('\n')}`

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { Ajv2020 } from 'ajv/dist/2020.js'
-import { errorCatalogue } from '../src/kernel/errors.ts'
+import { errorCatalog } from '../src/kernel/errors.ts'
 import { routes } from '../src/resources/routes.ts'
 import { type Answer, checkAgainstDocument } from './harness/client.ts'
 
@@ -142,7 +142,7 @@ test('every error in the catalog is described by an operation, except those that
   const described = new Set(
     [...valuesIn(document.components.responses)].flatMap(([, value]) => value.properties?.error_code?.enum ?? []),
   )
-  const missing = new Set(Object.keys(errorCatalogue)).difference(described)
+  const missing = new Set(Object.keys(errorCatalog)).difference(described)
   assert.deepEqual([...missing].sort(), ['ERR_HEADERS_TOO_LARGE', 'ERR_METHOD_NOT_ALLOWED', 'ERR_ROUTE_NOT_FOUND'])
 })
 

@@ -56,8 +56,8 @@ export class Refused extends Failure {
 async function refusedWith(status: number, text: string, headers: Headers): Promise<Refused> {
   const error = asError(text)
   // Loaded on demand, because most calls succeed.
-  const { errorCatalogue } = await import('../kernel/errors.ts')
-  const known = errorCatalogue[error.error_code as keyof typeof errorCatalogue]
+  const { errorCatalog } = await import('../kernel/errors.ts')
+  const known = errorCatalog[error.error_code as keyof typeof errorCatalog]
   return new Refused(status, error, headers, known?.hint)
 }
 

@@ -4,7 +4,7 @@ import { type IdPrefix, idPrefixes } from './ids.ts'
  * Every refusal that a client can receive: its cause and what to do about it. `src/http/statuses.ts` gives each its HTTP
  * status, and docs/errors.md is generated from both. Once released, a code keeps its meaning.
  */
-export const errorCatalogue = {
+export const errorCatalog = {
   ERR_MALFORMED_REQUEST: {
     cause:
       'The request is not valid HTTP, for example two Host headers, a body on a GET, or a URL that cannot be decoded.',
@@ -190,7 +190,7 @@ export const errorCatalogue = {
   },
 } as const satisfies Record<string, { cause: string; hint: string }>
 
-export type ErrorCode = keyof typeof errorCatalogue
+export type ErrorCode = keyof typeof errorCatalog
 
 /** A refusal written for the client. Anything else that is thrown is a bug: it is logged, and the client gets a bare 500. */
 export class Refusal extends Error {

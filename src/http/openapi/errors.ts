@@ -1,5 +1,5 @@
 import { STATUS_CODES } from 'node:http'
-import { type ErrorCode, errorCatalogue } from '../../kernel/errors.ts'
+import { type ErrorCode, errorCatalog } from '../../kernel/errors.ts'
 import { leastRole, type Route } from '../route.ts'
 import { statuses } from '../statuses.ts'
 import { commonHeaders, header } from './components.ts'
@@ -30,7 +30,7 @@ function errorsOf(route: Route): ErrorCode[] {
   if (route.method !== 'GET' || route.heavy) codes.push('ERR_TOO_MANY_OPERATIONS')
   const all = new Set([...codes, ...(route.errors ?? [])])
   // In one order, so that the same codes are always the same response.
-  return (Object.keys(errorCatalogue) as ErrorCode[]).filter((code) => all.has(code))
+  return (Object.keys(errorCatalog) as ErrorCode[]).filter((code) => all.has(code))
 }
 
 /**
@@ -67,7 +67,7 @@ const inWords = (code: ErrorCode): string =>
     .join('')
 
 const response = (codes: readonly ErrorCode[], headers: Json): Json => ({
-  description: codes.map((code) => `\`${code}\`: ${errorCatalogue[code].cause}`).join('\n\n'),
+  description: codes.map((code) => `\`${code}\`: ${errorCatalog[code].cause}`).join('\n\n'),
   headers: { ...commonHeaders, ...headers },
   content: {
     'application/json': {

@@ -1,5 +1,5 @@
 import type { TSchema } from 'typebox'
-import { errorCatalogue } from '../../kernel/errors.ts'
+import { errorCatalog } from '../../kernel/errors.ts'
 import type { Route } from '../route.ts'
 import type { Json } from './json.ts'
 
@@ -7,7 +7,7 @@ export const errorSchema: Json = {
   type: 'object',
   required: ['error_code', 'status_code', 'msg', 'details'],
   properties: {
-    error_code: { type: 'string', enum: Object.keys(errorCatalogue) },
+    error_code: { type: 'string', enum: Object.keys(errorCatalog) },
     status_code: { type: 'integer' },
     msg: { type: 'string', description: 'What happened and what to do, for people. Programs should use error_code.' },
     details: { type: 'object', required: ['operation_id'], additionalProperties: { type: 'string' } },
