@@ -143,12 +143,12 @@ export const edgeSettings = {
   }),
   GATEHOUSE_EDGE_ACCESS_LOG_MAX_MB: setting({
     default: '100',
-    help: 'Size at which the file of the access log is renamed and a new one begun.',
+    help: 'Size at which the access log file is rotated.',
     parse: wholeNumber(1, 100_000),
   }),
   GATEHOUSE_EDGE_ACCESS_LOG_FILES: setting({
     default: '5',
-    help: 'How many files of the access log to keep, with the present one.',
+    help: 'Number of access log files to keep, including the current one.',
     parse: wholeNumber(1, 1_000),
   }),
   GATEHOUSE_EDGE_THREADS: setting({ default: '2', help: 'HAProxy threads.', parse: wholeNumber(1, 64) }),

@@ -94,7 +94,7 @@ const commands: Record<string, ServerCommand> = {
     forms: [
       [
         'domains list | assign ACCOUNT DOMAIN | unassign ACCOUNT DOMAIN',
-        'let an account have a domain without a proof in its DNS',
+        'assign a domain to an account without DNS verification',
       ],
     ],
     settings,

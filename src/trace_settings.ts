@@ -10,7 +10,7 @@ export const traceSettings = {
   }),
   GATEHOUSE_TRACES_SAMPLE: setting({
     default: '100%',
-    help: 'Share of API calls to trace whose client does not say whether they are traced.',
+    help: "Share of API calls to trace when the client's traceparent does not decide.",
     parse: percentage,
   }),
 }

@@ -25,7 +25,7 @@ export const webhookSettings = {
   }),
   GATEHOUSE_WEBHOOK_DISABLE_DAYS: setting({
     default: '5',
-    help: 'A webhook destination is disabled when nothing could be delivered for so long.',
+    help: 'Days of failed deliveries without a success after which a webhook destination is disabled.',
     parse: wholeNumber(1, 3_650),
   }),
 }

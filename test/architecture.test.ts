@@ -244,7 +244,7 @@ const mayUseTimers: Record<string, string> = {
   'test/harness/control_plane.ts': 'kills a process that does not end',
   'test/harness/tcp_proxy.ts': 'is a network that takes its time',
   'test/input/framing.test.ts': 'is a client that sends a byte now and then',
-  'test/outbox/rounds.ts': 'gives up on a reader that would wait for ever',
+  'test/outbox/rounds.ts': 'gives up on a reader that would wait forever',
 }
 
 test('tests wait by polling, not by time, and random choices can be repeated', async () => {

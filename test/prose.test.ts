@@ -29,6 +29,9 @@ const calques: readonly { banned: RegExp; write: string }[] = [
   { banned: /\bwhat\s+is\s+left\s+out\s+stays\b/gi, write: 'omitted fields keep their values' },
   { banned: /\bis\s+answered\s+with\s+what\b/gi, write: 'returns' },
   { banned: /\bgoes\s+on\s+by\s+itself\b/gi, write: 'recovers' },
+  { banned: /\bgo(?:es)?\s+over\s+from\b/gi, write: 'switches to' },
+  { banned: /\b(?:found|finds|find)\s+no\s+place\b/gi, write: 'did not fit, the buffer was full' },
+  { banned: /\bfor\s+ever\b/gi, write: 'forever' },
 ]
 
 test('docs, comments, messages and test titles avoid the listed calques', async () => {

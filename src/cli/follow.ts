@@ -10,7 +10,7 @@ type Json = Record<string, unknown>
 
 const reconnectMs = 1_000
 
-/** Prints the requests of a stream as they come, for ever. It connects again when the service goes away or restarts. */
+/** Prints the requests of a stream as they come, forever. It connects again when the service goes away or restarts. */
 export async function follow(connection: Connection, request: Call, asJson: boolean): Promise<never> {
   for (let wasOpen = false; ; ) {
     try {

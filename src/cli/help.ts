@@ -92,7 +92,7 @@ ${indent([
   ['gatehouse edges https routes list', 'list the routes of all HTTPS edges, or of one'],
   ['gatehouse tail', 'show requests to edges as they happen'],
   ['gatehouse state', 'dump, diff, apply, sync: manage policies, restrictions, edges and backends as a file'],
-  ['gatehouse import ngrok', "write such a file from an account of the vendor's"],
+  ['gatehouse import ngrok', 'create a state file from an ngrok account'],
   ['gatehouse login, logout', 'sign in with your browser, and out'],
   ['gatehouse profiles', 'add, list, use, remove: manage saved servers and API keys'],
   ['gatehouse completion', 'bash, zsh, fish: print a shell completion script'],

@@ -16,7 +16,7 @@ Usage
   gatehouse ip-policies prune ID [flags]
 
 Flags
-  --unused-days DAYS  rules that have been counted for so long and have not decided since
+  --unused-days DAYS  rules that have been counted for DAYS days and decided nothing in that time
   --covered           rules that other rules shadow or make redundant; default without --unused-days
   --yes               remove them without asking
   --allow-self-lockout  also if that locks this key's address out

@@ -76,7 +76,7 @@ export function startAcme(config: Config, wiring: Wiring): () => Promise<void> {
       if (issued) log.info({ domain }, 'a certificate was issued')
       if (error)
         log.warn({ domain, code: error.code, reason: error.message, err: error.cause }, 'no certificate was issued')
-      if (unmet?.code === orderLimitCode) log.warn({ domain }, 'an account has used up its orders of the hour')
+      if (unmet?.code === orderLimitCode) log.warn({ domain }, 'an account has used up its orders for the hour')
       metrics.countAcmeOutcome(issued, error?.code)
     },
     onError: (err) => log.error({ err }, 'cannot work on orders of certificates'),

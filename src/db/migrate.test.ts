@@ -88,7 +88,7 @@ test('an index that a killed process left half-built is built again, and a finis
   assert.deepEqual(await many(pool, sql`select 'things_id'::regclass::oid as oid`), before)
 })
 
-test('two processes that build an index at once do not wait for each other for ever: one does it', async () => {
+test('two processes that build an index at once do not wait for each other forever: one does it', async () => {
   const pool = await emptyDatabase()
   await migrate(pool, { known: [table] })
   const holder = await pool.connect()

@@ -9,7 +9,7 @@ export type AcmeMetrics = {
 export function acmeMetrics(registers: Registry[]): AcmeMetrics {
   const orders = new Gauge({
     name: 'gatehouse_acme_domains',
-    help: 'Domains with a managed certificate. settled: the certificate is there. waiting: it is not there yet. failing: the last attempt failed. In addition, overdue: it should have been renewed more than a day ago. limited: the account has used up its orders of the hour. Absent without an ACME authority.',
+    help: 'Domains with a managed certificate. settled: the certificate is there. waiting: it is not there yet. failing: the last attempt failed. In addition, overdue: it should have been renewed more than a day ago. limited: the account has used up its orders for the hour. Absent without an ACME authority.',
     labelNames: ['state'],
     registers,
   })

@@ -97,7 +97,7 @@ function showProcess(registers: Registers, db: DbPool, heavy: HeavyOperations, s
   })
   new Gauge({
     name: 'gatehouse_db_shared_statements',
-    help: 'Look-ups that were sent over the shared database connections and are not answered.',
+    help: 'Look-ups in flight on the shared database connections.',
     registers,
     collect() {
       this.set(db.sharedStatements())

@@ -39,8 +39,8 @@ export const errorCatalog = {
   },
   ERR_TOO_MANY_ATTEMPTS: {
     cause:
-      'The token is not valid, and too many requests or sign-ins from this address had wrong tokens within a minute. A valid token is never refused for this reason.',
-    hint: 'Correct the token. To learn again that a token is wrong, wait for the number of seconds in the Retry-After header.',
+      'The token is not valid, and too many requests or sign-ins from this address had wrong tokens within a minute; or too many sign-ins with a provider or `gatehouse login` were started from it. A valid token is never refused for this reason.',
+    hint: 'Correct the token. Another wrong token gets 401 again only after the number of seconds in the Retry-After header. Wait as long before you start another sign-in.',
   },
   ERR_RATE_LIMITED: {
     cause:

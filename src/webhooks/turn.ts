@@ -24,7 +24,7 @@ export type DeliverySettings = {
   retryMs: readonly number[]
   /** Older events are not sent any more. */
   retentionMs: number
-  /** A destination that has failed for so long is disabled. */
+  /** A destination whose deliveries have all failed for this long is disabled. */
   disableAfterMs: number
   uri: (path: string) => string
 }

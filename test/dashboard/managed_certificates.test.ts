@@ -55,7 +55,7 @@ test('management is switched on, leads to a certificate, and is switched off', a
   await dialog.getByLabel('Certificate').selectOption({ index: 2 })
   await dialog.getByText('Saving ends the orders and renewals.').waitFor()
   await press(page, 'Save certificate')
-  await page.getByText('By hand: nobody renews it for you').waitFor()
+  await page.getByText('Uploaded: you renew it yourself').waitFor()
   const [domain] = (await admin('GET', '/reserved_domains')).body.reserved_domains
   assert.equal(domain.certificate_management_policy, null)
   assert.notEqual(domain.certificate, null)

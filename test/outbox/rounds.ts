@@ -39,7 +39,7 @@ export async function outboxRounds(scope: Scope, plane: ControlPlane, millisecon
     ...Array.from({ length: apiWriters }, () => writeThroughApi(admin, ledger, goOn)),
   ])
   end = await lastGeneration(db)
-  // A reader that misses the last row would wait for it for ever.
+  // A reader that misses the last row would wait for it forever.
   const giveUp = setTimeout(loadScaledTimeout(15_000), undefined, { ref: false }).then(() => {
     end = 0
   })

@@ -149,8 +149,8 @@ function Rows({ traffic, columns, openId, isFiltered }: RowsProps) {
       foot={
         <>
           <span>
-            Refused, warned, limited and failed requests are kept for 7 days. Allowed ones are shown while this page is
-            live. {rows.length >= mostRows && `Only the newest ${count.format(mostRows)} are shown.`}
+            Refused, warned, limited and failed requests are kept for 7 days by default. Allowed ones are shown while
+            this page is live. {rows.length >= mostRows && `Only the newest ${count.format(mostRows)} are shown.`}
           </span>
           {hasOlder && (
             <Button

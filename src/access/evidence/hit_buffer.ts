@@ -73,7 +73,7 @@ export function createHitBuffer(db: Db, onLost: (hits: number) => void): HitBuff
       edgeCounts = new Map()
       refusals = []
       try {
-        // A row that PostgreSQL refuses is dropped and counted as lost. Kept, it would hold up all others for ever.
+        // A row that PostgreSQL refuses is dropped and counted as lost. Kept, it would hold up all others forever.
         await writeSalvaging(
           refusalsNow,
           (rows) => insertRefusals(db, rows),

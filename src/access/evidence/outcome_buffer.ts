@@ -61,7 +61,7 @@ export function createOutcomeBuffer(db: Db, onLost: (outcomes: number) => void):
       const now = pending
       pending = new Map()
       try {
-        // A row that PostgreSQL refuses is dropped and counted as lost. Kept, it would hold up all others for ever.
+        // A row that PostgreSQL refuses is dropped and counted as lost. Kept, it would hold up all others forever.
         await writeSalvaging(
           [...now.values()],
           (outcomes) => writeOutcomes(db, outcomes),

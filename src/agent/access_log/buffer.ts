@@ -1,6 +1,6 @@
 /**
  * What waits to be written, up to a limit. When it is half full, no account may hold more than a quarter of it: whoever
- * floods the log loses lines before others do. What finds no place is counted.
+ * floods the log loses lines before others do. Lines that do not fit are counted.
  */
 export function createLineBuffer(limit: number) {
   let waiting: { account: string; line: string }[] = []

@@ -8,7 +8,7 @@ import { lineSocket, type ProxySettings } from './settings.ts'
 /**
  * HAProxy writes a line for each request and connection into a ring, and the agent reads the ring over a socket. Every
  * request pays for its line, so it is not JSON: values between tabs, which HAProxy never leaves in a value, and the length
- * before each line. While nobody reads, the ring keeps the oldest lines, counts what finds no place, and nothing waits
+ * before each line. While nobody reads, the ring keeps the oldest lines, counts those that do not fit, and nothing waits
  * for it. See docs/adr/0054.
  */
 const ring = (settings: ProxySettings, name: string, lineBytes: number, bytes: number) => `ring ${name}

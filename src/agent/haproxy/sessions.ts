@@ -54,7 +54,7 @@ export function formerDestinations() {
 
 /**
  * Whatever may become a WebSocket is recorded with its route while it lasts, once it is allowed and within its limits:
- * nobody else can fill the table. What finds no place in it could not be closed later, and is refused. HAProxy does not
+ * nobody else can fill the table. A session that does not fit could not be closed later, and is refused. HAProxy does not
  * show the variables of a session, but `txn.id32` is the number that it shows as `id`.
  *
  * A request that was decided before a change, and is recorded after the close that follows it, would be missed. Each close

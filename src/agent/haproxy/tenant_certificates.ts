@@ -159,7 +159,7 @@ async function say({ runtimeSocket }: ProxySettings, commands: readonly (readonl
       throw new Unusable(`HAProxy answered ${answer} to ${command.split('\n')[0]}`)
 }
 
-/** Without a gap: HAProxy goes over from the old certificate to the new one with the commit. A new file gets a line. */
+/** Without a gap: HAProxy switches to the new certificate with the commit. A new file gets a line. */
 async function loadFile(
   settings: ProxySettings,
   file: string,

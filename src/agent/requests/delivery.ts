@@ -10,7 +10,7 @@ const retryAfterMs = 2_000
 /**
  * Brings what was kept to the control plane, one batch after another. A batch is sent until there is an answer, under the
  * same id, so that one whose answer was lost counts once. An older control plane does not answer, and nothing is lost but
- * what finds no place.
+ * what does not fit.
  */
 export function createDelivery(nats: NatsConnection, kept: Kept) {
   let batch: RequestBatch | undefined

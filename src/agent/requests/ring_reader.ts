@@ -62,7 +62,7 @@ export async function readLines(
   }
 }
 
-/** Pauses everything for the rest of a window whose share is used up. HAProxy counts what finds no place meanwhile. */
+/** Pauses everything for the rest of a window whose share is used up. HAProxy counts the lines that do not fit meanwhile. */
 function createBudget(sockets: ReadonlySet<Socket>) {
   let began = 0
   let used = 0

@@ -81,7 +81,7 @@ export function learn(name: Name, answer: Answer): boolean {
   return name.addresses.length !== before.length || name.addresses.some((address, index) => address !== before[index])
 }
 
-/** A little apart, so that names that came together are not asked together for ever. */
+/** A little apart, so that names that came together are not asked together forever. */
 function pauseAfter(failure: 'absent' | 'silent' | undefined, failures: number): number {
   const pause = failure ? Math.min(refreshEveryMs * 2 ** (failures - 1), longestPauseMs[failure]) : refreshEveryMs
   return pause * (0.9 + Math.random() * 0.2)

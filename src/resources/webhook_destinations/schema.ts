@@ -29,7 +29,8 @@ const fields = {
   ),
   enabled: Type.Optional(
     Type.Boolean({
-      description: 'Whether events are sent. Events of the meantime are sent when it is enabled again. Default: true.',
+      description:
+        'Whether events are sent. Events missed while it is disabled are sent when it is enabled again. Default: true.',
     }),
   ),
 }

@@ -84,7 +84,7 @@ export function ReplaceCertificate({ certificate, onClose }: Closing & { certifi
       }}
       onClose={onClose}
     >
-      <p>Edge nodes go over from the old pair to the new one without a gap.</p>
+      <p>Edge nodes switch to the new pair without a gap.</p>
       <PairFields values={values} set={set} />
     </FormDialog>
   )

@@ -35,7 +35,7 @@ export function CertificateOf({ domain, onChange }: { domain: Domain; onChange: 
           <dd>
             {policy
               ? `Ordered and renewed automatically, ${policy.private_key_type === 'rsa' ? 'RSA 2048' : 'ECDSA P-256'}`
-              : 'By hand: nobody renews it for you'}
+              : 'Uploaded: you renew it yourself'}
           </dd>
           {policy && (
             <>

@@ -35,7 +35,7 @@ export function NodeDetail({ name, list }: { name: string; list: Shapes['EdgeNod
 
 function sentenceOf({ live, applied_generation, refusals }: Node, newest: number): string {
   if (!live) return 'It has stopped reporting. If it still runs, it keeps enforcing its last known state.'
-  if (refusals.length) return 'It keeps enforcing what it had before each record that it rejected.'
+  if (refusals.length) return 'It keeps enforcing the previous version of each record that it rejected.'
   const behind = newest - applied_generation
   if (behind > 0)
     return `${count.format(behind)} ${behind === 1 ? 'generation' : 'generations'} behind the newest change.`
@@ -69,7 +69,7 @@ function Shown({ node, newest }: { node: Node; newest: number }) {
           </Fact>
         </dl>
       </div>
-      <Section title="Rejected records" note="the latest; the node keeps what it had before">
+      <Section title="Rejected records" note="the latest; the node keeps the previous version of each">
         {node.refusals.length === 0 ? (
           <div className="frame">
             <Empty title="None">The node took every record of this account.</Empty>

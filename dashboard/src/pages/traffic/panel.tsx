@@ -53,8 +53,8 @@ export function RequestPanel({ id, row, ...props }: Props) {
       {!found.isError && <Skeleton lines={6} />}
       {found.isError && isMissing(found.error) && (
         <Empty title="No such request is kept">
-          Refused, warned, limited and failed requests of this account are kept for 7 days, as far as there are not too
-          many. Allowed requests are not kept.
+          Refused, warned, limited and failed requests of this account are kept for 7 days by default, up to a limit per
+          hour. Allowed requests are not kept.
         </Empty>
       )}
       {found.isError && !isMissing(found.error) && <ProblemNote error={found.error} retry={() => found.refetch()} />}

@@ -51,8 +51,8 @@ export function Notices({ traffic, isHeld, onShow, onResume }: Props) {
       {isLost && (
         <p className="notice" role="status">
           <Icon name="warned" />
-          New requests are not shown until the connection is back. Edges go on deciding; what they refuse in between is
-          read again then.
+          New requests are not shown until the connection is back. Edges keep enforcing. Requests refused in the
+          meantime are loaded when the connection is back.
         </p>
       )}
       {dropped > 0 && (
