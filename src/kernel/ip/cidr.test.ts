@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { parseAddress } from './address.ts'
-import { formatCidr, parseCidr } from './cidr.ts'
+import { formatCidr, parseCidr, spelledCidr } from './cidr.ts'
 
 const canonical = (text: string) => {
   const { cidr, fault } = parseCidr(text)
@@ -107,4 +107,23 @@ test('every address and prefix length is a range, or the error suggests the encl
     }),
     { numRuns: 2_000 },
   )
+})
+
+test('the spelling of a parsed text is that of its range', () => {
+  for (const text of [
+    '0.0.0.0/0',
+    '10.0.0.0/8',
+    '203.0.113.7',
+    '203.0.113.7/32',
+    '255.255.255.255',
+    '::',
+    '2001:DB8::/32',
+    '::ffff:10.0.0.0/104',
+    '::ffff:10.0.0.1',
+    '::1.2.3.4',
+  ]) {
+    const { cidr } = parseCidr(text)
+    assert.ok(cidr, text)
+    assert.equal(spelledCidr(text, cidr), formatCidr(cidr), text)
+  }
 })

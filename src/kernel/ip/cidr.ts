@@ -35,6 +35,12 @@ export function formatCidr({ network, prefixLength }: Cidr): string {
   return `${formatAddress(network)}/${prefixLength}`
 }
 
+/** The same of a range that was parsed from `text`. IPv4 has no other spelling that `parseCidr` takes but without a length. */
+export function spelledCidr(text: string, cidr: Cidr): string {
+  if (text.includes(':')) return formatCidr(cidr)
+  return text.includes('/') ? text : `${text}/32`
+}
+
 /** The range of this length that an address lies in. */
 export const cidrAround = (address: Address, prefixLength: number): Cidr => ({
   network: networkOf(address, prefixLength),

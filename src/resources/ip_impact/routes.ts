@@ -45,7 +45,7 @@ export const ipImpactRoutes = [
     async handle({ db, caller, params, body, origin, clock, uri }) {
       const now = clock()
       const since = now - weekMs
-      const rules = await toNewRules(body as RuleSet | TextRuleSet)
+      const { rules } = await toNewRules(body as RuleSet | TextRuleSet)
       const counts = await transaction(db, async (tx) => {
         if (!(await findIpPolicy(tx, caller, params.id, false))) throw notFound('ipp')
         return compare(everyRuleOf(tx, caller, params.id), rules)

@@ -11,19 +11,22 @@ import type { IpPolicyRuleRow } from './store.ts'
 /** How many go through JavaScript before others get their turn: some milliseconds. */
 export const sliceSize = 1_000
 
+/** `placeOf`: where in them the rule of a range is. */
+export type NewRules = { readonly rules: readonly SentRule[]; readonly placeOf: ReadonlyMap<string, number> }
+
 /** Canonical, and refused when two stand for the same range. */
-export async function toNewRules(set: RuleSet | TextRuleSet): Promise<readonly SentRule[]> {
+export async function toNewRules(set: RuleSet | TextRuleSet): Promise<NewRules> {
   const lineOf = 'lineOf' in set ? set.lineOf : undefined
   const place = (index: number) => (lineOf ? `line ${lineOf[index]}` : `rules[${index}].cidr`)
-  const firstWith = new Map<string, number>()
+  const placeOf = new Map<string, number>()
   const rules = 'lineOf' in set ? set.rules : await Array.fromAsync(set.rules, fromJson)
   for (const [index, { cidr }] of rules.entries()) {
     if (index % sliceSize === sliceSize - 1) await giveWay()
-    const first = firstWith.get(cidr)
+    const first = placeOf.get(cidr)
     if (first !== undefined) throw invalidField(place(index), `repeats the range of ${place(first)} (${cidr})`)
-    firstWith.set(cidr, index)
+    placeOf.set(cidr, index)
   }
-  return rules
+  return { rules, placeOf }
 }
 
 async function fromJson(rule: RuleSet['rules'][number], index: number): Promise<SentRule> {

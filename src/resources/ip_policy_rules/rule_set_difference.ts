@@ -1,5 +1,5 @@
 import { giveWay } from '../../kernel/give_way.ts'
-import { sliceSize } from './rule_set.ts'
+import type { NewRules } from './rule_set.ts'
 import type { SentRule } from './rule_text.ts'
 import type { NewRule } from './store.ts'
 
@@ -14,30 +14,28 @@ export type RuleSetDifference = {
 /** All stored rules of a policy, some at a time and each once, compared with those that are to be there. */
 export async function compareRules(
   stored: AsyncIterable<readonly NewRule[]>,
-  sent: readonly SentRule[],
+  { rules, placeOf }: NewRules,
 ): Promise<RuleSetDifference> {
-  const sentFor = new Map<string, SentRule>()
-  for (let start = 0; start < sent.length; start += sliceSize) {
-    for (const rule of sent.slice(start, start + sliceSize)) sentFor.set(rule.cidr, rule)
-    await giveWay()
-  }
-  const difference: RuleSetDifference = { removed: [], replaced: [], changed: [], added: [] }
+  const removed: NewRule[] = []
+  const replaced: NewRule[] = []
+  const changed: SentRule[] = []
+  const isStored = new Uint8Array(rules.length)
   for await (const batch of stored) {
     for (const rule of batch) {
-      const same = sentFor.get(rule.cidr)
-      if (same?.action !== rule.action) {
-        difference.removed.push(rule)
+      const place = placeOf.get(rule.cidr) ?? -1
+      const sent = rules[place]
+      if (sent?.action !== rule.action) {
+        removed.push(rule)
         continue
       }
-      sentFor.delete(rule.cidr)
-      if (isEqual(rule, same)) continue
-      difference.replaced.push(rule)
-      difference.changed.push(same)
+      isStored[place] = 1
+      if (isEqual(rule, sent)) continue
+      replaced.push(rule)
+      changed.push(sent)
     }
     await giveWay()
   }
-  for (const rule of sentFor.values()) difference.added.push(rule)
-  return difference
+  return { removed, replaced, changed, added: rules.filter((_, place) => !isStored[place]) }
 }
 
 const isEqual = (stored: NewRule, sent: SentRule): boolean =>

@@ -11,6 +11,7 @@ import { giveWay } from '../../kernel/give_way.ts'
 import { type Id, newUuid, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { canonicalCidr } from '../../kernel/ip/canonical_cidr.ts'
 import type { Action } from '../../kernel/ip/ranges.ts'
+import type { NewRules } from './rule_set.ts'
 import { compareRules } from './rule_set_difference.ts'
 import type { SentRule } from './rule_text.ts'
 import type { NewRule } from './store.ts'
@@ -36,11 +37,11 @@ export async function replaceRules(
   tx: Db,
   change: RuleSetChange,
   policyId: Id<'ipp'>,
-  rules: readonly SentRule[],
+  sent: NewRules,
 ): Promise<Replaced> {
   const policy = { accountId: change.accountId, id: toUuid(policyId) }
-  const saysMetadata = rules.some(({ keepsMetadata }) => !keepsMetadata)
-  const { removed, replaced, changed, added } = await compareRules(storedRules(tx, policy, saysMetadata), rules)
+  const saysMetadata = sent.rules.some(({ keepsMetadata }) => !keepsMetadata)
+  const { removed, replaced, changed, added } = await compareRules(storedRules(tx, policy, saysMetadata), sent)
   const written = [...changed, ...added]
   if (written.length || removed.length) {
     // What is removed goes first: something else may come for its range.
@@ -58,7 +59,7 @@ export async function replaceRules(
     await forgetOldRuleSets(tx, change)
   }
   return {
-    counts: { rules: rules.length, added: added.length, changed: changed.length, removed: removed.length },
+    counts: { rules: sent.rules.length, added: added.length, changed: changed.length, removed: removed.length },
     cidrs: fewRanges([...removed, ...written]),
   }
 }

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import { chunksWithin, type Intake } from '../../http/body.ts'
 import { invalidField } from '../../kernel/errors.ts'
 import { giveWay } from '../../kernel/give_way.ts'
-import { formatCidr, parseCidr } from '../../kernel/ip/cidr.ts'
+import { parseCidr, spelledCidr } from '../../kernel/ip/cidr.ts'
 import { textFault } from '../../kernel/text.ts'
 import { canonicalExpiry, parseRfc3339 } from '../../kernel/time.ts'
 import { maxRules, type RuleSetShown } from './schema.ts'
@@ -36,7 +36,7 @@ export function parseRuleLine(line: string, number: number): SentRule | undefine
   const place = `line ${number}`
   if (line.length > maxLineLength) throw invalidField(place, `must be at most ${maxLineLength} characters`)
   const hash = line.indexOf('#')
-  const [action, range = '', ...options] = (hash < 0 ? line : line.slice(0, hash)).split(/[ \t]/).filter(Boolean)
+  const [action, range = '', ...options] = wordsOf(line, hash < 0 ? line.length : hash)
   if (action === undefined) return undefined
   if ((action !== 'allow' && action !== 'deny') || !range) throw invalidField(place, form)
   const { cidr, fault } = parseCidr(range)
@@ -44,7 +44,7 @@ export function parseRuleLine(line: string, number: number): SentRule | undefine
   const comment = hash < 0 ? '' : line.slice(hash + 1).trim()
   const rule: SentRule = {
     action,
-    cidr: formatCidr(cidr),
+    cidr: spelledCidr(range, cidr),
     expires_at: null,
     description: comment || null,
     metadata: null,
@@ -55,6 +55,21 @@ export function parseRuleLine(line: string, number: number): SentRule | undefine
   if (textProblem) throw invalidField(place, textProblem)
   return rule
 }
+
+/** What stands between spaces and tabs. Without a pattern, and without the empty parts between two spaces. */
+function wordsOf(line: string, end: number): string[] {
+  const words: string[] = []
+  let start = 0
+  for (let at = 0; at <= end; at++) {
+    const code = at < end ? line.charCodeAt(at) : space
+    if (code !== space && code !== tab) continue
+    if (at > start) words.push(line.slice(start, at))
+    start = at + 1
+  }
+  return words
+}
+const space = 0x20
+const tab = 0x09
 
 /**
  * `description=` and `metadata=` are percent-encoded, and so carry what a comment cannot: line breaks, and spaces at the
