@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict'
+import { many } from '../../src/db/pool.ts'
+import { sql } from '../../src/db/sql.ts'
 import { percentile, startBystander } from '../../test/harness/bystander.ts'
 import type { ControlPlane } from '../../test/harness/control_plane.ts'
 import { policyWith, putRules } from '../../test/harness/ip.ts'
+import { processorMicroseconds } from '../harness/side_by_side.ts'
 import { createTimes, type Measured, measured, timed } from './measures.ts'
 
 const rules = 100_000
@@ -18,11 +21,15 @@ export async function measureReplacement(plane: ControlPlane, rounds: number): P
   const kept = await policyWith(admin, ...linesOf(10))
   const replace = async (name: string, policy: string, lines: readonly string[]) => {
     const end = startBystander(wanted)
+    const before = await processorTimes(plane)
     const answer = await timed(times(name), () => putRules(admin, policy, lines))
+    const after = await processorTimes(plane)
     const experience = await end()
     assert.equal(answer.status, 200, `${name}: ${answer.text}`)
     assert.deepEqual(experience.failures, [])
     times(`p99 of another account meanwhile: ${name}`).push(percentile(experience, 0.99))
+    times(`processor time of the process: ${name}`).push(after.process - before.process)
+    times(`processor time of PostgreSQL: ${name}`).push(after.postgres - before.postgres)
   }
   for (let round = 0; round < rounds; round++) {
     const first = await policyWith(admin)
@@ -35,9 +42,28 @@ export async function measureReplacement(plane: ControlPlane, rounds: number): P
   }
   const goals: Record<string, number> = { first: 3_000, identical: 1_000, 'half changed': 3_000 }
   return Object.entries(goals).flatMap(([name, goal]) => {
-    const bystanders = `p99 of another account meanwhile: ${name}`
-    return [measured(name, times(name), goal), measured(bystanders, times(bystanders), 50)]
+    const of = (what: string, limit?: number) => measured(`${what}: ${name}`, times(`${what}: ${name}`), limit)
+    return [
+      measured(name, times(name), goal),
+      of('processor time of the process'),
+      of('processor time of PostgreSQL'),
+      of('p99 of another account meanwhile', 50),
+    ]
   })
+}
+
+/** Milliseconds until now: a busy machine makes everything else longer. */
+async function processorTimes({ db, processes }: ControlPlane): Promise<{ process: number; postgres: number }> {
+  const backends = await many<{ pid: number }>(
+    db,
+    sql`select pid from pg_stat_activity where datname = current_database()`,
+  )
+  // One may end while we look.
+  const each = await Promise.all(backends.map(({ pid }) => processorMicroseconds(pid).catch(() => 0)))
+  return {
+    process: (await processorMicroseconds(processes[0]?.child.pid ?? 0)) / 1_000,
+    postgres: each.reduce((sum, microseconds) => sum + microseconds, 0) / 1_000,
+  }
 }
 
 const linesOf = (net: number): string[] =>
