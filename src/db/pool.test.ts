@@ -34,6 +34,29 @@ test('times and large numbers arrive in that form, also from a database with a t
   assert.deepEqual(row, { at: '2026-06-30T23:00:00.120Z', counter: Number.MAX_SAFE_INTEGER })
 })
 
+test('arrays arrive as they were sent, whatever is in them', async (t) => {
+  const settings = { url: await newDatabase(), poolSize: 2, connectTimeoutMs: 10_000, statementTimeoutMs: 10_000 }
+  const pool = openPool(settings, () => {})
+  t.after(() => pool.end())
+  const plain = [[], ['*'], ['api_keys.*', 'a b'], ['']]
+  for (const texts of [
+    ...plain,
+    ['a,b', 'c'],
+    ['{', '}'],
+    ['"', '\\', "'"],
+    ['NULL', 'null'],
+    [null, 'a'],
+    ['ä', '漢'],
+  ]) {
+    const [row] = await many<{ texts: string[] }>(pool, sql`select ${texts}::text[] as texts`)
+    assert.deepEqual(row?.texts, texts)
+  }
+  for (const cidrs of [[], ['192.0.2.0/24'], ['192.0.2.0/24', '2001:db8::/32']]) {
+    const [row] = await many<{ cidrs: string[] }>(pool, sql`select ${cidrs}::cidr[] as cidrs`)
+    assert.deepEqual(row?.cidrs, cidrs)
+  }
+})
+
 test('a statement that was prepared while its table was empty goes by the index when it has filled up', async (t) => {
   const url = await newDatabase()
   const pool = openPool({ url, poolSize: 1, connectTimeoutMs: 10_000, statementTimeoutMs: 10_000 }, () => {})

@@ -38,6 +38,15 @@ types.setTypeParser(types.builtins.TIMESTAMPTZ, toRfc3339)
 // Counters and generations stay far below 2^53.
 types.setTypeParser(types.builtins.INT8, Number)
 
+/** Of these pg's types name only the elements. Most scopes and ranges of keys are plain, and need no parser for what is quoted. */
+const arrayTypes = { text: 1009, cidr: 651 }
+const parseArray = types.getTypeParser(arrayTypes.text)
+for (const type of Object.values(arrayTypes))
+  types.setTypeParser(type, (text) => {
+    if (text === '{}') return []
+    return /^\{[^"\\{}]+\}$/.test(text) && !text.includes('NULL') ? text.slice(1, -1).split(',') : parseArray(text)
+  })
+
 /** `2026-11-15 02:00:00.12+00` → `2026-11-15T02:00:00.120Z`. PostgreSQL drops trailing zeros; the sessions are in UTC. */
 export function toRfc3339(text: string): string {
   return `${text.slice(0, 10)}T${text.slice(11, 19)}.${text.slice(20, -3).slice(0, 3).padEnd(3, '0')}Z`

@@ -12,13 +12,18 @@ type Connection = {
   sync(): void
 }
 type Field = { name: string; dataTypeID: number; format: 'text' | 'binary' }
-type Shape = { readonly names: readonly string[]; readonly parsers: readonly ((text: string) => unknown)[] }
+type Shape = {
+  readonly names: readonly string[]
+  readonly parsers: readonly ((text: string) => unknown)[]
+  /** A row of nulls: a copy of it has room for all columns, where a row that grows by one at a time is moved several times. */
+  readonly empty: Readonly<Record<string, unknown>>
+}
 type WithSettings = { connectionParameters: { query_timeout?: number } }
 type Internals = {
   callback: (error: unknown, result?: { rows: unknown[]; results: unknown[][] }) => void
 }
 
-const noColumns: Shape = { names: [], parsers: [] }
+const noColumns: Shape = { names: [], parsers: [], empty: {} }
 /** The columns of a connection's prepared statements, by the name of the statement. */
 const shapes = new WeakMap<Connection, Map<string, Shape>>()
 
@@ -76,20 +81,22 @@ export class PreparedQuery extends pg.Query {
   }
 
   handleRowDescription({ fields }: { fields: Field[] }): void {
+    const names = fields.map(({ name }) => name)
     this.remember({
-      names: fields.map(({ name }) => name),
+      names,
+      empty: Object.fromEntries(names.map((name) => [name, null])),
       parsers: fields.map(({ dataTypeID, format }) => pg.types.getTypeParser(dataTypeID, format)),
     })
   }
 
   handleDataRow({ fields }: { fields: (string | null)[] }): void {
     if (this.failure !== undefined || !this.shape) return
-    const { names, parsers } = this.shape
-    const row: Record<string, unknown> = {}
+    const { names, parsers, empty } = this.shape
+    const row: Record<string, unknown> = { ...empty }
     try {
       for (let column = 0; column < names.length; column++) {
         const text = fields[column]
-        row[names[column] as string] = text == null ? null : parsers[column]?.(text)
+        if (text != null) row[names[column] as string] = parsers[column]?.(text)
       }
       this.collected.push(row)
     } catch (error) {

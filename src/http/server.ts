@@ -74,6 +74,8 @@ export function createServer(options: ServerOptions): FastifyInstance {
 const bareServer = ({ service, log, requestTimeoutMs }: ServerOptions): FastifyInstance =>
   fastify({
     loggerInstance: log,
+    // One for all requests: a line has the id of its operation anyway, and Fastify would make a logger for each.
+    childLoggerFactory: (logger) => logger,
     logController: new LogController({ disableRequestLogging: true }),
     genReqId: () => newId('op'),
     requestIdHeader: false,
