@@ -1,5 +1,5 @@
--- Every rule belongs to a policy of its account. A foreign key looks the policy up once for each row, which was about half
--- the time that PostgreSQL needed for 100,000 rules. These triggers do it once for each statement. docs/adr/0080 says why
+-- Every rule belongs to a policy of its account. A foreign key looks the policy up once for each row, which was a large part
+-- of the time that PostgreSQL needed for 100,000 rules. These triggers do it once for each statement. docs/adr/0080 says why
 -- they are as strict.
 create function ip_policy_rules_have_policy() returns trigger language plpgsql
   -- A plan made while the table was small must not read all of it when it has grown.
