@@ -144,3 +144,14 @@ test('an authority that does not answer uses up no order', async () => {
   assert.equal(count, 1)
   time.aheadMs = 0
 })
+
+test('an order is due in the millisecond in which it was planned', async () => {
+  await forgetOrders()
+  const { domain } = await managed(await plane.newAccount())
+  const now = Date.now()
+  const planned = new Date(now).toISOString().replace('Z', '900Z')
+  await run(db, sql`update acme_orders set next_attempt_at = ${planned}::timestamptz`)
+  assert.equal(await leaseOrder(db, now - 1, 60), undefined)
+  assert.equal((await leaseOrder(db, now, 60))?.domain, domain)
+  await forgetOrders()
+})

@@ -42,7 +42,8 @@ const lease = (seconds: number) => sql`now() + ${seconds} * interval '1 second'`
 /**
  * The next order that is due; undefined when none is. Of several processes one gets it. Leases run by the clock of the
  * database, which all of them share. Accounts take turns: the one whose last turn is the longest ago comes first, however
- * many orders the others have, and since when.
+ * many orders the others have, and since when. The database rounds to milliseconds, and our clock cuts off: an order that
+ * was planned just now can seem to be due in the next one.
  */
 export const leaseOrder = (db: Db, now: number, leaseSeconds: number) =>
   maybeOne<LeasedOrder>(
@@ -50,7 +51,7 @@ export const leaseOrder = (db: Db, now: number, leaseSeconds: number) =>
     sql`
     with due as (
       select o.account_id, o.domain_id from acme_orders o left join acme_turns t on t.account_id = o.account_id
-      where o.next_attempt_at <= ${rfc3339(now)} and (o.lease_until is null or o.lease_until <= now())
+      where o.next_attempt_at <= ${rfc3339(now + 1)} and (o.lease_until is null or o.lease_until <= now())
         and ${leasesPerAccount} > (
           select count(*) from acme_orders b where b.account_id = o.account_id and b.lease_until > now())
       order by t.leased_at nulls first, o.next_attempt_at limit 1 for update of o skip locked
