@@ -60,9 +60,12 @@ export async function measureEdge(scope: Scope, rounds: number, ranges: number):
   for (let warm = 0; warm < 4; warm++) for (const guarded of [small, large]) await change(guarded)
   for (let round = 0; round < rounds; round++)
     for (const guarded of round % 2 ? [small, large] : [large, small])
-      times(guarded === small ? 'small' : 'large').push(await change(guarded))
+      for (const what of ['added', 'deleted'])
+        times(`${guarded === small ? 'small' : 'large'}, ${what}`).push(await change(guarded))
   return [
-    measured('one rule of a small policy, until in force', times('small')),
-    measured(`one rule of ${ranges} ranges, until in force`, times('large'), 300),
+    measured('one rule of a small policy added, until in force', times('small, added')),
+    measured('one rule of a small policy deleted, until in force', times('small, deleted')),
+    measured(`one rule of ${ranges} ranges added, until in force`, times('large, added'), 300),
+    measured(`one rule of ${ranges} ranges deleted, until in force`, times('large, deleted'), 300),
   ]
 }
