@@ -19,10 +19,12 @@ export function RowsInSight<Row>({ rows, keyOf, columns, rowClass, isTwoLine }: 
   useLayoutEffect(() => {
     if (body.current) setTop(body.current.getBoundingClientRect().top + window.scrollY)
   }, [])
+  // Once, and not for each of 100,000 rows: asking the window and the document for it takes a microsecond.
+  const height = rowHeight(isTwoLine)
   const virtual = useWindowVirtualizer({
     count: rows.length,
-    estimateSize: () => rowHeight(isTwoLine),
-    overscan: 12,
+    estimateSize: () => height,
+    overscan: 4,
     scrollMargin: top,
   })
   const [density] = useDensity()
