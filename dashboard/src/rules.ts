@@ -70,6 +70,13 @@ export function replacedBy(current: readonly Rule[], rules: readonly Rule[]): Dr
 const isSame = (a: Rule, b: Rule): boolean =>
   a.description === b.description && a.expires_at === b.expires_at && a.metadata === b.metadata
 
+export const hasSameRules = (before: readonly Rule[] | undefined, now: readonly Rule[]): boolean =>
+  before?.length === now.length &&
+  before.every((rule, place) => {
+    const other = now[place]
+    return other !== undefined && rule.cidr === other.cidr && rule.action === other.action && isSame(rule, other)
+  })
+
 /**
  * What a search finds: text in the range or the description; or, for an address, every range that it lies in. An address
  * has at most 129 such ranges, so that looking each rule up among them needs no arithmetic per rule.

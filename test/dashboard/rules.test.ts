@@ -58,6 +58,32 @@ test('rules are edited, selected and removed in a draft that says what it would 
   assert.deepEqual(page.faults, [])
 })
 
+test('a review asks for the impact once, and saves when it is shown: what arrives later would move the button', async () => {
+  const id = await newPolicy('held', 'allow 127.0.0.0/8 # here', 'allow 192.0.2.0/28 # old')
+  const { promise: isReleased, resolve: release } = Promise.withResolvers<void>()
+  let asked = 0
+  await page.route('**/impact', async (route) => {
+    asked++
+    await isReleased
+    await route.continue()
+  })
+  await page.goto(`${origin}/dashboard/policies/${id}`)
+  await press(page, 'Actions for allow 192.0.2.0/28 > Remove rule')
+  // The rules are read again for the review, and have not changed.
+  await Promise.all([page.waitForResponse(/\/rules$/), press(page, 'Review and save')])
+  const review = page.getByRole('dialog', { name: 'Change held' })
+  const save = review.getByRole('button', { name: 'Save rules' })
+  assert.equal(await save.isDisabled(), true)
+  release()
+  await review.getByText('Nothing uses this policy').waitFor()
+  assert.equal(asked, 1)
+  await save.click()
+  await review.waitFor({ state: 'detached' })
+  assert.deepEqual(await rulesOf(id), ['allow 127.0.0.0/8 here'])
+  await page.unroute('**/impact')
+  assert.deepEqual(page.faults, [])
+})
+
 test('a refused address is allowed from its check, and a deny is changed, after a review', async () => {
   const id = await newPolicy('offices', 'allow 127.0.0.0/8 # here', 'deny 203.0.113.0/24 # resold')
   const { id: edge } = await make(admin, '/edges/tcp', { ip_restriction: { ip_policy_ids: [id] } })

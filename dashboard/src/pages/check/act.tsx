@@ -1,9 +1,9 @@
 import { useQuery } from '@tanstack/react-query'
-import { useState } from 'react'
+import { useMemo, useState } from 'react'
 import type { Shapes } from '../../api/client.ts'
 import { useMayChange } from '../../api/may_change.ts'
 import { queries, useRefresh } from '../../api/queries.ts'
-import { type Draft, emptyDraft, type Rule, withAdded, withChanged, withRemoved } from '../../rules.ts'
+import { applied, type Draft, emptyDraft, type Rule, withAdded, withChanged, withRemoved } from '../../rules.ts'
 import { Button } from '../../ui/button.tsx'
 import { rulesOf } from '../policies/read.ts'
 import { Review } from '../policies/review.tsx'
@@ -54,7 +54,13 @@ export function Change({ ip, wanted: { policyId, deny }, name, from = 'From a ch
   const rules = useQuery(rulesOf(policyId)).data
   const [draft, setDraft] = useState<Draft>()
   const refresh = useRefresh()
-  if (!rules) return null
+  const reviewed = useMemo(() => {
+    if (!rules) return undefined
+    const own: Rule = { cidr: `${ip}/${ip.includes(':') ? 128 : 32}`, action: 'allow', description: from }
+    const change = draft ?? withAdded(emptyDraft, rules, [own])
+    return { rules, draft: change, after: applied(rules, change) }
+  }, [rules, draft, ip, from])
+  if (!rules || !reviewed) return null
   const rule = deny === undefined ? undefined : rules.find(({ action, cidr }) => action === 'deny' && cidr === deny)
   if (!draft && rule)
     return (
@@ -66,12 +72,11 @@ export function Change({ ip, wanted: { policyId, deny }, name, from = 'From a ch
         onClose={onClose}
       />
     )
-  const own: Rule = { cidr: `${ip}/${ip.includes(':') ? 128 : 32}`, action: 'allow', description: from }
   return (
     <Review
       policyId={policyId}
       name={name}
-      draft={draft ?? withAdded(emptyDraft, rules, [own])}
+      {...reviewed}
       onDraft={setDraft}
       onSaved={() => {
         onClose()

@@ -124,7 +124,11 @@ export function PolicyDetail({ id }: { id: string }) {
           draft={draft}
           rules={drafted}
           onDiscard={() => setDraft(emptyDraft)}
-          onReview={() => setOpen('review')}
+          onReview={() => {
+            // Somebody else may have changed them since.
+            rules.refetch()
+            setOpen('review')
+          }}
         />
       )}
       {open === 'add' && <RuleForm onSave={(rule) => setDraft(withAdded(draft, current, [rule]))} onClose={close} />}
@@ -140,6 +144,8 @@ export function PolicyDetail({ id }: { id: string }) {
         <Review
           policyId={id}
           name={name}
+          rules={current}
+          after={drafted}
           draft={draft}
           onDraft={setDraft}
           onSaved={() => {

@@ -1,4 +1,4 @@
-import { queryOptions, useQuery } from '@tanstack/react-query'
+import { queryOptions, type UseQueryResult } from '@tanstack/react-query'
 import { Link } from 'react-router'
 import { answerOf, api, type Shapes } from '../../api/client.ts'
 import { asText, type Rule } from '../../rules.ts'
@@ -27,12 +27,11 @@ export const impactOf = (policyId: string, rules: readonly Rule[]) =>
   })
 
 /** Before anything is saved. */
-export function Impact({ policyId, rules }: { policyId: string; rules: readonly Rule[] }) {
-  const impact = useQuery(impactOf(policyId, rules))
+export function Impact({ query }: { query: UseQueryResult<Data, unknown> }) {
   return (
     <section className="impact" aria-label="Impact">
       <h3>Impact</h3>
-      <Loaded query={impact} lines={4}>
+      <Loaded query={query} lines={4}>
         {(data) => <Shown data={data} />}
       </Loaded>
     </section>

@@ -1,17 +1,19 @@
 import { useQuery } from '@tanstack/react-query'
-import { useMemo } from 'react'
 import { answerOf, api } from '../../api/client.ts'
 import { useRefresh } from '../../api/queries.ts'
 import { LockoutNote } from '../../lockout.tsx'
 import { applied, asText, type Draft, keyOf, type Rule, withAdded } from '../../rules.ts'
 import { Badge } from '../../ui/badge.tsx'
 import { FormDialog } from '../../ui/form_dialog.tsx'
-import { Impact } from './impact.tsx'
-import { readRulesWithIds, rulesOf } from './read.ts'
+import { Impact, impactOf } from './impact.tsx'
+import { readRulesWithIds } from './read.ts'
 
 type Props = {
   policyId: string
   name: string
+  /** As they are, and as they would be with the draft. */
+  rules: readonly Rule[]
+  after: readonly Rule[]
   draft: Draft
   onDraft: (draft: Draft) => void
   onSaved: () => void
@@ -20,15 +22,14 @@ type Props = {
 /** As the service writes it: always with a prefix length. */
 const asRange = (address: string): string => `${address}/${address.includes(':') ? 128 : 32}`
 
-const none: Rule[] = []
 /** Only removals name the rules, and leave all others as they are. More than the API takes replaces the whole set. */
 const mostRemovedAtOnce = 1_000
 type Variant = { draft?: Draft; allowSelfLockout?: boolean }
 
 /** What would be saved, and what it would do to the addresses of the last week, before anything is. */
-export function Review({ policyId, name, draft, onDraft, onSaved, onClose }: Props) {
+export function Review({ policyId, name, rules, after, draft, onDraft, onSaved, onClose }: Props) {
   const refresh = useRefresh()
-  const rules = useQuery(rulesOf(policyId)).data ?? none
+  const impact = useQuery(impactOf(policyId, after))
   async function save({ draft: wanted = draft, allowSelfLockout }: Variant = {}): Promise<void> {
     // Onto what the policy has now: somebody else may have changed it since this page read it.
     const fresh = await readRulesWithIds(policyId)
@@ -43,13 +44,14 @@ export function Review({ policyId, name, draft, onDraft, onSaved, onClose }: Pro
     const kept = fresh.map(({ id: _, ...rule }) => rule)
     await answerOf(api.PUT('/ip_policies/{id}/rules', { params, ...asText(applied(kept, wanted)) }))
   }
-  const after = useMemo(() => applied(rules, draft), [rules, draft])
   return (
     <FormDialog
       title={`Change ${name}`}
       wide
       action="Save rules"
       cancel="Back"
+      // The impact is what a review is for, and it moves this button when it arrives.
+      isReady={!impact.isPending}
       save={save}
       onSaved={async () => {
         await refresh('/ip_policies/{id}/rules')
@@ -77,7 +79,7 @@ export function Review({ policyId, name, draft, onDraft, onSaved, onClose }: Pro
         <Excerpt title={`${draft.added.size} added or changed`} sign="+" rules={[...draft.added.values()]} />
         <Excerpt title={`${draft.removed.size} removed`} sign="−" rules={[...draft.removed.values()]} />
       </div>
-      <Impact policyId={policyId} rules={after} />
+      <Impact query={impact} />
     </FormDialog>
   )
 }
