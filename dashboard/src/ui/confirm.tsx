@@ -7,20 +7,23 @@ type Props = {
   /** What it is called: to be typed when what goes cannot be brought back and somebody may depend on it. */
   typeToConfirm?: string
   action: string
+  /** False while it is not known yet what would go too. */
+  isReady?: boolean
   children: ReactNode
   act: () => Promise<unknown>
   onDone: () => void | Promise<void>
   onClose: () => void
 }
 
-export function Confirm({ title, typeToConfirm, action, children, act, onDone, onClose }: Props) {
+export function Confirm(props: Props) {
+  const { title, typeToConfirm, action, isReady = true, children, act, onDone, onClose } = props
   const [typed, setTyped] = useState('')
   return (
     <FormDialog
       title={title}
       action={action}
       kind="danger"
-      isReady={typeToConfirm === undefined || typed.trim() === typeToConfirm}
+      isReady={isReady && (typeToConfirm === undefined || typed.trim() === typeToConfirm)}
       save={act}
       onSaved={onDone}
       onClose={onClose}
