@@ -1,12 +1,15 @@
 import assert from 'node:assert/strict'
-import { chmod, mkdtemp, writeFile } from 'node:fs/promises'
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { test } from 'node:test'
+import { after, test } from 'node:test'
 import { requireHaproxy } from './version.ts'
 
+const folder = await mkdtemp(join(tmpdir(), 'gatehouse-version-'))
+after(() => rm(folder, { recursive: true }))
+
 async function programThatPrints(text: string): Promise<string> {
-  const file = join(await mkdtemp(join(tmpdir(), 'gatehouse-version-')), 'haproxy')
+  const file = join(await mkdtemp(join(folder, 'program-')), 'haproxy')
   await writeFile(file, `#!/bin/sh\necho '${text}'\n`)
   await chmod(file, 0o755)
   return file
