@@ -156,6 +156,8 @@ onBothPaths(
 
     const [strict, trial] = [id('ipx'), id('ipx')]
     const nobody = await edge.policy('deny 0.0.0.0/0')
+    // HAProxy logs what it has refused a little later than it answers.
+    await poll(() => edge.events.length === 5)
     edge.events.length = 0
     await edge.put({ [`restrictions.${account}`]: { sets: [{ id: trial, enforced: false, policies: [nobody] }] } })
     assert.deepEqual([await status('/shut', '127.0.0.1'), await status('/open')], [200, 200])
