@@ -121,7 +121,7 @@ function idAt(ms: number): Uuid {
   return `${time.slice(0, 8)}-${time.slice(8)}-7000-8000-${String(++made).padStart(12, '0')}` as Uuid
 }
 
-test('an event of another account is no place to continue from', async () => {
+test('a list does not continue from an event of another account', async () => {
   const [admin, other] = [await plane.newAccount(), await plane.newAccount()]
   await other('POST', '/bot_users', { name: 'x' })
   const { body } = await other('GET', '/audit_events')
@@ -129,7 +129,7 @@ test('an event of another account is no place to continue from', async () => {
   assert.equal(status, 400)
 })
 
-test('an event that is committed late, with an older id and position, is not missed by who reads on', async (t) => {
+test('a reader does not miss an event that is committed late with an older id and position', async (t) => {
   const admin = await plane.newAccount()
   const late = new pg.Client({ connectionString: plane.databaseUrl })
   await late.connect()
@@ -157,7 +157,7 @@ test('an event that is committed late, with an older id and position, is not mis
   )
 })
 
-test('a transaction of any number of events takes one mark, also after a savepoint is rolled back', async (t) => {
+test('a transaction takes one mark however many events it has, even after a savepoint is rolled back', async (t) => {
   const admin = await plane.newAccount()
   const client = new pg.Client({ connectionString: plane.databaseUrl })
   await client.connect()

@@ -51,7 +51,7 @@ test('five processes may migrate one database at once: one does it, all succeed'
   assert.equal(applied, (await readMigrations()).length)
 })
 
-test('migrate waits for another that takes longer than a request may', async (t) => {
+test('migrate waits for another migration, even for longer than a request may take', async (t) => {
   const url = await emptyDatabase()
   const other = new pg.Client({ connectionString: url })
   await other.connect()

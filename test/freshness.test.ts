@@ -90,7 +90,7 @@ test('so does a restriction that was created or deleted', async () => {
   })
 })
 
-test('so does a restriction that was given other policies', async () => {
+test('so does a restriction whose policies were replaced', async () => {
   await rounds(sized(60, 200), async (admin) => {
     const [narrow, wide] = [await policyWith(admin, self), await policyWith(admin, `allow ${guest}`)]
     const { uri } = await enforced(admin, narrow)

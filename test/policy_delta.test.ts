@@ -245,7 +245,7 @@ test('processes that change one policy at the same time, and others that read it
   assert.deepEqual(filesOf(last), filesOf(await load(policy)))
 })
 
-test('a change between the two reads is not applied by half', async () => {
+test('a change between the two reads is never half applied', async () => {
   const policy = await newLargePolicy(10)
   await add(policy, '192.0.2.1/32')
   const before = await load(policy)

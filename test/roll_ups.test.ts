@@ -142,7 +142,7 @@ async function compare(db: Db, world: World, what: string): Promise<void> {
 const pageOf = (db: Db, caller: Caller, id: Uuid, before?: Warning) =>
   listWarnings(db, caller, toId('ipx', id), 17, before)
 
-test('reports are those of the counts, whatever was counted and deleted, by several processes at once', async () => {
+test('reports match the counts, whatever several processes count and delete at once', async () => {
   const world = await newWorld()
   for (let round = 0; round < sized(8, 60); round++) {
     await Promise.all([
@@ -179,7 +179,7 @@ test('reports are those of the counts, whatever was counted and deleted, by seve
   })
 })
 
-test('what a version without sums has counted is added up by upkeep, and repeating it changes nothing', async () => {
+test('upkeep adds up what a version without sums counted, and doing so again changes nothing', async () => {
   const world = await newWorld()
   await addCounts(db, someCounts(world, 200))
   await addEdgeCounts(db, someEdgeCounts(world, 200))
@@ -260,7 +260,7 @@ test('no report reads a table from end to end, or the counts themselves', async 
   await assertSame(world, 'at size')
 })
 
-test('of many restrictions, the latest addresses are those of the counts, whether they refuse the same or others', async () => {
+test('the latest addresses of many restrictions match the counts, whether they refuse the same addresses or others', async () => {
   const world = await newWorld(Array.from({ length: 20 }, () => 'endpoints'))
   for (let round = 0; round < sized(2, 10); round++) {
     const counts = someCounts(world, 60).map((count) => ({ ...count, outcome: 'refused' as const }))

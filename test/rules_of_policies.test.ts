@@ -70,7 +70,7 @@ test('one rule without a policy rejects all of its statement', async () => {
   assert.equal(await rulesOf(), 0)
 })
 
-test('a rule moves to no policy that does not exist', async () => {
+test('a rule cannot be moved to a policy that does not exist', async () => {
   await addRules(one)
   const move = (to: string) =>
     one.query('update ip_policy_rules set ip_policy_id = $2 where ip_policy_id = $1', [policy, to])
@@ -81,7 +81,7 @@ test('a rule moves to no policy that does not exist', async () => {
   assert.equal(await rulesOf(next), 3)
 })
 
-test('rules go with their policy, and those of others stay', async () => {
+test('deleting a policy deletes its rules and no others', async () => {
   const neighbor = await newPolicy()
   await addRules(one)
   await addRules(one, neighbor)
@@ -109,7 +109,7 @@ test('rules that are added while a deletion of their policy fails are kept', asy
   assert.equal(await rulesOf(), 3)
 })
 
-test('a policy that is deleted while rules are added waits for them, and takes them along', async () => {
+test('deleting a policy waits for rules that are being added, and deletes them too', async () => {
   await one.query('begin')
   await addRules(one)
   const deleting = deletePolicy(other)
@@ -119,7 +119,7 @@ test('a policy that is deleted while rules are added waits for them, and takes t
   assert.equal(await rulesOf(), 0)
 })
 
-test('those who add rules to one policy do not wait for each other', async () => {
+test('transactions that add rules to one policy do not wait for each other', async () => {
   await one.query('begin')
   await addRules(one)
   await other.query(
@@ -149,7 +149,7 @@ test('a policy keeps its id and account, and policies cannot be truncated', asyn
   await observer.query('update ip_policies set id = id, account_id = account_id where id = $1', [policy])
 })
 
-test('a table of the caller with the same name does not stand in for the policies', async () => {
+test('a table with the same name that the caller owns is not taken for the policies', async () => {
   await observer.query('create temporary table ip_policies (account_id uuid, id uuid)')
   const unknown = newUuid()
   await observer.query('insert into pg_temp.ip_policies values ($1, $2)', [account, unknown])

@@ -47,7 +47,7 @@ const attributeOf = (attributes: Attribute[], name: string): string | undefined 
 const traceId = '0af7651916cd43dd8448eb211c80319c'
 const parentSpanId = 'b7ad6b7169203331'
 
-test('every API call is a span of the trace that its client began, without what clients keep to themselves', async (t) => {
+test('every API call is a span in the trace of its client, and contains no secrets', async (t) => {
   const { spans, services, url } = await startReceiver(t)
   const plane = await startControlPlane(t, { env: { GATEHOUSE_TRACES_URL: url } })
   const admin = await plane.newAccount()
@@ -81,7 +81,7 @@ test('every API call is a span of the trace that its client began, without what 
   assert.ok(spans.every(({ name }) => name !== 'none'))
 })
 
-test('what was not sent yet is sent before the process ends, and a collector that is away harms nothing', async (t) => {
+test('spans are flushed before the process ends, and an unreachable collector does no harm', async (t) => {
   const { spans, url } = await startReceiver(t)
   const plane = await startControlPlane(t, { env: { GATEHOUSE_TRACES_URL: url } })
   const admin = await plane.newAccount()

@@ -53,7 +53,7 @@ test('a policy that takes several reads is loaded completely, each rule under it
     assert.equal(await ruleThatDecides(loaded, ip), undefined)
 })
 
-test('a change between two reads of a policy is not applied by half', async () => {
+test('a change between two reads of a policy is never half applied', async () => {
   let reads = 0
   const changing: DbPool = {
     ...pool,

@@ -55,7 +55,7 @@ test('a backend that resolves differently is changed once, and what was in force
   ])
 })
 
-test('what was seen of an upstream is forgotten when its backend changes, and only then', async () => {
+test('observations of an upstream are forgotten when its backend changes, and only then', async () => {
   const backend = newId('bkdst')
   const value = { host: '192.0.2.1', port: 80, tls: false, address: '192.0.2.1' }
   const record: EdgeRecord = { key: `backend.${backend}`, generation: 1, value }

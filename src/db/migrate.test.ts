@@ -106,7 +106,7 @@ test('two processes that build an index at once do not wait for each other forev
   assert.deepEqual(await indexes(pool), bothValid)
 })
 
-test('a failing migration takes back those in its transaction, and keeps an index built before', async () => {
+test('a failing migration rolls back those in its transaction, and keeps an index built before', async () => {
   const pool = await emptyDatabase()
   const broken = migration('0004_broken.sql', 'alter table nothing add column x int;')
   await assert.rejects(migrate(pool, { known: [...known, broken] }), /nothing/)

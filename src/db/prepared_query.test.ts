@@ -97,7 +97,7 @@ test('a thousand look-ups at once on shared connections each get their own row, 
   }
 })
 
-test('when the server ends the shared connections, those that wait fail, and the next look-up connects again', async () => {
+test('when the server ends the shared connections, waiting look-ups fail, and the next one connects again', async () => {
   const sleeping = maybeOne(db.lookUps, sql`select pg_sleep(30)`)
   const failed = assert.rejects(sleeping)
   await client.query(

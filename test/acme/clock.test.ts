@@ -72,7 +72,7 @@ test('a certificate that the authority does not know is replaced all the same', 
   assert.match((await client.newOrder([freshHost()], unknown)).url, /^https:/)
 })
 
-test('three who work at once make one certificate', async () => {
+test('three workers at once order one certificate', async () => {
   const before = (await certificates()).length
   const { domain } = await managed()
   const outcomes = await Promise.all([workOnOrder(parts), workOnOrder(parts), workOnOrder(parts)])
@@ -83,7 +83,7 @@ test('three who work at once make one certificate', async () => {
   assert.equal((await certificates()).length, before + 1)
 })
 
-test('whoever lost the lease stores nothing, and the other continues the same order', async () => {
+test('a worker that lost its lease stores nothing, and another continues the same order', async () => {
   const { domain, id } = await managed()
   const before = (await certificates()).length
   const stalled: AcmeParts = { ...parts, settings: { ...parts.settings, dnsHook: join(folder, 'slow') } }

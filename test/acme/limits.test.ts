@@ -75,7 +75,7 @@ test('accounts take turns, however many orders each has due', async () => {
   await forgetOrders()
 })
 
-test('an account that has used up its orders of an hour waits and reads why, and delays nobody', async () => {
+test('an account that has used up its hourly orders waits, is shown why, and delays nobody', async () => {
   const [mallory, alice] = [await plane.newAccount(), await plane.newAccount()]
   const hers = []
   for (let n = 0; n < 5; n++) hers.push(await managed(mallory))
@@ -120,7 +120,7 @@ test('an account that has used up its orders of an hour waits and reads why, and
   await forgetOrders()
 })
 
-test('two who work at once do not pass the limit together', async () => {
+test('two workers at once do not exceed the limit together', async () => {
   const mallory = await plane.newAccount()
   await managed(mallory)
   await managed(mallory)
@@ -129,7 +129,7 @@ test('two who work at once do not pass the limit together', async () => {
   await forgetOrders()
 })
 
-test('an authority that does not answer uses up no order', async () => {
+test('an authority that does not answer costs the account no order', async () => {
   const alice = await plane.newAccount()
   const { domain } = await managed(alice)
   await pebble.stop()

@@ -62,7 +62,7 @@ test('from POST /reserved_domains to a request that trusts only the root of the 
   assert.equal(event.after.serial_number, issued.serial_number)
 })
 
-test('the key of the account with the authority, and those of certificates, are nowhere in the database in clear', async () => {
+test('neither the ACME account key nor the keys of certificates are in the database in clear text', async () => {
   const box = createSecretsBox([Buffer.alloc(32, 'a key for tests')])
   const accountKey = await accountKeyOf(db, pebble.directoryUrl, box, () => assert.fail('there is one'))
   const certificates = await many<Parameters<typeof openPrivateKey>[0]>(db, sql`select * from tls_certificates`)
@@ -122,7 +122,7 @@ test('a name that the authority cannot validate is a clear error; the next attem
   assert.equal(operations.filter((operation: string) => operation === 'server.acme.fail').length, 1)
 })
 
-test('nothing is ordered before the domain is proven and used, and both bring the order about', async () => {
+test('nothing is ordered until the domain is proven and in use, and a new name brings a new certificate', async () => {
   const domain = freshHost()
   const { id, uri, verification } = (await alice('POST', '/reserved_domains', { domain, ...managedPolicy })).body
   const job = async () => (await read(alice, uri)).certificate_management_status.provisioning_job

@@ -104,7 +104,7 @@ test('an order goes on when a process is killed in the middle of it, and ends wi
   assert.equal(await issues(managed.id), 1)
 })
 
-test('when the domain is lost or deleted, nothing is ordered and nothing stays to be answered', async () => {
+test('when the domain is lost or deleted, nothing more is ordered and no challenge is left behind', async () => {
   const managed = await manage(installation, alice)
   const { issued } = await untilIssued(alice, managed)
   await run(db, sql`update reserved_domains set status = 'lapsed' where id = ${toUuid(managed.id)}`)

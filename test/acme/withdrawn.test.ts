@@ -24,7 +24,7 @@ const authorityOf = ({ directoryUrl, ca }: Pebble, accountKey: KeyObject) => ({
   signal: new AbortController().signal,
 })
 
-test('a revoked certificate is replaced at the next look, and no request fails meanwhile', async (t) => {
+test('a revoked certificate is replaced at the next check, and no request fails meanwhile', async (t) => {
   const installation = await startAcmeInstallation(t)
   const { admin: alice, pebble, edge } = installation
   const root = await pebble.rootOfIssued()
@@ -113,7 +113,7 @@ test('an order that the authority made invalid is given up, and the same attempt
   assert.deepEqual(await workOnOrder(parts), { domain, issued: true })
 })
 
-test('an order that the authority does not know any more is made again', async (t) => {
+test('an order that the authority no longer knows is placed again', async (t) => {
   const { parts, pebble, domain } = await startHalfDone(t)
   await pebble.stop()
   await pebble.start()

@@ -121,7 +121,7 @@ test("a file of the operator's is served before an uploaded certificate of the s
   await poll(nodes, ([known]) => known.certificates?.unusable === 0)
 })
 
-test('a private key is in clear nowhere but in the files of the node', async () => {
+test('a private key is in clear text only in the files of the node', async () => {
   const one = newCertificate(['secret.test'])
   const certificate = await upload(admin, one)
   const seen: string[] = []

@@ -48,7 +48,7 @@ test('a challenge is answered on port 80 for its host and token, with or without
   assert.equal((await ask(`${path}/tok-1`)).status, 308)
 })
 
-test('a record that is no challenge is refused', async () => {
+test('a record that is not a challenge is refused', async () => {
   for (const wrong of [
     challenge('app.example.com/x', 'a'),
     challenge('app.example.com', 'a b'),

@@ -199,7 +199,7 @@ async function startWithOperations(t: TestContext, isCarefulOnly: boolean) {
   return { edge, upstream, tell }
 }
 
-test('a request whose header operations are not to be found, or not to be read, reaches no upstream (careful path)', async (t) => {
+test('a request whose header operations are missing or unreadable reaches no upstream (careful path)', async (t) => {
   const { edge, upstream, tell } = await startWithOperations(t, true)
   for (const value of ['X-Added', 'X-Added=1', 'X-Added=%0d%0aX-Evil:1|', 'X-Added:%20=1|', '=1|', 'X=%e9|']) {
     await tell('set', 'headers', value)
@@ -210,7 +210,7 @@ test('a request whose header operations are not to be found, or not to be read, 
   assert.equal(upstream.heads.length, 1)
 })
 
-test('a request whose lists of headers are not to be read is refused; without lists it takes the careful path', async (t) => {
+test('a request whose header lists are unreadable is refused; without lists it takes the careful path', async (t) => {
   const { edge, upstream, tell } = await startWithOperations(t, false)
   const base64 = (bytes: string) => Buffer.from(bytes, 'latin1').toString('base64')
   const lists = (deleted: string, added: string) => `${String(7 + deleted.length).padStart(5, '0')}|${deleted}|${added}`

@@ -211,7 +211,7 @@ test('a change touches its own entries only, alone and among hundreds, and so do
   await assertInForce(edge, model.records, 'in the end')
 })
 
-test('what a hand has changed in the maps is put right by the next agent, with a reload only where it cannot be helped', async (t) => {
+test('the next agent repairs maps that were edited by hand, and reloads HAProxy only if it must', async (t) => {
   const model = await startModel(t)
   const { edge, put } = model
   await put(new Map(manyRoutes(model, 50)))
@@ -269,7 +269,7 @@ for (const [name, isKnown] of [
     assert.deepEqual(edge.troubles, [])
   })
 
-test('a narrow route that shuts is there before the wide one that opens, and goes after it, among thousands of others', async (t) => {
+test('a narrow route that refuses is added before a wide one that allows, and removed after it, among thousands of others', async (t) => {
   const model = await startModel(t)
   const { edge, put, shut, backends } = model
   const https = newId('edghts')

@@ -88,7 +88,7 @@ test("a node's metrics say exactly what became of the requests to each route and
   assert.equal(since('frontend_connections_total{frontend="tcp"}'), 3)
 })
 
-test('the control plane tells how many live nodes are behind', async () => {
+test('the control plane reports how many live nodes are behind', async () => {
   const behind = async () => {
     const text = await (await fetch(`${installation.processes[0]?.origin}/metrics`)).text()
     return Number(/^gatehouse_edge_nodes_behind (\d+)$/m.exec(text)?.[1])

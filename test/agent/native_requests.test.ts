@@ -313,7 +313,7 @@ test('servers that never answer hold a bounded part of the node, and the others 
   assert.deepEqual(new Set(codes), new Set(['ERR_EDGE_LIMIT', 'ERR_NO_BACKEND']))
 })
 
-test('an account has so many servers checked and no more; the refusal is for the backend that is one too many', async (t) => {
+test('the checked servers of an account are limited, and only the backend beyond the limit is refused', async (t) => {
   const perAccount = { servers: 3, checksPerSecond: 100 }
   const edge = await startEdge(t, { certificates, more: { nativeBudgets: { perAccount } } })
   const server = await startNamedServer(t, 'server')

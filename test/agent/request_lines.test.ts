@@ -38,7 +38,7 @@ async function toldOf(act: () => Promise<unknown>, count = 1): Promise<EdgeReque
 }
 const toldOfGet = async (options: Parameters<typeof get>[1]) => (await toldOf(() => get(edge, options)))[0]
 
-test('the answer, the upstream and the record have one id, and what the client says about it counts for nothing', async () => {
+test('the response, the upstream and the record share one id, which the client cannot choose', async () => {
   let head = ''
   const headers = ['X-Request-Id: 0198c0de-0000-7000-8000-000000000000', 'X_Request_Id: mine']
   const [told] = await toldOf(async () => {

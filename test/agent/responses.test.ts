@@ -127,7 +127,7 @@ test('an answer may be as large as the API allows', async (t) => {
   }
 })
 
-test('no body and no length go with a status that has none', async (t) => {
+test('a status without a body is sent without Content-Length and Content-Type', async (t) => {
   const { edge, backend } = await edgeThatResponds(t, startEdge, { status: 204 })
   for (const status of [204, 304]) {
     await putResponse(edge, { status }, backend)
@@ -240,7 +240,7 @@ test('a request body breaks neither the answer nor the next request', async (t) 
   }
 })
 
-test('a response is no WebSocket, although its status would accept one over HTTP/2', async (t) => {
+test('a response backend accepts no WebSocket, although its status would over HTTP/2', async (t) => {
   const { edge } = await edgeThatResponds(t, startEdge, { status: 200, body: 'hello' })
   const session = connectHttp2(`https://127.0.0.1:${edge.httpsPort}`, {
     rejectUnauthorized: false,

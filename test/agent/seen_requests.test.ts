@@ -81,7 +81,7 @@ test("a refused request's X-Request-Id is resolved within two seconds to the edg
   )
 })
 
-test('whoever watches sees allowed and refused requests of the edge, and its filters decide', async () => {
+test('a watcher sees the allowed and refused requests of the edge that match its filters', async () => {
   const { host, https, policy, ruleOf } = await guardedHost('allow 127.0.0.2')
   const headers = { authorization: `Bearer ${admin.token}` }
   const all = await openStream(origin, `/requests/stream?edge_id=${https.id}`, headers)

@@ -66,7 +66,7 @@ test('a certificate is replaced without a failed handshake', async () => {
   assert.ok(await servedFor('other.wild.example'))
 })
 
-test('what HAProxy does not take is refused, and the one before stays', async () => {
+test('a certificate that HAProxy rejects is refused, and the one before stays', async () => {
   const before = serial(await servedFor('a.example'))
   const wrong = { ...newCertificate(['a.example']), private_key_pem: first.private_key_pem }
   const [fault] = await serve('a.example', wrong)
@@ -79,7 +79,7 @@ test('what HAProxy does not take is refused, and the one before stays', async ()
   assert.deepEqual(await serve('new.example', newCertificate(['new.example'])), [])
 })
 
-test('the files are for HAProxy alone, and a restart begins with them', async () => {
+test('only HAProxy can read the files, and a restart begins with them', async () => {
   const folder = tenantFolder(edge.settings)
   const files = await readdir(folder)
   assert.equal(files.length, 3)

@@ -206,7 +206,7 @@ test('a TCP connection that could not be opened leaves a reason; one that was op
   assert.ok(!edge.failures.some(({ backend }) => backend === closed))
 })
 
-test("failures are reported once per backend in a while, and an account's many do not keep out another's", async (t) => {
+test("each backend reports a failure only once in a while, and one account's many do not crowd out another's", async (t) => {
   const [port = 0] = await freePorts(1)
   const edge = await startEdge(t, { certificates, more: { threads: 1 } })
   const https = await putHttpsEdge(edge)

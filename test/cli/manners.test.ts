@@ -115,7 +115,7 @@ test('a profile is not saved with a token that the server does not accept', asyn
   assert.match(await readFile(file, 'utf8'), /nonsense/)
 })
 
-test('an older Node gets to read what is needed', async () => {
+test('an older Node prints which version is needed', async () => {
   const older = `Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '20.20.2' } })`
   const child = spawn(process.execPath, ['--import', `data:text/javascript,${older}`, program, 'version'])
   const [output, errors] = await Promise.all([text(child.stdout), text(child.stderr)])

@@ -68,7 +68,7 @@ test('prune removes what has been counted for long enough and never decided', as
   assert.deepEqual(await rangesOf(admin, policy), [])
 })
 
-test('prune refuses what it does not know, what is not there, and whoever may not change anything', async () => {
+test('prune refuses unknown arguments, policies of other accounts, and viewers', async () => {
   const policy = await policyWith(admin, 'allow 10.0.0.0/8', 'allow 10.1.0.0/16')
   const cli = cliFor(plane, admin)
   for (const args of [[], [policy, 'more'], [policy, '--unused-days', 'x'], [policy, '--sideways']])

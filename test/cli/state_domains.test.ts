@@ -37,7 +37,7 @@ test('a file that does not name the certificate leaves it alone, and null remove
   assert.doesNotMatch(await cli.ok(['state', 'dump']), /certificate/)
 })
 
-test('what is no certificate of the account is refused, and nothing else of the domain changes', async () => {
+test('anything but a certificate of the account is refused, and nothing else of the domain changes', async () => {
   const { stderr, code } = await cli(['state', 'apply', await fileWith(', certificate: shop')])
   assert.notEqual(code, 0)
   assert.match(stderr, /must be an id, or null for none/)

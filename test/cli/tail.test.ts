@@ -78,7 +78,7 @@ test('tail prints requests as they happen, as lines or as JSON, and ends when it
   }
 })
 
-test('tail refuses what it does not know before it connects, and says what a wrong filter is', async () => {
+test('tail refuses unknown flags before it connects, and explains a wrong filter', async () => {
   const cli = cliFor(plane, admin)
   const help = await cli.ok(['tail', '--help'])
   for (const flag of ['--edge', '--refused', '--address', '--json']) assert.ok(help.includes(flag))

@@ -84,7 +84,7 @@ test('a description that is too long is marked in every form that has one, and s
   assert.deepEqual(page.faults, [])
 })
 
-test('what is folded away is unfolded when it is wrong', async () => {
+test('a collapsed field is expanded when it is wrong', async () => {
   const dialog = await openForm('/keys', 'Create key')
   await dialog.getByText('Metadata').first().click()
   await dialog.getByLabel('Metadata').fill('x'.repeat(5_000))
@@ -176,7 +176,7 @@ test('a choice that was deleted meanwhile is marked where it was chosen', async 
   }
 })
 
-test('what no input has caused stands above the buttons, with what to do and the operation', async () => {
+test('an error that no input caused is above the buttons, with what to do and the operation', async () => {
   const gone = await make(admin, '/ip_policies', { description: 'soon gone' })
   const dialog = await openForm(`/policies/${gone.id}`, 'More actions > Rename')
   await dialog.getByLabel('Description').fill('changed')
@@ -220,7 +220,7 @@ test('while it saves, a form cannot be sent again or left', async () => {
   await page.unroute('**/ip_policies')
 })
 
-test('a check of something that is no address says so at the input', async () => {
+test('checking something that is not an address says so at the input', async () => {
   await page.goto(`${origin}/dashboard/check`)
   const input = page.getByLabel('Address', { exact: true })
   await input.fill('hello')

@@ -73,7 +73,7 @@ async function shop() {
   return { admin, policy, deny, edge, route, refused }
 }
 
-test('what happens appears, newest first, can be paused, and is filtered where it happens', async () => {
+test('requests appear as they happen, newest first, can be paused, and are filtered on the node', async () => {
   const { admin, edge, refused } = await shop()
   const earlier = refused({ source: '198.51.100.1', path: '/earlier' })
   await deliver([earlier])
@@ -266,7 +266,7 @@ test('a request id is resolved from its link, the search and the search of the p
   assert.deepEqual([...page.faults, ...stranger.faults], [])
 })
 
-test('a viewer watches, and is offered nothing that changes something', async () => {
+test('a viewer can watch, and is offered no change', async () => {
   const { admin, refused } = await shop()
   const viewer = await newUser(plane, admin, 'viewer')
   const request = refused({ path: '/seen' })
@@ -280,7 +280,7 @@ test('a viewer watches, and is offered nothing that changes something', async ()
   assert.equal(await page.getByRole('button', { name: 'Allow this address…' }).count(), 0)
 })
 
-test('a stream that breaks says so, connects again by itself and has what was refused in between', async () => {
+test('a broken stream says so, reconnects by itself and shows what was refused in between', async () => {
   const { admin, refused } = await shop()
   const page = await openPage(browser)
   await signIn(page, origin, admin.token)

@@ -352,7 +352,7 @@ test('a node whose buckets do not exist yet needs its control plane first', asyn
   })
 })
 
-test('what does not answer is given up on, and hides nothing else', async () => {
+test('a server that does not answer times out, and hides no other finding', async () => {
   const port = await silentPort({ after })
   const began = Date.now()
   const { code, findings } = await diagnose({

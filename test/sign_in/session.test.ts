@@ -77,7 +77,7 @@ const logoutToken = (claims: Record<string, unknown>, from = acme) =>
     ...claims,
   })
 
-test('with token sign-in off only providers sign in, and the page knows', async () => {
+test('with token sign-in off, only providers sign people in, and the page offers nothing else', async () => {
   await assert.rejects(() => signInWithToken(root))
   const refused = await root('POST', '/dashboard_session', { token: root.token })
   assert.equal(refused.status, 403)

@@ -77,7 +77,7 @@ test('§4.1 rule 1: an owner_id that is not the identifier of a User or Bot is r
     assertRefused(await admin('POST', '/api_keys', { owner_id }), 400, 'ERR_INVALID_FIELD', 'owner_id')
 })
 
-test('§4.1 rule 1: being refused says nothing of whether the other owner exists', async () => {
+test('§4.1 rule 1: being refused does not reveal whether the other owner exists', async () => {
   const stranger = await plane.newAccount()
   for (const owner_id of [stranger.adminId, 'usr_00000000000000000000000000', admin.adminId]) {
     const { status, body } = await member('POST', '/api_keys', { owner_id })

@@ -47,7 +47,7 @@ async function assertAllInOrder({ received }: Receiver, expected: Map<string, st
   }
 }
 
-test('over TLS a receiver is sent events if its certificate is trusted and has its name', async (t) => {
+test('over TLS, events go only to a receiver whose certificate is trusted and has its name', async (t) => {
   const plane = await startControlPlane(t, { env: tlsEnv })
   const admin = await plane.newAccount()
   const receiver = await startReceiver(t, undefined, good)

@@ -73,7 +73,7 @@ test('a dump of the database has no secret, before and after a rotation', async 
   await poll(() => receiver.received.some(({ resource }) => resource === 'a'))
 })
 
-test('what a version before has stored in clear is sent, and is encrypted as soon as a process has a key', async (t) => {
+test('secrets that an earlier version stored in clear text still work, and are encrypted as soon as a process has a key', async (t) => {
   const admin = await plane.newAccount()
   const receiver = await startReceiver(t)
   const destination = await newDestination(admin, receiver, { operations: ['x.*'] })

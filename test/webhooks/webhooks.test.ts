@@ -84,7 +84,7 @@ test('nothing is sent before its commit, and a later commit with an older positi
   assert.deepEqual(receiver.received.map(({ resource }) => resource).sort(), ['early', 'late'])
 })
 
-test('a failing event holds up its own resource only; it dies after the last attempt, and a replay sends it', async (t) => {
+test('a failing event holds up only its own resource; it is given up after the last attempt, and a replay sends it', async (t) => {
   const admin = await plane.newAccount()
   let isPoison = true
   const receiver = await startReceiver(t, ({ resource, type }) =>
@@ -278,7 +278,7 @@ test('a hundred destinations that never answer do not delay another account', as
     await hostile('DELETE', `/webhook_destinations/${id}`)
 })
 
-test('tenants cannot reach the inside of the network', async () => {
+test('tenants cannot reach the internal network', async () => {
   const admin = await plane.newAccount()
   const refused: Record<string, RegExp> = {
     'http://example.com/x': /must begin with https/,

@@ -78,7 +78,7 @@ test('who decided is named with the rule, in the words of all policies or of the
   assert.deepEqual(by({ decision: `open +${hex}`, state: 'SC', status: '503' }), ['failed', null, null, null])
 })
 
-test('whatever a client puts into the fields that it decides about, the line stays a request or is none', () => {
+test('whatever a client puts into fields that it controls, the line is read as one request or as none', () => {
   const bytes = Array.from({ length: 256 }, (_, code) => String.fromCharCode(code)).filter((each) => each !== '\t')
   const texts = [
     ...bytes,
@@ -103,7 +103,7 @@ test('whatever a client puts into the fields that it decides about, the line sta
     }
 })
 
-test('what is not a line of ours is none', () => {
+test('anything else is not a request', () => {
   for (const text of [
     '',
     'Server a/b is DOWN.',

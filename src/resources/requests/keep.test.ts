@@ -45,7 +45,7 @@ test('a batch that comes again, and a request that comes again in another batch,
   assert.deepEqual([body.requests.length, body.dropped], [2, 5])
 })
 
-test('an account is kept as many requests per hour as the quota says, the rest is counted, and others lose nothing', async () => {
+test('the requests of an account are kept up to its hourly quota, the rest are only counted, and others lose none', async () => {
   const [loud, quiet] = [await plane.newAccount(), await plane.newAccount()]
   const [edge, quietEdge] = [await newHttpsEdge(loud), await newHttpsEdge(quiet)]
   // Within one hour, whenever the test runs.

@@ -47,7 +47,7 @@ const send = (requests: EdgeRequest[], watches: Watch[], more: Partial<Tail> = {
 }
 const idsIn = ({ events }: OpenStream) => events.filter(({ event }) => event === 'request').map(({ data }) => data.id)
 
-test('whoever watches sees requests as nodes tell of them, through every process, and nobody else does', async () => {
+test('watchers on every process see requests as nodes report them, and nobody else does', async () => {
   const [admin, stranger] = [await plane.newAccount(), await plane.newAccount()]
   const edge = await newHttpsEdge(admin)
   const streams = await Promise.all([0, 1].map((process) => streamOf(admin, '', process)))
@@ -180,7 +180,7 @@ test('an account has ten streams at once in each process, and a place again when
   assert.equal((await admin('HEAD', '/requests/stream')).status, 200)
 })
 
-test('a process that shuts down ends its streams, and tells nodes that nobody watches there', async () => {
+test('a process that shuts down ends its streams, and nodes learn that nobody is watching there', async () => {
   const admin = await plane.newAccount()
   const process = await plane.startProcess()
   const stream = await streamOf(admin, '', plane.processes.indexOf(process))

@@ -98,7 +98,7 @@ test('the message depends on what DNS answered: no answer and broken servers dif
   assert.equal((await verify(alice, reserved)).body.verification.status, 'verified', 'through a CNAME')
 })
 
-test('a public suffix, a wildcard and what is no domain are refused; so is a second reservation', async () => {
+test('public suffixes, wildcards and anything that is not a domain are refused; so is a second reservation', async () => {
   for (const domain of [
     'com',
     'co.uk',
@@ -278,7 +278,7 @@ test('the operator assigns a domain without a proof, and takes it back', async (
   assert.equal((await operator('assign', 'nobody', domain)).code, 1)
 })
 
-test('an account can ask for so many checks a minute and no more', async () => {
+test('the checks that an account can ask for in a minute are limited', async () => {
   const { origin } = await plane.startProcess({ GATEHOUSE_DOMAIN_CHECKS_PER_MINUTE: '3' })
   const process = plane.processes.findIndex((each) => each.origin === origin)
   const [eager, other] = [await plane.newAccount(), await plane.newAccount()]
@@ -314,7 +314,7 @@ test('by default one account needs no proof, and two do; trusting all accounts s
   assertRefused(await https(guest, `b.${domain}`), 409, 'ERR_HOSTPORT_TAKEN', 'hostports[0]')
 })
 
-test('of a reservation that is deleted while it is checked nothing is left', async () => {
+test('a reservation that is deleted while it is being checked leaves nothing behind', async () => {
   const reserved = await reserve(alice)
   publish(reserved)
   const [gone, checked] = await Promise.all([alice('DELETE', reserved.uri), verify(alice, reserved, 1)])

@@ -263,7 +263,7 @@ test('an account has a limit of certificates and of domains, also when many come
   assert.equal((await admin('POST', '/reserved_domains', { domain: 'unlimited.example' })).status, 201)
 })
 
-test('a private key is nowhere in clear: not in any row, in the log or in the audit', async () => {
+test('a private key is never in clear text in a row, the log or the audit', async () => {
   const one = newCertificate(['secret.example'])
   const created = await admin('POST', '/tls_certificates', one, { headers: { 'idempotency-key': 'the-secret-one' } })
   assert.equal(created.status, 201)
