@@ -19,7 +19,7 @@ const startFrames = `
     last = now
     if (window.isWatching) requestAnimationFrame(next)
   })`
-const longestFrame = 'window.isWatching = false; Math.max(...window.frames_)'
+const stopFrames = 'window.isWatching = false; Math.max(...window.frames_)'
 
 test('scrolling and searching 100,000 rules has no task of 100 ms', async (t) => {
   const admin = await newAccount()
@@ -52,19 +52,21 @@ test('scrolling and searching 100,000 rules has no task of 100 ms', async (t) =>
     await page.getByRole('heading', { name: '11 of 100,000 rules' }).waitFor()
     await search.fill('')
     await page.getByRole('heading', { name: '100,000 rules', exact: true }).waitFor()
-    const frame = await page.evaluate<number>(longestFrame)
+    const frame = await page.evaluate<number>(stopFrames)
     return { frame, task: longestTask(await browser.stopTracing()) }
   }
-  // Other programs can only make a task longer, so the shortest of a few rounds counts.
-  let best = await scrollAndSearch()
-  for (let round = 1; round < 4 && best.task >= 100; round++) {
-    const next = await scrollAndSearch()
-    if (next.task < best.task) best = next
-  }
-  t.diagnostic(`longest frame ${best.frame.toFixed(0)} ms; longest task ${best.task.toFixed(0)} ms of processor time`)
-  assert.ok(best.task < 100, `a task of ${best.task} ms`)
-  // Other programs may have the processor for longer than that.
-  assert.ok(best.frame < loadScaledTimeout(100) + 300, `a frame of ${best.frame} ms`)
+  // Other programs can only make a task or a frame longer, so the shortest of a few rounds count.
+  const rounds = [await scrollAndSearch()]
+  const best = (what: 'task' | 'frame') => Math.min(...rounds.map((round) => round[what]))
+  // A frame also waits while other programs have the processor.
+  const longestFrame = () => loadScaledTimeout(100) + 300
+  while (rounds.length < 5 && (best('task') >= 100 || best('frame') >= longestFrame()))
+    rounds.push(await scrollAndSearch())
+  t.diagnostic(
+    `longest frame ${best('frame').toFixed(0)} ms; longest task ${best('task').toFixed(0)} ms of processor time`,
+  )
+  assert.ok(best('task') < 100, `a task of ${best('task')} ms`)
+  assert.ok(best('frame') < longestFrame(), `a frame of ${best('frame')} ms`)
 
   // An address finds the ranges that it lies in.
   await search.fill('12.34.5.99')
