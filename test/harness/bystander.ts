@@ -1,4 +1,4 @@
-import { Agent, get } from 'node:http'
+import { Agent, request } from 'node:http'
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads'
 import { pause } from './poll.ts'
 
@@ -8,6 +8,8 @@ type Wanted = {
   origin: string
   token: string
   path: string
+  /** A change instead of a read: it needs a database connection of its own. */
+  patch?: unknown
   /** Calls again only when it has been answered: on a machine too busy for one call every 20 ms, no queue builds up. */
   patient?: boolean
 }
@@ -22,7 +24,10 @@ export function startBystander(wanted: Wanted): () => Promise<Experience> {
     worker.once('message', resolve)
     worker.once('error', reject)
   })
+  // A test that has failed does not stop it.
+  worker.unref()
   return () => {
+    worker.ref()
     worker.postMessage('stop')
     return told
   }
@@ -34,9 +39,10 @@ export const percentile = ({ latencies }: Experience, share: number): number =>
 /** One every so often, whether the one before was answered or not unless patient: one slow answer must not hide the next ones. */
 const everyMs = 20
 
-async function watch({ origin, token, path, patient }: Wanted): Promise<void> {
+async function watch({ origin, token, path, patch, patient }: Wanted): Promise<void> {
   const agent = new Agent({ keepAlive: true })
-  const headers = { Authorization: `Bearer ${token}`, 'Service-Version': '2' }
+  const headers = { Authorization: `Bearer ${token}`, 'Service-Version': '2', 'Content-Type': 'application/json' }
+  const method = patch === undefined ? 'GET' : 'PATCH'
   const { latencies, failures }: Experience = { latencies: [], failures: [] }
   let running = true
   parentPort?.once('message', () => {
@@ -44,9 +50,11 @@ async function watch({ origin, token, path, patient }: Wanted): Promise<void> {
   })
   const call = async (due: number) => {
     const status = await new Promise<number | string>((resolve) => {
-      get(`${origin}${path}`, { agent, headers }, (response) => {
+      request(`${origin}${path}`, { agent, headers, method }, (response) => {
         response.resume().once('end', () => resolve(response.statusCode ?? 0))
-      }).once('error', (error) => resolve(error.message))
+      })
+        .once('error', (error) => resolve(error.message))
+        .end(patch === undefined ? undefined : JSON.stringify(patch))
     })
     latencies.push(performance.now() - due)
     if (status !== 200) failures.push(String(status))

@@ -17,8 +17,6 @@ const [server] = plane.processes
 const honest = await plane.newAccount()
 const linesOf = (count: number, net: number) =>
   Array.from({ length: count }, (_, i) => `allow ${net}.${i >> 16}.${(i >> 8) & 255}.${i & 255} # customer ${i}`)
-const watch = () =>
-  startBystander({ origin: server?.origin ?? '', token: honest.token, path: '/caller', patient: true })
 
 test('row 8: parallel imports of one account run one after another, and other accounts stay fast', {
   timeout: 120_000,
@@ -26,22 +24,31 @@ test('row 8: parallel imports of one account run one after another, and other ac
   const hostile = await plane.newAccount()
   // More than the pool has connections: each would hold one while it waits for the account's row.
   const policies = await Promise.all(Array.from({ length: 14 }, () => policyWith(hostile)))
-  const end = watch()
+  const path = `/ip_policies/${await policyWith(honest)}`
+  const { token } = honest
+  const end = startBystander({ origin: server?.origin ?? '', token, path, patch: { description: 'x' }, patient: true })
   const began = performance.now()
-  const answers = await Promise.all(
-    policies.map((policy, index) => putRules(hostile, policy, linesOf(5_000, 10 + index))),
-  )
+  let isOver = false
+  const imports = Promise.all(policies.map((policy, index) => putRules(hostile, policy, linesOf(5_000, 10 + index))))
+  imports.finally(() => {
+    isOver = true
+  })
+  const running: number[] = []
+  await poll(async () => running.push(await metric('rule_set', 'running')()) && isOver)
+  const answers = await imports
   const tookMs = performance.now() - began
   const experience = await end()
+  assert.equal(Math.max(...running), 1, 'imports of one account at once')
   for (const { status, text } of answers) assert.ok(status === 200 || status === 429, text)
   assert.ok(answers.some(({ status }) => status === 200))
   assert.deepEqual(experience.failures, [])
-  const slowest = percentile(experience, 1)
+  const p95 = percentile(experience, 0.95)
   t.diagnostic(
-    `another account's GET /caller: slowest of ${experience.latencies.length} ${slowest.toFixed(0)} ms; the imports ${tookMs.toFixed(0)} ms`,
+    `another account's changes: p95 of ${experience.latencies.length} ${p95.toFixed(0)} ms; the imports ${tookMs.toFixed(0)} ms`,
   )
-  // Who had to wait for a connection would wait for many of the imports. On a busy machine both take longer.
-  assert.ok(slowest < Math.max(200, tookMs / 10), `${slowest} ms while the imports took ${tookMs} ms`)
+  // Without a connection nearly every call would wait for several imports. On a busy machine all of them take longer, and
+  // a single call may have to wait for the processor.
+  assert.ok(p95 < Math.max(200, tookMs / 10), `${p95} ms while the imports took ${tookMs} ms`)
 })
 
 test('row 8: more heavy operations than may wait are 429 at once, with Retry-After, and change nothing', {
