@@ -1,6 +1,7 @@
 import { useMemo } from 'react'
 import { useNavigate, useSearchParams } from 'react-router'
 import { parseCidr } from '../../../../src/kernel/ip/cidr.ts'
+import { useSetUrl } from '../../ui/use_url_state.ts'
 import { requestIdIn } from './log.ts'
 import type { Filter } from './use_traffic.ts'
 import { verdicts } from './words.ts'
@@ -20,7 +21,8 @@ export type UrlFilter = {
 
 /** What the page shows, as its URL says it. What a URL has that is no filter is left out, and not sent. */
 export function useFilter(): UrlFilter {
-  const [parameters, setParameters] = useSearchParams()
+  const [parameters] = useSearchParams()
+  const setUrl = useSetUrl()
   const navigate = useNavigate()
   const asked = useMemo((): Filter => {
     const [show, edge, from, status] = ['show', 'edge', 'from', 'status'].map((name) => parameters.get(name) ?? '')
@@ -43,16 +45,7 @@ export function useFilter(): UrlFilter {
     set(values) {
       const id = requestIdIn(values.from ?? '')
       if (id) return navigate(`/traffic/${id}`)
-      setParameters(
-        (before) => {
-          for (const [name, value] of Object.entries(values)) {
-            if (value) before.set(name, value)
-            else before.delete(name)
-          }
-          return before
-        },
-        { replace: true, preventScrollReset: true },
-      )
+      setUrl(Object.fromEntries(Object.entries(values).map(([name, value]) => [name, value || undefined])))
     },
     fault:
       from && !asked.source_ip ? 'Enter a whole address, a range such as 203.0.113.0/24, or a request ID.' : undefined,
