@@ -86,15 +86,9 @@ test('NATS permissions let a node read records and write its own report, nothing
     batchSubject,
     reportSubject('edge-2'),
   ]) {
-    violations.length = 0
     node.publish(subject, '{}')
     await node.flush()
-    const said = await poll(
-      async () => violations,
-      ({ length }) => length > 0,
-    )
-    assert.match(said.join(), /permissions violation/i, subject)
-    assert.ok(said.join().includes(subject), said.join())
+    await poll(() => violations.some((said) => /permissions violation/i.test(said) && said.includes(`"${subject}"`)))
   }
   node.publish(reportSubject('edge-1'), '{}')
   await node.flush()
