@@ -235,7 +235,6 @@ test('a request shows its decision down to the rule, and a deny is changed where
 test('a request id is resolved from its link, the search and the search of the page; another account finds nothing', async () => {
   const { admin, deny, refused } = await shop()
   const request = refused({ source: '192.0.2.66', rule: deny.id })
-  const late = refused({ source: '192.0.2.67' })
   await deliver([request])
   const page = await openPage(browser)
   await signIn(page, origin, admin.token)
@@ -248,8 +247,10 @@ test('a request id is resolved from its link, the search and the search of the p
   await decision.getByText('192.0.2.66/32').waitFor()
   assert.equal(new URL(page.url()).pathname, `/dashboard/traffic/${request.id}`)
 
-  // Whoever is quicker than the node waits for it.
+  // Whoever is quicker than the node waits for it, as long as the request is new by its id.
   await page.goto(`${origin}/dashboard/traffic`)
+  await page.getByRole('searchbox').waitFor()
+  const late = refused({ source: '192.0.2.67' })
   await page.getByRole('searchbox').fill(late.id)
   await page.getByText('Looking for the request…').waitFor()
   await deliver([late])
