@@ -12,6 +12,9 @@ export const asText = (rules: readonly Rule[]) => ({
   headers: { 'Content-Type': 'text/plain' },
 })
 
+/** An address as the service writes it in a rule: always with a prefix length. */
+export const asRange = (address: string): string => `${address}/${address.includes(':') ? 128 : 32}`
+
 /** A policy has each range once per action. */
 export const keyOf = ({ action, cidr }: Pick<Rule, 'action' | 'cidr'>): string => `${action} ${cidr}`
 

@@ -3,7 +3,16 @@ import { useMemo, useState } from 'react'
 import type { Shapes } from '../../api/client.ts'
 import { useMayChange } from '../../api/may_change.ts'
 import { queries, useRefresh } from '../../api/queries.ts'
-import { applied, type Draft, emptyDraft, type Rule, withAdded, withChanged, withRemoved } from '../../rules.ts'
+import {
+  applied,
+  asRange,
+  type Draft,
+  emptyDraft,
+  type Rule,
+  withAdded,
+  withChanged,
+  withRemoved,
+} from '../../rules.ts'
 import { Button } from '../../ui/button.tsx'
 import { rulesOf } from '../policies/read.ts'
 import { Review } from '../policies/review.tsx'
@@ -56,7 +65,7 @@ export function Change({ ip, wanted: { policyId, deny }, name, from = 'From a ch
   const refresh = useRefresh()
   const reviewed = useMemo(() => {
     if (!rules) return undefined
-    const own: Rule = { cidr: `${ip}/${ip.includes(':') ? 128 : 32}`, action: 'allow', description: from }
+    const own: Rule = { cidr: asRange(ip), action: 'allow', description: from }
     const change = draft ?? withAdded(emptyDraft, rules, [own])
     return { rules, draft: change, after: applied(rules, change) }
   }, [rules, draft, ip, from])

@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { answerOf, api } from '../../api/client.ts'
 import { useRefresh } from '../../api/queries.ts'
 import { LockoutNote } from '../../lockout.tsx'
-import { applied, asText, type Draft, keyOf, type Rule, withAdded } from '../../rules.ts'
+import { applied, asRange, asText, type Draft, keyOf, type Rule, withAdded } from '../../rules.ts'
 import { Badge } from '../../ui/badge.tsx'
 import { FormDialog } from '../../ui/form_dialog.tsx'
 import { Impact, impactOf } from './impact.tsx'
@@ -19,8 +19,6 @@ type Props = {
   onSaved: () => void
   onClose: () => void
 }
-/** As the service writes it: always with a prefix length. */
-const asRange = (address: string): string => `${address}/${address.includes(':') ? 128 : 32}`
 
 /** Only removals name the rules, and leave all others as they are. More than the API takes replaces the whole set. */
 const mostRemovedAtOnce = 1_000
