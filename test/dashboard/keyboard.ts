@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict'
 import type { Locator, Page } from 'playwright-core'
+import { poll } from '../harness/poll.ts'
 
 /** Every control is reached with Tab, and used with the keys that it is used with. */
 export function keyboardOf(page: Page, origin: string) {
   const isFocused = async (wanted: Locator) => (await wanted.and(page.locator(':focus')).count()) > 0
 
-  /** Presses Tab until the control has the focus. */
+  /** Presses Tab until the control has the focus. One that is not ready yet cannot have it. */
   async function tabTo(wanted: Locator): Promise<void> {
-    await wanted.waitFor()
+    await poll(() => wanted.isEnabled())
     for (let presses = 0; presses < 80; presses++) {
       if (await isFocused(wanted)) return
       await page.keyboard.press('Tab')

@@ -3,6 +3,7 @@ import { after, test } from 'node:test'
 import { poll } from '../harness/poll.ts'
 import { openBrowser, openPage, signIn, startDashboard } from './browser.ts'
 import { furnishRefusal } from './furnish.ts'
+import { keyboardOf } from './keyboard.ts'
 
 const { origin, newAccount, processes } = await startDashboard({ after })
 const browser = await openBrowser({ after })
@@ -15,6 +16,7 @@ test('an address that a change shut out needs attention, and is allowed again af
   await poll(listed, (list) => list.length === 1)
   const page = await openPage(browser)
   await signIn(page, origin, admin.token)
+  const { use } = keyboardOf(page, origin)
   const attention = page.getByRole('list', { name: 'Needs attention' })
   await attention.getByText('127.0.0.9 was let in before and is refused now').waitFor()
   // The menu says so on every page, to whoever sees it and to whoever hears it.
@@ -28,7 +30,7 @@ test('an address that a change shut out needs attention, and is allowed again af
   await row.getByText(/^Ada replaced the rules of .*networks$/).waitFor()
   await row.getByRole('button', { name: 'Allow this address…' }).press('Enter')
   await page.getByRole('dialog').getByText('127.0.0.9/32').first().waitFor()
-  await page.getByRole('button', { name: 'Save rules' }).press('Enter')
+  await use('Save rules')
   await page.getByText('No address was shut out').waitFor()
   await marked.waitFor({ state: 'detached' })
   assert.deepEqual(await listed(), [])
