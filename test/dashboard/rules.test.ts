@@ -84,6 +84,20 @@ test('a review asks for the impact once, and saves when it is shown: what arrive
   assert.deepEqual(page.faults, [])
 })
 
+test('a list is imported as it reads now, not as it read a moment ago', async () => {
+  const id = await newPolicy('imported', 'allow 127.0.0.0/8 # here')
+  await page.goto(`${origin}/dashboard/policies/${id}`)
+  await press(page, 'Import list')
+  const dialog = page.getByRole('dialog', { name: 'Import list' })
+  await dialog.getByLabel('One range per line').fill('192.0.2.1')
+  await dialog.getByText('1 valid rule').waitFor()
+  await dialog.getByLabel('One range per line').fill('192.0.2.1\n192.0.2.2')
+  await dialog.getByRole('button', { name: 'Import as draft' }).click()
+  await page.getByText('2 to add, 0 to remove. Not saved yet.').waitFor()
+  await press(page, 'Discard')
+  assert.deepEqual(page.faults, [])
+})
+
 test('a refused address is allowed from its check, and a deny is changed, after a review', async () => {
   const id = await newPolicy('offices', 'allow 127.0.0.0/8 # here', 'deny 203.0.113.0/24 # resold')
   const { id: edge } = await make(admin, '/edges/tcp', { ip_restriction: { ip_policy_ids: [id] } })

@@ -17,13 +17,13 @@ export function ImportList({ current, draft, onDraft, onClose }: Props) {
   const [file, setFile] = useState<{ name: string; text: string }>()
   const [action, setAction] = useState<Rule['action']>('allow')
   const [mode, setMode] = useState<'add' | 'replace'>('add')
-  const [parsed, setParsed] = useState<Parsed>()
+  const [parsed, setParsed] = useState<Parsed & { text: string; action: Rule['action'] }>()
   const text = file?.text ?? typed
   useEffect(() => {
     let isCurrent = true
     const timer = setTimeout(async () => {
       const result = await parseList(text, action)
-      if (isCurrent) setParsed(result)
+      if (isCurrent) setParsed({ ...result, text, action })
     }, 150)
     return () => {
       isCurrent = false
@@ -40,6 +40,8 @@ export function ImportList({ current, draft, onDraft, onClose }: Props) {
     } else setFile({ name: dropped.name, text: content })
   }
   const rules = parsed?.rules ?? []
+  // What was typed a moment ago is not among these rules yet.
+  const isParsed = parsed?.text === text && parsed.action === action
   const total = mode === 'replace' ? rules.length : applied(current, withAdded(draft, current, rules)).length
   return (
     <FormDialog
@@ -47,7 +49,7 @@ export function ImportList({ current, draft, onDraft, onClose }: Props) {
       wide
       action={parsed?.faults.length ? 'Import valid lines' : 'Import as draft'}
       isDirty={text.trim() !== ''}
-      isReady={rules.length > 0 && total <= mostRules}
+      isReady={isParsed && rules.length > 0 && total <= mostRules}
       save={async () => onDraft(mode === 'replace' ? replacedBy(current, rules) : withAdded(draft, current, rules))}
       onSaved={onClose}
       onClose={onClose}
