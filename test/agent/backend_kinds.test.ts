@@ -5,7 +5,7 @@ import { jetstream } from '@nats-io/jetstream'
 import { Kvm } from '@nats-io/kv'
 import { connect } from '@nats-io/transport-node'
 import { createReceiver } from '../../src/agent/receiver.ts'
-import { recordBucket } from '../../src/distribution/channels.ts'
+import { type Progress, progressKey, recordBucket } from '../../src/distribution/channels.ts'
 import { seal, trustedKeys } from '../../src/distribution/signature.ts'
 import { activeSigner } from '../../src/publisher/signing_keys.ts'
 import { startInstallation } from '../harness/edge.ts'
@@ -26,18 +26,24 @@ file.after(() => connection.close())
 const bucket = await new Kvm(jetstream(connection)).open(recordBucket)
 const account = admin.accountId
 
-/** The value of a record in the bucket; undefined when there has never been one. */
-async function recorded(key: string): Promise<unknown> {
+/** What the bucket has under the key; undefined when there has never been anything. */
+async function payloadOf<Payload>(key: string): Promise<Payload | undefined> {
   const entry = await bucket.get(key)
-  return entry ? JSON.parse(entry.json<{ payload: string }>().payload).value : undefined
+  return entry ? JSON.parse(entry.json<{ payload: string }>().payload) : undefined
 }
 
-/** Makes a change, waits until the node has applied it, and says what the bucket then has under the key. */
+/** Makes a change, waits until node and bucket have it, and returns the value of the record in the bucket. */
 async function after(method: string, uri: string, body: object | undefined, key: string): Promise<unknown> {
   const answer = await admin(method, `${uri}?wait=applied`, body)
   assert.ok(answer.status < 300, answer.text)
   assert.equal(answer.headers.get('service-applied'), '1/1')
-  return recorded(key)
+  // A plain message reaches the node before the record is in the bucket.
+  const generation = Number(answer.headers.get('service-generation'))
+  await poll(
+    () => payloadOf<Progress>(progressKey),
+    (progress) => progress !== undefined && progress.settled >= generation,
+  )
+  return (await payloadOf<{ value: unknown }>(key))?.value
 }
 
 const [first, second] = [await newBackend(admin), await newBackend(admin)]
