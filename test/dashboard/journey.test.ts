@@ -89,6 +89,8 @@ test('a self-lockout is announced, and one click allows your own address; others
 test('before rules are saved, the review names the addresses they would refuse', async () => {
   await openTab(page, 'IP policies')
   await page.getByRole('link', { name: 'offices', exact: true }).click()
+  // The list of policies has a search of its own.
+  await page.getByRole('heading', { name: 'offices', level: 1 }).waitFor()
   await page.getByLabel('Search').fill('127.0.0.1')
   await press(page, 'Actions for allow 127.0.0.1/32 > Remove rule')
   await page.getByText('0 to add, 1 to remove. Not saved yet.').waitFor()
