@@ -53,7 +53,7 @@ test('scrolling and searching 100,000 rules has no task of 100 ms', async (t) =>
     await search.fill('')
     await page.getByRole('heading', { name: '100,000 rules', exact: true }).waitFor()
     const frame = await page.evaluate<number>(stopFrames)
-    return { frame, task: longestTask(await browser.stopTracing()) }
+    return { frame, ...longestTask(await browser.stopTracing()) }
   }
   // Other programs can only make a task or a frame longer, so the shortest of a few rounds count.
   const rounds = [await scrollAndSearch()]
@@ -65,7 +65,7 @@ test('scrolling and searching 100,000 rules has no task of 100 ms', async (t) =>
   t.diagnostic(
     `longest frame ${best('frame').toFixed(0)} ms; longest task ${best('task').toFixed(0)} ms of processor time`,
   )
-  assert.ok(best('task') < 100, `a task of ${best('task')} ms`)
+  assert.ok(best('task') < 100, rounds.map(({ task, parts }) => `a task of ${task} ms: ${parts}`).join('\n'))
   assert.ok(best('frame') < longestFrame(), `a frame of ${best('frame')} ms`)
 
   // An address finds the ranges that it lies in.

@@ -46,7 +46,7 @@ await drill(async (scope) => {
     await browser.startTracing(page, traced)
     await act()
     const clock = await page.evaluate<number>(takeLongest)
-    found.set(what, [...(found.get(what) ?? []), { processor: longestTask(await browser.stopTracing()), clock }])
+    found.set(what, [...(found.get(what) ?? []), { processor: longestTask(await browser.stopTracing()).task, clock }])
   }
   const search = page.getByLabel('Search')
   const scroll = async () => {
