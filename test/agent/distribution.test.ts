@@ -10,6 +10,7 @@ import { activeSigner } from '../../src/publisher/signing_keys.ts'
 import { gatehouse } from '../harness/command.ts'
 import { stop } from '../harness/control_plane.ts'
 import { startInstallation } from '../harness/edge.ts'
+import { watchViolations } from '../harness/nats_violations.ts'
 import { pause, poll } from '../harness/poll.ts'
 import { dial, newGuardedEdge, startTcpUpstream, statusOf, wholeFile } from './live_harness.ts'
 
@@ -60,10 +61,7 @@ async function contents(connection: NatsConnection): Promise<Map<string, { signe
 
 test('NATS permissions let a node read records and write its own report, nothing else', async () => {
   const node = await natsAs(nats.edge, '_INBOX_edge-1')
-  const violations: string[] = []
-  void (async () => {
-    for await (const status of node.status()) if (status.type === 'error') violations.push(status.error.message)
-  })()
+  const isForbidden = watchViolations(node)
   const key = `tcp.${guarded.edge.id}`
   for await (const entry of readBucket(node, recordBucket, 1, new AbortController().signal))
     if (entry.key === key) {
@@ -91,7 +89,7 @@ test('NATS permissions let a node read records and write its own report, nothing
   ]) {
     node.publish(subject, '{}')
     await node.flush()
-    await poll(() => violations.some((said) => /permissions violation/i.test(said) && said.includes(`"${subject}"`)))
+    await isForbidden(subject)
   }
   node.publish(reportSubject('edge-1'), '{}')
   await node.flush()

@@ -7,6 +7,7 @@ import { connect, type NatsConnection } from '@nats-io/transport-node'
 import { startNats } from '../../dev/nats.ts'
 import { type ReadEntry, readBucket } from '../../src/agent/bucket_reader.ts'
 import { batchSubject, inboxOf, recordBucket } from '../../src/distribution/channels.ts'
+import { watchViolations } from '../harness/nats_violations.ts'
 import { poll } from '../harness/poll.ts'
 
 const nats = await startNats()
@@ -30,10 +31,7 @@ test('row 17: with the shipped permissions a node can neither create, see nor de
   await control.flush()
   const push = { name: 'mine', ack_policy: 'none', deliver_policy: 'all', deliver_subject: batchSubject }
   const create = JSON.stringify({ stream_name: stream, config: push })
-  const violations: string[] = []
-  void (async () => {
-    for await (const status of node.status()) if (status.type === 'error') violations.push(status.error.message)
-  })()
+  const isForbidden = watchViolations(node)
   for (const [api, body = ''] of [
     ['CREATE', create],
     [`CREATE.${stream}`, create],
@@ -51,7 +49,7 @@ test('row 17: with the shipped permissions a node can neither create, see nor de
     const subject = `$JS.API.CONSUMER.${api}`
     node.publish(subject, body, { reply: `${inboxOf('edge-1')}.answer` })
     await node.flush()
-    await poll(() => violations.some((said) => /permissions violation/i.test(said) && said.includes(`"${subject}"`)))
+    await isForbidden(subject)
   }
   await bucket.put('tcp.x', 'sealed')
   await control.flush()
