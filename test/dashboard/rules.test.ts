@@ -84,6 +84,23 @@ test('a review asks for the impact once, and saves when it is shown: what arrive
   assert.deepEqual(page.faults, [])
 })
 
+test('the bar of a draft stays where it is when the table grows: a button that moves is missed', async () => {
+  const id = await newPolicy('growing', 'allow 127.0.0.0/8 # here')
+  await page.goto(`${origin}/dashboard/policies/${id}`)
+  const placeWith = async (ranges: string[]) => {
+    await press(page, 'Import list')
+    await page.getByLabel('One range per line').fill(ranges.join('\n'))
+    await press(page, 'Import as draft')
+    await page.getByText(`${ranges.length} to add, 0 to remove. Not saved yet.`).waitFor()
+    return page.getByRole('button', { name: 'Review and save' }).boundingBox()
+  }
+  const one = await placeWith(['192.0.2.1'])
+  const many = await placeWith(Array.from({ length: 50 }, (_, i) => `192.0.2.${i + 1}`))
+  assert.deepEqual(many, one)
+  await press(page, 'Discard')
+  assert.deepEqual(page.faults, [])
+})
+
 test('a list is imported as it reads now, not as it read a moment ago', async () => {
   const id = await newPolicy('imported', 'allow 127.0.0.0/8 # here')
   await page.goto(`${origin}/dashboard/policies/${id}`)
