@@ -6,7 +6,7 @@ import { poll } from '../harness/poll.ts'
 export function keyboardOf(page: Page, origin: string) {
   const isFocused = async (wanted: Locator) => (await wanted.and(page.locator(':focus')).count()) > 0
 
-  /** Presses Tab until the control has the focus. One that is not ready yet cannot have it. */
+  /** Presses Tab until the control has the focus. One that is not ready yet cannot be used. */
   async function tabTo(wanted: Locator): Promise<void> {
     await poll(() => wanted.isEnabled())
     for (let presses = 0; presses < 80; presses++) {

@@ -93,7 +93,7 @@ test('a key gets usual access, and what it may call, from where and until when c
   assert.deepEqual(page.faults, [])
 })
 
-test('deleting a key offers to delete the keys created with it', async () => {
+test('deleting a key waits until the keys created with it are known, and offers to delete them', async () => {
   const admin = await newAccount()
   const key = async (as: typeof admin, description: string) => (await as('POST', '/api_keys', { description })).body
   const leaked = await key(admin, 'leaked')
@@ -101,10 +101,18 @@ test('deleting a key offers to delete the keys created with it', async () => {
   const page = await openPage(browser)
   await signIn(page, origin, admin.token)
   await openTab(page, 'API keys')
+  const { promise: isReleased, resolve: release } = Promise.withResolvers<void>()
+  await page.route('**/api_keys?descendants_of=*', async (route) => {
+    await isReleased
+    await route.continue()
+  })
   await press(page, 'Actions for leaked > Delete key…')
   const question = page.getByRole('dialog', { name: 'Delete leaked?' })
-  await question.getByText('Also delete the key created with it').click()
   await question.getByLabel('Type leaked to confirm').fill('leaked')
+  await question.getByLabel('Type leaked to confirm').press('Enter')
+  assert.ok(await question.getByRole('button', { name: 'Delete key' }).isDisabled())
+  release()
+  await question.getByText('Also delete the key created with it').click()
   await question.getByRole('button', { name: 'Delete keys' }).click()
   await page.getByRole('row').filter({ hasText: 'child of leaked' }).waitFor({ state: 'detached' })
   assert.match(curl(child.token, '/caller'), /ERR_UNAUTHENTICATED/)

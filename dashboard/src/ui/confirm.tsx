@@ -7,8 +7,8 @@ type Props = {
   /** What it is called: to be typed when what goes cannot be brought back and somebody may depend on it. */
   typeToConfirm?: string
   action: string
-  /** False while it is not known yet what would go too. */
-  isReady?: boolean
+  /** While it is not known yet what else would go. */
+  isWaiting?: boolean
   children: ReactNode
   act: () => Promise<unknown>
   onDone: () => void | Promise<void>
@@ -16,14 +16,15 @@ type Props = {
 }
 
 export function Confirm(props: Props) {
-  const { title, typeToConfirm, action, isReady = true, children, act, onDone, onClose } = props
+  const { title, typeToConfirm, action, isWaiting, children, act, onDone, onClose } = props
   const [typed, setTyped] = useState('')
   return (
     <FormDialog
       title={title}
       action={action}
       kind="danger"
-      isReady={isReady && (typeToConfirm === undefined || typed.trim() === typeToConfirm)}
+      isReady={typeToConfirm === undefined || typed.trim() === typeToConfirm}
+      isWaiting={isWaiting}
       save={act}
       onSaved={onDone}
       onClose={onClose}

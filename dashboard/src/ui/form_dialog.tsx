@@ -19,6 +19,8 @@ type Props<Result, Variant> = {
   isDirty?: boolean
   /** False while there is nothing that could be saved. */
   isReady?: boolean
+  /** While what the decision depends on is still being read: the button can have the focus, but not be pressed. */
+  isWaiting?: boolean
   /** `variant` says how to save when the first attempt was refused and the person chose a way on. */
   save: (variant?: Variant) => Promise<Result>
   onSaved: (result: Result) => void | Promise<void>
@@ -33,7 +35,7 @@ type Props<Result, Variant> = {
  */
 export function FormDialog<Result, Variant = never>(props: Props<Result, Variant>) {
   const { title, wide, children, action, kind = 'primary', cancel = 'Cancel', extra, onClose, onSaved, explain } = props
-  const { isDirty = false, isReady = true } = props
+  const { isDirty = false, isReady = true, isWaiting = false } = props
   const form = useRef<HTMLFormElement>(null)
   const draft = useUnsaved(isDirty)
   const [labels] = useState(() => new Map<string, string>())
@@ -79,7 +81,7 @@ export function FormDialog<Result, Variant = never>(props: Props<Result, Variant
           event.preventDefault()
           // A dialog is drawn elsewhere, but React passes its events on to the form that opened it.
           event.stopPropagation()
-          if (isReady && !saving.isPending) saving.mutate(undefined)
+          if (isReady && !isWaiting && !saving.isPending) saving.mutate(undefined)
         }}
       >
         <FormFieldsContext value={fields}>{children}</FormFieldsContext>
@@ -92,7 +94,7 @@ export function FormDialog<Result, Variant = never>(props: Props<Result, Variant
           <Button isDisabled={saving.isPending} onPress={close}>
             {cancel}
           </Button>
-          <Button kind={kind} type="submit" isDisabled={!isReady} isPending={saving.isPending}>
+          <Button kind={kind} type="submit" isDisabled={!isReady} isPending={isWaiting || saving.isPending}>
             {action}
           </Button>
         </div>

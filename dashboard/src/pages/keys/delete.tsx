@@ -20,7 +20,7 @@ export function DeleteKey({ apiKey, callerKeyId, onClose }: Props) {
       title={`Delete ${nameOf(apiKey)}?`}
       typeToConfirm={nameOf(apiKey)}
       action={revokes ? 'Delete keys' : 'Delete key'}
-      isReady={!descendants.isPending}
+      isWaiting={descendants.isPending}
       act={() =>
         answerOf(
           api.DELETE('/api_keys/{id}', {

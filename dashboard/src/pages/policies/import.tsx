@@ -49,7 +49,8 @@ export function ImportList({ current, draft, onDraft, onClose }: Props) {
       wide
       action={parsed?.faults.length ? 'Import valid lines' : 'Import as draft'}
       isDirty={text.trim() !== ''}
-      isReady={isParsed && rules.length > 0 && total <= mostRules}
+      isReady={rules.length > 0 && total <= mostRules}
+      isWaiting={!isParsed}
       save={async () => onDraft(mode === 'replace' ? replacedBy(current, rules) : withAdded(draft, current, rules))}
       onSaved={onClose}
       onClose={onClose}

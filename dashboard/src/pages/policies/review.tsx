@@ -49,7 +49,7 @@ export function Review({ policyId, name, rules, after, draft, onDraft, onSaved, 
       action="Save rules"
       cancel="Back"
       // The impact is what a review is for, and it moves this button when it arrives.
-      isReady={!impact.isPending}
+      isWaiting={impact.isPending}
       save={save}
       onSaved={async () => {
         await refresh('/ip_policies/{id}/rules')
