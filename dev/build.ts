@@ -16,14 +16,15 @@ if (!process.argv.includes('--checked')) {
   if (status !== 0) process.exit(1)
 }
 await rm(new URL('dist', root), { recursive: true, force: true })
-await bundle('dist')
-await copyFile(new URL('src/agent/haproxy/gatehouse.lua', root), new URL('dist/gatehouse.lua', root))
 
 // Of Swagger UI only what the page loads.
-await mkdir(new URL('dist/reference', root))
+await mkdir(new URL('dist/reference', root), { recursive: true })
 for (const file of ['swagger-ui-bundle.js', 'swagger-ui.css', 'LICENSE'])
   await copyFile(new URL(`node_modules/swagger-ui-dist/${file}`, root), new URL(`dist/reference/${file}`, root))
 
+await copyFile(new URL('src/agent/haproxy/gatehouse.lua', root), new URL('dist/gatehouse.lua', root))
 await buildDocs('dist/docs')
 await buildDashboard()
 await copyDashboard(new URL('dashboard/dist', root).pathname, new URL('dist/dashboard', root).pathname)
+// Last: whoever finds the program there finds everything that it needs.
+await bundle('dist')

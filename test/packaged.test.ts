@@ -11,7 +11,7 @@ import { createInterface } from 'node:readline'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
 import { version } from '../src/version.ts'
-import { buildIfOld, builtMain as main } from './harness/build.ts'
+import { builtMain as main } from './harness/build.ts'
 import { gatehouse as command } from './harness/command.ts'
 import { newDatabase, stop } from './harness/control_plane.ts'
 
@@ -60,7 +60,6 @@ const shutAway = (program: string[]): string[] => [
 ]
 
 test('the built command migrates, bootstraps, serves a request and ends', async (t) => {
-  await buildIfOld()
   // By its own name, as npm links it: it must be executable and say what runs it.
   const { stdout } = await run(main, ['version'])
   assert.equal(stdout, `${version}\n`)
@@ -100,7 +99,6 @@ test("the image's contents run unprivileged on a read-only file system: migrate,
   const possible = spawnSync(tool, check, { encoding: 'utf8' })
   if (possible.status !== 0) return t.skip(`cannot create a read-only file system here: ${possible.stderr.trim()}`)
   assert.equal(possible.stdout, '65534\n')
-  await buildIfOld()
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-packaged-'))
   t.after(() => rm(folder, { recursive: true }))
   await chmod(folder, 0o755)

@@ -10,14 +10,12 @@ import { promisify } from 'node:util'
 import { makePackages } from '../dev/package.ts'
 import { edgeSettings, settings } from '../src/config.ts'
 import { version } from '../src/version.ts'
-import { buildIfOld } from './harness/build.ts'
 
 const run = promisify(execFile)
 const hasTools = ['dpkg-deb', 'npm'].every((tool) => !spawnSync(tool, ['--version']).error) && process.arch === 'x64'
 
 test('npm run package makes the same bytes twice, and packages that hold all they need', async (t) => {
   if (!hasTools) return t.skip('dpkg-deb or npm is not installed, or this is not x64')
-  await buildIfOld()
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-packages-'))
   t.after(() => rm(folder, { recursive: true }))
   const made = await makePackages(join(folder, 'one'), 1)

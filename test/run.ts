@@ -10,6 +10,7 @@ import { ensureTestProgram } from '../dev/bundle.ts'
 import { ensureDashboard } from '../dev/dashboard.ts'
 import { ensureDocs } from '../dev/docs_site/build.ts'
 import { putEnginesOnPath } from '../dev/engines.ts'
+import { ensureBuilt } from './harness/build.ts'
 import { runWithEnvironment } from './harness/environment.ts'
 
 const root = new URL('..', import.meta.url).pathname
@@ -67,6 +68,7 @@ if (typeof values.drill === 'string') {
     .sort((a, b) => rank(a) - rank(b))
   if (files.length === 0) throw new Error(`no test file has ${positionals.join(' or ')} in its path`)
   // Once for all files, since they run concurrently.
+  if (files.some((file) => /^test\/package[ds]\./.test(file))) await ensureBuilt()
   if (files.some((file) => file.startsWith('test/dashboard/'))) await ensureDashboard()
   if (files.some((file) => /^test\/(docs_site|reference)/.test(file))) await ensureDocs()
   end(await runWithEnvironment(['test/harness/run_files.ts', ...flags, ...files]))

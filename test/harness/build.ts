@@ -6,8 +6,8 @@ import { isStale } from '../../dev/stale.ts'
 const root = new URL('../..', import.meta.url).pathname
 export const builtMain = join(root, 'dist/main.js')
 
-/** `npm run check` has built already; building again would take from others what they run. */
-export async function buildIfOld(): Promise<void> {
+/** Before any test runs: a build takes away what is there, and two at once disturb each other. */
+export async function ensureBuilt(): Promise<void> {
   if (await isStale('dist/main.js', ['src/**/*.ts', 'dev/bundle.ts', 'tsconfig.json']))
     await promisify(execFile)(process.execPath, ['dev/build.ts'], { cwd: root })
 }
