@@ -26,5 +26,5 @@ await copyFile(new URL('src/agent/haproxy/gatehouse.lua', root), new URL('dist/g
 await buildDocs('dist/docs')
 await buildDashboard()
 await copyDashboard(new URL('dashboard/dist', root).pathname, new URL('dist/dashboard', root).pathname)
-// Last: whoever finds the program there finds everything that it needs.
+// Last, so that a program in dist means that the build is complete.
 await bundle('dist')

@@ -74,7 +74,7 @@ test('row 8: more heavy operations than may wait are 429 at once, with Retry-Aft
   // Neither the slow one nor those behind it are in the way of another account.
   const other = await policyWith(honest)
   assert.equal((await putRules(honest, other, ['allow 10.0.0.1'])).status, 200)
-  // All of them have arrived before the first one makes room: whoever comes later finds a place.
+  // Wait until all 40 have arrived: one that arrived after the slow request had gone would find a free place.
   let answered = 0
   for (const answer of waiting) answer.then(() => answered++)
   await poll(
