@@ -11,7 +11,7 @@ import { startControlPlane } from '../../../test/harness/control_plane.ts'
 import { poll } from '../../../test/harness/poll.ts'
 import { many } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
-import { type Id, toUuid } from '../../kernel/ids.ts'
+import { type Id, newId, toUuid } from '../../kernel/ids.ts'
 
 const folder = await mkdtemp(join(tmpdir(), 'gatehouse-secrets-'))
 after(() => rm(folder, { recursive: true, force: true }))
@@ -186,9 +186,9 @@ test('a new domain takes a certificate of its own account that is for it, and no
   const other = await plane.newAccount()
   const { body: foreign } = await other('POST', '/tls_certificates', newCertificate(['own.example']))
   const { body: unfit } = await admin('POST', '/tls_certificates', newCertificate(['else.example']))
-  const gone = { ...foreign, id: `${foreign.id.slice(0, -1)}0` }
+  const absent = { id: newId('cert') }
   const answers = []
-  for (const { id } of [foreign, gone, unfit]) {
+  for (const { id } of [foreign, absent, unfit]) {
     const refused = await admin('POST', '/reserved_domains', { domain: 'own.example', certificate_id: id })
     assert.equal(refused.status, 400, refused.text)
     assert.equal(refused.body.details.field, 'certificate_id')
