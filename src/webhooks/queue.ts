@@ -12,7 +12,6 @@ import { openWebhookSecrets, type SecretColumns, secretColumns } from '../resour
 export type Lease = { accountId: Uuid; destinationId: Uuid; holder: Uuid }
 export type Destination = {
   url: string
-  operations: string[]
   secrets: string[]
   failingSince: number | null
 }
@@ -67,16 +66,14 @@ const held = ({ accountId, destinationId, holder }: Lease) =>
 
 /** Undefined when the destination is deleted or disabled, or another process has taken it. Throws UnreadableSecret. */
 export async function renew(db: Db, lease: Lease, box: SecretsBox | undefined): Promise<Destination | undefined> {
-  const row = await maybeOne<
-    SecretColumns & { url: string; operations: string[]; overlaps: boolean; failing_since: string | null }
-  >(
+  const row = await maybeOne<SecretColumns & { url: string; overlaps: boolean; failing_since: string | null }>(
     db,
     sql`
     with renewed as (
       update webhook_progress set leased_until = now() + make_interval(secs => ${leaseSeconds})
       where ${held(lease)} returning failing_since
     )
-    select d.url, d.operations, ${secretColumns}, renewed.failing_since,
+    select d.url, ${secretColumns}, renewed.failing_since,
       coalesce(d.previous_secret_expires_at > now(), false) as overlaps
     from webhook_destinations d, renewed
     where d.account_id = ${lease.accountId} and d.id = ${lease.destinationId} and d.enabled`,
@@ -87,7 +84,6 @@ export async function renew(db: Db, lease: Lease, box: SecretsBox | undefined): 
   const { current, previous } = openWebhookSecrets(counting, box)
   return {
     url: row.url,
-    operations: row.operations,
     secrets: [current, previous].filter((secret) => secret !== null),
     failingSince: row.failing_since === null ? null : Date.parse(row.failing_since),
   }
@@ -120,12 +116,7 @@ export const release = (db: Db, lease: Lease, { isMore = false, restMs = 0 } = {
  * up to where every transaction has ended, as in listCommittedEvents(). Resolves to how many events were read, and whether
  * no more may wait.
  */
-export function fill(
-  pool: DbPool,
-  lease: Lease,
-  { operations }: Destination,
-  oldestKept: number,
-): Promise<{ read: number; isFull: boolean }> {
+export function fill(pool: DbPool, lease: Lease, oldestKept: number): Promise<{ read: number; isFull: boolean }> {
   const { accountId, destinationId } = lease
   return transaction(pool, async (tx) => {
     const progress = await maybeOne<{ position: number; event_id: Uuid }>(
@@ -158,6 +149,11 @@ export function fill(
     )
     const last = events.at(-1)
     if (!last) return { read: 0, isFull: false }
+    // Read after the events, so that a new filter counts for every event that comes after it.
+    const { operations } = await one<{ operations: string[] }>(
+      tx,
+      sql`select operations from webhook_destinations where account_id = ${accountId} and id = ${destinationId}`,
+    )
     const wanted = events.filter((event) => isWanted(event, destinationId, operations))
     const kept = wanted.filter(({ created_at }) => Date.parse(created_at) >= oldestKept)
     await run(

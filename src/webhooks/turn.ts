@@ -51,13 +51,17 @@ export type Signals = { stopping: AbortSignal; ending: AbortSignal }
 export async function takeTurn(parts: Parts, lease: Lease, { stopping, ending }: Signals): Promise<void> {
   const { db, clock, settings } = parts
   const ends = clock() + turnMs
+  const read = () => renew(db, lease, parts.secrets).catch((error) => rest(db, lease, error))
   while (clock() < ends && !stopping.aborted) {
-    const destination = await renew(db, lease, parts.secrets).catch((error) => rest(db, lease, error))
-    if (!destination) return release(db, lease)
-    const { failingSince } = destination
-    const { due, isMore, isFull } = await nextEvents(parts, lease, destination)
+    const before = await read()
+    if (!before) return release(db, lease)
+    const { due, isMore, isFull } = await nextEvents(parts, lease, before)
     if (due.length === 0 && isMore) continue
     if (due.length === 0) return release(db, lease, { restMs: isFull ? fullPauseMs : 0 })
+    // Read again after the events, so that a new URL or secret counts for every event that comes after it.
+    const destination = await read()
+    if (!destination) return release(db, lease)
+    const { failingSince } = destination
     const results = await attempt(parts, lease, destination, due, ending)
     // What a shutdown has ended says nothing about the receiver.
     if (ending.aborted) break
@@ -82,12 +86,12 @@ async function rest(db: DbPool, lease: Lease, error: unknown): Promise<never> {
 }
 
 /** What is due now, after as many new events as it takes have become deliveries. */
-async function nextEvents({ db, clock, settings }: Parts, lease: Lease, destination: Destination) {
+async function nextEvents({ db, clock, settings }: Parts, lease: Lease, { failingSince }: Destination) {
   // Of a receiver that fails, one event at a time: an outage must not use up the attempts of every event.
-  const limit = destination.failingSince === null ? atOnce : 1
+  const limit = failingSince === null ? atOnce : 1
   const due = await dueEvents(db, lease, limit)
   if (due.length >= limit) return { due, isMore: true, isFull: false }
-  const { read, isFull } = await fill(db, lease, destination, clock() - settings.retentionMs)
+  const { read, isFull } = await fill(db, lease, clock() - settings.retentionMs)
   return { due: read > 0 ? await dueEvents(db, lease, limit) : due, isMore: read > 0, isFull }
 }
 

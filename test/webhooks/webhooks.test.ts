@@ -170,6 +170,42 @@ test('during a rotation events have both signatures', async (t) => {
   assert.throws(() => new Webhook(destination.secret).verify('{}', headers as Record<string, string>))
 })
 
+test('a new URL, secret and filter count for every event that comes after them, even if its sender is already at work', async (t) => {
+  const admin = await plane.newAccount()
+  const [old, present] = [await startReceiver(t), await startReceiver(t)]
+  const { id, uri } = await newDestination(admin, old, { operations: ['x.*'] })
+  const changing = new pg.Client({ connectionString: plane.databaseUrl })
+  await changing.connect()
+  t.after(() => changing.end())
+  await changing.query('begin')
+  await changing.query('lock table webhook_deliveries')
+  await addEvents(admin, ['a'])
+  // A sender has read the destination, and now looks for what is due.
+  const stopped = sql`select count(*) from pg_stat_activity
+    where datname = current_database() and wait_event_type = 'Lock' and query ~ 'select event_id, attempts from'`
+  await poll(
+    () => one<{ count: number }>(plane.db, stopped),
+    ({ count }) => count > 0,
+  )
+  const rotated = await admin('POST', `${uri}/rotate`, { overlap_seconds: 0 })
+  present.state.secrets.push(rotated.body.secret)
+  // Through the API it would wait for the lock.
+  await changing.query(`update webhook_destinations set url = $1, operations = '{x.create}' where id = $2`, [
+    present.url(),
+    toUuid(id),
+  ])
+  for (const [resource, operation] of Object.entries({ b: 'x.delete', c: 'x.create' }))
+    await changing.query(
+      'insert into audit_events (account_id, id, operation, operation_id, resource_id) values ($1, $2, $3, $4, $5)',
+      [accountUuid(admin), newUuid(), operation, newId('op'), resource],
+    )
+  await changing.query('commit')
+  await poll(() => present.received.length >= 2 || old.state.attempts > 0)
+  await holdsFor(500, () => present.received.length <= 2)
+  assert.deepEqual(present.received.map(({ resource }) => resource).sort(), ['a', 'c'])
+  assert.deepEqual([old.state.attempts, present.state.refused], [0, 0])
+})
+
 test('Retry-After is respected, a redirect is not followed, and 410 disables with an audit event', async (t) => {
   const admin = await plane.newAccount()
   const target = await startReceiver(t)
