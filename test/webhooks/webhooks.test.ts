@@ -43,7 +43,10 @@ test('a change arrives as the audit shows it, signed, and only what the filter n
   const { body } = await admin('GET', `/audit_events?resource_id=${bot.id}`)
   assert.deepEqual(first.data, body.audit_events[0])
   assert.deepEqual([first.type, first.id], ['bot_users.create', body.audit_events[0].id])
-  const [delivery] = await deliveriesOf(admin, destination.id)
+  const [delivery] = await poll(
+    () => deliveriesOf(admin, destination.id),
+    ([each]) => each.status !== 'pending',
+  )
   assert.deepEqual(
     [delivery.id, delivery.status, delivery.attempts, delivery.last_status],
     [first.id, 'delivered', 1, 204],
@@ -95,7 +98,9 @@ test('a failing event holds up only its own resource; it is given up after the l
   await addEvents(admin, ['bad', 'good', 'better'], 'x.second')
   await poll(() => receiver.received.length === 2)
   assert.deepEqual(receiver.received.map(({ resource }) => resource).sort(), ['better', 'good'])
-  const waiting = await deliveriesOf(admin, destination.id, '?status=pending')
+  const pending = () => deliveriesOf(admin, destination.id, '?status=pending')
+  // A delivery is pending until the response to it has been written down.
+  const waiting = await poll(pending, ({ length }) => length <= 2)
   assert.deepEqual(
     waiting.map(({ operation }: { operation: string }) => operation),
     ['x.second', 'x.first'],
@@ -111,6 +116,7 @@ test('a failing event holds up only its own resource; it is given up after the l
   assert.deepEqual(body, { replayed: 1 })
   await poll(() => receiver.received.length === 4)
   assert.equal(receiver.received.at(-1)?.type, 'x.first')
+  await poll(pending, ({ length }) => length === 0)
   const again = await admin('POST', `${destination.uri}/replay`, { event_ids: [dead[0].id] })
   assert.deepEqual(again.body, { replayed: 1 })
   await poll(() => receiver.received.length === 5)
