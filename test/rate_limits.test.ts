@@ -42,6 +42,7 @@ test('a key can use its allowance, sees what is left of it, and is then refused 
     counted(201) >= limit - 2 && counted(201) <= limit - 1 + earnedSince(start, limit),
     `${counted(201)} of ${limit}`,
   )
+  const refusedAt = Date.now()
   const refused = await poll(
     () => admin('POST', '/ip_policies', {}),
     ({ status }) => status === 429,
@@ -56,7 +57,8 @@ test('a key can use its allowance, sees what is left of it, and is then refused 
     () => admin('GET', '/caller'),
     ({ status }) => status === 200,
   )
-  assert.match(again.headers.get('ratelimit') ?? '', /^"key";r=\d;/, 'some of it')
+  const left = Number(/^"key";r=(\d+);/.exec(again.headers.get('ratelimit') ?? '')?.[1])
+  assert.ok(left < earnedSince(refusedAt, limit), `${left} left after the first`)
   const { origin } = plane.processes[0] ?? assert.fail()
   const metrics = await (await fetch(`${origin}/metrics`)).text()
   assert.match(metrics, /^gatehouse_rate_limited_total\{policy="key"\} [1-9]/m)
