@@ -56,7 +56,7 @@ test('addresses that an edge node refuses appear in /ip_activity with the edge o
   assert.equal(applied.headers.get('service-applied'), '1/1')
   assert.equal(await dial(port, '127.0.0.2'), undefined)
 
-  // Also the edge, whose own counts are written after those of the restrictions.
+  // The totals are not enough: the counts by edge are written after those by restriction.
   const { body } = await poll(
     () => admin('GET', '/ip_activity'),
     ({ body: { total, edges } }) =>

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
+import type { Db } from '../../src/db/pool.ts'
 import { newId, newUuid, toId, toUuid, type Uuid } from '../../src/kernel/ids.ts'
 import type { Client } from '../harness/client.ts'
-import type { Account, ControlPlane } from '../harness/control_plane.ts'
+import type { Account } from '../harness/control_plane.ts'
 import type { startReceiver } from './receiver.ts'
 
 export type Receiver = Awaited<ReturnType<typeof startReceiver>>
@@ -21,7 +22,7 @@ export const accountUuid = ({ accountId }: Account): Uuid => toUuid(accountId as
 
 /** An event of each resource, one after the other. Resolves to their ids. */
 export async function addEvents(
-  { db }: Pick<ControlPlane, 'db'>,
+  { db }: { db: Db },
   admin: Account,
   resources: readonly string[],
   operation = 'x.create',

@@ -1,12 +1,12 @@
 // Audit events sent to receivers: what arrives, in which order, how often, and where it may be sent at all.
 import assert from 'node:assert/strict'
 import { createServer, type Socket } from 'node:net'
-import { after, test } from 'node:test'
+import { after, type TestContext, test } from 'node:test'
 import pg from 'pg'
 import { Webhook } from 'standardwebhooks'
-import { one } from '../../src/db/pool.ts'
+import { one, queryOn } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
-import { newId, newUuid, toUuid } from '../../src/kernel/ids.ts'
+import { newUuid, toUuid } from '../../src/kernel/ids.ts'
 import { type Account, startControlPlane } from '../harness/control_plane.ts'
 import { holdsFor, poll } from '../harness/poll.ts'
 import { sized } from '../harness/thorough.ts'
@@ -18,6 +18,31 @@ import { storm } from './storm.ts'
 const plane = await startControlPlane({ after }, { processes: 2, env: webhookEnv })
 const addEvents = (admin: Account, resources: readonly string[], operation?: string) =>
   addEventsTo(plane, admin, resources, operation)
+
+/** A transaction of somebody else, which holds up what the processes do. */
+async function beginElsewhere(t: TestContext) {
+  const client = new pg.Client({ connectionString: plane.databaseUrl })
+  await client.connect()
+  t.after(() => client.end())
+  await client.query('begin')
+  return {
+    query: (text: string, values?: unknown[]) => client.query(text, values),
+    addEvents: (admin: Account, resources: readonly string[], operation?: string) =>
+      addEventsTo({ db: { query: (statement) => queryOn(client, statement) } }, admin, resources, operation),
+    commit: () => client.query('commit'),
+  }
+}
+
+/** How many statements like this wait for a lock. */
+const stopped = (statement: string) => async () =>
+  (
+    await one<{ count: number }>(
+      plane.db,
+      sql`
+      select count(*) from pg_stat_activity
+      where datname = current_database() and wait_event_type = 'Lock' and query ~ ${statement}`,
+    )
+  ).count
 
 // `npm run drill:webhooks` sends 10,000.
 const events = sized(600, 3_000)
@@ -72,17 +97,11 @@ test('nothing is sent before its commit, and a later commit with an older positi
   const admin = await plane.newAccount()
   const receiver = await startReceiver(t)
   await newDestination(admin, receiver, { operations: ['x.*'] })
-  const late = new pg.Client({ connectionString: plane.databaseUrl })
-  await late.connect()
-  t.after(() => late.end())
-  await late.query('begin')
-  await late.query(
-    `insert into audit_events (account_id, id, operation, operation_id, resource_id) values ($1, $2, 'x.late', $3, 'late')`,
-    [accountUuid(admin), newUuid(), newId('op')],
-  )
+  const late = await beginElsewhere(t)
+  await late.addEvents(admin, ['late'], 'x.late')
   await addEvents(admin, ['early'])
   await holdsFor(800, () => receiver.received.length === 0)
-  await late.query('commit')
+  await late.commit()
   await poll(() => receiver.received.length === 2)
   assert.deepEqual(receiver.received.map(({ resource }) => resource).sort(), ['early', 'late'])
 })
@@ -135,26 +154,18 @@ for (const [what, method, path, body, waiting] of [
   test(`${what} and a process that adds deliveries do not wait for each other in a circle`, async (t) => {
     const admin = await plane.newAccount()
     const { id, uri } = await newDestination(admin, await startReceiver(t), { operations: ['x.*'] })
-    const filling = new pg.Client({ connectionString: plane.databaseUrl })
-    await filling.connect()
-    t.after(() => filling.end())
-    await filling.query('begin')
+    const filling = await beginElsewhere(t)
     const place = [accountUuid(admin), toUuid(id)]
     await filling.query('select from webhook_progress where account_id = $1 and destination_id = $2 for update', place)
     const answer = admin(method, uri + path, body)
     // It has come as far as it can.
-    const stopped = sql`select count(*) from pg_stat_activity
-      where datname = current_database() and wait_event_type = 'Lock' and query ~ ${waiting}`
-    await poll(
-      () => one<{ count: number }>(plane.db, stopped),
-      ({ count }) => count === 1,
-    )
+    await poll(stopped(waiting), (count) => count === 1)
     await filling.query(
       `insert into webhook_deliveries (account_id, destination_id, event_id, position, operation, resource_id, status)
        values ($1, $2, $3, 0, 'x.y', 'z', 'delivered')`,
       [...place, newUuid()],
     )
-    await filling.query('commit')
+    await filling.commit()
     assert.ok([200, 204].includes((await answer).status))
   })
 
@@ -180,19 +191,11 @@ test('a new URL, secret and filter count for every event that comes after them, 
   const admin = await plane.newAccount()
   const [old, present] = [await startReceiver(t), await startReceiver(t)]
   const { id, uri } = await newDestination(admin, old, { operations: ['x.*'] })
-  const changing = new pg.Client({ connectionString: plane.databaseUrl })
-  await changing.connect()
-  t.after(() => changing.end())
-  await changing.query('begin')
+  const changing = await beginElsewhere(t)
   await changing.query('lock table webhook_deliveries')
   await addEvents(admin, ['a'])
   // A sender has read the destination, and now looks for what is due.
-  const stopped = sql`select count(*) from pg_stat_activity
-    where datname = current_database() and wait_event_type = 'Lock' and query ~ 'select event_id, attempts from'`
-  await poll(
-    () => one<{ count: number }>(plane.db, stopped),
-    ({ count }) => count > 0,
-  )
+  await poll(stopped('select event_id, attempts from'), (count) => count > 0)
   const rotated = await admin('POST', `${uri}/rotate`, { overlap_seconds: 0 })
   present.state.secrets.push(rotated.body.secret)
   // Through the API it would wait for the lock.
@@ -200,12 +203,9 @@ test('a new URL, secret and filter count for every event that comes after them, 
     present.url(),
     toUuid(id),
   ])
-  for (const [resource, operation] of Object.entries({ b: 'x.delete', c: 'x.create' }))
-    await changing.query(
-      'insert into audit_events (account_id, id, operation, operation_id, resource_id) values ($1, $2, $3, $4, $5)',
-      [accountUuid(admin), newUuid(), operation, newId('op'), resource],
-    )
-  await changing.query('commit')
+  await changing.addEvents(admin, ['b'], 'x.delete')
+  await changing.addEvents(admin, ['c'])
+  await changing.commit()
   await poll(() => present.received.length >= 2 || old.state.attempts > 0)
   await holdsFor(500, () => present.received.length <= 2)
   assert.deepEqual(present.received.map(({ resource }) => resource).sort(), ['a', 'c'])
