@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { connect } from 'node:http2'
+import type { Verdict } from '../../src/agent/requests/hits.ts'
 import { poll } from '../harness/poll.ts'
 import { exchange, get, putHttpsEdge, putRoute, startHttpUpstream } from './http_harness.ts'
-import { firstBytes, id, onBothPaths } from './proxy_harness.ts'
+import { assertEvents, firstBytes, id, onBothPaths } from './proxy_harness.ts'
 
 const certificates = ['app.example.com', '*.example.com', '*.b.example.com', '*.a.b.example.com']
 
@@ -163,11 +164,7 @@ onBothPaths(
     assert.deepEqual([await status('/shut', '127.0.0.1'), await status('/open')], [200, 200])
     await edge.put({ [`restrictions.${account}`]: { sets: [{ id: strict, enforced: true, policies: [nobody] }] } })
     assert.deepEqual([await status('/shut', '127.0.0.1'), await status('/open')], [403, 200])
-    await poll(
-      () => edge.events,
-      ({ length }) => length >= 2,
-    )
-    assert.deepEqual(edge.events, [
+    await assertEvents(edge, [
       { outcome: 'warned', restriction: trial, target: shut, source: '127.0.0.1' },
       { outcome: 'refused', restriction: strict, target: shut, source: '127.0.0.1' },
     ])
@@ -204,14 +201,13 @@ onBothPaths("an account's restrictions also apply to routes without policies, an
   )
   assert.equal(await firstBytes({ port: edge.tcpPort }), '')
   assert.equal(upstream.heads.length, 2)
-  const event = (outcome: string, target: string) => ({
+  const event = (outcome: Verdict['outcome'], target: string) => ({
     outcome,
     restriction: outcome === 'warned' ? trial : strict,
     target,
     source: '127.0.0.1',
   })
-  await poll(() => edge.events.length >= 8)
-  assert.deepEqual(edge.events, [
+  await assertEvents(edge, [
     event('warned', plain),
     event('warned', rewritten),
     ...[plain, rewritten, tcp].flatMap((target) => [event('warned', target), event('refused', target)]),

@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -22,6 +23,7 @@ import { type IdPrefix, newId } from '../../src/kernel/ids.ts'
 import { parseCidr } from '../../src/kernel/ip/cidr.ts'
 import { type Action, compilePolicy, type RangeTable } from '../../src/kernel/ip/ranges.ts'
 import type { Scope } from '../harness/control_plane.ts'
+import { poll } from '../harness/poll.ts'
 
 export const id = (prefix: IdPrefix): string => newId(prefix)
 
@@ -187,6 +189,17 @@ export async function startEdge(
   })
   await edge.proxy.start(all())
   return edge
+}
+
+/**
+ * What the edge has told of refusals and warnings, in any order: HAProxy answers a request before it logs it, and the next
+ * one may be on another of its threads.
+ */
+export async function assertEvents({ events }: Edge, expected: readonly Verdict[]): Promise<void> {
+  const sorted = (verdicts: readonly Verdict[]) =>
+    verdicts.map(({ outcome, restriction, target, source }) => [outcome, restriction, target, source].join()).sort()
+  await poll(() => events.length >= expected.length)
+  assert.deepEqual(sorted(events), sorted(expected))
 }
 
 /** What holds for requests holds on the fast path of the proxy, and when all of them take the careful one. */
