@@ -5,10 +5,13 @@ import { hashOfAllInSlices } from '../distribution/pieces.ts'
 import { policyFileFault } from '../distribution/policy_file.ts'
 import type { PolicyRecord } from '../distribution/records.ts'
 import { ruleFileFault } from '../distribution/rule_file.ts'
+import { inParallel } from '../kernel/in_parallel.ts'
 import { writeAtomically } from './atomic_file.ts'
 
 /** Fetches a piece of a policy by its hash; undefined when it is not to be had now. */
 export type FetchBlob = (name: string) => Promise<Buffer | undefined>
+
+const fetchWidth = 32
 
 /** Not a fault of the record: the piece may come, and then the policy can be applied. */
 export class PieceMissing extends Error {}
@@ -66,7 +69,7 @@ export async function openPolicyFiles(policyFolder: string, pieceFolder: string,
 
   async function fromPieces(record: PolicyRecord): Promise<Buffer> {
     const { inline, chunks = [] } = record
-    const parts = inline === undefined ? await inBatches(chunks, piece) : [Buffer.from(inline, 'base64')]
+    const parts = inline === undefined ? await inParallel(chunks, fetchWidth, piece) : [Buffer.from(inline, 'base64')]
     if (!(await isSigned(parts, record))) throw new Error('the contents of the policy file do not match its signature')
     if (inline === undefined) layouts.keep(record, parts)
     return Buffer.concat(parts)
@@ -77,7 +80,7 @@ export async function openPolicyFiles(policyFolder: string, pieceFolder: string,
     const layout = layouts.get(before.hash)
     const known = layout && (await readFile(join(policyFolder, before.hash)).catch(() => undefined))
     if (!layout || !known || !record.chunks) return undefined
-    const parts = await inBatches(record.chunks, async (name) => {
+    const parts = await inParallel(record.chunks, fetchWidth, async (name) => {
       const place = layout.get(name)
       return place ? known.subarray(place.start, place.end) : piece(name)
     })
@@ -136,13 +139,3 @@ function createLayouts() {
 const pathsIn = async (folder: string): Promise<string[]> => (await readdir(folder)).map((name) => join(folder, name))
 
 export type PolicyFiles = Awaited<ReturnType<typeof openPolicyFiles>>
-
-async function inBatches<Item, Result>(
-  items: readonly Item[],
-  work: (item: Item) => Promise<Result>,
-): Promise<Result[]> {
-  const results: Result[] = []
-  for (let start = 0; start < items.length; start += 32)
-    results.push(...(await Promise.all(items.slice(start, start + 32).map(work))))
-  return results
-}

@@ -3,6 +3,7 @@ import { type KV, Kvm } from '@nats-io/kv'
 import type { NatsConnection } from '@nats-io/transport-node'
 import { type Batch, batchSubject, blobBucket, progressKey, recordBucket } from '../distribution/channels.ts'
 import { blobName } from '../distribution/pieces.ts'
+import { inParallel } from '../kernel/in_parallel.ts'
 
 /** Below the limit of a NATS message with room for the envelope. */
 const largestMessage = 900_000
@@ -114,16 +115,4 @@ async function readAll<Kept>(bucket: KV, read: (text: string) => Kept): Promise<
     if (entry.delta === 0) break
   }
   return found
-}
-
-async function inParallel<Item>(
-  items: readonly Item[],
-  width: number,
-  work: (item: Item) => Promise<void>,
-): Promise<void> {
-  const queue = items.values()
-  const worker = async () => {
-    for (const item of queue) await work(item)
-  }
-  await Promise.all(Array.from({ length: Math.min(width, items.length) }, worker))
 }
