@@ -4,6 +4,7 @@ import { createCertificates, type NameServer } from './certificates.ts'
 import { type AnyProxy, createEnforcement } from './enforcement.ts'
 import type { Health } from './health.ts'
 import { type Announced, type BucketEntry, createIntake, type Released } from './intake.ts'
+import { createMissedDeletions, type HasRecord } from './missed_deletions.ts'
 import type { NodeKey } from './node_key.ts'
 import type { PolicyFiles } from './policy_files.ts'
 import { createPreparation } from './preparation.ts'
@@ -23,6 +24,7 @@ type Parts = {
   node: string
   nodeKey: NodeKey
   names: NameServer
+  hasRecord: HasRecord
 }
 
 const sayWaitingEveryMs = 10_000
@@ -34,16 +36,19 @@ const lookAtInterfacesEveryMs = 10_000
  * then the report. What cannot be applied is refused, and the last good stays in force.
  */
 export function createAgent<Entry>(parts: Parts, proxy: AnyProxy<Entry>, onApplied: () => void) {
-  const { log, recordLog, upstreams, health, openConnections, policyFiles, node, nodeKey, names } = parts
+  const { log, recordLog, upstreams, health, openConnections, policyFiles, node, nodeKey, names, hasRecord } = parts
   const known = recordLog.records
   const refusals = createRefusals(log, onApplied)
   const preparation = createPreparation({ known, policyFiles, upstreams }, refusals)
   const enforcement = createEnforcement({ log, known, openConnections, refusals, health }, proxy)
   const certificates = createCertificates({ known, node, nodeKey, names, refusals })
   const step = createStep({ log, recordLog, preparation, enforcement, certificates })
+  const missedDeletions = createMissedDeletions(log, known, hasRecord)
   const intake = createIntake(step.position())
   const worker = createWorker<Released>(log, async (released, signal) => {
     await step.run(released, signal)
+    missedDeletions.noteFloor(released)
+    if (missedDeletions.isDue()) await missedDeletions.apply((deletions) => step.run(deletions, signal))
     onApplied()
     await step.sweepIfDue()
     if (step.isUnsettled()) worker.soon()
@@ -59,7 +64,7 @@ export function createAgent<Entry>(parts: Parts, proxy: AnyProxy<Entry>, onAppli
     resolveAgain()
   }
   const timers = [
-    setInterval(() => step.isDue() && worker.soon(), retryMs),
+    setInterval(() => (step.isDue() || missedDeletions.isDue()) && worker.soon(), retryMs),
     setInterval(() => step.position().complete || sayWaiting(log, intake.state()), sayWaitingEveryMs).unref(),
     setInterval(lookAtInterfaces, lookAtInterfacesEveryMs).unref(),
   ]

@@ -12,7 +12,13 @@ export type BucketEntry = { record?: EdgeRecord; progress?: Progress; read: Plac
 export type Place = { bucket: string; revision: number }
 
 /** Consistent: a node that has applied it knows everything up to `applied`, and nothing later. */
-export type Released = { records: readonly EdgeRecord[]; applied: number; read?: Place }
+export type Released = {
+  records: readonly EdgeRecord[]
+  applied: number
+  read?: Place
+  /** Of the progress, when it speaks of the bucket that was read to its end. */
+  floor?: number
+}
 
 /** What messages may pile up while one is missing. The bucket has all of it, too. */
 const maxWaitingRecords = 50_000
@@ -89,6 +95,7 @@ export function createIntake(start: { applied: number; complete: boolean }) {
       fromItsBeginning = false
       complete = true
       const released = release([...staged.values()], progress.settled, read)
+      if (progress.complete === bucket && progress.floor) released.floor = progress.floor
       staged.clear()
       newest = 0
       return [released, ...continued()]

@@ -1,4 +1,4 @@
-import { jetstream } from '@nats-io/jetstream'
+import { jetstream, jetstreamManager } from '@nats-io/jetstream'
 import { type KV, Kvm } from '@nats-io/kv'
 import type { NatsConnection } from '@nats-io/transport-node'
 import {
@@ -9,7 +9,7 @@ import {
   progressKey,
   recordBucket,
 } from '../distribution/channels.ts'
-import type { EdgeRecord } from '../distribution/records.ts'
+import type { EdgeRecord, RecordKey } from '../distribution/records.ts'
 import { digestOf, open, openRecord, type TrustedKeys } from '../distribution/signature.ts'
 import { recordFormat } from '../distribution/validate.ts'
 import { readBucket } from './bucket_reader.ts'
@@ -38,15 +38,14 @@ export function createReceiver(
       refused({ key: progressKey, generation: null, reason: unsealed.fault })
       return undefined
     }
-    const { after, settled, digest, complete } = (unsealed.payload ?? {}) as Progress
-    if (records && digest !== digestOf(records)) {
+    const said = (unsealed.payload ?? {}) as Progress
+    if (records && said.digest !== digestOf(records)) {
       refused({ key: progressKey, generation: null, reason: 'came with other records than it was signed for' })
       return undefined
     }
-    if (Number.isSafeInteger(after) && Number.isSafeInteger(settled))
-      return { after, settled, ...(typeof complete === 'string' && { complete }) }
-    refused({ key: progressKey, generation: null, reason: 'is not a progress' })
-    return undefined
+    const progress = progressIn(said)
+    if (!progress) refused({ key: progressKey, generation: null, reason: 'is not a progress' })
+    return progress
   }
   const readRecord = (sealed: string, key?: string): EdgeRecord | undefined => {
     const record = openRecord(sealed, keys, key)
@@ -98,6 +97,11 @@ export function createReceiver(
       const entry = await (await openBucket(nats, blobBucket)).get(name)
       return entry ? Buffer.from(entry.value) : undefined
     },
+    /** Asks the leader: a replica that is behind could lack what was written last. */
+    async hasRecord(key: RecordKey): Promise<boolean> {
+      const { streams } = await jetstreamManager(nats, { checkAPI: false })
+      return (await streams.getMessage(`KV_${recordBucket}`, { last_by_subj: `$KV.${recordBucket}.${key}` })) !== null
+    },
     stop: () => subscription.unsubscribe(),
   }
 }
@@ -116,6 +120,16 @@ function watchBucketIdentity(bucket: KV, made: string, onOther: () => void): () 
 }
 
 const openBucket = (nats: NatsConnection, name: string): Promise<KV> => new Kvm(jetstream(nats)).open(name)
+
+function progressIn({ after, settled, complete, floor }: Progress): Progress | undefined {
+  if (!Number.isSafeInteger(after) || !Number.isSafeInteger(settled)) return undefined
+  return {
+    after,
+    settled,
+    ...(typeof complete === 'string' && { complete }),
+    ...(Number.isSafeInteger(floor) && { floor }),
+  }
+}
 
 function readBatch(text: string): Batch | undefined {
   try {

@@ -170,6 +170,7 @@ async function openAgent(config: EdgeConfig, { log, link, proxy, health, policyF
       node: config.GATEHOUSE_EDGE_NODE,
       nodeKey,
       names: proxy.names,
+      hasRecord: link.hasRecord,
     },
     { ...proxy, entriesOf, readyEntries, difference },
     () => {

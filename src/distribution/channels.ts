@@ -32,6 +32,11 @@ export type Progress = {
    * bucket is filled again: a node must not take what it finds there for all there is.
    */
   complete?: string
+  /**
+   * Comes with `complete`: all that exists was sent under this generation or a later one. What a node knows under an
+   * earlier one, and the bucket does not have, is gone, although the word of it was lost with a bucket or a database.
+   */
+  floor?: number
 }
 export type Batch = { progress: string; records: string[] }
 

@@ -93,13 +93,9 @@ async function publish(
   signal: AbortSignal,
 ): Promise<void> {
   const natsSink = await openNatsSink(nats, replicas)
-  const state = await one<{ cursor: number; bucket_created: string | null }>(
-    db,
-    sql`select cursor, bucket_created from publisher_state`,
-  )
-  const bucketWriter = createKeeper(natsSink, (settled) =>
-    run(db, sql`update publisher_state set cursor = ${settled}, bucket_created = ${natsSink.bucketCreated}`),
-  )
+  await noteBucket(db, natsSink.bucketCreated)
+  const { cursor } = await one<{ cursor: number }>(db, sql`select cursor from publisher_state`)
+  const bucketWriter = createKeeper(natsSink, (settled) => run(db, sql`update publisher_state set cursor = ${settled}`))
   const wake = createWake(nats)
   const over = new AbortController()
   const policyVersions = createPolicyVersions(maxVersionBytes)
@@ -109,7 +105,7 @@ async function publish(
     AbortSignal.any([signal, over.signal]),
   )
   const stopLooking = watchBucketIdentity(natsSink, bucketWriter.fail)
-  let sent = state.cursor
+  let sent = cursor
   let lastExpiry = clock()
   try {
     while (!signal.aborted) {
@@ -160,6 +156,19 @@ async function publish(
     wake.stop()
   }
 }
+
+/**
+ * A lost bucket takes deletions with it that a node may not have heard of. So everything that exists is sent under a new
+ * generation, by which nodes tell it from the rest.
+ */
+const noteBucket = (db: Db, created: string) =>
+  run(
+    db,
+    sql`
+    update publisher_state set bucket_created = ${created},
+      resend_below = greatest(resend_below, case when bucket_created is not null then settled_generation() end)
+    where bucket_created is distinct from ${created}`,
+  )
 
 /** NATS may lose its data without dropping connections. Writes to the lost buckets would then fail. */
 function watchBucketIdentity(natsSink: NatsSink, fail: (error: Error) => void): () => void {

@@ -6,7 +6,7 @@ import { progressKey, recordBucket } from '../distribution/channels.ts'
 import type { EdgeRecord, RecordKey, RecordKind } from '../distribution/records.ts'
 import { isRecordKey } from '../distribution/validate.ts'
 import { firstUuidOf, type IdPrefix, toId, type Uuid } from '../kernel/ids.ts'
-import { writeOutbox } from '../operations/outbox.ts'
+import { settledGeneration, writeOutbox } from '../operations/outbox.ts'
 import type { Changed, Means } from './changed.ts'
 import { compileRecords } from './compile.ts'
 import type { NatsSink } from './nats_sink.ts'
@@ -47,7 +47,7 @@ const live: Record<RecordKind, { prefix: IdPrefix; from: SqlFragment }> = {
  * Compares the bucket with the database and puts whatever differs, is missing or should be gone into the outbox, to be
  * sent like any change. It repairs a NATS that lost data or was empty, and re-signs what another key had signed.
  * Resolves to the number of records and to the generation with which the last of them was written: once that is sent, the
- * bucket holds everything.
+ * bucket holds everything, and nothing under a generation below `floor`.
  */
 export async function reconcile(
   pool: DbPool,
@@ -56,8 +56,9 @@ export async function reconcile(
   now: number,
   signal: AbortSignal,
   means: Means = {},
-): Promise<{ healed: number; generation: number }> {
+): Promise<{ healed: number; generation: number; floor: number }> {
   const kept = await natsSink.contents(fingerprint)
+  const settled = await settledGeneration(pool)
   const { resend_below } = await one<{ resend_below: number }>(pool, sql`select resend_below from publisher_state`)
   const asItShouldBe = { signingKeyId, resendBelow: resend_below }
   await natsSink.refreshBlobs()
@@ -65,6 +66,7 @@ export async function reconcile(
   let healed = 0
   let generation = 0
   let present = 0
+  let isEverythingSent = true
   const enqueue = async (changed: readonly Changed[]) => {
     for (const [accountId, ofAccount] of Map.groupBy(changed, ({ accountId }) => accountId)) {
       const keys = ofAccount.map(({ key }) => key)
@@ -84,6 +86,8 @@ export async function reconcile(
       const differing = compiled
         .filter(({ key, value, rules }) => !isSame(kept.get(key), { value, rules }, asItShouldBe))
         .map(({ key }) => key)
+      // What cannot be compiled now stays as nodes have it.
+      if (compiled.length < changed.length) isEverythingSent = false
       const owners = new Map(changed.map(({ key, accountId }) => [key, accountId]))
       for (const { key } of changed) kept.delete(key)
       present += changed.length
@@ -97,7 +101,8 @@ export async function reconcile(
   refuseIfMostIsMissing(gone.filter((key) => kept.get(key)?.value !== null).length, present)
   await enqueue(gone.map((key) => ({ key, accountId: firstUuidOf(0) })))
   await natsSink.sweepBlobs()
-  return { healed, generation }
+  // Of changes that had not ended when this began, some may have been missed: they come under later generations.
+  return { healed, generation, floor: isEverythingSent ? Math.min(resend_below, settled) : 0 }
 }
 
 /**

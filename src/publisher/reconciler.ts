@@ -1,4 +1,5 @@
 import type { DbPool } from '../db/pool.ts'
+import type { Progress } from '../distribution/channels.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Log } from '../kernel/log.ts'
 import type { Means } from './changed.ts'
@@ -21,14 +22,14 @@ export function createReconciler(
   let due = clock()
   let signedBy: string | undefined
   /** The last completed pass, and whether a progress message has announced it to nodes. */
-  let compared: { keyId: string; generation: number; isSaid: boolean } | undefined
+  let compared: { keyId: string; generation: number; floor: number; isSaid: boolean } | undefined
   let isRunning = false
 
   async function run(keyId: string): Promise<void> {
     isRunning = true
     try {
-      const { healed, generation } = await reconcile(pool, natsSink, keyId, clock(), signal, means)
-      compared = { keyId, generation, isSaid: false }
+      const { healed, generation, floor } = await reconcile(pool, natsSink, keyId, clock(), signal, means)
+      compared = { keyId, generation, floor, isSaid: false }
       if (healed)
         log.warn({ records: healed }, 'publisher: the bucket differed from the database; publishing the differences')
       due = clock() + everyMs
@@ -51,10 +52,10 @@ export function createReconciler(
      * The bucket, when it holds everything up to this generation, signed with this key; undefined until that is known
      * again. Only the comparison knows: whoever begins with a bucket that NATS had lost writes into an empty one.
      */
-    completeAt(keyId: string, settled: number): { complete?: string } {
+    completeAt(keyId: string, settled: number): Pick<Progress, 'complete' | 'floor'> {
       if (compared?.keyId !== keyId || settled < compared.generation) return {}
       compared.isSaid = true
-      return { complete: natsSink.bucketCreated }
+      return { complete: natsSink.bucketCreated, floor: compared.floor }
     },
     /** It needs its own progress entry, since no change carries it. */
     isToBeSaid: (keyId: string, settled: number): boolean =>

@@ -208,6 +208,26 @@ test('when NATS loses its streams, the edge decides as before and the publisher 
 test('when NATS returns with an empty disk, the edge decides as before and the publisher refills it', () =>
   heals(() => nats.restart({ empty: true })))
 
+test('a node that was away while an edge was deleted stops serving it, also if NATS has lost the deletion', async () => {
+  const deleted = await newGuardedEdge(admin, edge.tcpPorts.first + 1, upstream.port, `allow ${allowed}`)
+  assert.equal(await dial(deleted.port, allowed), 'hello')
+  await stop(edge.child)
+  assert.equal((await admin('DELETE', deleted.edge.uri)).status, 204)
+  const control = await natsAs(nats.controlPlane)
+  const key = `tcp.${deleted.edge.id}`
+  await poll(async () => (await contents(control)).get(key)?.value === null)
+  await nats.restart({ empty: true })
+  await poll(async () => (await contents(control).catch(() => undefined))?.has(`tcp.${guarded.edge.id}`))
+  edge = await installation.startEdge({ like: edge })
+  await poll(decisions, ([answer]) => answer === 'hello')
+  await poll(
+    () => dial(deleted.port, allowed),
+    (answer) => answer === undefined,
+    { withinSeconds: 10 },
+  )
+  assert.deepEqual(await decisions(), asWanted)
+})
+
 test('when the publisher is killed during 200 changes, another takes over and every change reaches the edge', async () => {
   const active = processes[0]
   await installation.startProcess()

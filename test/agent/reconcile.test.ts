@@ -1,15 +1,17 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { jetstream } from '@nats-io/jetstream'
+import { jetstream, jetstreamManager } from '@nats-io/jetstream'
 import { Kvm } from '@nats-io/kv'
 import { startNats } from '../../dev/nats.ts'
-import { many, openPool, run } from '../../src/db/pool.ts'
+import { many, one, openPool, run } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
+import { transaction } from '../../src/db/transaction.ts'
 import { blobBucket } from '../../src/distribution/channels.ts'
 import { connectNats } from '../../src/distribution/nats_connection.ts'
 import { blobName } from '../../src/distribution/pieces.ts'
 import { createSigner, newSigningKey, seal } from '../../src/distribution/signature.ts'
 import { newId, newUuid, toId, type Uuid } from '../../src/kernel/ids.ts'
+import { skipGenerations } from '../../src/operations/outbox.ts'
 import { compileRecords } from '../../src/publisher/compile.ts'
 import { openNatsSink } from '../../src/publisher/nats_sink.ts'
 import { reconcile } from '../../src/publisher/reconcile.ts'
@@ -30,6 +32,8 @@ async function bucketWith(count: number) {
     signal: new AbortController().signal,
   })
   after(() => connection.close())
+  const { streams } = await jetstreamManager(connection)
+  for await (const { config } of streams.list()) await streams.delete(config.name)
   const natsSink = await openNatsSink(connection, 1)
   const keys = Array.from({ length: count }, () => `backend.${newId('bkdst')}` as const)
   const value = { host: 'a.example', port: 1, tls: false }
@@ -100,4 +104,50 @@ test('pieces unused for two passes are deleted from NATS, and return when a poli
   for (let turn = 0; turn < 2; turn++) await pass(kept)
   await Promise.all([natsSink.sweepBlobs(), pass(kept), natsSink.putBlobs([left])])
   assert.ok((await names()).includes(blobName(left)))
+})
+
+test('the floor is the generation from which on everything was sent again', async () => {
+  const { compare, db } = await bucketWith(5)
+  assert.equal((await compare()).floor, 0)
+  const { after: skippedTo } = await skipGenerations(db)
+  const { floor, generation } = await compare()
+  assert.equal(floor, skippedTo)
+  assert.ok(generation > floor)
+})
+
+test('a change that has not ended when the comparison begins keeps the floor below its generation', async () => {
+  const { compare, db } = await bucketWith(5)
+  const {
+    after: skippedTo,
+    floor,
+    unended,
+  } = await transaction(db, async (tx) => {
+    const { generation } = await one<{ generation: number }>(tx, sql`select next_generation() as generation`)
+    return { ...(await skipGenerations(db)), ...(await compare()), unended: generation }
+  })
+  assert.ok(floor < unended, `${floor} ${unended}`)
+  assert.equal((await compare()).floor, skippedTo)
+})
+
+test('while a certificate cannot be decrypted there is no floor, and nodes keep the certificate', async () => {
+  const { compare, db } = await bucketWith(0)
+  const [account, certificate] = [newUuid(), newUuid()]
+  await run(db, sql`insert into accounts (id, name) values (${account}, 'a')`)
+  await run(
+    db,
+    sql`
+    insert into tls_certificates
+      (account_id, id, source, certificate_pem, private_key, secrets_key_id, not_before, not_after, facts)
+    values (${account}, ${certificate}, 'uploaded', 'chain', ${Buffer.alloc(29)}, '0000000000000000', now(), now(), '{}')`,
+  )
+  await run(
+    db,
+    sql`
+    insert into reserved_domains (account_id, id, domain, challenge, status, certificate_id)
+    values (${account}, ${newUuid()}, 'a.example', '0123456789abcdef', 'assigned', ${certificate})`,
+  )
+  await skipGenerations(db)
+  assert.equal((await compare()).floor, 0)
+  await run(db, sql`delete from reserved_domains`)
+  assert.ok((await compare()).floor > 1_000_000_000)
 })

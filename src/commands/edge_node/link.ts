@@ -9,6 +9,7 @@ import type { RuleHits } from '../../agent/rule_hits.ts'
 import type { EdgeConfig } from '../../config.ts'
 import { inboxOf, type Report } from '../../distribution/channels.ts'
 import { connectNats, createNatsLink } from '../../distribution/nats_connection.ts'
+import type { RecordKey } from '../../distribution/records.ts'
 import type { TrustedKeys } from '../../distribution/signature.ts'
 import type { Log } from '../../kernel/log.ts'
 import type { SeenRequests } from './seen_requests.ts'
@@ -69,6 +70,8 @@ export function createLink(config: EdgeConfig, log: Log) {
     },
     /** Undefined without a connection, like a piece that is not there. */
     fetchBlob: async (name: string) => receiver?.fetchBlob(name),
+    /** Undefined without a connection. */
+    hasRecord: async (key: RecordKey) => (nats.isConnected() ? receiver?.hasRecord(key) : undefined),
     reportSoon: () => reporter?.soon(),
     isConnected: nats.isConnected,
     fault: nats.fault,
