@@ -1,7 +1,7 @@
 // A real NATS with JetStream for development and tests: its own folder and port, the permissions of deploy/, gone when we are.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { cp, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -16,8 +16,10 @@ export type LocalNats = {
   controlPlane: Record<string, string>
   edge: Record<string, string>
   stop: (signal?: NodeJS.Signals) => Promise<void>
-  /** The same server again, with what it had on disk, or without. */
-  restart: (options?: { empty?: boolean }) => Promise<void>
+  /** Copies what it has on disk, for `restart`. */
+  copy: () => Promise<void>
+  /** The same server again, with what it had on disk, or without, or with what was copied. */
+  restart: (options?: { empty?: boolean; toCopy?: boolean }) => Promise<void>
 }
 
 const passwords = { GATEHOUSE_NATS_CONTROL_PLANE_PASSWORD: 'control-plane', GATEHOUSE_NATS_EDGE_1_PASSWORD: 'edge-1' }
@@ -43,6 +45,9 @@ export async function startNatsCluster(size: number): Promise<LocalNats & { node
     async stop(signal) {
       await Promise.all(nodes.map((node) => node.stop(signal)))
     },
+    async copy() {
+      await Promise.all(nodes.map((node) => node.copy()))
+    },
     async restart(options) {
       await Promise.all(nodes.map((node) => node.restart(options)))
     },
@@ -59,6 +64,7 @@ export async function startNats(
   } = {},
 ): Promise<LocalNats> {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-nats-'))
+  const [data, copy] = [join(folder, 'data'), join(folder, 'copy')]
   const port = await freePort()
   const ours = new URL('../deploy/nats/authorization.conf', import.meta.url).pathname
   const { cluster, name = 'gatehouse-nats', tls, authorization = ours } = options
@@ -66,7 +72,7 @@ export async function startNats(
   const config = [
     `server_name: ${name}`,
     `listen: "127.0.0.1:${port}"`,
-    `jetstream { store_dir: "${folder}/data" }`,
+    `jetstream { store_dir: "${data}" }`,
     ...(tls ? [`tls { cert_file: "${tls.certFile}", key_file: "${tls.keyFile}" }`] : []),
     ...(cluster
       ? [
@@ -118,9 +124,15 @@ export async function startNats(
       await stop(signal)
       if (signal === undefined) await rm(folder, { recursive: true, force: true })
     },
-    async restart({ empty = false } = {}) {
+    async copy() {
+      await stop('SIGTERM')
+      await cp(data, copy, { recursive: true })
+      child = await start()
+    },
+    async restart({ empty = false, toCopy = false } = {}) {
       await stop('SIGKILL')
-      if (empty) await rm(join(folder, 'data'), { recursive: true, force: true })
+      if (empty || toCopy) await rm(data, { recursive: true, force: true })
+      if (toCopy) await rename(copy, data)
       child = await start()
     },
   }

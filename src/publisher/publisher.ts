@@ -11,7 +11,7 @@ import { type OutboxRow, readOutbox } from '../operations/outbox.ts'
 import type { Means } from './changed.ts'
 import { type Compiled, compileRecords } from './compile.ts'
 import { noteExpiredRules } from './expiry.ts'
-import { type NatsSink, openNatsSink } from './nats_sink.ts'
+import { type LastWrite, type NatsSink, openNatsSink } from './nats_sink.ts'
 import { createPolicyVersions } from './policy_versions.ts'
 import { createReconciler } from './reconciler.ts'
 import { activeSigner } from './signing_keys.ts'
@@ -92,10 +92,15 @@ async function publish(
   db: Db,
   signal: AbortSignal,
 ): Promise<void> {
-  const natsSink = await openNatsSink(nats, replicas)
+  const { cursor, created, revision } = await one<LastWrite & { cursor: number }>(
+    db,
+    sql`select cursor, bucket_created as created, bucket_revision as revision from publisher_state`,
+  )
+  const natsSink = await openNatsSink(nats, replicas, { created, revision })
   await noteBucket(db, natsSink.bucketCreated)
-  const { cursor } = await one<{ cursor: number }>(db, sql`select cursor from publisher_state`)
-  const bucketWriter = createKeeper(natsSink, (settled) => run(db, sql`update publisher_state set cursor = ${settled}`))
+  const bucketWriter = createKeeper(natsSink, (settled, last) =>
+    run(db, sql`update publisher_state set cursor = ${settled}, bucket_revision = ${last}`),
+  )
   const wake = createWake(nats)
   const over = new AbortController()
   const policyVersions = createPolicyVersions(maxVersionBytes)
@@ -165,7 +170,7 @@ const noteBucket = (db: Db, created: string) =>
   run(
     db,
     sql`
-    update publisher_state set bucket_created = ${created},
+    update publisher_state set bucket_created = ${created}, bucket_revision = 0,
       resend_below = greatest(resend_below, case when bucket_created is not null then settled_generation() end)
     where bucket_created is distinct from ${created}`,
   )
@@ -199,7 +204,7 @@ function sealBatch(compiled: Compiled[], rows: readonly OutboxRow[], progress: P
 }
 
 /** Puts batches into the bucket one after another, and moves the cursor after each. It waits out elections. */
-function createKeeper(natsSink: NatsSink, moveCursor: (settled: number) => Promise<void>) {
+function createKeeper(natsSink: NatsSink, moveCursor: (settled: number, revision: number) => Promise<void>) {
   const queue: { batch: Batch; keys: string[]; settled: number; repeats: number }[] = []
   let records = 0
   let working: Promise<void> | undefined
@@ -208,11 +213,11 @@ function createKeeper(natsSink: NatsSink, moveCursor: (settled: number) => Promi
   async function work(): Promise<void> {
     for (let next = queue[0]; next && !stopped; next = queue[0]) {
       const kept = new Set<string>()
-      await keepTrying(
+      const revision = await keepTrying(
         () => natsSink.keep(next.batch, next.keys, kept),
         () => stopped,
       )
-      await moveCursor(next.settled)
+      await moveCursor(next.settled, revision)
       queue.shift()
       records -= next.keys.length
     }
@@ -250,7 +255,7 @@ function createKeeper(natsSink: NatsSink, moveCursor: (settled: number) => Promi
 }
 
 /** An election takes seconds. After a minute it is something else, and the publisher starts over from its cursor. */
-async function keepTrying(work: () => Promise<void>, isOver: () => boolean): Promise<void> {
+async function keepTrying<Result>(work: () => Promise<Result>, isOver: () => boolean): Promise<Result> {
   const giveUpAt = Date.now() + 60_000
   for (;;) {
     try {

@@ -1,0 +1,72 @@
+// NATS acknowledges writes before they are synced to disk, and a power failure takes some. A copy of its folder stands in for it.
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { startNats } from '../../dev/nats.ts'
+import { connectNats } from '../../src/distribution/nats_connection.ts'
+import { createSigner, newSigningKey, seal } from '../../src/distribution/signature.ts'
+import { newId } from '../../src/kernel/ids.ts'
+import { type LastWrite, openNatsSink } from '../../src/publisher/nats_sink.ts'
+import { poll } from '../harness/poll.ts'
+
+const { publicKey, privateKey } = newSigningKey()
+const signer = createSigner(publicKey, privateKey)
+
+async function start(t: TestContext) {
+  const nats = await startNats()
+  t.after(() => nats.stop())
+  const connection = await connectNats({
+    servers: [nats.url],
+    name: 'test',
+    user: 'control-plane',
+    password: 'control-plane',
+    signal: new AbortController().signal,
+  })
+  t.after(() => connection.close())
+  const open = (lastWrite?: LastWrite) => openNatsSink(connection, 1, lastWrite)
+  return { nats, connection, open }
+}
+type Sink = Awaited<ReturnType<typeof openNatsSink>>
+
+/** Resolves to the revision after a record and a progress. */
+function write(sink: Sink): Promise<number> {
+  const key = `backend.${newId('bkdst')}`
+  const records = [seal({ key, generation: 1, value: null }, signer)]
+  return sink.keep({ progress: seal({ after: 0, settled: 1 }, signer), records }, [key])
+}
+
+test('a bucket that ends before the last acknowledged write is replaced when it is opened', async (t) => {
+  const { nats, open } = await start(t)
+  const sink = await open()
+  await write(sink)
+  await nats.copy()
+  const revision = await poll(() => write(sink).catch(() => 0))
+  const created = sink.bucketCreated
+  assert.equal((await open({ created, revision })).bucketCreated, created, 'it has everything')
+  assert.equal(
+    (await open({ created: 'another', revision: 1_000 })).bucketCreated,
+    created,
+    'another bucket got further',
+  )
+  await nats.restart({ toCopy: true })
+  const replaced = await poll(() => open({ created, revision }).catch(() => undefined))
+  assert.notEqual(replaced?.bucketCreated, created)
+  assert.equal((await replaced?.contents(() => 1))?.size, 0)
+})
+
+test('a bucket that loses writes while it is open is noticed, also once as many have followed', async (t) => {
+  for (const later of [0, 5]) {
+    const { nats, open } = await start(t)
+    const sink = await open()
+    await write(sink)
+    await nats.copy()
+    await poll(() => write(sink).catch(() => 0))
+    assert.equal(await sink.isIntact(), true)
+    await nats.restart({ toCopy: true })
+    await poll(() => sink.contents(() => 1).catch(() => undefined))
+    for (let time = 0; time < later; time++) await assert.rejects(() => write(sink), /NATS has lost writes/)
+    assert.equal(await sink.isIntact(), false)
+    const next = await open()
+    assert.notEqual(next.bucketCreated, sink.bucketCreated)
+    assert.ok(await write(next))
+  }
+})
