@@ -5,6 +5,7 @@ import { forgetAddressesOfUses } from '../src/access/evidence/key_uses.ts'
 import { addSeenAddresses, deleteSeenAddressesBefore } from '../src/access/evidence/seen_addresses.ts'
 import { many } from '../src/db/pool.ts'
 import { sql } from '../src/db/sql.ts'
+import { hourOf } from '../src/kernel/clock.ts'
 import { toUuid } from '../src/kernel/ids.ts'
 import { type Account, startControlPlane, stop } from './harness/control_plane.ts'
 import { assertRefused, etagOf, ifMatch, make } from './harness/fixtures.ts'
@@ -109,7 +110,7 @@ test('a key shows the hour and address of its last use, without changing its ETa
     ({ body }) => body.last_used_at !== null,
   )
   assert.equal(used.body.last_used_ip, '2001:db8::7')
-  assert.ok([begun, Date.now()].some((at) => Date.parse(used.body.last_used_at) === at - (at % hourMs)))
+  assert.ok([begun, Date.now()].some((at) => Date.parse(used.body.last_used_at) === hourOf(at)))
   assert.equal(etagOf(used), etagOf(before))
   assert.equal((await admin('PATCH', key.uri, { description: 'x' }, ifMatch(etagOf(before)))).status, 200)
   const { body } = await admin('GET', `/audit_events?resource_id=${key.id}`)
@@ -328,7 +329,7 @@ test('a deletion that races rotations and uses ends every token of the key, on e
 test('seen addresses are limited to the newest 10,000 per account and type, and to the retention', async () => {
   const [admin, other] = [await plane.newAccount(), await plane.newAccount()]
   const accountId = accountUuid(admin)
-  const hour = Date.now() - (Date.now() % hourMs)
+  const hour = hourOf(Date.now())
   const addresses = (count: number, at: number, third: number) =>
     Array.from({ length: count }, (_, i) => ({
       accountId,

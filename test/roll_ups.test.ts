@@ -10,7 +10,7 @@ import { loadOutline } from '../src/access/policies.ts'
 import { type Db, run } from '../src/db/pool.ts'
 import { sql } from '../src/db/sql.ts'
 import type { Caller } from '../src/identity/caller.ts'
-import { rfc3339 } from '../src/kernel/clock.ts'
+import { hourOf, rfc3339 } from '../src/kernel/clock.ts'
 import { toId, toUuid, type Uuid } from '../src/kernel/ids.ts'
 import { formatAddress } from '../src/kernel/ip/address.ts'
 import { activityByEdge, activityByHour } from '../src/resources/ip_activity/store.ts'
@@ -58,7 +58,7 @@ const someAddress = () => (randomBelow(3) ? `192.0.2.${randomBelow(60)}` : `2001
 let oldest = start
 function somewhen() {
   const lastAt = oldest + randomBelow(start + hours * hourMs - oldest)
-  return { hour: lastAt - (lastAt % hourMs), lastAt, sourceIp: someAddress(), count: 1 + randomBelow(5) }
+  return { hour: hourOf(lastAt), lastAt, sourceIp: someAddress(), count: 1 + randomBelow(5) }
 }
 /** As a buffer would flush them: each key once. */
 const once = <Value>(values: Value[], key: (value: Value) => string) => [
@@ -110,11 +110,11 @@ async function compare(db: Db, world: World, what: string): Promise<void> {
   const { accountId, caller, policyId, restrictions } = world
   const outline = await loadOutline(db, accountId)
   for (const since of [start - hourMs, start + 20 * hourMs, start + randomBelow(hours * hourMs)]) {
-    const byHour = await activityByHour(db, caller, since - (since % hourMs))
+    const byHour = await activityByHour(db, caller, hourOf(since))
     const inOrder = byHour.toSorted((a, b) => (`${a.hour} ${a.type}` < `${b.hour} ${b.type}` ? -1 : 1))
-    assert.deepEqual(inOrder, await unrolled.byHour(db, accountId, since - (since % hourMs)), `${what}: by hour`)
-    const byEdge = await activityByEdge(db, caller, since - (since % hourMs), 100)
-    assert.deepEqual(byEdge, await unrolled.byEdge(db, accountId, since - (since % hourMs)), `${what}: by edge`)
+    assert.deepEqual(inOrder, await unrolled.byHour(db, accountId, hourOf(since)), `${what}: by hour`)
+    const byEdge = await activityByEdge(db, caller, hourOf(since), 100)
+    assert.deepEqual(byEdge, await unrolled.byEdge(db, accountId, hourOf(since)), `${what}: by edge`)
     for (const limit of [5, 1_000]) {
       for (const type of ['api', 'endpoints'] as const)
         assert.deepEqual(

@@ -5,6 +5,7 @@ import { deleteRefusalsBefore } from '../src/access/evidence/refusals.ts'
 import { deleteCountsBefore, repairRollUps } from '../src/access/evidence/roll_ups.ts'
 import { many } from '../src/db/pool.ts'
 import { sql } from '../src/db/sql.ts'
+import { hourOf } from '../src/kernel/clock.ts'
 import { toUuid } from '../src/kernel/ids.ts'
 import type { Answer } from './harness/client.ts'
 import { startControlPlane, stop } from './harness/control_plane.ts'
@@ -215,7 +216,7 @@ test('a restriction can be deleted while counts of it are being written, and nei
   const admin = await plane.newAccount()
   const policy = await policyWith(admin)
   const accountId = toUuid(admin.accountId as `ac_${string}`)
-  const hour = Date.now() - (Date.now() % hourMs)
+  const hour = hourOf(Date.now())
   for (let round = 0; round < 10; round++) {
     const { id, uri } = await restrict(admin, { ip_policy_ids: [policy] })
     const counts = Array.from({ length: 1_000 }, (_, i) => ({

@@ -1,7 +1,7 @@
 import type { AllowedAddress } from '../distribution/channels.ts'
 import type { EdgeRequest } from '../distribution/requests.ts'
+import { hourOf } from '../kernel/clock.ts'
 
-const hourMs = 60 * 60 * 1_000
 /** As many as the control plane keeps of an account. */
 const maxPerAccount = 10_000
 /** About 10 MB on the node, and one report. */
@@ -27,7 +27,7 @@ export function createAllowed() {
     note({ outcome, account, route, edge, source }: EdgeRequest, now: number): void {
       const target = route ?? edge
       if (target === null) return
-      const hour = now - (now % hourMs)
+      const hour = hourOf(now)
       if (hour !== hourOfNoted) startHour(hour)
       const key = `${target} ${source}`
       // When it is let in again, that is news.

@@ -1,4 +1,4 @@
-import { rfc3339 } from '../kernel/clock.ts'
+import { hourOf, rfc3339 } from '../kernel/clock.ts'
 import { type Id, isId, momentOfUuid } from '../kernel/ids.ts'
 import { parseRfc3339 } from '../kernel/time.ts'
 import { type EdgeRequest, isEdgeRequest } from './requests.ts'
@@ -69,7 +69,7 @@ function readDropped(sent: unknown, isTimely: (moment: number) => boolean): Drop
   if (typeof account !== 'string' || !isId('ac', account) || moment === undefined || !isTimely(moment + hourMs))
     return undefined
   if (!Number.isSafeInteger(count) || (count as number) < 1 || (count as number) > maxCount) return undefined
-  return { account, hour: rfc3339(moment - (moment % hourMs)), count: count as number }
+  return { account, hour: rfc3339(hourOf(moment)), count: count as number }
 }
 
 function parse(text: string): unknown {

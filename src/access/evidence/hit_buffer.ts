@@ -1,11 +1,11 @@
 import type { Db } from '../../db/pool.ts'
 import { writeSalvaging } from '../../db/salvage.ts'
+import { hourOf } from '../../kernel/clock.ts'
 import type { Uuid } from '../../kernel/ids.ts'
 import { addCounts, type Count, type Outcome } from './counts.ts'
 import { addEdgeCounts, type EdgeCount } from './edge_counts.ts'
 import { insertRefusals, type RefusalRow } from './refusals.ts'
 
-const hourMs = 60 * 60 * 1_000
 // Beyond this many within one interval, counts of further addresses and details of further refusals are lost, and that is
 // counted: a flood must not become a memory leak or a flood of writes.
 const maxCounts = 20_000
@@ -61,8 +61,8 @@ export function createHitBuffer(db: Db, onLost: (hits: number) => void): HitBuff
 
   return {
     count: ({ at, apiKeyId, ...hit }, times = 1) =>
-      add({ ...hit, hour: at - (at % hourMs), count: times, lastAt: at, lastApiKeyId: apiKeyId }),
-    countAtEdge: ({ at, ...hit }, times) => addAtEdge({ ...hit, hour: at - (at % hourMs), count: times, lastAt: at }),
+      add({ ...hit, hour: hourOf(at), count: times, lastAt: at, lastApiKeyId: apiKeyId }),
+    countAtEdge: ({ at, ...hit }, times) => addAtEdge({ ...hit, hour: hourOf(at), count: times, lastAt: at }),
     refused(refusal) {
       if (refusals.length < maxRefusals) refusals.push(refusal)
       else onLost(1)

@@ -1,9 +1,9 @@
 import type { Db } from '../../db/pool.ts'
 import { writeSalvaging } from '../../db/salvage.ts'
 import { type Caller, restrictionTypesFor, type Traffic } from '../../identity/caller.ts'
+import { hourOf } from '../../kernel/clock.ts'
 import { type AddressOutcome, keptPerAccount, writeOutcomes } from './address_outcomes.ts'
 
-const hourMs = 60 * 60 * 1_000
 /** A refusal is written again sooner: it counts only once the address is known to have been let in before. */
 const refusedAgainMs = 10 * 60 * 1_000
 // Beyond this many within one interval, further ones wait for their next time, and that is counted.
@@ -48,7 +48,7 @@ export function createOutcomeBuffer(db: Db, onLost: (outcomes: number) => void):
 
   return {
     saw(seen) {
-      const hour = seen.at - (seen.at % hourMs)
+      const hour = hourOf(seen.at)
       if (hour > hourOfNoted || noted.size >= maxNoted) {
         noted.clear()
         if (hour > hourOfNoted) written = new Map()

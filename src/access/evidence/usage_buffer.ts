@@ -1,11 +1,11 @@
 import type { Db } from '../../db/pool.ts'
 import { type Caller, restrictionTypesFor } from '../../identity/caller.ts'
+import { hourOf } from '../../kernel/clock.ts'
 import { toUuid, type Uuid } from '../../kernel/ids.ts'
 import type { RestrictionType } from '../policies.ts'
 import { type ApiKeyUse, addUses } from './key_uses.ts'
 import { addSeenAddresses, type SeenAddress } from './seen_addresses.ts'
 
-const hourMs = 60 * 60 * 1_000
 // Beyond this many new ones within one interval, further ones wait for their next use, and that is counted.
 const maxPending = 20_000
 // About 15 MB. When it is full it is emptied: some rows are then written once more than they had to be.
@@ -54,7 +54,7 @@ export function createUsageBuffer(db: Db, onLost: (usageBuffer: number) => void)
 
   return {
     saw({ accountId, type, sourceIp, at, apiKey }) {
-      const hour = at - (at % hourMs)
+      const hour = hourOf(at)
       const token = apiKey && `${apiKey.id} ${apiKey.replacedToken?.toString('hex')}`
       if (!isNew(`${token ?? accountId} ${type} ${sourceIp}`, hour)) return
       if (sourceIp) addresses.set(`${accountId} ${type} ${sourceIp}`, { accountId, type, sourceIp, hour })

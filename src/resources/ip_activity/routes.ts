@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { type RestrictionType, restrictionTypes } from '../../access/policies.ts'
 import { route } from '../../http/route.ts'
 import { Closed, Ref, RefOrNull, type Static, Timestamp } from '../../http/wire.ts'
-import { rfc3339 } from '../../kernel/clock.ts'
+import { hourOf, rfc3339 } from '../../kernel/clock.ts'
 import { refsOf } from '../edges/view.ts'
 import { activityByEdge, activityByHour, type EdgeActivityRow } from './store.ts'
 
@@ -71,7 +71,7 @@ export const ipActivityRoutes = [
     heavy: 'report',
     async handle({ db, caller, query: { hours: count = 24 }, clock, uri }) {
       const now = clock()
-      const since = now - (now % hourMs) - (count - 1) * hourMs
+      const since = hourOf(now) - (count - 1) * hourMs
       const none = () =>
         Object.fromEntries(restrictionTypes.map((type) => [type, { refused: 0, warned: 0 }])) as Record<
           RestrictionType,

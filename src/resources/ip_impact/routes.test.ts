@@ -11,6 +11,7 @@ import { signIn } from '../../../test/harness/session.ts'
 import { addCounts } from '../../access/evidence/counts.ts'
 import { addEdgeCounts } from '../../access/evidence/edge_counts.ts'
 import { addSeenAddresses } from '../../access/evidence/seen_addresses.ts'
+import { hourOf } from '../../kernel/clock.ts'
 import { toUuid } from '../../kernel/ids.ts'
 
 const plane = await startControlPlane({ after }, { env: behindProxy })
@@ -137,7 +138,7 @@ test('for edges and routes, impact shows where an address was seen, by modules a
     sourceIp,
     outcome: 'refused' as const,
     byModule: true,
-    hour: Date.now() - (Date.now() % hourMs),
+    hour: hourOf(Date.now()),
     count: 1,
     lastAt: Date.now(),
   })
@@ -166,7 +167,7 @@ test('for edges and routes, impact shows where an address was seen, by modules a
 
   // The restriction itself, seen by what it counted.
   const restrictionId = toUuid(account.id)
-  const hour = Date.now() - (Date.now() % hourMs)
+  const hour = hourOf(Date.now())
   await addCounts(plane.db, [
     { restrictionId, sourceIp: '11.0.0.2', outcome: 'refused', hour, count: 1, lastAt: Date.now(), lastApiKeyId: null },
   ])

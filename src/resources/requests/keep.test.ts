@@ -12,7 +12,7 @@ import { requestsSubject } from '../../distribution/channels.ts'
 import type { DroppedRequests } from '../../distribution/request_batch.ts'
 import type { Static } from '../../http/wire.ts'
 import type { Caller } from '../../identity/caller.ts'
-import { rfc3339 } from '../../kernel/clock.ts'
+import { hourOf, rfc3339 } from '../../kernel/clock.ts'
 import { newId, newUuid, toUuid } from '../../kernel/ids.ts'
 import { keepRequests } from './keep.ts'
 import { addRequestPartitions, dropRequestPartitions } from './partitions.ts'
@@ -49,7 +49,7 @@ test('the requests of an account are kept up to its hourly quota, the rest are o
   const [loud, quiet] = [await plane.newAccount(), await plane.newAccount()]
   const [edge, quietEdge] = [await newHttpsEdge(loud), await newHttpsEdge(quiet)]
   // Within one hour, whenever the test runs.
-  const at = rfc3339(Date.now() - (Date.now() % 3_600_000))
+  const at = rfc3339(hourOf(Date.now()))
   const mine = edgeRequest(quiet, quietEdge)
   for (let i = 0; i < 3; i++)
     await deliver([...Array.from({ length: 40 }, () => edgeRequest(loud, edge, { at })), ...(i === 2 ? [mine] : [])])
