@@ -1,4 +1,4 @@
-/** Does `work` for every item, for so many at a time. The results are in the order of the items. */
+/** Does `work` for every item, for so many at a time. The results are in the order of the items. A failure is the end. */
 export async function inParallel<Item, Result>(
   items: readonly Item[],
   width: number,
@@ -6,9 +6,20 @@ export async function inParallel<Item, Result>(
 ): Promise<Result[]> {
   const results: Result[] = []
   const queue = items.entries()
+  let hasFailed = false
   const worker = async () => {
-    for (const [index, item] of queue) results[index] = await work(item)
+    for (const [index, item] of queue) {
+      // Whoever tries again must not meet what is left of the attempt before.
+      if (hasFailed) return
+      results[index] = await work(item)
+    }
   }
-  await Promise.all(Array.from({ length: Math.min(width, items.length) }, worker))
+  const workers = Array.from({ length: Math.min(width, items.length) }, () =>
+    worker().catch((error) => {
+      hasFailed = true
+      throw error
+    }),
+  )
+  await Promise.all(workers)
   return results
 }
