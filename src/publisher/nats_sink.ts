@@ -1,4 +1,11 @@
-import { JetStreamApiCodes, JetStreamApiError, jetstream, jetstreamManager, type StreamAPI } from '@nats-io/jetstream'
+import {
+  JetStreamApiCodes,
+  JetStreamApiError,
+  jetstream,
+  jetstreamManager,
+  type StreamAPI,
+  type StreamInfo,
+} from '@nats-io/jetstream'
 import { type KV, Kvm } from '@nats-io/kv'
 import type { NatsConnection } from '@nats-io/transport-node'
 import { type Batch, batchSubject, blobBucket, progressKey, recordBucket } from '../distribution/channels.ts'
@@ -36,11 +43,12 @@ export async function openNatsSink(
   const kvm = new Kvm(jetstream(nats))
   const options = { history: 1, replicas, timeout: 10_000 }
   const { streams } = await jetstreamManager(nats)
-  const createdAt = async (bucket: string) => (await streams.info(`KV_${bucket}`)).created
+  const infoOf = (bucket: string) => streams.info(`KV_${bucket}`)
   let records = await kvm.create(recordBucket, options)
-  if (await deleteIfBehind(streams, lastWrite)) records = await kvm.create(recordBucket, options)
+  if (await deleteIfBehind(streams, await infoOf(recordBucket), lastWrite))
+    records = await kvm.create(recordBucket, options)
   const blobs = await kvm.create(blobBucket, options)
-  const created = { records: await createdAt(recordBucket), blobs: await createdAt(blobBucket) }
+  const created = { records: (await infoOf(recordBucket)).created, blobs: (await infoOf(blobBucket)).created }
   let written = 0
   let hasLostWrites = false
 
@@ -74,9 +82,11 @@ export async function openNatsSink(
     contents: (read) => readAll(records, read),
     async isIntact() {
       try {
+        // Read before asking: whatever was acknowledged by then must be in the answer.
         const revision = hasLostWrites ? Number.POSITIVE_INFINITY : written
-        if (await deleteIfBehind(streams, { created: created.records, revision })) return false
-        return (await createdAt(recordBucket)) === created.records && (await createdAt(blobBucket)) === created.blobs
+        const [ofRecords, ofBlobs] = await Promise.all([infoOf(recordBucket), infoOf(blobBucket)])
+        if (await deleteIfBehind(streams, ofRecords, { created: created.records, revision })) return false
+        return ofRecords.created === created.records && ofBlobs.created === created.blobs
       } catch (error) {
         // Whoever does not answer, because of an election or the network, has not lost anything by that.
         return !(error instanceof JetStreamApiError && error.code === JetStreamApiCodes.StreamNotFound)
@@ -89,9 +99,12 @@ export async function openNatsSink(
  * A power failure takes writes that NATS has acknowledged and not synced. Nodes that have read them would miss whatever
  * comes under the same revisions. So the bucket is deleted, and nodes read the next one from its beginning.
  */
-async function deleteIfBehind(streams: StreamAPI, { created, revision }: LastWrite): Promise<boolean> {
-  const { created: found, state } = await streams.info(`KV_${recordBucket}`)
-  if (found !== created || state.last_seq >= revision) return false
+async function deleteIfBehind(
+  streams: StreamAPI,
+  found: StreamInfo,
+  { created, revision }: LastWrite,
+): Promise<boolean> {
+  if (found.created !== created || found.state.last_seq >= revision) return false
   return streams.delete(`KV_${recordBucket}`)
 }
 
