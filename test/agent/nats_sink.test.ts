@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { startNats } from '../../dev/nats.ts'
-import { connectNats } from '../../src/distribution/nats_connection.ts'
 import { createSigner, newSigningKey, seal } from '../../src/distribution/signature.ts'
 import { newId } from '../../src/kernel/ids.ts'
 import { type LastWrite, openNatsSink } from '../../src/publisher/nats_sink.ts'
+import { connectAsControlPlane } from '../harness/nats.ts'
 import { poll } from '../harness/poll.ts'
 
 const { publicKey, privateKey } = newSigningKey()
@@ -14,16 +14,9 @@ const signer = createSigner(publicKey, privateKey)
 async function start(t: TestContext) {
   const nats = await startNats()
   t.after(() => nats.stop())
-  const connection = await connectNats({
-    servers: [nats.url],
-    name: 'test',
-    user: 'control-plane',
-    password: 'control-plane',
-    signal: new AbortController().signal,
-  })
-  t.after(() => connection.close())
+  const connection = await connectAsControlPlane(t, nats)
   const open = (lastWrite?: LastWrite) => openNatsSink(connection, 1, lastWrite)
-  return { nats, connection, open }
+  return { nats, open }
 }
 type Sink = Awaited<ReturnType<typeof openNatsSink>>
 

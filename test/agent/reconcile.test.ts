@@ -7,7 +7,6 @@ import { many, one, openPool, run } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
 import { transaction } from '../../src/db/transaction.ts'
 import { blobBucket } from '../../src/distribution/channels.ts'
-import { connectNats } from '../../src/distribution/nats_connection.ts'
 import { blobName } from '../../src/distribution/pieces.ts'
 import { createSigner, newSigningKey, seal } from '../../src/distribution/signature.ts'
 import { newId, newUuid, toId, type Uuid } from '../../src/kernel/ids.ts'
@@ -16,6 +15,7 @@ import { compileRecords } from '../../src/publisher/compile.ts'
 import { openNatsSink } from '../../src/publisher/nats_sink.ts'
 import { reconcile } from '../../src/publisher/reconcile.ts'
 import { newDatabase } from '../harness/control_plane.ts'
+import { connectAsControlPlane } from '../harness/nats.ts'
 
 const nats = await startNats()
 after(() => nats.stop())
@@ -24,14 +24,7 @@ const signer = createSigner(publicKey, privateKey)
 
 /** A bucket with this many backends, and a database that knows none of them. */
 async function bucketWith(count: number) {
-  const connection = await connectNats({
-    servers: [nats.url],
-    name: 'test',
-    user: 'control-plane',
-    password: 'control-plane',
-    signal: new AbortController().signal,
-  })
-  after(() => connection.close())
+  const connection = await connectAsControlPlane({ after }, nats)
   const { streams } = await jetstreamManager(connection)
   for await (const { config } of streams.list()) await streams.delete(config.name)
   const natsSink = await openNatsSink(connection, 1)

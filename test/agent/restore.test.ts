@@ -4,12 +4,12 @@ import { type AddressInfo, connect, createServer } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { after, test } from 'node:test'
 import { jetstreamManager } from '@nats-io/jetstream'
-import { connect as connectNats } from '@nats-io/transport-node'
 import pg from 'pg'
 import { recordBucket } from '../../src/distribution/channels.ts'
 import { gatehouse } from '../harness/command.ts'
 import { newDatabase, stop } from '../harness/control_plane.ts'
 import { startInstallation } from '../harness/edge.ts'
+import { connectAsControlPlane } from '../harness/nats.ts'
 import { holdsFor, poll } from '../harness/poll.ts'
 
 const installation = await startInstallation({ after })
@@ -48,13 +48,9 @@ async function serves(edge: { hostports: string[] }): Promise<boolean> {
 }
 /** Without a trace, unlike a deletion. */
 async function dropFromBucket(key: string): Promise<void> {
-  const { GATEHOUSE_NATS_USER: user = '', GATEHOUSE_NATS_PASSWORD: pass = '' } = nats.controlPlane
-  const connection = await connectNats({ servers: nats.url, user, pass })
-  const { purged } = await (await jetstreamManager(connection)).streams.purge(`KV_${recordBucket}`, {
-    filter: `$KV.${recordBucket}.${key}`,
-  })
+  const { streams } = await jetstreamManager(await connectAsControlPlane({ after }, nats))
+  const { purged } = await streams.purge(`KV_${recordBucket}`, { filter: `$KV.${recordBucket}.${key}` })
   assert.equal(purged, 1)
-  await connection.close()
 }
 const end = () => stop(processes.at(-1)?.child ?? assert.fail())
 /** Until it has heard of the node: before that, nobody is waited for. */
