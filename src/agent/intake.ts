@@ -16,7 +16,7 @@ export type Released = {
   records: readonly EdgeRecord[]
   applied: number
   read?: Place
-  /** Of the progress, when it speaks of the bucket that was read to its end. */
+  /** From the progress, if it describes the bucket that was just read to its end. */
   floor?: number
 }
 

@@ -35,7 +35,7 @@ export function createMissedDeletions(log: Log, known: ReadonlyMap<RecordKey, Ed
   }
 
   return {
-    /** Of records that are applied. */
+    /** Call it once these are applied. */
     noteFloor(released: readonly Released[]): void {
       for (const each of released) floor = Math.max(floor, each.floor ?? 0)
     },

@@ -33,8 +33,8 @@ export type Progress = {
    */
   complete?: string
   /**
-   * Comes with `complete`: all that exists was sent under this generation or a later one. What a node knows under an
-   * earlier one, and the bucket does not have, is gone, although the word of it was lost with a bucket or a database.
+   * Comes with `complete`: everything that exists was sent under this generation or a later one. If a node knows a record
+   * under an earlier one and the bucket does not have it, the thing was deleted and the deletion was lost.
    */
   floor?: number
 }

@@ -9,7 +9,7 @@ export type Blobs = {
   putBlobs: (pieces: readonly Buffer[]) => Promise<void>
   /** Asks which pieces are there, instead of remembering what once was. */
   refreshBlobs: () => Promise<void>
-  /** Said when every policy was put. Takes away the pieces that were not among them this time nor the time before. */
+  /** Call it once all policies have been put. Deletes the pieces that none of them used in this pass or the one before. */
   sweepBlobs: () => Promise<number>
 }
 
