@@ -12,7 +12,9 @@ import { difference, type Entry, entriesOf, readyEntries } from '../../src/agent
 import { receiveEvents } from '../../src/agent/haproxy/events.ts'
 import type { ProxyOptions } from '../../src/agent/haproxy/lifetime.ts'
 import type { Limits } from '../../src/agent/haproxy/limits.ts'
+import { ask } from '../../src/agent/haproxy/runtime.ts'
 import { type ProxySettings, policyFolder } from '../../src/agent/haproxy/settings.ts'
+import { statRows } from '../../src/agent/haproxy/stats.ts'
 import type { Observation } from '../../src/agent/health.ts'
 import { createRequestFeed, type RequestLine } from '../../src/agent/requests/feed.ts'
 import { type Verdict, verdictsOf } from '../../src/agent/requests/hits.ts'
@@ -264,4 +266,10 @@ export async function firstBytes(visit: Visit): Promise<string> {
   })
   socket.destroy()
   return bytes
+}
+
+/** What HAProxy has counted in a column of its statistics, for one backend or for all of them. */
+export async function backendTotal({ settings }: Edge, column: string, backend = '-1'): Promise<number> {
+  const rows = statRows(await ask(settings.runtimeSocket, `show stat ${backend} 2 -1`))
+  return rows.reduce((sum, row) => sum + Number(row(column) || assert.fail(column)), 0)
 }

@@ -1,7 +1,6 @@
-import { ask } from '../../../src/agent/haproxy/runtime.ts'
 import type { Scope } from '../../harness/control_plane.ts'
 import { poll } from '../../harness/poll.ts'
-import type { Edge } from '../proxy_harness.ts'
+import { backendTotal, type Edge } from '../proxy_harness.ts'
 import { createClient, type Outcome } from './clients.ts'
 import { type GeneratedRequest, generate } from './requests.ts'
 import { startWorlds } from './world.ts'
@@ -39,12 +38,12 @@ export async function comparePaths(scope: Scope, count: number, workers = 12): P
   }
   await Promise.all(Array.from({ length: workers }, work))
   const reached = { fast: fast.reached(), careful: careful.reached() }
-  // Reports come over UDP, a little later.
+  // HAProxy reports a request after it has answered it.
   await poll(() => fast.edge.events.length === careful.edge.events.length, Boolean, { withinSeconds: 5 }).catch(
     () => {},
   )
   const events = { fast: eventsOf(fast.edge), careful: eventsOf(careful.edge) }
-  const fastShare = (await requestsOf(fast.edge, ['https_plain'])) / reached.fast
+  const fastShare = (await backendTotal(fast.edge, 'stot', 'https_plain')) / reached.fast
   return { differences, statuses, fastShare, reached, events }
 }
 
@@ -56,9 +55,3 @@ const statusOf = (outcome: string): string =>
   /^(?:HTTP\/1\.1 (\d+)|\{":status":(\d+))/.exec(outcome)?.slice(1).join('') || 'none'
 
 const eventsOf = ({ events }: Edge): string[] => events.map((event) => JSON.stringify(event)).sort()
-
-async function requestsOf({ settings }: Edge, backends: string[]): Promise<number> {
-  const lines = (await ask(settings.runtimeSocket, 'show stat')).split('\n').map((line) => line.split(','))
-  const rows = lines.filter(([name = '', kind]) => backends.includes(name) && kind === 'BACKEND')
-  return rows.reduce((sum, row) => sum + Number(row[7]), 0)
-}
