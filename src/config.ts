@@ -56,6 +56,11 @@ export const settings = {
     help: 'How long a request waits for a connection, and how long a statement may run.',
     parse: wholeNumber(100, 600_000),
   }),
+  GATEHOUSE_MIGRATE_LOCK_WAIT_SECONDS: setting({
+    default: '300',
+    help: "How long 'gatehouse migrate' waits for a lock that another session holds before it gives up and names that session. 0: no limit.",
+    parse: wholeNumber(0, 86_400),
+  }),
   GATEHOUSE_HEAVY_OPERATIONS: setting({
     default: '2',
     help: 'Rule sets, and as many reports, that one process handles concurrently. Keep it within a quarter of the pool.',

@@ -1,17 +1,18 @@
 import type { Config } from '../config.ts'
-import { type DbPool, openPool } from '../db/pool.ts'
+import { type DbPool, type DbSettings, openPool } from '../db/pool.ts'
 
 export const openDatabase = (
   config: Config,
   onError: (error: Error) => void,
-  statementTimeoutMs = config.GATEHOUSE_DATABASE_TIMEOUT_MS,
+  overrides: Partial<DbSettings> = {},
 ): DbPool =>
   openPool(
     {
       url: config.GATEHOUSE_DATABASE_URL,
       poolSize: config.GATEHOUSE_DATABASE_POOL_SIZE,
       connectTimeoutMs: config.GATEHOUSE_DATABASE_TIMEOUT_MS,
-      statementTimeoutMs,
+      statementTimeoutMs: config.GATEHOUSE_DATABASE_TIMEOUT_MS,
+      ...overrides,
     },
     onError,
   )
@@ -20,9 +21,9 @@ export const openDatabase = (
 export async function withDatabase<Result>(
   config: Config,
   work: (db: DbPool) => Promise<Result>,
-  statementTimeoutMs?: number,
+  overrides?: Partial<DbSettings>,
 ): Promise<Result> {
-  const db = openDatabase(config, () => {}, statementTimeoutMs)
+  const db = openDatabase(config, () => {}, overrides)
   try {
     return await work(db)
   } finally {

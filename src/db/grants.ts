@@ -1,3 +1,4 @@
+import { lockInTransaction } from './advisory_locks.ts'
 import { type Db, many, maybeOne, run } from './pool.ts'
 import { sql } from './sql.ts'
 
@@ -5,9 +6,6 @@ import { sql } from './sql.ts'
 export class UnfitRole extends Error {
   override readonly name = 'UnfitRole'
 }
-
-/** Any constant will do, as long as nothing else in the database takes the same advisory lock. */
-const grantLock = 7_204_113_003
 
 // Of these the role may do less than of all other tables. Partitions of the audit are reached through their parent only.
 const lesserRights: Record<string, string[]> = {
@@ -25,7 +23,7 @@ const rightsOn = (table: string): string[] => lesserRights[table] ?? ['select', 
  */
 export async function grantToAppRole(tx: Db, role: string, auditRetentionMonths: number): Promise<void> {
   // Two who grant at once would fail on each other's rows of the catalog.
-  await tx.query({ text: `select pg_advisory_xact_lock(${grantLock})` })
+  await run(tx, sql`select ${lockInTransaction('grants')}`)
   await refuseUnfit(tx, role)
   const tables = await many<{ name: string }>(
     tx,

@@ -144,3 +144,19 @@ test('while a migration waits for a table, requests do not wait behind it', asyn
   busy.release()
   assert.deepEqual(await migrating, ['0003_things_color.sql'])
 })
+
+test('a migration that cannot get its tables in time says who uses them, and changes nothing', async () => {
+  const pool = await emptyDatabase()
+  await migrate(pool, { known: [table, index] })
+  const busy = await pool.connect()
+  await busy.query("set application_name = 'a long report'")
+  await busy.query('begin')
+  await busy.query('select from things')
+  await assert.rejects(migrate(pool, { known, locks: { limitMs: 500, say: () => {} } }), {
+    name: 'LockWaitEnded',
+    message: /^gave up after 0\.5 s waiting for the tables things, held by pid \d+ \(application_name a long report, /,
+  })
+  assert.deepEqual(await applied(pool), ['0001_things.sql', '0002_things_by_name.sql'])
+  await busy.query('rollback')
+  busy.release()
+})

@@ -2,12 +2,11 @@ import { hash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { packageFiles } from '../kernel/package_files.ts'
-import { type Db, type DbPool, many, maybeOne, run } from './pool.ts'
+import { tryLockInSession, unlockInSession } from './advisory_locks.ts'
+import { createLockWait, holdersOfAdvisoryLock, holdersOfTables, type LockWaitOptions } from './lock_waits.ts'
+import { type Db, type DbPool, many, maybeOne, one, run } from './pool.ts'
 import { sql } from './sql.ts'
 import { session } from './transaction.ts'
-
-/** Any constant will do, as long as nothing else in the database takes the same advisory lock. */
-const migrationLock = 7_204_113_001
 
 export type Migration = { name: string; text: string; checksum: string }
 type Applied = { name: string; checksum: string }
@@ -26,7 +25,9 @@ type Options = {
   /** Does, in the transaction of the migrations that it is given, what SQL alone cannot. */
   finish?: (tx: Db, applied: readonly string[]) => Promise<void>
   known?: readonly Migration[]
+  locks?: LockWaitOptions
 }
+const noLimit: LockWaitOptions = { limitMs: 0, say: () => {} }
 
 /**
  * Applies what is not applied yet. Migrations that follow each other share a transaction, so a failed one takes back those
@@ -34,9 +35,12 @@ type Options = {
  * works, and the others find nothing to do. The pool must have no short time-outs: a migration of a large table takes its
  * time. Resolves to the names of those applied.
  */
-export const migrate = (pool: DbPool, { finish = async () => {}, known }: Options = {}): Promise<string[]> =>
+export const migrate = (
+  pool: DbPool,
+  { finish = async () => {}, known, locks = noLimit }: Options = {},
+): Promise<string[]> =>
   session(pool, async (db, inTransaction) => {
-    await lock(db)
+    await lock(db, locks)
     try {
       await db.query({
         text: `create table if not exists migrations (
@@ -47,7 +51,7 @@ export const migrate = (pool: DbPool, { finish = async () => {}, known }: Option
         const [first] = group
         if (first && isOutsideTransactions(first)) await applyOutside(db, first)
         else
-          await untilLocked(() =>
+          await untilLocked(db, locks, () =>
             inTransaction('begin', async (tx) => {
               await lockTables(tx, group)
               for (const migration of group) {
@@ -64,17 +68,19 @@ export const migrate = (pool: DbPool, { finish = async () => {}, known }: Option
       return missing.map(({ name }) => name)
     } finally {
       // A connection that broke has lost its lock already.
-      await db.query({ text: `select pg_advisory_unlock(${migrationLock})` }).catch(() => {})
+      await run(db, sql`select ${unlockInSession('migrate')}`).catch(() => {})
     }
   })
 
 const lookEveryMs = 200
 
 /** Asks again and again. Waiting inside a statement would hold a snapshot, for which `create index concurrently` waits. */
-async function lock(db: Db): Promise<void> {
+async function lock(db: Db, options: LockWaitOptions): Promise<void> {
+  const wait = createLockWait(options)
   for (;;) {
-    const { rows } = await db.query({ text: `select pg_try_advisory_lock(${migrationLock}) as locked` })
-    if (rows[0]?.locked) return
+    const { locked } = await one<{ locked: boolean }>(db, sql`select ${tryLockInSession('migrate')} as locked`)
+    if (locked) return
+    await wait.notYet(db, "another 'gatehouse migrate'", holdersOfAdvisoryLock('migrate'))
     await new Promise((resolve) => setTimeout(resolve, lookEveryMs))
   }
 }
@@ -94,20 +100,38 @@ async function lockTables(tx: Db, group: readonly Migration[]): Promise<void> {
     where relnamespace = current_schema()::regnamespace and relkind in ('r', 'p') and not relispartition order by 1`,
   )
   const changed = tables.filter(({ name }) => group.some(({ text }) => new RegExp(`\\b${name}\\b`).test(text)))
-  if (changed.length === 0) return
+  const names = changed.map(({ name }) => name)
+  if (names.length === 0) return
   await tx.query({ text: `set local lock_timeout = ${lockTimeoutMs}` })
-  await tx.query({ text: `lock table ${changed.map(({ name }) => `"${name}"`).join(', ')} in access exclusive mode` })
-  await tx.query({ text: 'set local lock_timeout = 0' })
+  await tx
+    .query({ text: `lock table ${names.map((name) => `"${name}"`).join(', ')} in access exclusive mode` })
+    .catch((error) => {
+      throw codeOf(error) === '55P03' ? new TablesInUse(names, error) : error
+    })
+  await tx.query({ text: 'set local lock_timeout = default' })
+}
+
+const codeOf = (error: unknown): string | undefined => (error as { code?: string }).code
+const deadlock = '40P01'
+
+class TablesInUse extends Error {
+  readonly tables: readonly string[]
+  constructor(tables: readonly string[], cause: unknown) {
+    super(`${tables.join(', ')} in use`, { cause })
+    this.tables = tables
+  }
 }
 
 /** Another transaction had one of the tables: lets the requests through that wait, and tries again. */
-async function untilLocked(work: () => Promise<void>): Promise<void> {
+async function untilLocked(db: Db, options: LockWaitOptions, work: () => Promise<void>): Promise<void> {
+  const wait = createLockWait(options)
   for (;;) {
     try {
       return await work()
     } catch (error) {
-      const { code = '' } = error as { code?: string }
-      if (!['55P03', '40P01'].includes(code)) throw error
+      if (error instanceof TablesInUse)
+        await wait.notYet(db, `the tables ${error.tables.join(', ')}`, holdersOfTables(error.tables))
+      else if (codeOf(error) !== deadlock) throw error
       await new Promise((resolve) => setTimeout(resolve, lookEveryMs))
     }
   }
@@ -171,7 +195,7 @@ export async function migrationFault(db: Db): Promise<string | undefined> {
       ? `run 'gatehouse migrate': ${missing.map(({ name }) => name).join(', ')} not applied`
       : undefined
   } catch (error) {
-    if ((error as { code?: string }).code === '42P01') return "run 'gatehouse migrate': the database is empty"
+    if (codeOf(error) === '42P01') return "run 'gatehouse migrate': the database is empty"
     if (error instanceof MigrationMismatch) return error.message
     throw error
   }

@@ -13,6 +13,10 @@ export type DbSettings = {
   connectTimeoutMs: number
   /** The server ends a statement after this time; the client gives up a second later, if the server does not answer. 0: never. */
   statementTimeoutMs: number
+  /** The server ends a wait for a lock after this time. 0, the default: the statement's time-out decides. */
+  lockTimeoutMs?: number
+  /** As pg_stat_activity shows it. */
+  applicationName?: string
 }
 
 export type Statement = { readonly text: string; readonly values?: readonly unknown[]; readonly name?: string }
@@ -68,7 +72,8 @@ export function openPool(settings: DbSettings, onError: (error: Error) => void):
     statement_timeout: settings.statementTimeoutMs,
     query_timeout: settings.statementTimeoutMs && settings.statementTimeoutMs + 1_000,
     idle_in_transaction_session_timeout: settings.statementTimeoutMs * 2,
-    application_name: 'gatehouse',
+    application_name: settings.applicationName ?? 'gatehouse',
+    lock_timeout: settings.lockTimeoutMs,
     options: `-c timezone=UTC -c datestyle=ISO ${preferIndexes}`,
     keepAlive: true,
   }

@@ -1,10 +1,10 @@
+import { lockItemInTransaction } from '../db/advisory_locks.ts'
 import { type Db, one, run } from '../db/pool.ts'
 import { type SqlFragment, sql } from '../db/sql.ts'
 import type { Caller } from '../identity/caller.ts'
 import { Refusal } from '../kernel/errors.ts'
 
-/** The first half of an advisory lock of PostgreSQL; 73 and 74 are for hostports and domains. */
-const locks = { tls_certificates: 77, reserved_domains: 78 }
+const locks = { tls_certificates: 'certificatesOfAccount', reserved_domains: 'reservedDomainsOfAccount' } as const
 
 /**
  * Refuses one more when the account has as many as it may have. Those who create for one account take turns, so that two at
@@ -15,7 +15,7 @@ export async function limitPerAccount(
   { accountId }: Pick<Caller, 'accountId'>,
   { what, limit, called, present }: { what: keyof typeof locks; limit: number; called: string; present: SqlFragment },
 ): Promise<void> {
-  await run(tx, sql`select pg_advisory_xact_lock(${locks[what]}::int, hashtext(${accountId}))`)
+  await run(tx, sql`select ${lockItemInTransaction(locks[what], sql`hashtext(${accountId})`)}`)
   const { count } = await one<{ count: number }>(tx, sql`select count(*) from ${present}`)
   if (count < limit) return
   throw new Refusal(

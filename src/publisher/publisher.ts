@@ -1,4 +1,5 @@
 import type { NatsConnection } from '@nats-io/transport-node'
+import { tryLockInSession } from '../db/advisory_locks.ts'
 import { type Db, type DbPool, one, queryOn, run } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { type Batch, type Progress, wakeSubject } from '../distribution/channels.ts'
@@ -32,8 +33,6 @@ type Parts = {
   means: Means
 }
 
-/** Held by the active publisher on a dedicated connection, so it is released as soon as that process ends. */
-const publisherLock = 7_204_113_003
 const lookEveryMs = 250
 const bucketLookEveryMs = 2_000
 const rowsAtOnce = 5_000
@@ -67,6 +66,7 @@ export async function runPublisher(parts: Parts, signal: AbortSignal): Promise<v
   }
 }
 
+/** Held on a dedicated connection, so it is released as soon as that process ends. */
 async function holdingTheLock(
   pool: DbPool,
   signal: AbortSignal,
@@ -79,7 +79,7 @@ async function holdingTheLock(
   client.on('end', onEnd)
   try {
     const db: Db = { query: (statement) => queryOn(client, statement) }
-    const { locked } = await one<{ locked: boolean }>(db, sql`select pg_try_advisory_lock(${publisherLock}) as locked`)
+    const { locked } = await one<{ locked: boolean }>(db, sql`select ${tryLockInSession('publisher')} as locked`)
     if (locked) await work(db, AbortSignal.any([signal, lost.signal]))
   } finally {
     // Not back into the pool: closing the connection is what frees the lock.

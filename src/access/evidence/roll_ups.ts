@@ -1,4 +1,6 @@
-import type { Db, DbPool } from '../../db/pool.ts'
+import { lockInTransaction } from '../../db/advisory_locks.ts'
+import { type Db, type DbPool, run } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
 import { transaction } from '../../db/transaction.ts'
 import { rfc3339 } from '../../kernel/clock.ts'
 import type { Uuid } from '../../kernel/ids.ts'
@@ -51,8 +53,6 @@ const edges: Source = {
 
 /** What one transaction takes: short enough for any time-out, and for whoever waits for one of its rows. */
 const batchSize = 5_000
-/** Any constant will do. Two processes that delete at once would wait for each other's sums, in any order. */
-const retentionLock = 7_204_113_038
 
 type Counted = Readonly<Record<string, unknown>> & { count: number }
 
@@ -64,7 +64,8 @@ async function deleteBefore(db: DbPool, { counts, byHour, byAddress }: Source, m
   let total = 0
   for (;;) {
     const deleted = await transaction(db, async (tx) => {
-      await tx.query({ text: `select pg_advisory_xact_lock(${retentionLock})` })
+      // Two processes that delete at once would wait for each other's sums, in any order.
+      await run(tx, sql`select ${lockInTransaction('retention')}`)
       const { rows } = await tx.query({
         text: `
           delete from ${counts} where ctid = any(array(

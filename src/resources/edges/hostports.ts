@@ -1,3 +1,4 @@
+import { lockItemInTransaction } from '../../db/advisory_locks.ts'
 import { violates } from '../../db/failures.ts'
 import { type Db, later, many, maybeOne, one } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
@@ -65,7 +66,7 @@ export async function limitingTcpPorts(
   limit: number,
   change: () => Promise<void>,
 ): Promise<void> {
-  await later(tx, sql`select pg_advisory_xact_lock(73, hashtext(${accountId}))`)
+  await later(tx, sql`select ${lockItemInTransaction('tcpPortsOfAccount', sql`hashtext(${accountId})`)}`)
   const before = await countTcpPorts(tx, { accountId })
   await change()
   const now = await countTcpPorts(tx, { accountId })

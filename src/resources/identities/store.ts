@@ -1,3 +1,4 @@
+import { lockItemInTransaction } from '../../db/advisory_locks.ts'
 import { violates } from '../../db/failures.ts'
 import { type Db, later, many, maybeOne } from '../../db/pool.ts'
 import { nothing, sql } from '../../db/sql.ts'
@@ -21,11 +22,10 @@ type Account = Pick<Caller, 'accountId'>
 const columns = sql`id, owner_id, provider, issuer, subject, api_key_id, created_at, last_sign_in_at`
 
 /** Two first sign-ins of one person at once wait in line: the second finds the identity of the first. */
-export const lockSubject = (tx: Db, { accountId }: Account, issuer: string, subject: string): Promise<void> =>
-  later(
-    tx,
-    sql`select pg_advisory_xact_lock(hashtextextended(${JSON.stringify(['identity', accountId, issuer, subject])}, 0))`,
-  )
+export const lockSubject = (tx: Db, { accountId }: Account, issuer: string, subject: string): Promise<void> => {
+  const item = sql`hashtext(${JSON.stringify([accountId, issuer, subject])})`
+  return later(tx, sql`select ${lockItemInTransaction('identities', item)}`)
+}
 
 export const findIdentityOf = (db: Db, { accountId }: Account, issuer: string, subject: string) =>
   maybeOne<IdentityRow>(

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { lockItemInTransaction } from '../../db/advisory_locks.ts'
 import { violates } from '../../db/failures.ts'
 import { deleteUnlessReferenced } from '../../db/in_use.ts'
 import { type Db, later, many, maybeOne, one } from '../../db/pool.ts'
@@ -106,7 +107,7 @@ const lockDomains = (tx: Db, domains: ReturnType<typeof sql>): Promise<void> =>
   later(
     tx,
     sql`
-    select pg_advisory_xact_lock(74, key)
+    select ${lockItemInTransaction('domains', sql`key`)}
     from (select distinct hashtext(domain) as key from (${domains}) named order by 1) keys`,
   )
 

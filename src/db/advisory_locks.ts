@@ -1,0 +1,57 @@
+import { type SqlFragment, sql } from './sql.ts'
+
+// Every advisory lock of the program. A test compares these lists with src/ and migrations/. PostgreSQL keeps keys of one
+// bigint apart from keys of two ints, and keys of different databases apart.
+
+/** Locks with a key of one bigint. */
+export const lockKeys = {
+  migrate: 7_204_113_001,
+  /** Taken by migrations/0008. */
+  auditPartitions: 7_204_113_002,
+  /** Keep the value: publishers of two versions run side by side during an upgrade, and only one may be active. */
+  publisher: 7_204_113_003,
+  grants: 7_204_113_004,
+  /** Taken by migrations/0021. */
+  requestPartitions: 7_204_113_005,
+  retention: 7_204_113_038,
+} as const
+
+/** The top 16 bits of bigint keys that migrations/0003 and migrations/0027 make of a generation or an audit position. */
+export const lockMarks = { generations: 71, auditPositions: 72 } as const
+
+/** The first int of keys with two; the second is a hash of what is locked. */
+export const lockClasses = {
+  /** Taken by migrations/0007. */
+  hostportClaims: 72,
+  tcpPortsOfAccount: 73,
+  domains: 74,
+  certificatesOfAccount: 77,
+  reservedDomainsOfAccount: 78,
+  identities: 79,
+} as const
+
+type LockName = keyof typeof lockKeys
+
+/** An expression that waits for the lock and holds it until the transaction ends. */
+export const lockInTransaction = (name: LockName): SqlFragment => sql`pg_advisory_xact_lock(${lockKeys[name]}::bigint)`
+
+/** The same for one of many things, such as an account. `item` is an int. */
+export const lockItemInTransaction = (of: keyof typeof lockClasses, item: SqlFragment): SqlFragment =>
+  sql`pg_advisory_xact_lock(${lockClasses[of]}::int, ${item})`
+
+/** An expression that is true if this session has the lock now. It holds it until it unlocks or ends. */
+export const tryLockInSession = (name: LockName): SqlFragment => sql`pg_try_advisory_lock(${lockKeys[name]}::bigint)`
+
+export const unlockInSession = (name: LockName): SqlFragment => sql`pg_advisory_unlock(${lockKeys[name]}::bigint)`
+
+/** A row of pg_locks. Unsigned, as PostgreSQL shows them. */
+export type AdvisoryLockRow = { classid: number; objid: number; objsubid: number }
+
+/** A lock as an operator should read it: `the advisory lock 'grants' (7204113004)`. */
+export function describeAdvisoryLock({ classid, objid, objsubid }: AdvisoryLockRow): string {
+  const nameIn = (keys: Readonly<Record<string, number>>, wanted: number) =>
+    Object.entries(keys).find(([, key]) => key === wanted)?.[0] ?? 'unknown'
+  if (objsubid === 2) return `the advisory lock '${nameIn(lockClasses, classid)}' (${classid}, ${objid})`
+  const key = classid * 2 ** 32 + objid
+  return `the advisory lock '${nameIn(lockKeys, key)}' (${key})`
+}
