@@ -5,30 +5,34 @@ import { startLoad } from '../harness/open_loop.ts'
 import { pause, poll } from '../harness/poll.ts'
 import { startApiLoad } from './api_load.ts'
 import { createSites, originOf, startOlder, statusOf, stranger } from './installation.ts'
+import type { OlderVersion } from './older_version.ts'
 import { leave, versionIn } from './programs.ts'
 
 export type Sizes = { sites: number; rules: number; perSecond: number }
 
-export async function upgrade(scope: Scope, { sites: count, rules, perSecond }: Sizes) {
+export async function upgrade(scope: Scope, from: OlderVersion, { sites: count, rules, perSecond }: Sizes) {
   const say = sayWithTime()
   const newer = versionIn('newer')
-  const { plane, token, oldPlane, node, oldAgent, permissions } = await startOlder(scope)
+  const { owner, plane, token, oldPlane, node, oldAgent, permissions } = await startOlder(scope, from)
   let origin = originOf(oldPlane)
   const sites = await createSites(scope, node, rules, token, () => origin)
   const hosts = Array.from({ length: count }, (_, index) => `site-${index}.example`)
   const policies: { id: string }[] = []
   for (const host of hosts) policies.push(await sites.add(host))
   for (const host of hosts) await sites.check(host)
-  say(`${count} sites with ${rules} rules each on the older version, ${perSecond} requests/s through its edge node`)
+  say(`${count} sites with ${rules} rules each on ${from.version}, ${perSecond} requests/s through its edge node`)
 
   const edgeLoad = startLoad(scope, { httpsPort: node.httpsPort, hosts: [...hosts], perSecond })
   const apiLoad = startApiLoad(origin, token, { read: '/edges/https', write: `/ip_policies/${policies[0]?.id}` }, 20)
   const intruder = startIntruder(node.httpsPort, hosts[0] ?? '')
 
   const migrating = performance.now()
-  const applied = (await newer.run(['migrate'], plane)).match(/^applied /gm)?.length
+  const publishing = await isPublishing(originOf(oldPlane))
+  const migrated = await newer.run(['migrate'], owner)
+  const applied = migrated.match(/^applied /gm)?.length ?? 0
+  const granted = /^granted \w+/m.exec(migrated)?.[0] ?? 'granted nothing'
   const took = Math.round(performance.now() - migrating)
-  say(`migrated the database while the older version serves: ${applied} migrations in ${took} ms`)
+  say(`${publishing}; migrated the database meanwhile: ${applied} migrations in ${took} ms; ${granted}`)
 
   await permissions.ofBoth()
   const newPlane = await newer.start(scope, 'serve', plane)
@@ -36,8 +40,8 @@ export async function upgrade(scope: Scope, { sites: count, rules, perSecond }: 
   origin = originOf(newPlane)
   apiLoad.sendTo(origin)
   await stop(oldPlane.child)
-  say('replaced the control plane; the agent of the older version is connected')
-  await checkChange('while the older agent runs', '0.1.0')
+  say(`replaced the control plane, which serves as ${plane.GATEHOUSE_DATABASE_APP_ROLE}; the older agent is connected`)
+  await checkChange('while the older agent runs', from.version)
 
   await leave(oldAgent)
   const newAgent = await newer.start(scope, 'edge', { ...node.env, GATEHOUSE_EDGE_UPSTREAM_ALLOW: '127.0.0.0/8' })
@@ -68,6 +72,14 @@ export async function upgrade(scope: Scope, { sites: count, rules, perSecond }: 
     await poll(async () => (await statusOf(node.httpsPort, host, '127.0.0.8')) === 403)
     say(`changes reach the node ${when}: it reports version ${listed.version} and no refusals`)
   }
+}
+
+/** The publisher of the older version must be active, since `migrate` has to get its locks beside it. */
+async function isPublishing(origin: string): Promise<string> {
+  const metrics = await (await fetch(`${origin}/metrics`)).text()
+  if (!/^gatehouse_publisher_active 1$/m.test(metrics))
+    throw new Error('the publisher of the older version is not active')
+  return 'the older publisher is active'
 }
 
 function sayWithTime(): (step: string) => void {
