@@ -81,10 +81,16 @@ const cases: Record<string, { fires: Series; quiet: Series; at?: string }> = {
     quiet: { 'gatehouse_edge_nodes_behind{instance="a"}': '1 0 1 0x88' },
   },
   GatehouseNodeNotReady: { fires: { gatehouse_edge_ready: '0x90' }, quiet: { gatehouse_edge_ready: '0 0 1x90' } },
-  GatehouseRecordsRefused: { fires: { gatehouse_edge_refusals: '2x90' }, quiet: { gatehouse_edge_refusals: '0x90' } },
+  GatehouseRecordsRefused: {
+    fires: { gatehouse_edge_nodes_refusals: '2x90' },
+    quiet: { gatehouse_edge_nodes_refusals: '0x90' },
+  },
   GatehouseBackendDown: {
-    fires: { 'gatehouse_edge_upstreams{status="down"}': '1x90' },
-    quiet: { 'gatehouse_edge_upstreams{status="down"}': '0x90', 'gatehouse_edge_upstreams{status="up"}': '4x90' },
+    fires: { 'gatehouse_edge_nodes_upstreams{status="down"}': '1x90' },
+    quiet: {
+      'gatehouse_edge_nodes_upstreams{status="down"}': '0x90',
+      'gatehouse_edge_nodes_upstreams{status="up"}': '4x90',
+    },
   },
   GatehouseUpstreamErrors: {
     fires: {

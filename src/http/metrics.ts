@@ -355,7 +355,7 @@ function edgeMetrics(registers: Registers, progress: Progress): Pick<Metrics, 'w
     },
   })
   new Gauge({
-    name: 'gatehouse_edge_refusals',
+    name: 'gatehouse_edge_nodes_refusals',
     help: 'Records recently rejected by live edge nodes.',
     registers,
     collect() {
@@ -363,7 +363,7 @@ function edgeMetrics(registers: Registers, progress: Progress): Pick<Metrics, 'w
     },
   })
   new Gauge({
-    name: 'gatehouse_edge_upstreams',
+    name: 'gatehouse_edge_nodes_upstreams',
     help: 'Addresses of backends by status, summed over live edge nodes. failing: requests failed within five minutes.',
     labelNames: ['status'],
     registers,
