@@ -207,8 +207,11 @@ export type Config = Values<typeof settings>
 export type EdgeConfig = Values<typeof edgeSettings>
 
 export const readConfig = (environment: NodeJS.ProcessEnv = process.env): Config => readSettings(settings, environment)
-export const readEdgeConfig = (environment: NodeJS.ProcessEnv = process.env): EdgeConfig =>
-  readSettings(edgeSettings, environment)
+export function readEdgeConfig(environment: NodeJS.ProcessEnv = process.env): EdgeConfig {
+  const config = readSettings(edgeSettings, environment)
+  const user = config.GATEHOUSE_NATS_PASSWORD && config.GATEHOUSE_EDGE_NODE
+  return { ...config, GATEHOUSE_NATS_USER: config.GATEHOUSE_NATS_USER || user }
+}
 
 /** In the form of systemd's EnvironmentFile, for commands that are not started by systemd. */
 export function readEnvironmentFile(file: string): NodeJS.Dict<string> {

@@ -24,7 +24,7 @@ import { setting } from './setting.ts'
 /** Settings of `gatehouse edge`. */
 export const edgeSettings = {
   GATEHOUSE_EDGE_NODE: setting({
-    help: 'Name of this node: lowercase letters, digits and hyphens. NATS lets the node report only under this name.',
+    help: 'Name of this node: lowercase letters, digits and hyphens; a dot becomes a hyphen. NATS lets the node report only under this name.',
     parse: nodeName,
   }),
   GATEHOUSE_EDGE_TRUSTED_KEYS: setting({
@@ -118,7 +118,7 @@ export const edgeSettings = {
   }),
   GATEHOUSE_EDGE_REQUEST_LINES: setting({
     default: 'all',
-    help: 'Which requests and connections HAProxy tells the agent about: all, or exceptions (refused, warned, limited and failed ones only, which costs less; nothing else is then logged, counted or shown).',
+    help: 'Which requests and connections HAProxy tells the agent about: all, or exceptions (refused, warned, limited and failed ones, and answers with a status of 400 and above, which costs less; nothing else is then logged, counted or shown).',
     parse: requestLines,
   }),
   GATEHOUSE_EDGE_METRICS_ROUTES: setting({
@@ -178,5 +178,10 @@ export const edgeSettings = {
     parse: cidrList,
   }),
   ...natsSettings,
+  GATEHOUSE_NATS_USER: setting({
+    default: '',
+    help: "NATS user name. Empty, with a password: the node's name.",
+    parse: text,
+  }),
   GATEHOUSE_LOG_LEVEL: setting({ default: 'info', help: `One of ${logLevels.join(', ')}.`, parse: logLevel }),
 }

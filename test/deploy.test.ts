@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { execFile, spawn, spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { cp, glob, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { cp, glob, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -10,7 +10,8 @@ import { test } from 'node:test'
 import { promisify } from 'node:util'
 import { parse, parseAllDocuments } from 'yaml'
 import { freePort } from '../dev/ports.ts'
-import { edgeSettings, settings } from '../src/config.ts'
+import { openSecretsBox } from '../src/commands/secrets_key.ts'
+import { type Config, edgeSettings, readEdgeConfig, settings } from '../src/config.ts'
 import { stop } from './harness/control_plane.ts'
 
 const root = new URL('..', import.meta.url).pathname
@@ -91,6 +92,9 @@ test("row 18: only migrate gets the table owner's password, and it grants rights
   assert.match(await read('kubernetes/migrate.yaml'), new RegExp(`APP_ROLE, value: ${role}[^]*gatehouse-owner`))
 })
 
+// biome-ignore lint/suspicious/noTemplateCurlyInString: as compose.yaml has it.
+const expectedGroup = '${GATEHOUSE_SECRETS_GROUP:-10001}'
+
 test('prepare.sh makes what compose.yaml mounts, and nats-server starts with it and the shipped permissions', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-compose-'))
   t.after(() => rm(folder, { recursive: true }))
@@ -113,6 +117,13 @@ test('prepare.sh makes what compose.yaml mounts, and nats-server starts with it 
   for (const file of files) assert.ok(existsSync(join(folder, 'compose', file)), `${file} is not there`)
 
   const secrets = join(folder, 'compose/secrets')
+  // The container's process is neither the owner nor everyone else, so it must be in the group.
+  const key = join(secrets, compose.services['control-plane'].environment.GATEHOUSE_SECRETS_KEY_FILE.split('/').at(-1))
+  const { mode, gid } = await stat(key)
+  assert.equal(mode & 0o777, 0o640)
+  assert.deepEqual(compose.services['control-plane'].group_add, [expectedGroup])
+  assert.equal(await readFile(join(folder, 'compose/.env'), 'utf8'), `GATEHOUSE_SECRETS_GROUP=${gid}\n`)
+  assert.equal(openSecretsBox({ GATEHOUSE_SECRETS_KEY_FILE: key } as Config)?.keyIds.length, 1)
   const port = await freePort()
   const conf = (await read('nats/nats.conf'))
     .replace('0.0.0.0:4222', `127.0.0.1:${port}`)
@@ -173,6 +184,46 @@ test('the Kubernetes manifests are complete: kinds, hardening, settings that are
     const mounted = new Set(volumes.map((volume: Any) => volume.name))
     for (const mount of volumeMounts) assert.ok(mounted.has(mount.name), `${name} mounts ${mount.name}`)
   }
+})
+
+test('certificates and webhooks can be stored on Kubernetes, and every key of a secret that is read is one to make', async () => {
+  const made = (await read('kubernetes/kustomization.yaml')).matchAll(/--from-file=([\w.-]+)/g)
+  const keys = new Set([...made].map(([, key]) => key))
+  const used = new Set<string>()
+  for (const file of ['control-plane.yaml', 'edge.yaml', 'migrate.yaml', 'kustomization.yaml'])
+    for (const [, key = ''] of (await read(`kubernetes/${file}`)).matchAll(
+      /[=\s]\/etc\/gatehouse\/secrets\/([\w.-]+)/g,
+    ))
+      used.add(key)
+  assert.deepEqual([...used].sort(), [...keys].sort())
+  assert.ok(used.has('secrets-key'))
+})
+
+test('the key that edge nodes trust is asked for only after bootstrap has printed it', async () => {
+  const [container] = (parse(await read('kubernetes/edge.yaml')) as Any).spec.template.spec.containers
+  const { valueFrom } = container.env.find(({ name }: Any) => name === 'GATEHOUSE_EDGE_TRUSTED_KEYS')
+  const { name, key } = valueFrom.configMapKeyRef
+  const steps = await read('README.md')
+  const create = steps.indexOf(`create configmap ${name} --from-literal=${key}=<signing_key>`)
+  assert.ok(create > steps.indexOf('exec deploy/control-plane -- node dist/main.js bootstrap'))
+  assert.doesNotMatch(await read('kubernetes/kustomization.yaml'), /signing-key|trusted-keys/)
+})
+
+test('an edge node starts on a Kubernetes machine whose name has dots, with a name that NATS takes', async () => {
+  const [container] = (parse(await read('kubernetes/edge.yaml')) as Any).spec.template.spec.containers
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-node-name-'))
+  const password = join(folder, 'password')
+  await writeFile(password, 'p1234')
+  const environment = Object.fromEntries(
+    container.env.map(({ name, value, valueFrom }: Any) => [
+      name,
+      valueFrom?.fieldRef?.fieldPath === 'spec.nodeName' ? 'ip-10-0-1-2.ec2.internal' : (value ?? 'key'),
+    ]),
+  )
+  environment.GATEHOUSE_NATS_PASSWORD_FILE = password
+  const { GATEHOUSE_EDGE_NODE, GATEHOUSE_NATS_USER } = readEdgeConfig(environment)
+  await rm(folder, { recursive: true })
+  assert.deepEqual([GATEHOUSE_EDGE_NODE, GATEHOUSE_NATS_USER], Array(2).fill('ip-10-0-1-2-ec2-internal'))
 })
 
 test('stopping an edge node waits for the drain, and load balancers notice in time', async () => {

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes ./secrets for compose.yaml: an authority, a certificate for NATS, one for HTTPS edges to try with, and passwords.
-# What is there already stays as it is.
+# Makes ./secrets for compose.yaml: an authority, a certificate for NATS, one for HTTPS edges to try with, passwords,
+# and the key that encrypts certificate private keys and webhook secrets. What is there already stays as it is.
 set -eu
 cd "$(dirname "$0")"
 umask 077
@@ -30,6 +30,8 @@ fi
 for user in control-plane edge-1; do
   [ -f "nats-$user-password" ] || random >"nats-$user-password"
 done
+# Keep a copy elsewhere: a backup of the database is of no use for certificates and webhooks without it.
+[ -f secrets-key ] || openssl rand -base64 32 >secrets-key
 # The owner of the tables migrates. The other role serves, and can neither change tables nor delete the audit.
 printf 'postgresql://gatehouse:%s@postgres:5432/gatehouse\n' "$(cat postgres-password)" >database-owner-url
 printf 'postgresql://gatehouse_app:%s@postgres:5432/gatehouse\n' "$(cat postgres-app-password)" >database-url
@@ -40,4 +42,7 @@ printf 'GATEHOUSE_NATS_CONTROL_PLANE_PASSWORD=%s\nGATEHOUSE_NATS_EDGE_1_PASSWORD
 chmod 0700 .
 chmod 0755 certificates
 chmod 0644 database-url database-owner-url ca.pem nats-*-password postgres-*password nats-server.pem nats-server.key certificates/*.pem
+# 'serve' refuses a key that everyone can read, so the container joins the group that can.
+chmod 0640 secrets-key
+printf 'GATEHOUSE_SECRETS_GROUP=%s\n' "$(stat -c %g secrets-key)" >../.env
 echo "deploy/compose/secrets is ready"

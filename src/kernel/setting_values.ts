@@ -111,10 +111,12 @@ export function logLevel(value: string): string {
   return value
 }
 
+/** Dots become hyphens, because a dot would end a token of a NATS subject. Names of Kubernetes machines often have some. */
 export function nodeName(value: string): string {
-  if (!/^[a-z0-9][a-z0-9-]{0,62}$/.test(value))
+  const name = value.replaceAll('.', '-')
+  if (!/^[a-z0-9][a-z0-9-]{0,62}$/.test(name))
     throw new ConfigError('must be at most 63 lowercase letters, digits and hyphens')
-  return value
+  return name
 }
 
 export function roleName(value: string): string {
