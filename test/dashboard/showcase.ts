@@ -5,6 +5,7 @@ import { sql } from '../../src/db/sql.ts'
 import { type Id, newUuid, toUuid } from '../../src/kernel/ids.ts'
 import { keepRequests } from '../../src/resources/requests/keep.ts'
 import { addRequestPartitions } from '../../src/resources/requests/partitions.ts'
+import { version } from '../../src/version.ts'
 import { newCertificate } from '../harness/certificates.ts'
 import type { Account } from '../harness/control_plane.ts'
 import { keptRequest, uuidAt } from '../harness/edge_requests.ts'
@@ -34,7 +35,7 @@ const inDays = (days: number) => new Date(Date.now() + days * 86_400_000).toISOS
 export async function furnishShop(db: DbPool, admin: Account) {
   const account = toUuid(admin.accountId as Id<'ac'>)
   await run(db, sql`update accounts set name = 'Outdoor Outfitters' where id = ${account}`)
-  const people = await furnishPeople(admin)
+  await furnishPeople(admin)
   const offices = await make(admin, '/ip_policies', { description: 'Offices and VPN exits' })
   await putRules(admin, offices.id, ['allow 127.0.0.0/8 # Berlin office', 'allow 203.0.113.24/29 # VPN exits'])
   const policy = await make(admin, '/ip_policies', { description: 'Partner networks' })
@@ -42,6 +43,7 @@ export async function furnishShop(db: DbPool, admin: Account) {
   const feed = await make(admin, '/ip_policies', { description: 'Threat feed' })
   await putRules(admin, feed.id, [
     'allow 0.0.0.0/0 # everyone else',
+    'deny 203.0.113.201 # credential stuffing',
     ...Array.from({ length: 600 }, (_, n) => `deny 203.0.${n % 113}.${(n * 7) % 256} # feed entry ${n}`),
   ])
   const restriction = (fields: object) => make(admin, '/ip_restrictions', fields)
@@ -132,7 +134,7 @@ export async function furnishShop(db: DbPool, admin: Account) {
         path: '/login',
         restriction: abuse.id,
         policy: feed.id,
-        rule: await ruleOf(feed.id, '203.0.0.0/32'),
+        rule: await ruleOf(feed.id, '203.0.113.201/32'),
       },
       {
         source: '198.51.100.142',
@@ -150,13 +152,13 @@ export async function furnishShop(db: DbPool, admin: Account) {
         outcome: 'failed',
         reason: 'response_timeout',
         status: 504,
-        upstream: '10.20.4.13:8080',
-        durationMs: 30_012,
+        upstream: '10.20.6.21:8443',
+        durationMs: 60_012,
       },
       { source: '198.51.100.77', path: '/admin/orders', route: toAdmin.id, policy: offices.id },
       { source: '192.0.2.144', method: 'POST', path: '/api/v2/orders', route: toApi.id, policy: policy.id },
       { source: '2001:db8:51:7::9', path: '/.env', restriction: abuse.id, policy: feed.id, node: 'iad-1' },
-      { source: '198.51.100.30', method: 'POST', path: '/api/cart', outcome: 'limited', reason: 'source', status: 429 },
+      { source: '198.51.100.30', method: 'POST', path: '/api/cart', outcome: 'limited', reason: 'source', status: 503 },
       {
         source: '198.51.100.9',
         edge: tcp.id,
@@ -192,7 +194,7 @@ export async function furnishShop(db: DbPool, admin: Account) {
     [backup.id, '10.20.4.13', 8080, 'down', 'GET /healthz was answered with 503'],
     [api.id, '10.20.6.21', 8443, 'up', null],
   ])
-  return { policy, offices, domain, certificate, edge, tcp, webhook, request: requests[3] ?? '', ...people }
+  return { policy, offices, domain, certificate, edge, toApi, tcp, webhook, request: requests[8] ?? '' }
 }
 
 type Upstream = [backend: string, address: string, port: number, status: string, reason: string | null]
@@ -207,7 +209,7 @@ async function furnishNodes(db: DbPool, admin: Account, upstreams: readonly Upst
     await run(
       db,
       sql`insert into edge_nodes (name, version, applied_generation, records, refusals, started_at, last_seen_at)
-      values (${node}, '0.1.0', (select coalesce(max(generation), 0) from outbox), 652, '[]', now() - interval '9 days',
+      values (${node}, ${version}, (select coalesce(max(generation), 0) from outbox), 652, '[]', now() - interval '9 days',
         now() + interval '1 hour') on conflict do nothing`,
     )
     for (const [backend, address, port, status, reason] of upstreams)
@@ -297,7 +299,7 @@ async function furnishRequests(db: DbPool, admin: Account, told: Record<string, 
         id: uuidAt(moment),
         at: new Date(moment).toISOString(),
         host: 'shop.outdoor.example',
-        generation: 4_812,
+        generation: 26,
         ...(rest.outcome === undefined && rest.restriction !== undefined && { reason: 'restriction' }),
         ...rest,
       },
@@ -339,12 +341,11 @@ async function furnishWebhook(db: DbPool, admin: Account) {
 async function furnishPeople(admin: Account) {
   for (const name of ['Helen', 'Peter', 'Marcus'])
     await make(admin, '/users', { name, email: `${name.toLowerCase()}@outdoor.example`, role: 'member' })
-  const terraform = await make(admin, '/bot_users', { name: 'terraform' })
+  const deploy = await make(admin, '/bot_users', { name: 'deploy pipeline' })
   const backup = await make(admin, '/bot_users', { name: 'nightly backup' })
   const key = (description: string, more: object = {}) => make(admin, '/api_keys', { description, ...more })
   await key('Grafana', { scopes: ['*.get', '*.list'], expires_at: inDays(330) })
-  await key('Terraform production', { owner_id: terraform.id, allowed_cidrs: ['192.0.2.16/28'], expires_at: inDays(3) })
+  await key('Deploy pipeline', { owner_id: deploy.id, allowed_cidrs: ['192.0.2.16/28'], expires_at: inDays(3) })
   await key('Nightly backup', { owner_id: backup.id, scopes: ['audit_events.list'], expires_at: inDays(240) })
   await key('Warehouse scanner', { scopes: ['ip_checks.create', 'ip_policies.list', 'ip_policies.get'] })
-  return { terraform }
 }

@@ -1,6 +1,7 @@
 // `npm run drill:screenshots -- <folder> [<folder with mock-ups> [<names>]]`: every page of the dashboard, or those named
 // (`traffic,overview`), at two widths in both themes, and beside it the mock-up of the same name if there is one, to be
-// looked at. The page of components comes from a development build, since no other serves it.
+// looked at. The page of components comes from a development build, since no other serves it. With `docs` as the folder,
+// it makes the pictures in docs/images.
 import { existsSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
@@ -25,9 +26,17 @@ import type { Scope } from '../harness/control_plane.ts'
 import { drill } from '../harness/drill.ts'
 import { poll } from '../harness/poll.ts'
 
-const [folder = 'screenshots', mockups, only] = process.argv.slice(2)
+const [to = 'screenshots', mockups, only] = process.argv.slice(2)
+const isForDocs = to === 'docs'
+const folder = isForDocs ? 'docs/images' : to
 
-type Shot = { name: string; path: string; prepare?: (page: Watched) => Promise<unknown> }
+type Shot = {
+  name: string
+  path: string
+  prepare?: (page: Watched) => Promise<unknown>
+  /** Its file in docs/images. */
+  inDocs?: string
+}
 
 const addRule = async (page: Watched) => {
   await press(page, 'Add rule')
@@ -43,9 +52,16 @@ const reviewRule = async (page: Watched) => {
 
 const openRoute = (page: Watched) => page.getByRole('button', { name: '/api/ Prefix' }).click()
 
+const openHeaders = async (page: Watched) => {
+  await page.getByRole('button', { name: '/ Prefix', exact: true }).click()
+  await page.locator('.module', { hasText: 'Request headers' }).getByRole('button').click()
+  await page.getByRole('dialog').waitFor()
+}
+
 const shotsOf = ({
   policy,
   edge,
+  toApi,
   tcp,
   request,
   domain,
@@ -53,7 +69,7 @@ const shotsOf = ({
   webhook,
 }: Awaited<ReturnType<typeof furnishShop>>): Shot[] => [
   { name: 'overview', path: '/' },
-  { name: 'traffic', path: `/traffic/${request}` },
+  { name: 'traffic', path: `/traffic/${request}`, inDocs: 'dashboard-traffic.png' },
   { name: 'traffic-list', path: '/traffic' },
   { name: 'keys-list', path: '/keys' },
   { name: 'keys', path: '/keys', prepare: (page) => press(page, 'Create key') },
@@ -66,7 +82,9 @@ const shotsOf = ({
   { name: 'edge', path: `/edges/${edge.id}` },
   { name: 'edge-tcp', path: `/edges/${tcp.id}` },
   { name: 'edge-route', path: `/edges/${edge.id}`, prepare: openRoute },
+  { name: 'headers', path: `/edges/${edge.id}`, prepare: openHeaders, inDocs: 'dashboard-headers.png' },
   { name: 'check', path: '/check?ip=203.0.113.201&target=api' },
+  { name: 'check-route', path: `/check?ip=203.0.113.196&target=${toApi.id}`, inDocs: 'dashboard-check.png' },
   { name: 'newly-refused', path: '/newly-refused' },
   {
     name: 'newly-refused-allow',
@@ -126,7 +144,8 @@ async function furnished(scope: Scope) {
   return { admin, shots: shotsOf(shop), origin: await startAnotherDashboard(plane, nats.controlPlane) }
 }
 
-const isWanted = ({ name }: { name: string }): boolean => !only || only.split(',').includes(name)
+const isWanted = ({ name, inDocs }: Pick<Shot, 'name' | 'inDocs'>): boolean =>
+  isForDocs ? inDocs !== undefined : !only || only.split(',').includes(name)
 
 async function open(page: Watched, url: string): Promise<void> {
   await page.goto(url)
@@ -145,22 +164,22 @@ await drill(async (scope) => {
   await mkdir(folder, { recursive: true })
   const faults: string[] = []
   const made: string[] = []
-  for (const colorScheme of ['light', 'dark'] as const)
-    for (const width of [390, 1440]) {
+  for (const colorScheme of isForDocs ? (['light'] as const) : (['light', 'dark'] as const))
+    for (const width of isForDocs ? [1440] : [390, 1440]) {
       const page = await openPage(browser, { colorScheme, viewport: { width, height: 900 } })
-      const shoot = async (name: string) => {
-        made.push(`${name}-${width}-${colorScheme}.png`)
-        await page.screenshot({ path: join(folder, made.at(-1) ?? ''), fullPage: true })
+      const shoot = async (name: string, file = `${name}-${width}-${colorScheme}.png`) => {
+        made.push(file)
+        await page.screenshot({ path: join(folder, file), fullPage: !isForDocs })
         await placeBeside(browser, name, width, colorScheme)
       }
       await page.goto(`${origin}/dashboard/`)
       await page.getByRole('heading', { name: 'Sign in' }).waitFor()
       if (isWanted({ name: 'sign-in' })) await shoot('sign-in')
       await signIn(page, origin, admin.token)
-      for (const { name, path, prepare } of shots.filter(isWanted)) {
+      for (const { name, path, prepare, inDocs } of shots.filter(isWanted)) {
         await open(page, `${origin}/dashboard${path}`)
         await prepare?.(page)
-        await shoot(name)
+        await shoot(name, isForDocs ? inDocs : undefined)
       }
       if (development) {
         await page.goto(`${development}/components`)
