@@ -67,7 +67,7 @@ const commands: Record<string, ServerCommand> = {
     forms: [
       [
         'secrets list | rotate',
-        'show which keys encrypt the private keys of certificates; encrypt all with the current key',
+        'show which keys encrypt certificate private keys and webhook secrets; encrypt all with the current key',
       ],
     ],
     settings,

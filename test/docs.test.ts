@@ -6,6 +6,8 @@ import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { exits } from '../src/cli/exits.ts'
 import { clientSettings, edgeSettings, settings } from '../src/config.ts'
+import { idPrefixes } from '../src/kernel/ids.ts'
+import { serverCommands } from '../src/server_commands.ts'
 import { startControlPlane } from './harness/control_plane.ts'
 
 const root = new URL('..', import.meta.url).pathname
@@ -70,6 +72,52 @@ test('docs/edge.md explains every metric of an edge node, and no other', async (
   const rows = (await read('docs/edge.md')).matchAll(/^\| `(gatehouse_\w+)` \|/gm)
   assert.ok(exposed.length > 0)
   assert.deepEqual([...rows].map(([, name]) => name).sort(), exposed.sort())
+})
+
+const metricsOf = async (page: string): Promise<string[]> =>
+  [...(await read(page)).matchAll(/^\| `(gatehouse_\w+)` \|/gm)].map(([, name = '']) => name)
+
+test('no metric is exported by both programs, so a sum over all targets counts nothing twice', async () => {
+  const nodes = new Set(await metricsOf('docs/edge.md'))
+  assert.deepEqual(
+    (await metricsOf('docs/operations.md')).filter((name) => nodes.has(name)),
+    [],
+  )
+})
+
+test('every metric in the docs is one of those', async () => {
+  const known = new Set([...(await metricsOf('docs/operations.md')), ...(await metricsOf('docs/edge.md'))])
+  const databases = new Set(['gatehouse_app', 'gatehouse_owner', 'gatehouse_blobs'])
+  for (const page of pages.filter((file) => file !== 'CHANGELOG.md')) {
+    for (const [name] of withoutCode(await read(page)).matchAll(/(?<=`)gatehouse_[a-z0-9_]*[a-z0-9](?=[`{])/g))
+      assert.ok(known.has(name) || databases.has(name), `${page} names ${name}, which nobody exports`)
+  }
+})
+
+test('the table of server commands in docs/cli.md has every command, and no other', async () => {
+  const [, section = ''] = /^## Server commands\n(.*?)^## /ms.exec(await read('docs/cli.md')) ?? []
+  const rows = [...section.matchAll(/^\| (.*?) \|/gm)].flatMap(
+    ([, cell = '']) => cell.match(/gatehouse [a-z-]+/g) ?? [],
+  )
+  const named = new Set(rows.map((row) => row.slice('gatehouse '.length)))
+  named.delete('ip-restrictions')
+  assert.deepEqual([...named].sort(), [...serverCommands].sort())
+})
+
+test('docs/api.md has the prefix of every kind of id', async () => {
+  const [, section = ''] = /^## Ids and times\n(.*?)^## /ms.exec(await read('docs/api.md')) ?? []
+  const named = [...section.matchAll(/`([a-z]+)_`/g)].map(([, prefix]) => prefix)
+  assert.deepEqual(named.sort(), Object.keys(idPrefixes).sort())
+})
+
+test('docs/dashboard.md describes every page of the menu, in its order', async () => {
+  // Read as text: the module imports the pages, which need a browser.
+  const titles = [...(await read('dashboard/src/pages.tsx')).matchAll(/^ {4}title: '(.+)',$/gm)].map(
+    ([, title]) => title,
+  )
+  const rows = [...(await read('docs/dashboard.md')).matchAll(/^\| ([A-Z][\w ]+) \|/gm)].map(([, title]) => title)
+  assert.ok(titles.length > 10)
+  assert.deepEqual(rows, titles)
 })
 
 test("the README's commands work as printed", async (t) => {

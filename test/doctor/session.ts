@@ -70,7 +70,7 @@ const withExampleNumbers = (text: string): string =>
     .replace(/(postgresql\.version +).*/, '$118.4')
     .replace(/(haproxy\.version +).*/, '$13.4.7')
     .replace(/of \d+$/m, 'of 97')
-    .replace(/all \d+ applied/, 'all 40 applied')
+    .replace(/all \d+ applied/, 'all 35 applied')
     .replace(/nats-server \d[\d.]*/, 'nats-server 2.12.1')
     .replace(/until \d{4}-\d\d-\d\d/g, 'until 2027-02-14')
     .replace(/expired on \d{4}-\d\d-\d\d/g, 'expired on 2026-11-14')
