@@ -9,6 +9,7 @@ import { declaredLength, declaredType, hasBody, maxJsonBytes, readJson, refuseBo
 import { checkHost, checkIds, checkRepeatedId, checkVersion, isPermitted, permit } from './checks.ts'
 import { waitAppliedMs } from './edges.ts'
 import type { Events } from './event_stream.ts'
+import { type Repeated, splitReadOnly } from './read_only.ts'
 import type { RequestFacts } from './request_facts.ts'
 import type { Result, Route } from './route.ts'
 import type { Service } from './service.ts'
@@ -54,13 +55,13 @@ export async function answer(incoming: Incoming): Promise<Answer> {
   if (route.heavy && facts.caller)
     facts.turn = await service.heavy.enter(route.heavy, facts.caller.accountId, raw.socket)
   const fromVendor = isVendorClient(raw.headersDistinct, service.versionHeaders)
-  const body = await readBody(incoming, fromVendor)
+  const { body, repeated } = splitBody(route, await readBody(incoming, fromVendor))
   const query = checkedQuery(incoming)
   if (!otherBody(incoming)) route.checkBody?.(body)
   route.check?.(body, service.settings, fromVendor)
   checkRepeatedId(body, incoming.params)
   const { caller, result } = facts.caller
-    ? await perform(incoming, facts.caller, query, body)
+    ? await perform(incoming, facts.caller, query, body, repeated)
     : await signIn(incoming, query, body as { token: string })
   const applied = await tellEdges(service, result, query.wait === 'applied', facts)
   const stream = result.events && openStream(incoming, caller, result.events)
@@ -88,6 +89,11 @@ export function prepare(route: Route): PreparedRoute {
     ...(route.body && { checkBody: validator(route.body, 'body') }),
   }
 }
+
+const nothingRepeated: Repeated = new Map()
+
+const splitBody = ({ acceptsResponse, body, response }: Route, sent: unknown) =>
+  acceptsResponse ? splitReadOnly(body, response, sent) : { body: sent, repeated: nothingRepeated }
 
 const otherBody = ({ route, raw }: Incoming) => route.otherBodies?.[declaredType(raw)]
 
@@ -139,12 +145,18 @@ async function signIn(incoming: Incoming, query: Record<string, unknown>, body: 
   }
 }
 
-async function perform(incoming: Incoming, caller: Caller, query: Record<string, unknown>, body: unknown) {
+async function perform(
+  incoming: Incoming,
+  caller: Caller,
+  query: Record<string, unknown>,
+  body: unknown,
+  repeated: Repeated = nothingRepeated,
+) {
   const { route, facts } = incoming
   permit(route, caller)
   const params = checkIds(route.params ?? {}, incoming.params)
   await facts.turn?.begin()
-  return { caller, result: await handle(incoming, caller, params, query, body) }
+  return { caller, result: await handle(incoming, caller, params, query, body, repeated) }
 }
 
 function handle(
@@ -153,6 +165,7 @@ function handle(
   params: Record<string, Id>,
   query: Record<string, unknown>,
   body: unknown,
+  repeated: Repeated,
 ): Promise<Result<unknown>> {
   const { accountId } = caller
   return route.handle({
@@ -168,6 +181,7 @@ function handle(
     params,
     query,
     body,
+    repeated,
     ifMatch: raw.headersDistinct['if-match']?.join(', '),
     idempotencyKey: raw.headersDistinct['idempotency-key']?.join(', '),
   })

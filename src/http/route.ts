@@ -13,6 +13,7 @@ import type { DomainService } from './domains.ts'
 import type { EdgeView } from './edges.ts'
 import type { Events } from './event_stream.ts'
 import type { HeavyKind } from './heavy.ts'
+import type { Repeated } from './read_only.ts'
 
 export type Method = 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
 
@@ -51,6 +52,8 @@ export type Handling<Params, Query, Body> = {
   readonly params: Params
   readonly query: Query
   readonly body: Body
+  /** Read-only fields that the body had beside it, to be compared with the current values. */
+  readonly repeated: Repeated
   /** The tag of what the client last saw, if it wants to be refused when that has changed. */
   readonly ifMatch?: string
   readonly idempotencyKey?: string
@@ -98,6 +101,8 @@ export type RouteShape<P extends Params, Q extends TObject, B extends TSchema, R
   readonly body?: B
   /** What the schema cannot say of the body. It throws a refusal, before anything is looked up. */
   readonly check?: (body: Static<B>, settings: InstallationSettings, isVendorClient: boolean) => void
+  /** The body may have the read-only fields of the response, with the values that they have. */
+  readonly acceptsResponse?: true
   /** Texts that the vendor's clients send empty when they are left out, although empty would clear them here. */
   readonly vendorDefaults?: readonly string[]
   /** Of a JSON body; 64 KiB when not given, and never more than `maxJsonBytes`. */

@@ -197,19 +197,40 @@ export class Refusal extends Error {
   override readonly name = 'Refusal'
   readonly code: ErrorCode
   readonly details: Record<string, string>
+  /** Every field at fault, if that is why. */
+  readonly errors: readonly FieldError[]
 
-  constructor(code: ErrorCode, message: string, options: { details?: Record<string, string>; cause?: unknown } = {}) {
+  constructor(
+    code: ErrorCode,
+    message: string,
+    options: { details?: Record<string, string>; errors?: readonly FieldError[]; cause?: unknown } = {},
+  ) {
     super(message, { cause: options.cause })
     this.code = code
     this.details = options.details ?? {}
+    this.errors = options.errors ?? []
   }
 }
+
+export type FieldError = { readonly field: string; readonly msg: string }
+/** `fault` completes the sentence '<field> …'. */
+export type FieldFault = { readonly field: string; readonly fault: string }
 
 /** The same message for a malformed, a missing and another account's id, which is why the id is not echoed. */
 export const notFound = (kind: IdPrefix | 'request'): Refusal =>
   new Refusal('ERR_NOT_FOUND', `This account has no such ${kind === 'request' ? kind : idPrefixes[kind]}.`)
 
+/** What a response lists at most: whoever has more faults than this has one mistake many times over. */
+const maxFieldErrors = 20
+
+/** The first one is also what the message and `details.field` say. */
+export function invalidFields(faults: readonly [FieldFault, ...FieldFault[]], cause?: unknown): Refusal {
+  const errors = faults.slice(0, maxFieldErrors).map(({ field, fault }) => ({ field, msg: `${field} ${fault}.` }))
+  const [{ field, fault }] = faults
+  return new Refusal('ERR_INVALID_FIELD', `${field} ${fault}.`, { details: { field }, errors, cause })
+}
+
 export const invalidField = (field: string, fault: string, cause?: unknown): Refusal =>
-  new Refusal('ERR_INVALID_FIELD', `${field} ${fault}.`, { details: { field }, cause })
+  invalidFields([{ field, fault }], cause)
 
 export const forbidden = (message: string): Refusal => new Refusal('ERR_FORBIDDEN', message)

@@ -2,6 +2,7 @@ import type { Static, TObject } from 'typebox'
 import type { Db } from '../db/pool.ts'
 import { transaction } from '../db/transaction.ts'
 import { checkIfMatch, etagOf } from '../http/preconditions.ts'
+import { editedFields, refuseChanged } from '../http/read_only.ts'
 import { type Handling, type ParamsOf, type Result, type Route, type RouteShape, route } from '../http/route.ts'
 import { Closed, Wait } from '../http/wire.ts'
 import type { Caller } from '../identity/caller.ts'
@@ -84,6 +85,7 @@ export function updateRoute<P extends ItemParams, Row, Shape extends TObject, B 
     operation: `${resource.name}.update`,
     summary: `Update ${nameOf(resource)}. Omitted fields keep their values`,
     ...writing,
+    acceptsResponse: true,
     method: 'PATCH',
     path: `${resource.path}/:id`,
     params: resource.params,
@@ -95,10 +97,16 @@ export function updateRoute<P extends ItemParams, Row, Shape extends TObject, B 
     errors: ['ERR_PRECONDITION_FAILED', ...errors],
     handle: (request) =>
       changing(resource, request, async (tx) => {
-        const before = await changeable(resource, tx, request, permit)
-        const row = await apply(tx, request, before.row)
+        const edited = (shown: object) =>
+          editedFields(request.body, request.repeated, writing.body, resource.shape, shown)
+        const before = await changeable(resource, tx, request, permit, edited)
+        const row = await apply(tx, { ...request, body: before.body }, before.row)
         const body = resource.view(row, request.uri)
         const after = stableFieldsOf(resource, body)
+        refuseChanged(request.repeated, [
+          { shown: before.shown, stable: before.fields },
+          { shown: body, stable: after },
+        ])
         const generation = await record(tx, request.origin, {
           resourceId: body.id,
           before: before.fields,
@@ -216,13 +224,15 @@ async function changeable<P extends ItemParams, Row, Shape extends TObject, Body
   tx: Db,
   request: ItemRequest<P, unknown, Body>,
   permit: Permit<Row, Body> | undefined,
+  edited: (shown: object) => Body = () => request.body,
 ) {
   const row = await existing(resource, tx, request, true)
-  await permit?.(tx, request.caller, row, request.body)
   const shown = resource.view(row, request.uri)
+  const body = edited(shown)
+  await permit?.(tx, request.caller, row, body)
   const fields = stableFieldsOf(resource, shown)
   checkIfMatch(request.ifMatch, fields)
-  return { row, id: shown.id, fields }
+  return { row, id: shown.id, shown, fields, body }
 }
 
 type Done<P extends ItemParams, Row, Shape extends TObject> = {

@@ -25,7 +25,14 @@ export async function newRoute(as: Client, fields: object = {}, edge?: { uri: st
 /** A host name that nothing in the installation has. */
 export const freshHost = () => `h-${randomUUID()}.example`
 
-export const refOf = ({ id, uri }: { id: string; uri: string }) => ({ id, uri })
+type Made = { id: string; uri: string }
+export const refOf = ({ id, uri }: Made) => ({ id, uri })
+/** What modules show of what they refer to. */
+export const shownBackend = (backend: Made) => ({ backend_id: backend.id, backend: refOf(backend) })
+export const shownPolicies = (...policies: Made[]) => ({
+  ip_policy_ids: policies.map(({ id }) => id),
+  ip_policies: policies.map(refOf),
+})
 
 export function assertRefused({ status, body, text }: Answer, expected: number, code: string, field?: string): void {
   assert.deepEqual([status, body?.error_code, body?.details?.field], [expected, code, field], text)

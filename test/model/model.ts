@@ -119,9 +119,11 @@ type Rules = {
 export type ModuleName = keyof typeof modules
 const modules = {
   backend: (model: Model, sent: Fields, prefix: string) => ({
+    backend_id: sent.backend_id,
     backend: model.ref('backends', sent.backend_id as string, `${prefix}backend_id`),
   }),
   ip_restriction: (model: Model, sent: Fields, prefix: string) => ({
+    ip_policy_ids: sent.ip_policy_ids,
     ip_policies: (sent.ip_policy_ids as string[]).map((id, index) =>
       model.ref('ip_policies', id, `${prefix}ip_policy_ids[${index}]`),
     ),

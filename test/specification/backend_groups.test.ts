@@ -5,7 +5,17 @@ import type { Client } from '../harness/client.ts'
 import { publicUrl } from '../harness/client.ts'
 import { startControlPlane } from '../harness/control_plane.ts'
 import { nothingWasADefect } from '../harness/defects.ts'
-import { assertRefused, etagOf, ifMatch, make, newBackend, newRoute, newTcpEdge, refOf } from '../harness/fixtures.ts'
+import {
+  assertRefused,
+  etagOf,
+  ifMatch,
+  make,
+  newBackend,
+  newRoute,
+  newTcpEdge,
+  refOf,
+  shownBackend,
+} from '../harness/fixtures.ts'
 
 const plane = await startControlPlane({ after })
 const [admin, stranger] = [await plane.newAccount(), await plane.newAccount()]
@@ -141,7 +151,7 @@ test('edges and routes use backends of any kind, and show each under its own pat
   const route = await newRoute(admin)
   for (const backend of kinds) {
     const { body } = await admin('PUT', `${route.uri}/backend`, { backend_id: backend.id })
-    assert.deepEqual(body, { enabled: true, backend: refOf(backend) })
+    assert.deepEqual(body, { enabled: true, ...shownBackend(backend) })
     assert.deepEqual((await admin('GET', body.backend.uri)).body, backend)
     assert.deepEqual((await admin('GET', route.uri)).body.backend, body)
   }

@@ -11,7 +11,8 @@ import {
   newPolicy,
   newRoute,
   newTcpEdge,
-  refOf,
+  shownBackend,
+  shownPolicies,
 } from '../harness/fixtures.ts'
 
 const plane = await startControlPlane({ after })
@@ -113,8 +114,8 @@ test('deleting an edge frees the policies and backends of its modules, and of it
 test('/edges/tcp: modules are set inline on create and PATCH; null removes one, and an omitted one stays', async () => {
   const sent = { backend: { backend_id: backend.id }, ip_restriction: { enabled: false, ip_policy_ids: [policy.id] } }
   const shown = {
-    backend: { enabled: true, backend: refOf(backend) },
-    ip_restriction: { enabled: false, ip_policies: [refOf(policy)] },
+    backend: { enabled: true, ...shownBackend(backend) },
+    ip_restriction: { enabled: false, ...shownPolicies(policy) },
   }
   const created = await newTcpEdge(admin, sent)
   assert.deepEqual(created, { ...created, ...shown })

@@ -3,7 +3,16 @@ import { after, test } from 'node:test'
 import { publicUrl } from '../harness/client.ts'
 import { startControlPlane } from '../harness/control_plane.ts'
 import { nothingWasADefect } from '../harness/defects.ts'
-import { assertRefused, newBackend, newHttpsEdge, newPolicy, newRoute, newTcpEdge, refOf } from '../harness/fixtures.ts'
+import {
+  assertRefused,
+  newBackend,
+  newHttpsEdge,
+  newPolicy,
+  newRoute,
+  newTcpEdge,
+  shownBackend,
+  shownPolicies,
+} from '../harness/fixtures.ts'
 
 const plane = await startControlPlane({ after })
 const [admin, stranger] = [await plane.newAccount(), await plane.newAccount()]
@@ -159,8 +168,8 @@ test('modules are set inline on create and PATCH; null removes one, and an omitt
     request_headers: { add: { 'X-A': '1' } },
   }
   const shown = {
-    backend: { enabled: false, backend: refOf(backend) },
-    ip_restriction: { enabled: true, ip_policies: [refOf(policy)] },
+    backend: { enabled: false, ...shownBackend(backend) },
+    ip_restriction: { enabled: true, ...shownPolicies(policy) },
     request_headers: { enabled: true, add: { 'X-A': '1' }, remove: [] },
   }
   const created = await newRoute(admin, sent, edge)

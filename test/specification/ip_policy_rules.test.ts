@@ -171,13 +171,14 @@ test('PATCH can change cidr, description and metadata; omitted fields keep their
 })
 
 test('action and ip_policy_id are not updatable', async () => {
-  const { uri } = await create({ cidr: '10.0.0.0/8' })
+  const { uri, action } = await create({ cidr: '10.0.0.0/8' })
   for (const [field, value] of [
-    ['action', 'allow'],
-    ['action', 'deny'],
+    ['action', action === 'allow' ? 'deny' : 'allow'],
+    ['action', 'other'],
     ['ip_policy_id', policy],
   ])
     assertRefused(await admin('PATCH', uri, { [field as string]: value }), 400, 'ERR_INVALID_FIELD', field)
+  assert.equal((await admin('PATCH', uri, { action })).status, 200, 'it is what it was')
 })
 
 test('DELETE: 204, and then the rule is gone and its range free again', async () => {

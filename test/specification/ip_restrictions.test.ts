@@ -182,8 +182,9 @@ test('§4.2 Delete IP Restriction: 204 with no body, and then it is gone, and it
 
 test('§4.2 rule 1: type is not an update parameter', async () => {
   const { uri, type } = await create()
-  for (const sent of ['api', type])
+  for (const sent of ['api', 'dashboard', 'other', null].filter((other) => other !== type))
     assertRefused(await admin('PATCH', uri, { type: sent }), 400, 'ERR_INVALID_FIELD', 'type')
+  assert.equal((await admin('PATCH', uri, { type })).status, 200, 'it is what it was')
 })
 
 test('§4.2 rule 2: a next page is reached through next_page_uri, until all have been seen once', async () => {

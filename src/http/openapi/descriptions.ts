@@ -50,8 +50,13 @@ export function tags(routes: readonly Route[]): Json[] {
 /** The first sentence is the summary; the rest, and who may call it, the description. */
 export function describe(route: Route): { summary: string; description: string } {
   const [summary = '', ...rest] = route.summary.split('. ')
-  return { summary, description: [...rest.map((sentence) => `${sentence}.`), whoMayCall(route)].join(' ') }
+  const sentences = rest.map((sentence) => `${sentence}.`)
+  if (route.acceptsResponse) sentences.push(sendBack)
+  return { summary, description: [...sentences, whoMayCall(route)].join(' ') }
 }
+
+/** In words, not as properties: a client's types should offer only what can be changed. */
+const sendBack = 'The body can be an edited copy of the response to a GET: read-only fields are accepted if unchanged.'
 
 const whoByRole: Record<Role, string> = {
   admin: 'Admins only.',

@@ -100,6 +100,8 @@ export const httpsEdgeRoutes = [
   updateRoute(edges, {
     access: 'anyone',
     body: HttpsEdgeUpdate,
+    // Its routes may be sent back with it.
+    bodyLimitBytes: moduleBodyLimitBytes,
     errors: ['ERR_HOSTPORT_TAKEN', 'ERR_DOMAIN_UNVERIFIED'],
     check: checkNames,
     async apply(tx, { caller, body, domains }, before) {

@@ -2,6 +2,7 @@ import type { TObject } from 'typebox'
 import type { Db } from '../../db/pool.ts'
 import { transaction } from '../../db/transaction.ts'
 import { checkIfMatch, etagOf } from '../../http/preconditions.ts'
+import { refuseChanged } from '../../http/read_only.ts'
 import { type Handling, type ParamsOf, type Route, route } from '../../http/route.ts'
 import { Closed, Wait } from '../../http/wire.ts'
 import { Refusal } from '../../kernel/errors.ts'
@@ -40,6 +41,7 @@ const replaceModule = <P extends ItemParams, Row extends EdgeRow, Shape extends 
     params: edges.params,
     query: WaitQuery,
     body: module.body,
+    acceptsResponse: true,
     bodyLimitBytes: moduleBodyLimitBytes,
     check: (body, _settings, isVendorClient) => module.check(body, '', isVendorClient),
     success: 200,
@@ -118,6 +120,10 @@ const changing = <P extends ItemParams, Row extends EdgeRow, Shape extends TObje
     checkIfMatch(request.ifMatch, before)
     await change(tx, row)
     const after = shownOn(await existing(edges, tx, request, false), entry, request)
+    refuseChanged(
+      request.repeated,
+      [before, after].flatMap((shown) => (shown ? [{ shown, stable: shown }] : [])),
+    )
     const [name] = entry
     const generation = await record(tx, request.origin, {
       resourceId: toId(edges.params.id, row.id),

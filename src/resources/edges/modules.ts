@@ -101,7 +101,7 @@ export const modules = {
     title: 'BackendModule',
     on: ['tcp', 'route'],
     body: { backend_id: Id(...backendPrefixes) },
-    shape: { backend: Ref },
+    shape: { backend_id: Id(...backendPrefixes), backend: Ref },
     toStored: ({ backend_id }) => ({ backendId: backend_id }),
     async hold(tx, caller, { backendId }, prefix, on) {
       if (!backendId) return
@@ -112,7 +112,8 @@ export const modules = {
     },
     show({ backend_id, backend_kind }, uri) {
       if (!backend_id || !backend_kind) throw new Error('a backend module has no backend')
-      return { backend: backendRef(backend_kind, backend_id, uri) }
+      const backend = backendRef(backend_kind, backend_id, uri)
+      return { backend_id: backend.id, backend }
     },
   }),
 
@@ -120,15 +121,16 @@ export const modules = {
     title: 'IpRestrictionModule',
     on: ['tcp', 'route'],
     body: { ip_policy_ids: IpPolicyIds },
-    shape: { ip_policies: Type.Array(Ref, { description: 'In the order they were sent.' }) },
+    shape: {
+      ip_policy_ids: Type.Array(Id('ipp'), { description: 'In the order they were sent.' }),
+      ip_policies: Type.Array(Ref, { description: 'The same policies as references.' }),
+    },
     toStored: ({ ip_policy_ids }) => ({ policyIds: ip_policy_ids }),
     hold: (tx, caller, { policyIds }, prefix) => holdIpPolicies(tx, caller, policyIds, prefix),
-    show: (stored, uri) => ({
-      ip_policies: stored.policy_ids.map((uuid) => {
-        const id = toId('ipp', uuid)
-        return { id, uri: uri(`/ip_policies/${id}`) }
-      }),
-    }),
+    show(stored, uri) {
+      const ids = stored.policy_ids.map((uuid) => toId('ipp', uuid))
+      return { ip_policy_ids: ids, ip_policies: ids.map((id) => ({ id, uri: uri(`/ip_policies/${id}`) })) }
+    },
   }),
 
   request_headers: define({

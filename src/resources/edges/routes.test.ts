@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { startControlPlane } from '../../../test/harness/control_plane.ts'
+import { shownBackend, shownPolicies } from '../../../test/harness/fixtures.ts'
 
 const plane = await startControlPlane({ after })
 
@@ -15,14 +16,14 @@ test('a TCP edge is described completely, and its modules can be replaced, read 
   })
   assert.equal(created.status, 201, created.text)
   assert.deepEqual(created.body.hostports, ['tcp.example.com:20001'])
-  assert.deepEqual(created.body.backend, { enabled: true, backend: { id: backend.id, uri: backend.uri } })
+  assert.deepEqual(created.body.backend, { enabled: true, ...shownBackend(backend) })
   assert.equal(created.body.ip_restriction, null)
   assert.ok(Number(created.headers.get('service-generation')) > 0)
   const path = `${created.body.uri}/ip_restriction`
   assert.equal((await admin('GET', path)).status, 404)
   const replaced = await admin('PUT', path, { ip_policy_ids: [policy.id] })
   assert.equal(replaced.status, 200, replaced.text)
-  assert.deepEqual(replaced.body, { enabled: true, ip_policies: [{ id: policy.id, uri: policy.uri }] })
+  assert.deepEqual(replaced.body, { enabled: true, ...shownPolicies(policy) })
   assert.deepEqual((await admin('GET', path)).body, replaced.body)
   assert.equal((await admin('DELETE', `/ip_policies/${policy.id}`)).body.details.used_by, created.body.id)
   assert.equal((await admin('DELETE', path, undefined, { headers: { 'if-match': '"other"' } })).status, 412)

@@ -56,9 +56,9 @@ export const tlsCertificateRoutes = [
       'Update a TLS certificate. Omitted fields keep their values. A new certificate_pem and private_key_pem together replace the old ones without a gap',
     access: 'anyone',
     body: TlsCertificateUpdate,
-    check: checkBoth,
     errors: ['ERR_NO_SECRETS_KEY'],
     async apply(tx, { caller, body, clock, settings }, before) {
+      checkBoth(body)
       const row = await annotateTlsCertificate(tx, caller, before, patchedAnnotations(before, body))
       if (body.certificate_pem === undefined || body.private_key_pem === undefined) return row
       const certificate = checked(body.certificate_pem, body.private_key_pem, clock())
