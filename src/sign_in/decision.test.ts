@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { decide } from './decision.ts'
+import { combineClaims, decide } from './decision.ts'
 import type { Provider } from './provider.ts'
 import { returnPath } from './return_path.ts'
 
@@ -39,6 +39,23 @@ test('a domain counts only with a verified address, and only as a whole', () => 
     refused({ email, email_verified: true }, provider)
   for (const email_verified of [false, 'true', 1, undefined, null])
     refused({ email: 'a@acme.example', email_verified }, provider)
+})
+
+test('an address counts as verified only if the source of the address says so, or both name the same address', () => {
+  const email = 'boss@acme.example'
+  const emailOf = (idToken: object, userinfo: object) => {
+    const { email, email_verified, sub } = combineClaims({ sub: 'x', ...idToken }, { sub: 'y', ...userinfo })
+    assert.equal(sub, 'x')
+    return [email, email_verified]
+  }
+  const verified = { email_verified: true }
+  assert.deepEqual(emailOf({ email }, { email: 'mallory@acme.example', ...verified }), [email, undefined])
+  assert.deepEqual(emailOf({ email }, verified), [email, undefined])
+  assert.deepEqual(emailOf(verified, { email }), [email, undefined])
+  assert.deepEqual(emailOf({ email, email_verified: false }, { email, ...verified }), [email, false])
+  assert.deepEqual(emailOf({ email }, { email, ...verified }), [email, true])
+  assert.deepEqual(emailOf({ email, ...verified }, {}), [email, true])
+  assert.deepEqual(emailOf({}, { email, ...verified }), [email, true])
 })
 
 test('the highest role of the groups counts, and without one nobody gets in', () => {

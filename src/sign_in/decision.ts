@@ -18,6 +18,16 @@ export type Person = {
   readonly ownsAllowedEmail: boolean
 }
 
+/**
+ * The claims of the signed ID token, completed from userinfo. An address and its verification come from one source, or a
+ * verified address of userinfo would vouch for another one that people can set themselves in the ID token.
+ */
+export function combineClaims(idToken: Claims, userinfo: Readonly<Record<string, unknown>>): Claims {
+  const { email, email_verified } = typeof idToken.email === 'string' ? idToken : userinfo
+  const confirmed = email === userinfo.email ? userinfo.email_verified : undefined
+  return { ...userinfo, ...idToken, email, email_verified: email_verified ?? confirmed }
+}
+
 /** Who signs in, and as what. Throws when the provider's rules do not let them. */
 export function decide(provider: Provider, claims: Claims): Person {
   const email = typeof claims.email === 'string' && isEmail(claims.email) ? claims.email : undefined

@@ -9,7 +9,7 @@ import { endAccess } from '../resources/identities/rules.ts'
 import { findIdentityOf } from '../resources/identities/store.ts'
 import { type Admitted, admitPerson } from './admit_person.ts'
 import { type Discovered, loadOpenId, shortly } from './clients.ts'
-import { type Claims, decide, type Person } from './decision.ts'
+import { type Claims, combineClaims, decide, type Person } from './decision.ts'
 import { type Flow, insertFlow, takeFlow } from './flow_store.ts'
 import type { SignInParts } from './parts.ts'
 import { type Provider, SignInFailure } from './provider.ts'
@@ -103,12 +103,11 @@ async function exchange(
       requiredClaims: ['sub', 'exp', 'iat'],
     })
     const { sub = '', sid } = claims
-    const more = configuration.serverMetadata().userinfo_endpoint
+    const userinfo = configuration.serverMetadata().userinfo_endpoint
       ? await openid.fetchUserInfo(configuration, answer.access_token, sub)
       : {}
     return {
-      // What is signed goes first.
-      claims: { ...more, ...claims, sub },
+      claims: combineClaims({ ...claims, sub }, userinfo),
       sid: typeof sid === 'string' && Buffer.byteLength(sid) <= 1_024 ? sid : null,
       idToken: Buffer.byteLength(idToken) <= 16_384 ? idToken : null,
     }

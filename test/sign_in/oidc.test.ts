@@ -227,6 +227,16 @@ test('an existing user is taken over only by a verified address of an allowed do
   )
 })
 
+test("the verified address of userinfo does not vouch for another address in the ID token", async () => {
+  const boss = await root('POST', '/users', { name: 'Boss', email: 'boss@acme.example', role: 'admin' })
+  acme.forge = (claims) => ({ ...claims, email: boss.body.email })
+  const { walker, error } = await signIn(newPerson())
+  assert.equal(error, 'email_taken')
+  assert.equal((await callerOf(walker)).status, 401)
+  const { walker: own } = await signIn(newPerson({ email: boss.body.email }))
+  assert.equal((await callerOf(own)).body.owner_id, boss.body.id, 'both name the same address')
+})
+
 test('a provider without link_by_email takes over nobody', async () => {
   const { body: user } = await otherRoot('POST', '/users', { name: 'Finn', email: 'finn@acme.example', role: 'admin' })
   const { error } = await signIn(newPerson({ email: user.email }), newWalker(), 'other')
