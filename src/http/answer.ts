@@ -68,11 +68,11 @@ export async function answer(incoming: Incoming): Promise<Answer> {
   return { body: result.body, headers: { ...headersOf(result), ...applied }, ...(stream && { stream }) }
 }
 
-/** Whoever may no longer make the request that opened it loses the stream. */
+/** Ends when the request that opened it is no longer allowed, or when the role changes, which decides what it shows. */
 function openStream({ service, route, raw, facts }: Incoming, caller: Caller, events: Events): Readable {
   return service.streams.open(caller, events, async () => {
     const now = await isStillLetIn(service, raw, facts.source)
-    return now?.accountId === caller.accountId && isPermitted(route, now)
+    return now?.accountId === caller.accountId && now.role === caller.role && isPermitted(route, now)
   })
 }
 

@@ -8,12 +8,14 @@ import { Refusal } from '../kernel/errors.ts'
 import { type Id, toId, type Uuid } from '../kernel/ids.ts'
 import type { Address } from '../kernel/ip/address.ts'
 import { recordChange } from '../operations/audit.ts'
-import { insertApiKey } from '../resources/api_keys/store.ts'
+import { insertApiKey, insertLineage } from '../resources/api_keys/store.ts'
 import { stableApiKeyFields, toApiKey } from '../resources/api_keys/view.ts'
 import { endOldestSessions, insertProviderSession } from '../resources/dashboard_session/store.ts'
 import {
+  findIdentity,
   findIdentityOf,
   hasIdentity,
+  holdAncestors,
   type IdentityRow,
   insertIdentity,
   lockSubject,
@@ -72,6 +74,7 @@ async function newIdentity(tx: Db, arrival: Arrival): Promise<IdentityRow> {
     owner_id: user.id,
     issuer,
     subject: person.subject,
+    created_by_key_id: null,
   })
   if (!identity) throw new SignInFailure('user_unknown')
   const shown = stableIdentityFields(toIdentity(identity, uri))
@@ -128,6 +131,11 @@ async function updateRole(tx: Db, arrival: Arrival, user: PrincipalRow): Promise
 async function keyOf(tx: Db, arrival: Arrival, identity: IdentityRow): Promise<Uuid> {
   if (identity.api_key_id) return identity.api_key_id
   const { provider, origin, uri } = arrival
+  const { created_by_key_id } = identity
+  const ancestors = created_by_key_id ? await holdAncestors(tx, origin, identity.id) : []
+  // A revocation of one of them may have deleted it while we waited for their rows.
+  if (created_by_key_id && !(await findIdentity(tx, origin, toId('idn', identity.id), true)))
+    throw new SignInFailure('user_unknown')
   const key = await insertApiKey(tx, origin, {
     ownerId: toId('usr', identity.owner_id),
     tokenHash: hashToken(newToken()),
@@ -135,10 +143,11 @@ async function keyOf(tx: Db, arrival: Arrival, identity: IdentityRow): Promise<U
     metadata: null,
     expires_at: null,
     grant: ownersRights,
-    createdBy: null,
+    createdBy: created_by_key_id && toId('ak', created_by_key_id),
     signIn: 'provider',
   })
   if (!key) throw new SignInFailure('user_inactive')
+  await insertLineage(tx, origin, key.id, ancestors)
   const shown = stableApiKeyFields(toApiKey(key, uri))
   await recordChange(tx, auditing(arrival, 'sign_in.create_key'), {
     resourceId: toId('ak', key.id),

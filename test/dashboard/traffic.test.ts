@@ -267,7 +267,7 @@ test('a request id is resolved from its link, the search and the search of the p
   assert.deepEqual([...page.faults, ...stranger.faults], [])
 })
 
-test('a viewer can watch, and is offered no change', async () => {
+test('a viewer can watch, sees no source address, and is offered no change', async () => {
   const { admin, refused } = await shop()
   const viewer = await newUser(plane, admin, 'viewer')
   const request = refused({ path: '/seen' })
@@ -277,7 +277,9 @@ test('a viewer can watch, and is offered no change', async () => {
   await page.goto(`${origin}/dashboard/traffic/${request.id}`)
   await page.getByRole('region', { name: 'Decision' }).getByText('No rule matches.').waitFor()
   await page.getByRole('button', { name: 'Pause' }).waitFor()
-  await page.getByRole('link', { name: 'Check this address' }).waitFor()
+  await page.getByRole('heading', { name: 'Address not shown' }).waitFor()
+  assert.equal(await page.getByText('192.0.2.66').count(), 0)
+  assert.equal(await page.getByRole('link', { name: 'Check this address' }).count(), 0)
   assert.equal(await page.getByRole('button', { name: 'Allow this address…' }).count(), 0)
 })
 

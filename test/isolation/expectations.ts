@@ -367,6 +367,8 @@ export const expectations: Record<string, Expectation> = {
   'identities.create': {
     admin: 201,
     member: 403,
+    // A linked person has no limits, so a key with limits links nobody.
+    scoped: 403,
     body: async (as) => ({ owner_id: await user(as), issuer: 'https://id.example', subject: randomUUID() }),
     references: { owner_id: user },
   },

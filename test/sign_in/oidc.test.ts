@@ -227,7 +227,7 @@ test('an existing user is taken over only by a verified address of an allowed do
   )
 })
 
-test("the verified address of userinfo does not vouch for another address in the ID token", async () => {
+test('the verified address of userinfo does not vouch for another address in the ID token', async () => {
   const boss = await root('POST', '/users', { name: 'Boss', email: 'boss@acme.example', role: 'admin' })
   acme.forge = (claims) => ({ ...claims, email: boss.body.email })
   const { walker, error } = await signIn(newPerson())

@@ -6,7 +6,7 @@ import { once } from 'node:events'
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import type { Answer } from '../harness/client.ts'
+import type { Answer, Client } from '../harness/client.ts'
 import { gatehouse } from '../harness/command.ts'
 import { behindProxy, policyWith, restrict } from '../harness/ip.ts'
 import { poll } from '../harness/poll.ts'
@@ -281,6 +281,78 @@ test('whoever loses all groups loses the keys of gatehouse login too, but not th
   assert.equal((await signIn({ ...person, groups: [] })).error, 'not_allowed')
   assert.equal((await plane.clientFor(got.token)('GET', '/caller')).status, 401)
   assert.equal((await plane.clientFor(made.token)('GET', '/caller')).status, 200)
+})
+
+const keyBelow = async (client: Client, fields: object = {}) => {
+  const { body } = await client('POST', '/api_keys', fields)
+  return { id: body.id, client: plane.clientFor(body.token) }
+}
+const isAdmin = { groups: ['ops'] }
+/** What links a person to a user of their own. */
+async function newLink({ sub }: Person) {
+  const { body: user } = await root('POST', '/users', { name: sub, email: `${sub}@link.example`, role: 'admin' })
+  return { owner_id: user.id, issuer: acme.issuer, subject: sub }
+}
+
+test('a key with limits links nobody, directly or in a session, because a linked person has none', async () => {
+  const identity = await newLink(newPerson())
+  const walker = await signIn(newPerson(isAdmin))
+  const { body: caller } = await call(walker, 'GET', '/caller')
+  await root('PATCH', `/api_keys/${caller.api_key.id}`, { allowed_cidrs: ['0.0.0.0/0'] })
+  const limited = [
+    [(await keyBelow(root, { scopes: ['identities.create'] })).client, '*'],
+    [(await keyBelow(root, { allowed_cidrs: ['0.0.0.0/0'] })).client, 'any address'],
+    [(method: string, path: string, body: object) => call(walker, method, path, body), 'any address'],
+  ] as const
+  for (const [as, missing] of limited) {
+    const { status, body } = await as('POST', '/identities', identity)
+    assert.deepEqual([status, body.error_code, body.details.missing], [403, 'ERR_SCOPE', missing])
+  }
+})
+
+test('revoke_descendants ends identities linked with a leaked key, their sessions and their keys', async () => {
+  const leaked = await keyBelow(root)
+  const between = await keyBelow(leaked.client)
+  const linkedBy = async (as: Client) => {
+    const person = newPerson(isAdmin)
+    const { body: identity } = await as('POST', '/identities', await newLink(person))
+    const walker = await signIn(person)
+    assert.equal((await call(walker, 'GET', '/caller')).body.owner_id, identity.owner_id)
+    return { person, identity, walker }
+  }
+  const [direct, below, other] = [
+    await linkedBy(leaked.client),
+    await linkedBy(between.client),
+    await linkedBy(root),
+  ] as const
+  assert.equal(direct.identity.created_by_key_id, leaked.id)
+  const { body: made } = await call(direct.walker, 'POST', '/api_keys', {})
+  await root('DELETE', `/api_keys/${between.id}`)
+  assert.equal((await root('DELETE', `/api_keys/${leaked.id}?revoke_descendants=true`)).status, 204)
+  assert.deepEqual(await Promise.all([direct, below, other].map(({ walker }) => statusOf(walker))), [401, 401, 200])
+  assert.equal((await plane.clientFor(made.token)('GET', '/caller')).status, 401)
+  const { body: audited } = await root('GET', `/audit_events?resource_id=${direct.identity.id}`)
+  const [{ operation, before }] = audited.audit_events
+  assert.deepEqual([operation, before.subject], ['api_keys.delete', direct.person.sub])
+  const { body: again } = await call(await signIn(direct.person), 'GET', '/caller')
+  assert.notEqual(again.owner_id, direct.identity.owner_id, 'the link is gone')
+})
+
+test('no session survives that an identity opens at the moment of the revocation', async () => {
+  for (let round = 0; round < 4; round++) {
+    const leaked = await keyBelow(root)
+    const person = newPerson(isAdmin)
+    const { body: identity } = await leaked.client('POST', '/identities', await newLink(person))
+    const [{ status }, ...walkers] = await Promise.all([
+      root('DELETE', `/api_keys/${leaked.id}?revoke_descendants=true`),
+      ...Array.from({ length: 3 }, () => signIn(person)),
+    ])
+    assert.equal(status, 204)
+    for (const walker of walkers) {
+      const { status, body } = await call(walker, 'GET', '/caller')
+      assert.ok(status === 401 || body.owner_id !== identity.owner_id)
+    }
+  }
 })
 
 test('a narrowed sign-in key opens no session, and a deleted one is replaced', async () => {

@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { startControlPlane } from '../../../test/harness/control_plane.ts'
+import { make } from '../../../test/harness/fixtures.ts'
+import { poll } from '../../../test/harness/poll.ts'
+import { newUser } from '../../../test/harness/principals.ts'
 
 test('a key can be created, used, read, changed and deleted', async (t) => {
   const { newAccount, clientFor } = await startControlPlane(t)
@@ -49,4 +52,22 @@ test('the audit event of a created key shows what a GET shows, in whichever way 
       )
       assert.equal(created.headers.get('etag'), read.headers.get('etag'))
     }
+})
+
+test('the address of the last use is shown to admins and to the owner of the key only', async (t) => {
+  const plane = await startControlPlane(t)
+  const admin = await plane.newAccount()
+  const [owner, other] = [await newUser(plane, admin), await newUser(plane, admin, 'viewer')]
+  const key = await make(owner, '/api_keys')
+  await plane.clientFor(key.token)('GET', '/caller')
+  await poll(
+    () => admin('GET', key.uri),
+    ({ body }) => body.last_used_ip === '127.0.0.1',
+  )
+  assert.equal((await owner('GET', key.uri)).body.last_used_ip, '127.0.0.1')
+  const { body: shown } = await other('GET', key.uri)
+  assert.notEqual(shown.last_used_at, null)
+  assert.equal(shown.last_used_ip, null)
+  const { body: list } = await other('GET', '/api_keys')
+  assert.equal(list.keys.find(({ id }: { id: string }) => id === key.id).last_used_ip, null)
 })

@@ -17,6 +17,7 @@ import {
   mayRotate,
   mayUpdate,
   revokeDescendants,
+  visibleTo,
 } from './rules.ts'
 import { ApiKey, ApiKeyCreate, ApiKeyDeleteQuery, ApiKeyQuery, ApiKeyRotate, ApiKeyUpdate } from './schema.ts'
 import { type ApiKeyRow, deleteApiKey, findApiKey, listApiKeys, rotateApiKey, updateApiKey } from './store.ts'
@@ -32,7 +33,10 @@ const apiKeys: Resource<{ id: 'ak' }, KeyWithToken, typeof ApiKey> = {
   managesKeys: true,
   shape: ApiKey,
   view: toApiKey,
-  find: findApiKey,
+  async find(db, caller, id, lock) {
+    const key = await findApiKey(db, caller, id, lock)
+    return key && visibleTo(caller, key)
+  },
   secret: 'token',
   stableFields: stableApiKeyFields,
 }
@@ -67,7 +71,15 @@ export const apiKeyRoutes = [
     },
   }),
   getRoute(apiKeys, { access: 'anyone' }),
-  listRoute(apiKeys, { access: 'anyone', field: 'keys', query: ApiKeyQuery, select: listApiKeys }),
+  listRoute(apiKeys, {
+    access: 'anyone',
+    field: 'keys',
+    query: ApiKeyQuery,
+    async select(db, caller, query) {
+      const keys = await listApiKeys(db, caller, query)
+      return keys.map((key) => visibleTo(caller, key))
+    },
+  }),
   updateRoute(apiKeys, {
     access: 'anyone',
     body: ApiKeyUpdate,

@@ -8,6 +8,8 @@ import { canonicalCidr } from '../../kernel/ip/canonical_cidr.ts'
 import { matches } from '../../kernel/scopes.ts'
 import { canonicalExpiry } from '../../kernel/time.ts'
 import { creationEvent, recordDeletions } from '../../operations/audit.ts'
+import { deleteIdentitiesBelow } from '../identities/store.ts'
+import { stableIdentityFields, toIdentity } from '../identities/view.ts'
 import { ownerId } from '../principals/view.ts'
 import { closestScope } from './closest_scope.ts'
 import type { ApiKeyCreate, ApiKeyUpdate } from './schema.ts'
@@ -26,6 +28,10 @@ import {
 import { stableApiKeyFields, toApiKey } from './view.ts'
 
 const isOwn = (caller: Caller, key: ApiKeyRow) => ownerId(key.owner_kind, key.owner_id) === caller.ownerId
+
+/** Where a key is used shows where its owner is: others than admins see it of their own keys only. */
+export const visibleTo = <Row extends ApiKeyRow>(caller: Caller, key: Row): Row =>
+  caller.role === 'admin' || isOwn(caller, key) ? key : { ...key, last_used_ip: null, previous_last_used_ip: null }
 
 /** Everyone changes their own keys, admins any. The row is locked by now. */
 export function mayChange(_tx: Db, caller: Caller, key: ApiKeyRow): void {
@@ -178,7 +184,7 @@ export function checkScopes({ scopes = [] }: Limits, { operations }: Installatio
   }
 }
 
-/** Deletes every key below one that is locked, with an audit event for each. */
+/** Deletes every key and every linked identity below a key that is locked, with an audit event for each. */
 export async function revokeDescendants(
   tx: Db,
   request: Pick<Handling<object, object, void>, 'caller' | 'origin' | 'uri'>,
@@ -195,11 +201,11 @@ export async function revokeDescendants(
     throw forbidden(
       "Some keys created with this key have another owner. Only admins can delete another owner's API key.",
     )
-  await recordDeletions(
-    tx,
-    request.origin,
-    revoked.map(
-      (row) => stableApiKeyFields(toApiKey(row, uri)) as ReturnType<typeof stableApiKeyFields> & { id: Id<'ak'> },
-    ),
-  )
+  const unlinked = await deleteIdentitiesBelow(tx, caller, id)
+  if (caller.role !== 'admin' && unlinked.length > 0)
+    throw forbidden('Identities were linked with this key or a key created with it. Only admins can delete identities.')
+  await recordDeletions(tx, request.origin, [
+    ...revoked.map((row) => ({ ...stableApiKeyFields(toApiKey(row, uri)), id: toId('ak', row.id) })),
+    ...unlinked.map((row) => ({ ...stableIdentityFields(toIdentity(row, uri)), id: toId('idn', row.id) })),
+  ])
 }

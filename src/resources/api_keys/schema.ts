@@ -64,7 +64,8 @@ const lastUsed = {
   last_used_at: TimestampOrNull('The hour of the last use. Null: never used.'),
   last_used_ip: Type.Unsafe<string | null>({
     type: ['string', 'null'],
-    description: 'The newest address seen in that hour. Cleared after the retention period.',
+    description:
+      'The newest address seen in that hour. Cleared after the retention period. Shown to admins and to the owner of the key.',
   }),
 }
 

@@ -4,11 +4,19 @@ import { recordChange } from '../../operations/audit.ts'
 import { createRoute, deleteRoute } from '../../operations/change_routes.ts'
 import { getRoute, listRoute } from '../../operations/read_routes.ts'
 import type { Resource } from '../../operations/resource.ts'
+import { lineageOfNew } from '../api_keys/rules.ts'
 import { deleteApiKey, findApiKey } from '../api_keys/store.ts'
 import { stableApiKeyFields, toApiKey } from '../api_keys/view.ts'
-import { endAccess } from './rules.ts'
+import { endAccess, refuseLimitedKey } from './rules.ts'
 import { Identity, IdentityCreate, IdentityQuery } from './schema.ts'
-import { deleteIdentity, findIdentity, type IdentityRow, insertIdentity, listIdentities } from './store.ts'
+import {
+  deleteIdentity,
+  findIdentity,
+  type IdentityRow,
+  insertIdentity,
+  insertIdentityLineage,
+  listIdentities,
+} from './store.ts'
 import { stableIdentityFields, toIdentity } from './view.ts'
 
 const identities: Resource<{ id: 'idn' }, IdentityRow, typeof Identity> = {
@@ -27,10 +35,14 @@ export const identityRoutes = [
     summary: 'Link a person of a sign-in provider to an existing user. From then on, they sign in as that user',
     access: 'admin',
     body: IdentityCreate,
-    errors: ['ERR_IDENTITY_TAKEN'],
+    errors: ['ERR_IDENTITY_TAKEN', 'ERR_TOO_MANY'],
     async insert(tx, { caller, body: { owner_id, issuer, subject } }) {
-      const row = await insertIdentity(tx, caller, { owner_id: toUuid(owner_id), issuer, subject })
+      const { lineage, parent } = await lineageOfNew(tx, caller)
+      refuseLimitedKey(parent)
+      const created_by_key_id = toUuid(caller.apiKeyId)
+      const row = await insertIdentity(tx, caller, { owner_id: toUuid(owner_id), issuer, subject, created_by_key_id })
       if (!row) throw invalidField('owner_id', 'must be a user of this account')
+      await insertIdentityLineage(tx, caller, row.id, lineage)
       return row
     },
   }),

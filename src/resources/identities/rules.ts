@@ -1,9 +1,21 @@
 import { type Db, later, many } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
+import { everything, type Grant, isUnlimited } from '../../identity/grant.ts'
 import type { Origin } from '../../identity/origin.ts'
+import { Refusal } from '../../kernel/errors.ts'
 import { toId, type Uuid } from '../../kernel/ids.ts'
 import { recordDeletions } from '../../operations/audit.ts'
 import type { IdentityRow } from './store.ts'
+
+/** The linked person signs in with all rights of the user, from anywhere: no key gives more than it has itself. */
+export function refuseLimitedKey(key: Grant): void {
+  if (isUnlimited(key) && key.allowedCidrs.length === 0) return
+  throw new Refusal(
+    'ERR_SCOPE',
+    'The linked person signs in with all rights of the user, from any address. Use an API key with the scope * and without allowed_cidrs.',
+    { details: { operation: 'identities.create', missing: isUnlimited(key) ? 'any address' : everything } },
+  )
+}
 
 /**
  * Ends what signing in with an identity gave: its sessions, and the keys that `gatehouse login` got through them. Keys

@@ -41,6 +41,11 @@ export const Identity = Closed(
     }),
     issuer: Text(2_048, 'The issuer at the provider. Together with the subject, it identifies the person.'),
     subject: Text(1_024, "The provider's identifier of the person."),
+    created_by_key_id: Type.Unsafe<string | null>({
+      type: ['string', 'null'],
+      description:
+        'The API key that linked it, directly or through a dashboard session. Kept when that key is deleted. Null if a sign-in linked it, or a version that did not record it.',
+    }),
     created_at: Timestamp,
     last_sign_in_at: TimestampOrNull('Null: never signed in.'),
   },

@@ -14,12 +14,14 @@ export type IdentityRow = {
   issuer: string
   subject: string
   api_key_id: Uuid | null
+  /** The key that linked it, which may be deleted by now. Null when a sign-in did. */
+  created_by_key_id: Uuid | null
   created_at: string
   last_sign_in_at: string | null
 }
 type Account = Pick<Caller, 'accountId'>
 
-const columns = sql`id, owner_id, provider, issuer, subject, api_key_id, created_at, last_sign_in_at`
+const columns = sql`id, owner_id, provider, issuer, subject, api_key_id, created_by_key_id, created_at, last_sign_in_at`
 
 /** Two first sign-ins of one person at once wait in line: the second finds the identity of the first. */
 export const lockSubject = (tx: Db, { accountId }: Account, issuer: string, subject: string): Promise<void> => {
@@ -36,7 +38,7 @@ export const findIdentityOf = (db: Db, { accountId }: Account, issuer: string, s
 export const insertIdentity = (
   db: Db,
   { accountId }: Account,
-  fields: Pick<IdentityRow, 'owner_id' | 'issuer' | 'subject'>,
+  fields: Pick<IdentityRow, 'owner_id' | 'issuer' | 'subject' | 'created_by_key_id'>,
 ) =>
   maybeOne<IdentityRow>(
     db,
@@ -46,8 +48,9 @@ export const insertIdentity = (
       select id from principals
       where account_id = ${accountId} and id = ${fields.owner_id} and kind = 'user' for key share
     )
-    insert into identities (account_id, id, owner_id, issuer, subject)
-    select ${accountId}, ${newUuid()}, owner.id, ${fields.issuer}, ${fields.subject} from owner
+    insert into identities (account_id, id, owner_id, issuer, subject, created_by_key_id)
+    select ${accountId}, ${newUuid()}, owner.id, ${fields.issuer}, ${fields.subject}, ${fields.created_by_key_id}::uuid
+    from owner
     returning ${columns}`,
   ).catch((cause) => {
     if (!violates(cause, 'identities_subject_unique')) throw cause
@@ -60,6 +63,42 @@ export const insertIdentity = (
       },
     )
   })
+
+export const insertIdentityLineage = (tx: Db, { accountId }: Account, id: Uuid, ancestors: readonly Uuid[]) =>
+  later(
+    tx,
+    sql`
+    insert into identity_ancestors (account_id, ancestor_id, identity_id)
+    select ${accountId}, ancestor, ${id} from unnest(${ancestors}::uuid[]) as ancestor`,
+  )
+
+/**
+ * The living keys above an identity, held until the transaction ends: whoever revokes one of them waits, and then finds
+ * the key that a sign-in creates below them. In the order of their ids, which is that of revocations too.
+ */
+export const holdAncestors = async (tx: Db, { accountId }: Account, id: Uuid): Promise<Uuid[]> => {
+  const held = await many<{ id: Uuid }>(
+    tx,
+    sql`
+    select id from api_keys
+    where account_id = ${accountId} and id = any(
+      array(select ancestor_id from identity_ancestors where account_id = ${accountId} and identity_id = ${id}))
+    order by id
+    for share`,
+  )
+  return held.map((key) => key.id)
+}
+
+/** Deletes the identities linked with a locked key or with a key below it, and their sessions. Resolves to them. */
+export const deleteIdentitiesBelow = (tx: Db, { accountId }: Account, keyId: Id<'ak'>) =>
+  many<IdentityRow>(
+    tx,
+    sql`
+    delete from identities
+    where account_id = ${accountId} and id = any(
+      array(select identity_id from identity_ancestors where account_id = ${accountId} and ancestor_id = ${toUuid(keyId)}))
+    returning ${columns}`,
+  )
 
 export const noteSignIn = (db: Db, { accountId }: Account, id: Uuid, provider: string, apiKeyId: Uuid) =>
   later(

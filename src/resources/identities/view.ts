@@ -12,6 +12,7 @@ export function toIdentity(row: IdentityRow, uri: (path: string) => string): Ide
     provider,
     issuer,
     subject,
+    created_by_key_id: row.created_by_key_id && toId('ak', row.created_by_key_id),
     created_at,
     last_sign_in_at,
   }

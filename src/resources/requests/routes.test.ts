@@ -34,7 +34,7 @@ test('a kept request is resolved by its X-Request-Id to the node, edge, route, g
     assert.equal(status, 200)
     assert.deepEqual(
       [body.id, body.created_at, body.node, body.outcome, body.reason, body.source_ip, body.path, body.generation],
-      [sent.id, sent.at, 'edge-1', 'refused', 'restriction', '192.0.2.1', '/cart', 7],
+      [sent.id, sent.at, 'edge-1', 'refused', 'restriction', null, '/cart', 7],
     )
     assert.deepEqual(
       [body.edge, body.route.uri, body.ip_restriction.id, body.ip_policy.id, body.ip_policy_rule.id],
@@ -110,6 +110,24 @@ test('requests are listed newest first, page by page, and filtered by edge, rout
     ['status_class=6xx', 'status_class'],
   ] as const)
     assertRefused(await admin('GET', `/requests?${query}`), 400, 'ERR_INVALID_FIELD', field)
+})
+
+test('source addresses are for admins: others neither see them nor find them out with a filter', async () => {
+  const admin = await plane.newAccount()
+  const edge = await newHttpsEdge(admin)
+  const sent = edgeRequest(admin, edge)
+  assert.equal(await deliver([sent]), 'kept')
+  const shownTo = async (as: Client) => [
+    (await as('GET', '/requests')).body.requests[0].source_ip,
+    (await as('GET', `/requests/${sent.id}`)).body.source_ip,
+  ]
+  assert.deepEqual(await shownTo(admin), ['192.0.2.1', '192.0.2.1'])
+  for (const role of ['member', 'viewer'] as const) {
+    const as = await newUser(plane, admin, role)
+    assert.deepEqual(await shownTo(as), [null, null], role)
+    for (const path of ['/requests', '/requests/stream'])
+      assertRefused(await as('GET', `${path}?source_ip=192.0.2.0/25`), 403, 'ERR_FORBIDDEN')
+  }
 })
 
 test('the operation id of a refused call of the API is resolved in the same place, for admins', async () => {

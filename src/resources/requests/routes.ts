@@ -22,10 +22,12 @@ export const requestRoutes = [
     success: 200,
     response: RequestList,
     access: 'anyone',
+    errors: ['ERR_FORBIDDEN'],
     async handle({ db, caller, query, uri }) {
+      refuseSourceFilter(caller, query)
       const found = await listRequests(db, caller, query)
       const { items, ...page } = toPage(
-        found.map((request) => toRequest(request, uri)),
+        found.map((request) => visibleTo(caller, toRequest(request, uri))),
         query,
         uri('/requests'),
       )
@@ -42,8 +44,10 @@ export const requestRoutes = [
     success: 200,
     events: StreamEvents,
     access: 'anyone',
-    errors: ['ERR_TOO_MANY_OPERATIONS'],
-    async handle({ caller, query: { edge_id = null, outcome = null, source_ip }, edges, uri }) {
+    errors: ['ERR_FORBIDDEN', 'ERR_TOO_MANY_OPERATIONS'],
+    async handle({ caller, query, edges, uri }) {
+      refuseSourceFilter(caller, query)
+      const { edge_id = null, outcome = null, source_ip } = query
       const filter = {
         account: toId('ac', caller.accountId),
         edge: edge_id,
@@ -55,7 +59,7 @@ export const requestRoutes = [
         events: ({ emit, lost }) =>
           edges.watch(filter, {
             // As it came from a node, checked by readTail().
-            onRequest: (request) => emit('request', toRequest(request as EdgeRequest, uri)),
+            onRequest: (request) => emit('request', visibleTo(caller, toRequest(request as EdgeRequest, uri))),
             onDropped: lost,
           }),
       }
@@ -85,7 +89,16 @@ export const requestRoutes = [
 async function findEdgeRequest(db: Db, caller: Caller, id: Uuid, uri: (path: string) => string): Promise<Request> {
   const found = await findRequest(db, caller, id)
   if (!found) throw notFound('request')
-  return toRequest(found, uri)
+  return visibleTo(caller, toRequest(found, uri))
+}
+
+/** Visitors' addresses are personal data, which refusals and warnings show to admins only. */
+const visibleTo = ({ role }: Caller, request: Request): Request =>
+  role === 'admin' ? request : { ...request, source_ip: null }
+
+/** A filter by ever smaller ranges would reveal the address. */
+function refuseSourceFilter({ role }: Caller, { source_ip }: { source_ip?: string }): void {
+  if (source_ip !== undefined && role !== 'admin') throw forbidden('Only admins can filter requests by source_ip.')
 }
 
 /** For admins, like refusals themselves: calls of the API name people and keys, and not only visitors. */

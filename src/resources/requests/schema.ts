@@ -38,7 +38,10 @@ export const Request = Closed(
     edge: RefTo('The edge. It may have been deleted since. Null for a call of the API.'),
     route: RefTo('The route that matched. Null for TCP, if none matched, and for a call of the API.'),
     operation: Nullable<string>('string', 'For a call of the API, the operation, such as api_keys.list.'),
-    source_ip: Nullable<string>('string', 'The source address that policies decided about.'),
+    source_ip: Nullable<string>(
+      'string',
+      'The source address that policies decided about. Null for members and viewers.',
+    ),
     protocol: Type.Unsafe<(typeof requestProtocols)[number] | null>({
       type: ['string', 'null'],
       enum: [...requestProtocols, null],
@@ -75,7 +78,7 @@ const Filters = {
     Type.String({
       'x-maxBytes': 50,
       'x-cidr': true,
-      description: 'Return only requests from this address or CIDR range.',
+      description: 'Return only requests from this address or CIDR range. For admins.',
     }),
   ),
 }

@@ -7,6 +7,7 @@ import { connectNode, edgeRequest } from '../../../test/harness/edge_requests.ts
 import { newHttpsEdge } from '../../../test/harness/fixtures.ts'
 import { behindProxy, policyWith, restrict } from '../../../test/harness/ip.ts'
 import { holdsFor, poll } from '../../../test/harness/poll.ts'
+import { newUser } from '../../../test/harness/principals.ts'
 import { signIn } from '../../../test/harness/session.ts'
 import { type OpenStream, openStream } from '../../../test/harness/stream.ts'
 import { tailSubject, watchSubject } from '../../distribution/channels.ts'
@@ -164,6 +165,20 @@ test('a stream ends within seconds when its key is deleted, its scope taken, its
   await poll(away.isOver)
   assert.deepEqual(away.events, [{ event: 'end', data: { reason: 'unauthorized' } }])
   await holdsFor(2_500, () => !kept.stream.isOver())
+})
+
+test('a stream shows source addresses to admins only, and ends when the role changes', async () => {
+  const admin = await plane.newAccount()
+  const edge = await newHttpsEdge(admin)
+  const [other, member] = [await newUser(plane, admin, 'admin'), await newUser(plane, admin)]
+  const [seen, hidden] = [await streamOf(other), await streamOf(member)]
+  send([edgeRequest(admin, edge)], await watched(admin, 2))
+  await poll(() => idsIn(seen).length === 1 && idsIn(hidden).length === 1)
+  assert.deepEqual([seen.events[0]?.data.source_ip, hidden.events[0]?.data.source_ip], ['192.0.2.1', null])
+  const { body } = await other('GET', '/caller')
+  await admin('PATCH', `/users/${body.owner_id}`, { role: 'member' })
+  await poll(seen.isOver)
+  assert.ok(!hidden.isOver())
 })
 
 test('an account has ten streams at once in each process, and a place again when one has ended', async () => {

@@ -83,7 +83,7 @@ export function columnsOf({ names, asked, linkTo, entriesOf, isNarrow }: Wanted)
     isRowHead: true,
     cell: ({ id, source_ip }) => (
       <Link className="row-link row-cover mono address" to={linkTo(id)} preventScrollReset>
-        {source_ip ?? 'unknown'}
+        {source_ip ?? 'not shown'}
       </Link>
     ),
   }
@@ -110,12 +110,14 @@ export function columnsOf({ names, asked, linkTo, entriesOf, isNarrow }: Wanted)
     titleHidden: true,
     className: 'menu-cell hide-small',
     width: '44px',
-    cell: (request) => (
-      <MoreMenu
-        label={`Actions for the request of ${request.source_ip} at ${clockOf(request)}`}
-        groups={() => [{ entries: entriesOf(request) }]}
-      />
-    ),
+    // Members and viewers do not see the address, and every action needs it.
+    cell: (request) =>
+      request.source_ip && (
+        <MoreMenu
+          label={`Actions for the request of ${request.source_ip} at ${clockOf(request)}`}
+          groups={() => [{ entries: entriesOf(request) }]}
+        />
+      ),
   }
   return isNarrow ? [time, verdict, address, target, actions] : [time, verdict, address, target, answer, node, actions]
 }

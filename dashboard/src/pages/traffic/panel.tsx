@@ -70,7 +70,7 @@ function Shown({ request, names, onAct, ...sides }: Omit<Props, 'id' | 'row'> & 
   const choices = check.data && isRuled ? choicesOf(check.data) : []
   return (
     <SidePanel
-      title={request.source_ip ?? 'Unknown address'}
+      title={request.source_ip ?? 'Address not shown'}
       above={
         <p className="panel-verdict">
           <Verdict request={request} />
