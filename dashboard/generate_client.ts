@@ -8,14 +8,11 @@ const document = JSON.parse(await readFile(new URL('../openapi.json', import.met
 type Operation = {
   operationId: string
   summary: string
-  parameters?: { $ref?: string }[]
   responses: Record<string, { content?: Record<string, unknown> }>
 }
 for (const operations of Object.values<Record<string, Operation>>(document.paths)) {
   for (const operation of Object.values(operations)) {
-    // Sent with every request by client.ts, so that no call has to repeat it.
-    operation.parameters = operation.parameters?.filter(({ $ref }) => $ref !== '#/components/parameters/ServiceVersion')
-    // It also says that it wants JSON, so that no call has to tell what it got.
+    // client.ts says that it wants JSON, so that no call has to tell what it got.
     for (const { content } of Object.values(operation.responses)) if (content) delete content['text/plain']
   }
 }

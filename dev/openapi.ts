@@ -40,10 +40,9 @@ function withOperations(page: string): string {
   return `${before}${head}\n${rows.join('\n')}\n${after}`
 }
 
-/** A route open to members that can still be refused for the role is so in some cases only. */
 function mark(route: (typeof routes)[number], role: (typeof roles)[number]): string {
   if (roles.indexOf(role) > roles.indexOf(leastRole(route))) return 'no'
-  return role !== 'admin' && !route.signsIn && route.errors?.includes('ERR_FORBIDDEN') ? 'some' : 'yes'
+  return role !== 'admin' && route.adminsOnly ? 'some' : 'yes'
 }
 
 const lineWidth = 100

@@ -102,7 +102,7 @@ test('every schema in openapi.json is valid JSON Schema 2020-12 without unknown 
     strictTypes: false,
     validateFormats: false,
   })
-  for (const keyword of ['x-must', 'x-pem', 'x-maxBytes', 'x-cidr', 'x-moment', 'x-hostport', 'x-domain'])
+  for (const keyword of ['x-must', 'x-pem', 'x-maxBytes', 'x-cidr', 'x-moment', 'x-hostport', 'x-domain', 'x-default'])
     ajv.addKeyword(keyword)
   const absolute = (schema: unknown): object =>
     JSON.parse(JSON.stringify(schema).replaceAll('#/components/schemas/', 'component:'))
@@ -115,6 +115,42 @@ test('every schema in openapi.json is valid JSON Schema 2020-12 without unknown 
     compiled++
   }
   assert.ok(compiled > 200, `${compiled} schemas`)
+})
+
+test('no schema has a default, which generated clients send with every PATCH or demand with every POST', () => {
+  const found = [...valuesIn(document)].filter(([at, value]) => 'default' in value && !at.endsWith('/properties'))
+  assert.deepEqual(
+    found.map(([at]) => at),
+    [],
+  )
+})
+
+test('no field of a PATCH is described with a default, because PATCH keeps omitted fields', () => {
+  const updates = operations.filter(({ method }) => method === 'patch')
+  assert.ok(updates.length > 10)
+  for (const { operation } of updates) {
+    const { properties } = deref(operation.requestBody.content['application/json'].schema)
+    for (const [name, field] of Object.entries<Any>(properties)) {
+      assert.doesNotMatch(field.description ?? '', /Default: /, `${operation.operationId} ${name}`)
+      assert.ok(!('x-default' in field), `${operation.operationId} ${name}`)
+    }
+  }
+})
+
+test('the description of every operation says who may call it, as the table in docs/api.md does', () => {
+  const page = readFileSync(new URL('../docs/api.md', import.meta.url), 'utf8')
+  const rows = page.matchAll(/^\| `([\w.]+)` \| `.+` \| (\w+) \| (\w+) \| (\w+) \|$/gm)
+  const said = Object.fromEntries(operations.map(({ operation }) => [operation.operationId, operation.description]))
+  let checked = 0
+  for (const [, id = '', viewer, member] of rows) {
+    checked++
+    if (/Needs no credentials/.test(said[id])) continue
+    const base =
+      member === 'no' ? /Admins only\./ : viewer === 'no' ? /except viewers\./ : /every user and bot of the account\./
+    assert.match(said[id], base, id)
+    assert.equal(/Only admins can /.test(said[id]), member === 'some', id)
+  }
+  assert.equal(checked, operations.length)
 })
 
 test('If-Match, Idempotency-Key and their response headers and statuses are described wherever they apply', () => {

@@ -13,7 +13,7 @@ export type Schema = {
   items?: Schema
   anyOf?: Schema[]
   enum?: unknown[]
-  default?: unknown
+  'x-default'?: unknown
   examples?: unknown[]
   pattern?: string
   'x-must'?: string

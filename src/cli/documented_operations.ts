@@ -120,8 +120,7 @@ const documentedFlags = (
 ): Flag[] => [
   ...bodyFlags(body ?? {}, [], inPath),
   ...parameters
-    // The command sends the version by itself.
-    .filter(({ in: place, name }) => place === 'query' || (place === 'header' && name !== 'Service-Version'))
+    .filter(({ in: place }) => place === 'query' || place === 'header')
     .map(({ in: place, name, required = false, description, schema }) =>
       toFlag(place as Flag['place'], [name], { ...(description && { description }), ...schema }, required),
     ),

@@ -131,6 +131,8 @@ export type RouteShape<P extends Params, Q extends TObject, B extends TSchema, R
   readonly tagged?: true
   /** `admin`: refused to all others before anything is looked up. */
   readonly access: 'anyone' | 'admin'
+  /** What of it the handler refuses to others with ERR_FORBIDDEN. Completes the sentence 'Only admins can …'. */
+  readonly adminsOnly?: string
   /** Not a GET, but open to viewers all the same: it only asks, or concerns the caller's own session. */
   readonly openToViewers?: true
   /** Its body holds the token, so it needs no other; a cookie that comes with it is not looked at. */

@@ -13,6 +13,8 @@ ajv.addFormat('date-time', true)
 ajv.addFormat('uri', true)
 ajv.addKeyword('x-must')
 ajv.addKeyword('x-pem')
+ajv.addKeyword('x-default')
+ajv.addKeyword('x-documented')
 
 /** A keyword for what JSON Schema cannot say of a text. `faultOf` completes the sentence '<field> …'. */
 function addTextKeyword<Parameter>(

@@ -3,11 +3,13 @@ import { type IdPrefix, type Id as IdText, idPattern, oneOf } from '../kernel/id
 
 /**
  * The building blocks of every wire shape: plain JSON Schema with types. `title` makes a shape a named component
- * of openapi.json; `x-must` is the error message when a pattern does not match; `x-maxBytes` counts UTF-8 bytes.
+ * of openapi.json; `x-must` is the error message when a pattern does not match; `x-maxBytes` counts UTF-8 bytes;
+ * `x-default` is the value of an omitted field on create; `x-documented` has keywords for openapi.json alone, of rules
+ * that the route's `check` enforces with a better message.
  */
 export const Closed = <P extends TProperties>(
   properties: P,
-  options: { title?: string; description?: string } = {},
+  options: { title?: string; description?: string; 'x-documented'?: object } = {},
 ): TObject<P> => Type.Object(properties, { ...options, additionalProperties: false })
 
 export const Id = <P extends IdPrefix>(...prefixes: P[]) =>
@@ -25,6 +27,7 @@ export const Moment = (description: string) =>
   Type.Optional(
     Type.Unsafe<string | null>({
       type: ['string', 'null'],
+      format: 'date-time',
       'x-maxBytes': 40,
       'x-moment': true,
       examples: ['2030-01-31T12:00:00Z'],

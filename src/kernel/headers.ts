@@ -5,6 +5,13 @@ export type HeaderOperations = { readonly add: Readonly<Record<string, string>>;
 export const headerLimits = { entries: 50, nameBytes: 256, valueBytes: 4096, allBytes: 12_000 } as const
 
 const token = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
+/** What JSON Schema can say of a header's name. */
+const nameSchema = { type: 'string', pattern: token.source, maxLength: headerLimits.nameBytes } as const
+/** What JSON Schema can say of header maps and lists of names. The functions below say the rest. */
+export const headerSchemas = {
+  map: { maxProperties: headerLimits.entries, propertyNames: nameSchema },
+  names: { maxItems: headerLimits.entries, items: nameSchema },
+} as const
 const printable = /^[\x20-\x7e]*$/
 
 // Framing and connection headers belong to the connection, not to the request; those that the edge sets about the client

@@ -13,7 +13,7 @@ import { existing, type ItemParams, nameOf, type Resource, stableFieldsOf, type 
 /** What the route of a change says of itself. The rest follows from its resource. */
 type Writing<B extends TObject> = Pick<
   RouteShape<never, never, B, never>,
-  'access' | 'errors' | 'check' | 'vendorDefaults' | 'bodyLimitBytes'
+  'access' | 'adminsOnly' | 'errors' | 'check' | 'vendorDefaults' | 'bodyLimitBytes'
 > & { readonly summary?: string; readonly body: B }
 
 type ItemRequest<P extends ItemParams, Query, Body> = Handling<ParamsOf<P>, Query, Body>

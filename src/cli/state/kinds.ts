@@ -97,7 +97,7 @@ export function referenceOf(name: string, schema: Schema): Reference | undefined
  * it is there: it can be null instead. Any other switch is off.
  */
 function defaultOf(name: string, schema: Schema, above: Schema): unknown {
-  if (schema.default !== undefined) return schema.default
+  if (schema['x-default'] !== undefined) return schema['x-default']
   const types = typesOf(schema)
   if (types.includes('null')) return null
   if (types.includes('array')) return []
@@ -147,10 +147,13 @@ const propertiesOf = (schema: Schema) =>
 /** Whether a field can be changed to what the file says; one that is not in it only if it is known what that means. */
 export function canBeSet(kind: Thing['kind'], shown: string, wanted: unknown): boolean {
   const path = kind === 'routes' ? routesPath : kinds[kind].path
-  const found = propertiesOf(bodySchema(`${path}/{id}`, 'patch')).find((property) => property.shown === shown)
+  const find = (schema: Schema) => propertiesOf(schema).find((property) => property.shown === shown)
+  if (!find(bodySchema(`${path}/{id}`, 'patch'))) return false
+  if (wanted !== undefined) return true
+  // PATCH has no defaults: a field that is taken out of the file gets what a new resource would have.
+  const created = find(createSchemas[kind])
   // A file from before must not take the certificate from a domain.
-  if (found && wanted === undefined && isOutside(found.inner)) return false
-  return found !== undefined && (wanted !== undefined || defaultOf(found.name, found.inner, {}) !== undefined)
+  return created !== undefined && !isOutside(created.inner) && defaultOf(created.name, created.inner, {}) !== undefined
 }
 
 /** Fields as the API shows them, references as ids; without whatever has its default, in one spelling. */

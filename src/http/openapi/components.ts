@@ -4,6 +4,13 @@ import type { Json } from './json.ts'
 export const sharedComponents = {
   securitySchemes: {
     apiKey: { type: 'http', scheme: 'bearer', description: 'The token of an API key.' },
+    // Not a secret, but sent with every request like one: as a parameter, generated clients demanded it in every call.
+    serviceVersion: {
+      type: 'apiKey',
+      in: 'header',
+      name: 'Service-Version',
+      description: 'The version of the API. Required with every request, and always `2`. Set it once, in the client.',
+    },
     dashboardSession: {
       type: 'apiKey',
       in: 'cookie',
@@ -13,13 +20,6 @@ export const sharedComponents = {
     },
   },
   parameters: {
-    ServiceVersion: {
-      name: 'Service-Version',
-      in: 'header',
-      required: true,
-      schema: { type: 'string', enum: ['2'] },
-      example: '2',
-    },
     IfMatch: {
       name: 'If-Match',
       in: 'header',
@@ -88,6 +88,13 @@ export const sharedComponents = {
     },
   },
 } as const satisfies Record<string, Json>
+
+/** The version goes with either way to authenticate, and alone where the body has the credentials. */
+export const security = [
+  { apiKey: [], serviceVersion: [] },
+  { dashboardSession: [], serviceVersion: [] },
+]
+export const securityOfSignIn = [{ serviceVersion: [] }]
 
 export const header = (name: string): Json => ({ [name]: { $ref: `#/components/headers/${name.replaceAll('-', '')}` } })
 export const commonHeaders: Json = {

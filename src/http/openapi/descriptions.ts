@@ -64,5 +64,8 @@ const whoByRole: Record<Role, string> = {
   viewer: 'Available to every user and bot of the account.',
 }
 
-const whoMayCall = (route: Route): string =>
-  route.signsIn ? 'Needs no credentials besides the token in the body.' : whoByRole[leastRole(route)]
+function whoMayCall(route: Route): string {
+  if (route.signsIn) return 'Needs no credentials besides the token in the body.'
+  const limit = route.adminsOnly ? ` Only admins can ${route.adminsOnly}.` : ''
+  return whoByRole[leastRole(route)] + limit
+}

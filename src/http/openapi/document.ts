@@ -1,12 +1,12 @@
 import type { TSchema } from 'typebox'
 import type { Route } from '../route.ts'
-import { commonHeaders, header, sharedComponents } from './components.ts'
+import { commonHeaders, header, security, securityOfSignIn, sharedComponents } from './components.ts'
 import { describe, tagOf, tags } from './descriptions.ts'
 import { errorResponses } from './errors.ts'
 import { exampleOf, exampleOfParam } from './examples.ts'
 import type { Json } from './json.ts'
 import { queryParameters, shareQueryParameters } from './parameters.ts'
-import { errorSchema, hoist, nameOfBody } from './schemas.ts'
+import { bodySchema, errorSchema, hoist, nameOfBody } from './schemas.ts'
 
 type Operation = Json & { parameters: Json[] }
 
@@ -32,7 +32,7 @@ export function openApiDocument(routes: readonly Route[], version: string): Json
     },
     servers: [{ url: '/', description: 'The installation that serves this document.' }],
     tags: tags(routes),
-    security: [{ apiKey: [] }, { dashboardSession: [] }],
+    security,
     paths,
     components: {
       ...sharedComponents,
@@ -71,9 +71,8 @@ function operation(route: Route, schemas: Json, sharedResponses: Json): Operatio
     operationId: route.operation,
     ...describe(route),
     tags: [tagOf(route)],
-    ...(route.signsIn && { security: [] }),
+    ...(route.signsIn && { security: securityOfSignIn }),
     parameters: [
-      { $ref: '#/components/parameters/ServiceVersion' },
       ...(route.errors?.includes('ERR_PRECONDITION_FAILED') ? [{ $ref: '#/components/parameters/IfMatch' }] : []),
       ...(route.errors?.includes('ERR_IDEMPOTENCY_KEY_USED')
         ? [{ $ref: '#/components/parameters/IdempotencyKey' }]
@@ -92,7 +91,7 @@ function operation(route: Route, schemas: Json, sharedResponses: Json): Operatio
         required: true,
         content: {
           'application/json': {
-            schema: hoist({ ...route.body, title: nameOfBody(route) }, schemas, 'request'),
+            schema: hoist({ ...bodySchema(route), title: nameOfBody(route) }, schemas, 'request'),
             example: exampleOf(route.body),
           },
           ...plainText(route.otherBodies),

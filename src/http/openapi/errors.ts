@@ -24,7 +24,7 @@ function errorsOf(route: Route): ErrorCode[] {
   const codes = [...always]
   if (route.body) codes.push('ERR_CONTENT_TYPE', 'ERR_BODY_TOO_LARGE', 'ERR_REQUEST_TIMEOUT', 'ERR_INVALID_JSON')
   if (route.params) codes.push('ERR_NOT_FOUND')
-  if (leastRole(route) !== 'viewer') codes.push('ERR_FORBIDDEN')
+  if (leastRole(route) !== 'viewer' || route.adminsOnly) codes.push('ERR_FORBIDDEN')
   if (route.managesKeys || route.signsIn) codes.push('ERR_TOKEN_REPLACED')
   if (route.method !== 'GET') codes.push('ERR_OUTCOME_UNKNOWN', 'ERR_OTHER_SITE')
   if (route.method !== 'GET' || route.heavy) codes.push('ERR_TOO_MANY_OPERATIONS')

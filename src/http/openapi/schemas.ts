@@ -10,7 +10,15 @@ export const errorSchema: Json = {
     error_code: { type: 'string', enum: Object.keys(errorCatalog) },
     status_code: { type: 'integer' },
     msg: { type: 'string', description: 'What happened and what to do, for people. Programs should use error_code.' },
-    details: { type: 'object', required: ['operation_id'], additionalProperties: { type: 'string' } },
+    details: {
+      type: 'object',
+      required: ['operation_id'],
+      properties: {
+        operation_id: { type: 'string', description: 'The same as in the Operation-Id header.' },
+        field: { type: 'string', description: 'The field or query parameter at fault, such as ip_policy_ids[2].' },
+      },
+      additionalProperties: { type: 'string' },
+    },
   },
 }
 
@@ -21,14 +29,42 @@ type Direction = 'request' | 'response'
  * validates them survives the next field; requests stay closed, because we refuse fields that we do not know.
  */
 export function hoist(schema: TSchema, schemas: Json, direction: Direction): unknown {
-  const { title, ...shape } = Object.fromEntries(
-    Object.entries(schema).map(([key, value]) => [key, hoistWithin(value, schemas, direction)]),
-  )
+  const {
+    title,
+    'x-default': byDefault,
+    'x-documented': documented,
+    ...shape
+  } = Object.fromEntries(Object.entries(schema).map(([key, value]) => [key, hoistWithin(value, schemas, direction)]))
   if (direction === 'response' && shape.additionalProperties === false) delete shape.additionalProperties
+  if (direction === 'request') Object.assign(shape, documented, describedDefault(shape, byDefault))
   if (typeof title !== 'string') return shape
   const name = direction === 'request' && isOpen(schemas[title]) ? `${title}Sent` : title
   schemas[name] = shape
   return { $ref: `#/components/schemas/${name}` }
+}
+
+/**
+ * Never the keyword `default`: some generators declare a field that has it as required, others send it with every PATCH.
+ * The command line reads the extension.
+ */
+const describedDefault = ({ description }: Json, byDefault: unknown): Json | undefined =>
+  byDefault === undefined
+    ? undefined
+    : {
+        description: [
+          description,
+          `Default: ${typeof byDefault === 'string' ? byDefault || 'empty' : JSON.stringify(byDefault)}.`,
+        ]
+          .filter(Boolean)
+          .join(' '),
+        'x-default': byDefault,
+      }
+
+/** The body of an operation. PATCH keeps what is omitted, so its fields have no defaults; objects that it replaces do. */
+export function bodySchema({ method, body }: Route): TSchema {
+  if (method !== 'PATCH') return body
+  const fields = Object.entries<Json>(body.properties).map(([name, { 'x-default': _, ...field }]) => [name, field])
+  return { ...body, properties: Object.fromEntries(fields) }
 }
 
 const isOpen = (component: unknown): boolean =>

@@ -59,7 +59,8 @@ export const apiKeyRoutes = [
     access: 'anyone',
     body: ApiKeyCreate,
     check: checkScopes,
-    errors: ['ERR_FORBIDDEN', 'ERR_TOO_MANY'],
+    adminsOnly: 'create a key for another owner',
+    errors: ['ERR_TOO_MANY'],
     async insertAtOnce(request) {
       const { token, ...key } = newKey(request)
       const row = await createBelowAtOnce(request, request.body, key)
@@ -84,7 +85,7 @@ export const apiKeyRoutes = [
     access: 'anyone',
     body: ApiKeyUpdate,
     check: checkScopes,
-    errors: ['ERR_FORBIDDEN'],
+    adminsOnly: "change another owner's key, or extend or clear expires_at",
     permit: mayUpdate,
     async apply(tx, { caller, params, body }, before) {
       // A moment in the past is as good as any: it ends the key now, and leaves it in the list.
@@ -101,7 +102,8 @@ export const apiKeyRoutes = [
       'Rotate an API key. The new token is returned only in this response, and the old token keeps working until the overlap ends',
     access: 'anyone',
     body: ApiKeyRotate,
-    errors: ['ERR_FORBIDDEN', 'ERR_API_KEY_EXPIRED'],
+    adminsOnly: "rotate another owner's key",
+    errors: ['ERR_API_KEY_EXPIRED'],
     permit: mayRotate,
     async apply(tx, { caller, params, body: { overlap_seconds = dayInSeconds } }, before) {
       const token = newToken()
@@ -123,7 +125,8 @@ export const apiKeyRoutes = [
     summary: 'Delete an API key. Its token stops working immediately, on every process',
     access: 'anyone',
     query: ApiKeyDeleteQuery,
-    errors: ['ERR_FORBIDDEN', 'ERR_TOO_MANY'],
+    adminsOnly: "delete another owner's key",
+    errors: ['ERR_TOO_MANY'],
     permit: mayChange,
     async remove(tx, request) {
       const { caller, params, query } = request

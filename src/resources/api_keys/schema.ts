@@ -17,36 +17,43 @@ import {
 
 const ExpiresAt = Moment('When the key expires (RFC 3339). Null: never. Only admins can extend or clear it.')
 
-const limits = {
+/** `note`: what happens when they are omitted. */
+const limits = (note: { scopes: string; allowed_cidrs: string }) => ({
   scopes: Type.Optional(
     Type.Array(OperationPattern, {
       minItems: 1,
       maxItems: 100,
       uniqueItems: true,
       examples: [['*.get', '*.list']],
-      description:
-        'Operations that the key may call, within its owner\'s role: operation ids, or patterns with * for the first or last part. Default: those of the key in use, usually ["*"], which is all.',
+      description: `Operations that the key may call, within its owner's role: operation ids, or patterns with * for the first or last part. ["*"]: all.${note.scopes}`,
     }),
   ),
   allowed_cidrs: Type.Optional(
     Type.Array(Type.Unsafe<string>({ type: 'string', 'x-cidr': true, 'x-maxBytes': 100 }), {
       maxItems: 100,
       examples: [['203.0.113.0/24']],
-      description:
-        'Source addresses and CIDR ranges from which the key may be used. Empty: from any. Default: those of the key in use, usually none.',
+      description: `Source addresses and CIDR ranges from which the key may be used. Empty: from any.${note.allowed_cidrs}`,
     }),
   ),
-}
+})
 
 export const ApiKeyCreate = Closed({
   ...Annotations,
   owner_id: Type.Optional(Id('usr', 'bot')),
   expires_at: ExpiresAt,
-  ...limits,
+  ...limits({
+    scopes: ' Default: those of the key in use, usually ["*"].',
+    allowed_cidrs: ' Default: those of the key in use, usually none.',
+  }),
 })
 export type ApiKeyCreate = Static<typeof ApiKeyCreate>
 
-export const ApiKeyUpdate = Closed({ id: PathId('ak'), ...Annotations, expires_at: ExpiresAt, ...limits })
+export const ApiKeyUpdate = Closed({
+  id: PathId('ak'),
+  ...Annotations,
+  expires_at: ExpiresAt,
+  ...limits({ scopes: '', allowed_cidrs: '' }),
+})
 export type ApiKeyUpdate = Static<typeof ApiKeyUpdate>
 
 export const ApiKeyRotate = Closed({

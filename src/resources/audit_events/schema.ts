@@ -24,7 +24,15 @@ export const AuditEvent = Closed(
 export type AuditEvent = Static<typeof AuditEvent>
 
 const Time = (description: string) =>
-  Type.Optional(Type.String({ 'x-maxBytes': 40, 'x-moment': true, examples: ['2026-11-01T00:00:00Z'], description }))
+  Type.Optional(
+    Type.String({
+      format: 'date-time',
+      'x-maxBytes': 40,
+      'x-moment': true,
+      examples: ['2026-11-01T00:00:00Z'],
+      description,
+    }),
+  )
 
 export const AuditEventQuery = Closed({
   ...PageParameters,

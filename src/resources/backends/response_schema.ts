@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { Annotations, Closed, type Static } from '../../http/wire.ts'
 import { responseLimits } from '../../kernel/fixed_response.ts'
-import { headerLimits } from '../../kernel/headers.ts'
+import { headerLimits, headerSchemas } from '../../kernel/headers.ts'
 import { queryOf, shownFields, updateFields } from './schema.ts'
 
 const { leastStatus, mostStatus, bodyBytes } = responseLimits
@@ -9,7 +9,7 @@ const { leastStatus, mostStatus, bodyBytes } = responseLimits
 const StatusCode = Type.Integer({
   minimum: leastStatus,
   maximum: mostStatus,
-  default: 200,
+  'x-default': 200,
   examples: [503],
   description: 'Status of the response.',
 })
@@ -18,10 +18,11 @@ const Headers = Type.Unsafe<Record<string, string>>({
   additionalProperties: { type: 'string' },
   examples: [{ 'Retry-After': '600' }],
   description: `Headers of the response, by name. At most ${headerLimits.entries}. Without a Content-Type, a body is sent as text/plain; charset=utf-8.`,
+  'x-documented': headerSchemas.map,
 })
 const Body = Type.String({
   'x-maxBytes': bodyBytes,
-  default: '',
+  'x-default': '',
   examples: ['Back at noon.'],
   description: `Body of the response. At most ${bodyBytes} bytes.`,
 })

@@ -47,13 +47,13 @@ const TlsSent = Closed({ enabled: Type.Optional(Enabled) })
 const Protocol = Type.Unsafe<'http1' | 'http2'>({
   type: 'string',
   enum: ['http1', 'http2'],
-  default: 'http1',
+  'x-default': 'http1',
   description:
     'What the edge speaks to the upstream for HTTPS routes. gRPC needs http2: without TLS it is HTTP/2 with prior knowledge (h2c). TCP edges ignore it.',
 })
 
 const SendProxyProtocol = Type.Boolean({
-  default: false,
+  'x-default': false,
   description:
     "Whether TCP edges begin each connection with a PROXY protocol header (version 2) that names the client's address. The upstream must expect it. HTTPS routes ignore it.",
 })
@@ -62,7 +62,7 @@ const CheckNumber = (name: HealthCheckNumber, description: string) =>
   Type.Integer({
     minimum: 1,
     maximum: healthCheckLimits[name].most,
-    default: healthCheckLimits[name].default,
+    'x-default': healthCheckLimits[name].default,
     description,
   })
 const checkFields = {
@@ -77,7 +77,7 @@ const checkFields = {
     'x-maxBytes': maxCheckPathBytes,
     'x-must':
       "must be a path that begins with '/', with characters other than letters, digits and ._~!&()*+,=:@/?- percent-encoded",
-    default: defaultCheckPath,
+    'x-default': defaultCheckPath,
     examples: ['/healthz'],
     description: `Path of the GET, for type http only. At most ${maxCheckPathBytes} bytes.`,
   }),

@@ -5,7 +5,13 @@ import { Closed, Id, Ref } from '../../http/wire.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { type BackendId, type BackendKind, backendPrefixes } from '../../kernel/backends.ts'
 import { invalidField } from '../../kernel/errors.ts'
-import { type HeaderOperations, headerLimits, headersFault, mangledNameFault } from '../../kernel/headers.ts'
+import {
+  type HeaderOperations,
+  headerLimits,
+  headerSchemas,
+  headersFault,
+  mangledNameFault,
+} from '../../kernel/headers.ts'
 import { type Id as IdText, toId, type Uuid } from '../../kernel/ids.ts'
 import { canRespond } from '../backends/group_store.ts'
 import { holdBackends } from '../backends/store.ts'
@@ -34,7 +40,7 @@ export type EdgeKind = 'tcp' | 'https' | 'route'
 export const moduleBodyLimitBytes = 1024 * 1024
 
 const Enabled = Type.Optional(
-  Type.Boolean({ description: 'Whether the module is applied to traffic. Default: true.', examples: [true] }),
+  Type.Boolean({ description: 'Whether the module is applied to traffic.', 'x-default': true, examples: [true] }),
 )
 const EnabledShown = Type.Boolean({ description: 'Whether the module is applied to traffic.' })
 
@@ -141,12 +147,14 @@ export const modules = {
         HeaderMap({
           description: `Headers to set on the request before it is forwarded, by name. They replace those the client sent. At most ${headerLimits.entries}.`,
           examples: [{ 'X-From-The-Edge': 'gatehouse' }],
+          'x-documented': headerSchemas.map,
         }),
       ),
       remove: Type.Optional(
         Type.Array(Type.String(), {
           examples: [['Cookie']],
           description: `Names of headers to remove before the request is forwarded. At most ${headerLimits.entries}.`,
+          'x-documented': headerSchemas.names,
         }),
       ),
     },

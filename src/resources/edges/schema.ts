@@ -98,12 +98,12 @@ const Match = Type.Unsafe<string>({
 const EncodedSlashes = Type.Unsafe<'reject' | 'allow'>({
   type: 'string',
   enum: ['reject', 'allow'],
-  default: 'reject',
+  'x-default': 'reject',
   description:
     "Whether a request path may contain an encoded slash (%2F), an encoded backslash (%5C) or a backslash. `reject` answers 400. `allow` forwards the path unchanged, provided that it matches this route whether or not they are read as separators, and that it has no dot segments or ';'.",
 })
 const Websocket = Type.Boolean({
-  default: true,
+  'x-default': true,
   description: 'Whether clients may open WebSockets, over HTTP/1.1 or HTTP/2. If false, the edge answers 400.',
 })
 const Seconds = (name: TimeoutName, description: string) =>

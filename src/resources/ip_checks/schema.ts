@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { Closed, Id, Ref, RefOrNull, type Static, Text } from '../../http/wire.ts'
 import { RestrictionTypeField } from '../ip_restrictions/schema.ts'
 
-export const IpCheck = Closed({
+const checkFields = {
   type: Type.Optional(RestrictionTypeField),
   ip: Text(64, 'An IPv4 or IPv6 address.', '203.0.113.7'),
   edge_id: Type.Optional(
@@ -17,6 +17,11 @@ export const IpCheck = Closed({
       description: 'Check traffic of this route. `edge_id` is optional. Required for an HTTPS edge.',
     }),
   ),
+}
+export const IpCheck = Closed(checkFields, {
+  'x-documented': {
+    allOf: [{ anyOf: [{ required: ['type'] }, { required: ['edge_id'] }, { required: ['route_id'] }] }],
+  },
 })
 export type IpCheck = Static<typeof IpCheck>
 

@@ -9,7 +9,7 @@ import { createRoute, deleteRoute, updateRoute } from '../../operations/change_r
 import { decisionGuard } from '../../operations/decision_change.ts'
 import { getRoute, listRoute } from '../../operations/read_routes.ts'
 import type { Resource } from '../../operations/resource.ts'
-import { beginRuleChange } from './rules.ts'
+import { beginRuleChange, changeAttached } from './rules.ts'
 import { IpPolicyRule, IpPolicyRuleCreate, IpPolicyRuleQuery, IpPolicyRuleUpdate } from './schema.ts'
 import { deleteRule, findRule, type IpPolicyRuleRow, insertRule, listRules, updateRule } from './store.ts'
 import { toIpPolicyRule } from './view.ts'
@@ -36,7 +36,8 @@ export const ipPolicyRuleRoutes = [
   createRoute(rules, {
     access: 'anyone',
     body: IpPolicyRuleCreate,
-    errors: ['ERR_FORBIDDEN', 'ERR_CIDR_TAKEN', 'ERR_SELF_LOCKOUT'],
+    adminsOnly: changeAttached,
+    errors: ['ERR_CIDR_TAKEN', 'ERR_SELF_LOCKOUT'],
     async insert(tx, { caller, body }) {
       const fields = {
         cidr: canonicalCidr(body.cidr),
@@ -55,7 +56,8 @@ export const ipPolicyRuleRoutes = [
   updateRoute(rules, {
     access: 'anyone',
     body: IpPolicyRuleUpdate,
-    errors: ['ERR_FORBIDDEN', 'ERR_CIDR_TAKEN', 'ERR_SELF_LOCKOUT'],
+    adminsOnly: changeAttached,
+    errors: ['ERR_CIDR_TAKEN', 'ERR_SELF_LOCKOUT'],
     permit: beginChange,
     apply(tx, { caller, body }, before) {
       const cidr = body.cidr === undefined ? before.cidr : canonicalCidr(body.cidr)
@@ -65,7 +67,8 @@ export const ipPolicyRuleRoutes = [
   }),
   deleteRoute(rules, {
     access: 'anyone',
-    errors: ['ERR_FORBIDDEN', 'ERR_SELF_LOCKOUT'],
+    adminsOnly: changeAttached,
+    errors: ['ERR_SELF_LOCKOUT'],
     permit: (tx, caller, rule) => beginChange(tx, caller, rule),
     remove: (tx, { caller, params }) => deleteRule(tx, caller, params.id),
   }),

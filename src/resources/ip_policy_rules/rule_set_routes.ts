@@ -9,7 +9,7 @@ import { findIpPolicy, noteIpPolicyChange } from '../ip_policies/store.ts'
 import { ruleSetSlices, toNewRules, toRuleOfSet } from './rule_set.ts'
 import { replaceRules } from './rule_set_store.ts'
 import { formatRuleText, readRuleText, ruleTextLimitBytes, type TextRuleSet } from './rule_text.ts'
-import { beginRuleChange, permitRuleChange } from './rules.ts'
+import { beginRuleChange, changeAttached, permitRuleChange } from './rules.ts'
 import { RuleSet, RuleSetReplaced, RuleSetShown } from './schema.ts'
 import { everyRuleOf } from './store.ts'
 
@@ -67,7 +67,8 @@ export const ruleSetRoutes = [
       if (!(await findIpPolicy(db, caller, params.id, false))) throw notFound('ipp')
       await permitRuleChange(db, caller, params.id)
     },
-    errors: ['ERR_FORBIDDEN', 'ERR_SELF_LOCKOUT'],
+    adminsOnly: changeAttached,
+    errors: ['ERR_SELF_LOCKOUT'],
     async handle(request) {
       const { db, caller, params, body, uri } = request
       const rules = await toNewRules(body as RuleSet | TextRuleSet)

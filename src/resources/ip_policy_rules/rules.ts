@@ -20,6 +20,9 @@ export async function beginRuleChange(
   return true
 }
 
+/** What `permitRuleChange` leaves to admins, for `adminsOnly` of the routes that call it. */
+export const changeAttached = 'change the rules of a policy that is attached to an IP restriction'
+
 /** Holds only as long as the policy's row is held, as it is after `beginRuleChange`. */
 export async function permitRuleChange(db: Db, caller: Caller, policyId: Id<'ipp'>): Promise<void> {
   if (caller.role !== 'admin' && (await isAttachedToRestriction(db, caller, policyId)))

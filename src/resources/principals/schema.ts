@@ -20,7 +20,8 @@ const Email = Type.Unsafe<string>({
 const Role = Type.Unsafe<(typeof roles)[number]>({
   type: 'string',
   enum: [...roles],
-  description: 'What the user may do. Viewers read what members read, and change nothing. Default: member.',
+  description: 'What the user may do. Viewers read what members read, and change nothing.',
+  'x-default': 'member',
 })
 
 export const UserCreate = Closed({ name: Name, email: Email, role: Type.Optional(Role) })

@@ -68,7 +68,7 @@ export const requestRoutes = [
   route({
     operation: 'requests.get',
     summary:
-      'Find out what happened to a request. The id is the X-Request-Id of its response, or for admins the operation id of a call of the API that an IP restriction refused',
+      'Find out what happened to a request. The id is the X-Request-Id of its response, or the operation id of a call of the API that an IP restriction refused',
     method: 'GET',
     path: '/requests/:id',
     params: { id: 'request' },
@@ -76,7 +76,7 @@ export const requestRoutes = [
     response: Request,
     tagged: true,
     access: 'anyone',
-    errors: ['ERR_FORBIDDEN'],
+    adminsOnly: 'look up refused calls of the API, by operation id',
     async handle({ db, caller, params: { id }, uri }) {
       const body = isId('op', id)
         ? await findApiCall(db, caller, id, uri)

@@ -69,7 +69,15 @@ export type Request = Static<typeof Request>
 
 const uuidPattern = '^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$'
 const Moment = (description: string) =>
-  Type.Optional(Type.String({ 'x-maxBytes': 40, 'x-moment': true, description, examples: ['2030-01-31T12:00:00Z'] }))
+  Type.Optional(
+    Type.String({
+      format: 'date-time',
+      'x-maxBytes': 40,
+      'x-moment': true,
+      description,
+      examples: ['2030-01-31T12:00:00Z'],
+    }),
+  )
 
 const Filters = {
   edge_id: Type.Optional(Id('edghts', 'edgtcp')),

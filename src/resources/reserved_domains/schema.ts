@@ -1,4 +1,4 @@
-import { Type } from 'typebox'
+import { type TSchema, Type } from 'typebox'
 import {
   Annotations,
   AnnotationsShown,
@@ -68,22 +68,24 @@ const policyFields = {
   authority: Type.Unsafe<ManagementPolicy['authority']>({
     type: 'string',
     enum: ['acme', 'letsencrypt'],
-    description: 'The ACME authority that the operator has configured, by either name. Default: acme.',
+    description: 'The ACME authority that the operator has configured, by either name.',
   }),
   private_key_type: Type.Unsafe<ManagementPolicy['private_key_type']>({
     type: 'string',
     enum: ['ecdsa', 'rsa'],
-    description: 'ecdsa: P-256. rsa: 2048 bits. Default: ecdsa.',
+    description: 'ecdsa: P-256. rsa: 2048 bits.',
   }),
 }
+const sentWithDefault = <S extends TSchema>(field: S & { description?: string }, byDefault: string) =>
+  Type.Optional(Type.Unsafe<Static<S>>({ ...field, description: `${field.description} Default: ${byDefault}.` }))
 const policyNote =
   'Set: a certificate for the names under the domain that HTTPS edges serve is ordered, and renewed in time. Null: the certificate is your own affair.'
 const ManagementSent = Type.Optional(
   Type.Unsafe<Partial<ManagementPolicy> | null>({
     anyOf: [
       Closed({
-        authority: Type.Optional(policyFields.authority),
-        private_key_type: Type.Optional(policyFields.private_key_type),
+        authority: sentWithDefault(policyFields.authority, 'acme'),
+        private_key_type: sentWithDefault(policyFields.private_key_type, 'ecdsa'),
       }),
       { type: 'null' },
     ],

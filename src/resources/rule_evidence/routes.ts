@@ -7,7 +7,7 @@ import { toPage } from '../../kernel/paging.ts'
 import { canonicalExpiry } from '../../kernel/time.ts'
 import { record } from '../../operations/change.ts'
 import { decisionGuard } from '../../operations/decision_change.ts'
-import { beginRuleChange } from '../ip_policy_rules/rules.ts'
+import { beginRuleChange, changeAttached } from '../ip_policy_rules/rules.ts'
 import { type CoveredRule, coveredRules } from './coverage_cache.ts'
 import {
   type RuleEvidence,
@@ -66,7 +66,8 @@ export const ruleEvidenceRoutes = [
     success: 200,
     response: RulesRemoved,
     access: 'anyone',
-    errors: ['ERR_FORBIDDEN', 'ERR_SELF_LOCKOUT'],
+    adminsOnly: changeAttached,
+    errors: ['ERR_SELF_LOCKOUT'],
     async handle(request) {
       const { db, caller, params, body, uri } = request
       return transaction(db, (tx) =>

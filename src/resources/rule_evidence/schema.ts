@@ -44,6 +44,7 @@ export const RuleEvidenceQuery = Closed({
   unused_since: Type.Optional(
     Type.Unsafe<string>({
       type: 'string',
+      format: 'date-time',
       'x-maxBytes': 40,
       'x-moment': true,
       examples: ['2030-01-31T12:00:00Z'],

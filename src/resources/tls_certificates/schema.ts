@@ -34,12 +34,19 @@ export const TlsCertificateCreate = Closed({
 export type TlsCertificateCreate = Static<typeof TlsCertificateCreate>
 
 /** Both or neither: a chain without its key, or a key without its chain, would be a gap. */
-export const TlsCertificateUpdate = Closed({
-  id: PathId('cert'),
-  ...Annotations,
-  certificate_pem: Type.Optional(certificatePem),
-  private_key_pem: Type.Optional(privateKeyPem),
-})
+export const TlsCertificateUpdate = Closed(
+  {
+    id: PathId('cert'),
+    ...Annotations,
+    certificate_pem: Type.Optional(certificatePem),
+    private_key_pem: Type.Optional(privateKeyPem),
+  },
+  {
+    'x-documented': {
+      dependentRequired: { certificate_pem: ['private_key_pem'], private_key_pem: ['certificate_pem'] },
+    },
+  },
+)
 export type TlsCertificateUpdate = Static<typeof TlsCertificateUpdate>
 
 const OrNull = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description })

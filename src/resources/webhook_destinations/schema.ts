@@ -24,13 +24,14 @@ const fields = {
       uniqueItems: true,
       examples: [['api_keys.*', '*.delete']],
       description:
-        'Operations whose audit events are sent: operation ids, or patterns with * for the first or last part. Default: ["*"], which is all.',
+        'Operations whose audit events are sent: operation ids, or patterns with * for the first or last part. ["*"]: all.',
+      'x-default': ['*'],
     }),
   ),
   enabled: Type.Optional(
     Type.Boolean({
-      description:
-        'Whether events are sent. Events missed while it is disabled are sent when it is enabled again. Default: true.',
+      description: 'Whether events are sent. Events missed while it is disabled are sent when it is enabled again.',
+      'x-default': true,
     }),
   ),
 }
@@ -135,7 +136,7 @@ export const WebhookDeliveryQuery = Closed({
 export type WebhookDeliveryQuery = Static<typeof WebhookDeliveryQuery>
 export const WebhookDeliveryList = ListOf('deliveries', WebhookDelivery)
 
-export const WebhookReplay = Closed({
+const replayFields = {
   event_ids: Type.Optional(
     Type.Array(Id('ev'), {
       minItems: 1,
@@ -146,12 +147,16 @@ export const WebhookReplay = Closed({
   ),
   since: Type.Optional(
     Type.String({
+      format: 'date-time',
       'x-maxBytes': 40,
       'x-moment': true,
       examples: ['2026-11-01T00:00:00Z'],
       description: 'Send dead events from this time on again (RFC 3339).',
     }),
   ),
+}
+export const WebhookReplay = Closed(replayFields, {
+  'x-documented': { oneOf: [{ required: ['event_ids'] }, { required: ['since'] }] },
 })
 export const WebhookReplayed = Closed(
   { replayed: Type.Integer({ description: 'How many events are sent again.' }) },
