@@ -22,7 +22,11 @@ export type LocalNats = {
   restart: (options?: { empty?: boolean; toCopy?: boolean }) => Promise<void>
 }
 
-const passwords = { GATEHOUSE_NATS_CONTROL_PLANE_PASSWORD: 'control-plane', GATEHOUSE_NATS_EDGE_1_PASSWORD: 'edge-1' }
+const passwords = {
+  GATEHOUSE_NATS_CONTROL_PLANE_PASSWORD: 'control-plane',
+  GATEHOUSE_NATS_EDGE_1_PASSWORD: 'edge-1',
+  GATEHOUSE_NATS_EDGE_2_PASSWORD: 'edge-2',
+}
 
 /** Three or more servers that elect leaders. Clients learn about all of them when they connect. */
 export async function startNatsCluster(size: number): Promise<LocalNats & { nodes: (LocalNats & { name: string })[] }> {

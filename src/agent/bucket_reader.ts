@@ -1,12 +1,6 @@
-import {
-  type DirectStreamAPI,
-  jetstreamManager,
-  type NextMsgRequest,
-  type SeqMsgRequest,
-  type StoredMsg,
-  type StreamAPI,
-} from '@nats-io/jetstream'
-import type { NatsConnection } from '@nats-io/transport-node'
+import type { DirectStreamAPI, NextMsgRequest, SeqMsgRequest, StoredMsg, StreamAPI } from '@nats-io/jetstream'
+import { ClosedConnectionError } from '@nats-io/transport-node'
+import type { BucketApi } from '../distribution/bucket_api.ts'
 import { pause } from '../kernel/pause.ts'
 
 /** `pending`: 0 when the bucket had nothing more after this one; otherwise about how many more. */
@@ -28,12 +22,11 @@ const maxFailures = 10
  * revision up to it was read from a replica that had it.
  */
 export async function* readBucket(
-  nats: NatsConnection,
+  { streams, direct }: Pick<BucketApi, 'streams' | 'direct'>,
   bucket: string,
   from: number,
   signal: AbortSignal,
 ): AsyncGenerator<ReadEntry> {
-  const { streams, direct } = await jetstreamManager(nats, { checkAPI: false })
   let next = from
   let held: ReadEntry | undefined
   let failures = 0
@@ -57,7 +50,7 @@ export async function* readBucket(
       failures = 0
     } catch (error) {
       // NATS is unreachable or electing a leader. Retry, and report it if that does not help.
-      if (nats.isClosed() || ++failures >= maxFailures) throw error
+      if (error instanceof ClosedConnectionError || ++failures >= maxFailures) throw error
       await pause(pollMs, signal)
     }
   }

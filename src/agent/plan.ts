@@ -6,8 +6,8 @@ import {
   type RecordValue,
 } from '../distribution/records.ts'
 import type { Released } from './intake.ts'
-import type { Refused } from './receiver.ts'
 import type { Position } from './record_log.ts'
+import type { Refused } from './sealed_reader.ts'
 
 /** A record with the value that the proxy receives: its policy file is in place, its host name is resolved. */
 export type Prepared = { record: EdgeRecord; value: unknown }

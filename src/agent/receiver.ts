@@ -1,21 +1,13 @@
-import { jetstream, jetstreamManager } from '@nats-io/jetstream'
-import { type KV, Kvm } from '@nats-io/kv'
+import type { StoredMsg, StreamAPI } from '@nats-io/jetstream'
 import type { NatsConnection } from '@nats-io/transport-node'
-import {
-  type Batch,
-  batchSubject,
-  blobBucket,
-  type Progress,
-  progressKey,
-  recordBucket,
-} from '../distribution/channels.ts'
+import { type BucketApi, openBucketApi } from '../distribution/bucket_api.ts'
+import { type Batch, batchSubject, blobBucket, progressKey, recordBucket } from '../distribution/channels.ts'
 import type { EdgeRecord, RecordKey } from '../distribution/records.ts'
-import { digestOf, open, openRecord, type TrustedKeys } from '../distribution/signature.ts'
+import type { TrustedKeys } from '../distribution/signature.ts'
 import { recordFormat } from '../distribution/validate.ts'
 import { readBucket } from './bucket_reader.ts'
 import type { Announced, BucketEntry, Place } from './intake.ts'
-
-export type Refused = { key: string; generation: number | null; reason: string }
+import { createSealedReader, type Refused } from './sealed_reader.ts'
 
 /** Called in order of arrival, and only with verified records. */
 type Handlers = {
@@ -31,28 +23,9 @@ export function createReceiver(
   nats: NatsConnection,
   keys: TrustedKeys,
   { announced, opened, entry: entryRead, refused }: Handlers,
+  onSharedAccount: () => void = () => {},
 ) {
-  const readProgress = (sealed: string, records?: readonly string[]): Progress | undefined => {
-    const unsealed = open(sealed, keys)
-    if ('fault' in unsealed) {
-      refused({ key: progressKey, generation: null, reason: unsealed.fault })
-      return undefined
-    }
-    const said = (unsealed.payload ?? {}) as Progress
-    if (records && said.digest !== digestOf(records)) {
-      refused({ key: progressKey, generation: null, reason: 'came with other records than it was signed for' })
-      return undefined
-    }
-    const progress = progressIn(said)
-    if (!progress) refused({ key: progressKey, generation: null, reason: 'is not a progress' })
-    return progress
-  }
-  const readRecord = (sealed: string, key?: string): EdgeRecord | undefined => {
-    const record = openRecord(sealed, keys, key)
-    if (!('fault' in record)) return record
-    refused({ key: key ?? 'unknown', generation: record.generation ?? null, reason: record.fault })
-    return undefined
-  }
+  const { readProgress, readRecord } = createSealedReader(keys, refused)
   const isRecord = (record: EdgeRecord | undefined): record is EdgeRecord => record !== undefined
 
   const subscription = nats.subscribe(batchSubject, {
@@ -67,22 +40,39 @@ export function createReceiver(
     },
   })
 
+  let api: BucketApi | undefined
+  async function reopen(): Promise<BucketApi> {
+    api = await openBucketApi(nats)
+    return api
+  }
+  /** Asks the leader: a replica that is behind could lack what was written last. */
+  async function lastOf(bucket: string, key: string): Promise<StoredMsg | null> {
+    const { streams } = api ?? (await reopen())
+    return streams.getMessage(`KV_${bucket}`, { last_by_subj: `$KV.${bucket}.${key}` })
+  }
+
   return {
     /**
      * Reads the bucket on from where it was left, for good; another bucket, made because NATS had lost the one before, from
      * its beginning. Throws when the connection to it breaks, when it is another one all of a sudden, and at the end.
      */
     async followBucket(from: Place, ending: AbortSignal): Promise<void> {
-      const bucket = await openBucket(nats, recordBucket)
-      const made = await bucketMadeAt(bucket)
+      const { streams, direct, isShared } = await reopen()
+      const made = await bucketMadeAt(streams)
+      if (isShared) onSharedAccount()
       const place = `${made} read with ${[...keys.keys()].sort().join()} as ${recordFormat}`
       const known = place === from.bucket ? from.revision : 0
       opened(made, known > 0)
       const reading = new AbortController()
       const signal = AbortSignal.any([reading.signal, ending])
-      const stopLooking = watchBucketIdentity(bucket, made, () => reading.abort())
+      const stopLooking = watchBucketIdentity(streams, made, () => reading.abort())
       try {
-        for await (const { key, revision, text, pending } of readBucket(nats, recordBucket, known + 1, signal)) {
+        for await (const { key, revision, text, pending } of readBucket(
+          { streams, direct },
+          recordBucket,
+          known + 1,
+          signal,
+        )) {
           const read = { bucket: place, revision }
           if (key === progressKey) entryRead({ progress: readProgress(text), read, pending })
           else entryRead({ record: readRecord(text, key), read, pending })
@@ -94,41 +84,25 @@ export function createReceiver(
       throw new Error('the bucket was replaced by another one')
     },
     async fetchBlob(name: string): Promise<Buffer | undefined> {
-      const entry = await (await openBucket(nats, blobBucket)).get(name)
-      return entry ? Buffer.from(entry.value) : undefined
+      const entry = await lastOf(blobBucket, name)
+      return entry ? Buffer.from(entry.data) : undefined
     },
-    /** Asks the leader: a replica that is behind could lack what was written last. */
-    async hasRecord(key: RecordKey): Promise<boolean> {
-      const { streams } = await jetstreamManager(nats, { checkAPI: false })
-      return (await streams.getMessage(`KV_${recordBucket}`, { last_by_subj: `$KV.${recordBucket}.${key}` })) !== null
-    },
+    hasRecord: async (key: RecordKey): Promise<boolean> => (await lastOf(recordBucket, key)) !== null,
     stop: () => subscription.unsubscribe(),
   }
 }
 
 const lookEveryMs = 3_000
 
-const bucketMadeAt = async (bucket: KV): Promise<string> => (await bucket.status()).streamInfo.created
+const bucketMadeAt = async (streams: StreamAPI): Promise<string> => (await streams.info(`KV_${recordBucket}`)).created
 
 /** A recreated bucket restarts its revisions, so continuing from the old one would wait forever. */
-function watchBucketIdentity(bucket: KV, made: string, onOther: () => void): () => void {
+function watchBucketIdentity(streams: StreamAPI, made: string, onOther: () => void): () => void {
   const timer = setInterval(async () => {
-    const now = await bucketMadeAt(bucket).catch(() => undefined)
+    const now = await bucketMadeAt(streams).catch(() => undefined)
     if (now !== undefined && now !== made) onOther()
   }, lookEveryMs)
   return () => clearInterval(timer)
-}
-
-const openBucket = (nats: NatsConnection, name: string): Promise<KV> => new Kvm(jetstream(nats)).open(name)
-
-function progressIn({ after, settled, complete, floor }: Progress): Progress | undefined {
-  if (!Number.isSafeInteger(after) || !Number.isSafeInteger(settled)) return undefined
-  return {
-    after,
-    settled,
-    ...(typeof complete === 'string' && { complete }),
-    ...(Number.isSafeInteger(floor) && { floor }),
-  }
 }
 
 function readBatch(text: string): Batch | undefined {

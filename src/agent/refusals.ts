@@ -1,7 +1,7 @@
 import type { Report } from '../distribution/channels.ts'
 import type { EdgeRecord, RecordKey } from '../distribution/records.ts'
 import type { Log } from '../kernel/log.ts'
-import type { Refused } from './receiver.ts'
+import type { Refused } from './sealed_reader.ts'
 
 type Refusal = Report['refusals'][number]
 

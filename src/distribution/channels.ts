@@ -19,6 +19,12 @@ export const allTailsSubject = 'gatehouse.tail.*'
 /** Sent after committing a change, so that the publisher need not wait for its next poll. */
 export const wakeSubject = 'gatehouse.wake'
 
+/**
+ * Nodes have the reading half of the JetStream API under this name. It is not `$JS.API`: in the account of a node, NATS
+ * itself would answer there, that the account has no JetStream.
+ */
+export const apiPrefix = 'gatehouse.api'
+
 export const inboxOf = (node: string): string => `_INBOX_${node}`
 
 /** Says that everything since the generation `after` up to `settled` has been sent. Sealed like a record. */

@@ -1,7 +1,7 @@
 // The reader of the bucket is what makes a node complete: it must survive whatever happens to its connection.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { jetstream } from '@nats-io/jetstream'
+import { jetstream, jetstreamManager } from '@nats-io/jetstream'
 import { Kvm } from '@nats-io/kv'
 import { connect, type NatsConnection } from '@nats-io/transport-node'
 import { startNats } from '../../dev/nats.ts'
@@ -33,15 +33,15 @@ async function startBucket(t: TestContext) {
     reconnectTimeWait: 50,
   })
   t.after(() => connection.close())
-  return { network, connection }
+  return { network, connection, api: await jetstreamManager(connection, { checkAPI: false }) }
 }
 
 test('a batch that breaks off half-way is read again, and every entry arrives once', async (t) => {
-  const { network, connection } = await startBucket(t)
+  const { network, api } = await startBucket(t)
   const reading = new AbortController()
   network.breakAfterBytes(400_000)
   const keys: string[] = []
-  for await (const { key, pending } of readBucket(connection, bucket, 1, reading.signal)) {
+  for await (const { key, pending } of readBucket(api, bucket, 1, reading.signal)) {
     keys.push(key)
     if (pending === 0) reading.abort()
   }
@@ -55,11 +55,11 @@ for (const [how, end] of [
   ['its connection is closed', (_: AbortController, connection: NatsConnection) => void connection.close()],
 ] as const)
   test(`reading ends when ${how}, also in the middle of a batch`, async (t) => {
-    const { network, connection } = await startBucket(t)
+    const { network, connection, api } = await startBucket(t)
     const reading = new AbortController()
     const before = network.sent()
     let isOver = false
-    void Array.fromAsync(readBucket(connection, bucket, 1, reading.signal))
+    void Array.fromAsync(readBucket(api, bucket, 1, reading.signal))
       .catch(() => {})
       .finally(() => {
         isOver = true

@@ -314,8 +314,8 @@ const brokenEdges: Record<string, Broken> = {
   },
   'the name of another node': {
     env: () => ({ GATEHOUSE_EDGE_NODE: 'edge-2' }),
-    check: 'nats.buckets',
-    says: /may not read them/,
+    check: 'nats.reports',
+    says: /^the control plane does not receive what this node reports: no responders/,
     hint: /GATEHOUSE_EDGE_NODE is edge-2: authorization\.conf/,
   },
   'no trusted key that can be read': {

@@ -61,16 +61,22 @@ async function startNatsOfOlder(scope: Scope, folder: string, home: string) {
   await copyFile(join(folder, file), authorization)
   const nats = await startNats({ authorization })
   scope.after(() => nats.stop())
-  const [old, current] = [await readFile(join(folder, file), 'utf8'), await readFile(join(root, file), 'utf8')]
+  const read = (path: string) => readFile(path, 'utf8')
+  const [old, current] = [await read(join(folder, file)), await read(join(root, file))]
+  const sharedAccount = await read(join(root, 'test/upgrade/authorization-0.2.conf'))
   const consumers = old.match(/^ *"\$JS\.(API\.CONSUMER|FC)\..*$/gm) ?? []
   const permit = async (text: string) => {
     await writeFile(authorization, text)
     process.kill(nats.pid, 'SIGHUP')
   }
   const permissions = {
-    /** Those of the new version, and the consumers that agents of the older one make. */
-    ofBoth: () => permit(current.replace(/^ *"\$JS\.API\.INFO"$/m, (line) => [line, ...consumers].join('\n'))),
-    ofNewer: () => permit(current),
+    /** All in one account still, with the consumers that agents of the older version make. */
+    ofBoth: () => permit(sharedAccount.replace(/^ *"\$JS\.API\.INFO"$/m, (line) => [line, ...consumers].join('\n'))),
+    /** Nodes in accounts of their own. A reload would not turn JetStream on in the new account of the control plane. */
+    async ofNewer() {
+      await writeFile(authorization, current)
+      await nats.restart()
+    },
   }
   return { nats, permissions }
 }
@@ -145,12 +151,13 @@ export async function createSites(
 }
 
 /** 0 when there was no answer. */
-export const statusOf = (port: number, host: string, localAddress = '127.0.0.1'): Promise<number> =>
+export const statusOf = (port: number, host: string, localAddress = '127.0.0.1', path = '/'): Promise<number> =>
   new Promise((resolve) => {
     const options = {
       host: '127.0.0.1',
       port,
       servername: host,
+      path,
       headers: { host },
       localAddress,
       agent: false as const,

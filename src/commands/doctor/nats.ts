@@ -1,6 +1,7 @@
 import { jetstreamManager } from '@nats-io/jetstream'
-import type { NatsConnection } from '@nats-io/transport-node'
-import { blobBucket, inboxOf, recordBucket } from '../../distribution/channels.ts'
+import { type NatsConnection, RequestError } from '@nats-io/transport-node'
+import { openBucketApi, sharedAccount } from '../../distribution/bucket_api.ts'
+import { blobBucket, inboxOf, recordBucket, tailSubject } from '../../distribution/channels.ts'
 import { reasonOf, requiresTls, tryNats, withoutPassword } from '../../distribution/nats_connection.ts'
 import { answerTimeoutMs, clockFinding, expiryFinding, type Finding, failed, ok, warning } from './finding.ts'
 import { greet } from './nats_greeting.ts'
@@ -113,7 +114,9 @@ async function checkBuckets(nats: NatsConnection, { node, replicas = 1 }: NatsCl
   const check = 'nats.buckets'
   const asked = Date.now()
   try {
-    const { streams } = await jetstreamManager(nats, { timeout: answerTimeoutMs, checkAPI: false })
+    const { streams, isShared } = node
+      ? await openBucketApi(nats, answerTimeoutMs)
+      : { ...(await jetstreamManager(nats, { timeout: answerTimeoutMs, checkAPI: false })), isShared: false }
     const found = await Promise.all([recordBucket, blobBucket].map((name) => streams.info(`KV_${name}`)))
     const few = found.find(({ config }) => config.num_replicas < replicas)
     // Servers since 2.10 say when they answered.
@@ -126,11 +129,29 @@ async function checkBuckets(nats: NatsConnection, { node, replicas = 1 }: NatsCl
             `Run 'nats stream edit --replicas ${replicas}' for KV_${recordBucket} and KV_${blobBucket}`,
           )
         : ok(check, `${recordBucket} and ${blobBucket} can be read`),
+      ...(isShared ? [warning('nats.account', sharedAccount.fault, sharedAccount.hint)] : []),
+      ...(node ? [await checkReports(nats, node)] : []),
       ...(ts ? [clockFinding('clock.nats', 'NATS', asked, Date.parse(ts), Date.now())] : []),
     ]
   } catch (error) {
     return [bucketFault(check, error as Error & { code?: number | string }, node)]
   }
+}
+
+/** An empty message, which the control plane ignores. NATS says at once when nobody receives it, or it is forbidden. */
+async function checkReports(nats: NatsConnection, node: string): Promise<Finding> {
+  const check = 'nats.reports'
+  const error = await nats.request(tailSubject(node), '', { timeout: 1_000 }).then(
+    () => undefined,
+    (fault: Error) => fault,
+  )
+  return error instanceof RequestError
+    ? failed(
+        check,
+        `the control plane does not receive what this node reports: ${reasonOf(error)}`,
+        `GATEHOUSE_EDGE_NODE is ${node}: authorization.conf must have a block with exactly this name in all places. Check also that 'gatehouse serve' is running`,
+      )
+    : ok(check, `the control plane receives the reports of ${node}`)
 }
 
 function bucketFault(check: string, error: Error, node: string | undefined): Finding {

@@ -7,6 +7,7 @@ import { createReceiver } from '../../agent/receiver.ts'
 import { createReporter } from '../../agent/reporter.ts'
 import type { RuleHits } from '../../agent/rule_hits.ts'
 import type { EdgeConfig } from '../../config.ts'
+import { sharedAccount } from '../../distribution/bucket_api.ts'
 import { inboxOf, type Report } from '../../distribution/channels.ts'
 import { connectNats, createNatsLink } from '../../distribution/nats_connection.ts'
 import type { RecordKey } from '../../distribution/records.ts'
@@ -49,7 +50,9 @@ export function createLink(config: EdgeConfig, log: Log) {
     })
     // The node may have received a signal while it connected.
     if (ending.signal.aborted) return connection.close()
-    receiver = createReceiver(connection, keys, agent)
+    receiver = createReceiver(connection, keys, agent, () =>
+      log.warn({ hint: sharedAccount.hint }, sharedAccount.fault),
+    )
     reporter = createReporter(connection, { hits, allowed, ruleHits, health }, current)
     seen.connect(connection)
     ending.signal.addEventListener('abort', () => void connection.close())

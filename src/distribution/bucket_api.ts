@@ -1,0 +1,29 @@
+import { type DirectStreamAPI, jetstreamManager, type StreamAPI } from '@nats-io/jetstream'
+import { type NatsConnection, PermissionViolationError, RequestError } from '@nats-io/transport-node'
+import { apiPrefix, recordBucket } from './channels.ts'
+
+/** Where a node reads the buckets. `isShared`: in the account of the control plane, as NATS was set up before 0.3. */
+export type BucketApi = { streams: StreamAPI; direct: DirectStreamAPI; isShared: boolean }
+
+export const sharedAccount = {
+  fault: 'this node is in the NATS account of the control plane: its password can overwrite the records of all nodes',
+  hint: "Once every agent is upgraded, give NATS this version's authorization.conf: see docs/upgrade.md",
+}
+
+/** Asks each time: NATS may have got its new configuration since. Throws when it does not answer. */
+export async function openBucketApi(nats: NatsConnection, timeout = 5_000): Promise<BucketApi> {
+  const isShared = await nats.request(`${apiPrefix}.STREAM.INFO.KV_${recordBucket}`, '', { timeout }).then(
+    () => false,
+    (error) => {
+      if (isNotOffered(error)) return true
+      throw error
+    },
+  )
+  const options = { checkAPI: false, timeout, ...(isShared ? {} : { apiPrefix }) }
+  const { streams, direct } = await jetstreamManager(nats, options)
+  return { streams, direct, isShared }
+}
+
+/** Nobody answers under the prefix, or the permissions of an older authorization.conf forbid asking. */
+const isNotOffered = (error: unknown): boolean =>
+  error instanceof RequestError && (error.isNoResponders() || error.cause instanceof PermissionViolationError)

@@ -1,0 +1,132 @@
+// What somebody tries who has the NATS password of one node.
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { jetstreamManager } from '@nats-io/jetstream'
+import { connect, headers, type MsgHdrs, type NatsConnection } from '@nats-io/transport-node'
+import { readBucket } from '../../src/agent/bucket_reader.ts'
+import {
+  apiPrefix,
+  batchSubject,
+  blobBucket,
+  inboxOf,
+  recordBucket,
+  reportSubject,
+  requestsSubject,
+  tailSubject,
+  wakeSubject,
+  watchSubject,
+} from '../../src/distribution/channels.ts'
+import { newUuid } from '../../src/kernel/ids.ts'
+import type { Scope } from '../harness/control_plane.ts'
+
+const root = new URL('../..', import.meta.url).pathname
+/** With all nodes in the account of the control plane, as it was shipped until 0.2. */
+export const sharedAccountConf = join(root, 'test/upgrade/authorization-0.2.conf')
+
+/** The shipped file with a second node: the block of edge-1, copied as the file says. */
+export async function withSecondNode(folder: string): Promise<string> {
+  const shipped = await readFile(join(root, 'deploy/nats/authorization.conf'), 'utf8')
+  const [block = ''] = /^ {2}edge-1 \{[\s\S]*?^ {2}\}\n/m.exec(shipped) ?? []
+  const copy = block.replaceAll('edge-1', 'edge-2').replaceAll('EDGE_1', 'EDGE_2')
+  const file = join(folder, 'authorization.conf')
+  await writeFile(file, shipped.replace(block, `${block}\n${copy}`))
+  return file
+}
+
+export async function connectAs(scope: Scope, servers: string, user: string): Promise<NatsConnection> {
+  const nats = await connect({ servers, user, pass: user, inboxPrefix: inboxOf(user) })
+  scope.after(() => nats.close())
+  return nats
+}
+
+const kv = (bucket: string) => `KV_${bucket}`
+
+/** Everything that a node may ask, under either name of the API, and what only the control plane may. */
+const subjects = [
+  ...[reportSubject, requestsSubject, tailSubject].flatMap((subjectOf) => [subjectOf('edge-1'), subjectOf('edge-2')]),
+  ...[apiPrefix, '$JS.API'].flatMap((prefix) => [
+    `${prefix}.STREAM.INFO.${kv(recordBucket)}`,
+    `${prefix}.STREAM.INFO.${kv(blobBucket)}`,
+    `${prefix}.STREAM.MSG.GET.${kv(recordBucket)}`,
+    `${prefix}.STREAM.MSG.GET.${kv(blobBucket)}`,
+    `${prefix}.DIRECT.GET.${kv(recordBucket)}`,
+    `${prefix}.DIRECT.GET.${kv(blobBucket)}.$KV.${blobBucket}.x`,
+    `${prefix}.STREAM.DELETE.${kv(recordBucket)}`,
+    `${prefix}.STREAM.PURGE.${kv(recordBucket)}`,
+  ]),
+  `$KV.${recordBucket}.tcp.x`,
+  batchSubject,
+  watchSubject,
+]
+
+const report = { node: 'edge-1', version: '1', startedAt: new Date().toISOString(), applied: 0, records: 0 }
+/** Each has an answer from somebody: a record, a batch, nothing found, an error, `kept`. */
+const bodies = [
+  '',
+  '{}',
+  JSON.stringify({ seq: 999_999 }),
+  JSON.stringify({ seq: 1, next_by_subj: `$KV.${recordBucket}.>` }),
+  JSON.stringify({ seq: 1, batch: 5 }),
+  JSON.stringify({ ...report, refusals: [], hits: [] }),
+  JSON.stringify({ node: 'edge-1', batch: newUuid(), dropped: [], requests: [] }),
+]
+
+/** Where answers would do harm, the records of the bucket first. */
+const repliesTo = (keys: readonly string[]): string[] => [
+  ...keys.map((key) => `$KV.${recordBucket}.${key}`),
+  `$KV.${recordBucket}.tcp.new`,
+  `$KV.${blobBucket}.${'0'.repeat(64)}`,
+  ...['DELETE', 'PURGE', 'UPDATE', 'CREATE', 'MSG.DELETE', 'SNAPSHOT', 'PEER.REMOVE'].flatMap((call) => [
+    `$JS.API.STREAM.${call}.${kv(recordBucket)}`,
+    `${apiPrefix}.STREAM.${call}.${kv(recordBucket)}`,
+  ]),
+  `$JS.API.CONSUMER.CREATE.${kv(recordBucket)}`,
+  `$JS.API.CONSUMER.DURABLE.CREATE.${kv(recordBucket)}.mine`,
+  `$JS.ACK.${kv(recordBucket)}.c.1.1.1.1.0@$KV.${recordBucket}.tcp.new`,
+  ...[batchSubject, watchSubject, wakeSubject, 'gatehouse.anything'],
+  ...[reportSubject, requestsSubject, tailSubject].flatMap((subjectOf) => [subjectOf('edge-1'), subjectOf('edge-2')]),
+  ...['_INBOX_edge-2.x', '_INBOX.x.y', '_R_.x', '_GR_.x.y', '$SYS.REQ.SERVER.PING', '$SYS.REQ.CLAIMS.UPDATE'],
+]
+
+const withHeader = (name: string, value: string): MsgHdrs => {
+  const all = headers()
+  all.set(name, value)
+  return all
+}
+const headersToTry = [
+  undefined,
+  withHeader('Nats-Trace-Dest', `$KV.${recordBucket}.tcp.trace`),
+  withHeader('KV-Operation', 'PURGE'),
+]
+
+/** One message for every combination. Resolves to their number when the server has taken in the last of them. */
+export async function tryEverything(node: NatsConnection, keys: readonly string[]): Promise<number> {
+  const replies = repliesTo(keys)
+  let sent = 0
+  for (const subject of subjects)
+    for (const body of bodies) {
+      for (const reply of replies)
+        for (const each of headersToTry) {
+          node.publish(subject, body, { reply, ...(each && { headers: each }) })
+          sent++
+        }
+      await node.flush()
+    }
+  return sent
+}
+
+/** The bucket byte for byte, with its revisions and the time at which it was created; undefined when it is gone. */
+export async function contentsOf(control: NatsConnection) {
+  const api = await jetstreamManager(control, { checkAPI: false })
+  const info = await api.streams.info(kv(recordBucket)).catch(() => undefined)
+  if (!info) return undefined
+  const { created, state } = info
+  const entries: { key: string; revision: number; text: string }[] = []
+  const reading = new AbortController()
+  if (state.messages > 0)
+    for await (const { key, revision, text, pending } of readBucket(api, recordBucket, 1, reading.signal)) {
+      entries.push({ key, revision, text })
+      if (pending === 0) reading.abort()
+    }
+  return { created, lastRevision: state.last_seq, consumers: state.consumer_count, entries }
+}
