@@ -2,6 +2,7 @@
 // `npm run check`, which has done it.
 import { spawnSync } from 'node:child_process'
 import { copyFile, mkdir, rm } from 'node:fs/promises'
+import { luaFiles } from '../src/kernel/package_files.ts'
 import { bundle } from './bundle.ts'
 import { buildDashboard } from './dashboard.ts'
 import { copyDashboard } from './dashboard_files.ts'
@@ -22,7 +23,7 @@ await mkdir(new URL('dist/reference', root), { recursive: true })
 for (const file of ['swagger-ui-bundle.js', 'swagger-ui.css', 'LICENSE'])
   await copyFile(new URL(`node_modules/swagger-ui-dist/${file}`, root), new URL(`dist/reference/${file}`, root))
 
-await copyFile(new URL('src/agent/haproxy/gatehouse.lua', root), new URL('dist/gatehouse.lua', root))
+for (const name of luaFiles) await copyFile(new URL(`src/agent/haproxy/${name}`, root), new URL(`dist/${name}`, root))
 await buildDocs('dist/docs')
 await buildDashboard()
 await copyDashboard(new URL('dashboard/dist', root).pathname, new URL('dist/dashboard', root).pathname)

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { build, type Rolldown } from 'vite'
 import { toBundle } from '../src/cli/bundled_operations.ts'
 import { documentedOperations } from '../src/cli/documented_operations.ts'
+import { luaFiles } from '../src/kernel/package_files.ts'
 import { isStale } from './stale.ts'
 
 const root = new URL('..', import.meta.url).pathname
@@ -68,7 +69,7 @@ export async function ensureTestProgram(): Promise<string> {
     return main
   await rm(join(root, testFolder), { recursive: true, force: true })
   await mkdir(join(root, testFolder))
-  await symlink('../src/agent/haproxy/gatehouse.lua', join(root, testFolder, 'gatehouse.lua'))
+  for (const name of luaFiles) await symlink(`../src/agent/haproxy/${name}`, join(root, testFolder, name))
   await symlink('../dashboard/dist', join(root, testFolder, 'dashboard'))
   await symlink('../.docs', join(root, testFolder, 'docs'))
   await symlink('../node_modules/swagger-ui-dist', join(root, testFolder, 'reference'))

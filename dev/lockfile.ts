@@ -23,7 +23,8 @@ for (const file of ['package.json', ...manifest.workspaces.map((folder: string) 
     ...devDependencies,
     ...optionalDependencies,
   })) {
-    if (!/^\d+\.\d+\.\d+(-[\w.]+)?$/.test(range)) faults.push(`${file}: ${name} is ${range}, not an exact version`)
+    if (!/^(?:npm:[\w@/-]+@)?\d+\.\d+\.\d+(-[\w.]+)?$/.test(range))
+      faults.push(`${file}: ${name} is ${range}, not an exact version`)
   }
 }
 const allowed = manifest.allowScripts as Record<string, boolean>

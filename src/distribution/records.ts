@@ -79,6 +79,8 @@ const RouteRecord = Closed({
   headers: OrNull(Headers),
   /** Missing: they are refused. */
   encoded_slashes: Type.Optional(Type.Literal('allow')),
+  /** Missing: the policies apply to them. */
+  path_variants: Type.Optional(Type.Literal('ignore')),
   /** Missing: they are accepted. */
   websocket: Type.Optional(Type.Literal(false)),
   /** Missing: the defaults. */

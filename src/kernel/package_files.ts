@@ -6,13 +6,16 @@ const isSource = import.meta.url.endsWith('.ts')
 const at = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
 const inPackage = (path: string): string => at(isSource ? `../../${path}` : `../${path}`)
 
+export const luaFiles = ['paths.lua', 'gatehouse.lua'] as const
+
 export const packageFiles = {
   manifest: inPackage('package.json'),
   openapi: inPackage('openapi.json'),
   /** Only of the bundle: the sources read openapi.json. */
   operations: isSource ? undefined : at('operations.json'),
   migrations: inPackage('migrations'),
-  lua: isSource ? at('../agent/haproxy/gatehouse.lua') : at('gatehouse.lua'),
+  /** In the order in which HAProxy loads them. */
+  lua: luaFiles.map((name) => at(isSource ? `../agent/haproxy/${name}` : name)),
   dashboard: isSource ? inPackage('dashboard/dist') : at('dashboard'),
   docs: isSource ? inPackage('.docs') : at('docs'),
   reference: isSource ? inPackage('node_modules/swagger-ui-dist') : at('reference'),

@@ -123,6 +123,7 @@ const compilers: Record<RecordKind, Compiler> = {
           policies: policiesOf(row),
           headers: headers ? { add: Object.entries(headers.add), remove: [...headers.remove] } : null,
           ...(row.encoded_slashes === 'allow' && { encoded_slashes: 'allow' }),
+          ...(row.path_variants === 'ignore' && { path_variants: 'ignore' }),
           ...(!row.websocket && { websocket: false }),
           ...(row.timeouts && { timeouts: withoutNulls(row.timeouts) }),
         }

@@ -119,6 +119,7 @@ export type RouteOptions = {
   backend?: string | null
   account?: string
   encoded_slashes?: 'allow'
+  path_variants?: 'ignore'
   websocket?: false
   timeouts?: { connect_seconds?: number; response_seconds?: number; idle_seconds?: number }
 }

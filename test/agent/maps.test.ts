@@ -137,16 +137,20 @@ function decisionOf({ records, backends, open }: Model, host: string, path: stri
       .sort()[0]
   const edge = claiming(`${host}:443`) ?? claiming('*.example.com:443')
   // The closest: an exact path goes before every prefix, a longer prefix before a shorter one. Then whoever was first.
-  const [route] = ofKind<RouteRecord>('route.')
+  const matching = ofKind<RouteRecord>('route.')
     .filter(({ value }) => value.edge === edge)
     .filter(({ value: { match, match_type } }) =>
       match_type === 'exact_path' ? match === path : match === '/' || path === match || path.startsWith(`${match}/`),
     )
     .map(({ id, value }) => ({ id, value, width: value.match_type === 'exact_path' ? 1_000 : value.match.length }))
     .sort((a, b) => b.width - a.width || (a.id < b.id ? -1 : 1))
+  const [route] = matching
   if (!route) return '404'
+  // A restricted route with the same path decides as well, although an older one has its place.
+  const guard = matching.find(({ value, width }) => value.policies && width === route.width)
   // Several policies count as one: what one of them allows is allowed.
-  if (route.value.policies?.includes(open) === false) return '403'
+  const refuses = ({ value: { policies } }: typeof route) => policies?.includes(open) === false
+  if (refuses(route) || (guard && refuses(guard))) return '403'
   return backends.get(route.value.backend) ?? assert.fail(`${route.value.backend}`)
 }
 

@@ -234,6 +234,7 @@ test('a node accepts exactly what the API accepts', () => {
     [route, 'headers', { add: [['a', '']], remove: [] }, { add: [['a', '', '']], remove: [] }],
     [route, 'headers', { add: [['host', 'b']], remove: [] }, { add: [], remove: ['host'] }],
     [route, 'encoded_slashes', 'allow', 'reject'],
+    [route, 'path_variants', 'ignore', 'restrict'],
     [route, 'websocket', false, true],
     [backend, 'port', 65_535, 65_536],
     [backend, 'port', 1, 0],

@@ -5,6 +5,10 @@ import { createServer, type Socket } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { exchange, get, putHttpsEdge, putRoute, startHttpUpstream } from '../agent/http_harness.ts'
 import { type Edge, startEdge } from '../agent/proxy_harness.ts'
+import { poll } from '../harness/poll.ts'
+import { sized } from '../harness/thorough.ts'
+import { attackingPaths, fits, ordinary, startAttack } from './readers/attack.ts'
+import { startExpress, startLenient, startNode } from './readers/node.ts'
 
 const certificates = ['*.example.com', '*.corp.example']
 const refused = { from: '127.0.0.9' }
@@ -55,7 +59,7 @@ test('row 6: encoded slashes and backslashes are 400, and evade no policy', asyn
   const { body, head } = await get(edge, { path: '/a%2fb' })
   assert.equal(JSON.parse(body).error_code, 'ERR_AMBIGUOUS_PATH')
   assert.match(head, /content-type: application\/json/)
-  const twice = ['/admin%252fx', '/x/..%252fadmin', '/a%255cb']
+  const twice = ['/a%252fb', '/a%255cb', '/100%25']
   assert.deepEqual(await statuses(edge, twice, refused), all(twice, 200), 'an encoded percent sign is one')
   assert.deepEqual(upstream.heads.map((text) => text.split(' ')[1]).sort(), twice.toSorted(), 'passed on unchanged')
   const query = '/?next=%2fadmin%5c\\;x'
@@ -116,6 +120,99 @@ test('row 6: path parameters are removed for matching, and both readings must be
   }
   assert.deepEqual([await body('/v;1/x'), await body('/v;2'), await body('/v')], ['old', 'root', 'root'])
   assert.deepEqual([await body('/v;1/x', '127.0.0.9'), await body('/v', '127.0.0.9')], [403, 403])
+})
+
+test('no spelling of a restricted path reaches its handler from a refused address, on Node and Express', async (t) => {
+  const readers = [await startNode(t), await startLenient(t), await startExpress(t, 4)]
+  const { send } = await startAttack(t, readers)
+  for (const reader of readers) {
+    for (const [path, handler] of [
+      ['/admin/keys', 'ADMIN'],
+      ['/exact', 'EXACT'],
+      ['/', 'open'],
+    ] as const) {
+      assert.deepEqual(await send(reader, path, { from: '127.0.0.1' }), { decided: '200', reached: handler })
+      const answer = await send(reader, path, { from: refused.from })
+      assert.equal(answer.decided, path === '/' ? '200' : '403', path)
+    }
+    for (const path of ordinary)
+      assert.deepEqual(await send(reader, path, { from: refused.from }), { decided: '200', reached: 'open' }, path)
+  }
+  const reached: string[] = []
+  const known = ['//x/admin/keys', '/.//x/admin', '/x/..//y/admin', '//x@y/admin', '/ADMIN', '/exact/', '/EXACT']
+  const paths = [...known.map((path) => ({ layout: 'below' as const, path })), ...attackingPaths(sized(40, 400))]
+  for (const { layout, path } of paths) {
+    for (const reader of readers) {
+      for (const version of ['HTTP/1.1', 'HTTP/2'] as const) {
+        if (!fits(version, path)) continue
+        const answer = await send(reader, path, { ...refused, layout, version })
+        if (/ADMIN|EXACT/.test(answer.reached)) reached.push(`${reader.name} ${version} ${path}`)
+      }
+    }
+  }
+  assert.deepEqual(reached, [])
+})
+
+test('a path that could belong to two routes needs the consent of both, and a closer open route stays open', async (t) => {
+  const edge = await startEdge(t, { certificates })
+  const upstream = await startHttpUpstream(t)
+  const policies = [await edge.policy('allow 127.0.0.1')]
+  const https = await putHttpsEdge(edge)
+  await putRoute(edge, https, upstream, { match: '/' })
+  await putRoute(edge, https, upstream, { match: '/Admin', policies })
+  await putRoute(edge, https, upstream, { match: '/admin/health', match_type: 'exact_path' })
+  const login = await putRoute(edge, https, upstream, { match: '/login/', match_type: 'exact_path', policies })
+  const open = ['/admin/health', '/Admin/../x', '/administration', '/logins', '/login/x', '/x/login']
+  assert.deepEqual(await statuses(edge, open, refused), all(open, 200))
+  const shut = [
+    '/Admin',
+    '/admin',
+    '/aDMIN/x',
+    '/admin/health/x',
+    '/login/',
+    '/login',
+    '/LOGIN//',
+    '/index.php/login/',
+    '/login%00',
+  ]
+  assert.deepEqual(await statuses(edge, shut, refused), all(shut, 403))
+  assert.deepEqual(await statuses(edge, shut), all(shut, 200))
+  await poll(() => edge.events.some(({ target, source }) => target === login && source === refused.from))
+  // More spellings than are worth a look are refused where a route is restricted, and nowhere else.
+  const absurd = `/${'%252525%2500;//.php/%23%3f%c0%af'.repeat(3)}`
+  assert.equal((await get(edge, { path: absurd, ...refused })).status, 400)
+  const second = await putHttpsEdge(edge, ['b.example.com:443'])
+  await putRoute(edge, second, upstream, { match: '/' })
+  assert.equal((await get(edge, { path: absurd, host: 'b.example.com', ...refused })).status, 200)
+})
+
+test("a route's policies leave other spellings alone where the route says so", async (t) => {
+  const readers = [await startNode(t)] as const
+  const { send } = await startAttack(t, readers, { path_variants: 'ignore' })
+  const decided = async (path: string) => (await send(readers[0], path, refused)).decided
+  assert.deepEqual(
+    [await decided('/admin'), await decided('/admin/x'), await decided('/exact'), await decided('/%61dmin;x')],
+    ['403', '403', '403', '403'],
+  )
+  assert.deepEqual(
+    [await decided('/ADMIN'), await decided('/exact/'), await decided('/admin%00'), await decided('/x/..%252fadmin')],
+    ['200', '200', '200', '200'],
+  )
+  assert.equal(
+    (await send(readers[0], '//x/admin', refused)).reached,
+    'open',
+    'the edge forwards what it has decided on',
+  )
+})
+
+test('the upstream of a path with two slashes in front gets one, and keeps those further behind', async (t) => {
+  const { edge, upstream } = await startRestricted(t)
+  for (const path of ['//x/y?q=//z', '///x//y', '/.//x/y', 'https://app.example.com//x/y', '/img/https://host/x.png'])
+    assert.equal((await get(edge, { path, ...refused })).status, 200, path)
+  assert.deepEqual(
+    upstream.heads.map((text) => text.split(' ')[1]?.replace('https://app.example.com', '')),
+    ['/x/y?q=//z', '/x//y', '/x/y', '/x/y', '/img/https://host/x.png'],
+  )
 })
 
 test('row 12: CONNECT and TRACE are 405 in HTTP/1 and HTTP/2, whatever the upstream allows', async (t) => {

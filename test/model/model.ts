@@ -287,12 +287,14 @@ const kinds: Record<Kind, Rules> = {
       const key = (route: Fields) => `${route.match_type} ${route.match}`
       unique(writing, 'routes', matching, key, 'ERR_MATCH_TAKEN', 'match')
       const encoded_slashes = field(writing, 'encoded_slashes', 'reject')
+      const path_variants = field(writing, 'path_variants', 'restrict')
       const websocket = field(writing, 'websocket', true)
       const timeouts = field(writing, 'timeouts', null)
       return {
         ...annotations(writing),
         ...matching,
         encoded_slashes,
+        path_variants,
         websocket,
         timeouts,
         ...inlineModules('routes', writing),

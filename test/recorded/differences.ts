@@ -10,6 +10,7 @@ const newFields: { because: string; field: string; value: string }[] = [
   { because: 'an upstream may speak HTTP/2', field: 'protocol', value: '"http1"' },
   { because: 'a route may refuse WebSockets', field: 'websocket', value: 'true' },
   { because: 'a route may have timeouts', field: 'timeouts', value: 'null' },
+  { because: 'a route may leave other spellings of its path alone', field: 'path_variants', value: '"restrict"' },
   { because: 'a route may allow encoded slashes', field: 'encoded_slashes', value: '"reject"' },
   { because: 'a caller learns the name of its account', field: 'account_name', value: '"[^"]*"' },
 ]

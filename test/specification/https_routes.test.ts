@@ -29,7 +29,14 @@ test('a new route has edge_id, id, uri, created_at, match_type, match, and null 
   assert.equal(uri, `${publicUrl}/edges/https/${edge_id}/routes/${id}`)
   assert.match(created_at, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
   const modules = { backend: null, ip_restriction: null, request_headers: null }
-  assert.deepEqual(rest, { ...minimal, encoded_slashes: 'reject', websocket: true, timeouts: null, ...modules })
+  assert.deepEqual(rest, {
+    ...minimal,
+    encoded_slashes: 'reject',
+    path_variants: 'restrict',
+    websocket: true,
+    timeouts: null,
+    ...modules,
+  })
 })
 
 test('a route can be read, changed and deleted; PATCH keeps omitted fields', async () => {

@@ -69,21 +69,39 @@ export class Claims {
   private insert(entry: Entry): void {
     const { map, key, value } = entry
     const claims = this.maps[map].get(key)
-    if (claims === value || (typeof claims !== 'string' && claims?.includes(value))) return
-    this.maps[map].set(key, claims === undefined ? value : [claims, value].flat().sort())
+    if (claims === undefined) this.maps[map].set(key, value)
+    else {
+      const sorted = typeof claims === 'string' ? [claims] : claims
+      const at = placeIn(sorted, value)
+      if (sorted[at] === value) return
+      sorted.splice(at, 0, value)
+      this.maps[map].set(key, sorted)
+    }
     this.onChange(entry, true)
   }
 
   private remove(entry: Entry): void {
     const { map, key, value } = entry
     const claims = this.maps[map].get(key)
-    const before = typeof claims === 'string' ? [claims] : (claims ?? [])
-    const others = before.filter((each) => each !== value)
-    if (others.length === before.length) return
-    if (others.length === 0) this.maps[map].delete(key)
-    else this.maps[map].set(key, others.length === 1 ? (others[0] as string) : others)
+    const sorted = typeof claims === 'string' ? [claims] : (claims ?? [])
+    const at = placeIn(sorted, value)
+    if (sorted[at] !== value) return
+    sorted.splice(at, 1)
+    if (sorted.length === 0) this.maps[map].delete(key)
+    else if (sorted.length === 1) this.maps[map].set(key, sorted[0] as string)
     this.onChange(entry, false)
   }
+}
+
+/** Where it is in the sorted list, or belongs. All restricted routes of an edge claim one key, and there may be a thousand. */
+function placeIn(sorted: readonly string[], value: string): number {
+  let [low, high] = [0, sorted.length]
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if ((sorted[middle] as string) < value) low = middle + 1
+    else high = middle
+  }
+  return low
 }
 
 /** Nearly every key has one claim, which is kept as it is: 100,000 lists of one would be twice the memory. */

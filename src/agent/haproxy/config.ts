@@ -68,8 +68,7 @@ global
   stats timeout 1m
   setenv GATEHOUSE_FOLDER ${quoted(settings.folder)}
   setenv GATEHOUSE_POLICY_CACHE_BYTES ${settings.policyCacheBytes ?? 64 * 1024 * 1024}
-  lua-load-per-thread ${quoted(packageFiles.lua)}
-  # What HAProxy says about servers, of which the agent hears changes of health.
+${packageFiles.lua.map((file) => `  lua-load-per-thread ${quoted(file)}\n`).join('')}  # What HAProxy says about servers, of which the agent hears changes of health.
   log ring@events len 1024 format raw local0
   # Half a buffer stays free for headers that a route adds; entries.ts refuses what would not fit.
   tune.bufsize 32768
@@ -189,12 +188,13 @@ ${announceHttp3(settings)}${forwardedFor(settings)}
   # What both paths ask.
   acl same_edge var(txn.edge),strcmp(sess.edge) eq 0
   acl sni_same ssl_fc_sni,lower,map_str(${mapFile(settings, 'host')}),strcmp(txn.edge) eq 0
+  acl guarded var(txn.guarded) -m found
   acl known_account ${part('txn.entry', 'account')},map_str(${mapFile(settings, 'restrictions')}) -m found${decision(settings, 'txn.entry')}${manyInFlight(limitsOf(settings), httpsBackends)}
 ${settings.isCarefulOnly ? '' : fastPath(settings)}
   # Everything else takes the careful path, which uses nothing that the fast path has found.
   acl careful var(txn.careful) -m found
   http-request set-var(txn.careful) bool(true)
-${['edge', 'entry', 'backend', 'address', 'native', 'decision'].map((name) => `  http-request unset-var(txn.${name})\n`).join('')}${beforeWebsocket}
+${['edge', 'entry', 'backend', 'address', 'native', 'decision', 'guarded'].map((name) => `  http-request unset-var(txn.${name})\n`).join('')}${beforeWebsocket}
   # A tunnel would carry requests that no rule below sees.
   http-request return ${answers.notAllowed} if METH_CONNECT || METH_TRACE
   http-request return ${answers.badRequest} if { req.hdrs -m reg '${controlCharacters}' }
@@ -209,6 +209,8 @@ ${['edge', 'entry', 'backend', 'address', 'native', 'decision'].map((name) => ` 
   http-request normalize-uri percent-decode-unreserved strict if unusual_path
   http-request normalize-uri path-strip-dot if unusual_path
   http-request normalize-uri path-strip-dotdot full if unusual_path
+  # After two slashes, URL parsers expect a host.
+  http-request set-path %[path,regsub(^//+,/)] if unusual_path { path -m beg // }
   http-request set-var(txn.path) path
   http-request set-var(txn.path) path,lua.canonical_path if unusual_path
 
@@ -241,13 +243,7 @@ ${otherReadings(settings)}
   http-request return ${answers.notReady} if has_modules !known_account
 ${decide('http-request', 'txn.entry', 'has_modules !open || has_modules !unrestricted').slice(1)}
   http-request return ${answers.refused} if has_modules !open !allowed || has_modules !unrestricted !allowed
-  # If the other reading is refused, that is what the line about the request says.
-  acl both_readings var(txn.both_readings) -m found
-  http-request set-var(txn.both_readings) bool(true) if has_parameters { var(txn.literal) -m found } !same_reading
-  http-request set-var(txn.other_decision) src,hex,concat(|,txn.literal),lua.decide if both_readings
-  http-request set-var(txn.entry) var(txn.literal) if both_readings !{ var(txn.other_decision) -m beg open }
-  http-request set-var(txn.decision) var(txn.other_decision) if both_readings !{ var(txn.other_decision) -m beg open }
-  http-request return ${answers.refused} if both_readings !{ var(txn.other_decision) -m beg open }
+${askOtherReadings(settings)}
   http-request return ${answers.ambiguousPath} if has_parameters { path -m reg '${dotsWithParameters}' }${upstream(settings, 'http-request', 'txn.entry')}${native(settings, 'http-request', 'txn.entry')}${limitRequests(limitsOf(settings), '', 'var(txn.edge)', part('txn.entry', 'account'), `return ${answers.overLimit}`, ' || native')}${noteWebsocket}
 ${chooseResponse(settings)}
   http-request return ${answers.unavailable} if ${isUnreachable} !native !responds
@@ -268,9 +264,8 @@ ${chooseResponse(settings)}
 `
 
 /**
- * Upstreams that read encoded slashes, backslashes and path parameters literally see another path than the one looked
- * up. So such a path needs the consent of both routes: for an encoded slash both must be the same one, which allows it,
- * and a path with parameters must pass the policies of both. docs/adr/0033 has the readings that were considered.
+ * Upstreams that read encoded slashes and backslashes literally see another path than the one looked up. Both must find
+ * the same route, which allows them. docs/adr/0033 has the readings that were considered.
  */
 const otherReadings = (settings: ProxySettings) => `
   acl encoded_slash var(txn.encoded_slash) -m found
@@ -283,6 +278,19 @@ const otherReadings = (settings: ProxySettings) => `
   http-request return ${answers.ambiguousPath} if encoded_slash !{ ${part('txn.entry', 'slashes')} -m str ${slashesAllowed} } || encoded_slash !same_reading
   # A match with parameters can only be found literally, and then it is the closer one.
   acl literal_is_closer ${part('txn.literal', 'slashes')} -m str ${matchesParameters}
-  http-request set-var(txn.cut) var(txn.entry) if has_parameters
-  http-request set-var(txn.entry) var(txn.literal) if has_parameters literal_is_closer
-  http-request set-var(txn.literal) var(txn.cut) if has_parameters literal_is_closer`
+  http-request set-var(txn.entry) var(txn.literal) if has_parameters literal_is_closer`
+
+/**
+ * On an edge with a restricted route, the policies of every route that the path could belong to for some server have to
+ * allow the request: docs/adr/0085. If another reading is refused, that is what the line about the request says.
+ */
+const askOtherReadings = (settings: ProxySettings) => `
+  acl fine var(txn.other_readings) -m str fine
+  http-request set-var(txn.guarded) var(txn.edge),map_str(${mapFile(settings, 'guarded')})
+  http-request set-var(txn.source) src,hex if guarded
+  http-request set-var(txn.other_readings) lua.other_readings if guarded
+  http-request return ${answers.ambiguousPath} if guarded { var(txn.other_readings) -m str ambiguous }
+  http-request set-var(txn.entry) var(txn.other_readings),field(2,;) if guarded !fine
+  http-request set-var(txn.decision) str(shut) if guarded !fine
+  http-request set-var(txn.decision) var(txn.other_readings),field(1,;) if guarded !fine
+  http-request return ${answers.refused} if guarded !fine`

@@ -42,12 +42,11 @@ export function createConfigFile(settings: ProxySettings, natives: () => Iterabl
 }
 export type ConfigFile = ReturnType<typeof createConfigFile>
 
-/** With the Lua file's digest: a new one has to be loaded although the configuration says the same. */
+/** With a digest of the Lua files: new ones have to be loaded although the configuration says the same. */
 async function commonPart(settings: ProxySettings): Promise<string> {
   const digest = createHash('sha256')
-    .update(await readFile(packageFiles.lua))
-    .digest('hex')
-  return `${renderConfig(settings)}\n# gatehouse.lua ${digest}\n${nativeMark}`
+  for (const file of packageFiles.lua) digest.update(await readFile(file))
+  return `${renderConfig(settings)}\n# Lua ${digest.digest('hex')}\n${nativeMark}`
 }
 
 function* inPieces(texts: Iterable<string>): Generator<string> {

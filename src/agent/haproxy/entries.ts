@@ -20,7 +20,7 @@ import { timeoutLimits, websocketIdleSeconds } from '../../kernel/timeouts.ts'
 import type { ResolvedBackend } from '../upstreams/resolver.ts'
 import { headerLists } from './header_lists.ts'
 import { formatGroup, formatUpstream } from './native/upstream.ts'
-import { exactKey, prefixKey } from './paths.ts'
+import { exactGuardKey, exactKey, prefixGuardKey, prefixKey } from './paths.ts'
 import { responseValue } from './response_entry.ts'
 
 /** What an entry looks up stands before it. `node` is last: it says that the others are there. */
@@ -37,6 +37,8 @@ export const mapNames = [
   'response',
   'fallback',
   'tcp',
+  'guard',
+  'guarded',
   'route',
   'host',
   'wildcard',
@@ -50,9 +52,10 @@ export type PartName = (typeof partNames)[number]
 export type Entry = { readonly map: MapName | PartName; readonly key: string; readonly value: string }
 
 /**
- * The value of an edge or route, `target|account|backend|slashes|websocket|timeouts|headers|policies`: all but the last part have a fixed
- * length, so that HAProxy need not search for them. `modules` are the last two together.
+ * The value of an edge or route, `target|account|backend|slashes|websocket|timeouts|depth|variants|headers|policies`: all but
+ * the last part have a fixed length, so that HAProxy need not search for them. `modules` are the last two together.
  */
+const depthDigits = 4
 export const entryLayout = { edgtcp: layoutOf('edgtcp'), edghtsrt: layoutOf('edghtsrt') }
 export type EntryLayout = ReturnType<typeof layoutOf>
 function layoutOf(target: 'edgtcp' | 'edghtsrt') {
@@ -60,7 +63,9 @@ function layoutOf(target: 'edgtcp' | 'edghtsrt') {
   const slashes = backend + idLength('bkdst') + 1
   const websocket = slashes + 2
   const timeouts = websocket + 2
-  const headers = timeouts + 2
+  const depth = timeouts + 2
+  const variants = depth + depthDigits + 1
+  const headers = variants + 2
   return {
     target: { from: 0, length: idLength(target) },
     account: { from: account, length: idLength('ac') },
@@ -68,6 +73,7 @@ function layoutOf(target: 'edgtcp' | 'edghtsrt') {
     slashes: { from: slashes, length: 1 },
     websocket: { from: websocket, length: 1 },
     timeouts: { from: timeouts, length: 1 },
+    depth: { from: depth, length: depthDigits },
     modules: { from: headers, length: undefined },
     headers: { from: headers, length: 1 },
     policies: { from: headers + 2, length: undefined },
@@ -98,6 +104,9 @@ export const matchesParameters = 'p'
 
 /** What stands under `headers` of a route with header operations. */
 export const withHeaders = 'h'
+
+/** What stands under `variants` of a route whose policies apply to no other spelling of its path. */
+export const ignoresVariants = 'i'
 
 /** What stands under `websocket` of a route that refuses them. */
 export const noWebsocket = 'n'
@@ -154,6 +163,8 @@ const compilers: Record<string, (id: string, value: any) => Entry[]> = {
       '-',
       '-',
       '-',
+      '-'.repeat(depthDigits),
+      '-',
       '-',
       policiesField(policies),
     ]
@@ -170,10 +181,9 @@ const compilers: Record<string, (id: string, value: any) => Entry[]> = {
         : { map: 'host', key: host, value }
     })
   },
-  route(
-    id,
-    { account, edge, match_type, match, backend, policies, headers, encoded_slashes, websocket, timeouts }: RouteRecord,
-  ) {
+  route(id, record: RouteRecord) {
+    const { account, edge, match_type, match, backend, policies, headers, encoded_slashes, websocket, timeouts } =
+      record
     known('edghtsrt', id)
     known('edghts', edge)
     if (!match.startsWith('/')) throw new UnusableRecord(`the match of ${id} does not begin with a slash`)
@@ -183,6 +193,8 @@ const compilers: Record<string, (id: string, value: any) => Entry[]> = {
     const hasHeaders = headers ? withHeaders : '-'
     const slashes = hasParameters(match) ? matchesParameters : encoded_slashes === 'allow' ? slashesAllowed : '-'
     const upgrades = websocket === false ? noWebsocket : '-'
+    const isExact = match_type === 'exact_path'
+    const guardKey = isExact ? exactGuardKey(edge, match) : prefixGuardKey(edge, match)
     const fields = [
       id,
       known('ac', account),
@@ -190,15 +202,24 @@ const compilers: Record<string, (id: string, value: any) => Entry[]> = {
       slashes,
       upgrades,
       timeouts ? withTimeouts : '-',
+      depthField(edge, guardKey),
+      record.path_variants === 'ignore' ? ignoresVariants : '-',
       hasHeaders,
       policiesField(policies),
     ]
-    const key = match_type === 'exact_path' ? exactKey(edge, match) : prefixKey(edge, match)
-    const route: Entry = { map: 'route', key, value: fields.join('|') }
+    const value = fields.join('|')
+    const route: Entry = { map: 'route', key: isExact ? exactKey(edge, match) : prefixKey(edge, match), value }
     // HAProxy takes the bytes of a buffer for a look-up: a longer key could never be found.
     if (route.key.length > 8_000) throw new UnusableRecord(`the match of ${id} is too long`)
     const waits: Entry[] = timeouts ? [{ map: 'timeouts', key: id, value: milliseconds(timeouts) }] : []
-    return [...operations, ...waits, route]
+    const guards: Entry[] =
+      policies === null || record.path_variants === 'ignore'
+        ? []
+        : [
+            { map: 'guard', key: guardKey, value },
+            { map: 'guarded', key: edge, value: id },
+          ]
+    return [...operations, ...waits, ...guards, route]
   },
   backend(id, { address, addresses, port, tls, host, protocol, send_proxy_protocol, health_check }: ResolvedBackend) {
     known('bkdst', id)
@@ -275,6 +296,10 @@ const compilers: Record<string, (id: string, value: any) => Entry[]> = {
     return [{ map: 'restrictions', key: id, value: bounded(id, encoded.join(' ')) }]
   },
 }
+
+/** Of two routes that match one reading of a path, the one with the longer match in it is the closer. */
+const depthField = (edge: string, guardKey: string): string =>
+  String(guardKey.length - edge.length).padStart(depthDigits, '0')
 
 /** `connect|response|idle|tunnel`, as HAProxy takes them. */
 function milliseconds(timeouts: NonNullable<RouteRecord['timeouts']>): string {

@@ -25,6 +25,22 @@ const unusualLine = `(*LF)(?m)^(?:[a-z0-9-]*+[^a-z0-9:\\r-]|(?!connection: keep-
   .map((name) => name.replace('*', '[a-z0-9-]*+'))
   .join('|')}):)`
 
+/** Ordinary characters in a path that has another reading to some servers: a script's name, a session, a dot at the end. */
+const unusualToSome = '\\.(?:[A-Za-z][A-Za-z0-9]{1,4}/|/|$)|/\\('
+
+/**
+ * Another route could be meant where the edge has restricted ones: to a server that ignores case or a slash at the end, or to
+ * some for the characters above. Without an address the request is not reachable here, and left to the careful path.
+ */
+const leaveOtherReadings = (settings: ProxySettings) => `
+  acl guards_itself var(txn.guard),strcmp(txn.entry) eq 0
+  acl guard_is_closer ${part('txn.guard', 'depth')},strcmp(txn.depth) ge 0
+  http-request set-var(txn.guarded) var(txn.edge),map_str(${mapFile(settings, 'guarded')})
+  http-request set-var(txn.folded_path) path,lower,rtrim(/) if guarded
+  http-request set-var(txn.guard) var(txn.edge),concat(,txn.folded_path,/|),map_beg(${mapFile(settings, 'guard')}) if guarded
+  http-request set-var(txn.depth) ${part('txn.entry', 'depth')} if guarded
+  http-request unset-var(txn.address) if guarded guard_is_closer !guards_itself || guarded { path -m reg '${unusualToSome}' }`
+
 /**
  * Nearly all requests are ordinary: their host is spelled as in the map and belongs to the edge of the TLS name, their
  * path has one reading, and their headers hide nothing. For them a few rules say the same as all those of the
@@ -36,7 +52,7 @@ export const fastPath = (settings: ProxySettings) => `
   acl reachable_plain var(txn.backend) -m beg plain|
   acl few_in_flight be_conn(https_plain) lt ${enoughInFlight(limitsOf(settings), httpsBackends)}
   http-request set-var(txn.edge) var(txn.asked_host),map_str(${mapFile(settings, 'host')}) if !{ method CONNECT TRACE } !{ path -m reg '${unusualPath}' } !{ req.hdrs -m reg '${controlCharacters}' '${unusualLine}' }
-  http-request set-var(txn.entry) var(txn.edge),${routeOfEdge(settings, 'txn.asked_path')}${upstream(settings, 'http-request', 'txn.entry')}${dial('http-request')}
+  http-request set-var(txn.entry) var(txn.edge),${routeOfEdge(settings, 'txn.asked_path')}${upstream(settings, 'http-request', 'txn.entry')}${dial('http-request')}${leaveOtherReadings(settings)}
   http-request allow if reachable same_edge { ${part('txn.entry', 'modules')} -m str -- ${noModules} } unrestricted reachable_plain few_in_flight
 
   acl has_headers ${part('txn.entry', 'headers')} -m str ${withHeaders}

@@ -276,10 +276,10 @@ core.register_converters('verdict', function(input)
   return rule and 'open +' .. rule or 'open'
 end)
 
--- '<source in hex>|<edge or route>|<account>|<backend>|<slashes>|<websocket>|<timeouts>|<headers>|<open or policies>': what asks
--- to be let through. False when it cannot be read.
+-- '<source in hex>|<edge or route>|<account>|<backend>|<slashes>|<websocket>|<timeouts>|<depth>|<variants>|<headers>|<open or policies>':
+-- what asks to be let through. False when it cannot be read.
 local caseOf = remembered(4096, function(input)
-  local source, target, account, set = input:match('^(%x+)|([^|]+)|([^|]+)|[^|]+|[^|]|[^|]|[^|]|[^|]|([^|]*)$')
+  local source, target, account, set = input:match('^(%x+)|([^|]+)|([^|]+)|[^|]+|[^|]|[^|]|[^|]|[^|]+|[^|]|[^|]|([^|]*)$')
   source = source and plainSource(source)
   if not source then return false end
   return { source = source, target = target, account = account, set = set ~= 'open' and parseSet(set) }
@@ -333,44 +333,43 @@ core.register_converters('decide', decide)
 -- HAProxy finds the longest prefix in a tree, and has nothing alike for suffixes.
 core.register_converters('reverse', string.reverse)
 
--- The spelling of paths.ts, for the look-up alone. normalize-uri has removed the plain dot segments before.
-local function encodedByte(character) return ('%%%02X'):format(character:byte()) end
-local function spelled(path)
-  local text = path:gsub('%%(%x%x)', function(hex)
-    local character = string.char(tonumber(hex, 16))
-    -- Not yet encoded, what has to be: a mark that no path can have stands for its percent sign.
-    return character:find("^[%w%-._~!$&'()*+,:;=@]$") and character or '\0' .. hex:upper()
-  end)
-  text = text:gsub("[^%w%-._~!$&'()*+,:;=@/%z]", encodedByte)
-  return (text:gsub('%z', '%%'):gsub('//+', '/'))
-end
-
--- As the server reads it that decodes and cuts the most: every separator counts as a slash, parameters are gone.
-local function separated(path)
-  return (spelled(path):gsub('%%2F', '/'):gsub('%%5C', '/'):gsub(';[^/]*', ''))
-end
-local function isDots(segment) return segment == '.' or segment == '..' end
-
-core.register_converters('canonical_path', function(path)
-  local segments, last = {}, ''
-  local text = separated(path)
-  for segment in text:gmatch('[^/]+') do
-    if segment == '..' then segments[#segments] = nil elseif segment ~= '.' then segments[#segments + 1] = segment end
-    last = segment
-  end
-  local isFolder = #segments > 0 and (text:sub(-1) == '/' or isDots(last))
-  return '/' .. table.concat(segments, '/') .. (isFolder and '/' or '')
+-- Whether the client may send the path under every reading of it. Says 'fine', 'ambiguous', or the decision that refuses it
+-- and the entry of the route that it belongs to, with a semicolon in between. Account restrictions are the same for all routes
+-- of an edge, and have been asked.
+local routes, guards = Map.new(folder .. '/maps/route.map', Map._beg), Map.new(folder .. '/maps/guard.map', Map._beg)
+local routeOf = remembered(4096, function(entry)
+  local target, depth, variants, set = entry:match('^([^|]+)|[^|]+|[^|]+|[^|]|[^|]|[^|]|(%d+)|([^|])|[^|]|([^|]*)$')
+  if not target then return false end
+  return { target = target, depth = tonumber(depth), isGuarded = variants == '-', set = set ~= 'open' and parseSet(set) }
 end)
-
--- As the server reads it that decodes no separator and cuts nothing. A path with encoded separators that has dot
--- segments or parameters too has more readings than these two: it becomes what no route has.
-core.register_converters('literal_path', function(path)
-  local text = spelled(path)
-  if not text:find('%%2F') and not text:find('%%5C') then return text end
-  for segment in separated(path):gmatch('[^/]+') do
-    if isDots(segment) then return '|' end
+local function refusal(entry, source)
+  local route = routeOf(entry)
+  if not route then return 'shut' end
+  local isAllowed, rules, policy = allows(route.set, source)
+  return not isAllowed and 'shut !-:' .. policy .. ':' .. (countDecision(rules, source, 'r') or '-') or nil
+end
+core.register_fetches('other_readings', function(txn)
+  local edge, source = txn:get_var('txn.edge'), plainSource(txn:get_var('txn.source'))
+  local asked = { [routeOf(txn:get_var('txn.entry')).target] = true }
+  local readings = source and paths.readings(txn.sf:path())
+  if not readings then return 'ambiguous' end
+  local function ask(entry)
+    local route = entry and routeOf(entry)
+    if not route or not route.set or not route.isGuarded or asked[route.target] then return nil end
+    asked[route.target] = true
+    return refusal(entry, source)
   end
-  return text:find(';', 1, true) and '|' or text
+  for _, reading in ipairs(readings) do
+    local found = routes:lookup(edge .. reading .. '/|')
+    local guard = guards:lookup(edge .. paths.folded(reading) .. '/|')
+    local refused = ask(found)
+    if refused then return refused .. ';' .. found end
+    -- A closer match that is not restricted stays open.
+    if guard and found and routeOf(guard).depth < routeOf(found).depth then guard = nil end
+    refused = ask(guard)
+    if refused then return refused .. ';' .. guard end
+  end
+  return 'fine'
 end)
 
 -- Many servers take `_` for `-`, some take any other character for it too: a name in disguise is the name.

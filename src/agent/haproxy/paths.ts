@@ -1,3 +1,5 @@
+import { isUtf8 } from 'node:buffer'
+
 // Characters that mean the same with and without their encoding to any upstream that decodes paths.
 const plain = /[A-Za-z0-9\-._~!$&'()*+,:;=@]/
 
@@ -9,7 +11,7 @@ const encodeByte = (byte: number): string => `%${byte.toString(16).toUpperCase()
 /**
  * One spelling for all paths that an upstream could take for the same, since a policy on /admin must not be evaded
  * with /%61dmin: the spelling in which the proxy looks requests up, by normalize-uri and `canonical_path` in
- * gatehouse.lua. An encoded slash has no one spelling; a match contains none.
+ * paths.lua. An encoded slash has no one spelling; a match contains none.
  */
 export function canonicalPath(match: string): string {
   if (surelyCanonical.test(match)) return match
@@ -39,6 +41,25 @@ function withoutDotSegments(path: string): string {
 export function prefixKey(edge: string, match: string): string {
   const path = canonicalPath(match)
   return `${edge}${path}${path.endsWith('/') ? '' : '/'}`
+}
+
+/**
+ * One key for all spellings of a match that a server might treat alike, because it ignores case or a slash at the end.
+ * `folded` in paths.lua does the same to the paths of requests; letters of other scripts have their case folded there as far
+ * as it knows them.
+ */
+const folded = (match: string): string => lowerCase(canonicalPath(match)).replace(/\/+$/, '')
+export const prefixGuardKey = (edge: string, match: string): string => `${edge}${folded(match)}/`
+export const exactGuardKey = (edge: string, match: string): string => `${edge}${folded(match)}/|`
+
+function lowerCase(path: string): string {
+  const plainLower = path.toLowerCase()
+  if (!plainLower.includes('%')) return plainLower
+  return plainLower.replaceAll(/(?:%[89a-f][0-9a-f])+/g, (encoded) => {
+    const bytes = Buffer.from(encoded.replaceAll('%', ''), 'hex')
+    const lower = Buffer.from(bytes.toString('utf8').toLowerCase(), 'utf8')
+    return isUtf8(bytes) ? lower.toString('hex').replaceAll(/../g, '%$&') : encoded
+  })
 }
 
 /** Requests are looked up as path, slash and `|`, which no path holds: only the very same path goes up to its end. */

@@ -16,7 +16,7 @@ export const part = (entry: EntryVariable, name: keyof EntryLayout) => {
   return `var(${entry}),bytes(${[from, ...(length ? [length] : [])]})`
 }
 /** A TCP edge is looked up before there is a transaction; a route is looked up for every request. */
-export type EntryVariable = 'sess.entry' | 'txn.entry' | 'txn.literal'
+export type EntryVariable = 'sess.entry' | 'txn.entry' | 'txn.literal' | 'txn.guard'
 
 /**
  * The same decision for a connection and a request. Lua is asked unless `open` stands where the policies would and the

@@ -131,9 +131,10 @@ export const httpsEdgeRoutes = [
           `An HTTPS edge can have at most ${maxRoutes} routes. Add the route to another edge.`,
         )
       }
-      const { match_type, match, encoded_slashes, websocket } = body
+      const { match_type, match, encoded_slashes, path_variants, websocket } = body
       const timeouts = timeoutsIn(body.timeouts)
-      const fields = { match_type, match, encoded_slashes, websocket, timeouts, ...newAnnotations(body) }
+      const paths = { match_type, match, encoded_slashes, path_variants }
+      const fields = { ...paths, websocket, timeouts, ...newAnnotations(body) }
       const id = await insertEdge(tx, caller, { kind: 'route', parentId, ...fields })
       await setInlineModules(tx, caller, 'route', id, body)
       return rereadRoute(tx, caller, edge_id, id)
@@ -149,9 +150,11 @@ export const httpsEdgeRoutes = [
     check: checkModules,
     async apply(tx, { caller, params, body }, before) {
       const { match_type = before.match_type, match = before.match } = body
-      const { encoded_slashes = before.encoded_slashes, websocket = before.websocket } = body
+      const { encoded_slashes = before.encoded_slashes, path_variants = before.path_variants } = body
+      const { websocket = before.websocket } = body
       const timeouts = body.timeouts === undefined ? before.timeouts : timeoutsIn(body.timeouts)
-      const fields = { match_type, match, encoded_slashes, websocket, timeouts, ...patchedAnnotations(before, body) }
+      const paths = { match_type, match, encoded_slashes, path_variants }
+      const fields = { ...paths, websocket, timeouts, ...patchedAnnotations(before, body) }
       await updateEdge(tx, caller, before.id, fields)
       await setInlineModules(tx, caller, 'route', before.id, body)
       return rereadRoute(tx, caller, params.edge_id, before.id)

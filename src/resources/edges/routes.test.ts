@@ -61,6 +61,11 @@ test('a route rejects encoded slashes unless it says otherwise, and its match ha
   assert.equal((await admin('PATCH', route.uri, { encoded_slashes: 'reject' })).body.encoded_slashes, 'reject')
   const made = { match_type: 'path_prefix', match: '/c', encoded_slashes: 'allow' }
   assert.equal((await admin('POST', routes, made)).body.encoded_slashes, 'allow')
+  assert.equal(route.path_variants, 'restrict')
+  assert.equal((await admin('PATCH', route.uri, { path_variants: 'ignore' })).body.path_variants, 'ignore')
+  assert.equal((await admin('PATCH', route.uri, { match: '/d' })).body.path_variants, 'ignore')
+  for (const path_variants of ['allow', '', null, true])
+    assert.equal((await admin('PATCH', route.uri, { path_variants })).body.details.field, 'path_variants')
   for (const encoded_slashes of ['decode', '', null, true])
     assert.equal((await admin('PATCH', route.uri, { encoded_slashes })).body.details.field, 'encoded_slashes')
   for (const match of ['/a%2fb', '/a%2Fb', '/a%5cb', '/a\\b'])

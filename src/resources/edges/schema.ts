@@ -102,6 +102,13 @@ const EncodedSlashes = Type.Unsafe<'reject' | 'allow'>({
   description:
     "Whether a request path may contain an encoded slash (%2F), an encoded backslash (%5C) or a backslash. `reject` answers 400. `allow` forwards the path unchanged, provided that it matches this route whether or not they are read as separators, and that it has no dot segments or ';'.",
 })
+const PathVariants = Type.Unsafe<'restrict' | 'ignore'>({
+  type: 'string',
+  enum: ['restrict', 'ignore'],
+  default: 'restrict',
+  description:
+    "Which paths the route's IP restriction decides about. `restrict` includes paths that match another route, or this one only for some servers: in another case, with a slash at the end, encoded twice, with path parameters. `ignore` leaves these to the other route: choose it if the upstream tells such paths apart and serves something else there.",
+})
 const Websocket = Type.Boolean({
   'x-default': true,
   description: 'Whether clients may open WebSockets, over HTTP/1.1 or HTTP/2. If false, the edge answers 400.',
@@ -140,6 +147,7 @@ export const HttpsRouteCreate = withModules('route', {
   match_type: MatchType,
   match: Match,
   encoded_slashes: Type.Optional(EncodedSlashes),
+  path_variants: Type.Optional(PathVariants),
   websocket: Type.Optional(Websocket),
   timeouts: Type.Optional(Timeouts),
   ...Annotations,
@@ -150,6 +158,7 @@ export const HttpsRouteUpdate = withModules('route', {
   match_type: Type.Optional(MatchType),
   match: Type.Optional(Match),
   encoded_slashes: Type.Optional(EncodedSlashes),
+  path_variants: Type.Optional(PathVariants),
   websocket: Type.Optional(Websocket),
   timeouts: Type.Optional(Timeouts),
   ...Annotations,
@@ -164,6 +173,7 @@ export const HttpsRoute = Closed(
     match_type: MatchType,
     match: Type.String(),
     encoded_slashes: EncodedSlashes,
+    path_variants: PathVariants,
     websocket: Websocket,
     timeouts: TimeoutsShown,
     ...shown('route'),

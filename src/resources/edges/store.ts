@@ -13,6 +13,7 @@ export type Match = {
   match_type: 'exact_path' | 'path_prefix'
   match: string
   encoded_slashes: 'reject' | 'allow'
+  path_variants: 'restrict' | 'ignore'
   websocket: boolean
   timeouts: RouteTimeouts | null
 }
@@ -34,7 +35,7 @@ type Account = Pick<Caller, 'accountId'>
 
 /** Everything about an edge or a route but whose it is. For queries that call the table `e`. */
 export const edgeColumns = sql`
-  e.id, e.parent_id, e.match_type, e.match, e.encoded_slashes, e.websocket, e.timeouts, e.description, e.metadata, e.created_at,
+  e.id, e.parent_id, e.match_type, e.match, e.encoded_slashes, e.path_variants, e.websocket, e.timeouts, e.description, e.metadata, e.created_at,
   array(select hostport from hostports h where h.account_id = e.account_id and h.edge_id = e.id order by position) as hostports,
   coalesce((
     select json_agg(json_build_object('hostport', r.hostport, 'reason', r.reason, 'refused_at', to_char(r.refused_at, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')) order by r.position)
@@ -107,9 +108,10 @@ export async function insertEdge(tx: Db, { accountId }: Account, edge: NewEdge):
     run(
       tx,
       sql`
-      insert into edges (account_id, id, kind, parent_id, match_type, match, encoded_slashes, websocket, timeouts, description, metadata)
+      insert into edges (account_id, id, kind, parent_id, match_type, match, encoded_slashes, path_variants, websocket, timeouts, description, metadata)
       values (${accountId}, ${id}, ${edge.kind}, ${edge.parentId ?? null}, ${edge.match_type ?? null}, ${edge.match ?? null},
-              ${edge.encoded_slashes ?? 'reject'}, ${edge.websocket ?? true}, ${storedTimeouts(edge)}, ${edge.description}, ${edge.metadata})`,
+              ${edge.encoded_slashes ?? 'reject'}, ${edge.path_variants ?? 'restrict'}, ${edge.websocket ?? true}, ${storedTimeouts(edge)},
+              ${edge.description}, ${edge.metadata})`,
     ),
   )
   return id
@@ -122,7 +124,7 @@ export const updateEdge = (tx: Db, { accountId }: Account, id: Uuid, fields: Ann
       sql`
       update edges set description = ${fields.description}, metadata = ${fields.metadata},
         match_type = ${fields.match_type ?? null}, match = ${fields.match ?? null},
-        encoded_slashes = ${fields.encoded_slashes ?? 'reject'}, websocket = ${fields.websocket ?? true},
+        encoded_slashes = ${fields.encoded_slashes ?? 'reject'}, path_variants = ${fields.path_variants ?? 'restrict'}, websocket = ${fields.websocket ?? true},
         timeouts = ${storedTimeouts(fields)}
       where account_id = ${accountId} and id = ${id}`,
     ),

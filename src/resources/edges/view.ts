@@ -45,6 +45,7 @@ export function toHttpsRoute(row: RouteRow, uri: UriOf): HttpsRoute {
     match_type: row.match_type,
     match: row.match,
     encoded_slashes: row.encoded_slashes,
+    path_variants: row.path_variants,
     websocket: row.websocket,
     timeouts: row.timeouts,
     ...shownModules(row, 'route', uri),

@@ -26,13 +26,18 @@ export function createClient(port: number): Client {
   function overHttp2(request: GeneratedRequest): Promise<Outcome> {
     const { method, host, target, headers, body } = request
     return new Promise((resolve) => {
-      const stream = session(request).request({
-        ...Object.fromEntries(headers.map(([name, value]) => [name.toLowerCase(), value])),
-        [constants.HTTP2_HEADER_METHOD]: method,
-        [constants.HTTP2_HEADER_PATH]: target,
-        [constants.HTTP2_HEADER_AUTHORITY]: host,
-        [constants.HTTP2_HEADER_SCHEME]: 'https',
-      })
+      // Ended once only: a second end, even of nothing, is an error that loses the answer's body.
+      const endStream = body === ''
+      const stream = session(request).request(
+        {
+          ...Object.fromEntries(headers.map(([name, value]) => [name.toLowerCase(), value])),
+          [constants.HTTP2_HEADER_METHOD]: method,
+          [constants.HTTP2_HEADER_PATH]: target,
+          [constants.HTTP2_HEADER_AUTHORITY]: host,
+          [constants.HTTP2_HEADER_SCHEME]: 'https',
+        },
+        { endStream },
+      )
       let head = ''
       let text = ''
       stream.setEncoding('latin1')
@@ -44,7 +49,7 @@ export function createClient(port: number): Client {
       })
       stream.on('error', () => {})
       stream.on('close', () => resolve(head ? `${head}\n${text}` : `reset ${stream.rstCode}`))
-      stream.end(Buffer.from(body, 'latin1'))
+      if (!endStream) stream.end(Buffer.from(body, 'latin1'))
     })
   }
 
@@ -103,6 +108,10 @@ function answerLength(text: string, method: string): number | undefined {
   const end = text.indexOf('\r\n\r\n') + 4
   if (end < 4) return undefined
   const status = Number(text.split(' ', 2)[1])
+  if (/^transfer-encoding: chunked\r$/im.test(text.slice(0, end))) {
+    const last = text.indexOf('0\r\n\r\n', end)
+    return last < 0 ? undefined : last + 5
+  }
   const size =
     method === 'HEAD' || status < 200 ? 0 : Number(/^content-length: (\d+)\r$/im.exec(text.slice(0, end))?.[1] ?? 0)
   return text.length < end + size ? undefined : end + size

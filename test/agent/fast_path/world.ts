@@ -45,6 +45,7 @@ export const operations = {
       '/both',
       '/nobody',
     ],
+    ...['/', '/plain', '/POLICY', '/policy.', '/index.php/policy', '/policy/open', '/policy/OPEN', '/case'],
     ...['/response', '/response-policy', '/no-response'],
     ...['/restricted', '/warned', '/slashes', '/par;am', '/no-websockets', '/none', '/lost', '/unknown', '/stranger'],
   ],
@@ -105,6 +106,8 @@ async function furnish(scope: Scope, edge: Edge, ids: Map<string, string>): Prom
   route('/lua', { headers: onlyLua })
   route('/about', { headers: about })
   route('/policy', { policies: [office] })
+  route('/policy/open')
+  route('/Case', { policies: [office], path_variants: 'ignore' })
   route('/both', { policies: [office], headers: native })
   route('/nobody', { policies: [nobody], headers: onlyLua })
   route('/restricted', { account: account('restricted') })

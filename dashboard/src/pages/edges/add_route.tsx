@@ -12,6 +12,7 @@ type RouteDraft = {
   match: string
   matchType: Route['match_type']
   encodedSlashes: Route['encoded_slashes']
+  pathVariants: Route['path_variants']
   websocket: 'accept' | 'reject'
   timeouts: TimeoutTexts
   backendId: string
@@ -27,6 +28,7 @@ const createRoute = (edgeId: string, draft: RouteDraft) =>
         match: draft.match,
         match_type: draft.matchType,
         encoded_slashes: draft.encodedSlashes,
+        path_variants: draft.pathVariants,
         websocket: draft.websocket === 'accept',
         timeouts: timeoutsOf(draft.timeouts),
         description: draft.description,
@@ -54,6 +56,7 @@ export function AddRoute({ edge, onClose }: { edge: Shapes['HttpsEdge']; onClose
     match: '/',
     matchType: 'path_prefix',
     encodedSlashes: 'reject',
+    pathVariants: 'restrict',
     websocket: 'accept',
     timeouts: noTimeouts,
     backendId: '',
@@ -100,6 +103,16 @@ export function AddRoute({ edge, onClose }: { edge: Shapes['HttpsEdge']; onClose
         options={[
           { value: 'reject', label: 'Reject with 400' },
           { value: 'allow', label: 'Allow' },
+        ]}
+      />
+      <Choice
+        label="Other spellings of the path"
+        name="path_variants"
+        value={values.pathVariants}
+        onChange={set('pathVariants')}
+        options={[
+          { value: 'restrict', label: 'Apply the IP restriction to them' },
+          { value: 'ignore', label: 'Leave them to other routes' },
         ]}
       />
       <Choice

@@ -213,6 +213,7 @@ function Traits({ route }: { route: Route }) {
   return (
     <p className="traits">
       {route.encoded_slashes === 'allow' && <span className="tag">encoded slashes allowed</span>}
+      {route.path_variants === 'ignore' && <span className="tag">other spellings unrestricted</span>}
       {!route.websocket && <span className="tag">no WebSockets</span>}
       {route.timeouts && <span className="tag">timeouts: {timeoutsText(route.timeouts)}</span>}
       <span className="soft">{route.description}</span>

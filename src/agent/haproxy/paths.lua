@@ -1,0 +1,171 @@
+-- How paths are spelled for the look-up, and how else a server could read them (docs/adr/0085). Loaded before
+-- gatehouse.lua, which uses `paths`.
+
+paths = {}
+
+local sub = string.sub
+
+-- The spelling of paths.ts. normalize-uri has removed the plain dot segments before.
+local function encodedByte(character) return ('%%%02X'):format(character:byte()) end
+local function plainOrEncoded(hex)
+  local character = string.char(tonumber(hex, 16))
+  -- Not yet encoded, what has to be: a mark that no path can have stands for its percent sign.
+  return character:find("^[%w%-._~!$&'()*+,:;=@]$") and character or '\0' .. hex:upper()
+end
+local function spelled(path)
+  local text = path:gsub('%%(%x%x)', plainOrEncoded)
+  text = text:gsub("[^%w%-._~!$&'()*+,:;=@/%z]", encodedByte)
+  return (text:gsub('%z', '%%'))
+end
+local function merged(path) return (path:gsub('//+', '/')) end
+
+-- As the server reads it that decodes and cuts the most: every separator counts as a slash, parameters are gone.
+local function separated(path)
+  return (spelled(path):gsub('%%2F', '/'):gsub('%%5C', '/'):gsub(';[^/]*', ''))
+end
+local function isDots(segment) return segment == '.' or segment == '..' end
+
+core.register_converters('canonical_path', function(path)
+  local segments, last = {}, ''
+  local text = separated(path)
+  for segment in text:gmatch('[^/]+') do
+    if segment == '..' then segments[#segments] = nil elseif segment ~= '.' then segments[#segments + 1] = segment end
+    last = segment
+  end
+  local isFolder = #segments > 0 and (text:sub(-1) == '/' or isDots(last))
+  return '/' .. table.concat(segments, '/') .. (isFolder and '/' or '')
+end)
+
+-- As the server reads it that decodes no separator and cuts nothing. A path with encoded separators that has dot
+-- segments or parameters too has more readings than these two: it becomes what no route has.
+core.register_converters('literal_path', function(path)
+  local text = merged(spelled(path))
+  if not text:find('%%2F') and not text:find('%%5C') then return text end
+  for segment in separated(path):gmatch('[^/]+') do
+    if isDots(segment) then return '|' end
+  end
+  return text:find(';', 1, true) and '|' or text
+end)
+
+-- Without dot segments. An empty segment is a folder here; servers that merge slashes first read it in two steps.
+local function withoutDots(path)
+  local segments = {}
+  local last = ''
+  for segment in sub(path, 2):gmatch('[^/]*') do
+    if segment == '..' then segments[#segments] = nil elseif segment ~= '.' then segments[#segments + 1] = segment end
+    last = segment
+  end
+  if isDots(last) then segments[#segments + 1] = '' end
+  return '/' .. table.concat(segments, '/')
+end
+
+local function hasDots(path) return path:find('/%.%.?/') or path:find('/%.%.?$') end
+
+-- Windows opens `admin` for `admin.` and `admin `.
+local function withoutTails(segment)
+  if segment:find('^%.*$') then return segment end
+  repeat
+    local before = segment
+    segment = segment:gsub('%.+$', ''):gsub('%%20$', '')
+  until segment == before
+  return segment
+end
+
+local scripts = {}
+for name in ('php php3 php4 php5 php7 php8 phtml cgi fcgi pl py rb asp aspx'):gmatch('%S+') do scripts[name] = true end
+local function withoutScript(segment)
+  local name = segment:match('%.(%w+)$')
+  return name and scripts[name:lower()] and '' or nil
+end
+
+-- Two, three or four bytes for a character that has one.
+local function withoutOverlong(path)
+  local function short(high, low)
+    local code = (tonumber(high, 16) & 31) << 6 | tonumber(low, 16) & 63
+    return code < 128 and ('%%%02X'):format(code) or nil
+  end
+  local text = path:gsub('%%F0%%80%%(8[01])%%([89AB]%x)', short):gsub('%%E0%%(8[01])%%([89AB]%x)', short)
+  return spelled((text:gsub('%%(C[01])%%([89AB]%x)', short)))
+end
+
+-- What servers do to a path before they compare it, and others do not: a text that shows that there is something to do,
+-- and the path afterwards. Some do several, in any order, and some do one twice.
+local steps = {
+  -- Decode once more, what another proxy has decoded already.
+  { '%25', function(path) return spelled((path:gsub('%%25(%x%x)', '%%%1'))) end },
+  { '%C', withoutOverlong },
+  { '%E0%8', withoutOverlong },
+  { '%F0%80', withoutOverlong },
+  { '%2F', function(path) return (path:gsub('%%2F', '/')) end },
+  { '%5C', function(path) return (path:gsub('%%5C', '/')) end },
+  -- Parameters: of each segment, of the last one, or as the end of the path.
+  { ';', function(path) return (path:gsub(';[^/]*', '')) end },
+  { ';', function(path) return (path:gsub(';[^/]*$', '')) end },
+  { ';', function(path) return (path:gsub(';.*$', '')) end },
+  -- The end of a string, of a path, and of a query.
+  { '%00', function(path) return (path:gsub('%%00.*$', '')) end },
+  { '%3F', function(path) return (path:gsub('%%3F.*$', '')) end },
+  { '%23', function(path) return (path:gsub('%%23.*$', '')) end },
+  -- URL parsers remove tabs and line ends, and some servers all control characters.
+  { '%0', function(path) return (path:gsub('%%0[9AD]', '')) end },
+  { '%', function(path) return (path:gsub('%%[01]%x', ''):gsub('%%7F', '')) end },
+  { '//', merged },
+  -- A network-path reference: what follows two slashes is a host.
+  { '//', function(path) return (path:gsub('^//+[^/]*', '')) end },
+  { '/.', function(path) return hasDots(path) and withoutDots(path) or path end },
+  { '.', function(path) return (path:gsub('[^/]+', withoutTails)) end },
+  { '%20', function(path) return (path:gsub('[^/]+', withoutTails)) end },
+  -- /index.php/admin is /admin to the program index.php.
+  { '.', function(path) return (path:gsub('/([^/]+)%f[/]', withoutScript)) end },
+  -- ASP.NET sessions without a cookie: /(S(…))/admin.
+  { '/(', function(path) return (path:gsub('/%(%a%([^/]*%)%)%f[/]', '')) end },
+}
+
+-- All paths that a server could take this one for. Nil when there are too many: no browser sends such a path, and looking
+-- them all up would be work that a client can ask for.
+local maxReadings, maxBytes = 64, 64 * 1024
+function paths.readings(path)
+  local first = spelled(path)
+  local found, list, bytes, index = { [first] = true }, { first }, #first, 1
+  while list[index] do
+    for _, step in ipairs(steps) do
+      if list[index]:find(step[1], 1, true) then
+        local text = step[2](list[index])
+        if sub(text, 1, 1) ~= '/' then text = '/' .. text end
+        if not found[text] then
+          found[text] = true
+          list[#list + 1] = text
+          bytes = bytes + #text
+          if #list > maxReadings or bytes > maxBytes then return nil end
+        end
+      end
+    end
+    index = index + 1
+  end
+  return list
+end
+
+-- Latin, Greek and Cyrillic capitals whose UTF-8 has two bytes, by their first byte: from, to, and the small letter.
+local capitals = {
+  c3 = { { 0x80, 0x96, 0xc3, 0x20 }, { 0x98, 0x9e, 0xc3, 0x20 } },
+  ce = { { 0x91, 0x9f, 0xce, 0x20 }, { 0xa0, 0xab, 0xcf, -0x20 } },
+  d0 = { { 0x80, 0x8f, 0xd1, 0x10 }, { 0x90, 0x9f, 0xd0, 0x20 }, { 0xa0, 0xaf, 0xd1, -0x20 } },
+}
+local function smallLetter(first, second)
+  local byte = tonumber(second, 16)
+  for _, range in ipairs(capitals[first] or {}) do
+    if byte >= range[1] and byte <= range[2] then return ('%%%02x%%%02x'):format(range[3], byte + range[4]) end
+  end
+end
+-- Letters that are i, s and k in another case.
+local ascii = { ['%c4%b0'] = 'i', ['%c4%b1'] = 'i', ['%c5%bf'] = 's', ['%e2%84%aa'] = 'k' }
+
+-- The key of paths.ts for all spellings that differ in case or in slashes at the end.
+function paths.folded(path)
+  local text = path:lower()
+  if text:find('%', 1, true) then
+    text = text:gsub('%%(c[3e])%%([89ab]%x)', smallLetter):gsub('%%(d0)%%([89ab]%x)', smallLetter)
+    text = text:gsub('%%c4%%b[01]', ascii):gsub('%%c5%%bf', ascii):gsub('%%e2%%84%%aa', ascii)
+  end
+  return (text:gsub('/+$', ''))
+end
