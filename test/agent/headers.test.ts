@@ -164,6 +164,13 @@ onBothPaths('clients cannot forge the headers that the edge sets about them', as
     'X-Forwarded-Port',
     'Forwarded',
     'X-Real-IP',
+    'X-Client-IP',
+    'X-Cluster-Client-IP',
+    'True-Client-IP',
+    'CF-Connecting-IP',
+    'X-Original-URL',
+    'X-Original-Host',
+    'X-Rewrite-URL',
   ]
   const forged = names.flatMap((name) => [
     name,
@@ -173,8 +180,13 @@ onBothPaths('clients cannot forge the headers that the edge sets about them', as
     name.replace('-', '_'),
     name.replaceAll('-', '.'),
   ])
+  const framing = ['Transfer_Encoding', 'content.length'].map((name) => `${name}: 6.6.6.6`)
   for (const path of ['/plain', '/added']) {
-    await get(edge, { path, from: '127.0.0.77', headers: [...forged.map((name) => `${name}: 6.6.6.6`), 'Accept: x'] })
+    await get(edge, {
+      path,
+      from: '127.0.0.77',
+      headers: [...forged.map((name) => `${name}: 6.6.6.6`), ...framing, 'Accept: x'],
+    })
     const lines = upstream.lastHeaders()
     assert.ok(!lines.some(([, value]) => value.includes('6.6.6.6')), JSON.stringify(lines))
     assert.deepEqual(disguised(lines, 'x-forwarded-for'), [['x-forwarded-for', '127.0.0.77']])

@@ -29,10 +29,22 @@ export const clientMayNotSend = [
   'x-forwarded-*',
   'forwarded',
   'x-real-ip',
+  'x-client-ip',
+  'x-cluster-client-ip',
+  'true-client-ip',
+  'cf-connecting-ip',
   'x-request-id',
+  // Replace the path in some frameworks, and with it the one that was decided on.
+  'x-original-*',
+  'x-rewrite-url',
 ]
 /** Whatever stands for the hyphens: many servers take `_` for `-`, and some take any other character for it. */
-const inAnyDisguise = clientMayNotSend.map((name) => name.replaceAll('-', '[^a-z0-9]').replace('*', '.*')).join('|')
+const inAnyDisguise = [
+  ...clientMayNotSend.map((name) => name.replaceAll('-', '[^a-z0-9]').replace('*', '.*')),
+  // Of these two only the disguise: the names themselves frame the request.
+  'transfer[^a-z0-9-]encoding',
+  'content[^a-z0-9-]length',
+].join('|')
 
 /** The headers that the edge sets about the client. */
 const forward = (settings: ProxySettings) => `
