@@ -15,7 +15,8 @@ const errorsPage = `# Errors
 Every refusal has the form
 
 \`\`\`json
-{"error_code": "ERR_…", "status_code": 400, "msg": "what to do", "details": {"operation_id": "op_…"}}
+{"error_code": "ERR_…", "status_code": 400, "msg": "what to do", "details": {"operation_id": "op_…"},
+ "doc_url": "https://…/docs/errors.html#err_…"}
 \`\`\`
 
 All values in \`details\` are strings. The operation id is also in the \`Operation-Id\` header of every response and in

@@ -11,6 +11,8 @@ import { commandOf, exampleOf, samples } from '../dev/docs_site/samples.ts'
 import { readFlags } from '../src/cli/flags.ts'
 import { findOperation, operations, usableFlags } from '../src/cli/operations.ts'
 import { requestsOf } from '../src/cli/request.ts'
+import { docUrlUnder } from '../src/http/refusals.ts'
+import { type ErrorCode, errorCatalog } from '../src/kernel/errors.ts'
 import { openBrowser, openPage, startDashboard } from './dashboard/browser.ts'
 import { startControlPlane } from './harness/control_plane.ts'
 
@@ -39,6 +41,14 @@ test('every link within the site leads to a page, and to a heading on it', async
       assert.ok(existsSync(join(site, place)), `${address} links to ${target}`)
       if (anchor) assert.ok((await built(place)).includes(`id="${anchor}"`), `${address} links to ${target}`)
     }
+  }
+})
+
+test('the address in doc_url of every error is an entry in the site', async () => {
+  const docUrl = docUrlUnder('')
+  for (const code of Object.keys(errorCatalog) as ErrorCode[]) {
+    const [page = '', anchor] = docUrl(code)?.replace('/docs/', '').split('#') ?? []
+    assert.ok((await built(page)).includes(`id="${anchor}"`), `${code} has no entry`)
   }
 })
 

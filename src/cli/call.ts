@@ -29,13 +29,19 @@ export class Refused extends Failure {
   readonly code: string
   readonly retryAfterMs: number
 
-  constructor(status: number, { error_code = '', msg, details }: ErrorBody, headers: Headers, hint?: string) {
+  constructor(
+    status: number,
+    { error_code = '', msg, details, errors = [] }: ErrorBody,
+    headers: Headers,
+    hint?: string,
+  ) {
     const operationId = details?.operation_id ?? headers.get('operation-id')
-    const others = Object.entries(details ?? {}).filter(([name]) => name !== 'operation_id' && name !== 'field')
+    const others = Object.entries(details ?? {}).filter(([name]) => !['operation_id', 'field', 'errors'].includes(name))
     super(
       exitOf(status),
       `${msg ?? `The service answered ${status} without an explanation.`} (${error_code || status})`,
       [
+        ...errors.slice(1).map((error) => String(error?.msg)),
         ...others.map(([name, value]) => `${name.replaceAll('_', ' ')}: ${value}`),
         ...(hint ? [`hint: ${hint}`] : []),
         ...(status >= 300 && status < 400
@@ -61,7 +67,12 @@ async function refusedWith(status: number, text: string, headers: Headers): Prom
   return new Refused(status, error, headers, known?.hint)
 }
 
-type ErrorBody = { error_code?: string; msg?: string; details?: Record<string, string> }
+type ErrorBody = {
+  error_code?: string
+  msg?: string
+  details?: Record<string, string>
+  errors?: { msg?: string }[]
+}
 function asError(text: string): ErrorBody {
   try {
     return (JSON.parse(text) as ErrorBody | null) ?? {}

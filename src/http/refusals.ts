@@ -1,11 +1,25 @@
 import { isUnavailable, OutcomeUnknown } from '../db/failures.ts'
-import { Refusal } from '../kernel/errors.ts'
+import { type ErrorCode, type FieldError, Refusal } from '../kernel/errors.ts'
 import { Crowded } from '../kernel/gate.ts'
 import type { Id } from '../kernel/ids.ts'
 import { retryAfterSeconds } from './heavy.ts'
 import { statuses } from './statuses.ts'
 
-export type ErrorBody = { error_code: string; status_code: number; msg: string; details: Record<string, string> }
+export type ErrorBody = {
+  error_code: string
+  status_code: number
+  msg: string
+  details: Record<string, string>
+  errors?: readonly FieldError[]
+  doc_url?: string
+}
+
+/** Where an error is explained. Undefined when the installation serves no documentation. */
+export type DocUrl = (code: ErrorCode) => string | undefined
+export const docUrlUnder =
+  (publicUrl: string): DocUrl =>
+  (code) =>
+    `${publicUrl}/docs/errors.html#${code.toLowerCase()}`
 
 /** Whatever was thrown, as the answer to the client. Only a Refusal's own words reach it. */
 export function toRefusal(error: unknown): Refusal {
@@ -53,9 +67,18 @@ function crowded(cause: Crowded): Refusal {
   return new Refusal('ERR_UNAVAILABLE', 'The service is busy. Nothing was changed; try again in a moment.', { cause })
 }
 
-export const errorBody = (refusal: Refusal, operationId: Id<'op'>): ErrorBody => ({
-  error_code: refusal.code,
-  status_code: statuses[refusal.code],
-  msg: refusal.message,
-  details: { operation_id: operationId, ...refusal.details },
-})
+export function errorBody(
+  { code, message, details, errors }: Refusal,
+  operationId: Id<'op'>,
+  docUrl: DocUrl,
+): ErrorBody {
+  const doc_url = docUrl(code)
+  return {
+    error_code: code,
+    status_code: statuses[code],
+    msg: message,
+    details: { operation_id: operationId, ...details },
+    ...(errors.length > 0 && { errors }),
+    ...(doc_url && { doc_url }),
+  }
+}

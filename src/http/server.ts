@@ -14,7 +14,7 @@ import { type PlainRoute, servePlainRoutes } from './plain.ts'
 import { serveProbes } from './probes.ts'
 import { rateLimitHeaders } from './rate_limits.ts'
 import { serveReference } from './reference.ts'
-import { errorBody, toRefusal } from './refusals.ts'
+import { type DocUrl, docUrlUnder, errorBody, toRefusal } from './refusals.ts'
 import { conclude } from './request_facts.ts'
 import { spanOf } from './request_span.ts'
 import type { Route } from './route.ts'
@@ -40,7 +40,8 @@ export type ServerOptions = {
 /** The HTTP server, not yet listening. Closing it finishes what is in flight. */
 export function createServer(options: ServerOptions): FastifyInstance {
   const { service, routes, plainRoutes, dashboardFolder, docs, version } = options
-  const app = bareServer(options)
+  const docUrl: DocUrl = docs ? docUrlUnder(service.publicUrl) : () => undefined
+  const app = bareServer(options, docUrl)
   app.decorateRequest('facts')
   // With callbacks: Fastify waits for a promise of every asynchronous hook, and these have nothing to wait for.
   app.addHook('onRequest', (request, reply, done) => {
@@ -57,7 +58,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
     noteSpan(request, reply, service)
     done()
   })
-  app.setErrorHandler(fail)
+  app.setErrorHandler(failWith(docUrl))
   closeBusyConnections(app)
   app.addHook('preClose', async () => service.streams.endAll())
   serveRoutes(app, service, routes)
@@ -71,7 +72,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   return app
 }
 
-const bareServer = ({ service, log, requestTimeoutMs }: ServerOptions): FastifyInstance =>
+const bareServer = ({ service, log, requestTimeoutMs }: ServerOptions, docUrl: DocUrl): FastifyInstance =>
   fastify({
     loggerInstance: log,
     // One for all requests: a line has the id of its operation anyway, and Fastify would make a logger for each.
@@ -86,14 +87,14 @@ const bareServer = ({ service, log, requestTimeoutMs }: ServerOptions): FastifyI
     forceCloseConnections: 'idle',
     // While closing, open connections still get answers, which tell the client to reconnect.
     return503OnClosing: false,
-    clientErrorHandler: answerUnreadable(log),
+    clientErrorHandler: answerUnreadable(log, docUrl),
     // As long as Node lets a request line be: an id of any length must reach the checks, and be one that does not exist.
     routerOptions: { maxParamLength: 16_384, ignoreTrailingSlash: false },
     // Hooks do not run for requests that Fastify itself refuses, but they must be logged like any other.
     frameworkErrors(error, request, reply) {
       begin(request, reply)
       reply.raw.once('finish', () => conclude(request, reply, service.metrics))
-      return fail(error, request, reply)
+      return failWith(docUrl)(error, request, reply)
     },
     http: { headersTimeout: Math.min(requestTimeoutMs, 10_000), connectionsCheckingInterval: 1_000 },
   })
@@ -111,15 +112,17 @@ function begin(request: FastifyRequest, reply: FastifyReply): void {
 }
 
 /** Whatever was thrown, as the one form of refusal. */
-function fail(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const refusal = toRefusal(error)
-  const status = statuses[refusal.code]
-  request.facts.error = status >= 500 ? (refusal.cause ?? refusal) : undefined
-  if (status === 401) reply.header('WWW-Authenticate', 'Bearer')
-  if (refusal.code === 'ERR_UNAVAILABLE') reply.header('Retry-After', '1')
-  if (status === 429) reply.header('Retry-After', refusal.details.retry_after_seconds)
-  return send(reply, status, errorBody(refusal, request.id as Id<'op'>))
-}
+const failWith =
+  (docUrl: DocUrl) =>
+  (error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply => {
+    const refusal = toRefusal(error)
+    const status = statuses[refusal.code]
+    request.facts.error = status >= 500 ? (refusal.cause ?? refusal) : undefined
+    if (status === 401) reply.header('WWW-Authenticate', 'Bearer')
+    if (refusal.code === 'ERR_UNAVAILABLE') reply.header('Retry-After', '1')
+    if (status === 429) reply.header('Retry-After', refusal.details.retry_after_seconds)
+    return send(reply, status, errorBody(refusal, request.id as Id<'op'>, docUrl))
+  }
 
 /** Tells a client which restrictions would have refused this call, were they enforced, beside what the handler warns of. */
 function warn({ facts: { warnedBy = [], refusedBy } }: FastifyRequest, reply: FastifyReply): void {

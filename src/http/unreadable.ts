@@ -3,7 +3,7 @@ import type { Socket } from 'node:net'
 import type { FastifyBaseLogger } from 'fastify'
 import { Refusal } from '../kernel/errors.ts'
 import { newId } from '../kernel/ids.ts'
-import { errorBody } from './refusals.ts'
+import { type DocUrl, errorBody } from './refusals.ts'
 import { statuses } from './statuses.ts'
 
 const known: Record<string, () => Refusal> = {
@@ -18,7 +18,7 @@ const malformed = () => new Refusal('ERR_MALFORMED_REQUEST', 'The request is not
  * answer with, so it is written by hand, in the form of every other refusal.
  */
 export const answerUnreadable =
-  (log: FastifyBaseLogger) =>
+  (log: FastifyBaseLogger, docUrl: DocUrl) =>
   (error: Error & { code?: string }, socket: Socket): void => {
     if (error.code === 'ECONNRESET' || !socket.writable) {
       socket.destroy()
@@ -27,7 +27,7 @@ export const answerUnreadable =
     const refusal = (known[error.code ?? ''] ?? malformed)()
     const status = statuses[refusal.code]
     const operationId = newId('op')
-    const body = JSON.stringify(errorBody(refusal, operationId))
+    const body = JSON.stringify(errorBody(refusal, operationId, docUrl))
     const head = [
       `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
       `Operation-Id: ${operationId}`,

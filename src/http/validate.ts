@@ -1,27 +1,29 @@
-import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv'
+import { Ajv, type ErrorObject, type FuncKeywordDefinition, type ValidateFunction } from 'ajv'
 import type { Static, TObject, TSchema } from 'typebox'
 import { domainFault } from '../kernel/domains.ts'
-import { invalidField } from '../kernel/errors.ts'
+import { type FieldFault, invalidFields } from '../kernel/errors.ts'
 import { type HostportRules, hostportFault } from '../kernel/hostport.ts'
 import { parseCidr } from '../kernel/ip/cidr.ts'
 import { textFault } from '../kernel/text.ts'
 import { parseRfc3339 } from '../kernel/time.ts'
 
 // Strict on purpose: a value of the wrong type is an error, never converted, defaulted or dropped.
-const ajv = new Ajv({ strict: true, allowUnionTypes: true, coerceTypes: false, useDefaults: false, verbose: true })
-ajv.addFormat('date-time', true)
-ajv.addFormat('uri', true)
-ajv.addKeyword('x-must')
-ajv.addKeyword('x-pem')
-ajv.addKeyword('x-default')
-ajv.addKeyword('x-documented')
+const options = { strict: true, allowUnionTypes: true, coerceTypes: false, useDefaults: false, verbose: true } as const
+const ajv = new Ajv(options)
+/** Goes on after the first fault. Slower, and used only for what has one. */
+const thorough = new Ajv({ ...options, allErrors: true })
+for (const each of [ajv, thorough]) {
+  each.addFormat('date-time', true)
+  each.addFormat('uri', true)
+  for (const keyword of ['x-must', 'x-pem', 'x-default', 'x-documented']) each.addKeyword(keyword)
+}
 
 /** A keyword for what JSON Schema cannot say of a text. `faultOf` completes the sentence '<field> …'. */
 function addTextKeyword<Parameter>(
   keyword: string,
   faultOf: (text: string, parameter: Parameter) => string | undefined,
 ): void {
-  ajv.addKeyword({
+  const definition: FuncKeywordDefinition = {
     keyword,
     type: 'string',
     errors: true,
@@ -31,7 +33,8 @@ function addTextKeyword<Parameter>(
         ;(check as ValidateFunction).errors = message ? [{ keyword, message } as ErrorObject] : null
         return message === undefined
       },
-  })
+  }
+  for (const each of [ajv, thorough]) each.addKeyword(definition)
 }
 addTextKeyword('x-maxBytes', textFault)
 addTextKeyword('x-cidr', (text) => parseCidr(text).fault)
@@ -48,7 +51,7 @@ export const accepts = <S extends TSchema>(schema: S, value: unknown): value is 
 export type Validator = (value: unknown) => void
 
 /**
- * Throws a refusal that names the first field at fault. `whole` is what the value itself is called. Compiled when it is
+ * Throws a refusal that names the fields at fault. `whole` is what the value itself is called. Compiled when it is
  * first used: all of them together are a third of what a start costs.
  */
 export function validator(schema: TSchema, whole: 'body' | 'query'): Validator {
@@ -58,8 +61,46 @@ export function validator(schema: TSchema, whole: 'body' | 'query'): Validator {
     if (validate(value)) return
     const [error] = validate.errors ?? []
     if (!error) throw new Error('validation failed without reporting an error')
-    throw invalidField(fieldOf(error) || whole, faultOf(error))
+    const toFault = (each: ErrorObject): FieldFault => ({ field: fieldOf(each) || whole, fault: faultOf(each) })
+    const first = toFault(error)
+    throw invalidFields([first, ...otherFaults(schema, value, first, toFault)])
   }
+}
+
+/** Looking for every fault of a larger body would keep others waiting, and nobody reads that many. */
+const maxValuesToSearch = 1_000
+
+/** One for each field besides the first. */
+function otherFaults(
+  schema: TSchema,
+  value: unknown,
+  first: FieldFault,
+  toFault: (error: ErrorObject) => FieldFault,
+): FieldFault[] {
+  if (hasMoreValues(value, maxValuesToSearch)) return []
+  thorough.validate(schema, value)
+  const byField = new Map([[first.field, first]])
+  const alternatives = new Set<string>()
+  for (const error of thorough.errors ?? []) {
+    // What does not fit one alternative does not fit the others either: the first says enough.
+    const [alternative] = /^.*?\/anyOf/.exec(error.schemaPath) ?? []
+    const isRepetition = error.keyword === 'propertyNames' || (alternative && alternatives.has(alternative))
+    if (alternative) alternatives.add(alternative)
+    const fault = toFault(error)
+    if (!isRepetition && !byField.has(fault.field)) byField.set(fault.field, fault)
+  }
+  byField.delete(first.field)
+  return [...byField.values()]
+}
+
+/** Whether there are more values in a value than this. Without recursion: a body may be nested more deeply than the stack. */
+function hasMoreValues(value: unknown, than: number): boolean {
+  const values = [value]
+  for (let index = 0; index < values.length && values.length <= than; index++) {
+    const each = values[index]
+    if (typeof each === 'object' && each !== null) for (const inside of Object.values(each)) values.push(inside)
+  }
+  return values.length > than
 }
 
 /** `/ip_policy_ids/2` → `ip_policy_ids[2]` */

@@ -220,15 +220,25 @@ export type FieldFault = { readonly field: string; readonly fault: string }
 export const notFound = (kind: IdPrefix | 'request'): Refusal =>
   new Refusal('ERR_NOT_FOUND', `This account has no such ${kind === 'request' ? kind : idPrefixes[kind]}.`)
 
-/** What a response lists at most: whoever has more faults than this has one mistake many times over. */
+/** A response need not be longer: a body with more faults than this has one mistake many times over. */
 const maxFieldErrors = 20
+const maxFieldErrorsLength = 4_000
 
 /** The first one is also what the message and `details.field` say. */
-export function invalidFields(faults: readonly [FieldFault, ...FieldFault[]], cause?: unknown): Refusal {
-  const errors = faults.slice(0, maxFieldErrors).map(({ field, fault }) => ({ field, msg: `${field} ${fault}.` }))
-  const [{ field, fault }] = faults
-  return new Refusal('ERR_INVALID_FIELD', `${field} ${fault}.`, { details: { field }, errors, cause })
+export function invalidFields([first, ...others]: readonly [FieldFault, ...FieldFault[]], cause?: unknown): Refusal {
+  const errors = [toError(first)]
+  let length = 0
+  for (const error of others.map(toError)) {
+    length += error.field.length + error.msg.length
+    if (errors.length === maxFieldErrors || length > maxFieldErrorsLength) break
+    errors.push(error)
+  }
+  // All of `details` is text: typed clients read it as a map of strings.
+  const details = { field: first.field, errors: errors.map(({ field }) => field).join(', ') }
+  return new Refusal('ERR_INVALID_FIELD', toError(first).msg, { details, errors, cause })
 }
+
+const toError = ({ field, fault }: FieldFault): FieldError => ({ field, msg: `${field} ${fault}.` })
 
 export const invalidField = (field: string, fault: string, cause?: unknown): Refusal =>
   invalidFields([{ field, fault }], cause)

@@ -1,6 +1,13 @@
 import { hints } from '../generated/hints.ts'
 
-type ErrorBody = { error_code: string; status_code: number; msg: string; details: Record<string, string> }
+type FieldError = { field: string; msg: string }
+type ErrorBody = {
+  error_code: string
+  status_code: number
+  msg: string
+  details: Record<string, string>
+  errors?: readonly FieldError[]
+}
 
 /** An API error, or a missing response, with a hint on what to do next. */
 export class Problem extends Error {
@@ -9,17 +16,27 @@ export class Problem extends Error {
   readonly hint: string
   readonly operationId: string | undefined
   readonly details: Readonly<Record<string, string>>
+  /** Every field that it is about. */
+  readonly errors: readonly FieldError[]
 
-  constructor({ status, code, message, hint, details }: Fields) {
+  constructor({ status, code, message, hint, details, errors }: Fields) {
     super(message)
     this.status = status
     this.code = code
     this.hint = hint
     this.details = details
     this.operationId = details.operation_id
+    this.errors = errors ?? (details.field === undefined ? [] : [{ field: details.field, msg: message }])
   }
 }
-type Fields = { status: number; code: string; message: string; hint: string; details: Record<string, string> }
+type Fields = {
+  status: number
+  code: string
+  message: string
+  hint: string
+  details: Record<string, string>
+  errors?: readonly FieldError[] | undefined
+}
 
 // The catalog's hints address people who write clients. On screen, some of them need other words.
 const hintOnScreen: Record<string, string> = {
@@ -48,6 +65,7 @@ export function problemOf(status: number, body: unknown): Problem {
     message: body.msg,
     hint: hintOnScreen[body.error_code] ?? hints[body.error_code] ?? 'See docs/errors.md.',
     details: body.details,
+    errors: body.errors,
   })
 }
 

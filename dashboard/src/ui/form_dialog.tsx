@@ -2,7 +2,7 @@ import { useMutation } from '@tanstack/react-query'
 import { type ReactNode, useEffect, useMemo, useRef, useState } from 'react'
 import { Button } from './button.tsx'
 import { Dialog } from './dialog.tsx'
-import { FormFieldsContext, placeOf } from './form_fields.tsx'
+import { FormFieldsContext, placesOf } from './form_fields.tsx'
 import { ProblemNote } from './problem.tsx'
 import { useUnsaved } from './unsaved.tsx'
 
@@ -39,13 +39,15 @@ export function FormDialog<Result, Variant = never>(props: Props<Result, Variant
   const form = useRef<HTMLFormElement>(null)
   const draft = useUnsaved(isDirty)
   const [labels] = useState(() => new Map<string, string>())
+  const isNewlyRefused = useRef(false)
   const [errors, setErrors] = useState<Readonly<Record<string, string>>>({})
   const saving = useMutation({
     mutationFn: (variant: Variant | undefined) => props.save(variant),
     onMutate: () => setErrors({}),
     onError: (error) => {
-      const place = placeOf(error, labels)
-      if (place) setErrors({ [place.name]: place.text })
+      const places = placesOf(error, labels) ?? []
+      isNewlyRefused.current = places.length > 0
+      setErrors(Object.fromEntries(places.map(({ name, text }) => [name, text])))
     },
     onSuccess: (result) => {
       draft.settle()
@@ -53,7 +55,9 @@ export function FormDialog<Result, Variant = never>(props: Props<Result, Variant
     },
   })
   useEffect(() => {
-    if (Object.keys(errors).length === 0) return
+    // Only once: whoever corrects one of several must not be moved to another.
+    if (!isNewlyRefused.current || Object.keys(errors).length === 0) return
+    isNewlyRefused.current = false
     const wrong = form.current?.querySelector<HTMLElement>('[aria-invalid="true"]')
     // What is folded away cannot take the focus.
     wrong?.closest('details')?.setAttribute('open', '')
@@ -63,7 +67,7 @@ export function FormDialog<Result, Variant = never>(props: Props<Result, Variant
     () => ({
       labels,
       errors,
-      clear: (name: string) => setErrors((before) => (name in before ? {} : before)),
+      clear: (name: string) => setErrors(({ [name]: _, ...others }) => others),
     }),
     [labels, errors],
   )
@@ -71,7 +75,7 @@ export function FormDialog<Result, Variant = never>(props: Props<Result, Variant
     // Whether it will be saved is not known yet.
     if (!saving.isPending) draft.close(onClose)
   }
-  const isElsewhere = saving.isError && placeOf(saving.error, labels) === undefined
+  const isElsewhere = saving.isError && placesOf(saving.error, labels) === undefined
   return (
     <Dialog title={title} onClose={close} wide={wide}>
       <form

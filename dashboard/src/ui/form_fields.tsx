@@ -26,22 +26,29 @@ export function useFormField(name: string | undefined, label: string) {
   }
 }
 
+type Place = { name: string; text: string }
+
+/** The inputs that a problem is about. Undefined when it is about anything else, too. */
+export function placesOf(error: unknown, labels: ReadonlyMap<string, string>): Place[] | undefined {
+  if (!(error instanceof Problem)) return undefined
+  const places = error.errors.map((each) => placeOf(each, labels)).filter((place) => place !== undefined)
+  return places.length > 0 && places.length === error.errors.length ? places : undefined
+}
+
 /**
- * The input that a problem is about, and what to say beneath it. The API names entries of lists and objects too:
+ * The input that an error is about, and what to say beneath it. The API names entries of lists and objects too:
  * `hostports[1]` is the second entry of the input `hostports`.
  */
-export function placeOf(
-  error: unknown,
+function placeOf(
+  { field, msg }: { field: string; msg: string },
   labels: ReadonlyMap<string, string>,
-): { name: string; text: string } | undefined {
-  const field = error instanceof Problem ? error.details.field : undefined
-  if (!(error instanceof Problem) || field === undefined) return undefined
+): Place | undefined {
   const name = [...labels.keys()]
     .filter((known) => field === known || field.startsWith(`${known}[`) || field.startsWith(`${known}.`))
     .sort((a, b) => b.length - a.length)[0]
   if (name === undefined) return undefined
-  if (!error.message.startsWith(`${field} `)) return { name, text: error.message }
+  if (!msg.startsWith(`${field} `)) return { name, text: msg }
   const [, entry, member] = /^(?:\[(\d+)\]|\.(.+))?/.exec(field.slice(name.length)) ?? []
   const subject = entry ? `Entry ${Number(entry) + 1}` : (member ?? labels.get(name))
-  return { name, text: `${subject}${error.message.slice(field.length)}` }
+  return { name, text: `${subject}${msg.slice(field.length)}` }
 }

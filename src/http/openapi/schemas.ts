@@ -16,8 +16,27 @@ export const errorSchema: Json = {
       properties: {
         operation_id: { type: 'string', description: 'The same as in the Operation-Id header.' },
         field: { type: 'string', description: 'The field or query parameter at fault, such as ip_policy_ids[2].' },
+        errors: { type: 'string', description: 'The names of all fields at fault, if fields are.' },
       },
       additionalProperties: { type: 'string' },
+    },
+    errors: {
+      type: 'array',
+      description:
+        'With ERR_INVALID_FIELD: every field at fault, up to 20. The first is also in msg and details.field.',
+      items: {
+        type: 'object',
+        required: ['field', 'msg'],
+        properties: {
+          field: { type: 'string', description: 'Path of the field, such as ip_policy_ids[2].' },
+          msg: { type: 'string' },
+        },
+      },
+    },
+    doc_url: {
+      type: 'string',
+      format: 'uri',
+      description: 'Explains the error code. Omitted when the installation serves no documentation.',
     },
   },
 }
