@@ -3,6 +3,7 @@ import {
   cidrList,
   dnsServers,
   fullOrTruncated,
+  hosts,
   keepOrClose,
   list,
   listenAddress,
@@ -90,6 +91,11 @@ export const edgeSettings = {
     default: '',
     help: "Networks, comma-separated, that upstreams may be in although they are denied by default, such as 127.0.0.0/8. The node's own listeners stay denied.",
     parse: networks,
+  }),
+  GATEHOUSE_EDGE_CONTROL_PLANE_HOSTS: setting({
+    default: '',
+    help: 'Host names and addresses, comma-separated, of the control plane, PostgreSQL and other machines of yours. Like the servers of GATEHOUSE_NATS_URL, they are denied by default, whatever they resolve to.',
+    parse: hosts,
   }),
   GATEHOUSE_EDGE_DNS_SERVERS: setting({
     default: '',

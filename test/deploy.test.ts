@@ -10,6 +10,8 @@ import { test } from 'node:test'
 import { promisify } from 'node:util'
 import { parse, parseAllDocuments } from 'yaml'
 import { freePort } from '../dev/ports.ts'
+import { createUpstreamPolicy } from '../src/agent/upstreams/policy.ts'
+import { controlPlaneHosts, ownPorts } from '../src/commands/edge_node/settings.ts'
 import { openSecretsBox } from '../src/commands/secrets_key.ts'
 import { type Config, edgeSettings, readEdgeConfig, settings } from '../src/config.ts'
 import { stop } from './harness/control_plane.ts'
@@ -94,6 +96,67 @@ test("row 18: only migrate gets the table owner's password, and it grants rights
 
 // biome-ignore lint/suspicious/noTemplateCurlyInString: as compose.yaml has it.
 const expectedGroup = '${GATEHOUSE_SECRETS_GROUP:-10001}'
+
+/** The policy of an edge node with these settings, where hosts of the control plane have these addresses. */
+function upstreamPolicyOf(environment: Record<string, string>, addresses: Record<string, string> = {}) {
+  const config = readEdgeConfig({ GATEHOUSE_EDGE_NODE: 'edge-1', GATEHOUSE_EDGE_TRUSTED_KEYS: 'key', ...environment })
+  return createUpstreamPolicy({
+    deny: config.GATEHOUSE_EDGE_UPSTREAM_DENY,
+    allow: config.GATEHOUSE_EDGE_UPSTREAM_ALLOW,
+    ownPorts: ownPorts(config),
+    ownAddresses: () => [],
+    services: () =>
+      controlPlaneHosts(config).map(({ host, ports }) => ({ address: addresses[host] ?? assert.fail(host), ports })),
+  })
+}
+
+test('in compose, the edge node shares no network with PostgreSQL and the API, and dials none of ours for tenants', async () => {
+  const { services, networks } = parse(await read('compose/compose.yaml'), { merge: true }) as Any
+  const peersOf = (name: string) =>
+    Object.keys(services).filter((peer) =>
+      services[peer].networks.some((network: string) => peer !== name && services[name].networks.includes(network)),
+    )
+  assert.deepEqual(peersOf('edge-1'), ['nats'])
+  assert.deepEqual(peersOf('postgres').sort(), ['control-plane', 'migrate'])
+  assert.deepEqual(Object.keys(networks).sort(), ['control', 'database', 'records', 'traffic'])
+  const { GATEHOUSE_NATS_PASSWORD_FILE: _, ...environment } = services['edge-1'].environment
+  const { fault } = upstreamPolicyOf(environment, { nats: '10.231.2.2' })
+  for (const { ipam } of Object.values(networks) as Any[])
+    for (const last of ['1', '2', '254'])
+      assert.ok(fault(ipam.config[0].subnet.replace(/0\/24$/, last), 5432), `${ipam.config[0].subnet} ${last}`)
+  assert.equal(fault('192.168.1.20', 8080), undefined)
+})
+
+test('on Kubernetes, neither the control plane nor the API of Kubernetes is dialed for tenants, and other services are', async () => {
+  const kustomization = parse(await read('kubernetes/kustomization.yaml')) as Any
+  const environment = Object.fromEntries(
+    kustomization.configMapGenerator[0].literals.map((line: string) => line.split(/=(.*)/s)),
+  )
+  const [container] = (parse(await read('kubernetes/edge.yaml')) as Any).spec.template.spec.containers
+  for (const { name, value } of container.env) if (value && !name.endsWith('_FILE')) environment[name] = value
+  const { fault } = upstreamPolicyOf(environment, {
+    'nats.gatehouse': '10.96.14.2',
+    'gatehouse.example.com': '203.0.113.10',
+    'gatehouse.gatehouse.svc': '10.96.20.7',
+    'postgres.gatehouse.svc': '10.96.3.3',
+    'kubernetes.default.svc': '10.96.0.1',
+  })
+  for (const [address, port] of [
+    ['10.96.14.2', 4222],
+    ['10.96.14.2', 8222],
+    ['203.0.113.10', 443],
+    ['10.96.20.7', 80],
+    ['10.96.3.3', 5432],
+    ['10.96.0.1', 443],
+  ] as const)
+    assert.match(fault(address, port) ?? 'dialed', /of the control plane/, `${address}:${port}`)
+  assert.equal(fault('10.96.44.4', 80), undefined, "a tenant's service")
+  const { spec } = parse(await read('kubernetes/network-policy.yaml')) as Any
+  const [deployment] = parseAllDocuments(await read('kubernetes/control-plane.yaml')).map((each) => each.toJS() as Any)
+  assert.deepEqual(spec.podSelector.matchLabels, deployment.spec.template.metadata.labels)
+  assert.deepEqual(spec.policyTypes, ['Ingress'])
+  assert.ok(spec.ingress.every(({ from, ports }: Any) => from?.length > 0 && ports[0].port === 'http'))
+})
 
 test('prepare.sh makes what compose.yaml mounts, and nats-server starts with it and the shipped permissions', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-compose-'))

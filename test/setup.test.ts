@@ -6,9 +6,11 @@ import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { parseEnv } from 'node:util'
+import { createUpstreamPolicy } from '../src/agent/upstreams/policy.ts'
 import { edgeFileSteps, folders, natsSteps, settingsSteps } from '../src/commands/setup/files.ts'
 import { perform } from '../src/commands/setup/step.ts'
 import { edgeSettings, settings } from '../src/config.ts'
+import { networks } from '../src/kernel/setting_values.ts'
 
 test('setup writes files once, secrets for root only, and a certificate that its authority signed', async (t) => {
   if (spawnSync('openssl', ['version']).error) return t.skip('openssl is not installed')
@@ -20,7 +22,7 @@ test('setup writes files once, secrets for root only, and a certificate that its
   const steps = [
     ...natsSteps(at, group),
     ...settingsSteps(at, 'https://gatehouse.example'),
-    ...edgeFileSteps(at, async () => 'ed25519:key'),
+    ...edgeFileSteps(at, 'https://gate.example', async () => 'ed25519:key'),
   ]
   const contents = async () => {
     const files = (await readdir(root, { recursive: true, withFileTypes: true })).filter((entry) => entry.isFile())
@@ -69,6 +71,15 @@ test('setup writes files once, secrets for root only, and a certificate that its
     [join(at.edge, 'setup.env'), edgeSettings],
   ] as const)
     for (const name of Object.keys(parseEnv(await readFile(file, 'utf8')))) assert.ok(name in known, `${file}: ${name}`)
+  const node = parseEnv(await readFile(join(at.edge, 'setup.env'), 'utf8'))
+  assert.equal(node.GATEHOUSE_EDGE_CONTROL_PLANE_HOSTS, 'gate.example')
+  const policy = createUpstreamPolicy({
+    deny: networks(node.GATEHOUSE_EDGE_UPSTREAM_DENY ?? ''),
+    allow: networks('0.0.0.0/0,::/0'),
+    ownPorts: [],
+  })
+  for (const address of ['127.0.0.1', '127.0.1.1', '::1'])
+    assert.match(policy.fault(address, 5432) ?? 'dialed', /operator of the edge denies/, address)
 })
 
 test('docs/install.md shows what setup prints', async () => {
@@ -76,7 +87,7 @@ test('docs/install.md shows what setup prints', async () => {
   const steps = [
     ...natsSteps(folders, ''),
     ...settingsSteps(folders, ''),
-    ...edgeFileSteps(folders, async () => 'ed25519:key'),
+    ...edgeFileSteps(folders, '', async () => 'ed25519:key'),
   ]
   for (const { what } of steps) {
     const line = `made     ${what.replace(` and ${hostname()},`, ' and gate,')}\n`

@@ -28,7 +28,7 @@ type Parts = {
 }
 
 const sayWaitingEveryMs = 10_000
-const lookAtInterfacesEveryMs = 10_000
+const lookAtAddressesEveryMs = 10_000
 
 /**
  * Receive, prepare, plan, apply, report. What arrives is taken in as consistent wholes (intake.ts), one step after
@@ -58,15 +58,15 @@ export function createAgent<Entry>(parts: Parts, proxy: AnyProxy<Entry>, onAppli
     step.resolveAgain(keys)
     worker.soon()
   }
-  function lookAtInterfaces(): void {
-    if (!upstreams.haveOwnAddressesChanged()) return
-    log.info({}, 'the addresses of this machine changed; checking upstreams again')
+  function lookAtAddresses(): void {
+    if (!upstreams.havePolicyAddressesChanged()) return
+    log.info({}, 'the addresses of this machine or of the control plane changed; checking upstreams again')
     resolveAgain()
   }
   const timers = [
     setInterval(() => (step.isDue() || missedDeletions.isDue()) && worker.soon(), retryMs),
     setInterval(() => step.position().complete || sayWaiting(log, intake.state()), sayWaitingEveryMs).unref(),
-    setInterval(lookAtInterfaces, lookAtInterfacesEveryMs).unref(),
+    setInterval(lookAtAddresses, lookAtAddressesEveryMs).unref(),
   ]
 
   return {

@@ -13,6 +13,7 @@ import { type NodeKey, openNodeKey } from '../agent/node_key.ts'
 import { openPolicyFiles } from '../agent/policy_files.ts'
 import { openRecordLog } from '../agent/record_log.ts'
 import { certificateFault } from '../agent/upstreams/certificate_fault.ts'
+import { openControlPlane } from '../agent/upstreams/control_plane.ts'
 import { openDns } from '../agent/upstreams/dns.ts'
 import { createFailures } from '../agent/upstreams/failures.ts'
 import { createUpstreamPolicy } from '../agent/upstreams/policy.ts'
@@ -26,7 +27,7 @@ import { version } from '../version.ts'
 import { createLink, type Link } from './edge_node/link.ts'
 import { openRequests } from './edge_node/requests.ts'
 import { openRuleCounting } from './edge_node/rule_counting.ts'
-import { ownPorts, proxySettings, readTrustedKeys } from './edge_node/settings.ts'
+import { controlPlaneHosts, ownPorts, proxySettings, readTrustedKeys } from './edge_node/settings.ts'
 import { serveNodeStatus } from './edge_node/status.ts'
 import { createLog, nextSignal, waitForShutdown } from './log.ts'
 import { requireNatsCa } from './nats_ca.ts'
@@ -144,6 +145,10 @@ type Around = {
   onApplied: (generation: number) => void
 }
 
+/** NATS is found through the system's servers, tenants' names through those of the setting: each may know other addresses. */
+const controlPlaneDns = (servers: readonly string[]) =>
+  Promise.all([[], ...(servers.length > 0 ? [servers] : [])].map((each) => openDns({ servers: each, families: 'all' })))
+
 /** The agent with everything that it keeps on disk. */
 async function openAgent(config: EdgeConfig, { log, link, proxy, health, policyFolder, nodeKey, onApplied }: Around) {
   const folder = config.GATEHOUSE_EDGE_FOLDER
@@ -154,10 +159,22 @@ async function openAgent(config: EdgeConfig, { log, link, proxy, health, policyF
     onChange: (key) => agent.resolvedAnew(key as RecordKey),
     onError: (err) => log.error({ err }, 'cannot save upstream addresses; retrying'),
   })
+  const controlPlane = await openControlPlane({
+    hosts: controlPlaneHosts(config),
+    file: join(folder, 'control_plane.json'),
+    dns: await controlPlaneDns(config.GATEHOUSE_EDGE_DNS_SERVERS),
+    onUnresolved: (host) =>
+      log.warn(
+        { host },
+        'cannot resolve a host of the control plane; until then its addresses may be dialed for tenants',
+      ),
+    onError: (err) => log.error({ err }, 'cannot save addresses of the control plane; retrying'),
+  })
   const policy = createUpstreamPolicy({
     deny: config.GATEHOUSE_EDGE_UPSTREAM_DENY,
     allow: config.GATEHOUSE_EDGE_UPSTREAM_ALLOW,
     ownPorts: ownPorts(config),
+    services: controlPlane.services,
   })
   const agent = createAgent(
     {
@@ -180,6 +197,7 @@ async function openAgent(config: EdgeConfig, { log, link, proxy, health, policyF
   )
   onApplied(agent.state().applied)
   const stop = async () => {
+    await controlPlane.stop()
     await resolver.stop()
     await agent.stop()
     await recordLog.close()

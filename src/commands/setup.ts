@@ -40,7 +40,7 @@ export async function setup(args: string[]): Promise<number> {
     migrationStep(ownerConfig),
     ...accountSteps(serveConfig, account),
     serviceStep('gatehouse.service', () => readyUrl(serveConfig().GATEHOUSE_LISTEN)),
-    ...(hasEdge ? edgeFileSteps(folders, () => activeSigningKey(serveConfig)) : []),
+    ...(hasEdge ? edgeFileSteps(folders, values['public-url'], () => activeSigningKey(serveConfig)) : []),
     ...(hasEdge
       ? [serviceStep('gatehouse-edge.service', () => readyUrl(edgeConfig().GATEHOUSE_EDGE_STATUS_LISTEN))]
       : []),

@@ -87,6 +87,13 @@ export function dnsServers(value: string): string[] {
   return servers
 }
 
+export function hosts(value: string): string[] {
+  const names = list(value.toLowerCase())
+  const wrong = names.find((name) => parseAddress(name) === undefined && !isHostName(name))
+  if (wrong) throw new ConfigError(`has ${JSON.stringify(wrong)}, which is neither a host name nor an address`)
+  return names
+}
+
 export function portRange(value: string): { first: number; last: number } {
   const [, first = '', last = ''] = /^(\d+)-(\d+)$/.exec(value) ?? []
   const range = { first: Number(first), last: Number(last) }

@@ -62,6 +62,7 @@ export async function healthySetUp(scope: Scope): Promise<SetUp> {
       GATEHOUSE_EDGE_HTTPS_LISTEN: `127.0.0.1:${await freePort()}`,
       GATEHOUSE_EDGE_STATUS_LISTEN: `127.0.0.1:${await freePort()}`,
       GATEHOUSE_EDGE_DNS_SERVERS: dns.address,
+      GATEHOUSE_EDGE_CONTROL_PLANE_HOSTS: '127.0.0.1',
       // The limit of descriptors differs from machine to machine.
       GATEHOUSE_EDGE_MAX_CONNECTIONS: '100',
     },

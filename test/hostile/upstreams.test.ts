@@ -19,11 +19,16 @@ const rebinding = { address: '127.0.0.1' }
 const dns = await startDnsServer(file, (name) => {
   if (name === 'rebinding.example') return [rebinding.address]
   if (name === 'metadata.example') return ['169.254.169.254']
+  if (name === 'control.example') return ['203.0.113.50']
   if (name === 'mapped.example') return ['64:ff9b::7f00:1']
   return name.startsWith('good') ? ['127.0.0.1'] : name.startsWith('silent') ? 'silent' : undefined
 })
 const edge = await installation.startEdge({
-  env: { GATEHOUSE_EDGE_DNS_SERVERS: dns.address, GATEHOUSE_EDGE_UPSTREAM_DENY: '127.0.0.66' },
+  env: {
+    GATEHOUSE_EDGE_DNS_SERVERS: dns.address,
+    GATEHOUSE_EDGE_UPSTREAM_DENY: '127.0.0.66',
+    GATEHOUSE_EDGE_CONTROL_PLANE_HOSTS: 'control.example',
+  },
 })
 const upstream = await startTcpUpstream(file)
 const web = await startHttpUpstream(file as unknown as TestContext, 'web')
@@ -73,6 +78,21 @@ test("row 10: a node's status port, its HTTPS port and denied networks are not d
   const denied = await tcpEdgeTo(hostile, `127.0.0.66:${upstream.port}`)
   assert.deepEqual(denied.refusals, ['is not dialed: its address is in a network that the operator of the edge denies'])
   assert.equal(await dial(denied.port, '127.0.0.1'), undefined)
+})
+
+test('NATS is not dialed for a tenant even if its network is allowed, and nor is a host of the control plane', async () => {
+  const nats = new URL(installation.nats.url).port
+  const served = await tcpEdgeTo(hostile, `127.0.0.1:${nats}`)
+  assert.deepEqual(served.refusals, ['is not dialed: its address is a service of the control plane'])
+  assert.equal(await dial(served.port, '127.0.0.1'), undefined)
+  const { body } = await hostile('GET', '/edge_nodes')
+  const shown = body.edge_nodes[0].refusals.find(({ key }: { key: string }) => key === `backend.${served.backend.id}`)
+  assert.equal(shown?.reason, 'is not dialed: its address is a service of the control plane')
+  for (const [address, reason] of [
+    [`good.example:${nats}`, 'is not dialed: the address of its name is a service of the control plane'],
+    ['203.0.113.50:5432', 'is not dialed: its address is a host of the control plane'],
+  ] as const)
+    assert.deepEqual((await tcpEdgeTo(hostile, address)).refusals, [reason])
 })
 
 test('row 10: metadata services are not dialed, by address or by name, and HTTPS gets 503', async () => {

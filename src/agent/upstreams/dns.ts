@@ -10,6 +10,8 @@ export type LookUp = { lookUp: (name: string) => Promise<Answer>; stop: () => vo
 type Options = {
   /** As address:port or address; the system's when empty. */
   servers: readonly string[]
+  /** `preferred`, the default: only the addresses of the family that this machine should dial. */
+  families?: 'preferred' | 'all'
   hostsFile?: string
   resolverFile?: string
 }
@@ -25,6 +27,7 @@ const deadlineMs = 5_000
  */
 export async function openDns({
   servers,
+  families = 'preferred',
   hostsFile = '/etc/hosts',
   resolverFile = '/etc/resolv.conf',
 }: Options): Promise<LookUp> {
@@ -32,6 +35,12 @@ export async function openDns({
   if (servers.length > 0) resolver.setServers(servers)
   const { search, ndots } = searchList(await readFile(resolverFile, 'utf8').catch(() => ''))
 
+  async function askBoth(name: string): Promise<Answer> {
+    const answers = await Promise.all([query(4, name), query(6, name)])
+    const addresses = answers.flatMap((answer) => (typeof answer === 'object' ? answer.addresses : []))
+    if (addresses.length > 0) return { addresses }
+    return answers.includes('silent') ? 'silent' : 'absent'
+  }
   async function ask(name: string): Promise<Answer> {
     // Both at once, and the one that this machine can reach counts as soon as it is there.
     const [first, second] = hasIPv4() ? [query(4, name), query(6, name)] : [query(6, name), query(4, name)]
@@ -51,11 +60,12 @@ export async function openDns({
       return code === 'ENOTFOUND' || code === 'ENODATA' ? 'absent' : 'silent'
     }
   }
+  const askOne = families === 'all' ? askBoth : ask
   async function askAll(name: string): Promise<Answer> {
     const suffixed = search.map((suffix) => `${name}.${suffix}`)
     const isComplete = name.split('.').length > ndots
     for (const candidate of isComplete ? [name, ...suffixed] : [...suffixed, name]) {
-      const answer = await ask(candidate)
+      const answer = await askOne(candidate)
       // Without an answer the name may exist under this suffix, so trying the next one could find another host.
       if (answer !== 'absent') return answer
     }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { networkInterfaces } from 'node:os'
 import { test } from 'node:test'
 import { parseCidr } from '../../kernel/ip/cidr.ts'
+import type { Service } from '../../kernel/ip/dial_policy.ts'
 import { compilePolicy } from '../../kernel/ip/ranges.ts'
 import { createUpstreamPolicy } from './policy.ts'
 
@@ -13,8 +14,13 @@ const networks = (...texts: string[]) =>
       return { cidr, action: 'allow' as const }
     }),
   )
-type Given = { deny?: string[]; allow?: string[]; own?: () => string[] }
-const policy = ({ deny = [], allow = [], own = () => ['198.51.100.7', '2001:db8::7'] }: Given = {}) =>
+type Given = { deny?: string[]; allow?: string[]; own?: () => string[]; services?: () => Service[] }
+const policy = ({
+  deny = [],
+  allow = [],
+  own = () => ['198.51.100.7', '2001:db8::7'],
+  services = () => [],
+}: Given = {}) =>
   createUpstreamPolicy({
     deny: networks(...deny),
     allow: networks(...allow),
@@ -23,6 +29,7 @@ const policy = ({ deny = [], allow = [], own = () => ['198.51.100.7', '2001:db8:
       { first: 443, last: 443 },
     ],
     ownAddresses: own,
+    services,
   })
 
 test('row 10: by default a node dials neither itself nor loopback or link-local addresses', () => {
@@ -124,4 +131,41 @@ test('row 10: the addresses of this machine are detected', () => {
   const { fault } = createUpstreamPolicy({ deny: networks(), allow: networks(), ownPorts: [] })
   for (const { address } of Object.values(networkInterfaces()).flatMap((all) => all ?? []))
     assert.ok(fault(address.replace(/%.*/, ''), 80), address)
+})
+
+const nats = { address: '10.0.0.5', ports: [4222, 8222] }
+
+test('the ports of NATS are never an upstream, whatever is allowed, and its host only if the operator allows it', () => {
+  const byDefault = policy({ services: () => [nats] })
+  assert.match(byDefault.fault('10.0.0.5', 4222) ?? 'allowed', /is a service of the control plane/)
+  assert.match(byDefault.fault('10.0.0.5', 5432) ?? 'allowed', /is a host of the control plane/)
+  assert.match(byDefault.fault('::ffff:10.0.0.5', 5432) ?? 'allowed', /is a host of the control plane/)
+  assert.match(byDefault.fault('64:ff9b::10.0.0.5', 4222) ?? 'allowed', /is a service of the control plane/)
+  assert.equal(byDefault.fault('10.0.0.6', 4222), undefined, 'another machine')
+  const allowing = policy({ services: () => [nats], allow: ['10.0.0.0/8'] })
+  for (const port of nats.ports)
+    assert.match(allowing.fault('10.0.0.5', port) ?? 'allowed', /service of the control plane/)
+  assert.equal(allowing.fault('10.0.0.5', 8080), undefined)
+})
+
+test('if NATS runs on the node itself, its ports are denied at every address of the node', () => {
+  const { fault } = policy({
+    services: () => [{ address: '127.0.0.1', ports: [4222] }],
+    allow: ['0.0.0.0/0', '::/0'],
+  })
+  for (const address of ['127.0.0.1', '127.9.9.9', '0.0.0.0', '::1', '198.51.100.7', '2001:db8::7'])
+    assert.match(fault(address, 4222) ?? 'allowed', /is a service of the control plane/, address)
+  assert.equal(fault('127.0.0.1', 8080), undefined)
+  assert.equal(fault('203.0.113.1', 4222), undefined, 'the same port elsewhere')
+})
+
+test('a new address of the control plane is denied from then on, and an old one no longer', () => {
+  const services: Service[] = [{ address: '10.0.0.5', ports: [] }]
+  const { fault, refresh } = policy({ services: () => services })
+  assert.equal(refresh(), false)
+  services[0] = { address: '10.0.0.6', ports: [] }
+  assert.equal(refresh(), true)
+  assert.match(fault('10.0.0.6', 443) ?? 'allowed', /is a host of the control plane/)
+  assert.equal(fault('10.0.0.5', 443), undefined)
+  assert.equal(refresh(), false)
 })

@@ -1,5 +1,5 @@
 import { networkInterfaces } from 'node:os'
-import { createDialPolicy, type DialPolicy, type OwnPorts } from '../../kernel/ip/dial_policy.ts'
+import { createDialPolicy, type DialPolicy, type OwnPorts, type Service } from '../../kernel/ip/dial_policy.ts'
 import type { CompiledPolicy } from '../../kernel/ip/ranges.ts'
 
 type Options = {
@@ -9,6 +9,8 @@ type Options = {
   ownPorts: OwnPorts
   /** The addresses of this machine now. */
   ownAddresses?: () => string[]
+  /** The machines of NATS and the rest of the control plane now. */
+  services?: () => readonly Service[]
 }
 
 /** Which addresses HAProxy may be given. Private networks are allowed, because that is where upstreams are. */

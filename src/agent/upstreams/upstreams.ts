@@ -91,8 +91,8 @@ export function createUpstreams(resolver: UpstreamResolver, policy: UpstreamPoli
       owners.delete(key)
     },
 
-    /** True when this machine has other addresses than before: every upstream must be asked about again. */
-    haveOwnAddressesChanged: (): boolean => policy.refresh(),
+    /** True when this machine or the control plane has other addresses than before: every upstream must be asked about again. */
+    havePolicyAddressesChanged: (): boolean => policy.refresh(),
     state: () => ({ refusedUpstreams: faults.size, unresolvedNames: resolver.unresolved() }),
   }
 }

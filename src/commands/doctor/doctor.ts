@@ -10,6 +10,7 @@ import { checkPostgres } from './postgres.ts'
 import { checkSecretsKey } from './secrets.ts'
 import { checkNames, checkSecretFiles, checkSettings, rolesIn } from './settings.ts'
 import { checkStartSettings } from './start_settings.ts'
+import { checkUpstreams } from './upstreams.ts'
 
 export const doctorOutputs = ['text', 'json'] as const
 type Output = (typeof doctorOutputs)[number]
@@ -78,6 +79,7 @@ function ofEdge(environment: NodeJS.ProcessEnv): Promise<Finding[]>[] {
     bounded('edge', checkEdgeFiles(config)),
     bounded('haproxy', checkHaproxy(proxySettings(config))),
     bounded('edge.status_port', checkStatusPort(config)),
+    bounded('edge.upstreams', checkUpstreams(config)),
     config.GATEHOUSE_NATS_URL.length === 0
       ? Promise.resolve([
           failed(

@@ -1,6 +1,8 @@
 import { join } from 'node:path'
 import type { ProxySettings } from '../../agent/haproxy/settings.ts'
+import type { ControlPlaneHost } from '../../agent/upstreams/control_plane.ts'
 import type { EdgeConfig } from '../../config.ts'
+import { natsHost } from '../../distribution/nats_connection.ts'
 import { type TrustedKeys, trustedKeys } from '../../distribution/signature.ts'
 import type { OwnPorts } from '../../kernel/ip/dial_policy.ts'
 import { type Amount, ConfigError } from '../../kernel/setting_values.ts'
@@ -20,6 +22,15 @@ export function ownPorts(config: EdgeConfig): OwnPorts {
   const single = [...web, config.GATEHOUSE_EDGE_STATUS_LISTEN.port]
   return [config.GATEHOUSE_TCP_PORTS, ...single.map((port) => ({ first: port, last: port }))]
 }
+
+/** Where NATS listens for clients, other servers and monitoring, as deploy/nats/nats.conf has it. */
+const natsPorts = [4222, 6222, 8222]
+
+/** No tenant has a reason to reach these, and one that does can get past restrictions that trust their network. */
+export const controlPlaneHosts = (config: EdgeConfig): ControlPlaneHost[] => [
+  ...config.GATEHOUSE_NATS_URL.map(natsHost).map(({ host, port }) => ({ host, ports: [port, ...natsPorts] })),
+  ...config.GATEHOUSE_EDGE_CONTROL_PLANE_HOSTS.map((host) => ({ host, ports: [] })),
+]
 
 export function proxySettings(config: EdgeConfig): ProxySettings {
   const maxconn = config.GATEHOUSE_EDGE_MAX_CONNECTIONS

@@ -16,6 +16,8 @@ export const folders: Folders = {
 const natsUrl = 'tls://localhost:4222'
 /** Both parts must agree. A node listens on each of them, so not on all ten thousand of the default. */
 const tcpPorts = '20000-20999'
+/** Where PostgreSQL, NATS and the API listen. Denied anyway, and with this also if somebody allows a wider network. */
+const deniedUpstreams = '127.0.0.0/8,::1'
 const secret = 0o600
 const forEveryone = 0o644
 
@@ -78,7 +80,7 @@ export const settingsSteps = (at: Folders, publicUrl: string): Step[] => [
 ]
 
 /** What the node edge-1 needs to join: the name and password that NATS knows it by, and the key that signs its records. */
-export const edgeFileSteps = (at: Folders, signingKey: () => Promise<string>): Step[] => [
+export const edgeFileSteps = (at: Folders, publicUrl: string, signingKey: () => Promise<string>): Step[] => [
   fileStep(join(at.edge, 'nats-password'), 'the password of edge-1 for NATS', secret, () =>
     passwordFrom(at, 'GATEHOUSE_NATS_EDGE_1_PASSWORD'),
   ),
@@ -91,9 +93,13 @@ export const edgeFileSteps = (at: Folders, signingKey: () => Promise<string>): S
       GATEHOUSE_NATS_URL: natsUrl,
       GATEHOUSE_NATS_CA_FILE: join(at.edge, 'nats-ca.pem'),
       GATEHOUSE_NATS_USER: 'edge-1',
+      GATEHOUSE_EDGE_UPSTREAM_DENY: deniedUpstreams,
+      GATEHOUSE_EDGE_CONTROL_PLANE_HOSTS: hostOf(publicUrl),
     }),
   ),
 ]
+
+const hostOf = (url: string): string => new URL(url).hostname.replace(/^\[|\]$/g, '')
 
 const environment = (values: Record<string, string>): string =>
   Object.entries(values).reduce((text, [name, value]) => `${text}${name}=${value}\n`, '# Made by gatehouse setup.\n')

@@ -5,12 +5,17 @@ import { type CompiledPolicy, compilePolicy, lookup } from './ranges.ts'
 /** Where this machine itself listens, whatever the address. */
 export type OwnPorts = readonly { readonly first: number; readonly last: number }[]
 
+/** A machine that runs a part of the installation, and the ports at which it does so. */
+export type Service = { readonly address: string; readonly ports: readonly number[] }
+
 type Options = {
   deny: CompiledPolicy
   allow: CompiledPolicy
   ownPorts: OwnPorts
   /** The addresses of this machine now. */
   ownAddresses: () => string[]
+  /** The machines of the control plane now. */
+  services?: () => readonly Service[]
   /** Whether private networks are denied by default too. */
   deniesPrivate: boolean
   /** What this machine and its operator are called in faults: 'edge node', 'the operator of the edge'. */
@@ -24,29 +29,43 @@ type Fault = string
  * Which addresses a tenant may have dialed for it, asked of every address that is about to be dialed: whatever a name
  * resolves to now is what is dialed, so that a name cannot mean another address a moment later.
  *
- * In this order: the machine's own listeners never; what the operator denies; what the operator allows; what is denied by
- * default; everything else is allowed.
+ * In this order: the machine's own listeners and the ports of the control plane's services never; what the operator denies;
+ * what the operator allows; what is denied by default; everything else is allowed.
  */
-export function createDialPolicy({ deny, allow, ownPorts, ownAddresses, deniesPrivate, words }: Options) {
+export function createDialPolicy(options: Options) {
+  const { deny, allow, ownPorts, ownAddresses, services = () => [], deniesPrivate, words } = options
   let own = new Set<string>()
+  let servicePorts = new Map<string, readonly number[]>()
+  let refreshed = ''
+  const isHere = (text: string) => own.has(text) || isThisMachine(parseAddress(text))
   const refresh = (): boolean => {
-    const now = new Set(ownAddresses().map(canonical))
-    const isSame = now.size === own.size && now.isSubsetOf(own)
-    own = now
-    return !isSame
+    own = new Set(ownAddresses().map(canonical).sort())
+    const byAddress = Map.groupBy(services(), ({ address }) => canonical(address))
+    servicePorts = new Map([...byAddress].map(([address, all]) => [address, all.flatMap(({ ports }) => ports)]))
+    const before = refreshed
+    refreshed = JSON.stringify([[...own], [...servicePorts].sort()])
+    return refreshed !== before
   }
   refresh()
 
+  function isServicePort(address: string, port: number): boolean {
+    if (servicePorts.get(address)?.includes(port)) return true
+    // A service that listens here may listen at every address of this machine.
+    return isHere(address) && servicePorts.entries().some(([at, ports]) => isHere(at) && ports.includes(port))
+  }
+
   function faultOf(address: Address, port: number): Fault | undefined {
-    const isOwn = own.has(formatAddress(address))
-    const isHere = isOwn || lookup(thisMachine, address) !== undefined
-    if (isHere && ownPorts.some(({ first, last }) => port >= first && port <= last))
+    const text = formatAddress(address)
+    const isOwn = own.has(text)
+    if (isHere(text) && ownPorts.some(({ first, last }) => port >= first && port <= last))
       return `is this ${words.self} itself`
+    if (isServicePort(text, port)) return 'is a service of the control plane'
     if (lookup(deny, address)) return `is in a network that ${words.operator} denies`
     if (lookup(allow, address)) return undefined
     if (isOwn) return `is an address of this ${words.self}`
     const found = lookup(deniedByDefault, address)
     if (found) return defaults[found.rule]?.reason
+    if (servicePorts.has(text)) return 'is a host of the control plane'
     return deniesPrivate && lookup(privateNetworks, address) ? 'is in a private network' : undefined
   }
 
@@ -61,7 +80,7 @@ export function createDialPolicy({ deny, allow, ownPorts, ownAddresses, deniesPr
       }
       return undefined
     },
-    /** Looks at the machine's addresses again. True when they have changed, and every upstream has to be asked again. */
+    /** Looks at the addresses of the machine and of the control plane again. True when they have changed, and every upstream has to be asked again. */
     refresh,
   }
 }
@@ -99,7 +118,8 @@ const privateNetworks = compiled([
 ])
 
 /** Linux takes all of these for itself. */
-export const isThisMachine = (address: Address): boolean => lookup(thisMachine, address) !== undefined
+export const isThisMachine = (address: Address | undefined): boolean =>
+  address !== undefined && lookup(thisMachine, address) !== undefined
 
 const canonical = (text: string): string => {
   const address = parseAddress(text)

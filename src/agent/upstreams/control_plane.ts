@@ -1,0 +1,80 @@
+import { parseAddress } from '../../kernel/ip/address.ts'
+import type { Service } from '../../kernel/ip/dial_policy.ts'
+import { writeAtomically } from '../atomic_file.ts'
+import type { LookUp } from './dns.ts'
+import { savedAddresses } from './names.ts'
+
+/** A machine of the control plane, by name or address, and ports at which it is never dialed. */
+export type ControlPlaneHost = { readonly host: string; readonly ports: readonly number[] }
+
+type Options = {
+  hosts: readonly ControlPlaneHost[]
+  /** Keeps the addresses of names, so that a node that starts without DNS knows them. */
+  file: string
+  /** All answers count: views of DNS may differ, and a tenant may know the addresses of each. */
+  dns: readonly LookUp[]
+  onUnresolved: (host: string) => void
+  onError: (error: Error) => void
+}
+
+const refreshEveryMs = 15_000
+/** As long as a start waits for upstream names. */
+const patienceMs = 1_000
+
+/** Knows the addresses of the control plane, which tenants must not reach as upstreams. */
+export async function openControlPlane({ hosts, file, dns, onUnresolved, onError }: Options) {
+  const isName = (host: string) => parseAddress(host) === undefined
+  const names = [...new Set(hosts.map(({ host }) => host).filter(isName))]
+  const known = names.length > 0 ? await savedAddresses(file) : new Map<string, string[]>()
+  const unresolved = new Set<string>()
+
+  async function lookUp(name: string): Promise<boolean> {
+    const answers = await Promise.all(dns.map((each) => each.lookUp(name).catch(() => 'silent' as const)))
+    const found = answers.flatMap((answer) => (typeof answer === 'object' ? answer.addresses : []))
+    const before = known.get(name) ?? []
+    // While a server does not answer, the addresses that it gave before stay denied.
+    const addresses = [...new Set(answers.includes('silent') ? [...before, ...found] : found)].sort()
+    if (addresses.length === 0) {
+      if (!unresolved.has(name) && before.length === 0) onUnresolved(name)
+      unresolved.add(name)
+      return false
+    }
+    unresolved.delete(name)
+    known.set(name, addresses)
+    return addresses.join() !== [...before].sort().join()
+  }
+
+  let isSaved = true
+  async function refresh(): Promise<void> {
+    const changes = await Promise.all(names.map(lookUp))
+    if (changes.includes(true)) isSaved = false
+    if (isSaved) return
+    isSaved = true
+    const used = names.flatMap((name) => (known.has(name) ? [[name, known.get(name)]] : []))
+    await writeAtomically(file, [JSON.stringify(Object.fromEntries(used))]).catch((error) => {
+      isSaved = false
+      onError(error)
+    })
+  }
+
+  let refreshing = refresh()
+  const { promise: isLate, resolve } = Promise.withResolvers<void>()
+  const patience = setTimeout(resolve, patienceMs)
+  await Promise.race([refreshing, isLate])
+  clearTimeout(patience)
+  const timer = setInterval(() => {
+    refreshing = refreshing.then(refresh)
+  }, refreshEveryMs).unref()
+
+  return {
+    services: (): Service[] =>
+      hosts.flatMap(({ host, ports }) =>
+        (isName(host) ? (known.get(host) ?? []) : [host]).map((address) => ({ address, ports })),
+      ),
+    async stop(): Promise<void> {
+      clearInterval(timer)
+      for (const each of dns) each.stop()
+      await refreshing
+    },
+  }
+}
