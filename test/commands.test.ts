@@ -1,7 +1,7 @@
 // The `gatehouse` command as an operator or a script meets it.
 import assert from 'node:assert/strict'
 import { generateKeyPairSync } from 'node:crypto'
-import { writeFile } from 'node:fs/promises'
+import { mkdir, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
@@ -169,12 +169,14 @@ test('row 2: an edge node that cannot start says why in one line', async (t) => 
   const { x } = generateKeyPairSync('ed25519').publicKey.export({ format: 'jwk' })
   const file = join(testRun.folder, 'not-a-folder')
   await writeFile(file, '')
+  const certificates = join(testRun.folder, 'no-certificates')
+  await mkdir(certificates)
   const env = {
     GATEHOUSE_NATS_URL: 'nats://127.0.0.1:9',
     GATEHOUSE_EDGE_NODE: 'edge-1',
     GATEHOUSE_EDGE_TRUSTED_KEYS: `ed25519:${x}`,
     GATEHOUSE_EDGE_FOLDER: join(testRun.folder, 'edge-that-does-not-start'),
-    GATEHOUSE_EDGE_CERTIFICATES: testRun.folder,
+    GATEHOUSE_EDGE_CERTIFICATES: certificates,
     GATEHOUSE_EDGE_TCP_ADDRESSES: '127.0.0.1',
     GATEHOUSE_TCP_PORTS: `${first}-${first}`,
     GATEHOUSE_EDGE_HTTPS_LISTEN: `127.0.0.1:${https}`,
