@@ -47,6 +47,8 @@ export async function startDevEdge({ baseUrl, token, signingKey, nats, tcpPorts 
       GATEHOUSE_EDGE_DRAIN_DELAY_SECONDS: '0',
       GATEHOUSE_EDGE_DRAIN_DEADLINE_SECONDS: '0',
       GATEHOUSE_EDGE_MAX_CONNECTIONS: '1000',
+      // Its log is not shown, but below it is read.
+      GATEHOUSE_LOG_LEVEL: 'info',
     },
   })
   runOnExit('kill "$0"', String(node.pid))

@@ -79,8 +79,17 @@ while (accounts.length < Number(options.accounts)) {
   const another = JSON.parse(await run('bootstrap', '--account', `dev-${accounts.length + 1}`))
   accounts.push({ account_id: another.account_id, token: another.token })
 }
+// The line that we wait for has the level info. With a quieter one, only what was asked for is shown.
+const { GATEHOUSE_LOG_LEVEL: wantedLevel = 'info' } = process.env
+const quieterLevels = { warn: ['warn', 'error', 'fatal'], error: ['error', 'fatal'], fatal: ['fatal'], silent: [] }
+const shownLevels: readonly string[] | undefined = Reflect.get(quieterLevels, wantedLevel)
+const isShown = (line: string) => !shownLevels || shownLevels.includes(JSON.parse(line).level)
 const server = spawn(process.execPath, [command, 'serve'], {
-  env: { ...environment, GATEHOUSE_DATABASE_URL: asAppRole(postgres.url) },
+  env: {
+    ...environment,
+    GATEHOUSE_DATABASE_URL: asAppRole(postgres.url),
+    GATEHOUSE_LOG_LEVEL: shownLevels ? 'info' : wantedLevel,
+  },
   stdio: ['ignore', 'pipe', 'inherit'],
 })
 runOnExit('kill "$0"', String(server.pid))
@@ -106,11 +115,10 @@ server.on('exit', () => end(1))
 setInterval(() => process.ppid !== parent && end(0), 500).unref()
 
 const lines = createInterface({ input: server.stdout })
-let isListening = false
-for await (const line of lines) {
-  isListening = JSON.parse(line).msg === 'listening'
-  if (isListening) break
-}
+const isListening = await new Promise<boolean>((resolve) => {
+  lines.on('line', (line) => JSON.parse(line).msg === 'listening' && resolve(true))
+  lines.once('close', () => resolve(false))
+})
 // It has said why, on standard error: a port that is taken, for one. Whoever has that port must not get the token.
 if (!isListening) await new Promise(() => {})
 const base_url = environment.GATEHOUSE_PUBLIC_URL
@@ -133,8 +141,7 @@ The dashboard is at ${base_url}/dashboard/: sign in with the token below.
   for (const other of accounts.slice(1)) console.log(`Another account, ${other.account_id}: ${other.token}`)
   if (edge) console.log(edgeHelp(edge))
 }
-server.stdout.on('data', (chunk) => options.json || process.stdout.write(chunk))
-server.stdout.resume()
+lines.on('line', (line) => options.json || !isShown(line) || console.log(line))
 
 function edgeHelp({ httpsPort, tcpPort: port }: DevEdge): string {
   const https = `--connect-to app.example:443:127.0.0.1:${httpsPort} --insecure https://app.example/`

@@ -85,9 +85,10 @@ for (const [signal, victim] of [
   })
 }
 
-test('npm run dev -- --json --edge --accounts 2 gives two accounts and the ports of an edge that serves them', async (t) => {
+test('npm run dev -- --json --edge --accounts 2 gives two accounts and the ports of an edge that serves them, with a quiet log too', async (t) => {
   const npm = spawn('npm', ['run', '--silent', 'dev', '--', '--json', '--edge', '--accounts', '2'], {
     cwd: root,
+    env: { ...process.env, GATEHOUSE_LOG_LEVEL: 'warn' },
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   t.after(async () => {

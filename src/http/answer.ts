@@ -5,7 +5,16 @@ import type { Id } from '../kernel/ids.ts'
 import { formatAddress } from '../kernel/ip/address.ts'
 import { sourceAddress } from '../kernel/ip/source.ts'
 import { identify, identifySigningIn, isStillLetIn, letIn } from './authentication.ts'
-import { declaredLength, declaredType, hasBody, maxJsonBytes, readJson, refuseBody, tooLarge } from './body.ts'
+import {
+  declaredLength,
+  declaredType,
+  hasBody,
+  maxJsonBytes,
+  readJson,
+  refuseBody,
+  refuseCoding,
+  tooLarge,
+} from './body.ts'
 import { checkHost, checkIds, checkRepeatedId, checkVersion, isPermitted, permit } from './checks.ts'
 import { waitAppliedMs } from './edges.ts'
 import type { Events } from './event_stream.ts'
@@ -101,6 +110,7 @@ async function readBody(incoming: Incoming, fromVendor: boolean): Promise<unknow
   const { route, raw, facts } = incoming
   const other = otherBody(incoming)
   if (other) {
+    refuseCoding(raw)
     const { limitBytes } = other
     if (declaredLength(raw) > limitBytes) throw tooLarge(limitBytes)
     const hold = facts.turn?.hold ?? (() => {})

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import { Refusal } from '../kernel/errors.ts'
+import { Refusal, shortened } from '../kernel/errors.ts'
 
 /** No JSON body is longer: parsing one blocks every other request, and takes many times its size. */
 export const maxJsonBytes = 1024 * 1024
@@ -72,6 +72,7 @@ export async function refuseBody(request: IncomingMessage): Promise<void> {
 export async function readJson(request: IncomingMessage, limitBytes: number, largerAs?: string): Promise<unknown> {
   requireType(request, jsonType, 'application/json')
   const bytes = await readAll(request, limitBytes, largerAs)
+  if (bytes.length === 0) throw new Refusal('ERR_INVALID_JSON', 'The body is empty. Send at least {}.')
   let text: string
   try {
     text = utf8.decode(bytes)
@@ -94,9 +95,20 @@ export function declaredType(request: IncomingMessage): string {
 }
 
 function requireType(request: IncomingMessage, pattern: RegExp, wanted: string): void {
+  refuseCoding(request)
   const declared = request.headersDistinct['content-type'] ?? []
   if (declared.length === 1 && pattern.test(declared[0] ?? '')) return
   throw new Refusal('ERR_CONTENT_TYPE', `Send the body with 'Content-Type: ${wanted}'.`)
+}
+
+/** A compressed body could be read as something else on the way, and expand beyond any limit here. */
+export function refuseCoding({ headersDistinct }: IncomingMessage): void {
+  const { 'content-encoding': codings = [] } = headersDistinct
+  if (codings.some((coding) => coding.toLowerCase() !== 'identity'))
+    throw new Refusal(
+      'ERR_CONTENT_TYPE',
+      'Send the body without Content-Encoding: compressed bodies are not supported.',
+    )
 }
 
 export const declaredLength = (request: IncomingMessage): number => Number(request.headers['content-length'] ?? 0)
@@ -144,7 +156,7 @@ export function parseJson(text: string): unknown {
   if (duplicate === undefined) return value
   throw new Refusal(
     'ERR_INVALID_JSON',
-    `The body repeats the key ${JSON.stringify(duplicate)} within one object. Send each key once.`,
+    `The body repeats the key ${JSON.stringify(shortened(duplicate))} within one object. Send each key once.`,
   )
 }
 

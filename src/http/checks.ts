@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http'
 import { type Caller, roles, tokenReplaced } from '../identity/caller.ts'
 import { everything, isUnlimited, mayCall } from '../identity/grant.ts'
 import { forbidden, invalidField, notFound, Refusal } from '../kernel/errors.ts'
@@ -6,8 +7,22 @@ import { leastRole, type ParamKind, type Params, type Route } from './route.ts'
 
 type Headers = NodeJS.Dict<string[]>
 
+const oneHost = (): Refusal => new Refusal('ERR_MALFORMED_REQUEST', 'Send exactly one Host header.')
+
+/** Why a request is refused whatever its path. The HTTP parser lets it through. */
+export function faultOfForm({ httpVersion, headersDistinct, url = '' }: IncomingMessage): Refusal | undefined {
+  const { host, expect = [] } = headersDistinct
+  // Load balancers probe with HTTP/1.0, which has no Host.
+  if (!host && httpVersion !== '1.0') return oneHost()
+  if (expect.some((value) => value.toLowerCase() !== '100-continue'))
+    return new Refusal('ERR_EXPECTATION', "The only supported expectation is 'Expect: 100-continue'.")
+  if (url.includes('#'))
+    return new Refusal('ERR_MALFORMED_REQUEST', 'The request target contains #. Leave the fragment out, or send %23.')
+  return undefined
+}
+
 export function checkHost({ host }: Headers): void {
-  if (host?.length !== 1) throw new Refusal('ERR_MALFORMED_REQUEST', 'Send exactly one Host header.')
+  if (host?.length !== 1) throw oneHost()
 }
 
 export function checkVersion(headers: Headers, names: readonly string[]): void {

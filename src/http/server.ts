@@ -7,6 +7,7 @@ import fastify, {
 } from 'fastify'
 import { type Id, newId } from '../kernel/ids.ts'
 import { serveRoutes } from './api.ts'
+import { faultOfForm } from './checks.ts'
 import { serveDashboard } from './dashboard.ts'
 import { serveDocs } from './docs.ts'
 import { openApiDocument } from './openapi/document.ts'
@@ -46,8 +47,10 @@ export function createServer(options: ServerOptions): FastifyInstance {
   // With callbacks: Fastify waits for a promise of every asynchronous hook, and these have nothing to wait for.
   app.addHook('onRequest', (request, reply, done) => {
     begin(request, reply)
-    done()
+    done(faultOfForm(request.raw))
   })
+  // Node would answer with a bare 417. As any other request, it gets to `faultOfForm`.
+  app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
   app.addHook('onSend', (request, reply, payload, done) => {
     warn(request, reply)
     if (request.facts.limitUse) reply.headers(rateLimitHeaders(request.facts.limitUse))
@@ -96,7 +99,12 @@ const bareServer = ({ service, log, requestTimeoutMs }: ServerOptions, docUrl: D
       reply.raw.once('finish', () => conclude(request, reply, service.metrics))
       return failWith(docUrl)(error, request, reply)
     },
-    http: { headersTimeout: Math.min(requestTimeoutMs, 10_000), connectionsCheckingInterval: 1_000 },
+    // Node would answer a missing Host with a bare 400. `faultOfForm` refuses it in our format.
+    http: {
+      requireHostHeader: false,
+      headersTimeout: Math.min(requestTimeoutMs, 10_000),
+      connectionsCheckingInterval: 1_000,
+    },
   })
 
 function noteSpan(request: FastifyRequest, reply: FastifyReply, { trace }: Service): void {

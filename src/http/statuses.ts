@@ -3,6 +3,7 @@ import type { ErrorCode } from '../kernel/errors.ts'
 /** The HTTP status of every refusal. Below this folder, errors say what happened; only here does it become a number. */
 export const statuses = {
   ERR_MALFORMED_REQUEST: 400,
+  ERR_EXPECTATION: 417,
   ERR_SERVICE_VERSION: 400,
   ERR_INVALID_JSON: 400,
   ERR_INVALID_FIELD: 400,

@@ -110,8 +110,10 @@ function fieldOf({ instancePath, keyword, params, propertyName }: ErrorObject): 
       ? params.missingProperty
       : keyword === 'additionalProperties'
         ? params.additionalProperty
-        : // Where the name itself is at fault.
-          propertyName
+        : keyword === 'uniqueItems'
+          ? Math.max(params.i, params.j)
+          : // Where the name itself is at fault.
+            propertyName
   const steps = instancePath
     .split('/')
     .slice(1)
@@ -157,7 +159,7 @@ function faultOf({ keyword, params, message, parentSchema }: ErrorObject): strin
     case 'maxProperties':
       return `must have at most ${params.limit} entries`
     case 'uniqueItems':
-      return `must not contain duplicates (entries ${params.j} and ${params.i} are equal)`
+      return `must not repeat entry ${Math.min(params.i, params.j)}`
     default:
       return message ?? 'is not valid'
   }

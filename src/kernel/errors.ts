@@ -47,9 +47,13 @@ export const errorCatalog = {
       'The API key has made more requests than its limit allows, or the account has verified too many domains. Nothing was changed.',
     hint: 'Wait for the number of seconds in the Retry-After header. The RateLimit header of every response says how many requests are left. If the limit is too low, ask the operator to raise it for your account.',
   },
+  ERR_EXPECTATION: {
+    cause: 'The request has an Expect header with something other than 100-continue.',
+    hint: 'Leave the Expect header out.',
+  },
   ERR_CONTENT_TYPE: {
-    cause: 'The Content-Type of the body is missing, or this operation does not accept it.',
-    hint: 'Send `Content-Type: application/json`.',
+    cause: 'The Content-Type of the body is missing, or this operation does not accept it, or the body is compressed.',
+    hint: 'Send `Content-Type: application/json`, and no Content-Encoding.',
   },
   ERR_BODY_TOO_LARGE: {
     cause: 'The body exceeds the size limit of this operation.',
@@ -224,9 +228,16 @@ export const notFound = (kind: IdPrefix | 'request'): Refusal =>
 const maxFieldErrors = 20
 const maxFieldErrorsLength = 4_000
 
+const maxNameLength = 300
+
+/** Names come from the request and are echoed several times; the longest of ours, with a header's name, has 280 characters. */
+export const shortened = (name: string): string =>
+  name.length > maxNameLength ? `${name.slice(0, maxNameLength).toWellFormed()}…` : name
+
 /** The first one is also what the message and `details.field` say. */
 export function invalidFields([first, ...others]: readonly [FieldFault, ...FieldFault[]], cause?: unknown): Refusal {
-  const errors = [toError(first)]
+  const { field, msg } = toError(first)
+  const errors = [{ field, msg }]
   let length = 0
   for (const error of others.map(toError)) {
     length += error.field.length + error.msg.length
@@ -234,11 +245,14 @@ export function invalidFields([first, ...others]: readonly [FieldFault, ...Field
     errors.push(error)
   }
   // All of `details` is text: typed clients read it as a map of strings.
-  const details = { field: first.field, errors: errors.map(({ field }) => field).join(', ') }
-  return new Refusal('ERR_INVALID_FIELD', toError(first).msg, { details, errors, cause })
+  const details = { field, errors: errors.map((error) => error.field).join(', ') }
+  return new Refusal('ERR_INVALID_FIELD', msg, { details, errors, cause })
 }
 
-const toError = ({ field, fault }: FieldFault): FieldError => ({ field, msg: `${field} ${fault}.` })
+function toError({ field: name, fault }: FieldFault): FieldError {
+  const field = shortened(name)
+  return { field, msg: `${field} ${fault}.` }
+}
 
 export const invalidField = (field: string, fault: string, cause?: unknown): Refusal =>
   invalidFields([{ field, fault }], cause)

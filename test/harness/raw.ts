@@ -35,7 +35,7 @@ export function requestBytes({ method, path, headers, body }: RawRequest): Buffe
 }
 
 /** Statuses of unreadable requests: no operation describes them, because none was reached. */
-const beforeAnyOperation = new Set([408, 431])
+const beforeAnyOperation = new Set([408, 417, 431])
 
 /** A raw connection, for what fetch would normalize, merge or refuse to send. */
 export class RawConnection {

@@ -294,6 +294,7 @@ export const expectations: Record<string, Expectation> = {
   },
   'failover_backends.get': { admin: 200, member: 200, path: id(failover) },
   'failover_backends.health': { admin: 200, member: 200, path: id(failover) },
+  'http_response_backends.health': { admin: 200, member: 200, path: id(response) },
   'failover_backends.list': { admin: 200, member: 200, lists: failover },
   'failover_backends.update': {
     admin: 200,

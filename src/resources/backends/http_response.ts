@@ -7,6 +7,7 @@ import { newAnnotations, patchedAnnotations } from '../../operations/annotations
 import { createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'
 import { getRoute, listRoute } from '../../operations/read_routes.ts'
 import type { Resource } from '../../operations/resource.ts'
+import { healthRoute } from './health.ts'
 import {
   ResponseBackend,
   ResponseBackendCreate,
@@ -57,6 +58,7 @@ export const responseBackendRoutes = [
       insertResponse(tx, caller, { ...responseIn(body, empty), ...newAnnotations(body) }),
   }),
   getRoute(backends, { access: 'anyone' }),
+  healthRoute(backends, 'Get the health of an HTTP response backend: an empty list, because it has no addresses'),
   listRoute(backends, {
     access: 'anyone',
     field: 'backends',
