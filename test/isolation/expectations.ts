@@ -6,17 +6,10 @@ import { keepRequests } from '../../src/resources/requests/keep.ts'
 import type { Client } from '../harness/client.ts'
 import { keptRequest } from '../harness/edge_requests.ts'
 import { poll } from '../harness/poll.ts'
+import { backend, backendExpectations, failover, response, weighted } from './backends.ts'
 import { certificateBody, certificateExpectations } from './certificates.ts'
 import type { Expectation, Make } from './expectation.ts'
-
-const make =
-  (path: string, body: () => object): Make =>
-  async (as) => {
-    const created = await as('POST', path, body())
-    assert.equal(created.status, 201, created.text)
-    return created.body.id
-  }
-const id = (one: Make) => async (as: Client) => ({ id: await one(as) })
+import { id, make } from './make.ts'
 
 const apiKey = make('/api_keys', () => ({ description: 'one' }))
 const user = make('/users', () => ({ name: 'one', email: `${randomUUID()}@example.com` }))
@@ -40,16 +33,6 @@ const restriction: Make = async (as) => {
 }
 
 const certificate = make('/tls_certificates', () => certificateBody)
-const backend = make('/backends/static', () => ({ address: 'app.internal:8080' }))
-const weighted: Make = async (as) => {
-  const member = await backend(as)
-  return make('/backends/weighted', () => ({ backends: { [member]: 1 } }))(as)
-}
-const response = make('/backends/http_response', () => ({ status_code: 503, body: 'one' }))
-const failover: Make = async (as) => {
-  const members = [await backend(as), await response(as)]
-  return make('/backends/failover', () => ({ backends: members }))(as)
-}
 const tcpEdge: Make = async (as) => {
   const [backend_id, policyId] = [await backend(as), await policy(as)]
   return make('/edges/tcp', () => ({ backend: { backend_id }, ip_restriction: { ip_policy_ids: [policyId] } }))(as)
@@ -263,53 +246,7 @@ export const expectations: Record<string, Expectation> = {
   'ip_activity.get': { admin: 200, member: 200 },
   'backend_health.get': { admin: 200, member: 200 },
 
-  'static_backends.create': { admin: 201, member: 201, body: () => ({ address: 'app.internal:80' }) },
-  'static_backends.get': { admin: 200, member: 200, path: id(backend) },
-  'static_backends.health': { admin: 200, member: 200, path: id(backend) },
-  'static_backends.list': { admin: 200, member: 200, lists: backend },
-  'static_backends.update': { admin: 200, member: 200, path: id(backend), body: () => ({ tls: { enabled: true } }) },
-  'static_backends.delete': { admin: 204, member: 204, path: id(backend) },
-
-  'weighted_backends.create': {
-    admin: 201,
-    member: 201,
-    body: async (as) => ({ backends: { [await backend(as)]: 10 } }),
-  },
-  'weighted_backends.get': { admin: 200, member: 200, path: id(weighted) },
-  'weighted_backends.health': { admin: 200, member: 200, path: id(weighted) },
-  'weighted_backends.list': { admin: 200, member: 200, lists: weighted },
-  'weighted_backends.update': {
-    admin: 200,
-    member: 200,
-    path: id(weighted),
-    body: async (as) => ({ backends: { [await backend(as)]: 0 } }),
-  },
-  'weighted_backends.delete': { admin: 204, member: 204, path: id(weighted) },
-
-  'failover_backends.create': {
-    admin: 201,
-    member: 201,
-    body: async (as) => ({ backends: [await backend(as)] }),
-    references: { backends: [backend] },
-  },
-  'failover_backends.get': { admin: 200, member: 200, path: id(failover) },
-  'failover_backends.health': { admin: 200, member: 200, path: id(failover) },
-  'http_response_backends.health': { admin: 200, member: 200, path: id(response) },
-  'failover_backends.list': { admin: 200, member: 200, lists: failover },
-  'failover_backends.update': {
-    admin: 200,
-    member: 200,
-    path: id(failover),
-    body: async (as) => ({ backends: [await backend(as), await response(as)] }),
-    references: { backends: [response] },
-  },
-  'failover_backends.delete': { admin: 204, member: 204, path: id(failover) },
-
-  'http_response_backends.create': { admin: 201, member: 201, body: () => ({ status_code: 404, body: 'none' }) },
-  'http_response_backends.get': { admin: 200, member: 200, path: id(response) },
-  'http_response_backends.list': { admin: 200, member: 200, lists: response },
-  'http_response_backends.update': { admin: 200, member: 200, path: id(response), body: () => ({ body: 'other' }) },
-  'http_response_backends.delete': { admin: 204, member: 204, path: id(response) },
+  ...backendExpectations,
 
   'tcp_edges.create': { admin: 201, member: 201, body: () => ({ description: 'new' }) },
   'tcp_edges.get': { admin: 200, member: 200, path: id(tcpEdge) },
