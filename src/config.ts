@@ -23,6 +23,7 @@ import {
   wholeNumber,
 } from './kernel/setting_values.ts'
 import { natsSettings } from './nats_settings.ts'
+import { quotaSettings } from './quota_settings.ts'
 import { type Setting, setting } from './setting.ts'
 import { traceSettings } from './trace_settings.ts'
 import { version } from './version.ts'
@@ -126,16 +127,12 @@ export const settings = {
     help: 'Port range for TCP edges, as first-last.',
     parse: portRange,
   }),
-  GATEHOUSE_TCP_PORTS_PER_ACCOUNT: setting({
-    default: '1000',
-    help: 'Maximum number of these ports per account.',
-    parse: wholeNumber(1, 65_535),
-  }),
   GATEHOUSE_WILDCARD_SUFFIXES: setting({
     default: '',
     help: 'Public suffixes, comma-separated, directly under which wildcard hostports are allowed. Use it for your own domains that are on the Public Suffix List.',
     parse: domains,
   }),
+  ...quotaSettings,
   ...domainSettings,
   ...acmeSettings,
   ...natsSettings,

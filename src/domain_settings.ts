@@ -18,16 +18,6 @@ export const domainSettings = {
     help: 'Domains that one account may verify per minute, through each process.',
     parse: wholeNumber(1, 10_000),
   }),
-  GATEHOUSE_DOMAINS_PER_ACCOUNT: setting({
-    default: '1000',
-    help: 'Maximum number of reserved domains per account.',
-    parse: wholeNumber(1, 1_000_000),
-  }),
-  GATEHOUSE_CERTIFICATES_PER_ACCOUNT: setting({
-    default: '1000',
-    help: 'Maximum number of uploaded certificates per account.',
-    parse: wholeNumber(1, 1_000_000),
-  }),
   GATEHOUSE_DNS_SERVERS: setting({
     default: '',
     help: 'Recursive DNS servers for verifying domains, comma-separated, as address or address:port. Empty: those of the system.',

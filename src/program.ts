@@ -72,6 +72,7 @@ async function main(args: string[]): Promise<number> {
     case 'secrets':
     case 'edge-keys':
     case 'rate-limits':
+    case 'quotas':
     case 'domains':
       return manage(command, rest)
     case 'after-restore':
@@ -117,7 +118,7 @@ async function runDoctor(args: string[]): Promise<number> {
   process.exit(code)
 }
 
-type Managed = 'signing-keys' | 'secrets' | 'edge-keys' | 'rate-limits' | 'domains'
+type Managed = 'signing-keys' | 'secrets' | 'edge-keys' | 'rate-limits' | 'quotas' | 'domains'
 
 /** Commands that list and change what only the operator may. */
 async function manage(command: Managed, args: string[]): Promise<number> {
@@ -136,6 +137,11 @@ async function manage(command: Managed, args: string[]): Promise<number> {
       const options = { account: { type: 'string' }, 'requests-per-minute': { type: 'string' } } as const
       const { values } = parseArgs({ args: rest, options })
       return (await import('./commands/rate_limits.ts')).rateLimits(readConfig(), verb, values)
+    }
+    case 'quotas': {
+      const text = { type: 'string' } as const
+      const { values } = parseArgs({ args: rest, options: { account: text, kind: text, limit: text } })
+      return (await import('./commands/quotas.ts')).quotas(readConfig(), verb, values)
     }
   }
 }

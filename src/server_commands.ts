@@ -90,6 +90,15 @@ const commands: Record<string, ServerCommand> = {
     ],
     settings,
   },
+  quotas: {
+    forms: [
+      [
+        'quotas list | set --account NAME|ac_… --kind KIND --limit N | clear --account NAME|ac_… --kind KIND',
+        'manage how many of each thing an account may store',
+      ],
+    ],
+    settings,
+  },
   domains: {
     forms: [
       [

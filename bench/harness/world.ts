@@ -44,6 +44,7 @@ export async function createWorld({ keys }: { keys: number }) {
       start([await ensureTestProgram(), 'serve'], {
         GATEHOUSE_LISTEN: '127.0.0.1:0',
         GATEHOUSE_REQUESTS_PER_MINUTE: '0',
+        GATEHOUSE_API_KEYS_PER_ACCOUNT: '1000000000',
         ...env,
       }),
     bare: (way: string) => start([new URL('../bare.ts', import.meta.url).pathname, way], {}),

@@ -33,6 +33,10 @@ const texts: Record<string, (provider: string) => Text> = {
     what: 'Another user has your email address',
     next: 'Ask an admin to link your identity to that user.',
   }),
+  quota_reached: () => ({
+    what: 'Your account cannot have more users, identities or API keys',
+    next: 'Ask an admin to delete some, or the operator of Gatehouse to raise the quota.',
+  }),
   user_unknown: () => ({ what: 'You have no user in Gatehouse', next: 'Ask an admin to create or link one for you.' }),
   user_inactive: () => ({ what: 'Your user is inactive', next: 'Ask an admin to activate it.' }),
   key_limited: () => ({

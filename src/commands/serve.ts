@@ -19,6 +19,7 @@ import { packageFiles } from '../kernel/package_files.ts'
 import type { SecretsBox } from '../kernel/secrets_box.ts'
 import { createFailedSignInNotes } from '../operations/failed_sign_ins.ts'
 import { createRefusedKeyRecorder } from '../operations/refused_keys.ts'
+import { quotasIn } from '../quota_settings.ts'
 import { routes } from '../resources/routes.ts'
 import { version } from '../version.ts'
 import { urlFault } from '../webhooks/url.ts'
@@ -31,6 +32,7 @@ import { interval } from './interval.ts'
 import { createLog, waitForShutdown } from './log.ts'
 import { requireNatsCa } from './nats_ca.ts'
 import { countNewlyRefused } from './newly_refused.ts'
+import { showQuotaShares } from './quota_shares.ts'
 import { openSecretsBox, warnOfMissingKeys } from './secrets_key.ts'
 import { signInRoutes } from './sign_in.ts'
 import { openTracing } from './tracing.ts'
@@ -99,6 +101,7 @@ export async function serve(config: Config): Promise<number> {
     (err) => log.error({ err }, 'upkeep failed'),
   )
   const stopCounting = countNewlyRefused(db, metrics, log)
+  const stopShares = showQuotaShares(db, quotasIn(config), metrics, log)
   const stopWebhooks = startWebhooks(config, webhooksMayGo, secrets, metrics, log)
   const address = app.server.address()
   log.info({ address, public_url: config.GATEHOUSE_PUBLIC_URL, version }, 'listening')
@@ -115,7 +118,7 @@ export async function serve(config: Config): Promise<number> {
   }, config.GATEHOUSE_SHUTDOWN_GRACE_MS)
   await app.close()
   clearTimeout(giveUp)
-  await Promise.all([stopAcme(), stopWebhooks(), stopUpkeep(), stopCounting(), edges.stop()])
+  await Promise.all([stopAcme(), stopWebhooks(), stopUpkeep(), stopCounting(), stopShares(), edges.stop()])
   await Promise.all([stopBuffers(), tracing.stop()])
   await db.end()
   log.info('stopped')
@@ -135,9 +138,7 @@ const installationSettings = (
 ): InstallationSettings => ({
   webhookUrlFault: (url) => urlFault(url, webhooksMayGo),
   tcpPorts: config.GATEHOUSE_TCP_PORTS,
-  tcpPortsPerAccount: config.GATEHOUSE_TCP_PORTS_PER_ACCOUNT,
-  domainsPerAccount: config.GATEHOUSE_DOMAINS_PER_ACCOUNT,
-  certificatesPerAccount: config.GATEHOUSE_CERTIFICATES_PER_ACCOUNT,
+  quotas: quotasIn(config),
   tokenSignIn: config.GATEHOUSE_TOKEN_SIGN_IN,
   loginSeconds: config.GATEHOUSE_LOGIN_HOURS * 60 * 60,
   operations: routes.map(({ operation }) => operation),

@@ -13,6 +13,7 @@ import { systemClock } from '../kernel/clock.ts'
 import type { SecretsBox } from '../kernel/secrets_box.ts'
 import { deleteIdempotencyKeys } from '../operations/idempotency.ts'
 import { deleteOutboxBefore } from '../operations/outbox.ts'
+import { addUpUsage } from '../operations/quota.ts'
 import { addAuditPartitions, dropAuditPartitions } from '../resources/audit_events/partitions.ts'
 import { deleteEndedSignIns } from '../resources/command_sign_in/store.ts'
 import { deleteEndedSessions } from '../resources/dashboard_session/store.ts'
@@ -62,6 +63,7 @@ export async function upkeep({ db, secrets, checkDomains, config, log, metrics }
     'delete outcomes of addresses': () => deleteOutcomesBefore(db, Math.max(oldestAddress, now - outcomeDays * dayMs)),
     'delete changes of rule sets': () => deleteRuleSetChangesBefore(db, now - outcomeDays * dayMs),
     'check reserved domains': checkDomains,
+    'add up the usage of accounts': () => addUpUsage(db),
     'delete idempotency keys': () => deleteIdempotencyKeys(db),
     'delete ended sign-ins': () => deleteEndedSignIns(db),
     'delete ended sessions': () => deleteEndedSessions(db),

@@ -25,9 +25,9 @@ export const lockClasses = {
   hostportClaims: 72,
   tcpPortsOfAccount: 73,
   domains: 74,
-  certificatesOfAccount: 77,
-  reservedDomainsOfAccount: 78,
   identities: 79,
+  /** Taken by migrations/0047. */
+  quotas: 80,
 } as const
 
 type LockName = keyof typeof lockKeys

@@ -1,7 +1,7 @@
 import pg from 'pg'
 import { fromDatabase, isAnswer, OutcomeUnknown } from './failures.ts'
 import { type Db, type DbPool, queryOn, type Statement } from './pool.ts'
-import { PreparedQuery, type Rows, submit } from './prepared_query.ts'
+import { PreparedQuery, type Results, type Rows, submit } from './prepared_query.ts'
 import { type Sql, type SqlFragment, toStatement } from './sql.ts'
 
 // PostgreSQL answers COMMIT with success and only a notice when the wait for a synchronous standby is canceled.
@@ -43,14 +43,20 @@ export const session = <Result>(
   )
 
 /**
- * A change that is one statement, and so a transaction of its own: PostgreSQL commits it before it answers. Resolves to
- * the rows that the statement returned.
+ * A change in one round trip: PostgreSQL runs statements that are sent together as one transaction, and commits it before
+ * it answers. Resolves to the rows that `change` returned; `checks` run before and after it, and only fail or not.
  */
-export const changeAtOnce = <Row>(pool: DbPool, fragment: SqlFragment): Promise<Row[]> =>
+export const changeAtOnce = <Row>(
+  pool: DbPool,
+  change: SqlFragment,
+  checks: { readonly before?: SqlFragment; readonly after?: SqlFragment } = {},
+): Promise<Row[]> =>
   onOneConnection(pool, async (client, onBroken) => {
-    const query = new PreparedQuery([toStatement(fragment)], client)
+    const [before, after] = [checks.before, checks.after].map((check) => (check ? [toStatement(check)] : []))
+    const query = new PreparedQuery([...(before ?? []), toStatement(change), ...(after ?? [])], client)
     try {
-      return (await committed(client, query, 0)).rows as Row[]
+      const { results } = await committed(client, query, 0)
+      return results[before?.length ?? 0] as Row[]
     } catch (error) {
       if (error instanceof OutcomeUnknown) onBroken(error)
       throw error
@@ -114,15 +120,15 @@ async function commit(client: pg.PoolClient, query: PreparedQuery): Promise<void
 }
 
 /** Sends what ends a transaction. `left`: how many statements are not completed when it is being committed. */
-async function committed(client: pg.PoolClient, query: PreparedQuery, left: 0 | 1): Promise<Rows> {
+async function committed(client: pg.PoolClient, query: PreparedQuery, left: 0 | 1): Promise<Results> {
   let standbyNotice: string | undefined
   const onNotice = (notice: { code?: string; message?: string }) => {
     if (notice.code === canceledStandbyWait) standbyNotice = notice.message
   }
   client.on('notice', onNotice)
-  let rows: Rows
+  let results: Results
   try {
-    rows = await submit(client, query)
+    results = await submit(client, query)
   } catch (error) {
     // A deferred constraint or a serialization failure is a clear no, and so is the failure of a statement before: then
     // PostgreSQL skips the rest. Only silence leaves the outcome open.
@@ -133,5 +139,5 @@ async function committed(client: pg.PoolClient, query: PreparedQuery, left: 0 | 
     client.off('notice', onNotice)
   }
   if (standbyNotice) throw new OutcomeUnknown(`COMMIT was answered without its standby: ${standbyNotice}`)
-  return rows
+  return results
 }

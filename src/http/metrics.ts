@@ -5,6 +5,7 @@ import { type AcmeMetrics, acmeMetrics } from './acme_metrics.ts'
 import { type DomainMetrics, domainMetrics } from './domain_metrics.ts'
 import type { EventStreams } from './event_stream.ts'
 import type { HeavyOperations } from './heavy.ts'
+import { type QuotaMetrics, quotaMetrics } from './quota_metrics.ts'
 
 /** `dropped`: beyond a quota. `unknown`: of no edge of the account. `refused`: out of bounds. */
 type EdgeRequestFate = 'kept' | 'dropped' | 'unknown' | 'refused'
@@ -45,7 +46,7 @@ type OwnMetrics = {
   readonly observeRequest: (operation: string, status: number, seconds: number) => void
 }
 
-export type Metrics = OwnMetrics & DomainMetrics & AcmeMetrics
+export type Metrics = OwnMetrics & DomainMetrics & AcmeMetrics & QuotaMetrics
 
 /** Keeps label cardinality low: operations and statuses, never accounts, addresses or ids. */
 export function createMetrics(db: DbPool, heavy: HeavyOperations, streams: EventStreams, version: string): Metrics {
@@ -68,6 +69,7 @@ export function createMetrics(db: DbPool, heavy: HeavyOperations, streams: Event
     ...edgeMetrics(registers, progress),
     ...domainMetrics(registers),
     ...acmeMetrics(registers),
+    ...quotaMetrics(registers),
     ...certificateMetrics(registers),
     text: () => registry.metrics(),
     contentType: registry.contentType,

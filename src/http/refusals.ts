@@ -1,7 +1,8 @@
-import { isUnavailable, OutcomeUnknown } from '../db/failures.ts'
+import { isUnavailable, OutcomeUnknown, violates } from '../db/failures.ts'
 import { type ErrorCode, type FieldError, Refusal } from '../kernel/errors.ts'
 import { Crowded } from '../kernel/gate.ts'
 import type { Id } from '../kernel/ids.ts'
+import { beyondQuota, excessIn, quotaConstraint } from '../kernel/quotas.ts'
 import { retryAfterSeconds } from './heavy.ts'
 import { statuses } from './statuses.ts'
 
@@ -32,6 +33,7 @@ export function toRefusal(error: unknown): Refusal {
     )
   }
   if (error instanceof Crowded) return crowded(error)
+  if (violates(error, quotaConstraint)) return beyondQuota(excessIn(error), error)
   if (isUnavailable(error)) {
     return new Refusal(
       'ERR_UNAVAILABLE',

@@ -7,6 +7,7 @@ import type { Origin } from '../identity/origin.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { ErrorCode } from '../kernel/errors.ts'
 import type { Id, IdPrefix } from '../kernel/ids.ts'
+import type { Quotas } from '../kernel/quotas.ts'
 import type { SecretsBox } from '../kernel/secrets_box.ts'
 import type { Intake } from './body.ts'
 import type { DomainService } from './domains.ts'
@@ -20,9 +21,8 @@ export type Method = 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
 /** What is the same for all accounts. */
 export type InstallationSettings = {
   readonly tcpPorts: { readonly first: number; readonly last: number }
-  readonly tcpPortsPerAccount: number
-  readonly domainsPerAccount: number
-  readonly certificatesPerAccount: number
+  /** How many of each thing an account may store, unless the operator has set its own. */
+  readonly quotas: Quotas
   /** Whether the token of a key opens a dashboard session. */
   readonly tokenSignIn: boolean
   /** How long the key of `gatehouse login` is valid. */

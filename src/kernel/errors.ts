@@ -131,6 +131,11 @@ export const errorCatalog = {
     cause: 'The change would exceed a limit on the number of these resources.',
     hint: 'The message gives the limit. Delete what you no longer need, or distribute it differently.',
   },
+  ERR_QUOTA: {
+    cause:
+      'The account has as many of these resources as its quota allows, or the change would add more than are left. `details.kind` names the quota, `details.limit` is the number it allows, `details.used` how many there are, and `details.added` how many the change would add. Nothing was changed.',
+    hint: 'Delete what you no longer need, or ask the operator to raise the quota of your account. `GET /caller` lists all quotas and their use.',
+  },
   ERR_BACKEND_IN_USE: {
     cause: 'Edges, routes or other backends still use this backend. `details.used_by` lists them.',
     hint: 'Remove it there first, or assign them another backend.',

@@ -8,6 +8,7 @@ import { Closed, Wait } from '../http/wire.ts'
 import type { Caller } from '../identity/caller.ts'
 import { record } from './change.ts'
 import { once } from './idempotency.ts'
+import { withinQuota } from './quota.ts'
 import { existing, type ItemParams, nameOf, type Resource, stableFieldsOf, type View } from './resource.ts'
 
 /** What the route of a change says of itself. The rest follows from its resource. */
@@ -40,6 +41,7 @@ export function createRoute<P extends ItemParams, Row, Shape extends TObject, B 
   },
 ): Route {
   const { insert, insertAtOnce, errors = [], ...writing } = options
+  const { quota } = resource
   const { id: _, ...params } = resource.params
   return route({
     operation: `${resource.name}.create`,
@@ -53,14 +55,16 @@ export function createRoute<P extends ItemParams, Row, Shape extends TObject, B 
     response: resource.shape,
     tagged: true,
     managesKeys: resource.managesKeys,
-    errors: ['ERR_IDEMPOTENCY_KEY_USED', ...errors],
+    errors: ['ERR_IDEMPOTENCY_KEY_USED', ...(quota ? (['ERR_QUOTA'] as const) : []), ...errors],
     async handle(request) {
       const made = request.idempotencyKey === undefined ? await insertAtOnce?.(request) : undefined
       if (made)
         return responseTo(resource, { row: made, body: resource.view(made, request.uri), generation: undefined })
       return changing(resource, request, (tx) =>
         answeringOnce(resource, tx, request, async () => {
-          const row = await insert(tx, request)
+          const add = () => insert(tx, request)
+          const claim = quota && { kind: quota, added: 1, quotas: request.settings.quotas }
+          const row = claim ? await withinQuota(tx, request.caller, claim, add) : await add()
           const body = resource.view(row, request.uri)
           const generation = await record(tx, request.origin, {
             resourceId: body.id,

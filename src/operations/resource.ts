@@ -5,6 +5,7 @@ import type { Handling, ParamsOf } from '../http/route.ts'
 import type { Caller } from '../identity/caller.ts'
 import { notFound } from '../kernel/errors.ts'
 import { type Id, type IdPrefix, oneOf } from '../kernel/ids.ts'
+import type { QuotaKind } from '../kernel/quotas.ts'
 
 /** The parameters of the path of one resource: its own id and, before it, those of its parents. */
 export type ItemParams = Readonly<Record<string, IdPrefix>> & { readonly id: IdPrefix }
@@ -35,6 +36,8 @@ export type Resource<P extends ItemParams, Row, Shape extends TObject> = {
   readonly stableFields?: (shown: View<P, Shape>) => object
   /** The field that is kept nowhere: only the response to the request that made it has it. */
   readonly secret?: keyof Row & keyof Static<Shape> & string
+  /** The quota that a new one uses. */
+  readonly quota?: QuotaKind
   /** The records to publish to edge nodes when it changes. */
   readonly records?: (row: Row, caller: Caller, verb: 'create' | 'update' | 'delete') => readonly RecordKey[]
 }

@@ -1,3 +1,4 @@
+import { violates } from '../db/failures.ts'
 import type { Db, DbPool } from '../db/pool.ts'
 import { transaction } from '../db/transaction.ts'
 import { type Caller, findCallerBySession } from '../identity/caller.ts'
@@ -7,8 +8,10 @@ import { hashToken, newSessionSecret, newToken } from '../identity/token.ts'
 import { Refusal } from '../kernel/errors.ts'
 import { type Id, toId, type Uuid } from '../kernel/ids.ts'
 import type { Address } from '../kernel/ip/address.ts'
+import { excessIn, type QuotaKind, type Quotas, quotaConstraint } from '../kernel/quotas.ts'
 import { recordChange } from '../operations/audit.ts'
-import { insertApiKey, insertLineage } from '../resources/api_keys/store.ts'
+import { withinQuota } from '../operations/quota.ts'
+import { insertApiKey, insertLineage, type NewApiKey } from '../resources/api_keys/store.ts'
 import { stableApiKeyFields, toApiKey } from '../resources/api_keys/view.ts'
 import { endOldestSessions, insertProviderSession } from '../resources/dashboard_session/store.ts'
 import {
@@ -45,11 +48,19 @@ export type Arrival = {
   readonly origin: Omit<Origin, 'operation' | 'caller'>
   readonly source: Address | undefined
   readonly uri: (path: string) => string
+  readonly quotas: Quotas
 }
 export type Admitted = { readonly secret: string; readonly caller: Caller; readonly sessionId: Id<'ses'> }
 
 /** A session for a person that the provider's rules allow: for the user whose identity it is, or for a new one. */
 export const admitPerson = (db: DbPool, arrival: Arrival): Promise<Admitted> =>
+  admit(db, arrival).catch((error) => {
+    if (violates(error, quotaConstraint))
+      throw new SignInFailure('quota_reached', excessIn(error).kind, { cause: error })
+    throw error
+  })
+
+const admit = (db: DbPool, arrival: Arrival): Promise<Admitted> =>
   transaction(db, async (tx) => {
     const { origin, issuer, person, provider } = arrival
     await lockSubject(tx, origin, issuer, person.subject)
@@ -65,17 +76,16 @@ export const admitPerson = (db: DbPool, arrival: Arrival): Promise<Admitted> =>
     return openSession(tx, arrival, identity, apiKeyId, roleKept)
   })
 
+const within = <Result>(tx: Db, { origin, quotas }: Arrival, kind: QuotaKind, add: () => Promise<Result>) =>
+  withinQuota(tx, origin, { kind, added: 1, quotas }, add)
+
 const auditing = ({ origin }: Arrival, operation: string): Origin => ({ ...origin, operation })
 
 async function newIdentity(tx: Db, arrival: Arrival): Promise<IdentityRow> {
   const { issuer, person, origin, uri } = arrival
   const user = (await linkable(tx, arrival)) ?? (await newUser(tx, arrival))
-  const identity = await insertIdentity(tx, origin, {
-    owner_id: user.id,
-    issuer,
-    subject: person.subject,
-    created_by_key_id: null,
-  })
+  const linked = { owner_id: user.id, issuer, subject: person.subject, created_by_key_id: null }
+  const identity = await within(tx, arrival, 'identities', () => insertIdentity(tx, origin, linked))
   if (!identity) throw new SignInFailure('user_unknown')
   const shown = stableIdentityFields(toIdentity(identity, uri))
   await recordChange(tx, auditing(arrival, 'sign_in.link'), { resourceId: shown.id, before: null, after: shown })
@@ -98,7 +108,9 @@ async function newUser(tx: Db, arrival: Arrival): Promise<PrincipalRow> {
   if (!provider.createUsers || !person.newRole) throw new SignInFailure('user_unknown')
   if (person.email === undefined) throw new SignInFailure('email_missing')
   const { name, email, newRole: role } = person
-  const user = await insertPrincipal(tx, origin, { kind: 'user', name, email, role, active: true }).catch((error) => {
+  const created = { kind: 'user', name, email, role, active: true } as const
+  const inserting = within(tx, arrival, 'users', () => insertPrincipal(tx, origin, created))
+  const user = await inserting.catch((error) => {
     if (error instanceof Refusal && error.code === 'ERR_EMAIL_TAKEN')
       throw new SignInFailure('email_taken', undefined, { cause: error })
     throw error
@@ -136,7 +148,7 @@ async function keyOf(tx: Db, arrival: Arrival, identity: IdentityRow): Promise<U
   // A revocation of one of them may have deleted it while we waited for their rows.
   if (created_by_key_id && !(await findIdentity(tx, origin, toId('idn', identity.id), true)))
     throw new SignInFailure('user_unknown')
-  const key = await insertApiKey(tx, origin, {
+  const wanted: NewApiKey = {
     ownerId: toId('usr', identity.owner_id),
     tokenHash: hashToken(newToken()),
     description: `Sign-in with ${provider.name}`,
@@ -145,7 +157,8 @@ async function keyOf(tx: Db, arrival: Arrival, identity: IdentityRow): Promise<U
     grant: ownersRights,
     createdBy: created_by_key_id && toId('ak', created_by_key_id),
     signIn: 'provider',
-  })
+  }
+  const key = await within(tx, arrival, 'api_keys', () => insertApiKey(tx, origin, wanted))
   if (!key) throw new SignInFailure('user_inactive')
   await insertLineage(tx, origin, key.id, ancestors)
   const shown = stableApiKeyFields(toApiKey(key, uri))

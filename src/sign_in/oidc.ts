@@ -71,7 +71,8 @@ export async function finish(
   const { issuer } = discovered.configuration.serverMetadata()
   const person = await decideOrEnd(parts, provider, origin, issuer, proof.claims)
   const arrival = { ...proof, provider, issuer, person, origin, source: request.source }
-  const admitted = await admitPerson(service.db, { ...arrival, uri: (path) => service.publicUrl + path })
+  const { quotas } = service.settings
+  const admitted = await admitPerson(service.db, { ...arrival, quotas, uri: (path) => service.publicUrl + path })
   await passRestrictions(parts, request, admitted)
   return { ...admitted, returnTo: flow.return_to }
 }

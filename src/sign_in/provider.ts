@@ -47,6 +47,7 @@ export const reasons = [
   'address_refused',
   'account_missing',
   'too_many_attempts',
+  'quota_reached',
 ] as const
 export type Reason = (typeof reasons)[number]
 

@@ -12,7 +12,8 @@ const rules = Number(process.argv[3] ?? 100_000)
 const boundMs = 100
 
 await drill(async (scope) => {
-  const plane = await startControlPlane(scope)
+  const env = { GATEHOUSE_IP_POLICY_RULES_PER_ACCOUNT: '100000000' }
+  const plane = await startControlPlane(scope, { env })
   const [server] = plane.processes
   const bystander = await plane.newAccount()
   const watch = () => startBystander({ origin: server?.origin ?? '', token: bystander.token, path: '/caller' })

@@ -20,7 +20,7 @@ const changes = Number(process.argv[4] ?? 20)
 const changing = '127.0.0.9'
 
 await drill(async (scope) => {
-  const installation = await startInstallation(scope)
+  const installation = await startInstallation(scope, { GATEHOUSE_IP_POLICY_RULES_PER_ACCOUNT: '100000000' })
   const { admin, db, nats } = installation
   const wire = await startTcpProxy(scope, nats.url)
   const edge = await installation.startEdge({ env: { GATEHOUSE_NATS_URL: wire.url } })

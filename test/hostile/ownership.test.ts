@@ -269,7 +269,7 @@ test('no account can take the whole port range, however many requests run at onc
   const answers = await Promise.all(ports.map((port) => create(port)))
   assert.deepEqual(answers.map(({ status }) => status).sort(), [201, 201, 201, 201, 201, 409, 409, 409])
   const refused = answers.find(({ status }) => status === 409) ?? assert.fail()
-  assertRefused(refused, 409, 'ERR_TOO_MANY', 'hostports')
+  assertRefused(refused, 409, 'ERR_QUOTA')
   const own = answers.flatMap(({ status, body }) => (status === 201 ? [body] : []))
   const [port = 0] = own.map(({ hostports }) => Number(hostports[0].split(':')[1]))
   assert.equal((await create(port, port)).status, 201, 'another hostport on a port that it has')

@@ -6,6 +6,9 @@ import { once } from 'node:events'
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
+import { run } from '../../src/db/pool.ts'
+import { sql } from '../../src/db/sql.ts'
+import { toUuid } from '../../src/kernel/ids.ts'
 import type { Answer, Client } from '../harness/client.ts'
 import { gatehouse } from '../harness/command.ts'
 import { behindProxy, policyWith, restrict } from '../harness/ip.ts'
@@ -353,6 +356,15 @@ test('no session survives that an identity opens at the moment of the revocation
       assert.ok(status === 401 || body.owner_id !== identity.owner_id)
     }
   }
+})
+
+test('a sign-in creates no user beyond the quota of the account, and says so', async () => {
+  const { body } = await root('GET', '/caller')
+  const quota = { account: toUuid(body.account_id), users: body.quotas.users.used }
+  await run(plane.db, sql`insert into account_quotas values (${quota.account}, 'users', ${quota.users})`)
+  assert.equal((await signIn()).error, 'quota_reached')
+  await run(plane.db, sql`delete from account_quotas`)
+  assert.equal((await signIn()).error, null)
 })
 
 test('a narrowed sign-in key opens no session, and a deleted one is replaced', async () => {

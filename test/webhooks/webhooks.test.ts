@@ -298,7 +298,7 @@ test('a hundred destinations that never answer do not delay another account', as
     assert.equal(status, 201)
   }
   const over = await hostile('POST', '/webhook_destinations', { url: `http://127.0.0.1:${port}/more` })
-  assert.equal(over.body.error_code, 'ERR_TOO_MANY')
+  assert.equal(over.body.error_code, 'ERR_QUOTA')
   const served = async () => {
     const { rows } = await plane.db.query({
       text: 'select count(*)::int as count from webhook_progress where account_id = $1 and leased_by is not null',

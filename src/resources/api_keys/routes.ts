@@ -28,6 +28,7 @@ type KeyWithToken = ApiKeyRow & { token?: string }
 
 const apiKeys: Resource<{ id: 'ak' }, KeyWithToken, typeof ApiKey> = {
   name: 'api_keys',
+  quota: 'api_keys',
   path: '/api_keys',
   params: { id: 'ak' },
   managesKeys: true,

@@ -112,7 +112,13 @@ export async function createBelow(
  * Resolves to undefined when it is not, or when anything else stands in the way.
  */
 export async function createBelowAtOnce(
-  { db, caller, origin, uri }: Pick<Handling<object, object, object>, 'db' | 'caller' | 'origin' | 'uri'>,
+  {
+    db,
+    caller,
+    origin,
+    uri,
+    settings,
+  }: Pick<Handling<object, object, object>, 'db' | 'caller' | 'origin' | 'uri' | 'settings'>,
   limits: Limits,
   key: Omit<NewApiKey, 'grant' | 'createdBy'>,
 ): Promise<ApiKeyRow | undefined> {
@@ -120,7 +126,7 @@ export async function createBelowAtOnce(
   if (excessOf(grant, caller)) return undefined
   const wanted = { ...key, grant, createdBy: caller.apiKeyId, id: newUuid() }
   const { created_at, ...after } = stableApiKeyFields(toApiKey(expectedRow(wanted), uri))
-  return createApiKeyBelow(db, caller, wanted, (created) =>
+  return createApiKeyBelow(db, caller, wanted, settings.quotas, (created) =>
     creationEvent(origin, created, toId('ak', wanted.id), after),
   )
 }

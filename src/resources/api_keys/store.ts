@@ -5,6 +5,8 @@ import type { Caller } from '../../identity/caller.ts'
 import type { Grant } from '../../identity/grant.ts'
 import { type Id, newUuid, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { type PageQuery, rowsToFetch } from '../../kernel/paging.ts'
+import type { Quotas } from '../../kernel/quotas.ts'
+import { quotaChecks } from '../../operations/quota.ts'
 
 export type ApiKeyRow = {
   id: Uuid
@@ -121,11 +123,13 @@ export async function createApiKeyBelow(
   db: DbPool,
   parent: Parent,
   key: NewApiKey & { id: Uuid },
+  quotas: Quotas,
   event: (created: SqlFragment) => SqlFragment,
 ): Promise<ApiKeyRow | undefined> {
   const [row] = await changeAtOnce<ApiKeyRow>(
     db,
     sql`${insertBelow(parent, key, key.id)}, event as (${event(sql`made`)}) select * from made`,
+    quotaChecks(parent, { kind: 'api_keys', added: 1, quotas }),
   )
   return row
 }

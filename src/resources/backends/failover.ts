@@ -14,6 +14,7 @@ import { toFailoverBackend } from './view.ts'
 
 const backends: Resource<{ id: 'bkdfo' }, GroupRow, typeof FailoverBackend> = {
   name: 'failover_backends',
+  quota: 'backends',
   path: '/backends/failover',
   params: { id: 'bkdfo' },
   shape: FailoverBackend,

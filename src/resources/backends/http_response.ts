@@ -20,6 +20,7 @@ import { toResponseBackend } from './view.ts'
 
 const backends: Resource<{ id: 'bkdhr' }, ResponseRow, typeof ResponseBackend> = {
   name: 'http_response_backends',
+  quota: 'backends',
   path: '/backends/http_response',
   params: { id: 'bkdhr' },
   shape: ResponseBackend,

@@ -14,6 +14,7 @@ import { toBackend } from './view.ts'
 
 const backends: Resource<{ id: 'bkdst' }, StaticBackendRow, typeof Backend> = {
   name: 'static_backends',
+  quota: 'backends',
   path: '/backends/static',
   params: { id: 'bkdst' },
   shape: Backend,

@@ -17,6 +17,7 @@ import { toWeightedBackend } from './view.ts'
 
 const backends: Resource<{ id: 'bkdwd' }, GroupRow, typeof WeightedBackend> = {
   name: 'weighted_backends',
+  quota: 'backends',
   path: '/backends/weighted',
   params: { id: 'bkdwd' },
   shape: WeightedBackend,

@@ -3,7 +3,8 @@ import { type Handling, route } from '../../http/route.ts'
 import { Closed, Id, Ref } from '../../http/wire.ts'
 import { type Role, roles } from '../../identity/caller.ts'
 import { toId } from '../../kernel/ids.ts'
-import { accountNameOf } from './store.ts'
+import { type QuotaKind, quotaKinds } from '../../kernel/quotas.ts'
+import { findAccountOf } from './store.ts'
 
 export const CallerFields = {
   account_id: Id('ac'),
@@ -25,8 +26,26 @@ export const toCallerFields = ({ caller, origin, uri }: Calling) => ({
   source_ip: origin.sourceIp ?? null,
 })
 
+const QuotaUse = Closed(
+  {
+    used: Type.Integer({ description: 'How many the account has.' }),
+    limit: Type.Integer({ description: 'How many it may have.' }),
+  },
+  { title: 'QuotaUse' },
+)
+const kinds = Object.keys(quotaKinds) as QuotaKind[]
+const ofEachKind = <Value>(value: (kind: QuotaKind) => Value) =>
+  Object.fromEntries(kinds.map((kind) => [kind, value(kind)])) as Record<QuotaKind, Value>
+
 const Caller = Closed(
-  { ...CallerFields, account_name: Type.String({ description: 'The name of the account.' }) },
+  {
+    ...CallerFields,
+    account_name: Type.String({ description: 'The name of the account.' }),
+    quotas: Closed(
+      ofEachKind(() => QuotaUse),
+      { title: 'Quotas', description: 'What the account stores, by kind.' },
+    ),
+  },
   { title: 'Caller' },
 )
 
@@ -39,8 +58,13 @@ export const callerRoutes = [
     success: 200,
     response: Caller,
     access: 'anyone',
-    handle: async (request) => ({
-      body: { ...toCallerFields(request), account_name: await accountNameOf(request.db, request.caller) },
-    }),
+    async handle(request) {
+      const { name, used, own_quotas, tcp_ports } = await findAccountOf(request.db, request.caller)
+      const quotas = ofEachKind((kind) => ({
+        used: kind === 'tcp_ports' ? tcp_ports : (used?.[kind] ?? 0),
+        limit: own_quotas?.[kind] ?? request.settings.quotas[kind],
+      }))
+      return { body: { ...toCallerFields(request), account_name: name, quotas } }
+    },
   }),
 ]

@@ -6,8 +6,9 @@ import { hashToken, newToken } from '../../identity/token.ts'
 import { Refusal } from '../../kernel/errors.ts'
 import { toId } from '../../kernel/ids.ts'
 import { recordChange } from '../../operations/audit.ts'
+import { withinQuota } from '../../operations/quota.ts'
 import { expiryOfNew, lineageOfNew } from '../api_keys/rules.ts'
-import { insertApiKey, insertLineage } from '../api_keys/store.ts'
+import { insertApiKey, insertLineage, type NewApiKey } from '../api_keys/store.ts'
 import { stableApiKeyFields, toApiKey } from '../api_keys/view.ts'
 import { approve, type CommandSignInRow, deny, findPending } from './store.ts'
 
@@ -86,7 +87,7 @@ export const commandSignInRoutes = [
     access: 'anyone',
     openToViewers: true,
     managesKeys: true,
-    errors: ['ERR_NOT_FOUND', 'ERR_TOO_MANY'],
+    errors: ['ERR_NOT_FOUND', 'ERR_TOO_MANY', 'ERR_QUOTA'],
     handle: (request) =>
       transaction(request.db, async (tx) => {
         requireSession(request)
@@ -110,7 +111,7 @@ export const commandSignInRoutes = [
         const { lineage, parent } = await lineageOfNew(tx, caller)
         const until = new Date(clock() + settings.loginSeconds * 1_000).toISOString()
         const inTime = caller.apiKeyExpiresAt === null || Date.parse(until) <= Date.parse(caller.apiKeyExpiresAt)
-        const key = await insertApiKey(tx, caller, {
+        const wanted: NewApiKey = {
           ownerId: caller.ownerId,
           // Nobody's: the command gets its own when it asks for it.
           tokenHash: hashToken(newToken()),
@@ -120,7 +121,9 @@ export const commandSignInRoutes = [
           grant: parent,
           createdBy: caller.apiKeyId,
           signIn: 'command',
-        })
+        }
+        const claim = { kind: 'api_keys', added: 1, quotas: settings.quotas } as const
+        const key = await withinQuota(tx, caller, claim, () => insertApiKey(tx, caller, wanted))
         if (!key) throw noSuchCode()
         await insertLineage(tx, caller, key.id, lineage)
         await approve(tx, caller, row.id, key.id)

@@ -1,11 +1,12 @@
 import { lockItemInTransaction } from '../../db/advisory_locks.ts'
 import { violates } from '../../db/failures.ts'
 import { type Db, later, many, maybeOne, one } from '../../db/pool.ts'
-import { sql } from '../../db/sql.ts'
+import { type SqlFragment, sql } from '../../db/sql.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { Refusal } from '../../kernel/errors.ts'
 import { parseHostport } from '../../kernel/hostport.ts'
 import { toId, type Uuid } from '../../kernel/ids.ts'
+import { beyondQuota } from '../../kernel/quotas.ts'
 
 type Account = Pick<Caller, 'accountId'>
 
@@ -63,30 +64,28 @@ async function insertHostports(
 export async function limitingTcpPorts(
   tx: Db,
   { accountId }: Account,
-  limit: number,
+  byDefault: number,
   change: () => Promise<void>,
 ): Promise<void> {
   await later(tx, sql`select ${lockItemInTransaction('tcpPortsOfAccount', sql`hashtext(${accountId})`)}`)
-  const before = await countTcpPorts(tx, { accountId })
+  const before = await tcpPortsOf(tx, { accountId }, byDefault)
   await change()
-  const now = await countTcpPorts(tx, { accountId })
-  if (now > limit && now > before)
-    throw new Refusal(
-      'ERR_TOO_MANY',
-      `An account can have at most ${limit} TCP ports. Remove hostports you no longer need, or ask the operator of the installation to raise the limit.`,
-      { details: { field: 'hostports' } },
-    )
+  const { used, quota } = await tcpPortsOf(tx, { accountId }, byDefault)
+  if (used > quota && used > before.used)
+    throw beyondQuota({ kind: 'tcp_ports', limit: quota, used: before.used, added: used - before.used })
 }
 
-const countTcpPorts = async (tx: Db, { accountId }: Account): Promise<number> =>
-  (
-    await one<{ count: number }>(
-      tx,
-      sql`
+/** How many TCP ports an account has: names and addresses that share a port take one. */
+export const countTcpPorts = (accountId: SqlFragment) => sql`(
       select count(distinct hostport_claim(hostport)) from hostports
-      where account_id = ${accountId} and hostport not like '%:443'`,
-    )
-  ).count
+      where account_id = ${accountId} and hostport not like '%:443')`
+
+const tcpPortsOf = (tx: Db, { accountId }: Account, byDefault: number) =>
+  one<{ used: number; quota: number }>(
+    tx,
+    sql`
+    select ${countTcpPorts(sql`${accountId}`)} as used, quota_of(${accountId}, 'tcp_ports', ${byDefault}) as quota`,
+  )
 
 export const hostportsOf = async (tx: Db, { accountId }: Account, edgeId: Uuid): Promise<string[]> =>
   (

@@ -43,6 +43,7 @@ const routeKey = (id: Uuid): RecordKey => `route.${toId('edghtsrt', id)}`
 
 const edges: Resource<{ id: 'edghts' }, HttpsEdgeRow, typeof HttpsEdge> = {
   name: 'https_edges',
+  quota: 'https_edges',
   path: '/edges/https',
   params: { id: 'edghts' },
   shape: HttpsEdge,
@@ -64,6 +65,7 @@ const rereadEdge = async (tx: Db, caller: Caller, id: Uuid): Promise<HttpsEdgeRo
 
 const routes: Resource<{ edge_id: 'edghts'; id: 'edghtsrt' }, RouteRow, typeof HttpsRoute> = {
   name: 'https_edge_routes',
+  quota: 'https_edge_routes',
   path: '/edges/https/:edge_id/routes',
   params: { edge_id: 'edghts', id: 'edghtsrt' },
   shape: HttpsRoute,

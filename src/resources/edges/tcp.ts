@@ -31,6 +31,7 @@ const records = ({ id }: { id: Uuid }): RecordKey[] => [`tcp.${toId('edgtcp', id
 
 const edges: Resource<{ id: 'edgtcp' }, EdgeRow, typeof TcpEdge> = {
   name: 'tcp_edges',
+  quota: 'tcp_edges',
   path: '/edges/tcp',
   params: { id: 'edgtcp' },
   shape: TcpEdge,
@@ -54,16 +55,16 @@ async function claimPorts(
   caller: Caller,
   id: Uuid,
   { hostports }: { hostports?: string[] },
-  { tcpPortsPerAccount }: InstallationSettings,
+  { quotas }: InstallationSettings,
 ): Promise<void> {
-  if (hostports) await limitingTcpPorts(tx, caller, tcpPortsPerAccount, () => setHostports(tx, caller, id, hostports))
+  if (hostports) await limitingTcpPorts(tx, caller, quotas.tcp_ports, () => setHostports(tx, caller, id, hostports))
 }
 
 export const tcpEdgeRoutes = [
   createRoute(edges, {
     access: 'anyone',
     body: TcpEdgeCreate,
-    errors: ['ERR_HOSTPORT_TAKEN', 'ERR_TOO_MANY'],
+    errors: ['ERR_HOSTPORT_TAKEN', 'ERR_QUOTA'],
     check,
     async insert(tx, { caller, body, settings }) {
       const id = await insertEdge(tx, caller, { kind: 'tcp', ...newAnnotations(body) })
@@ -82,7 +83,7 @@ export const tcpEdgeRoutes = [
   updateRoute(edges, {
     access: 'anyone',
     body: TcpEdgeUpdate,
-    errors: ['ERR_HOSTPORT_TAKEN', 'ERR_TOO_MANY'],
+    errors: ['ERR_HOSTPORT_TAKEN', 'ERR_QUOTA'],
     check,
     async apply(tx, { caller, body, settings }, before) {
       await updateEdge(tx, caller, before.id, patchedAnnotations(before, body))

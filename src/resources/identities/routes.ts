@@ -21,6 +21,7 @@ import { stableIdentityFields, toIdentity } from './view.ts'
 
 const identities: Resource<{ id: 'idn' }, IdentityRow, typeof Identity> = {
   name: 'identities',
+  quota: 'identities',
   path: '/identities',
   params: { id: 'idn' },
   managesKeys: true,

@@ -16,6 +16,7 @@ import { toIpPolicy } from './view.ts'
 
 const policies: Resource<{ id: 'ipp' }, IpPolicyRow, typeof IpPolicy> = {
   name: 'ip_policies',
+  quota: 'ip_policies',
   path: '/ip_policies',
   params: { id: 'ipp' },
   shape: IpPolicy,

@@ -16,6 +16,7 @@ import { toIpPolicyRule } from './view.ts'
 
 const rules: Resource<{ id: 'ipr' }, IpPolicyRuleRow, typeof IpPolicyRule> = {
   name: 'ip_policy_rules',
+  quota: 'ip_policy_rules',
   path: '/ip_policy_rules',
   params: { id: 'ipr' },
   shape: IpPolicyRule,

@@ -68,14 +68,14 @@ export const ruleSetRoutes = [
       await permitRuleChange(db, caller, params.id)
     },
     adminsOnly: changeAttached,
-    errors: ['ERR_SELF_LOCKOUT'],
+    errors: ['ERR_SELF_LOCKOUT', 'ERR_QUOTA'],
     async handle(request) {
       const { db, caller, params, body, uri } = request
       const rules = await toNewRules(body as RuleSet | TextRuleSet)
       return transaction(db, (tx) =>
         decisionGuard.around(tx, request, async () => {
           if (!(await beginRuleChange(tx, caller, params.id))) throw notFound('ipp')
-          const { counts, cidrs } = await replaceRules(tx, request.origin, params.id, rules)
+          const { counts, cidrs } = await replaceRules(tx, request.origin, params.id, rules, request.settings.quotas)
           if (cidrs) await noteIpPolicyChange(tx, caller, params.id, cidrs)
           const { added, changed, removed } = counts
           const body = { ip_policy: { id: params.id, uri: uri(`/ip_policies/${params.id}`) }, ...counts }

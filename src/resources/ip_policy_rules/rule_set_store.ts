@@ -11,6 +11,8 @@ import { giveWay } from '../../kernel/give_way.ts'
 import { type Id, newUuid, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { canonicalCidr } from '../../kernel/ip/canonical_cidr.ts'
 import type { Action } from '../../kernel/ip/ranges.ts'
+import type { Quotas } from '../../kernel/quotas.ts'
+import { withinQuota } from '../../operations/quota.ts'
 import type { NewRules } from './rule_set.ts'
 import { compareRules } from './rule_set_difference.ts'
 import type { SentRule } from './rule_text.ts'
@@ -38,12 +40,13 @@ export async function replaceRules(
   change: RuleSetChange,
   policyId: Id<'ipp'>,
   sent: NewRules,
+  quotas: Quotas,
 ): Promise<Replaced> {
   const policy = { accountId: change.accountId, id: toUuid(policyId) }
   const saysMetadata = sent.rules.some(({ keepsMetadata }) => !keepsMetadata)
   const { removed, replaced, changed, added } = await compareRules(storedRules(tx, policy, saysMetadata), sent)
   const written = [...changed, ...added]
-  if (written.length || removed.length) {
+  const write = async () => {
     // What is removed goes first: something else may come for its range.
     await inBatches(tx, removed, (batch) => deleteOf(policy, batch))
     for (const keeps of [true, false])
@@ -58,6 +61,8 @@ export async function replaceRules(
     await note(tx, change, 'added', written)
     await forgetOldRuleSets(tx, change)
   }
+  const claim = { kind: 'ip_policy_rules', added: added.length - removed.length, quotas } as const
+  if (written.length || removed.length) await withinQuota(tx, change, claim, write)
   return {
     counts: { rules: sent.rules.length, added: added.length, changed: changed.length, removed: removed.length },
     cidrs: fewRanges([...removed, ...written]),

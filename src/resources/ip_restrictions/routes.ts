@@ -33,6 +33,7 @@ import { toIpRestriction } from './view.ts'
 
 const restrictions: Resource<{ id: 'ipx' }, IpRestrictionRow, typeof IpRestriction> = {
   name: 'ip_restrictions',
+  quota: 'ip_restrictions',
   path: '/ip_restrictions',
   params: { id: 'ipx' },
   shape: IpRestriction,

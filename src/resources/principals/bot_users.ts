@@ -15,6 +15,7 @@ import { toBotUser } from './view.ts'
 
 const bots: Resource<{ id: 'bot' }, PrincipalRow, typeof BotUser> = {
   name: 'bot_users',
+  quota: 'bot_users',
   path: '/bot_users',
   params: { id: 'bot' },
   managesKeys: true,

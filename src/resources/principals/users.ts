@@ -16,6 +16,7 @@ import { toUser } from './view.ts'
 
 const users: Resource<{ id: 'usr' }, PrincipalRow, typeof User> = {
   name: 'users',
+  quota: 'users',
   path: '/users',
   params: { id: 'usr' },
   managesKeys: true,

@@ -22,7 +22,6 @@ import {
   deleteReservedDomain,
   findReservedDomain,
   insertReservedDomain,
-  limitDomains,
   listReservedDomains,
   type ReservedDomainRow,
   updateAnnotations,
@@ -34,6 +33,7 @@ type ChangedDomain = ReservedDomainRow & { former?: Uuid | null }
 
 const domains: Resource<{ id: 'rd' }, ChangedDomain, typeof ReservedDomain> = {
   name: 'reserved_domains',
+  quota: 'reserved_domains',
   path: '/reserved_domains',
   params: { id: 'rd' },
   shape: ReservedDomain,
@@ -75,9 +75,8 @@ export const reservedDomainRoutes = [
     access: 'anyone',
     body: ReservedDomainCreate,
     check,
-    errors: ['ERR_DOMAIN_RESERVED', 'ERR_TOO_MANY'],
-    async insert(tx, { caller, body, settings, domains: service }) {
-      await limitDomains(tx, caller, settings.domainsPerAccount)
+    errors: ['ERR_DOMAIN_RESERVED'],
+    async insert(tx, { caller, body, domains: service }) {
       const row = await insertReservedDomain(tx, caller, {
         domain: body.domain.toLowerCase(),
         ...newAnnotations(body),

@@ -9,7 +9,6 @@ import { servedNames } from '../../kernel/certificate.ts'
 import { invalidField, Refusal } from '../../kernel/errors.ts'
 import { type Id, newUuid, toId, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { type PageQuery, rowsToFetch } from '../../kernel/paging.ts'
-import { limitPerAccount } from '../../operations/account_limit.ts'
 import type { AnnotationColumns } from '../../operations/annotations.ts'
 import { writeOutbox } from '../../operations/outbox.ts'
 import { removeChallenges, replanOrders } from './orders.ts'
@@ -76,14 +75,6 @@ export async function insertReservedDomain(
     })
   }
 }
-
-export const limitDomains = (tx: Db, account: Account, limit: number) =>
-  limitPerAccount(tx, account, {
-    what: 'reserved_domains',
-    limit,
-    called: 'reserved domains',
-    present: sql`reserved_domains where account_id = ${account.accountId}`,
-  })
 
 export async function findReservedDomain(
   db: Db,

@@ -248,14 +248,14 @@ test('an account has a limit of certificates and of domains, also when many come
     return { status: answer.status, body: (await answer.json()) as { error_code?: string; msg?: string } }
   }
   for (const [path, bodyOf, called] of [
-    ['/tls_certificates', () => good, /at most 3 uploaded certificates/],
-    ['/reserved_domains', (index: number) => ({ domain: `limit-${index}.example` }), /at most 3 reserved domains/],
+    ['/tls_certificates', () => good, /is 3 uploaded certificates/],
+    ['/reserved_domains', (index: number) => ({ domain: `limit-${index}.example` }), /is 3 reserved domains/],
   ] as const) {
     const answers = await Promise.all(Array.from({ length: 6 }, (_, index) => post(path, bodyOf(index))))
     assert.equal(answers.filter(({ status }) => status === 201).length, 3, path)
     for (const { status, body } of answers.filter(({ status }) => status !== 201)) {
       assert.equal(status, 409)
-      assert.equal(body.error_code, 'ERR_TOO_MANY')
+      assert.equal(body.error_code, 'ERR_QUOTA')
       assert.match(body.msg ?? '', called)
     }
   }

@@ -12,7 +12,6 @@ import {
   deleteTlsCertificate,
   domainsUsing,
   findTlsCertificate,
-  limitCertificates,
   listTlsCertificates,
   replaceCertificate,
   type TlsCertificateRow,
@@ -21,6 +20,7 @@ import { stableCertificateFields, toTlsCertificate } from './view.ts'
 
 const certificates: Resource<{ id: 'cert' }, TlsCertificateRow, typeof TlsCertificate> = {
   name: 'tls_certificates',
+  quota: 'tls_certificates',
   path: '/tls_certificates',
   params: { id: 'cert' },
   shape: TlsCertificate,
@@ -36,10 +36,9 @@ export const tlsCertificateRoutes = [
     summary: 'Upload a TLS certificate with its chain and private key. The private key is never returned',
     access: 'anyone',
     body: TlsCertificateCreate,
-    errors: ['ERR_NO_SECRETS_KEY', 'ERR_TOO_MANY'],
+    errors: ['ERR_NO_SECRETS_KEY'],
     async insert(tx, { caller, body, clock, settings }) {
       const box = secretsOf(settings, 'private keys')
-      await limitCertificates(tx, caller, settings.certificatesPerAccount)
       const certificate = checked(body.certificate_pem, body.private_key_pem, clock())
       return createCertificate(tx, caller, { ...certificate, ...newAnnotations(body), source: 'uploaded' }, box)
     },

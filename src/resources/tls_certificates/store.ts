@@ -7,7 +7,6 @@ import { Refusal } from '../../kernel/errors.ts'
 import { type Id, newUuid, toId, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { type PageQuery, rowsToFetch } from '../../kernel/paging.ts'
 import type { SecretsBox } from '../../kernel/secrets_box.ts'
-import { limitPerAccount } from '../../operations/account_limit.ts'
 import type { AnnotationColumns } from '../../operations/annotations.ts'
 import { type CertificateFacts, factsOf } from './facts.ts'
 
@@ -75,15 +74,6 @@ export function createCertificate(
     returning ${columns}, '{}'::uuid[] as used_by`,
   )
 }
-
-/** Those that were ordered by the installation do not count: the limit of domains holds for them. */
-export const limitCertificates = (tx: Db, account: Account, limit: number) =>
-  limitPerAccount(tx, account, {
-    what: 'tls_certificates',
-    limit,
-    called: 'uploaded certificates',
-    present: sql`tls_certificates where account_id = ${account.accountId} and source = 'uploaded'`,
-  })
 
 /** The certificate is locked: nobody attaches it meanwhile. */
 export const domainsUsing = async (tx: Db, { accountId }: Account, id: Uuid): Promise<string[]> => {

@@ -1,7 +1,7 @@
 import { transaction } from '../../db/transaction.ts'
 import { type InstallationSettings, route } from '../../http/route.ts'
 import { Closed } from '../../http/wire.ts'
-import { invalidField, Refusal } from '../../kernel/errors.ts'
+import { invalidField } from '../../kernel/errors.ts'
 import { toPage } from '../../kernel/paging.ts'
 import { parseRfc3339 } from '../../kernel/time.ts'
 import { newWebhookSecret } from '../../kernel/webhook_signature.ts'
@@ -29,7 +29,6 @@ import {
   findDestination,
   insertDestination,
   listDestinations,
-  maxDestinations,
   rotateSecret,
   updateDestination,
 } from './store.ts'
@@ -40,6 +39,7 @@ type DestinationWithSecret = DestinationRow & { secret?: string | null }
 
 const destinations: Resource<{ id: 'whd' }, DestinationWithSecret, typeof WebhookDestination> = {
   name: 'webhook_destinations',
+  quota: 'webhook_destinations',
   path: '/webhook_destinations',
   params: { id: 'whd' },
   shape: WebhookDestination,
@@ -60,7 +60,7 @@ const changes = [
     access: 'admin',
     body: WebhookDestinationCreate,
     check: checkUrl,
-    errors: ['ERR_TOO_MANY', 'ERR_NO_SECRETS_KEY'],
+    errors: ['ERR_NO_SECRETS_KEY'],
     async insert(tx, { caller, settings, body: { url, operations = ['*'], enabled = true, ...sent } }) {
       const box = secretsOf(settings, 'secrets of webhooks')
       const secret = newWebhookSecret()
@@ -70,11 +70,6 @@ const changes = [
         { url, operations, enabled, secret, ...newAnnotations(sent) },
         box,
       )
-      if (!row)
-        throw new Refusal(
-          'ERR_TOO_MANY',
-          `An account can have ${maxDestinations} webhook destinations. Delete one first.`,
-        )
       return { ...row, secret }
     },
   }),

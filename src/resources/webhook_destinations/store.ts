@@ -1,4 +1,4 @@
-import { type Db, later, many, maybeOne } from '../../db/pool.ts'
+import { type Db, later, many, maybeOne, one } from '../../db/pool.ts'
 import { nothing, sql } from '../../db/sql.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { type Id, newUuid, toUuid, type Uuid } from '../../kernel/ids.ts'
@@ -24,9 +24,6 @@ export type DestinationRow = {
 }
 export type DestinationFields = Pick<DestinationRow, 'url' | 'description' | 'metadata' | 'operations' | 'enabled'>
 
-/** Each one is looked at whenever its account changes something, and an account needs few. */
-export const maxDestinations = 100
-
 const destinations = sql`
     select d.id, d.url, d.description, d.metadata, d.operations, d.enabled, d.disabled_reason, d.created_at,
       case when d.previous_secret_expires_at > statement_timestamp() then d.previous_secret_expires_at end
@@ -41,29 +38,24 @@ export async function insertDestination(
   { accountId }: Account,
   { secret, ...fields }: DestinationFields & { secret: string },
   box: SecretsBox,
-): Promise<DestinationRow | undefined> {
+): Promise<DestinationRow> {
   const id = newUuid()
   const { sealed, keyId } = sealWebhookSecret(secret, accountId, id, box)
-  // The lock makes creations of one account wait for each other, so that each counts the ones before.
-  await later(tx, sql`select from accounts where id = ${accountId} for no key update`)
-  const inserted = await maybeOne(
+  await later(
     tx,
     sql`
     insert into webhook_destinations (account_id, id, url, description, metadata, operations, enabled, sealed_secret,
       secret_key_id)
-    select ${accountId}, ${id}, ${fields.url}, ${fields.description}, ${fields.metadata}, ${fields.operations}::text[],
-      ${fields.enabled}, ${sealed}, ${keyId}
-    where (select count(*) from webhook_destinations where account_id = ${accountId}) < ${maxDestinations}
-    returning id`,
+    values (${accountId}, ${id}, ${fields.url}, ${fields.description}, ${fields.metadata}, ${fields.operations}::text[],
+      ${fields.enabled}, ${sealed}, ${keyId})`,
   )
-  if (!inserted) return undefined
   await later(
     tx,
     sql`
     insert into webhook_progress (account_id, destination_id, position, event_id)
     values (${accountId}, ${id}, settled_audit_position(), ${newUuid()})`,
   )
-  return findByUuid(tx, accountId, id, false)
+  return one<DestinationRow>(tx, sql`${destinations} where d.account_id = ${accountId} and d.id = ${id}`)
 }
 
 /** Not `for update`, which deliveries that are being added would wait for, with the progress locked. */

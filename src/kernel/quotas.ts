@@ -1,0 +1,40 @@
+import { Refusal } from './errors.ts'
+
+/** What an account stores a limited number of: how messages call it, and the default of its setting. */
+export const quotaKinds = {
+  users: { called: 'users', byDefault: 10_000 },
+  bot_users: { called: 'bots', byDefault: 10_000 },
+  api_keys: { called: 'API keys', byDefault: 10_000 },
+  identities: { called: 'identities', byDefault: 10_000 },
+  ip_policies: { called: 'IP policies', byDefault: 10_000 },
+  ip_policy_rules: { called: 'rules in all IP policies', byDefault: 500_000 },
+  ip_restrictions: { called: 'IP restrictions', byDefault: 1_000 },
+  tcp_edges: { called: 'TCP edges', byDefault: 10_000 },
+  tcp_ports: { called: 'TCP ports', byDefault: 1_000 },
+  https_edges: { called: 'HTTPS edges', byDefault: 10_000 },
+  https_edge_routes: { called: 'routes of all HTTPS edges', byDefault: 50_000 },
+  backends: { called: 'backends of all types', byDefault: 20_000 },
+  reserved_domains: { called: 'reserved domains', byDefault: 1_000 },
+  tls_certificates: { called: 'uploaded certificates', byDefault: 1_000 },
+  webhook_destinations: { called: 'webhook destinations', byDefault: 100 },
+} as const satisfies Record<string, { called: string; byDefault: number }>
+
+export type QuotaKind = keyof typeof quotaKinds
+export type Quotas = Readonly<Record<QuotaKind, number>>
+
+export const isQuotaKind = (text: string): text is QuotaKind => Object.hasOwn(quotaKinds, text)
+
+type Excess = { readonly kind: QuotaKind; readonly limit: number; readonly used: number; readonly added: number }
+
+const number = new Intl.NumberFormat('en')
+
+export const beyondQuota = ({ kind, limit, used, added }: Excess, cause?: unknown): Refusal =>
+  new Refusal(
+    'ERR_QUOTA',
+    `The quota of this account is ${number.format(limit)} ${quotaKinds[kind].called}. It has ${number.format(used)}, and this change would add ${number.format(added)}. Delete what you no longer need, or ask the operator of the installation to raise the quota.`,
+    { cause, details: { kind, limit: String(limit), used: String(used), added: String(added) } },
+  )
+
+/** The constraint that the database names when it refuses to exceed a quota; the detail of its error says which. */
+export const quotaConstraint = 'account_quota'
+export const excessIn = (error: unknown): Excess => JSON.parse((error as { detail: string }).detail)
