@@ -34,6 +34,8 @@ const pythonLines = (token: string): HeaderLine[] => [
   ['authorization', `Bearer ${token}`],
 ]
 const python = sendWith(admin, pythonLines)
+/** What it reads of texts that are not set. */
+const unset = { description: '', metadata: '' }
 /** A client written from the specification. */
 const strict = sendWith(admin, headersOf)
 
@@ -51,7 +53,7 @@ test('the Python client changes the match of a route and clears neither its desc
   assert.deepEqual(described.body, { ...exact.body, description: 'the new shop' })
   // null still clears.
   const cleared = await python('PATCH', route.uri, { ...routeDefaults, description: null })
-  assert.equal(cleared.body.description, undefined)
+  assert.equal(cleared.body.description, '')
   assert.equal(cleared.body.metadata, route.metadata)
 })
 
@@ -60,20 +62,20 @@ test('the Python client enforces a restriction without repeating its policies', 
   const { body: restriction } = await admin('POST', '/ip_restrictions', { type: 'agent', ip_policy_ids: [policy.id] })
   const enforced = await python('PATCH', restriction.uri, { enforced: true, ip_policy_ids: [] })
   assert.equal(enforced.status, 200, enforced.text)
-  assert.deepEqual(enforced.body, { ...restriction, enforced: true })
+  assert.deepEqual(enforced.body, { ...restriction, ...unset, enforced: true })
 })
 
 test('the Python client describes a backend without repeating its address', async () => {
   const backend = await newBackend(admin)
   const described = await python('PATCH', backend.uri, { description: 'app', address: '' })
   assert.equal(described.status, 200, described.text)
-  assert.deepEqual(described.body, { ...backend, description: 'app' })
+  assert.deepEqual(described.body, { ...backend, ...unset, description: 'app' })
 })
 
 test('an empty description still clears it where the Python client sends it only when asked to', async () => {
   const policy = await newPolicy(admin, { description: 'office' })
   const { body } = await python('PATCH', policy.uri, { description: '' })
-  assert.equal(body.description, undefined)
+  assert.equal(body.description, '')
 })
 
 test('an empty list of hostports still removes all of them from an edge', async () => {
@@ -91,19 +93,22 @@ test("the Python client's PUT of a module without settings has no body", async (
   assert.deepEqual([incomplete.status, incomplete.body.details.field], [400, 'backend_id'])
 })
 
-test('an empty value is left out of a PATCH only, of the right type only, and never creates anything', async () => {
+test('an empty value is left out of a PATCH only, of the right type only, unless its field is not known', async () => {
   const policy = await newPolicy(admin)
   const { body: restriction } = await admin('POST', '/ip_restrictions', { type: 'agent', ip_policy_ids: [policy.id] })
   for (const [method, path, body, field] of [
     ['PATCH', restriction.uri, { ip_policy_ids: '' }, 'ip_policy_ids'],
     ['PATCH', restriction.uri, { enforced: '' }, 'enforced'],
-    ['PATCH', restriction.uri, { nothing: '' }, 'nothing'],
+    ['PATCH', restriction.uri, { nothing: 'x' }, 'nothing'],
+    ['POST', '/ip_policies', { nothing: 'x' }, 'nothing'],
     ['POST', '/backends/static', { description: '', metadata: '', address: '' }, 'address'],
     ['POST', '/ip_restrictions', { type: 'api', ip_policy_ids: [] }, 'ip_policy_ids'],
   ] as const) {
     const refused = await python(method, path, body)
     assert.deepEqual([refused.status, refused.body.details.field], [400, field], `${method} ${JSON.stringify(body)}`)
   }
+  assert.equal((await python('PATCH', restriction.uri, { nothing: '' })).status, 200)
+  assert.equal((await python('POST', '/ip_policies', { nothing: [] })).status, 201)
   const nothing = await python('POST', '/ip_policies')
   assert.equal(nothing.status, 415)
 })

@@ -23,7 +23,7 @@ import type { RequestFacts } from './request_facts.ts'
 import type { Result, Route } from './route.ts'
 import type { Service } from './service.ts'
 import { parseQuery, type Validator, validator } from './validate.ts'
-import { type DropDefaults, dropDefaults, isVendorClient } from './vendor_clients.ts'
+import { type DropDefaults, dropDefaults, isVendorClient, vendorBody } from './vendor_clients.ts'
 import { Closed } from './wire.ts'
 
 export type PreparedRoute = Route & {
@@ -74,7 +74,8 @@ export async function answer(incoming: Incoming): Promise<Answer> {
     : await signIn(incoming, query, body as { token: string })
   const applied = await tellEdges(service, result, query.wait === 'applied', facts)
   const stream = result.events && openStream(incoming, caller, result.events)
-  return { body: result.body, headers: { ...headersOf(result), ...applied }, ...(stream && { stream }) }
+  const shown = fromVendor ? vendorBody(route, raw, result.body) : result.body
+  return { body: shown, headers: { ...headersOf(result), ...applied }, ...(stream && { stream }) }
 }
 
 /** Ends when the request that opened it is no longer allowed, or when the role changes, which decides what it shows. */

@@ -23,6 +23,7 @@ import { send } from './send.ts'
 import type { Service } from './service.ts'
 import { statuses } from './statuses.ts'
 import { answerUnreadable } from './unreadable.ts'
+import { ownUrl } from './vendor_clients.ts'
 
 export type ServerOptions = {
   service: Service
@@ -83,6 +84,7 @@ const bareServer = ({ service, log, requestTimeoutMs }: ServerOptions, docUrl: D
     logController: new LogController({ disableRequestLogging: true }),
     genReqId: () => newId('op'),
     requestIdHeader: false,
+    rewriteUrl: (request) => ownUrl(request, service.versionHeaders),
     exposeHeadRoutes: false,
     // Headers and body must have arrived within this time, however slowly they trickle.
     requestTimeout: requestTimeoutMs,

@@ -15,7 +15,7 @@ const thorough = new Ajv({ ...options, allErrors: true })
 for (const each of [ajv, thorough]) {
   each.addFormat('date-time', true)
   each.addFormat('uri', true)
-  for (const keyword of ['x-must', 'x-pem', 'x-default', 'x-documented']) each.addKeyword(keyword)
+  for (const keyword of ['x-must', 'x-pem', 'x-default', 'x-documented', 'x-vendor']) each.addKeyword(keyword)
 }
 
 /** A keyword for what JSON Schema cannot say of a text. `faultOf` completes the sentence '<field> …'. */

@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http'
 import type { TObject, TSchema } from 'typebox'
 import type { Route } from './route.ts'
 import { accepts } from './validate.ts'
@@ -11,7 +12,7 @@ export function isVendorClient(headers: NodeJS.Dict<string[]>, versionHeaders: r
   return headers[own] === undefined && aliases.some((alias) => headers[alias] !== undefined)
 }
 
-/** Drops the fields of a PATCH that are empty only because the library's caller left them out. */
+/** Drops fields that are empty only because the library's caller left them out. */
 export type DropDefaults = (body: unknown) => unknown
 
 type EmptyKind = 'text' | 'list' | 'map'
@@ -28,15 +29,17 @@ function emptyKindOf({ type }: TSchema & { type?: string | string[] }): EmptyKin
   return type === 'array' ? 'list' : type === 'object' ? 'map' : undefined
 }
 
+/** Of a PATCH, also those that we know: on create, an empty value is what they have anyway, or an error to report. */
 export function dropDefaults(route: Route): DropDefaults {
-  if (route.method !== 'PATCH') return (sent) => sent
+  if (route.method !== 'PATCH' && route.method !== 'POST') return (sent) => sent
   let dropped: Map<string, EmptyKind> | undefined
   return (sent) => {
     if (typeof sent !== 'object' || sent === null || Array.isArray(sent)) return sent
-    dropped ??= defaultsOf(route)
+    dropped ??= route.method === 'PATCH' ? defaultsOf(route) : new Map()
     const isDefault = ([name, value]: [string, unknown]) => {
       const kind = emptyKind(value)
-      return kind !== undefined && dropped?.get(name) === kind
+      const isKnown = name in ((route.body as TObject | undefined)?.properties ?? {})
+      return kind !== undefined && (!isKnown || dropped?.get(name) === kind)
     }
     return Object.fromEntries(Object.entries(sent).filter((field) => !isDefault(field)))
   }
@@ -51,4 +54,48 @@ function defaultsOf({ body, vendorDefaults = [] }: Route): Map<string, EmptyKind
     if (kind && (cannotBeEmpty || vendorDefaults.includes(name))) defaults.set(name, kind)
   }
   return defaults
+}
+
+type Shape = {
+  readonly type?: unknown
+  readonly properties?: Readonly<Record<string, Shape>>
+  readonly items?: Shape
+  readonly anyOf?: readonly Shape[]
+  readonly 'x-vendor'?: object
+}
+
+/** A response for a library that reads every field of a resource, whether or not it is there. */
+function withEveryField(schema: Shape, value: unknown): unknown {
+  if (Array.isArray(value)) return value.map((item) => withEveryField(schema.items ?? {}, item))
+  const { properties, 'x-vendor': others } = schema.anyOf?.find((one) => one.properties) ?? schema
+  if (typeof value !== 'object' || value === null || !properties) return value
+  const texts = Object.entries(properties).filter(([name, { type }]) => type === 'string' && !(name in value))
+  const shown = Object.entries(value).map(([name, inner]) => [name, withEveryField(properties[name] ?? {}, inner)])
+  return { ...others, ...Object.fromEntries(texts.map(([name]) => [name, ''])), ...Object.fromEntries(shown) }
+}
+
+/** The vendor's newer name of bots. */
+const serviceUsers = /^\/service_users(?=[/?]|$)/
+
+/** The URL under our own name for what it names. */
+export function ownUrl({ url = '', headersDistinct }: IncomingMessage, versionHeaders: readonly string[]): string {
+  const isRenamed = serviceUsers.test(url) && isVendorClient(headersDistinct, versionHeaders)
+  return isRenamed ? url.replace(serviceUsers, '/bot_users') : url
+}
+
+function asServiceUsers({ bot_users, ...body }: { bot_users?: readonly object[] }): object {
+  const renamed = (one: object) =>
+    Object.fromEntries(
+      Object.entries(one).map(([name, value]) => [
+        name,
+        name.endsWith('uri') && typeof value === 'string' ? value.replace('/bot_users', '/service_users') : value,
+      ]),
+    )
+  return { ...(bot_users && { service_users: bot_users.map(renamed) }), ...renamed(body) }
+}
+
+export function vendorBody({ response, slices }: Route, raw: IncomingMessage, body: unknown): unknown {
+  if (!response || slices || typeof body !== 'object' || body === null) return body
+  const shown = withEveryField(response as Shape, body) as object
+  return serviceUsers.test(String(Reflect.get(raw, 'originalUrl'))) ? asServiceUsers(shown) : shown
 }

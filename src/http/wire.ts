@@ -5,11 +5,11 @@ import { type IdPrefix, type Id as IdText, idPattern, oneOf } from '../kernel/id
  * The building blocks of every wire shape: plain JSON Schema with types. `title` makes a shape a named component
  * of openapi.json; `x-must` is the error message when a pattern does not match; `x-maxBytes` counts UTF-8 bytes;
  * `x-default` is the value of an omitted field on create; `x-documented` has keywords for openapi.json alone, of rules
- * that the route's `check` enforces with a better message.
+ * that the route's `check` enforces with a better message; `x-vendor` has fields that only the vendor's clients get.
  */
 export const Closed = <P extends TProperties>(
   properties: P,
-  options: { title?: string; description?: string; 'x-documented'?: object } = {},
+  options: { title?: string; description?: string; 'x-documented'?: object; 'x-vendor'?: object } = {},
 ): TObject<P> => Type.Object(properties, { ...options, additionalProperties: false })
 
 export const Id = <P extends IdPrefix>(...prefixes: P[]) =>

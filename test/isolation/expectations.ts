@@ -282,6 +282,8 @@ export const expectations: Record<string, Expectation> = {
     body: () => ({ description: 'other' }),
     references: { certificate_id: certificate },
   },
+  'reserved_domains.certificate.delete': { admin: 204, member: 204, path: id(reservedDomain) },
+  'reserved_domains.certificate_management_policy.delete': { admin: 204, member: 204, path: id(reservedDomain) },
   'reserved_domains.verify': { admin: 200, member: 200, path: id(reservedDomain), body: () => ({}) },
   'reserved_domains.delete': { admin: 204, member: 204, path: id(reservedDomain) },
   ...certificateExpectations(id(certificate), certificate),

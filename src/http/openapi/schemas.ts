@@ -52,6 +52,7 @@ export function hoist(schema: TSchema, schemas: Json, direction: Direction): unk
     title,
     'x-default': byDefault,
     'x-documented': documented,
+    'x-vendor': _,
     ...shape
   } = Object.fromEntries(Object.entries(schema).map(([key, value]) => [key, hoistWithin(value, schemas, direction)]))
   if (direction === 'response' && shape.additionalProperties === false) delete shape.additionalProperties

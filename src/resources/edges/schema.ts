@@ -105,7 +105,7 @@ const EncodedSlashes = Type.Unsafe<'reject' | 'allow'>({
 const PathVariants = Type.Unsafe<'restrict' | 'ignore'>({
   type: 'string',
   enum: ['restrict', 'ignore'],
-  default: 'restrict',
+  'x-default': 'restrict',
   description:
     "Which paths the route's IP restriction decides about. `restrict` includes paths that match another route, or this one only for some servers: in another case, with a slash at the end, encoded twice, with path parameters. `ignore` leaves these to the other route: choose it if the upstream tells such paths apart and serves something else there.",
 })

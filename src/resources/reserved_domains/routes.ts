@@ -1,6 +1,7 @@
 import type { RecordKey } from '../../distribution/records.ts'
 import type { DomainService, TxtAnswer } from '../../http/domains.ts'
-import type { InstallationSettings } from '../../http/route.ts'
+import { type InstallationSettings, route } from '../../http/route.ts'
+import type { Static } from '../../http/wire.ts'
 import { challengeName } from '../../kernel/domains.ts'
 import { invalidField, Refusal } from '../../kernel/errors.ts'
 import { toId, type Uuid } from '../../kernel/ids.ts'
@@ -69,6 +70,33 @@ async function lookUp(
   return lookUpTxt(challengeName(domain))
 }
 
+const update = updateRoute(domains, {
+  access: 'anyone',
+  body: ReservedDomainUpdate,
+  async apply(tx, { caller, body, domains: service }, before) {
+    const row = await updateAnnotations(tx, caller, before.id, patchedAnnotations(before, body))
+    return { ...(await setCertificate(tx, caller, service, row, body)), former: before.certificate_id }
+  },
+})
+
+/** DELETE of what a PATCH with null takes off a domain. */
+const detachRoute = (name: string, summary: string, field: keyof Static<typeof ReservedDomainUpdate>) =>
+  route({
+    operation: `reserved_domains.${name}.delete`,
+    summary,
+    method: 'DELETE',
+    path: `/reserved_domains/:id/${name}`,
+    params: { id: 'rd' },
+    query: update.query,
+    success: 204,
+    access: update.access,
+    errors: update.errors,
+    async handle(request) {
+      const { generation } = await update.handle({ ...request, body: { [field]: null } })
+      return { body: undefined, generation }
+    },
+  })
+
 export const reservedDomainRoutes = [
   createRoute(domains, {
     summary: 'Reserve a domain. Publish the TXT record in `verification`, then verify the domain',
@@ -91,14 +119,13 @@ export const reservedDomainRoutes = [
     query: ReservedDomainQuery,
     select: listReservedDomains,
   }),
-  updateRoute(domains, {
-    access: 'anyone',
-    body: ReservedDomainUpdate,
-    async apply(tx, { caller, body, domains: service }, before) {
-      const row = await updateAnnotations(tx, caller, before.id, patchedAnnotations(before, body))
-      return { ...(await setCertificate(tx, caller, service, row, body)), former: before.certificate_id }
-    },
-  }),
+  update,
+  detachRoute('certificate', 'Take the TLS certificate off a reserved domain. The certificate stays', 'certificate_id'),
+  detachRoute(
+    'certificate_management_policy',
+    'Stop ordering certificates for a reserved domain',
+    'certificate_management_policy',
+  ),
   actionRoute(domains, {
     verb: 'verify',
     summary:

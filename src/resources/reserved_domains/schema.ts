@@ -142,7 +142,10 @@ export const ReservedDomain = Closed(
     }),
     verification: Verification,
   },
-  { title: 'ReservedDomain' },
+  {
+    title: 'ReservedDomain',
+    'x-vendor': { region: '', cname_target: null, acme_challenge_cname_target: null },
+  },
 )
 export type ReservedDomain = Static<typeof ReservedDomain>
 export const ReservedDomainQuery = Closed({ ...PageParameters, before_id: BeforeId('rd') })
