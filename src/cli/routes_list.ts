@@ -1,4 +1,4 @@
-import { type Connection, call } from './call.ts'
+import type { Connection } from './call.ts'
 import { exits, usageFailure } from './exits.ts'
 import { parseOwn } from './flags.ts'
 import { write } from './output.ts'
@@ -8,7 +8,8 @@ import type { ClientConfig } from './profiles.ts'
 import { describeRows } from './table.ts'
 import { log } from './terminal.ts'
 
-const usage = `List the routes of all HTTPS edges, or of one.
+const usage = `List the routes of all HTTPS edges. With the id of an edge, list only its routes: see
+'gatehouse edges https routes list EDGE_ID --help' for filters and columns.
 
 Usage
   gatehouse edges https routes list [EDGE_ID] [flags]
@@ -30,17 +31,16 @@ const options = {
 type Route = { id: string; edge_id: string; match_type: string; match: string }
 type Edge = { hostports: string[]; routes: Route[] }
 
-/** The API has no list of routes: they come with their edges. */
+/** The API has no list of the routes of all edges: they come with their edges. */
 export async function routesListCommand(config: ClientConfig, args: string[]): Promise<number> {
   const { values, positionals } = parseOwn({ args, options, allowPositionals: true }, usage)
   if (values.help) {
     write(usage)
     return exits.ok.code
   }
-  const [edgeId, ...more] = positionals
-  if (more.length > 0) throw usageFailure('at most one edge ID is needed', ...usage.split('\n'))
+  if (positionals.length > 0) throw usageFailure('at most one edge ID is needed', ...usage.split('\n'))
   if (!['table', 'json', 'ids'].includes(values.output)) throw usageFailure('--output must be table, json or ids')
-  const edges = await edgesOf(connect(config, values), edgeId)
+  const edges = await allEdges(connect(config, values))
   const routes = edges.flatMap(({ hostports, routes }) => routes.map((route) => ({ ...route, hostports })))
   if (values.output === 'json') write(JSON.stringify({ https_edge_routes: routes }, null, 2))
   else if (values.output === 'ids') write(routes.map(({ id }) => id).join('\n'))
@@ -49,10 +49,8 @@ export async function routesListCommand(config: ClientConfig, args: string[]): P
   return exits.ok.code
 }
 
-async function edgesOf(connection: Connection, id: string | undefined): Promise<Edge[]> {
-  const path = '/edges/https'
-  if (id !== undefined)
-    return [JSON.parse((await call(connection, { method: 'GET', path: `${path}/${encodeURIComponent(id)}` })).text)]
-  const { text } = await allPages(connection, 'https_edges', { method: 'GET', path, query: { limit: 100 } })
+async function allEdges(connection: Connection): Promise<Edge[]> {
+  const request = { method: 'GET', path: '/edges/https', query: { limit: 100 } }
+  const { text } = await allPages(connection, 'https_edges', request)
   return (JSON.parse(text) as { https_edges: Edge[] }).https_edges
 }

@@ -42,7 +42,8 @@ async function dispatch(config: ClientConfig, serverCommands: readonly string[],
     return (await import('./audit_export.ts')).exportCommand(config, rest.slice(1))
   if (first === 'ip-policies' && rest[0] === 'prune')
     return (await import('./prune.ts')).pruneCommand(config, rest.slice(1))
-  if (args.slice(0, 4).join(' ') === 'edges https routes list')
+  // With an edge, it is an operation of the API.
+  if (args.slice(0, 4).join(' ') === 'edges https routes list' && !args.some((arg) => arg.startsWith('edghts_')))
     return (await import('./routes_list.ts')).routesListCommand(config, args.slice(4))
   if (first === 'tail') return (await import('./tail.ts')).tailCommand(config, rest)
   const found = findOperation(args)

@@ -97,6 +97,10 @@ export const BeforeId = <P extends IdPrefix>(prefix: P) =>
     }),
   )
 
+/** Narrows a list to what has this value. */
+export const Filter = <S extends TSchema>(schema: S, description: string) =>
+  Type.Optional(Type.Unsafe<Static<S>>({ ...schema, description }))
+
 export const ListOf = <Name extends string, Item extends TSchema>(name: Name, item: Item & { title?: string }) =>
   Closed(
     { [name]: Type.Array(item), uri: Uri, next_page_uri: Type.Unsafe<string | null>({ type: ['string', 'null'] }) } as {

@@ -1,7 +1,7 @@
 import type { Static, TObject } from 'typebox'
 import type { Db } from '../db/pool.ts'
 import { etagOf } from '../http/preconditions.ts'
-import { type Route, route } from '../http/route.ts'
+import { type ParamsOf, type Route, route } from '../http/route.ts'
 import { ListOf } from '../http/wire.ts'
 import type { Caller } from '../identity/caller.ts'
 import { idPrefixes, manyOf } from '../kernel/ids.ts'
@@ -37,28 +37,31 @@ export function listRoute<P extends ItemParams, Row, Shape extends TObject, Q ex
   options: Reading & {
     readonly field: string
     readonly query: Q
-    readonly select: (db: Db, caller: Caller, query: Static<Q>) => Promise<Row[]>
+    readonly select: (db: Db, caller: Caller, query: Static<Q>, parents: ParamsOf<Omit<P, 'id'>>) => Promise<Row[]>
   },
 ): Route {
   const { name, path, params, shape, view } = resource
   const { access, field, query, select } = options
   // As any object: its type cannot name a field that it is given.
   const response: TObject = ListOf(field, shape)
+  const { id: _, ...parents } = params
   return route({
     operation: `${name}.list`,
     summary: options.summary ?? `List ${manyOf(idPrefixes[params.id])}, newest first`,
     method: 'GET',
     path,
+    ...(Object.keys(parents).length > 0 && { params: parents }),
     query,
     success: 200,
     response,
     access,
     async handle(request) {
-      const rows = await select(request.db, request.caller, request.query)
+      const rows = await select(request.db, request.caller, request.query, request.params)
+      const listed = path.replaceAll(/:(\w+)/g, (_match, name) => String(Reflect.get(request.params, name)))
       const { items, ...page } = toPage(
         rows.map((row) => view(row, request.uri)),
         request.query,
-        request.uri(path),
+        request.uri(listed),
       )
       return { body: { [field]: items, ...page } }
     },

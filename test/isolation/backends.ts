@@ -27,7 +27,7 @@ export const backendExpectations: Record<string, Expectation> = {
   },
   'weighted_backends.get': { admin: 200, member: 200, path: id(weighted) },
   'weighted_backends.health': { admin: 200, member: 200, path: id(weighted) },
-  'weighted_backends.list': { admin: 200, member: 200, lists: weighted },
+  'weighted_backends.list': { admin: 200, member: 200, lists: weighted, filters: { backend_id: backend } },
   'weighted_backends.update': {
     admin: 200,
     member: 200,
@@ -44,7 +44,7 @@ export const backendExpectations: Record<string, Expectation> = {
   },
   'failover_backends.get': { admin: 200, member: 200, path: id(failover) },
   'failover_backends.health': { admin: 200, member: 200, path: id(failover) },
-  'failover_backends.list': { admin: 200, member: 200, lists: failover },
+  'failover_backends.list': { admin: 200, member: 200, lists: failover, filters: { backend_id: response } },
   'failover_backends.update': {
     admin: 200,
     member: 200,

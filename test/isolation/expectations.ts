@@ -137,7 +137,7 @@ const edgeRequest: Make = async (as) => {
 export const expectations: Record<string, Expectation> = {
   'api_keys.create': { admin: 201, member: 201, body: () => ({ description: 'new' }), references: { owner_id: bot } },
   'api_keys.get': { admin: 200, member: 200, path: id(apiKey) },
-  'api_keys.list': { admin: 200, member: 200, lists: apiKey, filters: { descendants_of: apiKey } },
+  'api_keys.list': { admin: 200, member: 200, lists: apiKey, filters: { descendants_of: apiKey, owner_id: bot } },
   'api_keys.update': {
     admin: 200,
     member: 403,
@@ -217,7 +217,7 @@ export const expectations: Record<string, Expectation> = {
     references: { ip_policy_ids: [policy] },
   },
   'ip_restrictions.get': { admin: 200, member: 200, path: id(restriction) },
-  'ip_restrictions.list': { admin: 200, member: 200, lists: restriction },
+  'ip_restrictions.list': { admin: 200, member: 200, lists: restriction, filters: { ip_policy_id: policy } },
   'ip_restrictions.update': {
     admin: 200,
     member: 403,
@@ -250,14 +250,19 @@ export const expectations: Record<string, Expectation> = {
 
   'tcp_edges.create': { admin: 201, member: 201, body: () => ({ description: 'new' }) },
   'tcp_edges.get': { admin: 200, member: 200, path: id(tcpEdge) },
-  'tcp_edges.list': { admin: 200, member: 200, lists: tcpEdge },
+  'tcp_edges.list': { admin: 200, member: 200, lists: tcpEdge, filters: { backend_id: backend, ip_policy_id: policy } },
   'tcp_edges.update': { admin: 200, member: 200, path: id(tcpEdge), body: () => ({ ip_restriction: null }) },
   'tcp_edges.delete': { admin: 204, member: 204, path: id(tcpEdge) },
   ...modulesOf('tcp_edges', id(tcpEdge), ['backend', 'ip_restriction']),
 
   'https_edges.create': { admin: 201, member: 201, body: () => ({ description: 'new' }) },
   'https_edges.get': { admin: 200, member: 200, path: id(httpsEdge) },
-  'https_edges.list': { admin: 200, member: 200, lists: httpsEdge },
+  'https_edges.list': {
+    admin: 200,
+    member: 200,
+    lists: httpsEdge,
+    filters: { backend_id: backend, ip_policy_id: policy },
+  },
   'https_edges.update': { admin: 200, member: 200, path: id(httpsEdge), body: () => ({ hostports: [] }) },
   'https_edges.delete': { admin: 204, member: 204, path: id(httpsEdge) },
 
@@ -267,6 +272,11 @@ export const expectations: Record<string, Expectation> = {
     path: async (as) => ({ edge_id: await httpsEdge(as) }),
     body: () => ({ match_type: 'exact_path', match: '/new' }),
   },
+  'https_edge_routes.list': {
+    admin: 200,
+    member: 200,
+    path: async (as) => ({ edge_id: (await route(as)).edge_id }),
+  },
   'https_edge_routes.get': { admin: 200, member: 200, path: route },
   'https_edge_routes.update': { admin: 200, member: 200, path: route, body: () => ({ match: '/other' }) },
   'https_edge_routes.delete': { admin: 204, member: 204, path: route },
@@ -274,7 +284,7 @@ export const expectations: Record<string, Expectation> = {
 
   'reserved_domains.create': { admin: 201, member: 201, body: () => ({ domain: `${randomUUID()}.example` }) },
   'reserved_domains.get': { admin: 200, member: 200, path: id(reservedDomain) },
-  'reserved_domains.list': { admin: 200, member: 200, lists: reservedDomain },
+  'reserved_domains.list': { admin: 200, member: 200, lists: reservedDomain, filters: { certificate_id: certificate } },
   'reserved_domains.update': {
     admin: 200,
     member: 200,
@@ -313,7 +323,7 @@ export const expectations: Record<string, Expectation> = {
     references: { owner_id: user },
   },
   'identities.get': { admin: 200, member: 403, path: id(identity) },
-  'identities.list': { admin: 200, member: 403, lists: identity },
+  'identities.list': { admin: 200, member: 403, lists: identity, filters: { owner_id: user } },
   'identities.delete': { admin: 204, member: 403, path: id(identity) },
   'audit_events.list': {
     admin: 200,

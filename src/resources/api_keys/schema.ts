@@ -4,6 +4,7 @@ import {
   AnnotationsShown,
   BeforeId,
   Closed,
+  Filter,
   Id,
   Moment,
   OperationPattern,
@@ -117,6 +118,7 @@ export type ApiKey = Static<typeof ApiKey>
 export const ApiKeyQuery = Closed({
   ...PageParameters,
   before_id: BeforeId('ak'),
+  owner_id: Filter(Id('usr', 'bot'), 'Return only keys of this user or bot.'),
   descendants_of: Type.Optional(
     Type.Unsafe<`ak_${string}`>({
       ...Id('ak'),

@@ -145,13 +145,14 @@ export const findApiKey = (db: Db, { accountId }: Account, id: Id<'ak'>, lock: b
 export const listApiKeys = (
   db: Db,
   { accountId }: Account,
-  query: PageQuery & { before_id?: Id<'ak'>; descendants_of?: Id<'ak'> },
+  query: PageQuery & { before_id?: Id<'ak'>; owner_id?: Id<'usr' | 'bot'>; descendants_of?: Id<'ak'> },
 ) =>
   many<ApiKeyRow>(
     db,
     sql`
     ${keys}
     where k.account_id = ${accountId} ${query.before_id ? sql`and k.id < ${toUuid(query.before_id)}` : nothing}
+      ${query.owner_id ? sql`and k.owner_id = ${toUuid(query.owner_id)} and k.owner_kind = ${query.owner_id.startsWith('usr_') ? 'user' : 'bot'}` : nothing}
       ${query.descendants_of ? sql`and k.id in (${descendantsOf(accountId, query.descendants_of)})` : nothing}
     order by k.id desc
     limit ${rowsToFetch(query)}`,

@@ -1,9 +1,11 @@
-import { Type } from 'typebox'
+import { type TSchema, Type } from 'typebox'
 import { exampleId } from '../../http/openapi/examples.ts'
-import { Annotations, Closed, Id, type Static } from '../../http/wire.ts'
+import { Annotations, Closed, Filter, Id, type Static } from '../../http/wire.ts'
 import { maxMembers, maxWeight } from '../../kernel/backends.ts'
 import type { Id as IdText } from '../../kernel/ids.ts'
 import { queryOf, shownFields, updateFields } from './schema.ts'
+
+const OfMember = <S extends TSchema>(id: S) => Filter(id, 'Return only backends that this one is a member of.')
 
 export type Weights = Record<IdText<'bkdst'>, number>
 const Weights = Type.Unsafe<Weights>({
@@ -25,7 +27,7 @@ export const WeightedBackendCreate = Closed({ ...Annotations, backends: Weights 
 export const WeightedBackendUpdate = updateFields('bkdwd', { backends: Type.Optional(Weights) })
 export const WeightedBackend = shownFields('bkdwd', 'WeightedBackend', { backends: WeightsShown })
 export type WeightedBackend = Static<typeof WeightedBackend>
-export const WeightedBackendQuery = queryOf('bkdwd')
+export const WeightedBackendQuery = queryOf('bkdwd', { backend_id: OfMember(Id('bkdst')) })
 
 const Order = Type.Array(Id('bkdst', 'bkdhr'), {
   minItems: 1,
@@ -40,4 +42,4 @@ export const FailoverBackend = shownFields('bkdfo', 'FailoverBackend', {
   backends: Type.Array(Id('bkdst', 'bkdhr'), { description: 'In order of preference.' }),
 })
 export type FailoverBackend = Static<typeof FailoverBackend>
-export const FailoverBackendQuery = queryOf('bkdfo')
+export const FailoverBackendQuery = queryOf('bkdfo', { backend_id: OfMember(Id('bkdst', 'bkdhr')) })

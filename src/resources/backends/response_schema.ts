@@ -41,4 +41,4 @@ export const ResponseBackend = shownFields('bkdhr', 'HttpResponseBackend', {
   body: Body,
 })
 export type ResponseBackend = Static<typeof ResponseBackend>
-export const ResponseBackendQuery = queryOf('bkdhr')
+export const ResponseBackendQuery = queryOf('bkdhr', {})

@@ -4,6 +4,7 @@ import {
   AnnotationsShown,
   BeforeId,
   Closed,
+  Filter,
   Id,
   PageParameters,
   PathId,
@@ -27,8 +28,8 @@ export const updateFields = <P extends BackendPrefix, F extends TProperties>(pre
   Closed({ id: PathId(prefix), ...Annotations, ...fields })
 export const shownFields = <P extends BackendPrefix, F extends TProperties>(prefix: P, title: string, fields: F) =>
   Closed({ id: Id(prefix), uri: Uri, created_at: Timestamp, ...AnnotationsShown, ...fields }, { title })
-export const queryOf = <P extends BackendPrefix>(prefix: P) =>
-  Closed({ ...PageParameters, before_id: BeforeId(prefix) })
+export const queryOf = <P extends BackendPrefix, F extends TProperties>(prefix: P, filters: F) =>
+  Closed({ ...PageParameters, before_id: BeforeId(prefix), ...filters })
 
 const Address = Type.Unsafe<string>({
   type: 'string',
@@ -121,4 +122,6 @@ export const Backend = shownFields('bkdst', 'StaticBackend', {
   health_check: HealthCheckShown,
 })
 export type Backend = Static<typeof Backend>
-export const BackendQuery = queryOf('bkdst')
+export const BackendQuery = queryOf('bkdst', {
+  address: Filter(Address, 'Return only backends with this address.'),
+})

@@ -4,6 +4,7 @@ import { nothing, type SqlFragment, sql } from '../../db/sql.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { type BackendId, type BackendKind, backendKindOf, backendKinds } from '../../kernel/backends.ts'
 import { invalidField, Refusal } from '../../kernel/errors.ts'
+import { canonicalHostport } from '../../kernel/hostport.ts'
 import { type IdPrefix, toId, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { type PageQuery, rowsToFetch } from '../../kernel/paging.ts'
 import type { AnnotationColumns } from '../../operations/annotations.ts'
@@ -58,14 +59,18 @@ export const listBackends = <Row extends BackendRow>(
   db: Db,
   account: Account,
   kind: BackendKind,
-  query: PageQuery & { before_id?: BackendId },
+  query: PageQuery & { before_id?: BackendId; address?: string; backend_id?: BackendId },
 ) =>
   many<Row>(
     db,
     select(
       kind,
       account,
-      sql`${query.before_id ? sql`and b.id < ${toUuid(query.before_id)}` : nothing} order by b.id desc limit ${rowsToFetch(query)}`,
+      sql`
+      ${query.before_id ? sql`and b.id < ${toUuid(query.before_id)}` : nothing}
+      ${query.address === undefined ? nothing : sql`and b.address = ${canonicalHostport(query.address)}`}
+      ${query.backend_id ? sql`and b.id in (select m.group_id from backend_members m where m.account_id = ${account.accountId} and m.member_id = ${toUuid(query.backend_id)})` : nothing}
+      order by b.id desc limit ${rowsToFetch(query)}`,
     ),
   )
 

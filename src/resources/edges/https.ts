@@ -20,6 +20,7 @@ import {
   HttpsEdgeUpdate,
   HttpsRoute,
   HttpsRouteCreate,
+  HttpsRouteQuery,
   HttpsRouteUpdate,
 } from './schema.ts'
 import {
@@ -31,6 +32,7 @@ import {
   type HttpsEdgeRow,
   insertEdge,
   listHttpsEdges,
+  listRoutes,
   type RouteRow,
   updateEdge,
 } from './store.ts'
@@ -143,6 +145,17 @@ export const httpsEdgeRoutes = [
     },
   }),
   getRoute(routes, { access: 'anyone' }),
+  listRoute(routes, {
+    summary: 'List the routes of an HTTPS edge, newest first',
+    access: 'anyone',
+    field: 'https_edge_routes',
+    query: HttpsRouteQuery,
+    async select(db, caller, query, { edge_id }) {
+      const rows = await listRoutes(db, caller, edge_id, query)
+      if (!rows) throw notFound('edghts')
+      return rows
+    },
+  }),
   updateRoute(routes, {
     access: 'anyone',
     body: HttpsRouteUpdate,

@@ -4,6 +4,7 @@ import {
   AnnotationsShown,
   BeforeId,
   Closed,
+  Filter,
   Id,
   PageParameters,
   PathId,
@@ -11,6 +12,7 @@ import {
   Timestamp,
   Uri,
 } from '../../http/wire.ts'
+import { backendPrefixes } from '../../kernel/backends.ts'
 import { type HostportRules, maxHostports } from '../../kernel/hostport.ts'
 import { matchPattern, matchTypes, maxMatchBytes } from '../../kernel/paths.ts'
 import { type RouteTimeouts, type TimeoutName, timeoutLimits, websocketIdleSeconds } from '../../kernel/timeouts.ts'
@@ -84,7 +86,16 @@ const edgeFields = <P extends 'edgtcp' | 'edghts'>(prefix: P) => ({
   ),
 })
 export const TcpEdge = Closed({ ...edgeFields('edgtcp'), ...shown('tcp') }, { title: 'TcpEdge' })
-export const TcpEdgeQuery = Closed({ ...PageParameters, before_id: BeforeId('edgtcp') })
+const references = {
+  backend_id: Filter(Id(...backendPrefixes), 'Return only what sends traffic to this backend itself.'),
+  ip_policy_id: Filter(Id('ipp'), 'Return only what has this IP policy in its ip_restriction module.'),
+}
+export const TcpEdgeQuery = Closed({
+  ...PageParameters,
+  before_id: BeforeId('edgtcp'),
+  hostport: Filter(TcpHostports.items, 'Return only the edge with this hostport.'),
+  ...references,
+})
 
 const MatchType = Type.Unsafe<(typeof matchTypes)[number]>({ type: 'string', enum: [...matchTypes] })
 const Match = Type.Unsafe<string>({
@@ -193,4 +204,19 @@ export const HttpsEdge = Closed(
   { title: 'HttpsEdge' },
 )
 export type HttpsEdge = Static<typeof HttpsEdge>
-export const HttpsEdgeQuery = Closed({ ...PageParameters, before_id: BeforeId('edghts') })
+export const HttpsEdgeQuery = Closed({
+  ...PageParameters,
+  before_id: BeforeId('edghts'),
+  hostport: Filter(HttpsHostports.items, 'Return only the edge with exactly this hostport.'),
+  backend_id: Filter(
+    references.backend_id,
+    'Return only edges with a route that sends traffic to this backend itself.',
+  ),
+  ip_policy_id: Filter(references.ip_policy_id, 'Return only edges with a route that has this IP policy.'),
+})
+export const HttpsRouteQuery = Closed({
+  ...PageParameters,
+  before_id: BeforeId('edghtsrt'),
+  match: Filter(Match, 'Return only routes with exactly this match.'),
+  ...references,
+})

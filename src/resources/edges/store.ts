@@ -7,6 +7,7 @@ import { type Id, newUuid, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { type PageQuery, rowsToFetch } from '../../kernel/paging.ts'
 import type { RouteTimeouts } from '../../kernel/timeouts.ts'
 import type { AnnotationColumns } from '../../operations/annotations.ts'
+import { type EdgeFilters, edgeFilters } from './filters.ts'
 import type { EdgeKind, ModuleName, NewModule, StoredModule } from './modules.ts'
 
 export type Match = {
@@ -79,17 +80,39 @@ export async function findHttpsEdge(
   return edge && (await withRoutes(db, caller, [edge]))[0]
 }
 
-export const listEdges = (db: Db, { accountId }: Account, kind: EdgeKind, query: PageQuery & { before_id?: Id }) =>
-  many<EdgeRow>(
+type EdgeQuery = PageQuery & EdgeFilters & { before_id?: Id }
+
+export const listEdges = (db: Db, { accountId }: Account, kind: 'tcp' | 'https', query: EdgeQuery) =>
+  listWhere<EdgeRow>(db, accountId, kind, sql`e.kind = ${kind} and e.parent_id is null`, query)
+
+export const listHttpsEdges = async (db: Db, caller: Account, query: EdgeQuery) =>
+  withRoutes(db, caller, await listEdges(db, caller, 'https', query))
+
+/** Undefined when the account has no such edge. */
+export async function listRoutes(db: Db, caller: Account, edgeId: Id<'edghts'>, query: EdgeQuery) {
+  const { accountId } = caller
+  const parentId = toUuid(edgeId)
+  const routes = await listWhere<RouteRow>(db, accountId, 'route', sql`e.parent_id = ${parentId}`, query)
+  if (routes.length > 0) return routes
+  const edge = await findTarget(db, caller, edgeId)
+  return edge?.kind === 'https' ? routes : undefined
+}
+
+const listWhere = <Row extends EdgeRow>(
+  db: Db,
+  accountId: Uuid,
+  kind: EdgeKind,
+  condition: SqlFragment,
+  query: EdgeQuery,
+) =>
+  many<Row>(
     db,
     sql`
-    ${select(sql`e.account_id = ${accountId} and e.kind = ${kind} and e.parent_id is null`)}
+    ${select(sql`e.account_id = ${accountId} and ${condition}`)}
     ${query.before_id ? sql`and e.id < ${toUuid(query.before_id)}` : nothing}
+    ${edgeFilters(accountId, kind, query)}
     order by e.id desc limit ${rowsToFetch(query)}`,
   )
-
-export const listHttpsEdges = async (db: Db, caller: Account, query: PageQuery & { before_id?: Id<'edghts'> }) =>
-  withRoutes(db, caller, await listEdges(db, caller, 'https', query))
 
 async function withRoutes(db: Db, { accountId }: Account, edges: EdgeRow[]): Promise<HttpsEdgeRow[]> {
   const routes = await many<RouteRow>(

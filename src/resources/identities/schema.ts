@@ -2,6 +2,7 @@ import { Type } from 'typebox'
 import {
   BeforeId,
   Closed,
+  Filter,
   Id,
   PageParameters,
   type Static,
@@ -52,4 +53,8 @@ export const Identity = Closed(
   { title: 'Identity' },
 )
 export type Identity = Static<typeof Identity>
-export const IdentityQuery = Closed({ ...PageParameters, before_id: BeforeId('idn') })
+export const IdentityQuery = Closed({
+  ...PageParameters,
+  before_id: BeforeId('idn'),
+  owner_id: Filter(Id('usr'), 'Return only identities of this user.'),
+})

@@ -122,12 +122,17 @@ export const findIdentity = (db: Db, { accountId }: Account, id: Id<'idn'>, lock
     where account_id = ${accountId} and id = ${toUuid(id)} ${lock ? sql`for update` : nothing}`,
   )
 
-export const listIdentities = (db: Db, { accountId }: Account, query: PageQuery & { before_id?: Id<'idn'> }) =>
+export const listIdentities = (
+  db: Db,
+  { accountId }: Account,
+  query: PageQuery & { before_id?: Id<'idn'>; owner_id?: Id<'usr'> },
+) =>
   many<IdentityRow>(
     db,
     sql`
     select ${columns} from identities
     where account_id = ${accountId} ${query.before_id ? sql`and id < ${toUuid(query.before_id)}` : nothing}
+    ${query.owner_id ? sql`and owner_id = ${toUuid(query.owner_id)}` : nothing}
     order by id desc
     limit ${rowsToFetch(query)}`,
   )

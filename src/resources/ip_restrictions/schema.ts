@@ -5,6 +5,7 @@ import {
   AnnotationsShown,
   BeforeId,
   Closed,
+  Filter,
   Id,
   ListOf,
   PageParameters,
@@ -53,7 +54,13 @@ export const IpRestriction = Closed(
   { title: 'IpRestriction' },
 )
 export type IpRestriction = Static<typeof IpRestriction>
-export const IpRestrictionQuery = Closed({ ...PageParameters, before_id: BeforeId('ipx') })
+export const IpRestrictionQuery = Closed({
+  ...PageParameters,
+  before_id: BeforeId('ipx'),
+  type: Filter(RestrictionTypeField, 'Return only restrictions of this type.'),
+  enforced: Filter(Type.Boolean(), 'Return only restrictions that are enforced, or only those that are not.'),
+  ip_policy_id: Filter(Id('ipp'), 'Return only restrictions with this IP policy.'),
+})
 
 export const Warning = Closed(
   {

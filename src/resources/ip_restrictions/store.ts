@@ -29,12 +29,28 @@ export const findIpRestriction = (db: Db, { accountId }: Account, id: Id<'ipx'>,
     where account_id = ${accountId} and id = ${toUuid(id)} ${lock ? sql`for update` : nothing}`,
   )
 
-export const listIpRestrictions = (db: Db, { accountId }: Account, query: PageQuery & { before_id?: Id<'ipx'> }) =>
+type IpRestrictionQuery = PageQuery & {
+  before_id?: Id<'ipx'>
+  type?: RestrictionType
+  enforced?: boolean
+  ip_policy_id?: Id<'ipp'>
+}
+
+export const listIpRestrictions = (db: Db, { accountId }: Account, query: IpRestrictionQuery) =>
   many<IpRestrictionRow>(
     db,
     sql`
     select ${columns} from ip_restrictions r
     where account_id = ${accountId} ${query.before_id ? sql`and id < ${toUuid(query.before_id)}` : nothing}
+    ${query.type ? sql`and type = ${query.type}` : nothing}
+    ${query.enforced === undefined ? nothing : sql`and enforced = ${query.enforced}`}
+    ${
+      query.ip_policy_id
+        ? sql`and id in (
+            select a.ip_restriction_id from ip_restriction_policies a
+            where a.account_id = ${accountId} and a.ip_policy_id = ${toUuid(query.ip_policy_id)})`
+        : nothing
+    }
     order by id desc
     limit ${rowsToFetch(query)}`,
   )

@@ -1,5 +1,16 @@
 import { Type } from 'typebox'
-import { BeforeId, Closed, Id, PageParameters, PathId, type Static, Text, Timestamp, Uri } from '../../http/wire.ts'
+import {
+  BeforeId,
+  Closed,
+  Filter,
+  Id,
+  PageParameters,
+  PathId,
+  type Static,
+  Text,
+  Timestamp,
+  Uri,
+} from '../../http/wire.ts'
 import { roles } from '../../identity/caller.ts'
 
 const Name = Type.Unsafe<string>({
@@ -45,7 +56,17 @@ export const User = Closed(
   { title: 'User' },
 )
 export type User = Static<typeof User>
-export const UserQuery = Closed({ ...PageParameters, before_id: BeforeId('usr') })
+const filters = {
+  name: Filter(Text(255, ''), 'Return only those with exactly this name.'),
+  active: Filter(Type.Boolean(), 'Return only those that are active, or only those that are not.'),
+}
+export const UserQuery = Closed({
+  ...PageParameters,
+  before_id: BeforeId('usr'),
+  ...filters,
+  email: Filter(Text(255, ''), 'Return only the user with this email address, ignoring case.'),
+  role: Filter(Role, 'Return only users with this role.'),
+})
 
 export const BotUserCreate = Closed({ name: Name, active: Type.Optional(Type.Boolean()) })
 export const BotUserUpdate = Closed({
@@ -58,4 +79,4 @@ export const BotUser = Closed(
   { title: 'BotUser' },
 )
 export type BotUser = Static<typeof BotUser>
-export const BotUserQuery = Closed({ ...PageParameters, before_id: BeforeId('bot') })
+export const BotUserQuery = Closed({ ...PageParameters, before_id: BeforeId('bot'), ...filters })

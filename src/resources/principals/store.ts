@@ -53,13 +53,18 @@ export const listPrincipals = (
   db: Db,
   { accountId }: Account,
   kind: Kind,
-  query: PageQuery & { before_id?: PrincipalId },
+  query: PageQuery &
+    Partial<Pick<PrincipalRow, 'name' | 'role' | 'active'>> & { before_id?: PrincipalId; email?: string },
 ) =>
   many<PrincipalRow>(
     db,
     sql`
     select ${columns} from principals
     where account_id = ${accountId} and kind = ${kind} ${query.before_id ? sql`and id < ${toUuid(query.before_id)}` : nothing}
+    ${query.name === undefined ? nothing : sql`and name = ${query.name}`}
+    ${query.email === undefined ? nothing : sql`and lower(email) = lower(${query.email})`}
+    ${query.role ? sql`and role = ${query.role}` : nothing}
+    ${query.active === undefined ? nothing : sql`and active = ${query.active}`}
     order by id desc
     limit ${rowsToFetch(query)}`,
   )

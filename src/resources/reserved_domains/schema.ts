@@ -4,6 +4,7 @@ import {
   AnnotationsShown,
   BeforeId,
   Closed,
+  Filter,
   Id,
   PageParameters,
   PathId,
@@ -148,4 +149,9 @@ export const ReservedDomain = Closed(
   },
 )
 export type ReservedDomain = Static<typeof ReservedDomain>
-export const ReservedDomainQuery = Closed({ ...PageParameters, before_id: BeforeId('rd') })
+export const ReservedDomainQuery = Closed({
+  ...PageParameters,
+  before_id: BeforeId('rd'),
+  domain: Filter(Domain, 'Return only the reservation of exactly this domain.'),
+  certificate_id: Filter(Id('cert'), 'Return only domains that use this TLS certificate.'),
+})

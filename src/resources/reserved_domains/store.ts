@@ -102,12 +102,16 @@ const lockDomains = (tx: Db, domains: ReturnType<typeof sql>): Promise<void> =>
     from (select distinct hashtext(domain) as key from (${domains}) named order by 1) keys`,
   )
 
-export const listReservedDomains = (db: Db, { accountId }: Account, query: PageQuery & { before_id?: Id<'rd'> }) =>
+type ReservedDomainQuery = PageQuery & { before_id?: Id<'rd'>; domain?: string; certificate_id?: Id<'cert'> }
+
+export const listReservedDomains = (db: Db, { accountId }: Account, query: ReservedDomainQuery) =>
   many<ReservedDomainRow>(
     db,
     sql`
     select ${columns} from reserved_domains d where d.account_id = ${accountId}
     ${query.before_id ? sql`and d.id < ${toUuid(query.before_id)}` : nothing}
+    ${query.domain === undefined ? nothing : sql`and d.domain = ${query.domain.toLowerCase()}`}
+    ${query.certificate_id ? sql`and d.certificate_id = ${toUuid(query.certificate_id)}` : nothing}
     order by d.id desc limit ${rowsToFetch(query)}`,
   )
 
