@@ -99,7 +99,8 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
       active = now
       metrics.publisher.active(now)
     }
-    const publishing = { pool: db, nats, replicas: config.GATEHOUSE_NATS_REPLICAS, clock: systemClock, log }
+    const replicas = config.GATEHOUSE_NATS_REPLICAS
+    const publishing = { pool: db, nats, isConnected: link.isConnected, replicas, clock: systemClock, log }
     const means = meansOf(secrets, warnOnce)
     await runPublisher({ ...publishing, means, metrics: { ...metrics.publisher, active: isActive } }, ending.signal)
   }
@@ -161,7 +162,7 @@ function saveRuleHits(db: DbPool, nodes: EdgeNodes, log: Logger, isActive: () =>
 
 const meansOf = (secrets: SecretsBox | undefined, warnOnce: (key: string, message: string) => void): Means => ({
   ...(secrets && { secrets }),
-  onUnavailable: (key, reason) => warnOnce(key, `cannot read a private key; edge nodes keep what they have: ${reason}`),
+  onUnavailable: (key, reason) => warnOnce(key, `cannot send ${key}; edge nodes keep what they have: ${reason}`),
 })
 
 /** Keys that nodes report, and what each accepted one has to be sent. Resolves to whether something is to be sent. */

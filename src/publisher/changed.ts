@@ -17,6 +17,8 @@ export type Means = {
   readonly findPolicyVersion?: FindPolicyVersion
   /** Missing when the operator has set no key. */
   readonly secrets?: SecretsBox
+  /** Larger records and pieces are not sent. */
+  readonly maxMessageBytes?: number
   readonly onUnavailable?: (key: RecordKey, reason: string) => void
 }
 export type Compiler = (db: DbPool, changed: readonly Changed[], now: number, means: Means) => Promise<Values>

@@ -24,13 +24,11 @@ import { edgeColumns, type RouteRow } from '../resources/edges/store.ts'
 import { backendCompilers } from './backend_records.ts'
 import { compileCertificates } from './certificate_records.ts'
 import { type Changed, type Compiler, ids, type Means, unavailable, uuidOf, type Values, wanted } from './changed.ts'
+import { inlineBytes, sizeFault } from './message_size.ts'
 import { compileRecipients } from './node_keys.ts'
 import { compiled as compiledPolicy } from './policy_versions.ts'
 
 export type Compiled = { key: RecordKey; value: RecordValue | null; rules?: PolicyRecord; blobs: Buffer[] }
-
-/** Policies up to this size travel inside their record, and need no second look-up by every node. */
-const inlineBytes = 32 * 1024
 
 /** Each thing as it is in the database now. What is not there any more comes out as null: a tombstone. */
 export async function compileRecords(
@@ -46,7 +44,10 @@ export async function compileRecords(
       const found = values.get(uuidOf(key))
       if (found === unavailable) continue
       const { value = null, rules, blobs = [] } = found ?? {}
-      compiled.push({ key, value, ...(rules && { rules }), blobs })
+      const record = { key, value, ...(rules && { rules }), blobs }
+      const fault = sizeFault(record, means.maxMessageBytes)
+      if (fault) means.onUnavailable?.(key, fault)
+      else compiled.push(record)
     }
   }
   return compiled
@@ -132,14 +133,14 @@ const compilers: Record<RecordKind, Compiler> = {
     )
   },
 
-  async policy(db, changed, now, { findPolicyVersion = compiledPolicy }) {
+  async policy(db, changed, now, { findPolicyVersion = compiledPolicy, maxMessageBytes }) {
     const values: Values = new Map()
     for (const { key, accountId } of changed) {
       const id = uuidOf(key)
       const version = await findPolicyVersion(db, accountId, id, now)
       if (!version) continue
-      const decisions = await policyRecord(version.decisions, policyFormat)
-      const rules = await policyRecord(version.rules, ruleFormat(accountId, version.policy.ruleIds))
+      const decisions = await policyRecord(version.decisions, policyFormat, maxMessageBytes)
+      const rules = await policyRecord(version.rules, ruleFormat(accountId, version.policy.ruleIds), maxMessageBytes)
       const blobs = [...decisions.blobs, ...rules.blobs]
       values.set(id, { value: decisions.value, rules: rules.value, blobs })
     }
@@ -191,10 +192,15 @@ const compilers: Record<RecordKind, Compiler> = {
   },
 }
 
-async function policyRecord(cut: Cut, format: Format): Promise<{ value: PolicyRecord; blobs: Buffer[] }> {
+async function policyRecord(
+  cut: Cut,
+  format: Format,
+  limit: number | undefined,
+): Promise<{ value: PolicyRecord; blobs: Buffer[] }> {
   const pieces = piecesWithHeader(cut, format)
   const bytes = pieces.reduce((sum, { length }) => sum + length, 0)
   const common = { hash: await hashOfAllInSlices(pieces), bytes }
-  if (bytes <= inlineBytes) return { value: { ...common, inline: Buffer.concat(pieces).toString('base64') }, blobs: [] }
+  if (bytes <= inlineBytes(limit))
+    return { value: { ...common, inline: Buffer.concat(pieces).toString('base64') }, blobs: [] }
   return { value: { ...common, chunks: pieces.map(blobName) }, blobs: pieces }
 }

@@ -9,17 +9,21 @@ import {
 import { type KV, Kvm } from '@nats-io/kv'
 import type { NatsConnection } from '@nats-io/transport-node'
 import { type Batch, batchSubject, blobBucket, progressKey, recordBucket } from '../distribution/channels.ts'
+import type { TrustedKeys } from '../distribution/signature.ts'
 import { inParallel } from '../kernel/in_parallel.ts'
 import { type Blobs, createBlobs } from './blobs.ts'
+import { createFencedBucket } from './fenced_bucket.ts'
 
-/** Below the limit of a NATS message with room for the envelope. */
-const largestMessage = 900_000
+/** What a server accepts that does not say otherwise. */
+const defaultMaxPayload = 1024 * 1024
 
 /** The two channels: a plain message that arrives in a millisecond, and the bucket that persists. */
 export type NatsSink = Blobs & {
   /** When the bucket was created: a different time means that its records are gone. */
   readonly bucketCreated: string
-  /** False when it was too large for one message: then it goes through the bucket alone. */
+  /** What the server accepts as one message, headers included. */
+  maxMessageBytes: () => number
+  /** Never throws. False when it was too large for one message: then it goes through the bucket alone. */
   announce: (batch: Batch) => boolean
   /**
    * Resolves to the revision of its last write. `kept` is what an attempt before had put already, and grows: under load,
@@ -35,38 +39,75 @@ export type NatsSink = Blobs & {
 /** A bucket by when it was created, and its last acknowledged revision. */
 export type LastWrite = { created: string | null; revision: number }
 
-export async function openNatsSink(
+type FenceOptions = {
+  /** By which entries are told from what others wrote into the bucket. */
+  loadTrustedKeys?: () => Promise<TrustedKeys>
+  /** The bucket has a newer entry than the one to be put, and keeps it. */
+  onNewer?: (key: string) => void
+}
+
+/** Both buckets, opened or created. */
+export type Buckets = { records: KV; blobs: KV; streams: StreamAPI; created: { records: string; blobs: string } }
+
+export const openNatsSink = async (
+  nats: NatsConnection,
+  replicas: number,
+  lastWrite?: LastWrite,
+  fence?: FenceOptions,
+): Promise<NatsSink> => createNatsSink(nats, await openBuckets(nats, replicas, lastWrite), fence)
+
+export async function openBuckets(
   nats: NatsConnection,
   replicas: number,
   lastWrite: LastWrite = { created: null, revision: 0 },
-): Promise<NatsSink> {
+): Promise<Buckets> {
   const kvm = new Kvm(jetstream(nats))
   const options = { history: 1, replicas, timeout: 10_000 }
   const { streams } = await jetstreamManager(nats)
-  const infoOf = (bucket: string) => streams.info(`KV_${bucket}`)
   let records = await kvm.create(recordBucket, options)
-  if (await deleteIfBehind(streams, await infoOf(recordBucket), lastWrite))
+  if (await deleteIfBehind(streams, await infoOf(streams, recordBucket), lastWrite))
     records = await kvm.create(recordBucket, options)
   const blobs = await kvm.create(blobBucket, options)
-  const created = { records: (await infoOf(recordBucket)).created, blobs: (await infoOf(blobBucket)).created }
+  const [ofRecords, ofBlobs] = [await infoOf(streams, recordBucket), await infoOf(streams, blobBucket)]
+  return { records, blobs, streams, created: { records: ofRecords.created, blobs: ofBlobs.created } }
+}
+
+const infoOf = (streams: StreamAPI, bucket: string): Promise<StreamInfo> => streams.info(`KV_${bucket}`)
+
+export async function createNatsSink(
+  nats: NatsConnection,
+  { records, blobs, streams, created }: Buckets,
+  { loadTrustedKeys, onNewer = () => {} }: FenceOptions = {},
+): Promise<NatsSink> {
   let written = 0
   let hasLostWrites = false
 
+  const fenced = createFencedBucket(records, loadTrustedKeys)
+  await fenced.expect(progressKey)
+  const maxMessageBytes = () => nats.info?.max_payload ?? defaultMaxPayload
+
   async function put(key: string, value: string): Promise<number> {
-    const revision = await records.put(key, value)
+    const { revision, outcome } = await fenced.put(key, value)
     // It had acknowledged another write under this revision.
-    if (revision <= written) hasLostWrites = true
+    if (outcome === 'written' && revision <= written) hasLostWrites = true
+    if (outcome === 'newer') onNewer(key)
     if (hasLostWrites) throw new Error('NATS has lost writes')
     return revision
   }
 
   return {
     bucketCreated: created.records,
+    maxMessageBytes,
     announce(batch) {
-      const text = JSON.stringify(batch)
-      if (text.length > largestMessage) return false
-      nats.publish(batchSubject, text)
-      return true
+      const message = Buffer.from(JSON.stringify(batch))
+      if (message.length > maxMessageBytes()) return false
+      try {
+        nats.publish(batchSubject, message)
+        return true
+      } catch {
+        // Such as a connection that is closed. The bucket has it, or the next publisher sends it.
+        return false
+      }
     },
     ...createBlobs(blobs, streams),
     async keep(batch, keys, kept = new Set()) {
@@ -84,11 +125,11 @@ export async function openNatsSink(
       try {
         // Read before asking: whatever was acknowledged by then must be in the answer.
         const revision = hasLostWrites ? Number.POSITIVE_INFINITY : written
-        const [ofRecords, ofBlobs] = await Promise.all([infoOf(recordBucket), infoOf(blobBucket)])
+        const [ofRecords, ofBlobs] = await Promise.all([infoOf(streams, recordBucket), infoOf(streams, blobBucket)])
         if (await deleteIfBehind(streams, ofRecords, { created: created.records, revision })) return false
         return ofRecords.created === created.records && ofBlobs.created === created.blobs
       } catch (error) {
-        // Whoever does not answer, because of an election or the network, has not lost anything by that.
+        // A time-out (election, network) is not evidence of data loss.
         return !(error instanceof JetStreamApiError && error.code === JetStreamApiCodes.StreamNotFound)
       }
     },

@@ -1,21 +1,23 @@
 import type { NatsConnection } from '@nats-io/transport-node'
-import { tryLockInSession } from '../db/advisory_locks.ts'
-import { type Db, type DbPool, one, queryOn, run } from '../db/pool.ts'
+import { type Db, type DbPool, one, run } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
-import { type Batch, type Progress, wakeSubject } from '../distribution/channels.ts'
+import type { Batch, Progress } from '../distribution/channels.ts'
 import { digestOf, type Signer, seal } from '../distribution/signature.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Uuid } from '../kernel/ids.ts'
 import type { Log } from '../kernel/log.ts'
 import { pause } from '../kernel/pause.ts'
 import { type OutboxRow, readOutbox } from '../operations/outbox.ts'
+import { createBucketWriter } from './bucket_writer.ts'
 import type { Means } from './changed.ts'
 import { type Compiled, compileRecords } from './compile.ts'
 import { noteExpiredRules } from './expiry.ts'
+import { holdingPublisherLock } from './lock.ts'
 import { type LastWrite, type NatsSink, openNatsSink } from './nats_sink.ts'
 import { createPolicyVersions } from './policy_versions.ts'
 import { createReconciler } from './reconciler.ts'
-import { activeSigner } from './signing_keys.ts'
+import { activeSigner, trustedSigningKeys } from './signing_keys.ts'
+import { createWake } from './wake.ts'
 
 export type PublisherMetrics = {
   published: (records: number) => void
@@ -26,6 +28,8 @@ export type PublisherMetrics = {
 type Parts = {
   pool: DbPool
   nats: NatsConnection
+  /** Whether NATS is reachable now. */
+  isConnected: () => boolean
   replicas: number
   clock: Clock
   log: Log
@@ -33,6 +37,7 @@ type Parts = {
   means: Means
 }
 
+const retryEveryMs = 1_000
 const lookEveryMs = 250
 const bucketLookEveryMs = 2_000
 const rowsAtOnce = 5_000
@@ -40,51 +45,51 @@ const rowsAtOnce = 5_000
 const maxVersionBytes = 128 * 1024 * 1024
 /** How many records the plain messages may run ahead of the bucket while that has no leader: what memory may hold. */
 const maxWaiting = 50_000
-/** A node whose NATS server died has missed messages, and the bucket may not have them yet. */
-const repeatEveryMs = 1_000
-const maxRepeats = 3
+/** A restart of NATS takes a second or two, and an election as long. */
+const giveUpWithoutNatsMs = 5_000
+
+const newerInBucket =
+  "publisher: the bucket has a newer version, which stays. Another process publishes, or the database is from a backup and 'gatehouse after-restore' was not run"
 
 /**
  * Sends what is in the outbox to the edges, in order. Every process runs one; the one that holds the lock works, and the
  * others stand by. Ends when `signal` says so.
  */
 export async function runPublisher(parts: Parts, signal: AbortSignal): Promise<void> {
-  const { pool, log, metrics } = parts
+  const { pool, log, metrics, isConnected } = parts
   while (!signal.aborted) {
+    // Without NATS it could only keep the lock from a process that has it.
+    if (!isConnected()) {
+      await pause(retryEveryMs, signal)
+      continue
+    }
+    const link = watchLink(parts)
     try {
-      await holdingTheLock(pool, signal, async (db, lost) => {
+      await holdingPublisherLock(pool, link.isGone, async (db, lost) => {
         metrics.active(true)
         log.info({}, 'publisher: active')
-        await publish(parts, db, AbortSignal.any([signal, lost]))
+        await publish(parts, db, AbortSignal.any([signal, lost, link.isGone]))
       })
     } catch (error) {
-      if (!signal.aborted) log.error({ err: error }, 'publisher: failed; retrying')
+      if (link.isGone.aborted) log.warn({}, 'publisher: NATS is out of reach; leaving the work to another process')
+      else if (!signal.aborted) log.error({ err: error }, 'publisher: failed; retrying')
     } finally {
+      link.stop()
       metrics.active(false)
     }
-    await pause(1_000, signal)
+    await pause(retryEveryMs, signal)
   }
 }
 
-/** Held on a dedicated connection, so it is released as soon as that process ends. */
-async function holdingTheLock(
-  pool: DbPool,
-  signal: AbortSignal,
-  work: (db: Db, lost: AbortSignal) => Promise<void>,
-): Promise<void> {
-  const client = await pool.connect()
-  const lost = new AbortController()
-  const onEnd = () => lost.abort()
-  client.on('error', onEnd)
-  client.on('end', onEnd)
-  try {
-    const db: Db = { query: (statement) => queryOn(client, statement) }
-    const { locked } = await one<{ locked: boolean }>(db, sql`select ${tryLockInSession('publisher')} as locked`)
-    if (locked) await work(db, AbortSignal.any([signal, lost.signal]))
-  } finally {
-    // Not back into the pool: closing the connection is what frees the lock.
-    client.release(true)
-  }
+/** `isGone` aborts when NATS has been out of reach for some seconds. */
+function watchLink({ isConnected, clock }: Pick<Parts, 'isConnected' | 'clock'>) {
+  const gone = new AbortController()
+  let connectedAt = clock()
+  const timer = setInterval(() => {
+    if (isConnected()) connectedAt = clock()
+    else if (clock() - connectedAt >= giveUpWithoutNatsMs) gone.abort(new Error('NATS is out of reach'))
+  }, 250)
+  return { isGone: gone.signal, stop: () => clearInterval(timer) }
 }
 
 async function publish(
@@ -96,15 +101,22 @@ async function publish(
     db,
     sql`select cursor, bucket_created as created, bucket_revision as revision from publisher_state`,
   )
-  const natsSink = await openNatsSink(nats, replicas, { created, revision })
+  const natsSink = await openNatsSink(
+    nats,
+    replicas,
+    { created, revision },
+    { loadTrustedKeys: () => trustedSigningKeys(pool), onNewer: (key) => log.warn({ key }, newerInBucket) },
+  )
   await noteBucket(db, natsSink.bucketCreated)
-  const bucketWriter = createKeeper(natsSink, (settled, last) =>
+  const bucketWriter = createBucketWriter(natsSink, clock, (settled, last) =>
     run(db, sql`update publisher_state set cursor = ${settled}, bucket_revision = ${last}`),
   )
   const wake = createWake(nats)
   const over = new AbortController()
   const policyVersions = createPolicyVersions(maxVersionBytes)
-  const reconciling = { ...means, findPolicyVersion: policyVersions.fromRules }
+  const maxMessageBytes = natsSink.maxMessageBytes()
+  const publishing = { ...means, maxMessageBytes, findPolicyVersion: policyVersions.current }
+  const reconciling = { ...means, maxMessageBytes, findPolicyVersion: policyVersions.fromRules }
   const reconciler = createReconciler(
     { pool, natsSink, clock, log, means: reconciling },
     AbortSignal.any([signal, over.signal]),
@@ -136,7 +148,7 @@ async function publish(
         pool,
         rows.map(({ key, account_id }) => ({ key, accountId: account_id as Uuid })),
         now,
-        { ...means, findPolicyVersion: policyVersions.current },
+        publishing,
       )
       await natsSink.putBlobs(compiled.flatMap(({ blobs }) => blobs))
       const progress = { after: sent, settled, ...reconciler.completeAt(signer.keyId, settled) }
@@ -201,90 +213,4 @@ function sealBatch(compiled: Compiled[], rows: readonly OutboxRow[], progress: P
     seal({ key, generation: generations.get(key), value, ...(rules && { rules }) }, signer),
   )
   return { progress: seal({ ...progress, digest: digestOf(records) }, signer), records }
-}
-
-/** Puts batches into the bucket one after another, and moves the cursor after each. It waits out elections. */
-function createKeeper(natsSink: NatsSink, moveCursor: (settled: number, revision: number) => Promise<void>) {
-  const queue: { batch: Batch; keys: string[]; settled: number; repeats: number }[] = []
-  let records = 0
-  let working: Promise<void> | undefined
-  let fault: unknown
-  let stopped = false
-  async function work(): Promise<void> {
-    for (let next = queue[0]; next && !stopped; next = queue[0]) {
-      const kept = new Set<string>()
-      const revision = await keepTrying(
-        () => natsSink.keep(next.batch, next.keys, kept),
-        () => stopped,
-      )
-      await moveCursor(next.settled, revision)
-      queue.shift()
-      records -= next.keys.length
-    }
-    working = undefined
-  }
-  let waitingSinceLast = new Set<Batch>()
-  const repeating = setInterval(() => {
-    for (const item of queue)
-      if (waitingSinceLast.has(item.batch) && item.repeats++ < maxRepeats) natsSink.announce(item.batch)
-    waitingSinceLast = new Set(queue.map(({ batch }) => batch))
-  }, repeatEveryMs)
-  return {
-    add(batch: Batch, keys: string[], settled: number) {
-      queue.push({ batch, keys, settled, repeats: 0 })
-      records += keys.length
-      working ??= work().catch((error) => {
-        fault = error
-      })
-    },
-    recordsWaiting: () => records,
-    isIdle: () => queue.length === 0,
-    fail(error: unknown) {
-      fault ??= error
-    },
-    /** Whoever is active next begins at the cursor: a batch that is put later would overwrite newer records. */
-    stop() {
-      stopped = true
-      clearInterval(repeating)
-    },
-    check() {
-      if (fault) throw fault
-    },
-    finish: async () => working,
-  }
-}
-
-/** An election takes seconds. After a minute it is something else, and the publisher starts over from its cursor. */
-async function keepTrying<Result>(work: () => Promise<Result>, isOver: () => boolean): Promise<Result> {
-  const giveUpAt = Date.now() + 60_000
-  for (;;) {
-    try {
-      return await work()
-    } catch (error) {
-      if (Date.now() > giveUpAt || isOver()) throw error
-      await new Promise((resolve) => setTimeout(resolve, 100))
-    }
-  }
-}
-
-function createWake(nats: NatsConnection) {
-  let pending = false
-  let ring = () => {}
-  const subscription = nats.subscribe(wakeSubject, {
-    callback() {
-      pending = true
-      ring()
-    },
-  })
-  return {
-    async wait(ms: number, signal: AbortSignal) {
-      if (!pending) {
-        const rung = new AbortController()
-        ring = () => rung.abort()
-        await pause(ms, AbortSignal.any([signal, rung.signal]))
-      }
-      pending = false
-    },
-    stop: () => subscription.unsubscribe(),
-  }
 }

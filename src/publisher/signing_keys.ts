@@ -1,6 +1,6 @@
 import { type Db, many, maybeOne, run } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
-import { createSigner, newSigningKey, type Signer } from '../distribution/signature.ts'
+import { createSigner, newSigningKey, type Signer, type TrustedKeys, trustedKeys } from '../distribution/signature.ts'
 
 export type SigningKeyRow = { public_key: string; active: boolean; created_at: string }
 
@@ -11,6 +11,12 @@ export async function activeSigner(db: Db): Promise<Signer | undefined> {
     sql`select public_key, private_key from signing_keys where active`,
   )
   return row && createSigner(row.public_key, row.private_key)
+}
+
+/** Every key that records in the bucket may be signed with. */
+export async function trustedSigningKeys(db: Db): Promise<TrustedKeys> {
+  const rows = await many<{ public_key: string }>(db, sql`select public_key from signing_keys`)
+  return trustedKeys(rows.map(({ public_key }) => public_key))
 }
 
 export const listSigningKeys = (db: Db) =>

@@ -1,0 +1,49 @@
+// A NATS server with a smaller max_payload than the default of 1 MiB.
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { startNats } from '../dev/nats.ts'
+import { get } from './agent/http_harness.ts'
+import { startInstallation } from './harness/edge.ts'
+import { poll } from './harness/poll.ts'
+
+const limit = 64 * 1024
+const installation = await startInstallation({ after }, {}, undefined, startNats({ maxPayload: limit }))
+const { nats, admin, newAccount, processes } = installation
+const edge = await installation.startEdge()
+/** 8,190 bytes in 2,730 characters. */
+const body = '漢'.repeat(2_730)
+
+async function addSite(account: typeof admin, host: string): Promise<void> {
+  const { body: backend } = await account('POST', '/backends/http_response', { status_code: 200, body })
+  const { body: site } = await account('POST', '/edges/https', { hostports: [`${host}:443`] })
+  const route = { match_type: 'path_prefix', match: '/', backend: { backend_id: backend.id } }
+  await account('POST', `/edges/https/${site.id}/routes`, route)
+}
+const serves = (host: string) => poll(async () => (await get(edge, { host })).body === body)
+
+test('changes that are larger together than one message, in bytes of their text, reach nodes', async () => {
+  // Those that come while NATS is away are sent together: about 160 KB, in half as many characters.
+  await nats.stop('SIGKILL')
+  const hosts = Array.from({ length: 18 }, (_, index) => `site-${index}.example`)
+  for (const host of hosts) await addSite(admin, host)
+  await nats.restart()
+  for (const host of hosts) await serves(host)
+})
+
+test('a policy that is too large for NATS is named and not sent; changes of other accounts go on', async () => {
+  const owner = await newAccount()
+  const { body: policy } = await owner('POST', '/ip_policies', {})
+  const rules = Array.from({ length: 20_000 }, (_, index) => `allow 10.${index >> 8}.${index & 255}.0/25`)
+  await owner('PUT', `/ip_policies/${policy.id}/rules`, undefined, {
+    rawBody: rules.join('\n'),
+    contentType: 'text/plain',
+  })
+  const line = await poll(() => processes[0]?.log.find(({ msg }) => String(msg).includes(policy.id)))
+  assert.match(
+    String(line?.msg),
+    /^cannot send policy\.ipp_\w+; edge nodes keep what they have: it needs NATS messages of \d+ bytes, and the server accepts 65536\. Raise max_payload in the configuration of NATS$/,
+  )
+  const other = await newAccount()
+  await addSite(other, 'other.example')
+  await serves('other.example')
+})
