@@ -19,7 +19,8 @@ async function addSite(account: typeof admin, host: string): Promise<void> {
   const route = { match_type: 'path_prefix', match: '/', backend: { backend_id: backend.id } }
   await account('POST', `/edges/https/${site.id}/routes`, route)
 }
-const serves = (host: string) => poll(async () => (await get(edge, { host })).body === body)
+const serves = (host: string) =>
+  poll(async () => Buffer.from((await get(edge, { host })).body, 'latin1').toString() === body)
 
 test('changes that are larger together than one message, in bytes of their text, reach nodes', async () => {
   // Those that come while NATS is away are sent together: about 160 KB, in half as many characters.

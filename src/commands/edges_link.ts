@@ -66,9 +66,9 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
   }
   // Not waited for either: a database that does not answer yet must not keep the API from saying so.
   void loadNodes(db).then(nodes.remember, (err) => log.warn({ err }, 'the edge nodes of before are not known yet'))
-  let active = false
-  takeHits(nodes, buffers, () => active)
-  saveRuleHits(db, nodes, log, () => active)
+  const publisher = watchPublisher(metrics)
+  takeHits(nodes, buffers, publisher.isActive)
+  saveRuleHits(db, nodes, log, publisher.isActive)
   metrics.watchEdgeNodes(nodes.all)
   const tails = createTails()
 
@@ -95,19 +95,15 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
     nodes.listen(nats)
     takeInRequests(nats, requestIntake({ config, db, metrics, log, warnOnce }))
     tails.listen(nats)
-    const isActive = (now: boolean) => {
-      active = now
-      metrics.publisher.active(now)
-    }
     const replicas = config.GATEHOUSE_NATS_REPLICAS
     const publishing = { pool: db, nats, isConnected: link.isConnected, replicas, clock: systemClock, log }
     const means = meansOf(secrets, warnOnce)
-    await runPublisher({ ...publishing, means, metrics: { ...metrics.publisher, active: isActive } }, ending.signal)
+    await runPublisher({ ...publishing, means, metrics: publisher.metrics }, ending.signal)
   }
   const stopSaving = interval(
     5_000,
     async () => {
-      if (!active) return
+      if (!publisher.isActive()) return
       await saveNodes(db, nodes.all(), ({ node }, err) =>
         warnOnce(node, 'cannot save the state of an edge node; not logged again for this node', err),
       )
@@ -117,10 +113,15 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
     (err) => log.error({ err }, 'cannot save the state of edge nodes; retrying'),
   )
 
-  const stopSavingHealth = saveHealth(db, nodes, metrics, log, () => active)
+  const stopSavingHealth = saveHealth(db, nodes, metrics, log, publisher.isActive)
 
   return {
-    view: { ...nodes, watch: tails.watch, committed: () => nats?.publish(wakeSubject), fault: link.fault },
+    view: {
+      ...nodes,
+      watch: tails.watch,
+      committed: () => nats?.publish(wakeSubject),
+      fault: () => link.fault() ?? publisher.heldBack(),
+    },
     async stop() {
       ending.abort()
       // With NATS out of reach its calls hang; the database has everything, so there is nothing to wait for.
@@ -128,6 +129,27 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
       await stopSaving()
       await stopSavingHealth()
       await nats?.close()
+    },
+  }
+}
+
+/** What the publisher of this process says of itself, for its metrics and for others here. */
+function watchPublisher(metrics: Metrics) {
+  let isActive = false
+  let heldBack: string | undefined
+  return {
+    isActive: () => isActive,
+    heldBack: () => heldBack,
+    metrics: {
+      ...metrics.publisher,
+      active(now: boolean) {
+        isActive = now
+        metrics.publisher.active(now)
+      },
+      heldBack(count: number, reason: string | undefined) {
+        heldBack = reason
+        metrics.publisher.heldBack(count)
+      },
     },
   }
 }

@@ -38,6 +38,8 @@ type OwnMetrics = {
     /** The generation that nodes should have by now. */
     sent: (generation: number) => void
     active: (isActive: boolean) => void
+    /** Accounts and policies that the last comparison of bucket and database left as they are. */
+    heldBack: (count: number) => void
   }
   /** Sets the source of edge nodes, which is read on every scrape. */
   readonly watchEdgeNodes: (nodes: () => Pick<EdgeNode, 'live' | 'applied' | 'refusals' | 'upstreams'>[]) => void
@@ -299,7 +301,13 @@ function publisherMetrics(registers: Registers, progress: Progress): Metrics['pu
     help: '1 on the process that publishes changes to edge nodes, 0 on the others.',
     registers,
   })
+  const heldBack = new Gauge({
+    name: 'gatehouse_publisher_held_back',
+    help: 'Accounts and policies that edge nodes keep as they were, because most of them is missing from the database without a change that explains it.',
+    registers,
+  })
   return {
+    heldBack: (count) => heldBack.set(count),
     published: (records) => published.inc(records),
     behind: (generations) => behind.set(generations),
     sent(generation) {

@@ -24,6 +24,8 @@ export type PublisherMetrics = {
   behind: (generations: number) => void
   sent: (generation: number) => void
   active: (isActive: boolean) => void
+  /** What the last comparison left as it is, because it might be a fault of the database. */
+  heldBack: (count: number, reason: string | undefined) => void
 }
 type Parts = {
   pool: DbPool
@@ -76,6 +78,7 @@ export async function runPublisher(parts: Parts, signal: AbortSignal): Promise<v
     } finally {
       link.stop()
       metrics.active(false)
+      metrics.heldBack(0, undefined)
     }
     await pause(retryEveryMs, signal)
   }
@@ -101,12 +104,11 @@ async function publish(
     db,
     sql`select cursor, bucket_created as created, bucket_revision as revision from publisher_state`,
   )
-  const natsSink = await openNatsSink(
-    nats,
-    replicas,
-    { created, revision },
-    { loadTrustedKeys: () => trustedSigningKeys(pool), onNewer: (key) => log.warn({ key }, newerInBucket) },
-  )
+  const fence = {
+    loadTrustedKeys: () => trustedSigningKeys(pool),
+    onNewer: (key: string) => log.warn({ key }, newerInBucket),
+  }
+  const natsSink = await openNatsSink(nats, replicas, { created, revision }, fence)
   await noteBucket(db, natsSink.bucketCreated)
   const bucketWriter = createBucketWriter(natsSink, clock, (settled, last) =>
     run(db, sql`update publisher_state set cursor = ${settled}, bucket_revision = ${last}`),
@@ -118,7 +120,7 @@ async function publish(
   const publishing = { ...means, maxMessageBytes, findPolicyVersion: policyVersions.current }
   const reconciling = { ...means, maxMessageBytes, findPolicyVersion: policyVersions.fromRules }
   const reconciler = createReconciler(
-    { pool, natsSink, clock, log, means: reconciling },
+    { pool, natsSink, clock, log, means: reconciling, onHeldBack: metrics.heldBack },
     AbortSignal.any([signal, over.signal]),
   )
   const stopLooking = watchBucketIdentity(natsSink, bucketWriter.fail)
@@ -154,11 +156,8 @@ async function publish(
       const progress = { after: sent, settled, ...reconciler.completeAt(signer.keyId, settled) }
       const sealed = sealBatch(compiled, rows, progress, signer)
       natsSink.announce(sealed)
-      bucketWriter.add(
-        sealed,
-        compiled.map(({ key }) => key),
-        settled,
-      )
+      const keys = compiled.map(({ key }) => key)
+      bucketWriter.add(sealed, keys, settled)
       metrics.published(compiled.length)
       metrics.sent(settled)
       sent = settled

@@ -3,12 +3,22 @@ import { type DbPool, many, one } from '../db/pool.ts'
 import { type SqlFragment, sql } from '../db/sql.ts'
 import { transaction } from '../db/transaction.ts'
 import { progressKey, recordBucket } from '../distribution/channels.ts'
-import type { EdgeRecord, RecordKey, RecordKind } from '../distribution/records.ts'
+import { type EdgeRecord, kindOf, type PolicyRecord, type RecordKey, type RecordKind } from '../distribution/records.ts'
 import { isRecordKey } from '../distribution/validate.ts'
-import { firstUuidOf, type IdPrefix, toId, type Uuid } from '../kernel/ids.ts'
+import { firstUuidOf, type Id, type IdPrefix, toId, type Uuid } from '../kernel/ids.ts'
 import { settledGeneration, writeOutbox } from '../operations/outbox.ts'
 import type { Changed, Means } from './changed.ts'
-import { compileRecords } from './compile.ts'
+import { type Compiled, compileRecords } from './compile.ts'
+import {
+  accountsThatLackMost,
+  changedSince,
+  type HeldBack,
+  isMostOfInstallationMissing,
+  lostMostRules,
+  mayLack,
+  ownershipOf,
+  rulesIn,
+} from './missing_guard.ts'
 import type { NatsSink } from './nats_sink.ts'
 
 const pageSize = 1_000
@@ -56,17 +66,18 @@ export async function reconcile(
   now: number,
   signal: AbortSignal,
   means: Means = {},
-): Promise<{ healed: number; generation: number; floor: number }> {
+): Promise<{ healed: number; generation: number; floor: number; heldBack: HeldBack }> {
   const kept = await natsSink.contents(fingerprint)
   const settled = await settledGeneration(pool)
   const { resend_below } = await one<{ resend_below: number }>(pool, sql`select resend_below from publisher_state`)
   const asItShouldBe = { signingKeyId, resendBelow: resend_below }
   await natsSink.refreshBlobs()
   kept.delete(progressKey)
+  const heldBack: HeldBack = { accounts: new Map(), policies: [] }
+  const owners = await findMissing(pool, natsSink, kept, resend_below, heldBack)
   let healed = 0
   let generation = 0
-  let present = 0
-  let isEverythingSent = true
+  let isEverythingSent = heldBack.accounts.size === 0
   const enqueue = async (changed: readonly Changed[]) => {
     for (const [accountId, ofAccount] of Map.groupBy(changed, ({ accountId }) => accountId)) {
       const keys = ofAccount.map(({ key }) => key)
@@ -77,43 +88,100 @@ export async function reconcile(
   for (const [kind, { prefix, from }] of Object.entries(live) as [RecordKind, (typeof live)[RecordKind]][]) {
     for await (const page of pages(pool, from)) {
       signal.throwIfAborted()
-      const changed = page.map(
+      const all = page.map(
         ({ account_id, id }): Changed => ({ key: `${kind}.${toId(prefix, id)}`, accountId: account_id }),
       )
+      const changed = all.filter(({ accountId }) => !heldBack.accounts.has(toId('ac', accountId)))
       const compiled = await compileRecords(pool, changed, now, means)
       // A record may exist while a piece of its policy is missing: a node without that piece could never apply it.
       await natsSink.putBlobs(compiled.flatMap(({ blobs }) => blobs))
-      const differing = compiled
-        .filter(({ key, value, rules }) => !isSame(kept.get(key), { value, rules }, asItShouldBe))
-        .map(({ key }) => key)
+      const differing = compiled.filter(
+        ({ key, value, rules }) => !isSame(kept.get(key), { value, rules }, asItShouldBe),
+      )
+      const held = kind === 'policy' ? await policiesThatLostMost(pool, differing, kept, resend_below) : new Set()
+      heldBack.policies.push(...differing.map(({ key }) => key).filter((key) => held.has(key)))
       // What cannot be compiled now stays as nodes have it.
-      if (compiled.length < changed.length) isEverythingSent = false
-      const owners = new Map(changed.map(({ key, accountId }) => [key, accountId]))
-      for (const { key } of changed) kept.delete(key)
-      present += changed.length
-      await enqueue(differing.map((key) => ({ key, accountId: owners.get(key) as Uuid })))
+      if (compiled.length < changed.length || held.size > 0) isEverythingSent = false
+      const accounts = new Map(changed.map(({ key, accountId }) => [key, accountId]))
+      for (const { key } of all) kept.delete(key)
+      await enqueue(
+        differing.filter(({ key }) => !held.has(key)).map(({ key }) => ({ key, accountId: accounts.get(key) as Uuid })),
+      )
     }
   }
   // What is left is in the bucket and not in the database: gone, unless the bucket says so already.
   const gone = [...kept]
     .filter(([key, found]) => isRecordKey(key) && !isSame(found, { value: null }, asItShouldBe))
     .map(([key]) => key as RecordKey)
-  refuseIfMostIsMissing(gone.filter((key) => kept.get(key)?.value !== null).length, present)
+    .filter((key) => !heldBack.accounts.has(owners.get(key) as Id<'ac'>))
   await enqueue(gone.map((key) => ({ key, accountId: firstUuidOf(0) })))
   await natsSink.sweepBlobs()
   // Of changes that had not ended when this began, some may have been missed: they come under later generations.
-  return { healed, generation, floor: isEverythingSent ? Math.min(resend_below, settled) : 0 }
+  return { healed, generation, floor: isEverythingSent ? Math.min(resend_below, settled) : 0, heldBack }
 }
 
+type Kept = ReadonlyMap<string, Fingerprint | undefined>
+
 /**
- * Somebody's wrong or empty database must not take every edge down. Deletions that were made come through the outbox; what
- * only this comparison finds is rarely much. Whoever means it can empty the bucket.
+ * Looks for what the bucket has and the database does not, before anything is changed: throws if that is most of the
+ * installation, and notes the accounts of which it is most. Resolves to the owners of what is missing, as far as known.
  */
+async function findMissing(
+  pool: DbPool,
+  natsSink: NatsSink,
+  kept: Kept,
+  resendBelow: number,
+  heldBack: HeldBack,
+): Promise<Map<RecordKey, Id<'ac'>>> {
+  const missing = new Map<RecordKey, Fingerprint>()
+  for (const [key, found] of kept)
+    if (isRecordKey(key) && found && found.value !== null) missing.set(key as RecordKey, found)
+  const present = new Map<Id<'ac'>, number>()
+  for (const [kind, { prefix, from }] of Object.entries(live) as [RecordKind, (typeof live)[RecordKind]][])
+    for await (const page of pages(pool, from))
+      for (const { account_id, id } of page) {
+        missing.delete(`${kind}.${toId(prefix, id)}`)
+        const account = toId('ac', account_id)
+        present.set(account, (present.get(account) ?? 0) + 1)
+      }
+  if (missing.size <= mayLack.account) return new Map()
+  for (const key of await changedSince(pool, missing)) missing.delete(key)
+  refuseIfMostIsMissing(
+    missing.size,
+    present.values().reduce((sum, count) => sum + count, 0),
+  )
+  // What was sent before the operator ran 'after-restore' is older than the database that is now the right one.
+  for (const [key, { generation }] of missing) if (generation < resendBelow) missing.delete(key)
+  const owners = new Map<RecordKey, Id<'ac'>>()
+  for (const found of (await natsSink.contents(ownershipOf)).values())
+    for (const key of found?.keys ?? []) if (missing.has(key)) owners.set(key, found?.account as Id<'ac'>)
+  heldBack.accounts = accountsThatLackMost(owners.values(), present)
+  return owners
+}
+
 function refuseIfMostIsMissing(missing: number, present: number): void {
-  if (missing <= 100 || missing <= present) return
+  if (!isMostOfInstallationMissing({ missing, present })) return
   throw new Error(
     `the database lacks ${missing} resources that edges serve and has only ${present}. Is it the right database? Nothing was removed from the edges. If it is right, delete the bucket ${recordBucket} in NATS`,
   )
+}
+
+/** Of policies that differ from the bucket, those that lost most of their rules without a change that explains it. */
+async function policiesThatLostMost(
+  pool: DbPool,
+  differing: readonly Compiled[],
+  kept: Kept,
+  resendBelow: number,
+): Promise<Set<RecordKey>> {
+  const shrunk = new Map<RecordKey, Fingerprint>()
+  for (const { key, value, rules } of differing) {
+    const found = kept.get(key)
+    const now = value ? rulesIn(value as PolicyRecord, rules) : 0
+    if (found?.rules !== undefined && found.generation >= resendBelow && lostMostRules(found.rules, now))
+      shrunk.set(key, found)
+  }
+  if (shrunk.size > 0) for (const key of await changedSince(pool, shrunk)) shrunk.delete(key)
+  return new Set(shrunk.keys())
 }
 
 async function* pages(pool: DbPool, from: SqlFragment): AsyncGenerator<{ account_id: Uuid; id: Uuid }[]> {
@@ -132,8 +200,8 @@ async function* pages(pool: DbPool, from: SqlFragment): AsyncGenerator<{ account
 }
 
 type Wanted = { signingKeyId: string; resendBelow: number }
-/** What a comparison needs of a record in the bucket. The value is its hash, and null where the thing is gone. */
-type Fingerprint = { signedBy: string; generation: number; value: string | null }
+/** What a comparison needs of a record in the bucket. The value is its hash, and null where the thing is gone; `rules` is how many a policy has. */
+type Fingerprint = { signedBy: string; generation: number; value: string | null; rules?: number }
 
 type Contents = { value: EdgeRecord['value']; rules?: EdgeRecord['rules'] | undefined }
 const hashOf = ({ value, rules }: Contents): string | null =>
@@ -143,8 +211,14 @@ const hashOf = ({ value, rules }: Contents): string | null =>
 function fingerprint(text: string): Fingerprint | undefined {
   try {
     const { payload, key } = JSON.parse(text)
-    const { generation, value, rules }: EdgeRecord = JSON.parse(payload)
-    return { signedBy: key, generation, value: hashOf({ value, rules }) }
+    const { key: name, generation, value, rules }: EdgeRecord = JSON.parse(payload)
+    const isPolicy = value && kindOf(name) === 'policy'
+    return {
+      signedBy: key,
+      generation,
+      value: hashOf({ value, rules }),
+      ...(isPolicy && { rules: rulesIn(value as PolicyRecord, rules) }),
+    }
   } catch {
     return undefined
   }

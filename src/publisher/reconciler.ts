@@ -3,6 +3,7 @@ import type { Progress } from '../distribution/channels.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Log } from '../kernel/log.ts'
 import type { Means } from './changed.ts'
+import { countHeldBack, describeHeldBack } from './missing_guard.ts'
 import type { NatsSink } from './nats_sink.ts'
 import { reconcile } from './reconcile.ts'
 
@@ -11,14 +12,21 @@ const retryAfterMs = 10_000
 /** Under a load that never ends, it is not waited for any longer. */
 const waitForQuietMs = 30_000
 
+type Parts = {
+  pool: DbPool
+  natsSink: NatsSink
+  clock: Clock
+  log: Log
+  means: Means
+  /** Called after each pass: how much was held back, and why. */
+  onHeldBack: (count: number, reason: string | undefined) => void
+}
+
 /**
  * When to reconcile: at the beginning, every ten minutes, and when another key signs. Beside the publishing, not in its
  * way: comparing 100,000 records takes seconds, and whatever changes meanwhile is at worst sent twice.
  */
-export function createReconciler(
-  { pool, natsSink, clock, log, means }: { pool: DbPool; natsSink: NatsSink; clock: Clock; log: Log; means: Means },
-  signal: AbortSignal,
-) {
+export function createReconciler({ pool, natsSink, clock, log, means, onHeldBack }: Parts, signal: AbortSignal) {
   let due = clock()
   let signedBy: string | undefined
   /** The last completed pass, and whether a progress message has announced it to nodes. */
@@ -28,10 +36,13 @@ export function createReconciler(
   async function run(keyId: string): Promise<void> {
     isRunning = true
     try {
-      const { healed, generation, floor } = await reconcile(pool, natsSink, keyId, clock(), signal, means)
+      const { healed, generation, floor, heldBack } = await reconcile(pool, natsSink, keyId, clock(), signal, means)
       compared = { keyId, generation, floor, isSaid: false }
       if (healed)
         log.warn({ records: healed }, 'publisher: the bucket differed from the database; publishing the differences')
+      const reason = describeHeldBack(heldBack)
+      onHeldBack(countHeldBack(heldBack), reason)
+      if (reason) log.error({}, `publisher: ${reason}`)
       due = clock() + everyMs
     } catch (err) {
       if (!signal.aborted) log.warn({ err }, 'publisher: cannot compare the bucket with the database yet')

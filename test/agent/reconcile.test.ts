@@ -8,10 +8,12 @@ import { sql } from '../../src/db/sql.ts'
 import { transaction } from '../../src/db/transaction.ts'
 import { blobBucket } from '../../src/distribution/channels.ts'
 import { blobName } from '../../src/distribution/pieces.ts'
+import type { RecordKey } from '../../src/distribution/records.ts'
 import { createSigner, newSigningKey, seal } from '../../src/distribution/signature.ts'
 import { newId, newUuid, toId, type Uuid } from '../../src/kernel/ids.ts'
-import { skipGenerations } from '../../src/operations/outbox.ts'
+import { skipGenerations, writeOutbox } from '../../src/operations/outbox.ts'
 import { compileRecords } from '../../src/publisher/compile.ts'
+import { describeHeldBack } from '../../src/publisher/missing_guard.ts'
 import { openNatsSink } from '../../src/publisher/nats_sink.ts'
 import { reconcile } from '../../src/publisher/reconcile.ts'
 import { newDatabase } from '../harness/control_plane.ts'
@@ -75,6 +77,108 @@ test('a wrong database, which lacks all records, removes nothing from the edges'
   const { compare, outbox } = await bucketWith(101)
   await assert.rejects(compare, /Is it the right database\? Nothing was removed/)
   assert.deepEqual(await outbox(), [])
+})
+
+/** Two accounts with 15 HTTPS edges and a route to each, which the bucket has and nodes serve. */
+async function bucketWithAccounts() {
+  const { compare, outbox, natsSink, db } = await bucketWith(0)
+  const accounts = [newUuid(), newUuid()] as const
+  for (const id of accounts) {
+    await run(db, sql`insert into accounts (id, name) values (${id}, ${id})`)
+    for (let site = 0; site < 15; site++) {
+      const edge = newUuid()
+      await run(db, sql`insert into edges (account_id, id, kind) values (${id}, ${edge}, 'https')`)
+      await run(
+        db,
+        sql`
+        insert into edges (account_id, id, kind, parent_id, match_type, match)
+        values (${id}, ${newUuid()}, 'route', ${edge}, 'path_prefix', '/')`,
+      )
+    }
+  }
+  const publish = async () => {
+    const rows = await many<{ key: RecordKey; account_id: Uuid; generation: number }>(
+      db,
+      sql`select distinct on (key) key, account_id, generation from outbox order by key, generation desc`,
+    )
+    const changed = rows.map(({ key, account_id }) => ({ key, accountId: account_id }))
+    const generations = new Map(rows.map(({ key, generation }) => [key, generation]))
+    const compiled = await compileRecords(db, changed, Date.now())
+    const records = compiled.map(({ key, value, rules }) =>
+      seal({ key, generation: generations.get(key), value, ...(rules && { rules }) }, signer),
+    )
+    const settled = Math.max(...generations.values())
+    const keys = compiled.map(({ key }) => key)
+    await natsSink.keep({ progress: seal({ after: 0, settled }, signer), records }, keys)
+    await run(db, sql`delete from outbox`)
+  }
+  await compare()
+  await publish()
+  assert.equal((await compare()).healed, 0)
+  return { compare, outbox, publish, db, accounts }
+}
+
+test('an account whose rows are lost changes nothing at the edges and is named; the others are compared', async () => {
+  const { compare, outbox, db, accounts } = await bucketWithAccounts()
+  const [lost, other] = accounts
+  await run(db, sql`delete from edges where account_id = ${lost} and parent_id is not null`)
+  await run(db, sql`delete from edges where account_id = ${lost}`)
+  await run(
+    db,
+    sql`delete from edges where account_id = ${other} and kind = 'route' and id in (
+    select id from edges where account_id = ${other} and kind = 'route' limit 2)`,
+  )
+  const { heldBack, floor } = await compare()
+  assert.deepEqual([...heldBack.accounts], [[toId('ac', lost), { missing: 31, present: 0 }]])
+  assert.match(
+    describeHeldBack(heldBack) ?? '',
+    /^the database lacks 31 resources of ac_\w+ that edges serve, and has 0, /,
+  )
+  assert.equal(floor, 0)
+  assert.equal((await outbox()).length, 2, 'two routes of the other account')
+  await skipGenerations(db)
+  assert.equal((await compare()).heldBack.accounts.size, 0, "after 'after-restore' the database is right")
+})
+
+test('deletions that came through the outbox are not held back, however many they are', async () => {
+  const { compare, outbox, db, accounts } = await bucketWithAccounts()
+  const [deleted] = accounts
+  const rows = await many<{ id: Uuid; kind: 'https' | 'route' }>(
+    db,
+    sql`select id, kind from edges where account_id = ${deleted}`,
+  )
+  const keys = rows.map(
+    ({ id, kind }): RecordKey => (kind === 'https' ? `https.${toId('edghts', id)}` : `route.${toId('edghtsrt', id)}`),
+  )
+  await transaction(db, async (tx) => {
+    await run(tx, sql`delete from edges where account_id = ${deleted} and parent_id is not null`)
+    await run(tx, sql`delete from edges where account_id = ${deleted}`)
+    await writeOutbox(tx, deleted, keys)
+  })
+  const before = (await outbox()).length
+  assert.equal((await compare()).heldBack.accounts.size, 0)
+  assert.ok((await outbox()).length > before)
+})
+
+test('a policy that lost most of its rules without a change stays as it is; a change of it is sent', async () => {
+  const { compare, outbox, publish, db, accounts } = await bucketWithAccounts()
+  const [account] = accounts
+  const policy = newUuid()
+  await run(db, sql`insert into ip_policies (account_id, id) values (${account}, ${policy})`)
+  await run(
+    db,
+    sql`
+    insert into ip_policy_rules (account_id, ip_policy_id, id, cidr, action)
+    select ${account}, ${policy}, gen_random_uuid(), ('10.' || n || '.0.0/24')::cidr, 'allow' from generate_series(1, 60) n`,
+  )
+  await compare()
+  await publish()
+  const key: RecordKey = `policy.${toId('ipp', policy)}`
+  await run(db, sql`delete from ip_policy_rules where ip_policy_id = ${policy} and cidr > '10.5.0.0/24'`)
+  const { heldBack, healed } = await compare()
+  assert.deepEqual([heldBack.policies, healed, await outbox()], [[key], 0, []])
+  await transaction(db, (tx) => writeOutbox(tx, account, [key]))
+  assert.deepEqual((await compare()).heldBack.policies, [])
 })
 
 test('pieces unused for two passes are deleted from NATS, and return when a policy needs them', async () => {
