@@ -69,7 +69,7 @@ export const settings = {
   }),
   GATEHOUSE_REQUESTS_PER_MINUTE: setting({
     default: '6000',
-    help: "Requests that one API key may make per minute, through each process. 0: no limit. 'gatehouse rate-limits' changes it for an account.",
+    help: "Requests that one API key may make per minute, and all keys of an account ten times as many, through each process. 0: no limit. 'gatehouse rate-limits' changes it for an account.",
     parse: wholeNumber(0, 1_000_000),
   }),
   GATEHOUSE_FAILED_REQUESTS_PER_MINUTE: setting({

@@ -73,6 +73,26 @@ test('two processes let through at most twice the limit', async () => {
   assert.equal(counted(200) + counted(429), 4 * limit)
 })
 
+test('many keys of an account together make ten times the requests of one, and another account keeps its own', async () => {
+  const [admin, other] = [await plane.newAccount(), await plane.newAccount()]
+  const keys: Client[] = []
+  for (let made = 0; made < 15; made++)
+    keys.push(plane.clientFor((await make(keys.at(-1) ?? admin, '/api_keys')).token))
+  const start = Date.now()
+  // Within the limit of each key: only the account's can refuse any.
+  const calls = Array.from({ length: 15 * (limit - 1) }, (_, index) => (keys[index % 15] as Client)('GET', '/caller'))
+  const answers = await Promise.all(calls)
+  const allowed = answers.filter(({ status }) => status === 200).length
+  assert.ok(allowed >= 10 * limit - 15 && allowed <= 10 * limit + earnedSince(start, 10 * limit), `${allowed}`)
+  for (const { status, headers, body } of answers.filter(({ status }) => status !== 200)) {
+    assert.equal(status, 429)
+    assert.equal(headers.get('ratelimit-policy'), '"account";q=300;w=60')
+    assert.equal(headers.get('ratelimit'), `"account";r=0;t=${headers.get('retry-after')}`)
+    assert.match(body.msg, /API keys of this account have reached their common limit of 300 requests/)
+  }
+  assert.equal((await other('GET', '/caller')).status, 200)
+})
+
 test("another key is not refused for it, of the same account or another; a session shares its key's limit", async () => {
   const [admin, other] = [await plane.newAccount(), await plane.newAccount()]
   const sibling = plane.clientFor((await make(admin, '/api_keys')).token)

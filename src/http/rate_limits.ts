@@ -7,14 +7,14 @@ import { type Allowance, createRateLimiter, type RateLimit } from '../kernel/rat
 
 /** A limit that a request came under, and what is left of it. */
 export type LimitUse = {
-  readonly policy: 'key' | 'failed-authentication' | 'failed-sign-in' | 'sign-in'
+  readonly policy: 'key' | 'account' | 'failed-authentication' | 'failed-sign-in' | 'sign-in'
   readonly limit: RateLimit
   readonly allowance: Allowance
 }
 
 /** Undefined where there is no limit. */
 export type RateLimits = {
-  /** Counts a request of the caller's key, or of a session that the key opened. */
+  /** Counts a request for the caller's key, also in a session that the key opened, and for the account. The one with less left. */
   readonly countRequest: (caller: Caller) => LimitUse | undefined
   /** Counts a wrong token. */
   readonly countFailure: (source: Address | undefined, isSignIn: boolean) => LimitUse | undefined
@@ -24,6 +24,8 @@ export type RateLimits = {
 
 /** Bounds memory: some 7 MiB. Whoever has more active keys than this starts some of them afresh. */
 const maxKeys = 100_000
+/** All keys of an account together may make this many times the requests of one: otherwise each new key would add as many. */
+const keysPerAccount = 10
 const perMinute = (requests: number): RateLimit => ({ requests, seconds: 60 })
 /** People mistype; programs do not sign in. */
 const signInFailures = perMinute(10)
@@ -35,18 +37,21 @@ export function createRateLimits(
   clock: Clock,
   settings: { requestsPerMinute: number; failuresPerMinute: number },
 ): RateLimits {
-  const keys = createRateLimiter(clock, maxKeys)
+  const [keys, accounts] = [createRateLimiter(clock, maxKeys), createRateLimiter(clock, maxKeys)]
   const signIns = createFailureLimiter(clock, signInFailures)
   const steps = createFailureLimiter(clock, signInSteps)
   const calls = settings.failuresPerMinute
     ? createFailureLimiter(clock, perMinute(settings.failuresPerMinute))
     : undefined
   return {
-    countRequest({ apiKeyId, requestsPerMinute }) {
+    countRequest({ apiKeyId, accountId, requestsPerMinute }) {
       const requests = requestsPerMinute ?? settings.requestsPerMinute
       if (requests === 0) return undefined
-      const limit = perMinute(requests)
-      return { policy: 'key', limit, allowance: keys.take(apiKeyId, limit) }
+      const [limit, together] = [perMinute(requests), perMinute(requests * keysPerAccount)]
+      const own: LimitUse = { policy: 'key', limit, allowance: keys.take(apiKeyId, limit) }
+      if (!own.allowance.allowed) return own
+      const all: LimitUse = { policy: 'account', limit: together, allowance: accounts.take(accountId, together) }
+      return !all.allowance.allowed || all.allowance.remaining < own.allowance.remaining ? all : own
     },
     countFailure(source, isSignIn) {
       const limiter = isSignIn ? signIns : calls
@@ -66,10 +71,10 @@ export const rateLimitHeaders = ({ policy, limit, allowance }: LimitUse): Record
 
 export function limitReached({ policy, limit, allowance: { waitSeconds } }: LimitUse): Refusal {
   const details = { retry_after_seconds: String(waitSeconds) }
-  if (policy === 'key')
+  if (policy === 'key' || policy === 'account')
     return new Refusal(
       'ERR_RATE_LIMITED',
-      `This API key has reached its limit of ${limit.requests} requests per minute. Nothing was changed; try again in ${waitSeconds} s.`,
+      `${policy === 'key' ? 'This API key has reached its limit' : 'The API keys of this account have reached their common limit'} of ${limit.requests} requests per minute. Nothing was changed; try again in ${waitSeconds} s.`,
       { details },
     )
   if (policy === 'sign-in')

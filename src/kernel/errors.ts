@@ -44,7 +44,7 @@ export const errorCatalog = {
   },
   ERR_RATE_LIMITED: {
     cause:
-      'The API key has made more requests than its limit allows, or the account has verified too many domains. Nothing was changed.',
+      'The API key, or all keys of its account together, have made more requests than their limit allows, or the account has verified too many domains. Nothing was changed.',
     hint: 'Wait for the number of seconds in the Retry-After header. The RateLimit header of every response says how many requests are left. If the limit is too low, ask the operator to raise it for your account.',
   },
   ERR_EXPECTATION: {
