@@ -40,7 +40,13 @@ const options = {
 
 type Evidence = { id: string; covered: string | null; last_hit_at: string | null; counted_since: string }
 type List = { rule_evidence: Evidence[]; nodes_not_counting: number }
-type Flipped = { newly_refused: { total: number }; newly_allowed: { total: number }; enforced: boolean }
+type Flipped = {
+  newly_refused: { total: number }
+  newly_allowed: { total: number }
+  enforced: boolean
+  let_in_known: string
+  unknown_at: unknown[]
+}
 
 /** How many the service removes in one change. */
 const atOnce = 1_000
@@ -126,6 +132,12 @@ async function effectOf(connection: Connection, path: string, gone: ReadonlySet<
   const sum = (of: 'newly_refused' | 'newly_allowed') =>
     traffic.filter(({ enforced }) => enforced).reduce((total, each) => total + each[of].total, 0)
   const [refused, allowed] = [sum('newly_refused'), sum('newly_allowed')]
-  if (refused + allowed === 0) return 'No address of the last week would be decided about differently.'
-  return `Of the addresses of the last week, ${refused} would be refused and ${allowed} let in.`
+  const isUnknown = traffic.some(
+    (each) => each.enforced && (each.let_in_known === 'none' || each.unknown_at.length > 0),
+  )
+  const unknown = isUnknown
+    ? ' Unknown: not all edges and routes with the policy have reported the addresses that they let in.'
+    : ''
+  if (refused + allowed === 0) return `No known address of the last week is affected.${unknown}`
+  return `Of the known addresses of the last week, ${refused} would be refused and ${allowed} let in.${unknown}`
 }

@@ -86,6 +86,20 @@ test('an address that an edge let in and a change shut out is listed for its adm
     'allow 127.0.0.0/28',
   )
   for (const ip of ['127.0.0.2', '127.0.0.3']) assert.equal(await dial(port, ip), 'hello')
+  // Before it is made, the preview of the change names the address and the edge.
+  const rules = [
+    { action: 'allow', cidr: '127.0.0.0/28' },
+    { action: 'deny', cidr: '127.0.0.2/32' },
+  ]
+  const preview = await poll(
+    async () => (await account('POST', `/ip_policies/${policyId}/impact`, { rules })).body.traffic[0],
+    ({ newly_refused }) => newly_refused.total > 0,
+    { everyMs: 500 },
+  )
+  assert.deepEqual(
+    preview.newly_refused.addresses.map(({ ip, target }: { ip: string; target: { id: string } }) => [ip, target.id]),
+    [['127.0.0.2', edge.id]],
+  )
   const denied = await account('POST', '/ip_policy_rules?wait=applied', {
     ip_policy_id: policyId,
     cidr: '127.0.0.2',

@@ -8,8 +8,8 @@ import type { RestrictionOutline, RestrictionType } from '../policies.ts'
 import { addressesOf, momentAt } from './bytes.ts'
 import type { Outcome } from './counts.ts'
 
-/** An address, and when it last came or was refused, in milliseconds. */
-export type LastSeen = { readonly address: Address; readonly at: number }
+/** An address, when it last came or was refused, in milliseconds, and whether it was ever let in. */
+export type LastSeen = { readonly address: Address; readonly at: number; readonly letIn: boolean }
 export type SeenAtModule = LastSeen & { readonly edgeId: Uuid }
 
 const hourMs = 60 * 60 * 1_000
@@ -30,16 +30,23 @@ export async function listLastSeen(
 ): Promise<LastSeen[]> {
   // Each list in its own order, from its index: then PostgreSQL reads of each what it merges, and no more.
   const letIn = sql`(
-    select ip as source_ip, last_seen_at as seen_at from seen_addresses
+    select ip as source_ip, last_seen_at as seen_at, true as let_in from seen_addresses
     where account_id = ${accountId} and type = ${type} and last_seen_at >= ${rfc3339(since)}
     order by last_seen_at desc fetch first (${limit}) rows with ties)`
+  const letInByEdges = sql`(
+    select ip as source_ip, allowed_at as seen_at, true as let_in from address_outcomes
+    where account_id = ${accountId} and type = 'endpoints' and allowed_at >= ${rfc3339(since)}
+    order by allowed_at desc fetch first (${limit}) rows with ties)`
   const counted = (id: Uuid, outcome: Outcome) => sql`(
-    select source_ip, last_at as seen_at from ip_restriction_addresses
+    select source_ip, last_at as seen_at, false as let_in from ip_restriction_addresses
     where account_id = ${accountId} and ip_restriction_id = ${id} and outcome = ${outcome}
       and last_at >= ${firstHour(since)}
     order by last_at desc fetch first (${limit}) rows with ties)`
   const ids = restrictions.filter((each) => each.type === type).map(({ id }) => id)
-  const lists = [letIn, ...ids.flatMap((id) => [counted(id, 'refused'), counted(id, 'warned')])]
+  const lists = [
+    type === 'endpoints' ? letInByEdges : letIn,
+    ...ids.flatMap((id) => [counted(id, 'refused'), counted(id, 'warned')]),
+  ]
   let latest = await mergeLatest(db, lists.slice(0, listsAtOnce), limit)
   for (let from = listsAtOnce; from < lists.length; from += listsAtOnce) {
     const further = await mergeLatest(db, lists.slice(from, from + listsAtOnce), limit)
@@ -58,7 +65,7 @@ async function mergeLatest(db: Db, lists: readonly SqlFragment[], limit: number)
   }
 }
 
-/** Those refused or warned of where a policy is part of the `ip_restriction` module, by edge or route. */
+/** Those let in, refused or warned of where a policy is part of the `ip_restriction` module, each once by edge or route. */
 export async function listLastSeenAtModules(
   db: Db,
   { accountId }: Pick<Caller, 'accountId'>,
@@ -69,26 +76,35 @@ export async function listLastSeenAtModules(
   const { read, edges } = await readLatest(
     db,
     sql`
-    select a.source_ip, a.last_at as seen_at, p.edge_id
+    select a.source_ip, a.last_at as seen_at, a.let_in, p.edge_id
     from edge_module_policies p
       join edge_modules m on m.account_id = p.account_id and m.edge_id = p.edge_id and m.module = p.module
       cross join lateral (
-        select source_ip, last_at from edge_addresses
+        (select source_ip, last_at, false as let_in from edge_addresses
         where account_id = ${accountId} and edge_id = p.edge_id and last_at >= ${firstHour(since)}
-        order by last_at desc fetch first (${limit}) rows with ties) a
+        order by last_at desc fetch first (${limit}) rows with ties)
+        union all
+        (select ip, allowed_at, true from address_outcomes
+        where account_id = ${accountId} and type = 'endpoints' and target_id = p.edge_id
+          and allowed_at >= ${rfc3339(since)}
+        order by allowed_at desc fetch first (${limit}) rows with ties)) a
     where p.account_id = ${accountId} and p.ip_policy_id = ${policyId} and p.module = 'ip_restriction' and m.enabled`,
     limit,
     sql`, string_agg(uuid_send(edge_id), ''::bytea) as edges`,
   )
-  return read
-    .map((seen, index) => ({ ...seen, edgeId: uuidOfHex(edges.toString('hex', index * 16, index * 16 + 16)) }))
+  const seen = read.map((each, index) => ({
+    ...each,
+    edgeId: uuidOfHex(edges.toString('hex', index * 16, index * 16 + 16)),
+  }))
+  return [...Map.groupBy(seen, ({ edgeId }) => edgeId).values()]
+    .flatMap((atOne) => eachOnce(atOne))
     .sort((a, b) => latestFirst(a, b) || (a.edgeId < b.edgeId ? -1 : 1))
     .slice(0, limit)
 }
 
-type Bytes = { ips: Buffer; times: Buffer; edges: Buffer }
+type Bytes = { ips: Buffer; times: Buffer; flags: Buffer; edges: Buffer }
 /** The sum of no rows is null. */
-const none: Bytes = { ips: Buffer.alloc(0), times: Buffer.alloc(0), edges: Buffer.alloc(0) }
+const none: Bytes = { ips: Buffer.alloc(0), times: Buffer.alloc(0), flags: Buffer.alloc(0), edges: Buffer.alloc(0) }
 
 /**
  * The latest of the rows, and all that are as late as the last of them. One row comes back, of bytes: rows are what costs in
@@ -98,23 +114,28 @@ async function readLatest(db: Db, rows: SqlFragment, limit: number, edgeIds: Sql
   const bytes = await one<Bytes | { ips: null }>(
     db,
     sql`
-    select string_agg(inet_send(source_ip), ''::bytea) as ips, string_agg(timestamptz_send(seen_at), ''::bytea) as times
-      ${edgeIds}
+    select string_agg(inet_send(source_ip), ''::bytea) as ips, string_agg(timestamptz_send(seen_at), ''::bytea) as times,
+      string_agg(boolsend(let_in), ''::bytea) as flags ${edgeIds}
     from (select * from (${rows}) seen order by seen_at desc fetch first (${limit}) rows with ties) latest`,
   )
-  const { ips, times, edges } = bytes.ips ? bytes : none
-  const read: LastSeen[] = addressesOf(ips).map((address, index) => ({ address, at: momentAt(times, index) }))
+  const { ips, times, flags, edges } = bytes.ips ? bytes : none
+  const read = addressesOf(ips).map(
+    (address, index): LastSeen => ({ address, at: momentAt(times, index), letIn: flags[index] === 1 }),
+  )
   return { read, edges }
 }
 
 const latestFirst = (a: LastSeen, b: LastSeen): number => b.at - a.at || compareAddresses(a.address, b.address)
 
 /** The latest first, and each address as it was seen last. */
-function eachOnce(sightings: LastSeen[]): LastSeen[] {
-  const known = new Set<number | string>()
-  return sightings.sort(latestFirst).filter(({ address }) => {
+function eachOnce<Seen extends LastSeen>(sightings: Seen[]): Seen[] {
+  const known = new Map<number | string, Seen>()
+  for (const seen of sightings.sort(latestFirst)) {
+    const { address } = seen
     const key = address.family === 4 ? address.value : `${address.w0} ${address.w1} ${address.w2} ${address.w3}`
-    const before = known.size
-    return known.add(key).size > before
-  })
+    const latest = known.get(key)
+    if (!latest) known.set(key, seen)
+    else if (seen.letIn && !latest.letIn) known.set(key, { ...latest, letIn: true })
+  }
+  return [...known.values()]
 }

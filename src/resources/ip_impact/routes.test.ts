@@ -8,6 +8,7 @@ import { behindProxy, from, policyWith, putRules, restrict } from '../../../test
 import { poll } from '../../../test/harness/poll.ts'
 import { newUser } from '../../../test/harness/principals.ts'
 import { signIn } from '../../../test/harness/session.ts'
+import { writeOutcomes } from '../../access/evidence/address_outcomes.ts'
 import { addCounts } from '../../access/evidence/counts.ts'
 import { addEdgeCounts } from '../../access/evidence/edge_counts.ts'
 import { addSeenAddresses } from '../../access/evidence/seen_addresses.ts'
@@ -173,6 +174,68 @@ test('for edges and routes, impact shows where an address was seen, by modules a
   ])
   const [{ newly_allowed: back }] = (await impactOf(admin, account.ip_policies[0].id, 'allow 0.0.0.0/0')).traffic
   assert.deepEqual(ipsOf(back), ['11.0.0.2'])
+})
+
+test('addresses that an edge or route let in are evaluated, once each, and where none is known impact says so', async () => {
+  const admin = await plane.newAccount()
+  const policy = await policyWith(admin, 'allow 10.0.0.0/8')
+  const module = { ip_restriction: { ip_policy_ids: [policy] } }
+  const [edge, route, silent] = [
+    await newTcpEdge(admin, module),
+    await newRoute(admin, module),
+    await newTcpEdge(admin, module),
+  ]
+  const known = async () => {
+    const [row] = (await impactOf(admin, policy)).traffic
+    return [row.let_in_known, row.unknown_at.map(({ id }: { id: string }) => id).sort(), row.newly_refused.total]
+  }
+  assert.deepEqual(await known(), ['none', [edge.id, route.id, silent.id].sort(), 0])
+  const at = Date.now() - hourMs
+  const letIn = (target: { id: string }, ip: string, outcome: 'allowed' | 'refused' = 'allowed') => ({
+    targetId: toUuid(target.id as `edgtcp_${string}`),
+    ip,
+    outcome,
+    at: outcome === 'refused' ? at + 1 : at,
+  })
+  await writeOutcomes(plane.db, [letIn(edge, '10.0.0.1'), letIn(edge, '10.0.0.2'), letIn(route, '10.0.0.1')])
+  // Also refused in between: still one address.
+  await addEdgeCounts(plane.db, [
+    {
+      edgeId: toUuid(edge.id as `edgtcp_${string}`),
+      sourceIp: '10.0.0.2',
+      outcome: 'refused',
+      byModule: true,
+      hour: hourOf(Date.now()),
+      count: 1,
+      lastAt: Date.now(),
+    },
+  ])
+  assert.deepEqual(await known(), ['some', [silent.id], 3])
+  const [{ newly_refused, addresses }] = (await impactOf(admin, policy, 'allow 10.0.0.1')).traffic
+  assert.equal(addresses, 3)
+  assert.deepEqual(
+    newly_refused.addresses.map(({ ip, target }: { ip: string; target: { id: string } }) => [ip, target.id]),
+    [['10.0.0.2', edge.id]],
+  )
+
+  // A restriction of all edges: each address once, wherever it was let in.
+  const wide = await policyWith(admin, 'allow 0.0.0.0/0')
+  await restrict(admin, { type: 'endpoints', enforced: true, ip_policy_ids: [wide] })
+  const [onAll] = (await impactOf(admin, wide, 'allow 10.0.0.2')).traffic
+  assert.deepEqual([onAll.by, onAll.let_in_known, onAll.unknown_at], ['restriction', 'some', []])
+  assert.deepEqual(ipsOf(onAll.newly_refused), ['10.0.0.1'])
+})
+
+test('impact knows all callers of the API, and none of those that agents ask about', async () => {
+  const admin = await plane.newAccount()
+  const policy = await policyWith(admin, 'allow 0.0.0.0/0')
+  for (const type of ['api', 'agent', 'endpoints'] as const)
+    await restrict(admin, { type, enforced: false, ip_policy_ids: [policy] })
+  const { traffic } = await impactOf(admin, policy, 'allow 0.0.0.0/0')
+  assert.deepEqual(
+    Object.fromEntries(traffic.map(({ type, let_in_known }: Record<string, string>) => [type, let_in_known])),
+    { api: 'all', agent: 'none', endpoints: 'none' },
+  )
 })
 
 test('impact names at most 100 addresses, latest first, and counts all', async () => {

@@ -53,6 +53,15 @@ export const Impact = Closed(
           used_by: Type.Array(Ref, {
             description: `The restrictions, edges and routes that use the policy. At most ${maxListed}.`,
           }),
+          let_in_known: Type.Unsafe<'all' | 'some' | 'none'>({
+            type: 'string',
+            enum: ['all', 'some', 'none'],
+            description:
+              'How many of the addresses that were let in are known, and so could be found to be newly refused. `none`: which addresses would be newly refused is unknown, and newly_refused says nothing.',
+          }),
+          unknown_at: Type.Array(Ref, {
+            description: `For modules: the edges and routes that have not reported any address that they let in, so that nobody knows which they would newly refuse. At most ${maxListed}.`,
+          }),
           looked_at: Type.String({ description: 'Which addresses were evaluated, in one sentence.' }),
           addresses: Type.Integer({ description: 'Number of addresses evaluated.' }),
           newly_refused: Flips,

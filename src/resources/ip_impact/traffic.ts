@@ -32,7 +32,7 @@ const lookedAt: Record<RestrictionType, string> = {
   api: 'The addresses that called the API with a key of the account, in the dashboard or directly.',
   dashboard: 'The addresses from which the dashboard was used.',
   agent: 'None: which addresses agents ask about is not kept.',
-  endpoints: 'The addresses that edges refused or warned of, without those that they let in.',
+  endpoints: 'The addresses that edges refused or warned of, and those that they reported to have let in.',
 }
 
 /** Every restriction of this traffic. */
@@ -63,7 +63,8 @@ export async function impactOnRestrictions(question: Question): Promise<Traffic[
       )
       const flips = flipsOf(sightings, () => deciders)
       const used_by = using.slice(0, maxListed).map(({ id }) => refTo('ipx', id, uri))
-      traffic.push({ type, by: 'restriction', enforced, used_by, ...shown(question, type, sightings, flips) })
+      const known = knownOf(type, sightings)
+      traffic.push({ type, by: 'restriction', enforced, used_by, ...known, ...shown(question, type, sightings, flips) })
     }
   }
   return traffic
@@ -88,9 +89,25 @@ export async function impactOnModules(question: Question): Promise<Traffic[]> {
   }
   const flips = flipsOf(sightings, ({ target }) => deciders.get(target) as WhatIf)
   const used_by = [...refs.values()].slice(0, maxListed)
+  const known = new Set(sightings.filter(({ letIn }) => letIn).map(({ target }) => target))
   return [
-    { type: 'endpoints', by: 'module', enforced: true, used_by, ...shown(question, 'endpoints', sightings, flips) },
+    {
+      type: 'endpoints',
+      by: 'module',
+      enforced: true,
+      used_by,
+      let_in_known: known.size > 0 ? 'some' : 'none',
+      unknown_at: [...refs.values()].filter((ref) => !known.has(ref)).slice(0, maxListed),
+      ...shown(question, 'endpoints', sightings, flips),
+    },
   ]
+}
+
+/** How much is known of those who were let in, and who could be newly refused. */
+function knownOf(type: RestrictionType, sightings: readonly LastSeen[]): Pick<Traffic, 'let_in_known' | 'unknown_at'> {
+  const isKept = (type === 'api' || type === 'dashboard') && sightings.length < maxTried
+  const isSome = sightings.some(({ letIn }) => letIn)
+  return { let_in_known: isKept ? 'all' : isSome ? 'some' : 'none', unknown_at: [] }
 }
 
 function shown(
@@ -101,11 +118,13 @@ function shown(
 ) {
   const list = (flipped: readonly Sighting[]) => ({
     total: flipped.length,
-    addresses: (caller.role === 'admin' ? flipped.slice(0, maxListed) : []).map(({ address, at, ...seen }) => ({
-      ip: formatAddress(address),
-      last_seen_at: rfc3339(at),
-      ...seen,
-    })),
+    addresses: (caller.role === 'admin' ? flipped.slice(0, maxListed) : []).map(
+      ({ address, at, letIn: _, ...seen }) => ({
+        ip: formatAddress(address),
+        last_seen_at: rfc3339(at),
+        ...seen,
+      }),
+    ),
   })
   return {
     looked_at: lookedAt[type],

@@ -4,7 +4,7 @@ import type { Shapes } from '../../api/client.ts'
 import type { Draft, Rule } from '../../rules.ts'
 import { Button } from '../../ui/button.tsx'
 import { Icon } from '../../ui/icons.tsx'
-import { impactOf } from './impact.tsx'
+import { impactOf, isPartlyUnknown } from './impact.tsx'
 
 /** Above this, the figures wait for the review: the question is the whole set, several megabytes of it. */
 const askedAtOnce = 20_000
@@ -43,11 +43,18 @@ export function DraftBar({ policyId, draft, rules, onDiscard, onReview }: Props)
 
 const addresses = (total: number): string => `${count.format(total)} ${total === 1 ? 'address' : 'addresses'}`
 
+/** One address may come to several edges and routes. Counted exactly if all are listed, otherwise as often as it comes. */
+function distinct(rows: Shapes['IpPolicyImpact']['traffic'], kind: 'newly_refused' | 'newly_allowed'): number {
+  const total = rows.reduce((sum, row) => sum + row[kind].total, 0)
+  const listed = rows.flatMap((row) => row[kind].addresses)
+  return listed.length === total ? new Set(listed.map(({ ip }) => ip)).size : total
+}
+
 /** Of what is enforced; what only warns is in the review. */
 function Figures({ impact }: { impact: Shapes['IpPolicyImpact'] }) {
   const enforced = impact.traffic.filter((row) => row.enforced)
-  const refused = enforced.reduce((sum, row) => sum + row.newly_refused.total, 0)
-  const allowed = enforced.reduce((sum, row) => sum + row.newly_allowed.total, 0)
+  const [refused, allowed] = [distinct(enforced, 'newly_refused'), distinct(enforced, 'newly_allowed')]
+  const isUnknown = enforced.some(isPartlyUnknown)
   return (
     <ul className="draft-figures" aria-label="Effect on the addresses of the last week">
       {enforced.length === 0 && <li className="soft">Nothing enforces this policy.</li>}
@@ -64,7 +71,13 @@ function Figures({ impact }: { impact: Shapes['IpPolicyImpact'] }) {
         </li>
       )}
       {enforced.length > 0 && allowed + refused === 0 && (
-        <li className="soft">No address of the last week is affected</li>
+        <li className="soft">No known address of the last week is affected</li>
+      )}
+      {isUnknown && (
+        <li className="warned">
+          <Icon name="warned" />
+          Not all addresses that edges let in are known
+        </li>
       )}
       <li className={impact.refuses_caller ? 'refused' : undefined}>
         <Icon name={impact.refuses_caller ? 'warned' : 'lock'} />

@@ -7,6 +7,7 @@ import { Badge } from '../../ui/badge.tsx'
 import { Icon } from '../../ui/icons.tsx'
 import { Loaded } from '../../ui/loading.tsx'
 import { Ago } from '../../ui/time.tsx'
+import { type Names, useNames } from '../traffic/names.ts'
 
 type Data = Shapes['IpPolicyImpact']
 type OnTraffic = Data['traffic'][number]
@@ -74,12 +75,7 @@ function OnTrafficShown({ row }: { row: OnTraffic }) {
         {row.enforced ? <Badge tone="allowed">Enforced</Badge> : <Badge tone="warned">Warns only</Badge>}
       </p>
       {changes === 0 ? (
-        <p className="with-icon">
-          <Icon name="allowed" />
-          {row.addresses === 0
-            ? 'No addresses were seen there in the last week.'
-            : `No change for the ${count.format(row.addresses)} ${row.addresses === 1 ? 'address' : 'addresses'} seen.`}
-        </p>
+        <NoChange row={row} />
       ) : (
         <div className="columns tight">
           <Addresses
@@ -96,14 +92,53 @@ function OnTrafficShown({ row }: { row: OnTraffic }) {
           />
         </div>
       )}
+      <Unknown row={row} />
       <p className="fine">{row.looked_at}</p>
     </div>
   )
 }
 
+/** No tick where nobody knows who was let in. */
+function NoChange({ row }: { row: OnTraffic }) {
+  if (row.addresses === 0 && row.let_in_known !== 'all') return null
+  const seen = `${count.format(row.addresses)} ${row.addresses === 1 ? 'address' : 'addresses'}`
+  return (
+    <p className="with-icon">
+      {row.let_in_known !== 'none' && <Icon name="allowed" />}
+      {row.addresses === 0 ? 'No addresses were seen there in the last week.' : `No change for the ${seen} known.`}
+    </p>
+  )
+}
+
+/** Which addresses a change would refuse can be said only of those that are known to have been let in. */
+function Unknown({ row }: { row: OnTraffic }) {
+  if (!isPartlyUnknown(row)) return null
+  const places = row.unknown_at.length
+  return (
+    <p className="note warned with-icon">
+      <Icon name="warned" />
+      <span>
+        {row.let_in_known === 'none'
+          ? 'Unknown which addresses would be refused: none that were let in have been recorded in the last week.'
+          : `Unknown for ${count.format(places)} ${places === 1 ? 'edge or route that has' : 'edges and routes that have'} not reported any address that they let in.`}
+      </span>
+    </p>
+  )
+}
+
+export const isPartlyUnknown = ({ let_in_known, unknown_at }: OnTraffic): boolean =>
+  let_in_known === 'none' || unknown_at.length > 0
+
+/** The uri of a route contains its edge. */
+function placeOf({ id, uri }: Shapes['Ref'], names: Names): string {
+  const [, edge] = /\/edges\/https\/(\w+)\/routes\//.exec(uri) ?? []
+  return edge ? `${names.edge(edge)} ${names.route(id) ?? id}` : names.edge(id)
+}
+
 type AddressesProps = { tone: 'refused' | 'allowed'; title: string; flipped: Flipped; type: OnTraffic['type'] }
 
 function Addresses({ tone, title, flipped, type }: AddressesProps) {
+  const names = useNames()
   if (flipped.total === 0) return null
   return (
     <div>
@@ -115,10 +150,11 @@ function Addresses({ tone, title, flipped, type }: AddressesProps) {
       <ul className="excerpt">
         {flipped.addresses.slice(0, 8).map(({ ip, last_seen_at, target }) => (
           <li key={`${ip} ${target?.id}`}>
-            <Link className="mono" to={`/check?ip=${encodeURIComponent(ip)}&target=${type}`}>
+            <Link className="mono" to={`/check?ip=${encodeURIComponent(ip)}&target=${target?.id ?? type}`}>
               {ip}
             </Link>{' '}
             <span className="fine">
+              {target && `at ${placeOf(target, names)}, `}
               <Ago at={last_seen_at} />
             </span>
           </li>
