@@ -98,6 +98,7 @@ export const fixtures: Record<string, Make> = {
       match_type: 'exact_path',
       match: '/status',
       encoded_slashes: 'allow',
+      path_variants: 'ignore',
       websocket: false,
       timeouts: { connect_seconds: 1, response_seconds: 2, idle_seconds: 3 },
       backend: await backendModule(as),
