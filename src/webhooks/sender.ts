@@ -27,21 +27,23 @@ export function createSender(
   policy: DialPolicy,
   resolver = new Resolver({ timeout: 2_000, tries: 2 }),
 ): { send: Send; close: () => void } {
-  const lookup: LookupFunction = (hostname, options, done) => {
-    resolve(resolver, hostname)
-      .then((found) => {
-        const allowed = found.filter(({ address }) => policy.fault(address, 0) === undefined)
-        const [first] = allowed
-        if (!first) {
-          const [denied] = found
-          const fault = denied && policy.fault(denied.address, 0)
-          throw new Denied(fault ? `the name leads to an address that ${fault}` : 'the name has no address')
-        }
-        if (options.all) done(null, allowed)
-        else done(null, first.address, first.family)
-      })
-      .catch((error: NodeJS.ErrnoException) => done(error, '', 4))
-  }
+  const lookupFor =
+    (port: number): LookupFunction =>
+    (hostname, options, done) => {
+      resolve(resolver, hostname)
+        .then((found) => {
+          const allowed = found.filter(({ address }) => policy.fault(address, port) === undefined)
+          const [first] = allowed
+          if (!first) {
+            const [denied] = found
+            const fault = denied && policy.fault(denied.address, port)
+            throw new Denied(fault ? `the name leads to an address that ${fault}` : 'the name has no address')
+          }
+          if (options.all) done(null, allowed)
+          else done(null, first.address, first.family)
+        })
+        .catch((error: NodeJS.ErrnoException) => done(error, '', 4))
+    }
   const connections = { keepAlive: true, timeout: attemptTimeoutMs, maxFreeSockets: 64, scheduling: 'lifo' } as const
   const [http, https] = [new HttpAgent(connections), new HttpsAgent(connections)]
 
@@ -50,14 +52,15 @@ export function createSender(
     // Again, because the operator's settings may have changed since the destination was created.
     const fault = urlFault(text, policy)
     if (fault) return failed(`the url ${fault}`)
+    const port = portOf(url)
     const timeout = AbortSignal.timeout(attemptTimeoutMs)
     const options: RequestOptions = {
       method: 'POST',
       host: addressOf(url) ?? url.hostname,
-      port: portOf(url),
+      port,
       path: url.pathname + url.search,
       headers: { ...headers, host: url.host, 'content-length': Buffer.byteLength(body) },
-      lookup,
+      lookup: lookupFor(port),
       signal: AbortSignal.any([signal, timeout]),
     }
     const isTls = url.protocol === 'https:'
@@ -85,7 +88,7 @@ const failed = (error: string): Outcome => ({ status: null, error: error.slice(0
 
 function exchange(request: ReturnType<typeof httpRequest>, body: string): Promise<Outcome> {
   return new Promise((resolve, reject) => {
-    request.once('error', reject)
+    request.on('error', reject)
     request.once('response', (response: IncomingMessage) => {
       let bytes = 0
       response.on('data', (chunk: Buffer) => {
@@ -93,8 +96,8 @@ function exchange(request: ReturnType<typeof httpRequest>, body: string): Promis
         if (bytes > maxResponseBytes) response.destroy()
       })
       response.once('error', () => {})
-      // The status decides. An end that never comes costs the connection, not the outcome.
-      response.once('close', () => resolve(outcomeOf(response)))
+      // The status decides. A body that never ends costs the connection at the time-out, not the outcome.
+      resolve(outcomeOf(response))
     })
     request.end(body)
   })

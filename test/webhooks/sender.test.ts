@@ -10,14 +10,14 @@ import { createSender } from '../../src/webhooks/sender.ts'
 import type { Scope } from '../harness/control_plane.ts'
 import { type DnsServer, startDnsServer } from '../harness/dns_server.ts'
 
-async function newSender(scope: Scope, answers: DnsServer['answers'], allow = '') {
+async function newSender(scope: Scope, answers: DnsServer['answers'], allow = '', ownPort?: number) {
   const dns = await startDnsServer(scope, answers)
   const resolver = new Resolver({ timeout: 500, tries: 1 })
   resolver.setServers([dns.address])
   const policy = createDialPolicy({
     deny: networks('198.18.0.0/15'),
     allow: networks(allow),
-    ownPorts: [],
+    ownPorts: ownPort ? [{ first: ownPort, last: ownPort }] : [],
     ownAddresses: () => ['192.88.99.7'],
     deniesPrivate: true,
     words: { self: 'server', operator: 'the operator' },
@@ -68,6 +68,27 @@ test('without TLS only an allowed loopback address is dialed, and no name', asyn
   )
   t.after(() => server.close())
   await new Promise((resolve) => server.once('listening', resolve))
+  const { port } = server.address() as AddressInfo
+  assert.deepEqual(await post(`http://127.0.0.1:${port}/`), { status: 200, error: null, retryAfterMs: 0 })
+})
+
+test('a name cannot reach the port of this server itself, even where the operator allows its address', async (t) => {
+  const { post } = await newSender(t, () => ['127.0.0.1'], '127.0.0.0/8', 28_199)
+  for (const host of ['127.0.0.1', 'localhost', 'lo.example.com'])
+    assert.match((await post(`https://${host}:28199/`)).error ?? '', /an address that is this server itself/, host)
+})
+
+test('a 2xx counts as delivered even if its body never ends', async (t) => {
+  const server = createServer((_, response) => {
+    response.writeHead(200)
+    response.write('{')
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.after(async () => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const { post } = await newSender(t, () => undefined, '127.0.0.0/8')
   const { port } = server.address() as AddressInfo
   assert.deepEqual(await post(`http://127.0.0.1:${port}/`), { status: 200, error: null, retryAfterMs: 0 })
 })
