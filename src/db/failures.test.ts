@@ -21,6 +21,8 @@ test('every cause of an unreachable database is recognized as such, and our own 
     '08006',
     // Not migrated yet.
     '42P01',
+    // Sent behind a statement that could not be prepared.
+    '26000',
   ]
   for (const code of outOfReach) assert.ok(isUnavailable(thrown({ code })), code)
   for (const code of ['23505', '22P02', 'XX000', 'ERR_ASSERTION'])

@@ -7,9 +7,10 @@ export function violates(error: unknown, constraint: string): boolean {
 }
 
 // Class 08: connection; 53: out of resources; 57: operator intervention (57014 is a statement time-out); 55P03: lock not available;
-// 42P01 and 42703: a table or column is missing because the database has not been migrated to this version yet.
+// 42P01 and 42703: a table or column is missing because the database has not been migrated to this version yet; 26000: a statement
+// was sent behind one with the same text that could not be prepared, for such a reason.
 // 40: deadlock or serialization failure, rolled back whole. ECONN… and pg's own texts: the socket went away or the pool is exhausted.
-const transientStates = /^(08|40|53|57|55P03|42P01|42703)/
+const transientStates = /^(08|40|53|57|55P03|42P01|42703|26000)/
 const transientSystemErrors = new Set([
   'ECONNREFUSED',
   'ECONNRESET',

@@ -5,6 +5,8 @@ import type { Sql } from './sql.ts'
 type Shared = {
   /** Undefined until it is first needed, and again after it broke. */
   client?: Promise<pg.Client>
+  /** The one that `client` is or becomes. */
+  latest?: pg.Client
   /** Statements that are sent and not answered. */
   pending: number
   isCorked: boolean
@@ -21,9 +23,11 @@ export function openSharedConnections(count: number, settings: pg.ClientConfig, 
 
   const connect = async (shared: Shared): Promise<pg.Client> => {
     const client = new pg.Client({ ...settings, pipeline: true } as pg.ClientConfig)
+    // An old client's `end` may come after its `error`, when the next one is connected already.
     const forget = () => {
-      shared.client = undefined
+      if (shared.latest === client) shared.client = undefined
     }
+    shared.latest = client
     client.on('error', (error) => {
       forget()
       onError(error)

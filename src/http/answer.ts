@@ -212,8 +212,20 @@ async function tellEdges(
   const { live, applied, behind } = await edges.waitFor(generation, waitAppliedMs)
   return {
     'Service-Applied': `${applied.length}/${live.length}`,
-    ...(behind.length && { 'Service-Behind': behind.map(({ node }) => node).join(', ') }),
+    ...(behind.length && { 'Service-Behind': namesOf(behind.map(({ node }) => node)) }),
   }
+}
+
+/** Proxies refuse responses with large headers, after the change was made. */
+const maxNamesBytes = 1_024
+
+function namesOf(names: readonly string[]): string {
+  let text = ''
+  for (const [index, name] of names.entries()) {
+    if (text.length + name.length > maxNamesBytes) return `${text}, and ${names.length - index} more`
+    text += index ? `, ${name}` : name
+  }
+  return text
 }
 
 const headersOf = ({ etag, generation, replayed, warnings, cookie }: Result<unknown>): Record<string, string> => ({
