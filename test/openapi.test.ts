@@ -89,7 +89,7 @@ test('every response has a status, a description and headers; every body a JSON 
       const response = deref(reference)
       assert.match(status, /^[2-5]\d\d$/)
       assert.ok(response.description && response.headers['Operation-Id'], `${operation.operationId} ${status}`)
-      assert.equal(response.content !== undefined, status !== '204')
+      assert.equal(response.content !== undefined, !['204', '304'].includes(status))
     }
   }
 })
@@ -215,7 +215,7 @@ test('the test client accepts answers that openapi.json describes', () => {
   checkAgainstDocument(
     'POST',
     path,
-    answer(201, backend, { ...tag, 'service-generation': '7', 'idempotency-replayed': 'true' }),
+    answer(201, backend, { ...tag, location: backend.uri, 'service-generation': '7', 'idempotency-replayed': 'true' }),
   )
   checkAgainstDocument('PATCH', `${path}/${backend.id}`, error(412, 'ERR_PRECONDITION_FAILED'))
   checkAgainstDocument('POST', path, error(409, 'ERR_IDEMPOTENCY_KEY_USED'))

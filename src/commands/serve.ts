@@ -139,6 +139,7 @@ const installationSettings = (
   webhookUrlFault: (url) => urlFault(url, webhooksMayGo),
   tcpPorts: config.GATEHOUSE_TCP_PORTS,
   quotas: quotasIn(config),
+  requestsPerMinute: config.GATEHOUSE_REQUESTS_PER_MINUTE,
   tokenSignIn: config.GATEHOUSE_TOKEN_SIGN_IN,
   loginSeconds: config.GATEHOUSE_LOGIN_HOURS * 60 * 60,
   operations: routes.map(({ operation }) => operation),

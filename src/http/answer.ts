@@ -75,7 +75,11 @@ export async function answer(incoming: Incoming): Promise<Answer> {
   const applied = await tellEdges(service, result, query.wait === 'applied', facts)
   const stream = result.events && openStream(incoming, caller, result.events)
   const shown = fromVendor ? vendorBody(route, raw, result.body) : result.body
-  return { body: shown, headers: { ...headersOf(result), ...applied }, ...(stream && { stream }) }
+  return {
+    body: shown,
+    headers: { ...headersOf(result), ...locationOf(route, result.body), ...applied },
+    ...(stream && { stream }),
+  }
 }
 
 /** Ends when the request that opened it is no longer allowed, or when the role changes, which decides what it shows. */
@@ -226,6 +230,11 @@ function namesOf(names: readonly string[]): string {
     text += index ? `, ${name}` : name
   }
   return text
+}
+
+const locationOf = ({ success }: Route, body: unknown): Record<string, string> => {
+  const uri = success === 201 ? (body as { uri?: unknown }).uri : undefined
+  return typeof uri === 'string' ? { Location: uri } : {}
 }
 
 const headersOf = ({ etag, generation, replayed, warnings, cookie }: Result<unknown>): Record<string, string> => ({

@@ -3,6 +3,8 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Refusal } from '../kernel/errors.ts'
 import type { Id } from '../kernel/ids.ts'
 import { answer, enter, type Incoming, prepare } from './answer.ts'
+import { suggestPath } from './paths.ts'
+import { isUnchanged } from './preconditions.ts'
 import type { Method, Route } from './route.ts'
 import { sendResult, sendStream } from './send.ts'
 import type { Service } from './service.ts'
@@ -42,6 +44,8 @@ function serveRoute(app: FastifyInstance, service: Service, route: Route): void 
         const { body, headers, stream } = await answer(incoming(request))
         reply.headers(headers)
         if (stream) return sendStream(request, reply, stream)
+        if (route.method === 'GET' && isUnchanged(request.raw.headers['if-none-match'], headers.ETag))
+          return reply.code(304).send()
         return await sendResult(request, reply, route, body)
       } finally {
         request.facts.turn?.end()
@@ -73,10 +77,11 @@ function refuseOtherMethods(
  */
 function refuseUnmatched(routes: readonly Route[]): (request: FastifyRequest, reply: FastifyReply) => never {
   const paths = methodsByPath(routes).map(([path, methods]) => ({ pattern: patternOf(path), methods }))
+  const suggest = suggestPath(routes.map(({ path }) => path))
   return ({ url }, reply) => {
     const path = decodeURI(url.split(/[?#]/, 1)[0] ?? '')
     const found = paths.find(({ pattern }) => pattern.test(path))
-    if (!found) throw noSuchPath()
+    if (!found) throw noSuchPath(suggest(path))
     return refuseMethod(reply, found.methods)
   }
 }
@@ -89,11 +94,18 @@ function refuseMethod(reply: FastifyReply, methods: readonly string[]): never {
   throw new Refusal('ERR_METHOD_NOT_ALLOWED', `This path supports only ${allowed}.`)
 }
 
-const noSuchPath = (): Refusal => new Refusal('ERR_ROUTE_NOT_FOUND', 'No operation has this path.')
+const noSuchPath = (suggestion?: string): Refusal =>
+  new Refusal(
+    'ERR_ROUTE_NOT_FOUND',
+    suggestion ? `No operation has this path. Use ${suggestion}.` : 'No operation has this path.',
+    suggestion ? { details: { suggestion } } : {},
+  )
 
 /** The router lets a parameter be empty: `/api_keys/` would be a key without an id. */
-function refuseEmptyParams({ params }: { params: unknown }): void {
-  if (Object.values(params as object).includes('')) throw noSuchPath()
+function refuseEmptyParams({ params, url }: { params: unknown; url: string }): void {
+  const values = Object.values(params as object)
+  const [path = ''] = url.split('?', 1)
+  if (values.includes('')) throw noSuchPath(values.length === 1 && path.length < 100 ? path.slice(0, -1) : undefined)
 }
 
 /** Whatever answers GET answers HEAD alike; Node leaves out the body. */

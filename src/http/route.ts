@@ -23,6 +23,8 @@ export type InstallationSettings = {
   readonly tcpPorts: { readonly first: number; readonly last: number }
   /** How many of each thing an account may store, unless the operator has set its own. */
   readonly quotas: Quotas
+  /** For each key, where an account has no limit of its own. 0: none. */
+  readonly requestsPerMinute: number
   /** Whether the token of a key opens a dashboard session. */
   readonly tokenSignIn: boolean
   /** How long the key of `gatehouse login` is valid. */

@@ -26,6 +26,12 @@ export const sharedComponents = {
       description: 'ETags from your last read, or `*`. If none of them is current, the response is 412.',
       schema: { type: 'string' },
     },
+    IfNoneMatch: {
+      name: 'If-None-Match',
+      in: 'header',
+      description: 'ETags that you have, or `*`. If one of them is current, the response is 304 without a body.',
+      schema: { type: 'string' },
+    },
     IdempotencyKey: {
       name: 'Idempotency-Key',
       in: 'header',
@@ -60,9 +66,14 @@ export const sharedComponents = {
       schema: { type: 'string', pattern: '^[0-9]+$' },
     },
     ETag: {
-      description: 'Strong entity tag of the resource, for If-Match.',
+      description: 'Strong entity tag of the resource, for If-Match and If-None-Match.',
       required: true,
       schema: { type: 'string' },
+    },
+    Location: {
+      description: 'URI of the created resource: the same as its `uri`.',
+      required: true,
+      schema: { type: 'string', format: 'uri' },
     },
     ServiceGeneration: {
       description:

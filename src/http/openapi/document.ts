@@ -46,11 +46,14 @@ export function openApiDocument(routes: readonly Route[], version: string): Json
 const successHeaders = (route: Route): Json => ({
   ...commonHeaders,
   ...(route.tagged && header('ETag')),
+  ...(route.success === 201 && route.response?.properties.uri && header('Location')),
   ...(route.method !== 'GET' && header('Service-Generation')),
   ...(route.query?.properties.wait && { ...header('Service-Applied'), ...header('Service-Behind') }),
   ...(route.errors?.includes('ERR_IDEMPOTENCY_KEY_USED') && header('Idempotency-Replayed')),
   ...(route.setsCookie && header('Set-Cookie')),
 })
+
+const isConditional = ({ method, tagged }: Route): boolean => method === 'GET' && tagged === true
 
 function operation(route: Route, schemas: Json, sharedResponses: Json): Operation {
   const responses: Json = {
@@ -65,6 +68,9 @@ function operation(route: Route, schemas: Json, sharedResponses: Json): Operatio
         },
       }),
     },
+    ...(isConditional(route) && {
+      304: { description: 'You have the current state.', headers: { ...commonHeaders, ...header('ETag') } },
+    }),
     ...errorResponses(route, sharedResponses),
   }
   return {
@@ -74,6 +80,7 @@ function operation(route: Route, schemas: Json, sharedResponses: Json): Operatio
     ...(route.signsIn && { security: securityOfSignIn }),
     parameters: [
       ...(route.errors?.includes('ERR_PRECONDITION_FAILED') ? [{ $ref: '#/components/parameters/IfMatch' }] : []),
+      ...(isConditional(route) ? [{ $ref: '#/components/parameters/IfNoneMatch' }] : []),
       ...(route.errors?.includes('ERR_IDEMPOTENCY_KEY_USED')
         ? [{ $ref: '#/components/parameters/IdempotencyKey' }]
         : []),

@@ -1,8 +1,9 @@
 import { Type } from 'typebox'
 import { type Handling, route } from '../../http/route.ts'
-import { Closed, Id, Ref } from '../../http/wire.ts'
+import { Closed, Id, Ref, TimestampOrNull } from '../../http/wire.ts'
 import { type Role, roles } from '../../identity/caller.ts'
 import { toId } from '../../kernel/ids.ts'
+import { canonicalCidr } from '../../kernel/ip/canonical_cidr.ts'
 import { type QuotaKind, quotaKinds } from '../../kernel/quotas.ts'
 import { findAccountOf } from './store.ts'
 
@@ -41,6 +42,12 @@ const Caller = Closed(
   {
     ...CallerFields,
     account_name: Type.String({ description: 'The name of the account.' }),
+    scopes: Type.Array(Type.String(), { description: 'Operations that the API key may call, within the role.' }),
+    allowed_cidrs: Type.Array(Type.String(), {
+      description: 'Source ranges from which the API key may be used. Empty: from any address.',
+    }),
+    expires_at: TimestampOrNull('When the API key expires. Null: never.'),
+    requests_per_minute: Type.Integer({ description: 'How many requests the API key may make. 0: any number.' }),
     quotas: Closed(
       ofEachKind(() => QuotaUse),
       { title: 'Quotas', description: 'What the account stores, by kind.' },
@@ -64,7 +71,14 @@ export const callerRoutes = [
         used: kind === 'tcp_ports' ? tcp_ports : (used?.[kind] ?? 0),
         limit: own_quotas?.[kind] ?? request.settings.quotas[kind],
       }))
-      return { body: { ...toCallerFields(request), account_name: name, quotas } }
+      const { scopes, allowedCidrs, apiKeyExpiresAt: expires_at, requestsPerMinute } = request.caller
+      const key = {
+        scopes: [...scopes],
+        allowed_cidrs: allowedCidrs.map(canonicalCidr),
+        expires_at,
+        requests_per_minute: requestsPerMinute ?? request.settings.requestsPerMinute,
+      }
+      return { body: { ...toCallerFields(request), account_name: name, ...key, quotas } }
     },
   }),
 ]
