@@ -59,7 +59,7 @@ test('by how it ended, and by which rule', () => {
 test('who decided is named with the rule, in the words of all policies or of the only one', () => {
   const [restriction, policy, rule] = [newId('ipx'), newId('ipp'), newId('ipr')]
   const hex = toUuid(rule).replaceAll('-', '')
-  const entry = `${route}|${account}|${backend}|-|-|-|-|${policy}`
+  const entry = `${route}|${account}|${backend}|-|-|-|0001|-|-|${policy}`
   const by = (changes: Record<string, string>) => {
     const told = read({ entry, ...changes })
     return [told?.outcome, told?.restriction, told?.policy, told?.rule]

@@ -34,8 +34,10 @@ export function readLine(text: string, context: LineContext): RequestLine | unde
   const source = parseAddress(of('source'))
   if (!source || !Number.isSafeInteger(arrived)) return undefined
 
-  const [target = '', account = '', backend = '', , , , , firstPolicy = ''] = of('entry').split('|')
-  const { refusedBy, allowedBy, warnedBy } = readDecision(of('decision'), firstPolicy)
+  const entry = of('entry').split('|')
+  const [target = '', account = '', backend = ''] = entry
+  // Policies are the last part, of which the line has the first.
+  const { refusedBy, allowedBy, warnedBy } = readDecision(of('decision'), entry.at(-1) ?? '')
   const status = isHttp ? positive(of('status')) : null
   const ended = { of, status, kind, edition: context.edition, rules: context.rules }
   const { outcome, reason } = refusedBy ? refused(refusedBy) : (limited(of('over')) ?? endOf(ended))
