@@ -67,7 +67,9 @@ global
   stats socket ${quoted(settings.runtimeSocket)} mode 600 level admin expose-fd listeners
   stats timeout 1m
   setenv GATEHOUSE_FOLDER ${quoted(settings.folder)}
-  setenv GATEHOUSE_POLICY_CACHE_BYTES ${settings.policyCacheBytes ?? 64 * 1024 * 1024}
+  setenv GATEHOUSE_POLICY_CACHE_BYTES ${policyCacheBytes(settings)}
+  # The last line: gatehouse.lua bounds everything it keeps. Beyond it Lua fails, and a request that needs Lua is refused.
+  tune.lua.maxmem ${luaMegabytes(settings)}
 ${packageFiles.lua.map((file) => `  lua-load-per-thread ${quoted(file)}\n`).join('')}  # What HAProxy says about servers, of which the agent hears changes of health.
   log ring@events len 1024 format raw local0
   # Half a buffer stays free for headers that a route adds; entries.ts refuses what would not fit.
@@ -92,6 +94,11 @@ ${packageFiles.lua.map((file) => `  lua-load-per-thread ${quoted(file)}\n`).join
   # normalize-uri is complete in 2.6, but not yet declared stable.
   expose-experimental-directives
 `
+
+const policyCacheBytes = ({ policyCacheBytes: bytes = 64 << 20 }: ProxySettings): number => bytes
+/** Policies and rules have a cache each; what else a thread keeps is at most 90 MiB. A file of 64 MiB takes twice that while it is read. */
+const luaMegabytes = (settings: ProxySettings): number =>
+  settings.luaMegabytes ?? settings.threads * (Math.ceil((2 * policyCacheBytes(settings)) / (1 << 20)) + 128) + 128
 
 const defaults = (settings: ProxySettings) => `defaults\n${commonDefaults(settings)}`
 
@@ -211,8 +218,9 @@ ${['edge', 'entry', 'backend', 'address', 'native', 'decision', 'guarded'].map((
   http-request normalize-uri path-strip-dotdot full if unusual_path
   # After two slashes, URL parsers expect a host.
   http-request set-path %[path,regsub(^//+,/)] if unusual_path { path -m beg // }
-  http-request set-var(txn.path) path
+  http-request set-var(txn.path) path if !unusual_path
   http-request set-var(txn.path) path,lua.canonical_path if unusual_path
+  http-request return ${answers.internal} if !{ var(txn.path) -m found }
 
   # Host → edge. A plain known name needs no check: everything else must be a name or an address, and a port.
   # A host of its own is never served by a wildcard, also where it has no route.
@@ -270,11 +278,13 @@ ${chooseResponse(settings)}
 const otherReadings = (settings: ProxySettings) => `
   acl encoded_slash var(txn.encoded_slash) -m found
   acl has_parameters var(txn.has_parameters) -m found
+  acl has_literal var(txn.literal_path) -m found
   acl same_reading var(txn.literal),strcmp(txn.entry) eq 0
   http-request set-var(txn.encoded_slash) bool(true) if unusual_path { path -m reg '${encodedSeparator}' }
   http-request set-var(txn.has_parameters) bool(true) if unusual_path { path -m reg ';|%3[Bb]' }
   http-request set-var(txn.literal_path) path,lua.literal_path if encoded_slash || has_parameters
-  http-request set-var(txn.literal) var(txn.edge),${routeOfEdge(settings, 'txn.literal_path')} if encoded_slash || has_parameters
+  http-request return ${answers.internal} if encoded_slash !has_literal || has_parameters !has_literal
+  http-request set-var(txn.literal) var(txn.edge),${routeOfEdge(settings, 'txn.literal_path')} if has_literal
   http-request return ${answers.ambiguousPath} if encoded_slash !{ ${part('txn.entry', 'slashes')} -m str ${slashesAllowed} } || encoded_slash !same_reading
   # A match with parameters can only be found literally, and then it is the closer one.
   acl literal_is_closer ${part('txn.literal', 'slashes')} -m str ${matchesParameters}

@@ -4,7 +4,7 @@
 -- Whatever is missing or cannot be read is a denial: the configuration lets nothing through but the word 'open'.
 
 local folder = os.getenv('GATEHOUSE_FOLDER')
--- For each thread. Policies beyond that are dropped, the least recently used half first, and read again when asked for.
+-- For each thread, of policies and of rules. Beyond that they are dropped, the least recently used half first.
 local cacheBytes = tonumber(os.getenv('GATEHOUSE_POLICY_CACHE_BYTES')) or 64 * 1024 * 1024
 local cacheSeconds = 600
 
@@ -16,68 +16,47 @@ local responses = map('response')
 
 local unpack, ult, sub = string.unpack, math.ult, string.sub
 
--- Remembers up to `most` results of a function, then starts over. Only for functions of their argument alone, so that
--- nothing remembered can become wrong.
-local function remembered(most, work)
-  local answers, count = {}, 0
+-- Remembers results of a function, then starts over. Only for functions of their argument alone, so that nothing remembered
+-- can become wrong. Bounded in bytes: a result takes about as much as its argument, which Lua may have kept in pieces too.
+local function remembered(mostBytes, work)
+  local answers, bytes = {}, 0
   return function(argument)
     local answer = answers[argument]
     if answer ~= nil then return answer end
-    if count >= most then answers, count = {}, 0 end
     answer = work(argument)
+    if answer == nil then return nil end
+    bytes = bytes + 3 * #argument + 256
+    if bytes > mostBytes then answers, bytes = {}, 3 * #argument + 256 end
     answers[argument] = answer
-    count = count + 1
     return answer
   end
 end
+local mebibyte = 1024 * 1024
 
--- Of files, by the hash that they are named by. Two generations instead of a list ordered by use: one table look-up when it
--- is there, nothing to sort when it is full.
-local function cached(mostBytes, parse)
-  local young, old, youngBytes, turned = {}, {}, 0, 0
-  local function read(hash)
-    if not hash:match('^%x+$') then return nil end
-    local file = io.open(folder .. '/policies/' .. hash, 'rb')
-    if not file then return nil end
-    local data = file:read('a')
-    file:close()
-    return data and parse(data)
-  end
-  return function(hash)
-    local file = young[hash]
-    if file then return file end
-    -- A file that is not there is asked for again each time: it may come.
-    file = old[hash] or read(hash)
-    if not file then return nil end
-    local now = core.now().sec
-    if youngBytes + #file.data > mostBytes / 2 or now - turned > cacheSeconds then
-      old, young, youngBytes, turned = young, {}, 0, now
-    end
-    young[hash] = file
-    youngBytes = youngBytes + #file.data
-    return file
-  end
+-- Files of ranges, by the hash that they are named by: a head, and records that begin with the first address of a range.
+-- Policies (policy_file.ts) have a verdict in each record; files of rules (rule_file.ts) say which rule decides.
+local policyLayout = { mark = 'GHP1', head = 12, size4 = 5, size6 = 17 }
+local ruleLayout = { mark = 'GHR1', head = 28, size4 = 20, size6 = 32 }
+local function headOf(layout, head, bytes)
+  if #head ~= layout.head or sub(head, 1, 4) ~= layout.mark then return nil end
+  local n4, n6 = unpack('>I4I4', head, layout.head - 7)
+  if bytes ~= layout.head + layout.size4 * n4 + layout.size6 * n6 then return nil end
+  return { n4 = n4, n6 = n6, bytes = bytes, account = sub(head, 5, 20) }
 end
-local policyFile = cached(cacheBytes, function(data)
-  if #data < 12 or sub(data, 1, 4) ~= 'GHP1' then return nil end
-  local n4, n6 = unpack('>I4I4', data, 5)
-  if #data ~= 12 + 5 * n4 + 17 * n6 then return nil end
-  return { data = data, n4 = n4, n6 = n6 }
-end)
--- Which rule decides about which range (rule_file.ts). Nothing is decided by it.
-local ruleFile = cached(cacheBytes, function(data)
-  if #data < 28 or sub(data, 1, 4) ~= 'GHR1' then return nil end
-  local n4, n6 = unpack('>I4I4', data, 21)
-  if #data ~= 28 + 20 * n4 + 32 * n6 then return nil end
-  return { data = data, account = sub(data, 5, 20), n4 = n4, n6 = n6 }
-end)
 
--- Both search a file in place for the last range that starts at or below the address. It is the n-th of them, or 0.
+-- The last record that begins at or below an address: its end in the file, and nil if there is none. `data` is a string, or
+-- an open file for one that is searched on the disk.
+local function bytesAt(data, first, size)
+  if type(data) == 'string' then return data, first end
+  data:seek('set', first - 1)
+  return data:read(size), 1
+end
 local function place4(data, first, size, count, address)
   local low, high = 0, count
   while low < high do
     local middle = (low + high) // 2
-    if unpack('>I4', data, first + size * middle) <= address then low = middle + 1 else high = middle end
+    local bytes, at = bytesAt(data, first + size * middle, 4)
+    if unpack('>I4', bytes, at) <= address then low = middle + 1 else high = middle end
   end
   return low
 end
@@ -85,22 +64,81 @@ local function place6(data, first, size, count, upper, lower)
   local low, high = 0, count
   while low < high do
     local middle = (low + high) // 2
-    local a, b = unpack('>i8i8', data, first + size * middle)
+    local bytes, at = bytesAt(data, first + size * middle, 16)
+    local a, b = unpack('>i8i8', bytes, at)
     if ult(upper, a) or (upper == a and ult(lower, b)) then high = middle else low = middle + 1 end
   end
   return low
 end
--- Where the record of the range ends that an address is in, of those that begin at `first`; nil when it is in none.
-local function endOfRange(file, source, first, size4, size6)
-  local data, place = file.data, nil
+local function recordOf(layout, file, data, source)
+  local first, place, size = layout.head + 1, 0, 0
   if #source == 8 then
-    place = place4(data, first, size4, file.n4, tonumber(source, 16))
-    return place > 0 and first + size4 * place - 1 or nil
+    size = layout.size4
+    place = place4(data, first, size, file.n4, tonumber(source, 16))
+  else
+    first, size = first + layout.size4 * file.n4, layout.size6
+    place = place6(data, first, size, file.n6, tonumber(sub(source, 1, 16), 16), tonumber(sub(source, 17), 16))
   end
-  first = first + size4 * file.n4
-  place = place6(data, first, size6, file.n6, tonumber(sub(source, 1, 16), 16), tonumber(sub(source, 17), 16))
-  return place > 0 and first + size6 * place - 1 or nil
+  if place == 0 then return nil end
+  -- Behind the address.
+  local skipped = #source // 2
+  local bytes, at = bytesAt(data, first + size * (place - 1) + skipped, size - skipped)
+  return sub(bytes, at, at + size - skipped - 1)
 end
+
+-- Two generations instead of a list ordered by use: one table look-up when it is there, nothing to sort when it is full. All
+-- requests of the thread wait while a file is read, so of large files the thread reads no more in a minute than it can keep:
+-- what is in use beyond that is searched on the disk, which takes a few small reads.
+local smallFile = 64 * 1024
+local function rangeFiles(layout, mostBytes)
+  local young, old, youngBytes, turned = {}, {}, 0, 0
+  local readBytes, readSince = 0, 0
+  local function keep(hash, file, now)
+    if youngBytes + file.bytes > mostBytes / 2 or now - turned > cacheSeconds then
+      old, young, youngBytes, turned = young, {}, 0, now
+    end
+    young[hash] = file
+    youngBytes = youngBytes + file.bytes
+  end
+  -- Returns whether the file is usable, the record if there is one, and the account of a file of rules.
+  local function find(hash, source)
+    local handle = hash:match('^%x+$') and io.open(folder .. '/policies/' .. hash, 'rb')
+    if not handle then return false end
+    -- A search needs a few bytes here and there, not the blocks around them.
+    handle:setvbuf('no')
+    local bytes = handle:seek('end')
+    handle:seek('set', 0)
+    local file = headOf(layout, handle:read(layout.head) or '', bytes)
+    if not file then
+      handle:close()
+      return false
+    end
+    local now = core.now().sec
+    if now - readSince >= 60 then readBytes, readSince = 0, now end
+    local data = handle
+    if bytes <= smallFile or readBytes + bytes <= mostBytes / 2 then
+      if bytes > smallFile then readBytes = readBytes + bytes end
+      handle:seek('set', 0)
+      file.data = handle:read(bytes)
+      data = file.data
+      keep(hash, file, now)
+    end
+    local record = recordOf(layout, file, data, source)
+    handle:close()
+    return true, record, file.account
+  end
+  return function(hash, source)
+    local file = young[hash]
+    if not file then
+      file = old[hash]
+      -- A file that is not there is asked for again each time: it may come.
+      if not file then return find(hash, source) end
+      keep(hash, file, core.now().sec)
+    end
+    return true, recordOf(layout, file, file.data, source), file.account
+  end
+end
+local policyRecord, ruleRecord = rangeFiles(policyLayout, cacheBytes), rangeFiles(ruleLayout, cacheBytes)
 
 -- By the hash that the file is named by, so that what is remembered cannot outlive the policy: another is another file.
 local verdicts, verdictCount = {}, 0
@@ -108,10 +146,9 @@ local function verdictOf(hash, source)
   local known = verdicts[hash]
   local verdict = known and known[source]
   if verdict then return verdict end
-  local file = policyFile(hash)
-  if not file then return nil end
-  local at = endOfRange(file, source, 13, 5, 17)
-  verdict = at and file.data:byte(at) or 0
+  local isUsable, record = policyRecord(hash, source)
+  if not isUsable then return nil end
+  verdict = record and record:byte() or 0
   if verdictCount >= 16384 then verdicts, verdictCount, known = {}, 0, nil end
   if not known then
     known = {}
@@ -123,7 +160,7 @@ local function verdictOf(hash, source)
 end
 
 -- '<hash of the policy>.<hash of its rules>'; an older control plane sends no rules.
-local filesOf = remembered(4096, function(text)
+local filesOf = remembered(4 * mebibyte, function(text)
   local policy, rules = text:match('^(%x+)%.?(%x*)$')
   return policy and { policy = policy, rules = rules ~= '' and rules or nil } or false
 end)
@@ -150,13 +187,6 @@ local function countHit(account, hit)
   ofAccount[hit] = (known or 0) + 1
 end
 
--- The account of a rule and its id, which are both 16 bytes. Only for an address that a rule matches.
-local function ruleOf(rules, source)
-  local file = rules and ruleFile(rules)
-  local at = file and endOfRange(file, source, 29, 20, 32)
-  if not at then return nil end
-  return file.account, sub(file.data, at - 15, at)
-end
 local function hexadecimal(bytes) return ('%02x'):rep(16):format(bytes:byte(1, 16)) end
 local deciders, deciderCount = {}, 0
 -- Returns the rule's id in hexadecimal. Nil when no rule decided, or it is not known which.
@@ -165,8 +195,9 @@ local function countDecision(rules, source, outcome)
   local known = deciders[rules]
   local decider = known and known[source]
   if not decider then
-    local account, rule = ruleOf(rules, source)
-    if not account then return nil end
+    -- The rule and its account have ids of 16 bytes.
+    local _, rule, account = ruleRecord(rules, source)
+    if not rule then return nil end
     if deciderCount >= 16384 then deciders, deciderCount, known = {}, 0, nil end
     if not known then
       known = {}
@@ -260,7 +291,7 @@ end
 -- '<source in hex>|<files of a policy>' → 'open' and the rule that allows it, as in 'open +0198…', or anything else: what the
 -- policy says, if it is the only one that counts. Whoever does not hear 'open' asks `decide` as well, which then is the one to
 -- count.
-local clearedBy = remembered(16384, function(input)
+local clearedBy = remembered(12 * mebibyte, function(input)
   local source, text = input:match('^(%x+)|([%x.]+)$')
   source = source and plainSource(source)
   local files = source and filesOf(text)
@@ -278,7 +309,7 @@ end)
 
 -- '<source in hex>|<edge or route>|<account>|<backend>|<slashes>|<websocket>|<timeouts>|<depth>|<variants>|<headers>|<open or policies>':
 -- what asks to be let through. False when it cannot be read.
-local caseOf = remembered(4096, function(input)
+local caseOf = remembered(8 * mebibyte, function(input)
   local source, target, account, set = input:match('^(%x+)|([^|]+)|([^|]+)|[^|]+|[^|]|[^|]|[^|]|[^|]+|[^|]|[^|]|([^|]*)$')
   source = source and plainSource(source)
   if not source then return false end
@@ -286,7 +317,7 @@ local caseOf = remembered(4096, function(input)
 end)
 
 -- 'ipx_1!ipp_1+ipp_2 ipx_2?ipp_3', with ! for enforced and ? for warning only, or 'none'. False when it cannot be read.
-local restrictionsOf = remembered(256, function(text)
+local restrictionsOf = remembered(4 * mebibyte, function(text)
   local list = {}
   if text == 'none' then return list end
   for each in text:gmatch('%S+') do
@@ -337,7 +368,7 @@ core.register_converters('reverse', string.reverse)
 -- and the entry of the route that it belongs to, with a semicolon in between. Account restrictions are the same for all routes
 -- of an edge, and have been asked.
 local routes, guards = Map.new(folder .. '/maps/route.map', Map._beg), Map.new(folder .. '/maps/guard.map', Map._beg)
-local routeOf = remembered(4096, function(entry)
+local routeOf = remembered(8 * mebibyte, function(entry)
   local target, depth, variants, set = entry:match('^([^|]+)|[^|]+|[^|]+|[^|]|[^|]|[^|]|(%d+)|([^|])|[^|]|([^|]*)$')
   if not target then return false end
   return { target = target, depth = tonumber(depth), isGuarded = variants == '-', set = set ~= 'open' and parseSet(set) }
@@ -386,7 +417,7 @@ local function headerOf(pair)
 end
 
 -- 'name=value&name=value|name&name': what is added, and what is removed. False when it cannot be read.
-local operationsOf = remembered(4096, function(text)
+local operationsOf = remembered(16 * mebibyte, function(text)
   local added, removed = text:match('^([^|]*)|([^|]*)$')
   if not added then return false end
   local add, gone = {}, {}
@@ -397,19 +428,33 @@ local operationsOf = remembered(4096, function(text)
     gone[plain(name)] = true
   end
   for name in removed:gmatch('[^&]+') do gone[plain(decoded(name))] = true end
-  -- Clients send the same header names over and over: which of them have to go is worked out once for each list.
-  local namesToDelete = remembered(64, function(names)
-    local found, list = {}, {}
-    for name in names:gmatch('[^,]+') do
-      -- What clients said about themselves has gone by now: these are the edge's own.
-      local isOurs = name:find('^x%-forwarded%-')
-      if gone[plain(name)] and not isOurs and not found[name] then list[#list + 1] = name end
-      found[name] = true
-    end
-    return list
-  end)
-  return { add = add, namesToDelete = namesToDelete }
+  return { add = add, gone = gone }
 end)
+-- Clients send the same header names over and over: which of them have to go is worked out once for each list. Clients also
+-- choose the names, so a long list is not kept, and all lists of all routes have one bound.
+local lists, listBytes = {}, 0
+local function namesToDelete(operations, names)
+  local known = lists[operations]
+  local list = known and known[names]
+  if list then return list end
+  local found = {}
+  list = {}
+  for name in names:gmatch('[^,]+') do
+    -- What clients said about themselves has gone by now: these are the edge's own.
+    local isOurs = name:find('^x%-forwarded%-')
+    if operations.gone[plain(name)] and not isOurs and not found[name] then list[#list + 1] = name end
+    found[name] = true
+  end
+  if #names > 1024 then return list end
+  listBytes = listBytes + 2 * #names + 512
+  if listBytes > 8 * mebibyte then lists, listBytes, known = {}, 2 * #names + 512, nil end
+  if not known then
+    known = {}
+    lists[operations] = known
+  end
+  known[names] = list
+  return list
+end
 -- `asked` is '<names that the client sent, with commas>:<route>|…'. Nothing is set when nothing is known about the route.
 local routeLength = #'edghtsrt_' + 26
 core.register_action('headers', { 'http-req' }, function(txn)
@@ -418,7 +463,7 @@ core.register_action('headers', { 'http-req' }, function(txn)
   local text = headers:lookup(sub(asked, colon + 1, colon + routeLength))
   local operations = text and operationsOf(text)
   if not operations then return end
-  for _, name in ipairs(operations.namesToDelete(sub(asked, 1, colon - 1))) do http:req_del_header(name) end
+  for _, name in ipairs(namesToDelete(operations, sub(asked, 1, colon - 1))) do http:req_del_header(name) end
   for _, each in ipairs(operations.add) do http:req_add_header(each[1], each[2]) end
   txn:set_var('txn.rewritten', 1)
 end)

@@ -35,6 +35,8 @@ export type ProxySettings = {
   readonly nativeBudgets?: { readonly perNode?: NativeBudget; readonly perAccount?: NativeBudget }
   /** For each thread; 64 MiB when not given. */
   readonly policyCacheBytes?: number
+  /** Only tests set it: what Lua may use of memory, in all threads. */
+  readonly luaMegabytes?: number
   /** For tests that compare the two paths: without the rules of fast_path.ts. */
   readonly isCarefulOnly?: boolean
   /** For tests, which cannot wait a minute for a silent peer. */
