@@ -89,6 +89,29 @@ test('behind a load balancer that speaks the PROXY protocol, the client of a TCP
   assert.equal(upstream.accepts, accepts)
 })
 
+test('a load balancer that names nobody by the PROXY protocol is refused, although a policy allows its address', async (t) => {
+  const edge = await startEdge(t, {
+    certificates: ['app.example.com'],
+    more: { proxyProtocolFrom: networks(balancer) },
+  })
+  const [upstream, http] = [await startUpstream(t, 'hello'), await startHttpUpstream(t)]
+  const policies = [await edge.policy('allow 127.0.0.0/8', `allow ${friend}`)]
+  const backend = id('bkdst')
+  await edge.put({
+    [`backend.${backend}`]: { address: '127.0.0.1', port: upstream.port, tls: false, host: 'upstream.test' },
+    [`tcp.${id('edgtcp')}`]: { account: id('ac'), hostports: [`tcp.example.com:${edge.tcpPort}`], backend, policies },
+  })
+  await putRoute(edge, await putHttpsEdge(edge), http, { policies })
+  assert.equal(await tcpAnswer(edge, balancer, proxyHeader(friend)), 'hello')
+  assert.equal(await httpsStatus(edge, balancer, proxyHeader(friend)), '200')
+  const local = Buffer.concat([proxyHeader(friend).subarray(0, 12), Buffer.from([0x20, 0, 0, 0])])
+  for (const header of [local, Buffer.from('PROXY UNKNOWN\r\n')]) {
+    assert.equal(await tcpAnswer(edge, balancer, header), '')
+    assert.equal(await httpsStatus(edge, balancer, header), '400')
+  }
+  assert.deepEqual([upstream.accepts, http.heads.length], [1, 1])
+})
+
 test('the PROXY protocol names the client of HTTPS requests, and their limits are those of the client', async (t) => {
   const limits = { perSource: 2, perEdge: 1_000, perAccount: 1_000, unlimitedSources: [] }
   const edge = await startEdge(t, {

@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { connect as connectHttp2 } from 'node:http2'
 import { type TestContext, test } from 'node:test'
 import { ask } from '../../src/agent/haproxy/runtime.ts'
-import { get, putHttpsEdge, putRoute, startHttpUpstream } from './http_harness.ts'
+import { poll } from '../harness/poll.ts'
+import { exchange, get, putHttpsEdge, putRoute, startHttpUpstream } from './http_harness.ts'
 import { onBothPaths, startEdge } from './proxy_harness.ts'
 
 const certificates = ['app.example.com']
@@ -198,6 +201,31 @@ onBothPaths('clients cannot forge the headers that the edge sets about them', as
   }
   await get(edge, { path: '/plain', to: '::1', from: '::1' })
   assert.deepEqual(disguised(upstream.lastHeaders(), 'x-forwarded-for'), [['x-forwarded-for', '::1']])
+})
+
+onBothPaths('trailers of requests do not reach the upstream', async (t, start) => {
+  const edge = await start(t, { certificates })
+  const upstream = await startHttpUpstream(t)
+  await putRoute(edge, await putHttpsEdge(edge), upstream, { headers: { add: [], remove: ['X-Secret'] } })
+  const trailers = { 'x-forwarded-for': '6.6.6.6', 'x-secret': '6.6.6.6', 'x-anything': '6.6.6.6' }
+  const lines = Object.entries(trailers).map(([name, value]) => `${name}: ${value}\r\n`)
+  const head = 'POST / HTTP/1.1\r\nHost: app.example.com\r\nTransfer-Encoding: chunked\r\n\r\n'
+  assert.equal((await exchange(edge, `${head}4\r\nbody\r\n0\r\n${lines.join('')}\r\n`)).status, 200)
+  const session = connectHttp2(`https://127.0.0.1:${edge.httpsPort}`, {
+    rejectUnauthorized: false,
+    servername: 'app.example.com',
+  })
+  t.after(() => session.destroy())
+  const stream = session.request(
+    { ':method': 'POST', ':path': '/', ':authority': 'app.example.com' },
+    { waitForTrailers: true },
+  )
+  stream.on('wantTrailers', () => stream.sendTrailers(trailers))
+  stream.end('body')
+  const [answer] = await once(stream, 'response')
+  assert.equal(answer[':status'], 200)
+  await poll(() => upstream.received.split('body').length === 3 && upstream.received.endsWith('\r\n\r\n'))
+  assert.ok(!upstream.received.includes('6.6.6.6'), upstream.received)
 })
 
 async function startWithOperations(t: TestContext, isCarefulOnly: boolean) {

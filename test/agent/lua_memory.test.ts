@@ -15,7 +15,7 @@ const certificates = ['*.example.com']
 async function worker({ settings }: Edge) {
   const pid = /^Pid: (\d+)$/m.exec(await ask(settings.runtimeSocket, 'show info'))?.[1]
   return {
-    mebibytes: async () => Number(/VmRSS:\s+(\d+)/.exec(await readFile(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024,
+    megabytes: async () => Number(/VmRSS:\s+(\d+)/.exec(await readFile(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024,
     /** What it has read from files, sockets and all, in bytes. */
     read: async () => Number(/rchar: (\d+)/.exec(await readFile(`/proc/${pid}/io`, 'utf8'))?.[1]),
   }
@@ -55,11 +55,11 @@ test('header names that clients make up do not fill the memory of HAProxy', asyn
     const answer = await client.send({ ...request, from: '127.0.0.1', method: 'GET', target: `/r${route}`, headers })
     assert.match(answer, /^HTTP\/1.1 200/)
   }
-  const { mebibytes } = await worker(edge)
+  const { megabytes } = await worker(edge)
   for (let index = 0; index < 64; index++) await send(0)
-  const before = await mebibytes()
+  const before = await megabytes()
   for (let route = 1; route < routes; route++) for (let index = 0; index < 64; index++) await send(route)
-  const grown = (await mebibytes()) - before
+  const grown = (await megabytes()) - before
   assert.ok(grown < 12, `${grown} MiB more after ${routes * 64} lists of header names`)
 })
 

@@ -227,7 +227,7 @@ export async function selfSigned({ certificateFolder }: Pick<ProxySettings, 'cer
 export type Upstream = { port: number; accepts: number; received: string; sockets: Set<Socket>; server: Server }
 
 /** Answers every connection with its name, then keeps it and all that it receives. */
-export async function startUpstream(t: TestContext, greeting: string): Promise<Upstream> {
+export async function startUpstream(t: Scope, greeting: string): Promise<Upstream> {
   const upstream = { accepts: 0, received: '', sockets: new Set<Socket>() } as Upstream
   upstream.server = createServer((socket) => {
     upstream.accepts++
@@ -241,7 +241,7 @@ export async function startUpstream(t: TestContext, greeting: string): Promise<U
   })
   await new Promise<void>((resolve) => upstream.server.listen(0, '127.0.0.1', resolve))
   upstream.port = (upstream.server.address() as { port: number }).port
-  t.after(() => {
+  t.after(async () => {
     for (const socket of upstream.sockets) socket.destroy()
     upstream.server.close()
   })

@@ -21,7 +21,7 @@ export const answers = {
   badForwardedFor: answer(
     400,
     'ERR_BAD_FORWARDED_FOR',
-    'The proxy in front of this edge must name the client in X-Forwarded-For.',
+    'The proxy in front of this edge must name the client, in X-Forwarded-For or by the PROXY protocol.',
   ),
   ambiguousPath: answer(
     400,

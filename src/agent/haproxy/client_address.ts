@@ -2,8 +2,14 @@ import { type Cidr, formatCidr } from '../../kernel/ip/cidr.ts'
 import { answers } from './answers.ts'
 import type { ProxySettings } from './settings.ts'
 
+/**
+ * An IPv6 source that has an IPv4 address in it, as those of 6to4 (2002::/16) and ::/96 have, matches the networks of that
+ * address in HAProxy. It does not where these are written as IPv6, which HAProxy turns IPv4 sources into before it compares.
+ */
+const asIpv6 = (network: Cidr): string =>
+  formatCidr(network).replace(/^([\d.]+)\/(\d+)$/, (_, address, bits) => `::ffff:${address}/${Number(bits) + 96}`)
 /** Who the client is when it comes through a load balancer: docs/adr/0044. */
-const among = (networks: readonly Cidr[]): string => `{ src ${networks.map(formatCidr).join(' ')} }`
+export const among = (networks: readonly Cidr[]): string => `{ src ${networks.map(asIpv6).join(' ')} }`
 
 /**
  * The header is read after all rules of the connection, which therefore see the destination on this node, and not that
@@ -15,7 +21,19 @@ export const expectProxyProtocol = ({ proxyProtocolFrom = [] }: ProxySettings): 
     : `
   acl through_balancer var(sess.through_balancer) -m found
   tcp-request connection set-var(sess.through_balancer) bool(true) if ${among(proxyProtocolFrom)}
-  tcp-request connection expect-proxy layer4 if through_balancer`
+  tcp-request connection set-var-fmt(sess.peer) "%[src] %[src_port]" if through_balancer
+  tcp-request connection expect-proxy layer4 if through_balancer
+  # UNKNOWN and LOCAL name nobody, and leave the address of the balancer.
+  acl names_nobody var(sess.client),strcmp(sess.peer) eq 0
+  tcp-request session set-var-fmt(sess.client) "%[src] %[src_port]" if through_balancer`
+
+/** As for X-Forwarded-For: the balancer's own address is no client's. Over HTTP with an answer. */
+export const refuseUnnamedConnections = ({ proxyProtocolFrom = [] }: ProxySettings): string =>
+  proxyProtocolFrom.length === 0 ? '' : '\n  tcp-request session reject if through_balancer names_nobody'
+export const refuseUnnamedRequests = ({ proxyProtocolFrom = [] }: ProxySettings): string =>
+  proxyProtocolFrom.length === 0
+    ? ''
+    : `\n  http-request return ${answers.badForwardedFor} if through_balancer names_nobody`
 
 /**
  * There is no PROXY protocol over UDP, so whoever has to send it cannot use HTTP/3. Before `expect-proxy`: for a QUIC

@@ -2,7 +2,14 @@ import { packageFiles } from '../../kernel/package_files.ts'
 import { timeoutLimits, websocketIdleSeconds } from '../../kernel/timeouts.ts'
 import { answers, parserAnswers } from './answers.ts'
 import { backends, httpsBackends } from './backends.ts'
-import { expectProxyProtocol, forwardedFor, refuseHttp3FromBalancers, sourceStage } from './client_address.ts'
+import {
+  expectProxyProtocol,
+  forwardedFor,
+  refuseHttp3FromBalancers,
+  refuseUnnamedConnections,
+  refuseUnnamedRequests,
+  sourceStage,
+} from './client_address.ts'
 import { matchesParameters, noModules, readyKey, sendsProxy, slashesAllowed, toHttp2 } from './entries.ts'
 import { fastPath } from './fast_path.ts'
 import { limitRequests, limitSourceConnections, limitTables, limitTcpEdge, manyInFlight } from './limits.ts'
@@ -116,6 +123,8 @@ const commonDefaults = ({
   timeout server-fin 30s
   option clitcpka
   option srvtcpka
+  # A client could send in them what is removed from the headers.
+  option http-drop-request-trailers
   option use-small-buffers l7-retries
 ${[
   answers.badRequest,
@@ -134,7 +143,7 @@ const listen = (address: string, port: string): string =>
 
 const tcpFrontend = (settings: ProxySettings) => `frontend tcp
   mode tcp
-${settings.tcpBind.addresses.map((address) => `  bind ${listen(address, `${settings.tcpBind.first}-${settings.tcpBind.last}`)}\n`).join('')}  timeout client 1h${logConnections(settings)}${expectProxyProtocol(settings)}${limitSourceConnections(settings)}
+${settings.tcpBind.addresses.map((address) => `  bind ${listen(address, `${settings.tcpBind.first}-${settings.tcpBind.last}`)}\n`).join('')}  timeout client 1h${logConnections(settings)}${expectProxyProtocol(settings)}${refuseUnnamedConnections(settings)}${limitSourceConnections(settings)}
   # Unknown destinations are closed before anything is allocated for them.
   tcp-request connection set-var(sess.port) dst_port
   tcp-request connection set-var(sess.entry) dst,concat(:,sess.port),map_str(${mapFile(settings, 'tcp')})
@@ -191,7 +200,7 @@ ${parserAnswers(settings)}  unique-id-format %[uuid(7)]${logRequests(settings)}$
   # it may leave what comes right behind it, the next request, unread until the time is up.
   http-after-response set-header Connection close if !METH_GET !METH_HEAD { fc_http_major 1 } !{ srv_id gt 0 }
   http-request return ${answers.draining} if { stopping } { date,sub(proc.refuse_after) gt 0 }
-${announceHttp3(settings)}${forwardedFor(settings)}
+${announceHttp3(settings)}${refuseUnnamedRequests(settings)}${forwardedFor(settings)}
   # What both paths ask.
   acl same_edge var(txn.edge),strcmp(sess.edge) eq 0
   acl sni_same ssl_fc_sni,lower,map_str(${mapFile(settings, 'host')}),strcmp(txn.edge) eq 0

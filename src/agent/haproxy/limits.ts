@@ -1,5 +1,6 @@
-import { type Cidr, formatCidr } from '../../kernel/ip/cidr.ts'
+import type { Cidr } from '../../kernel/ip/cidr.ts'
 import { answers } from './answers.ts'
+import { among } from './client_address.ts'
 import { ask } from './runtime.ts'
 import { limitsOf, type ProxySettings } from './settings.ts'
 
@@ -18,10 +19,15 @@ export type Limits = {
 export const limitNames = ['source', 'edge', 'account', 'websockets'] as const
 export type LimitName = (typeof limitNames)[number]
 
-/** Whoever has an IPv6 address usually has its /64. */
-const source = 'src,ipmask(32,64)'
-const notAmong = (networks: readonly Cidr[]): string[] =>
-  networks.length > 0 ? [`!{ src ${networks.map(formatCidr).join(' ')} }`] : []
+/**
+ * Whoever has an IPv6 address usually has its /64. `ipmask` would turn one with an IPv4 address in it into that address,
+ * whose share it would use up.
+ */
+const embedsIpv4 = '{ src 2002::/16 ::/96 }'
+const trackSource = (rule: string, counter: string, table: string, conditions: string[]): string => `
+  ${rule} ${counter} src,ipmask(32,64) table ${table}${when(...conditions, `!${embedsIpv4}`)}
+  ${rule} ${counter} src,hex,bytes(0,16) table ${table}${when(...conditions, embedsIpv4)}`
+const notAmong = (networks: readonly Cidr[]): string[] => (networks.length > 0 ? [`!${among(networks)}`] : [])
 const when = (...conditions: string[]): string => (conditions.length > 0 ? ` if ${conditions.join(' ')}` : '')
 
 /** A table whose entries last while something with their key is open, and for the given time after that. */
@@ -35,8 +41,8 @@ export const tableOfOpen = (name: string, type: string, size: number, expire = '
 export const limitTables = ({ maxconn }: ProxySettings): string => {
   const size = Math.max(10_000, 2 * maxconn)
   return [
-    tableOfOpen('limit_source', 'ipv6', size),
-    tableOfOpen('limit_source_requests', 'ipv6', size),
+    tableOfOpen('limit_source', 'string len 40', size),
+    tableOfOpen('limit_source_requests', 'string len 40', size),
     tableOfOpen('limit_edge', 'string len 40', size),
     tableOfOpen('limit_account', 'string len 40', size),
     // Never expires: these are the counters of /metrics.
@@ -67,8 +73,8 @@ export const limitSourceConnections = (settings: ProxySettings): string => {
   const { proxyProtocolFrom = [], trustedProxies = [] } = settings
   const { perSource, unlimitedSources } = limitsOf(settings)
   const counts = notAmong([...unlimitedSources, ...trustedProxies])
-  const limit = (rule: string, ...conditions: string[]) => `
-  ${rule} track-sc0 ${source} table limit_source${when(...conditions, ...counts)}${over(rule, 'sess', 0, 'source', perSource)}${counted(rule, 'sess', 'reject')}`
+  const limit = (rule: string, ...conditions: string[]) =>
+    `${trackSource(rule, 'track-sc0', 'limit_source', [...conditions, ...counts])}${over(rule, 'sess', 0, 'source', perSource)}${counted(rule, 'sess', 'reject')}`
   if (proxyProtocolFrom.length === 0) return limit('tcp-request connection')
   return limit('tcp-request connection', '!through_balancer') + limit('tcp-request session', 'through_balancer')
 }
@@ -99,8 +105,7 @@ export const limitRequests = (
 ): string => {
   const isCounted = '{ var(txn.counted) -m found }'
   return `
-  http-request set-var(txn.counted) bool(true) if ${of} many_in_flight${orElse}
-  http-request track-sc3 ${source} table limit_source_requests${when(isCounted, ...notAmong(limits.unlimitedSources))}
+  http-request set-var(txn.counted) bool(true) if ${of} many_in_flight${orElse}${trackSource('http-request', 'track-sc3', 'limit_source_requests', [isCounted, ...notAmong(limits.unlimitedSources)])}
   http-request track-sc1 ${edge} table limit_edge${when(isCounted)}
   http-request track-sc2 ${account} table limit_account${when(isCounted)}${over('http-request', 'txn', 3, 'source', limits.perSource)}${over('http-request', 'txn', 1, 'edge', limits.perEdge)}${over('http-request', 'txn', 2, 'account', limits.perAccount)}${counted('http-request', 'txn', refusal)}`
 }
