@@ -31,7 +31,7 @@ local function remembered(mostBytes, work)
     return answer
   end
 end
-local mebibyte = 1024 * 1024
+local megabyte = 1024 * 1024
 
 -- Files of ranges, by the hash that they are named by: a head, and records that begin with the first address of a range.
 -- Policies (policy_file.ts) have a verdict in each record; files of rules (rule_file.ts) say which rule decides.
@@ -160,7 +160,7 @@ local function verdictOf(hash, source)
 end
 
 -- '<hash of the policy>.<hash of its rules>'; an older control plane sends no rules.
-local filesOf = remembered(4 * mebibyte, function(text)
+local filesOf = remembered(4 * megabyte, function(text)
   local policy, rules = text:match('^(%x+)%.?(%x*)$')
   return policy and { policy = policy, rules = rules ~= '' and rules or nil } or false
 end)
@@ -291,7 +291,7 @@ end
 -- '<source in hex>|<files of a policy>' → 'open' and the rule that allows it, as in 'open +0198…', or anything else: what the
 -- policy says, if it is the only one that counts. Whoever does not hear 'open' asks `decide` as well, which then is the one to
 -- count.
-local clearedBy = remembered(12 * mebibyte, function(input)
+local clearedBy = remembered(12 * megabyte, function(input)
   local source, text = input:match('^(%x+)|([%x.]+)$')
   source = source and plainSource(source)
   local files = source and filesOf(text)
@@ -309,7 +309,7 @@ end)
 
 -- '<source in hex>|<edge or route>|<account>|<backend>|<slashes>|<websocket>|<timeouts>|<depth>|<variants>|<headers>|<open or policies>':
 -- what asks to be let through. False when it cannot be read.
-local caseOf = remembered(8 * mebibyte, function(input)
+local caseOf = remembered(8 * megabyte, function(input)
   local source, target, account, set = input:match('^(%x+)|([^|]+)|([^|]+)|[^|]+|[^|]|[^|]|[^|]|[^|]+|[^|]|[^|]|([^|]*)$')
   source = source and plainSource(source)
   if not source then return false end
@@ -317,7 +317,7 @@ local caseOf = remembered(8 * mebibyte, function(input)
 end)
 
 -- 'ipx_1!ipp_1+ipp_2 ipx_2?ipp_3', with ! for enforced and ? for warning only, or 'none'. False when it cannot be read.
-local restrictionsOf = remembered(4 * mebibyte, function(text)
+local restrictionsOf = remembered(4 * megabyte, function(text)
   local list = {}
   if text == 'none' then return list end
   for each in text:gmatch('%S+') do
@@ -368,7 +368,7 @@ core.register_converters('reverse', string.reverse)
 -- and the entry of the route that it belongs to, with a semicolon in between. Account restrictions are the same for all routes
 -- of an edge, and have been asked.
 local routes, guards = Map.new(folder .. '/maps/route.map', Map._beg), Map.new(folder .. '/maps/guard.map', Map._beg)
-local routeOf = remembered(8 * mebibyte, function(entry)
+local routeOf = remembered(8 * megabyte, function(entry)
   local target, depth, variants, set = entry:match('^([^|]+)|[^|]+|[^|]+|[^|]|[^|]|[^|]|(%d+)|([^|])|[^|]|([^|]*)$')
   if not target then return false end
   return { target = target, depth = tonumber(depth), isGuarded = variants == '-', set = set ~= 'open' and parseSet(set) }
@@ -417,7 +417,7 @@ local function headerOf(pair)
 end
 
 -- 'name=value&name=value|name&name': what is added, and what is removed. False when it cannot be read.
-local operationsOf = remembered(16 * mebibyte, function(text)
+local operationsOf = remembered(16 * megabyte, function(text)
   local added, removed = text:match('^([^|]*)|([^|]*)$')
   if not added then return false end
   local add, gone = {}, {}
@@ -447,7 +447,7 @@ local function namesToDelete(operations, names)
   end
   if #names > 1024 then return list end
   listBytes = listBytes + 2 * #names + 512
-  if listBytes > 8 * mebibyte then lists, listBytes, known = {}, 2 * #names + 512, nil end
+  if listBytes > 8 * megabyte then lists, listBytes, known = {}, 2 * #names + 512, nil end
   if not known then
     known = {}
     lists[operations] = known
