@@ -1,6 +1,7 @@
 import type { RecordKey } from '../distribution/records.ts'
 import type { Log } from '../kernel/log.ts'
 import { createCertificates, type NameServer } from './certificates.ts'
+import { createDisagreement } from './disagreement.ts'
 import { type AnyProxy, createEnforcement } from './enforcement.ts'
 import type { Health } from './health.ts'
 import { type Announced, type BucketEntry, createIntake, type Released } from './intake.ts'
@@ -25,6 +26,8 @@ type Parts = {
   nodeKey: NodeKey
   names: NameServer
   hasRecord: HasRecord
+  /** Has the bucket read again from its beginning. */
+  readAgain: () => void
 }
 
 const sayWaitingEveryMs = 10_000
@@ -45,8 +48,10 @@ export function createAgent<Entry>(parts: Parts, proxy: AnyProxy<Entry>, onAppli
   const step = createStep({ log, recordLog, preparation, enforcement, certificates })
   const missedDeletions = createMissedDeletions(log, known, hasRecord)
   const intake = createIntake(step.position())
+  const disagreement = createDisagreement({ intake, step, refusals, readAgain: parts.readAgain })
   const worker = createWorker<Released>(log, async (released, signal) => {
     await step.run(released, signal)
+    if (step.differs()) return disagreement.resolve()
     missedDeletions.noteFloor(released)
     if (missedDeletions.isDue()) await missedDeletions.apply((deletions) => step.run(deletions, signal))
     onApplied()
@@ -65,6 +70,7 @@ export function createAgent<Entry>(parts: Parts, proxy: AnyProxy<Entry>, onAppli
   }
   const timers = [
     setInterval(() => (step.isDue() || missedDeletions.isDue()) && worker.soon(), retryMs),
+    setInterval(disagreement.resolve, retryMs).unref(),
     setInterval(() => step.position().complete || sayWaiting(log, intake.state()), sayWaitingEveryMs).unref(),
     setInterval(lookAtAddresses, lookAtAddressesEveryMs).unref(),
   ]
@@ -82,9 +88,9 @@ export function createAgent<Entry>(parts: Parts, proxy: AnyProxy<Entry>, onAppli
       step.unsettle(await certificates.load())
       if (step.isUnsettled()) worker.soon()
     },
-    opened: intake.opened,
+    opened: disagreement.opened,
     announced: (batch: Announced) => worker.add(intake.announced(batch)),
-    entry: (entry: BucketEntry) => worker.add(intake.entry(entry)),
+    entry: (entry: BucketEntry) => worker.add(disagreement.entry(entry)),
     refused: refusals.refuse,
     /** A backend's name has another address now. */
     resolvedAnew: (key: RecordKey) => resolveAgain([key]),
@@ -111,15 +117,17 @@ export function createAgent<Entry>(parts: Parts, proxy: AnyProxy<Entry>, onAppli
   }
 }
 
-type Reading = { staged: number; pending: number | undefined }
+type Reading = { staged: number; pending: number | undefined; differs: boolean }
 
-function sayWaiting(log: Log, { staged, pending }: Reading): void {
+function sayWaiting(log: Log, { staged, pending, differs }: Reading): void {
   log.warn(
     { read: staged, pending },
-    pending === undefined
-      ? 'not ready: waiting for the first complete read, and the NATS bucket is not reachable yet. HTTPS requests get 503, TCP connections are closed'
-      : pending > 0
-        ? 'not ready: reading the NATS bucket for the first time. HTTPS requests get 503, TCP connections are closed'
-        : 'not ready: read the whole NATS bucket, but the control plane has not marked it complete. Check that it is running this version. HTTPS requests get 503, TCP connections are closed',
+    differs
+      ? 'not ready: the records in the NATS bucket are not those that the control plane has signed for. It compares them when it hears of this. HTTPS requests get 503, TCP connections are closed'
+      : pending === undefined
+        ? 'not ready: waiting for the first complete read, and the NATS bucket is not reachable yet. HTTPS requests get 503, TCP connections are closed'
+        : pending > 0
+          ? 'not ready: reading the NATS bucket for the first time. HTTPS requests get 503, TCP connections are closed'
+          : 'not ready: read the whole NATS bucket, but the control plane has not marked it complete. Check that it is running this version. HTTPS requests get 503, TCP connections are closed',
   )
 }

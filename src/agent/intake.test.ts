@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { createLiveSet } from '../distribution/live_set.ts'
 import type { EdgeRecord } from '../distribution/records.ts'
 import { newId } from '../kernel/ids.ts'
 import { type BucketEntry, createIntake, type Released } from './intake.ts'
@@ -100,7 +101,13 @@ test('reopening a bucket starts reading it from the beginning', () => {
   const intake = newNode()
   intake.entry(entry({ record: record(1) }))
   intake.opened(bucket, false)
-  assert.deepEqual(intake.state(), { complete: false, staged: 0, pending: undefined })
+  assert.deepEqual(intake.state(), {
+    complete: false,
+    staged: 0,
+    pending: undefined,
+    isReadingAll: true,
+    differs: false,
+  })
   assert.deepEqual(generations(intake.entry(entry({ progress: progress(1, bucket) }))), [[]])
 })
 
@@ -122,4 +129,66 @@ test('the floor counts once the bucket that it was said of is read to its end, a
   assert.deepEqual(floors(intake.entry(entry({ progress: said(5, 'made on Monday') }))), [undefined])
   assert.deepEqual(intake.entry(entry({ progress: said(6, bucket), pending: 1 })), [], 'more is pending')
   assert.deepEqual(floors(intake.entry(entry({ record: record(6) }))), [3])
+})
+
+/** A bucket with these records of the control plane, and the progress that says so. */
+const live = (generation: number, key?: EdgeRecord['key']): EdgeRecord => ({
+  ...record(generation, key),
+  value: { host: 'a.example', port: 1, tls: false },
+})
+const signedFor = (settled: number, records: readonly EdgeRecord[]) => {
+  const set = createLiveSet()
+  for (const { key, generation } of records) set.add(key, generation)
+  return { ...progress(settled, bucket), live: set.digest() }
+}
+const [wide, narrow] = [live(1), live(3)]
+const complete = signedFor(3, [wide, narrow])
+
+for (const [damage, narrowEntry] of Object.entries({
+  'is missing': undefined,
+  'was replaced by garbage': { unverified: narrow.key },
+  'was replaced by an older version': { record: live(2, narrow.key) },
+  'was replaced by a deletion from before it was created': { record: record(2, narrow.key) },
+} satisfies Record<string, Partial<BucketEntry> | undefined>))
+  test(`a new node stays shut while a record ${damage} in the bucket, and serves once it is back`, () => {
+    const intake = newNode()
+    intake.entry(entry({ record: wide, pending: 2 }))
+    if (narrowEntry) intake.entry(entry({ ...narrowEntry, pending: 1 }))
+    assert.deepEqual(intake.entry(entry({ progress: complete })), [])
+    assert.deepEqual([intake.state().complete, intake.state().differs], [false, true])
+    const [released] = intake.entry(entry({ record: narrow }))
+    assert.deepEqual([generations([released as Released]), released?.isWhole], [[[1, 3]], true])
+    assert.equal(intake.state().differs, false)
+  })
+
+test('a deleted record that came back in the bucket keeps a new node shut', () => {
+  const intake = newNode()
+  intake.entry(entry({ record: wide, pending: 2 }))
+  intake.entry(entry({ record: narrow, pending: 1 }))
+  assert.deepEqual(intake.entry(entry({ progress: signedFor(4, [wide]) })), [])
+  assert.equal(intake.entry(entry({ record: record(4, narrow.key) })).length, 1)
+})
+
+test('garbage under a key that no record has does not keep a new node shut', () => {
+  const intake = newNode()
+  for (const each of [wide, narrow]) intake.entry(entry({ record: each, pending: 2 }))
+  intake.entry(entry({ unverified: record(1).key, pending: 1 }))
+  assert.equal(intake.entry(entry({ progress: complete })).length, 1)
+})
+
+test('a record that this version cannot use does not keep a new node shut, because the control plane has signed it', () => {
+  const intake = newNode()
+  const unusable = { key: narrow.key, generation: narrow.generation, isLive: true }
+  intake.entry(entry({ record: wide, pending: 2 }))
+  intake.entry(entry({ unusable, pending: 1 }))
+  const [released] = intake.entry(entry({ progress: complete }))
+  assert.deepEqual(released?.unusable, [unusable])
+})
+
+test('without a digest, as from a publisher before 0.3, a new node stays shut while garbage is in the place of a record', () => {
+  const intake = newNode()
+  intake.entry(entry({ record: wide, pending: 2 }))
+  intake.entry(entry({ unverified: narrow.key, pending: 1 }))
+  assert.deepEqual(intake.entry(entry({ progress: progress(3, bucket) })), [])
+  assert.equal(intake.entry(entry({ record: narrow })).length, 1)
 })

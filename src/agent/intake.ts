@@ -1,10 +1,13 @@
 import type { Progress } from '../distribution/channels.ts'
-import type { EdgeRecord, RecordKey } from '../distribution/records.ts'
+import type { Signed } from '../distribution/live_set.ts'
+import type { EdgeRecord } from '../distribution/records.ts'
+import type { ReadRecord } from './sealed_reader.ts'
+import { createStaging } from './staging.ts'
 
 /** A batch that came as a plain message, whole and believed. */
 export type Announced = { records: readonly EdgeRecord[]; progress: Progress }
 /** An entry of the bucket. `pending`: how many more the server had for us when it sent this one. */
-export type BucketEntry = { record?: EdgeRecord; progress?: Progress; read: Place; pending: number }
+export type BucketEntry = ReadRecord & { progress?: Progress; read: Place; pending: number }
 /**
  * A revision counts in one bucket only, known by when it was made, and for who believes the same keys and knows the same
  * records: whoever trusts another key, or is of a later version, reads again what was refused before.
@@ -18,6 +21,12 @@ export type Released = {
   read?: Place
   /** From the progress, if it describes the bucket that was just read to its end. */
   floor?: number
+  /** The digest of all live records once these are applied, if the progress has one. */
+  live?: string
+  /** Arrived with them, and cannot be applied here. */
+  unusable?: readonly Signed[]
+  /** All records there are, by that digest: the node must forget any other. */
+  isWhole?: true
 }
 
 /** What messages may pile up while one is missing. The bucket has all of it, too. */
@@ -29,79 +38,85 @@ const maxWaitingRecords = 50_000
  *
  * A message is released when it continues what was released before. What comes from the bucket is released when the
  * server has nothing more for us and a progress covers all that was read. A node without anything complete, and one that
- * reads another bucket from its beginning, also need a progress that calls this very bucket complete: a bucket that is
- * being refilled has a progress, too.
+ * reads another bucket from its beginning, also need a progress that calls this very bucket complete, because a bucket that
+ * is being refilled has a progress, too; and the digest of all live records in it, because NATS may have lost some or may
+ * be lying. A progress of a publisher before 0.3 has no digest: then nothing unverified may stand in the place of a record.
  */
 export function createIntake(start: { applied: number; complete: boolean }) {
   let { applied, complete } = start
   let waiting: Announced[] = []
   let waitingRecords = 0
-  const staged = new Map<RecordKey, EdgeRecord>()
-  let newest = 0
+  let staging = createStaging(true)
   let progress: Progress | undefined
   let bucket = ''
   let fromItsBeginning = true
   let pending: number | undefined
+  let differs = false
 
   function continued(): Released[] {
     const released: Released[] = []
     // Sorted, so that one pass finds every message that continues the one before.
     waiting.sort((a, b) => a.progress.after - b.progress.after)
-    waiting = waiting.filter(({ records, progress: { after, settled } }) => {
+    waiting = waiting.filter(({ records, progress: said }) => {
+      const { after, settled } = said
       if (after > applied) return true
       waitingRecords -= records.length
-      if (settled > applied) released.push(release(records, settled))
+      if (settled > applied) released.push(release(records, said))
       return false
     })
     return released
   }
 
-  function release(records: readonly EdgeRecord[], settled: number, read?: Place): Released {
+  function release(records: readonly EdgeRecord[], { settled, live }: Progress, read?: Place): Released {
     applied = Math.max(applied, settled)
-    return { records, applied, ...(read && { read }) }
+    return { records, applied, ...(live !== undefined && settled === applied && { live }), ...(read && { read }) }
   }
 
   return {
-    /** Resumed: everything up to where the bucket was left is known. Otherwise it is read from its beginning. */
-    opened(made: string, resumed: boolean): void {
-      staged.clear()
-      newest = 0
+    /**
+     * Resumed: everything up to where the bucket was left is known. Otherwise it is read from its beginning. `reached`: how far
+     * the node has come, if not as far as what was released.
+     */
+    opened(made: string, resumed: boolean, reached = applied): void {
+      applied = reached
       progress = undefined
+      differs = false
       pending = undefined
       bucket = made
       fromItsBeginning = !resumed || !complete
+      staging = createStaging(fromItsBeginning)
     },
 
     announced(batch: Announced): Released[] {
       const { records, progress: said } = batch
-      if (complete && said.after <= applied) return [release(records, said.settled), ...continued()]
+      if (complete && said.after <= applied) return [release(records, said), ...continued()]
       if (waitingRecords + records.length > maxWaitingRecords) return []
       waiting.push(batch)
       waitingRecords += records.length
       return []
     },
 
-    entry({ record, progress: said, read, pending: more }: BucketEntry): Released[] {
-      pending = more
-      if (record) {
-        const before = staged.get(record.key)
-        if (!before || record.generation > before.generation) staged.set(record.key, record)
-        newest = Math.max(newest, record.generation)
-      }
-      if (said) progress = said
+    entry(entry: BucketEntry): Released[] {
+      pending = entry.pending
+      staging.add(entry)
+      progress = entry.progress ?? progress
       // A key that is written again while we read comes once, at its new place: until nothing is pending, some may be missing.
-      if (more > 0 || !progress || newest > progress.settled) return []
-      if (fromItsBeginning && progress.complete !== bucket) return []
+      if (pending > 0 || !progress || staging.newest() > progress.settled) return []
+      const isOfThisBucket = progress.complete === bucket
+      differs = fromItsBeginning && isOfThisBucket && !staging.isWhole(progress.live)
+      if (fromItsBeginning && (!isOfThisBucket || differs)) return []
+      const released = release(staging.records(), progress, entry.read)
+      const unusable = staging.unusable()
+      if (isOfThisBucket && progress.floor) released.floor = progress.floor
+      if (unusable.length > 0) released.unusable = unusable
+      if (fromItsBeginning && progress.live !== undefined) released.isWhole = true
       fromItsBeginning = false
       complete = true
-      const released = release([...staged.values()], progress.settled, read)
-      if (progress.complete === bucket && progress.floor) released.floor = progress.floor
-      staged.clear()
-      newest = 0
+      staging = createStaging(false)
       return [released, ...continued()]
     },
 
     /** For people: how far a read has come. `pending` is undefined before the bucket was reached. */
-    state: () => ({ complete, staged: staged.size, pending }),
+    state: () => ({ complete, staged: staging.size(), pending, isReadingAll: fromItsBeginning, differs }),
   }
 }

@@ -70,6 +70,16 @@ export function newest(
   return found
 }
 
+/** With everything there is at hand, a record that is not among it was deleted, and the deletion did not arrive here. */
+export function deletionsBy(released: readonly Released[], known: ReadonlyMap<RecordKey, EdgeRecord>): EdgeRecord[] {
+  const whole = released.findLast(({ isWhole }) => isWhole)
+  if (!whole || known.size === 0) return []
+  const kept = new Set<string>([...whole.records, ...(whole.unusable ?? [])].map(({ key }) => key))
+  return [...known.values()]
+    .filter(({ key, value, generation }) => value !== null && generation < whole.applied && !kept.has(key))
+    .map(({ key }) => ({ key, generation: whole.applied, value: null }))
+}
+
 export function positionAfter(reached: Position, released: readonly Released[]): Position {
   let { applied, revision, bucket, complete } = reached
   for (const batch of released) {

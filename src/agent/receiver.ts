@@ -1,4 +1,4 @@
-import type { StoredMsg, StreamAPI } from '@nats-io/jetstream'
+import type { StreamAPI } from '@nats-io/jetstream'
 import type { NatsConnection } from '@nats-io/transport-node'
 import { type BucketApi, openBucketApi } from '../distribution/bucket_api.ts'
 import { type Batch, batchSubject, blobBucket, progressKey, recordBucket } from '../distribution/channels.ts'
@@ -26,14 +26,13 @@ export function createReceiver(
   onSharedAccount: () => void = () => {},
 ) {
   const { readProgress, readRecord } = createSealedReader(keys, refused)
-  const isRecord = (record: EdgeRecord | undefined): record is EdgeRecord => record !== undefined
 
   const subscription = nats.subscribe(batchSubject, {
     callback(error, message) {
       if (error) return
       const batch = readBatch(message.string())
       if (!batch) return refused({ key: batchSubject, generation: null, reason: 'is not a batch' })
-      const records = batch.records.map((sealed) => readRecord(sealed))
+      const records = batch.records.map((sealed) => readRecord(sealed).record)
       const progress = readProgress(batch.progress, batch.records)
       // With one of its records missing a batch is no whole. The bucket brings the others.
       if (records.every(isRecord) && progress) announced({ records, progress })
@@ -41,14 +40,17 @@ export function createReceiver(
   })
 
   let api: BucketApi | undefined
+  let reading: AbortController | undefined
+  let isFromBeginning = false
   async function reopen(): Promise<BucketApi> {
     api = await openBucketApi(nats)
     return api
   }
   /** Asks the leader: a replica that is behind could lack what was written last. */
-  async function lastOf(bucket: string, key: string): Promise<StoredMsg | null> {
+  async function lastOf(bucket: string, key: string): Promise<Buffer | undefined> {
     const { streams } = api ?? (await reopen())
-    return streams.getMessage(`KV_${bucket}`, { last_by_subj: `$KV.${bucket}.${key}` })
+    const found = await streams.getMessage(`KV_${bucket}`, { last_by_subj: `$KV.${bucket}.${key}` })
+    return found ? Buffer.from(found.data) : undefined
   }
 
   return {
@@ -61,11 +63,12 @@ export function createReceiver(
       const made = await bucketMadeAt(streams)
       if (isShared) onSharedAccount()
       const place = `${made} read with ${[...keys.keys()].sort().join()} as ${recordFormat}`
-      const known = place === from.bucket ? from.revision : 0
+      const known = place === from.bucket && !isFromBeginning ? from.revision : 0
+      isFromBeginning = false
       opened(made, known > 0)
-      const reading = new AbortController()
+      reading = new AbortController()
       const signal = AbortSignal.any([reading.signal, ending])
-      const stopLooking = watchBucketIdentity(streams, made, () => reading.abort())
+      const stopLooking = watchBucketIdentity(streams, made, () => reading?.abort())
       try {
         for await (const { key, revision, text, pending } of readBucket(
           { streams, direct },
@@ -75,22 +78,28 @@ export function createReceiver(
         )) {
           const read = { bucket: place, revision }
           if (key === progressKey) entryRead({ progress: readProgress(text), read, pending })
-          else entryRead({ record: readRecord(text, key), read, pending })
+          else entryRead({ ...readRecord(text, key), read, pending })
         }
       } finally {
         stopLooking()
         reading.abort()
       }
-      throw new Error('the bucket was replaced by another one')
+      throw new Error(
+        isFromBeginning ? 'reading it again from its beginning' : 'the bucket was replaced by another one',
+      )
     },
-    async fetchBlob(name: string): Promise<Buffer | undefined> {
-      const entry = await lastOf(blobBucket, name)
-      return entry ? Buffer.from(entry.data) : undefined
+    /** Has `followBucket` end, and read everything when it is called again. */
+    readAgain(): void {
+      isFromBeginning = true
+      reading?.abort()
     },
-    hasRecord: async (key: RecordKey): Promise<boolean> => (await lastOf(recordBucket, key)) !== null,
+    fetchBlob: (name: string): Promise<Buffer | undefined> => lastOf(blobBucket, name),
+    hasRecord: async (key: RecordKey): Promise<boolean> => (await lastOf(recordBucket, key)) !== undefined,
     stop: () => subscription.unsubscribe(),
   }
 }
+
+const isRecord = (record: EdgeRecord | undefined): record is EdgeRecord => record !== undefined
 
 const lookEveryMs = 3_000
 

@@ -1,8 +1,13 @@
 import { type Progress, progressKey } from '../distribution/channels.ts'
+import type { Signed } from '../distribution/live_set.ts'
 import type { EdgeRecord } from '../distribution/records.ts'
 import { digestOf, open, openRecord, type TrustedKeys } from '../distribution/signature.ts'
+import { isRecordKey } from '../distribution/validate.ts'
 
 export type Refused = { key: string; generation: number | null; reason: string }
+
+/** `unusable`: signed, but not to be applied here. `unverified`: something else stands in the place of a record. */
+export type ReadRecord = { record?: EdgeRecord; unusable?: Signed; unverified?: string }
 
 /** Reads what the control plane has signed, and says of the rest why it is refused. */
 export function createSealedReader(keys: TrustedKeys, refused: (refused: Refused) => void) {
@@ -21,21 +26,24 @@ export function createSealedReader(keys: TrustedKeys, refused: (refused: Refused
     if (!progress) refused({ key: progressKey, generation: null, reason: 'is not a progress' })
     return progress
   }
-  const readRecord = (sealed: string, key?: string): EdgeRecord | undefined => {
+  const readRecord = (sealed: string, key?: string): ReadRecord => {
     const record = openRecord(sealed, keys, key)
-    if (!('fault' in record)) return record
-    refused({ key: key ?? 'unknown', generation: record.generation ?? null, reason: record.fault })
-    return undefined
+    if (!('fault' in record)) return { record }
+    const { fault, signed } = record
+    refused({ key: key ?? 'unknown', generation: signed?.generation ?? null, reason: fault })
+    if (signed) return { unusable: signed }
+    return key !== undefined && isRecordKey(key) ? { unverified: key } : {}
   }
   return { readProgress, readRecord }
 }
 
-function progressIn({ after, settled, complete, floor }: Progress): Progress | undefined {
+function progressIn({ after, settled, complete, floor, live }: Progress): Progress | undefined {
   if (!Number.isSafeInteger(after) || !Number.isSafeInteger(settled)) return undefined
   return {
     after,
     settled,
     ...(typeof complete === 'string' && { complete }),
     ...(Number.isSafeInteger(floor) && { floor }),
+    ...(typeof live === 'string' && { live }),
   }
 }

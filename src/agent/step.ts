@@ -1,9 +1,10 @@
 import { kindOf, type RecordKey } from '../distribution/records.ts'
 import type { Log } from '../kernel/log.ts'
+import { createArrivals } from './arrivals.ts'
 import type { Certificates } from './certificates.ts'
 import type { Enforcement } from './enforcement.ts'
 import type { Released } from './intake.ts'
-import { heldBack, newest, positionAfter } from './plan.ts'
+import { deletionsBy, heldBack, newest, positionAfter } from './plan.ts'
 import type { Preparation } from './preparation.ts'
 import type { RecordLog } from './record_log.ts'
 
@@ -29,6 +30,7 @@ export function createStep<Entry>({ log, recordLog, preparation, enforcement, ce
   /** Where the node would be if nothing were unfinished. */
   let reached = position
   let sweepAt = Date.now() + sweepEveryMs
+  const arrivals = createArrivals(known)
 
   function firstUnsettled(): number {
     let first = Number.POSITIVE_INFINITY
@@ -38,7 +40,12 @@ export function createStep<Entry>({ log, recordLog, preparation, enforcement, ce
 
   return {
     async run(released: readonly Released[], signal: AbortSignal): Promise<void> {
-      const arriving = newest(released, preparation.unfinished, known)
+      const deletions = deletionsBy(released, known)
+      const arriving = newest([...released, { records: deletions, applied: 0 }], preparation.unfinished, known)
+      const arrived = arrivals.expect(released, arriving, reached.applied)
+      // Not even the rest of it: without a record that is missing, what it narrows would be open.
+      if (!arrived) return
+      if (deletions.length > 0) log.warn({ records: deletions.length }, 'removing what the control plane no longer has')
       // Names that resolve differently now: nothing for the log, something for the proxy.
       const stale = [...resolvedAnew]
       const incomplete = [...stale, ...preparation.unnamed]
@@ -51,6 +58,7 @@ export function createStep<Entry>({ log, recordLog, preparation, enforcement, ce
       const isFirst = next.complete && !position.complete
       if (logged.length > 0 || isFirst || next.applied !== position.applied || next.revision !== position.revision)
         await recordLog.append(logged, next)
+      arrived()
       for (const key of stale) resolvedAnew.delete(key)
       for (const { key } of logged) if (isOfCertificates(key)) unsettled.add(key)
       await enforcement.apply(planned, next.complete, signal)
@@ -85,6 +93,8 @@ export function createStep<Entry>({ log, recordLog, preparation, enforcement, ce
       for (const key of keys) unsettled.add(key)
     },
     position: () => shown,
+    differs: arrivals.differs,
+    isReadAgain: arrivals.isReadAgain,
   }
 }
 

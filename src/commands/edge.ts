@@ -188,6 +188,7 @@ async function openAgent(config: EdgeConfig, { log, link, proxy, health, policyF
       nodeKey,
       names: proxy.names,
       hasRecord: link.hasRecord,
+      readAgain: link.readAgain,
     },
     { ...proxy, entriesOf, readyEntries, difference },
     () => {

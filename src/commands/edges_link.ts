@@ -20,6 +20,7 @@ import { forgetOld, loadNodes, saveNodes } from '../publisher/node_store.ts'
 import { type EdgeNodes, watchNodes } from '../publisher/nodes.ts'
 import { runPublisher } from '../publisher/publisher.ts'
 import { takeInRequests } from '../publisher/request_intake.ts'
+import { watchSuspicions } from '../publisher/suspicions.ts'
 import { createTails } from '../publisher/tails.ts'
 import { interval } from './interval.ts'
 
@@ -97,8 +98,8 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
     tails.listen(nats)
     const replicas = config.GATEHOUSE_NATS_REPLICAS
     const publishing = { pool: db, nats, isConnected: link.isConnected, replicas, clock: systemClock, log }
-    const means = meansOf(secrets, warnOnce)
-    await runPublisher({ ...publishing, means, metrics: publisher.metrics }, ending.signal)
+    const given = { means: meansOf(secrets, warnOnce), suspicions: watchSuspicions(nodes) }
+    await runPublisher({ ...publishing, ...given, metrics: publisher.metrics }, ending.signal)
   }
   const stopSaving = interval(
     5_000,

@@ -43,6 +43,11 @@ export type Progress = {
    * under an earlier one and the bucket does not have it, the thing was deleted and the deletion was lost.
    */
   floor?: number
+  /**
+   * Comes with `complete`: the digest of all live records with their generations (live_set.ts), so that a node notices one
+   * that is missing, replaced or withheld. Absent from publishers before 0.3.
+   */
+  live?: string
 }
 export type Batch = { progress: string; records: string[] }
 

@@ -1,4 +1,5 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync, hash, type KeyObject, sign, verify } from 'node:crypto'
+import type { Signed } from './live_set.ts'
 import type { EdgeRecord } from './records.ts'
 import { recordFault } from './validate.ts'
 
@@ -68,10 +69,17 @@ export function open(envelope: string, keys: TrustedKeys): { payload: unknown } 
   }
 }
 
+/** Why an envelope is not believed, as far as keys and signature go. `untrusted`: none of these keys can tell. */
+export function sealFault(envelope: string, keys: TrustedKeys): 'untrusted' | 'forged' | undefined {
+  const opened = open(envelope, keys)
+  if (!('fault' in opened)) return undefined
+  return /^is signed by a key that is not trusted/.test(opened.fault) ? 'untrusted' : 'forged'
+}
+
 export const digestOf = (records: readonly string[]): string => hash('sha256', JSON.stringify(records), 'hex')
 
-/** With a generation when it was signed: then it is true that this generation of a thing cannot be applied. */
-export type RecordFault = { fault: string; generation?: number }
+/** With `signed` when the control plane has signed it: then it is true that this generation of a thing cannot be applied. */
+export type RecordFault = { fault: string; signed?: Signed }
 
 /** A record that was signed, is well-formed, and stands under its own key. */
 export function openRecord(envelope: string, keys: TrustedKeys, expectedKey?: string): EdgeRecord | RecordFault {
@@ -79,8 +87,15 @@ export function openRecord(envelope: string, keys: TrustedKeys, expectedKey?: st
   if ('fault' in opened) return opened
   const fault = recordFault(opened.payload)
   if (fault) {
-    const { generation } = (opened.payload ?? {}) as { generation?: unknown }
-    return Number.isSafeInteger(generation) ? { fault, generation: generation as number } : { fault }
+    const { key, generation, value } = (opened.payload ?? {}) as {
+      key?: unknown
+      generation?: unknown
+      value?: unknown
+    }
+    const isOwn = typeof key === 'string' && (expectedKey === undefined || key === expectedKey)
+    return isOwn && Number.isSafeInteger(generation)
+      ? { fault, signed: { key, generation: generation as number, isLive: value !== null } }
+      : { fault }
   }
   const record = opened.payload as EdgeRecord
   if (expectedKey !== undefined && record.key !== expectedKey)

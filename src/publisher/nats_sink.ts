@@ -32,6 +32,10 @@ export type NatsSink = Blobs & {
   keep: (batch: Batch, keys: readonly string[], kept?: Set<string>) => Promise<number>
   /** Everything in the bucket, by key. `read` says what is kept of each: all of a million records would not fit into memory. */
   contents: <Kept>(read: (text: string) => Kept) => Promise<Map<string, Kept>>
+  /** As it stands in the bucket; undefined when it is not there. */
+  textOf: (key: string) => Promise<string | undefined>
+  /** Leaves no trace of these keys, unlike a tombstone, which is a signed record. */
+  remove: (keys: readonly string[]) => Promise<void>
   /** False when an opened bucket is gone, was replaced or has lost writes: then everything must be sent again. */
   isIntact: () => Promise<boolean>
 }
@@ -121,6 +125,10 @@ export async function createNatsSink(
       return written
     },
     contents: (read) => readAll(records, read),
+    textOf: async (key) => (await records.get(key))?.string(),
+    async remove(keys) {
+      await inParallel(keys, 32, (key) => streams.purge(`KV_${recordBucket}`, { filter: `$KV.${recordBucket}.${key}` }))
+    },
     async isIntact() {
       try {
         // Read before asking: whatever was acknowledged by then must be in the answer.

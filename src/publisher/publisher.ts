@@ -12,11 +12,13 @@ import { createBucketWriter } from './bucket_writer.ts'
 import type { Means } from './changed.ts'
 import { type Compiled, compileRecords } from './compile.ts'
 import { noteExpiredRules } from './expiry.ts'
+import { createLiveRecords, type LiveRecords } from './live_records.ts'
 import { holdingPublisherLock } from './lock.ts'
 import { type LastWrite, type NatsSink, openNatsSink } from './nats_sink.ts'
 import { createPolicyVersions } from './policy_versions.ts'
 import { createReconciler } from './reconciler.ts'
 import { activeSigner, trustedSigningKeys } from './signing_keys.ts'
+import type { Suspicions } from './suspicions.ts'
 import { createWake } from './wake.ts'
 
 export type PublisherMetrics = {
@@ -37,6 +39,7 @@ type Parts = {
   log: Log
   metrics: PublisherMetrics
   means: Means
+  suspicions: Suspicions
 }
 
 const retryEveryMs = 1_000
@@ -96,7 +99,7 @@ function watchLink({ isConnected, clock }: Pick<Parts, 'isConnected' | 'clock'>)
 }
 
 async function publish(
-  { pool, nats, replicas, clock, log, metrics, means }: Parts,
+  { pool, nats, replicas, clock, log, metrics, means, suspicions }: Parts,
   db: Db,
   signal: AbortSignal,
 ): Promise<void> {
@@ -119,8 +122,9 @@ async function publish(
   const maxMessageBytes = natsSink.maxMessageBytes()
   const publishing = { ...means, maxMessageBytes, findPolicyVersion: policyVersions.current }
   const reconciling = { ...means, maxMessageBytes, findPolicyVersion: policyVersions.fromRules }
+  const live = createLiveRecords()
   const reconciler = createReconciler(
-    { pool, natsSink, clock, log, means: reconciling, onHeldBack: metrics.heldBack },
+    { pool, natsSink, clock, log, means: reconciling, onHeldBack: metrics.heldBack, live },
     AbortSignal.any([signal, over.signal]),
   )
   const stopLooking = watchBucketIdentity(natsSink, bucketWriter.fail)
@@ -140,6 +144,7 @@ async function publish(
       lastExpiry = now
       const batch = await nextBatch(db, sent)
       metrics.behind(batch ? batch.settled - sent : 0)
+      for (const key of suspicions.take()) reconciler.suspect(key)
       reconciler.tend(signer.keyId, !batch && bucketWriter.isIdle())
       if (!batch && !reconciler.isToBeSaid(signer.keyId, sent)) {
         await wake.wait(lookEveryMs, signal)
@@ -153,6 +158,7 @@ async function publish(
         publishing,
       )
       await natsSink.putBlobs(compiled.flatMap(({ blobs }) => blobs))
+      noteSent(live, compiled, rows)
       const progress = { after: sent, settled, ...reconciler.completeAt(signer.keyId, settled) }
       const sealed = sealBatch(compiled, rows, progress, signer)
       natsSink.announce(sealed)
@@ -204,6 +210,11 @@ async function nextBatch(db: Db, after: number): Promise<Rows | undefined> {
   if (reached <= after) return undefined
   const latest = new Map(rows.map((row) => [row.key, row]))
   return { rows: [...latest.values()], settled: reached }
+}
+
+function noteSent(live: LiveRecords, compiled: readonly Compiled[], rows: readonly OutboxRow[]): void {
+  const generations = new Map(rows.map(({ key, generation }) => [key, generation]))
+  for (const { key, value } of compiled) live.sent(key, value === null ? undefined : generations.get(key))
 }
 
 function sealBatch(compiled: Compiled[], rows: readonly OutboxRow[], progress: Progress, signer: Signer): Batch {

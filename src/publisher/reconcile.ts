@@ -9,6 +9,8 @@ import { firstUuidOf, type Id, type IdPrefix, toId, type Uuid } from '../kernel/
 import { settledGeneration, writeOutbox } from '../operations/outbox.ts'
 import type { Changed, Means } from './changed.ts'
 import { type Compiled, compileRecords } from './compile.ts'
+import { isForged, removeGarbage } from './garbage.ts'
+import type { LiveComparison } from './live_records.ts'
 import {
   accountsThatLackMost,
   changedSince,
@@ -20,6 +22,7 @@ import {
   rulesIn,
 } from './missing_guard.ts'
 import type { NatsSink } from './nats_sink.ts'
+import { trustedSigningKeys } from './signing_keys.ts'
 
 const pageSize = 1_000
 
@@ -65,9 +68,11 @@ export async function reconcile(
   signingKeyId: string,
   now: number,
   signal: AbortSignal,
-  means: Means = {},
-): Promise<{ healed: number; generation: number; floor: number; heldBack: HeldBack }> {
+  { means = {}, live: counted = uncounted, suspects = [] }: Options = {},
+): Promise<{ healed: number; removed: number; generation: number; floor: number; heldBack: HeldBack }> {
   const kept = await natsSink.contents(fingerprint)
+  const keys = await trustedSigningKeys(pool)
+  for (const key of suspects) if (kept.get(key) && (await isForged(natsSink, key, keys))) kept.set(key, undefined)
   const settled = await settledGeneration(pool)
   const { resend_below } = await one<{ resend_below: number }>(pool, sql`select resend_below from publisher_state`)
   const asItShouldBe = { signingKeyId, resendBelow: resend_below }
@@ -96,28 +101,57 @@ export async function reconcile(
       // A record may exist while a piece of its policy is missing: a node without that piece could never apply it.
       await natsSink.putBlobs(compiled.flatMap(({ blobs }) => blobs))
       const differing = compiled.filter(
-        ({ key, value, rules }) => !isSame(kept.get(key), { value, rules }, asItShouldBe),
+        ({ key, value, rules }) =>
+          !isSame(kept.get(key), { value, rules }, asItShouldBe) || counted.isSent(key, kept.get(key)?.generation ?? 0),
       )
       const held = kind === 'policy' ? await policiesThatLostMost(pool, differing, kept, resend_below) : new Set()
       heldBack.policies.push(...differing.map(({ key }) => key).filter((key) => held.has(key)))
       // What cannot be compiled now stays as nodes have it.
       if (compiled.length < changed.length || held.size > 0) isEverythingSent = false
       const accounts = new Map(changed.map(({ key, accountId }) => [key, accountId]))
+      const sentAgain = differing.map(({ key }) => key).filter((key) => !held.has(key))
+      countLive(counted, kept, all, sentAgain)
       for (const { key } of all) kept.delete(key)
-      await enqueue(
-        differing.filter(({ key }) => !held.has(key)).map(({ key }) => ({ key, accountId: accounts.get(key) as Uuid })),
-      )
+      await enqueue(sentAgain.map((key) => ({ key, accountId: accounts.get(key) as Uuid })))
     }
   }
   // What is left is in the bucket and not in the database: gone, unless the bucket says so already.
+  const garbage = await removeGarbage(natsSink, kept, keys)
+  for (const key of garbage) kept.delete(key)
   const gone = [...kept]
     .filter(([key, found]) => isRecordKey(key) && !isSame(found, { value: null }, asItShouldBe))
     .map(([key]) => key as RecordKey)
     .filter((key) => !heldBack.accounts.has(owners.get(key) as Id<'ac'>))
+  const left = [...kept.keys()].map((key) => ({ key }))
+  countLive(counted, kept, left, gone)
   await enqueue(gone.map((key) => ({ key, accountId: firstUuidOf(0) })))
   await natsSink.sweepBlobs()
   // Of changes that had not ended when this began, some may have been missed: they come under later generations.
-  return { healed, generation, floor: isEverythingSent ? Math.min(resend_below, settled) : 0, heldBack }
+  const floor = isEverythingSent ? Math.min(resend_below, settled) : 0
+  return { healed, removed: garbage.length, generation, floor, heldBack }
+}
+
+type Options = {
+  means?: Means
+  /** Gets the live records that stay in the bucket as they are. */
+  live?: Pick<LiveComparison, 'isSent' | 'found'>
+  /** Keys whose entries nodes refused. Only their signatures are checked: those of all records would take too long. */
+  suspects?: Iterable<string>
+}
+const uncounted = { isSent: () => false, found: () => {} }
+
+/** Includes those that cannot be compiled, are held back, or are of a kind that only a later version knows. */
+function countLive(
+  counted: Pick<LiveComparison, 'found'>,
+  kept: Kept,
+  all: readonly { key: string }[],
+  sentAgain: readonly string[],
+): void {
+  const isSentAgain = new Set(sentAgain)
+  for (const { key } of all) {
+    const found = kept.get(key)
+    if (found && found.value !== null && !isSentAgain.has(key)) counted.found(key, found.generation)
+  }
 }
 
 type Kept = ReadonlyMap<string, Fingerprint | undefined>
@@ -212,6 +246,7 @@ function fingerprint(text: string): Fingerprint | undefined {
   try {
     const { payload, key } = JSON.parse(text)
     const { key: name, generation, value, rules }: EdgeRecord = JSON.parse(payload)
+    if (typeof key !== 'string' || !Number.isSafeInteger(generation)) return undefined
     const isPolicy = value && kindOf(name) === 'policy'
     return {
       signedBy: key,

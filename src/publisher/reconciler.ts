@@ -3,6 +3,7 @@ import type { Progress } from '../distribution/channels.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Log } from '../kernel/log.ts'
 import type { Means } from './changed.ts'
+import type { LiveRecords } from './live_records.ts'
 import { countHeldBack, describeHeldBack } from './missing_guard.ts'
 import type { NatsSink } from './nats_sink.ts'
 import { reconcile } from './reconcile.ts'
@@ -11,6 +12,9 @@ const everyMs = 10 * 60 * 1_000
 const retryAfterMs = 10_000
 /** Under a load that never ends, it is not waited for any longer. */
 const waitForQuietMs = 30_000
+/** Between two comparisons because of what nodes refused. */
+const shortestWaitMs = 5_000
+const maxSuspects = 100
 
 type Parts = {
   pool: DbPool
@@ -20,24 +24,43 @@ type Parts = {
   means: Means
   /** Called after each pass: how much was held back, and why. */
   onHeldBack: (count: number, reason: string | undefined) => void
+  live: LiveRecords
 }
 
 /**
- * When to reconcile: at the beginning, every ten minutes, and when another key signs. Beside the publishing, not in its
- * way: comparing 100,000 records takes seconds, and whatever changes meanwhile is at worst sent twice.
+ * When to reconcile: at the beginning, every ten minutes, when another key signs, and when nodes refuse unsigned entries.
+ * Beside the publishing, not in its way: comparing 100,000 records takes seconds, and whatever changes meanwhile is at worst sent twice.
  */
-export function createReconciler({ pool, natsSink, clock, log, means, onHeldBack }: Parts, signal: AbortSignal) {
+export function createReconciler({ pool, natsSink, clock, log, means, onHeldBack, live }: Parts, signal: AbortSignal) {
   let due = clock()
   let signedBy: string | undefined
   /** The last completed pass, and whether a progress message has announced it to nodes. */
   let compared: { keyId: string; generation: number; floor: number; isSaid: boolean } | undefined
   let isRunning = false
+  const suspects = new Set<string>()
+  /** Doubles with each comparison that nodes caused in vain, so that one of them cannot keep the database busy. */
+  let suspicionWaitMs = shortestWaitMs
+  let suspicionAt = 0
 
   async function run(keyId: string): Promise<void> {
     isRunning = true
+    const isSuspicion = suspects.size > 0
+    const comparison = live.beginComparison()
     try {
-      const { healed, generation, floor, heldBack } = await reconcile(pool, natsSink, keyId, clock(), signal, means)
+      const about = { means, live: comparison, suspects: [...suspects] }
+      suspects.clear()
+      const { healed, removed, generation, floor, heldBack } = await reconcile(
+        pool,
+        natsSink,
+        keyId,
+        clock(),
+        signal,
+        about,
+      )
+      comparison.end()
       compared = { keyId, generation, floor, isSaid: false }
+      if (isSuspicion) suspicionWaitMs = healed + removed > 0 ? shortestWaitMs : Math.min(suspicionWaitMs * 2, everyMs)
+      if (removed) log.warn({ entries: removed }, 'publisher: removed entries from the bucket that nobody had signed')
       if (healed)
         log.warn({ records: healed }, 'publisher: the bucket differed from the database; publishing the differences')
       const reason = describeHeldBack(heldBack)
@@ -52,21 +75,29 @@ export function createReconciler({ pool, natsSink, clock, log, means, onHeldBack
   }
 
   return {
+    /** A node refused what stands under this key in the bucket, because nobody had signed it. */
+    suspect(key: string): void {
+      if (suspects.size < maxSuspects) suspects.add(key)
+    },
     /** Called often. `isQuiet`: nothing is on its way, so that nothing is sent twice. */
     tend(keyId: string, isQuiet: boolean): void {
       const now = clock()
       if (signedBy !== undefined && signedBy !== keyId) due = now
       signedBy = keyId
+      if (suspects.size > 0 && !isRunning && now >= suspicionAt) {
+        due = Math.min(due, now)
+        suspicionAt = now + suspicionWaitMs
+      }
       if (!isRunning && now >= due + (isQuiet ? 0 : waitForQuietMs)) void run(keyId)
     },
     /**
      * The bucket, when it holds everything up to this generation, signed with this key; undefined until that is known
      * again. Only the comparison knows: whoever begins with a bucket that NATS had lost writes into an empty one.
      */
-    completeAt(keyId: string, settled: number): Pick<Progress, 'complete' | 'floor'> {
+    completeAt(keyId: string, settled: number): Pick<Progress, 'complete' | 'floor' | 'live'> {
       if (compared?.keyId !== keyId || settled < compared.generation) return {}
       compared.isSaid = true
-      return { complete: natsSink.bucketCreated, floor: compared.floor }
+      return { complete: natsSink.bucketCreated, floor: compared.floor, live: live.digest() }
     },
     /** It needs its own progress entry, since no change carries it. */
     isToBeSaid: (keyId: string, settled: number): boolean =>

@@ -181,6 +181,49 @@ test('a policy that lost most of its rules without a change stays as it is; a ch
   assert.deepEqual((await compare()).heldBack.policies, [])
 })
 
+test('unsigned and forged entries do not count as resources, and are removed; records signed with unknown keys stay', async () => {
+  const { compare, outbox, keys, natsSink, connection, db } = await bucketWith(50)
+  await run(
+    db,
+    sql`insert into signing_keys (public_key, private_key, active) values (${publicKey}, ${privateKey}, true)`,
+  )
+  const bucket = await new Kvm(jetstream(connection)).open('gatehouse')
+  const forger = { keyId: signer.keyId, sign: () => signer.sign('something else') }
+  const newKey = () => `tcp.${newId('edgtcp')}` as const
+  const stranger = newSigningKey()
+  const foreign = newKey()
+  for (let i = 0; i < 150; i++) await bucket.put(newKey(), '{"type":"error"}')
+  await bucket.put(newKey(), seal({ key: newKey(), generation: 1, value: {} }, forger))
+  await bucket.put('anything', 'x')
+  const other = createSigner(stranger.publicKey, stranger.privateKey)
+  await bucket.put(foreign, seal({ key: foreign, generation: 1, value: {} }, other))
+  const { healed, removed } = await compare()
+  assert.deepEqual([healed, removed], [51, 152])
+  assert.deepEqual((await outbox()).map(({ key }) => key).sort(), [...keys, foreign].sort())
+  assert.equal((await natsSink.contents((text) => text)).size, 52, 'with the progress')
+})
+
+test('a record whose signature nodes refuse is sent again, although it looks as it should', async () => {
+  const { natsSink, connection, db } = await bucketWith(0)
+  await run(
+    db,
+    sql`insert into signing_keys (public_key, private_key, active) values (${publicKey}, ${privateKey}, true)`,
+  )
+  const account = newUuid()
+  await run(db, sql`insert into accounts (id, name) values (${account}, 'a')`)
+  await run(db, sql`insert into edges (account_id, id, kind) values (${account}, ${newUuid()}, 'https')`)
+  const key = `restrictions.${toId('ac', account)}` as const
+  const forger = { keyId: signer.keyId, sign: () => signer.sign('something else') }
+  const bucket = await new Kvm(jetstream(connection)).open('gatehouse')
+  await bucket.put(key, seal({ key, generation: 1, value: { sets: [] } }, forger))
+  const compare = async (suspects: string[]) => {
+    await run(db, sql`delete from outbox`)
+    await reconcile(db, natsSink, signer.keyId, Date.now(), new AbortController().signal, { suspects })
+    return (await many<{ key: string }>(db, sql`select key from outbox`)).some((row) => row.key === key)
+  }
+  assert.deepEqual([await compare([]), await compare([key])], [false, true])
+})
+
 test('pieces unused for two passes are deleted from NATS, and return when a policy needs them', async () => {
   const { natsSink, connection } = await bucketWith(0)
   const names = async () => Array.fromAsync(await (await new Kvm(jetstream(connection)).open(blobBucket)).keys())

@@ -75,6 +75,7 @@ export function createLink(config: EdgeConfig, log: Log) {
     fetchBlob: async (name: string) => receiver?.fetchBlob(name),
     /** Undefined without a connection. */
     hasRecord: async (key: RecordKey) => (nats.isConnected() ? receiver?.hasRecord(key) : undefined),
+    readAgain: () => receiver?.readAgain(),
     reportSoon: () => reporter?.soon(),
     isConnected: nats.isConnected,
     fault: nats.fault,

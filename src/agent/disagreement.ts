@@ -1,0 +1,43 @@
+import { progressKey } from '../distribution/channels.ts'
+import type { BucketEntry, createIntake, Released } from './intake.ts'
+import type { Refusals } from './refusals.ts'
+
+const readAgainAfterMs = 10_000
+const refusal = {
+  key: progressKey,
+  generation: null,
+  reason:
+    'the records that arrived are not those that the control plane has signed for; one is missing or was replaced',
+}
+
+type Parts = {
+  intake: ReturnType<typeof createIntake>
+  step: { differs: () => boolean; isReadAgain: () => void; position: () => { applied: number } }
+  refusals: Refusals
+  /** Has the bucket read again from its beginning. */
+  readAgain: () => void
+}
+
+/** What arrived is not what the control plane has signed for: reports it, so that the bucket is compared, and reads everything again. */
+export function createDisagreement({ intake, step, refusals, readAgain }: Parts) {
+  let readAgainAt = 0
+  return {
+    resolve(): void {
+      if (!step.differs() || intake.state().isReadingAll || Date.now() < readAgainAt) return
+      readAgainAt = Date.now() + readAgainAfterMs
+      refusals.refuse(refusal)
+      readAgain()
+    },
+    opened(made: string, resumed: boolean): void {
+      // What was held back counts as not received.
+      intake.opened(made, resumed, step.differs() ? step.position().applied : undefined)
+      if (!resumed) step.isReadAgain()
+    },
+    entry(entry: BucketEntry): Released[] {
+      const { differs } = intake.state()
+      const released = intake.entry(entry)
+      if (!differs && intake.state().differs) refusals.refuse(refusal)
+      return released
+    },
+  }
+}

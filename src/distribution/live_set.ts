@@ -1,0 +1,38 @@
+import { hash } from 'node:crypto'
+
+/**
+ * A record as it was signed: for a digest of all live ones it does not matter what it contains, or whether a node could
+ * apply it.
+ */
+export type Signed = { key: string; generation: number; isLive: boolean }
+
+/**
+ * 1,024 bits, because a sum of hashes is weaker than its length suggests: somebody who can choose among two versions of some
+ * ten thousand records could make a sum of 256 bits come out right (docs/adr/0084).
+ */
+const bits = 1_024
+
+/** Order does not matter, and a change costs the same whatever the number of records. */
+export type LiveSet = {
+  add: (key: string, generation: number) => void
+  remove: (key: string, generation: number) => void
+  digest: () => string
+  copy: () => LiveSet
+}
+
+export function createLiveSet(from = 0n): LiveSet {
+  let sum = from
+  return {
+    add(key, generation) {
+      sum = BigInt.asUintN(bits, sum + hashOf(key, generation))
+    },
+    remove(key, generation) {
+      sum = BigInt.asUintN(bits, sum - hashOf(key, generation))
+    },
+    digest: () => sum.toString(16),
+    copy: () => createLiveSet(sum),
+  }
+}
+
+const hashOf = (key: string, generation: number): bigint =>
+  BigInt(`0x${hash('shake256', `${key} ${generation}`, { outputEncoding: 'hex', outputLength: bits / 8 })}`)
