@@ -23,7 +23,7 @@ export type Nodes = {
   waitFor: (
     generation: number,
     timeoutMs: number,
-  ) => Promise<{ applied: readonly unknown[]; behind: readonly unknown[] }>
+  ) => Promise<{ applied: readonly { node: string }[]; behind: readonly { node: string }[] }>
   committed: () => void
 }
 export type AcmeSettings = {
@@ -42,6 +42,8 @@ export type IssueParts = {
   db: DbPool
   box: SecretsBox
   nodes: Nodes
+  /** After that, most of them are enough. */
+  waitForNodesMs: number
   client: AcmeClient
   clock: Clock
   settings: AcmeSettings
@@ -53,7 +55,6 @@ const pollMs = 1_000
 const longestPollMs = 15_000
 /** An authority that has not decided by then is asked again by the next attempt. */
 const patienceMs = 180_000
-const waitForNodesMs = 30_000
 
 export const newPrivateKey = (type: 'ecdsa' | 'rsa'): string => {
   const { privateKey } =
@@ -155,9 +156,9 @@ async function authorize(parts: IssueParts, leased: LeasedOrder, order: AcmeOrde
   const records = pending.filter(({ challenge }) => challenge.type === 'dns-01').map(recordOf)
   try {
     for (const record of records) await runHook(parts.settings.dnsHook, 'present', record, parts.signal)
-    await presentOnNodes(parts, leased, pending)
+    const behind = await presentOnNodes(parts, leased, pending)
     for (const { challenge } of pending) if (challenge.status === 'pending') await client.respond(challenge)
-    for (const { url, name } of pending) await authorized(parts, url, name)
+    for (const { url, name } of pending) await authorized(parts, url, name, behind)
   } finally {
     // Also during a shutdown: nothing else removes them.
     for (const record of records) await runHook(parts.settings.dnsHook, 'cleanup', record).catch(parts.onCleanUpFailed)
@@ -171,16 +172,19 @@ const recordOf = ({ name, answer }: Pending) => ({
   value: createHash('sha256').update(answer).digest('base64url'),
 })
 
-/** Resolves when every node that is up would answer the authority. */
+/**
+ * Waits until every live node would answer the authority. When the time is over, a majority is enough: one stuck node must
+ * not stop the certificates of all accounts. Resolves to the names of the nodes that would not answer.
+ */
 async function presentOnNodes(
-  { db, nodes, signal }: IssueParts,
+  { db, nodes, waitForNodesMs, signal }: IssueParts,
   leased: LeasedOrder,
   pending: readonly Pending[],
-): Promise<void> {
+): Promise<string[]> {
   const challenges = pending
     .filter(({ challenge }) => challenge.type === 'http-01')
     .map(({ name, challenge, answer }) => ({ host: name, token: challenge.token, answer }))
-  if (challenges.length === 0) return
+  if (challenges.length === 0) return []
   const generation = await transaction(db, async (tx) => {
     await assertWanted(tx, leased)
     await removeChallenges(tx, leased)
@@ -190,19 +194,25 @@ async function presentOnNodes(
   const end = performance.now() + waitForNodesMs
   for (;;) {
     const { applied, behind } = await nodes.waitFor(generation, Math.max(end - performance.now(), 0))
-    if (behind.length === 0 && applied.length > 0) return
-    if (performance.now() >= end)
+    if (behind.length === 0 && applied.length > 0) return []
+    if (performance.now() >= end) {
+      const names = behind.map(({ node }) => node)
+      if (applied.length > behind.length) return names
       throw new AcmeProblem(
         'nodes',
         applied.length + behind.length === 0
           ? 'no edge node is connected, so nobody would answer the authority on port 80'
-          : `${behind.length} of ${applied.length + behind.length} edge nodes did not take over the answer to the authority in time`,
+          : `${behind.length} of ${applied.length + behind.length} edge nodes did not take over the answer to the authority in time: ${shortList(names)}`,
       )
+    }
     await setTimeout(pollMs / 4, undefined, { signal })
   }
 }
 
-async function authorized(parts: IssueParts, url: string, name: string): Promise<void> {
+const shortList = (names: readonly string[]): string =>
+  names.length > 5 ? `${names.slice(0, 5).join(', ')} and ${names.length - 5} more` : names.join(', ')
+
+async function authorized(parts: IssueParts, url: string, name: string, behind: readonly string[]): Promise<void> {
   const { challenges, status } = await polled<AcmeAuthorization>(
     parts,
     () => parts.client.readAuthorization(url),
@@ -211,7 +221,8 @@ async function authorized(parts: IssueParts, url: string, name: string): Promise
   if (status === 'valid') return
   const failed = challenges.find(({ error }) => error)
   const problem = problemOf(failed?.error ?? { detail: `the authorization is ${status}` }, 0)
-  throw new AcmeProblem(problem.type, `${name} was not validated: ${problem.message}`)
+  const suspects = behind.length ? `. These edge nodes did not have the answer: ${shortList(behind)}` : ''
+  throw new AcmeProblem(problem.type, `${name} was not validated: ${problem.message}${suspects}`)
 }
 
 async function settled(parts: IssueParts, url: string, wanted: readonly AcmeOrder['status'][]): Promise<AcmeOrder> {

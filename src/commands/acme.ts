@@ -66,6 +66,7 @@ export function startAcme(config: Config, wiring: Wiring): () => Promise<void> {
     db,
     box: secrets,
     nodes: edges,
+    waitForNodesMs: 30_000,
     settings,
     clock: systemClock,
     random: Math.random,

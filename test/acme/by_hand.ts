@@ -14,11 +14,11 @@ import { provenDomain, read, serveNames } from './harness.ts'
 
 /**
  * A control plane that takes requests, and orders that the test itself works on, one by one and by its own clock. They are
- * validated with the hook: there are no nodes.
+ * validated with the hook: there are no nodes. The authority looks for answers to http-01 at `httpPort`.
  */
-export async function startOrdersByHand(scope: Scope) {
+export async function startOrdersByHand(scope: Scope, httpPort = 1) {
   const challenges = await startChallengeServer(scope)
-  const pebble = await startPebble(scope, { dnsServer: challenges.dns, httpPort: 1 })
+  const pebble = await startPebble(scope, { dnsServer: challenges.dns, httpPort })
   const plane = await startControlPlane(scope, {
     env: { GATEHOUSE_DNS_SERVERS: challenges.dns, GATEHOUSE_DOMAIN_CHECKS_PER_MINUTE: '1000' },
   })
@@ -37,6 +37,7 @@ export async function startOrdersByHand(scope: Scope) {
     db: plane.db,
     box: createSecretsBox([Buffer.alloc(32, 'a key for tests')]),
     nodes: { waitFor: async () => ({ applied: [], behind: [] }), committed() {} },
+    waitForNodesMs: 1_000,
     settings: {
       directoryUrl: pebble.directoryUrl,
       ca: pebble.ca,
