@@ -1,3 +1,5 @@
+-- locks: identities
+-- locks writes: api_keys
 -- Which key linked an identity. Null when a sign-in did. No foreign key: it names the key also after that was deleted.
 alter table identities add column created_by_key_id uuid;
 

@@ -1,3 +1,5 @@
+-- locks writes: accounts, principals, api_keys, identities, ip_policies, ip_policy_rules, ip_restrictions, edges
+-- locks writes: backends, reserved_domains, tls_certificates, webhook_destinations
 -- How many of each kind of thing an account stores: the sum of its rows. What adds or removes things adds a row and changes
 -- none, so nobody waits for another's count. Rows are added up when there are many.
 create table account_usage (

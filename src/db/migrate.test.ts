@@ -2,9 +2,11 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { newDatabase } from '../../test/harness/control_plane.ts'
 import { poll } from '../../test/harness/poll.ts'
-import { type Migration, migrate, migrationFault } from './migrate.ts'
-import { type DbPool, many, one, openPool } from './pool.ts'
+import { type Migration, migrate, migrationFault, readMigrations } from './migrate.ts'
+import { locksTable } from './migration_locks.ts'
+import { type Db, type DbPool, many, one, openPool } from './pool.ts'
 import { sql } from './sql.ts'
+import { transaction } from './transaction.ts'
 
 const migration = (name: string, text: string): Migration => ({ name, text, checksum: `of ${name}` })
 const table = migration('0001_things.sql', 'create table things (id int not null, name text not null);')
@@ -160,3 +162,80 @@ test('a migration that cannot get its tables in time says who uses them, and cha
   await busy.query('rollback')
   busy.release()
 })
+
+/** Tables that a transaction keeps others from reading or writing, each with its strongest lock. */
+const lockedBy = async (tx: Db): Promise<[string, string][]> => {
+  const rows = await many<{ name: string; mode: string }>(
+    tx,
+    sql`
+    select distinct on (relname) relname as name, mode from pg_locks join pg_class c on c.oid = relation
+    join unnest(array['AccessExclusiveLock', 'ExclusiveLock', 'ShareRowExclusiveLock', 'ShareLock', 'RowExclusiveLock'])
+      with ordinality as strength (mode, place) using (mode)
+    where pid = pg_backend_pid() and granted and relkind in ('r', 'p')
+      and relnamespace = current_schema()::regnamespace and relname <> 'migrations'
+    order by relname, place`,
+  )
+  return rows.map(({ name, mode }) => [name, mode])
+}
+
+test('a migration locks the tables that it names, and none that it only mentions', async () => {
+  const pool = await emptyDatabase()
+  const others = migration('0002_others.sql', 'create table others (id int primary key); create table idle (id int);')
+  const next = migration(
+    '0091_reference.sql',
+    `-- locks: things
+-- locks writes: others
+-- Nothing changes for idle.
+alter table things add column other int references others;
+-- locks: idle
+`,
+  )
+  await migrate(pool, { known: [table, others] })
+  let locked: [string, string][] = []
+  const finish = async (tx: Db) => {
+    locked = await lockedBy(tx)
+  }
+  await migrate(pool, { known: [table, others, next], finish })
+  assert.deepEqual(locked, [
+    ['others', 'ShareRowExclusiveLock'],
+    ['things', 'AccessExclusiveLock'],
+  ])
+})
+
+test('a migration that does not say which tables it locks is refused before anything is applied', async () => {
+  const pool = await emptyDatabase()
+  const silent = migration('0091_silent.sql', '-- For later.\nselect 1;\n-- locks: none\n')
+  await assert.rejects(migrate(pool, { known: [table, silent] }), /^Error: 0091_silent\.sql does not say which tables/)
+  assert.deepEqual(await applied(pool), [])
+  const none = migration('0091_silent.sql', '-- For later.\n-- locks: none\nselect 1;\n')
+  assert.deepEqual(await migrate(pool, { known: [table, none] }), ['0001_things.sql', '0091_silent.sql'])
+})
+
+test('every migration names all tables that PostgreSQL locks for it', async () => {
+  const pool = await emptyDatabase()
+  const all = await readMigrations()
+  const released = all.filter(({ name }) => name < '0043')
+  await migrate(pool, { known: released })
+  for (const next of all.slice(released.length)) {
+    if (next.text.startsWith('-- no transaction\n')) continue
+    const found = await transaction(pool, async (tx) => {
+      const before = await tables(tx)
+      await tx.query({ text: next.text })
+      return (await lockedBy(tx)).filter(([name]) => before.includes(name))
+    })
+    for (const [name, mode] of found) {
+      const isNamed =
+        locksTable(next, name, 'access exclusive') ||
+        (!['AccessExclusiveLock', 'ExclusiveLock'].includes(mode) && locksTable(next, name, 'share row exclusive'))
+      assert.ok(isNamed, `${next.name} takes ${mode} on ${name} and does not say so`)
+    }
+  }
+})
+
+const tables = async (db: Db) =>
+  (
+    await many<{ name: string }>(
+      db,
+      sql`select relname as name from pg_class where relnamespace = current_schema()::regnamespace and relkind = 'r'`,
+    )
+  ).map(({ name }) => name)

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { packageFiles } from '../kernel/package_files.ts'
 import { tryLockInSession, unlockInSession } from './advisory_locks.ts'
 import { createLockWait, holdersOfAdvisoryLock, holdersOfTables, type LockWaitOptions } from './lock_waits.ts'
+import { assertNamesLocks, type LockMode, locksTable } from './migration_locks.ts'
 import { type Db, type DbPool, many, maybeOne, one, run } from './pool.ts'
 import { sql } from './sql.ts'
 import { session } from './transaction.ts'
@@ -47,6 +48,7 @@ export const migrate = (
                  name text primary key, checksum text not null, applied_at timestamptz(3) not null default now())`,
       })
       const missing = pending(known ?? (await readMigrations()), await applied(db))
+      for (const migration of missing) if (!isOutsideTransactions(migration)) assertNamesLocks(migration)
       for (const group of groups(missing)) {
         const [first] = group
         if (first && isOutsideTransactions(first)) await applyOutside(db, first)
@@ -91,7 +93,7 @@ async function lock(db: Db, options: LockWaitOptions): Promise<void> {
  */
 const lockTimeoutMs = 200
 
-/** Takes all locks first, and tables in one order, so that nothing can come between once the first change is made. */
+/** Takes all locks first, and tables of a mode in one order, so that nothing can come between once the first change is made. */
 async function lockTables(tx: Db, group: readonly Migration[]): Promise<void> {
   const tables = await many<{ name: string }>(
     tx,
@@ -99,15 +101,18 @@ async function lockTables(tx: Db, group: readonly Migration[]): Promise<void> {
     select relname as name from pg_class
     where relnamespace = current_schema()::regnamespace and relkind in ('r', 'p') and not relispartition order by 1`,
   )
-  const changed = tables.filter(({ name }) => group.some(({ text }) => new RegExp(`\\b${name}\\b`).test(text)))
-  const names = changed.map(({ name }) => name)
-  if (names.length === 0) return
+  const toLock = (mode: LockMode) =>
+    tables.map(({ name }) => name).filter((name) => group.some((migration) => locksTable(migration, name, mode)))
   await tx.query({ text: `set local lock_timeout = ${lockTimeoutMs}` })
-  await tx
-    .query({ text: `lock table ${names.map((name) => `"${name}"`).join(', ')} in access exclusive mode` })
-    .catch((error) => {
-      throw codeOf(error) === '55P03' ? new TablesInUse(names, error) : error
-    })
+  for (const mode of ['access exclusive', 'share row exclusive'] as const) {
+    const names = toLock(mode)
+    if (names.length === 0) continue
+    await tx
+      .query({ text: `lock table ${names.map((name) => `"${name}"`).join(', ')} in ${mode} mode` })
+      .catch((error) => {
+        throw codeOf(error) === '55P03' ? new TablesInUse(names, error) : error
+      })
+  }
   await tx.query({ text: 'set local lock_timeout = default' })
 }
 
