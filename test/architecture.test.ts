@@ -137,6 +137,29 @@ test('imports follow the table of folders', async () => {
   assert.deepEqual(faults.flat(), [])
 })
 
+/** Files of the agent that use the file system directly. Everything else goes through files.ts, where tests make it fail. */
+const usesDisk: Record<string, string> = {
+  'files.ts': 'it is the way to the disk',
+  'node_key.ts': 'it checks the mode of the key',
+  'access_log/file.ts': 'access logs have rotation and a truncation of their own, and hold up nothing',
+  'haproxy/certificates.ts': "it reads and watches the operator's folder",
+  'haproxy/config_file.ts': 'it reads its own configuration and our Lua file',
+  'haproxy/process.ts': 'HAProxy gets the log file as its standard error',
+  'haproxy/rule_counts.ts': 'a socket',
+  'requests/ring_reader.ts': 'a socket',
+  'upstreams/certificate_fault.ts': "it reads the operator's CA file",
+  'upstreams/dns.ts': 'it reads resolv.conf',
+}
+
+test('the agent writes to its disk in one way, which tests can make fail', async () => {
+  const direct: string[] = []
+  for await (const file of glob('**/*.ts', { cwd: join(root, 'src/agent') })) {
+    const imports = importsOf(await readFile(join(root, 'src/agent', file), 'utf8'))
+    if (!file.endsWith('.test.ts') && imports.some((name) => /^node:fs\b/.test(name))) direct.push(file)
+  }
+  assert.deepEqual(direct.sort(), Object.keys(usesDisk).sort())
+})
+
 test('the dashboard knows of our sources only the kernel that it shares, and never the server', async () => {
   const files = await Array.fromAsync(glob('dashboard/src/**/*.{ts,tsx}', { cwd: root }))
   assert.ok(files.length > 20)

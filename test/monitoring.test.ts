@@ -81,6 +81,10 @@ const cases: Record<string, { fires: Series; quiet: Series; at?: string }> = {
     quiet: { 'gatehouse_edge_nodes_behind{instance="a"}': '1 0 1 0x88' },
   },
   GatehouseNodeNotReady: { fires: { gatehouse_edge_ready: '0x90' }, quiet: { gatehouse_edge_ready: '0 0 1x90' } },
+  GatehouseNodeCannotWrite: {
+    fires: { gatehouse_edge_nodes_storage_failing: '1x90' },
+    quiet: { gatehouse_edge_nodes_storage_failing: '1 0 0x90' },
+  },
   GatehouseRecordsRefused: {
     fires: { gatehouse_edge_nodes_refusals: '2x90' },
     quiet: { gatehouse_edge_nodes_refusals: '0x90' },

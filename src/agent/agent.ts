@@ -13,7 +13,7 @@ import type { RecordLog } from './record_log.ts'
 import { createRefusals } from './refusals.ts'
 import { createStep } from './step.ts'
 import type { Upstreams } from './upstreams/upstreams.ts'
-import { createWorker, retryMs } from './worker.ts'
+import { createWorker } from './worker.ts'
 
 type Parts = {
   log: Log
@@ -28,6 +28,8 @@ type Parts = {
   hasRecord: HasRecord
   /** Has the bucket read again from its beginning. */
   readAgain: () => void
+  /** After a step that failed. */
+  retryMs: number
 }
 
 const sayWaitingEveryMs = 10_000
@@ -39,23 +41,24 @@ const lookAtAddressesEveryMs = 10_000
  * then the report. What cannot be applied is refused, and the last good stays in force.
  */
 export function createAgent<Entry>(parts: Parts, proxy: AnyProxy<Entry>, onApplied: () => void) {
-  const { log, recordLog, upstreams, health, openConnections, policyFiles, node, nodeKey, names, hasRecord } = parts
+  const { log, recordLog, upstreams, policyFiles, node, nodeKey, names, hasRecord } = parts
   const known = recordLog.records
-  const refusals = createRefusals(log, onApplied)
-  const preparation = createPreparation({ known, policyFiles, upstreams }, refusals)
-  const enforcement = createEnforcement({ log, known, openConnections, refusals, health }, proxy)
+  const refusals = createRefusals({ log, logged: recordLog.refused, onChange: onApplied })
+  const preparation = createPreparation({ log, known, policyFiles, upstreams }, refusals)
+  const enforcement = createEnforcement({ ...parts, known, refusals }, proxy)
   const certificates = createCertificates({ known, node, nodeKey, names, refusals })
-  const step = createStep({ log, recordLog, preparation, enforcement, certificates })
+  const step = createStep({ log, recordLog, preparation, enforcement, certificates, refusals })
   const missedDeletions = createMissedDeletions(log, known, hasRecord)
   const intake = createIntake(step.position())
   const disagreement = createDisagreement({ intake, step, refusals, readAgain: parts.readAgain })
-  const worker = createWorker<Released>(log, async (released, signal) => {
+  const worker = createWorker<Released>(parts, async (released, signal) => {
     await step.run(released, signal)
     if (step.differs()) return disagreement.resolve()
     missedDeletions.noteFloor(released)
     if (missedDeletions.isDue()) await missedDeletions.apply((deletions) => step.run(deletions, signal))
     onApplied()
-    await step.sweepIfDue()
+    await step.upkeep.compactIfDue()
+    await step.upkeep.sweepIfDue()
     if (step.isUnsettled()) worker.soon()
   })
 
@@ -69,8 +72,8 @@ export function createAgent<Entry>(parts: Parts, proxy: AnyProxy<Entry>, onAppli
     resolveAgain()
   }
   const timers = [
-    setInterval(() => (step.isDue() || missedDeletions.isDue()) && worker.soon(), retryMs),
-    setInterval(disagreement.resolve, retryMs).unref(),
+    setInterval(() => (step.isDue() || missedDeletions.isDue()) && worker.soon(), parts.retryMs),
+    setInterval(disagreement.resolve, parts.retryMs).unref(),
     setInterval(() => step.position().complete || sayWaiting(log, intake.state()), sayWaitingEveryMs).unref(),
     setInterval(lookAtAddresses, lookAtAddressesEveryMs).unref(),
   ]
@@ -107,7 +110,8 @@ export function createAgent<Entry>(parts: Parts, proxy: AnyProxy<Entry>, onAppli
         pending,
         ...upstreams.state(),
         certificates: certificates.state(),
-        refusals: refusals.all(),
+        refusals: refusals.latest(),
+        refused: refusals.counts(),
       }
     },
     async stop(): Promise<void> {

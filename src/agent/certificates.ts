@@ -36,7 +36,7 @@ type Parts = {
   node: string
   nodeKey: NodeKey
   names: NameServer
-  refusals: Pick<Refusals, 'refuse'>
+  refusals: Pick<Refusals, 'refuse' | 'accept'>
 }
 /** HAProxy needs some milliseconds for each. */
 const namesAtOnce = 50
@@ -56,7 +56,7 @@ export function createCertificates(parts: Parts) {
 
   function claim(key: RecordKey): Set<string> {
     const touched = claims.update(key)
-    if (claims.of(key).length === 0) waiting.delete(key)
+    if (claims.of(key).length === 0) note(key, undefined)
     return touched
   }
 
@@ -92,13 +92,12 @@ export function createCertificates(parts: Parts) {
   }
 
   function note(key: RecordKey, fault: string | undefined): void {
-    if (fault === undefined) {
-      waiting.delete(key)
-      return
-    }
-    const isKnown = waiting.get(key) === fault
-    waiting.set(key, fault)
-    if (!isKnown) refusals.refuse({ key, generation: known.get(key)?.generation ?? null, reason: fault })
+    const generation = known.get(key)?.generation ?? 0
+    const told = `${generation} ${fault}`
+    if (fault === undefined) refusals.accept(key, generation)
+    else if (waiting.get(key) !== told) refusals.refuse({ key, generation, reason: fault })
+    if (fault === undefined) waiting.delete(key)
+    else waiting.set(key, told)
   }
 
   return {

@@ -23,9 +23,12 @@ function start(known: ReadonlyMap<RecordKey, EdgeRecord>) {
     shadowed: () => undefined,
     closeSessions: async () => 0,
   }
-  const refusals = createRefusals(silent, () => {})
+  const refusals = createRefusals({ log: silent, logged: new Map(), onChange() {} })
   const health = createHealth()
-  const enforcement = createEnforcement({ log: silent, known, openConnections: 'keep', refusals, health }, proxy)
+  const enforcement = createEnforcement(
+    { log: silent, known, openConnections: 'keep', refusals, health, retryMs: 1 },
+    proxy,
+  )
   return { enforcement, claims, told, health }
 }
 

@@ -6,7 +6,6 @@ import type { Health } from './health.ts'
 import { createInForce } from './in_force.ts'
 import { type Compiler, type Plan, type Prepared, plan } from './plan.ts'
 import type { Refusals } from './refusals.ts'
-import { retryMs } from './worker.ts'
 
 /** All that the agent has to know about a proxy. */
 export type AnyProxy<Entry> = Compiler<Entry> & {
@@ -25,14 +24,15 @@ type Parts = {
   openConnections: 'keep' | 'close'
   refusals: Refusals
   health: Pick<Health, 'forget'>
+  retryMs: number
 }
 
 /** What is in force in the proxy, and how it changes. */
 export function createEnforcement<Entry>(parts: Parts, proxy: AnyProxy<Entry>) {
-  const { log, known, openConnections, refusals, health } = parts
+  const { log, known, refusals, health, retryMs } = parts
   const inForce = createInForce(known, proxy)
-  /** Takes memory for each record, so it is there only where something asks it. */
-  const references = openConnections === 'close' ? createReferences(known.values()) : undefined
+  const connections = createConnections(parts, proxy)
+  const shadowing = createShadowing(parts, proxy, inForce)
   /** A complete state is known: the proxy may say what there is and what not. */
   let isReady = false
 
@@ -47,14 +47,6 @@ export function createEnforcement<Entry>(parts: Parts, proxy: AnyProxy<Entry>) {
         await setTimeout(retryMs, undefined, { signal }).catch(() => {})
       }
     }
-  }
-
-  async function closeConnections({ changes, touched }: Plan<Entry>): Promise<void> {
-    if (!references) return
-    for (const { before, record } of changes) references.replace(before, record)
-    const targets = references.affected(touched)
-    if (targets.length === 0) return
-    await proxy.closeSessions(targets).catch((err) => log.error({ err, targets }, 'cannot close open connections'))
   }
 
   function planned(prepared: Iterable<Prepared>): Plan<Entry> {
@@ -92,14 +84,74 @@ export function createEnforcement<Entry>(parts: Parts, proxy: AnyProxy<Entry>) {
       isReady = ready
       for (const { record, after } of change.changes) inForce.remember(record.key, after)
       if (set.length || change.del.length) await insist(() => proxy.apply({ set, del: change.del }), signal)
-      for (const { record, after } of change.changes) {
-        const reason = after.map(proxy.shadowed).find((found) => found !== undefined)
-        if (reason) refusals.refuse({ key: record.key, generation: record.generation, reason })
-      }
+      for (const { record, after } of change.changes) shadowing.note(record, after)
+      if (change.touched.length > 0) shadowing.checkAgain()
       for (const { key } of change.touched)
         if (kindOf(key) === 'backend') health.forget(key.slice('backend.'.length), Date.now())
-      await closeConnections(change)
+      connections.noteAffected(change)
     },
+
+    closeConnections: connections.close,
+    firstUnclosed: connections.firstUnclosed,
   }
 }
 export type Enforcement<Entry> = ReturnType<typeof createEnforcement<Entry>>
+
+/** Which open connections have to be closed after a change. */
+function createConnections<Entry>({ log, known, openConnections, refusals }: Parts, proxy: AnyProxy<Entry>) {
+  /** Takes memory for each record, so it is there only where something asks it. */
+  const references = openConnections === 'close' ? createReferences(known.values()) : undefined
+  /** Edges and routes with connections that are to be closed, and the generation since when. */
+  const unclosed = new Map<string, number>()
+
+  function noteAffected({ changes, touched }: Plan<Entry>): void {
+    if (!references) return
+    for (const { before, record } of changes) references.replace(before, record)
+    const first = Math.min(...touched.map(({ generation }) => generation))
+    for (const target of references.affected(touched)) unclosed.set(target, unclosed.get(target) ?? first)
+  }
+
+  /** Those that fail stay, and later changes need not wait for them. */
+  async function close(): Promise<void> {
+    if (unclosed.size === 0) return
+    try {
+      await proxy.closeSessions([...unclosed.keys()])
+      unclosed.clear()
+    } catch (err) {
+      log.error({ err, targets: unclosed.size }, 'cannot close open connections; retrying in a second')
+      const reason = `cannot close open connections: ${(err as Error).message}`
+      refusals.refuse({ key: 'proxy', generation: null, reason })
+    }
+  }
+
+  return {
+    noteAffected,
+    close,
+    /** The first generation that says that connections must be closed which are open still. */
+    firstUnclosed: (): number => Math.min(...unclosed.values()),
+  }
+}
+
+/** Records that are not in force because others were first. */
+function createShadowing<Entry>(
+  { known, refusals }: Parts,
+  proxy: AnyProxy<Entry>,
+  inForce: ReturnType<typeof createInForce<Entry>>,
+) {
+  function note({ key, generation }: EdgeRecord, entries: readonly Entry[]): void {
+    const reason = entries.map(proxy.shadowed).find((found) => found !== undefined)
+    if (reason === undefined) refusals.accept(key, generation)
+    else if (refusals.records.get(key)?.reason !== reason) refusals.refuse({ key, generation, reason })
+  }
+
+  /** What shadowed a record may be gone. */
+  function checkAgain(): void {
+    for (const [key, { generation }] of refusals.records) {
+      const record = known.get(key)
+      const entries = record?.generation === generation ? inForce.of(key) : []
+      if (record && entries.length > 0) note(record, entries)
+    }
+  }
+
+  return { note, checkAgain }
+}

@@ -1,6 +1,7 @@
 import { maxReasonCharacters, type UpstreamHealth } from '../distribution/channels.ts'
 import { rfc3339 } from '../kernel/clock.ts'
 import type { UpstreamStatus } from '../kernel/edge_nodes.ts'
+import { plainText } from '../kernel/text.ts'
 
 /** What was seen of one address of a backend. `failing` is for addresses without a check: a real request failed there. */
 export type Observation = {
@@ -66,7 +67,7 @@ export function createHealth({ limit = maxEntries }: { limit?: number } = {}) {
 
   return {
     observe({ backend, address, port, status, at, account = '', ...seen }: Observation): void {
-      const reason = seen.reason && plain(seen.reason)
+      const reason = seen.reason && plainText(seen.reason, maxReasonCharacters)
       const key = `${backend} ${address} ${port}`
       const known = entries.get(key)
       if (!known) {
@@ -170,9 +171,6 @@ const sent = ({ backend, address, port, status, reason, since, lastAt }: Entry):
   since: rfc3339(since),
   ...(status === 'failing' && { lastFailedAt: rfc3339(lastAt) }),
 })
-
-/** The control plane takes nothing else. */
-const plain = (reason: string): string => reason.replaceAll(/[^\x20-\x7e]+/g, ' ').slice(0, maxReasonCharacters)
 
 /** One of each lane after the other, so that a long lane does not keep the others waiting. */
 function inTurns<Item>(lanes: Map<unknown, Item[]>, max: number): Item[] {

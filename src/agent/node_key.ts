@@ -1,8 +1,8 @@
 import type { KeyObject } from 'node:crypto'
-import { readFile, stat } from 'node:fs/promises'
+import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { newNodeKey, readNodeKey } from '../distribution/delivery.ts'
-import { writeAtomically } from './atomic_file.ts'
+import { diskFiles, type Files, writeAtomically } from './files.ts'
 
 export type NodeKey = { readonly publicKey: string; readonly privateKey: KeyObject }
 
@@ -10,11 +10,11 @@ export type NodeKey = { readonly publicKey: string; readonly privateKey: KeyObje
  * The node's own key pair, made at its first start. Private keys of certificates reach this node only encrypted to it, so
  * it never leaves the node. A file that cannot be read stops the start: a new key would have to be accepted by the operator.
  */
-export async function openNodeKey(folder: string): Promise<NodeKey> {
-  const known = await readExisting(fileIn(folder))
+export async function openNodeKey(folder: string, files: Files = diskFiles): Promise<NodeKey> {
+  const known = await readExisting(files, fileIn(folder))
   if (known) return known
   const { privateKey } = newNodeKey()
-  await writeAtomically(fileIn(folder), [privateKey], 0o600)
+  await writeAtomically(files, fileIn(folder), [privateKey])
   return readNodeKey(privateKey)
 }
 
@@ -22,17 +22,14 @@ const fileIn = (folder: string) => join(folder, 'node.key')
 
 /** Why a node could not start with its key, without making one. */
 export const checkNodeKey = (folder: string): Promise<string | undefined> =>
-  readExisting(fileIn(folder)).then(
+  readExisting(diskFiles, fileIn(folder)).then(
     () => undefined,
     (error: Error) => error.message,
   )
 
 /** Undefined when there is none yet. */
-async function readExisting(file: string): Promise<NodeKey | undefined> {
-  const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return undefined
-    throw error
-  })
+async function readExisting(files: Files, file: string): Promise<NodeKey | undefined> {
+  const text = (await files.read(file))?.toString()
   if (text === undefined) return undefined
   if ((await stat(file)).mode & 0o077) throw new Error(`${file} is open to others. Run: chmod 600 ${file}`)
   try {

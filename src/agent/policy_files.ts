@@ -1,30 +1,34 @@
 import { hash } from 'node:crypto'
-import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { hashOfAllInSlices } from '../distribution/pieces.ts'
 import { policyFileFault } from '../distribution/policy_file.ts'
 import type { PolicyRecord } from '../distribution/records.ts'
 import { ruleFileFault } from '../distribution/rule_file.ts'
 import { inParallel } from '../kernel/in_parallel.ts'
-import { writeAtomically } from './atomic_file.ts'
+import { diskFiles, type Files, writeAtomically } from './files.ts'
 
 /** Fetches a piece of a policy by its hash; undefined when it is not to be had now. */
 export type FetchBlob = (name: string) => Promise<Buffer | undefined>
 
 const fetchWidth = 32
 
-/** Not a fault of the record: the piece may come, and then the policy can be applied. */
-export class PieceMissing extends Error {}
+/** What was sent cannot be used, now or later. Whatever else goes wrong may pass. */
+export class ContentFault extends Error {}
 
 /**
  * The files that HAProxy searches, named by their hash, so that a file never changes: a policy changes by naming
  * another one. Pieces are kept beside them, because the next version shares all but one.
  */
-export async function openPolicyFiles(policyFolder: string, pieceFolder: string, fetchBlob: FetchBlob) {
-  await mkdir(policyFolder, { recursive: true })
-  await mkdir(pieceFolder, { recursive: true })
+export async function openPolicyFiles(
+  policyFolder: string,
+  pieceFolder: string,
+  fetchBlob: FetchBlob,
+  files: Files = diskFiles,
+) {
+  await files.makeFolder(policyFolder)
+  await files.makeFolder(pieceFolder)
 
-  const piece = createPieces(pieceFolder, fetchBlob)
+  const piece = createPieces(files, pieceFolder, fetchBlob)
   const layouts = createLayouts()
   let unwantedBefore = new Set<string>()
 
@@ -36,11 +40,11 @@ export async function openPolicyFiles(policyFolder: string, pieceFolder: string,
     async sweep(policies: Iterable<PolicyRecord>): Promise<number> {
       const wanted = new Set<string>()
       for (const { hash: file, chunks } of policies) for (const name of [file, ...(chunks ?? [])]) wanted.add(name)
-      const unwanted = (await Promise.all([policyFolder, pieceFolder].map(pathsIn)))
+      const unwanted = (await Promise.all([policyFolder, pieceFolder].map((folder) => pathsIn(files, folder))))
         .flat()
         .filter((path) => !wanted.has(basename(path)))
       const now = unwanted.filter((path) => unwantedBefore.has(path))
-      for (const path of now) await rm(path, { force: true })
+      for (const path of now) await files.remove(path)
       unwantedBefore = new Set(unwanted)
       return now.length
     },
@@ -59,18 +63,19 @@ export async function openPolicyFiles(policyFolder: string, pieceFolder: string,
     faultIn: typeof policyFileFault,
   ): Promise<void> {
     const path = join(policyFolder, record.hash)
-    if ((await stat(path).catch(() => undefined))?.size === record.bytes) return
+    if ((await files.size(path)) === record.bytes) return
     const bytes = (before && (await fromEarlierFile(record, before))) ?? (await fromPieces(record))
     const fault = faultIn(bytes)
-    if (fault) throw new Error(`the policy file ${fault}`)
+    if (fault) throw new ContentFault(`the policy file ${fault}`)
     // Readable by HAProxy, which may run as another user.
-    await writeAtomically(path, [bytes], 0o644)
+    await writeAtomically(files, path, [bytes], 0o644)
   }
 
   async function fromPieces(record: PolicyRecord): Promise<Buffer> {
     const { inline, chunks = [] } = record
     const parts = inline === undefined ? await inParallel(chunks, fetchWidth, piece) : [Buffer.from(inline, 'base64')]
-    if (!(await isSigned(parts, record))) throw new Error('the contents of the policy file do not match its signature')
+    if (!(await isSigned(parts, record)))
+      throw new ContentFault('the contents of the policy file do not match its signature')
     if (inline === undefined) layouts.keep(record, parts)
     return Buffer.concat(parts)
   }
@@ -78,7 +83,7 @@ export async function openPolicyFiles(policyFolder: string, pieceFolder: string,
   /** One file to read instead of hundreds. Undefined when it is not known well enough, or damaged. */
   async function fromEarlierFile(record: PolicyRecord, before: PolicyRecord): Promise<Buffer | undefined> {
     const layout = layouts.get(before.hash)
-    const known = layout && (await readFile(join(policyFolder, before.hash)).catch(() => undefined))
+    const known = layout && (await files.read(join(policyFolder, before.hash)).catch(() => undefined))
     if (!layout || !known || !record.chunks) return undefined
     const parts = await inParallel(record.chunks, fetchWidth, async (name) => {
       const place = layout.get(name)
@@ -93,16 +98,17 @@ export async function openPolicyFiles(policyFolder: string, pieceFolder: string,
 
 /** Finds pieces on disk, or fetches them. */
 const createPieces =
-  (pieceFolder: string, fetchBlob: FetchBlob) =>
+  (files: Files, pieceFolder: string, fetchBlob: FetchBlob) =>
   async (name: string): Promise<Buffer> => {
-    const known = await readFile(join(pieceFolder, name)).catch(() => undefined)
+    const known = await files.read(join(pieceFolder, name)).catch(() => undefined)
     if (known && hash('sha256', known, 'hex') === name) return known
     const fetched = await fetchBlob(name).catch((cause) => {
-      throw new PieceMissing(`piece ${name} cannot be fetched`, { cause })
+      throw new Error(`piece ${name} cannot be fetched`, { cause })
     })
-    if (!fetched) throw new PieceMissing(`piece ${name} is not there`)
-    if (hash('sha256', fetched, 'hex') !== name) throw new Error(`the contents of piece ${name} do not match its name`)
-    await writeAtomically(join(pieceFolder, name), [fetched])
+    if (!fetched) throw new Error(`piece ${name} is not there`)
+    if (hash('sha256', fetched, 'hex') !== name)
+      throw new ContentFault(`the contents of piece ${name} do not match its name`)
+    await writeAtomically(files, join(pieceFolder, name), [fetched])
     return fetched
   }
 
@@ -136,6 +142,7 @@ function createLayouts() {
   }
 }
 
-const pathsIn = async (folder: string): Promise<string[]> => (await readdir(folder)).map((name) => join(folder, name))
+const pathsIn = async (files: Files, folder: string): Promise<string[]> =>
+  (await files.list(folder)).map((name) => join(folder, name))
 
 export type PolicyFiles = Awaited<ReturnType<typeof openPolicyFiles>>

@@ -1,15 +1,15 @@
 import { type EdgeRecord, isPolicyRecord, kindOf, type PolicyRecord, type RecordKey } from '../distribution/records.ts'
+import type { Log } from '../kernel/log.ts'
 import { type Prepared, valueFor } from './plan.ts'
-import { PieceMissing, type PolicyFiles } from './policy_files.ts'
+import { ContentFault, type PolicyFiles } from './policy_files.ts'
 import type { Refusals } from './refusals.ts'
 import type { Upstreams } from './upstreams/upstreams.ts'
 
-type Parts = { known: ReadonlyMap<RecordKey, EdgeRecord>; policyFiles: PolicyFiles; upstreams: Upstreams }
+type Parts = { log: Log; known: ReadonlyMap<RecordKey, EdgeRecord>; policyFiles: PolicyFiles; upstreams: Upstreams }
 
 /** Everything that a record needs before it can be planned: its policy file on disk, its host name looked up. */
-export function createPreparation({ known, policyFiles, upstreams }: Parts, refusals: Refusals) {
-  /** Believed, but not to be had completely yet: a piece of a policy is missing. Nothing after it counts as applied. */
-  const unfinished = new Map<RecordKey, EdgeRecord>()
+export function createPreparation({ log, known, policyFiles, upstreams }: Parts, refusals: Refusals) {
+  const unfinished = createUnfinished(log)
   /** In force, but it cannot be said which of their rules decides: a piece of that file is missing. */
   const unnamed = new Set<RecordKey>()
 
@@ -27,14 +27,15 @@ export function createPreparation({ known, policyFiles, upstreams }: Parts, refu
     try {
       const before = known.get(key)?.value as PolicyRecord | null | undefined
       if (value !== null) await policyFiles.prepare(value as PolicyRecord, before ?? undefined)
-      unfinished.delete(key)
+      unfinished.finish(key)
       await prepareRules(record)
       return true
     } catch (error) {
-      if (error instanceof PieceMissing) unfinished.set(key, record)
+      const { message } = error as Error
+      if (!(error instanceof ContentFault)) unfinished.postpone(record, message)
       else {
-        unfinished.delete(key)
-        refusals.refuse({ key, generation, reason: (error as Error).message })
+        unfinished.finish(key)
+        refusals.refuse({ key, generation, reason: message })
       }
       return false
     }
@@ -42,7 +43,10 @@ export function createPreparation({ known, policyFiles, upstreams }: Parts, refu
 
   function resolvedValueFor({ key, generation, value, rules }: EdgeRecord): unknown {
     const isBackend = kindOf(key) === 'backend'
-    if (value === null && isBackend) upstreams.forget(key)
+    if (value === null && isBackend) {
+      upstreams.forget(key)
+      refusals.upstreams.forget(key)
+    }
     if (value === null) return null
     if (isBackend) return upstreams.resolve({ key, generation, value }, refusals.upstreams)
     return valueFor(key, value, isPolicyRecord(rules) && !unnamed.has(key) ? rules : undefined)
@@ -61,7 +65,7 @@ export function createPreparation({ known, policyFiles, upstreams }: Parts, refu
   }
 
   return {
-    unfinished: unfinished as ReadonlyMap<RecordKey, EdgeRecord>,
+    unfinished: unfinished.records,
     unnamed: unnamed as ReadonlySet<RecordKey>,
 
     /**
@@ -78,7 +82,31 @@ export function createPreparation({ known, policyFiles, upstreams }: Parts, refu
 
     /** Must not run while anything is prepared, or a file could be removed that was just found to be there. */
     sweep(): Promise<number> {
-      return policyFiles.sweep([...policiesOf(known), ...policiesOf(unfinished)])
+      return policyFiles.sweep([...policiesOf(known), ...policiesOf(unfinished.records)])
+    },
+  }
+}
+
+/**
+ * Believed, but without their file yet: a piece of the policy is missing, or the disk does not take it. Nothing after them
+ * counts as applied.
+ */
+function createUnfinished(log: Log) {
+  const records = new Map<RecordKey, EdgeRecord>()
+  const reasons = new Map<RecordKey, string>()
+  return {
+    records: records as ReadonlyMap<RecordKey, EdgeRecord>,
+    finish(key: RecordKey): void {
+      records.delete(key)
+      reasons.delete(key)
+    },
+    /** Only what was sent is a reason to refuse it. Everything else may pass, and is tried again with the next step. */
+    postpone(record: EdgeRecord, reason: string): void {
+      const { key, generation } = record
+      records.set(key, record)
+      if (reasons.get(key) !== reason)
+        log.warn({ key, generation, reason }, 'the file of a policy cannot be completed; retrying every second')
+      reasons.set(key, reason)
     },
   }
 }

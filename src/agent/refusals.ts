@@ -1,46 +1,139 @@
-import type { Report } from '../distribution/channels.ts'
+import { maxRefusedGenerations, type Refusal } from '../distribution/channels.ts'
 import type { EdgeRecord, RecordKey } from '../distribution/records.ts'
+import { isRecordKey } from '../distribution/validate.ts'
+import type { RefusedCounts } from '../kernel/edge_nodes.ts'
 import type { Log } from '../kernel/log.ts'
+import { plainText } from '../kernel/text.ts'
+import type { LoggedRefusal } from './record_lines.ts'
 import type { Refused } from './sealed_reader.ts'
 
-type Refusal = Report['refusals'][number]
+/** Of each kind, with their reasons: a report is sent every two seconds. */
+const shownOfEach = 20
+const maxReasonCharacters = 400
+const maxKeyCharacters = 200
 
-/** Of each kind: a report is sent every two seconds. */
-const kept = 20
+type Parts = {
+  log: Log
+  /** What the log of this node has of them: what an earlier agent refused is not in force either. */
+  logged: ReadonlyMap<RecordKey, Refusal>
+  onChange: () => void
+}
 
 /**
- * The latest records and upstreams that the node refused, and why. Upstreams have a separate list, because anyone can
- * name a thousand that are not dialed, and none of them must push out a record that could not be applied.
+ * What this node does not enforce although it was sent, and why: all of it, until something else is sent in its place. A
+ * node says of no generation that it is applied while one of its records is here. Upstreams are apart, because anyone can
+ * name a thousand that are not dialed, and none of them must hide a record that could not be applied. They are not logged:
+ * they are checked again at every start.
  */
-export function createRefusals(log: Log, onChange: () => void) {
-  const records: Refusal[] = []
-  let upstreams: Refusal[] = []
-  const keep = (list: Refusal[], refusal: Refused) => {
-    list.push({ ...refusal, at: new Date().toISOString() })
-    if (list.length > kept) list.shift()
+export function createRefusals({ log, logged, onChange }: Parts) {
+  const records = new Map<RecordKey, Refusal>(logged)
+  const upstreams = new Map<RecordKey, Refusal>()
+  /** Of no record: what the proxy rejected, messages that cannot be read. */
+  let others: Refusal[] = []
+  const pending = new Set<RecordKey>()
+  let counts: RefusedCounts | undefined
+
+  function changed(): void {
+    counts = undefined
     onChange()
   }
+  /** The latest last. */
+  function put(list: Map<RecordKey, Refusal>, key: RecordKey, refusal: Refusal): void {
+    list.delete(key)
+    list.set(key, refusal)
+    changed()
+  }
+
   return {
-    refuse({ key, generation, reason }: Refused): void {
+    records: records as ReadonlyMap<RecordKey, Refusal>,
+    refuse(refused: Refused): void {
+      const { key, generation, reason } = refused
       log.warn({ key, generation, reason }, 'record rejected; keeping the last valid one')
-      keep(records, { key, generation, reason })
+      const refusal = refusalOf(refused)
+      if (isRecordKey(key) && generation !== null) {
+        const before = records.get(key)
+        if (before?.generation !== generation || before.reason !== refusal.reason) pending.add(key)
+        put(records, key, refusal)
+        return
+      }
+      const isSame = (other: Refusal) => other.key === refusal.key && other.reason === refusal.reason
+      others = [...others.filter((other) => !isSame(other)), refusal].slice(-shownOfEach)
+      changed()
     },
-    upstreams: {
-      refused({ key, generation }: EdgeRecord, reason: string, address: string): void {
-        log.warn(
-          { key, generation, reason, address },
-          'upstream refused; its edges and routes have no backend on this node',
-        )
-        keep(upstreams, { key, generation, reason })
-      },
-      /** The upstream may be dialed after all. */
-      accepted(key: RecordKey): void {
-        log.info({ key }, 'upstream is no longer refused')
-        upstreams = upstreams.filter((refusal) => refusal.key !== key)
-        onChange()
-      },
+    /** This generation of the record is in force now. */
+    accept(key: RecordKey, generation: number): void {
+      const refused = records.get(key)
+      if (!refused || (refused.generation ?? 0) > generation) return
+      records.delete(key)
+      pending.add(key)
+      changed()
     },
-    all: (): Refusal[] => [...records, ...upstreams],
+    upstreams: createUpstreamRefusals(log, upstreams, put, changed),
+    /** What the log does not know yet. Call `done` when it does. */
+    toLog(): { refusals: LoggedRefusal[]; done: () => void } {
+      const keys = [...pending]
+      const now = new Map(keys.map((key) => [key, records.get(key)]))
+      return {
+        refusals: keys.map((key) => now.get(key) ?? { key, reason: null }),
+        done() {
+          for (const [key, refusal] of now) if (records.get(key) === refusal) pending.delete(key)
+        },
+      }
+    },
+    isBehind: (): boolean => pending.size > 0,
+    /** The latest of each kind. */
+    latest: (): Refusal[] => [
+      ...[...records.values(), ...others].slice(-shownOfEach),
+      ...[...upstreams.values()].slice(-shownOfEach),
+    ],
+    /** Of all. */
+    counts(): RefusedCounts {
+      counts ??= countsOf([...records.values(), ...upstreams.values()])
+      return counts
+    },
   }
 }
+type Upstreams = Map<RecordKey, Refusal>
+function createUpstreamRefusals(
+  log: Log,
+  upstreams: Upstreams,
+  put: (list: Upstreams, key: RecordKey, refusal: Refusal) => void,
+  changed: () => void,
+) {
+  return {
+    refused({ key, generation }: EdgeRecord, reason: string, address: string): void {
+      log.warn(
+        { key, generation, reason, address },
+        'upstream refused; its edges and routes have no backend on this node',
+      )
+      put(upstreams, key, refusalOf({ key, generation, reason }))
+    },
+    /** The upstream may be dialed after all. */
+    accepted(key: RecordKey): void {
+      log.info({ key }, 'upstream is no longer refused')
+      if (upstreams.delete(key)) changed()
+    },
+    forget(key: RecordKey): void {
+      if (upstreams.delete(key)) changed()
+    },
+  }
+}
+
+const refusalOf = ({ key, generation, reason }: Refused): Refusal => ({
+  key: plainText(key, maxKeyCharacters),
+  generation,
+  reason: plainText(reason, maxReasonCharacters),
+  at: new Date().toISOString(),
+})
+
 export type Refusals = ReturnType<typeof createRefusals>
+
+function countsOf(refusals: readonly Refusal[]): RefusedCounts {
+  const distinct = new Set(refusals.map(({ generation }) => generation).filter((generation) => generation !== null))
+  const generations = [...distinct].sort((a, b) => a - b)
+  return {
+    records: refusals.length,
+    lowest: generations[0] ?? null,
+    generations: generations.slice(-maxRefusedGenerations),
+  }
+}

@@ -47,7 +47,7 @@ test('more than fits into one report goes in several, and nothing is counted twi
 })
 
 test('an account with many rules does not push out the counts of another', () => {
-  const hits = createRuleHits(1_000)
+  const hits = createRuleHits({ most: 1_000 })
   hits.count('ac_small', 'ipr_small', 'refused', 7, day)
   for (let rule = 0; rule < 10_000; rule++) hits.count('ac_large', `ipr_${rule}`, 'allowed', 1, day)
   hits.count('ac_late', 'ipr_late', 'refused', 5, day)

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import { readFile, rm } from 'node:fs/promises'
 import type { ReportedRuleHits, RuleHitCount } from '../distribution/channels.ts'
-import { writeAtomically } from './atomic_file.ts'
+import { diskFiles, type Files, writeAtomically } from './files.ts'
 
 /** Of this node, for as long as the control plane cannot be reached: about 40 MB. */
 const maxKept = 200_000
@@ -80,7 +79,7 @@ function createWaiting(most: number) {
  * Counts which rules decided on this node until the control plane has them. What was given out keeps its number and its
  * contents until that is confirmed, so that the control plane can tell that it has had it before.
  */
-export function createRuleHits(most = maxKept) {
+export function createRuleHits({ most = maxKept, files = diskFiles }: { most?: number; files?: Files } = {}) {
   let sender: string = randomUUID()
   let batch = 0
   let sending: RuleHitCount[] = []
@@ -113,14 +112,14 @@ export function createRuleHits(most = maxKept) {
     /** For the next agent on this node. */
     async save(file: string): Promise<void> {
       const notes: Notes = { sender, batch, sending, waiting: waiting.all() }
-      if (sending.length || notes.waiting.length) await writeAtomically(file, [JSON.stringify(notes)])
+      if (sending.length || notes.waiting.length) await writeAtomically(files, file, [JSON.stringify(notes)])
     },
     /** Takes over what an agent before could not deliver. The file goes: another agent must not deliver it again. */
     async load(file: string): Promise<void> {
-      const text = await readFile(file, 'utf8').catch(() => undefined)
+      const text = await files.read(file).catch(() => undefined)
       if (text === undefined) return
-      const notes = JSON.parse(text) as Notes
-      await rm(file)
+      const notes = JSON.parse(`${text}`) as Notes
+      await files.remove(file)
       ;({ sender, batch, sending } = notes)
       for (const hit of notes.waiting) waiting.add(hit)
     },

@@ -1,14 +1,17 @@
-import { kindOf, type RecordKey } from '../distribution/records.ts'
+import { type EdgeRecord, kindOf, type RecordKey } from '../distribution/records.ts'
 import type { Log } from '../kernel/log.ts'
 import { createArrivals } from './arrivals.ts'
 import type { Certificates } from './certificates.ts'
 import type { Enforcement } from './enforcement.ts'
 import type { Released } from './intake.ts'
-import { deletionsBy, heldBack, newest, positionAfter } from './plan.ts'
+import { deletionsBy, heldBack, newest, type Plan, positionAfter } from './plan.ts'
 import type { Preparation } from './preparation.ts'
-import type { RecordLog } from './record_log.ts'
+import type { Position, RecordLog } from './record_log.ts'
+import type { Refusals } from './refusals.ts'
 
 const sweepEveryMs = 10 * 60 * 1_000
+/** Rewriting hundreds of megabytes is too much for every second. */
+const compactAgainMs = 30_000
 
 type Parts<Entry> = {
   log: Log
@@ -16,10 +19,11 @@ type Parts<Entry> = {
   preparation: Preparation
   enforcement: Enforcement<Entry>
   certificates: Certificates
+  refusals: Refusals
 }
 
 /** Takes the node from one consistent state to the next: prepare, plan, own log, proxy. Knows how far it has come. */
-export function createStep<Entry>({ log, recordLog, preparation, enforcement, certificates }: Parts<Entry>) {
+export function createStep<Entry>({ log, recordLog, preparation, enforcement, certificates, refusals }: Parts<Entry>) {
   const known = recordLog.records
   const resolvedAnew = new Set<RecordKey>()
   /** Certificates, and keys to them, that have changed and are not settled with the proxy yet. */
@@ -29,17 +33,13 @@ export function createStep<Entry>({ log, recordLog, preparation, enforcement, ce
   let shown = position
   /** Where the node would be if nothing were unfinished. */
   let reached = position
-  let sweepAt = Date.now() + sweepEveryMs
   const arrivals = createArrivals(known)
-
-  function firstUnsettled(): number {
-    let first = Number.POSITIVE_INFINITY
-    for (const key of unsettled) first = Math.min(first, known.get(key)?.generation ?? first)
-    return first
-  }
+  const unenforced = createUnenforced(enforcement)
+  const upkeep = createUpkeep({ log, recordLog, preparation })
 
   return {
     async run(released: readonly Released[], signal: AbortSignal): Promise<void> {
+      await unenforced.enforce(signal)
       const deletions = deletionsBy(released, known)
       const arriving = newest([...released, { records: deletions, applied: 0 }], preparation.unfinished, known)
       const arrived = arrivals.expect(released, arriving, reached.applied)
@@ -48,33 +48,30 @@ export function createStep<Entry>({ log, recordLog, preparation, enforcement, ce
       if (deletions.length > 0) log.warn({ records: deletions.length }, 'removing what the control plane no longer has')
       // Names that resolve differently now: nothing for the log, something for the proxy.
       const stale = [...resolvedAnew]
-      const incomplete = [...stale, ...preparation.unnamed]
-      const again = incomplete.filter((key) => !arriving.has(key)).map((key) => known.get(key))
+      const again = [...stale, ...preparation.unnamed].filter((key) => !arriving.has(key)).map((key) => known.get(key))
       const records = [...arriving.values(), ...again.filter((record) => record !== undefined)]
       const planned = enforcement.plan(await preparation.prepare(records))
       const arrivedAt = positionAfter(reached, released)
       const next = heldBack(position, arrivedAt, preparation.unfinished)
       const logged = planned.changes.map(({ record }) => record).filter(({ key }) => arriving.has(key))
       const isFirst = next.complete && !position.complete
-      if (logged.length > 0 || isFirst || next.applied !== position.applied || next.revision !== position.revision)
-        await recordLog.append(logged, next)
+      const isMoved = isFirst || next.applied !== position.applied || next.revision !== position.revision
+      if (logged.length > 0 || isMoved || refusals.isBehind()) await append(recordLog, refusals, logged, next)
       arrived()
       for (const key of stale) resolvedAnew.delete(key)
       for (const { key } of logged) if (isOfCertificates(key)) unsettled.add(key)
-      await enforcement.apply(planned, next.complete, signal)
+      unenforced.add(planned, next.complete)
+      await unenforced.enforce(signal)
       await certificates.settle(unsettled)
+      await enforcement.closeConnections()
+      if (refusals.isBehind()) await append(recordLog, refusals, [], next)
       position = next
       reached = arrivedAt
-      shown = { ...position, applied: Math.max(shown.applied, Math.min(position.applied, firstUnsettled() - 1)) }
+      const first = Math.min(firstOf(unsettled, known), enforcement.firstUnclosed())
+      shown = { ...position, applied: Math.max(shown.applied, Math.min(position.applied, first - 1)) }
       if (isFirst) log.info({ records: known.size, applied: next.applied }, 'first complete read: serving')
     },
-    /** Never during a step, or a policy could be prepared from a file that is being removed. */
-    async sweepIfDue(): Promise<void> {
-      if (Date.now() < sweepAt) return
-      sweepAt = Date.now() + sweepEveryMs
-      const files = await preparation.sweep()
-      if (files) log.info({ files }, 'removed unused policy files')
-    },
+    upkeep,
     /** These backends, or all, are to be resolved and checked again with the next step. */
     resolveAgain(keys: Iterable<RecordKey> = known.keys()): void {
       for (const key of keys) if (kindOf(key) === 'backend') resolvedAnew.add(key)
@@ -84,8 +81,11 @@ export function createStep<Entry>({ log, recordLog, preparation, enforcement, ce
       preparation.unfinished.size > 0 ||
       preparation.unnamed.size > 0 ||
       unsettled.size > 0 ||
+      unenforced.isThere() ||
+      enforcement.firstUnclosed() < Number.POSITIVE_INFINITY ||
+      refusals.isBehind() ||
       certificates.isDue() ||
-      Date.now() >= sweepAt,
+      upkeep.isDue(),
     /** Certificates are left that the next step can take on at once. */
     isUnsettled: (): boolean => unsettled.size > 0,
     /** These are still to be settled. */
@@ -99,3 +99,61 @@ export function createStep<Entry>({ log, recordLog, preparation, enforcement, ce
 }
 
 const isOfCertificates = (key: RecordKey): boolean => kindOf(key) === 'certificate' || kindOf(key) === 'recipient'
+
+function firstOf(keys: Iterable<RecordKey>, known: ReadonlyMap<RecordKey, EdgeRecord>): number {
+  let first = Number.POSITIVE_INFINITY
+  for (const key of keys) first = Math.min(first, known.get(key)?.generation ?? first)
+  return first
+}
+
+/** What is done between two steps: nothing waits for it, and a failure loses nothing. */
+function createUpkeep({ log, recordLog, preparation }: Pick<Parts<unknown>, 'log' | 'recordLog' | 'preparation'>) {
+  let sweepAt = Date.now() + sweepEveryMs
+  let compactAt = 0
+  return {
+    async compactIfDue(): Promise<void> {
+      if (!recordLog.isLong() || Date.now() < compactAt) return
+      compactAt = Date.now() + compactAgainMs
+      await recordLog
+        .compact()
+        .catch((err) => log.warn({ err }, 'cannot shorten records.log; it stays as it is, retrying in half a minute'))
+    },
+    /** Never during a step, or a policy could be prepared from a file that is being removed. */
+    async sweepIfDue(): Promise<void> {
+      if (Date.now() < sweepAt) return
+      sweepAt = Date.now() + sweepEveryMs
+      const files = await preparation.sweep().catch((err) => log.warn({ err }, 'cannot remove unused policy files'))
+      if (files) log.info({ files }, 'removed unused policy files')
+    },
+    isDue: (): boolean => Date.now() >= sweepAt || (recordLog.isLong() && Date.now() >= compactAt),
+  }
+}
+
+/** With what was refused up to there, so that no later agent believes that it is in force. */
+async function append(
+  recordLog: RecordLog,
+  refusals: Refusals,
+  records: readonly EdgeRecord[],
+  next: Position,
+): Promise<void> {
+  const { refusals: refused, done } = refusals.toLog()
+  await recordLog.append(records, next, refused)
+  done()
+}
+
+/** In the log and not in the proxy yet. It has to get there before anything else is planned: the log says it is known. */
+function createUnenforced<Entry>(enforcement: Enforcement<Entry>) {
+  let waiting: { plan: Plan<Entry>; ready: boolean } | undefined
+  return {
+    add(plan: Plan<Entry>, ready: boolean): void {
+      waiting = { plan, ready }
+    },
+    async enforce(signal: AbortSignal): Promise<void> {
+      if (!waiting) return
+      await enforcement.apply(waiting.plan, waiting.ready, signal)
+      signal.throwIfAborted()
+      waiting = undefined
+    },
+    isThere: (): boolean => waiting !== undefined,
+  }
+}

@@ -1,13 +1,14 @@
 import { setTimeout } from 'node:timers/promises'
 import type { Log } from '../kernel/log.ts'
 
-export const retryMs = 1_000
-
 /**
  * One step at a time: what arrives while one runs goes into the next. A step that fails, as on a full disk, gets the same
  * again a second later: what was dropped here would be missing without a trace.
  */
-export function createWorker<Item>(log: Log, step: (items: Item[], signal: AbortSignal) => Promise<void>) {
+export function createWorker<Item>(
+  { log, retryMs }: { log: Log; retryMs: number },
+  step: (items: Item[], signal: AbortSignal) => Promise<void>,
+) {
   const waiting: Item[] = []
   let isDue = false
   let running: Promise<void> | undefined
@@ -23,6 +24,7 @@ export function createWorker<Item>(log: Log, step: (items: Item[], signal: Abort
       } catch (err) {
         waiting.unshift(...items)
         isDue = true
+        if (signal.aborted) return
         log.error({ err }, 'an agent step failed; retrying in a second')
         await setTimeout(retryMs, undefined, { signal }).catch(() => {})
       }

@@ -3,6 +3,7 @@ import { access, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createAgent } from '../agent/agent.ts'
 import { createAllowed } from '../agent/allowed.ts'
+import { diskFiles, type Files } from '../agent/files.ts'
 import { createProxy, type EdgeProxy } from '../agent/haproxy/apply.ts'
 import { difference, entriesOf, readyEntries } from '../agent/haproxy/entries.ts'
 import { policyFolder } from '../agent/haproxy/settings.ts'
@@ -12,6 +13,7 @@ import { createHits } from '../agent/hits.ts'
 import { type NodeKey, openNodeKey } from '../agent/node_key.ts'
 import { openPolicyFiles } from '../agent/policy_files.ts'
 import { openRecordLog } from '../agent/record_log.ts'
+import { watchStorage } from '../agent/storage.ts'
 import { certificateFault } from '../agent/upstreams/certificate_fault.ts'
 import { openControlPlane } from '../agent/upstreams/control_plane.ts'
 import { openDns } from '../agent/upstreams/dns.ts'
@@ -21,6 +23,7 @@ import { openResolver } from '../agent/upstreams/resolver.ts'
 import { createUpstreams } from '../agent/upstreams/upstreams.ts'
 import type { EdgeConfig } from '../config.ts'
 import type { RecordKey } from '../distribution/records.ts'
+import { systemClock } from '../kernel/clock.ts'
 import type { Log } from '../kernel/log.ts'
 import { ConfigError } from '../kernel/setting_values.ts'
 import { version } from '../version.ts'
@@ -32,36 +35,43 @@ import { serveNodeStatus } from './edge_node/status.ts'
 import { createLog, nextSignal, waitForShutdown } from './log.ts'
 import { requireNatsCa } from './nats_ca.ts'
 
+type Substitutes = {
+  /** For tests that make the disk fail. */
+  files?: Files
+  /** For tests that cannot wait a second each time. */
+  retryMs?: number
+}
+
 /** An edge node: serves from its own disk at once, and takes in changes as soon as NATS can be reached. */
-export async function edge(config: EdgeConfig): Promise<number> {
-  if (config.GATEHOUSE_NATS_URL.length === 0)
-    throw new ConfigError('GATEHOUSE_NATS_URL is not set. An edge node needs NATS to receive its records')
-  requireNatsCa(config.GATEHOUSE_NATS_CA_FILE)
+export async function edge(
+  config: EdgeConfig,
+  { files = diskFiles, retryMs = 1_000 }: Substitutes = {},
+): Promise<number> {
+  await requireNatsAndHaproxy(config)
   const log = createLog(config.GATEHOUSE_LOG_LEVEL)
-  await requireHaproxy().catch((error) => {
-    throw new ConfigError(error.message)
-  })
   const keys = readTrustedKeys(config)
   const settings = proxySettings(config)
   await requireFiles(config, settings.folder)
   const startedAt = new Date().toISOString()
-  const nodeKey = await openNodeKey(config.GATEHOUSE_EDGE_FOLDER).catch((error) => {
+  const storage = watchStorage(files, systemClock)
+  const nodeKey = await openNodeKey(config.GATEHOUSE_EDGE_FOLDER, storage.files).catch((error) => {
     throw new ConfigError(error.message)
   })
 
   const link = createLink(config, log)
   const seen = { hits: createHits(), allowed: createAllowed() }
-  const counting = await openRuleCounting(config.GATEHOUSE_EDGE_FOLDER, settings, log)
+  const counting = await openRuleCounting(config.GATEHOUSE_EDGE_FOLDER, settings, log, storage.files)
   const health = createHealth()
   const failures = createFailures(health, (upstream) => certificateFault(upstream, settings.caFile))
   const proxy = createProxy(settings, {
     onTrouble: (err) => log.error({ err }, 'HAProxy problem'),
     onHealth: health.observe,
+    files: storage.files,
   })
   const around = { settings, log, ...seen, failures, onServerChange: proxy.serverChanged }
   const requests = await openRequests(config, around)
   const { agent, stop } = await openAgent(config, {
-    ...{ log, link, proxy, health, nodeKey },
+    ...{ log, link, proxy, health, nodeKey, retryMs, files: storage.files },
     policyFolder: policyFolder(settings),
     onApplied: (generation) => requests.applied(generation),
   })
@@ -74,15 +84,11 @@ export async function edge(config: EdgeConfig): Promise<number> {
     startedAt,
     nodeKey: nodeKey.publicKey,
     ...agent.state(),
+    storageFault: storage.fault(),
   })
   let isDraining = false
   const node = {
-    settings,
-    agent,
-    health,
-    link,
-    current,
-    requests,
+    ...{ settings, agent, health, link, current, requests, storage },
     ruleHits: counting.hits,
     natives: proxy.natives,
     isDraining: () => isDraining,
@@ -114,6 +120,15 @@ export async function edge(config: EdgeConfig): Promise<number> {
   return 0
 }
 
+async function requireNatsAndHaproxy(config: EdgeConfig): Promise<void> {
+  if (config.GATEHOUSE_NATS_URL.length === 0)
+    throw new ConfigError('GATEHOUSE_NATS_URL is not set. An edge node needs NATS to receive its records')
+  requireNatsCa(config.GATEHOUSE_NATS_CA_FILE)
+  await requireHaproxy().catch((error) => {
+    throw new ConfigError(error.message)
+  })
+}
+
 /** What HAProxy would refuse with a page of text, or the agent with a stack trace. */
 async function requireFiles(config: EdgeConfig, folder: string): Promise<void> {
   const caFile = config.GATEHOUSE_EDGE_UPSTREAM_CA_FILE
@@ -142,6 +157,8 @@ type Around = {
   health: Health
   policyFolder: string
   nodeKey: NodeKey
+  files: Files
+  retryMs: number
   onApplied: (generation: number) => void
 }
 
@@ -150,16 +167,21 @@ const controlPlaneDns = (servers: readonly string[]) =>
   Promise.all([[], ...(servers.length > 0 ? [servers] : [])].map((each) => openDns({ servers: each, families: 'all' })))
 
 /** The agent with everything that it keeps on disk. */
-async function openAgent(config: EdgeConfig, { log, link, proxy, health, policyFolder, nodeKey, onApplied }: Around) {
+async function openAgent(
+  config: EdgeConfig,
+  { log, link, proxy, health, policyFolder, nodeKey, files, retryMs, onApplied }: Around,
+) {
   const folder = config.GATEHOUSE_EDGE_FOLDER
-  const recordLog = await openRecordLog(folder)
+  const recordLog = await openRecordLog(folder, files)
   const resolver = await openResolver({
+    files,
     file: join(folder, 'addresses.json'),
     dns: await openDns({ servers: config.GATEHOUSE_EDGE_DNS_SERVERS }),
     onChange: (key) => agent.resolvedAnew(key as RecordKey),
     onError: (err) => log.error({ err }, 'cannot save upstream addresses; retrying'),
   })
   const controlPlane = await openControlPlane({
+    files,
     hosts: controlPlaneHosts(config),
     file: join(folder, 'control_plane.json'),
     dns: await controlPlaneDns(config.GATEHOUSE_EDGE_DNS_SERVERS),
@@ -180,7 +202,7 @@ async function openAgent(config: EdgeConfig, { log, link, proxy, health, policyF
     {
       log,
       recordLog,
-      policyFiles: await openPolicyFiles(policyFolder, join(folder, 'pieces'), link.fetchBlob),
+      policyFiles: await openPolicyFiles(policyFolder, join(folder, 'pieces'), link.fetchBlob, files),
       upstreams: createUpstreams(resolver, policy),
       health,
       openConnections: config.GATEHOUSE_EDGE_OPEN_CONNECTIONS,
@@ -189,6 +211,7 @@ async function openAgent(config: EdgeConfig, { log, link, proxy, health, policyF
       names: proxy.names,
       hasRecord: link.hasRecord,
       readAgain: link.readAgain,
+      retryMs,
     },
     { ...proxy, entriesOf, readyEntries, difference },
     () => {

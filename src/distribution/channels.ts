@@ -1,4 +1,4 @@
-import type { CertificateCounts, UpstreamStatus } from '../kernel/edge_nodes.ts'
+import type { CertificateCounts, RefusedCounts, UpstreamStatus } from '../kernel/edge_nodes.ts'
 
 /** The names under which both sides meet. An agent may read records, pieces, batches and watches, and write under its own name only. */
 export const recordBucket = 'gatehouse'
@@ -63,7 +63,11 @@ export type Report = {
   /** Names for which the node serves certificates of accounts, those that it cannot use, and when the first expires. */
   certificates?: CertificateCounts
   /** What the node refused to apply, and why; the last ones. */
-  refusals: { key: string; generation: number | null; reason: string; at: string }[]
+  refusals: Refusal[]
+  /** Of all that it refused. Nodes before 0.3 do not send it. */
+  refused?: RefusedCounts
+  /** Why the node cannot write to its disk. Missing while it can. */
+  storageFault?: string
   /** How often an address was refused, or would have been, since the last report, for the control plane to add up. */
   hits: EdgeHit[]
   /** Addresses that were let in since the last report, each about once an hour. Nodes of before did not tell. */
@@ -77,6 +81,11 @@ export type Report = {
   /** How many addresses have each status, of all that the node knows. */
   upstreams?: Record<UpstreamStatus, number>
 }
+
+export type Refusal = { key: string; generation: number | null; reason: string; at: string }
+
+/** How many generations a report lists. */
+export const maxRefusedGenerations = 500
 
 /** Batches of one sender have ascending numbers, so that one that comes twice is added once. */
 export type ReportedRuleHits = { sender: string; batch: number; hits: RuleHitCount[] }

@@ -2,11 +2,13 @@ import { rfc3339 } from '../kernel/clock.ts'
 import { type UpstreamStatus, upstreamStatuses } from '../kernel/edge_nodes.ts'
 import { isId } from '../kernel/ids.ts'
 import { formatAddress, parseAddress } from '../kernel/ip/address.ts'
+import { plainText } from '../kernel/text.ts'
 import { parseRfc3339 } from '../kernel/time.ts'
 import {
   type AllowedAddress,
   type EdgeHit,
   maxReasonCharacters,
+  maxRefusedGenerations,
   type Report,
   type ReportedRuleHits,
   type RuleHitCount,
@@ -71,6 +73,8 @@ export function readReport(text: string, subject: string, now: number): ReadRepo
       hits,
       health,
       ...(allowed.length > 0 && { allowed }),
+      ...readRefused(sent.refused),
+      ...(typeof sent.storageFault === 'string' && { storageFault: plainText(sent.storageFault, maxReasonCharacters) }),
       ...readUpstreams(sent.upstreams),
       ...(sent.countsRules === true && { countsRules: true }),
       ...(ruleHits && { ruleHits: ruleHits.read }),
@@ -106,6 +110,13 @@ function readRuleHit(sent: unknown, now: number): RuleHitCount | undefined {
   if (!isCount(lastAt) || lastAt < now - oldestHitMs || lastAt > now + maxAheadMs) return undefined
   if (!isHitCount(allowed) || !isHitCount(refused) || !isHitCount(warned)) return undefined
   return { account, rule, day, allowed, refused, warned, lastAt: Math.min(lastAt, now) }
+}
+
+function readRefused(sent: unknown): Pick<Report, 'refused'> {
+  if (!isObject(sent) || !Array.isArray(sent.generations) || sent.generations.length > maxRefusedGenerations) return {}
+  const { records, lowest } = sent
+  const generations = sent.generations.filter(isCount).sort((a, b) => a - b)
+  return isCount(records) && (lowest === null || isCount(lowest)) ? { refused: { records, lowest, generations } } : {}
 }
 
 function readUpstreams(sent: unknown): Pick<Report, 'upstreams'> {

@@ -1,8 +1,8 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { DbPool } from '../db/pool.ts'
-import { type EdgeNode, upstreamStatuses } from '../kernel/edge_nodes.ts'
 import { type AcmeMetrics, acmeMetrics } from './acme_metrics.ts'
 import { type DomainMetrics, domainMetrics } from './domain_metrics.ts'
+import { type EdgeMetrics, edgeMetrics } from './edge_metrics.ts'
 import type { EventStreams } from './event_stream.ts'
 import type { HeavyOperations } from './heavy.ts'
 import { type QuotaMetrics, quotaMetrics } from './quota_metrics.ts'
@@ -41,14 +41,10 @@ type OwnMetrics = {
     /** Accounts and policies that the last comparison of bucket and database left as they are. */
     heldBack: (count: number) => void
   }
-  /** Sets the source of edge nodes, which is read on every scrape. */
-  readonly watchEdgeNodes: (nodes: () => Pick<EdgeNode, 'live' | 'applied' | 'refusals' | 'upstreams'>[]) => void
-  /** From then on the metrics say whether NATS is connected. */
-  readonly watchNats: (isConnected: () => boolean) => void
   readonly observeRequest: (operation: string, status: number, seconds: number) => void
 }
 
-export type Metrics = OwnMetrics & DomainMetrics & AcmeMetrics & QuotaMetrics
+export type Metrics = OwnMetrics & DomainMetrics & AcmeMetrics & QuotaMetrics & EdgeMetrics
 
 /** Keeps label cardinality low: operations and statuses, never accounts, addresses or ids. */
 export function createMetrics(db: DbPool, heavy: HeavyOperations, streams: EventStreams, version: string): Metrics {
@@ -314,83 +310,5 @@ function publisherMetrics(registers: Registers, progress: Progress): Metrics['pu
       progress.sent = generation
     },
     active: (isActive) => active.set(isActive ? 1 : 0),
-  }
-}
-
-function edgeMetrics(registers: Registers, progress: Progress): Pick<Metrics, 'watchNats' | 'watchEdgeNodes'> {
-  let natsConnected: (() => boolean) | undefined
-  new Gauge({
-    name: 'gatehouse_nats_connected',
-    help: '1 while this process is connected to NATS. Absent without NATS.',
-    // A gauge without labels would be 0 where there is nothing to tell.
-    labelNames: ['connected'],
-    registers,
-    collect() {
-      if (natsConnected) this.set({}, natsConnected() ? 1 : 0)
-    },
-  })
-  let edgeNodes: Parameters<Metrics['watchEdgeNodes']>[0] = () => []
-  const liveNodes = () => edgeNodes().filter(({ live }) => live)
-  new Gauge({
-    name: 'gatehouse_edge_nodes',
-    help: 'Edge nodes, by whether they have reported recently.',
-    labelNames: ['live'],
-    registers,
-    collect() {
-      const nodes = edgeNodes()
-      for (const live of [true, false])
-        this.set({ live: String(live) }, nodes.filter((node) => node.live === live).length)
-    },
-  })
-  new Gauge({
-    name: 'gatehouse_edge_nodes_behind',
-    help: 'Live edge nodes that have not applied what was sent, or what another node has applied.',
-    registers,
-    collect() {
-      const applied = liveNodes().map((node) => node.applied)
-      const latest = Math.max(progress.sent, ...applied)
-      this.set(applied.filter((generation) => generation < latest).length)
-    },
-  })
-  new Gauge({
-    name: 'gatehouse_edge_applied_generation_min',
-    help: 'Lowest generation applied by any live edge node. Absent when no node is live.',
-    // Without a label the gauge would show 0 when no node is live.
-    labelNames: ['live'],
-    registers,
-    collect() {
-      const applied = liveNodes().map((node) => node.applied)
-      this.reset()
-      if (applied.length) this.set({}, Math.min(...applied))
-    },
-  })
-  new Gauge({
-    name: 'gatehouse_edge_nodes_refusals',
-    help: 'Records recently rejected by live edge nodes.',
-    registers,
-    collect() {
-      this.set(liveNodes().reduce((sum, { refusals }) => sum + refusals.length, 0))
-    },
-  })
-  new Gauge({
-    name: 'gatehouse_edge_nodes_upstreams',
-    help: 'Addresses of backends by status, summed over live edge nodes. failing: requests failed within five minutes.',
-    labelNames: ['status'],
-    registers,
-    collect() {
-      for (const status of upstreamStatuses)
-        this.set(
-          { status },
-          liveNodes().reduce((sum, { upstreams }) => sum + (upstreams?.[status] ?? 0), 0),
-        )
-    },
-  })
-  return {
-    watchNats(isConnected) {
-      natsConnected = isConnected
-    },
-    watchEdgeNodes(nodes) {
-      edgeNodes = nodes
-    },
   }
 }

@@ -5,6 +5,14 @@ export type UpstreamStatus = (typeof upstreamStatuses)[number]
 /** Of certificates of accounts on one node. */
 export type CertificateCounts = { names: number; waiting: number; firstExpiry: string | null }
 
+/** Records that are not in force on a node because it refused them, until others come in their place. */
+export type RefusedCounts = {
+  records: number
+  lowest: number | null
+  /** Ascending; the highest when there are more than fit. Each from `lowest` to the first of these may then be another. */
+  generations: readonly number[]
+}
+
 /** An edge node as the control plane knows it, from its last report. */
 export type EdgeNode = {
   node: string
@@ -15,6 +23,10 @@ export type EdgeNode = {
   records: number
   /** What the node refused to apply, and why; the last ones. */
   refusals: { key: string; generation: number | null; reason: string; at: string }[]
+  /** Of all that it refused. Nodes before 0.3 do not send it. */
+  refused?: RefusedCounts
+  /** Why the node cannot write to its disk. Missing while it can. */
+  storageFault?: string
   /** How many addresses of backends have each status. Nodes of before do not tell. */
   upstreams?: Record<UpstreamStatus, number>
   /** It counts which rules decide. Nodes of before do not tell. */

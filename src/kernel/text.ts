@@ -16,3 +16,7 @@ export const orNull = (text: string | null | undefined): string | null => text |
 /** What a PATCH makes of a text: an omitted field stays as it is. */
 export const patchedText = (current: string | null, sent: string | null | undefined): string | null =>
   sent === undefined ? current : orNull(sent)
+
+/** For reasons that come from elsewhere: printable ASCII only, so that they cannot pretend to be anything else. */
+export const plainText = (text: string, maxCharacters: number): string =>
+  text.replaceAll(/[^\x20-\x7e]+/g, ' ').slice(0, maxCharacters)

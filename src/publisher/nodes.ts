@@ -52,8 +52,7 @@ export function watchNodes(clock: Clock, onDropped: (node: string, dropped: 'rep
   const status = (generation: number): NodeStatus => {
     const live = all().filter((node) => node.live)
     // What a node refused is not in force there, however far it has come otherwise.
-    const isApplied = ({ applied, refusals }: EdgeNode) =>
-      applied >= generation && !refusals.some((refusal) => refusal.generation === generation)
+    const isApplied = (node: EdgeNode) => node.applied >= generation && !mayHaveRefused(node, generation)
     const { true: applied = [], false: behind = [] } = Object.groupBy(live, (node) => `${isApplied(node)}` as const)
     return { live, applied, behind }
   }
@@ -79,4 +78,12 @@ export function watchNodes(clock: Clock, onDropped: (node: string, dropped: 'rep
     },
     listen: (nats) => void nats.subscribe(allReportsSubject, { callback: onMessage }),
   }
+}
+
+/** Where a node cannot list all that it refused, what it does not list counts as refused: unknown is not in force. */
+function mayHaveRefused({ refusals, refused }: EdgeNode, generation: number): boolean {
+  if (refusals.some((refusal) => refusal.generation === generation)) return true
+  if (!refused || refused.lowest === null) return false
+  const [first = refused.lowest] = refused.generations
+  return refused.generations.includes(generation) || (generation >= refused.lowest && generation < first)
 }

@@ -7,6 +7,7 @@ import { crc32 } from 'node:zlib'
 import { openRecordLog, type Position } from '../../src/agent/record_log.ts'
 import type { EdgeRecord, RecordKey } from '../../src/distribution/records.ts'
 import { newId } from '../../src/kernel/ids.ts'
+import { faultyFiles } from '../harness/faulty_files.ts'
 
 async function newFolder(t: TestContext): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-log-'))
@@ -83,6 +84,7 @@ test('a rewritten log keeps every record, every tombstone and its position', asy
     const changed = keys.map((key, index) => backend(key, ++generation, (index + round) % 5 === 0 ? null : 80 + round))
     for (const record of changed) expected.set(record.key, record)
     await log.append(changed, at(generation))
+    if (log.isLong()) await log.compact()
     sizes.push((await stat(file)).size)
   }
   await log.close()
@@ -98,7 +100,7 @@ test('a rewritten log keeps every record, every tombstone and its position', asy
   assert.deepEqual(loaded.position, at(generation))
 })
 
-test('opening leaves an intact log as it is, and rewrites one that is mostly superseded', async (t) => {
+test('opening leaves a log as it is, and one that is mostly superseded can be shortened', async (t) => {
   const folder = await newFolder(t)
   const file = join(folder, 'records.log')
   const key: RecordKey = `backend.${newId('bkdst')}`
@@ -110,9 +112,13 @@ test('opening leaves an intact log as it is, and rewrites one that is mostly sup
   const before = await readFile(file)
   await load(folder)
   assert.deepEqual(await readFile(file), before)
-  // Enough superseded lines that the next to open it rewrites it.
+  // Enough superseded lines that it is long.
   const line = before.subarray(before.lastIndexOf(10, -2) + 1)
   await writeFile(file, Buffer.concat([before, ...Array.from({ length: 3_000 }, () => line)]))
+  const long = await openRecordLog(folder)
+  assert.ok(long.isLong())
+  await long.compact()
+  await long.close()
   assert.deepEqual(await load(folder), { records: [backend(key, generation, 80)], position: at(generation) })
   assert.ok((await stat(file)).size < 1_000)
 })
@@ -165,5 +171,38 @@ test('state from an older version is served, and read again from NATS', async (t
     await writeFile(join(folder, 'records.log'), `${crc32(line).toString(16).padStart(8, '0')} ${line}\n`)
     const position = { applied, revision: 0, bucket: '', complete }
     assert.deepEqual(await load(folder), { records: complete ? [record] : [], position })
+  }
+})
+
+test('whichever operation of the disk fails once, the log on disk is what was last acknowledged, and then goes on', async (t) => {
+  const key: RecordKey = `backend.${newId('bkdst')}`
+  for (let failing = 0, isOver = false; !isOver; failing++) {
+    const folder = await newFolder(t)
+    const disk = faultyFiles()
+    const log = await openRecordLog(folder, disk.files)
+    let generation = 0
+    let left = failing
+    let failures = 0
+    disk.failWhen(() => left-- === 0)
+    for (const step of ['append', 'append', 'compact', 'append', 'compact', 'append'] as const) {
+      const next = generation + 1
+      const work = () => (step === 'append' ? log.append([backend(key, next, 80)], at(next)) : log.compact())
+      try {
+        await work()
+      } catch {
+        failures++
+        // What was written and could not be synced may be there all the same.
+        const { applied } = (await load(folder)).position
+        assert.ok(applied === generation || (step === 'append' && applied === next), `${applied} after ${step}`)
+        const kept: EdgeRecord[] = applied === 0 ? [] : [backend(key, applied, 80)]
+        assert.deepEqual((await load(folder)).records, kept, `after operation ${failing} has failed`)
+        await work()
+      }
+      if (step === 'append') generation = next
+      const { records, position } = await load(folder)
+      assert.deepEqual([records, position], [[backend(key, generation, 80)], at(generation)], `operation ${failing}`)
+    }
+    await log.close()
+    isOver = failures === 0
   }
 })

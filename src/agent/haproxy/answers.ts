@@ -1,6 +1,5 @@
-import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { writeAtomically } from '../atomic_file.ts'
+import { type Files, writeIfDifferent } from '../files.ts'
 import { quoted } from './rules.ts'
 import { answerFolder, type ProxySettings } from './settings.ts'
 
@@ -63,8 +62,8 @@ const rawFile = (settings: ProxySettings, status: number): string => join(answer
 export const parserAnswers = (settings: ProxySettings): string =>
   rawAnswers.map(([status]) => `  errorfile ${status} ${quoted(rawFile(settings, status))}\n`).join('')
 
-export async function writeAnswerFiles(settings: ProxySettings): Promise<void> {
-  await mkdir(answerFolder(settings), { recursive: true, mode: 0o700 })
+export async function writeAnswerFiles(settings: ProxySettings, files: Files): Promise<void> {
+  await files.makeFolder(answerFolder(settings), 0o700)
   for (const [status, reason, code, msg] of rawAnswers) {
     const body = errorBody(status, code, msg)
     const head = [
@@ -74,6 +73,6 @@ export async function writeAnswerFiles(settings: ProxySettings): Promise<void> {
       'Cache-Control: no-cache',
       'Connection: close',
     ]
-    await writeAtomically(rawFile(settings, status), [`${head.join('\r\n')}\r\n\r\n${body}`])
+    await writeIfDifferent(files, rawFile(settings, status), `${head.join('\r\n')}\r\n\r\n${body}`)
   }
 }

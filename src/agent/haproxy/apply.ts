@@ -1,5 +1,5 @@
-import { mkdir } from 'node:fs/promises'
 import type { NameServer } from '../certificates.ts'
+import { diskFiles, type Files } from '../files.ts'
 import { writeAnswerFiles } from './answers.ts'
 import { certificatesOf } from './certificates.ts'
 import { Claims } from './claims.ts'
@@ -12,7 +12,7 @@ import { createMapFiles } from './map_files.ts'
 import { createHealthReader } from './native/health.ts'
 import { createNatives } from './native/natives.ts'
 import { haproxyProcess } from './process.ts'
-import { endSessions, formerDestinations } from './sessions.ts'
+import { formerDestinations } from './sessions.ts'
 import { mapFolder, type ProxySettings, policyFolder } from './settings.ts'
 import { whyShadowed } from './shadowed.ts'
 import { createTenantCertificates } from './tenant_certificates.ts'
@@ -48,11 +48,12 @@ export type EdgeProxy = {
 }
 
 export function createProxy(settings: ProxySettings, options: ProxyOptions = {}): EdgeProxy {
+  const disk = options.files ?? diskFiles
   const haproxy = haproxyProcess(settings)
   const former = formerDestinations()
   const trouble = (error: unknown) => options.onTrouble?.(error as Error)
-  const certificates = certificatesOf(settings, trouble)
-  const tenants = createTenantCertificates(settings)
+  const certificates = certificatesOf(settings, disk, trouble)
+  const tenants = createTenantCertificates(settings, disk)
   // One thing at a time: HAProxy is lost, changed and reloaded in an order that the files have to follow.
   const turns = createTurns()
   const claims: Claims = new Claims((entry, isThere) => natives.note(entry, isThere))
@@ -60,8 +61,8 @@ export function createProxy(settings: ProxySettings, options: ProxyOptions = {})
     { settings, turns, trouble, onHealth: (seen) => options.onHealth?.(seen) },
     claims.holder.bind(claims),
   )
-  const config = createConfigFile(settings, natives.config)
-  const files = createMapFiles(settings, claims, config)
+  const config = createConfigFile(settings, natives.config, disk)
+  const files = createMapFiles(settings, claims, config, disk)
   const loading = createLoading({ settings, haproxy, claims, natives, config, files, certificates, tenants, trouble })
   const { fallBack, catchUpNatives: started } = loading
   const lifetime = createLifetime(
@@ -70,7 +71,7 @@ export function createProxy(settings: ProxySettings, options: ProxyOptions = {})
   )
 
   async function start(all: Iterable<Entry>): Promise<void> {
-    await prepareFolders(settings)
+    await prepareFolders(settings, disk)
     await tenants.open()
     claims.replace(all)
     claims.change(natives.settle().entries)
@@ -110,8 +111,7 @@ export function createProxy(settings: ProxySettings, options: ProxyOptions = {})
     start: (all) => turns.next(() => start(all)),
     apply: (change) => turns.next(() => apply(change)),
     shadowed: (entry) => whyShadowed(settings, claims, entry) ?? natives.fault(backendOf(entry)),
-    closeSessions: (targets) =>
-      turns.next(() => endSessions(settings, former.destinationsOf(targets, claims), new Set(targets))),
+    closeSessions: (targets) => turns.next(() => former.closeSessions(settings, targets, claims)),
     loadCertificates: () => turns.next(certificates.load),
     names: {
       taken: certificates.names,
@@ -126,8 +126,8 @@ export function createProxy(settings: ProxySettings, options: ProxyOptions = {})
   }
 }
 
-async function prepareFolders(settings: ProxySettings): Promise<void> {
+async function prepareFolders(settings: ProxySettings, disk: Files): Promise<void> {
   for (const folder of [settings.folder, mapFolder(settings), policyFolder(settings), settings.certificateFolder])
-    await mkdir(folder, { recursive: true, mode: 0o700 })
-  await writeAnswerFiles(settings)
+    await disk.makeFolder(folder, 0o700)
+  await writeAnswerFiles(settings, disk)
 }

@@ -1,9 +1,9 @@
 import { hash, X509Certificate } from 'node:crypto'
 import { type FSWatcher, type Stats, watch } from 'node:fs'
-import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises'
+import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { dnsNames } from '../../kernel/certificate.ts'
-import { writeAtomically } from '../atomic_file.ts'
+import { type Files, writeAtomically } from '../files.ts'
 import { pemFault } from '../pem_fault.ts'
 import { ask, converse, RuntimeError } from './runtime.ts'
 import { loadedCertificateFolder, type ProxySettings } from './settings.ts'
@@ -35,7 +35,7 @@ type Seen = { signature: string; digest: string; fault: string | undefined }
  * Files are read again only when they look different, and looked at only when the system says that something in the folder
  * has changed: a thousand of them took a fifth of a core before.
  */
-export function certificatesOf(settings: ProxySettings, onUnusable: (problem: Error) => void): Certificates {
+export function certificatesOf(settings: ProxySettings, disk: Files, report: (problem: Error) => void): Certificates {
   const folder = loadedCertificateFolder(settings)
   const files = createReader(settings.certificateFolder)
   /** By name, the hash of what HAProxy has. */
@@ -47,7 +47,7 @@ export function certificatesOf(settings: ProxySettings, onUnusable: (problem: Er
   const changes = watchFolder(settings.certificateFolder)
 
   async function copy(): Promise<{ changed: Map<string, string>; gone: string[] }> {
-    await mkdir(folder, { recursive: true, mode: 0o700 })
+    await disk.makeFolder(folder, 0o700)
     copies ??= await digests(folder)
     const wanted = new Set(await pemNames(settings.certificateFolder))
     const changed = new Map<string, string>()
@@ -56,13 +56,13 @@ export function certificatesOf(settings: ProxySettings, onUnusable: (problem: Er
       const { text, digest, fault } = await files.read(name)
       if (!files.isSettled(name)) isSettled = false
       if (fault !== undefined) {
-        if (reported.get(name) !== digest) onUnusable(new Error(`the certificate ${name} cannot be used: ${fault}`))
+        if (reported.get(name) !== digest) report(new Error(`the certificate ${name} cannot be used: ${fault}`))
         reported.set(name, digest)
         continue
       }
       if (copies.get(name) !== digest) {
         const content = text ?? normal(await readFile(join(settings.certificateFolder, name), 'latin1'))
-        await writeAtomically(join(folder, name), [content])
+        await writeAtomically(disk, join(folder, name), [content])
         copies.set(name, digestOf(content))
       }
       const copied = copies.get(name) ?? digest
@@ -70,7 +70,7 @@ export function certificatesOf(settings: ProxySettings, onUnusable: (problem: Er
     }
     const gone = [...new Set([...copies.keys(), ...(served?.keys() ?? [])])].filter((name) => !wanted.has(name))
     for (const name of gone) {
-      await rm(join(folder, name), { force: true })
+      await disk.remove(join(folder, name))
       copies.delete(name)
     }
     files.keep(wanted)

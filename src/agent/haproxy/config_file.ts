@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { open, readFile } from 'node:fs/promises'
 import { packageFiles } from '../../kernel/package_files.ts'
-import { writeAtomically } from '../atomic_file.ts'
+import { type Files, writeAtomically } from '../files.ts'
 import { renderConfig } from './config.ts'
 import { configFile, type ProxySettings } from './settings.ts'
 
@@ -11,7 +11,7 @@ const nativeMark = '# Native backends, as of the last write.\n'
  * The configuration, which depends on the settings alone, and after it the native backends, so that a new worker has them
  * before its first request.
  */
-export function createConfigFile(settings: ProxySettings, natives: () => Iterable<string>) {
+export function createConfigFile(settings: ProxySettings, natives: () => Iterable<string>, files: Files) {
   let areNativesLeftOut = false
 
   return {
@@ -28,7 +28,7 @@ export function createConfigFile(settings: ProxySettings, natives: () => Iterabl
       }
     },
     async write(): Promise<void> {
-      await writeAtomically(configFile(settings), [
+      await writeAtomically(files, configFile(settings), [
         await commonPart(settings),
         ...(areNativesLeftOut ? [] : inPieces(natives())),
       ])

@@ -1,4 +1,5 @@
 import { setTimeout } from 'node:timers/promises'
+import type { Files } from '../files.ts'
 import type { Observation } from '../health.ts'
 import type { Certificates } from './certificates.ts'
 import type { createMapFiles } from './map_files.ts'
@@ -15,6 +16,7 @@ export type Drain = {
 }
 
 export type ProxyOptions = {
+  readonly files?: Files
   /** HAProxy was lost and is back, or could not be brought back yet. */
   readonly onTrouble?: (problem: Error) => void
   /** How often the files are written, unless that takes long: only a reload that is none of ours would read them. */
@@ -49,17 +51,23 @@ export function createLifetime(
   let isOver = false
 
   async function bringBack(): Promise<void> {
-    for (let waitMs = 100; !isOver && !haproxy.isAlive(); waitMs = Math.min(waitMs * 2, 5_000)) {
+    let isBack = false
+    for (let waitMs = 100; !isOver && !isBack; waitMs = Math.min(waitMs * 2, 5_000)) {
       try {
-        await files.flush()
-        await certificates.prepare()
-        await haproxy.start()
+        if (!haproxy.isAlive()) await startFromFiles()
         await started()
+        isBack = true
       } catch (error) {
         trouble(error)
         if (haproxy.isAlive() || !fallBack()) await setTimeout(waitMs)
       }
     }
+  }
+
+  async function startFromFiles(): Promise<void> {
+    await files.flush()
+    await certificates.prepare()
+    await haproxy.start()
   }
 
   function regularly(work: () => Promise<void>, everyMs: number): void {

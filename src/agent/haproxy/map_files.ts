@@ -1,6 +1,5 @@
-import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { writeAtomically } from '../atomic_file.ts'
+import { type Files, writeAtomically } from '../files.ts'
 import type { Claims } from './claims.ts'
 import type { ConfigFile } from './config_file.ts'
 import { type MapName, mapNames } from './entries.ts'
@@ -17,18 +16,25 @@ const shareOfTime = 1 / 50
  * all of the work, and a journal is nothing that HAProxy could read. They are current whenever HAProxy reads them, because
  * only we start and reload it, and write what has changed before that.
  */
-export function createMapFiles(settings: ProxySettings, claims: Claims, config: Pick<ConfigFile, 'write'>) {
+export function createMapFiles(
+  settings: ProxySettings,
+  claims: Claims,
+  config: Pick<ConfigFile, 'write'>,
+  files: Files,
+) {
   const outdated = new Set<MapName | 'config'>()
   const turns = createTurns()
   let notBefore = 0
 
   async function write(): Promise<void> {
-    await mkdir(mapFolder(settings), { recursive: true })
+    await files.makeFolder(mapFolder(settings))
     for (const name of [...outdated]) {
       // First, because it may change while it is written.
       outdated.delete(name)
       const written =
-        name === 'config' ? config.write() : writeAtomically(mapFile(settings, name), lines(claims.entries(name)))
+        name === 'config'
+          ? config.write()
+          : writeAtomically(files, mapFile(settings, name), lines(claims.entries(name)))
       await written.catch((error) => {
         outdated.add(name)
         throw error

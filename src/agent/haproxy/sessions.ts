@@ -31,24 +31,28 @@ export function formerDestinations() {
       }
     },
 
-    destinationsOf(edgeIds: Iterable<string>, claims: Claims): Destinations {
-      const edges = new Set([...edgeIds].filter((id) => id.startsWith('edgtcp_')))
-      const keys = new Set<string>()
-      for (const edge of edges) {
-        for (const key of former.get(edge) ?? []) keys.add(key)
-        former.delete(edge)
-      }
-      // A node may have a hundred thousand of them, and most changes are about none.
-      if (edges.size > 0) for (const [key, value] of claims.entries('tcp')) if (edges.has(edgeOf(value))) keys.add(key)
-      return {
-        isEmpty: keys.size === 0,
-        has(addressAndPort) {
-          const anyAddress = `*${addressAndPort.slice(addressAndPort.lastIndexOf(':'))}`
-          const isOthers = claims.holder('tcp', addressAndPort) !== undefined
-          return keys.has(addressAndPort) || (keys.has(anyAddress) && !isOthers)
-        },
-      }
+    /** When it fails, the same can be closed later. Resolves to how many there were. */
+    async closeSessions(settings: ProxySettings, targets: readonly string[], claims: Claims): Promise<number> {
+      const count = await endSessions(settings, destinationsOf(targets, claims), new Set(targets))
+      for (const edge of targets) former.delete(edge)
+      return count
     },
+  }
+
+  function destinationsOf(edgeIds: Iterable<string>, claims: Claims): Destinations {
+    const edges = new Set([...edgeIds].filter((id) => id.startsWith('edgtcp_')))
+    const keys = new Set<string>()
+    for (const edge of edges) for (const key of former.get(edge) ?? []) keys.add(key)
+    // A node may have a hundred thousand of them, and most changes are about none.
+    if (edges.size > 0) for (const [key, value] of claims.entries('tcp')) if (edges.has(edgeOf(value))) keys.add(key)
+    return {
+      isEmpty: keys.size === 0,
+      has(addressAndPort) {
+        const anyAddress = `*${addressAndPort.slice(addressAndPort.lastIndexOf(':'))}`
+        const isOthers = claims.holder('tcp', addressAndPort) !== undefined
+        return keys.has(addressAndPort) || (keys.has(anyAddress) && !isOthers)
+      },
+    }
   }
 }
 

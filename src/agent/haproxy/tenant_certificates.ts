@@ -1,8 +1,7 @@
 import { hash, X509Certificate } from 'node:crypto'
-import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { writeAtomically } from '../atomic_file.ts'
 import type { NameServer, ServedName } from '../certificates.ts'
+import { type Files, writeAtomically, writeIfDifferent } from '../files.ts'
 import { pemFault } from '../pem_fault.ts'
 import { converse } from './runtime.ts'
 import { type ProxySettings, tenantFolder, tenantList } from './settings.ts'
@@ -24,22 +23,22 @@ class Unusable extends Error {}
  * inside a certificate decide nothing. Files and list are written after HAProxy has taken a change: what is on disk has
  * always been accepted, and HAProxy starts from it with everything else down.
  */
-export function createTenantCertificates(settings: ProxySettings) {
+export function createTenantCertificates(settings: ProxySettings, files: Files) {
   const [folder, list] = [tenantFolder(settings), tenantList(settings)]
   const lines = new Map<string, Line>()
+  /** Kept across calls: one that fails after HAProxy has taken a name leaves the list to the next. */
+  let isListed = true
 
-  const writeList = () =>
-    writeAtomically(list, [
-      Array.from(lines, ([name, line]) => `${entry(name, line)} # ${line.certificate}\n`).join(''),
-    ])
+  const listed = () => Array.from(lines, ([name, line]) => `${entry(name, line)} # ${line.certificate}\n`).join('')
 
   /** Reads what an earlier agent has left, and lets HAProxy find a list whatever happened to it. */
   async function open(): Promise<void> {
-    await mkdir(folder, { recursive: true, mode: 0o700 })
-    for await (const [name, line] of readList(settings)) lines.set(name, line)
-    await writeList()
-    const files = new Set([...lines.values()].map(({ file }) => file))
-    for (const file of await filesIn(folder)) if (!files.has(file)) await rm(file, { force: true })
+    await files.makeFolder(folder, 0o700)
+    for await (const [name, line] of readList(settings, files)) lines.set(name, line)
+    await writeIfDifferent(files, list, listed())
+    const wanted = new Set([...lines.values()].map(({ file }) => file))
+    for (const name of await files.list(folder))
+      if (!wanted.has(join(folder, name))) await files.remove(join(folder, name))
   }
 
   /** Resolves to the line that is in force now. */
@@ -54,8 +53,8 @@ export function createTenantCertificates(settings: ProxySettings) {
     const line = { file, certificate, except, digest, notAfter: new X509Certificate(pem).validToDate.getTime() }
     const isNew = before?.file !== file
     await loadFile(settings, file, pem, isNew ? entry(served.name, line) : undefined)
-    await writeSealed(line, pem)
-    if (before && isNew) await dropFile(settings, before.file)
+    await writeSealed(files, line, pem)
+    if (before && isNew) await dropFile(settings, files, before.file)
     return line
   }
 
@@ -67,7 +66,6 @@ export function createTenantCertificates(settings: ProxySettings) {
     /** In force when it resolves. Throws when HAProxy cannot be asked; then the same can be asked again. */
     async serve({ set, del }: Parameters<NameServer['serve']>[0]): ReturnType<NameServer['serve']> {
       const faults: { name: string; fault: string }[] = []
-      let isListed = true
       for (const each of set) {
         try {
           const before = lines.get(each.name)
@@ -82,11 +80,12 @@ export function createTenantCertificates(settings: ProxySettings) {
       for (const name of del) {
         const line = lines.get(name)
         if (!line) continue
-        await dropFile(settings, line.file)
+        await dropFile(settings, files, line.file)
         lines.delete(name)
         isListed = false
       }
-      if (!isListed) await writeList()
+      if (!isListed) await writeAtomically(files, list, [listed()])
+      isListed = true
       return faults
     },
 
@@ -110,8 +109,6 @@ async function linesInForce(settings: ProxySettings): Promise<string[]> {
   return found
 }
 
-const filesIn = async (folder: string): Promise<string[]> => (await readdir(folder)).map((name) => join(folder, name))
-
 /** Other exceptions are another file, so that one line can take over from the other. */
 const fileOf = (settings: ProxySettings, { name, except }: Pick<ServedName, 'name' | 'except'>): string =>
   join(tenantFolder(settings), `${digestOf([name, ...except].join('\n')).slice(0, 40)}.pem`)
@@ -121,14 +118,19 @@ const digestOf = (text: string): string => hash('sha256', text, 'hex')
  * The first line has the hash of the others: what is half a file after a power cut is then found without a parser, and
  * served again from the record. So nothing has to wait for the disk.
  */
-async function writeSealed({ file, digest, notAfter }: Line, pem: string): Promise<void> {
-  await writeFile(`${file}.new`, `# ${digest} ${notAfter}\n${pem}`, { mode: 0o600 })
-  await rename(`${file}.new`, file)
+async function writeSealed(files: Files, { file, digest, notAfter }: Line, pem: string): Promise<void> {
+  const written = await files.open(`${file}.new`, 'empty')
+  try {
+    await written.write(`# ${digest} ${notAfter}\n${pem}`)
+  } finally {
+    await written.close()
+  }
+  await files.rename(`${file}.new`, file)
 }
 
 /** Undefined for what HAProxy has not accepted like this. */
-async function readSealed(file: string): Promise<{ digest: string; notAfter: number } | undefined> {
-  const text = await readFile(file, 'latin1').catch(() => '')
+async function readSealed(files: Files, file: string): Promise<{ digest: string; notAfter: number } | undefined> {
+  const text = (await files.read(file).catch(() => undefined))?.toString('latin1') ?? ''
   const [, digest = '', notAfter] = /^# ([0-9a-f]{64}) (\d+)\n/.exec(text) ?? []
   if (digestOf(text.slice(text.indexOf('\n') + 1)) !== digest) return undefined
   return { digest, notAfter: Number(notAfter) }
@@ -138,14 +140,14 @@ const entry = (name: string, { file, except }: Line): string =>
   [file, name, ...except.map((each) => `!${each}`)].join(' ')
 
 /** `file name !exception … # certificate`, as far as the files are usable. */
-async function* readList(settings: ProxySettings): AsyncGenerator<[name: string, line: Line]> {
-  const text = await readFile(tenantList(settings), 'latin1').catch(() => '')
+async function* readList(settings: ProxySettings, files: Files): AsyncGenerator<[name: string, line: Line]> {
+  const text = (await files.read(tenantList(settings)).catch(() => undefined))?.toString('latin1') ?? ''
   for (const listed of text.split('\n')) {
     const [file = '', name = '', ...rest] = listed.split(' ')
     const comment = rest.indexOf('#')
     if (!name || comment < 0) continue
     const except = rest.filter((word) => word.startsWith('!')).map((each) => each.slice(1))
-    const sealed = file === fileOf(settings, { name, except }) && (await readSealed(file))
+    const sealed = file === fileOf(settings, { name, except }) && (await readSealed(files, file))
     if (sealed) yield [name, { file, certificate: rest[comment + 1] ?? '', except, ...sealed }]
   }
 }
@@ -182,12 +184,12 @@ async function loadFile(
   }
 }
 
-async function dropFile(settings: ProxySettings, file: string): Promise<void> {
+async function dropFile(settings: ProxySettings, files: Files, file: string): Promise<void> {
   await say(settings, [
     [`del ssl crt-list ${tenantList(settings)} ${file}`, /deleted|not found|Can't find/i],
     [`del ssl cert ${file}`, /deleted|doesn't exist|not found/i],
   ])
-  await rm(file, { force: true })
+  await files.remove(file)
 }
 
 /** One ends a payload on the runtime socket. */

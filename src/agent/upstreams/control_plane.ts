@@ -1,6 +1,6 @@
 import { parseAddress } from '../../kernel/ip/address.ts'
 import type { Service } from '../../kernel/ip/dial_policy.ts'
-import { writeAtomically } from '../atomic_file.ts'
+import { diskFiles, type Files, writeAtomically } from '../files.ts'
 import type { LookUp } from './dns.ts'
 import { savedAddresses } from './names.ts'
 
@@ -15,6 +15,7 @@ type Options = {
   dns: readonly LookUp[]
   onUnresolved: (host: string) => void
   onError: (error: Error) => void
+  files?: Files
 }
 
 const refreshEveryMs = 15_000
@@ -22,10 +23,10 @@ const refreshEveryMs = 15_000
 const patienceMs = 1_000
 
 /** Knows the addresses of the control plane, which tenants must not reach as upstreams. */
-export async function openControlPlane({ hosts, file, dns, onUnresolved, onError }: Options) {
+export async function openControlPlane({ hosts, file, dns, onUnresolved, onError, files = diskFiles }: Options) {
   const isName = (host: string) => parseAddress(host) === undefined
   const names = [...new Set(hosts.map(({ host }) => host).filter(isName))]
-  const known = names.length > 0 ? await savedAddresses(file) : new Map<string, string[]>()
+  const known = names.length > 0 ? await savedAddresses(files, file) : new Map<string, string[]>()
   const unresolved = new Set<string>()
 
   async function lookUp(name: string): Promise<boolean> {
@@ -51,7 +52,7 @@ export async function openControlPlane({ hosts, file, dns, onUnresolved, onError
     if (isSaved) return
     isSaved = true
     const used = names.flatMap((name) => (known.has(name) ? [[name, known.get(name)]] : []))
-    await writeAtomically(file, [JSON.stringify(Object.fromEntries(used))]).catch((error) => {
+    await writeAtomically(files, file, [JSON.stringify(Object.fromEntries(used))]).catch((error) => {
       isSaved = false
       onError(error)
     })

@@ -1,6 +1,5 @@
-import { readFile } from 'node:fs/promises'
 import { parseAddress } from '../../kernel/ip/address.ts'
-import { writeAtomically } from '../atomic_file.ts'
+import { type Files, writeAtomically } from '../files.ts'
 import type { Answer } from './dns.ts'
 
 const refreshEveryMs = 15_000
@@ -89,6 +88,7 @@ function pauseAfter(failure: 'absent' | 'silent' | undefined, failures: number):
 
 /** The addresses of names in use, so that a node can start without DNS. */
 export function createAddressFile(
+  files: Files,
   file: string,
   names: Iterable<[host: string, name: Name]>,
   onError: (error: Error) => void,
@@ -103,7 +103,7 @@ export function createAddressFile(
       isOutdated = false
       const used = [...names].filter(([, { addresses, users }]) => addresses.length > 0 && users.size > 0)
       const text = JSON.stringify(Object.fromEntries(used.map(([host, { addresses }]) => [host, addresses])))
-      await writeAtomically(file, [text]).catch((error) => {
+      await writeAtomically(files, file, [text]).catch((error) => {
         isOutdated = true
         onError(error)
       })
@@ -112,9 +112,9 @@ export function createAddressFile(
 }
 
 /** What a power cut or a hand left of the file may be nothing; then names are looked up as on the first day. */
-export async function savedAddresses(file: string): Promise<Map<string, string[]>> {
+export async function savedAddresses(files: Files, file: string): Promise<Map<string, string[]>> {
   try {
-    const saved = Object.entries(JSON.parse(await readFile(file, 'utf8')))
+    const saved = Object.entries(JSON.parse(`${await files.read(file)}`))
     // An earlier version wrote one address.
     const lists = saved.map(([host, addresses]): [string, unknown[]] => [host, [addresses].flat()])
     return new Map(lists.filter((entry): entry is [string, string[]] => entry[1].every(isAddress)))

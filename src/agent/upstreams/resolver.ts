@@ -1,5 +1,6 @@
 import type { BackendRecord } from '../../distribution/records.ts'
 import { parseAddress } from '../../kernel/ip/address.ts'
+import { diskFiles, type Files } from '../files.ts'
 import type { LookUp } from './dns.ts'
 import { createFairQueue } from './fair_queue.ts'
 import { createAddressFile, createNames, learn, savedAddresses } from './names.ts'
@@ -31,6 +32,7 @@ type Options = {
   dns: LookUp
   onChange: (key: string) => void
   onError: (error: Error) => void
+  files?: Files
 }
 
 /**
@@ -40,11 +42,11 @@ type Options = {
  * Each account has a lane of its own (fair_queue.ts), and names that do not answer are asked ever more rarely: a tenant
  * with a thousand of them delays its own upstreams only.
  */
-export async function openResolver({ file, dns, onChange, onError }: Options) {
-  const names = createNames(await savedAddresses(file))
+export async function openResolver({ file, dns, onChange, onError, files = diskFiles }: Options) {
+  const names = createNames(await savedAddresses(files, file))
   const slowUntil = new Map<string, number>()
   const queue = createFairQueue(limits, resolveName)
-  const addressFile = createAddressFile(file, names.all(), onError)
+  const addressFile = createAddressFile(files, file, names.all(), onError)
 
   async function resolveName(host: string): Promise<void> {
     const name = names.get(host)

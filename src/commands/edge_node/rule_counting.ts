@@ -1,13 +1,14 @@
 import { join } from 'node:path'
+import type { Files } from '../../agent/files.ts'
 import { receiveRuleCounts } from '../../agent/haproxy/rule_counts.ts'
 import type { ProxySettings } from '../../agent/haproxy/settings.ts'
 import { createRuleHits } from '../../agent/rule_hits.ts'
 import type { Log } from '../../kernel/log.ts'
 
 /** Which rules decide on this node: from HAProxy's threads until the control plane has it, across restarts of the agent. */
-export async function openRuleCounting(folder: string, settings: ProxySettings, log: Log) {
+export async function openRuleCounting(folder: string, settings: ProxySettings, log: Log, files: Files) {
   const file = join(folder, 'rule_hits.json')
-  const hits = createRuleHits()
+  const hits = createRuleHits({ files })
   await hits.load(file).catch((err) => log.error({ err }, 'lost the counts of rules that the agent before had kept'))
   const receiver = await receiveRuleCounts(
     settings,

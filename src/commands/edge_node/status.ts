@@ -6,6 +6,7 @@ import type { ProxySettings } from '../../agent/haproxy/settings.ts'
 import type { Health } from '../../agent/health.ts'
 import type { RuleHits } from '../../agent/rule_hits.ts'
 import { serveStatus } from '../../agent/status_server.ts'
+import type { Storage } from '../../agent/storage.ts'
 import type { EdgeConfig } from '../../config.ts'
 import type { Link } from './link.ts'
 import type { Requests } from './requests.ts'
@@ -20,12 +21,13 @@ type Node = {
   requests: Requests
   ruleHits: Pick<RuleHits, 'lost'>
   current: () => object
+  storage: Pick<Storage, 'fault' | 'failures'>
   isDraining: () => boolean
 }
 
 export function serveNodeStatus(
   { GATEHOUSE_EDGE_STATUS_LISTEN: listen }: StatusListen,
-  { settings, agent, health, link, natives, requests, ruleHits, current, isDraining }: Node,
+  { settings, agent, health, link, natives, requests, ruleHits, storage, current, isDraining }: Node,
 ) {
   const status = () => ({
     ...current(),
@@ -43,13 +45,15 @@ export function serveNodeStatus(
   }
 
   async function metrics(): Promise<Record<string, number>> {
-    const { ready, applied, records, unfinished, refusals, refusedUpstreams, unresolvedNames } = agent.state()
+    const { ready, applied, records, unfinished, refused, refusedUpstreams, unresolvedNames } = agent.state()
     return {
       gatehouse_edge_ready: ready && !isDraining() ? 1 : 0,
       gatehouse_edge_applied_generation: applied,
       gatehouse_edge_records: records,
       gatehouse_edge_unfinished_records: unfinished,
-      gatehouse_edge_refusals: refusals.length,
+      gatehouse_edge_refusals: refused.records,
+      gatehouse_edge_storage_failing: storage.fault() === undefined ? 0 : 1,
+      gatehouse_edge_storage_failures_total: storage.failures(),
       gatehouse_edge_refused_upstreams: refusedUpstreams,
       gatehouse_edge_unresolved_names: unresolvedNames,
       gatehouse_edge_connected: link.isConnected() ? 1 : 0,

@@ -43,6 +43,20 @@ const EdgeNode = Closed(
       ],
     }),
     refusals: Type.Array(Refusal, { description: 'The latest records that the node rejected, and why.' }),
+    rejected_records: Type.Unsafe<number | null>({
+      type: ['integer', 'null'],
+      description:
+        'Number of records of all accounts that the node rejected and that no later record has replaced. Null: not known.',
+    }),
+    lowest_rejected_generation: Type.Unsafe<number | null>({
+      type: ['integer', 'null'],
+      description: 'The lowest generation of these records. Null: there are none, or it is not known.',
+    }),
+    storage_fault: Type.Unsafe<string | null>({
+      type: ['string', 'null'],
+      description:
+        'Why the node cannot write to its disk. It keeps enforcing what it has and applies nothing new until it can. Null: it can.',
+    }),
   },
   { title: 'EdgeNode' },
 )
@@ -88,6 +102,9 @@ const shown = (node: KnownNode, accepted: ReadonlySet<string>): Static<typeof Ed
       }
     : null,
   refusals: node.refusals,
+  rejected_records: node.refused?.records ?? null,
+  lowest_rejected_generation: node.refused?.lowest ?? null,
+  storage_fault: node.storageFault ?? null,
 })
 
 type NodeRefusal = KnownNode['refusals'][number]

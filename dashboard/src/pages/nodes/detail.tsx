@@ -33,8 +33,10 @@ export function NodeDetail({ name, list }: { name: string; list: Shapes['EdgeNod
   )
 }
 
-function sentenceOf({ live, applied_generation, refusals }: Node, newest: number): string {
+function sentenceOf({ live, applied_generation, refusals, storage_fault }: Node, newest: number): string {
   if (!live) return 'It has stopped reporting. If it still runs, it keeps enforcing its last known state.'
+  if (storage_fault !== null)
+    return `It ${storage_fault}. It keeps enforcing its last known state and applies no changes until it can write.`
   if (refusals.length) return 'It keeps enforcing the previous version of each record that it rejected.'
   const behind = newest - applied_generation
   if (behind > 0)

@@ -17,6 +17,7 @@ const NodeLink = ({ name }: { name: string }) => (
 
 export function NodeState({ node, newest }: { node: Node; newest: number }) {
   if (!node.live) return <State health="down">Offline</State>
+  if (node.storage_fault !== null) return <State health="partial">Cannot write to disk</State>
   if (node.refusals.length) return <State health="partial">Rejected a change</State>
   if (node.applied_generation < newest) return <State health="partial">Behind</State>
   return <State health="up">Live</State>
@@ -37,7 +38,7 @@ const columnsFor = (newest: number, isShort: boolean): Column<Node>[] => {
       cell: (node) => (
         <span className="two">
           <NodeState node={node} newest={newest} />
-          {!isShort && node.refusals[0] && <small>{node.refusals[0].reason}</small>}
+          {!isShort && <small>{node.storage_fault ?? node.refusals[0]?.reason}</small>}
         </span>
       ),
     },

@@ -42,7 +42,7 @@ export function useAttention(isAdmin: boolean): AttentionItem[] | undefined {
 }
 
 function aboutNodes({ edge_nodes, newest_generation }: Shapes['EdgeNodeList']): AttentionItem[] {
-  return edge_nodes.flatMap(({ name, live, applied_generation, refusals }): AttentionItem[] => {
+  return edge_nodes.flatMap(({ name, live, applied_generation, refusals, storage_fault }): AttentionItem[] => {
     const item = { id: `node ${name}`, to: `/nodes/${encodeURIComponent(name)}`, action: 'View node' }
     if (!live)
       return [
@@ -51,6 +51,15 @@ function aboutNodes({ edge_nodes, newest_generation }: Shapes['EdgeNodeList']): 
           tone: 'refused',
           title: <>Node {name} is offline</>,
           detail: 'It has stopped reporting. If it still runs, it keeps enforcing its last known state.',
+        },
+      ]
+    if (storage_fault !== null)
+      return [
+        {
+          ...item,
+          tone: 'refused',
+          title: <>Node {name} cannot write to its disk</>,
+          detail: `It ${storage_fault}. It applies no changes until it can.`,
         },
       ]
     if (refusals.length)

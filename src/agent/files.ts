@@ -1,0 +1,102 @@
+import { createReadStream } from 'node:fs'
+import { type FileHandle, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
+import { dirname } from 'node:path'
+
+/** A file that is being written. A write that fails may have written a part. */
+export type OpenFile = {
+  write: (part: string | Buffer) => Promise<void>
+  /** On disk when it resolves. */
+  sync: () => Promise<void>
+  truncate: (length: number) => Promise<void>
+  close: () => Promise<void>
+}
+
+/** All that the agent does with its disk. Passed in, so that a test can make each operation fail. */
+export type Files = {
+  /** Every write goes to the end of the file. `empty`: what it held before is gone. */
+  open: (file: string, how: 'empty' | 'append', mode?: number) => Promise<OpenFile>
+  rename: (from: string, to: string) => Promise<void>
+  /** A rename is on disk only when its folder is. */
+  syncFolder: (folder: string) => Promise<void>
+  makeFolder: (folder: string, mode?: number) => Promise<void>
+  /** Resolves also when there is no such file. */
+  remove: (file: string) => Promise<void>
+  /** Undefined when there is no such file. */
+  read: (file: string) => Promise<Buffer | undefined>
+  /** Yields nothing when there is no such file. */
+  readPieces: (file: string, pieceBytes: number) => AsyncIterable<Buffer>
+  size: (file: string) => Promise<number | undefined>
+  list: (folder: string) => Promise<string[]>
+}
+
+export const diskFiles: Files = {
+  async open(file, how, mode = 0o600) {
+    const handle = await open(file, 'a', mode)
+    try {
+      if (how === 'empty') await handle.truncate(0)
+    } catch (error) {
+      await handle.close()
+      throw error
+    }
+    return {
+      write: (part) => writeWhole(handle, Buffer.from(part as string)),
+      sync: () => handle.datasync(),
+      truncate: (length) => handle.truncate(length),
+      close: () => handle.close(),
+    }
+  },
+  rename,
+  async syncFolder(folder) {
+    const handle = await open(folder, 'r')
+    try {
+      await handle.sync()
+    } finally {
+      await handle.close()
+    }
+  },
+  makeFolder: async (folder, mode) => void (await mkdir(folder, { recursive: true, ...(mode && { mode }) })),
+  remove: (file) => rm(file, { force: true }),
+  read: (file) => readFile(file).catch(whenMissing),
+  async *readPieces(file, pieceBytes) {
+    try {
+      yield* createReadStream(file, { highWaterMark: pieceBytes })
+    } catch (error) {
+      whenMissing(error as NodeJS.ErrnoException)
+    }
+  },
+  size: async (file) => (await stat(file).catch(whenMissing))?.size,
+  list: readdir,
+}
+
+/** A disk that is nearly full takes a part, and says so only by its length. */
+async function writeWhole(handle: FileHandle, bytes: Buffer): Promise<void> {
+  for (let from = 0; from < bytes.length; ) from += (await handle.write(bytes, from)).bytesWritten
+}
+
+function whenMissing(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== 'ENOENT') throw error
+}
+
+/** After it resolves there is the whole new file, also after a power cut; before that the whole old one. */
+export async function writeAtomically(
+  files: Files,
+  file: string,
+  parts: Iterable<string | Buffer>,
+  mode?: number,
+): Promise<void> {
+  const temporary = `${file}.new`
+  const written = await files.open(temporary, 'empty', mode)
+  try {
+    for (const part of parts) await written.write(part)
+    await written.sync()
+  } finally {
+    await written.close()
+  }
+  await files.rename(temporary, file)
+  await files.syncFolder(dirname(file))
+}
+
+/** For a file that is written at every start: a node whose disk is full has to start, too. */
+export async function writeIfDifferent(files: Files, file: string, text: string): Promise<void> {
+  if ((await files.read(file).catch(() => undefined))?.toString() !== text) await writeAtomically(files, file, [text])
+}
