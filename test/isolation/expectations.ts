@@ -38,6 +38,10 @@ const tcpEdge: Make = async (as) => {
   return make('/edges/tcp', () => ({ backend: { backend_id }, ip_restriction: { ip_policy_ids: [policyId] } }))(as)
 }
 const reservedDomain = make('/reserved_domains', () => ({ domain: `${randomUUID()}.isolation.example` }))
+const domainWithCertificate: Make = async (as) => {
+  const certificate_id = await certificate(as)
+  return make('/reserved_domains', () => ({ domain: `${randomUUID()}.isolation.example`, certificate_id }))(as)
+}
 const httpsEdge = make('/edges/https', () => ({ hostports: [`${randomUUID()}.example:443`] }))
 /** A route with every module, on its own edge. */
 const route = async (as: Client) => {
@@ -292,8 +296,15 @@ export const expectations: Record<string, Expectation> = {
     body: () => ({ description: 'other' }),
     references: { certificate_id: certificate },
   },
-  'reserved_domains.certificate.delete': { admin: 204, member: 204, path: id(reservedDomain) },
-  'reserved_domains.certificate_management_policy.delete': { admin: 204, member: 204, path: id(reservedDomain) },
+  'reserved_domains.certificate.delete': { admin: 204, member: 204, path: id(domainWithCertificate) },
+  // Nothing manages the certificates of this installation.
+  'reserved_domains.certificate_management_policy.delete': {
+    admin: 204,
+    member: 204,
+    viewer: 403,
+    changesNothing: true,
+    path: id(reservedDomain),
+  },
   'reserved_domains.verify': { admin: 200, member: 200, path: id(reservedDomain), body: () => ({}) },
   'reserved_domains.delete': { admin: 204, member: 204, path: id(reservedDomain) },
   ...certificateExpectations(id(certificate), certificate),

@@ -233,7 +233,7 @@ test("contract: no policy, a repeated one, or another account's: 400, and nothin
   const absent = `ipp_${'0'.repeat(26)}`
   const refusals: [string[], string][] = [
     [[], 'ip_policy_ids'],
-    [[policy, policy], 'ip_policy_ids'],
+    [[policy, policy], 'ip_policy_ids[1]'],
     [[policy, foreign], 'ip_policy_ids[1]'],
     [[policy, absent], 'ip_policy_ids[1]'],
     [[policy, 'ipp_nonsense'], 'ip_policy_ids[1]'],

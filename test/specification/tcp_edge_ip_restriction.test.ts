@@ -110,10 +110,10 @@ test('§2.4 ip_policy_ids: a list of strings, each the id of an IP policy', asyn
 
 test('§2.4 ip_policy_ids: at least one, at most 100, none twice', async () => {
   const path = await moduleOf()
-  const refused = async (ids: string[]) =>
-    assertRefused(await put(path, { ip_policy_ids: ids }), 400, 'ERR_INVALID_FIELD', 'ip_policy_ids')
+  const refused = async (ids: string[], field = 'ip_policy_ids') =>
+    assertRefused(await put(path, { ip_policy_ids: ids }), 400, 'ERR_INVALID_FIELD', field)
   await refused([])
-  await refused([office.id, home.id, office.id])
+  await refused([office.id, home.id, office.id], 'ip_policy_ids[2]')
   await refused(Array.from({ length: 101 }, (_, index) => `ipp_0${String(index).padStart(25, '0')}`))
   assertRefused(await put(path, {}), 400, 'ERR_INVALID_FIELD', 'ip_policy_ids')
 })
