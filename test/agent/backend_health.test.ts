@@ -167,10 +167,9 @@ test('the metric sums up what live nodes count', async () => {
   await send([], { upstreams: { up: 3, down: 2, failing: 1 } })
   const [{ origin } = assert.fail()] = plane.processes
   const text = await (await fetch(`${origin}/metrics`)).text()
-  const counts = [...text.matchAll(/^gatehouse_edge_upstreams\{status="(\w+)"\} (\d+)$/gm)].map(([, status, n]) => [
-    status,
-    n,
-  ])
+  const counts = [...text.matchAll(/^gatehouse_edge_nodes_upstreams\{status="(\w+)"\} (\d+)$/gm)].map(
+    ([, status, n]) => [status, n],
+  )
   assert.deepEqual(counts, [
     ['up', '3'],
     ['down', '2'],

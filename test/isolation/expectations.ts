@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
-import type { DbPool } from '../../src/db/pool.ts'
-import { type IdPrefix, newUuid } from '../../src/kernel/ids.ts'
+import { type DbPool, run } from '../../src/db/pool.ts'
+import { sql } from '../../src/db/sql.ts'
+import { type Id, type IdPrefix, newUuid, toUuid } from '../../src/kernel/ids.ts'
 import { keepRequests } from '../../src/resources/requests/keep.ts'
 import type { Client } from '../harness/client.ts'
 import { keptRequest } from '../harness/edge_requests.ts'
@@ -123,9 +124,20 @@ const refusal: Make = async (as) => {
 }
 
 let database: DbPool | undefined
-/** For what comes from edge nodes, and not from the API: where to write it. */
+/** For what comes from elsewhere, and not from the API: where to write it. */
 export const writeTo = (db: DbPool): void => {
   database = db
+}
+
+/** As with an ACME directory, which this installation does not have. */
+const managedDomain: Make = async (as) => {
+  const domain = await reservedDomain(as)
+  assert.ok(database, 'call writeTo() first')
+  await run(
+    database,
+    sql`update reserved_domains set certificate_authority = 'acme', private_key_type = 'ecdsa' where id = ${toUuid(domain as Id)}`,
+  )
+  return domain
 }
 
 /** A request at an edge, written as if a node had sent it. */
@@ -297,14 +309,7 @@ export const expectations: Record<string, Expectation> = {
     references: { certificate_id: certificate },
   },
   'reserved_domains.certificate.delete': { admin: 204, member: 204, path: id(domainWithCertificate) },
-  // Nothing manages the certificates of this installation.
-  'reserved_domains.certificate_management_policy.delete': {
-    admin: 204,
-    member: 204,
-    viewer: 403,
-    changesNothing: true,
-    path: id(reservedDomain),
-  },
+  'reserved_domains.certificate_management_policy.delete': { admin: 204, member: 204, path: id(managedDomain) },
   'reserved_domains.verify': { admin: 200, member: 200, path: id(reservedDomain), body: () => ({}) },
   'reserved_domains.delete': { admin: 204, member: 204, path: id(reservedDomain) },
   ...certificateExpectations(id(certificate), certificate),
