@@ -53,8 +53,12 @@ const forward = (settings: ProxySettings) => `
   http-request add-header X-Forwarded-Host %[req.fhdr(host)]
   http-request add-header X-Request-Id %[unique-id]`
 
+/** A client could send in them what is removed from the headers. HAProxy adds no TCP backend at run time with this option. */
+const dropTrailers = `
+  option http-drop-request-trailers`
+
 /** After fast_path.ts: of what clients may not send there are only these two, and nothing is in disguise. */
-const forwardFast = (settings: ProxySettings) => `
+const forwardFast = (settings: ProxySettings) => `${dropTrailers}
   http-request del-header connection
   http-request del-header te${forward(settings)}
   http-request del-headers-bin var(txn.headers_to_delete)
@@ -66,7 +70,7 @@ const forwardFast = (settings: ProxySettings) => `
  * upgrade. A name that is only known at run time can be added and deleted by Lua alone; `asked` spares it reading all
  * headers.
  */
-export const forwardCareful = (settings: ProxySettings) => `
+export const forwardCareful = (settings: ProxySettings) => `${dropTrailers}
   acl upgrades req.fhdr(upgrade) -m found
   acl websocket var(txn.websocket) -m found
   acl websockets_off ${part('txn.entry', 'websocket')} -m str ${noWebsocket}

@@ -123,8 +123,6 @@ const commonDefaults = ({
   timeout server-fin 30s
   option clitcpka
   option srvtcpka
-  # A client could send in them what is removed from the headers.
-  option http-drop-request-trailers
   option use-small-buffers l7-retries
 ${[
   answers.badRequest,
