@@ -1,5 +1,3 @@
-import { Refusal } from './errors.ts'
-
 /** What an account stores a limited number of: how messages call it, and the default of its setting. */
 export const quotaKinds = {
   users: { called: 'users', byDefault: 10_000 },
@@ -23,18 +21,3 @@ export type QuotaKind = keyof typeof quotaKinds
 export type Quotas = Readonly<Record<QuotaKind, number>>
 
 export const isQuotaKind = (text: string): text is QuotaKind => Object.hasOwn(quotaKinds, text)
-
-type Excess = { readonly kind: QuotaKind; readonly limit: number; readonly used: number; readonly added: number }
-
-const number = new Intl.NumberFormat('en')
-
-export const beyondQuota = ({ kind, limit, used, added }: Excess, cause?: unknown): Refusal =>
-  new Refusal(
-    'ERR_QUOTA',
-    `The quota of this account is ${number.format(limit)} ${quotaKinds[kind].called}. It has ${number.format(used)}, and this change would add ${number.format(added)}. Delete what you no longer need, or ask the operator of the installation to raise the quota.`,
-    { cause, details: { kind, limit: String(limit), used: String(used), added: String(added) } },
-  )
-
-/** The constraint that the database names when it refuses to exceed a quota; the detail of its error says which. */
-export const quotaConstraint = 'account_quota'
-export const excessIn = (error: unknown): Excess => JSON.parse((error as { detail: string }).detail)

@@ -6,7 +6,7 @@ import type { Caller } from '../../identity/caller.ts'
 import { Refusal } from '../../kernel/errors.ts'
 import { parseHostport } from '../../kernel/hostport.ts'
 import { toId, type Uuid } from '../../kernel/ids.ts'
-import { beyondQuota } from '../../kernel/quotas.ts'
+import { beyondQuota } from '../../kernel/quota_refusal.ts'
 
 type Account = Pick<Caller, 'accountId'>
 
