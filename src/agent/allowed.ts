@@ -4,7 +4,7 @@ import { hourOf } from '../kernel/clock.ts'
 
 /** As many as the control plane keeps of an account. */
 const maxPerAccount = 10_000
-/** About 10 MB on the node, and one report. */
+/** About 10 MB on the node. */
 const maxNoted = 50_000
 const maxPending = 10_000
 
@@ -29,7 +29,7 @@ export function createAllowed() {
       if (target === null) return
       const hour = hourOf(now)
       if (hour !== hourOfNoted) startHour(hour)
-      const key = `${target} ${source}`
+      const key = keyOf({ target, source })
       // When it is let in again, that is news.
       if (outcome === 'refused') noted.delete(key)
       if ((outcome !== 'allowed' && outcome !== 'warned') || noted.has(key)) return
@@ -39,17 +39,17 @@ export function createAllowed() {
       noted.add(key)
       pending.set(key, { target, source, lastAt: new Date(now).toISOString() })
     },
-    /** Gives out what has come together. `giveBack` it when it did not arrive. */
-    take(): { allowed: AllowedAddress[]; giveBack: () => void } {
-      const taken = pending
+    /** Gives out what has come together. `giveBack` what did not arrive. */
+    take(): AllowedAddress[] {
+      const taken = [...pending.values()]
       pending = new Map()
-      return {
-        allowed: [...taken.values()],
-        giveBack() {
-          pending = new Map([...taken, ...pending])
-        },
-      }
+      return taken
+    },
+    giveBack(addresses: readonly AllowedAddress[]): void {
+      pending = new Map([...addresses.map((address) => [keyOf(address), address] as const), ...pending])
     },
   }
 }
+const keyOf = ({ target, source }: Pick<AllowedAddress, 'target' | 'source'>): string => `${target} ${source}`
+
 export type Allowed = ReturnType<typeof createAllowed>

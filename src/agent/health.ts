@@ -68,7 +68,7 @@ export function createHealth({ limit = maxEntries }: { limit?: number } = {}) {
   return {
     observe({ backend, address, port, status, at, account = '', ...seen }: Observation): void {
       const reason = seen.reason && plainText(seen.reason, maxReasonCharacters)
-      const key = `${backend} ${address} ${port}`
+      const key = keyOf({ backend, address, port })
       const known = entries.get(key)
       if (!known) {
         add(key, { backend, address, port, account, status, reason, since: at, lastAt: at, sentAt: 0 })
@@ -91,12 +91,11 @@ export function createHealth({ limit = maxEntries }: { limit?: number } = {}) {
       }
     },
 
-    /** For a report. `giveBack` it if it did not arrive. */
-    take(now: number): { health: UpstreamHealth[]; giveBack: () => void } {
+    /** For a report. `giveBack` what did not arrive. */
+    take(now: number): UpstreamHealth[] {
       endWhatIsOver(now)
       const health: UpstreamHealth[] = []
-      const keys = [...keysToSend(now)]
-      for (const key of keys) {
+      for (const key of [...keysToSend(now)]) {
         const entry = entries.get(key)
         if (!entry) continue
         changed.delete(key)
@@ -105,10 +104,10 @@ export function createHealth({ limit = maxEntries }: { limit?: number } = {}) {
         entries.set(key, entry)
         health.push(sent(entry))
       }
-      const giveBack = () => {
-        for (const key of keys) if (entries.has(key)) changed.add(key)
-      }
-      return { health, giveBack }
+      return health
+    },
+    giveBack(health: readonly UpstreamHealth[]): void {
+      for (const upstream of health) if (entries.has(keyOf(upstream))) changed.add(keyOf(upstream))
     },
 
     counts(): Record<UpstreamStatus, number> {
@@ -119,6 +118,10 @@ export function createHealth({ limit = maxEntries }: { limit?: number } = {}) {
     all: (): Iterable<UpstreamHealth> => entries.values().map(sent),
   }
 }
+
+const keyOf = ({ backend, address, port }: Pick<UpstreamHealth, 'backend' | 'address' | 'port'>): string =>
+  `${backend} ${address} ${port}`
+
 export type Health = ReturnType<typeof createHealth>
 
 function* due(entries: ReadonlyMap<string, Entry>, now: number): Generator<string> {

@@ -15,11 +15,12 @@ export function createHits() {
   }
   return {
     add,
-    /** Gives out what has come together. `giveBack` it when it did not arrive. */
-    take(): { hits: Hit[]; giveBack: () => void } {
-      const hits = [...counts.values()]
+    /** Gives out what has come together. `giveBack` what did not arrive. */
+    take(): Hit[] {
+      const taken = [...counts.values()]
       counts = new Map()
-      return { hits, giveBack: () => hits.forEach(add) }
+      return taken
     },
+    giveBack: (hits: readonly Hit[]): void => hits.forEach(add),
   }
 }

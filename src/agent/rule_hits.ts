@@ -4,7 +4,7 @@ import { diskFiles, type Files, writeAtomically } from './files.ts'
 
 /** Of this node, for as long as the control plane cannot be reached: about 40 MB. */
 const maxKept = 200_000
-/** In one report, which has to fit into one message of NATS. */
+/** In one report: the control plane writes them in one transaction. */
 const maxSent = 2_000
 const dayMs = 24 * 60 * 60 * 1_000
 
@@ -56,11 +56,11 @@ function createWaiting(most: number) {
     if (ofAccount.size === 0) accounts.delete(account)
   }
 
-  function takeSome(): RuleHitCount[] {
+  function takeSome(most: number): RuleHitCount[] {
     const taken: RuleHitCount[] = []
     for (const [account, ofAccount] of [...accounts])
       for (const [key, hit] of ofAccount) {
-        if (taken.length >= maxSent) return taken
+        if (taken.length >= most) return taken
         taken.push(hit)
         remove(account, key)
       }
@@ -93,9 +93,9 @@ export function createRuleHits({ most = maxKept, files = diskFiles }: { most?: n
       waiting.add(hit)
     },
     /** What is to be sent next; the same until it is confirmed. Undefined when there is nothing. */
-    next(): ReportedRuleHits | undefined {
+    next(most = maxSent): ReportedRuleHits | undefined {
       if (sending.length === 0) {
-        sending = waiting.takeSome()
+        sending = waiting.takeSome(Math.min(most, maxSent))
         if (sending.length > 0) batch++
       }
       return sending.length > 0 ? { sender, batch, hits: sending } : undefined

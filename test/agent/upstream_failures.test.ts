@@ -162,7 +162,7 @@ onBothPaths(
         const failure = await poll(() => edge.failures.find(({ backend }) => backend === answer.backend))
         assert.deepEqual([failure?.address, failure?.port], ['127.0.0.1', port])
         if (failure) await failures.note(failure)
-        const [seen] = health.take(Date.now()).health
+        const [seen] = health.take(Date.now())
         assert.deepEqual(
           [seen?.backend, seen?.status, seen?.reason],
           [answer.backend, 'failing', reason],

@@ -53,7 +53,7 @@ export function createLink(config: EdgeConfig, log: Log) {
     receiver = createReceiver(connection, keys, agent, () =>
       log.warn({ hint: sharedAccount.hint }, sharedAccount.fault),
     )
-    reporter = createReporter(connection, { hits, allowed, ruleHits, health }, current)
+    reporter = createReporter(connection, { hits, allowed, ruleHits, health }, current, log)
     seen.connect(connection)
     ending.signal.addEventListener('abort', () => void connection.close())
     while (!ending.signal.aborted) {
