@@ -19,6 +19,8 @@ export type Schema = {
   'x-maxBytes'?: number
   'x-moment'?: true
   'x-cidr'?: true
+  'x-domain'?: true
+  'x-hostport'?: object
 }
 type Step = string | 0
 /** One place in a request body: where it is, and what may be there. */

@@ -49,7 +49,10 @@ export const unrolled = {
       sql`
       select host(source_ip) as ip, max(seen_at) as last_seen_at from (
         select ip as source_ip, last_seen_at as seen_at from seen_addresses
-        where account_id = ${accountId} and type = ${type} and last_seen_at >= ${rfc3339(since)}
+        where account_id = ${accountId} and type = ${type} and type <> 'endpoints' and last_seen_at >= ${rfc3339(since)}
+        union all
+        select ip, allowed_at from address_outcomes
+        where account_id = ${accountId} and type = ${type} and type = 'endpoints' and allowed_at >= ${rfc3339(since)}
         union all
         select c.source_ip, c.last_at
         from ip_restrictions r join ip_restriction_counts c on c.account_id = r.account_id and c.ip_restriction_id = r.id
