@@ -66,7 +66,7 @@ test('a scope that matches no operation is refused with a suggestion, and so is 
     ['scopes', []],
     ['scopes', '*'],
     ['scopes', null],
-    ['scopes', ['*', '*']],
+    ['scopes[1]', ['*', '*']],
     ['scopes[0]', ['*.*']],
     ['scopes[0]', ['api_keys*']],
     ['scopes[0]', ['']],
