@@ -1,5 +1,6 @@
 import type { NatsConnection } from '@nats-io/transport-node'
 import { keptRuleHits, type Report, reportSubject } from '../distribution/channels.ts'
+import { maxMessageBytes } from '../distribution/nats_connection.ts'
 import type { Log } from '../kernel/log.ts'
 import type { Allowed } from './allowed.ts'
 import type { Health } from './health.ts'
@@ -20,8 +21,6 @@ const everyMs = 2_000
 const soonMs = 10
 const answerMs = 5_000
 const warnEveryMs = 60_000
-/** What a server accepts that does not say otherwise. */
-const defaultMaxPayload = 1024 * 1024
 /** In every message of counts: the state of the node, which may grow while the message is made. */
 const stateBytes = 32 * 1024
 /** The longest count of a rule as JSON. */
@@ -30,8 +29,8 @@ const ruleHitBytes = 256
 /**
  * Tells the control plane what is in force here: at once after a change, and every two seconds as a sign of life. Counts travel
  * apart from it, in messages that the server accepts, and are forgotten only when the active publisher has answered. The
- * health of upstreams comes every two seconds at most, however often it changes: whoever makes theirs change all the time
- * must not make reports of it.
+ * health of upstreams comes every two seconds at most, however often it changes: a tenant whose upstream flaps must not
+ * cause a report for each change.
  */
 export function createReporter(
   nats: NatsConnection,
@@ -40,7 +39,7 @@ export function createReporter(
   log: Log,
 ) {
   const current = (): Report => ({ ...state(), countsRules: true, hits: [], upstreams: health.counts() })
-  const maxBytes = () => nats.info?.max_payload ?? defaultMaxPayload
+  const maxBytes = () => maxMessageBytes(nats)
   const countBytes = () => Math.max(maxBytes() - stateBytes, maxBytes() / 4)
   let soon: NodeJS.Timeout | undefined
   const warn = createWarnings(nats, log)

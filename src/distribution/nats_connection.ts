@@ -103,6 +103,12 @@ export function natsHost(server: string): { host: string; port: number } {
   return { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port) || 4222 }
 }
 
+/** The default of NATS, until the server has said what it accepts. */
+const defaultMaxPayload = 1024 * 1024
+
+/** What the server accepts as one message, headers included. */
+export const maxMessageBytes = ({ info }: NatsConnection): number => info?.max_payload ?? defaultMaxPayload
+
 /** One attempt that ends, for a diagnosis. */
 export const tryNats = (client: NatsClient, timeoutMs: number): Promise<NatsConnection> =>
   connect({ ...clientOptions(client), reconnect: false, timeout: timeoutMs })

@@ -9,13 +9,11 @@ import {
 import { type KV, Kvm } from '@nats-io/kv'
 import type { NatsConnection } from '@nats-io/transport-node'
 import { type Batch, batchSubject, blobBucket, progressKey, recordBucket } from '../distribution/channels.ts'
+import { maxMessageBytes } from '../distribution/nats_connection.ts'
 import type { TrustedKeys } from '../distribution/signature.ts'
 import { inParallel } from '../kernel/in_parallel.ts'
 import { type Blobs, createBlobs } from './blobs.ts'
 import { createFencedBucket } from './fenced_bucket.ts'
-
-/** What a server accepts that does not say otherwise. */
-const defaultMaxPayload = 1024 * 1024
 
 /** The two channels: a plain message that arrives in a millisecond, and the bucket that persists. */
 export type NatsSink = Blobs & {
@@ -88,7 +86,6 @@ export async function createNatsSink(
 
   const fenced = createFencedBucket(records, loadTrustedKeys)
   await fenced.expect(progressKey)
-  const maxMessageBytes = () => nats.info?.max_payload ?? defaultMaxPayload
 
   async function put(key: string, value: string): Promise<number> {
     const { revision, outcome } = await fenced.put(key, value)
@@ -101,10 +98,10 @@ export async function createNatsSink(
 
   return {
     bucketCreated: created.records,
-    maxMessageBytes,
+    maxMessageBytes: () => maxMessageBytes(nats),
     announce(batch) {
       const message = Buffer.from(JSON.stringify(batch))
-      if (message.length > maxMessageBytes()) return false
+      if (message.length > maxMessageBytes(nats)) return false
       try {
         nats.publish(batchSubject, message)
         return true
