@@ -55,7 +55,7 @@ export function FormDialog<Result, Variant = never>(props: Props<Result, Variant
     },
   })
   useEffect(() => {
-    // Only once: whoever corrects one of several must not be moved to another.
+    // Only once: correcting one of several fields must not move the focus to another.
     if (!isNewlyRefused.current || Object.keys(errors).length === 0) return
     isNewlyRefused.current = false
     const wrong = form.current?.querySelector<HTMLElement>('[aria-invalid="true"]')

@@ -98,7 +98,7 @@ function OnTrafficShown({ row }: { row: OnTraffic }) {
   )
 }
 
-/** No tick where nobody knows who was let in. */
+/** A tick would claim "no change" where the let-in addresses are unknown. */
 function NoChange({ row }: { row: OnTraffic }) {
   if (row.addresses === 0 && row.let_in_known !== 'all') return null
   const seen = `${count.format(row.addresses)} ${row.addresses === 1 ? 'address' : 'addresses'}`
