@@ -12,11 +12,15 @@ const events = run({
   files: given.filter((argument) => !isFlag(argument)),
   execArgv: [
     ...given.filter((argument) => isFlag(argument) && argument !== '--times'),
-    ...(withTimes ? ['--import', new URL('times.ts', import.meta.url).href] : []),
+    ...['file_limit.ts', ...(withTimes ? ['times.ts'] : [])].flatMap((file) => [
+      '--import',
+      new URL(file, import.meta.url).href,
+    ]),
   ],
   // A file spends much of its time waiting, for processes to start and for changes to arrive.
   concurrency: 2 * availableParallelism(),
-  timeout: 600_000,
+  // Of one test. `file_limit.ts` has the one of a file.
+  timeout: 300_000,
 })
 events.on('test:summary', ({ file, success }) => {
   if (file === undefined && !success) process.exitCode = 1
