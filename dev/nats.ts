@@ -114,7 +114,9 @@ export async function startNats(
   const stop = async (signal: NodeJS.Signals = 'SIGTERM') => {
     if (child.exitCode !== null || child.signalCode !== null) return
     child.kill(signal)
+    const killer = setTimeout(() => child.kill('SIGKILL'), 30_000)
     await once(child, 'exit')
+    clearTimeout(killer)
   }
   const as = (user: string, password: string) => ({
     GATEHOUSE_NATS_URL: url,

@@ -125,7 +125,11 @@ async function serveProcess(env: Record<string, string>): Promise<ServeProcess> 
   child.stderr.pipe(process.stderr, { end: false })
   const log: LogLine[] = []
   const port = await new Promise<number>((resolve, reject) => {
-    child.once('exit', (code) => reject(new Error(`gatehouse serve ended with ${code} before it listened`)))
+    const fail = (what: string) =>
+      reject(new Error(`gatehouse serve ${what} before it listened: ${JSON.stringify(log)}`))
+    child.once('exit', (code) => fail(`ended with ${code}`))
+    const limit = loadScaledTimeout(60_000)
+    setTimeout(() => fail(`took more than ${limit} ms`), limit).unref()
     createInterface({ input: child.stdout }).on('line', (text) => {
       writeSync(file, `${text}\n`)
       const line = parseLine(text)

@@ -18,6 +18,7 @@ import {
   startControlPlane,
   stop,
 } from './control_plane.ts'
+import { loadScaledTimeout } from './load_scaled_timeout.ts'
 import { poll } from './poll.ts'
 import { program } from './program.ts'
 import { testRun } from './test_run.ts'
@@ -132,9 +133,10 @@ async function edgeProcess(env: Record<string, string>): Promise<Pick<EdgeProces
   const file = createWriteStream(join(testRun.folder, `edge-${child.pid}.log`))
   const log: Record<string, unknown>[] = []
   await new Promise<void>((resolve, reject) => {
-    child.once('exit', (code) =>
-      reject(new Error(`gatehouse edge ended with ${code} before it served: ${JSON.stringify(log)}`)),
-    )
+    const fail = (what: string) => reject(new Error(`gatehouse edge ${what} before it served: ${JSON.stringify(log)}`))
+    child.once('exit', (code) => fail(`ended with ${code}`))
+    const limit = loadScaledTimeout(60_000)
+    setTimeout(() => fail(`took more than ${limit} ms`), limit).unref()
     createInterface({ input: child.stdout }).on('line', (text) => {
       file.write(`${text}\n`)
       const line = JSON.parse(text)
