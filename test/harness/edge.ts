@@ -54,6 +54,12 @@ export async function startInstallation(
   starting: Promise<LocalNats> = startNats(),
 ): Promise<Installation> {
   const nats = await starting
+  const edges: { child: ChildProcess; home: string }[] = []
+  // All of them before any folder goes: several may have the same one, in turn, and an agent that runs writes into it.
+  scope.after(async () => {
+    await Promise.all(edges.map(({ child }) => stop(child)))
+    for (const home of new Set(edges.map((edge) => edge.home))) await rm(home, { recursive: true, force: true })
+  })
   scope.after(() => nats.stop())
   const ports = await freePorts(20)
   const tcpPorts = { first: ports[0] ?? 0, last: ports.at(-1) ?? 0 }
@@ -89,10 +95,7 @@ export async function startInstallation(
       GATEHOUSE_EDGE_DRAIN_DEADLINE_SECONDS: '0',
       ...more,
     })
-    scope.after(async () => {
-      await stop(edge.child)
-      await rm(home, { recursive: true, force: true })
-    })
+    edges.push({ child: edge.child, home })
     if (!cutOff)
       await untilListed(
         plane.clientFor(admin.token),
