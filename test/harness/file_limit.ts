@@ -1,4 +1,4 @@
-// Imported into the process of every test file. The runner's own time-out ends a test but waits for ever for a process that
+// Imported into the process of every test file. The runner's own time-out ends a test but waits forever for a process that
 // a forgotten timer or socket keeps alive, and then nothing says which file it is.
 import { writeSync } from 'node:fs'
 import { relative } from 'node:path'
