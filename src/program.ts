@@ -107,13 +107,16 @@ async function help(words: string[]): Promise<number> {
 }
 
 async function runDoctor(args: string[]): Promise<number> {
-  const options = { output: { type: 'string', default: 'text' }, 'env-file': { type: 'string' } } as const
+  const text = { type: 'string' } as const
+  const options = { output: { ...text, default: 'text' }, 'env-file': text, service: text } as const
   const { values } = parseArgs({ args, options })
-  const { doctor, doctorOutputs } = await import('./commands/doctor/doctor.ts')
+  const { doctor, doctorOutputs } = await import('./doctor/doctor.ts')
   const output = doctorOutputs.find((known) => known === values.output)
   if (!output) throw new ConfigError(`--output must be one of ${doctorOutputs.join(', ')}`)
-  const file = values['env-file']
-  const code = await doctor(file ? { ...process.env, ...readEnvironmentFile(file) } : process.env, output)
+  const { 'env-file': file, service } = values
+  if (file && service) throw new ConfigError('--env-file and --service exclude each other')
+  const environment = file ? { ...process.env, ...readEnvironmentFile(file) } : process.env
+  const code = await doctor({ environment, service, output })
   // Not by returning: a server that does not answer would keep its connection, and this process, open.
   process.exit(code)
 }

@@ -29,8 +29,8 @@ const commands: Record<string, ServerCommand> = {
   doctor: {
     forms: [
       [
-        'doctor [--output text|json] [--env-file FILE]',
-        "check what 'serve' and 'edge' need with the settings in the environment, and say what to do about each fault",
+        'doctor [--service NAME | --env-file FILE] [--output text|json]',
+        'check what the services of this machine need, also while they are stopped, and say what to do about each fault; with settings in the environment or in a file, what a program with these settings needs',
       ],
     ],
   },

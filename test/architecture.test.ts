@@ -76,8 +76,12 @@ const mayImport: Record<string, { folders: string[]; because: string }> = {
     ],
     because: 'commands wire the parts together',
   },
+  doctor: {
+    folders: ['kernel', 'db', 'http', 'distribution', 'publisher', 'agent', 'commands', '.'],
+    because: 'doctor examines with the functions of the commands themselves, and no command needs it',
+  },
   '.': {
-    folders: ['kernel', 'db', 'identity', 'access', 'commands', 'cli'],
+    folders: ['kernel', 'db', 'identity', 'access', 'commands', 'doctor', 'cli'],
     because: 'main.ts and the settings only choose and configure',
   },
 }

@@ -16,7 +16,7 @@ const { publicKey: key } = generateKeyPairSync('ed25519')
 const publicKey = `ed25519:${key.export({ format: 'jwk' }).x}`
 
 export type Environment = Record<string, string>
-type Finding = { check: string; status: 'ok' | 'warning' | 'failed'; message: string; hint: string }
+type Finding = { service?: string; check: string; status: 'ok' | 'warning' | 'failed'; message: string; hint: string }
 export type Diagnosis = { code: number | null; findings: Finding[]; text: string }
 
 /** The settings of a healthy installation that has not been started yet, on engines that run. */
@@ -91,8 +91,8 @@ export async function write(file: string, text: string, mode = 0o600): Promise<s
   return file
 }
 
-export async function diagnose(env: Environment): Promise<Diagnosis> {
-  const { code, stdout, stderr } = await gatehouse(['doctor', '--output', 'json'], env)
+export async function diagnose(env: Environment, ...flags: string[]): Promise<Diagnosis> {
+  const { code, stdout, stderr } = await gatehouse(['doctor', '--output', 'json', ...flags], env)
   if (stderr) throw new Error(stderr)
   return { code, findings: JSON.parse(stdout).checks, text: stdout }
 }

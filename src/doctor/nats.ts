@@ -1,10 +1,11 @@
 import { jetstreamManager } from '@nats-io/jetstream'
 import { type NatsConnection, RequestError } from '@nats-io/transport-node'
-import { openBucketApi, sharedAccount } from '../../distribution/bucket_api.ts'
-import { blobBucket, inboxOf, recordBucket, tailSubject } from '../../distribution/channels.ts'
-import { reasonOf, requiresTls, tryNats, withoutPassword } from '../../distribution/nats_connection.ts'
+import type { Config, EdgeConfig } from '../config.ts'
+import { openBucketApi, sharedAccount } from '../distribution/bucket_api.ts'
+import { blobBucket, inboxOf, recordBucket, tailSubject } from '../distribution/channels.ts'
+import { natsHost, reasonOf, requiresTls, tryNats, withoutPassword } from '../distribution/nats_connection.ts'
 import { answerTimeoutMs, clockFinding, expiryFinding, type Finding, failed, ok, warning } from './finding.ts'
-import { greet } from './nats_greeting.ts'
+import { type DeadAddress, greet, type Lookup } from './nats_greeting.ts'
 
 /** As docs/edge.md says. */
 const oldest = '2.11'
@@ -20,17 +21,25 @@ export type NatsClient = {
   replicas?: number
 }
 
+export const natsClient = (config: Config | EdgeConfig): NatsClient => ({
+  servers: config.GATEHOUSE_NATS_URL,
+  caFile: config.GATEHOUSE_NATS_CA_FILE,
+  user: config.GATEHOUSE_NATS_USER,
+  password: config.GATEHOUSE_NATS_PASSWORD,
+})
+
 /** Each server by itself: a client that reaches one of three does not notice that the others are wrong. */
-export async function checkNats(client: NatsClient): Promise<Finding[]> {
-  const each = await Promise.all(client.servers.map((server) => checkServer(server, client)))
+export async function checkNats(client: NatsClient, lookup?: Lookup): Promise<Finding[]> {
+  const each = await Promise.all(client.servers.map((server) => checkServer(server, client, lookup)))
   const usable = client.servers.find((_, index) => each[index]?.every(({ status }) => status !== 'failed'))
   return [...each.flat(), ...(usable === undefined ? [] : await checkAsClient(usable, client))]
 }
 
-async function checkServer(server: string, client: NatsClient): Promise<Finding[]> {
+async function checkServer(server: string, client: NatsClient, lookup: Lookup | undefined): Promise<Finding[]> {
   const at = withoutPassword(server)
   const needsTls = requiresTls(client)
-  const greeting = await greet(server, needsTls ? { caFile: client.caFile } : undefined).catch((error: Error) => error)
+  const tls = needsTls ? { caFile: client.caFile } : undefined
+  const greeting = await greet(server, tls, lookup).catch((error: Error) => error)
   if (greeting instanceof Error)
     return [
       failed(
@@ -39,13 +48,27 @@ async function checkServer(server: string, client: NatsClient): Promise<Finding[
         'Start nats-server, correct GATEHOUSE_NATS_URL, or open the firewall',
       ),
     ]
-  const { version, certificate } = greeting
+  const { version, certificate, dead } = greeting
   const isRecent = version.localeCompare(oldest, 'en', { numeric: true }) >= 0
   return [
     isRecent
       ? ok('nats.server', `${at} is nats-server ${version}`)
       : failed('nats.server', `${at} is nats-server ${version}, which is too old`, `Upgrade it to ${oldest} or newer`),
     ...(needsTls ? [certificateFinding(at, certificate)] : []),
+    ...deadAddresses(server, dead),
+  ]
+}
+
+/** Each name for this machine has two addresses, and NATS may listen on one. */
+function deadAddresses(server: string, dead: readonly DeadAddress[]): Finding[] {
+  const { host } = natsHost(server)
+  if (dead.length === 0 || host === 'localhost') return []
+  return [
+    warning(
+      'nats.addresses',
+      `NATS does not answer at every address of ${host}: ${dead.map(({ reason }) => reason).join(', ')}`,
+      'Remove stale addresses from DNS or /etc/hosts, or start NATS there: clients lose time with them',
+    ),
   ]
 }
 

@@ -1,8 +1,8 @@
-import { openDns } from '../../agent/upstreams/dns.ts'
-import { createUpstreamPolicy } from '../../agent/upstreams/policy.ts'
-import type { EdgeConfig } from '../../config.ts'
-import { parseAddress } from '../../kernel/ip/address.ts'
-import { controlPlaneHosts, ownPorts } from '../edge_node/settings.ts'
+import { openDns } from '../agent/upstreams/dns.ts'
+import { createUpstreamPolicy } from '../agent/upstreams/policy.ts'
+import { controlPlaneHosts, ownPorts } from '../commands/edge_node/settings.ts'
+import type { EdgeConfig } from '../config.ts'
+import { parseAddress } from '../kernel/ip/address.ts'
 import { type Finding, ok, warning } from './finding.ts'
 
 const check = 'edge.upstreams'

@@ -1,12 +1,14 @@
 import { readdirSync } from 'node:fs'
-import type { Config } from '../../config.ts'
-import { setupFault } from '../../db/failures.ts'
-import { mayDeleteAudit, missingRights } from '../../db/grants.ts'
-import { migrationFault } from '../../db/migrate.ts'
-import { type DbPool, one, openPool } from '../../db/pool.ts'
-import { sql } from '../../db/sql.ts'
-import { durabilityFaults } from '../../http/readiness.ts'
-import { packageFiles } from '../../kernel/package_files.ts'
+import type { Config } from '../config.ts'
+import { setupFault } from '../db/failures.ts'
+import { mayDeleteAudit, missingRights } from '../db/grants.ts'
+import { migrationFault } from '../db/migrate.ts'
+import { type DbPool, one, openPool } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
+import { durabilityFaults } from '../http/readiness.ts'
+import { packageFiles } from '../kernel/package_files.ts'
+import { loadNodes } from '../publisher/node_store.ts'
+import { version } from '../version.ts'
 import { answerTimeoutMs, clockFinding, type Finding, failed, ok, warning } from './finding.ts'
 import { checkStoredSecrets } from './secrets.ts'
 
@@ -16,21 +18,21 @@ const oldestMajor = 15
 const connectionsBesidePool = 4
 
 export async function checkPostgres(config: Config): Promise<Finding[]> {
-  const db = openPool(
-    {
-      url: config.GATEHOUSE_DATABASE_URL,
-      poolSize: 1,
-      connectTimeoutMs: answerTimeoutMs,
-      statementTimeoutMs: answerTimeoutMs,
-    },
-    () => {},
-  )
+  const db = openForDoctor(config)
   try {
     const reached = await connect(config, db)
     if (reached.status === 'failed') return [reached]
     const findings = [reached]
     // One after the other: after a fault of the connection the rest would only repeat it.
-    for (const check of [checkServer, checkDurability, checkMigrations, checkRole, checkClock, checkStoredSecrets])
+    for (const check of [
+      checkServer,
+      checkDurability,
+      checkMigrations,
+      checkRole,
+      checkClock,
+      checkStoredSecrets,
+      checkNodes,
+    ])
       findings.push(...(await check(config, db)))
     return findings
   } finally {
@@ -39,13 +41,16 @@ export async function checkPostgres(config: Config): Promise<Finding[]> {
   }
 }
 
+export const openForDoctor = ({ GATEHOUSE_DATABASE_URL: url }: Config): DbPool =>
+  openPool({ url, poolSize: 1, connectTimeoutMs: answerTimeoutMs, statementTimeoutMs: answerTimeoutMs }, () => {})
+
 /** Where the URL leads, without its password. */
 function place({ GATEHOUSE_DATABASE_URL: text }: Config): string {
   const { hostname, port, searchParams } = new URL(text)
   return `${hostname || searchParams.get('host') || 'localhost'}:${port || 5432}`
 }
 
-async function connect(config: Config, db: DbPool): Promise<Finding> {
+export async function connect(config: Config, db: DbPool): Promise<Finding> {
   const check = 'postgresql.connection'
   try {
     const { name, role } = await one<{ name: string; role: string }>(
@@ -150,6 +155,23 @@ async function checkRole(_config: Config, db: DbPool): Promise<Finding[]> {
         ),
       ]
     : [ok(check, `${role} has the rights that 'gatehouse serve' needs, and cannot delete audit events`)]
+}
+
+/** An agent of another version than its control plane works, and is a sign of an upgrade that was not finished. */
+async function checkNodes(_config: Config, db: DbPool): Promise<Finding[]> {
+  const check = 'versions.nodes'
+  const nodes = await loadNodes(db).catch(() => [])
+  const others = nodes.filter((node) => node.version !== version)
+  if (nodes.length === 0) return []
+  return others.length === 0
+    ? [ok(check, `${nodes.length === 1 ? 'the edge node runs' : `all ${nodes.length} edge nodes run`} ${version}, too`)]
+    : [
+        warning(
+          check,
+          `${others.map((node) => `${node.node} runs ${node.version}`).join(', ')}, and this control plane is ${version}`,
+          'Finish the upgrade, control plane first: docs/upgrade.md',
+        ),
+      ]
 }
 
 async function checkClock(_config: Config, db: DbPool): Promise<Finding[]> {

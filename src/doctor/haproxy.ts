@@ -1,14 +1,19 @@
 import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
-import { ask } from '../../agent/haproxy/runtime.ts'
-import { configFile, type ProxySettings } from '../../agent/haproxy/settings.ts'
-import { requireHaproxy } from '../../agent/haproxy/version.ts'
+import { ask } from '../agent/haproxy/runtime.ts'
+import { configFile, type ProxySettings } from '../agent/haproxy/settings.ts'
+import { requireHaproxy } from '../agent/haproxy/version.ts'
 import { answerTimeoutMs, type Finding, failed, ok } from './finding.ts'
 import { portFault, portFinding, portsInUse } from './ports.ts'
+import type { Service } from './services.ts'
 
-export async function checkHaproxy(settings: ProxySettings): Promise<Finding[]> {
-  return [...(await checkProgram(settings)), ...(await checkPorts(settings)), await checkDescriptors(settings)]
+export async function checkHaproxy(settings: ProxySettings, service?: Service): Promise<Finding[]> {
+  return [
+    ...(await checkProgram(settings)),
+    ...(await checkPorts(settings, service)),
+    await checkDescriptors(settings, service),
+  ]
 }
 
 async function checkProgram({ isHttp3On }: ProxySettings): Promise<Finding[]> {
@@ -49,7 +54,7 @@ async function bindsOfRunning(settings: ProxySettings): Promise<string> {
     .join('\n')
 }
 
-async function checkPorts(settings: ProxySettings): Promise<Finding[]> {
+async function checkPorts(settings: ProxySettings, service: Service | undefined): Promise<Finding[]> {
   const running = await bindsOfRunning(settings)
   const isOurs = (at: string) => running.includes(`  bind ${at} `)
   const single = [
@@ -62,7 +67,7 @@ async function checkPorts(settings: ProxySettings): Promise<Finding[]> {
       if (isOurs(at)) return ok(check, `${at} is held by this node's HAProxy`)
       const colon = at.lastIndexOf(':')
       const listen = { host: at.slice(0, colon).replace(/^\[|\]$/g, ''), port: Number(at.slice(colon + 1)) }
-      return portFinding(check, setting, at, await portFault(listen))
+      return portFinding(check, setting, at, await portFault(listen), service)
     }),
   )
   return [...findings, await checkRange(check, settings, running.includes(`:${rangeOf(settings)} `))]
@@ -87,18 +92,26 @@ async function checkRange(check: string, settings: ProxySettings, isOurs: boolea
 /** For its own sockets, pipes and files. */
 const spare = 200
 
-async function checkDescriptors({ maxconn, tcpBind, httpsBind, httpBind = [] }: ProxySettings): Promise<Finding> {
+async function checkDescriptors(
+  { maxconn, tcpBind, httpsBind, httpBind = [] }: ProxySettings,
+  service: Service | undefined,
+): Promise<Finding> {
   const check = 'haproxy.descriptors'
   const ports = tcpBind.addresses.length * (tcpBind.last - tcpBind.first + 1) + httpsBind.length + httpBind.length
   const needed = 2 * maxconn + ports + spare
-  const limits = await readFile('/proc/self/limits', 'utf8').catch(() => '')
-  const hard = Number(/^Max open files +\S+ +(\d+)/m.exec(limits)?.[1] ?? Number.POSITIVE_INFINITY)
+  const hard = service ? (service.descriptorLimit ?? Number.POSITIVE_INFINITY) : await limitOfShell()
+  const where = service ? `of ${service.unit}` : 'here'
   const need = `HAProxy needs ${needed} for ${maxconn} connections and ${ports} listening ports`
   return hard >= needed
-    ? ok(check, `${need}; the limit here is ${hard}`)
+    ? ok(check, `${need}; the limit ${where} is ${hard}`)
     : failed(
         check,
-        `${need}, and the limit here is ${hard}`,
+        `${need}, and the limit ${where} is ${hard}`,
         `Set LimitNOFILE=${needed} in the unit, or lower GATEHOUSE_EDGE_MAX_CONNECTIONS or narrow GATEHOUSE_TCP_PORTS`,
       )
+}
+
+async function limitOfShell(): Promise<number> {
+  const limits = await readFile('/proc/self/limits', 'utf8').catch(() => '')
+  return Number(/^Max open files +\S+ +(\d+)/m.exec(limits)?.[1] ?? Number.POSITIVE_INFINITY)
 }

@@ -1,18 +1,19 @@
 import { X509Certificate } from 'node:crypto'
-import { constants } from 'node:fs'
-import { access, readdir, readFile, stat } from 'node:fs/promises'
+import { readdir, readFile, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { checkNodeKey } from '../../agent/node_key.ts'
-import { pemFault } from '../../agent/pem_fault.ts'
-import type { EdgeConfig } from '../../config.ts'
-import { ConfigError } from '../../kernel/setting_values.ts'
-import { readTrustedKeys } from '../edge_node/settings.ts'
+import { checkNodeKey } from '../agent/node_key.ts'
+import { pemFault } from '../agent/pem_fault.ts'
+import { readTrustedKeys } from '../commands/edge_node/settings.ts'
+import type { EdgeConfig } from '../config.ts'
+import { ConfigError } from '../kernel/setting_values.ts'
 import { expiryFinding, type Finding, failed, ok, warning } from './finding.ts'
+import { checkWritableFolder } from './folders.ts'
+import type { Account } from './services.ts'
 
-export async function checkEdgeFiles(config: EdgeConfig): Promise<Finding[]> {
+export async function checkEdgeFiles(config: EdgeConfig, account?: Account): Promise<Finding[]> {
   return [
     checkTrustedKeys(config),
-    ...(await checkFolder(config)),
+    ...(await checkFolders(config, account)),
     ...(await checkCertificates(config.GATEHOUSE_EDGE_CERTIFICATES)),
     await checkUpstreamCa(config.GATEHOUSE_EDGE_UPSTREAM_CA_FILE),
   ]
@@ -31,20 +32,27 @@ function checkTrustedKeys(config: EdgeConfig): Finding {
 
 const own = "Give it to the user that runs 'gatehouse edge': chown"
 
-/** Made at the first start, if the folder above can be written to. */
-async function checkFolder({ GATEHOUSE_EDGE_FOLDER: folder }: EdgeConfig): Promise<Finding[]> {
-  const check = 'edge.folder'
-  const exists = await stat(folder).catch(() => undefined)
-  const target = exists ? folder : dirname(folder)
-  const fault = await access(target, constants.W_OK | constants.X_OK).catch((error: Error) => error)
-  if (fault)
-    return [failed(check, `GATEHOUSE_EDGE_FOLDER is ${folder}, which cannot be written to: ${fault.message}`, own)]
+async function checkFolders(config: EdgeConfig, account: Account | undefined): Promise<Finding[]> {
+  const folder = config.GATEHOUSE_EDGE_FOLDER
+  const written = [
+    { check: 'edge.folder', setting: 'GATEHOUSE_EDGE_FOLDER', path: folder },
+    ...config.GATEHOUSE_EDGE_ACCESS_LOG.flatMap((destination) =>
+      destination.kind === 'file'
+        ? [
+            {
+              check: 'edge.access_log',
+              setting: 'The folder of GATEHOUSE_EDGE_ACCESS_LOG',
+              path: dirname(destination.path),
+            },
+          ]
+        : [],
+    ),
+  ]
+  const findings = (await Promise.all(written.map((each) => checkWritableFolder({ ...each, account })))).flat()
   const keyFault = await checkNodeKey(folder)
-  if (keyFault) {
-    const [message = '', hint = own] = keyFault.split('. ')
-    return [failed('edge.node_key', message, hint)]
-  }
-  return [ok(check, exists ? `${folder} can be written to` : `${folder} will be made at the first start`)]
+  if (keyFault === undefined) return findings
+  const [message = '', hint = own] = keyFault.split('. ')
+  return [...findings.filter(({ status }) => status !== 'ok'), failed('edge.node_key', message, hint)]
 }
 
 /** Every PEM file that HAProxy would get, as the agent reads them. */

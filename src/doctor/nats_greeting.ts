@@ -1,8 +1,9 @@
 import { X509Certificate } from 'node:crypto'
+import { lookup as systemLookup } from 'node:dns/promises'
 import { readFileSync } from 'node:fs'
 import { connect as connectTcp, isIP, type Socket } from 'node:net'
 import { checkServerIdentity, connect as connectTls } from 'node:tls'
-import { certificateNameFault, natsHost } from '../../distribution/nats_connection.ts'
+import { certificateNameFault, natsHost } from '../distribution/nats_connection.ts'
 import { answerTimeoutMs } from './finding.ts'
 
 type Greeting = {
@@ -11,14 +12,50 @@ type Greeting = {
   certificate?: { nameFault: string | undefined; trustFault: string | undefined; from: Date; to: Date }
 }
 
+/** An address of the server's name where no NATS answers, and why. */
+export type DeadAddress = { address: string; reason: string }
+export type Lookup = (host: string) => Promise<{ address: string }[]>
+const lookupAll: Lookup = (host) => systemLookup(host, { all: true })
+
 /**
- * How a server of NATS introduces itself, before anyone signs in: a line of JSON in clear, and then its certificate. The
- * library says only that a certificate is wrong, and of a good one not when it expires.
+ * How a server of NATS introduces itself, before anyone signs in. A client takes the first address that answers, so that a
+ * name with a stale address works until the other one is down: each address is tried.
  */
-export async function greet(server: string, tls: { caFile: string } | undefined): Promise<Greeting> {
+export async function greet(
+  server: string,
+  tls: { caFile: string } | undefined,
+  lookup: Lookup = lookupAll,
+): Promise<Greeting & { dead: DeadAddress[] }> {
   const { host, port } = natsHost(server)
-  const socket = connectTcp(port, host)
-  socket.setTimeout(answerTimeoutMs, () => socket.destroy(new Error(`no answer within ${answerTimeoutMs / 1_000} s`)))
+  if (isIP(host)) return { ...(await greetAt(host, host, port, tls)), dead: [] }
+  const addresses = await lookup(host).catch(({ code }) => {
+    throw new Error(`the name ${host} cannot be resolved (${code})`)
+  })
+  const answers = await Promise.all(
+    addresses.map(({ address }) =>
+      greetAt(address, host, port, tls).catch(({ message }: Error) => ({ address, reason: message })),
+    ),
+  )
+  const dead = answers.filter((answer) => 'reason' in answer)
+  const alive = answers.find((answer) => 'version' in answer)
+  if (!alive) throw new Error(dead.map(({ reason }) => reason).join(', '))
+  return { ...alive, dead }
+}
+
+/**
+ * A line of JSON in clear, and then its certificate. The library says only that a certificate is wrong, and of a good one not
+ * when it expires.
+ */
+async function greetAt(
+  address: string,
+  host: string,
+  port: number,
+  tls: { caFile: string } | undefined,
+): Promise<Greeting> {
+  const socket = connectTcp(port, address)
+  socket.setTimeout(answerTimeoutMs, () =>
+    socket.destroy(new Error(`${address} does not answer within ${answerTimeoutMs / 1_000} s`)),
+  )
   try {
     const { version, ...info } = await firstLine(socket)
     if (!tls || !(info.tls_required || info.tls_available)) return { version }

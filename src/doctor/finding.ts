@@ -26,6 +26,9 @@ export const failed = (check: string, message: string, hint: string): Finding =>
   hint,
 })
 
+/** With a wrong setting there is nothing to connect to, so the other checks wait for it to be corrected. */
+export const isUsable = (findings: Finding[]): boolean => findings.every(({ status }) => status !== 'failed')
+
 /** How long one connection attempt or query may take. */
 export const answerTimeoutMs = 5_000
 /** How long all checks of an area may take together. */

@@ -1,6 +1,6 @@
 import { statSync } from 'node:fs'
-import { clientSettings, edgeSettings, settingFaults, settings } from '../../config.ts'
-import { closest } from '../../kernel/closest.ts'
+import { clientSettings, edgeSettings, settingFaults, settings } from '../config.ts'
+import { closest } from '../kernel/closest.ts'
 import { type Finding, failed, ok, warning } from './finding.ts'
 
 type Environment = NodeJS.ProcessEnv

@@ -1,6 +1,9 @@
 import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
-import { answerTimeoutMs, type Finding, failed, ok } from './finding.ts'
+import { version } from '../version.ts'
+import { answerTimeoutMs, type Finding, failed, ok, warning } from './finding.ts'
+import { isRunning } from './service_state.ts'
+import type { Service } from './services.ts'
 
 type Listen = { host: string; port: number }
 
@@ -21,7 +24,8 @@ export async function checkOwnPort(
   setting: string,
   listen: Listen,
   running: { path: string; mark: string; name: string },
-): Promise<Finding> {
+  service?: Service,
+): Promise<Finding[]> {
   const at = `${listen.host.includes(':') ? `[${listen.host}]` : listen.host}:${listen.port}`
   const fault = listen.port === 0 ? undefined : await portFault(listen)
   if (fault === 'EADDRINUSE') {
@@ -29,15 +33,32 @@ export async function checkOwnPort(
     const text = await fetch(`http://${reachable}${running.path}`, { signal: AbortSignal.timeout(answerTimeoutMs) })
       .then((response) => response.text())
       .catch(() => '')
-    if (text.includes(running.mark)) return ok(check, `${running.name} runs at ${at}`)
+    if (text.includes(running.mark)) return [ok(check, `${running.name} runs at ${at}`), ...versionFindings(text)]
   }
-  return portFinding(check, setting, at, fault)
+  return [portFinding(check, setting, at, fault, service)]
 }
 
-export function portFinding(check: string, setting: string, at: string, fault: string | undefined): Finding {
+/** A package that was upgraded runs in its old version until the service is restarted. */
+function versionFindings(text: string): Finding[] {
+  const [, running] = /(?:gatehouse_build_info\{version=|"version":)"([^"]+)"/.exec(text) ?? []
+  return running && running !== version
+    ? [warning('versions.running', `${running} is running, and ${version} is installed`, 'Restart the service')]
+    : []
+}
+
+/** With the service that should listen there, if it is one. */
+export function portFinding(
+  check: string,
+  setting: string,
+  at: string,
+  fault: string | undefined,
+  service?: Service,
+): Finding {
   switch (fault) {
     case undefined:
-      return ok(check, `${at} is free`)
+      return service && isRunning(service)
+        ? failed(check, `${service.unit} is running, and nothing listens on ${at}`, restartWith(service))
+        : ok(check, `${at} is free`)
     case 'EADDRINUSE':
       return failed(
         check,
@@ -54,6 +75,9 @@ export function portFinding(check: string, setting: string, at: string, fault: s
       return failed(check, `cannot listen on ${at}: ${fault}`, `Correct ${setting}: is it an address of this machine?`)
   }
 }
+
+const restartWith = ({ unit }: Service): string =>
+  `Its settings may have changed since it started, or it has not come that far: systemctl restart ${unit}, or journalctl -u ${unit}`
 
 const listening = '0A'
 

@@ -1,0 +1,47 @@
+import { type Config, readConfig, settings } from '../config.ts'
+import { checkDns } from './dns.ts'
+import { bounded, type Finding, isUsable, ok } from './finding.ts'
+import { checkNats, natsClient } from './nats.ts'
+import { checkOwner } from './owner.ts'
+import { checkOwnPort } from './ports.ts'
+import { checkPostgres } from './postgres.ts'
+import { checkSecretsKey } from './secrets.ts'
+import type { Service } from './services.ts'
+import { checkSecretFiles, checkSettings } from './settings.ts'
+import { checkStartSettings } from './start_settings.ts'
+
+/** What 'gatehouse serve' needs. */
+export function checkControlPlane(environment: NodeJS.ProcessEnv, service?: Service): Promise<Finding[]>[] {
+  const read = checkSettings(settings, environment)
+  const first = Promise.resolve([...read, ...checkSecretFiles(settings, environment)])
+  if (!isUsable(read)) return [first]
+  const config = readConfig(environment)
+  return [
+    first,
+    bounded('settings.files', checkStartSettings(config)),
+    bounded('listen.port', checkListen(config, service)),
+    bounded('postgresql', checkPostgres(config)),
+    bounded('secrets', Promise.resolve(checkSecretsKey(config))),
+    config.GATEHOUSE_NATS_URL.length === 0
+      ? Promise.resolve([ok('nats.server', 'GATEHOUSE_NATS_URL is not set: this installation has no edges')])
+      : bounded('nats', checkNats({ ...natsClient(config), replicas: config.GATEHOUSE_NATS_REPLICAS })),
+    bounded('dns.servers', checkDns('GATEHOUSE_DNS_SERVERS', config.GATEHOUSE_DNS_SERVERS)),
+  ]
+}
+
+const checkListen = (config: Config, service: Service | undefined): Promise<Finding[]> =>
+  checkOwnPort(
+    'listen.port',
+    'GATEHOUSE_LISTEN',
+    config.GATEHOUSE_LISTEN,
+    { path: '/metrics', mark: 'gatehouse_build_info', name: "'gatehouse serve'" },
+    service,
+  )
+
+/** What 'gatehouse migrate' needs beside that: the same settings, and the URL of the owner of the tables. */
+export function checkMigration(environment: NodeJS.ProcessEnv): Promise<Finding[]>[] {
+  const read = checkSettings(settings, environment)
+  if (!isUsable(read)) return [Promise.resolve(read)]
+  const { GATEHOUSE_DATABASE_URL_FILE: file = 'GATEHOUSE_DATABASE_URL' } = environment
+  return [bounded('postgresql.owner', checkOwner(readConfig(environment), file))]
+}

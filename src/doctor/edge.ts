@@ -1,0 +1,49 @@
+import { proxySettings } from '../commands/edge_node/settings.ts'
+import { type EdgeConfig, edgeSettings, readEdgeConfig } from '../config.ts'
+import { checkDns } from './dns.ts'
+import { checkEdgeFiles } from './edge_files.ts'
+import { bounded, type Finding, failed, isUsable } from './finding.ts'
+import { checkHaproxy } from './haproxy.ts'
+import { checkNats, natsClient } from './nats.ts'
+import { checkOwnPort } from './ports.ts'
+import type { Service } from './services.ts'
+import { checkSecretFiles, checkSettings } from './settings.ts'
+import { checkUpstreams } from './upstreams.ts'
+
+/** What 'gatehouse edge' needs. */
+export function checkEdge(environment: NodeJS.ProcessEnv, service?: Service): Promise<Finding[]>[] {
+  const read = checkSettings(edgeSettings, environment)
+  const first = Promise.resolve([...read, ...checkSecretFiles(edgeSettings, environment)])
+  if (!isUsable(read)) return [first]
+  const config = readEdgeConfig(environment)
+  return [
+    first,
+    bounded('edge', checkEdgeFiles(config, service?.account)),
+    bounded('haproxy', checkHaproxy(proxySettings(config), service)),
+    bounded('edge.status_port', checkStatusPort(config, service)),
+    bounded('edge.upstreams', checkUpstreams(config)),
+    config.GATEHOUSE_NATS_URL.length === 0
+      ? Promise.resolve([
+          failed(
+            'nats.server',
+            'GATEHOUSE_NATS_URL is not set',
+            'Set it: an edge node receives its records through NATS',
+          ),
+        ])
+      : bounded('nats', checkNats({ ...natsClient(config), node: config.GATEHOUSE_EDGE_NODE })),
+    bounded('dns.servers', checkDns('GATEHOUSE_EDGE_DNS_SERVERS', config.GATEHOUSE_EDGE_DNS_SERVERS)),
+  ]
+}
+
+const checkStatusPort = (config: EdgeConfig, service: Service | undefined): Promise<Finding[]> =>
+  checkOwnPort(
+    'edge.status_port',
+    'GATEHOUSE_EDGE_STATUS_LISTEN',
+    config.GATEHOUSE_EDGE_STATUS_LISTEN,
+    {
+      path: '/status',
+      mark: `"node":"${config.GATEHOUSE_EDGE_NODE}"`,
+      name: `'gatehouse edge' of ${config.GATEHOUSE_EDGE_NODE}`,
+    },
+    service,
+  )
