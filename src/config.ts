@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { isAbsolute, join } from 'node:path'
 import { parseEnv } from 'node:util'
@@ -222,6 +222,22 @@ export function readEnvironmentFile(file: string): NodeJS.Dict<string> {
 /** `gatehouse edge status` needs only the address of the status server. */
 export const readEdgeStatusConfig = (environment: NodeJS.ProcessEnv = process.env) =>
   readSettings({ GATEHOUSE_EDGE_STATUS_LISTEN: edgeSettings.GATEHOUSE_EDGE_STATUS_LISTEN }, environment)
+
+/** Where the programs of this machine answer, and which of them the packages have installed. */
+export function readLocalParts(environment: NodeJS.ProcessEnv = process.env) {
+  const { GATEHOUSE_EDGE_STATUS_LISTEN: agent } = readEdgeStatusConfig(environment)
+  const { GATEHOUSE_LISTEN: api } = readSettings({ GATEHOUSE_LISTEN: settings.GATEHOUSE_LISTEN }, environment)
+  const urlOf = ({ host, port }: typeof api) => {
+    const reachable = host.replace(/^0\.0\.0\.0$/, '127.0.0.1').replace(/^::$/, '::1')
+    return `http://${reachable.includes(':') ? `[${reachable}]` : reachable}:${port}`
+  }
+  return {
+    agentUrl: urlOf(agent),
+    hasAgent: Boolean(environment.GATEHOUSE_EDGE_STATUS_LISTEN) || existsSync('/usr/bin/gatehouse-edge'),
+    apiUrl: urlOf(api),
+    hasControlPlane: Boolean(environment.GATEHOUSE_LISTEN) || existsSync('/etc/gatehouse/setup.env'),
+  }
+}
 
 /** Includes the path of the profiles. Per the XDG base directory specification, a relative path is ignored. */
 export function readClientConfig(environment: NodeJS.ProcessEnv = process.env) {

@@ -6,6 +6,7 @@ import {
   readEdgeConfig,
   readEdgeStatusConfig,
   readEnvironmentFile,
+  readLocalParts,
   settingsHelp,
 } from './config.ts'
 import { isUnavailable, setupFault } from './db/failures.ts'
@@ -55,6 +56,8 @@ async function main(args: string[]): Promise<number> {
     }
     case 'doctor':
       return runDoctor(rest)
+    case 'status':
+      return (await import('./cli/status.ts')).statusCommand(readClientConfig(), readLocalParts(), rest)
     case 'ip-restrictions': {
       const [, ...flags] = rest
       const { restrictionTypes } = await import('./access/policies.ts')

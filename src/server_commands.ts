@@ -34,6 +34,14 @@ const commands: Record<string, ServerCommand> = {
       ],
     ],
   },
+  status: {
+    forms: [
+      [
+        'status [--watch] [--output text|json] [--profile NAME]',
+        'show the API, the publisher, edge nodes, certificates and the edge node of this machine; exits with 9 if something is wrong or unknown',
+      ],
+    ],
+  },
   migrate: { forms: [['migrate', 'upgrade the database to this version']], settings },
   bootstrap: {
     forms: [

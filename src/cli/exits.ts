@@ -12,6 +12,7 @@ export const exits = {
   unreachable: { code: 6, means: 'the service did not respond or was unavailable (5xx, 429); try again later' },
   notApplied: { code: 7, means: 'the change was made, but not every live edge node has applied it yet' },
   different: { code: 8, means: 'state diff found a difference' },
+  unhealthy: { code: 9, means: 'status found something wrong or unknown' },
 } as const
 
 export type ExitName = keyof typeof exits

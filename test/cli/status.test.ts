@@ -1,0 +1,127 @@
+// `gatehouse status`: every part of an installation that runs, and each as it is when another does not answer.
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import { after, test } from 'node:test'
+import { freePort } from '../../dev/ports.ts'
+
+import { gatehouse } from '../harness/command.ts'
+import { stop } from '../harness/control_plane.ts'
+import { startInstallation } from '../harness/edge.ts'
+import { poll } from '../harness/poll.ts'
+import { newUser } from '../harness/principals.ts'
+import { program } from '../harness/program.ts'
+import { cliFor } from './harness.ts'
+
+type Part = { part: string; name?: string; status: string; message: string }
+
+const installation = await startInstallation({ after })
+const { admin } = installation
+const edge = await installation.startEdge()
+const cli = cliFor(installation, admin)
+const agent = { GATEHOUSE_EDGE_STATUS_LISTEN: new URL(edge.statusUrl).host }
+
+async function look(env: Record<string, string> = {}, run: typeof cli = cli) {
+  const { code, stdout, stderr } = await run(['status', '-o', 'json'], { env: { ...agent, ...env } })
+  assert.equal(stderr, '')
+  const { status, parts } = JSON.parse(stdout) as { status: string; parts: Part[] }
+  return {
+    code,
+    status,
+    parts,
+    of: (part: string, name?: string) => parts.find((p) => p.part === part && p.name === name),
+  }
+}
+
+test('all parts are shown, and all are fine', async () => {
+  const { code, status, parts } = await poll(
+    () => look(),
+    (seen) => seen.code === 0,
+  )
+  assert.deepEqual([code, status], [0, 'ok'])
+  assert.deepEqual(
+    parts.map(({ part, name, status: each }) => [part, name, each]),
+    [
+      ['API', undefined, 'ok'],
+      ['publisher', undefined, 'ok'],
+      ['edge nodes', undefined, 'ok'],
+      ['edge nodes', 'edge-1', 'ok'],
+      ['certificates', undefined, 'ok'],
+      ['this machine', undefined, 'ok'],
+    ],
+  )
+  const text = await cli.ok(['status'], { env: agent })
+  assert.match(text, /^API +ok +http\S+ is ready$/m)
+  assert.match(text, /^ {2}edge-1 +ok +live, generation \d+, version \S+$/m)
+  assert.match(text, /^this machine +ok +edge-1 is ready, generation \d+$/m)
+})
+
+test('on a machine with an edge node only, where no server is configured, its agent is shown', async () => {
+  const env = { XDG_CONFIG_HOME: cli.env.XDG_CONFIG_HOME ?? '', ...agent }
+  const { code, stdout } = await gatehouse(['status'], env)
+  assert.match(stdout, /^this machine +ok +edge-1 is ready, generation \d+\n$/)
+  assert.equal(code, 0)
+})
+
+test('an agent that should be there and does not answer is wrong', async () => {
+  const { code, of } = await look({ GATEHOUSE_EDGE_STATUS_LISTEN: `127.0.0.1:${await freePort()}` })
+  assert.equal(code, 9)
+  assert.equal(of('this machine')?.status, 'wrong')
+  assert.match(of('this machine')?.message ?? '', /^no edge node responds at http:.*ECONNREFUSED/)
+  assert.equal(of('API')?.status, 'ok')
+})
+
+test('what cannot be asked for is unknown, never fine', async () => {
+  const url = `http://127.0.0.1:${await freePort()}`
+  const away = await look({ GATEHOUSE_URL: url })
+  assert.equal(away.code, 9)
+  assert.equal(away.of('API')?.status, 'wrong')
+  for (const part of ['publisher', 'edge nodes', 'certificates']) assert.equal(away.of(part)?.status, 'unknown', part)
+  assert.equal(away.of('this machine')?.status, 'ok')
+
+  const member = await look({}, cliFor(installation, await newUser(installation, admin)))
+  assert.equal(member.code, 9)
+  assert.deepEqual(
+    ['API', 'edge nodes', 'certificates'].map((part) => member.of(part)?.status),
+    ['ok', 'unknown', 'unknown'],
+  )
+})
+
+test('the server of another program is not taken for ours', async () => {
+  const { code, of } = await look({ GATEHOUSE_URL: edge.statusUrl })
+  assert.equal(code, 9)
+  assert.equal(of('publisher')?.status, 'unknown')
+})
+
+test('without a server and without a node there is nothing to show, and the command says so', async () => {
+  const { code, stderr } = await gatehouse(['status'], { XDG_CONFIG_HOME: cli.env.XDG_CONFIG_HOME ?? '' })
+  assert.equal(code, 2)
+  assert.match(stderr, /no server configured/)
+})
+
+test('--watch shows it again until it is interrupted', async () => {
+  const child = spawn(process.execPath, [program, 'status', '--watch', '-o', 'json'], {
+    env: { ...process.env, ...cli.env, ...agent },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  let seen = 0
+  for await (const line of createInterface({ input: child.stdout })) {
+    assert.equal(JSON.parse(line).status, 'ok')
+    if (++seen === 2) child.kill('SIGINT')
+  }
+  const [code] = child.exitCode === null ? await once(child, 'exit') : [child.exitCode]
+  assert.deepEqual([seen, code], [2, 0])
+})
+
+test('a node that is gone is wrong, with the time of its last report', async () => {
+  await stop(edge.child)
+  const { code, of } = await poll(
+    () => look(),
+    (seen) => seen.of('edge nodes', 'edge-1')?.status === 'wrong',
+  )
+  assert.equal(code, 9)
+  assert.match(of('edge nodes', 'edge-1')?.message ?? '', /^silent since \d{4}-/)
+  assert.equal(of('edge nodes')?.message, '0 of 1 live')
+  assert.equal(of('certificates')?.status, 'unknown')
+})
