@@ -269,6 +269,8 @@ test('the length of a function is found in every form it can take', () => {
 const mayUseTimers: Record<string, string> = {
   'test/harness/poll.ts': 'the one place where tests wait',
   'test/harness/control_plane.ts': 'kills a process that does not end',
+  'test/harness/edge.ts': 'gives up on a node that does not start',
+  'test/harness/file_limit.ts': 'ends a test file that does not end',
   'test/harness/tcp_proxy.ts': 'is a network that takes its time',
   'test/input/framing.test.ts': 'is a client that sends a byte now and then',
   'test/outbox/rounds.ts': 'gives up on a reader that would wait forever',
