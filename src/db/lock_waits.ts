@@ -85,7 +85,10 @@ export async function reportingLockWaits<Result>(
     const [blocked] = await many<Blocked>(pool, blockedSessions(applicationName))
     if (!blocked) return
     const lock = blocked.locktype === 'advisory' ? describeAdvisoryLock(blocked) : describeLock(blocked)
-    seen = describeWait(lock, await holders(pool, sql`select unnest(pg_blocking_pids(${blocked.pid}::int))`))
+    const found = await holders(pool, sql`select unnest(pg_blocking_pids(${blocked.pid}::int))`)
+    // It waited for this very look, as an index that is built concurrently does, or does not wait any more.
+    if (found.length === 0) return
+    seen = describeWait(lock, found)
     if (Date.now() - said < sayEveryMs) return
     said = Date.now()
     say(seen)
