@@ -62,7 +62,7 @@ test('GET /caller says what the key may do, from where, until when and how often
   const { body } = await limited('GET', '/caller')
   const { scopes, allowed_cidrs, expires_at, requests_per_minute } = body
   assert.deepEqual({ scopes, allowed_cidrs, expires_at }, limits)
-  assert.equal(requests_per_minute, 60_000)
+  assert.deepEqual([requests_per_minute, body.account_requests_per_minute], [60_000, 600_000])
   const { body: refused } = await limited('GET', '/api_keys')
   assert.deepEqual([refused.error_code, refused.details.missing], ['ERR_SCOPE', 'api_keys.list'])
 })

@@ -24,8 +24,8 @@ export type RateLimits = {
 
 /** Bounds memory: some 7 MiB. Whoever has more active keys than this starts some of them afresh. */
 const maxKeys = 100_000
-/** All keys of an account together may make this many times the requests of one: otherwise each new key would add as many. */
-const keysPerAccount = 10
+/** All keys of an account together may make ten times the requests of one: otherwise each new key would add as many. */
+export const accountRequestsPerMinute = (requestsPerMinute: number): number => 10 * requestsPerMinute
 const perMinute = (requests: number): RateLimit => ({ requests, seconds: 60 })
 /** People mistype; programs do not sign in. */
 const signInFailures = perMinute(10)
@@ -47,7 +47,7 @@ export function createRateLimits(
     countRequest({ apiKeyId, accountId, requestsPerMinute }) {
       const requests = requestsPerMinute ?? settings.requestsPerMinute
       if (requests === 0) return undefined
-      const [limit, together] = [perMinute(requests), perMinute(requests * keysPerAccount)]
+      const [limit, together] = [perMinute(requests), perMinute(accountRequestsPerMinute(requests))]
       const own: LimitUse = { policy: 'key', limit, allowance: keys.take(apiKeyId, limit) }
       if (!own.allowance.allowed) return own
       const all: LimitUse = { policy: 'account', limit: together, allowance: accounts.take(accountId, together) }

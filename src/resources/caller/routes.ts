@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { accountRequestsPerMinute } from '../../http/rate_limits.ts'
 import { type Handling, route } from '../../http/route.ts'
 import { Closed, Id, Ref, TimestampOrNull } from '../../http/wire.ts'
 import { type Role, roles } from '../../identity/caller.ts'
@@ -48,6 +49,9 @@ const Caller = Closed(
     }),
     expires_at: TimestampOrNull('When the API key expires. Null: never.'),
     requests_per_minute: Type.Integer({ description: 'How many requests the API key may make. 0: any number.' }),
+    account_requests_per_minute: Type.Integer({
+      description: 'How many requests all API keys of the account together may make. 0: any number.',
+    }),
     quotas: Closed(
       ofEachKind(() => QuotaUse),
       { title: 'Quotas', description: 'What the account stores, by kind.' },
@@ -71,12 +75,14 @@ export const callerRoutes = [
         used: kind === 'tcp_ports' ? tcp_ports : (used?.[kind] ?? 0),
         limit: own_quotas?.[kind] ?? request.settings.quotas[kind],
       }))
-      const { scopes, allowedCidrs, apiKeyExpiresAt: expires_at, requestsPerMinute } = request.caller
+      const { scopes, allowedCidrs, apiKeyExpiresAt: expires_at } = request.caller
+      const requests_per_minute = request.caller.requestsPerMinute ?? request.settings.requestsPerMinute
       const key = {
         scopes: [...scopes],
         allowed_cidrs: allowedCidrs.map(canonicalCidr),
         expires_at,
-        requests_per_minute: requestsPerMinute ?? request.settings.requestsPerMinute,
+        requests_per_minute,
+        account_requests_per_minute: accountRequestsPerMinute(requests_per_minute),
       }
       return { body: { ...toCallerFields(request), account_name: name, ...key, quotas } }
     },
