@@ -33,7 +33,7 @@ async function homeThatTrusts(roots: readonly string[]): Promise<string> {
 /** Every name leads to the edge node; nothing else is different from a browser in the world. */
 async function openIn(home: string) {
   const rules = `--host-resolver-rules=MAP * 127.0.0.1:${edge.httpsPort}`
-  const browser = await openBrowser({ after }, [rules], { HOME: home })
+  const browser = await openBrowser({ after }, [rules], { HOME: home }, 'whole')
   return browser.newPage()
 }
 

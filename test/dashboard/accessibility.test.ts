@@ -4,18 +4,18 @@ import { after, test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { policyWith } from '../harness/ip.ts'
 import { poll } from '../harness/poll.ts'
-import { openBrowser, openPage, press, signIn, startDashboard } from './browser.ts'
+import { inspect, type Seen } from './axe.ts'
+import { openBrowser, openPage, press, signIn, startDashboard, usualSize } from './browser.ts'
 import { furnish, furnishHealth, furnishRefusal, furnishRequests } from './furnish.ts'
 
 const { origin, newAccount, processes, db } = await startDashboard({ after })
 const browser = await openBrowser({ after })
-const axe = await readFile(new URL(import.meta.resolve('axe-core/axe.min.js')), 'utf8')
 
 const admin = await newAccount()
 const { policy, backend, edge, domain, certificate, pages } = await furnish(admin)
 await furnishHealth(db, admin, backend.id)
 
-test('every page of the menu is among those that are inspected', async () => {
+test('every page of the menu and of a dialog is among those that are inspected', async () => {
   const source = await readFile(new URL('../../dashboard/src/pages.tsx', import.meta.url), 'utf8')
   const listed = [...source.matchAll(/^ {4}path: '([^']+)'/gm)].map(([, path = '']) => path)
   assert.ok(listed.length > 10, `${listed.length} pages found`)
@@ -24,29 +24,11 @@ test('every page of the menu is among those that are inspected', async () => {
     listed.filter((path) => !inspected.includes(path)),
     [],
   )
+  assert.deepEqual(
+    dialogs.filter(([path]) => !pages.includes(path)),
+    [],
+  )
 })
-
-type Fault = { id: string; impact: string; nodes: { html: string; failureSummary: string }[] }
-/** Of the two themes, one is checked by all rules and the other by those about colors: nothing else differs. */
-const rules = { light: {}, dark: { runOnly: { type: 'rule', values: ['color-contrast', 'link-in-text-block'] } } }
-type Theme = keyof typeof rules
-type Seen = Record<Theme, string[]>
-
-/** What axe finds in either theme. Switching is far cheaper than loading the page again. */
-async function inspect(page: Page, what: string, seen: Seen): Promise<void> {
-  for (const theme of ['light', 'dark'] as const) {
-    await page.emulateMedia({ colorScheme: theme })
-    const options = JSON.stringify({ ...rules[theme], resultTypes: ['violations'] })
-    // Through the debugger, since the page's own policy runs no script but its own.
-    const load = theme === 'light' ? axe : ''
-    const found = await page.evaluate<Fault[]>(
-      `${load}; axe.run(document, ${options}).then(({ violations }) => violations)`,
-    )
-    for (const { id, impact, nodes } of found)
-      if (impact === 'serious' || impact === 'critical')
-        for (const { html, failureSummary } of nodes) seen[theme].push(`${what}: ${id}: ${html}\n${failureSummary}`)
-  }
-}
 
 const dialogs: [path: string, button: string | RegExp][] = [
   ['/keys', 'Create key'],
@@ -55,8 +37,8 @@ const dialogs: [path: string, button: string | RegExp][] = [
   ['/keys', 'Actions for nightly backup > Edit key…'],
   [`/policies/${policy.id}`, 'Add rule'],
   [`/policies/${policy.id}`, 'Actions for deny 127.0.0.9/32 > Edit rule…'],
-  ['/check?ip=127.0.0.9&target=api', 'Change rule…'],
   [`/policies/${policy.id}`, 'Import list'],
+  ['/check?ip=127.0.0.9&target=api', 'Change rule…'],
   ['/webhooks', 'Create webhook'],
   ['/domains', 'Reserve domain'],
   [`/domains/${domain.id}`, 'Change certificate'],
@@ -123,10 +105,41 @@ async function inspectRefusal(seen: Seen): Promise<void> {
   assert.deepEqual(page.faults, [])
 }
 
+const overflow = 'document.documentElement.scrollWidth - document.documentElement.clientWidth'
+
+/** 720 px is a window of 1440 px at 200 % zoom, 390 px a phone; 320 px is what WCAG asks for. */
+async function inspectWidths(page: Page, path: string): Promise<void> {
+  for (const width of [720, 320, 390]) {
+    await page.setViewportSize({ width, height: 844 })
+    // Something that moves while the page settles may stick out for a moment.
+    await poll(
+      async () => `${path} is ${await page.evaluate(overflow)} px too wide for ${width}`,
+      (found) => found.includes(' is 0 px too wide'),
+      { withinSeconds: 10 },
+    )
+  }
+  await page.setViewportSize(usualSize)
+}
+
+async function inspectDialog(page: Page, path: string, button: string | RegExp, seen: Seen): Promise<void> {
+  await press(page, button)
+  await page.getByRole('dialog').waitFor()
+  await inspect(page, `${path}: ${button}`, seen)
+  // A dialog covers a phone, and a window at 200 % zoom; it must not be wider than either.
+  for (const width of [720, 390]) {
+    await page.setViewportSize({ width, height: 844 })
+    const wider = await page.evaluate<number>(`document.querySelector('.modal').scrollWidth - innerWidth`)
+    assert.ok(wider <= 0, `${path}: ${button} is ${wider} px too wide for ${width}`)
+  }
+  await page.setViewportSize(usualSize)
+  await page.keyboard.press('Escape')
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
+}
+
+/** Each page is loaded once for all that is to be seen on it, since loading it costs most. */
 async function inspectEverything(): Promise<Seen> {
   const seen: Seen = { light: [], dark: [] }
-  // A color that is still changing when axe looks would be neither theme's.
-  const page = await openPage(browser, { reducedMotion: 'reduce' })
+  const page = await openPage(browser)
   await page.goto(`${origin}/dashboard/`)
   await page.getByRole('heading', { name: 'Sign in' }).waitFor()
   await inspect(page, 'sign in', seen)
@@ -136,19 +149,8 @@ async function inspectEverything(): Promise<Seen> {
     await page.getByRole('heading', { level: 1 }).waitFor()
     await page.locator('.skeleton').first().waitFor({ state: 'detached' })
     await inspect(page, path, seen)
-  }
-  for (const [path, button] of dialogs) {
-    await page.goto(`${origin}/dashboard${path}`)
-    await press(page, button)
-    await page.getByRole('dialog').waitFor()
-    await inspect(page, `${path}: ${button}`, seen)
-    // A dialog covers a phone, and a window at 200 % zoom; it must not be wider than either.
-    for (const width of [720, 390]) {
-      await page.setViewportSize({ width, height: 844 })
-      const wider = await page.evaluate<number>(`document.querySelector('.modal').scrollWidth - innerWidth`)
-      if (wider > 0) seen.light.push(`${path}: ${button} is ${wider} px too wide for ${width}`)
-    }
-    await page.setViewportSize({ width: 1280, height: 900 })
+    await inspectWidths(page, path)
+    for (const [of, button] of dialogs) if (of === path) await inspectDialog(page, path, button, seen)
   }
   await inspectRequest(page, seen)
   await inspectEvidence(page, seen)
@@ -165,34 +167,13 @@ async function inspectEverything(): Promise<Seen> {
   return seen
 }
 
-let everything: Promise<Seen> | undefined
-for (const theme of ['light', 'dark'] as const) {
-  test(`axe finds nothing serious on any page or dialog, ${theme}`, async () => {
-    everything ??= inspectEverything()
-    assert.deepEqual((await everything)[theme], [])
-  })
-}
+test('axe finds nothing serious on any page or dialog, and none is too wide for a phone or at 200 % zoom', async () => {
+  assert.deepEqual(await inspectEverything(), { light: [], dark: [] })
+})
 
-const overflow = 'document.documentElement.scrollWidth - document.documentElement.clientWidth'
-
-test('a phone and a page at 200 % zoom need no sideways scrolling, and there is a menu', async () => {
+test('a phone has a menu', async () => {
   const page = await openPage(browser, { viewport: { width: 390, height: 844 }, hasTouch: true })
   await signIn(page, origin, admin.token)
-  for (const path of pages) {
-    await page.goto(`${origin}/dashboard${path}`)
-    await page.getByRole('heading', { level: 1 }).waitFor()
-    await page.locator('.skeleton').first().waitFor({ state: 'detached' })
-    // 720 px is a window of 1440 px at 200 % zoom; 320 px is what WCAG asks for.
-    for (const width of [720, 320, 390]) {
-      await page.setViewportSize({ width, height: 844 })
-      // Something that moves while the page settles may stick out for a moment.
-      await poll(
-        async () => `${path} is ${await page.evaluate(overflow)} px too wide for ${width}`,
-        (found) => found.includes(' is 0 px too wide'),
-        { withinSeconds: 10 },
-      )
-    }
-  }
   await page.getByRole('button', { name: 'Menu' }).tap()
   await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'API keys' }).tap()
   await page.getByRole('heading', { name: 'API keys', level: 1 }).waitFor()
@@ -200,8 +181,7 @@ test('a phone and a page at 200 % zoom need no sideways scrolling, and there is 
 
 test('a key is created with the keyboard alone', async () => {
   const page = await openPage(browser)
-  await signIn(page, origin, admin.token)
-  await page.goto(`${origin}/dashboard/keys`)
+  await signIn(page, origin, admin.token, '/keys')
   const create = page.getByRole('button', { name: 'Create key' })
   await create.waitFor()
   const isThere = () => page.evaluate<boolean>("document.activeElement?.textContent === 'Create key'")

@@ -43,8 +43,7 @@ async function countedPolicy(): Promise<string> {
 test('rules show their hits and what covers them, and what never decides is removed after a review', async () => {
   const policy = await countedPolicy()
   const page = await openPage(browser, { viewport: { width: 1440, height: 900 } })
-  await signIn(page, origin, admin.token)
-  await page.goto(`${origin}/dashboard/policies/${policy}`)
+  await signIn(page, origin, admin.token, `/policies/${policy}`)
   const row = (text: string) => page.getByRole('row').filter({ hasText: text })
   await row('used').getByText('1,234').waitFor()
   await row('inside').getByText('Covered by allow 10.0.0.0/8').waitFor()
@@ -86,15 +85,13 @@ test('rules show their hits and what covers them, and what never decides is remo
 test('somebody else who has added a rule meanwhile keeps it, and a viewer is offered no removal', async () => {
   const policy = await countedPolicy()
   const page = await openPage(browser, { viewport: { width: 1440, height: 900 } })
-  await signIn(page, origin, (await newUser(plane, admin, 'viewer')).token)
-  await page.goto(`${origin}/dashboard/policies/${policy}`)
+  await signIn(page, origin, (await newUser(plane, admin, 'viewer')).token, `/policies/${policy}`)
   await page.getByRole('button', { name: 'Never decides 2' }).click()
   await page.getByText('Without them, nothing changes.').waitFor()
   assert.equal(await page.getByRole('button', { name: /^Remove these/ }).count(), 0)
 
   const other = await openPage(browser, { viewport: { width: 1440, height: 900 } })
-  await signIn(other, origin, admin.token)
-  await other.goto(`${origin}/dashboard/policies/${policy}`)
+  await signIn(other, origin, admin.token, `/policies/${policy}`)
   await other.getByRole('button', { name: 'Unused 30 days 3' }).click()
   await press(other, 'Remove these 3 rules')
   await press(other, 'Review and save')

@@ -16,9 +16,10 @@ const page = await openPage(browser)
 await signIn(page, origin, admin.token)
 
 async function openForm(path: string, button: string): Promise<Locator> {
-  await page.goto(`${origin}/dashboard${path}`)
-  await press(page, button)
   const dialog = page.getByRole('dialog')
+  const url = `${origin}/dashboard${path}`
+  if (page.url() !== url || (await dialog.count()) > 0) await page.goto(url)
+  await press(page, button)
   await dialog.waitFor()
   return dialog
 }
@@ -74,6 +75,7 @@ test('a description that is too long is marked in every form that has one, and s
     assert.notEqual(await input.getAttribute('aria-invalid'), 'true')
     await page.keyboard.press('Escape')
     await page.getByRole('button', { name: 'Discard changes' }).click()
+    await dialog.waitFor({ state: 'detached' })
   }
   const dialog = await openForm(`/policies/${policy.id}`, 'More actions > Rename')
   await dialog.getByLabel('Description').fill(long)

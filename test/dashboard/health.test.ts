@@ -21,8 +21,7 @@ test('the page of an edge says which upstream fails, on which node, since when a
       'failing', 'TLS: the certificate has expired', now() - interval '3 minutes', now())`,
   )
   const page = await openPage(browser)
-  await signIn(page, origin, admin.token)
-  await page.goto(`${origin}/dashboard/edges/${tcp.id}`)
+  await signIn(page, origin, admin.token, `/edges/${tcp.id}`)
   await page.getByText('Degraded').waitFor()
   const note = page.getByRole('status').filter({ hasText: '192.0.2.7:8080' })
   assert.equal((await note.innerText()).replaceAll(/\s+/g, ' '), '192.0.2.7:8080 fails on 1 node since 3 min. ago')

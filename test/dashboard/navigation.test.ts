@@ -40,8 +40,7 @@ test('every page opens by its URL, with or without a slash at the end', async ()
 
 test('of filters chosen faster than the page is drawn, all stay', async () => {
   const page = await openPage(browser)
-  await signIn(page, origin, admin.token)
-  await page.goto(`${origin}/dashboard/traffic`)
+  await signIn(page, origin, admin.token, '/traffic')
   await page.getByLabel('Edge', { exact: true }).getByRole('option').nth(1).waitFor({ state: 'attached' })
   // The router changes the address in microtasks; React draws in a task of its own.
   await page.evaluate(`(async () => {

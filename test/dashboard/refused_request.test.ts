@@ -36,8 +36,7 @@ test('the id on the page of a refusal leads to the rule within two seconds, in t
     ip_restriction: { ip_policy_ids: [policyId] },
   })
   const office = await openPage(browser)
-  await signIn(office, origin, admin.token)
-  await office.goto(`${origin}/dashboard/traffic`)
+  await signIn(office, origin, admin.token, '/traffic')
   await office.getByRole('status', { name: 'Live state' }).getByText('Live', { exact: true }).waitFor()
   const metrics = async () => (await fetch(`${edge.statusUrl}/metrics`)).text()
   await poll(async () => (await metrics()).includes('gatehouse_edge_watches 1'))
