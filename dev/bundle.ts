@@ -2,11 +2,12 @@
 // (docs/adr/0063). Names and layout of the code stay readable, so that a stack trace can be followed without a map. Vite is
 // a package of the dashboard's, and bundles both.
 import { chmod, mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { build, type Rolldown } from 'vite'
 import { toBundle } from '../src/cli/bundled_operations.ts'
 import { documentedOperations } from '../src/cli/documented_operations.ts'
 import { luaFiles } from '../src/kernel/package_files.ts'
+import { bundledPackages } from './bundled_packages.ts'
 import { isStale } from './stale.ts'
 
 const root = new URL('..', import.meta.url).pathname
@@ -57,15 +58,35 @@ async function licenseIn(folder: string): Promise<string | undefined> {
   return undefined
 }
 
+/** For test/harness/bundled_packages.ts. */
+async function bundlePackages(folder: string): Promise<void> {
+  await build({
+    root,
+    configFile: false,
+    logLevel: 'error',
+    ssr: { noExternal: true },
+    build: {
+      ssr: true,
+      outDir: folder,
+      target: 'node24',
+      minify: false,
+      rolldownOptions: {
+        input: Object.fromEntries([...bundledPackages].map(([name, file]) => [basename(file, '.js'), name])),
+        output: { entryFileNames: '[name].js', chunkFileNames: '[name]-[hash].js' },
+      },
+    },
+  })
+}
+
 const testFolder = '.program'
 
 /**
  * For tests and drills, which start the program some hundred times: the bundle of the sources as they are now, beside links
- * to the files that `npm run build` would copy. Resolves to the file to run.
+ * to the files that `npm run build` would copy, and the packages that test files load. Resolves to the file to run.
  */
 export async function ensureTestProgram(): Promise<string> {
   const main = join(root, testFolder, 'main.js')
-  if (!(await isStale(`${testFolder}/main.js`, ['src/**/*.ts', 'dev/bundle.ts', 'openapi.json', 'package-lock.json'])))
+  if (!(await isStale(`${testFolder}/main.js`, ['src/**/*.ts', 'dev/bundle*.ts', 'openapi.json', 'package-lock.json'])))
     return main
   await rm(join(root, testFolder), { recursive: true, force: true })
   await mkdir(join(root, testFolder))
@@ -73,6 +94,7 @@ export async function ensureTestProgram(): Promise<string> {
   await symlink('../dashboard/dist', join(root, testFolder, 'dashboard'))
   await symlink('../.docs', join(root, testFolder, 'docs'))
   await symlink('../node_modules/swagger-ui-dist', join(root, testFolder, 'reference'))
+  await bundlePackages(join(testFolder, 'packages'))
   await bundle(testFolder)
   return main
 }

@@ -71,5 +71,6 @@ if (typeof values.drill === 'string') {
   if (files.some((file) => /^test\/package[ds]\./.test(file))) await ensureBuilt()
   if (files.some((file) => file.startsWith('test/dashboard/'))) await ensureDashboard()
   if (files.some((file) => /^test\/(docs_site|reference)/.test(file))) await ensureDocs()
-  end(await runWithEnvironment(['test/harness/run_files.ts', ...flags, ...files]))
+  const packages = `--import=${new URL('harness/bundled_packages.ts', import.meta.url).href}`
+  end(await runWithEnvironment(['test/harness/run_files.ts', ...flags, packages, ...files]))
 }
