@@ -1,11 +1,14 @@
 // Two proxies with the same records, one without a fast path: clients and upstreams must not be able to tell them apart.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { printed, sized } from '../harness/thorough.ts'
 import { comparePaths } from './fast_path/compare.ts'
 
+const requests = sized(2_000, 3_000)
+
 // `npm run drill:fast-path` does 100,000.
-test('3,000 generated requests: the upstream receives and the client gets the same on the fast and the careful path', async (t) => {
-  const { differences, statuses, fastShare, reached, events } = await comparePaths(t, 3_000)
+test(`${printed(requests)} generated requests: the upstream receives and the client gets the same on the fast and the careful path`, async (t) => {
+  const { differences, statuses, fastShare, reached, events } = await comparePaths(t, requests)
   assert.deepEqual(differences, [])
   assert.equal(reached.fast, reached.careful)
   assert.deepEqual(events.fast, events.careful)

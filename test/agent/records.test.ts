@@ -11,6 +11,7 @@ import { type Address, parseAddress } from '../../src/kernel/ip/address.ts'
 import { parseCidr } from '../../src/kernel/ip/cidr.ts'
 import { decide } from '../../src/kernel/ip/decide.ts'
 import { type Action, compilePolicy, type Rule } from '../../src/kernel/ip/ranges.ts'
+import { sized } from '../harness/thorough.ts'
 
 const ours = newSigningKey()
 const foreign = newSigningKey()
@@ -123,9 +124,10 @@ test('a signed record is accepted only under its own key', () => {
   }
 })
 
-test('2,000 damaged, truncated and rewritten records: none is accepted with altered content', () => {
+test('damaged, truncated and rewritten records: none is accepted with altered content', () => {
   const signed = new Map(records.map((record) => [record.key, JSON.stringify(record)]))
   let refused = 0
+  const runs = sized(500, 2_000)
   fc.assert(
     fc.property(fc.constantFrom(...records), edits, (record, changes) => {
       const damaged = edited(Buffer.from(seal(record, signer)), changes).toString('utf8')
@@ -135,10 +137,10 @@ test('2,000 damaged, truncated and rewritten records: none is accepted with alte
         refused++
       } else assert.equal(JSON.stringify(opened), signed.get(opened.key))
     }),
-    { numRuns: 2_000 },
+    { numRuns: runs },
   )
   // Base64 has room for changes that mean the same; nearly everything else is damage.
-  assert.ok(refused > 1_800, `only ${refused} were refused`)
+  assert.ok(refused > 0.9 * runs, `only ${refused} of ${runs} were refused`)
 })
 
 test('a signature by an untrusted key is refused, under its own name or under ours', () => {
@@ -172,7 +174,7 @@ test('anything else in place of an envelope is refused without throwing', () => 
     fc.property(fc.oneof(fc.string({ unit: 'binary' }), fc.json()), (text) =>
       assert.ok('fault' in open(text, trusted)),
     ),
-    { numRuns: 1_000 },
+    { numRuns: sized(250, 1_000) },
   )
 })
 
@@ -269,7 +271,7 @@ test('a refused record says what is wrong with it', () => {
   assert.equal(recordFault({ ...policy, value: both }), 'has not exactly one of inline and chunks')
 })
 
-test('2,000 damaged policy files: each is refused or still well-formed', () => {
+test('a damaged policy file is refused or still well-formed', () => {
   const { bytes } = encodePolicy(
     compilePolicy([rule('allow', '10.0.0.0/8'), rule('deny', '10.2.0.0/16'), rule('allow', '2001:db8::/32')]),
   )
@@ -286,7 +288,7 @@ test('2,000 damaged policy files: each is refused or still well-formed', () => {
       for (const ip of ['0.0.0.0', '10.2.0.1', '255.255.255.255', '::', '2001:db8::1'])
         assert.ok([0, 1, 2].includes(verdictOf(damaged, parseAddress(ip) as Address)))
     }),
-    { numRuns: 2_000 },
+    { numRuns: sized(500, 2_000) },
   )
 })
 
@@ -343,7 +345,7 @@ test('the file that the edge searches decides as the control plane does, on gene
         assert.equal(verdictOf(bytes, parsed) === 1, decide([compiled], parsed).allowed, `${ip} by ${lines}`)
       }
     }),
-    { numRuns: 1_000 },
+    { numRuns: sized(250, 1_000) },
   )
 })
 

@@ -37,7 +37,7 @@ test('the intermediate rule set admits exactly the addresses that both sets admi
       for (const address of addresses)
         assert.equal(lets(both, address), lets(before, address) && lets(after, address), address)
     }),
-    { numRuns: sized(500, 2_000) },
+    { numRuns: sized(200, 2_000) },
   )
 })
 
@@ -199,7 +199,7 @@ test('during a sync, nothing gets through that neither the old nor the new state
       assert.deepEqual([...reach(account)].toSorted(), [...reach(fresh)].toSorted())
       assert.deepEqual(planState(after, [...account.values()].map(normal), { deletes: true }).steps, [])
     }),
-    { numRuns: sized(400, 1_500) },
+    { numRuns: sized(200, 1_500) },
   )
   console.log(`looked ${looks} times, in ${plans} plans`)
 })

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { isIP, isIPv6, SocketAddress } from 'node:net'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import { sized } from '../../../test/harness/thorough.ts'
 import { formatAddress, parseAddress } from './address.ts'
 
 const canonical = (text: string) => {
@@ -115,7 +116,7 @@ test('a formatted address reads back as the same address', () => {
       assert.ok(address)
       assert.deepEqual(parseAddress(formatAddress(address)), address)
     }),
-    { numRuns: 2_000 },
+    { numRuns: sized(500, 2_000) },
   )
 })
 
@@ -128,7 +129,7 @@ test('the canonical form is the one of the operating system', () => {
       fc.pre(!system.includes('.'))
       assert.equal(canonical(text), system)
     }),
-    { numRuns: 2_000 },
+    { numRuns: sized(500, 2_000) },
   )
 })
 
@@ -162,7 +163,7 @@ test('an address is exactly what Node accepts as one without a zone', () => {
       fc.pre(!text.includes('%'))
       assert.equal(parseAddress(text) !== undefined, isIP(text) !== 0, text)
     }),
-    { numRuns: 20_000 },
+    { numRuns: sized(5_000, 20_000) },
   )
   assert.ok(isIPv6('fe80::1%eth0'), 'Node takes zones, so they have to stay out of this comparison')
 })

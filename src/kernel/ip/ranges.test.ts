@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { BlockList } from 'node:net'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import { sized } from '../../../test/harness/thorough.ts'
 import { type Address, formatAddress, parseAddress } from './address.ts'
 import { type Cidr, parseCidr } from './cidr.ts'
 import { type Action, compilePolicy, lookup, type Match, type Rule } from './ranges.ts'
@@ -174,7 +175,7 @@ test('the compiled policy agrees with checking every rule, at every boundary', (
       const policy = compilePolicy(rules)
       for (const border of borders(rules)) assert.deepEqual(lookup(policy, border), naive(rules, border), bits(border))
     }),
-    { numRuns: 3_000 },
+    { numRuns: sized(750, 3_000) },
   )
 })
 
@@ -195,7 +196,7 @@ test('a table is sorted without repetition, and no two neighbors have the same v
         assert.ok(verdicts.every((verdict, index) => verdict !== (verdicts[index - 1] ?? 0)))
       }
     }),
-    { numRuns: 2_000 },
+    { numRuns: sized(500, 2_000) },
   )
 })
 
@@ -215,7 +216,7 @@ test('removing a rule changes the answers it decided, and no others', () => {
         } else assert.ok(was.action === 'deny' || is === undefined, 'what only an allow decided has no deny behind it')
       }
     }),
-    { numRuns: 2_000 },
+    { numRuns: sized(500, 2_000) },
   )
 })
 
@@ -241,7 +242,7 @@ test('net.BlockList agrees wherever it can be trusted', () => {
         assert.equal(lookup(policy, border)?.action, expected, formatAddress(border))
       }
     }),
-    { numRuns: 500 },
+    { numRuns: sized(125, 500) },
   )
 })
 
