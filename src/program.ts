@@ -159,12 +159,12 @@ export async function run(args: string[]): Promise<void> {
     const { code, message } = error as { code?: string; message: string }
     const fault = setupFault(error)
     const isSettingWrong = error instanceof ConfigError || code?.startsWith('ERR_PARSE_ARGS') || fault !== undefined
-    const forTheOperator = isSettingWrong || isUnavailable(error) || code === 'EADDRINUSE'
+    const forTheOperator = isSettingWrong || isUnavailable(error) || code === 'EADDRINUSE' || code === 'EADDRNOTAVAIL'
     console.error(
       `gatehouse: ${forTheOperator ? (fault ?? (message || `PostgreSQL does not answer (${code})`)) : ((error as Error).stack ?? error)}`,
     )
     // Exit immediately: open handles must not keep a failed process alive.
-    // The units do not retry after 2. A database that is down may come back, and a port may become free.
+    // Services are not started again after 2. A database that is down may come back, and a port may become free.
     process.exit(isSettingWrong ? 2 : 1)
   }
 }

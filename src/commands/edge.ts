@@ -142,12 +142,16 @@ async function requireFiles(config: EdgeConfig, folder: string): Promise<void> {
   })
 }
 
-/** What settings can change: the first alert of HAProxy, which says why, without its place in a generated file. */
+/** What the operator can change: the first alert of HAProxy, which says why, without its place in a generated file. */
 function inOneLine(error: Error): never {
   const { message } = error
   if (!/cannot bind socket|Cannot raise FD limit/i.test(message)) throw error
   const [, why = message] = /\[ALERT\].*?: (?:Binding \S+ for \w+ \S+: )?(.*)/.exec(message) ?? []
-  throw new ConfigError(`HAProxy did not start: ${why.trim()} 'gatehouse doctor' says what to do`)
+  const line = `HAProxy did not start: ${why.trim()} 'gatehouse doctor' ('gatehouse-edge doctor' on a node) says what to do`
+  // A port may become free and an address may come up: this is for the service manager to try again.
+  if (/Address already in use|Cannot assign requested address/i.test(why))
+    throw Object.assign(new Error(line), { code: 'EADDRINUSE' })
+  throw new ConfigError(line)
 }
 
 type Around = {
