@@ -1,0 +1,201 @@
+// A Debian 12 of its own, with systemd as its first process, for drills of what the packages install. Needs root, debootstrap,
+// systemd-container and iproute2.
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { copyFile, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { createServer, request } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { setTimeout } from 'node:timers/promises'
+
+const root = new URL('..', import.meta.url).pathname
+/** Networks of two addresses, by process, so that drills do not meet. A machine reaches the Debian archive through us. */
+const machine = `gh${process.pid}`
+const subnet = `10.213.${(process.pid >> 6) & 255}`
+const network = {
+  host: `${subnet}.${(process.pid & 63) * 4 + 1}`,
+  guest: `${subnet}.${(process.pid & 63) * 4 + 2}`,
+  port: 3142,
+}
+
+const run = (command: string, ...args: string[]): string =>
+  execFileSync(command, args, {
+    cwd: root,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'inherit'],
+    maxBuffer: 64 << 20,
+  })
+
+export async function timed<Result>(what: string, work: () => Result | Promise<Result>): Promise<Result> {
+  const start = Date.now()
+  const result = await work()
+  console.log(`── ${what}: ${((Date.now() - start) / 1_000).toFixed(1)} s`)
+  return result
+}
+
+export const makeOwnPackages = (): string => run('npm', 'run', '--silent', 'package')
+
+/** The archive that this machine uses. */
+function mirror(): string {
+  const format = '$(REPO_URI) $(ORIGIN) $(COMPONENT) $(CREATED_BY)'
+  const rows = run('apt-get', 'indextargets', '--format', format)
+    .split('\n')
+    .map((row) => row.split(' '))
+  const found = rows.find(
+    ([url, origin, component, kind]) =>
+      origin === 'Debian' && component === 'main' && kind === 'Packages' && !url?.includes('security'),
+  )
+  if (!found?.[0]) throw new Error("apt knows no Debian archive; run 'apt-get update' first")
+  return found[0]
+}
+
+/** A clean Debian with systemd. The second one is a copy of the first, which stays in the folder for temporary files. */
+export async function makeDebian(folder: string): Promise<void> {
+  const kept = join(tmpdir(), 'gatehouse-drill-debian-12')
+  if (!existsSync(kept)) {
+    const made = `${kept}.${process.pid}`
+    await bootstrapDebian(made)
+    // Two drills may have made one each.
+    await rename(made, kept).catch(() => rm(made, { recursive: true }))
+  }
+  await mkdir(folder, { recursive: true })
+  run('cp', '--archive', '--reflink=auto', `${kept}/.`, folder)
+}
+
+async function bootstrapDebian(folder: string): Promise<void> {
+  run('debootstrap', '--variant=minbase', 'bookworm', folder, mirror())
+  await copyFile('/etc/resolv.conf', join(folder, 'etc/resolv.conf'))
+  // Where this machine accepts an archive that is a copy of an earlier day, so must the other.
+  const accepts = run('apt-config', 'dump')
+    .split('\n')
+    .filter((line) => line.includes('Check-Valid-Until'))
+  await writeFile(join(folder, 'etc/apt/apt.conf.d/00archive'), `${accepts.join('\n')}\n`)
+  run('chroot', folder, 'apt-get', 'install', '-y', '-qq', '--no-install-recommends', 'systemd', 'systemd-sysv', 'dbus')
+}
+
+export async function copyPackages(from: string, machineFolder: string): Promise<void> {
+  const to = join(machineFolder, 'root')
+  for (const old of (await readdir(to)).filter((name) => name.endsWith('.deb'))) await rm(join(to, old))
+  for (const name of (await readdir(from)).filter((each) => each.endsWith('.deb')))
+    await copyFile(join(from, name), join(to, name))
+}
+
+export type Machine = {
+  /** Runs a script in a bash of its own, which ends at the first command that fails. */
+  attempt: (script: string) => Promise<{ code: number; output: string }>
+  /** The same; rejects with the output when it fails. */
+  sh: (script: string) => Promise<string>
+  /** Types each block of shell commands of a page, and prints them with what they print and how long each block takes. */
+  typePage: (page: string) => Promise<string>
+  shutDown: () => Promise<void>
+  /** Ends all processes at once, as when the power fails. */
+  cutPower: () => Promise<void>
+}
+
+export async function boot(folder: string): Promise<Machine> {
+  const proxy = `Acquire::http::Proxy "http://${network.host}:${network.port}";\n`
+  await writeFile(join(folder, 'etc/apt/apt.conf.d/00proxy'), proxy)
+  const flags = ['--boot', '--register=no', '--keep-unit', '--network-veth', '--link-journal=no', '--console=passive']
+  const nspawn = spawn('systemd-nspawn', ['-q', '-D', folder, `--machine=${machine}`, ...flags], { stdio: 'ignore' })
+  const end = async (pid: number, signal: NodeJS.Signals) => {
+    if (nspawn.exitCode !== null || nspawn.signalCode !== null) return
+    const exited = once(nspawn, 'exit')
+    process.kill(pid, signal)
+    await exited
+  }
+  const shutDown = () => end(nspawn.pid as number, 'SIGTERM')
+  try {
+    const leader = await until(
+      async () => (await readFile(`/proc/${nspawn.pid}/task/${nspawn.pid}/children`, 'utf8')).split(' ')[0],
+    )
+    const enter = ['-t', leader, '-a', '--']
+    await until(
+      () =>
+        spawnSync('nsenter', [...enter, 'systemctl', 'is-system-running'])
+          .stdout?.toString()
+          .match(/starting|running|degraded/)?.[0],
+    )
+    const link = `ve-${machine}`
+    run('ip', 'address', 'add', `${network.host}/30`, 'dev', link)
+    run('ip', 'link', 'set', link, 'up')
+    run('nsenter', '-t', leader, '-n', 'ip', 'address', 'add', `${network.guest}/30`, 'dev', 'host0')
+    run('nsenter', '-t', leader, '-n', 'ip', 'link', 'set', 'host0', 'up')
+    const path = 'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin'
+    const bash = ['env', '-i', 'HOME=/root', path, 'DEBIAN_FRONTEND=noninteractive', 'bash', '-euo', 'pipefail']
+    return { ...shellsIn([...enter, ...bash]), shutDown, cutPower: () => end(Number(leader), 'SIGKILL') }
+  } catch (error) {
+    await shutDown()
+    throw error
+  }
+}
+
+function shellsIn(shell: string[]): Pick<Machine, 'attempt' | 'sh' | 'typePage'> {
+  async function follow(script: string, onLine: (line: string) => void): Promise<number> {
+    const bash = spawn('nsenter', [...shell, '-c', `cd /root; exec 2>&1\n${script}`], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    const exited = once(bash, 'exit')
+    for await (const line of createInterface({ input: bash.stdout })) onLine(line)
+    return (await exited)[0] ?? 1
+  }
+
+  async function attempt(script: string) {
+    let output = ''
+    const code = await follow(script, (line) => {
+      output += `${line}\n`
+    })
+    return { code, output }
+  }
+
+  async function sh(script: string): Promise<string> {
+    const { code, output } = await attempt(script)
+    if (code !== 0) throw new Error(`${script}\nfailed with ${code}:\n${output}`)
+    return output
+  }
+
+  async function typePage(page: string): Promise<string> {
+    const blocks = [...page.matchAll(/^```sh\n(.*?)^```/gms)].map(([, commands = '']) => commands)
+    const mark = '---- end of block ----'
+    const typed = blocks.flatMap((block) => [`cat <<'${mark}'\n${block}${mark}`, block, `echo '${mark}'`]).join('\n')
+    let [blockBegan, said] = [Date.now(), '']
+    const code = await follow(typed, (line) => {
+      if (line === mark) {
+        console.log(`── ${((Date.now() - blockBegan) / 1_000).toFixed(1)} s\n`)
+        blockBegan = Date.now()
+      } else {
+        console.log(`   ${line}`)
+        said += `${line}\n`
+      }
+    })
+    if (code !== 0) throw new Error(`the page failed with ${code}`)
+    return said
+  }
+  return { attempt, sh, typePage }
+}
+
+async function until<Value>(look: () => Promise<Value | undefined> | Value | undefined): Promise<Value> {
+  for (const deadline = Date.now() + 120_000; Date.now() < deadline; await setTimeout(200)) {
+    const found = await look()
+    if (found) return found
+  }
+  throw new Error('the machine did not start within two minutes')
+}
+
+/** Fetches for apt, which asks for whole URLs, while a machine runs. */
+export async function openArchiveProxy() {
+  const proxy = createServer((asked, answer) => {
+    const fetched = request(asked.url ?? '', { headers: asked.headers }, (got) => {
+      answer.writeHead(got.statusCode ?? 502, got.headers)
+      got.pipe(answer)
+    })
+    fetched.on('error', () => answer.destroy())
+    fetched.end()
+  }).listen(network.port, network.host)
+  await once(proxy, 'listening')
+  return () => {
+    proxy.close()
+    proxy.closeAllConnections()
+  }
+}

@@ -1,0 +1,65 @@
+// For drills: the installation that docs/install.md leaves on a machine, asked whether it works.
+import { randomInt } from 'node:crypto'
+import type { Machine } from './debian_machine.ts'
+
+const limitSeconds = 180
+
+const atApi = `curl -sS --max-time 10 -H "Authorization: Bearer $(cat /etc/gatehouse/admin-token)" -H 'Service-Version: 2'`
+const atEdge = `curl -s --max-time 5 -o /dev/null -w '%{http_code}' --cacert app.example.crt --connect-to app.example:443:127.0.0.1:443`
+
+/** Once, after the page has been typed: keeps the id of its policy where the other scripts find it. */
+export async function prepareService(machine: Machine): Promise<void> {
+  await machine.sh(
+    `${atApi} http://127.0.0.1:8080/ip_policies | grep -o '"id":"ipp_[^"]*"' | head -1 | cut -d'"' -f4 >policy-id; grep -q ipp_ policy-id`,
+  )
+  await machine.sh('apt-get install -y -qq procps')
+  // Nothing outside waits for this node to be taken out of a load balancer.
+  await machine.sh(
+    'echo GATEHOUSE_EDGE_DRAIN_DELAY_SECONDS=0 >>/etc/gatehouse-edge/edge.env; systemctl restart gatehouse-edge.service',
+  )
+}
+
+/** Denies an address through the API, and asks the edge from it and from another. Resolves to what is wrong after three minutes. */
+export async function inService(machine: Machine): Promise<string | undefined> {
+  // One that no earlier change has denied, also not on a machine that was kept.
+  const denied = `127.${[64, 256, 256].map((most) => randomInt(1, most)).join('.')}`
+  const { code, output } = await machine.attempt(`
+    printf '{"ip_policy_id":"%s","action":"deny","cidr":"%s"}' "$(cat policy-id)" ${denied} >rule.json
+    end=$((SECONDS + ${limitSeconds})); made=no; seen=none
+    while [ $SECONDS -lt $end ]; do
+      if [ $made != yes ]; then
+        made=$(${atApi} -o answer -w '%{http_code}' -H 'Content-Type: application/json' --data @rule.json \\
+          http://127.0.0.1:8080/ip_policy_rules) || true
+        if [ "$made" = 201 ] || [ "$made" = 409 ]; then made=yes; fi
+      fi
+      if [ $made = yes ]; then
+        seen="$(${atEdge} --interface ${denied} https://app.example/ || true) $(${atEdge} --interface 127.0.0.1 https://app.example/ || true)"
+        if [ "$seen" = '403 200' ]; then exit 0; fi
+      fi
+      sleep 0.3
+    done
+    echo "the API answered $made: $(cat answer 2>/dev/null); the edge answered $seen, and 403 200 is right"
+    exit 1`)
+  return code === 0 ? undefined : output
+}
+
+/** Requests through the edge, one after the other. Resolves to a way to end them, which resolves to what failed, or ''. */
+export async function startTraffic(machine: Machine): Promise<() => Promise<string>> {
+  await machine.sh('rm -f /run/traffic /run/stop-traffic')
+  const traffic = machine.attempt(`
+    while [ ! -e /run/stop-traffic ]; do
+      ${atEdge} --interface 127.0.0.1 https://app.example/ >>/run/traffic || true
+      echo >>/run/traffic
+      sleep 0.1
+    done`)
+  return async () => {
+    await machine.sh('touch /run/stop-traffic')
+    await traffic
+    const codes = (await machine.sh('cat /run/traffic')).trim().split('\n')
+    const failed = codes.filter((code) => code !== '200')
+    if (codes.length < 5) return `only ${codes.length} requests were sent`
+    return failed.length > 0
+      ? `${failed.length} of ${codes.length} requests failed (${[...new Set(failed)].join(', ')})`
+      : ''
+  }
+}
