@@ -45,6 +45,11 @@ export const commandFlags = {
     value: 'NAME',
     help: 'Profile to use instead of the environment or the current profile.',
   },
+  'min-nodes': {
+    type: 'string',
+    value: 'N',
+    help: 'With --wait applied: how many edge nodes must be live and have applied the change. Default: 1.',
+  },
   timeout: { type: 'string', value: 'SECONDS', help: 'Timeout per request. Default: 60.' },
   yes: { type: 'boolean', short: 'y', help: 'Do not ask for confirmation.' },
   verbose: { type: 'boolean', short: 'v', help: 'Print each request and its operation id to standard error.' },

@@ -58,11 +58,12 @@ export const below = (words: readonly string[]): readonly Operation[] =>
   typed.filter((operation) => beginsWith(operation.words, words) && operation.words.length > words.length)
 
 /** The flags of the command itself that make sense with an operation. */
-export const usableFlags = ({ listField, body, method }: Operation): CommandFlag[] => [
+export const usableFlags = ({ listField, body, method, flags }: Operation): CommandFlag[] => [
   ...(listField ? (['all'] as const) : []),
   ...(body ? (['data', 'file'] as const) : []),
   'output',
   ...(listField ? (['columns'] as const) : []),
+  ...(flags.some(({ name }) => name === 'wait') ? (['min-nodes'] as const) : []),
   'profile',
   'timeout',
   ...(method === 'DELETE' ? (['yes'] as const) : []),

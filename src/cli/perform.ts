@@ -1,3 +1,4 @@
+import { appliedFault, readMinNodes } from './applied.ts'
 import { type Answer, type Call, type Connection, call } from './call.ts'
 import { columnsOf } from './columns.ts'
 import { exits, Failure, usageFailure } from './exits.ts'
@@ -33,6 +34,7 @@ export async function perform(config: ClientConfig, operation: Operation, args: 
   if (typed.command.columns) columnsOf(operation.id, operation.fields, typed.command.columns)
   const accept = output === 'text' ? 'text/plain' : 'application/json'
   const requests = (await requestsOf(operation, typed)).map((request) => ({ ...request, accept }))
+  const minNodes = readMinNodes(typed.command['min-nodes'], requests[0]?.query?.wait === 'applied')
   const connection = connect(config, typed.command)
   if (operation.method === 'DELETE' && !typed.command.yes) await confirmDeletion(requests)
   if (operation.streams && requests[0])
@@ -46,7 +48,7 @@ export async function perform(config: ClientConfig, operation: Operation, args: 
         title,
         typed.command.all ? allPages(connection, operation.listField ?? '', request) : call(connection, request),
       )
-      const told = tell(operation, request, answer)
+      const told = tell(operation, request, answer, minNodes)
       if (answer.text && request !== requests[0]) write({ yaml: '---', table: ' ' }[output as string] ?? '')
       if (answer.text) await print(output, operation, answer.text, typed.command.columns)
       else if (output === 'table') write(`deleted ${request.path.slice(1)}`)
@@ -73,7 +75,7 @@ async function confirmDeletion(requests: readonly Call[]): Promise<void> {
 }
 
 /** Prints what the response headers say, and returns the exit code. */
-function tell(operation: Operation, { query }: Call, { headers, text }: Answer): number {
+function tell(operation: Operation, { query }: Call, { headers, text }: Answer, minNodes: number): number {
   for (const warning of headers.get('service-warning')?.split(/,\s*/) ?? []) {
     if (warning === 'secret=told_once')
       log('warning: an earlier attempt succeeded, and its secret is not shown again. Rotate it to get another.')
@@ -88,16 +90,12 @@ function tell(operation: Operation, { query }: Call, { headers, text }: Answer):
     log('There are more results. Use --all to fetch every page.')
   if (text.includes('"secret":"whsec_')) log('Save the secret now. It will not be shown again.')
   if (text.includes('"token":"')) log('Save the token now. It will not be shown again.')
-  if (query?.wait !== 'applied') return exits.ok.code
-  const [applied = '0', live = '0'] = headers.get('service-applied')?.split('/') ?? []
   const generation = headers.get('service-generation')
-  if (applied === live) {
-    if (generation) log(live === '0' ? 'no edge node is live' : `applied on ${applied}/${live} live edge nodes`)
-    return exits.ok.code
-  }
-  log(
-    `The change was made, but only ${applied}/${live} live edge nodes have applied it. Behind: ${headers.get('service-behind')}`,
-  )
-  log(`  Check again with: gatehouse generations get ${generation}`)
-  return exits.notApplied.code
+  if (query?.wait !== 'applied' || !generation) return exits.ok.code
+  const [applied = 0, live = 0] = headers.get('service-applied')?.split('/').map(Number) ?? []
+  const behind = headers.get('service-behind')?.split(/,\s*/) ?? []
+  const fault = appliedFault({ applied, live, behind, generation }, minNodes)
+  if (fault) report(fault)
+  else log(`applied on ${applied}/${live} live edge nodes`)
+  return fault ? exits[fault.exit].code : exits.ok.code
 }

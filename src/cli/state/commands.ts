@@ -1,4 +1,5 @@
 import { readFileSync, writeFileSync } from 'node:fs'
+import { readMinNodes } from '../applied.ts'
 import { exits, Failure, usageFailure } from '../exits.ts'
 import { parse } from '../flags.ts'
 import { write } from '../output.ts'
@@ -26,6 +27,7 @@ FILE can be - for standard input.
   --yes                 with sync: delete without confirmation
   --allow-self-lockout  continue even if this blocks your own address from the API
   --wait applied        wait until every live edge node has applied the changes, for at most --timeout SECONDS
+  --min-nodes N         with --wait applied: how many edge nodes must be live and have them (default 1)
   --no-ids              with dump: omit ids, for another account or for reading
   --file FILE           with dump: write to FILE instead of standard output
   --profile NAME, --timeout SECONDS, --verbose    global flags
@@ -40,6 +42,7 @@ const options = {
   yes: { type: 'boolean', short: 'y' },
   'allow-self-lockout': { type: 'boolean' },
   wait: { type: 'string' },
+  'min-nodes': { type: 'string' },
   profile: { type: 'string' },
   timeout: { type: 'string' },
   verbose: { type: 'boolean', short: 'v' },
@@ -55,6 +58,7 @@ export async function stateCommand(config: ClientConfig, [verb = 'help', ...rest
   if (!['dump', 'diff', 'apply', 'sync'].includes(verb))
     throw usageFailure(`unknown command 'state ${verb}'; expected dump, diff, apply or sync`)
   if (values.wait !== undefined && values.wait !== 'applied') throw usageFailure("--wait must be 'applied'")
+  const minNodes = readMinNodes(values['min-nodes'] as string | undefined, values.wait === 'applied')
   const connection = connect(config, values as { profile?: string; timeout?: string; verbose?: boolean })
   if (verb === 'dump') {
     if (positionals.length)
@@ -93,7 +97,7 @@ export async function stateCommand(config: ClientConfig, [verb = 'help', ...rest
   }
   if (verb === 'sync') await agree(plan, path, Boolean(values.yes))
   const generation = await execute(connection, plan.steps, { allowSelfLockout: Boolean(values['allow-self-lockout']) })
-  if (values.wait && generation) await waitForEdges(connection, generation)
+  if (values.wait && generation) await waitForEdges(connection, generation, minNodes)
   log(`Done, with ${count(plan)}.`)
   return exits.ok.code
 }

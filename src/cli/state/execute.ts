@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
 import { toRuleLine } from '../../kernel/ip/rule_line.ts'
+import { appliedFault } from '../applied.ts'
 import { type Call, type Connection, call } from '../call.ts'
 import { Failure } from '../exits.ts'
 import { startProgress, whileWaiting } from '../progress.ts'
@@ -54,19 +55,16 @@ const bodyOf = (body: Json): Pick<Call, 'body' | 'contentType'> =>
     ? { body: (body.rules as Rule[]).map(toRuleLine).join('\n'), contentType: 'text/plain' }
     : { body: JSON.stringify(body) }
 
-/** Until every live edge node has it, or the time is over. */
-export async function waitForEdges(connection: Connection, generation: number): Promise<void> {
+/** Until every live edge node has it, and there are enough of them, or the time is over. Without any there is no point. */
+export async function waitForEdges(connection: Connection, generation: number, minNodes: number): Promise<void> {
   const deadline = Date.now() + connection.timeoutMs
   for (;;) {
     const { text } = await call(connection, { method: 'GET', path: `/generations/${generation}` })
-    const { behind } = JSON.parse(text) as { behind: string[] }
-    if (behind.length === 0) return
-    if (Date.now() > deadline)
-      throw new Failure(
-        'notApplied',
-        `The changes were made, but ${behind.join(', ')} ${behind.length === 1 ? 'has' : 'have'} not applied them yet.`,
-        [`Check again with: gatehouse generations get ${generation}`],
-      )
+    const { behind, live_nodes: live, applied_nodes: applied } = JSON.parse(text) as GenerationState
+    const fault = appliedFault({ applied, live, behind, generation }, minNodes)
+    if (fault === undefined) return
+    if (live === 0 || Date.now() > deadline) throw fault
     await setTimeout(250)
   }
 }
+type GenerationState = { behind: string[]; live_nodes: number; applied_nodes: number }
