@@ -33,7 +33,7 @@ export function checkCredentials({ environment, missingCredentials }: Service): 
     .map(({ setting, file }) =>
       failed(
         'service.credentials',
-        `${setting.replace(/_FILE$/, '')} is to be read from ${file}, which does not exist`,
+        `the file of ${setting} is to be a copy of ${file}, which does not exist`,
         "Write the value, alone, into this file with mode 600, or let 'gatehouse setup' make it",
       ),
     )

@@ -235,7 +235,7 @@ test('a missing file of a credential is named', { skip: !isRoot && 'not root' },
   const faults = findings.filter(({ status }) => status === 'failed').map(({ check, message }) => `${check} ${message}`)
   assert.match(
     faults.join('\n'),
-    /^service\.credentials GATEHOUSE_DATABASE_URL is to be read from .*\/gone, which does/,
+    /^service\.credentials the file of GATEHOUSE_DATABASE_URL_FILE is to be a copy of .*\/gone, which does/,
   )
   assert.match(faults.join('\n'), /^settings GATEHOUSE_DATABASE_URL is not set/m)
 })
