@@ -85,6 +85,10 @@ const cases: Record<string, { fires: Series; quiet: Series; at?: string }> = {
     fires: { gatehouse_edge_nodes_storage_failing: '1x90' },
     quiet: { gatehouse_edge_nodes_storage_failing: '1 0 0x90' },
   },
+  GatehouseNameWithoutCertificate: {
+    fires: { gatehouse_edge_nodes_missing_certificates: '2x90' },
+    quiet: { gatehouse_edge_nodes_missing_certificates: '2x5 0x90' },
+  },
   GatehouseRecordsRefused: {
     fires: { gatehouse_edge_nodes_refusals: '2x90' },
     quiet: { gatehouse_edge_nodes_refusals: '0x90' },

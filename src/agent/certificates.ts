@@ -11,6 +11,7 @@ import type { CertificateCounts } from '../kernel/edge_nodes.ts'
 import { type Claim, createNameClaims } from './name_claims.ts'
 import type { NodeKey } from './node_key.ts'
 import type { Refusals } from './refusals.ts'
+import { createUncoveredNames } from './uncovered_names.ts'
 
 /** What the proxy serves for one name. `except`: names under a wildcard that are not the account's. */
 export type ServedName = {
@@ -24,7 +25,9 @@ export type NameServer = {
   /** By name: the file of the operator's that has it. Another map whenever that changes. */
   readonly taken: () => ReadonlyMap<string, string>
   /** By name: the certificate that is served now, also after a restart. */
-  readonly served: () => ReadonlyMap<string, { certificate: string; notAfter: number }>
+  readonly served: () => ReadonlyMap<string, { certificate: string; notAfter: number; except: readonly string[] }>
+  /** When the first of the operator's files expires; infinite without any. */
+  readonly takenUntil: () => number
   readonly serve: (change: {
     set: readonly ServedName[]
     del: readonly string[]
@@ -53,6 +56,7 @@ export function createCertificates(parts: Parts) {
   /** Could not be decrypted or used when last looked at, and why. */
   const waiting = new Map<RecordKey, string>()
   let taken = names.taken()
+  const uncovered = createUncoveredNames(known, names)
 
   function claim(key: RecordKey): Set<string> {
     const touched = claims.update(key)
@@ -87,6 +91,7 @@ export function createCertificates(parts: Parts) {
     const { set, del, faults: unusable } = decide(touched, { ...parts, claims, taken })
     for (const [key, fault] of unusable) note(key, fault)
     const faults = set.length || del.length ? await names.serve({ set, del }) : []
+    uncovered.servedChanged()
     const certificateOf = new Map(set.map(({ name, certificate }) => [name, certificate]))
     for (const { name, fault } of faults) note(`certificate.${certificateOf.get(name)}`, fault)
   }
@@ -112,20 +117,30 @@ export function createCertificates(parts: Parts) {
       taken = names.taken()
       const served = names.served()
       const missing: RecordKey[] = []
-      for (const key of known.keys())
+      for (const key of known.keys()) {
+        if (kindOf(key) === 'https') uncovered.note(key)
         if (kindOf(key) === 'certificate' && claim(key).difference(served).size > 0) missing.push(key)
+      }
       if (served.size > 0) await serve(new Set(served.keys()))
       return missing
     },
-    state(): CertificateCounts {
-      const served = names.served()
-      let first = Number.POSITIVE_INFINITY
-      for (const { notAfter } of served.values()) first = Math.min(first, notAfter)
-      return { names: served.size, waiting: waiting.size, firstExpiry: served.size ? rfc3339(first) : null }
-    },
+    state: () => ({ ...countsOf(names, waiting.size), ...uncovered.state() }),
+    /** An HTTPS edge has changed, and may have other names. */
+    edgeChanged: uncovered.note,
   }
 }
 export type Certificates = ReturnType<typeof createCertificates>
+
+function countsOf(names: NameServer, waiting: number): CertificateCounts {
+  const served = names.served()
+  let first = names.takenUntil()
+  for (const { notAfter } of served.values()) first = Math.min(first, notAfter)
+  return {
+    names: names.taken().size + served.size,
+    waiting,
+    firstExpiry: Number.isFinite(first) ? rfc3339(first) : null,
+  }
+}
 
 /** Names that the operator has a file for since the last time, or no longer has. */
 function changedNames(before: ReadonlyMap<string, string>, after: ReadonlyMap<string, string>): Set<string> {

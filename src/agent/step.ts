@@ -59,7 +59,10 @@ export function createStep<Entry>({ log, recordLog, preparation, enforcement, ce
       if (logged.length > 0 || isMoved || refusals.isBehind()) await append(recordLog, refusals, logged, next)
       arrived()
       for (const key of stale) resolvedAnew.delete(key)
-      for (const { key } of logged) if (isOfCertificates(key)) unsettled.add(key)
+      for (const { key } of logged) {
+        if (isOfCertificates(key)) unsettled.add(key)
+        if (kindOf(key) === 'https') certificates.edgeChanged(key)
+      }
       unenforced.add(planned, next.complete)
       await unenforced.enforce(signal)
       await certificates.settle(unsettled)

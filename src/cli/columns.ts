@@ -12,7 +12,16 @@ export const firstColumns: Readonly<Record<string, readonly string[]>> = {
   'static_backends.list': ['id', 'description', 'address', 'tls', 'protocol', 'health_check', 'created_at'],
   'tls_certificates.list': ['id', 'description', 'subject_alternative_names', 'expiry', 'not_after', 'in_use_by'],
   'https_edge_routes.list': ['id', 'match_type', 'match', 'backend', 'ip_restriction', 'description'],
-  'edge_nodes.list': ['name', 'live', 'applied_generation', 'records', 'version', 'last_seen_at', 'refusals'],
+  'edge_nodes.list': [
+    'name',
+    'live',
+    'applied_generation',
+    'records',
+    'version',
+    'last_seen_at',
+    'refusals',
+    'certificates',
+  ],
   'audit_events.list': ['id', 'created_at', 'operation', 'resource_id', 'owner_id', 'source_ip'],
   'webhook_destinations.list': ['id', 'description', 'url', 'enabled', 'status', 'last_delivered_at', 'skipped_events'],
 }

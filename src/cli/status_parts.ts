@@ -97,7 +97,12 @@ type Node = {
   version: string
   last_seen_at: string
   certificate_key: { accepted: boolean } | null
-  certificates: { names: number; unusable: number; first_expires_at: string | null } | null
+  certificates: {
+    names: number
+    unusable: number
+    missing_names: number | null
+    first_expires_at: string | null
+  } | null
   rejected_records: number | null
   storage_fault: string | null
 }
@@ -162,6 +167,7 @@ function standingOf(node: Node, newest: number): Pick<Part, 'status' | 'message'
   ]
   const odd = [
     ...(applied < newest ? [`generation ${applied} of ${newest}`] : []),
+    ...(certificates?.missing_names ? [`${certificates.missing_names} served names without a certificate`] : []),
     ...(node.certificate_key?.accepted === false ? ["its key waits for 'gatehouse edge-keys accept'"] : []),
     ...(rejected === null ? ['does not say what it rejected'] : []),
   ]
@@ -173,7 +179,7 @@ function standingOf(node: Node, newest: number): Pick<Part, 'status' | 'message'
 const dayMs = 24 * 60 * 60 * 1_000
 const soonMs = 14 * dayMs
 
-/** Those of accounts that live nodes serve. */
+/** Those that live nodes serve. */
 function certificatePart(nodes: Nodes): Part {
   const part = 'certificates'
   const known =
@@ -181,7 +187,7 @@ function certificatePart(nodes: Nodes): Part {
   if (known.length === 0) return { part, status: 'unknown', message: 'no live node says what it serves' }
   const expiries = known.flatMap(({ first_expires_at }) => first_expires_at ?? [])
   const [first] = expiries.sort((one, other) => Date.parse(one) - Date.parse(other))
-  if (first === undefined) return { part, status: 'ok', message: 'no account has one on a node' }
+  if (first === undefined) return { part, status: 'ok', message: 'no node has one' }
   const names = Math.max(...known.map((each) => each.names))
   const left = Date.parse(first) - Date.now()
   if (left <= 0) return { part, status: 'wrong', message: `${names} names; the first expired at ${first}` }

@@ -127,13 +127,18 @@ function readUpstreams(sent: unknown): Pick<Report, 'upstreams'> {
 
 function readCertificates({ nodeKey, certificates }: Record<string, unknown>, now: number): Partial<Report> {
   const counts = isObject(certificates) ? certificates : {}
-  const { names, waiting } = counts
+  const { names, waiting, missing } = counts
   const firstExpiry = momentOf(counts.firstExpiry, 0, now + 100 * 366 * dayMs)
   return {
     ...(typeof nodeKey === 'string' && new RegExp(publicKeyPattern).test(nodeKey) && { nodeKey }),
     ...(isCount(names) &&
       isCount(waiting) && {
-        certificates: { names, waiting, firstExpiry: firstExpiry === undefined ? null : rfc3339(firstExpiry) },
+        certificates: {
+          names,
+          waiting,
+          firstExpiry: firstExpiry === undefined ? null : rfc3339(firstExpiry),
+          ...(isCount(missing) && { missing }),
+        },
       }),
   }
 }

@@ -6,6 +6,7 @@ import { bounded, type Finding, failed, isUsable } from './finding.ts'
 import { checkHaproxy } from './haproxy.ts'
 import { checkNats, natsClient } from './nats.ts'
 import { checkOwnPort } from './ports.ts'
+import { checkServedNames } from './served_names.ts'
 import type { Service } from './services.ts'
 import { checkSecretFiles, checkSettings } from './settings.ts'
 import { checkUpstreams } from './upstreams.ts'
@@ -21,6 +22,7 @@ export function checkEdge(environment: NodeJS.ProcessEnv, service?: Service): Pr
     bounded('edge', checkEdgeFiles(config, service?.account)),
     bounded('haproxy', checkHaproxy(proxySettings(config), service)),
     bounded('edge.status_port', checkStatusPort(config, service)),
+    bounded('certificates.served_names', checkServedNames(config)),
     bounded('edge.upstreams', checkUpstreams(config)),
     config.GATEHOUSE_NATS_URL.length === 0
       ? Promise.resolve([

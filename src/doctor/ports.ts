@@ -7,6 +7,14 @@ import type { Service } from './services.ts'
 
 type Listen = { host: string; port: number }
 
+const placeOf = ({ host, port }: Listen): string => `${host.includes(':') ? `[${host}]` : host}:${port}`
+
+/** Where a program that listens there can be asked from this machine. */
+export const urlOf = (listen: Listen): string =>
+  `http://${placeOf(listen)
+    .replace(/^0\.0\.0\.0:/, '127.0.0.1:')
+    .replace(/^\[::\]:/, '[::1]:')}`
+
 /** How a port can be used by a program that is started now: free, or why not. */
 export const portFault = ({ host, port }: Listen): Promise<string | undefined> =>
   new Promise((resolve) => {
@@ -26,11 +34,10 @@ export async function checkOwnPort(
   running: { path: string; mark: string; name: string },
   service?: Service,
 ): Promise<Finding[]> {
-  const at = `${listen.host.includes(':') ? `[${listen.host}]` : listen.host}:${listen.port}`
+  const at = placeOf(listen)
   const fault = listen.port === 0 ? undefined : await portFault(listen)
   if (fault === 'EADDRINUSE') {
-    const reachable = at.replace(/^0\.0\.0\.0:/, '127.0.0.1:').replace(/^\[::\]:/, '[::1]:')
-    const text = await fetch(`http://${reachable}${running.path}`, { signal: AbortSignal.timeout(answerTimeoutMs) })
+    const text = await fetch(`${urlOf(listen)}${running.path}`, { signal: AbortSignal.timeout(answerTimeoutMs) })
       .then((response) => response.text())
       .catch(() => '')
     if (text.includes(running.mark)) return [ok(check, `${running.name} runs at ${at}`), ...versionFindings(text)]

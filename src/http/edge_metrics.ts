@@ -2,7 +2,7 @@ import { Gauge, type Registry } from 'prom-client'
 import { type EdgeNode, upstreamStatuses } from '../kernel/edge_nodes.ts'
 
 type Registers = Registry[]
-type Shown = Pick<EdgeNode, 'live' | 'applied' | 'refusals' | 'refused' | 'storageFault' | 'upstreams'>
+type Shown = Pick<EdgeNode, 'live' | 'applied' | 'refusals' | 'refused' | 'storageFault' | 'upstreams' | 'certificates'>
 
 export type EdgeMetrics = {
   /** Sets the source of edge nodes, which is read on every scrape. */
@@ -70,6 +70,19 @@ export function edgeMetrics(registers: Registers, progress: { readonly sent: num
       if (applied.length) this.set({}, Math.min(...applied))
     },
   })
+  faultMetrics(registers, liveNodes)
+  return {
+    watchNats(isConnected) {
+      natsConnected = isConnected
+    },
+    watchEdgeNodes(nodes) {
+      edgeNodes = nodes
+    },
+  }
+}
+
+/** What live nodes do not do although they should. */
+function faultMetrics(registers: Registers, liveNodes: () => Shown[]): void {
   gauge(registers, 'gatehouse_edge_nodes_refusals', 'Records that live edge nodes rejected and do not enforce.', () =>
     liveNodes().reduce((sum, { refused, refusals }) => sum + (refused?.records ?? refusals.length), 0),
   )
@@ -78,6 +91,12 @@ export function edgeMetrics(registers: Registers, progress: { readonly sent: num
     'gatehouse_edge_nodes_storage_failing',
     'Live edge nodes that cannot write to their disks.',
     () => liveNodes().filter(({ storageFault }) => storageFault !== undefined).length,
+  )
+  gauge(
+    registers,
+    'gatehouse_edge_nodes_missing_certificates',
+    'Names of HTTPS edges without a certificate, summed over live edge nodes.',
+    () => liveNodes().reduce((sum, { certificates }) => sum + (certificates?.missing ?? 0), 0),
   )
   new Gauge({
     name: 'gatehouse_edge_nodes_upstreams',
@@ -92,12 +111,4 @@ export function edgeMetrics(registers: Registers, progress: { readonly sent: num
         )
     },
   })
-  return {
-    watchNats(isConnected) {
-      natsConnected = isConnected
-    },
-    watchEdgeNodes(nodes) {
-      edgeNodes = nodes
-    },
-  }
 }

@@ -2,8 +2,14 @@
 export const upstreamStatuses = ['up', 'down', 'failing'] as const
 export type UpstreamStatus = (typeof upstreamStatuses)[number]
 
-/** Of certificates of accounts on one node. */
-export type CertificateCounts = { names: number; waiting: number; firstExpiry: string | null }
+/** Of the certificates on one node, those of accounts and those in its operator's folder. */
+export type CertificateCounts = {
+  names: number
+  waiting: number
+  firstExpiry: string | null
+  /** Names of HTTPS edges without a certificate. Nodes before 0.3 do not send it. */
+  missing?: number
+}
 
 /** Records that are not in force on a node because it refused them, until others come in their place. */
 export type RefusedCounts = {

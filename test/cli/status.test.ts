@@ -2,8 +2,10 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { after, test } from 'node:test'
+import { makeCertificate } from '../../dev/edge.ts'
 import { freePort } from '../../dev/ports.ts'
 
 import { gatehouse } from '../harness/command.ts'
@@ -37,7 +39,7 @@ async function look(env: Record<string, string> = {}, run: typeof cli = cli) {
 test('all parts are shown, and all are fine', async () => {
   const { code, status, parts } = await poll(
     () => look(),
-    (seen) => seen.code === 0,
+    (seen) => seen.parts.every((part) => part.status === 'ok'),
   )
   assert.deepEqual([code, status], [0, 'ok'])
   assert.deepEqual(
@@ -55,6 +57,38 @@ test('all parts are shown, and all are fine', async () => {
   assert.match(text, /^API +ok +http\S+ is ready$/m)
   assert.match(text, /^ {2}edge-1 +ok +live, generation \d+, version \S+$/m)
   assert.match(text, /^this machine +ok +edge-1 is ready, generation \d+$/m)
+})
+
+test('a served name without a certificate is shown, until the folder of the node has one', async () => {
+  const api = installation.clientFor(admin.token)
+  const metric = async (name: string, url: string) =>
+    new RegExp(`^${name} (\\d+)$`, 'm').exec(await (await fetch(`${url}/metrics`)).text())?.[1]
+  const certificates = async () => (await api('GET', '/edge_nodes')).body.edge_nodes[0].certificates
+  const before = await certificates()
+  assert.deepEqual([before.missing_names, before.names > 0, before.first_expires_at !== null], [0, true, true])
+
+  await api('POST', '/edges/https?wait=applied', { hostports: ['web.elsewhere.test:443', 'web.example:443'] })
+  const missing = await poll(certificates, ({ missing_names }) => missing_names > 0)
+  assert.equal(missing.missing_names, 1, 'a wildcard of the folder covers the other')
+  const { code, of } = await look()
+  assert.equal(code, 0)
+  assert.deepEqual(
+    [of('edge nodes', 'edge-1')?.status, of('edge nodes', 'edge-1')?.message.includes('1 served names without')],
+    ['warning', true],
+  )
+  assert.equal(await metric('gatehouse_edge_missing_certificates', edge.statusUrl), '1')
+  assert.equal(await metric('gatehouse_edge_nodes_missing_certificates', installation.processes[0]?.origin ?? ''), '1')
+  const { stdout } = await gatehouse(['doctor', '--output', 'json'], {
+    ...agent,
+    GATEHOUSE_EDGE_NODE: 'edge-1',
+    GATEHOUSE_EDGE_TRUSTED_KEYS: installation.publicKey,
+    GATEHOUSE_NATS_URL: installation.nats.url,
+  })
+  assert.match(stdout, /1 name of HTTPS edges without a certificate on this node: web\.elsewhere\.test"/)
+
+  makeCertificate(join(edge.folder, 'certificates', 'elsewhere.pem'), 'web.elsewhere.test')
+  const found = await poll(certificates, ({ missing_names }) => missing_names === 0)
+  assert.ok(found.names > before.names)
 })
 
 test('on a machine with an edge node only, where no server is configured, its agent is shown', async () => {

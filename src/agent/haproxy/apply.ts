@@ -115,6 +115,7 @@ export function createProxy(settings: ProxySettings, options: ProxyOptions = {})
     loadCertificates: () => turns.next(certificates.load),
     names: {
       taken: certificates.names,
+      takenUntil: certificates.expiry,
       served: tenants.served,
       serve: (change) => turns.next(() => tenants.serve(change)),
     },

@@ -18,6 +18,8 @@ export type Certificates = {
   stop: () => void
   /** By name: the file that is served for it. Another map whenever that changes. */
   names: () => ReadonlyMap<string, string>
+  /** When the first of these files expires; infinite without any. */
+  expiry: () => number
 }
 
 /** Where the system does not tell about changes, as on some network file systems. */
@@ -111,24 +113,27 @@ export function certificatesOf(settings: ProxySettings, disk: Files, report: (pr
       served = undefined
     },
 
-    names: names.all,
+    ...names.known,
     stop: changes.stop,
   }
 }
 
 /** Which names the copies are for. Each is read once. */
 function createNames(folder: string) {
-  const ofFile = new Map<string, { digest: string; names: readonly string[] }>()
+  const ofFile = new Map<string, { digest: string; names: readonly string[]; notAfter: number }>()
   let all: ReadonlyMap<string, string> = new Map()
   return {
-    all: () => all,
+    known: {
+      names: () => all,
+      expiry: () =>
+        ofFile.values().reduce((first, { notAfter }) => Math.min(first, notAfter), Number.POSITIVE_INFINITY),
+    },
     async follow(copies: ReadonlyMap<string, string>): Promise<void> {
       let isCurrent = true
       for (const file of ofFile.keys()) if (!copies.has(file) && ofFile.delete(file)) isCurrent = false
       for (const [file, digest] of copies) {
         if (ofFile.get(file)?.digest === digest) continue
-        const names = namesIn(await readFile(join(folder, file), 'latin1').catch(() => ''))
-        ofFile.set(file, { digest, names })
+        ofFile.set(file, { digest, ...contentsOf(await readFile(join(folder, file), 'latin1').catch(() => '')) })
         isCurrent = false
       }
       if (!isCurrent) all = new Map([...ofFile].flatMap(([file, { names }]) => names.map((name) => [name, file])))
@@ -137,13 +142,14 @@ function createNames(folder: string) {
 }
 
 /** As HAProxy takes them: the alternative names, and the common name as well. */
-function namesIn(pem: string): string[] {
+function contentsOf(pem: string): { names: string[]; notAfter: number } {
   try {
     const certificate = new X509Certificate(pem)
     const [, common] = /^CN=(.+)$/m.exec(certificate.subject ?? '') ?? []
-    return [...dnsNames(certificate), ...(common ? [common.toLowerCase()] : [])]
+    const names = [...dnsNames(certificate), ...(common ? [common.toLowerCase()] : [])]
+    return { names, notAfter: certificate.validToDate.getTime() }
   } catch {
-    return []
+    return { names: [], notAfter: Number.POSITIVE_INFINITY }
   }
 }
 

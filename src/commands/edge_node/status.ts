@@ -45,7 +45,8 @@ export function serveNodeStatus(
   }
 
   async function metrics(): Promise<Record<string, number>> {
-    const { ready, applied, records, unfinished, refused, refusedUpstreams, unresolvedNames } = agent.state()
+    const { ready, applied, records, unfinished, refused, refusedUpstreams, unresolvedNames, certificates } =
+      agent.state()
     return {
       gatehouse_edge_ready: ready && !isDraining() ? 1 : 0,
       gatehouse_edge_applied_generation: applied,
@@ -56,6 +57,8 @@ export function serveNodeStatus(
       gatehouse_edge_storage_failures_total: storage.failures(),
       gatehouse_edge_refused_upstreams: refusedUpstreams,
       gatehouse_edge_unresolved_names: unresolvedNames,
+      gatehouse_edge_certificate_names: certificates.names,
+      gatehouse_edge_missing_certificates: certificates.missing,
       gatehouse_edge_connected: link.isConnected() ? 1 : 0,
       ...Object.fromEntries(
         Object.entries(health.counts()).map(([status, count]) => [

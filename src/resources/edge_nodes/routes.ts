@@ -16,6 +16,12 @@ const Refusal = Closed(
   },
   { title: 'EdgeRefusal' },
 )
+type ShownCertificates = {
+  names: number
+  unusable: number
+  missing_names: number | null
+  first_expires_at: string | null
+}
 const EdgeNode = Closed(
   {
     name: Type.String(),
@@ -30,13 +36,18 @@ const EdgeNode = Closed(
         'The key of the node, to which private keys of certificates are encrypted. Until the operator accepts it, the node gets none. Null: the node is of a version without one.',
       anyOf: [Closed({ fingerprint: Type.String(), accepted: Type.Boolean() }), { type: 'null' }],
     }),
-    certificates: Type.Unsafe<{ names: number; unusable: number; first_expires_at: string | null } | null>({
+    certificates: Type.Unsafe<ShownCertificates | null>({
       description:
-        'Names for which the node serves certificates of accounts, certificates that it cannot use, and when the first of those in use expires. Null: not known.',
+        "Names for which the node has a certificate, of an account or in its operator's folder; certificates of accounts that it cannot use; names of HTTPS edges without a certificate; and when the first of those in use expires. Null: not known.",
       anyOf: [
         Closed({
           names: Type.Integer(),
           unusable: Type.Integer(),
+          missing_names: Type.Unsafe<number | null>({
+            type: ['integer', 'null'],
+            description:
+              'Number of names of HTTPS edges of all accounts for which the node has no certificate, so that clients get a TLS error. Null: not known.',
+          }),
           first_expires_at: TimestampOrNull('Null: there are none.'),
         }),
         { type: 'null' },
@@ -98,6 +109,7 @@ const shown = (node: KnownNode, accepted: ReadonlySet<string>): Static<typeof Ed
     ? {
         names: node.certificates.names,
         unusable: node.certificates.waiting,
+        missing_names: node.certificates.missing ?? null,
         first_expires_at: node.certificates.firstExpiry,
       }
     : null,

@@ -93,6 +93,8 @@ function Shown({ node, newest }: { node: Node; newest: number }) {
 function certificatesText({ certificates, certificate_key }: Node): ReactNode {
   if (certificate_key && !certificate_key.accepted) return 'names; its key is not accepted yet'
   if (certificates?.unusable) return `names; ${count.format(certificates.unusable)} certificates cannot be used`
+  if (certificates?.missing_names)
+    return `names; ${count.format(certificates.missing_names)} names of edges have no certificate`
   if (!certificates?.first_expires_at) return 'names'
   return (
     <>
