@@ -6,7 +6,14 @@ import { giveWay } from '../kernel/give_way.ts'
 import { type Uuid, uuidOfHex } from '../kernel/ids.ts'
 import type { Address } from '../kernel/ip/address.ts'
 import { formatCidr, parseCidr, rangesAround } from '../kernel/ip/cidr.ts'
-import { type CompiledPolicy, compilePolicy, compilePolicyInSlices, type Rule } from '../kernel/ip/ranges.ts'
+import {
+  type CompiledPolicy,
+  compilePolicy,
+  compilePolicyInSlices,
+  type DatedRule,
+  type DatedRules,
+  type Rule,
+} from '../kernel/ip/ranges.ts'
 import type { Decider } from './refusal.ts'
 
 /** What traffic a restriction is about. */
@@ -25,7 +32,7 @@ export type LoadedPolicy = {
   /** Milliseconds; the first moment at which a rule of it expires. */
   readonly validUntil: number
 }
-export type PolicyRules = Omit<LoadedPolicy, 'ranges'> & { readonly rules: readonly Rule[] }
+export type PolicyRules = Omit<LoadedPolicy, 'ranges'> & DatedRules
 export type RestrictionOutline = {
   readonly id: Uuid
   readonly type: RestrictionType
@@ -54,14 +61,20 @@ export async function loadOutline(
 
 /** Rules as text, one in a line: `a10.0.0.0/8` allows, `d10.1.0.0/16` denies. */
 export const ruleLines = sql`string_agg(left(action, 1) || cidr::text, E'\n' order by cidr)`
+/** The ids of the rules, 16 bytes each, in the same order. */
+export const ruleIds = sql`string_agg(uuid_send(id), ''::bytea order by cidr)`
+/** Of rules that expire: the id and the moment in milliseconds, 16 and 8 bytes. */
+export const ruleExpiries = sql`string_agg(
+  uuid_send(id) || int8send(ceil(extract(epoch from expires_at) * 1000)::bigint), ''::bytea order by cidr)
+  filter (where expires_at is not null)`
 
 /** Read in one statement. More of them are read in several, each short, or a large policy would hit the time limit of one. */
 const rulesAtOnce = 50_000
 
-type Batch = {
+/** As read with `ruleLines`, `ruleIds` and `ruleExpiries`. */
+export type RuleColumns = { rules: string | null; ids: Buffer | null; expiries: Buffer | null }
+type Batch = RuleColumns & {
   revision: number
-  rules: string | null
-  ids: Buffer | null
   last: string | null
   valid_until: string | null
 }
@@ -117,10 +130,10 @@ const readBatch = (db: Db, accountId: Uuid, id: Uuid, now: number, after: string
         and (expires_at is null or expires_at > ${rfc3339(now)})
       order by cidr
       limit ${rulesAtOnce})
-    select p.revision, b.rules, b.ids, b.valid_until, case when b.count = ${rulesAtOnce} then b.last::text end as last
+    select p.revision, b.rules, b.ids, b.expiries, b.valid_until, case when b.count = ${rulesAtOnce} then b.last::text end as last
     from ip_policies p,
-      (select count(*), ${ruleLines} as rules,
-         string_agg(uuid_send(id), ''::bytea order by cidr) as ids, min(expires_at) as valid_until,
+      (select count(*), ${ruleLines} as rules, ${ruleIds} as ids, ${ruleExpiries} as expiries,
+         min(expires_at) as valid_until,
          (array_agg(cidr order by cidr desc))[1] as last
        from batch) b
     where p.account_id = ${accountId} and p.id = ${id}`,
@@ -129,9 +142,8 @@ const readBatch = (db: Db, accountId: Uuid, id: Uuid, now: number, after: string
 async function toRules(id: Uuid, batches: readonly Batch[], now: number): Promise<PolicyRules | undefined> {
   const [first] = batches
   if (!first) return undefined
-  const rules: Rule[] = []
-  for (const batch of batches)
-    for (const line of batch.rules?.split('\n') ?? []) if (rules.push(toRule(line)) % 2_000 === 0) await giveWay()
+  const rules: DatedRule[] = []
+  for (const batch of batches) for (const rule of datedRules(batch)) if (rules.push(rule) % 2_000 === 0) await giveWay()
   return {
     id,
     revision: first.revision,
@@ -139,6 +151,20 @@ async function toRules(id: Uuid, batches: readonly Batch[], now: number): Promis
     ruleIds: Buffer.concat(batches.map(({ ids }) => ids ?? Buffer.alloc(0))),
     asOf: now,
     validUntil: Math.min(...batches.map(({ valid_until }) => momentOf(valid_until))),
+  }
+}
+
+/** Both columns have the rules in the same order, so that one walk finds which of them expire. */
+export function* datedRules({ rules, ids, expiries }: RuleColumns): Generator<DatedRule> {
+  let at = 0
+  for (const [index, line] of (rules?.split('\n') ?? []).entries()) {
+    const rule = toRule(line)
+    const id = ids?.subarray(index * 16, (index + 1) * 16)
+    if (!expiries || !id?.equals(expiries.subarray(at, at + 16))) yield rule
+    else {
+      yield { ...rule, expiresAt: Number(expiries.readBigInt64BE(at + 16)) }
+      at += 24
+    }
   }
 }
 

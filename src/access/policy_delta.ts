@@ -4,9 +4,17 @@ import { rfc3339 } from '../kernel/clock.ts'
 import type { Uuid } from '../kernel/ids.ts'
 import { checkedCidr } from '../kernel/ip/canonical_cidr.ts'
 import { type Cidr, formatCidr, lastAddressOf, rangesAround } from '../kernel/ip/cidr.ts'
-import { compilePolicy } from '../kernel/ip/ranges.ts'
+import { compilePolicy, type DatedRules } from '../kernel/ip/ranges.ts'
 import { outermost, splicePolicy } from '../kernel/ip/splice.ts'
-import { type LoadedPolicy, momentOf, ruleLines, toRule } from './policies.ts'
+import {
+  datedRules,
+  type LoadedPolicy,
+  momentOf,
+  type RuleColumns,
+  ruleExpiries,
+  ruleIds,
+  ruleLines,
+} from './policies.ts'
 import { createSlots, withoutUnused } from './rule_slots.ts'
 
 /** Beyond these, compiling everything is as fast. */
@@ -14,7 +22,12 @@ const maxRegions = 500
 const maxRules = 5_000
 
 /** A policy, and where it differs from the one that it continues. */
-export type Continued = { readonly policy: LoadedPolicy; readonly regions: readonly Cidr[] }
+export type Continued = {
+  readonly policy: LoadedPolicy
+  readonly regions: readonly Cidr[]
+  /** The rules that match an address in one of the regions. */
+  readonly part: DatedRules
+}
 
 /**
  * The policy as it is now, from what was compiled of it earlier: the ranges that changed since, or whose rules have expired,
@@ -34,12 +47,14 @@ export async function continuePolicy(
   if (changes.cidrs.length > maxRegions) return undefined
   const regions = outermost(changes.cidrs.map(checkedCidr))
   const then = { revision: changes.revision, asOf: now, validUntil: momentOf(changes.valid_until) }
-  if (regions.length === 0) return { policy: { ...before, ...then }, regions }
+  if (regions.length === 0) return { policy: { ...before, ...then }, regions, part: noRules }
   const found = await readRules(db, accountId, before.id, regions, now)
   // Every change of a rule raises the revision with it: these are the rules of the revision whose changes we have read.
   if (found?.revision !== changes.revision || found.count > maxRules) return undefined
-  return { policy: { ...splice(before, regions, found), ...then }, regions }
+  const part = { rules: [...datedRules(found)], ruleIds: found.ids ?? Buffer.alloc(0) }
+  return { policy: { ...splice(before, regions, part), ...then }, regions, part }
 }
+const noRules: DatedRules = { rules: [], ruleIds: Buffer.alloc(0) }
 
 type Changes = { revision: number; noted: number; cidrs: string[]; valid_until: string | null }
 
@@ -64,7 +79,7 @@ const readChanges = (db: Db, accountId: Uuid, { id, revision, asOf }: LoadedPoli
     from ip_policies p where p.account_id = ${accountId} and p.id = ${id}`,
   )
 
-type Found = { revision: number; count: number; rules: string | null; ids: Buffer | null }
+type Found = RuleColumns & { revision: number; count: number }
 
 /** Those that match an address in one of the regions: they are inside of it, or it is inside of them. */
 function readRules(db: Db, accountId: Uuid, id: Uuid, regions: readonly Cidr[], now: number) {
@@ -90,18 +105,17 @@ function readRules(db: Db, accountId: Uuid, id: Uuid, regions: readonly Cidr[], 
           order by cidr limit 1) outside
       limit ${maxRules + 1}),
     counting as (select * from matching where expires_at is null or expires_at > ${rfc3339(now)})
-    select p.revision, (select count(*) from matching) as count, c.rules, c.ids
+    select p.revision, (select count(*) from matching) as count, c.rules, c.ids, c.expiries
     from ip_policies p,
-      (select ${ruleLines} as rules, string_agg(uuid_send(id), ''::bytea order by cidr) as ids from counting) c
+      (select ${ruleLines} as rules, ${ruleIds} as ids, ${ruleExpiries} as expiries from counting) c
     where p.account_id = ${accountId} and p.id = ${id}`,
   )
 }
 
 const lastOf = (cidr: Cidr): string => formatCidr(lastAddressOf(cidr))
 
-function splice(before: LoadedPolicy, regions: readonly Cidr[], { rules, ids }: Found): LoadedPolicy {
-  const part = compilePolicy(rules ? rules.split('\n').map(toRule) : [])
-  const slots = createSlots(before.ruleIds, ids ?? Buffer.alloc(0))
-  const ranges = splicePolicy(before.ranges, { regions, part, ...slots })
+function splice(before: LoadedPolicy, regions: readonly Cidr[], part: DatedRules): LoadedPolicy {
+  const slots = createSlots(before.ruleIds, part.ruleIds)
+  const ranges = splicePolicy(before.ranges, { regions, part: compilePolicy(part.rules), ...slots })
   return { ...before, ...withoutUnused(ranges, slots.ruleIds()) }
 }

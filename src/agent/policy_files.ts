@@ -1,9 +1,10 @@
 import { hash } from 'node:crypto'
 import { basename, join } from 'node:path'
 import { hashOfAllInSlices } from '../distribution/pieces.ts'
-import { policyFileFault } from '../distribution/policy_file.ts'
+import { type PolicyFile, policyFileFault } from '../distribution/policy_file.ts'
 import type { PolicyRecord } from '../distribution/records.ts'
 import { ruleFileFault } from '../distribution/rule_file.ts'
+import { ruleListFault } from '../distribution/rule_list.ts'
 import { inParallel } from '../kernel/in_parallel.ts'
 import { diskFiles, type Files, writeAtomically } from './files.ts'
 
@@ -37,7 +38,7 @@ export async function openPolicyFiles(
      * Removes files that no policy uses, now or at the last call: HAProxy may still be reading one it has just dropped.
      * Must not run concurrently with `prepare`, which relies on the files it finds.
      */
-    async sweep(policies: Iterable<PolicyRecord>): Promise<number> {
+    async sweep(policies: Iterable<Pick<PolicyRecord, 'hash' | 'chunks'>>): Promise<number> {
       const wanted = new Set<string>()
       for (const { hash: file, chunks } of policies) for (const name of [file, ...(chunks ?? [])]) wanted.add(name)
       const unwanted = (await Promise.all([policyFolder, pieceFolder].map((folder) => pathsIn(files, folder))))
@@ -55,6 +56,21 @@ export async function openPolicyFiles(
     prepare: (record: PolicyRecord, before?: PolicyRecord) => prepare(record, before, policyFileFault),
     /** The same for the file that says which rule decides. */
     prepareRules: (record: PolicyRecord, before?: PolicyRecord) => prepare(record, before, ruleFileFault),
+    /** The same for the file that has the rules themselves. */
+    prepareRuleList: (record: PolicyRecord, before?: PolicyRecord) => prepare(record, before, ruleListFault),
+    /** Throws when it is not as it was signed; then the next `prepareRuleList` makes it again. */
+    async readRuleList(record: PolicyRecord): Promise<Buffer> {
+      const path = join(policyFolder, record.hash)
+      const bytes = await files.read(path)
+      if (bytes && (await isSigned([bytes], record))) return bytes
+      await files.remove(path)
+      throw new Error('the list of rules on disk is damaged')
+    },
+    /** A file that was compiled here. */
+    async write({ hash: name, bytes }: Pick<PolicyFile, 'hash' | 'bytes'>): Promise<void> {
+      const path = join(policyFolder, name)
+      if ((await files.size(path)) !== bytes.length) await writeAtomically(files, path, [bytes], 0o644)
+    },
   }
 
   async function prepare(

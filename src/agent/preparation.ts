@@ -1,5 +1,13 @@
-import { type EdgeRecord, isPolicyRecord, kindOf, type PolicyRecord, type RecordKey } from '../distribution/records.ts'
+import {
+  type EdgeRecord,
+  isExpiringRules,
+  isPolicyRecord,
+  kindOf,
+  type PolicyRecord,
+  type RecordKey,
+} from '../distribution/records.ts'
 import type { Log } from '../kernel/log.ts'
+import { createExpiries } from './expiry.ts'
 import { type Prepared, valueFor } from './plan.ts'
 import { ContentFault, type PolicyFiles } from './policy_files.ts'
 import type { Refusals } from './refusals.ts'
@@ -12,6 +20,7 @@ export function createPreparation({ log, known, policyFiles, upstreams }: Parts,
   const unfinished = createUnfinished(log)
   /** In force, but it cannot be said which of their rules decides: a piece of that file is missing. */
   const unnamed = new Set<RecordKey>()
+  const expiries = createExpiries({ log, policyFiles })
 
   /** Never keeps a policy from being enforced. */
   async function prepareRules({ key, value, rules }: EdgeRecord): Promise<void> {
@@ -29,6 +38,7 @@ export function createPreparation({ log, known, policyFiles, upstreams }: Parts,
       if (value !== null) await policyFiles.prepare(value as PolicyRecord, before ?? undefined)
       unfinished.finish(key)
       await prepareRules(record)
+      await expiries.prepare(record, known.get(key))
       return true
     } catch (error) {
       const { message } = error as Error
@@ -49,13 +59,15 @@ export function createPreparation({ log, known, policyFiles, upstreams }: Parts,
     }
     if (value === null) return null
     if (isBackend) return upstreams.resolve({ key, generation, value }, refusals.upstreams)
+    const files = kindOf(key) === 'policy' ? expiries.filesOf(key) : undefined
+    if (files !== undefined) return files && files.join('.')
     return valueFor(key, value, isPolicyRecord(rules) && !unnamed.has(key) ? rules : undefined)
   }
 
-  function* preparedOf(records: Iterable<EdgeRecord>, missing: ReadonlySet<RecordKey>): Generator<Prepared> {
+  function* preparedOf(records: Iterable<EdgeRecord>, missing?: ReadonlySet<RecordKey>): Generator<Prepared> {
     for (const record of records) {
       const { key, generation } = record
-      if (missing.has(key)) continue
+      if (missing?.has(key)) continue
       try {
         yield { record, value: resolvedValueFor(record) }
       } catch (error) {
@@ -67,6 +79,8 @@ export function createPreparation({ log, known, policyFiles, upstreams }: Parts,
   return {
     unfinished: unfinished.records,
     unnamed: unnamed as ReadonlySet<RecordKey>,
+    /** Policies with rules that have expired. */
+    expired: expiries.due,
 
     /**
      * Waits for the files of policies and the names of backends. The records come one by one when they are asked for, once:
@@ -74,15 +88,26 @@ export function createPreparation({ log, known, policyFiles, upstreams }: Parts,
      */
     async prepare(records: Iterable<EdgeRecord>): Promise<Iterable<Prepared>> {
       const missing = new Set<RecordKey>()
+      const instead: EdgeRecord[] = []
       await upstreams.prepare(records, known)
-      for (const record of records)
-        if (kindOf(record.key) === 'policy' && !(await preparePolicy(record))) missing.add(record.key)
-      return preparedOf(records, missing)
+      for (const record of records) {
+        if (kindOf(record.key) !== 'policy' || (await preparePolicy(record))) continue
+        missing.add(record.key)
+        // The one in force stays, and its rules expire while the newer one waits for its file.
+        const inForce = known.get(record.key)
+        if (!inForce || !expiries.isDue(record.key)) continue
+        await expiries.prepare(inForce)
+        instead.push(inForce)
+      }
+      return instead.length === 0
+        ? preparedOf(records, missing)
+        : [...preparedOf(records, missing), ...preparedOf(instead)]
     },
 
     /** Must not run while anything is prepared, or a file could be removed that was just found to be there. */
     sweep(): Promise<number> {
-      return policyFiles.sweep([...policiesOf(known), ...policiesOf(unfinished.records)])
+      const made = expiries.files().map((hash) => ({ hash }))
+      return policyFiles.sweep([...policiesOf(known), ...policiesOf(unfinished.records), ...made])
     },
   }
 }
@@ -111,12 +136,13 @@ function createUnfinished(log: Log) {
   }
 }
 
-/** With the files that say which rule decides. */
+/** With the files that say which rule decides, and which expire. */
 function* policiesOf(records: ReadonlyMap<RecordKey, EdgeRecord>): Generator<PolicyRecord> {
-  for (const { key, value, rules } of records.values()) {
+  for (const { key, value, rules, expiring } of records.values()) {
     if (value === null || kindOf(key) !== 'policy') continue
     yield value as PolicyRecord
     if (isPolicyRecord(rules)) yield rules
+    if (isExpiringRules(expiring)) yield expiring.list
   }
 }
 

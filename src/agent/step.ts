@@ -46,14 +46,15 @@ export function createStep<Entry>({ log, recordLog, preparation, enforcement, ce
       // Not even the rest of it: without a record that is missing, what it narrows would be open.
       if (!arrived) return
       if (deletions.length > 0) log.warn({ records: deletions.length }, 'removing what the control plane no longer has')
-      // Names that resolve differently now: nothing for the log, something for the proxy.
+      // Names that resolve differently now, rules that have expired: nothing for the log, something for the proxy.
       const stale = [...resolvedAnew]
-      const again = [...stale, ...preparation.unnamed].filter((key) => !arriving.has(key)).map((key) => known.get(key))
-      const records = [...arriving.values(), ...again.filter((record) => record !== undefined)]
+      const again = new Set([...stale, ...preparation.unnamed, ...preparation.expired()])
+      const knownAgain = [...again].filter((key) => !arriving.has(key)).map((key) => known.get(key))
+      const records = [...arriving.values(), ...knownAgain.filter((record) => record !== undefined)]
       const planned = enforcement.plan(await preparation.prepare(records))
       const arrivedAt = positionAfter(reached, released)
       const next = heldBack(position, arrivedAt, preparation.unfinished)
-      const logged = planned.changes.map(({ record }) => record).filter(({ key }) => arriving.has(key))
+      const logged = planned.changes.map(({ record }) => record).filter((record) => arriving.get(record.key) === record)
       const isFirst = next.complete && !position.complete
       const isMoved = isFirst || next.applied !== position.applied || next.revision !== position.revision
       if (logged.length > 0 || isMoved || refusals.isBehind()) await append(recordLog, refusals, logged, next)
@@ -83,6 +84,7 @@ export function createStep<Entry>({ log, recordLog, preparation, enforcement, ce
     isDue: (): boolean =>
       preparation.unfinished.size > 0 ||
       preparation.unnamed.size > 0 ||
+      preparation.expired().length > 0 ||
       unsettled.size > 0 ||
       unenforced.isThere() ||
       enforcement.firstUnclosed() < Number.POSITIVE_INFINITY ||

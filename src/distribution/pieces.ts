@@ -8,9 +8,13 @@ export type Family = 4 | 6
 export const addressBytes = { 4: 4, 6: 16 } as const
 
 /** A file of a policy: a header, then records of one size for each family, which begin with an address and ascend. */
-export type Format = {
+export type Layout = {
   readonly recordBytes: Readonly<Record<Family, number>>
   readonly header: (counts: Readonly<Record<Family, number>>) => Buffer
+}
+
+/** A file with a record for each range. */
+export type Format = Layout & {
   /** The records of the ranges from one index up to another. A range has one or none, whatever the ranges behind it are. */
   readonly encode: (table: RangeTable, family: Family, from: number, to: number) => Buffer
 }
@@ -31,9 +35,13 @@ export function blobName(piece: Buffer): string {
 }
 
 export const cutPolicy = ({ v4, v6 }: CompiledPolicy, format: Format): Cut => ({
-  4: cut(format.encode(v4, 4, 0, v4.verdicts.length), format.recordBytes[4], 4, true).pieces,
-  6: cut(format.encode(v6, 6, 0, v6.verdicts.length), format.recordBytes[6], 6, true).pieces,
+  4: cutTable(format.encode(v4, 4, 0, v4.verdicts.length), format.recordBytes[4], 4),
+  6: cutTable(format.encode(v6, 6, 0, v6.verdicts.length), format.recordBytes[6], 6),
 })
+
+/** All records of one family. */
+export const cutTable = (table: Buffer, recordBytes: number, family: Family): Buffer[] =>
+  cut(table, recordBytes, family, true).pieces
 
 /** The same as cutting all of the policy, if `before` is cut from one that differs in these regions only. */
 export const continueCut = (
@@ -42,11 +50,11 @@ export const continueCut = (
   regions: readonly Cidr[],
   format: Format,
 ): Cut => ({
-  4: continueTable(before[4], v4, intervalsOf(regions, v4, 4), format, 4),
-  6: continueTable(before[6], v6, intervalsOf(regions, v6, 6), format, 6),
+  4: continueTable(before[4], intervalsOf(regions, v4, 4, format), format.recordBytes[4], 4),
+  6: continueTable(before[6], intervalsOf(regions, v6, 6, format), format.recordBytes[6], 6),
 })
 
-export function piecesWithHeader(of: Cut, { recordBytes, header }: Format): Buffer[] {
+export function piecesWithHeader(of: Cut, { recordBytes, header }: Layout): Buffer[] {
   const count = (family: Family) => of[family].reduce((sum, { length }) => sum + length, 0) / recordBytes[family]
   return [header({ 4: count(4), 6: count(6) }), ...of[4], ...of[6]]
 }
@@ -106,12 +114,14 @@ function mixed(table: Buffer, start: number, family: Family): number {
   return value >>> 8
 }
 
-/** Records with addresses from `first` up to and including `last` are those of the ranges from one index up to another. */
-type Interval = { first: Buffer; last: Buffer | undefined; from: number; to: number }
+/** What replaces the records that begin with anything from `first` up to and including `last`, or up to the end. */
+export type Interval = { first: Buffer; last: Buffer | undefined; records: Buffer }
+/** The same as the ranges from one index up to another. */
+type RangeInterval = Omit<Interval, 'records'> & { from: number; to: number }
 
 /** A record says where a decision begins, so the one behind a region is part of what changes. */
-function intervalsOf(regions: readonly Cidr[], table: RangeTable, family: Family): Interval[] {
-  const intervals: Interval[] = []
+function intervalsOf(regions: readonly Cidr[], table: RangeTable, family: Family, { encode }: Format): Interval[] {
+  const intervals: RangeInterval[] = []
   const width = family === 4 ? 1 : 4
   for (const region of regions) {
     if (region.network.family !== family) continue
@@ -126,7 +136,7 @@ function intervalsOf(regions: readonly Cidr[], table: RangeTable, family: Family
       previous.to = to
     } else intervals.push(interval)
   }
-  return intervals
+  return intervals.map(({ first, last, from, to }) => ({ first, last, records: encode(table, family, from, to) }))
 }
 
 function addressOf(words: Uint32Array): Buffer {
@@ -136,17 +146,14 @@ function addressOf(words: Uint32Array): Buffer {
 }
 
 /** Cuts again from the piece with the first change until a piece ends where one ended before. */
-function continueTable(
+export function continueTable(
   before: readonly Buffer[],
-  table: RangeTable,
   intervals: readonly Interval[],
-  format: Format,
+  size: number,
   family: Family,
 ): readonly Buffer[] {
   if (intervals.length === 0) return before
-  const size = format.recordBytes[family]
-  const encoded = (interval: Interval) => format.encode(table, family, interval.from, interval.to)
-  if (before.length === 0) return cut(Buffer.concat(intervals.map(encoded)), size, family, true).pieces
+  if (before.length === 0) return cutTable(Buffer.concat(intervals.map(({ records }) => records)), size, family)
   const pieces: Buffer[] = []
   let rest: Buffer = Buffer.alloc(0)
   const left = [...intervals]
@@ -158,7 +165,7 @@ function continueTable(
     let kept = 0
     for (let [interval] = left; interval && isBefore(interval.first); [interval] = left) {
       content.push(piece.subarray(kept, recordsBelow(piece, interval.first, size, false)))
-      if (inserted !== interval) content.push(encoded(interval))
+      if (inserted !== interval) content.push(interval.records)
       inserted = interval
       kept = interval.last ? recordsBelow(piece, interval.last, size, true) : piece.length
       // It goes on in the next piece.

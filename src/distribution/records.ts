@@ -222,7 +222,10 @@ export type ResponseRecord = Static<typeof ResponseRecord>
 export type PolicyRecord = Static<typeof PolicyRecord>
 export type RestrictionsRecord = Static<typeof RestrictionsRecord>
 
+const ExpiringRules = Closed({ at: Type.Integer({ minimum: 0 }), list: PolicyRecord })
+
 const policyCheck = Compile(PolicyRecord)
+const expiringCheck = Compile(ExpiringRules)
 
 /** Every kind of record: what its key names, and the value that stands under it. */
 export const recordKinds = {
@@ -254,7 +257,12 @@ export type EdgeRecord = {
    * nodes of before do not look here, and enforce the policy all the same. Missing from an older control plane.
    */
   rules?: PolicyRecord
+  /** Of a policy with rules that expire. Beside the value for the same reason: older nodes wait for the control plane. */
+  expiring?: ExpiringRules
 }
+/** When the first of its rules expires, in milliseconds, and all of its rules (rule_list.ts) to tell what holds from then on. */
+export type ExpiringRules = Static<typeof ExpiringRules>
 export const isPolicyRecord = (value: unknown): value is PolicyRecord => policyCheck.Check(value)
+export const isExpiringRules = (value: unknown): value is ExpiringRules => expiringCheck.Check(value)
 
 export const kindOf = (key: RecordKey): RecordKind => key.slice(0, key.indexOf('.')) as RecordKind

@@ -1,6 +1,6 @@
 import type { DbPool } from '../db/pool.ts'
 import { type SqlFragment, sql } from '../db/sql.ts'
-import type { PolicyRecord, RecordKey, RecordValue } from '../distribution/records.ts'
+import type { EdgeRecord, RecordKey, RecordValue } from '../distribution/records.ts'
 import { type Id, toUuid, type Uuid } from '../kernel/ids.ts'
 import type { SecretsBox } from '../kernel/secrets_box.ts'
 import type { FindPolicyVersion } from './policy_versions.ts'
@@ -10,7 +10,9 @@ export type Changed = { key: RecordKey; accountId: Uuid }
 /** It exists, but cannot be read now: nodes keep what they have. */
 export const unavailable = 'unavailable'
 /** What is not in it is not in the database any more. */
-export type Values = Map<Uuid, { value: RecordValue; rules?: PolicyRecord; blobs?: Buffer[] } | typeof unavailable>
+export type Values = Map<Uuid, (PolicyContents & { value: RecordValue; blobs?: Buffer[] }) | typeof unavailable>
+/** What the record of a policy has beside its value. */
+export type PolicyContents = Pick<EdgeRecord, 'rules' | 'expiring'>
 /** What compiling takes besides the database. */
 export type Means = {
   /** How policies are compiled; without it from all of their rules. */

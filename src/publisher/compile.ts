@@ -1,6 +1,6 @@
 import { type Db, type DbPool, many } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
-import { blobName, type Cut, type Format, hashOfAllInSlices, piecesWithHeader } from '../distribution/pieces.ts'
+import { blobName, type Cut, hashOfAllInSlices, type Layout, piecesWithHeader } from '../distribution/pieces.ts'
 import { policyFormat } from '../distribution/policy_file.ts'
 import type {
   ChallengeRecord,
@@ -15,6 +15,7 @@ import type {
 } from '../distribution/records.ts'
 import { kindOf } from '../distribution/records.ts'
 import { ruleFormat } from '../distribution/rule_file.ts'
+import { ruleListLayout } from '../distribution/rule_list.ts'
 import { type BackendId, backendKinds } from '../kernel/backends.ts'
 import type { HeaderOperations } from '../kernel/headers.ts'
 import { isId, toId, type Uuid } from '../kernel/ids.ts'
@@ -23,12 +24,22 @@ import type { ModuleName, StoredModule } from '../resources/edges/modules.ts'
 import { edgeColumns, type RouteRow } from '../resources/edges/store.ts'
 import { backendCompilers } from './backend_records.ts'
 import { compileCertificates } from './certificate_records.ts'
-import { type Changed, type Compiler, ids, type Means, unavailable, uuidOf, type Values, wanted } from './changed.ts'
+import {
+  type Changed,
+  type Compiler,
+  ids,
+  type Means,
+  type PolicyContents,
+  unavailable,
+  uuidOf,
+  type Values,
+  wanted,
+} from './changed.ts'
 import { inlineBytes, sizeFault } from './message_size.ts'
 import { compileRecipients } from './node_keys.ts'
-import { compiled as compiledPolicy } from './policy_versions.ts'
+import { compiled as compiledPolicy, type PolicyVersion } from './policy_versions.ts'
 
-export type Compiled = { key: RecordKey; value: RecordValue | null; rules?: PolicyRecord; blobs: Buffer[] }
+export type Compiled = PolicyContents & { key: RecordKey; value: RecordValue | null; blobs: Buffer[] }
 
 /** Each thing as it is in the database now. What is not there any more comes out as null: a tombstone. */
 export async function compileRecords(
@@ -43,8 +54,8 @@ export async function compileRecords(
     for (const { key } of ofKind) {
       const found = values.get(uuidOf(key))
       if (found === unavailable) continue
-      const { value = null, rules, blobs = [] } = found ?? {}
-      const record = { key, value, ...(rules && { rules }), blobs }
+      const { value = null, blobs = [], ...beside } = found ?? {}
+      const record = { key, value, ...beside, blobs }
       const fault = sizeFault(record, means.maxMessageBytes)
       if (fault) means.onUnavailable?.(key, fault)
       else compiled.push(record)
@@ -139,10 +150,7 @@ const compilers: Record<RecordKind, Compiler> = {
       const id = uuidOf(key)
       const version = await findPolicyVersion(db, accountId, id, now)
       if (!version) continue
-      const decisions = await policyRecord(version.decisions, policyFormat, maxMessageBytes)
-      const rules = await policyRecord(version.rules, ruleFormat(accountId, version.policy.ruleIds), maxMessageBytes)
-      const blobs = [...decisions.blobs, ...rules.blobs]
-      values.set(id, { value: decisions.value, rules: rules.value, blobs })
+      values.set(id, await policyContents(version, accountId, maxMessageBytes))
     }
     return values
   },
@@ -192,15 +200,36 @@ const compilers: Record<RecordKind, Compiler> = {
   },
 }
 
+async function policyContents(
+  { policy, ...cuts }: PolicyVersion,
+  accountId: Uuid,
+  maxMessageBytes: number | undefined,
+): Promise<PolicyContents & { value: PolicyRecord; blobs: Buffer[] }> {
+  const blobs: Buffer[] = []
+  const recordOf = async (file: keyof typeof cuts, layout: Layout): Promise<PolicyRecord> => {
+    const record = await policyRecord(cuts[file] as Cut, layout, inlineBytes(file, maxMessageBytes))
+    blobs.push(...record.blobs)
+    return record.value
+  }
+  return {
+    value: await recordOf('decisions', policyFormat),
+    rules: await recordOf('rules', ruleFormat(accountId, policy.ruleIds)),
+    ...(cuts.ruleList && {
+      expiring: { at: policy.validUntil, list: await recordOf('ruleList', ruleListLayout(accountId)) },
+    }),
+    blobs,
+  }
+}
+
 async function policyRecord(
   cut: Cut,
-  format: Format,
-  limit: number | undefined,
+  layout: Layout,
+  maxInlineBytes: number,
 ): Promise<{ value: PolicyRecord; blobs: Buffer[] }> {
-  const pieces = piecesWithHeader(cut, format)
+  const pieces = piecesWithHeader(cut, layout)
   const bytes = pieces.reduce((sum, { length }) => sum + length, 0)
   const common = { hash: await hashOfAllInSlices(pieces), bytes }
-  if (bytes <= inlineBytes(limit))
+  if (bytes <= maxInlineBytes)
     return { value: { ...common, inline: Buffer.concat(pieces).toString('base64') }, blobs: [] }
   return { value: { ...common, chunks: pieces.map(blobName) }, blobs: pieces }
 }

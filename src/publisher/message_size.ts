@@ -3,17 +3,20 @@ const maxInlineBytes = 32 * 1024
 /** Room for what is beside a record's contents: its key and signature, and the subject and headers of the message. */
 const envelopeBytes = 2_048
 
-type Contents = { value: unknown; rules?: unknown; blobs: readonly Buffer[] }
+type Contents = { value: unknown; rules?: unknown; expiring?: unknown; blobs: readonly Buffer[] }
 
-/** A record holds two files of a policy in base64: together they fill up to two thirds of the largest message. */
-export const inlineBytes = (maxMessageBytes = Number.POSITIVE_INFINITY): number =>
-  Math.min(maxInlineBytes, Math.floor(maxMessageBytes / 4))
+/** A record holds up to three files of a policy in base64: together they fill up to three quarters of the largest message. */
+export const inlineBytes = (file: 'decisions' | 'rules' | 'ruleList', maxMessageBytes = Number.POSITIVE_INFINITY) =>
+  Math.min(maxInlineBytes, Math.floor(maxMessageBytes / (file === 'ruleList' ? 16 : 4)))
 
 /** Why NATS would refuse a record or one of its pieces; undefined if it would not. */
-export function sizeFault({ value, rules, blobs }: Contents, maxMessageBytes: number | undefined): string | undefined {
+export function sizeFault(
+  { value, rules, expiring, blobs }: Contents,
+  maxMessageBytes: number | undefined,
+): string | undefined {
   if (maxMessageBytes === undefined || value === null) return undefined
   // The record is text within the JSON of its envelope: there, every quote takes two characters.
-  const record = Buffer.byteLength(JSON.stringify(JSON.stringify([value, rules])))
+  const record = Buffer.byteLength(JSON.stringify(JSON.stringify([value, rules, expiring])))
   const largest = Math.max(record, ...blobs.map(({ length }) => length)) + envelopeBytes
   if (largest <= maxMessageBytes) return undefined
   return `it needs NATS messages of ${largest} bytes, and the server accepts ${maxMessageBytes}. Raise max_payload in the configuration of NATS`

@@ -1,13 +1,21 @@
-import { type LoadedPolicy, loadPolicy, weightOf } from '../access/policies.ts'
+import { type LoadedPolicy, loadPolicyRules, weightOf } from '../access/policies.ts'
 import { continuePolicy } from '../access/policy_delta.ts'
 import type { DbPool } from '../db/pool.ts'
 import { type Cut, continueCut, cutPolicy } from '../distribution/pieces.ts'
 import { policyFormat } from '../distribution/policy_file.ts'
 import { ruleFormat } from '../distribution/rule_file.ts'
+import { continueRuleList, cutRuleList } from '../distribution/rule_list.ts'
 import type { Uuid } from '../kernel/ids.ts'
+import { compilePolicyInSlices } from '../kernel/ip/ranges.ts'
 
 /** A policy as it was last compiled, with its files cut into pieces. */
-export type PolicyVersion = { readonly policy: LoadedPolicy; readonly decisions: Cut; readonly rules: Cut }
+export type PolicyVersion = {
+  readonly policy: LoadedPolicy
+  readonly decisions: Cut
+  readonly rules: Cut
+  /** Only if some of its rules expire: nodes need it for nothing else. */
+  readonly ruleList?: Cut
+}
 
 /** Compiling a small policy from its rules takes no longer than continuing it. */
 const smallestKept = 256 * 1024
@@ -65,15 +73,19 @@ export function createPolicyVersions(maxBytes: number) {
 
 /** From all of its rules. */
 export async function compiled(db: DbPool, accountId: Uuid, id: Uuid, now: number): Promise<PolicyVersion | undefined> {
-  const policy = await loadPolicy(db, accountId, id, now)
-  if (!policy) return undefined
-  const { ranges, ruleIds } = policy
+  const loaded = await loadPolicyRules(db, accountId, id, now)
+  if (!loaded) return undefined
+  const { rules, ...policy } = loaded
+  const ranges = await compilePolicyInSlices(rules)
   return {
-    policy,
+    policy: { ...policy, ranges },
     decisions: cutPolicy(ranges, policyFormat),
-    rules: cutPolicy(ranges, ruleFormat(accountId, ruleIds)),
+    rules: cutPolicy(ranges, ruleFormat(accountId, policy.ruleIds)),
+    ...(doesExpire(policy) && { ruleList: cutRuleList(loaded) }),
   }
 }
+
+const doesExpire = ({ validUntil }: Pick<LoadedPolicy, 'validUntil'>): boolean => validUntil < Number.POSITIVE_INFINITY
 
 async function continued(
   db: DbPool,
@@ -83,14 +95,19 @@ async function continued(
 ): Promise<PolicyVersion | undefined> {
   const next = await continuePolicy(db, accountId, known.policy, now)
   if (!next) return undefined
-  const { policy, regions } = next
+  const { policy, regions, part } = next
+  // The first of its rules to expire: the others have to be read for the list.
+  if (doesExpire(policy) && !known.ruleList) return undefined
   return {
     policy,
     decisions: continueCut(known.decisions, policy.ranges, regions, policyFormat),
     rules: continueCut(known.rules, policy.ranges, regions, ruleFormat(accountId, policy.ruleIds)),
+    ...(doesExpire(policy) && known.ruleList && { ruleList: continueRuleList(known.ruleList, regions, part) }),
   }
 }
 
-const weightOfVersion = ({ policy, decisions, rules }: PolicyVersion): number =>
+const weightOfVersion = ({ policy, decisions, rules, ruleList }: PolicyVersion): number =>
   weightOf(policy) +
-  [decisions[4], decisions[6], rules[4], rules[6]].flat().reduce((sum, { length }) => sum + length, 0)
+  [decisions, rules, ...(ruleList ? [ruleList] : [])]
+    .flatMap((cut) => [...cut[4], ...cut[6]])
+    .reduce((sum, { length }) => sum + length, 0)

@@ -219,8 +219,11 @@ function noteSent(live: LiveRecords, compiled: readonly Compiled[], rows: readon
 
 function sealBatch(compiled: Compiled[], rows: readonly OutboxRow[], progress: Progress, signer: Signer): Batch {
   const generations = new Map(rows.map(({ key, generation }) => [key, generation]))
-  const records = compiled.map(({ key, value, rules }) =>
-    seal({ key, generation: generations.get(key), value, ...(rules && { rules }) }, signer),
+  const records = compiled.map(({ key, value, rules, expiring }) =>
+    seal(
+      { key, generation: generations.get(key), value, ...(rules && { rules }), ...(expiring && { expiring }) },
+      signer,
+    ),
   )
   return { progress: seal({ ...progress, digest: digestOf(records) }, signer), records }
 }

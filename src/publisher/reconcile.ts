@@ -101,8 +101,9 @@ export async function reconcile(
       // A record may exist while a piece of its policy is missing: a node without that piece could never apply it.
       await natsSink.putBlobs(compiled.flatMap(({ blobs }) => blobs))
       const differing = compiled.filter(
-        ({ key, value, rules }) =>
-          !isSame(kept.get(key), { value, rules }, asItShouldBe) || counted.isSent(key, kept.get(key)?.generation ?? 0),
+        ({ key, value, rules, expiring }) =>
+          !isSame(kept.get(key), { value, rules, expiring }, asItShouldBe) ||
+          counted.isSent(key, kept.get(key)?.generation ?? 0),
       )
       const held = kind === 'policy' ? await policiesThatLostMost(pool, differing, kept, resend_below) : new Set()
       heldBack.policies.push(...differing.map(({ key }) => key).filter((key) => held.has(key)))
@@ -237,21 +238,23 @@ type Wanted = { signingKeyId: string; resendBelow: number }
 /** What a comparison needs of a record in the bucket. The value is its hash, and null where the thing is gone; `rules` is how many a policy has. */
 type Fingerprint = { signedBy: string; generation: number; value: string | null; rules?: number }
 
-type Contents = { value: EdgeRecord['value']; rules?: EdgeRecord['rules'] | undefined }
-const hashOf = ({ value, rules }: Contents): string | null =>
-  value && hash('sha256', JSON.stringify(rules ? [value, rules] : value), 'base64')
+type Contents = Pick<EdgeRecord, 'value'> & { [Beside in 'rules' | 'expiring']?: EdgeRecord[Beside] | undefined }
+const hashOf = ({ value, rules, expiring }: Contents): string | null => {
+  const beside = [...(rules ? [rules] : []), ...(expiring ? [expiring] : [])]
+  return value && hash('sha256', JSON.stringify(beside.length > 0 ? [value, ...beside] : value), 'base64')
+}
 
 /** Undefined for what no record can be read from. */
 function fingerprint(text: string): Fingerprint | undefined {
   try {
     const { payload, key } = JSON.parse(text)
-    const { key: name, generation, value, rules }: EdgeRecord = JSON.parse(payload)
+    const { key: name, generation, value, rules, expiring }: EdgeRecord = JSON.parse(payload)
     if (typeof key !== 'string' || !Number.isSafeInteger(generation)) return undefined
     const isPolicy = value && kindOf(name) === 'policy'
     return {
       signedBy: key,
       generation,
-      value: hashOf({ value, rules }),
+      value: hashOf({ value, rules, expiring }),
       ...(isPolicy && { rules: rulesIn(value as PolicyRecord, rules) }),
     }
   } catch {

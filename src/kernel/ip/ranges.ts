@@ -4,6 +4,10 @@ import { addressAfter, atOnce, compareWords, inOrder, inSlices, type Steps, step
 
 export type Action = 'allow' | 'deny'
 export type Rule = { readonly cidr: Cidr; readonly action: Action }
+/** `expiresAt` in milliseconds; missing: never. */
+export type DatedRule = Rule & { readonly expiresAt?: number }
+/** `ruleIds`: 16 bytes each, in the order of the rules. */
+export type DatedRules = { readonly rules: readonly DatedRule[]; readonly ruleIds: Buffer }
 export type Match = { readonly action: Action; readonly rule: number }
 
 /**
