@@ -7,7 +7,7 @@ import { blobName } from '../src/distribution/pieces.ts'
 import type { Caller } from '../src/identity/caller.ts'
 import { newUuid, toId, type Uuid } from '../src/kernel/ids.ts'
 import { compileRecords } from '../src/publisher/compile.ts'
-import { createPolicyVersions } from '../src/publisher/policy_versions.ts'
+import { compiled, createPolicyVersions } from '../src/publisher/policy_versions.ts'
 import { beginRuleChange } from '../src/resources/ip_policy_rules/rules.ts'
 import { insertRule } from '../src/resources/ip_policy_rules/store.ts'
 import { newDatabase } from './harness/control_plane.ts'
@@ -33,10 +33,10 @@ async function newPolicy(rules = 30_000): Promise<Uuid> {
     )
   return policy
 }
-const add = (policy: Uuid, cidr: string) =>
+const add = (policy: Uuid, cidr: string, expires_at: string | null = null) =>
   transaction(pool, async (tx) => {
     await beginRuleChange(tx, caller, toId('ipp', policy), [cidr])
-    const rule = { cidr, action: 'deny' as const, expires_at: null, description: null, metadata: null }
+    const rule = { cidr, action: 'deny' as const, expires_at, description: null, metadata: null }
     return insertRule(tx, caller, toId('ipp', policy), rule)
   })
 /** How many rows of rules are asked for. */
@@ -72,6 +72,33 @@ test('what is published of a changed policy is what compiling all its rules give
   await run(pool, sql`delete from ip_policies where id = ${policy}`)
   assert.equal((await compile(pool, policy, versions.current)).value, null)
   assert.equal(versions.bytes(), 0, 'nothing is kept of a policy that is gone')
+})
+
+test('the list of rules is sent with policies of which a rule expires, and is continued, too', async () => {
+  const policy = await newPolicy()
+  const versions = createPolicyVersions(64 * 1024 * 1024)
+  await versions.fromRules(pool, accountId, policy, Date.now())
+  const { db, wholes } = counting()
+  const published = async () => {
+    const record = await compile(db, policy, versions.current)
+    assert.deepEqual(record, await compile(pool, policy))
+    return record
+  }
+  assert.equal('expiring' in (await published()), false, 'other records stay as they are')
+  await add(policy, '192.0.2.1/32', '2100-01-01T00:00:00Z')
+  assert.equal((await published()).expiring?.at, Date.parse('2100-01-01T00:00:00Z'))
+  assert.equal(wholes(), 1, 'the first one needs all rules')
+  await add(policy, '10.0.1.0/24')
+  await add(policy, '2001:db8::/120', '2099-01-01T00:00:00.5Z')
+  await add(policy, '10.0.0.0/16', '2101-01-01T00:00:00Z')
+  assert.equal((await published()).expiring?.at, Date.parse('2099-01-01T00:00:00.5Z'))
+  const later = Date.parse('2100-01-01T00:00:00Z')
+  const known = await versions.current(db, accountId, policy, later)
+  const whole = await compiled(pool, accountId, policy, later)
+  assert.deepEqual([known?.ruleList, known?.policy.validUntil], [whole?.ruleList, Date.parse('2101-01-01T00:00:00Z')])
+  const none = await versions.current(db, accountId, policy, Date.parse('2101-01-01T00:00:00Z'))
+  assert.equal(none && 'ruleList' in none, false)
+  assert.equal(wholes(), 1)
 })
 
 test('a publisher that takes over, or fell behind, compiles from all rules', async () => {

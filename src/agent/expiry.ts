@@ -2,13 +2,13 @@ import { encodePolicy } from '../distribution/policy_file.ts'
 import { type EdgeRecord, type ExpiringRules, isExpiringRules, type RecordKey } from '../distribution/records.ts'
 import { encodeRules } from '../distribution/rule_file.ts'
 import { readRuleList } from '../distribution/rule_list.ts'
-import { type Clock, systemClock } from '../kernel/clock.ts'
+import type { Clock } from '../kernel/clock.ts'
 import type { Uuid } from '../kernel/ids.ts'
 import { compilePolicyInSlices, type DatedRule, type DatedRules } from '../kernel/ip/ranges.ts'
 import type { Log } from '../kernel/log.ts'
 import type { PolicyFiles } from './policy_files.ts'
 
-type Parts = { log: Log; policyFiles: PolicyFiles; clock?: Clock }
+type Parts = { log: Log; policyFiles: PolicyFiles; clock: Clock }
 
 /** What is in force of a policy with rules that expire. */
 type State = {
@@ -25,7 +25,7 @@ type State = {
  * policy into the same files that the control plane makes, so that its record changes nothing when it arrives. Where that
  * fails, an allow rule that may have expired must not let anyone in: the policy refuses everyone until it can be told again.
  */
-export function createExpiries({ log, policyFiles, clock = systemClock }: Parts) {
+export function createExpiries({ log, policyFiles, clock }: Parts) {
   const states = new Map<RecordKey, State>()
 
   /** Compiles the policy without the rules that have expired. */

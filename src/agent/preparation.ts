@@ -6,6 +6,7 @@ import {
   type PolicyRecord,
   type RecordKey,
 } from '../distribution/records.ts'
+import { type Clock, systemClock } from '../kernel/clock.ts'
 import type { Log } from '../kernel/log.ts'
 import { createExpiries } from './expiry.ts'
 import { type Prepared, valueFor } from './plan.ts'
@@ -13,14 +14,23 @@ import { ContentFault, type PolicyFiles } from './policy_files.ts'
 import type { Refusals } from './refusals.ts'
 import type { Upstreams } from './upstreams/upstreams.ts'
 
-type Parts = { log: Log; known: ReadonlyMap<RecordKey, EdgeRecord>; policyFiles: PolicyFiles; upstreams: Upstreams }
+type Parts = {
+  log: Log
+  known: ReadonlyMap<RecordKey, EdgeRecord>
+  policyFiles: PolicyFiles
+  upstreams: Upstreams
+  clock?: Clock
+}
 
 /** Everything that a record needs before it can be planned: its policy file on disk, its host name looked up. */
-export function createPreparation({ log, known, policyFiles, upstreams }: Parts, refusals: Refusals) {
+export function createPreparation(
+  { log, known, policyFiles, upstreams, clock = systemClock }: Parts,
+  refusals: Refusals,
+) {
   const unfinished = createUnfinished(log)
   /** In force, but it cannot be said which of their rules decides: a piece of that file is missing. */
   const unnamed = new Set<RecordKey>()
-  const expiries = createExpiries({ log, policyFiles })
+  const expiries = createExpiries({ log, policyFiles, clock })
 
   /** Never keeps a policy from being enforced. */
   async function prepareRules({ key, value, rules }: EdgeRecord): Promise<void> {
@@ -60,7 +70,8 @@ export function createPreparation({ log, known, policyFiles, upstreams }: Parts,
     if (value === null) return null
     if (isBackend) return upstreams.resolve({ key, generation, value }, refusals.upstreams)
     const files = kindOf(key) === 'policy' ? expiries.filesOf(key) : undefined
-    if (files !== undefined) return files && files.join('.')
+    if (files === null) return null
+    if (files) return files.join('.')
     return valueFor(key, value, isPolicyRecord(rules) && !unnamed.has(key) ? rules : undefined)
   }
 

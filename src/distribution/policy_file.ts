@@ -1,5 +1,14 @@
 import type { CompiledPolicy, RangeTable } from '../kernel/ip/ranges.ts'
-import { addressBytes, type Cut, cutPolicy, type Family, type Format, hashOfAll, piecesWithHeader } from './pieces.ts'
+import {
+  addressBytes,
+  type Cut,
+  cutPolicy,
+  type Family,
+  type Format,
+  hashOfAll,
+  type Layout,
+  piecesWithHeader,
+} from './pieces.ts'
 
 /**
  * The compiled rules of a policy as a file that an edge searches as it is: `GHP1`, the number of IPv4 and of IPv6 ranges,
@@ -55,8 +64,8 @@ export function writeAddress(out: Buffer, start: number, starts: Uint32Array, in
 export const encodePolicy = (policy: CompiledPolicy): PolicyFile =>
   wholeFile(cutPolicy(policy, policyFormat), policyFormat)
 
-export function wholeFile(cut: Cut, format: Format): PolicyFile {
-  const pieces = piecesWithHeader(cut, format)
+export function wholeFile(cut: Cut, layout: Layout): PolicyFile {
+  const pieces = piecesWithHeader(cut, layout)
   return { hash: hashOfAll(pieces), bytes: Buffer.concat(pieces), pieces }
 }
 

@@ -96,7 +96,8 @@ async function bucketWithAccounts() {
       )
     }
   }
-  const publish = async () => {
+  /** `isOlder`: as a version before rules expired on nodes. */
+  const publish = async (isOlder = false) => {
     const rows = await many<{ key: RecordKey; account_id: Uuid; generation: number }>(
       db,
       sql`select distinct on (key) key, account_id, generation from outbox order by key, generation desc`,
@@ -104,8 +105,15 @@ async function bucketWithAccounts() {
     const changed = rows.map(({ key, account_id }) => ({ key, accountId: account_id }))
     const generations = new Map(rows.map(({ key, generation }) => [key, generation]))
     const compiled = await compileRecords(db, changed, Date.now())
-    const records = compiled.map(({ key, value, rules }) =>
-      seal({ key, generation: generations.get(key), value, ...(rules && { rules }) }, signer),
+    const records = compiled.map(({ key, value, rules, expiring }) =>
+      seal(
+        {
+          ...{ key, generation: generations.get(key), value },
+          ...(rules && { rules }),
+          ...(expiring && !isOlder && { expiring }),
+        },
+        signer,
+      ),
     )
     const settled = Math.max(...generations.values())
     const keys = compiled.map(({ key }) => key)
@@ -179,6 +187,34 @@ test('a policy that lost most of its rules without a change stays as it is; a ch
   assert.deepEqual([heldBack.policies, healed, await outbox()], [[key], 0, []])
   await transaction(db, (tx) => writeOutbox(tx, account, [key]))
   assert.deepEqual((await compare()).heldBack.policies, [])
+})
+
+test('a policy with a rule that expires is sent once, and again when a record of an older version lacks its rules', async () => {
+  const { compare, outbox, publish, db, accounts } = await bucketWithAccounts()
+  const [account] = accounts
+  const policy = newUuid()
+  const key: RecordKey = `policy.${toId('ipp', policy)}`
+  await run(db, sql`insert into ip_policies (account_id, id) values (${account}, ${policy})`)
+  const add = (cidr: string, expiresAt: string | null) =>
+    run(
+      db,
+      sql`insert into ip_policy_rules (account_id, ip_policy_id, id, cidr, action, expires_at)
+      values (${account}, ${policy}, ${newUuid()}, ${cidr}, 'allow', ${expiresAt})`,
+    )
+  await add('192.0.2.1/32', null)
+  await compare()
+  await publish()
+  assert.equal((await compare()).healed, 0)
+  await run(db, sql`update ip_policy_rules set expires_at = '2100-01-01' where ip_policy_id = ${policy}`)
+  assert.equal((await compare()).healed, 1, 'the same decisions, for a time')
+  await publish(true)
+  assert.equal((await compare()).healed, 1, 'of an older version')
+  assert.deepEqual(
+    (await outbox()).map((row) => row.key),
+    [key],
+  )
+  await publish()
+  assert.equal((await compare()).healed, 0)
 })
 
 test('unsigned and forged entries do not count as resources, and are removed; records signed with unknown keys stay', async () => {

@@ -1,5 +1,6 @@
 // `npm run drill:static-stability -- <minutes>`: the API, PostgreSQL and NATS go down under traffic. No decision may
 // be wrong and no connection may fail, also when the agent is killed; after HAProxy's own restarts the same holds again.
+// Rules that expire meanwhile end at their moment.
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
@@ -15,7 +16,7 @@ import { make, newHttpsEdge } from '../harness/fixtures.ts'
 import { poll } from '../harness/poll.ts'
 
 const minutes = Number(process.argv[2] ?? 10)
-const [allowed, refused] = ['127.0.0.2', '127.0.0.3']
+const [allowed, refused, guest, banned] = ['127.0.0.2', '127.0.0.3', '127.0.0.5', '127.0.0.6']
 
 await drill(async (scope) => {
   // A separate server: the shared one must survive the run, and this one is killed.
@@ -27,7 +28,11 @@ await drill(async (scope) => {
   let edge = await installation.startEdge()
   const upstream = await startTcpUpstream(scope)
   const web = await startHttpUpstream(scope as unknown as TestContext, 'web')
-  const guarded = await newGuardedEdge(admin, edge.tcpPorts.first, upstream.port, `allow ${allowed}`)
+  const part = (minutes * 60_000) / 4
+  const expiry = Date.now() + 10_000 + part / 2
+  const until = `expires=${new Date(expiry).toISOString()}`
+  const rules = [`allow ${allowed}`, `allow ${guest} ${until}`, 'allow 127.0.0.6/31', `deny ${banned} ${until}`]
+  const guarded = await newGuardedEdge(admin, edge.tcpPorts.first, upstream.port, ...rules)
   const https = await newHttpsEdge(admin, { hostports: ['web.example:443'] })
   const backend = await make(admin, '/backends/static', { address: `127.0.0.1:${web.port}` })
   const route = await admin('POST', `${https.uri}/routes?wait=applied`, {
@@ -80,9 +85,11 @@ await drill(async (scope) => {
   await nats.stop('SIGKILL')
   await postgres.kill()
   report('API, NATS and PostgreSQL killed')
-  const part = (minutes * 60_000) / 4
-  await setTimeout(part)
-  report('nothing but the node')
+  const letsIn = async (from: string) => (await dial(guarded.port, from)) === 'hello'
+  assert.deepEqual([await letsIn(guest), await letsIn(banned)], [true, false], 'before their rules expire')
+  await setTimeout(Math.max(part, expiry - Date.now() + 1))
+  await poll(async () => !(await letsIn(guest)) && (await letsIn(banned)))
+  report(`nothing but the node; expired rules had ended ${Date.now() - expiry} ms after their moment at the latest`)
 
   await stop(edge.child, 'SIGKILL')
   await setTimeout(part)
@@ -116,13 +123,13 @@ await drill(async (scope) => {
   const added = await again('POST', '/ip_policy_rules', rule, { process: installation.processes.length - 1 })
   assert.equal(added.status, 201, added.text)
   const generation = Number(added.headers.get('service-generation'))
-  const began = Date.now()
+  const changedAt = Date.now()
   await poll(
     () => statusOf(edge),
     ({ applied }) => applied >= generation,
   )
   assert.equal(await dial(guarded.port, '127.0.0.4'), 'hello')
-  report(`all back, with an empty NATS, and a change in force after ${Date.now() - began} ms`)
+  report(`all back, with an empty NATS, and a change in force after ${Date.now() - changedAt} ms`)
   over = true
   await Promise.all(clients)
   report(count.wrong + count.failed === 0 ? 'held' : 'DID NOT HOLD')
