@@ -58,19 +58,7 @@ export async function openPolicyFiles(
     prepareRules: (record: PolicyRecord, before?: PolicyRecord) => prepare(record, before, ruleFileFault),
     /** The same for the file that has the rules themselves. */
     prepareRuleList: (record: PolicyRecord, before?: PolicyRecord) => prepare(record, before, ruleListFault),
-    /** Throws when it is not as it was signed; then the next `prepareRuleList` makes it again. */
-    async readRuleList(record: PolicyRecord): Promise<Buffer> {
-      const path = join(policyFolder, record.hash)
-      const bytes = await files.read(path)
-      if (bytes && (await isSigned([bytes], record))) return bytes
-      await files.remove(path)
-      throw new Error('the list of rules on disk is damaged')
-    },
-    /** A file that was compiled here. */
-    async write({ hash: name, bytes }: Pick<PolicyFile, 'hash' | 'bytes'>): Promise<void> {
-      const path = join(policyFolder, name)
-      if ((await files.size(path)) !== bytes.length) await writeAtomically(files, path, [bytes], 0o644)
-    },
+    ...createOwnFiles(files, policyFolder),
   }
 
   async function prepare(
@@ -111,6 +99,22 @@ export async function openPolicyFiles(
     return Buffer.concat(parts)
   }
 }
+
+/** For files that are compiled here, from the rules in another. */
+const createOwnFiles = (files: Files, policyFolder: string) => ({
+  /** Throws when it is not as it was signed; then the next `prepareRuleList` makes it again. */
+  async readRuleList(record: PolicyRecord): Promise<Buffer> {
+    const path = join(policyFolder, record.hash)
+    const bytes = await files.read(path)
+    if (bytes && (await isSigned([bytes], record))) return bytes
+    await files.remove(path)
+    throw new Error('the list of rules on disk is damaged')
+  },
+  async write({ hash: name, bytes }: Pick<PolicyFile, 'hash' | 'bytes'>): Promise<void> {
+    const path = join(policyFolder, name)
+    if ((await files.size(path)) !== bytes.length) await writeAtomically(files, path, [bytes], 0o644)
+  },
+})
 
 /** Finds pieces on disk, or fetches them. */
 const createPieces =
