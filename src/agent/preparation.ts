@@ -23,56 +23,20 @@ type Parts = {
 }
 
 /** Everything that a record needs before it can be planned: its policy file on disk, its host name looked up. */
-export function createPreparation(
-  { log, known, policyFiles, upstreams, clock = systemClock }: Parts,
-  refusals: Refusals,
-) {
-  const unfinished = createUnfinished(log)
-  /** In force, but it cannot be said which of their rules decides: a piece of that file is missing. */
-  const unnamed = new Set<RecordKey>()
-  const expiries = createExpiries({ log, policyFiles, clock })
+export function createPreparation(parts: Parts, refusals: Refusals) {
+  const { known, upstreams } = parts
+  const policies = createPolicies(parts, refusals)
 
-  /** Never keeps a policy from being enforced. */
-  async function prepareRules({ key, value, rules }: EdgeRecord): Promise<void> {
-    unnamed.delete(key)
-    if (value === null || !isPolicyRecord(rules)) return
-    const before = known.get(key)?.rules
-    await policyFiles.prepareRules(rules, isPolicyRecord(before) ? before : undefined).catch(() => unnamed.add(key))
-  }
-
-  /** Resolves to false when the file cannot be had: then the policy is refused, or kept for another try. */
-  async function preparePolicy(record: EdgeRecord): Promise<boolean> {
-    const { key, generation, value } = record
-    try {
-      const before = known.get(key)?.value as PolicyRecord | null | undefined
-      if (value !== null) await policyFiles.prepare(value as PolicyRecord, before ?? undefined)
-      unfinished.finish(key)
-      await prepareRules(record)
-      await expiries.prepare(record, known.get(key))
-      return true
-    } catch (error) {
-      const { message } = error as Error
-      if (!(error instanceof ContentFault)) unfinished.postpone(record, message)
-      else {
-        unfinished.finish(key)
-        refusals.refuse({ key, generation, reason: message })
-      }
-      return false
-    }
-  }
-
-  function resolvedValueFor({ key, generation, value, rules }: EdgeRecord): unknown {
+  function resolvedValueFor(record: EdgeRecord): unknown {
+    const { key, value } = record
     const isBackend = kindOf(key) === 'backend'
     if (value === null && isBackend) {
       upstreams.forget(key)
       refusals.upstreams.forget(key)
     }
     if (value === null) return null
-    if (isBackend) return upstreams.resolve({ key, generation, value }, refusals.upstreams)
-    const files = kindOf(key) === 'policy' ? expiries.filesOf(key) : undefined
-    if (files === null) return null
-    if (files) return files.join('.')
-    return valueFor(key, value, isPolicyRecord(rules) && !unnamed.has(key) ? rules : undefined)
+    if (isBackend) return upstreams.resolve(record, refusals.upstreams)
+    return kindOf(key) === 'policy' ? policies.valueOf(record) : valueFor(key, value)
   }
 
   function* preparedOf(records: Iterable<EdgeRecord>, missing?: ReadonlySet<RecordKey>): Generator<Prepared> {
@@ -88,10 +52,10 @@ export function createPreparation(
   }
 
   return {
-    unfinished: unfinished.records,
-    unnamed: unnamed as ReadonlySet<RecordKey>,
+    unfinished: policies.unfinished,
+    unnamed: policies.unnamed,
     /** Policies with rules that have expired. */
-    expired: expiries.due,
+    expired: policies.expired,
 
     /**
      * Waits for the files of policies and the names of backends. The records come one by one when they are asked for, once:
@@ -102,19 +66,72 @@ export function createPreparation(
       const instead: EdgeRecord[] = []
       await upstreams.prepare(records, known)
       for (const record of records) {
-        if (kindOf(record.key) !== 'policy' || (await preparePolicy(record))) continue
+        if (kindOf(record.key) !== 'policy' || (await policies.prepare(record))) continue
         missing.add(record.key)
-        // The one in force stays, and its rules expire while the newer one waits for its file.
-        const inForce = known.get(record.key)
-        if (!inForce || !expiries.isDue(record.key)) continue
-        await expiries.prepare(inForce)
-        instead.push(inForce)
+        const inForce = await policies.prepareExpired(record.key)
+        if (inForce) instead.push(inForce)
       }
-      return instead.length === 0
-        ? preparedOf(records, missing)
-        : [...preparedOf(records, missing), ...preparedOf(instead)]
+      const prepared = preparedOf(records, missing)
+      return instead.length === 0 ? prepared : [...prepared, ...preparedOf(instead)]
     },
 
+    sweep: policies.sweep,
+  }
+}
+
+function createPolicies({ log, known, policyFiles, clock = systemClock }: Parts, refusals: Refusals) {
+  const unfinished = createUnfinished(log)
+  /** In force, but it cannot be said which of their rules decides: a piece of that file is missing. */
+  const unnamed = new Set<RecordKey>()
+  const expiries = createExpiries({ log, policyFiles, clock })
+
+  /** Never keeps a policy from being enforced. */
+  async function prepareRules({ key, value, rules }: EdgeRecord): Promise<void> {
+    unnamed.delete(key)
+    if (value === null || !isPolicyRecord(rules)) return
+    const before = known.get(key)?.rules
+    await policyFiles.prepareRules(rules, isPolicyRecord(before) ? before : undefined).catch(() => unnamed.add(key))
+  }
+
+  return {
+    unfinished: unfinished.records,
+    unnamed: unnamed as ReadonlySet<RecordKey>,
+    expired: expiries.due,
+
+    /** Resolves to false when the file cannot be had: then the policy is refused, or kept for another try. */
+    async prepare(record: EdgeRecord): Promise<boolean> {
+      const { key, generation, value } = record
+      try {
+        const before = known.get(key)?.value as PolicyRecord | null | undefined
+        if (value !== null) await policyFiles.prepare(value as PolicyRecord, before ?? undefined)
+        unfinished.finish(key)
+        await prepareRules(record)
+        await expiries.prepare(record, known.get(key))
+        return true
+      } catch (error) {
+        const { message } = error as Error
+        if (!(error instanceof ContentFault)) unfinished.postpone(record, message)
+        else {
+          unfinished.finish(key)
+          refusals.refuse({ key, generation, reason: message })
+        }
+        return false
+      }
+    },
+    /** The record in force, if rules of it have expired: they do so while a newer one waits for its file. */
+    async prepareExpired(key: RecordKey): Promise<EdgeRecord | undefined> {
+      const inForce = known.get(key)
+      if (!inForce || !expiries.isDue(key)) return undefined
+      await expiries.prepare(inForce)
+      return inForce
+    },
+    /** Null when it must refuse everyone. */
+    valueOf({ key, value, rules }: EdgeRecord): unknown {
+      const files = expiries.filesOf(key)
+      if (files === null) return null
+      if (files) return files.join('.')
+      return valueFor(key, value as PolicyRecord, isPolicyRecord(rules) && !unnamed.has(key) ? rules : undefined)
+    },
     /** Must not run while anything is prepared, or a file could be removed that was just found to be there. */
     sweep(): Promise<number> {
       const made = expiries.files().map((hash) => ({ hash }))
