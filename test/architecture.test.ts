@@ -145,7 +145,6 @@ test('imports follow the table of folders', async () => {
 const usesDisk: Record<string, string> = {
   'files.ts': 'it is the way to the disk',
   'node_key.ts': 'it checks the mode of the key',
-  'access_log/file.ts': 'access logs have rotation and a truncation of their own, and hold up nothing',
   'haproxy/certificates.ts': "it reads and watches the operator's folder",
   'haproxy/config_file.ts': 'it reads its own configuration and our Lua file',
   'haproxy/process.ts': 'HAProxy gets the log file as its standard error',

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { createLiveSet } from '../distribution/live_set.ts'
 import type { EdgeRecord } from '../distribution/records.ts'
 import { newId } from '../kernel/ids.ts'
-import { type BucketEntry, createIntake, type Released } from './intake.ts'
+import { type BucketEntry, createIntake, maxWaitingMessages, type Released } from './intake.ts'
 
 const bucket = 'made on Sunday'
 const record = (generation: number, key: EdgeRecord['key'] = `backend.${newId('bkdst')}`): EdgeRecord => ({
@@ -191,4 +191,17 @@ test('without a digest, as from a publisher before 0.3, a new node stays shut wh
   intake.entry(entry({ unverified: narrow.key, pending: 1 }))
   assert.deepEqual(intake.entry(entry({ progress: progress(3, bucket) })), [])
   assert.equal(intake.entry(entry({ record: narrow })).length, 1)
+})
+
+test('messages without records do not pile up without limit while one before them is missing', () => {
+  const intake = nodeAt(1)
+  const beyond = 50
+  for (let after = 2; after < 2 + maxWaitingMessages + beyond; after++)
+    assert.deepEqual(intake.announced({ records: [], progress: progress(after + 1, undefined, after) }), [])
+  const released = intake.announced({ records: [record(2)], progress: progress(2, undefined, 1) })
+  assert.equal(released.length, 1 + maxWaitingMessages)
+  assert.equal(released.at(-1)?.applied, 2 + maxWaitingMessages, 'the bucket brings the rest')
+  // There is room again.
+  const [next] = intake.announced({ records: [], progress: progress(9e5, undefined, 2 + maxWaitingMessages) })
+  assert.equal(next?.applied, 9e5)
 })

@@ -31,6 +31,8 @@ export type Released = {
 
 /** What messages may pile up while one is missing. The bucket has all of it, too. */
 const maxWaitingRecords = 50_000
+/** Messages without a record would otherwise pile up without limit. */
+export const maxWaitingMessages = 10_000
 
 /**
  * Holds back what arrives until it is a consistent whole, so that a node never enforces half of what it read: a route
@@ -90,7 +92,7 @@ export function createIntake(start: { applied: number; complete: boolean }) {
     announced(batch: Announced): Released[] {
       const { records, progress: said } = batch
       if (complete && said.after <= applied) return [release(records, said), ...continued()]
-      if (waitingRecords + records.length > maxWaitingRecords) return []
+      if (waiting.length >= maxWaitingMessages || waitingRecords + records.length > maxWaitingRecords) return []
       waiting.push(batch)
       waitingRecords += records.length
       return []

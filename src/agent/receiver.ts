@@ -5,6 +5,7 @@ import { type Batch, batchSubject, blobBucket, progressKey, recordBucket } from 
 import type { EdgeRecord, RecordKey } from '../distribution/records.ts'
 import type { TrustedKeys } from '../distribution/signature.ts'
 import { recordFormat } from '../distribution/validate.ts'
+import { jittered } from '../kernel/jitter.ts'
 import { readBucket } from './bucket_reader.ts'
 import type { Announced, BucketEntry, Place } from './intake.ts'
 import { createSealedReader, type Refused } from './sealed_reader.ts'
@@ -110,7 +111,7 @@ function watchBucketIdentity(streams: StreamAPI, made: string, onOther: () => vo
   const timer = setInterval(async () => {
     const now = await bucketMadeAt(streams).catch(() => undefined)
     if (now !== undefined && now !== made) onOther()
-  }, lookEveryMs)
+  }, jittered(lookEveryMs))
   return () => clearInterval(timer)
 }
 

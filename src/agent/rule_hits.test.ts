@@ -80,3 +80,27 @@ test('the next agent goes on where this one ended, with the same number for what
   assert.equal(rest?.batch, (sending?.batch ?? 0) + 1)
   assert.equal(sum(rest?.hits ?? []), 4)
 })
+
+test('a saved batch that is too large for the server now goes in parts, and later ones follow', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-hits-'))
+  t.after(() => rm(folder, { recursive: true }))
+  const file = join(folder, 'rule_hits.json')
+  const before = createRuleHits()
+  for (let rule = 0; rule < 100; rule++) before.count('ac_1', `ipr_${rule}`, 'allowed', 1, day)
+  const saved = before.next()
+  before.count('ac_1', 'ipr_later', 'allowed', 1, day)
+  await before.save(file)
+  const after = createRuleHits()
+  await after.load(file)
+  const first = after.next(30)
+  assert.deepEqual([first?.batch, first?.sender, first?.hits], [saved?.batch, saved?.sender, saved?.hits.slice(0, 30)])
+  assert.deepEqual(after.next(30), first, 'the same until it is confirmed')
+  const rules: string[] = []
+  for (let next = after.next(30); next; next = after.next(30)) {
+    assert.ok(next.hits.length <= 30)
+    rules.push(...next.hits.map(({ rule }) => rule))
+    after.confirm(next.batch)
+  }
+  assert.equal(new Set(rules).size, 101)
+  assert.equal(rules.length, 101)
+})

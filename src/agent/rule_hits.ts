@@ -92,8 +92,13 @@ export function createRuleHits({ most = maxKept, files = diskFiles }: { most?: n
       hit[outcome] = times
       waiting.add(hit)
     },
-    /** What is to be sent next; the same until it is confirmed. Undefined when there is nothing. */
+    /**
+     * What is to be sent next; the same until it is confirmed. Undefined when there is nothing. If the server accepts fewer now
+     * than when it was put together, the rest comes later. Should the whole of it have arrived, with only its confirmation
+     * lost, the rest counts twice: that misleads less than a rule that seems unused.
+     */
     next(most = maxSent): ReportedRuleHits | undefined {
+      for (const hit of sending.splice(Math.max(1, most))) waiting.add(hit)
       if (sending.length === 0) {
         sending = waiting.takeSome(Math.min(most, maxSent))
         if (sending.length > 0) batch++

@@ -2,6 +2,7 @@ import { isIP } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import { checkServerIdentity, type PeerCertificate } from 'node:tls'
 import { connect, type NatsConnection, type NodeConnectionOptions } from '@nats-io/transport-node'
+import { jittered } from '../kernel/jitter.ts'
 
 export type NatsSettings = {
   servers: string[]
@@ -115,6 +116,7 @@ export const tryNats = (client: NatsClient, timeoutMs: number): Promise<NatsConn
 
 const retryMs = 250
 const longestRetryMs = 2_000
+const spreadMs = 1_000
 
 /**
  * Never gives up, neither the first time nor later: an edge keeps serving without NATS, and so does the API. The first
@@ -128,6 +130,9 @@ export async function connectNats(settings: NatsSettings): Promise<NatsConnectio
     // A password that NATS refuses today may be the right one after its configuration was reloaded.
     ignoreAuthErrorAbort: true,
     reconnectTimeWait: retryMs,
+    // Added to each wait, up to this much: NATS comes back to all nodes at the same moment.
+    reconnectJitter: spreadMs,
+    reconnectJitterTLS: spreadMs,
     pingInterval: 5_000,
     maxPingOut: 2,
   }
@@ -140,7 +145,7 @@ export async function connectNats(settings: NatsSettings): Promise<NatsConnectio
       return connection
     } catch (error) {
       link?.failed(reasonOf(error as Error))
-      await setTimeout(waitMs, undefined, { signal })
+      await setTimeout(jittered(waitMs), undefined, { signal })
     }
   }
 }

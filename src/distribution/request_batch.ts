@@ -3,7 +3,7 @@ import { type Id, isId, momentOfUuid } from '../kernel/ids.ts'
 import { parseRfc3339 } from '../kernel/time.ts'
 import { type EdgeRequest, isEdgeRequest } from './requests.ts'
 
-/** With the longest of everything, some 2.5 KB each: a batch stays below half of what NATS takes as one message. */
+/** With the longest of everything, some 2.5 KB each: a batch stays below half of the default limit of NATS. */
 export const maxBatchRequests = 200
 export const maxBatchDrops = 1_000
 /** Clocks differ a little. What is further ahead has not been. */

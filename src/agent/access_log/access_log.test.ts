@@ -7,6 +7,7 @@ import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { faultyFiles } from '../../../test/harness/faulty_files.ts'
 import { poll } from '../../../test/harness/poll.ts'
 import { type EdgeRequest, requestReasons } from '../../distribution/requests.ts'
 import { newId, newUuid } from '../../kernel/ids.ts'
@@ -70,6 +71,23 @@ test('a file has a line of JSON for each request, and is rotated by size and cou
     ['2026-01-02T03:04:05.678Z', '/x"\\', 443, false],
   )
   for (const name of Object.keys(records[0])) assert.ok(accessLogFields.some((field) => field.name === name))
+})
+
+test('on a full disk no line is torn or doubled, and all are written when there is space', async (t) => {
+  const path = join(await folder(t), 'access.log')
+  const failed: string[] = []
+  const { files, failWhen, heal } = faultyFiles((name) => failed.push(name))
+  const sink = fileSink(path, { maxBytes: 1_000_000, files: 2 }, files)
+  await sink.write(['first'])
+  failWhen(({ kind }) => kind === 'write')
+  await assert.rejects(sink.write(['second', 'third']), /ENOSPC/)
+  failWhen(({ kind }) => kind === 'open')
+  await assert.rejects(sink.write(['second', 'third']), /ENOSPC/)
+  heal()
+  await sink.write(['second', 'third'])
+  await sink.close()
+  assert.deepEqual(failed, ['write access.log', 'open access.log'])
+  assert.equal(await readFile(path, 'utf8'), 'first\nsecond\nthird\n')
 })
 
 test('of allowed requests a part is logged when sampled, of all others each', async () => {

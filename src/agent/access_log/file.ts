@@ -1,24 +1,24 @@
-import { type FileHandle, open, rename, rm } from 'node:fs/promises'
+import { diskFiles, type Files, type OpenFile } from '../files.ts'
 import type { Sink } from './destination.ts'
 
 export type Rotation = { readonly maxBytes: number; readonly files: number }
 
 /** `path`, and up to `files - 1` older ones as `path.1`, `path.2` and so on, of at most `maxBytes` each. */
-export function fileSink(path: string, { maxBytes, files }: Rotation): Sink {
-  let handle: FileHandle | undefined
+export function fileSink(path: string, { maxBytes, files: count }: Rotation, disk: Files = diskFiles): Sink {
+  let handle: OpenFile | undefined
   let size = 0
 
-  async function openFile(): Promise<FileHandle> {
-    handle = await open(path, 'a', 0o640)
-    size = (await handle.stat()).size
+  async function openFile(): Promise<OpenFile> {
+    handle = await disk.open(path, 'append', 0o640)
+    size = (await disk.size(path)) ?? 0
     return handle
   }
   async function rotate(): Promise<void> {
     await handle?.close()
     handle = undefined
-    for (let index = files - 1; index > 0; index--)
-      await rename(index === 1 ? path : `${path}.${index - 1}`, `${path}.${index}`).catch(ignoreMissing)
-    if (files === 1) await rm(path, { force: true })
+    for (let index = count - 1; index > 0; index--)
+      await disk.rename(index === 1 ? path : `${path}.${index - 1}`, `${path}.${index}`).catch(ignoreMissing)
+    if (count === 1) await disk.remove(path)
   }
 
   return {
@@ -32,7 +32,7 @@ export function fileSink(path: string, { maxBytes, files }: Rotation): Sink {
         return this.write(lines)
       }
       try {
-        await writeWhole(file, bytes)
+        await file.write(bytes)
         size += bytes.length
       } catch (error) {
         // A full disk may have taken a part of it: the next try must begin with a line of its own.
@@ -46,10 +46,6 @@ export function fileSink(path: string, { maxBytes, files }: Rotation): Sink {
       await handle?.close()
     },
   }
-}
-
-async function writeWhole(file: FileHandle, bytes: Buffer): Promise<void> {
-  for (let from = 0; from < bytes.length; ) from += (await file.write(bytes, from)).bytesWritten
 }
 
 function ignoreMissing(error: NodeJS.ErrnoException): void {

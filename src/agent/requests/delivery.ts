@@ -1,5 +1,6 @@
 import type { NatsConnection } from '@nats-io/transport-node'
 import { requestsSubject } from '../../distribution/channels.ts'
+import { maxMessageBytes } from '../../distribution/nats_connection.ts'
 import type { RequestBatch } from '../../distribution/request_batch.ts'
 import type { Kept } from './kept.ts'
 
@@ -17,11 +18,25 @@ export function createDelivery(nats: NatsConnection, kept: Kept) {
   let notBefore = 0
   let sending: Promise<void> | undefined
 
+  /**
+   * The control plane knows requests by their ids. So those of a batch that has become too large can be sent again in smaller
+   * ones, even if it arrived and only its answer was lost. Its counts of dropped requests may then count twice.
+   */
+  function nextText(): string | undefined {
+    const maxBytes = maxMessageBytes(nats)
+    const text = batch && JSON.stringify(batch)
+    if (batch && text && Buffer.byteLength(text) <= maxBytes) return text
+    if (batch) kept.giveBack(batch)
+    batch = kept.take(maxBytes)
+    return batch && JSON.stringify(batch)
+  }
+
   async function send(withinMs: number): Promise<boolean> {
-    batch ??= kept.take()
-    if (!batch || nats.isClosed()) return false
+    if (nats.isClosed()) return false
+    const text = nextText()
+    if (!batch || text === undefined) return false
     try {
-      await nats.request(requestsSubject(batch.node), JSON.stringify(batch), { timeout: withinMs })
+      await nats.request(requestsSubject(batch.node), text, { timeout: withinMs })
       batch = undefined
       return true
     } catch {

@@ -20,11 +20,60 @@ const maxWaiting = 10_000
 const maxWaitingPerAccount = 500
 const hardMaxWaiting = 2 * maxWaiting
 const maxDropKeys = 5_000
+/** The longest as JSON: one count of dropped requests, and a batch without its contents. */
+const dropBytes = 128
+const batchBytes = 512
+
+/** What waits, by account. */
+function createQueues() {
+  const queues = new Map<string, KeptRequest[]>()
+  let total = 0
+  return {
+    total: () => total,
+    hasRoom(account: string): boolean {
+      const count = queues.get(account)?.length ?? 0
+      if (count === 0) return total < hardMaxWaiting
+      return total < maxWaiting && count < maxWaitingPerAccount
+    },
+    add(request: KeptRequest): void {
+      const queue = queues.get(request.account) ?? []
+      queue.push(request)
+      queues.set(request.account, queue)
+      total++
+    },
+    /** In their order, before all others. */
+    giveBack(requests: readonly KeptRequest[]): void {
+      for (const request of requests.toReversed())
+        queues.set(request.account, [request, ...(queues.get(request.account) ?? [])])
+      total += requests.length
+    },
+    /** Of each account one after the other, as many as fit. `onTooLarge` gets those that fit into no message. */
+    take(maxBytes: number, onTooLarge: (request: KeptRequest) => void): KeptRequest[] {
+      const taken: KeptRequest[] = []
+      let room = maxBytes
+      while (queues.size > 0)
+        for (const [account, queue] of queues) {
+          const bytes = Buffer.byteLength(JSON.stringify(queue[0])) + 1
+          if (bytes > room && taken.length > 0) return taken
+          const next = queue.shift() as KeptRequest
+          total--
+          if (queue.length === 0) queues.delete(account)
+          if (bytes > room) {
+            onTooLarge(next)
+            continue
+          }
+          taken.push(next)
+          room -= bytes
+          if (taken.length === maxBatchRequests) return taken
+        }
+      return taken
+    },
+  }
+}
 
 /** Requests that are worth a look, until the control plane has them. */
 export function createKept(node: string) {
-  const waiting = new Map<string, KeptRequest[]>()
-  let waitingTotal = 0
+  const waiting = createQueues()
   let drops = new Map<string, DroppedRequests>()
   let droppedTotal = 0
   let windowBegan = 0
@@ -42,10 +91,6 @@ export function createKept(node: string) {
     seen.set(account, ofAccount + 1).set(address, ofSource + 1)
     return true
   }
-  function hasRoom(queue: readonly KeptRequest[]): boolean {
-    if (queue.length === 0) return waitingTotal < hardMaxWaiting
-    return waitingTotal < maxWaiting && queue.length < maxWaitingPerAccount
-  }
   function drop({ account, at }: KeptRequest): void {
     droppedTotal++
     const hour = `${at.slice(0, 13)}:00:00.000Z`
@@ -59,32 +104,27 @@ export function createKept(node: string) {
     /** For every request of the node: those that nobody will ask about are let go. */
     add(request: EdgeRequest, now: number): void {
       if (!isKept(request)) return
-      const queue = waiting.get(request.account) ?? []
-      if (!isWithinWindow(request, now) || !hasRoom(queue)) {
-        drop(request)
-        return
+      if (isWithinWindow(request, now) && waiting.hasRoom(request.account)) waiting.add(request)
+      else drop(request)
+    },
+    /** The next batch of at most so many bytes as JSON, of all accounts in turn. Undefined when nothing waits. */
+    take(maxBytes: number): RequestBatch | undefined {
+      if (waiting.total() === 0 && drops.size === 0) return undefined
+      const room = maxBytes - batchBytes
+      const count = Math.min(maxBatchDrops, Math.max(1, Math.floor(room / 2 / dropBytes)))
+      const dropped = [...drops.values()].slice(0, count)
+      drops = new Map([...drops].slice(count))
+      return { node, batch: randomUUID(), requests: waiting.take(room - dropped.length * dropBytes, drop), dropped }
+    },
+    /** A batch that the server does not accept any more, because it takes smaller messages now. */
+    giveBack({ requests, dropped }: RequestBatch): void {
+      waiting.giveBack(requests)
+      for (const drop of dropped) {
+        const key = `${drop.account} ${drop.hour}`
+        drops.set(key, { ...drop, count: drop.count + (drops.get(key)?.count ?? 0) })
       }
-      queue.push(request)
-      waiting.set(request.account, queue)
-      waitingTotal++
     },
-    /** The next batch, of all accounts in turn. Undefined when nothing waits. */
-    take(): RequestBatch | undefined {
-      if (waitingTotal === 0 && drops.size === 0) return undefined
-      const requests: KeptRequest[] = []
-      while (requests.length < maxBatchRequests && waiting.size > 0)
-        for (const [account, queue] of waiting) {
-          const next = queue.shift()
-          if (next) requests.push(next)
-          if (queue.length === 0) waiting.delete(account)
-          if (requests.length === maxBatchRequests) break
-        }
-      waitingTotal -= requests.length
-      const dropped = [...drops.values()].slice(0, maxBatchDrops)
-      drops = new Map([...drops].slice(maxBatchDrops))
-      return { node, batch: randomUUID(), requests, dropped }
-    },
-    counts: () => ({ waiting: waitingTotal, dropped: droppedTotal }),
+    counts: () => ({ waiting: waiting.total(), dropped: droppedTotal }),
   }
 }
 export type Kept = ReturnType<typeof createKept>

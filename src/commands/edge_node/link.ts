@@ -1,4 +1,3 @@
-import { setTimeout } from 'node:timers/promises'
 import type { createAgent } from '../../agent/agent.ts'
 import type { Allowed } from '../../agent/allowed.ts'
 import type { Health } from '../../agent/health.ts'
@@ -13,9 +12,12 @@ import { connectNats, createNatsLink } from '../../distribution/nats_connection.
 import type { RecordKey } from '../../distribution/records.ts'
 import type { TrustedKeys } from '../../distribution/signature.ts'
 import type { Log } from '../../kernel/log.ts'
+import { pause } from '../../kernel/pause.ts'
 import type { SeenRequests } from './seen_requests.ts'
 
 const retryMs = 500
+/** When the bucket was replaced, all nodes read everything again: not all of them in the same moment. */
+const spreadMs = 2_000
 
 type Node = {
   keys: TrustedKeys
@@ -62,7 +64,7 @@ export function createLink(config: EdgeConfig, log: Log) {
       } catch (err) {
         if (ending.signal.aborted) return
         log.warn({ reason: (err as Error).message }, 'cannot read the NATS bucket; retrying')
-        await setTimeout(retryMs)
+        await pause(retryMs + Math.random() * spreadMs, ending.signal)
       }
     }
   }
