@@ -3,16 +3,15 @@
 // API then takes effect on traffic. Prints the seconds that each took.
 //   node dev/boot_drill.ts [--built] [--machine FOLDER] [--only PATTERN]     a machine in FOLDER is made once and kept
 import { existsSync } from 'node:fs'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { checkRestarts } from './boot_checks.ts'
-import { boot, copyPackages, makeDebian, makeOwnPackages, openArchiveProxy, timed } from './debian_machine.ts'
-import { inService, prepareService, startTraffic } from './machine_service.ts'
+import { boot, makeOwnPackages, timed } from './debian_machine.ts'
+import { inService, installByPage, startTraffic } from './machine_service.ts'
 
-const root = new URL('..', import.meta.url).pathname
 const { values } = parseArgs({
   options: {
     built: { type: 'boolean' },
@@ -143,29 +142,15 @@ function printTable(table: string[][]): void {
   console.log([line(head), `|${widths.map((width) => '-'.repeat(width + 2)).join('|')}|`, ...body.map(line)].join('\n'))
 }
 
-async function install(): Promise<void> {
-  if (!values.built) await timed('packages', makeOwnPackages)
-  await timed('a clean Debian 12 (debootstrap, systemd)', () => makeDebian(folder))
-  await copyPackages(join(root, 'packages'), folder)
-  const machine = await boot(folder)
-  const closeProxy = await openArchiveProxy()
-  try {
-    const page = await readFile(join(root, 'docs/install.md'), 'utf8')
-    await timed('docs/install.md', () => machine.typePage(page))
-    await prepareService(machine)
-  } finally {
-    closeProxy()
-    await machine.shutDown()
-  }
-}
-
 const folder = values.machine ?? (await mkdtemp(join(tmpdir(), 'gatehouse-boot-')))
 const removeFolder = () => (values.machine ? undefined : rm(folder, { recursive: true, force: true }))
-if (!existsSync(join(folder, 'etc/gatehouse/setup.env')))
-  await install().catch(async (error) => {
+if (!existsSync(join(folder, 'etc/gatehouse/setup.env'))) {
+  if (!values.built) await timed('packages', makeOwnPackages)
+  await installByPage(folder).catch(async (error) => {
     await removeFolder()
     throw error
   })
+}
 let machine = await boot(folder)
 try {
   const why = await inService(machine)

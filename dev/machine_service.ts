@@ -1,14 +1,34 @@
 // For drills: the installation that docs/install.md leaves on a machine, asked whether it works.
 import { randomInt } from 'node:crypto'
-import type { Machine } from './debian_machine.ts'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { boot, copyPackages, type Machine, makeDebian, openArchiveProxy, timed } from './debian_machine.ts'
+
+const root = new URL('..', import.meta.url).pathname
 
 const limitSeconds = 180
 
-const atApi = `curl -sS --max-time 10 -H "Authorization: Bearer $(cat /etc/gatehouse/admin-token)" -H 'Service-Version: 2'`
+const atApi = `curl -s --max-time 10 -H "Authorization: Bearer $(cat /etc/gatehouse/admin-token)" -H 'Service-Version: 2'`
 const atEdge = `curl -s --max-time 5 -o /dev/null -w '%{http_code}' --cacert app.example.crt --connect-to app.example:443:127.0.0.1:443`
 
-/** Once, after the page has been typed: keeps the id of its policy where the other scripts find it. */
-export async function prepareService(machine: Machine): Promise<void> {
+/** A new machine, with the packages that were made and what docs/install.md does. It is shut down at the end. */
+export async function installByPage(folder: string): Promise<void> {
+  await timed('a clean Debian 12 (debootstrap, systemd)', () => makeDebian(folder))
+  await copyPackages(join(root, 'packages'), folder)
+  const machine = await boot(folder)
+  const closeProxy = await openArchiveProxy()
+  try {
+    const page = await readFile(join(root, 'docs/install.md'), 'utf8')
+    await timed('docs/install.md', () => machine.typePage(page))
+    await prepareService(machine)
+  } finally {
+    closeProxy()
+    await machine.shutDown()
+  }
+}
+
+/** Keeps the id of the page's policy where the other scripts find it. */
+async function prepareService(machine: Machine): Promise<void> {
   await machine.sh(
     `${atApi} http://127.0.0.1:8080/ip_policies | grep -o '"id":"ipp_[^"]*"' | head -1 | cut -d'"' -f4 >policy-id; grep -q ipp_ policy-id`,
   )
