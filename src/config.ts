@@ -3,6 +3,7 @@ import { homedir } from 'node:os'
 import { isAbsolute, join } from 'node:path'
 import { parseEnv } from 'node:util'
 import { acmeSettings } from './acme_settings.ts'
+import { paragraph } from './cli/two_columns.ts'
 import { domainSettings } from './domain_settings.ts'
 import { edgeSettings } from './edge_settings.ts'
 import {
@@ -241,11 +242,12 @@ export function readLocalParts(environment: NodeJS.ProcessEnv = process.env) {
 
 /** Includes the path of the profiles. Per the XDG base directory specification, a relative path is ignored. */
 export function readClientConfig(environment: NodeJS.ProcessEnv = process.env) {
-  const { XDG_CONFIG_HOME = '' } = environment
+  const { XDG_CONFIG_HOME = '', GATEHOUSE_API_KEY, GATEHOUSE_API_KEY_FILE } = environment
   const folder = isAbsolute(XDG_CONFIG_HOME) ? XDG_CONFIG_HOME : join(homedir(), '.config')
   const { SSH_CONNECTION, DISPLAY, WAYLAND_DISPLAY } = environment
   return {
     ...readSettings(clientSettings, environment),
+    apiKeyFile: (!GATEHOUSE_API_KEY && GATEHOUSE_API_KEY_FILE) || undefined,
     profilesFile: join(folder, 'gatehouse', 'profiles.json'),
     version,
     hasScreen: !SSH_CONNECTION && (process.platform !== 'linux' || Boolean(DISPLAY || WAYLAND_DISPLAY)),
@@ -296,11 +298,11 @@ function readSecret(name: string, file: string): string {
   }
 }
 
-export function settingsHelp(known: Record<string, Setting<unknown>> = settings): string {
+export function settingsHelp(known: Record<string, Setting<unknown>>): string {
   return Object.entries(known)
     .map(([name, { help, secret, default: fallback }]) => {
       const value = fallback === undefined ? 'required' : fallback === '' ? 'empty by default' : `default ${fallback}`
-      return `  ${name}${secret ? ` (or ${name}_FILE)` : ''}\n      ${help} (${value})`
+      return `  ${name}${secret ? ` (or ${name}_FILE)` : ''}\n${paragraph(`${help} (${value})`, '      ')}`
     })
     .join('\n')
 }

@@ -21,6 +21,11 @@ const usage = async () =>
 
 async function main(args: string[]): Promise<number> {
   const [command = 'help', ...rest] = args
+  if (command.startsWith('-') && rest.length > 0) {
+    const { withFlagsLast } = await loadClient()
+    const reordered = withFlagsLast(args)
+    if (!reordered[0]?.startsWith('-')) return main(reordered)
+  }
   const isForServer =
     serverCommands.includes(command) ||
     command.startsWith('-') ||

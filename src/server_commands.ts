@@ -1,21 +1,39 @@
+import { paragraph, twoColumns } from './cli/two_columns.ts'
 import { edgeSettings, settings, settingsHelp } from './config.ts'
 import { version } from './version.ts'
 
+type Rows = readonly (readonly [typed: string, does: string])[]
 type ServerCommand = {
   /** What to type after `gatehouse`, and what it does. */
-  readonly forms: readonly [usage: string, does: string][]
+  readonly forms: Rows
+  readonly flags?: Rows
   /** Which environment variables it reads. */
   readonly settings?: Parameters<typeof settingsHelp>[0]
+  /** Whether it reads those of 'serve' too, of which it uses few. */
+  readonly readsAll?: boolean
 }
+
+type SettingName = keyof typeof settings
+/** Those that matter to a command that works on the database. */
+const database = (...names: SettingName[]): Pick<ServerCommand, 'settings' | 'readsAll'> => ({
+  settings: Object.fromEntries(
+    (['GATEHOUSE_DATABASE_URL', ...names] as const).map((name) => [name, settings[name]]),
+  ) as ServerCommand['settings'] & {},
+  readsAll: true,
+})
+
+const account = ['--account NAME|ac_…', 'the account'] as const
 
 /** What an operator runs on the machines of an installation. Every other command is a client of the API. */
 const commands: Record<string, ServerCommand> = {
   setup: {
-    forms: [
-      [
-        'setup [--plan] [--account NAME] [--admin-name NAME] [--admin-email ADDRESS] [--public-url URL]',
-        'set up everything on one Debian machine: database, NATS, an account and an edge node; --plan only prints it',
-      ],
+    forms: [['setup', 'set up everything on one Debian machine: database, NATS, an account and an edge node']],
+    flags: [
+      ['--plan', 'only print what would be done'],
+      ['--account NAME', 'name of the account to create'],
+      ['--admin-name NAME', 'name of its first admin'],
+      ['--admin-email ADDRESS', 'email address of its first admin'],
+      ['--public-url URL', 'URL at which clients reach the service'],
     ],
   },
   serve: { forms: [['serve', 'serve the API']], settings },
@@ -29,98 +47,116 @@ const commands: Record<string, ServerCommand> = {
   doctor: {
     forms: [
       [
-        'doctor [--service NAME | --env-file FILE] [--output text|json]',
+        'doctor',
         'check what the services of this machine need, also while they are stopped, and say what to do about each fault; with settings in the environment or in a file, what a program with these settings needs',
       ],
+    ],
+    flags: [
+      ['--service NAME', 'only this service of the machine'],
+      ['--env-file FILE', "read settings from a file too, in the format of systemd's EnvironmentFile"],
+      ['--output text|json', 'output format; default text'],
     ],
   },
   status: {
     forms: [
       [
-        'status [--watch] [--output text|json] [--profile NAME]',
+        'status',
         'show the API, the publisher, edge nodes, certificates and the edge node of this machine; exits with 9 if something is wrong or unknown',
       ],
     ],
-  },
-  migrate: { forms: [['migrate', 'upgrade the database to this version']], settings },
-  bootstrap: {
-    forms: [
-      [
-        'bootstrap [--account NAME] [--admin-name NAME] [--admin-email ADDRESS]',
-        'create an account with an admin and an API key, and print its token',
-      ],
+    flags: [
+      ['-w, --watch', 'show it again every two seconds until Ctrl-C'],
+      ['-o, --output text|json', 'output format; default text'],
+      ['--profile NAME', 'profile to use instead of the environment or the current profile'],
     ],
-    settings,
+  },
+  migrate: {
+    forms: [['migrate', 'upgrade the database to this version']],
+    ...database(
+      'GATEHOUSE_DATABASE_APP_ROLE',
+      'GATEHOUSE_MIGRATE_LOCK_WAIT_SECONDS',
+      'GATEHOUSE_AUDIT_RETENTION_MONTHS',
+      'GATEHOUSE_WILDCARD_SUFFIXES',
+    ),
+  },
+  bootstrap: {
+    forms: [['bootstrap', 'create an account with an admin and an API key, and print its token']],
+    flags: [
+      ['--account NAME', 'name of the account; default: default'],
+      ['--admin-name NAME', 'name of its admin; default: admin'],
+      ['--admin-email ADDRESS', 'email address of its admin; default: admin@localhost'],
+    ],
+    ...database('GATEHOUSE_PUBLIC_URL', 'GATEHOUSE_DOMAIN_OWNERSHIP'),
   },
   recover: {
-    forms: [
-      ['recover --account NAME|ac_…', 'create a new API key for an admin of an account that has lost all of its keys'],
-    ],
-    settings,
+    forms: [['recover', 'create a new API key for an admin of an account that has lost all of its keys']],
+    flags: [['--account NAME|ac_…', 'the account; default: default']],
+    ...database('GATEHOUSE_PUBLIC_URL'),
   },
   'signing-keys': {
-    forms: [['signing-keys list | add | activate KEY', 'manage the keys that sign records for edge nodes']],
-    settings,
+    forms: [
+      ['signing-keys list', 'list the keys that sign records for edge nodes'],
+      ['signing-keys add', 'create a key that nodes can be told to trust before it signs'],
+      ['signing-keys activate KEY', 'sign with this key from now on'],
+    ],
+    ...database(),
   },
   'edge-keys': {
     forms: [
-      [
-        'edge-keys list | accept NODE FINGERPRINT | revoke NODE',
-        'manage the keys of edge nodes, to which private keys of certificates are encrypted',
-      ],
+      ['edge-keys list', 'list the keys of edge nodes, to which private keys of certificates are encrypted'],
+      ['edge-keys accept NODE FINGERPRINT', 'encrypt private keys to this key of a node'],
+      ['edge-keys revoke NODE', 'encrypt nothing more to the key of a node'],
     ],
-    settings,
+    ...database(),
   },
   secrets: {
     forms: [
-      [
-        'secrets list | rotate',
-        'show which keys encrypt certificate private keys and webhook secrets; encrypt all with the current key',
-      ],
+      ['secrets list', 'show which keys encrypt certificate private keys and webhook secrets'],
+      ['secrets rotate', 'encrypt all of them with the first key of the file'],
     ],
-    settings,
+    ...database('GATEHOUSE_SECRETS_KEY_FILE'),
   },
   'ip-restrictions release': {
     forms: [
-      [
-        'ip-restrictions release --account NAME|ac_… --type api|dashboard|agent|endpoints',
-        'make the enforced restrictions of a type only warn, to recover from a lockout',
-      ],
+      ['ip-restrictions release', 'make the enforced restrictions of a type only warn, to recover from a lockout'],
     ],
-    settings,
+    flags: [
+      ['--account NAME|ac_…', 'the account; required'],
+      ['--type api|dashboard|agent|endpoints', 'what the restrictions protect; required'],
+    ],
+    ...database('GATEHOUSE_PUBLIC_URL'),
   },
   'rate-limits': {
     forms: [
-      [
-        'rate-limits list | set --account NAME|ac_… --requests-per-minute N | clear --account NAME|ac_…',
-        'manage how many requests each API key of an account may make',
-      ],
+      ['rate-limits list', 'list how many requests each API key of an account may make'],
+      ['rate-limits set', 'change it for an account'],
+      ['rate-limits clear', 'give an account the default again'],
     ],
-    settings,
+    flags: [account, ['--requests-per-minute N', 'with set: the limit']],
+    ...database('GATEHOUSE_REQUESTS_PER_MINUTE'),
   },
   quotas: {
     forms: [
-      [
-        'quotas list | set --account NAME|ac_… --kind KIND --limit N | clear --account NAME|ac_… --kind KIND',
-        'manage how many of each thing an account may store',
-      ],
+      ['quotas list', 'list how many of each thing an account may store'],
+      ['quotas set', 'change it for an account'],
+      ['quotas clear', 'give an account the default again'],
     ],
-    settings,
+    flags: [account, ['--kind KIND', 'the thing, such as ip_policies'], ['--limit N', 'with set: the quota']],
+    ...database(),
   },
   domains: {
     forms: [
-      [
-        'domains list | assign ACCOUNT DOMAIN | unassign ACCOUNT DOMAIN',
-        'assign a domain to an account without DNS verification',
-      ],
+      ['domains list', 'list domains that were assigned'],
+      ['domains assign ACCOUNT DOMAIN', 'assign a domain to an account without DNS verification'],
+      ['domains unassign ACCOUNT DOMAIN', 'take it from the account'],
     ],
-    settings,
+    ...database(),
   },
   'after-restore': {
     forms: [
       ['after-restore', 'run once after restoring the database from a backup, so that edge nodes accept new changes'],
     ],
-    settings,
+    ...database(),
   },
   version: { forms: [['version', 'print the version']] },
   help: { forms: [['help COMMAND', 'show the help of a command']] },
@@ -129,8 +165,8 @@ const commands: Record<string, ServerCommand> = {
 /** By the first word, which is all that tells a server command from a client's but for `ip-restrictions release`. */
 export const serverCommands: readonly string[] = Object.keys(commands).filter((name) => !name.includes(' '))
 
-const described = (forms: ServerCommand['forms']): string =>
-  forms.map(([usage, does]) => `  gatehouse ${usage}\n      ${does}`).join('\n')
+const described = (forms: Rows): string =>
+  twoColumns(forms.map(([typed, does]) => [`gatehouse ${typed}`, does] as const))
 
 export const serverUsage =
   (): string => `Gatehouse ${version}: a control plane for API keys, IP restrictions and network edges.
@@ -139,13 +175,20 @@ Server commands:
 
 ${described(Object.values(commands).flatMap(({ forms }) => forms))}
 
-  gatehouse help <command>, or <command> --help, shows more, such as the environment variables that it reads.
+${paragraph("'gatehouse help <command>', or <command> --help, shows more: its flags and the environment variables that it reads.", '  ')}
 `
 
 /** Undefined when it is no server command. */
 export function helpOfServerCommand([first = '', second]: readonly string[]): string | undefined {
   const command = commands[`${first} ${second}`] ?? commands[first]
   if (!command) return undefined
-  const reads = command.settings ? `\n\nSettings, from the environment:\n${settingsHelp(command.settings)}` : ''
-  return described(command.forms) + reads
+  const { forms, flags, settings: reads, readsAll } = command
+  return [
+    described(forms),
+    ...(flags ? [`Flags:\n${twoColumns(flags)}`] : []),
+    ...(reads ? [`Settings, from the environment:\n${settingsHelp(reads)}`] : []),
+    ...(readsAll
+      ? [paragraph("The other settings of 'gatehouse serve' are read too. 'gatehouse help serve' lists them.")]
+      : []),
+  ].join('\n\n')
 }

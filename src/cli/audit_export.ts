@@ -12,11 +12,13 @@ import { log } from './terminal.ts'
 
 export const exportHelp = `Export audit events as JSON Lines, oldest first: one event per line.
 
-  gatehouse audit-events export --since 2026-11-01 [--until 2026-12-01] [--output FILE] [--after-id ID]
+  gatehouse audit-events export --since 2026-11-01 [--until 2026-12-01]
+                                [--output FILE] [--after-id ID]
 
-Dates mean midnight UTC; times are RFC 3339. The filters of 'gatehouse audit-events list' apply too. The export ends at
-what every transaction has committed by now, so no event can appear later among those exported. To continue later, or
-after an interruption, pass the id of the last event as --after-id: FILE is then appended to.`
+Dates mean midnight UTC; times are RFC 3339. The filters of 'gatehouse audit-events list' apply
+too. The export ends at what every transaction has committed by now, so no event can appear later
+among those exported. To continue later, or after an interruption, pass the id of the last event
+as --after-id: FILE is then appended to.`
 
 type Event = { id: string }
 

@@ -6,6 +6,8 @@ import { headersOf, send, textOf } from './transport.ts'
 export type Connection = {
   readonly url: string
   readonly token: string
+  /** Where the token is set, for the message about one that is not accepted. */
+  readonly tokenSource?: string
   readonly timeoutMs: number
   readonly verbose: boolean
 }
@@ -33,7 +35,7 @@ export class Refused extends Failure {
     status: number,
     { error_code = '', msg, details, errors = [] }: ErrorBody,
     headers: Headers,
-    hint?: string,
+    hints: readonly string[] = [],
   ) {
     const operationId = details?.operation_id ?? headers.get('operation-id')
     const others = Object.entries(details ?? {}).filter(([name]) => !['operation_id', 'field', 'errors'].includes(name))
@@ -43,12 +45,7 @@ export class Refused extends Failure {
       [
         ...errors.slice(1).map((error) => String(error?.msg)),
         ...others.map(([name, value]) => `${name.replaceAll('_', ' ')}: ${value}`),
-        ...(hint ? [`hint: ${hint}`] : []),
-        ...(status >= 300 && status < 400
-          ? [
-              `It redirects to ${headers.get('location')}, and the token is not sent there. If that URL is right, configure it instead.`,
-            ]
-          : []),
+        ...hints,
         ...(operationId ? [`operation: ${operationId}`] : []),
       ],
     )
@@ -59,12 +56,13 @@ export class Refused extends Failure {
   }
 }
 
-async function refusedWith(status: number, text: string, headers: Headers): Promise<Refused> {
+async function refusedWith({ url, tokenSource }: Connection, { status, text, headers }: Answer): Promise<Refused> {
   const error = asError(text)
   // Loaded on demand, because most calls succeed.
-  const { errorCatalog } = await import('../kernel/errors.ts')
-  const known = errorCatalog[error.error_code as keyof typeof errorCatalog]
-  return new Refused(status, error, headers, known?.hint)
+  const hint = (await import('./hints.ts')).hintOf(error.error_code ?? '', url)
+  const isTokenWrong = error.error_code === 'ERR_UNAUTHENTICATED' && tokenSource !== undefined
+  const shown = isTokenWrong ? { ...error, msg: `The service does not accept the token of ${tokenSource}.` } : error
+  return new Refused(status, shown, headers, hint ? [`hint: ${hint}`] : [])
 }
 
 type ErrorBody = {
@@ -120,12 +118,12 @@ export async function openStream(connection: Connection, request: Call): Promise
     const accept = 'text/event-stream, application/json'
     const response = await sendCall(connection, { ...request, accept }, began.signal)
     const [status, headers] = [response.statusCode ?? 0, headersOf(response)]
-    if (status !== 200) throw await refusedWith(status, await textOf(response), headers)
-    if (!headers.get('content-type')?.startsWith('text/event-stream')) throw notGatehouse(connection)
+    if (status !== 200 || !headers.get('content-type')?.startsWith('text/event-stream'))
+      throw await notAsExpected(connection, { status, headers, text: await textOf(response) })
     // Loaded here only: other commands have no use for it.
     return (await import('node:stream')).Readable.toWeb(response) as ReadableStream<Uint8Array>
   } catch (cause) {
-    throw cause instanceof Failure ? cause : unreachable(connection, began.signal, cause)
+    throw cause instanceof Failure ? cause : await noAnswer(connection, began.signal, cause)
   } finally {
     clearTimeout(limit)
   }
@@ -153,37 +151,41 @@ async function callOnce(connection: Connection, request: Call, isRepeated: boole
     const response = await sendCall(connection, request, limit)
     answer = { status: response.statusCode ?? 0, headers: headersOf(response), text: await textOf(response) }
   } catch (cause) {
-    throw unreachable(connection, limit, cause)
+    throw await noAnswer(connection, limit, cause)
   }
-  if (connection.verbose) log(`${method} ${path}: ${answer.status}, operation ${answer.headers.get('operation-id')}`)
-  if (answer.status >= 200 && answer.status < 300 && answer.headers.has('operation-id')) return answer
-  // Another program on that port, or a proxy's login page.
-  if (!answer.headers.has('operation-id') && answer.status < 300) throw notGatehouse(connection)
+  const { status, headers } = answer
+  if (connection.verbose) {
+    const etag = headers.get('etag')
+    log(`${method} ${path}: ${status}, operation ${headers.get('operation-id')}${etag ? `, ETag ${etag}` : ''}`)
+  }
+  if (status >= 200 && status < 300 && isOurs(answer, request.accept)) return answer
   // The first attempt succeeded, but its response was lost.
-  if (isRepeated && method === 'DELETE' && answer.status === 404) return { ...answer, status: 204, text: '' }
-  throw await refusedWith(answer.status, answer.text, answer.headers)
+  if (isRepeated && method === 'DELETE' && status === 404) return { ...answer, status: 204, text: '' }
+  throw await notAsExpected(connection, answer)
 }
 
-const notGatehouse = ({ url }: Connection) =>
-  new Failure('unreachable', `The server at ${url} is not Gatehouse.`, ['Check the URL.'])
+/** The dashboard and the documentation are on the same port, and answer under every path with a page of theirs. */
+function isOurs({ headers, text }: Answer, accepted = 'application/json'): boolean {
+  const type = headers.get('content-type') ?? ''
+  return (
+    headers.has('operation-id') && (text === '' || type.startsWith('application/json') || type.startsWith(accepted))
+  )
+}
+
+/** A refusal of the service, or the answer of something else. */
+async function notAsExpected(connection: Connection, answer: Answer): Promise<Failure> {
+  const isRefusal = answer.status >= 400 && isOurs(answer, '')
+  return isRefusal ? refusedWith(connection, answer) : (await loadUnreachable()).notGatehouse(connection, answer)
+}
+
+/** Loaded on demand, because most calls are answered. */
+const loadUnreachable = () => import('./unreachable.ts')
+const noAnswer = async (...asked: [Connection, AbortSignal, unknown]): Promise<Failure> =>
+  (await loadUnreachable()).unreachable(...asked)
 
 export function queryOf(query: Call['query'] = {}): string {
   const entries = Object.entries(query).map(([name, value]): [string, string] => [name, String(value)])
   return entries.length ? `?${new URLSearchParams(entries)}` : ''
-}
-
-/** `limit`: what would have ended the request. The error itself may only say that the connection was closed. */
-function unreachable({ url, timeoutMs }: Connection, limit: AbortSignal, cause: unknown): Failure {
-  if (limit.aborted)
-    return new Failure('unreachable', `${url} did not respond within ${timeoutMs / 1000} s.`, [
-      'A change may or may not have been made. Check before you repeat it.',
-      'Use --timeout SECONDS to wait longer.',
-    ])
-  const { code, message } = cause as { code?: string; message?: string }
-  const hint = /CERT|SIGNATURE|ISSUER|SELF_SIGNED/.test(code ?? '')
-    ? 'If your own CA signed its certificate, set NODE_EXTRA_CA_CERTS=/path/to/ca.pem.'
-    : 'Check that it is running and that the URL is right. `gatehouse profiles list` shows saved URLs.'
-  return new Failure('unreachable', `${url} cannot be reached: ${(message || code)?.trim()}.`, [hint], { cause })
 }
 
 const codeOf = ({ cause }: Failure): string => (cause as { code?: string } | undefined)?.code ?? ''

@@ -9,7 +9,10 @@ export const exits = {
   },
   notAllowed: { code: 4, means: 'not authenticated or not allowed (401, 403)' },
   notFound: { code: 5, means: 'not found (404)' },
-  unreachable: { code: 6, means: 'the service did not respond or was unavailable (5xx, 429); try again later' },
+  unreachable: {
+    code: 6,
+    means: 'the service did not respond, was unavailable (5xx, 429), or something else answered in its place',
+  },
   notApplied: { code: 7, means: 'the change was made, but not every live edge node has applied it yet' },
   different: { code: 8, means: 'state diff found a difference' },
   unhealthy: { code: 9, means: 'status found something wrong or unknown' },

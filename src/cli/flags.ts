@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { type ParseArgsConfig, parseArgs } from 'node:util'
 import { closest } from '../kernel/closest.ts'
-import { usageFailure } from './exits.ts'
+import { type Failure, usageFailure } from './exits.ts'
 
 type Kind = 'text' | 'number' | 'boolean' | 'list' | 'map' | 'json' | 'file'
 export type Flag = {
@@ -128,7 +128,25 @@ function toNumber(name: string, text: string): number {
   return number
 }
 
-function toValue({ name, kind, numeric }: Flag, texts: string[]): unknown {
+/** Wrong values of an enumeration are found before anything is sent. */
+function toValue(flag: Flag, texts: string[]): unknown {
+  const value = readValue(flag, texts)
+  const { name, choices } = flag
+  for (const each of choices ? [value].flat() : [])
+    if (choices && !choices.includes(String(each))) throw notAmong(`--${name}`, String(each), choices)
+  return value
+}
+
+/** For a text that is none of the known ones: which they are, and the one that was probably meant. */
+export function notAmong(what: string, text: string, known: readonly string[]): Failure {
+  const meant = closest(text, known)
+  return usageFailure(
+    `${what} must be one of ${known.join(', ')}, not '${text}'`,
+    ...(meant ? [`Did you mean ${meant}?`] : []),
+  )
+}
+
+function readValue({ name, kind, numeric }: Flag, texts: string[]): unknown {
   const [text = ''] = texts.slice(-1)
   switch (kind) {
     case 'number':

@@ -3,30 +3,8 @@ import { type CommandFlag, commandFlags, type Flag, placeholderOf } from './flag
 import { below, type Operation, usableFlags } from './operations.ts'
 import { outputsOf } from './output.ts'
 import { styled } from './terminal.ts'
+import { twoColumns } from './two_columns.ts'
 
-/** Two columns. The right one is broken between words where the terminal ends. */
-const indent = (rows: [string, string][]): string => {
-  const widest = Math.min(Math.max(...rows.map(([left]) => left.length)), 44)
-  const room = Math.max(40, (process.stdout.columns || 120) - widest - 4)
-  return rows
-    .map(([left, right]) => {
-      const [first = '', ...more] = linesOf(right, room)
-      const below = (line: string) => `\n  ${' '.repeat(widest)}  ${line}`
-      const beside = left.length > widest ? `  ${left}${below(first)}` : `  ${left.padEnd(widest)}  ${first}`
-      return beside.trimEnd() + more.map(below).join('')
-    })
-    .join('\n')
-}
-
-function linesOf(text: string, room: number): string[] {
-  const lines = ['']
-  for (const word of text.split(' ')) {
-    const last = lines.at(-1) ?? ''
-    if (last && last.length + 1 + word.length > room) lines.push(word)
-    else lines[lines.length - 1] = last ? `${last} ${word}` : word
-  }
-  return lines
-}
 const title = (text: string) => styled('bold', text)
 
 const usageOf = ({ words, positionals }: Operation): string =>
@@ -60,19 +38,19 @@ export function helpOf(operation: Operation): string {
     `${summary}.`,
     `\n${title('Usage')}\n  ${usageOf(operation)}${own.length ? ' [flags]' : ''}`,
     ...(last ? [`  Use - as <${last.name}> to read ids from standard input, one call per id.`] : []),
-    ...(own.length ? [`\n${title('Flags')}\n${indent(own)}`] : []),
+    ...(own.length ? [`\n${title('Flags')}\n${twoColumns(own)}`] : []),
     ...(otherBodies.length
       ? [`\nThe body in --data or --file is sent as JSON if it begins with {, and as ${otherBodies} otherwise.`]
       : []),
-    `\n${title('Global flags')}\n${indent(usableFlags(operation).map((name) => describeCommandFlag(operation, name)))}`,
-    `\n${method} ${path} (${id} in openapi.json, the log and audit events)`,
+    `\n${title('Global flags')}\n${twoColumns(usableFlags(operation).map((name) => describeCommandFlag(operation, name)))}`,
+    `\n${method} ${path}\n${id} in openapi.json, the log and audit events`,
   ].join('\n')
 }
 
 /** What can be typed after these words. */
 export function helpOfGroup(words: readonly string[]): string {
   const rows = below(words).map((operation): [string, string] => [usageOf(operation), operation.summary])
-  return `${title('Commands')}\n${indent(rows)}\n\nRun 'gatehouse ${words.join(' ')} <verb> --help' for details.`
+  return `${title('Commands')}\n${twoColumns(rows)}\n\nRun 'gatehouse ${words.join(' ')} <verb> --help' for details.`
 }
 
 /** The part of `gatehouse --help` that is about the API. */
@@ -85,7 +63,7 @@ export function clientUsage(): string {
   ])
   return `API client commands (these need GATEHOUSE_URL and GATEHOUSE_API_KEY, or a profile):
 
-${indent([
+${twoColumns([
   ...rows,
   ['gatehouse audit-events export', 'export audit events as JSON Lines'],
   ['gatehouse ip-policies prune', 'remove rules that are covered or unused, after a review'],
@@ -98,8 +76,8 @@ ${indent([
   ['gatehouse completion', 'bash, zsh, fish: print a shell completion script'],
 ])}
 
-Exit codes: ${Object.values(exits)
-    .map(({ code, means }) => `${code} ${means}`)
-    .join('; ')}.
+Exit codes:
+
+${twoColumns(Object.values(exits).map(({ code, means }) => [String(code), means]))}
 `
 }

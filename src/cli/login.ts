@@ -13,9 +13,9 @@ import { log } from './terminal.ts'
 export const loginHelp = `Sign in with your browser, without a token to copy.
 
   gatehouse login [--url URL] [--profile NAME] [--no-browser]
-      Open the dashboard, where you compare a code and approve. Saves an API key that expires, usually after 12 hours,
-      to a profile: --profile, GATEHOUSE_PROFILE, the current profile, or 'default'. Without --url, the profile's URL
-      is used. --no-browser only prints the address.
+      Open the dashboard, where you compare a code and approve. Saves an API key that expires,
+      usually after 12 hours, to a profile: --profile, GATEHOUSE_PROFILE, the current profile, or
+      'default'. Without --url, the profile's URL is used. --no-browser only prints the address.
   gatehouse logout [--profile NAME]
       Delete that API key, and remove its token from the profile.`
 

@@ -1,5 +1,5 @@
 import { columnsOf } from './columns.ts'
-import { usageFailure } from './exits.ts'
+import { notAmong } from './flags.ts'
 import type { Operation } from './operations.ts'
 import { describeOne, describeRows } from './table.ts'
 import { log } from './terminal.ts'
@@ -7,19 +7,22 @@ import { log } from './terminal.ts'
 export const outputs = ['table', 'json', 'yaml', 'ids', 'text'] as const
 export type Output = (typeof outputs)[number]
 
+/** What tells the things of an answer apart: edge nodes have a name, and warnings an address. */
+export const idFieldOf = ({ fields, listField }: Operation): string | undefined =>
+  fields.includes('id') ? 'id' : listField && fields[0]
+
 /** How an operation's answer can be printed. */
 export const outputsOf = (operation: Operation): Output[] =>
   outputs.filter((output) => {
     if (operation.streams) return output === 'table' || output === 'json'
-    if (output === 'ids') return operation.fields.includes('id')
+    if (output === 'ids') return idFieldOf(operation) !== undefined
     return output !== 'text' || operation.otherResponses.includes('text/plain')
   })
 
 export function readOutput(operation: Operation, text = 'table'): Output {
   const usable = outputsOf(operation)
   const found = usable.find((known) => known === text)
-  if (!found)
-    throw usageFailure(`--output of ${operation.words.join(' ')} must be one of ${usable.join(', ')}, not '${text}'`)
+  if (!found) throw notAmong(`--output of ${operation.words.join(' ')}`, text, usable)
   return found
 }
 
@@ -35,9 +38,9 @@ export async function print(output: Output, operation: Operation, text: string, 
       return write(JSON.stringify(body, null, 2))
     case 'yaml':
       // Loaded when asked for: it takes longer to load than most commands take.
-      return write((await import('yaml')).stringify(body).trimEnd())
+      return write((await import('yaml')).stringify(body, { compat: 'yaml-1.1' }).trimEnd())
     case 'ids':
-      return write((rows ?? [body]).map(({ id }) => String(id)).join('\n'))
+      return write((rows ?? [body]).map((row) => String(row[idFieldOf(operation) ?? 'id'])).join('\n'))
     case 'table':
       if (!rows) return write(describeOne(body))
       if (rows.length) return write(describeRows(rows, columnsOf(operation.id, operation.fields, columns)))

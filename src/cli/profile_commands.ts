@@ -9,15 +9,16 @@ import { askSecret, canAsk, log, readStandardInput } from './terminal.ts'
 export const profilesHelp = `Manage profiles. A profile is the URL of a server and an API key.
 
   gatehouse profiles add NAME --url URL [--api-key-file FILE]
-      Save a profile. The token is read from FILE on every use. Without FILE, you are prompted for it, or it is read
-      from standard input. It is never an argument, because every user of the machine can see process arguments.
+      Save a profile. The token is read from FILE on every use. Without FILE, you are prompted for
+      it, or it is read from standard input. It is never an argument, because every user of the
+      machine can see process arguments.
   gatehouse profiles list         List profiles, without their tokens.
   gatehouse profiles use NAME     Make a profile the current one.
   gatehouse profiles remove NAME  Remove a profile.
 
-Order of precedence: --profile NAME; GATEHOUSE_URL with GATEHOUSE_API_KEY (or GATEHOUSE_API_KEY_FILE);
-GATEHOUSE_PROFILE; the current profile. Profiles are stored in $XDG_CONFIG_HOME/gatehouse/profiles.json, readable only
-by you.`
+Order of precedence: --profile NAME; GATEHOUSE_URL with GATEHOUSE_API_KEY (or
+GATEHOUSE_API_KEY_FILE); GATEHOUSE_PROFILE; the current profile. Profiles are stored in
+$XDG_CONFIG_HOME/gatehouse/profiles.json, readable only by you.`
 
 export async function profilesCommand(
   { profilesFile }: ClientConfig,

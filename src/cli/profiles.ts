@@ -17,6 +17,8 @@ export type Profiles = { current?: string; profiles: Record<string, Profile> }
 export type ClientConfig = {
   readonly GATEHOUSE_URL: string
   readonly GATEHOUSE_API_KEY: string
+  /** The file that the key was read from, if it was. */
+  readonly apiKeyFile: string | undefined
   readonly GATEHOUSE_PROFILE: string
   readonly profilesFile: string
   readonly version: string
@@ -51,14 +53,18 @@ export function writeProfiles(file: string, profiles: Profiles): void {
   renameSync(beside, file)
 }
 
+/** Which service to call with which token, and where each is set. */
+export type Target = { url: string; token: string; urlSource: string; tokenSource: string }
+
 /**
  * --profile, else the environment, else GATEHOUSE_PROFILE, else the current profile. An address and a token are always
  * from the same place: the token of one installation must not be sent to another.
  */
-export function chooseProfile(config: ClientConfig, named: string | undefined): { url: string; token: string } {
+export function chooseProfile(config: ClientConfig, named: string | undefined): Target {
   const { GATEHOUSE_URL: url, GATEHOUSE_API_KEY: token } = config
   if (!named && (url || token)) {
-    if (url && token) return { url, token }
+    const variable = config.apiKeyFile ? `GATEHOUSE_API_KEY_FILE (${config.apiKeyFile})` : 'GATEHOUSE_API_KEY'
+    if (url && token) return { url, token, urlSource: 'GATEHOUSE_URL', tokenSource: variable }
     const missing = url ? 'GATEHOUSE_API_KEY (or GATEHOUSE_API_KEY_FILE)' : 'GATEHOUSE_URL'
     throw usageFailure(`${missing} is not set, but its counterpart is. Set both, or choose a profile with --profile.`)
   }
@@ -72,7 +78,9 @@ export function chooseProfile(config: ClientConfig, named: string | undefined): 
   const profile = profiles[name]
   if (!profile)
     throw usageFailure(`there is no profile '${name}'`, "Run 'gatehouse profiles list' to see all profiles.")
-  return { url: profile.url, token: tokenOf(name, profile) }
+  const urlSource = `profile '${name}' (${config.profilesFile})`
+  const tokenSource = profile.api_key_file ? `profile '${name}' (file ${profile.api_key_file})` : urlSource
+  return { url: profile.url, token: tokenOf(name, profile), urlSource, tokenSource }
 }
 
 export function tokenOf(name: string, { api_key, api_key_file, login }: Profile): string {

@@ -9,8 +9,8 @@ import type { ClientConfig } from './profiles.ts'
 import { describeRows } from './table.ts'
 import { canAsk, confirm, log } from './terminal.ts'
 
-const usage = `Remove rules of an IP policy that are not needed: those that other rules cover, and those that have not decided
-for a while.
+const usage = `Remove rules of an IP policy that are not needed: those that other rules cover, and those that
+have not decided for a while.
 
 Usage
   gatehouse ip-policies prune ID [flags]
@@ -24,8 +24,8 @@ Flags
   --timeout SECONDS   how long a request may take; default 60
   -h, --help          show this help
 
-It shows the rules and what removing them would do to the addresses of the last week, and asks. Without a terminal and
-without --yes, nothing is removed.`
+It shows the rules and what removing them would do to the addresses of the last week, and asks.
+Without a terminal and without --yes, nothing is removed.`
 
 const options = {
   'unused-days': { type: 'string' },

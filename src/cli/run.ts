@@ -1,5 +1,5 @@
-import { closest } from '../kernel/closest.ts'
-import { exits, Failure, usageFailure } from './exits.ts'
+import { exits, Failure } from './exits.ts'
+import { withFlagsLast } from './flags_last.ts'
 import { helpOfGroup } from './help.ts'
 import { findOperation } from './operations.ts'
 import { write } from './output.ts'
@@ -7,6 +7,7 @@ import { perform } from './perform.ts'
 import type { ClientConfig } from './profiles.ts'
 import { report } from './report.ts'
 
+export { withFlagsLast } from './flags_last.ts'
 export { clientUsage } from './help.ts'
 
 /** The API client part of `gatehouse`. Resolves to the exit code. */
@@ -21,7 +22,7 @@ export async function runClient(
     process.exit(exits.ok.code)
   })
   try {
-    return await dispatch(config, serverCommands, args)
+    return await dispatch(config, serverCommands, withFlagsLast(args))
   } catch (error) {
     if (!(error instanceof Failure)) throw error
     report(error)
@@ -53,11 +54,5 @@ async function dispatch(config: ClientConfig, serverCommands: readonly string[],
     write(helpOfGroup(group))
     return exits.ok.code
   }
-  const { wordsAfter } = await import('./completion.ts')
-  const meant = unknown && closest(unknown, wordsAfter(serverCommands, group))
-  const hints = meant ? [`Did you mean '${['gatehouse', ...group, meant].join(' ')}'?`] : []
-  if (group.length === 0)
-    throw usageFailure(`unknown command '${unknown}'`, ...hints, "Run 'gatehouse --help' for a list of commands.")
-  const what = unknown ? `unknown command '${group.join(' ')} ${unknown}'` : `'${group.join(' ')}' needs a subcommand`
-  throw usageFailure(what, ...hints, ...helpOfGroup(group).split('\n'))
+  throw (await import('./suggestions.ts')).unknownCommand(serverCommands, group, unknown)
 }

@@ -36,15 +36,15 @@ export function describeRows(rows: readonly Json[], fields: readonly string[], c
     // A column that nothing has says nothing.
     (name) => ['id', 'description'].includes(name) || rows.some((row) => row[name] !== undefined),
   )
-  const lines = [
-    names.map((name) => name.toUpperCase().replaceAll('_', ' ')),
-    // People want to know how long ago; scripts when.
-    ...rows.map((row) => names.map((name) => (columns && momentOf(name, row[name])) || cell(row[name]))),
-  ]
-  const widths = fit(
-    names.map((_, index) => lines.reduce((most, line) => Math.max(most, widthOf(line[index] ?? '')), 0)),
-    columns,
-  )
+  const heads = names.map((name) => name.toUpperCase().replaceAll('_', ' '))
+  // People want to know how long ago; scripts when.
+  const cells = rows.map((row) => names.map((name) => (columns && momentOf(name, row[name])) || cell(row[name])))
+  const lines = [heads, ...cells]
+  const whole = names.map((_, index) => lines.reduce((most, line) => Math.max(most, widthOf(line[index] ?? '')), 0))
+  const [first = 0, ...others] = whole
+  if (columns && others.length && first + 2 + Math.min(narrowest, Math.max(...others)) > columns)
+    return inBlocks(heads, cells, columns)
+  const widths = fit(whole, columns)
   return lines
     .map((line, row) => {
       const text = line
@@ -57,6 +57,15 @@ export function describeRows(rows: readonly Json[], fields: readonly string[], c
       return row === 0 ? styled('bold', whole) : whole
     })
     .join('\n')
+}
+
+/** Where a terminal has no room for anything beside the ids: a line for each value, and an empty one between rows. */
+function inBlocks(heads: readonly string[], rows: readonly string[][], columns: number): string {
+  return rows
+    .map((cells) =>
+      cells.map((each, index) => (index === 0 ? each : cutTo(`  ${heads[index]}: ${each}`, columns))).join('\n'),
+    )
+    .join('\n\n')
 }
 
 const momentOf = (name: string, value: unknown): string | undefined =>

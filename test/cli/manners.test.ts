@@ -8,6 +8,8 @@ import { text } from 'node:stream/consumers'
 import { after, test } from 'node:test'
 import { firstColumns } from '../../src/cli/columns.ts'
 import { operations } from '../../src/cli/operations.ts'
+import { idFieldOf, outputsOf } from '../../src/cli/output.ts'
+import { serverCommands } from '../../src/server_commands.ts'
 import { startControlPlane } from '../harness/control_plane.ts'
 import { make } from '../harness/fixtures.ts'
 import { program } from '../harness/program.ts'
@@ -18,9 +20,9 @@ const plane = await startControlPlane({ after })
 const admin = await plane.newAccount()
 const cli = cliFor(plane, admin)
 
-/** What a person sees on a terminal of 140 columns, who then types `typed`. */
-async function onTerminal(args: string[], typed = ''): Promise<string> {
-  const command = `stty cols 140 -echo; ${[process.execPath, program, ...args].join(' ')}`
+/** What a person sees on a terminal, who then types `typed`. */
+async function onTerminal(args: string[], typed = '', columns = 140): Promise<string> {
+  const command = `stty cols ${columns} -echo; ${[process.execPath, program, ...args].join(' ')}`
   const env = { ...process.env, ...cli.env, NO_COLOR: '1' }
   const child = spawn('script', ['-qec', command, '/dev/null'], { env })
   if (typed) child.stdin.write(`${typed}\n`)
@@ -55,12 +57,53 @@ test('a mistyped command, verb, flag or column is answered with the one that was
     [['edges', 'htps', 'list'], "'gatehouse edges https'"],
     [['api-keys', 'create', '--descripton', 'x'], '--description'],
     [['api-keys', 'list', '--columns', 'id,last_used'], 'last_used_at'],
+    [['ip-restrictions', 'create', '--type', 'endpoint', '--ip-policy-ids', 'ipp_x'], 'endpoints'],
+    [['api-keys', 'list', '--output', 'jsn'], 'json'],
   ] as const) {
     const { code, stderr } = await cli([...args])
     assert.equal(code, 2, stderr)
     assert.ok(stderr.includes(`Did you mean ${meant}?`), stderr)
   }
   assert.doesNotMatch((await cli(['xyzzy'])).stderr, /Did you mean/)
+})
+
+test('words that are no command are answered in a few lines, with the commands that fit', async () => {
+  const { code, stderr } = await cli(['edges', 'list'])
+  assert.equal(code, 2)
+  const told = stderr.trimEnd().split('\n')
+  assert.deepEqual(told.slice(0, 4), [
+    "gatehouse: unknown command 'edges list'",
+    '  Did you mean one of these?',
+    '    gatehouse edges https list',
+    '    gatehouse edges tcp list',
+  ])
+  assert.match(told.at(-1) ?? '', /'gatehouse edges' is followed by https, tcp\. Run 'gatehouse edges --help'/)
+  assert.ok(told.length < 10, stderr)
+  assert.equal((await cli(['edges'])).stderr.trimEnd().split('\n').length, 2)
+})
+
+test('flags of the command itself can stand before its words and between them', async () => {
+  const json = await cli.ok(['ip-policies', 'list', '--output', 'json'])
+  assert.equal(await cli.ok(['--output', 'json', 'ip-policies', 'list']), json)
+  assert.equal(await cli.ok(['ip-policies', '-o', 'json', '--timeout=9', 'list']), json)
+  assert.match((await cli(['--profile', 'nowhere', 'caller'])).stderr, /there is no profile 'nowhere'/)
+  assert.equal(await cli.ok(['--help', 'api-keys', 'list']), await cli.ok(['api-keys', 'list', '--help']))
+  const unknown = await cli(['--color', 'caller'])
+  assert.deepEqual([unknown.code, /unknown option '--color'/.test(unknown.stderr)], [2, true])
+})
+
+test('every list can be printed as ids, also when its things have names instead', () => {
+  for (const operation of operations.filter(({ listField }) => listField))
+    assert.ok(outputsOf(operation).includes('ids'), operation.id)
+  const named = operations.flatMap((operation) => (idFieldOf(operation) === 'name' ? operation.id : []))
+  assert.deepEqual(named, ['edge_nodes.list'])
+})
+
+test('a terminal with room for nothing beside the ids shows each value on its own line', async () => {
+  await make(admin, '/ip_policies', { description: 'narrow' })
+  const [first, second, third, fourth] = (await onTerminal(['ip-policies', 'list'], '', 34)).split('\n')
+  assert.match(first ?? '', /^ipp_\w{26}$/)
+  assert.deepEqual([second, third?.slice(0, 14), fourth], ['  DESCRIPTION: narrow', '  CREATED AT: ', ''])
 })
 
 test('help is about the command that it was asked for', async () => {
@@ -70,8 +113,21 @@ test('help is about the command that it was asked for', async () => {
   assert.doesNotMatch(await cli.ok(['help', 'serve']), /gatehouse bootstrap/)
   assert.match(await cli.ok(['help', 'ip-restrictions', 'release']), /--type api\|dashboard/)
   assert.match(await cli.ok(['help', 'ip-restrictions']), /gatehouse ip-restrictions create/)
-  for (const line of (await cli.ok(['edges', 'https', 'routes', 'create', '--help'])).split('\n'))
-    assert.ok(line.length <= 120, line)
+  // A few settings and the flags of the command, not all settings of the service.
+  const help = await cli.ok(['help', 'rate-limits'])
+  assert.match(help, /--requests-per-minute N/)
+  assert.ok(help.split('\n').length < 25, help)
+})
+
+test('no line of help is wider than 100 columns', async () => {
+  const own = ['audit-events export', 'ip-policies prune', 'edges https routes list', 'import ngrok', 'import', 'tail']
+  const client = ['state', 'login', 'logout', 'profiles', 'completion']
+  const longest = ['edges https routes create', 'backends static create', 'requests list', 'edges']
+  const words = [...serverCommands, 'ip-restrictions release', ...own, ...client, ...longest].filter(
+    (each) => each !== 'version',
+  )
+  const helps = await Promise.all(words.map((each) => cli.ok(['help', ...each.split(' ')])))
+  for (const line of helps.join('\n').split('\n')) assert.ok(line.length <= 100, `${line.length}: ${line}`)
 })
 
 test('a list shows what people look at first, and --columns what they ask for', async () => {

@@ -18,9 +18,10 @@ export const importHelp = `Write a state file from an account of the vendor whos
   --out FILE         write to FILE, which must not exist yet, instead of standard output
   --api-url URL      where the vendor's API is (${vendorsUrl})
 
-It only reads, and changes nothing on either side. The state file begins with a list of everything that it does not
-contain, which is also printed. Routes and TCP edges that would let in more here than there have their backend disabled.
-Read the list, edit the file, then run: gatehouse state apply FILE`
+It only reads, and changes nothing on either side. The state file begins with a list of everything
+that it does not contain, which is also printed. Routes and TCP edges that would let in more here
+than there have their backend disabled. Read the list, edit the file, then run: gatehouse state
+apply FILE`
 
 const options = {
   'token-file': { type: 'string' },

@@ -97,6 +97,8 @@ function ownName({ kind, fields }: Thing): string {
   const slug = text
     .toLowerCase()
     .replaceAll(/[^\p{L}\p{N}.:_*]+/gu, '-')
+    // Within a hostport a colon stands before a port; elsewhere it only ends a word.
+    .replaceAll(/:(?!\d)/g, '')
     .replaceAll(/^-+|-+$/g, '')
     .slice(0, 60)
   // What looks like an id would be taken for one, and JavaScript puts keys that are numbers before all others.

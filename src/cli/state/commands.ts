@@ -14,7 +14,8 @@ import { type Plan, planState } from './plan.ts'
 import { readState } from './read.ts'
 import { writeState } from './write.ts'
 
-export const stateHelp = `Manage IP policies with their rules, restrictions, backends, edges, routes and modules as one YAML file.
+export const stateHelp = `Manage IP policies with their rules, restrictions, backends, edges, routes and modules as one YAML
+file.
 
   gatehouse state dump [--no-ids] [--file FILE]   write the state of the account
   gatehouse state diff FILE                       show differences; exits with ${exits.different.code} if there are any
@@ -32,8 +33,8 @@ FILE can be - for standard input.
   --file FILE           with dump: write to FILE instead of standard output
   --profile NAME, --timeout SECONDS, --verbose    global flags
 
-A section that is not in the file is left unchanged; an empty section means that the account should have none. A second
-run changes nothing. If a run is interrupted, run it again to finish.`
+A section that is not in the file is left unchanged; an empty section means that the account
+should have none. A second run changes nothing. If a run is interrupted, run it again to finish.`
 
 const options = {
   file: { type: 'string' },
@@ -59,11 +60,11 @@ export async function stateCommand(config: ClientConfig, [verb = 'help', ...rest
     throw usageFailure(`unknown command 'state ${verb}'; expected dump, diff, apply or sync`)
   if (values.wait !== undefined && values.wait !== 'applied') throw usageFailure("--wait must be 'applied'")
   const minNodes = readMinNodes(values['min-nodes'] as string | undefined, values.wait === 'applied')
-  const connection = connect(config, values as { profile?: string; timeout?: string; verbose?: boolean })
+  const toService = () => connect(config, values as { profile?: string; timeout?: string; verbose?: boolean })
   if (verb === 'dump') {
     if (positionals.length)
       throw usageFailure('state dump takes no arguments; it writes to standard output, or to --file FILE')
-    const account = await readAccount(connection)
+    const account = await readAccount(toService())
     const text = writeState(account, {
       withIds: !values['no-ids'],
       sections: kindNames,
@@ -78,6 +79,7 @@ export async function stateCommand(config: ClientConfig, [verb = 'help', ...rest
   const [path, ...more] = positionals
   if (!path || more.length) throw usageFailure(`state ${verb} needs exactly one file, or - for standard input`)
   const file = readState(path === '-' ? await readStandardInput() : readFile(path))
+  const connection = toService()
   // Including what the file does not contain: what uses a policy decides when it may be changed.
   const account = await readAccount(connection)
   const plan = planState(file, account, { deletes: verb === 'sync' })

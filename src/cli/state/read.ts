@@ -1,6 +1,7 @@
 import { LineCounter, parseDocument } from 'yaml'
 import { closest } from '../../kernel/closest.ts'
 import { deref, type Schema, typesOf } from '../document.ts'
+import { checkDistinct, checkValue } from './check.ts'
 import { asList, asObject, createFaults, type Faults, fault, type Place } from './faults.ts'
 import {
   createSchemas,
@@ -52,8 +53,19 @@ export function readState(text: string): StateFile {
       ([name, entry]) =>
         faults.collect(() => readThing(kind, name, [kind, name], asObject([kind, name], entry ?? {}), reading)) ?? [],
     )
+  checkHostports(read, faults.collect)
   faults.throwIfAny()
   return { sections: read }
+}
+
+/** A hostport belongs to one edge. */
+function checkHostports(read: Partial<Record<Kind, Thing[]>>, collect: Faults['collect']): void {
+  const entries = (['tcp_edges', 'https_edges'] as const).flatMap((kind) =>
+    (read[kind] ?? []).flatMap(({ name, fields }) =>
+      ((fields.hostports ?? []) as string[]).map((key, index) => ({ place: [kind, name, 'hostports', index], key })),
+    ),
+  )
+  checkDistinct(entries, 'the hostport', collect)
 }
 
 type Names = Record<string, Set<string>>
@@ -69,34 +81,37 @@ function readThing(kind: Thing['kind'], name: string, place: Place, entry: Json,
     throw fault([...place, 'routes'], 'is here, but only HTTPS edges can have routes')
   const schema = createSchemas[kind]
   const fields = normalize(schema, resolve(place, schema, rest, reading))
-  for (const required of schema.required ?? []) {
-    const shown = referenceOf(required, deref<Schema>(schema.properties?.[required] ?? {}))?.shown ?? required
-    collect(() => {
-      if ((entry[shown] ?? undefined) === undefined) throw fault(place, `needs ${shown}`)
-    })
-  }
   return {
     kind,
     name,
     ...(id && { id }),
     fields,
-    ...(kind === 'ip_policies' && {
-      rules: asList([...place, 'rules'], rules).flatMap(
-        (rule, index) => collect(() => readRule([...place, 'rules', index], rule)) ?? [],
-      ),
-    }),
-    ...(kind === 'https_edges' && {
-      routes: asList([...place, 'routes'], routes).flatMap((route, index) => {
-        const there = [...place, 'routes', index]
-        return (
-          collect(() => {
-            const fields = asObject(there, route)
-            return readThing('routes', `${name} ${fields.match_type} ${fields.match}`, there, fields, reading)
-          }) ?? []
-        )
-      }),
-    }),
+    ...(kind === 'ip_policies' && { rules: readRules([...place, 'rules'], rules, collect) }),
+    ...(kind === 'https_edges' && { routes: readRoutes(name, [...place, 'routes'], routes, reading) }),
   }
+}
+
+function readRules(place: Place, value: unknown, collect: Faults['collect']): Rule[] {
+  const read = asList(place, value).flatMap((each, index) => {
+    const there = [...place, index]
+    const rule = collect(() => readRule(there, each, collect))
+    return rule ? [{ place: there, rule, key: rule.cidr }] : []
+  })
+  checkDistinct(read, 'the range', collect)
+  return read.map(({ rule }) => rule)
+}
+
+function readRoutes(edge: string, place: Place, value: unknown, reading: Reading): Thing[] {
+  const read = asList(place, value).flatMap((each, index) => {
+    const there = [...place, index]
+    const route = reading.collect(() => {
+      const fields = asObject(there, each)
+      return readThing('routes', `${edge} ${fields.match_type} ${fields.match}`, there, fields, reading)
+    })
+    return route ? [{ place: there, route, key: `${route.fields.match_type} ${route.fields.match}` }] : []
+  })
+  checkDistinct(read, 'the match', reading.collect)
+  return read.map(({ route }) => route)
 }
 
 /** Refuses what no field takes, and puts marks in place of names. */
@@ -118,10 +133,22 @@ function resolve(place: Place, schema: Schema, entry: Json, reading: Reading): J
       )
     }
     const { inner, reference } = found
-    if (reference) return [name, resolveNames(there, reference, value, reading.names)]
+    if (reference) {
+      // How many there may be. What they are is a matter of names here, not of ids.
+      if (reference.form !== 'one')
+        checkValue(there, { ...inner, items: {}, propertyNames: {} }, value, reading.collect)
+      return [name, resolveNames(there, reference, value, reading.names)]
+    }
     checkType(there, inner, value)
-    const isGroup = inner.properties && value
-    return [name, isGroup ? resolve(there, inner, asObject(there, value), reading) : value]
+    if (inner.properties && value) return [name, resolve(there, inner, asObject(there, value), reading)]
+    checkValue(there, inner, value, reading.collect)
+    return [name, value]
+  }
+  for (const required of schema.required ?? []) {
+    const shown = referenceOf(required, deref<Schema>(schema.properties?.[required] ?? {}))?.shown ?? required
+    reading.collect(() => {
+      if ((entry[shown] ?? undefined) === undefined) throw fault(place, `needs ${shown}`)
+    })
   }
   const fields = Object.entries(entry).map(([name, value]) => reading.collect(() => read(name, value)))
   return Object.fromEntries(fields.filter((field) => field !== undefined))
@@ -157,12 +184,12 @@ function checkType(place: Place, schema: Schema, value: unknown): void {
     )
 }
 
-function readRule(place: Place, value: unknown): Rule {
+function readRule(place: Place, value: unknown, collect: Faults['collect']): Rule {
   if (typeof value === 'string') {
     const [action = '', cidr = '', ...more] = value.trim().split(/\s+/)
     if (!['allow', 'deny'].includes(action) || !cidr || more.length)
       throw fault(place, "must be 'allow CIDR', 'deny CIDR', or {allow: CIDR, description: …}")
-    return normalize(ruleSchema, { action, cidr }) as Rule
+    return checkedRule(place, { action, cidr }, collect)
   }
   const { allow, deny, ...rest } = asObject(place, value)
   const action = allow === undefined ? 'deny' : 'allow'
@@ -173,5 +200,14 @@ function readRule(place: Place, value: unknown): Rule {
     if (!['description', 'metadata', 'expires_at'].includes(name)) throw fault([...place, name], 'is an unknown field')
     checkType([...place, name], { type: ['string', 'null'] }, each)
   }
-  return normalize(ruleSchema, { ...rest, action, cidr }) as Rule
+  return checkedRule(place, { ...rest, action, cidr }, collect)
+}
+
+function checkedRule(place: Place, rule: Json, collect: Faults['collect']): Rule {
+  const { cidr, action, ...rest } = rule
+  const { cidr: range = {}, ...properties } = ruleSchema.properties ?? {}
+  // Where the range is depends on how the rule is written.
+  checkValue(place, deref<Schema>(range), cidr, collect)
+  checkValue(place, { properties }, rest, collect)
+  return normalize(ruleSchema, rule) as Rule
 }

@@ -44,7 +44,8 @@ export function writeState(things: readonly Thing[], { withIds, sections: kinds,
     .map(({ kind, own }) => [kind, Object.fromEntries(own.map((thing) => [thing.name, write(thing)]))])
   const text = stringify(
     { gatehouse: formVersion, ...Object.fromEntries(sections) },
-    { lineWidth: 0, aliasDuplicateObjects: false },
+    // Quoted where YAML 1.1, which many tools read, would see something else: yes, 0o17, 12:30.
+    { lineWidth: 0, aliasDuplicateObjects: false, compat: 'yaml-1.1' },
   )
   const lines = comment.map((line) => `# ${printable(line).replaceAll('\n', '\\n')}\n`)
   return `${lines.join('')}${text}`

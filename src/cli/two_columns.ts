@@ -1,0 +1,33 @@
+/** No line of help is longer: it should fit a terminal beside another window. */
+const widest = 100
+export const helpColumns = (): number => Math.min(process.stdout.columns || widest, widest)
+
+/** Two columns. The right one is broken between words where the terminal ends. */
+export function twoColumns(rows: readonly (readonly [string, string])[], maxLeft = 36): string {
+  const left = Math.min(Math.max(...rows.map(([text]) => text.length)), maxLeft)
+  const room = Math.max(30, helpColumns() - left - 4)
+  return rows
+    .map(([text, right]) => {
+      const [first = '', ...more] = brokenLines(right, room)
+      const below = (line: string) => `\n  ${' '.repeat(left)}  ${line}`
+      const beside = text.length > left ? `  ${text}${below(first)}` : `  ${text.padEnd(left)}  ${first}`
+      return beside.trimEnd() + more.map(below).join('')
+    })
+    .join('\n')
+}
+
+/** A paragraph, each of its lines after the margin. */
+export const paragraph = (text: string, margin = ''): string =>
+  brokenLines(text, helpColumns() - margin.length)
+    .map((line) => margin + line)
+    .join('\n')
+
+function brokenLines(text: string, room: number): string[] {
+  const lines = ['']
+  for (const word of text.split(' ')) {
+    const last = lines.at(-1) ?? ''
+    if (last && last.length + 1 + word.length > room) lines.push(word)
+    else lines[lines.length - 1] = last ? `${last} ${word}` : word
+  }
+  return lines
+}
