@@ -53,6 +53,11 @@ export function toThing(kind: Thing['kind'], row: Json): Thing {
 const withoutOrdered = (row: Json): Json =>
   row.certificate_management_policy ? { ...row, certificate: undefined } : row
 
+export async function readRulesAt(connection: Connection, path: string): Promise<Rule[]> {
+  const { text } = await call(connection, { method: 'GET', path, accept: 'application/json' })
+  return (JSON.parse(text) as { rules: Json[] }).rules.map((rule) => normalize(ruleSchema, rule) as Rule)
+}
+
 /** Several at once: one after the other would take as long as the network is far. */
 async function readRules(connection: Connection, policies: readonly Thing[]): Promise<Map<string, Rule[]>> {
   const found = new Map<string, Rule[]>()
@@ -60,15 +65,7 @@ async function readRules(connection: Connection, policies: readonly Thing[]): Pr
   const waiting = policies.values()
   const work = async () => {
     for (const { id = '' } of waiting) {
-      const { text } = await call(connection, {
-        method: 'GET',
-        path: `/ip_policies/${id}/rules`,
-        accept: 'application/json',
-      })
-      found.set(
-        id,
-        (JSON.parse(text) as { rules: Json[] }).rules.map((rule) => normalize(ruleSchema, rule) as Rule),
-      )
+      found.set(id, await readRulesAt(connection, `/ip_policies/${id}/rules`))
       progress.step(id)
     }
   }

@@ -1,7 +1,8 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { readMinNodes } from '../applied.ts'
+import { type Connection, call } from '../call.ts'
 import { exits, Failure, usageFailure } from '../exits.ts'
-import { parse } from '../flags.ts'
+import { notAmong, parse } from '../flags.ts'
 import { write } from '../output.ts'
 import { connect } from '../perform.ts'
 import type { ClientConfig } from '../profiles.ts'
@@ -9,28 +10,35 @@ import { canAsk, confirm, log, readStandardInput } from '../terminal.ts'
 import { readAccount } from './account.ts'
 import { describePlan, summaryOf, titleOf } from './describe.ts'
 import { execute, waitForEdges } from './execute.ts'
-import { kindNames } from './kinds.ts'
+import { kindNames, type Thing } from './kinds.ts'
 import { type Plan, planState } from './plan.ts'
+import { checkPlan, plainDifferences, readPlan, writePlan } from './plan_file.ts'
 import { readState } from './read.ts'
 import { writeState } from './write.ts'
 
-export const stateHelp = `Manage IP policies with their rules, restrictions, backends, edges, routes and modules as one YAML
-file.
+export const stateHelp = `Manage an account as one YAML file: IP policies with their rules, restrictions, backends, reserved
+domains, edges, routes and modules.
 
-  gatehouse state dump [--no-ids] [--file FILE]   write the state of the account
-  gatehouse state diff FILE                       show differences; exits with ${exits.different.code} if there are any
-  gatehouse state apply FILE                      create and change resources; never delete any
-  gatehouse state sync FILE                       make the account match the file; delete what is not in it
+  gatehouse state dump           write the state of the account
+  gatehouse state validate FILE  check a file without a service
+  gatehouse state schema         print the JSON Schema of the file, for editors
+  gatehouse state diff FILE      show differences; exits with ${exits.different.code} if there are any
+  gatehouse state apply FILE     create and change resources; never delete any
+  gatehouse state sync FILE      make the account match the file; delete what is not in it
 
-FILE can be - for standard input.
+FILE can be - for standard input. With apply and sync, it can be a plan of 'diff --out'.
 
+  --no-ids              with dump: omit ids, for another account or for reading
+  --file FILE           with dump: write to FILE instead of standard output
+  -o, --output FORMAT   with diff: text or json
+  --out PLAN            with diff: save the differences as a plan, which apply and sync carry out
+                        only if the account has not changed
   --dry-run             with apply and sync: show what would be done, but do nothing
   --yes                 with sync: delete without confirmation
   --allow-self-lockout  continue even if this blocks your own address from the API
-  --wait applied        wait until every live edge node has applied the changes, for at most --timeout SECONDS
-  --min-nodes N         with --wait applied: how many edge nodes must be live and have them (default 1)
-  --no-ids              with dump: omit ids, for another account or for reading
-  --file FILE           with dump: write to FILE instead of standard output
+  --wait applied        wait until every live edge node has applied the changes, for at most
+                        --timeout SECONDS
+  --min-nodes N         with --wait applied: how many edge nodes must be live and have them; default 1
   --profile NAME, --timeout SECONDS, --verbose    global flags
 
 A section that is not in the file is left unchanged; an empty section means that the account
@@ -39,6 +47,8 @@ should have none. A second run changes nothing. If a run is interrupted, run it 
 const options = {
   file: { type: 'string' },
   'no-ids': { type: 'boolean' },
+  output: { type: 'string', short: 'o' },
+  out: { type: 'string' },
   'dry-run': { type: 'boolean' },
   yes: { type: 'boolean', short: 'y' },
   'allow-self-lockout': { type: 'boolean' },
@@ -50,49 +60,86 @@ const options = {
   help: { type: 'boolean', short: 'h' },
 } as const
 
+const verbs = ['dump', 'validate', 'schema', 'diff', 'apply', 'sync']
+type Values = ReturnType<typeof parse>['values']
+
 export async function stateCommand(config: ClientConfig, [verb = 'help', ...rest]: string[]): Promise<number> {
   const { values, positionals } = parse(rest, options)
   if (values.help || verb === 'help' || verb === '--help' || verb === '-h') {
     write(stateHelp)
     return exits.ok.code
   }
-  if (!['dump', 'diff', 'apply', 'sync'].includes(verb))
-    throw usageFailure(`unknown command 'state ${verb}'; expected dump, diff, apply or sync`)
+  if (!verbs.includes(verb)) throw notAmong('the command after state', verb, verbs)
   if (values.wait !== undefined && values.wait !== 'applied') throw usageFailure("--wait must be 'applied'")
-  const minNodes = readMinNodes(values['min-nodes'] as string | undefined, values.wait === 'applied')
   const toService = () => connect(config, values as { profile?: string; timeout?: string; verbose?: boolean })
-  if (verb === 'dump') {
-    if (positionals.length)
-      throw usageFailure('state dump takes no arguments; it writes to standard output, or to --file FILE')
-    const account = await readAccount(toService())
-    const text = writeState(account, {
-      withIds: !values['no-ids'],
-      sections: kindNames,
-      comment: [
-        "Written by 'gatehouse state dump'. A removed section is left unchanged; an empty section means that there should be none.",
-      ],
-    })
-    if (values.file) writeFileSync(String(values.file), text)
-    else process.stdout.write(text)
-    return exits.ok.code
+  if (verb === 'dump' || verb === 'schema') {
+    if (positionals.length) throw usageFailure(`state ${verb} takes no arguments; it writes to standard output`)
+    return verb === 'dump' ? dump(toService(), values) : printSchema()
   }
   const [path, ...more] = positionals
   if (!path || more.length) throw usageFailure(`state ${verb} needs exactly one file, or - for standard input`)
-  const file = readState(path === '-' ? await readStandardInput() : readFile(path))
+  const text = path === '-' ? await readStandardInput() : readFile(path)
+  if (verb === 'validate') {
+    readState(readPlan(text)?.state ?? text)
+    log('The file is valid.')
+    return exits.ok.code
+  }
+  return verb === 'diff' ? diff(toService, text, values) : change(toService, { verb, path, text }, values)
+}
+
+async function dump(connection: Connection, values: Values): Promise<number> {
+  const text = writeState(await readAccount(connection), {
+    withIds: !values['no-ids'],
+    sections: kindNames,
+    comment: [
+      "Written by 'gatehouse state dump'. A removed section is left unchanged; an empty section means that there should be none.",
+    ],
+  })
+  if (values.file) writeFileSync(String(values.file), text)
+  else process.stdout.write(text)
+  return exits.ok.code
+}
+
+async function printSchema(): Promise<number> {
+  write(JSON.stringify((await import('./schema.ts')).stateSchema(), null, 2))
+  return exits.ok.code
+}
+
+async function diff(toService: () => Connection, text: string, { output = 'text', out }: Values): Promise<number> {
+  if (output !== 'text' && output !== 'json') throw notAmong('--output of state diff', String(output), ['text', 'json'])
+  const file = readState(text)
+  const connection = toService()
+  const account = await readAccount(connection)
+  // Both plans have the same differences.
+  const plan = planState(file, account, { deletes: false })
+  if (typeof out === 'string') {
+    writeFileSync(out, writePlan(plan, await accountIdOf(connection), text))
+    log(`Saved to ${out}. Carry it out with: gatehouse state apply ${out}`)
+  }
+  if (output === 'json') write(JSON.stringify({ differences: plainDifferences(plan) }, null, 2))
+  else if (plan.differences.length === 0) log('No differences.')
+  else tell(plan, account)
+  return plan.differences.length ? exits.different.code : exits.ok.code
+}
+
+const tell = (plan: Plan, account: readonly Thing[]) => write(`${describePlan(plan, account)}\n\n${summaryOf(plan)}`)
+
+type Given = { readonly verb: string; readonly path: string; readonly text: string }
+
+async function change(toService: () => Connection, { verb, path, text }: Given, values: Values): Promise<number> {
+  const minNodes = readMinNodes(values['min-nodes'] as string | undefined, values.wait === 'applied')
+  const saved = readPlan(text)
+  const file = readState(saved?.state ?? text)
   const connection = toService()
   // Including what the file does not contain: what uses a policy decides when it may be changed.
   const account = await readAccount(connection)
   const plan = planState(file, account, { deletes: verb === 'sync' })
-  if (verb === 'diff') {
-    if (plan.differences.length === 0) log('No differences.')
-    else write(`${describePlan(plan, account)}\n\n${summaryOf(plan)}`)
-    return plan.differences.length ? exits.different.code : exits.ok.code
-  }
+  if (saved) checkPlan(saved, plan, await accountIdOf(connection))
   if (plan.steps.length === 0) {
     log('Nothing to do.')
     return exits.ok.code
   }
-  write(`${describePlan(plan, account)}\n\n${summaryOf(plan)}`)
+  tell(plan, account)
   if (values['dry-run']) {
     log(`Dry run: nothing was changed. Applying this takes ${count(plan)}.`)
     return exits.ok.code
@@ -104,7 +151,12 @@ export async function stateCommand(config: ClientConfig, [verb = 'help', ...rest
   return exits.ok.code
 }
 
-const count = ({ steps: { length } }: Plan) => `${length} request${length === 1 ? '' : 's'}`
+async function accountIdOf(connection: Connection): Promise<string> {
+  const { text } = await call(connection, { method: 'GET', path: '/caller' })
+  return (JSON.parse(text) as { account_id: string }).account_id
+}
+
+const count = ({ steps: { length } }: Plan) => `${length} change${length === 1 ? '' : 's'}`
 
 function readFile(path: string): string {
   try {

@@ -6,6 +6,7 @@ import { type Call, type Connection, call } from '../call.ts'
 import { Failure } from '../exits.ts'
 import { startProgress, whileWaiting } from '../progress.ts'
 import { titleOf } from './describe.ts'
+import { createGuard } from './guard.ts'
 import type { Json, Rule, Thing } from './kinds.ts'
 import { replaceText, type Step } from './plan.ts'
 
@@ -21,18 +22,21 @@ export async function execute(
   { allowSelfLockout }: { allowSelfLockout: boolean },
 ): Promise<number | undefined> {
   const ids = new Map<string, string>()
+  const guard = createGuard(connection)
   const progress = startProgress('state', steps.length)
   let generation: number | undefined
   for (const [done, step] of steps.entries()) {
     try {
+      const path = step.path.map((part) => (ids.has(part) ? ids.get(part) : part)).join('')
       const sent = call(connection, {
         method: step.method,
-        path: step.path.map((part) => (ids.has(part) ? ids.get(part) : part)).join(''),
+        path,
         ...(allowSelfLockout && mayLockOut(step) && { query: { allow_self_lockout: true } }),
-        ...(step.method === 'POST' && { headers: { 'idempotency-key': randomUUID() } }),
+        headers: step.method === 'POST' ? { 'idempotency-key': randomUUID() } : await guard.headersFor(step, path),
         ...(step.body && bodyOf(replaceText(step.body, ids) as Json)),
       })
       const { text, headers } = await whileWaiting(titleOf(step.thing), sent)
+      guard.changed(step, path, text)
       if (step.makes) ids.set(step.makes, (JSON.parse(text) as { id: string }).id)
       generation = Number(headers.get('service-generation')) || generation
     } catch (error) {

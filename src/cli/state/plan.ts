@@ -20,6 +20,8 @@ export type Step = {
   readonly stage: Stage
   readonly verb: 'create' | 'update' | 'delete'
   readonly thing: Thing
+  /** As the account had it when the plan was made, if it had it. */
+  readonly present?: Thing
   readonly method: 'POST' | 'PATCH' | 'PUT' | 'DELETE'
   readonly path: readonly string[]
   readonly body?: Json
@@ -164,10 +166,11 @@ const creation = (thing: Thing, stage: Stage, path: string[], fields: Json): Ste
   makes: markOf(thing.kind, thing.name),
 })
 
-const rulesStep = (thing: Thing, stage: Stage, id: string, rules = thing.rules): Step => ({
+const rulesStep = (thing: Thing, stage: Stage, id: string, rules = thing.rules, present?: Thing): Step => ({
   stage,
   verb: 'update',
   thing,
+  ...(present && { present }),
   method: 'PUT',
   path: ['/ip_policies/', id, '/rules'],
   body: { rules },
@@ -212,15 +215,16 @@ function creations(thing: Thing): Step[] {
 }
 
 /** A policy in use changes in two steps: first to what both versions allow, then, after everything else, to the new one. */
-function ruleUpdates(wanted: Thing, { id = '', rules: present = [] }: Thing, isInUse: boolean): Step[] {
+function ruleUpdates(wanted: Thing, policy: Thing, isInUse: boolean): Step[] {
+  const { id = '', rules: present = [] } = policy
   const differ = (a: readonly Rule[] = [], b: readonly Rule[] = []) =>
     Object.values(ruleChanges(a, b)).some(({ length }) => length > 0)
   if (!differ(wanted.rules, present)) return []
-  if (!isInUse) return [rulesStep(wanted, 'prepare', id)]
+  if (!isInUse) return [rulesStep(wanted, 'prepare', id, wanted.rules, policy)]
   const both = narrowed(present, wanted.rules ?? [])
   return [
-    ...(differ(both, present) ? [rulesStep(wanted, 'tighten', id, both)] : []),
-    ...(differ(wanted.rules, both) ? [rulesStep(wanted, 'widen', id)] : []),
+    ...(differ(both, present) ? [rulesStep(wanted, 'tighten', id, both, policy)] : []),
+    ...(differ(wanted.rules, both) ? [rulesStep(wanted, 'widen', id, wanted.rules, policy)] : []),
   ]
 }
 
@@ -232,6 +236,7 @@ function updates(wanted: Thing, present: Thing, context: Context, edgeId?: strin
     stage,
     verb: 'update',
     thing: wanted,
+    present,
     method: 'PATCH',
     path: pathOf(wanted, id, edgeId),
     body: toBody(createSchemas[wanted.kind], fields, Object.keys(fields)),
@@ -282,6 +287,7 @@ const deletion = (thing: Thing, edgeId?: string): Step => ({
   stage: deletionStage[thing.kind] ?? 'delete',
   verb: 'delete',
   thing,
+  present: thing,
   method: 'DELETE',
   path: pathOf(thing, thing.id ?? '', edgeId),
 })
