@@ -1,5 +1,4 @@
-import { closest } from '../kernel/closest.ts'
-import { usageFailure } from './exits.ts'
+import { fieldName, unknownField } from './fields.ts'
 
 /**
  * What people look at first in the lists that have more fields than a terminal has room for. `--columns all` shows the rest.
@@ -43,14 +42,8 @@ export function columnsOf(
   return fields.includes('created_at') ? [...usual, 'created_at'] : usual
 }
 
-/** As it is in the answer, or as the head of the table shows it. */
 function fieldNamed(name: string, fields: readonly string[]): string {
-  const field = name.toLowerCase().replaceAll(/[ -]/g, '_')
+  const field = fieldName(name)
   if (fields.includes(field)) return field
-  const meant = closest(field, fields)
-  throw usageFailure(
-    `--columns: there is no field '${name}'`,
-    ...(meant ? [`Did you mean ${meant}?`] : []),
-    `Fields: ${fields.join(', ')}.`,
-  )
+  throw unknownField('--columns', name, fields)
 }

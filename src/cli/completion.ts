@@ -39,13 +39,13 @@ export const completionHelp = `Completes commands, flags and their values when y
   zsh   source <(gatehouse completion zsh)       in ~/.zshrc, after compinit
   fish  gatehouse completion fish | source       in ~/.config/fish/config.fish`
 
-export function completionCommand(
+export async function completionCommand(
   config: ClientConfig,
   serverCommands: readonly string[],
   [shell = '', ...rest]: string[],
-): number {
+): Promise<number> {
   if (shell === 'words')
-    write(completionsOf(config, serverCommands, rest[0] === '--' ? rest.slice(1) : rest).join('\n'))
+    write((await completionsOf(config, serverCommands, rest[0] === '--' ? rest.slice(1) : rest)).join('\n'))
   else if (Object.hasOwn(scripts, shell)) write(scripts[shell] ?? '')
   else if (shell === '' || shell === '--help' || shell === '-h') write(completionHelp)
   else throw usageFailure(`unknown shell '${shell}'; expected one of ${Object.keys(scripts).join(', ')}`)
@@ -57,8 +57,12 @@ const verbsOf: Record<string, string[]> = {
   logout: [],
   profiles: ['add', 'list', 'use', 'remove'],
   completion: Object.keys(scripts),
-  state: ['dump', 'diff', 'apply', 'sync'],
+  state: ['dump', 'validate', 'schema', 'diff', 'apply', 'sync'],
   import: ['ngrok'],
+  api: ['GET', 'POST', 'PATCH', 'PUT', 'DELETE'],
+  auth: ['status'],
+  upgrade: ['check'],
+  tail: [],
 }
 
 /** Commands that are no operations, in groups that have operations. */
@@ -70,16 +74,16 @@ const besideOperations: Record<string, string[]> = {
 }
 
 /** What the last of the words can become. */
-export function completionsOf(
+async function completionsOf(
   config: ClientConfig,
   serverCommands: readonly string[],
   typed: readonly string[],
-): string[] {
+): Promise<string[]> {
   const current = typed.at(-1) ?? ''
   const before = typed.slice(0, -1)
   const candidates = current.startsWith('-')
     ? flagsAfter(before)
-    : (valuesAfter(config, before) ?? wordsAfter(serverCommands, before))
+    : (valuesAfter(config, before) ?? (await idsAfter(config, before)) ?? wordsAfter(serverCommands, before))
   return [...new Set(candidates)].filter((candidate) => candidate.startsWith(current)).sort()
 }
 
@@ -91,6 +95,27 @@ export function wordsAfter(serverCommands: readonly string[], before: readonly s
   if (own) return own
   const further = below(before).map(({ words }) => words[before.length] ?? '')
   return [...further, ...(besideOperations[before.join(' ')] ?? [])]
+}
+
+/** Nobody waits longer for a key that was pressed. */
+const idsTimeout = '2'
+
+/** The ids of the service that fit here. None if it cannot be asked: a shell has no place for an error. */
+async function idsAfter(config: ClientConfig, before: readonly string[]): Promise<string[] | undefined> {
+  const found = findOperation(before)
+  if (!('operation' in found) || found.rest.some((each) => each.startsWith('-'))) return undefined
+  const { operation, rest } = found
+  const next = operation.positionals[rest.length]
+  if (next?.place !== 'path') return undefined
+  const [{ listOf, rowsOf }, { connect }] = await Promise.all([import('./names.ts'), import('./perform.ts')])
+  const list = listOf(operation, next.name)
+  if (!list) return undefined
+  try {
+    const given = Object.fromEntries(operation.positionals.map(({ name }, index) => [name, rest[index] ?? '']))
+    return (await rowsOf(connect(config, { timeout: idsTimeout }), list, given)).map(({ id }) => id)
+  } catch {
+    return []
+  }
 }
 
 function operationOf(before: readonly string[]) {

@@ -14,7 +14,7 @@ export const exits = {
     means: 'the service did not respond, was unavailable (5xx, 429), or something else answered in its place',
   },
   notApplied: { code: 7, means: 'the change was made, but not every live edge node has applied it yet' },
-  different: { code: 8, means: 'state diff found a difference' },
+  different: { code: 8, means: 'state diff or upgrade check found a difference' },
   unhealthy: { code: 9, means: 'status found something wrong or unknown' },
   tooFewNodes: { code: 10, means: 'the change was made, but no edge node is live, or fewer than --min-nodes' },
 } as const

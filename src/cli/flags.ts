@@ -33,6 +33,19 @@ export const commandFlags = {
     value: 'NAME,…|all',
     help: 'Fields to show as columns of the table, in this order.',
   },
+  filter: {
+    type: 'string',
+    multiple: true,
+    value: 'FIELD=VALUE',
+    help: 'Show only rows with this value; also FIELD!=VALUE, and FIELD~PART for a part of it. Can be repeated. Implies --all.',
+  },
+  'sort-by': { type: 'string', value: '[-]FIELD', help: 'Sort rows by a field; - reverses. Implies --all.' },
+  template: {
+    type: 'string',
+    value: 'TEXT',
+    help: "Print TEXT for each row, with values for fields in braces, such as '{id} {tls.enabled}'.",
+  },
+  watch: { type: 'boolean', help: 'Repeat every 2 seconds until Ctrl-C, and print what has changed.' },
   all: { type: 'boolean', help: 'Fetch every page of the list, not only the first.' },
   data: {
     type: 'string',
@@ -56,7 +69,8 @@ export const commandFlags = {
   help: { type: 'boolean', short: 'h', help: 'Show this help.' },
 } as const
 export type CommandFlag = keyof typeof commandFlags
-type CommandValues = { [K in CommandFlag]?: (typeof commandFlags)[K]['type'] extends 'boolean' ? boolean : string }
+type ValueOf<Flag> = Flag extends { type: 'boolean' } ? boolean : Flag extends { multiple: true } ? string[] : string
+type CommandValues = { [K in CommandFlag]?: ValueOf<(typeof commandFlags)[K]> }
 
 export type Typed = {
   positionals: string[]
@@ -72,7 +86,7 @@ export function readFlags(args: string[], flags: readonly Flag[], usable: readon
   const options: ParseOptions = {}
   for (const name of usable) {
     const { type, ...rest } = commandFlags[name]
-    options[name] = { type, ...('short' in rest && { short: rest.short }) }
+    options[name] = { type, ...('short' in rest && { short: rest.short }), multiple: 'multiple' in rest }
   }
   for (const { name, singular, kind, nullable } of flags) {
     if (singular) options[singular] = { type: 'string', multiple: true }

@@ -58,11 +58,13 @@ export const below = (words: readonly string[]): readonly Operation[] =>
   typed.filter((operation) => beginsWith(operation.words, words) && operation.words.length > words.length)
 
 /** The flags of the command itself that make sense with an operation. */
-export const usableFlags = ({ listField, body, method, flags }: Operation): CommandFlag[] => [
-  ...(listField ? (['all'] as const) : []),
+export const usableFlags = ({ listField, body, method, fields, flags, streams }: Operation): CommandFlag[] => [
+  ...(listField ? (['all', 'filter', 'sort-by'] as const) : []),
   ...(body ? (['data', 'file'] as const) : []),
   'output',
   ...(listField ? (['columns'] as const) : []),
+  ...(fields.length && !streams ? (['template'] as const) : []),
+  ...(method === 'GET' && !streams ? (['watch'] as const) : []),
   ...(flags.some(({ name }) => name === 'wait') ? (['min-nodes'] as const) : []),
   'profile',
   'timeout',

@@ -1,8 +1,8 @@
 import { columnsOf } from './columns.ts'
-import { notAmong } from './flags.ts'
+import { usageFailure } from './exits.ts'
+import { notAmong, type Typed } from './flags.ts'
 import type { Operation } from './operations.ts'
 import { describeOne, describeRows } from './table.ts'
-import { log } from './terminal.ts'
 
 export const outputs = ['table', 'json', 'yaml', 'ids', 'text'] as const
 export type Output = (typeof outputs)[number]
@@ -19,7 +19,7 @@ export const outputsOf = (operation: Operation): Output[] =>
     return output !== 'text' || operation.otherResponses.includes('text/plain')
   })
 
-export function readOutput(operation: Operation, text = 'table'): Output {
+function readOutput(operation: Operation, text = 'table'): Output {
   const usable = outputsOf(operation)
   const found = usable.find((known) => known === text)
   if (!found) throw notAmong(`--output of ${operation.words.join(' ')}`, text, usable)
@@ -28,23 +28,51 @@ export function readOutput(operation: Operation, text = 'table'): Output {
 
 type Json = Record<string, unknown>
 
-/** The answer of an operation, on standard output. */
-export async function print(output: Output, operation: Operation, text: string, columns?: string): Promise<void> {
-  if (output === 'text') return write(text.trimEnd())
-  const body = JSON.parse(text) as Json
-  const rows = operation.listField ? (body[operation.listField] as Json[]) : undefined
+/** How to show an answer, read and checked before anything is sent. */
+export type View = {
+  readonly output: Output
+  readonly columns?: string | undefined
+  /** Which rows of a list, in which order. */
+  readonly choose?: ((rows: Json[]) => Json[]) | undefined
+  /** The text for each row, in place of an output format. */
+  readonly template?: ((row: Json) => string) | undefined
+}
+
+export async function readView(operation: Operation, command: Typed['command']): Promise<View> {
+  const { filter, 'sort-by': sortBy, template, columns } = command
+  const output = readOutput(operation, command.output)
+  if (columns) columnsOf(operation.id, operation.fields, columns)
+  if (!filter && sortBy === undefined && template === undefined) return { output, columns }
+  if (template !== undefined && command.output) throw usageFailure('--template and --output cannot be combined')
+  const { rowChooser, templateOf } = await import('./rows.ts')
+  return {
+    output,
+    columns,
+    choose: rowChooser({ filter, sortBy }, operation.fields),
+    template: template === undefined ? undefined : templateOf(template, operation.fields),
+  }
+}
+
+/** The answer of an operation, for standard output. */
+export async function render(view: View, operation: Operation, text: string): Promise<string> {
+  const { output, columns, template, choose = (rows) => rows } = view
+  if (output === 'text') return text.trimEnd()
+  const { listField } = operation
+  const answer = JSON.parse(text) as Json
+  const rows = listField ? choose(answer[listField] as Json[]) : undefined
+  const body = listField ? { ...answer, [listField]: rows } : answer
+  if (template) return (rows ?? [body]).map(template).join('\n')
   switch (output) {
     case 'json':
-      return write(JSON.stringify(body, null, 2))
+      return JSON.stringify(body, null, 2)
     case 'yaml':
       // Loaded when asked for: it takes longer to load than most commands take.
-      return write((await import('yaml')).stringify(body, { compat: 'yaml-1.1' }).trimEnd())
+      return (await import('yaml')).stringify(body, { compat: 'yaml-1.1' }).trimEnd()
     case 'ids':
-      return write((rows ?? [body]).map((row) => String(row[idFieldOf(operation) ?? 'id'])).join('\n'))
+      return (rows ?? [body]).map((row) => String((row as Json)[idFieldOf(operation) ?? 'id'])).join('\n')
     case 'table':
-      if (!rows) return write(describeOne(body))
-      if (rows.length) return write(describeRows(rows, columnsOf(operation.id, operation.fields, columns)))
-      return log('No results.')
+      if (!rows) return describeOne(body)
+      return rows.length ? describeRows(rows, columnsOf(operation.id, operation.fields, columns)) : ''
   }
 }
 

@@ -1,16 +1,15 @@
 import { appliedFault, readMinNodes } from './applied.ts'
 import { type Answer, type Call, type Connection, call } from './call.ts'
-import { columnsOf } from './columns.ts'
 import { exits, Failure, usageFailure } from './exits.ts'
-import { readFlags } from './flags.ts'
+import { readFlags, type Typed } from './flags.ts'
 import { helpOf } from './help.ts'
 import { type Operation, usableFlags } from './operations.ts'
-import { print, readOutput, write } from './output.ts'
+import { readView, render, type View, write } from './output.ts'
 import { allPages } from './pages.ts'
 import { type ClientConfig, chooseProfile } from './profiles.ts'
 import { startProgress, whileWaiting } from './progress.ts'
 import { report } from './report.ts'
-import { requestsOf } from './request.ts'
+import { looksLikeId, requestsOf } from './request.ts'
 import { canAsk, confirm, log } from './terminal.ts'
 
 export function connect(
@@ -29,29 +28,51 @@ export async function perform(config: ClientConfig, operation: Operation, args: 
     write(helpOf(operation))
     return exits.ok.code
   }
-  const output = readOutput(operation, typed.command.output)
-  // Before anything is sent: a mistyped name should cost nothing.
-  if (typed.command.columns) columnsOf(operation.id, operation.fields, typed.command.columns)
-  const accept = output === 'text' ? 'text/plain' : 'application/json'
-  const requests = (await requestsOf(operation, typed)).map((request) => ({ ...request, accept }))
-  const minNodes = readMinNodes(typed.command['min-nodes'], requests[0]?.query?.wait === 'applied')
+  const view = await readView(operation, typed.command)
   const connection = connect(config, typed.command)
+  const requests = await requestsFor(connection, operation, typed, view)
+  const minNodes = readMinNodes(typed.command['min-nodes'], requests[0]?.query?.wait === 'applied')
+  const { all, filter, 'sort-by': sortBy, watch: isWatched } = typed.command
+  const areAllNeeded = Boolean(all || filter || sortBy)
+  const send = (request: Call) =>
+    areAllNeeded ? allPages(connection, operation.listField ?? '', request) : call(connection, request)
   if (operation.method === 'DELETE' && !typed.command.yes) await confirmDeletion(requests)
-  if (operation.streams && requests[0])
-    return (await import('./follow.ts')).follow(connection, requests[0], output === 'json')
+  const [first] = requests
+  if (operation.streams && first) return (await import('./follow.ts')).follow(connection, first, view.output === 'json')
+  if (isWatched && first) {
+    const { watch } = await import('./watch.ts')
+    return watch(operation.words.join(' '), async () => render(view, operation, (await send(first)).text))
+  }
+  return performAll({ operation, view, minNodes }, requests, send)
+}
+
+/** With ids in place of names, which have to be looked up. */
+async function requestsFor(connection: Connection, operation: Operation, typed: Typed, { output }: View) {
+  const isNamed = typed.positionals.some((value, index) => {
+    return operation.positionals[index]?.place === 'path' && !looksLikeId(value)
+  })
+  const isComplete = typed.positionals.length === operation.positionals.length
+  const positionals =
+    isNamed && isComplete
+      ? await (await import('./names.ts')).withIds(connection, operation, typed.positionals)
+      : typed.positionals
+  const accept = output === 'text' ? 'text/plain' : 'application/json'
+  return (await requestsOf(operation, { ...typed, positionals })).map((request) => ({ ...request, accept }))
+}
+
+async function performAll(
+  { operation, view, minNodes }: { operation: Operation; view: View; minNodes: number },
+  requests: readonly Call[],
+  send: (request: Call) => Promise<Answer>,
+): Promise<number> {
   const progress = requests.length > 1 ? startProgress(operation.words.join(' '), requests.length) : undefined
   let code: number = exits.ok.code
   for (const request of requests) {
     try {
-      const title = `${request.method} ${request.path}`
-      const answer = await whileWaiting(
-        title,
-        typed.command.all ? allPages(connection, operation.listField ?? '', request) : call(connection, request),
-      )
+      const answer = await whileWaiting(`${request.method} ${request.path}`, send(request))
       const told = tell(operation, request, answer, minNodes)
-      if (answer.text && request !== requests[0]) write({ yaml: '---', table: ' ' }[output as string] ?? '')
-      if (answer.text) await print(output, operation, answer.text, typed.command.columns)
-      else if (output === 'table') write(`deleted ${request.path.slice(1)}`)
+      if (answer.text && request !== requests[0]) write({ yaml: '---', table: ' ' }[view.output as string] ?? '')
+      await show(operation, view, request, answer.text)
       if (code === exits.ok.code) code = told
     } catch (error) {
       // One missing or refused id must not stop the others; failing to authenticate must.
@@ -64,6 +85,13 @@ export async function perform(config: ClientConfig, operation: Operation, args: 
   }
   progress?.end()
   return code
+}
+
+async function show(operation: Operation, view: View, { path }: Call, text: string): Promise<void> {
+  const shown = text && (await render(view, operation, text))
+  if (shown) write(shown)
+  else if (text && view.output === 'table') log('No results.')
+  else if (view.output === 'table') write(`deleted ${path.slice(1)}`)
 }
 
 /** Asks people, not scripts: whoever pipes ids into the command cannot be asked. */

@@ -7,6 +7,9 @@ import { readStandardInput } from './terminal.ts'
 
 type Json = Record<string, unknown>
 
+/** Ids, the numbers of generations, and `-` for those on standard input. Anything else may be a name. */
+export const looksLikeId = (text: string): boolean => /^([a-z]+_\w*|\d+|[0-9a-f]{8}-[0-9a-f-]{27}|-|)$/.test(text)
+
 /** What was typed, as requests: one, or with `-` in place of the last id one for each id on standard input. */
 export async function requestsOf(operation: Operation, typed: Typed): Promise<Call[]> {
   const { positionals } = operation

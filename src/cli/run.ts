@@ -46,6 +46,9 @@ async function dispatch(config: ClientConfig, serverCommands: readonly string[],
   // With an edge, it is an operation of the API.
   if (args.slice(0, 4).join(' ') === 'edges https routes list' && !args.some((arg) => arg.startsWith('edghts_')))
     return (await import('./routes_list.ts')).routesListCommand(config, args.slice(4))
+  if (first === 'api') return (await import('./api_command.ts')).apiCommand(config, rest)
+  if (first === 'auth') return (await import('./auth_status.ts')).authCommand(config, rest)
+  if (first === 'upgrade') return (await import('./upgrade_check.ts')).upgradeCommand(config, rest)
   if (first === 'tail') return (await import('./tail.ts')).tailCommand(config, rest)
   const found = findOperation(args)
   if ('operation' in found) return perform(config, found.operation, found.rest)
