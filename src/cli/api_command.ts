@@ -25,7 +25,8 @@ Examples
   gatehouse api GET '/api_keys?limit=1'
   gatehouse api PATCH /ip_policies/ipp_… --data '{"description": "office"}' --header 'If-Match: "…"'
 
-JSON is printed with indentation, other responses as they are. Exit codes are those of other commands.`
+JSON is printed with indentation, other responses as they are. Exit codes are those of other
+commands.`
 
 const options = {
   data: { type: 'string' },

@@ -1,4 +1,5 @@
 // Finding things: by name, filtered, sorted, in a form of one's own, and again and again.
+// cspell:ignore descripton ofice
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'

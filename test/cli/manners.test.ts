@@ -27,7 +27,8 @@ async function onTerminal(args: string[], typed = '', columns = 140): Promise<st
   const child = spawn('script', ['-qec', command, '/dev/null'], { env })
   if (typed) child.stdin.write(`${typed}\n`)
   else child.stdin.end()
-  const shown = (await text(child.stdout)).replaceAll('\r', '')
+  // Without the line of progress, which appears and goes again when the machine is slow.
+  const shown = (await text(child.stdout)).replaceAll(/(\r\x1b\[K[^\r\n]*)*\r\x1b\[K/g, '').replaceAll('\r', '')
   child.stdin.end()
   return shown
 }

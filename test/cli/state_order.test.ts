@@ -142,10 +142,10 @@ const file = fc
       }),
       { maxLength: 2 },
     ),
-    tcp: fc.option(fc.record({ hostports: hostports(443), ...modules }), { nil: undefined }),
+    tcp: fc.option(fc.record({ hostports: hostports(444), ...modules }), { nil: undefined }),
     web: fc.option(
       fc.record({
-        hostports: hostports(444),
+        hostports: hostports(443),
         routes: fc.uniqueArray(fc.record({ match: fc.constantFrom('/', '/a'), ...modules }), {
           selector: ({ match }) => match,
         }),
