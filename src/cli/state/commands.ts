@@ -38,7 +38,7 @@ FILE can be - for standard input. With apply and sync, it can be a plan of 'diff
   --allow-self-lockout  continue even if this blocks your own address from the API
   --wait applied        wait until every live edge node has applied the changes, for at most
                         --timeout SECONDS
-  --min-nodes N         with --wait applied: how many edge nodes must be live and have them; default 1
+  --min-nodes N         with --wait applied: how many nodes must be live and have them; default 1
   --profile NAME, --timeout SECONDS, --verbose    global flags
 
 A section that is not in the file is left unchanged; an empty section means that the account
