@@ -28,7 +28,8 @@ async function onTerminal(args: string[], typed = '', columns = 140): Promise<st
   if (typed) child.stdin.write(`${typed}\n`)
   else child.stdin.end()
   // Without the line of progress, which appears and goes again when the machine is slow.
-  const shown = (await text(child.stdout)).replaceAll(/(\r\x1b\[K[^\r\n]*)*\r\x1b\[K/g, '').replaceAll('\r', '')
+  const lines = (await text(child.stdout)).split('\n').map((line) => line.split('\x1b[K').at(-1) ?? '')
+  const shown = lines.join('\n').replaceAll('\r', '')
   child.stdin.end()
   return shown
 }
