@@ -21,11 +21,6 @@ const usage = async () =>
 
 async function main(args: string[]): Promise<number> {
   const [command = 'help', ...rest] = args
-  if (command.startsWith('-') && rest.length > 0) {
-    const { withFlagsLast } = await loadClient()
-    const reordered = withFlagsLast(args)
-    if (!reordered[0]?.startsWith('-')) return main(reordered)
-  }
   const isForServer =
     serverCommands.includes(command) ||
     command.startsWith('-') ||
@@ -101,6 +96,13 @@ async function main(args: string[]): Promise<number> {
   }
 }
 
+/** `gatehouse --profile prod caller`: the command comes first. */
+async function commandFirst(args: string[]): Promise<string[]> {
+  if (!args[0]?.startsWith('-') || args.length === 1) return args
+  const reordered = (await loadClient()).withFlagsLast(args)
+  return reordered[0]?.startsWith('-') ? args : reordered
+}
+
 /** Of the command that these words name, or of all. */
 async function help(words: string[]): Promise<number> {
   if (words.length === 0) {
@@ -159,7 +161,7 @@ async function manage(command: Managed, args: string[]): Promise<number> {
 
 export async function run(args: string[]): Promise<void> {
   try {
-    process.exitCode = await main(args)
+    process.exitCode = await main(await commandFirst(args))
   } catch (error) {
     const { code, message } = error as { code?: string; message: string }
     const fault = setupFault(error)
