@@ -45,7 +45,7 @@ export const settings = {
   }),
   GATEHOUSE_SECRETS_KEY_FILE: setting({
     default: '',
-    help: 'File of the keys that encrypt private keys of certificates and secrets of webhooks in the database: base64 of 32 random bytes a line. The first encrypts, all decrypt. Empty: neither can be created.',
+    help: 'File of the keys that encrypt private keys of certificates, secrets of webhooks and signing keys in the database: base64 of 32 random bytes a line. The first encrypts, all decrypt. Empty: certificates and webhooks cannot be created, and signing keys are stored in clear.',
     parse: text,
   }),
   GATEHOUSE_DATABASE_POOL_SIZE: setting({

@@ -111,7 +111,7 @@ const commands: Record<string, ServerCommand> = {
   },
   secrets: {
     forms: [
-      ['secrets list', 'show which keys encrypt certificate private keys and webhook secrets'],
+      ['secrets list', 'show which keys encrypt certificate private keys, webhook secrets and signing keys'],
       ['secrets rotate', 'encrypt all of them with the first key of the file'],
     ],
     ...database('GATEHOUSE_SECRETS_KEY_FILE'),

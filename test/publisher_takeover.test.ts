@@ -5,7 +5,7 @@ import { Kvm } from '@nats-io/kv'
 import { startNats } from '../dev/nats.ts'
 import { recordBucket } from '../src/distribution/channels.ts'
 import { addSigningKey } from '../src/publisher/signing_keys.ts'
-import { type ServeProcess, startControlPlane } from './harness/control_plane.ts'
+import { type ServeProcess, secretsBox, startControlPlane } from './harness/control_plane.ts'
 import { connectAsControlPlane } from './harness/nats.ts'
 import { poll } from './harness/poll.ts'
 import { startTcpProxy } from './harness/tcp_proxy.ts'
@@ -18,7 +18,7 @@ test('a process with NATS takes over from one that lost it, and changes reach th
   t.after(() => nats.stop())
   const proxy = await startTcpProxy(t, nats.url)
   const plane = await startControlPlane(t, { env: { ...nats.controlPlane, GATEHOUSE_NATS_URL: proxy.url } })
-  await addSigningKey(plane.db)
+  await addSigningKey(plane.db, secretsBox)
   const [first] = plane.processes
   assert.ok(first)
   await poll(() => isActive(first))

@@ -9,6 +9,7 @@ import { AccountExists, bootstrapAccount } from './accounts/bootstrap.ts'
 import { noSuchAccount } from './accounts/find.ts'
 import { recoverAccount } from './accounts/recover.ts'
 import { withDatabase } from './database.ts'
+import { openSecretsBox } from './secrets_key.ts'
 
 const checkUser = validator(UserCreate, 'body')
 
@@ -33,8 +34,10 @@ export async function createAccount(db: DbPool, config: Config, wanted: NewAccou
   // The same limits as for a user that is made through the API.
   checkUser({ name: wanted.accountName, email: wanted.adminEmail })
   checkUser({ name: wanted.adminName, email: wanted.adminEmail })
+  // First: a secrets key that cannot be read must not lose the token of an account that was created.
+  const active = (await listSigningKeys(db)).find((key) => key.active)
+  const signingKey = active ?? (await addSigningKey(db, openSecretsBox(config)))
   const { accountId, adminId, token } = await bootstrapAccount(db, wanted, config.GATEHOUSE_PUBLIC_URL)
-  const signingKey = (await listSigningKeys(db)).find(({ active }) => active) ?? (await addSigningKey(db))
   return { account_id: accountId, admin_id: adminId, token, signing_key: signingKey.public_key }
 }
 

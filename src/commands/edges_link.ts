@@ -121,7 +121,7 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
       ...nodes,
       watch: tails.watch,
       committed: () => nats?.publish(wakeSubject),
-      fault: () => link.fault() ?? publisher.heldBack(),
+      fault: () => link.fault() ?? publisher.fault(),
     },
     async stop() {
       ending.abort()
@@ -138,9 +138,10 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
 function watchPublisher(metrics: Metrics) {
   let isActive = false
   let heldBack: string | undefined
+  let stalled: string | undefined
   return {
     isActive: () => isActive,
-    heldBack: () => heldBack,
+    fault: () => stalled ?? heldBack,
     metrics: {
       ...metrics.publisher,
       active(now: boolean) {
@@ -150,6 +151,9 @@ function watchPublisher(metrics: Metrics) {
       heldBack(count: number, reason: string | undefined) {
         heldBack = reason
         metrics.publisher.heldBack(count)
+      },
+      stalled(reason: string | undefined) {
+        stalled = reason
       },
     },
   }

@@ -2,6 +2,7 @@ import { countAcmeKeys, resealAcmeKeys } from '../acme/account_key.ts'
 import type { Db } from '../db/pool.ts'
 import type { Uuid } from '../kernel/ids.ts'
 import type { SecretsBox } from '../kernel/secrets_box.ts'
+import { countSigningKeysBySecretsKey, resealSigningKeys } from '../publisher/signing_keys.ts'
 import { countBySecretsKey, resealBatch } from '../resources/tls_certificates/store.ts'
 import { countWebhookSecretsByKey, resealWebhookSecrets } from '../resources/webhook_destinations/secrets.ts'
 
@@ -41,5 +42,12 @@ export const sealedStores: readonly SealedStore[] = [
     countByKey: countAcmeKeys,
     reseal: resealAcmeKeys,
     withoutKey: 'No certificate is ordered or renewed',
+  },
+  {
+    one: 'private signing key',
+    many: 'signing keys',
+    countByKey: countSigningKeysBySecretsKey,
+    reseal: resealSigningKeys,
+    withoutKey: 'No change is published, and edge nodes keep what they have',
   },
 ]

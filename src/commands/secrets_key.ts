@@ -4,6 +4,7 @@ import type { Config } from '../config.ts'
 import type { DbPool } from '../db/pool.ts'
 import { createSecretsBox, readSecretsKeys, type SecretsBox } from '../kernel/secrets_box.ts'
 import { ConfigError } from '../kernel/setting_values.ts'
+import { countClearSigningKeys } from '../publisher/signing_keys.ts'
 import { countClearWebhookSecrets } from '../resources/webhook_destinations/secrets.ts'
 import { sealedStores } from './sealed_stores.ts'
 
@@ -32,6 +33,10 @@ export function openSecretsBox({ GATEHOUSE_SECRETS_KEY_FILE: file }: Config): Se
   }
 }
 
+/** Not done by `serve` itself: processes of a version that cannot read them may still run beside it. */
+export const encryptHint = (hasKey: boolean): string =>
+  `${hasKey ? 'Run' : `Set ${name}, restart every process, and run`} 'gatehouse secrets rotate' when every process has this version`
+
 /** A file that was exchanged for another must not be found out when the first certificate has to be sent again. */
 export async function warnOfMissingKeys(db: DbPool, box: SecretsBox | undefined, log: Logger): Promise<void> {
   for (const { many, countByKey, withoutKey } of sealedStores) {
@@ -43,6 +48,9 @@ export async function warnOfMissingKeys(db: DbPool, box: SecretsBox | undefined,
       )
     }
   }
+  const signingKeys = await countClearSigningKeys(db).catch(() => 0)
+  if (signingKeys > 0)
+    log.warn({ signing_keys: signingKeys }, `signing keys are stored in clear. ${encryptHint(box !== undefined)}`)
   if (box) return
   const inClear = await countClearWebhookSecrets(db).catch(() => 0)
   if (inClear > 0)

@@ -4,7 +4,7 @@ import { type Config, type EdgeConfig, readConfig, readEdgeConfig } from '../con
 import { ConfigError } from '../kernel/setting_values.ts'
 import { accountSteps, activeSigningKey, migrationStep } from './setup/account.ts'
 import { databaseSteps, requirePostgres } from './setup/database.ts'
-import { edgeFileSteps, folders, natsSteps, settingsSteps } from './setup/files.ts'
+import { edgeFileSteps, folders, natsSteps, secretsCredential, settingsSteps } from './setup/files.ts'
 import { requirePrograms, serviceStep } from './setup/services.ts'
 import { perform, type Step } from './setup/step.ts'
 
@@ -58,8 +58,11 @@ export async function setup(args: string[]): Promise<number> {
 const environmentOf = (...files: string[]): NodeJS.ProcessEnv =>
   Object.assign({}, ...files.filter(existsSync).map((file) => parseEnv(readFileSync(file, 'utf8'))))
 
-const controlPlaneEnvironment = () =>
-  environmentOf(`${folders.controlPlane}/setup.env`, `${folders.controlPlane}/gatehouse.env`)
+function controlPlaneEnvironment(): NodeJS.ProcessEnv {
+  const settings = environmentOf(`${folders.controlPlane}/setup.env`, `${folders.controlPlane}/gatehouse.env`)
+  const isCredential = settings.GATEHOUSE_SECRETS_KEY_FILE === secretsCredential
+  return { ...settings, ...(isCredential && { GATEHOUSE_SECRETS_KEY_FILE: `${folders.controlPlane}/secrets.key` }) }
+}
 
 const serveConfig = (): Config =>
   readConfig({ ...controlPlaneEnvironment(), GATEHOUSE_DATABASE_URL_FILE: `${folders.controlPlane}/database-url` })

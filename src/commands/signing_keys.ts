@@ -2,6 +2,7 @@ import type { Config } from '../config.ts'
 import { transaction } from '../db/transaction.ts'
 import { activateSigningKey, addSigningKey, listSigningKeys } from '../publisher/signing_keys.ts'
 import { withDatabase } from './database.ts'
+import { openSecretsBox } from './secrets_key.ts'
 
 /**
  * Rotation without a gap: `add` a key, let every edge node trust it (GATEHOUSE_EDGE_TRUSTED_KEYS), `activate` it, and
@@ -16,7 +17,7 @@ export const signingKeys = (config: Config, verb: string, publicKey: string | un
         }
         return 0
       case 'add': {
-        const { public_key, active } = await addSigningKey(db)
+        const { public_key, active } = await addSigningKey(db, openSecretsBox(config))
         console.log(public_key)
         if (!active)
           console.error(

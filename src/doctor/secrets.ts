@@ -1,9 +1,10 @@
 import { sealedStores } from '../commands/sealed_stores.ts'
-import { openSecretsBox } from '../commands/secrets_key.ts'
+import { encryptHint, openSecretsBox } from '../commands/secrets_key.ts'
 import type { Config } from '../config.ts'
 import type { DbPool } from '../db/pool.ts'
 import type { SecretsBox } from '../kernel/secrets_box.ts'
 import { ConfigError } from '../kernel/setting_values.ts'
+import { countClearSigningKeys } from '../publisher/signing_keys.ts'
 import { type Finding, failed, ok, warning } from './finding.ts'
 
 const setting = 'GATEHOUSE_SECRETS_KEY_FILE'
@@ -25,7 +26,7 @@ export function checkSecretsKey(config: Config): Finding[] {
 
 const counted = ({ keyIds }: SecretsBox) => (keyIds.length === 1 ? 'one key' : `${keyIds.length} keys`)
 
-/** Whether the keys in the file are those that the rows of the database were encrypted with. */
+/** Whether the keys in the file are those that encrypt the rows of the database, and whether something is in clear. */
 export async function checkStoredSecrets(config: Config, db: DbPool): Promise<Finding[]> {
   const keyIds = readableKeyIds(config)
   const findings: Finding[] = []
@@ -39,6 +40,15 @@ export async function checkStoredSecrets(config: Config, db: DbPool): Promise<Fi
             'Put that key back into the file as a further line',
           ),
         )
+  const inClear = await countClearSigningKeys(db).catch(() => 0)
+  if (inClear > 0)
+    findings.push(
+      warning(
+        'secrets.stored',
+        `${inClear === 1 ? 'one signing key is' : `${inClear} signing keys are`} stored in clear: a backup of the database is enough to sign records for edge nodes`,
+        encryptHint(config.GATEHOUSE_SECRETS_KEY_FILE !== ''),
+      ),
+    )
   return findings
 }
 

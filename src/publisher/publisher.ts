@@ -17,7 +17,7 @@ import { holdingPublisherLock } from './lock.ts'
 import { type LastWrite, type NatsSink, openNatsSink } from './nats_sink.ts'
 import { createPolicyVersions } from './policy_versions.ts'
 import { createReconciler } from './reconciler.ts'
-import { activeSigner, trustedSigningKeys } from './signing_keys.ts'
+import { activeSigner, CannotSign, trustedSigningKeys } from './signing_keys.ts'
 import type { Suspicions } from './suspicions.ts'
 import { createWake } from './wake.ts'
 
@@ -28,6 +28,8 @@ export type PublisherMetrics = {
   active: (isActive: boolean) => void
   /** What the last comparison left as it is, because it might be a fault of the database. */
   heldBack: (count: number, reason: string | undefined) => void
+  /** Why this process cannot publish anything, or undefined when it can. */
+  stalled: (reason: string | undefined) => void
 }
 type Parts = {
   pool: DbPool
@@ -62,6 +64,7 @@ const newerInBucket =
  */
 export async function runPublisher(parts: Parts, signal: AbortSignal): Promise<void> {
   const { pool, log, metrics, isConnected } = parts
+  const canSign = watchSigningKey(parts)
   while (!signal.aborted) {
     // Without NATS it could only keep the lock from a process that has it.
     if (!isConnected()) {
@@ -70,20 +73,41 @@ export async function runPublisher(parts: Parts, signal: AbortSignal): Promise<v
     }
     const link = watchLink(parts)
     try {
-      await holdingPublisherLock(pool, link.isGone, async (db, lost) => {
-        metrics.active(true)
-        log.info({}, 'publisher: active')
-        await publish(parts, db, AbortSignal.any([signal, lost, link.isGone]))
-      })
+      if (await canSign())
+        await holdingPublisherLock(pool, link.isGone, async (db, lost) => {
+          metrics.active(true)
+          log.info({}, 'publisher: active')
+          await publish(parts, db, AbortSignal.any([signal, lost, link.isGone]))
+        })
     } catch (error) {
       if (link.isGone.aborted) log.warn({}, 'publisher: NATS is out of reach; leaving the work to another process')
-      else if (!signal.aborted) log.error({ err: error }, 'publisher: failed; retrying')
+      // The next look at the key says why.
+      else if (!(error instanceof CannotSign) && !signal.aborted)
+        log.error({ err: error }, 'publisher: failed; retrying')
     } finally {
       link.stop()
       metrics.active(false)
       metrics.heldBack(0, undefined)
     }
     await pause(retryEveryMs, signal)
+  }
+}
+
+/** A process that cannot sign leaves the lock to one that can. The log has each reason once. */
+function watchSigningKey({ pool, means, log, metrics }: Pick<Parts, 'pool' | 'means' | 'log' | 'metrics'>) {
+  let logged: string | undefined
+  return async (): Promise<boolean> => {
+    const fault = await activeSigner(pool, means.secrets).then(
+      () => undefined,
+      (error: unknown) => {
+        if (error instanceof CannotSign) return error
+        throw error
+      },
+    )
+    metrics.stalled(fault?.message)
+    if (fault && fault.message !== logged) log[fault.level]({}, `publisher: ${fault.message}`)
+    logged = fault?.message
+    return fault === undefined
   }
 }
 
@@ -133,12 +157,7 @@ async function publish(
   try {
     while (!signal.aborted) {
       bucketWriter.check()
-      const signer = await activeSigner(db)
-      if (!signer) {
-        log.warn({}, "publisher: no signing key. Run 'gatehouse signing-keys add'")
-        await pause(5_000, signal)
-        continue
-      }
+      const signer = await activeSigner(db, means.secrets)
       const now = clock()
       await noteExpiredRules(pool, lastExpiry, now)
       lastExpiry = now

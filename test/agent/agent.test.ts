@@ -18,7 +18,7 @@ import { parseCidr } from '../../src/kernel/ip/cidr.ts'
 import { compilePolicy } from '../../src/kernel/ip/ranges.ts'
 import { activeSigner } from '../../src/publisher/signing_keys.ts'
 import { gatehouse } from '../harness/command.ts'
-import { stop } from '../harness/control_plane.ts'
+import { secretsBox, stop } from '../harness/control_plane.ts'
 import { startInstallation } from '../harness/edge.ts'
 import { make, newHttpsEdge } from '../harness/fixtures.ts'
 import { loadScaledTimeout } from '../harness/load_scaled_timeout.ts'
@@ -168,8 +168,7 @@ test(`changing one of ${printed(manyRules)} rules transfers only its piece`, asy
 test('while a piece of a policy is missing, the old policy stays in force and the node reports that it is behind', async () => {
   const control = await connect({ servers: nats.url, user: 'control-plane', pass: 'control-plane' })
   after(() => control.close())
-  const signer = await activeSigner(installation.db)
-  assert.ok(signer)
+  const signer = await activeSigner(installation.db, secretsBox)
   const { cidr } = parseCidr(refused)
   assert.ok(cidr)
   const { hash, bytes, pieces } = encodePolicy(compilePolicy([{ action: 'allow', cidr }]))

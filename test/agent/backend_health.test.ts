@@ -10,13 +10,13 @@ import { type Id, newId, toUuid } from '../../src/kernel/ids.ts'
 import { createHealthBuffer } from '../../src/publisher/health_buffer.ts'
 import { addSigningKey } from '../../src/publisher/signing_keys.ts'
 import { deleteHealthBefore } from '../../src/resources/backends/health_store.ts'
-import { startControlPlane } from '../harness/control_plane.ts'
+import { secretsBox, startControlPlane } from '../harness/control_plane.ts'
 import { poll } from '../harness/poll.ts'
 
 const nats = await startNats()
 after(() => nats.stop())
 const plane = await startControlPlane({ after }, { env: nats.controlPlane })
-await addSigningKey(plane.db)
+await addSigningKey(plane.db, secretsBox)
 const node = await connect({ servers: nats.url, user: 'edge-1', pass: 'edge-1', inboxPrefix: inboxOf('edge-1') })
 after(() => node.close())
 

@@ -8,6 +8,7 @@ import { createReceiver } from '../../src/agent/receiver.ts'
 import { type Progress, progressKey, recordBucket } from '../../src/distribution/channels.ts'
 import { seal, trustedKeys } from '../../src/distribution/signature.ts'
 import { activeSigner } from '../../src/publisher/signing_keys.ts'
+import { secretsBox } from '../harness/control_plane.ts'
 import { startInstallation } from '../harness/edge.ts'
 import { make, newBackend, newRoute, newTcpEdge } from '../harness/fixtures.ts'
 import { poll } from '../harness/poll.ts'
@@ -113,8 +114,7 @@ test('a response travels whole, and edges and routes name backends of every kind
 })
 
 test('a node keeps all else when a record is of a kind that its version does not know', async () => {
-  const signer = await activeSigner(installation.db)
-  assert.ok(signer)
+  const signer = await activeSigner(installation.db, secretsBox)
   const key = 'future.bkdxx_01m7ejpdmye00bh323tz5gx11a'
   await bucket.put(key, seal({ key, generation: 1, value: { color: 'red' } }, signer))
   const refusals = async () => (await statusOf(edge)).refusals as { key: string; reason: string }[]

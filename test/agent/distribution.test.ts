@@ -10,7 +10,7 @@ import { createSigner, keyIdOf, newSigningKey, seal } from '../../src/distributi
 import { activeSigner } from '../../src/publisher/signing_keys.ts'
 import type { Answer } from '../harness/client.ts'
 import { gatehouse } from '../harness/command.ts'
-import { stop } from '../harness/control_plane.ts'
+import { secretsBox, secretsKeyFile, stop } from '../harness/control_plane.ts'
 import { startInstallation } from '../harness/edge.ts'
 import { pause, poll } from '../harness/poll.ts'
 import { dial, newGuardedEdge, startTcpUpstream, statusOf, wholeFile } from './live_harness.ts'
@@ -146,8 +146,8 @@ test('a replayed older record is ignored although its signature is valid', async
   const closed = await setRules('allow 127.0.0.4')
   assert.equal(closed.headers.get('service-applied'), '1/1')
   await bucket.put(key, old?.value as Uint8Array)
-  const signer = await activeSigner(installation.db)
-  assert.ok(signer && old)
+  const signer = await activeSigner(installation.db, secretsBox)
+  assert.ok(old)
   const progress = seal({ after: 0, settled: 0 }, signer)
   control.publish(batchSubject, JSON.stringify({ progress, records: [old.string()] }))
   await control.flush()
@@ -275,7 +275,7 @@ test('when the publisher is killed during 200 changes, another takes over and ev
 })
 
 test('records signed with a key that the node does not trust yet take effect as soon as it does', async () => {
-  const env = { GATEHOUSE_DATABASE_URL: databaseUrl }
+  const env = { GATEHOUSE_DATABASE_URL: databaseUrl, GATEHOUSE_SECRETS_KEY_FILE: secretsKeyFile() }
   const { stdout } = await gatehouse(['signing-keys', 'add'], env)
   const early = stdout.trim()
   assert.equal((await gatehouse(['signing-keys', 'activate', early], env)).code, 0)
@@ -299,7 +299,7 @@ test('records signed with a key that the node does not trust yet take effect as 
 })
 
 test('signing keys rotate: nodes trust the new key first, then it signs everything, then the old one can be removed', async () => {
-  const env = { GATEHOUSE_DATABASE_URL: databaseUrl }
+  const env = { GATEHOUSE_DATABASE_URL: databaseUrl, GATEHOUSE_SECRETS_KEY_FILE: secretsKeyFile() }
   const { stdout } = await gatehouse(['signing-keys', 'add'], env)
   const fresh = stdout.trim()
   await stop(edge.child)

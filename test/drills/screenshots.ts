@@ -22,7 +22,7 @@ import {
 import { startDevelopmentBuild } from '../dashboard/development_build.ts'
 import { furnishRefusal } from '../dashboard/furnish.ts'
 import { furnishShop } from '../dashboard/showcase.ts'
-import type { Scope } from '../harness/control_plane.ts'
+import { type Scope, secretsBox } from '../harness/control_plane.ts'
 import { drill } from '../harness/drill.ts'
 import { poll } from '../harness/poll.ts'
 
@@ -133,7 +133,7 @@ async function furnished(scope: Scope) {
   const nats = await startNats()
   scope.after(() => nats.stop())
   const plane = await startDashboard(scope)
-  await addSigningKey(plane.db)
+  await addSigningKey(plane.db, secretsBox)
   const admin = await plane.newAccount()
   await furnishRefusal(admin, { port: plane.processes[0]?.port ?? 0, name: 'Build machines' })
   const shop = await furnishShop(plane.db, admin)

@@ -9,6 +9,7 @@ import { asAppRole } from '../../dev/app_role.ts'
 import { runOnExit } from '../../dev/run_on_exit.ts'
 import { bootstrapAccount } from '../../src/commands/accounts/bootstrap.ts'
 import { type DbPool, openPool } from '../../src/db/pool.ts'
+import { createSecretsBox } from '../../src/kernel/secrets_box.ts'
 import { type Client, createClient, publicUrl } from './client.ts'
 import { loadScaledTimeout } from './load_scaled_timeout.ts'
 import { program } from './program.ts'
@@ -87,11 +88,14 @@ export async function startControlPlane(
   }
 }
 
+const secretsKey = Buffer.alloc(32, 'a key for tests')
+export const secretsBox = createSecretsBox([secretsKey])
+
 /** The same for all processes of a run. */
-function secretsKeyFile(): string {
+export function secretsKeyFile(): string {
   const file = join(testRun.folder, 'secrets.key')
   const written = `${file}-${randomUUID()}`
-  writeFileSync(written, `${Buffer.alloc(32, 'a key for tests').toString('base64')}\n`, { mode: 0o600 })
+  writeFileSync(written, `${secretsKey.toString('base64')}\n`, { mode: 0o600 })
   // At once: another test file may start a process that reads it now.
   renameSync(written, file)
   return file

@@ -15,6 +15,7 @@ import {
   type ControlPlane,
   type Scope,
   type ServeProcess,
+  secretsBox,
   startControlPlane,
   stop,
 } from './control_plane.ts'
@@ -67,7 +68,7 @@ export async function startInstallation(
     env: { ...nats.controlPlane, GATEHOUSE_TCP_PORTS: `${tcpPorts.first}-${tcpPorts.last}`, ...env },
     ...(databaseUrl && { databaseUrl }),
   })
-  const { public_key: publicKey } = await addSigningKey(plane.db)
+  const { public_key: publicKey } = await addSigningKey(plane.db, secretsBox)
   const admin = await plane.newAccount()
   const startEdge = async ({ env: more = {}, like, folder, cutOff }: EdgeOptions = {}): Promise<EdgeProcess> => {
     const home = folder ?? like?.folder ?? (await mkdtemp(join(tmpdir(), 'gatehouse-edge-')))

@@ -9,14 +9,14 @@ import { inboxOf, type Report, reportSubject } from '../../src/distribution/chan
 import { readReport } from '../../src/distribution/report.ts'
 import { newId } from '../../src/kernel/ids.ts'
 import { addSigningKey } from '../../src/publisher/signing_keys.ts'
-import { startControlPlane } from '../harness/control_plane.ts'
+import { secretsBox, startControlPlane } from '../harness/control_plane.ts'
 import { policyWith, restrict } from '../harness/ip.ts'
 import { poll } from '../harness/poll.ts'
 
 const nats = await startNats()
 after(() => nats.stop())
 const plane = await startControlPlane({ after }, { env: nats.controlPlane })
-await addSigningKey(plane.db)
+await addSigningKey(plane.db, secretsBox)
 const node = await connect({
   servers: nats.url,
   user: 'edge-1',

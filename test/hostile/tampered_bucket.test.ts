@@ -7,7 +7,7 @@ import type { RecordKey, RouteRecord } from '../../src/distribution/records.ts'
 import { digestOf, seal } from '../../src/distribution/signature.ts'
 import { activeSigner } from '../../src/publisher/signing_keys.ts'
 import { statusOf as statusOfNode, wholeFile } from '../agent/live_harness.ts'
-import { stop } from '../harness/control_plane.ts'
+import { secretsBox, stop } from '../harness/control_plane.ts'
 import { make } from '../harness/fixtures.ts'
 import { connectAsControlPlane } from '../harness/nats.ts'
 import { poll } from '../harness/poll.ts'
@@ -18,8 +18,7 @@ const installation = await startGuarded(file)
 const { node, admin } = installation
 
 test('a running node applies nothing of a batch when a record was withheld that the control plane had signed for', async () => {
-  const signer = await activeSigner(installation.db)
-  assert.ok(signer)
+  const signer = await activeSigner(installation.db, secretsBox)
   const control = await connectAsControlPlane(file, installation.nats)
   const key = installation.keyOf('deleted') as RecordKey
   const sealed = (await installation.bucket.get(key))?.json<{ payload: string }>().payload ?? ''

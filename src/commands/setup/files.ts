@@ -13,6 +13,8 @@ export const folders: Folders = {
   nats: '/etc/gatehouse-nats',
   edge: '/etc/gatehouse-edge',
 }
+/** Where the unit of the control plane finds secrets.key. Only its own process can. */
+export const secretsCredential = '/run/credentials/gatehouse.service/secrets-key'
 const natsUrl = 'tls://localhost:4222'
 /** Both parts must agree. A node listens on each of them, so not on all ten thousand of the default. */
 const tcpPorts = '20000-20999'
@@ -70,7 +72,7 @@ export const settingsSteps = (at: Folders, publicUrl: string): Step[] => [
   fileStep(join(at.controlPlane, 'setup.env'), 'settings of the control plane', forEveryone, () =>
     environment({
       GATEHOUSE_PUBLIC_URL: publicUrl,
-      GATEHOUSE_SECRETS_KEY_FILE: '/run/credentials/gatehouse.service/secrets-key',
+      GATEHOUSE_SECRETS_KEY_FILE: secretsCredential,
       GATEHOUSE_TCP_PORTS: tcpPorts,
       GATEHOUSE_NATS_URL: natsUrl,
       GATEHOUSE_NATS_CA_FILE: join(at.controlPlane, 'nats-ca.pem'),
