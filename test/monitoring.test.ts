@@ -56,6 +56,13 @@ const cases: Record<string, { fires: Series; quiet: Series; at?: string }> = {
       'gatehouse_publisher_active{instance="a"}': '0x90',
     },
   },
+  GatehouseHeldBack: {
+    fires: {
+      'gatehouse_publisher_held_back{instance="a"}': '1x90',
+      'gatehouse_publisher_held_back{instance="b"}': '0x90',
+    },
+    quiet: { 'gatehouse_publisher_held_back{instance="a"}': '0x90' },
+  },
   GatehouseWebhookBacklog: {
     fires: { gatehouse_webhook_oldest_pending_seconds: '0+60x90' },
     quiet: { gatehouse_webhook_oldest_pending_seconds: '300x90' },

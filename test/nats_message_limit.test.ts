@@ -3,6 +3,8 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { startNats } from '../dev/nats.ts'
 import { get } from './agent/http_harness.ts'
+import { createClient } from './harness/client.ts'
+import type { ServeProcess } from './harness/control_plane.ts'
 import { startInstallation } from './harness/edge.ts'
 import { poll } from './harness/poll.ts'
 
@@ -19,6 +21,11 @@ async function addSite(account: typeof admin, host: string): Promise<void> {
   const route = { match_type: 'path_prefix', match: '/', backend: { backend_id: backend.id } }
   await account('POST', `/edges/https/${site.id}/routes`, route)
 }
+const { origin } = processes[0] as ServeProcess
+const warnings = async (): Promise<string[]> =>
+  ((await (await fetch(`${origin}/readyz`)).json()) as { warnings?: string[] }).warnings ?? []
+const heldBack = async () =>
+  Number(/^gatehouse_publisher_held_back (\d+)$/m.exec(await (await fetch(`${origin}/metrics`)).text())?.[1])
 const serves = (host: string) =>
   poll(async () => Buffer.from((await get(edge, { host })).body, 'latin1').toString() === body)
 
@@ -44,7 +51,39 @@ test('a policy that is too large for NATS is named and not sent; changes of othe
     String(line?.msg),
     /^cannot send policy\.ipp_\w+; edge nodes keep what they have: it needs NATS messages of \d+ bytes, and the server accepts 65536\. Raise max_payload in the configuration of NATS$/,
   )
+  const { headers } = await owner('POST', '/ip_policy_rules?wait=applied', {
+    ip_policy_id: policy.id,
+    action: 'allow',
+    cidr: '192.0.2.1',
+  })
+  assert.deepEqual([headers.get('service-applied'), headers.get('service-behind')], ['0/1', 'edge-1'])
+  const generation = Number(headers.get('service-generation'))
+  const status = async (account: typeof admin) => (await account('GET', `/generations/${generation}`)).body
+  const { applied_nodes, withheld } = await status(owner)
+  assert.equal(applied_nodes, 0)
+  assert.deepEqual([withheld.length, withheld[0].key], [1, `policy.${policy.id}`])
+  assert.match(withheld[0].reason, /^it needs NATS messages of \d+ bytes/)
+  assert.deepEqual((await status(admin)).withheld, [], 'what it is about is for its account only')
+  const [warning = ''] = await warnings()
+  assert.match(warning, new RegExp(`^cannot send policy\\.${policy.id}; edge nodes keep what they have: it needs NATS`))
+  assert.equal(await heldBack(), 1)
+  // A process that takes over, or answers in its place, knows as much.
+  const second = await installation.startProcess()
+  assert.equal(
+    (await createClient([second.origin], owner.token)('GET', `/generations/${generation}`)).body.applied_nodes,
+    0,
+  )
+
   const other = await newAccount()
   await addSite(other, 'other.example')
   await serves('other.example')
+  const fine = await other('POST', '/ip_policies?wait=applied', {})
+  assert.equal(fine.headers.get('service-applied'), '1/1')
+
+  const smaller = await owner('PUT', `/ip_policies/${policy.id}/rules?wait=applied`, undefined, {
+    rawBody: 'allow 10.0.0.0/25',
+    contentType: 'text/plain',
+  })
+  assert.equal(smaller.headers.get('service-applied'), '1/1', smaller.text)
+  assert.deepEqual([await warnings(), await heldBack(), (await status(owner)).applied_nodes], [[], 0, 1])
 })

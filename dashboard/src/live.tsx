@@ -47,7 +47,7 @@ function LiveChange({ change }: { change: Change }) {
   const isWithoutEdges = data?.live_nodes === 0 && !nodes.isError && !nodes.data?.edge_nodes.length
   if (!isOpen || !data || isWithoutEdges) return null
   const isLive = done && data.live_nodes > 0
-  const tone = isLive ? 'allowed' : data.refusals.length || slow ? 'refused' : 'warned'
+  const tone = isLive ? 'allowed' : data.refusals.length || data.withheld.length || slow ? 'refused' : 'warned'
   return (
     <Toast
       tone={tone}
@@ -73,7 +73,7 @@ export function sentenceOf({ live_nodes, applied_nodes }: Shapes['Generation']):
   return applied_nodes === live_nodes ? `Saved. Live on ${nodes}.` : `Saved. Live on ${nodes} so far…`
 }
 
-/** Why some nodes have not applied it: they rejected it, or they are behind. */
+/** Why some nodes have not applied it: it cannot be sent, they rejected it, or they are behind. */
 export function Reasons({ generation, slow }: { generation: Shapes['Generation']; slow: boolean }) {
   const refusedBy = new Set(generation.refusals.map(({ node }) => node))
   const late = generation.behind.filter((node) => !refusedBy.has(node))
@@ -84,7 +84,12 @@ export function Reasons({ generation, slow }: { generation: Shapes['Generation']
           <span className="mono">{node}</span> rejected it and keeps its previous state: {reason}
         </p>
       ))}
-      {slow && late.length > 0 && (
+      {generation.withheld.map(({ key, reason }) => (
+        <p key={key}>
+          <span className="mono">{key}</span> cannot be sent to edge nodes, which keep their previous state: {reason}
+        </p>
+      ))}
+      {slow && generation.withheld.length === 0 && late.length > 0 && (
         <p>
           Not applied yet on <span className="mono">{late.join(', ')}</span>. A node that loses NATS keeps enforcing its
           last known state and catches up later. Run <span className="mono">gatehouse edge status</span> on it.

@@ -11,6 +11,7 @@ import { connectNats, createNatsLink } from '../distribution/nats_connection.ts'
 import { type EdgeView, noEdges } from '../http/edges.ts'
 import type { Metrics } from '../http/metrics.ts'
 import { systemClock } from '../kernel/clock.ts'
+import type { ChangeStatus, NodeStatus } from '../kernel/edge_nodes.ts'
 import { type Id, isId, toUuid, type Uuid } from '../kernel/ids.ts'
 import type { SecretsBox } from '../kernel/secrets_box.ts'
 import type { Means } from '../publisher/changed.ts'
@@ -22,6 +23,7 @@ import { runPublisher } from '../publisher/publisher.ts'
 import { takeInRequests } from '../publisher/request_intake.ts'
 import { watchSuspicions } from '../publisher/suspicions.ts'
 import { createTails } from '../publisher/tails.ts'
+import { withheldAt } from '../publisher/withheld.ts'
 import { interval } from './interval.ts'
 
 const dayMs = 24 * 60 * 60 * 1_000
@@ -118,7 +120,7 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
 
   return {
     view: {
-      ...nodes,
+      ...nodesAndChanges(db, nodes),
       watch: tails.watch,
       committed: () => nats?.publish(wakeSubject),
       fault: () => link.fault() ?? publisher.fault(),
@@ -133,6 +135,23 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
     },
   }
 }
+
+/**
+ * Nodes go on to later generations without a record that was withheld from them. Asked after their reports, because the
+ * publisher writes it down first. If the database does not answer, no node counts as having applied the change.
+ */
+async function withoutWithheld(db: DbPool, generation: number, status: NodeStatus): Promise<ChangeStatus> {
+  const withheld = await withheldAt(db, generation).catch(() => undefined)
+  if (withheld?.length === 0) return { ...status, withheld }
+  return { live: status.live, applied: [], behind: status.live, withheld: withheld ?? [] }
+}
+
+const nodesAndChanges = (db: DbPool, nodes: EdgeNodes) => ({
+  ...nodes,
+  status: (generation: number) => withoutWithheld(db, generation, nodes.status(generation)),
+  waitFor: async (generation: number, timeoutMs: number) =>
+    withoutWithheld(db, generation, await nodes.waitFor(generation, timeoutMs)),
+})
 
 /** What the publisher of this process says of itself, for its metrics and for others here. */
 function watchPublisher(metrics: Metrics) {

@@ -1,4 +1,4 @@
-import type { EdgeNode, NodeStatus } from '../kernel/edge_nodes.ts'
+import type { ChangeStatus, EdgeNode } from '../kernel/edge_nodes.ts'
 import type { Id } from '../kernel/ids.ts'
 
 /** Which requests somebody wants to see as they happen. Null: whatever it is. */
@@ -13,9 +13,9 @@ export type WatchFilter = {
 /** What request handlers can ask about edge nodes. Implemented by the link to them; empty without edges. */
 export type EdgeView = {
   all: () => EdgeNode[]
-  status: (generation: number) => NodeStatus
+  status: (generation: number) => Promise<ChangeStatus>
   /** Tells the publisher that there is something new, and resolves when it is in force or the time is over. */
-  waitFor: (generation: number, timeoutMs: number) => Promise<NodeStatus>
+  waitFor: (generation: number, timeoutMs: number) => Promise<ChangeStatus>
   committed: () => void
   /** Live requests, of the form in which edge nodes tell of them. Returns how to end it. */
   watch: (
@@ -26,10 +26,10 @@ export type EdgeView = {
   fault: () => string | undefined
 }
 
-const nobody: NodeStatus = { live: [], applied: [], behind: [] }
+const nobody: ChangeStatus = { live: [], applied: [], behind: [], withheld: [] }
 export const noEdges: EdgeView = {
   all: () => [],
-  status: () => nobody,
+  status: async () => nobody,
   waitFor: async () => nobody,
   committed() {},
   watch: () => () => {},

@@ -299,7 +299,7 @@ function publisherMetrics(registers: Registers, progress: Progress): Metrics['pu
   })
   const heldBack = new Gauge({
     name: 'gatehouse_publisher_held_back',
-    help: 'Accounts and policies that edge nodes keep as they were, because most of them is missing from the database without a change that explains it.',
+    help: 'Accounts, policies and records that edge nodes keep as they were: most of an account or policy is missing from the database without a change that explains it, or a record cannot be sent.',
     registers,
   })
   return {

@@ -46,3 +46,8 @@ export type EdgeNode = {
 }
 /** Which of the live nodes have applied a generation, and which have not. */
 export type NodeStatus = { live: EdgeNode[]; applied: EdgeNode[]; behind: EdgeNode[] }
+
+/** A record that the control plane cannot send to any node. */
+export type WithheldRecord = { key: string; reason: string }
+/** A change of which a record is withheld is applied nowhere. */
+export type ChangeStatus = NodeStatus & { withheld: WithheldRecord[] }

@@ -52,7 +52,10 @@ const certificateRows = (db: Db, changed: readonly Changed[]) =>
 export const compileCertificates: Compiler = async (db, changed, _now, { secrets, onUnavailable }) => {
   const values: Values = new Map()
   if (!secrets) {
-    for (const { id } of await certificateRows(db, changed)) values.set(id, unavailable)
+    for (const { id } of await certificateRows(db, changed)) {
+      values.set(id, unavailable)
+      onUnavailable?.(`certificate.${toId('cert', id)}`, 'GATEHOUSE_SECRETS_KEY_FILE is not set')
+    }
     return values
   }
   const delivery = currentDeliveryKey(secrets)

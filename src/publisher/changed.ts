@@ -23,6 +23,15 @@ export type Means = {
   readonly maxMessageBytes?: number
   readonly onUnavailable?: (key: RecordKey, reason: string) => void
 }
+/** The same, and what is unavailable is also added to `found`. */
+export const notingUnavailable = (means: Means, found: Map<RecordKey, string>): Means => ({
+  ...means,
+  onUnavailable(key, reason) {
+    found.set(key, reason)
+    means.onUnavailable?.(key, reason)
+  },
+})
+
 export type Compiler = (db: DbPool, changed: readonly Changed[], now: number, means: Means) => Promise<Values>
 
 export const uuidOf = (key: RecordKey): Uuid => toUuid(key.slice(key.indexOf('.') + 1) as Id)

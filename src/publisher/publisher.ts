@@ -2,6 +2,7 @@ import type { NatsConnection } from '@nats-io/transport-node'
 import { type Db, type DbPool, one, run } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import type { Batch, Progress } from '../distribution/channels.ts'
+import type { RecordKey } from '../distribution/records.ts'
 import { digestOf, type Signer, seal } from '../distribution/signature.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Uuid } from '../kernel/ids.ts'
@@ -9,7 +10,7 @@ import type { Log } from '../kernel/log.ts'
 import { pause } from '../kernel/pause.ts'
 import { type OutboxRow, readOutbox } from '../operations/outbox.ts'
 import { createBucketWriter } from './bucket_writer.ts'
-import type { Means } from './changed.ts'
+import { type Means, notingUnavailable } from './changed.ts'
 import { type Compiled, compileRecords } from './compile.ts'
 import { noteExpiredRules } from './expiry.ts'
 import { createLiveRecords, type LiveRecords } from './live_records.ts'
@@ -20,13 +21,14 @@ import { createReconciler } from './reconciler.ts'
 import { activeSigner, CannotSign, trustedSigningKeys } from './signing_keys.ts'
 import type { Suspicions } from './suspicions.ts'
 import { createWake } from './wake.ts'
+import { openWithheld } from './withheld.ts'
 
 export type PublisherMetrics = {
   published: (records: number) => void
   behind: (generations: number) => void
   sent: (generation: number) => void
   active: (isActive: boolean) => void
-  /** What the last comparison left as it is, because it might be a fault of the database. */
+  /** What nodes do not get: what might be a fault of the database, and records that cannot be sent. */
   heldBack: (count: number, reason: string | undefined) => void
   /** Why this process cannot publish anything, or undefined when it can. */
   stalled: (reason: string | undefined) => void
@@ -143,12 +145,11 @@ async function publish(
   const wake = createWake(nats)
   const over = new AbortController()
   const policyVersions = createPolicyVersions(maxVersionBytes)
-  const maxMessageBytes = natsSink.maxMessageBytes()
-  const publishing = { ...means, maxMessageBytes, findPolicyVersion: policyVersions.current }
-  const reconciling = { ...means, maxMessageBytes, findPolicyVersion: policyVersions.fromRules }
+  const withheld = await openWithheld(db, metrics.heldBack)
+  const reconciling = { ...means, findPolicyVersion: policyVersions.fromRules }
   const live = createLiveRecords()
   const reconciler = createReconciler(
-    { pool, natsSink, clock, log, means: reconciling, onHeldBack: metrics.heldBack, live },
+    { pool, natsSink, clock, log, means: reconciling, onCompared: withheld.noteComparison, live },
     AbortSignal.any([signal, over.signal]),
   )
   const stopLooking = watchBucketIdentity(natsSink, bucketWriter.fail)
@@ -170,12 +171,13 @@ async function publish(
         continue
       }
       const { rows, settled } = batch ?? { rows: [], settled: sent }
-      const compiled = await compileRecords(
-        pool,
-        rows.map(({ key, account_id }) => ({ key, accountId: account_id as Uuid })),
-        now,
-        publishing,
-      )
+      const unavailable = new Map<RecordKey, string>()
+      const compiled = await compileRows(pool, rows, now, {
+        ...notingUnavailable(means, unavailable),
+        maxMessageBytes: natsSink.maxMessageBytes(),
+        findPolicyVersion: policyVersions.current,
+      })
+      await withheld.note(rows, unavailable)
       await natsSink.putBlobs(compiled.flatMap(({ blobs }) => blobs))
       noteSent(live, compiled, rows)
       const progress = { after: sent, settled, ...reconciler.completeAt(signer.keyId, settled) }
@@ -230,6 +232,14 @@ async function nextBatch(db: Db, after: number): Promise<Rows | undefined> {
   const latest = new Map(rows.map((row) => [row.key, row]))
   return { rows: [...latest.values()], settled: reached }
 }
+
+const compileRows = (pool: DbPool, rows: readonly OutboxRow[], now: number, means: Means): Promise<Compiled[]> =>
+  compileRecords(
+    pool,
+    rows.map(({ key, account_id }) => ({ key, accountId: account_id as Uuid })),
+    now,
+    means,
+  )
 
 function noteSent(live: LiveRecords, compiled: readonly Compiled[], rows: readonly OutboxRow[]): void {
   const generations = new Map(rows.map(({ key, generation }) => [key, generation]))

@@ -1,8 +1,9 @@
 import type { DbPool } from '../db/pool.ts'
 import type { Progress } from '../distribution/channels.ts'
+import type { RecordKey } from '../distribution/records.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Log } from '../kernel/log.ts'
-import type { Means } from './changed.ts'
+import { type Means, notingUnavailable } from './changed.ts'
 import type { LiveRecords } from './live_records.ts'
 import { countHeldBack, describeHeldBack } from './missing_guard.ts'
 import type { NatsSink } from './nats_sink.ts'
@@ -22,8 +23,8 @@ type Parts = {
   clock: Clock
   log: Log
   means: Means
-  /** Called after each pass: how much was held back, and why. */
-  onHeldBack: (count: number, reason: string | undefined) => void
+  /** Called after each pass: which records cannot be sent, and how much was held back, and why. */
+  onCompared: (withheld: ReadonlyMap<RecordKey, string>, heldBack: number, reason: string | undefined) => void
   live: LiveRecords
 }
 
@@ -31,7 +32,7 @@ type Parts = {
  * When to reconcile: at the beginning, every ten minutes, when another key signs, and when nodes refuse unsigned entries.
  * Beside the publishing, not in its way: comparing 100,000 records takes seconds, and whatever changes meanwhile is at worst sent twice.
  */
-export function createReconciler({ pool, natsSink, clock, log, means, onHeldBack, live }: Parts, signal: AbortSignal) {
+export function createReconciler({ pool, natsSink, clock, log, means, onCompared, live }: Parts, signal: AbortSignal) {
   let due = clock()
   let signedBy: string | undefined
   /** The last completed pass, and whether a progress message has announced it to nodes. */
@@ -47,7 +48,9 @@ export function createReconciler({ pool, natsSink, clock, log, means, onHeldBack
     const isSuspicion = suspects.size > 0
     const comparison = live.beginComparison()
     try {
-      const about = { means, live: comparison, suspects: [...suspects] }
+      const withheld = new Map<RecordKey, string>()
+      const compiling = { ...notingUnavailable(means, withheld), maxMessageBytes: natsSink.maxMessageBytes() }
+      const about = { means: compiling, live: comparison, suspects: [...suspects] }
       suspects.clear()
       const { healed, removed, generation, floor, heldBack } = await reconcile(
         pool,
@@ -64,7 +67,7 @@ export function createReconciler({ pool, natsSink, clock, log, means, onHeldBack
       if (healed)
         log.warn({ records: healed }, 'publisher: the bucket differed from the database; publishing the differences')
       const reason = describeHeldBack(heldBack)
-      onHeldBack(countHeldBack(heldBack), reason)
+      onCompared(withheld, countHeldBack(heldBack), reason)
       if (reason) log.error({}, `publisher: ${reason}`)
       due = clock() + everyMs
     } catch (err) {

@@ -89,6 +89,10 @@ const Generation = Closed(
     refusals: Type.Array(Closed({ node: Type.String(), ...Refusal.properties }, { title: 'EdgeNodeRefusal' }), {
       description: 'Records of this generation that nodes rejected, and why.',
     }),
+    withheld: Type.Array(Closed({ key: Type.String(), reason: Type.String() }, { title: 'WithheldRecord' }), {
+      description:
+        'Records of this generation that the control plane cannot send to edge nodes, and why. No node has applied the change then.',
+    }),
   },
   { title: 'Generation' },
 )
@@ -159,7 +163,7 @@ export const edgeNodeRoutes = [
     access: 'anyone',
     async handle({ db, caller, edges, params }) {
       const generation = Number(params.generation)
-      const { live, applied, behind } = edges.status(generation)
+      const { live, applied, behind, withheld } = await edges.status(generation)
       const own = await generationsOf(db, caller, [generation])
       return {
         body: {
@@ -168,6 +172,7 @@ export const edgeNodeRoutes = [
           applied_nodes: applied.length,
           behind: behind.map(({ node }) => node),
           refusals: own.has(generation) ? refusedAt(edges.all(), generation) : [],
+          withheld: own.has(generation) ? withheld : [],
         },
       }
     },

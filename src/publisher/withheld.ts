@@ -1,0 +1,70 @@
+import { type Db, many, run } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
+import type { RecordKey } from '../distribution/records.ts'
+import type { WithheldRecord } from '../kernel/edge_nodes.ts'
+import type { OutboxRow } from '../operations/outbox.ts'
+
+type Reasons = ReadonlyMap<RecordKey, string>
+type Show = (count: number, reason: string | undefined) => void
+
+/**
+ * Records that exist and cannot be sent. They are in the database before nodes hear of a later generation, so that every
+ * process knows that a node which has applied that generation still lacks them.
+ */
+export async function openWithheld(db: Db, show: Show) {
+  const rows = await many<{ key: RecordKey; reason: string }>(db, sql`select key, reason from withheld_records`)
+  const stored = new Map(rows.map(({ key, reason }) => [key, reason]))
+  /** Found by the last comparison, without a change. */
+  let compared: Reasons = new Map()
+  let missing: Parameters<Show> = [0, undefined]
+  const showAll = () => {
+    const withheld = new Map([...compared, ...stored])
+    const reasons = [missing[1], describe(withheld)].filter((reason) => reason !== undefined)
+    show(missing[0] + withheld.size, reasons.length > 0 ? reasons.join('. ') : undefined)
+  }
+  showAll()
+
+  return {
+    /** Call it before nodes are told of these changes. `withheld` are those of them that cannot be sent. */
+    async note(changed: readonly OutboxRow[], withheld: Reasons): Promise<void> {
+      const sent = changed.map(({ key }) => key).filter((key) => stored.has(key) && !withheld.has(key))
+      if (sent.length === 0 && withheld.size === 0) return
+      if (sent.length > 0) await run(db, sql`delete from withheld_records where key = any(${sent})`)
+      const kept = changed.filter(({ key }) => withheld.has(key))
+      await run(
+        db,
+        sql`
+        insert into withheld_records (key, since, reason)
+        select * from unnest(${kept.map(({ key }) => key)}::text[], ${kept.map(({ generation }) => generation)}::bigint[],
+          ${kept.map(({ key }) => withheld.get(key) ?? null)}::text[])
+        on conflict (key) do update set reason = excluded.reason`,
+      )
+      for (const key of sent) stored.delete(key)
+      for (const [key, reason] of withheld) stored.set(key, reason)
+      showAll()
+    },
+    /** The result of a comparison of all records: what it could not compile, and what it held back as missing. */
+    noteComparison(withheld: Reasons, ...heldBack: Parameters<Show>): void {
+      compared = withheld
+      missing = heldBack
+      showAll()
+    },
+  }
+}
+
+function describe(withheld: Reasons): string | undefined {
+  const [first] = withheld
+  if (!first) return undefined
+  const [key, reason] = first
+  const others = withheld.size === 1 ? '' : ` and ${withheld.size - 1} more`
+  return `cannot send ${key}${others}; edge nodes keep what they have: ${reason}`
+}
+
+/** Records of this change that no edge node has, and why. */
+export const withheldAt = (db: Db, generation: number) =>
+  many<WithheldRecord>(
+    db,
+    sql`
+    select w.key, w.reason from outbox o join withheld_records w on w.key = o.key
+    where o.generation = ${generation} and o.generation >= w.since order by w.key`,
+  )
