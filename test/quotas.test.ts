@@ -1,6 +1,7 @@
 // How many of each thing an account may store: the limit, its count, and who may change it.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { readMigrations } from '../src/db/migrate.ts'
 import { many } from '../src/db/pool.ts'
 import { sql } from '../src/db/sql.ts'
 import { toUuid } from '../src/kernel/ids.ts'
@@ -224,4 +225,33 @@ test('the metrics name accounts that have used most of a quota', async () => {
     new RegExp(`^gatehouse_quota_used_ratio\\{account="${account.accountId}",kind="bot_users"\\} 1$`, 'm'),
   )
   assert.doesNotMatch(text, new RegExp(`account="${account.accountId}",kind="users"`))
+})
+
+test('what accounts had before there were quotas is counted by the migration that adds them', async () => {
+  const accounts = [await plane.newAccount(), await plane.newAccount()]
+  for (const account of accounts)
+    for (const kind of Object.keys(quotaKinds) as QuotaKind[]) {
+      const creation = await creations[kind](account)
+      await make(account, ...creation(name()))
+    }
+  const migration = (await readMigrations()).find((each) => each.name.startsWith('0047_'))
+  // The tables as they were before it, with all rows.
+  const before = `
+    drop function count_usage() cascade;
+    drop function refuse_beyond_quota(uuid, text, bigint, bigint, boolean);
+    drop function quota_of(uuid, text, bigint);
+    drop table account_usage, account_quotas;`
+  await plane.db.query({ text: `begin; ${before} ${migration?.text}; commit` })
+  // New tables come without rights for the role of `serve`.
+  const granting = { GATEHOUSE_DATABASE_URL: plane.databaseUrl, GATEHOUSE_DATABASE_APP_ROLE: 'gatehouse_app' }
+  assert.equal((await gatehouse(['migrate'], granting)).code, 0)
+  for (const account of accounts) {
+    const counted = await countedFor(account)
+    assert.equal(Object.keys(counted).length, Object.keys(quotaKinds).length - 1, 'some of every kind')
+    assert.deepEqual(await shownTo(account), counted)
+    const policy = await make(account, '/ip_policies')
+    assert.deepEqual(await usedBy(account, 'ip_policies'), { used: (counted.ip_policies ?? 0) + 1, limit })
+    assert.equal((await account('DELETE', new URL(policy.uri).pathname)).status, 204)
+    assert.deepEqual(await shownTo(account), counted)
+  }
 })
