@@ -25,7 +25,7 @@ export async function openWithheld(db: Db, show: Show) {
   showAll()
 
   return {
-    /** Call it before nodes are told of these changes. `withheld` are those of them that cannot be sent. */
+    /** Call it before nodes learn of these changes. `withheld` are those of them that cannot be sent. */
     async note(changed: readonly OutboxRow[], withheld: Reasons): Promise<void> {
       const sent = changed.map(({ key }) => key).filter((key) => stored.has(key) && !withheld.has(key))
       if (sent.length === 0 && withheld.size === 0) return
