@@ -2,7 +2,10 @@
 export const outline: readonly { title: string; files: readonly string[] }[] = [
   {
     title: 'Start',
-    files: ['README.md', 'docs/install.md', 'docs/tutorial.md', 'docs/migrating.md', 'docs/glossary.md'],
+    files: [
+      'README.md',
+      ...['concepts', 'tutorial', 'install', 'migrating', 'faq', 'glossary'].map((name) => `docs/${name}.md`),
+    ],
   },
   {
     title: 'Use',
