@@ -132,7 +132,7 @@ test('row 2: if the database is not set up, a command exits with one line that s
   const elsewhere = new URL(url)
   elsewhere.pathname = '/not_there'
   for (const [env, expected] of [
-    [{ GATEHOUSE_DATABASE_URL: url }, /"accounts" does not exist. Run 'gatehouse migrate' first\./],
+    [{ GATEHOUSE_DATABASE_URL: url }, /"signing_keys" does not exist. Run 'gatehouse migrate' first\./],
     [{ GATEHOUSE_DATABASE_URL: elsewhere.href }, /"not_there" does not exist. Create the database/],
   ] as [Record<string, string>, RegExp][]) {
     const { code, stdout, stderr } = await gatehouse(['bootstrap'], env)
