@@ -7,11 +7,20 @@ import { asAppRole } from '../../dev/app_role.ts'
 import { freePort } from '../../dev/ports.ts'
 import { newCertificate } from '../harness/certificates.ts'
 import { gatehouse } from '../harness/command.ts'
-import { newDatabase, startControlPlane } from '../harness/control_plane.ts'
+import { newDatabase } from '../harness/control_plane.ts'
 import { loadScaledTimeout } from '../harness/load_scaled_timeout.ts'
 import { poll } from '../harness/poll.ts'
 import { testRun } from '../harness/test_run.ts'
-import { diagnose, type Environment, healthySetUp, query, silentPort, startTlsNats, write } from './setup.ts'
+import {
+  createBuckets,
+  diagnose,
+  type Environment,
+  healthySetUp,
+  query,
+  silentPort,
+  startTlsNats,
+  write,
+} from './setup.ts'
 
 const setUp = await healthySetUp({ after })
 const { folder, controlPlane, edge } = setUp
@@ -327,8 +336,7 @@ const brokenEdges: Record<string, Broken> = {
 }
 
 test('edge node: what is broken is diagnosed, and nothing else, once the buckets are there', async (t) => {
-  // Creates the buckets, which takes a moment after it listens.
-  await startControlPlane(t, { env: setUp.nats.controlPlane })
+  await createBuckets(t, setUp.nats)
   const healthy = await poll(
     () => diagnose(edge),
     ({ findings }) => findings.some(({ check, status }) => check === 'nats.buckets' && status === 'ok'),

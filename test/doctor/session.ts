@@ -4,9 +4,18 @@ import { join } from 'node:path'
 import { asAppRole } from '../../dev/app_role.ts'
 import { newCertificate } from '../harness/certificates.ts'
 import { gatehouse } from '../harness/command.ts'
-import { newDatabase, type Scope, startControlPlane } from '../harness/control_plane.ts'
+import { newDatabase, type Scope } from '../harness/control_plane.ts'
 import { poll } from '../harness/poll.ts'
-import { diagnose, type Environment, healthySetUp, query, silentPort, startTlsNats, write } from './setup.ts'
+import {
+  createBuckets,
+  diagnose,
+  type Environment,
+  healthySetUp,
+  query,
+  silentPort,
+  startTlsNats,
+  write,
+} from './setup.ts'
 
 /** In the order of the page: a healthy control plane, a broken one, and a broken edge node. */
 export async function recordSessions(scope: Scope): Promise<string[]> {
@@ -41,7 +50,7 @@ export async function recordSessions(scope: Scope): Promise<string[]> {
   const broken = { ...controlPlane, ...misnamed.controlPlane, GATEHOUSE_DATABASE_URL: asAppRole(unsafe) }
   const brokenPlane = await run(broken, unsafe, '/etc/gatehouse/gatehouse.env')
 
-  await startControlPlane(scope, { env: nats.controlPlane })
+  await createBuckets(scope, nats)
   await poll(
     () => diagnose(edge),
     ({ code }) => code === 0,

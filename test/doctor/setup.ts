@@ -7,9 +7,10 @@ import pg from 'pg'
 import { asAppRole } from '../../dev/app_role.ts'
 import { type LocalNats, startNats } from '../../dev/nats.ts'
 import { freePort, freePorts } from '../../dev/ports.ts'
+import { addSigningKey } from '../../src/publisher/signing_keys.ts'
 import { newCertificate } from '../harness/certificates.ts'
 import { gatehouse } from '../harness/command.ts'
-import { newDatabase, type Scope } from '../harness/control_plane.ts'
+import { newDatabase, type Scope, startControlPlane } from '../harness/control_plane.ts'
 import { startDnsServer } from '../harness/dns_server.ts'
 
 const { publicKey: key } = generateKeyPairSync('ed25519')
@@ -67,6 +68,12 @@ export async function healthySetUp(scope: Scope): Promise<SetUp> {
       GATEHOUSE_EDGE_MAX_CONNECTIONS: '100',
     },
   }
+}
+
+/** A control plane that creates the buckets, a moment after it listens. */
+export async function createBuckets(scope: Scope, nats: LocalNats): Promise<void> {
+  const { db } = await startControlPlane(scope, { env: nats.controlPlane })
+  await addSigningKey(db, undefined)
 }
 
 /** NATS with TLS, and a certificate for this name from an authority of its own. */

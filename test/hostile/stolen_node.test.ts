@@ -20,9 +20,17 @@ async function startQuiet(authorization: string) {
   const installation: Installation = await startInstallation(file, {}, undefined, startNats({ authorization }))
   await newHttpsEdge(installation.admin, { hostports: ['a.example:443'] })
   const control = await connectAsControlPlane(file, installation.nats)
+  const isComplete = (found: Awaited<ReturnType<typeof contentsOf>>) =>
+    found?.entries.at(-1)?.key === progressKey && found.entries.at(-1)?.text.includes('complete') === true
+  let last = 0
   const before = await poll(
     () => contentsOf(control),
-    (found) => found?.entries.at(-1)?.key === progressKey && found.entries.at(-1)?.text.includes('complete') === true,
+    (found) => {
+      const isSame = found?.lastRevision === last
+      last = found?.lastRevision ?? 0
+      return isSame && isComplete(found)
+    },
+    { everyMs: 1_000 },
   )
   const keys = before?.entries.map(({ key }) => key) ?? []
   return { installation, control, before, keys }
