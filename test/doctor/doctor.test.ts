@@ -11,16 +11,7 @@ import { newDatabase } from '../harness/control_plane.ts'
 import { loadScaledTimeout } from '../harness/load_scaled_timeout.ts'
 import { poll } from '../harness/poll.ts'
 import { testRun } from '../harness/test_run.ts'
-import {
-  createBuckets,
-  diagnose,
-  type Environment,
-  healthySetUp,
-  query,
-  silentPort,
-  startTlsNats,
-  write,
-} from './setup.ts'
+import { diagnose, type Environment, healthySetUp, query, silentPort, startTlsNats, write } from './setup.ts'
 
 const setUp = await healthySetUp({ after })
 const { folder, controlPlane, edge } = setUp
@@ -336,7 +327,7 @@ const brokenEdges: Record<string, Broken> = {
 }
 
 test('edge node: what is broken is diagnosed, and nothing else, once the buckets are there', async (t) => {
-  await createBuckets(t, setUp.nats)
+  await setUp.createBuckets(t)
   const healthy = await poll(
     () => diagnose(edge),
     ({ findings }) => findings.some(({ check, status }) => check === 'nats.buckets' && status === 'ok'),

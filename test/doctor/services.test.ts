@@ -10,7 +10,7 @@ import { after, test } from 'node:test'
 import { asAppRole } from '../../dev/app_role.ts'
 import { newDatabase } from '../harness/control_plane.ts'
 import { poll } from '../harness/poll.ts'
-import { createBuckets, diagnose, healthySetUp, query, write } from './setup.ts'
+import { diagnose, healthySetUp, query, write } from './setup.ts'
 import { diagnoseUnits, stoppedUnits, type Units } from './units.ts'
 
 const isRoot = process.getuid?.() === 0
@@ -45,7 +45,7 @@ const edgeWith = async (settings: Record<string, string>): Promise<Units> => {
 
 test('services are examined while they are stopped', { skip: !isRoot && 'not root' }, async (t) => {
   // The services of the units stay as they are.
-  await createBuckets(t, setUp.nats)
+  await setUp.createBuckets(t)
   await poll(
     () => diagnose(setUp.edge),
     ({ code }) => code === 0,

@@ -6,20 +6,11 @@ import { newCertificate } from '../harness/certificates.ts'
 import { gatehouse } from '../harness/command.ts'
 import { newDatabase, type Scope } from '../harness/control_plane.ts'
 import { poll } from '../harness/poll.ts'
-import {
-  createBuckets,
-  diagnose,
-  type Environment,
-  healthySetUp,
-  query,
-  silentPort,
-  startTlsNats,
-  write,
-} from './setup.ts'
+import { diagnose, type Environment, healthySetUp, query, silentPort, startTlsNats, write } from './setup.ts'
 
 /** In the order of the page: a healthy control plane, a broken one, and a broken edge node. */
 export async function recordSessions(scope: Scope): Promise<string[]> {
-  const { folder, nats, controlPlane, edge } = await healthySetUp(scope)
+  const { folder, nats, controlPlane, edge, createBuckets } = await healthySetUp(scope)
   const run = async (env: Environment, database: string, file: string) => {
     const { stdout } = await gatehouse(['doctor'], env)
     const places: [string | undefined, string][] = [
@@ -50,7 +41,7 @@ export async function recordSessions(scope: Scope): Promise<string[]> {
   const broken = { ...controlPlane, ...misnamed.controlPlane, GATEHOUSE_DATABASE_URL: asAppRole(unsafe) }
   const brokenPlane = await run(broken, unsafe, '/etc/gatehouse/gatehouse.env')
 
-  await createBuckets(scope, nats)
+  await createBuckets(scope)
   await poll(
     () => diagnose(edge),
     ({ code }) => code === 0,

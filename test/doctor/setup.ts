@@ -27,6 +27,8 @@ export type SetUp = {
   controlPlane: Environment
   edge: Environment
   nats: LocalNats
+  /** Starts a control plane, which creates them a moment later. */
+  createBuckets: (scope: Scope) => Promise<void>
 }
 
 export async function healthySetUp(scope: Scope): Promise<SetUp> {
@@ -45,6 +47,7 @@ export async function healthySetUp(scope: Scope): Promise<SetUp> {
     folder,
     databaseUrl,
     nats,
+    createBuckets: (scope) => createBuckets(scope, nats),
     controlPlane: {
       ...nats.controlPlane,
       GATEHOUSE_DATABASE_URL: asAppRole(databaseUrl),
@@ -70,8 +73,7 @@ export async function healthySetUp(scope: Scope): Promise<SetUp> {
   }
 }
 
-/** A control plane that creates the buckets, a moment after it listens. */
-export async function createBuckets(scope: Scope, nats: LocalNats): Promise<void> {
+async function createBuckets(scope: Scope, nats: LocalNats): Promise<void> {
   const { db } = await startControlPlane(scope, { env: nats.controlPlane })
   await addSigningKey(db, undefined)
 }
