@@ -244,13 +244,14 @@ export function readLocalParts(environment: NodeJS.ProcessEnv = process.env) {
 export function readClientConfig(environment: NodeJS.ProcessEnv = process.env) {
   const { XDG_CONFIG_HOME = '', GATEHOUSE_API_KEY, GATEHOUSE_API_KEY_FILE } = environment
   const folder = isAbsolute(XDG_CONFIG_HOME) ? XDG_CONFIG_HOME : join(homedir(), '.config')
-  const { SSH_CONNECTION, DISPLAY, WAYLAND_DISPLAY } = environment
+  const { SSH_CONNECTION, DISPLAY, WAYLAND_DISPLAY, VISUAL, EDITOR } = environment
   return {
     ...readSettings(clientSettings, environment),
     apiKeyFile: (!GATEHOUSE_API_KEY && GATEHOUSE_API_KEY_FILE) || undefined,
     profilesFile: join(folder, 'gatehouse', 'profiles.json'),
     version,
     hasScreen: !SSH_CONNECTION && (process.platform !== 'linux' || Boolean(DISPLAY || WAYLAND_DISPLAY)),
+    editor: VISUAL || EDITOR || 'vi',
   }
 }
 

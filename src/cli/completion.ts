@@ -94,6 +94,7 @@ export function wordsAfter(serverCommands: readonly string[], before: readonly s
   const own = before.length === 1 ? verbsOf[before[0] ?? ''] : undefined
   if (own) return own
   const further = below(before).map(({ words }) => words[before.length] ?? '')
+  if (further.includes('get')) further.push('describe', 'edit')
   return [...further, ...(besideOperations[before.join(' ')] ?? [])]
 }
 

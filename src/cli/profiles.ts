@@ -24,6 +24,8 @@ export type ClientConfig = {
   readonly version: string
   /** Whether a browser that we open here would be seen by whoever typed the command. */
   readonly hasScreen: boolean
+  /** A command of the shell. */
+  readonly editor: string
 }
 
 export function readProfiles(file: string): Profiles {

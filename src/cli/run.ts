@@ -1,7 +1,7 @@
 import { exits, Failure } from './exits.ts'
 import { withFlagsLast } from './flags_last.ts'
 import { helpOfGroup } from './help.ts'
-import { findOperation } from './operations.ts'
+import { findOperation, type Operation, operations } from './operations.ts'
 import { write } from './output.ts'
 import { perform } from './perform.ts'
 import type { ClientConfig } from './profiles.ts'
@@ -50,6 +50,9 @@ async function dispatch(config: ClientConfig, serverCommands: readonly string[],
   if (first === 'auth') return (await import('./auth_status.ts')).authCommand(config, rest)
   if (first === 'upgrade') return (await import('./upgrade_check.ts')).upgradeCommand(config, rest)
   if (first === 'tail') return (await import('./tail.ts')).tailCommand(config, rest)
+  const more = moreThanGet(args)
+  if (more?.verb === 'describe') return (await import('./describe.ts')).describeCommand(config, more.get, more.rest)
+  if (more?.verb === 'edit') return (await import('./edit.ts')).editCommand(config, more.get, more.rest)
   const found = findOperation(args)
   if ('operation' in found) return perform(config, found.operation, found.rest)
   const { group, unknown } = found
@@ -58,4 +61,12 @@ async function dispatch(config: ClientConfig, serverCommands: readonly string[],
     return exits.ok.code
   }
   throw (await import('./suggestions.ts')).unknownCommand(serverCommands, group, unknown)
+}
+
+/** `describe` and `edit`, for each resource that the API can get. */
+function moreThanGet(args: readonly string[]): { verb: string; get: Operation; rest: string[] } | undefined {
+  const at = args.findIndex((word) => word === 'describe' || word === 'edit')
+  const words = [...args.slice(0, at), 'get'].join(' ')
+  const get = at > 0 && operations.find((operation) => operation.words.join(' ') === words)
+  return get ? { verb: args[at] ?? '', get, rest: args.slice(at + 1) } : undefined
 }

@@ -1,0 +1,40 @@
+import { type Connection, call } from './call.ts'
+import { usageFailure } from './exits.ts'
+import { parse } from './flags.ts'
+import type { Operation } from './operations.ts'
+import { write } from './output.ts'
+import { connect } from './perform.ts'
+import type { ClientConfig } from './profiles.ts'
+
+type Read = { connection: Connection; path: string; body: Record<string, unknown>; etag: string | undefined }
+
+const options = {
+  profile: { type: 'string' },
+  timeout: { type: 'string' },
+  verbose: { type: 'boolean', short: 'v' },
+  help: { type: 'boolean', short: 'h' },
+} as const
+
+/** For a command that does more with a resource than `get`: reads the one that was typed. Undefined: only help was wanted. */
+export async function readResource(
+  config: ClientConfig,
+  get: Operation,
+  args: string[],
+  usage: string,
+): Promise<Read | undefined> {
+  const { values, positionals } = parse(args, options)
+  if (values.help) {
+    write(usage)
+    return undefined
+  }
+  if (positionals.length !== get.positionals.length)
+    throw usageFailure(`needs ${get.positionals.map(({ name }) => `<${name}>`).join(' ')}`, ...usage.split('\n'))
+  const connection = connect(config, values as { profile?: string; timeout?: string; verbose?: boolean })
+  const ids = await (await import('./names.ts')).withIds(connection, get, positionals)
+  const path = get.positionals.reduce(
+    (built, { name }, index) => built.replace(`{${name}}`, encodeURIComponent(ids[index] ?? '')),
+    get.path,
+  )
+  const { text, headers } = await call(connection, { method: 'GET', path })
+  return { connection, path, body: JSON.parse(text), etag: headers.get('etag') }
+}
