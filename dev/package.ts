@@ -1,6 +1,6 @@
 // `npm run package`: two Debian packages, an npm package, a list of what is in them and their checksums, in packages/.
 // `--built` leaves out the build. Two runs on one commit make the same bytes: times come from the commit, and modes, owners
-// and order from here (docs/adr/0073).
+// and order from here (docs/adr/0063).
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { readdirSync } from 'node:fs'

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { glob, readFile } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { exits } from '../src/cli/exits.ts'
 import { clientSettings, edgeSettings, settings } from '../src/config.ts'
@@ -168,10 +168,39 @@ test('every file that the docs name is there', async () => {
   }
 })
 
-test('every decision is listed in docs/architecture.md', async () => {
-  const architecture = await read('docs/architecture.md')
-  for (const page of pages.filter((file) => file.startsWith('docs/adr/')))
-    assert.ok(architecture.includes(page.slice('docs/'.length)), `docs/architecture.md does not list ${page}`)
+const decisions = pages.filter((file) => /^docs\/adr\/\d/.test(file))
+
+test('every decision is listed in docs/adr/README.md, has the same sections, and fits on a page', async () => {
+  const index = await read('docs/adr/README.md')
+  for (const page of decisions) {
+    const text = await read(page)
+    assert.ok(index.includes(`](${basename(page)}): ${/^# \d{4}: (.+)/.exec(text)?.[1]} |`), `no line is about ${page}`)
+    assert.deepEqual(
+      [...text.matchAll(/^## (.+)$/gm)].map(([, title]) => title),
+      ['Context', 'Decision', 'Consequences', 'What would change our mind'],
+      page,
+    )
+    const words = text.split(/\s+/).length
+    assert.ok(words <= 480, `${page} has ${words} words`)
+  }
+})
+
+test('every decision that a comment names is there', async () => {
+  const numbers = new Set(decisions.map((page) => basename(page).slice(0, 4)))
+  const code = ['{src,test,dev,bench,deploy}/**/*.{ts,lua,conf,sh,service}', 'migrations/*.sql', 'dashboard/src/**/*.{ts,tsx}']
+  for (const file of await Array.fromAsync(glob(code, { cwd: root })))
+    for (const [name, number = ''] of (await read(file)).matchAll(/(?:docs\/adr\/|ADR )(\d{4})/g))
+      assert.ok(numbers.has(number), `${file} names ${name}, which is not there`)
+})
+
+test('every package is listed in docs/dependencies.md, and no other', async () => {
+  const used = (await Promise.all(['package.json', 'dashboard/package.json'].map(read))).flatMap((text) => {
+    const { dependencies, devDependencies, optionalDependencies } = JSON.parse(text)
+    return Object.keys({ ...dependencies, ...devDependencies, ...optionalDependencies })
+  })
+  const rows = (await read('docs/dependencies.md')).matchAll(/^\| (`.+?) \|/gm)
+  const listed = [...rows].flatMap(([, packages = '']) => [...packages.matchAll(/`([^`]+)`/g)].map(([, name]) => name))
+  assert.deepEqual([...new Set(listed)].sort(), [...new Set(used)].sort())
 })
 
 /** As GitHub makes them of headings. */

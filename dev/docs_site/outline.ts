@@ -27,7 +27,16 @@ export const outline: readonly { title: string; files: readonly string[] }[] = [
       'docs/security.md',
     ],
   },
-  { title: 'Develop', files: ['docs/architecture.md', 'CONTRIBUTING.md', 'CHANGELOG.md'] },
+  {
+    title: 'Develop',
+    files: [
+      'docs/architecture.md',
+      'docs/adr/README.md',
+      'docs/dependencies.md',
+      'CONTRIBUTING.md',
+      'CHANGELOG.md',
+    ],
+  },
 ]
 
 export const sources = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'deploy/README.md', 'docs/**/*.md']
@@ -42,5 +51,5 @@ export function addressOf(file: string): string {
     .toLowerCase()}.html`
 }
 
-/** Decisions are listed on the page about the architecture. */
-export const isInSideBar = (file: string): boolean => !file.startsWith('docs/adr/')
+/** Decisions are listed on a page of their own. */
+export const isInSideBar = (file: string): boolean => !/^docs\/adr\/\d/.test(file)

@@ -96,7 +96,10 @@ export const withTrailers = (rules: string) => `
   http-request set-var(txn.trailers) bool(true) if { req.hdr(te) -m str -i trailers }${rules}
   http-request set-header TE trailers if { var(txn.trailers) -m found }`
 
-/** Until the response begins, `server` waits for it; from then on it is the silence that counts. */
+/**
+ * A route's own timeouts, from a map: a longer default would let the dead upstreams of every tenant hold connections longer.
+ * Until the response begins, `server` waits for it; from then on it is the silence that counts.
+ */
 export const waiting = (settings: ProxySettings) => `
   acl has_timeouts var(txn.timeouts) -m found
   http-request set-var(txn.timeouts) ${part('txn.entry', 'target')},map_str(${mapFile(settings, 'timeouts')}) if { ${part('txn.entry', 'timeouts')} -m str ${withTimeouts} }

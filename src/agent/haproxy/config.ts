@@ -299,7 +299,7 @@ const otherReadings = (settings: ProxySettings) => `
 
 /**
  * On an edge with a restricted route, the policies of every route that the path could belong to for some server have to
- * allow the request: docs/adr/0085. If another reading is refused, that is what the line about the request says.
+ * allow the request: docs/adr/0033. If another reading is refused, that is what the line about the request says.
  */
 const askOtherReadings = (settings: ProxySettings) => `
   acl fine var(txn.other_readings) -m str fine

@@ -1,4 +1,4 @@
--- How paths are spelled for the look-up, and how else a server could read them (docs/adr/0085). Loaded before
+-- How paths are spelled for the look-up, and how else a server could read them (docs/adr/0033). Loaded before
 -- gatehouse.lua, which uses `paths`.
 
 paths = {}

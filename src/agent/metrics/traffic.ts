@@ -22,7 +22,7 @@ type Account = { readonly tally: Tally; targets: number }
 /**
  * Counts requests by route, TCP edge and account. At most `most` routes and TCP edges have counts of their own, and once
  * half of those places are taken, no account has more than a quarter of them: nobody can push others out by having many
- * routes. The account's total counts all. See docs/adr/0066.
+ * routes. The account's total counts all. See docs/adr/0054.
  */
 export function createTraffic(most: number) {
   const targets = new Map<string, Target>()

@@ -137,7 +137,7 @@ async function inBatches<Rule>(
 
 /**
  * One look-up for each range, by the unique key, whatever PostgreSQL expects of a policy: with an equality it would read every
- * rule and compare it with every range (docs/adr/0038).
+ * rule and compare it with every range (docs/adr/0080).
  */
 const deleteOf = (policy: Policy, batch: readonly NewRule[]): SqlFragment => sql`
   delete from ip_policy_rules where ctid = any(array(
