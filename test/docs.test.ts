@@ -187,7 +187,11 @@ test('every decision is listed in docs/adr/README.md, has the same sections, and
 
 test('every decision that a comment names is there', async () => {
   const numbers = new Set(decisions.map((page) => basename(page).slice(0, 4)))
-  const code = ['{src,test,dev,bench,deploy}/**/*.{ts,lua,conf,sh,service}', 'migrations/*.sql', 'dashboard/src/**/*.{ts,tsx}']
+  const code = [
+    '{src,test,dev,bench,deploy}/**/*.{ts,lua,conf,sh,service}',
+    'migrations/*.sql',
+    'dashboard/src/**/*.{ts,tsx}',
+  ]
   for (const file of await Array.fromAsync(glob(code, { cwd: root })))
     for (const [name, number = ''] of (await read(file)).matchAll(/(?:docs\/adr\/|ADR )(\d{4})/g))
       assert.ok(numbers.has(number), `${file} names ${name}, which is not there`)

@@ -29,13 +29,7 @@ export const outline: readonly { title: string; files: readonly string[] }[] = [
   },
   {
     title: 'Develop',
-    files: [
-      'docs/architecture.md',
-      'docs/adr/README.md',
-      'docs/dependencies.md',
-      'CONTRIBUTING.md',
-      'CHANGELOG.md',
-    ],
+    files: ['docs/architecture.md', 'docs/adr/README.md', 'docs/dependencies.md', 'CONTRIBUTING.md', 'CHANGELOG.md'],
   },
 ]
 
