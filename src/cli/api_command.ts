@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { call } from './call.ts'
 import { exits, usageFailure } from './exits.ts'
-import { notAmong, parseOwn } from './flags.ts'
+import { callFlags, notAmong, parseOwn } from './flags.ts'
 import { write } from './output.ts'
 import { connect } from './perform.ts'
 import type { ClientConfig } from './profiles.ts'
@@ -31,10 +31,7 @@ commands.`
 const options = {
   data: { type: 'string' },
   header: { type: 'string', multiple: true },
-  profile: { type: 'string' },
-  timeout: { type: 'string' },
-  verbose: { type: 'boolean', short: 'v' },
-  help: { type: 'boolean', short: 'h' },
+  ...callFlags,
 } as const
 
 const methods = ['GET', 'POST', 'PATCH', 'PUT', 'DELETE']

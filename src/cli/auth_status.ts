@@ -1,7 +1,7 @@
 import { ago } from '../kernel/ago.ts'
 import { call } from './call.ts'
 import { exits, usageFailure } from './exits.ts'
-import { parseOwn } from './flags.ts'
+import { callFlags, parseOwn } from './flags.ts'
 import { write } from './output.ts'
 import { connect } from './perform.ts'
 import { type ClientConfig, chooseProfile } from './profiles.ts'
@@ -22,10 +22,7 @@ Exits with 4 if the service does not accept the token.`
 
 const options = {
   output: { type: 'string', short: 'o', default: 'table' },
-  profile: { type: 'string' },
-  timeout: { type: 'string' },
-  verbose: { type: 'boolean', short: 'v' },
-  help: { type: 'boolean', short: 'h' },
+  ...callFlags,
 } as const
 
 type Caller = {

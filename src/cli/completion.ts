@@ -98,7 +98,7 @@ export function wordsAfter(serverCommands: readonly string[], before: readonly s
   return [...further, ...(besideOperations[before.join(' ')] ?? [])]
 }
 
-/** Nobody waits longer for a key that was pressed. */
+/** In seconds. Tab must not feel stuck. */
 const idsTimeout = '2'
 
 /** The ids of the service that fit here. None if it cannot be asked: a shell has no place for an error. */

@@ -4,7 +4,7 @@ import { type Operation, operations } from './operations.ts'
 import { write } from './output.ts'
 import type { ClientConfig } from './profiles.ts'
 import { readResource } from './resource.ts'
-import { describeOne } from './table.ts'
+import { describeOne, isRef } from './table.ts'
 import { styled } from './terminal.ts'
 
 const usageOf = (
@@ -83,6 +83,3 @@ function refsIn(value: unknown, field = ''): { field: string; ref: Ref }[] {
     return refs.length ? refs.map((ref) => ({ field: inside, ref })) : refsIn(each, inside)
   })
 }
-
-const isRef = (value: unknown): value is Ref =>
-  value !== null && typeof value === 'object' && Object.keys(value).length === 2 && 'id' in value && 'uri' in value

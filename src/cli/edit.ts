@@ -11,6 +11,7 @@ import { type Operation, operations } from './operations.ts'
 import { write } from './output.ts'
 import type { ClientConfig } from './profiles.ts'
 import { readResource } from './resource.ts'
+import { isRef } from './table.ts'
 import { log } from './terminal.ts'
 
 const usageOf = (words: string) => `Edit a resource as YAML in your editor ($VISUAL, else $EDITOR, else vi).
@@ -18,7 +19,7 @@ const usageOf = (words: string) => `Edit a resource as YAML in your editor ($VIS
 Usage
   gatehouse ${words} edit <id>
 
-Only fields that you change are sent, and only if nobody else has changed the resource meanwhile.
+Only fields that you change are sent, and only if the resource has not changed meanwhile.
 A field that you remove is cleared. If the service refuses the change, your text is kept in a file.
 --profile, --timeout and --verbose are as for other commands.`
 
@@ -83,9 +84,6 @@ function changesOf(before: Json, text: string): Json {
   const changed = Object.entries(after as Json).filter(([name, value]) => !isDeepStrictEqual(value, before[name]))
   return Object.fromEntries([...changed, ...removed.map((name) => [name, null] as const)])
 }
-
-const isRef = (value: unknown): value is { id: string } =>
-  value !== null && typeof value === 'object' && Object.keys(value).length === 2 && 'id' in value && 'uri' in value
 
 /** As the API wants to be sent what it shows: references are ids, in fields of another name. */
 function asSent(body: Json): Json {

@@ -127,6 +127,14 @@ export function parse(args: string[], options: ParseOptions) {
   }
 }
 
+/** Flags of every command that is no operation and calls the API. */
+export const callFlags = {
+  profile: { type: 'string' },
+  timeout: { type: 'string' },
+  verbose: { type: 'boolean', short: 'v' },
+  help: { type: 'boolean', short: 'h' },
+} as const
+
 /** For a command that is no operation: typed as it declares its flags, and a mistake is answered with its usage. */
 export function parseOwn<Config extends ParseArgsConfig>(config: Config, usage: string) {
   try {

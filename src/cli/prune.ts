@@ -1,7 +1,7 @@
 import { toRuleLine } from '../kernel/ip/rule_line.ts'
 import { type Connection, call } from './call.ts'
 import { exits, usageFailure } from './exits.ts'
-import { parseOwn } from './flags.ts'
+import { callFlags, parseOwn } from './flags.ts'
 import { write } from './output.ts'
 import { allPages } from './pages.ts'
 import { connect } from './perform.ts'
@@ -32,10 +32,7 @@ const options = {
   covered: { type: 'boolean' },
   yes: { type: 'boolean' },
   'allow-self-lockout': { type: 'boolean' },
-  profile: { type: 'string' },
-  timeout: { type: 'string' },
-  verbose: { type: 'boolean', short: 'v' },
-  help: { type: 'boolean', short: 'h' },
+  ...callFlags,
 } as const
 
 type Evidence = { id: string; covered: string | null; last_hit_at: string | null; counted_since: string }

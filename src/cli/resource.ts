@@ -1,19 +1,12 @@
 import { type Connection, call } from './call.ts'
 import { usageFailure } from './exits.ts'
-import { parse } from './flags.ts'
+import { callFlags, parse } from './flags.ts'
 import type { Operation } from './operations.ts'
 import { write } from './output.ts'
 import { connect } from './perform.ts'
 import type { ClientConfig } from './profiles.ts'
 
 type Read = { connection: Connection; path: string; body: Record<string, unknown>; etag: string | undefined }
-
-const options = {
-  profile: { type: 'string' },
-  timeout: { type: 'string' },
-  verbose: { type: 'boolean', short: 'v' },
-  help: { type: 'boolean', short: 'h' },
-} as const
 
 /** For a command that does more with a resource than `get`: reads the one that was typed. Undefined: only help was wanted. */
 export async function readResource(
@@ -22,7 +15,7 @@ export async function readResource(
   args: string[],
   usage: string,
 ): Promise<Read | undefined> {
-  const { values, positionals } = parse(args, options)
+  const { values, positionals } = parse(args, callFlags)
   if (values.help) {
     write(usage)
     return undefined

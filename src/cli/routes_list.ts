@@ -1,6 +1,6 @@
 import type { Connection } from './call.ts'
 import { exits, usageFailure } from './exits.ts'
-import { parseOwn } from './flags.ts'
+import { callFlags, parseOwn } from './flags.ts'
 import { write } from './output.ts'
 import { allPages } from './pages.ts'
 import { connect } from './perform.ts'
@@ -22,10 +22,7 @@ Flags
 
 const options = {
   output: { type: 'string', default: 'table' },
-  profile: { type: 'string' },
-  timeout: { type: 'string' },
-  verbose: { type: 'boolean', short: 'v' },
-  help: { type: 'boolean', short: 'h' },
+  ...callFlags,
 } as const
 
 type Route = { id: string; edge_id: string; match_type: string; match: string }

@@ -7,7 +7,7 @@ import { send, textOf } from './transport.ts'
 export type Standing = 'ok' | 'warning' | 'wrong' | 'unknown'
 export type Part = {
   part: 'API' | 'publisher' | 'edge nodes' | 'certificates' | 'this machine'
-  /** Of one edge node. */
+  /** The edge node, if the part is one. */
   name?: string
   status: Standing
   message: string
@@ -195,7 +195,7 @@ function certificatePart(nodes: Nodes): Part {
   return { part, status: left < soonMs ? 'warning' : 'ok', message }
 }
 
-/** Of the node on this machine, from its agent: it answers also when the control plane does not. */
+/** Asks the agent on this machine, which answers even when the control plane does not. */
 async function examineAgent({ agentUrl, hasAgent }: LocalParts): Promise<Part[]> {
   const part = 'this machine'
   const [got, ready] = await Promise.all([get(`${agentUrl}/status`), get(`${agentUrl}/readyz`)])

@@ -5,8 +5,8 @@ import { widthOf } from './width.ts'
 
 type Json = Record<string, unknown>
 
-const isRef = (value: object): value is { id: string } =>
-  Object.keys(value).length === 2 && 'id' in value && 'uri' in value
+export const isRef = (value: unknown): value is { id: string; uri: string } =>
+  value !== null && typeof value === 'object' && Object.keys(value).length === 2 && 'id' in value && 'uri' in value
 
 /** A value in one line. */
 export function cell(value: unknown): string {

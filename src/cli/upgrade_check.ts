@@ -1,6 +1,6 @@
 import { call, Refused } from './call.ts'
 import { exits, usageFailure } from './exits.ts'
-import { parseOwn } from './flags.ts'
+import { callFlags, parseOwn } from './flags.ts'
 import { operations } from './operations.ts'
 import { write } from './output.ts'
 import { allPages } from './pages.ts'
@@ -21,18 +21,11 @@ Flags
 
 Exits with ${exits.different.code} if the versions differ.`
 
-const options = {
-  profile: { type: 'string' },
-  timeout: { type: 'string' },
-  verbose: { type: 'boolean', short: 'v' },
-  help: { type: 'boolean', short: 'h' },
-} as const
-
 type Node = { name: string; version: string | null; live: boolean }
 type Document = { info: { version: string }; paths: Record<string, Record<string, { operationId: string }>> }
 
 export async function upgradeCommand(config: ClientConfig, args: string[]): Promise<number> {
-  const { values, positionals } = parseOwn({ args, options, allowPositionals: true }, usage)
+  const { values, positionals } = parseOwn({ args, options: callFlags, allowPositionals: true }, usage)
   if (values.help || positionals.length === 0) {
     write(usage)
     return exits.ok.code

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { readMinNodes } from '../applied.ts'
 import { type Connection, call } from '../call.ts'
 import { exits, Failure, usageFailure } from '../exits.ts'
-import { notAmong, parse } from '../flags.ts'
+import { callFlags, notAmong, parse } from '../flags.ts'
 import { write } from '../output.ts'
 import { connect } from '../perform.ts'
 import type { ClientConfig } from '../profiles.ts'
@@ -54,10 +54,7 @@ const options = {
   'allow-self-lockout': { type: 'boolean' },
   wait: { type: 'string' },
   'min-nodes': { type: 'string' },
-  profile: { type: 'string' },
-  timeout: { type: 'string' },
-  verbose: { type: 'boolean', short: 'v' },
-  help: { type: 'boolean', short: 'h' },
+  ...callFlags,
 } as const
 
 const verbs = ['dump', 'validate', 'schema', 'diff', 'apply', 'sync']
