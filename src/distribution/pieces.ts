@@ -1,5 +1,6 @@
 import { createHash, hash } from 'node:crypto'
 import { giveWay } from '../kernel/give_way.ts'
+import type { Uuid } from '../kernel/ids.ts'
 import type { Cidr } from '../kernel/ip/cidr.ts'
 import type { CompiledPolicy, RangeTable } from '../kernel/ip/ranges.ts'
 import { boundsOf, startsBelow, startsUpTo } from '../kernel/ip/splice.ts'
@@ -12,6 +13,17 @@ export type Layout = {
   readonly recordBytes: Readonly<Record<Family, number>>
   readonly header: (counts: Readonly<Record<Family, number>>) => Buffer
 }
+
+/** For files that belong to an account: a word of four letters, the account, and the number of records of each family. */
+export function accountHeader(magic: string, accountId: Uuid, counts: Readonly<Record<Family, number>>): Buffer {
+  const header = Buffer.alloc(accountHeaderBytes)
+  header.write(magic, 'latin1')
+  header.write(accountId.replaceAll('-', ''), 4, 'hex')
+  header.writeUInt32BE(counts[4], 20)
+  header.writeUInt32BE(counts[6], 24)
+  return header
+}
+export const accountHeaderBytes = 28
 
 /** A file with a record for each range. */
 export type Format = Layout & {

@@ -257,7 +257,7 @@ export type EdgeRecord = {
    * nodes of before do not look here, and enforce the policy all the same. Missing from an older control plane.
    */
   rules?: PolicyRecord
-  /** Of a policy with rules that expire. Beside the value for the same reason: older nodes wait for the control plane. */
+  /** Set if the policy has rules that expire. Beside the value, so that older nodes ignore it and wait for the control plane. */
   expiring?: ExpiringRules
 }
 /** When the first of its rules expires, in milliseconds, and all of its rules (rule_list.ts) to tell what holds from then on. */

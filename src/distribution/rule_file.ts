@@ -1,6 +1,6 @@
 import type { Uuid } from '../kernel/ids.ts'
 import type { CompiledPolicy } from '../kernel/ip/ranges.ts'
-import { addressBytes, cutPolicy, type Family, type Format } from './pieces.ts'
+import { accountHeader, accountHeaderBytes, addressBytes, cutPolicy, type Family, type Format } from './pieces.ts'
 import { orderFault, type PolicyFile, wholeFile, writeAddress } from './policy_file.ts'
 
 /**
@@ -10,21 +10,13 @@ import { orderFault, type PolicyFile, wholeFile, writeAddress } from './policy_f
  * allows the same.
  */
 const magic = 'GHR1'
-const headerBytes = 28
 const idBytes = 16
 const recordBytes = (family: Family) => addressBytes[family] + idBytes
 
 /** `ruleIds`: 16 bytes each, by the numbers of the rules. */
 export const ruleFormat = (accountId: Uuid, ruleIds: Buffer): Format => ({
   recordBytes: { 4: recordBytes(4), 6: recordBytes(6) },
-  header(counts) {
-    const header = Buffer.alloc(headerBytes)
-    header.write(magic, 'latin1')
-    header.write(accountId.replaceAll('-', ''), 4, 'hex')
-    header.writeUInt32BE(counts[4], 20)
-    header.writeUInt32BE(counts[6], 24)
-    return header
-  },
+  header: (counts) => accountHeader(magic, accountId, counts),
   encode({ starts, verdicts }, family, from, to) {
     const out = Buffer.alloc((to - from) * recordBytes(family))
     let at = 0
@@ -46,12 +38,12 @@ export function encodeRules(accountId: Uuid, policy: CompiledPolicy, ruleIds: Bu
 
 /** Why these bytes are no such file; undefined when they are one. Checked before HAProxy sees it. */
 export function ruleFileFault(bytes: Buffer): string | undefined {
-  if (bytes.length < headerBytes || bytes.toString('latin1', 0, 4) !== magic) return 'is not a file of rules'
+  if (bytes.length < accountHeaderBytes || bytes.toString('latin1', 0, 4) !== magic) return 'is not a file of rules'
   const [count4, count6] = [bytes.readUInt32BE(20), bytes.readUInt32BE(24)]
-  const end4 = headerBytes + count4 * recordBytes(4)
+  const end4 = accountHeaderBytes + count4 * recordBytes(4)
   if (bytes.length !== end4 + count6 * recordBytes(6)) return 'has another length than it says'
   return (
-    orderFault(bytes.subarray(headerBytes, end4), recordBytes(4), addressBytes[4]) ??
+    orderFault(bytes.subarray(accountHeaderBytes, end4), recordBytes(4), addressBytes[4]) ??
     orderFault(bytes.subarray(end4), recordBytes(6), addressBytes[6])
   )
 }

@@ -3,7 +3,17 @@ import type { Address } from '../kernel/ip/address.ts'
 import { type Cidr, cidrAround, lastAddressOf } from '../kernel/ip/cidr.ts'
 import type { DatedRule, DatedRules } from '../kernel/ip/ranges.ts'
 import { wordOf } from '../kernel/ip/sweep.ts'
-import { addressBytes, type Cut, continueTable, cutTable, type Family, type Interval, type Layout } from './pieces.ts'
+import {
+  accountHeader,
+  accountHeaderBytes,
+  addressBytes,
+  type Cut,
+  continueTable,
+  cutTable,
+  type Family,
+  type Interval,
+  type Layout,
+} from './pieces.ts'
 import { orderFault } from './policy_file.ts'
 
 /**
@@ -12,7 +22,6 @@ import { orderFault } from './policy_file.ts'
  * 2 deny), when it expires (milliseconds in 6 bytes, 0 never) and id. In the order of the ranges, wider before narrower.
  */
 const magic = 'GHL1'
-const headerBytes = 28
 const idBytes = 16
 const expiryBytes = 6
 const recordBytes = (family: Family) => addressBytes[family] + 2 + expiryBytes + idBytes
@@ -22,14 +31,7 @@ const maxPrefixLength = { 4: 32, 6: 128 } as const
 
 export const ruleListLayout = (accountId: Uuid): Layout => ({
   recordBytes: { 4: recordBytes(4), 6: recordBytes(6) },
-  header(counts) {
-    const header = Buffer.alloc(headerBytes)
-    header.write(magic, 'latin1')
-    header.write(accountId.replaceAll('-', ''), 4, 'hex')
-    header.writeUInt32BE(counts[4], 20)
-    header.writeUInt32BE(counts[6], 24)
-    return header
-  },
+  header: (counts) => accountHeader(magic, accountId, counts),
 })
 
 /** The rules must come in the order of their ranges. */
@@ -39,8 +41,8 @@ export const cutRuleList = (list: DatedRules): Cut => ({
 })
 
 /**
- * The same as cutting all rules, if `before` is cut from rules that differ in these regions only. `list` has all rules inside
- * of them, and may have others.
+ * The same result as cutting all rules, provided that `before` was cut from rules that differ only in these regions. `list`
+ * must contain every rule inside them and may contain others.
  */
 export const continueRuleList = (before: Cut, regions: readonly Cidr[], list: DatedRules): Cut => ({
   4: continueTable(before[4], intervalsOf(regions, list, 4), recordBytes(4), 4),
@@ -92,14 +94,14 @@ function encode({ rules, ruleIds }: DatedRules, family: Family): Buffer {
 
 /** Why these bytes are no such file; undefined when they are one. */
 export function ruleListFault(bytes: Buffer): string | undefined {
-  if (bytes.length < headerBytes || bytes.toString('latin1', 0, 4) !== magic) return 'is not a list of rules'
+  if (bytes.length < accountHeaderBytes || bytes.toString('latin1', 0, 4) !== magic) return 'is not a list of rules'
   const { end4, end6 } = endsOf(bytes)
   if (bytes.length !== end6) return 'has another length than it says'
-  return tableFault(bytes.subarray(headerBytes, end4), 4) ?? tableFault(bytes.subarray(end4), 6)
+  return tableFault(bytes.subarray(accountHeaderBytes, end4), 4) ?? tableFault(bytes.subarray(end4), 6)
 }
 
 function endsOf(bytes: Buffer) {
-  const end4 = headerBytes + bytes.readUInt32BE(20) * recordBytes(4)
+  const end4 = accountHeaderBytes + bytes.readUInt32BE(20) * recordBytes(4)
   return { end4, end6: end4 + bytes.readUInt32BE(24) * recordBytes(6) }
 }
 
@@ -122,12 +124,12 @@ function addressAt(table: Buffer, at: number, family: Family): Address {
     : { family: 6, w0: word(0), w1: word(1), w2: word(2), w3: word(3) }
 }
 
-/** Of a file without a fault. */
+/** Expects a file in which `ruleListFault` finds nothing. */
 export function readRuleList(bytes: Buffer): DatedRules & { accountId: Uuid } {
   const { end4 } = endsOf(bytes)
   const rules: DatedRule[] = []
   const ids: Buffer[] = []
-  for (let at = headerBytes; at < bytes.length; ) {
+  for (let at = accountHeaderBytes; at < bytes.length; ) {
     const family = at < end4 ? 4 : 6
     const next = at + recordBytes(family)
     const prefixLength = bytes.readUInt8(at + addressBytes[family])
