@@ -70,7 +70,7 @@ const processesOf: Record<string, string> = {
   [units.node]: 'pgrep -u gatehouse-edge',
 }
 const signal = (name: string, unit: string): string => `kill -${name} $(${processesOf[unit]})`
-/** Of PostgreSQL all but the first process, which Debian does not start again; it recovers as after a crash. */
+/** Spares PostgreSQL's first process, which Debian does not restart; it recovers from the loss of the others as from a crash. */
 const kill = (unit: string): string =>
   unit === units.PostgreSQL
     ? 'pkill --signal=KILL --parent "$(head -1 /run/postgresql/15-main.pid)"'

@@ -63,7 +63,7 @@ export async function loadOutline(
 export const ruleLines = sql`string_agg(left(action, 1) || cidr::text, E'\n' order by cidr)`
 /** The ids of the rules, 16 bytes each, in the same order. */
 export const ruleIds = sql`string_agg(uuid_send(id), ''::bytea order by cidr)`
-/** Of rules that expire: the id and the moment in milliseconds, 16 and 8 bytes. */
+/** For each rule that expires, its id (16 bytes) and the moment in milliseconds (8 bytes). */
 export const ruleExpiries = sql`string_agg(
   uuid_send(id) || int8send(ceil(extract(epoch from expires_at) * 1000)::bigint), ''::bytea order by cidr)
   filter (where expires_at is not null)`

@@ -9,7 +9,7 @@ import { checkNames, rolesIn } from './settings.ts'
 export const doctorOutputs = ['text', 'json'] as const
 type Output = (typeof doctorOutputs)[number]
 
-/** Of one service, or of the settings in the environment. */
+/** What was found about one service or, without a name, about the settings in the environment. */
 type Section = { service?: string; findings: Finding[] }
 
 type Asked = {

@@ -30,7 +30,7 @@ const systemctl = async (...args: string[]): Promise<string> =>
   (await run('systemctl', [...args, '--no-pager'], { timeout: answerTimeoutMs, env: { ...process.env, LC_ALL: 'C' } }))
     .stdout
 
-/** Those of the packages, or of whoever named theirs alike. Empty without systemd. */
+/** Units installed by the packages, and any other that has such a name. Empty without systemd. */
 export async function gatehouseUnits(): Promise<string[]> {
   const listed = await systemctl('list-unit-files', 'gatehouse*.service', '--no-legend', '--plain').catch(() => '')
   return listed

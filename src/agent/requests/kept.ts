@@ -47,7 +47,7 @@ function createQueues() {
         queues.set(request.account, [request, ...(queues.get(request.account) ?? [])])
       total += requests.length
     },
-    /** Of each account one after the other, as many as fit. `onTooLarge` gets those that fit into no message. */
+    /** Takes one request per account in turn, as many as fit. `onTooLarge` gets those that fit into no message. */
     take(maxBytes: number, onTooLarge: (request: KeptRequest) => void): KeptRequest[] {
       const taken: KeptRequest[] = []
       let room = maxBytes
