@@ -2,7 +2,7 @@
 // run the same statements. Needs wrk. `npm run bench -- rules [--rounds 12] [--ranges 1000000] [--parts replace,one,edge]`:
 // what rule sets of full size cost. `npm run bench -- start`: what a start of `serve` and of a command costs. `npm run bench --
 // edge`: bench/edge_proxy.ts. `npm run bench -- growth [--rows 1000000] [--only impact]`: lists and reports of an account with
-// many rows beside one with few. `npm run bench -- --list` names them all. docs/performance.md explains the figures.
+// many rows beside one with few. `npm run bench -- --list` names them all. docs/contribute/performance.md explains the figures.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { parseArgs } from 'node:util'

@@ -74,9 +74,9 @@ const steps: Record<string, (machine: Machine) => Promise<unknown>> = {
     machine.sh(`${not}; ${apt} remove gatehouse; not command -v gatehouse; gatehouse-edge version; gatehouse-edge status; gatehouse-edge help
       { gatehouse-edge doctor || true; } | grep -i 'edge'`),
   'everything removed, as the page says': async (machine) => {
-    const page = await readFile(join(root, 'docs/install.md'), 'utf8')
+    const page = await readFile(join(root, 'docs/guides/install-debian.md'), 'utf8')
     const commands = /^To remove everything.*?^```\n(.*?)^```/ms.exec(page)?.[1]
-    if (!commands) throw new Error('docs/install.md does not say how to remove everything')
+    if (!commands) throw new Error('docs/guides/install-debian.md does not say how to remove everything')
     await machine.sh(commands)
     const left =
       await machine.sh(`cd /; find / -xdev -name '*gatehouse*' -not -path '/proc/*' -not -path '/root/*' -not -path '/var/log/*'

@@ -1,4 +1,4 @@
-// `npm run drill:install`: the commands of docs/install.md, as printed, on a clean Debian 12 with systemd as its first process:
+// `npm run drill:install`: the commands of docs/guides/install-debian.md, as printed, on a clean Debian 12 with systemd as its first process:
 // from the packages to a refused and an allowed request.
 //   node dev/clean_install.ts [--built] [folder]      the folder is made, and removed at the end
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
@@ -19,9 +19,10 @@ try {
   const machine = await timed('its start', () => boot(folder))
   const closeProxy = await openArchiveProxy()
   try {
-    const page = await readFile(join(root, 'docs/install.md'), 'utf8')
-    const said = await timed('docs/install.md, from the packages to a refused and an allowed request', () =>
-      machine.typePage(page),
+    const page = await readFile(join(root, 'docs/guides/install-debian.md'), 'utf8')
+    const said = await timed(
+      'docs/guides/install-debian.md, from the packages to a refused and an allowed request',
+      () => machine.typePage(page),
     )
     if (!/^127\.0\.0\.1 200\n127\.0\.0\.9 403\n/m.test(said))
       throw new Error('no request was allowed and another refused')

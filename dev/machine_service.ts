@@ -1,4 +1,4 @@
-// For drills: the installation that docs/install.md leaves on a machine, asked whether it works.
+// For drills: the installation that docs/guides/install-debian.md leaves on a machine, asked whether it works.
 import { randomInt } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -11,15 +11,15 @@ const limitSeconds = 180
 const atApi = `curl -s --max-time 10 -H "Authorization: Bearer $(cat /etc/gatehouse/admin-token)" -H 'Service-Version: 2'`
 const atEdge = `curl -s --max-time 5 -o /dev/null -w '%{http_code}' --cacert app.example.crt --connect-to app.example:443:127.0.0.1:443`
 
-/** A new machine, with the packages that were made and what docs/install.md does. It is shut down at the end. */
+/** A new machine, with the packages that were made and what docs/guides/install-debian.md does. It is shut down at the end. */
 export async function installByPage(folder: string): Promise<void> {
   await timed('a clean Debian 12 (debootstrap, systemd)', () => makeDebian(folder))
   await copyPackages(join(root, 'packages'), folder)
   const machine = await boot(folder)
   const closeProxy = await openArchiveProxy()
   try {
-    const page = await readFile(join(root, 'docs/install.md'), 'utf8')
-    await timed('docs/install.md', () => machine.typePage(page))
+    const page = await readFile(join(root, 'docs/guides/install-debian.md'), 'utf8')
+    await timed('docs/guides/install-debian.md', () => machine.typePage(page))
     await prepareService(machine)
   } finally {
     closeProxy()

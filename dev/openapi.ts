@@ -1,5 +1,5 @@
-// Writes what is made from the code: openapi.json and the table of operations in docs/api.md from the routes,
-// docs/errors.md from the catalog.
+// Writes what is made from the code: openapi.json and the table of operations in docs/reference/api.md from the routes,
+// docs/reference/errors.md from the catalog.
 // With --check it writes nothing and fails when a committed file is out of date.
 import { readFile, writeFile } from 'node:fs/promises'
 import { openApiDocument } from '../src/http/openapi/document.ts'
@@ -16,7 +16,7 @@ Every refusal has the form
 
 \`\`\`json
 {"error_code": "ERR_…", "status_code": 400, "msg": "what to do", "details": {"operation_id": "op_…"},
- "doc_url": "https://…/docs/errors.html#err_…"}
+ "doc_url": "https://…/docs/reference/errors.html#err_…"}
 \`\`\`
 
 All values in \`details\` are strings. The operation id is also in the \`Operation-Id\` header of every response and in
@@ -32,7 +32,7 @@ ${(Object.keys(errorCatalog) as ErrorCode[])
 /** Who may call each operation, between two marks in the page. */
 function withOperations(page: string): string {
   const [before, , after] = page.split(/(?<=<!-- operations -->\n)(.*)(?=<!-- end of operations -->)/s)
-  if (after === undefined) throw new Error('docs/api.md has lost the marks around its table of operations')
+  if (after === undefined) throw new Error('docs/reference/api.md has lost the marks around its table of operations')
   const rows = routes.map((route) => {
     const columns = roles.toReversed().map((role) => mark(route, role))
     return `| \`${route.operation}\` | \`${route.method} ${route.path.replaceAll(/:(\w+)/g, '{$1}')}\` | ${columns.join(' | ')} |`
@@ -70,12 +70,12 @@ function onLines(value: unknown, indent = '', keyLength = 0): string {
 /** Through JSON once, which leaves out what is undefined. */
 const toJson = (value: unknown): string => `${onLines(JSON.parse(JSON.stringify(value)))}\n`
 
-const apiPage = await readFile(new URL('../docs/api.md', import.meta.url), 'utf8')
+const apiPage = await readFile(new URL('../docs/reference/api.md', import.meta.url), 'utf8')
 
 const made = {
-  'docs/api.md': withOperations(apiPage),
+  'docs/reference/api.md': withOperations(apiPage),
   'openapi.json': toJson(openApiDocument(routes, version)),
-  'docs/errors.md': errorsPage,
+  'docs/reference/errors.md': errorsPage,
 }
 
 for (const [name, text] of Object.entries(made)) {

@@ -25,12 +25,15 @@ type Package = { name: string; about: string; depends: string; files: Files; fol
 const gatehouse = (...args: string[]): string =>
   execFileSync(process.execPath, [join(root, 'dist/main.js'), ...args], { encoding: 'utf8', env: { COLUMNS: '100' } })
 
-/** The guides, which link to each other. Units refer to them. */
+/** The user's part of the docs, whose pages link to each other. Units refer to them. */
 const pages = (name: string): Files =>
   Object.fromEntries(
-    readdirSync(join(root, 'docs'))
-      .filter((file) => file.endsWith('.md'))
-      .map((file) => [`usr/share/doc/${name}/${file}`, { from: `docs/${file}` }]),
+    ['start', 'guides', 'reference', 'operate', 'explain'].flatMap((folder) =>
+      readdirSync(join(root, 'docs', folder)).map((file) => [
+        `usr/share/doc/${name}/${folder}/${file}`,
+        { from: `docs/${folder}/${file}` },
+      ]),
+    ),
   )
 
 const unit = (name: string): Files => ({

@@ -38,7 +38,7 @@ export function manPage(name: string, help: string, sourceDate: string): string 
     text.trimEnd(),
     '.fi',
     '.SH FILES',
-    `/etc/${name}, /usr/lib/${name}, /usr/share/doc/${name}/install.md`,
+    `/etc/${name}, /usr/lib/${name}, /usr/share/doc/${name}/guides/install-debian.md`,
     '',
   ].join('\n')
 }

@@ -30,7 +30,7 @@ export const acmeSettings = {
   }),
   GATEHOUSE_ACME_DNS_HOOK: setting({
     default: '',
-    help: 'Absolute path of a program that publishes TXT records for dns-01; see docs/certificates.md. Wildcards need it.',
+    help: 'Absolute path of a program that publishes TXT records for dns-01; see docs/guides/certificates.md. Wildcards need it.',
     parse: text,
   }),
   GATEHOUSE_ACME_ORDERS_PER_HOUR: setting({

@@ -100,7 +100,7 @@ export const settings = {
   }),
   GATEHOUSE_OIDC_FILE: setting({
     default: '',
-    help: 'File with the OpenID Connect providers that people sign in with, YAML or JSON; see docs/sign-in.md. Empty: none.',
+    help: 'File with the OpenID Connect providers that people sign in with, YAML or JSON; see docs/guides/sign-in.md. Empty: none.',
     parse: text,
   }),
   GATEHOUSE_TOKEN_SIGN_IN: setting({
@@ -267,7 +267,7 @@ function readSettings<Settings extends Record<string, Setting<unknown>>>(
     const file = (secret && environment[`${name}_FILE`]) || undefined
     const value = environment[name] || (file && readSecret(name, file)) || fallback
     if (value === undefined)
-      throw new ConfigError(`${name} is not set: ${help} docs/install.md shows a whole installation`)
+      throw new ConfigError(`${name} is not set: ${help} docs/guides/install-debian.md shows a whole installation`)
     try {
       return [name, parse(value)]
     } catch (error) {

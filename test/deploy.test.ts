@@ -326,7 +326,7 @@ test('stopping an edge node waits for the drain, and load balancers notice in ti
   // HAProxy has five more seconds to end when the deadline is over.
   for (const [where, seconds] of Object.entries(waits))
     assert.ok(seconds >= delay + deadline + 10, `${where} ${seconds}`)
-  const guide = await readFile(join(root, 'docs/edge.md'), 'utf8')
+  const guide = await readFile(join(root, 'docs/operate/edge-nodes.md'), 'utf8')
   assert.ok(guide.includes(`\`TimeoutStopSec=${waits.systemd}\``))
   assert.ok(guide.includes(`\`stop_grace_period: ${waits.compose}s\``))
   assert.ok(guide.includes(`\`terminationGracePeriodSeconds: ${waits.kubernetes}\``))

@@ -16,8 +16,8 @@ const pages = await Array.fromAsync(glob(['*.md', 'docs/**/*.md', 'deploy/**/*.m
 const withoutCode = (text: string) => text.replaceAll(/^```.*?^```/gms, '')
 
 const settingTables = [
-  { page: 'docs/operations.md', command: 'gatehouse serve', known: settings },
-  { page: 'docs/edge.md', command: 'gatehouse edge', known: edgeSettings },
+  { page: 'docs/operate/operations.md', command: 'gatehouse serve', known: settings },
+  { page: 'docs/operate/edge-nodes.md', command: 'gatehouse edge', known: edgeSettings },
 ]
 for (const { page, command, known } of settingTables) {
   test(`the table of settings in ${page} is what ${command} --help prints, and nothing else`, async () => {
@@ -53,23 +53,23 @@ test('every npm script that the docs name is in package.json', async () => {
   }
 })
 
-test('docs/operations.md explains every metric of ours, and no other', async (t) => {
+test('docs/operate/operations.md explains every metric of ours, and no other', async (t) => {
   const { processes } = await startControlPlane(t)
   const exposed = await (await fetch(`${processes[0]?.origin}/metrics`)).text()
   const ours = [...exposed.matchAll(/^# TYPE (gatehouse_\w+)/gm)].map(([, name]) => name)
-  const rows = (await read('docs/operations.md')).matchAll(/^\| `(gatehouse_\w+)` \|/gm)
+  const rows = (await read('docs/operate/operations.md')).matchAll(/^\| `(gatehouse_\w+)` \|/gm)
   assert.ok(ours.length > 0)
   assert.deepEqual([...rows].map(([, name]) => name).sort(), ours.sort())
 })
 
-test('docs/edge.md explains every metric of an edge node, and no other', async () => {
+test('docs/operate/edge-nodes.md explains every metric of an edge node, and no other', async () => {
   const node = ['status', 'requests', 'seen_requests'].map((file) => `commands/edge_node/${file}`)
   const agent = ['haproxy/limits', 'haproxy/frontend_metrics', 'access_log/access_log', 'metrics/exposition']
   const files = [...node, ...agent.map((file) => `agent/${file}`)]
   const sources = await Promise.all(files.map((file) => read(`src/${file}.ts`)))
   const names = [...sources.join('\n').matchAll(/(gatehouse_edge_\w+)(?::|\{)/g)].map(([, name]) => name)
   const exposed = [...new Set(names)]
-  const rows = (await read('docs/edge.md')).matchAll(/^\| `(gatehouse_\w+)` \|/gm)
+  const rows = (await read('docs/operate/edge-nodes.md')).matchAll(/^\| `(gatehouse_\w+)` \|/gm)
   assert.ok(exposed.length > 0)
   assert.deepEqual([...rows].map(([, name]) => name).sort(), exposed.sort())
 })
@@ -78,15 +78,18 @@ const metricsOf = async (page: string): Promise<string[]> =>
   [...(await read(page)).matchAll(/^\| `(gatehouse_\w+)` \|/gm)].map(([, name = '']) => name)
 
 test('no metric is exported by both programs, so a sum over all targets counts nothing twice', async () => {
-  const nodes = new Set(await metricsOf('docs/edge.md'))
+  const nodes = new Set(await metricsOf('docs/operate/edge-nodes.md'))
   assert.deepEqual(
-    (await metricsOf('docs/operations.md')).filter((name) => nodes.has(name)),
+    (await metricsOf('docs/operate/operations.md')).filter((name) => nodes.has(name)),
     [],
   )
 })
 
 test('every metric in the docs is one of those', async () => {
-  const known = new Set([...(await metricsOf('docs/operations.md')), ...(await metricsOf('docs/edge.md'))])
+  const known = new Set([
+    ...(await metricsOf('docs/operate/operations.md')),
+    ...(await metricsOf('docs/operate/edge-nodes.md')),
+  ])
   const databases = new Set(['gatehouse_app', 'gatehouse_owner', 'gatehouse_blobs'])
   for (const page of pages.filter((file) => file !== 'CHANGELOG.md')) {
     for (const [name] of withoutCode(await read(page)).matchAll(/(?<=`)gatehouse_[a-z0-9_]*[a-z0-9](?=[`{])/g))
@@ -94,8 +97,8 @@ test('every metric in the docs is one of those', async () => {
   }
 })
 
-test('the table of server commands in docs/cli.md has every command, and no other', async () => {
-  const [, section = ''] = /^## Server commands\n(.*?)^## /ms.exec(await read('docs/cli.md')) ?? []
+test('the table of server commands in docs/reference/cli.md has every command, and no other', async () => {
+  const [, section = ''] = /^## Server commands\n(.*?)^## /ms.exec(await read('docs/reference/cli.md')) ?? []
   const rows = [...section.matchAll(/^\| (.*?) \|/gm)].flatMap(
     ([, cell = '']) => cell.match(/gatehouse [a-z-]+/g) ?? [],
   )
@@ -104,27 +107,29 @@ test('the table of server commands in docs/cli.md has every command, and no othe
   assert.deepEqual([...named].sort(), [...serverCommands].sort())
 })
 
-test('docs/api.md has the prefix of every kind of id', async () => {
-  const [, section = ''] = /^## Ids and times\n(.*?)^## /ms.exec(await read('docs/api.md')) ?? []
+test('docs/reference/api.md has the prefix of every kind of id', async () => {
+  const [, section = ''] = /^## Ids and times\n(.*?)^## /ms.exec(await read('docs/reference/api.md')) ?? []
   const named = [...section.matchAll(/`([a-z]+)_`/g)].map(([, prefix]) => prefix)
   assert.deepEqual(named.sort(), Object.keys(idPrefixes).sort())
 })
 
-test('docs/dashboard.md describes every page of the menu, in its order', async () => {
+test('docs/guides/dashboard.md describes every page of the menu, in its order', async () => {
   // Read as text: the module imports the pages, which need a browser.
   const titles = [...(await read('dashboard/src/pages.tsx')).matchAll(/^ {4}title: '(.+)',$/gm)].map(
     ([, title]) => title,
   )
-  const rows = [...(await read('docs/dashboard.md')).matchAll(/^\| ([A-Z][\w ]+) \|/gm)].map(([, title]) => title)
+  const rows = [...(await read('docs/guides/dashboard.md')).matchAll(/^\| ([A-Z][\w ]+) \|/gm)].map(
+    ([, title]) => title,
+  )
   assert.ok(titles.length > 10)
   assert.deepEqual(rows, titles)
 })
 
-test('the first calls in docs/api.md work as printed', async (t) => {
+test('the first calls in docs/reference/api.md work as printed', async (t) => {
   if (spawnSync('curl', ['--version']).error) return t.skip('curl is not installed')
   const { processes, newAccount } = await startControlPlane(t)
   const { token } = await newAccount()
-  const [, commands = ''] = /^```sh\n(.*?)^```/ms.exec(await read('docs/api.md')) ?? []
+  const [, commands = ''] = /^```sh\n(.*?)^```/ms.exec(await read('docs/reference/api.md')) ?? []
   const { stdout, stderr } = spawnSync('sh', ['-eu', '-c', commands.replaceAll('curl -sS', 'curl -sS --fail')], {
     encoding: 'utf8',
     env: { ...process.env, GATEHOUSE_URL: processes[0]?.origin, GATEHOUSE_API_KEY: token },
@@ -138,8 +143,8 @@ test('the first calls in docs/api.md work as printed', async (t) => {
   assert.equal(deleted, '204')
 })
 
-test('the table of exit codes in docs/cli.md is that of the command', async () => {
-  const rows = [...(await read('docs/cli.md')).matchAll(/^\| (\d+) \| (.+) \|$/gm)].map(([, code, means]) => [
+test('the table of exit codes in docs/reference/cli.md is that of the command', async () => {
+  const rows = [...(await read('docs/reference/cli.md')).matchAll(/^\| (\d+) \| (.+) \|$/gm)].map(([, code, means]) => [
     code,
     means,
   ])
@@ -197,12 +202,12 @@ test('every decision that a comment names is there', async () => {
       assert.ok(numbers.has(number), `${file} names ${name}, which is not there`)
 })
 
-test('every package is listed in docs/dependencies.md, and no other', async () => {
+test('every package is listed in docs/contribute/dependencies.md, and no other', async () => {
   const used = (await Promise.all(['package.json', 'dashboard/package.json'].map(read))).flatMap((text) => {
     const { dependencies, devDependencies, optionalDependencies } = JSON.parse(text)
     return Object.keys({ ...dependencies, ...devDependencies, ...optionalDependencies })
   })
-  const rows = (await read('docs/dependencies.md')).matchAll(/^\| (`.+?) \|/gm)
+  const rows = (await read('docs/contribute/dependencies.md')).matchAll(/^\| (`.+?) \|/gm)
   const listed = [...rows].flatMap(([, packages = '']) => [...packages.matchAll(/`([^`]+)`/g)].map(([, name]) => name))
   assert.deepEqual([...new Set(listed)].sort(), [...new Set(used)].sort())
 })

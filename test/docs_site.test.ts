@@ -7,6 +7,7 @@ import { test } from 'node:test'
 import { docsFolder } from '../dev/docs_site/build.ts'
 import { renderPage } from '../dev/docs_site/markdown.ts'
 import { addressOf, sources } from '../dev/docs_site/outline.ts'
+import { redirects } from '../dev/docs_site/redirects.ts'
 import { commandOf, exampleOf, samples } from '../dev/docs_site/samples.ts'
 import { readFlags } from '../src/cli/flags.ts'
 import { findOperation, operations, usableFlags } from '../src/cli/operations.ts'
@@ -44,6 +45,21 @@ test('every link within the site leads to a page, and to a heading on it', async
   }
 })
 
+test('an address of an earlier release leads to the page and section of today', async (t) => {
+  for (const [address, { to, sections = {} }] of Object.entries(redirects)) {
+    assert.ok(!pages.some((file) => addressOf(file) === address), `${address} is a page`)
+    for (const target of [to, ...Object.values(sections)]) {
+      const [place = '', anchor] = target.split('#')
+      assert.ok(existsSync(join(site, place)), `${address} leads to ${target}`)
+      if (anchor) assert.ok((await built(place)).includes(`id="${anchor}"`), `${address} leads to ${target}`)
+    }
+  }
+  const { origin } = await startDashboard(t)
+  const page = await openPage(await openBrowser(t))
+  await page.goto(`${origin}/docs/errors.html#err_not_found`)
+  await page.waitForURL(`${origin}/docs/reference/errors.html#err_not_found`)
+})
+
 test('the address in doc_url of every error is an entry in the site', async () => {
   const docUrl = docUrlUnder('')
   for (const code of Object.keys(errorCatalog) as ErrorCode[]) {
@@ -72,7 +88,7 @@ test('the site is served under a strict policy, and nothing but its files', asyn
   )
   assert.match(await home.text(), /<title>Gatehouse · Gatehouse<\/title>/)
   for (const [path, type] of [
-    ['cli.html', 'text/html; charset=utf-8'],
+    ['reference/cli.html', 'text/html; charset=utf-8'],
     ['adr/0001-dependencies.html', 'text/html; charset=utf-8'],
     ['images/edge.svg', 'image/svg+xml'],
     ['search.json', 'application/json'],
@@ -84,7 +100,7 @@ test('the site is served under a strict policy, and nothing but its files', asyn
     assert.equal((await get(`/docs/${path}`)).status, 404, path)
   assert.equal((await get('/docs')).headers.get('location')?.endsWith('/docs/'), true)
   const off = await startProcess({ GATEHOUSE_DOCS: 'off' })
-  assert.equal((await fetch(`${off.origin}/docs/cli.html`)).status, 404)
+  assert.equal((await fetch(`${off.origin}/docs/reference/cli.html`)).status, 404)
 })
 
 test('a reader finds a section by its words, with the keyboard, and loads nothing from elsewhere', async (t) => {
@@ -101,7 +117,7 @@ test('a reader finds a section by its words, with the keyboard, and loads nothin
   await first.waitFor()
   assert.match((await first.textContent()) ?? '', /^The command line: Exporting the audit/)
   await page.keyboard.press('Enter')
-  await page.waitForURL(`${origin}/docs/cli.html#exporting-the-audit`)
+  await page.waitForURL(`${origin}/docs/reference/cli.html#exporting-the-audit`)
   await page.getByRole('searchbox').fill('no such words anywhere')
   await page.getByText('Nothing found.').waitFor()
   await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Architecture' }).click()

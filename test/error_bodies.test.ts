@@ -82,7 +82,7 @@ test('every error links to its entry in the documentation of the installation', 
     admin('GET', '/api_keys', undefined, { headers: { authorization: 'Bearer x' } }),
   ])
   for (const { body } of refused)
-    assert.equal(body.doc_url, `${publicUrl}/docs/errors.html#${body.error_code.toLowerCase()}`)
+    assert.equal(body.doc_url, `${publicUrl}/docs/reference/errors.html#${body.error_code.toLowerCase()}`)
 })
 
 test('so does the answer to what is not HTTP', async () => {

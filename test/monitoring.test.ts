@@ -184,7 +184,7 @@ test('Prometheus accepts every expression of the dashboard', async (t) => {
 
 test('every metric in alerts and on the dashboard is one that we have', async () => {
   // Tests hold these tables equal to the code.
-  const tables = `${await read('docs/operations.md')}${await read('docs/edge.md')}`
+  const tables = `${await read('docs/operate/operations.md')}${await read('docs/operate/edge-nodes.md')}`
   const known = new Set([...tables.matchAll(/^\| `(gatehouse_\w+)` \|/gm)].map(([, name]) => name))
   const named = [...rules.map(({ alert, expr }) => ({ title: alert, expr })), ...charted]
   for (const { title, expr } of named) {
@@ -196,8 +196,10 @@ test('every metric in alerts and on the dashboard is one that we have', async ()
   }
 })
 
-test('docs/monitoring.md says what to do about every alert, and about no other', async () => {
-  const rows = [...(await read('docs/monitoring.md')).matchAll(/^\| `(Gatehouse\w+)` \|/gm)].map(([, name]) => name)
+test('docs/operate/monitoring.md says what to do about every alert, and about no other', async () => {
+  const rows = [...(await read('docs/operate/monitoring.md')).matchAll(/^\| `(Gatehouse\w+)` \|/gm)].map(
+    ([, name]) => name,
+  )
   assert.deepEqual(
     rows,
     rules.map(({ alert }) => alert),

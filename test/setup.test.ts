@@ -82,8 +82,8 @@ test('setup writes files once, secrets for root only, and a certificate that its
     assert.match(policy.fault(address, 5432) ?? 'dialed', /operator of the edge denies/, address)
 })
 
-test('docs/install.md shows what setup prints', async () => {
-  const page = await readFile(new URL('../docs/install.md', import.meta.url), 'utf8')
+test('docs/guides/install-debian.md shows what setup prints', async () => {
+  const page = await readFile(new URL('../docs/guides/install-debian.md', import.meta.url), 'utf8')
   const steps = [
     ...natsSteps(folders, ''),
     ...settingsSteps(folders, ''),

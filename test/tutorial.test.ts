@@ -1,11 +1,11 @@
-// docs/tutorial.md, typed in as printed: one terminal, one block after the other.
+// docs/start/tutorial.md, typed in as printed: one terminal, one block after the other.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { typePage } from './harness/printed_commands.ts'
 
 test('every command of the tutorial works as printed, and shows what the page says', async (t) => {
   // -e: a command that fails ends it, as it would end a reader's patience.
-  const typed = await typePage(t, 'docs/tutorial.md', 9, '-euo pipefail')
+  const typed = await typePage(t, 'docs/start/tutorial.md', 9, '-euo pipefail')
   if (!typed) return
   const [
     start = '',

@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path'
 import { isStale } from '../stale.ts'
 import { escapeHtml, type Page, relative, renderPage } from './markdown.ts'
 import { isInSideBar, outline, sources } from './outline.ts'
+import { redirectPage, redirects } from './redirects.ts'
 import { samples } from './samples.ts'
 
 const root = new URL('../..', import.meta.url).pathname
@@ -21,12 +22,14 @@ export async function buildDocs(folder: string): Promise<{ pages: number; bytes:
   const written: Record<string, string> = {
     'site.css': (await read('dashboard/src/styles/tokens.css')) + (await read('dev/docs_site/site.css')),
     'search.js': await read('dev/docs_site/search.js'),
+    'redirect.js': await read('dev/docs_site/redirect.js'),
     'theme.js': await read('dashboard/public/theme.js'),
     'reference.css': (await read('dashboard/src/styles/tokens.css')) + (await read('dev/docs_site/reference.css')),
     'samples.json': JSON.stringify(samples()),
     'search.json': JSON.stringify(pages.flatMap(searchEntries)),
     'reference/index.html': layout(elsewhere, nav),
     ...Object.fromEntries(pages.map((page) => [page.address, layout(page, nav)])),
+    ...Object.fromEntries(Object.entries(redirects).map(([address, moved]) => [address, redirectPage(moved)])),
   }
   for (const [path, text] of Object.entries(written)) {
     await mkdir(dirname(join(to, path)), { recursive: true })
@@ -78,7 +81,7 @@ function layout(page: Pick<Page, 'address' | 'title' | 'html' | 'sections'>, nav
   }
   const groups = nav.map(({ title, pages }) => {
     const links = pages.map(({ address, title: own }) => link(address, address === 'index.html' ? 'Overview' : own))
-    if (title === 'Use') links.splice(1, 0, link('reference/', 'API reference'))
+    if (title === 'Reference') links.splice(1, 0, link('reference/', 'API reference'))
     return `<h2>${title}</h2><ul>${links.join('')}</ul>`
   })
   const contents = page.sections

@@ -1,35 +1,31 @@
+const inFolder = (folder: string, ...names: string[]): string[] => names.map((name) => `docs/${folder}/${name}.md`)
+
 /** The side bar. Pages that it does not name come last, so that a new one is never missing. */
 export const outline: readonly { title: string; files: readonly string[] }[] = [
+  { title: 'Start', files: ['README.md', ...inFolder('start', 'concepts', 'tutorial', 'faq')] },
   {
-    title: 'Start',
+    title: 'Guides',
     files: [
-      'README.md',
-      ...['concepts', 'tutorial', 'install', 'migrating', 'faq', 'glossary'].map((name) => `docs/${name}.md`),
+      ...inFolder('guides', 'install-debian'),
+      'deploy/README.md',
+      ...inFolder('guides', 'dashboard', 'domains', 'certificates', 'sign-in', 'webhooks', 'access-log'),
+      ...inFolder('guides', 'migrate-from-ngrok'),
     ],
   },
-  {
-    title: 'Use',
-    files: ['api', 'errors', 'cli', 'dashboard', 'sign-in', 'domains', 'certificates', 'webhooks', 'logs'].map(
-      (name) => `docs/${name}.md`,
-    ),
-  },
+  { title: 'Reference', files: inFolder('reference', 'api', 'errors', 'cli', 'glossary') },
   {
     title: 'Operate',
-    files: [
-      'docs/operations.md',
-      'deploy/README.md',
-      'docs/upgrade.md',
-      'docs/doctor.md',
-      'docs/edge.md',
-      'docs/monitoring.md',
-      'docs/scale.md',
-      'docs/performance.md',
-      'docs/security.md',
-    ],
+    files: inFolder('operate', 'operations', 'edge-nodes', 'upgrade', 'doctor', 'monitoring', 'capacity'),
   },
+  { title: 'Explain', files: inFolder('explain', 'security') },
   {
-    title: 'Develop',
-    files: ['docs/architecture.md', 'docs/adr/README.md', 'docs/dependencies.md', 'CONTRIBUTING.md', 'CHANGELOG.md'],
+    title: 'Contribute',
+    files: [
+      'CONTRIBUTING.md',
+      ...inFolder('contribute', 'architecture', 'dependencies', 'performance'),
+      'docs/adr/README.md',
+      'CHANGELOG.md',
+    ],
   },
 ]
 

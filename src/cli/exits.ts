@@ -1,4 +1,4 @@
-/** Exit codes, for scripts. docs/cli.md has the same table, and a test compares them. */
+/** Exit codes, for scripts. docs/reference/cli.md has the same table, and a test compares them. */
 export const exits = {
   ok: { code: 0, means: 'done' },
   unexpected: { code: 1, means: 'a bug in the command itself' },

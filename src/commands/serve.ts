@@ -173,6 +173,6 @@ async function warnOfPowerfulRole(db: DbPool, log: Logger): Promise<void> {
   const may = await mayDeleteAudit(db).catch(() => false)
   if (may)
     log.warn(
-      'serving with a database role that can delete audit events; see "Two database roles" in docs/operations.md',
+      'serving with a database role that can delete audit events; see "Two database roles" in docs/operate/operations.md',
     )
 }

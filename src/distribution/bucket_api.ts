@@ -7,7 +7,7 @@ export type BucketApi = { streams: StreamAPI; direct: DirectStreamAPI; isShared:
 
 export const sharedAccount = {
   fault: 'this node is in the NATS account of the control plane: its password can overwrite the records of all nodes',
-  hint: "Once every agent is upgraded, give NATS this version's authorization.conf: see docs/upgrade.md",
+  hint: "Once every agent is upgraded, give NATS this version's authorization.conf: see docs/operate/upgrade.md",
 }
 
 /** Asks each time: NATS may have got its new configuration since. Throws when it does not answer. */

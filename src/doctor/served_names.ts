@@ -18,7 +18,7 @@ export async function checkServedNames({ GATEHOUSE_EDGE_STATUS_LISTEN: listen }:
     warning(
       check,
       `${missing} ${missing === 1 ? 'name' : 'names'} of HTTPS edges without a certificate on this node: ${missingNames.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`,
-      'Clients get a TLS error there. Put a PEM file into GATEHOUSE_EDGE_CERTIFICATES, or let the account upload or order one: docs/certificates.md',
+      'Clients get a TLS error there. Put a PEM file into GATEHOUSE_EDGE_CERTIFICATES, or let the account upload or order one: docs/guides/certificates.md',
     ),
   ]
 }

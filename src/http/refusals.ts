@@ -20,7 +20,7 @@ export type DocUrl = (code: ErrorCode) => string | undefined
 export const docUrlUnder =
   (publicUrl: string): DocUrl =>
   (code) =>
-    `${publicUrl}/docs/errors.html#${code.toLowerCase()}`
+    `${publicUrl}/docs/reference/errors.html#${code.toLowerCase()}`
 
 /** Whatever was thrown, as the answer to the client. Only a Refusal's own words reach it. */
 export function toRefusal(error: unknown): Refusal {

@@ -2,7 +2,7 @@ import { type IdPrefix, idPrefixes } from './ids.ts'
 
 /**
  * Every refusal that a client can receive: its cause and what to do about it. `src/http/statuses.ts` gives each its HTTP
- * status, and docs/errors.md is generated from both. Once released, a code keeps its meaning.
+ * status, and docs/reference/errors.md is generated from both. Once released, a code keeps its meaning.
  */
 export const errorCatalog = {
   ERR_MALFORMED_REQUEST: {

@@ -1,4 +1,4 @@
-// docs/certificates.md, typed in as printed: the names of the page's resources stand for those that the commands made.
+// docs/guides/certificates.md, typed in as printed: the names of the page's resources stand for those that the commands made.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -20,7 +20,7 @@ await once(upstream, 'listening')
 after(() => void upstream.close())
 
 test('the page leads from a new domain to a request that curl trusts', async (t) => {
-  const page = await readFile(new URL('../../docs/certificates.md', import.meta.url), 'utf8')
+  const page = await readFile(new URL('../../docs/guides/certificates.md', import.meta.url), 'utf8')
   const section = page.slice(page.indexOf('## From a domain'), page.indexOf('## How it works'))
   const commands = [...section.matchAll(/^```sh\n(.*?)^```/gms)].flatMap(([, block = '']) => block.trim().split('\n'))
   assert.equal(commands.length, 6, 'a new command needs its outcome here')

@@ -1,4 +1,4 @@
-// What docs/doctor.md shows: real runs, with the names and numbers of this machine replaced by those of an example.
+// What docs/operate/doctor.md shows: real runs, with the names and numbers of this machine replaced by those of an example.
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { asAppRole } from '../../dev/app_role.ts'

@@ -1,9 +1,9 @@
-// `npm run drill:doctor-session`: records the terminal sessions of docs/doctor.md again, on the engines of this machine.
+// `npm run drill:doctor-session`: records the terminal sessions of docs/operate/doctor.md again, on the engines of this machine.
 import { readFile, writeFile } from 'node:fs/promises'
 import { recordSessions } from '../doctor/session.ts'
 import { drill } from '../harness/drill.ts'
 
-const page = new URL('../../docs/doctor.md', import.meta.url)
+const page = new URL('../../docs/operate/doctor.md', import.meta.url)
 
 await drill(async (scope) => {
   const sessions = await recordSessions(scope)

@@ -191,7 +191,7 @@ test("§4.1 a malformed id, an absent one and another account's get the same 404
         [answer.status, answer.text.replaceAll(operationId, '…')],
         [
           404,
-          '{"error_code":"ERR_NOT_FOUND","status_code":404,"msg":"This account has no such API key.","details":{"operation_id":"…"},"doc_url":"https://api.gatehouse.test/docs/errors.html#err_not_found"}',
+          '{"error_code":"ERR_NOT_FOUND","status_code":404,"msg":"This account has no such API key.","details":{"operation_id":"…"},"doc_url":"https://api.gatehouse.test/docs/reference/errors.html#err_not_found"}',
         ],
         `${method} ${id}`,
       )

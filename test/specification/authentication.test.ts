@@ -24,7 +24,7 @@ function assertUnauthenticated({ status, headers, body, text }: Answer, what: st
     status_code: 401,
     msg: "Send 'Authorization: Bearer <token>' with the token of an active API key.",
     details: { operation_id: headers.get('operation-id') },
-    doc_url: 'https://api.gatehouse.test/docs/errors.html#err_unauthenticated',
+    doc_url: 'https://api.gatehouse.test/docs/reference/errors.html#err_unauthenticated',
   })
   const whole = JSON.stringify([...headers]) + text
   for (const secret of [token.slice(0, 16), token.slice(-8), 's3cret', 'czNjcmV0'])

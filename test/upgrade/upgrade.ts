@@ -1,4 +1,4 @@
-// An installation of an older version is upgraded under load, in the order of docs/upgrade.md.
+// An installation of an older version is upgraded under load, in the order of docs/operate/upgrade.md.
 import { version } from '../../src/version.ts'
 import { type Scope, stop } from '../harness/control_plane.ts'
 import { startLoad } from '../harness/open_loop.ts'

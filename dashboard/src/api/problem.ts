@@ -63,7 +63,7 @@ export function problemOf(status: number, body: unknown): Problem {
     status,
     code: body.error_code,
     message: body.msg,
-    hint: hintOnScreen[body.error_code] ?? hints[body.error_code] ?? 'See docs/errors.md.',
+    hint: hintOnScreen[body.error_code] ?? hints[body.error_code] ?? 'See docs/reference/errors.md.',
     details: body.details,
     errors: body.errors,
   })

@@ -215,8 +215,8 @@ test('an OTLP endpoint gets what the protocol says, again when it is busy, and n
   await log.close()
 })
 
-test('docs/logs.md has the fields of the code, and its reasons', async () => {
-  const page = await readFile(new URL('../../../docs/logs.md', import.meta.url), 'utf8')
+test('docs/guides/access-log.md has the fields of the code, and its reasons', async () => {
+  const page = await readFile(new URL('../../../docs/guides/access-log.md', import.meta.url), 'utf8')
   for (const { name, meaning } of accessLogFields) assert.ok(page.includes(`\n| \`${name}\` | ${meaning} |\n`), name)
   const table = page.slice(page.indexOf('## Fields'), page.indexOf('## Outcomes'))
   assert.equal([...table.matchAll(/^\| `/gm)].length, accessLogFields.length)

@@ -22,7 +22,7 @@ const upstream = (request: LoggedRequest, part: 1 | 2) =>
 
 /**
  * What a line of the access log has, in this order. Names are those of the OpenTelemetry semantic conventions where they
- * have one, and begin with `gatehouse.` where not. docs/logs.md has the same table. Nothing in here is a header, a body or
+ * have one, and begin with `gatehouse.` where not. docs/guides/access-log.md has the same table. Nothing in here is a header, a body or
  * a query.
  */
 export const accessLogFields: readonly Field[] = [

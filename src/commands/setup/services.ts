@@ -4,8 +4,8 @@ import { ConfigError } from '../../kernel/setting_values.ts'
 import type { Step } from './step.ts'
 
 const hints: Record<string, string> = {
-  'nats-server': 'docs/install.md shows how to install NATS 2.11 or newer',
-  haproxy: 'docs/install.md shows how to install HAProxy 3.4 or newer',
+  'nats-server': 'docs/guides/install-debian.md shows how to install NATS 2.11 or newer',
+  haproxy: 'docs/guides/install-debian.md shows how to install HAProxy 3.4 or newer',
 }
 
 /** All that are missing, at once. */

@@ -27,7 +27,7 @@ export function openApiDocument(routes: readonly Route[], version: string): Json
       title: 'Gatehouse',
       version,
       description:
-        'API keys, IP policies and restrictions, TCP and HTTPS edges. Error codes are explained in docs/errors.md.',
+        'API keys, IP policies and restrictions, TCP and HTTPS edges. Error codes are explained in docs/reference/errors.md.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: '/', description: 'The installation that serves this document.' }],

@@ -103,7 +103,7 @@ const Job = Closed(
     error_code: Type.Unsafe<string | null>({
       type: ['string', 'null'],
       description:
-        "Null: nothing has failed. Otherwise the authority's type of problem, such as dns or rateLimited, or one of ours, listed in docs/certificates.md.",
+        "Null: nothing has failed. Otherwise the authority's type of problem, such as dns or rateLimited, or one of ours, listed in docs/guides/certificates.md.",
     }),
     msg: Type.Unsafe<string | null>({ type: ['string', 'null'], description: 'What the last attempt failed with.' }),
     started_at: TimestampOrNull('When the order that is under way was made. Null: none is.'),

@@ -13,7 +13,7 @@ export const verdicts: Record<Outcome, { word: string; tone: Tone; icon: IconNam
   failed: { word: 'Failed', tone: 'neutral', icon: 'unknown' },
 }
 
-/** By the reasons of docs/logs.md. */
+/** By the reasons of docs/guides/access-log.md. */
 const sentences: Record<string, string> = {
   source: 'Too many connections from this address',
   edge: 'Too many connections to this edge',
