@@ -1,4 +1,4 @@
-// Writes what is made from the code: openapi.json and the table of operations in docs/reference/api.md from the routes,
+// Writes what is made from the code: openapi.json and the table of operations in docs/reference/roles-and-scopes.md from the routes,
 // docs/reference/errors.md from the catalog.
 // With --check it writes nothing and fails when a committed file is out of date.
 import { readFile, writeFile } from 'node:fs/promises'
@@ -32,7 +32,8 @@ ${(Object.keys(errorCatalog) as ErrorCode[])
 /** Who may call each operation, between two marks in the page. */
 function withOperations(page: string): string {
   const [before, , after] = page.split(/(?<=<!-- operations -->\n)(.*)(?=<!-- end of operations -->)/s)
-  if (after === undefined) throw new Error('docs/reference/api.md has lost the marks around its table of operations')
+  if (after === undefined)
+    throw new Error('docs/reference/roles-and-scopes.md has lost the marks around its table of operations')
   const rows = routes.map((route) => {
     const columns = roles.toReversed().map((role) => mark(route, role))
     return `| \`${route.operation}\` | \`${route.method} ${route.path.replaceAll(/:(\w+)/g, '{$1}')}\` | ${columns.join(' | ')} |`
@@ -70,10 +71,10 @@ function onLines(value: unknown, indent = '', keyLength = 0): string {
 /** Through JSON once, which leaves out what is undefined. */
 const toJson = (value: unknown): string => `${onLines(JSON.parse(JSON.stringify(value)))}\n`
 
-const apiPage = await readFile(new URL('../docs/reference/api.md', import.meta.url), 'utf8')
+const apiPage = await readFile(new URL('../docs/reference/roles-and-scopes.md', import.meta.url), 'utf8')
 
 const made = {
-  'docs/reference/api.md': withOperations(apiPage),
+  'docs/reference/roles-and-scopes.md': withOperations(apiPage),
   'openapi.json': toJson(openApiDocument(routes, version)),
   'docs/reference/errors.md': errorsPage,
 }

@@ -12,7 +12,7 @@ if (major > oldestMajor || (major === oldestMajor && minor >= oldestMinor)) {
   await run(process.argv.slice(2))
 } else {
   console.error(
-    `gatehouse: needs Node ${oldest} or newer, and this is ${process.versions.node} (${process.execPath}). docs/operate/operations.md says how to install it.`,
+    `gatehouse: needs Node ${oldest} or newer, and this is ${process.versions.node} (${process.execPath}). docs/guides/install-from-source.md says how to install it.`,
   )
   process.exitCode = 2
 }

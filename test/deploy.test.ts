@@ -287,7 +287,7 @@ test('the key that edge nodes trust is asked for only after bootstrap has printe
   const [container] = (parse(await read('kubernetes/edge.yaml')) as Any).spec.template.spec.containers
   const { valueFrom } = container.env.find(({ name }: Any) => name === 'GATEHOUSE_EDGE_TRUSTED_KEYS')
   const { name, key } = valueFrom.configMapKeyRef
-  const steps = await read('README.md')
+  const steps = await readFile(join(root, 'docs/guides/install-kubernetes.md'), 'utf8')
   const create = steps.indexOf(`create configmap ${name} --from-literal=${key}=<signing_key>`)
   assert.ok(create > steps.indexOf('exec deploy/control-plane -- node dist/main.js bootstrap'))
   assert.doesNotMatch(await read('kubernetes/kustomization.yaml'), /signing-key|trusted-keys/)
@@ -326,7 +326,7 @@ test('stopping an edge node waits for the drain, and load balancers notice in ti
   // HAProxy has five more seconds to end when the deadline is over.
   for (const [where, seconds] of Object.entries(waits))
     assert.ok(seconds >= delay + deadline + 10, `${where} ${seconds}`)
-  const guide = await readFile(join(root, 'docs/operate/edge-nodes.md'), 'utf8')
+  const guide = await readFile(join(root, 'docs/operate/drain-edge-nodes.md'), 'utf8')
   assert.ok(guide.includes(`\`TimeoutStopSec=${waits.systemd}\``))
   assert.ok(guide.includes(`\`stop_grace_period: ${waits.compose}s\``))
   assert.ok(guide.includes(`\`terminationGracePeriodSeconds: ${waits.kubernetes}\``))

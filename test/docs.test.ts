@@ -13,15 +13,18 @@ import { startControlPlane } from './harness/control_plane.ts'
 const root = new URL('..', import.meta.url).pathname
 const read = (file: string) => readFile(join(root, file), 'utf8')
 const pages = await Array.fromAsync(glob(['*.md', 'docs/**/*.md', 'deploy/**/*.md'], { cwd: root }))
+/** Of a page: what is under a heading of the second level. */
+const sectionOf = (page: string, heading: string): string =>
+  page.split(/^## /m).find((part) => part.startsWith(`${heading}\n`)) ?? assert.fail(`no section is named ${heading}`)
 const withoutCode = (text: string) => text.replaceAll(/^```.*?^```/gms, '')
 
-const settingTables = [
-  { page: 'docs/operate/operations.md', command: 'gatehouse serve', known: settings },
-  { page: 'docs/operate/edge-nodes.md', command: 'gatehouse edge', known: edgeSettings },
-]
-for (const { page, command, known } of settingTables) {
-  test(`the table of settings in ${page} is what ${command} --help prints, and nothing else`, async () => {
-    const rows = (await read(page)).split('\n').filter((line) => line.startsWith('| `GATEHOUSE_'))
+for (const [command, heading, known] of [
+  ['gatehouse serve', 'Control plane', settings],
+  ['gatehouse edge', 'Edge nodes', edgeSettings],
+] as const) {
+  test(`the table of settings is what ${command} --help prints, and nothing else`, async () => {
+    const section = sectionOf(await read('docs/reference/settings.md'), heading)
+    const rows = section.split('\n').filter((line) => line.startsWith('| `GATEHOUSE_'))
     const wanted = Object.entries(known).map(([name, setting]) => {
       const { default: fallback, help, secret } = setting as { default?: string; help: string; secret?: boolean }
       const value = fallback === undefined ? 'required' : fallback || 'empty'
@@ -53,43 +56,40 @@ test('every npm script that the docs name is in package.json', async () => {
   }
 })
 
-test('docs/operate/operations.md explains every metric of ours, and no other', async (t) => {
+const metricsOf = async (heading: string): Promise<string[]> =>
+  [...sectionOf(await read('docs/reference/metrics.md'), heading).matchAll(/^\| `(gatehouse_\w+)` \|/gm)].map(
+    ([, name = '']) => name,
+  )
+
+test('docs/reference/metrics.md explains every metric of the control plane, and no other', async (t) => {
   const { processes } = await startControlPlane(t)
   const exposed = await (await fetch(`${processes[0]?.origin}/metrics`)).text()
   const ours = [...exposed.matchAll(/^# TYPE (gatehouse_\w+)/gm)].map(([, name]) => name)
-  const rows = (await read('docs/operate/operations.md')).matchAll(/^\| `(gatehouse_\w+)` \|/gm)
   assert.ok(ours.length > 0)
-  assert.deepEqual([...rows].map(([, name]) => name).sort(), ours.sort())
+  assert.deepEqual((await metricsOf('Control plane')).sort(), ours.sort())
 })
 
-test('docs/operate/edge-nodes.md explains every metric of an edge node, and no other', async () => {
+test('docs/reference/metrics.md explains every metric of an edge node, and no other', async () => {
   const node = ['status', 'requests', 'seen_requests'].map((file) => `commands/edge_node/${file}`)
   const agent = ['haproxy/limits', 'haproxy/frontend_metrics', 'access_log/access_log', 'metrics/exposition']
   const files = [...node, ...agent.map((file) => `agent/${file}`)]
   const sources = await Promise.all(files.map((file) => read(`src/${file}.ts`)))
   const names = [...sources.join('\n').matchAll(/(gatehouse_edge_\w+)(?::|\{)/g)].map(([, name]) => name)
   const exposed = [...new Set(names)]
-  const rows = (await read('docs/operate/edge-nodes.md')).matchAll(/^\| `(gatehouse_\w+)` \|/gm)
   assert.ok(exposed.length > 0)
-  assert.deepEqual([...rows].map(([, name]) => name).sort(), exposed.sort())
+  assert.deepEqual((await metricsOf('Edge nodes')).sort(), exposed.sort())
 })
 
-const metricsOf = async (page: string): Promise<string[]> =>
-  [...(await read(page)).matchAll(/^\| `(gatehouse_\w+)` \|/gm)].map(([, name = '']) => name)
-
 test('no metric is exported by both programs, so a sum over all targets counts nothing twice', async () => {
-  const nodes = new Set(await metricsOf('docs/operate/edge-nodes.md'))
+  const nodes = new Set(await metricsOf('Edge nodes'))
   assert.deepEqual(
-    (await metricsOf('docs/operate/operations.md')).filter((name) => nodes.has(name)),
+    (await metricsOf('Control plane')).filter((name) => nodes.has(name)),
     [],
   )
 })
 
 test('every metric in the docs is one of those', async () => {
-  const known = new Set([
-    ...(await metricsOf('docs/operate/operations.md')),
-    ...(await metricsOf('docs/operate/edge-nodes.md')),
-  ])
+  const known = new Set([...(await metricsOf('Control plane')), ...(await metricsOf('Edge nodes'))])
   const databases = new Set(['gatehouse_app', 'gatehouse_owner', 'gatehouse_blobs'])
   for (const page of pages.filter((file) => file !== 'CHANGELOG.md')) {
     for (const [name] of withoutCode(await read(page)).matchAll(/(?<=`)gatehouse_[a-z0-9_]*[a-z0-9](?=[`{])/g))
@@ -98,7 +98,7 @@ test('every metric in the docs is one of those', async () => {
 })
 
 test('the table of server commands in docs/reference/cli.md has every command, and no other', async () => {
-  const [, section = ''] = /^## Server commands\n(.*?)^## /ms.exec(await read('docs/reference/cli.md')) ?? []
+  const section = sectionOf(await read('docs/reference/cli.md'), 'Server commands')
   const rows = [...section.matchAll(/^\| (.*?) \|/gm)].flatMap(
     ([, cell = '']) => cell.match(/gatehouse [a-z-]+/g) ?? [],
   )
@@ -107,8 +107,8 @@ test('the table of server commands in docs/reference/cli.md has every command, a
   assert.deepEqual([...named].sort(), [...serverCommands].sort())
 })
 
-test('docs/reference/api.md has the prefix of every kind of id', async () => {
-  const [, section = ''] = /^## Ids and times\n(.*?)^## /ms.exec(await read('docs/reference/api.md')) ?? []
+test('docs/reference/api-conventions.md has the prefix of every kind of id', async () => {
+  const section = sectionOf(await read('docs/reference/api-conventions.md'), 'Ids and times')
   const named = [...section.matchAll(/`([a-z]+)_`/g)].map(([, prefix]) => prefix)
   assert.deepEqual(named.sort(), Object.keys(idPrefixes).sort())
 })
@@ -125,11 +125,11 @@ test('docs/guides/dashboard.md describes every page of the menu, in its order', 
   assert.deepEqual(rows, titles)
 })
 
-test('the first calls in docs/reference/api.md work as printed', async (t) => {
+test('the first calls in docs/start/first-calls.md work as printed', async (t) => {
   if (spawnSync('curl', ['--version']).error) return t.skip('curl is not installed')
   const { processes, newAccount } = await startControlPlane(t)
   const { token } = await newAccount()
-  const [, commands = ''] = /^```sh\n(.*?)^```/ms.exec(await read('docs/reference/api.md')) ?? []
+  const [, commands = ''] = /^```sh\n(.*?)^```/ms.exec(await read('docs/start/first-calls.md')) ?? []
   const { stdout, stderr } = spawnSync('sh', ['-eu', '-c', commands.replaceAll('curl -sS', 'curl -sS --fail')], {
     encoding: 'utf8',
     env: { ...process.env, GATEHOUSE_URL: processes[0]?.origin, GATEHOUSE_API_KEY: token },

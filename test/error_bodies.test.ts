@@ -88,7 +88,7 @@ test('every error links to its entry in the documentation of the installation', 
 test('so does the answer to what is not HTTP', async () => {
   const socket = connect(plane.processes[0]?.port ?? 0, '127.0.0.1')
   socket.write('nonsense\r\n\r\n')
-  assert.match(await text(socket), /"doc_url":"[^"]+\/docs\/errors\.html#err_malformed_request"/)
+  assert.match(await text(socket), /"doc_url":"[^"]+\/docs\/reference\/errors\.html#err_malformed_request"/)
 })
 
 test('an installation without documentation links to none', async () => {

@@ -137,8 +137,8 @@ test('no field of a PATCH is described with a default, because PATCH keeps omitt
   }
 })
 
-test('the description of every operation says who may call it, as the table in docs/reference/api.md does', () => {
-  const page = readFileSync(new URL('../docs/reference/api.md', import.meta.url), 'utf8')
+test('the description of every operation says who may call it, as the table in docs/reference/roles-and-scopes.md does', () => {
+  const page = readFileSync(new URL('../docs/reference/roles-and-scopes.md', import.meta.url), 'utf8')
   const rows = page.matchAll(/^\| `([\w.]+)` \| `.+` \| (\w+) \| (\w+) \| (\w+) \|$/gm)
   const said = Object.fromEntries(operations.map(({ operation }) => [operation.operationId, operation.description]))
   let checked = 0

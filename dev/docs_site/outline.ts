@@ -2,29 +2,55 @@ const inFolder = (folder: string, ...names: string[]): string[] => names.map((na
 
 /** The side bar. Pages that it does not name come last, so that a new one is never missing. */
 export const outline: readonly { title: string; files: readonly string[] }[] = [
-  { title: 'Start', files: ['README.md', ...inFolder('start', 'concepts', 'tutorial', 'faq')] },
+  { title: 'Start', files: ['README.md', ...inFolder('start', 'concepts', 'tutorial', 'first-calls', 'faq')] },
   {
-    title: 'Guides',
+    title: 'Install',
     files: [
-      ...inFolder('guides', 'install-debian'),
-      'deploy/README.md',
-      ...inFolder('guides', 'dashboard', 'domains', 'certificates', 'sign-in', 'webhooks', 'access-log'),
-      ...inFolder('guides', 'migrate-from-ngrok'),
+      ...inFolder('guides', 'install-debian', 'install-docker', 'install-kubernetes', 'install-from-source'),
+      ...inFolder('guides', 'add-an-edge-node', 'behind-a-load-balancer', 'migrate-from-ngrok'),
     ],
   },
-  { title: 'Reference', files: inFolder('reference', 'api', 'errors', 'cli', 'glossary') },
+  {
+    title: 'Control access',
+    files: [
+      ...inFolder('guides', 'ip-policies', 'introduce-a-restriction', 'import-and-prune-rules', 'why-was-it-refused'),
+      ...inFolder('guides', 'api-keys', 'sign-in', 'audit-log'),
+    ],
+  },
+  {
+    title: 'Serve traffic',
+    files: [
+      ...inFolder('guides', 'edges-and-routes', 'backends', 'request-headers', 'domains', 'certificates'),
+      ...inFolder('guides', 'upload-a-certificate', 'is-it-in-force'),
+    ],
+  },
+  { title: 'Automate and watch', files: inFolder('guides', 'dashboard', 'webhooks', 'access-log') },
   {
     title: 'Operate',
-    files: inFolder('operate', 'operations', 'edge-nodes', 'upgrade', 'doctor', 'monitoring', 'capacity'),
+    files: [
+      ...inFolder('operate', 'doctor', 'health-checks', 'monitoring', 'troubleshooting', 'troubleshooting-edge-nodes'),
+      ...inFolder('operate', 'backup-and-restore', 'upgrade', 'high-availability', 'capacity', 'start-and-stop'),
+      ...inFolder('operate', 'drain-edge-nodes', 'database-roles', 'nats', 'signing-keys', 'rotate-secrets'),
+      ...inFolder('operate', 'upstream-networks', 'edge-certificates', 'edge-limits', 'quotas'),
+    ],
   },
-  { title: 'Explain', files: inFolder('explain', 'security') },
+  {
+    title: 'Reference',
+    files: [
+      ...inFolder('reference', 'api-conventions', 'errors', 'roles-and-scopes', 'cli', 'state-file', 'settings'),
+      ...inFolder('reference', 'metrics', 'log-messages', 'limits-and-retention', 'edge-behavior'),
+      ...inFolder('reference', 'dashboard-session', 'glossary'),
+      'CHANGELOG.md',
+    ],
+  },
+  { title: 'Understand', files: inFolder('explain', 'when-a-part-is-down', 'security') },
   {
     title: 'Contribute',
     files: [
       'CONTRIBUTING.md',
-      ...inFolder('contribute', 'architecture', 'dependencies', 'performance'),
+      ...inFolder('contribute', 'architecture', 'dependencies', 'performance', 'edge-tests'),
+      'deploy/README.md',
       'docs/adr/README.md',
-      'CHANGELOG.md',
     ],
   },
 ]

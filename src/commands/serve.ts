@@ -171,8 +171,5 @@ async function refuseWrongDatabase(db: DbPool): Promise<void> {
 
 async function warnOfPowerfulRole(db: DbPool, log: Logger): Promise<void> {
   const may = await mayDeleteAudit(db).catch(() => false)
-  if (may)
-    log.warn(
-      'serving with a database role that can delete audit events; see "Two database roles" in docs/operate/operations.md',
-    )
+  if (may) log.warn('serving with a database role that can delete audit events; see docs/operate/database-roles.md')
 }

@@ -28,7 +28,7 @@ async function checkProgram({ isHttp3On }: ProxySettings): Promise<Finding[]> {
         : failed(
             'haproxy.features',
             `built without ${missing.join(' and ')}`,
-            'Install a build with it: docs/operate/edge-nodes.md says where to get one',
+            'Install a build with it: docs/guides/add-an-edge-node.md says where to get one',
           ),
     ]
   } catch (error) {
@@ -37,7 +37,7 @@ async function checkProgram({ isHttp3On }: ProxySettings): Promise<Finding[]> {
       failed(
         'haproxy.version',
         message.trim(),
-        hint.join('. ').replace(/\.$/, '') || 'docs/operate/edge-nodes.md says where to get it',
+        hint.join('. ').replace(/\.$/, '') || 'docs/guides/add-an-edge-node.md says where to get it',
       ),
     ]
   }

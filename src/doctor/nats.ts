@@ -7,7 +7,7 @@ import { natsHost, reasonOf, requiresTls, tryNats, withoutPassword } from '../di
 import { answerTimeoutMs, clockFinding, expiryFinding, type Finding, failed, ok, warning } from './finding.ts'
 import { type DeadAddress, greet, type Lookup } from './nats_greeting.ts'
 
-/** As docs/operate/edge-nodes.md says. */
+/** As docs/operate/nats.md says. */
 const oldest = '2.11'
 
 export type NatsClient = {

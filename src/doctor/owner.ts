@@ -48,6 +48,6 @@ async function rightsFinding({ GATEHOUSE_DATABASE_APP_ROLE: appRole }: Config, d
     : failed(
         check,
         `the role ${appRole}, which 'gatehouse migrate' gives its rights, does not exist`,
-        "Create it, or correct GATEHOUSE_DATABASE_APP_ROLE: 'Two database roles' in docs/operate/operations.md",
+        'Create it, or correct GATEHOUSE_DATABASE_APP_ROLE: docs/operate/database-roles.md',
       )
 }

@@ -12,7 +12,7 @@ import { version } from '../version.ts'
 import { answerTimeoutMs, clockFinding, type Finding, failed, ok, warning } from './finding.ts'
 import { checkStoredSecrets } from './secrets.ts'
 
-/** As docs/operate/operations.md says. */
+/** As docs/operate/health-checks.md says. */
 const oldestMajor = 15
 /** Beside the pool: look-ups share two, and webhooks use two. */
 const connectionsBesidePool = 4
@@ -151,7 +151,7 @@ async function checkRole(_config: Config, db: DbPool): Promise<Finding[]> {
         warning(
           check,
           `${role} can delete audit events`,
-          "Serve with a role of its own: 'Two database roles' in docs/operate/operations.md",
+          'Serve with a role of its own: docs/operate/database-roles.md',
         ),
       ]
     : [ok(check, `${role} has the rights that 'gatehouse serve' needs, and cannot delete audit events`)]

@@ -165,9 +165,9 @@ test('timeouts and the PROXY protocol are set, changed and taken back to their d
   assert.deepEqual(await written('', ''), defaults)
 })
 
-test('the example of docs/reference/cli.md is a state file', async () => {
+test('the example of docs/reference/state-file.md is a state file', async () => {
   const account = await here.newAccount()
-  const page = await readFile(new URL('../../docs/reference/cli.md', import.meta.url), 'utf8')
+  const page = await readFile(new URL('../../docs/reference/state-file.md', import.meta.url), 'utf8')
   const [, example = ''] = /^```yaml\n(.*?)^```/ms.exec(page) ?? []
   const mine = cliFor(here, account)
   await mine.ok(['state', 'apply', '-'], { input: example })

@@ -18,7 +18,7 @@ const matches = ({ cidr }: Rule, address: string) => {
   const size = 2 ** (32 - Number(length))
   return Math.floor(number(address) / size) === Math.floor(number(network) / size)
 }
-/** As docs/reference/api.md says it, and in no other words than these. */
+/** As docs/guides/ip-policies.md says it, and in no other words than these. */
 const lets = (rules: readonly Rule[], address: string) => {
   const found = rules.filter((rule) => matches(rule, address))
   return found.some(({ action }) => action === 'allow') && !found.some(({ action }) => action === 'deny')

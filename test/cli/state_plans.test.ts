@@ -139,7 +139,7 @@ test('the JSON Schema accepts dumps and the example of the documentation, and re
   const { cli } = await accountWithOffice()
   const schema = JSON.parse(await cli.ok(['state', 'schema'], { env: { GATEHOUSE_URL: '', GATEHOUSE_API_KEY: '' } }))
   const accepts = new Ajv2020({ strict: false, validateFormats: false }).compile(schema)
-  const page = await readFile(new URL('../../docs/reference/cli.md', import.meta.url), 'utf8')
+  const page = await readFile(new URL('../../docs/reference/state-file.md', import.meta.url), 'utf8')
   const [, example = ''] = /```yaml\n(gatehouse: 1.*?)```/s.exec(page) ?? []
   await cli.ok(['state', 'apply', await stateFile(stateAt(20_120))])
   for (const file of [example, await cli.ok(['state', 'dump']), stateAt(1), 'gatehouse: 1\nbackends:\n'])

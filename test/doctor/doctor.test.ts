@@ -253,7 +253,7 @@ const brokenEdges: Record<string, Broken> = {
     env: async () => ({ PATH: await oldHaproxy() }),
     check: 'haproxy.version',
     says: /^HAProxy 2\.6\.12\S* is too old: Gatehouse needs 3\.4 or newer$/,
-    hint: /^docs\/edge\.md says where to get it/,
+    hint: /^docs\/guides\/add-an-edge-node\.md says where to get it/,
   },
   'a port of HTTPS edges that another program has': {
     env: async () => ({ GATEHOUSE_EDGE_HTTPS_LISTEN: `127.0.0.1:${await silentPort({ after })}` }),

@@ -183,7 +183,7 @@ const httpsBinds = (settings: ProxySettings): string => {
 const announceHttp3 = ({ isHttp3On }: ProxySettings): string =>
   isHttp3On ? `  http-after-response set-header Alt-Svc 'h3=":443"; ma=3600'\n` : ''
 
-/** Every rule costs, and so does every condition; least one on a variable that is not there. See docs/operate/edge-nodes.md. */
+/** Every rule costs, and so does every condition; least one on a variable that is not there. See docs/contribute/edge-tests.md. */
 const httpsFrontend = (settings: ProxySettings) => `frontend https
   mode http
 ${httpsBinds(settings)}

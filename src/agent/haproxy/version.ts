@@ -14,6 +14,6 @@ export async function requireHaproxy(binary = 'haproxy', timeoutMs = 0): Promise
   if (Number(major) > oldest.major || (Number(major) === oldest.major && Number(minor) >= oldest.minor)) return version
   throw new Error(
     `HAProxy ${version} is too old: Gatehouse needs ${oldest.major}.${oldest.minor} or newer. ` +
-      'docs/operate/edge-nodes.md says where to get it for your system.',
+      'docs/guides/add-an-edge-node.md says where to get it for your system.',
   )
 }

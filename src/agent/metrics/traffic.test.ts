@@ -53,7 +53,7 @@ test('requests are counted by route and account, with few buckets for how long t
     assert.ok(text.includes(`${line}\n`), line)
   assert.ok(!text.includes('status="1xx"'), 'what never came is left out')
   const series = (of: string) => text.split('\n').filter((line) => line.startsWith(`gatehouse_edge_${of}_`)).length
-  assert.ok(series('route') <= 18 && series('account') <= 19, 'as docs/operate/edge-nodes.md says')
+  assert.ok(series('route') <= 18 && series('account') <= 19, 'as docs/reference/metrics.md says')
 })
 
 test('a TCP edge has connections, and no statuses', () => {
