@@ -1,5 +1,6 @@
 import type { RecordKey } from '../distribution/records.ts'
 import type { Log } from '../kernel/log.ts'
+import type { Timing } from '../kernel/timing.ts'
 import { createCertificates, type NameServer } from './certificates.ts'
 import { createDisagreement } from './disagreement.ts'
 import { type AnyProxy, createEnforcement } from './enforcement.ts'
@@ -17,6 +18,7 @@ import { createWorker } from './worker.ts'
 
 type Parts = {
   log: Log
+  timing: Timing
   recordLog: RecordLog
   policyFiles: PolicyFiles
   upstreams: Upstreams
@@ -41,16 +43,17 @@ const lookAtAddressesEveryMs = 10_000
  * then the report. What cannot be applied is refused, and the last good stays in force.
  */
 export function createAgent<Entry>(parts: Parts, proxy: AnyProxy<Entry>, onApplied: () => void) {
-  const { log, recordLog, upstreams, policyFiles, node, nodeKey, names, hasRecord } = parts
+  const { log, timing, recordLog, upstreams, policyFiles, node, nodeKey, names, hasRecord } = parts
+  const clock = timing.now
   const known = recordLog.records
-  const refusals = createRefusals({ log, logged: recordLog.refused, onChange: onApplied })
-  const preparation = createPreparation({ log, known, policyFiles, upstreams }, refusals)
+  const refusals = createRefusals({ log, clock, logged: recordLog.refused, onChange: onApplied })
+  const preparation = createPreparation({ log, clock, known, policyFiles, upstreams }, refusals)
   const enforcement = createEnforcement({ ...parts, known, refusals }, proxy)
-  const certificates = createCertificates({ known, node, nodeKey, names, refusals })
-  const step = createStep({ log, recordLog, preparation, enforcement, certificates, refusals })
+  const certificates = createCertificates({ clock, known, node, nodeKey, names, refusals })
+  const step = createStep({ log, clock, recordLog, preparation, enforcement, certificates, refusals })
   const missedDeletions = createMissedDeletions(log, known, hasRecord)
   const intake = createIntake(step.position())
-  const disagreement = createDisagreement({ intake, step, refusals, readAgain: parts.readAgain })
+  const disagreement = createDisagreement({ intake, step, refusals, clock, readAgain: parts.readAgain })
   const worker = createWorker<Released>(parts, async (released, signal) => {
     await step.run(released, signal)
     if (step.differs()) return disagreement.resolve()
@@ -72,10 +75,10 @@ export function createAgent<Entry>(parts: Parts, proxy: AnyProxy<Entry>, onAppli
     resolveAgain()
   }
   const timers = [
-    setInterval(() => (step.isDue() || missedDeletions.isDue()) && worker.soon(), parts.retryMs),
-    setInterval(disagreement.resolve, parts.retryMs).unref(),
-    setInterval(() => step.position().complete || sayWaiting(log, intake.state()), sayWaitingEveryMs).unref(),
-    setInterval(lookAtAddresses, lookAtAddressesEveryMs).unref(),
+    timing.every(parts.retryMs, () => (step.isDue() || missedDeletions.isDue()) && worker.soon()),
+    timing.every(parts.retryMs, disagreement.resolve),
+    timing.every(sayWaitingEveryMs, () => step.position().complete || sayWaiting(log, intake.state())),
+    timing.every(lookAtAddressesEveryMs, lookAtAddresses),
   ]
 
   return {
@@ -115,7 +118,7 @@ export function createAgent<Entry>(parts: Parts, proxy: AnyProxy<Entry>, onAppli
       }
     },
     async stop(): Promise<void> {
-      for (const timer of timers) clearInterval(timer)
+      for (const stop of timers) stop()
       await worker.stop()
     },
   }

@@ -1,7 +1,7 @@
-import type { DirectStreamAPI, NextMsgRequest, SeqMsgRequest, StoredMsg, StreamAPI } from '@nats-io/jetstream'
+import type { NextMsgRequest, SeqMsgRequest, StoredMsg } from '@nats-io/jetstream'
 import { ClosedConnectionError } from '@nats-io/transport-node'
 import type { BucketApi } from '../distribution/bucket_api.ts'
-import { pause } from '../kernel/pause.ts'
+import { type Timing, wait } from '../kernel/timing.ts'
 
 /** `pending`: 0 when the bucket had nothing more after this one; otherwise about how many more. */
 export type ReadEntry = { key: string; revision: number; text: string; pending: number }
@@ -25,6 +25,7 @@ export async function* readBucket(
   { streams, direct }: Pick<BucketApi, 'streams' | 'direct'>,
   bucket: string,
   from: number,
+  timing: Timing,
   signal: AbortSignal,
 ): AsyncGenerator<ReadEntry> {
   let next = from
@@ -36,10 +37,10 @@ export async function* readBucket(
       if (!found) {
         if (held) yield { ...held, pending: 0 }
         held = undefined
-        await pause(pollMs, signal)
+        await wait(timing, pollMs, signal)
         continue
       }
-      for (let batch = [found]; batch.length > 0; batch = await readBatch(direct, bucket, next, signal)) {
+      for (let batch = [found]; batch.length > 0; batch = await readBatch(direct, bucket, next, timing, signal)) {
         for (const entry of batch) {
           // Held until the one after it is there: of the last one it is not known yet whether there are more.
           if (held) yield { ...held, pending: entry.pending + 1 }
@@ -51,12 +52,16 @@ export async function* readBucket(
     } catch (error) {
       // NATS is unreachable or electing a leader. Retry, and report it if that does not help.
       if (error instanceof ClosedConnectionError || ++failures >= maxFailures) throw error
-      await pause(pollMs, signal)
+      await wait(timing, pollMs, signal)
     }
   }
 }
 
-async function nextFromLeader(streams: StreamAPI, bucket: string, seq: number): Promise<ReadEntry | undefined> {
+async function nextFromLeader(
+  streams: BucketApi['streams'],
+  bucket: string,
+  seq: number,
+): Promise<ReadEntry | undefined> {
   // The server takes both fields; the library's type knows them only one by one.
   const query: SeqMsgRequest & NextMsgRequest = { seq, next_by_subj: `$KV.${bucket}.>` }
   const message = await streams.getMessage(`KV_${bucket}`, query)
@@ -68,19 +73,22 @@ async function nextFromLeader(streams: StreamAPI, bucket: string, seq: number): 
  * stops half-way: the library never ends a batch whose connection is closed.
  */
 async function readBatch(
-  direct: DirectStreamAPI,
+  direct: BucketApi['direct'],
   bucket: string,
   seq: number,
+  timing: Timing,
   signal: AbortSignal,
 ): Promise<ReadEntry[]> {
   const entries: ReadEntry[] = []
   const { promise, resolve, reject } = Promise.withResolvers<void>()
-  const silence = setTimeout(() => reject(new Error('NATS stopped in the middle of a batch')), longestSilenceMs)
+  const giveUp = () => reject(new Error('NATS stopped in the middle of a batch'))
+  let stopWaiting = timing.after(longestSilenceMs, giveUp)
   const end = () => reject(signal.reason)
   signal.addEventListener('abort', end)
   let last = 0
   const callback = (done: { err?: Error } | null, message: StoredMsg) => {
-    silence.refresh()
+    stopWaiting()
+    stopWaiting = timing.after(longestSilenceMs, giveUp)
     if (!done) {
       if (!isDirect(message) || message.lastSequence !== last) return reject(new Error('a message of a batch was lost'))
       last = message.seq
@@ -95,7 +103,7 @@ async function readBatch(
     await promise
     return entries
   } finally {
-    clearTimeout(silence)
+    stopWaiting()
     signal.removeEventListener('abort', end)
     void batch.then((iterator) => iterator.stop()).catch(() => {})
   }

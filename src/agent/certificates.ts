@@ -6,7 +6,7 @@ import {
   type RecipientRecord,
   type RecordKey,
 } from '../distribution/records.ts'
-import { rfc3339 } from '../kernel/clock.ts'
+import { type Clock, rfc3339 } from '../kernel/clock.ts'
 import type { CertificateCounts } from '../kernel/edge_nodes.ts'
 import { type Claim, createNameClaims } from './name_claims.ts'
 import type { NodeKey } from './node_key.ts'
@@ -35,6 +35,7 @@ export type NameServer = {
 }
 
 type Parts = {
+  clock: Clock
   known: ReadonlyMap<RecordKey, EdgeRecord>
   node: string
   nodeKey: NodeKey
@@ -56,7 +57,7 @@ export function createCertificates(parts: Parts) {
   /** Could not be decrypted or used when last looked at, and why. */
   const waiting = new Map<RecordKey, string>()
   let taken = names.taken()
-  const uncovered = createUncoveredNames(known, names)
+  const uncovered = createUncoveredNames(known, names, parts.clock)
 
   function claim(key: RecordKey): Set<string> {
     const touched = claims.update(key)

@@ -1,4 +1,5 @@
 import { progressKey } from '../distribution/channels.ts'
+import type { Clock } from '../kernel/clock.ts'
 import type { BucketEntry, createIntake, Released } from './intake.ts'
 import type { Refusals } from './refusals.ts'
 
@@ -14,17 +15,18 @@ type Parts = {
   intake: ReturnType<typeof createIntake>
   step: { differs: () => boolean; isReadAgain: () => void; position: () => { applied: number } }
   refusals: Refusals
+  clock: Clock
   /** Has the bucket read again from its beginning. */
   readAgain: () => void
 }
 
 /** What arrived is not what the control plane has signed for: reports it, so that the bucket is compared, and reads everything again. */
-export function createDisagreement({ intake, step, refusals, readAgain }: Parts) {
+export function createDisagreement({ intake, step, refusals, clock, readAgain }: Parts) {
   let readAgainAt = 0
   return {
     resolve(): void {
-      if (!step.differs() || intake.state().isReadingAll || Date.now() < readAgainAt) return
-      readAgainAt = Date.now() + readAgainAfterMs
+      if (!step.differs() || intake.state().isReadingAll || clock() < readAgainAt) return
+      readAgainAt = clock() + readAgainAfterMs
       refusals.refuse(refusal)
       readAgain()
     },

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { EdgeRecord, RecordKey } from '../distribution/records.ts'
 import { newId } from '../kernel/ids.ts'
+import { systemTiming } from '../kernel/system_timing.ts'
 import { createEnforcement } from './enforcement.ts'
 import { Claims, type Command } from './haproxy/claims.ts'
 import { difference, entriesOf, readyEntries } from './haproxy/entries.ts'
@@ -23,10 +24,10 @@ function start(known: ReadonlyMap<RecordKey, EdgeRecord>) {
     shadowed: () => undefined,
     closeSessions: async () => 0,
   }
-  const refusals = createRefusals({ log: silent, logged: new Map(), onChange() {} })
+  const refusals = createRefusals({ log: silent, clock: systemTiming.now, logged: new Map(), onChange() {} })
   const health = createHealth()
   const enforcement = createEnforcement(
-    { log: silent, known, openConnections: 'keep', refusals, health, retryMs: 1 },
+    { log: silent, timing: systemTiming, known, openConnections: 'keep', refusals, health, retryMs: 1 },
     proxy,
   )
   return { enforcement, claims, told, health }

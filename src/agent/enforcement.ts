@@ -1,6 +1,6 @@
-import { setTimeout } from 'node:timers/promises'
 import { type EdgeRecord, kindOf, type RecordKey } from '../distribution/records.ts'
 import type { Log } from '../kernel/log.ts'
+import { type Timing, wait } from '../kernel/timing.ts'
 import { createReferences } from './affected.ts'
 import type { Health } from './health.ts'
 import { createInForce } from './in_force.ts'
@@ -20,6 +20,7 @@ export type AnyProxy<Entry> = Compiler<Entry> & {
 
 type Parts = {
   log: Log
+  timing: Timing
   known: ReadonlyMap<RecordKey, EdgeRecord>
   openConnections: 'keep' | 'close'
   refusals: Refusals
@@ -29,7 +30,7 @@ type Parts = {
 
 /** What is in force in the proxy, and how it changes. */
 export function createEnforcement<Entry>(parts: Parts, proxy: AnyProxy<Entry>) {
-  const { log, known, refusals, health, retryMs } = parts
+  const { log, timing, known, refusals, health, retryMs } = parts
   const inForce = createInForce(known, proxy)
   const connections = createConnections(parts, proxy)
   const shadowing = createShadowing(parts, proxy, inForce)
@@ -44,7 +45,7 @@ export function createEnforcement<Entry>(parts: Parts, proxy: AnyProxy<Entry>) {
       } catch (err) {
         log.error({ err }, 'HAProxy did not accept a change; retrying in a second')
         refusals.refuse({ key: 'proxy', generation: null, reason: (err as Error).message })
-        await setTimeout(retryMs, undefined, { signal }).catch(() => {})
+        await wait(timing, retryMs, signal)
       }
     }
   }
@@ -87,7 +88,7 @@ export function createEnforcement<Entry>(parts: Parts, proxy: AnyProxy<Entry>) {
       for (const { record, after } of change.changes) shadowing.note(record, after)
       if (change.touched.length > 0) shadowing.checkAgain()
       for (const { key } of change.touched)
-        if (kindOf(key) === 'backend') health.forget(key.slice('backend.'.length), Date.now())
+        if (kindOf(key) === 'backend') health.forget(key.slice('backend.'.length), timing.now())
       connections.noteAffected(change)
     },
 

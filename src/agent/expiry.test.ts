@@ -165,8 +165,8 @@ test('rules of the policy in force expire while a newer version of it waits for 
     createUpstreamPolicy({ deny: none, allow: none, ownPorts: [], ownAddresses: () => [] }),
   )
   const known = new Map<RecordKey, EdgeRecord>()
-  const refusals = createRefusals({ log, logged: new Map(), onChange: () => {} })
   const clock = () => time.now
+  const refusals = createRefusals({ log, clock, logged: new Map(), onChange: () => {} })
   const preparation = createPreparation({ log, known, policyFiles, upstreams, clock }, refusals)
   const valuesOf = async (record: EdgeRecord) => [...(await preparation.prepare([record]))].map(({ value }) => value)
   const { record, pieces, files } = policyOf(permanent, guest)

@@ -6,7 +6,7 @@ import {
   type PolicyRecord,
   type RecordKey,
 } from '../distribution/records.ts'
-import { type Clock, systemClock } from '../kernel/clock.ts'
+import type { Clock } from '../kernel/clock.ts'
 import type { Log } from '../kernel/log.ts'
 import { createExpiries } from './expiry.ts'
 import { type Prepared, valueFor } from './plan.ts'
@@ -19,7 +19,7 @@ type Parts = {
   known: ReadonlyMap<RecordKey, EdgeRecord>
   policyFiles: PolicyFiles
   upstreams: Upstreams
-  clock?: Clock
+  clock: Clock
 }
 
 /** Everything that a record needs before it can be planned: its policy file on disk, its host name looked up. */
@@ -79,7 +79,7 @@ export function createPreparation(parts: Parts, refusals: Refusals) {
   }
 }
 
-function createPolicies({ log, known, policyFiles, clock = systemClock }: Parts, refusals: Refusals) {
+function createPolicies({ log, known, policyFiles, clock }: Parts, refusals: Refusals) {
   const unfinished = createUnfinished(log)
   /** In force, but it cannot be said which of their rules decides: a piece of that file is missing. */
   const unnamed = new Set<RecordKey>()

@@ -1,11 +1,10 @@
-import type { StreamAPI } from '@nats-io/jetstream'
 import type { NatsConnection } from '@nats-io/transport-node'
-import { type BucketApi, openBucketApi } from '../distribution/bucket_api.ts'
+import type { BucketApi } from '../distribution/bucket_api.ts'
 import { type Batch, batchSubject, blobBucket, progressKey, recordBucket } from '../distribution/channels.ts'
 import type { EdgeRecord, RecordKey } from '../distribution/records.ts'
 import type { TrustedKeys } from '../distribution/signature.ts'
 import { recordFormat } from '../distribution/validate.ts'
-import { jittered } from '../kernel/jitter.ts'
+import { type Stop, spread, type Timing, wait } from '../kernel/timing.ts'
 import { readBucket } from './bucket_reader.ts'
 import type { Announced, BucketEntry, Place } from './intake.ts'
 import { createSealedReader, type Refused } from './sealed_reader.ts'
@@ -19,12 +18,19 @@ type Handlers = {
   refused: (refused: Refused) => void
 }
 
+type Parts = {
+  nats: Pick<NatsConnection, 'subscribe'>
+  /** Asked again whenever the bucket is opened. */
+  openApi: () => Promise<BucketApi>
+  keys: TrustedKeys
+  timing: Timing
+  onSharedAccount?: () => void
+}
+
 /** Listens to both ways: plain messages for speed, the bucket for completeness. Nothing is believed without a signature. */
 export function createReceiver(
-  nats: NatsConnection,
-  keys: TrustedKeys,
+  { nats, openApi, keys, timing, onSharedAccount = () => {} }: Parts,
   { announced, opened, entry: entryRead, refused }: Handlers,
-  onSharedAccount: () => void = () => {},
 ) {
   const { readProgress, readRecord } = createSealedReader(keys, refused)
 
@@ -44,7 +50,7 @@ export function createReceiver(
   let reading: AbortController | undefined
   let isFromBeginning = false
   async function reopen(): Promise<BucketApi> {
-    api = await openBucketApi(nats)
+    api = await openApi()
     return api
   }
   /** Asks the leader: a replica that is behind could lack what was written last. */
@@ -54,41 +60,54 @@ export function createReceiver(
     return found ? Buffer.from(found.data) : undefined
   }
 
-  return {
-    /**
-     * Reads the bucket on from where it was left, for good; another bucket, made because NATS had lost the one before, from
-     * its beginning. Throws when the connection to it breaks, when it is another one all of a sudden, and at the end.
-     */
-    async followBucket(from: Place, ending: AbortSignal): Promise<void> {
-      const { streams, direct, isShared } = await reopen()
-      const made = await bucketMadeAt(streams)
-      if (isShared) onSharedAccount()
-      const place = `${made} read with ${[...keys.keys()].sort().join()} as ${recordFormat}`
-      const known = place === from.bucket && !isFromBeginning ? from.revision : 0
-      isFromBeginning = false
-      opened(made, known > 0)
-      reading = new AbortController()
-      const signal = AbortSignal.any([reading.signal, ending])
-      const stopLooking = watchBucketIdentity(streams, made, () => reading?.abort())
-      try {
-        for await (const { key, revision, text, pending } of readBucket(
-          { streams, direct },
-          recordBucket,
-          known + 1,
-          signal,
-        )) {
-          const read = { bucket: place, revision }
-          if (key === progressKey) entryRead({ progress: readProgress(text), read, pending })
-          else entryRead({ ...readRecord(text, key), read, pending })
-        }
-      } finally {
-        stopLooking()
-        reading.abort()
+  /**
+   * Reads the bucket on from where it was left, for good; another bucket, made because NATS had lost the one before, from
+   * its beginning. Throws when the connection to it breaks, when it is another one all of a sudden, and at the end.
+   */
+  async function followBucket(from: Place, ending: AbortSignal): Promise<void> {
+    const { streams, direct, isShared } = await reopen()
+    const made = await bucketMadeAt(streams)
+    if (isShared) onSharedAccount()
+    const place = `${made} read with ${[...keys.keys()].sort().join()} as ${recordFormat}`
+    const known = place === from.bucket && !isFromBeginning ? from.revision : 0
+    isFromBeginning = false
+    opened(made, known > 0)
+    reading = new AbortController()
+    const signal = AbortSignal.any([reading.signal, ending])
+    const stopLooking = watchBucketIdentity(timing, streams, made, () => reading?.abort())
+    try {
+      for await (const { key, revision, text, pending } of readBucket(
+        { streams, direct },
+        recordBucket,
+        known + 1,
+        timing,
+        signal,
+      )) {
+        const read = { bucket: place, revision }
+        if (key === progressKey) entryRead({ progress: readProgress(text), read, pending })
+        else entryRead({ ...readRecord(text, key), read, pending })
       }
-      throw new Error(
-        isFromBeginning ? 'reading it again from its beginning' : 'the bucket was replaced by another one',
-      )
+    } finally {
+      stopLooking()
+      reading.abort()
+    }
+    throw new Error(isFromBeginning ? 'reading it again from its beginning' : 'the bucket was replaced by another one')
+  }
+
+  return {
+    /** Reads the bucket for good, from where `place` says, and begins again after a while when that fails. */
+    async follow(place: () => Place, ending: AbortSignal, onFailure: (error: Error) => void): Promise<void> {
+      while (!ending.aborted) {
+        try {
+          await followBucket(place(), ending)
+        } catch (error) {
+          if (ending.aborted) return
+          onFailure(error as Error)
+          await wait(timing, retryMs + timing.random() * spreadMs, ending)
+        }
+      }
     },
+    followBucket,
     /** Has `followBucket` end, and read everything when it is called again. */
     readAgain(): void {
       isFromBeginning = true
@@ -103,16 +122,19 @@ export function createReceiver(
 const isRecord = (record: EdgeRecord | undefined): record is EdgeRecord => record !== undefined
 
 const lookEveryMs = 3_000
+const retryMs = 500
+/** When the bucket was replaced, all nodes read everything again: not all of them in the same moment. */
+const spreadMs = 2_000
 
-const bucketMadeAt = async (streams: StreamAPI): Promise<string> => (await streams.info(`KV_${recordBucket}`)).created
+const bucketMadeAt = async (streams: BucketApi['streams']): Promise<string> =>
+  (await streams.info(`KV_${recordBucket}`)).created
 
 /** A recreated bucket restarts its revisions, so continuing from the old one would wait forever. */
-function watchBucketIdentity(streams: StreamAPI, made: string, onOther: () => void): () => void {
-  const timer = setInterval(async () => {
+function watchBucketIdentity(timing: Timing, streams: BucketApi['streams'], made: string, onOther: () => void): Stop {
+  return timing.every(spread(timing, lookEveryMs), async () => {
     const now = await bucketMadeAt(streams).catch(() => undefined)
     if (now !== undefined && now !== made) onOther()
-  }, jittered(lookEveryMs))
-  return () => clearInterval(timer)
+  })
 }
 
 function readBatch(text: string): Batch | undefined {

@@ -1,6 +1,7 @@
 import { maxRefusedGenerations, type Refusal } from '../distribution/channels.ts'
 import type { EdgeRecord, RecordKey } from '../distribution/records.ts'
 import { isRecordKey } from '../distribution/validate.ts'
+import { type Clock, rfc3339 } from '../kernel/clock.ts'
 import type { RefusedCounts } from '../kernel/edge_nodes.ts'
 import type { Log } from '../kernel/log.ts'
 import { plainText } from '../kernel/text.ts'
@@ -14,6 +15,7 @@ const maxKeyCharacters = 200
 
 type Parts = {
   log: Log
+  clock: Clock
   /** What the log of this node has of them: what an earlier agent refused is not in force either. */
   logged: ReadonlyMap<RecordKey, Refusal>
   onChange: () => void
@@ -25,7 +27,7 @@ type Parts = {
  * name a thousand that are not dialed, and none of them must hide a record that could not be applied. They are not logged:
  * they are checked again at every start.
  */
-export function createRefusals({ log, logged, onChange }: Parts) {
+export function createRefusals({ log, clock, logged, onChange }: Parts) {
   const records = new Map<RecordKey, Refusal>(logged)
   const upstreams = new Map<RecordKey, Refusal>()
   /** Of no record: what the proxy rejected, messages that cannot be read. */
@@ -49,7 +51,7 @@ export function createRefusals({ log, logged, onChange }: Parts) {
     refuse(refused: Refused): void {
       const { key, generation, reason } = refused
       log.warn({ key, generation, reason }, 'record rejected; keeping the last valid one')
-      const refusal = refusalOf(refused)
+      const refusal = refusalOf(refused, clock())
       if (isRecordKey(key) && generation !== null) {
         const before = records.get(key)
         if (before?.generation !== generation || before.reason !== refusal.reason) pending.add(key)
@@ -68,7 +70,7 @@ export function createRefusals({ log, logged, onChange }: Parts) {
       pending.add(key)
       changed()
     },
-    upstreams: createUpstreamRefusals(log, upstreams, put, changed),
+    upstreams: createUpstreamRefusals({ log, clock }, upstreams, put, changed),
     /** What the log does not know yet. Call `done` when it does. */
     toLog(): { refusals: LoggedRefusal[]; done: () => void } {
       const keys = [...pending]
@@ -95,7 +97,7 @@ export function createRefusals({ log, logged, onChange }: Parts) {
 }
 type Upstreams = Map<RecordKey, Refusal>
 function createUpstreamRefusals(
-  log: Log,
+  { log, clock }: Pick<Parts, 'log' | 'clock'>,
   upstreams: Upstreams,
   put: (list: Upstreams, key: RecordKey, refusal: Refusal) => void,
   changed: () => void,
@@ -106,7 +108,7 @@ function createUpstreamRefusals(
         { key, generation, reason, address },
         'upstream refused; its edges and routes have no backend on this node',
       )
-      put(upstreams, key, refusalOf({ key, generation, reason }))
+      put(upstreams, key, refusalOf({ key, generation, reason }, clock()))
     },
     /** The upstream may be dialed after all. */
     accepted(key: RecordKey): void {
@@ -119,11 +121,11 @@ function createUpstreamRefusals(
   }
 }
 
-const refusalOf = ({ key, generation, reason }: Refused): Refusal => ({
+const refusalOf = ({ key, generation, reason }: Refused, now: number): Refusal => ({
   key: plainText(key, maxKeyCharacters),
   generation,
   reason: plainText(reason, maxReasonCharacters),
-  at: new Date().toISOString(),
+  at: rfc3339(now),
 })
 
 export type Refusals = ReturnType<typeof createRefusals>

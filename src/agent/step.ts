@@ -1,4 +1,5 @@
 import { type EdgeRecord, kindOf, type RecordKey } from '../distribution/records.ts'
+import type { Clock } from '../kernel/clock.ts'
 import type { Log } from '../kernel/log.ts'
 import { createArrivals } from './arrivals.ts'
 import type { Certificates } from './certificates.ts'
@@ -15,6 +16,7 @@ const compactAgainMs = 30_000
 
 type Parts<Entry> = {
   log: Log
+  clock: Clock
   recordLog: RecordLog
   preparation: Preparation
   enforcement: Enforcement<Entry>
@@ -23,7 +25,8 @@ type Parts<Entry> = {
 }
 
 /** Takes the node from one consistent state to the next: prepare, plan, own log, proxy. Knows how far it has come. */
-export function createStep<Entry>({ log, recordLog, preparation, enforcement, certificates, refusals }: Parts<Entry>) {
+export function createStep<Entry>(parts: Parts<Entry>) {
+  const { log, recordLog, preparation, enforcement, certificates, refusals } = parts
   const known = recordLog.records
   const resolvedAnew = new Set<RecordKey>()
   /** Certificates, and keys to them, that have changed and are not settled with the proxy yet. */
@@ -35,7 +38,7 @@ export function createStep<Entry>({ log, recordLog, preparation, enforcement, ce
   let reached = position
   const arrivals = createArrivals(known)
   const unenforced = createUnenforced(enforcement)
-  const upkeep = createUpkeep({ log, recordLog, preparation })
+  const upkeep = createUpkeep(parts)
 
   return {
     async run(released: readonly Released[], signal: AbortSignal): Promise<void> {
@@ -111,26 +114,28 @@ function firstOf(keys: Iterable<RecordKey>, known: ReadonlyMap<RecordKey, EdgeRe
   return first
 }
 
+type UpkeepParts = Pick<Parts<unknown>, 'log' | 'clock' | 'recordLog' | 'preparation'>
+
 /** What is done between two steps: nothing waits for it, and a failure loses nothing. */
-function createUpkeep({ log, recordLog, preparation }: Pick<Parts<unknown>, 'log' | 'recordLog' | 'preparation'>) {
-  let sweepAt = Date.now() + sweepEveryMs
+function createUpkeep({ log, clock, recordLog, preparation }: UpkeepParts) {
+  let sweepAt = clock() + sweepEveryMs
   let compactAt = 0
   return {
     async compactIfDue(): Promise<void> {
-      if (!recordLog.isLong() || Date.now() < compactAt) return
-      compactAt = Date.now() + compactAgainMs
+      if (!recordLog.isLong() || clock() < compactAt) return
+      compactAt = clock() + compactAgainMs
       await recordLog
         .compact()
         .catch((err) => log.warn({ err }, 'cannot shorten records.log; it stays as it is, retrying in half a minute'))
     },
     /** Never during a step, or a policy could be prepared from a file that is being removed. */
     async sweepIfDue(): Promise<void> {
-      if (Date.now() < sweepAt) return
-      sweepAt = Date.now() + sweepEveryMs
+      if (clock() < sweepAt) return
+      sweepAt = clock() + sweepEveryMs
       const files = await preparation.sweep().catch((err) => log.warn({ err }, 'cannot remove unused policy files'))
       if (files) log.info({ files }, 'removed unused policy files')
     },
-    isDue: (): boolean => Date.now() >= sweepAt || (recordLog.isLong() && Date.now() >= compactAt),
+    isDue: (): boolean => clock() >= sweepAt || (recordLog.isLong() && clock() >= compactAt),
   }
 }
 

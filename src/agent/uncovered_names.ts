@@ -1,4 +1,5 @@
 import type { EdgeRecord, HttpsRecord, RecordKey } from '../distribution/records.ts'
+import type { Clock } from '../kernel/clock.ts'
 import type { NameServer } from './certificates.ts'
 
 /** A pass over all names of a large node takes a while, and a burst of changes should not repeat it for each. */
@@ -14,7 +15,7 @@ export type UncoveredNames = { missing: number; missingNames: readonly string[] 
 export function createUncoveredNames(
   known: ReadonlyMap<RecordKey, EdgeRecord>,
   names: Pick<NameServer, 'taken' | 'served'>,
-  clock: () => number = Date.now,
+  clock: Clock,
 ) {
   const hosts = new Map<RecordKey, readonly string[]>()
   let isCurrent = false

@@ -1,12 +1,12 @@
-import { setTimeout } from 'node:timers/promises'
 import type { Log } from '../kernel/log.ts'
+import { type Timing, wait } from '../kernel/timing.ts'
 
 /**
  * One step at a time: what arrives while one runs goes into the next. A step that fails, as on a full disk, gets the same
  * again a second later: what was dropped here would be missing without a trace.
  */
 export function createWorker<Item>(
-  { log, retryMs }: { log: Log; retryMs: number },
+  { log, timing, retryMs }: { log: Log; timing: Timing; retryMs: number },
   step: (items: Item[], signal: AbortSignal) => Promise<void>,
 ) {
   const waiting: Item[] = []
@@ -26,7 +26,7 @@ export function createWorker<Item>(
         isDue = true
         if (signal.aborted) return
         log.error({ err }, 'an agent step failed; retrying in a second')
-        await setTimeout(retryMs, undefined, { signal }).catch(() => {})
+        await wait(timing, retryMs, signal)
       }
     }
   }

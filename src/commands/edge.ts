@@ -26,6 +26,7 @@ import type { RecordKey } from '../distribution/records.ts'
 import { systemClock } from '../kernel/clock.ts'
 import type { Log } from '../kernel/log.ts'
 import { ConfigError } from '../kernel/setting_values.ts'
+import { systemTiming } from '../kernel/system_timing.ts'
 import { version } from '../version.ts'
 import { createLink, type Link } from './edge_node/link.ts'
 import { openRequests } from './edge_node/requests.ts'
@@ -205,6 +206,7 @@ async function openAgent(
   const agent = createAgent(
     {
       log,
+      timing: systemTiming,
       recordLog,
       policyFiles: await openPolicyFiles(policyFolder, join(folder, 'pieces'), link.fetchBlob, files),
       upstreams: createUpstreams(resolver, policy),

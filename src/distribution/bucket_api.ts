@@ -3,7 +3,11 @@ import { type NatsConnection, PermissionViolationError, RequestError } from '@na
 import { apiPrefix, recordBucket } from './channels.ts'
 
 /** Where a node reads the buckets. `isShared`: in the account of the control plane, as NATS was set up before 0.3. */
-export type BucketApi = { streams: StreamAPI; direct: DirectStreamAPI; isShared: boolean }
+export type BucketApi = {
+  streams: Pick<StreamAPI, 'info' | 'getMessage'>
+  direct: Pick<DirectStreamAPI, 'getBatch'>
+  isShared: boolean
+}
 
 export const sharedAccount = {
   fault: 'this node is in the NATS account of the control plane: its password can overwrite the records of all nodes',

@@ -5,8 +5,10 @@ import { jetstream } from '@nats-io/jetstream'
 import { Kvm } from '@nats-io/kv'
 import { connect } from '@nats-io/transport-node'
 import { createReceiver } from '../../src/agent/receiver.ts'
+import { openBucketApi } from '../../src/distribution/bucket_api.ts'
 import { type Progress, progressKey, recordBucket } from '../../src/distribution/channels.ts'
 import { seal, trustedKeys } from '../../src/distribution/signature.ts'
+import { systemTiming } from '../../src/kernel/system_timing.ts'
 import { activeSigner } from '../../src/publisher/signing_keys.ts'
 import { secretsBox } from '../harness/control_plane.ts'
 import { startInstallation } from '../harness/edge.ts'
@@ -132,14 +134,17 @@ test('a node that an older version left in the bucket reads it again from its be
   const follow = (from: { bucket: string; revision: number }) =>
     new Promise<{ resumed: boolean; bucket: string }>((resolve, reject) => {
       let resumed = false
-      const receiver = createReceiver(connection, keys, {
-        announced: () => {},
-        refused: () => {},
-        opened: (_, isResumed) => {
-          resumed = isResumed
+      const receiver = createReceiver(
+        { nats: connection, openApi: () => openBucketApi(connection), keys, timing: systemTiming },
+        {
+          announced: () => {},
+          refused: () => {},
+          opened: (_, isResumed) => {
+            resumed = isResumed
+          },
+          entry: ({ read }) => resolve({ resumed, bucket: read.bucket }),
         },
-        entry: ({ read }) => resolve({ resumed, bucket: read.bucket }),
-      })
+      )
       // Until the connection ends, with the file. By then the promise is settled.
       receiver.followBucket(from, new AbortController().signal).catch(reject)
     })

@@ -6,6 +6,7 @@ import { Kvm } from '@nats-io/kv'
 import { connect, type NatsConnection } from '@nats-io/transport-node'
 import { startNats } from '../../dev/nats.ts'
 import { readBucket } from '../../src/agent/bucket_reader.ts'
+import { systemTiming } from '../../src/kernel/system_timing.ts'
 import { poll } from '../harness/poll.ts'
 import { startTcpProxy } from '../harness/tcp_proxy.ts'
 
@@ -41,7 +42,7 @@ test('a batch that breaks off half-way is read again, and every entry arrives on
   const reading = new AbortController()
   network.breakAfterBytes(400_000)
   const keys: string[] = []
-  for await (const { key, pending } of readBucket(api, bucket, 1, reading.signal)) {
+  for await (const { key, pending } of readBucket(api, bucket, 1, systemTiming, reading.signal)) {
     keys.push(key)
     if (pending === 0) reading.abort()
   }
@@ -59,7 +60,7 @@ for (const [how, end] of [
     const reading = new AbortController()
     const before = network.sent()
     let isOver = false
-    void Array.fromAsync(readBucket(api, bucket, 1, reading.signal))
+    void Array.fromAsync(readBucket(api, bucket, 1, systemTiming, reading.signal))
       .catch(() => {})
       .finally(() => {
         isOver = true

@@ -7,6 +7,7 @@ import { readBucket } from '../../src/agent/bucket_reader.ts'
 import { openBucketApi } from '../../src/distribution/bucket_api.ts'
 import { batchSubject, progressKey, recordBucket, reportSubject } from '../../src/distribution/channels.ts'
 import { createSigner, keyIdOf, newSigningKey, seal } from '../../src/distribution/signature.ts'
+import { systemTiming } from '../../src/kernel/system_timing.ts'
 import { activeSigner } from '../../src/publisher/signing_keys.ts'
 import type { Answer } from '../harness/client.ts'
 import { gatehouse } from '../harness/command.ts'
@@ -63,7 +64,13 @@ async function contents(connection: NatsConnection): Promise<Map<string, { signe
 test('the account of a node lets it read records and write its own report, nothing else', async () => {
   const node = await natsAs(nats.edge, '_INBOX_edge-1')
   const key = `tcp.${guarded.edge.id}`
-  for await (const entry of readBucket(await openBucketApi(node), recordBucket, 1, new AbortController().signal))
+  for await (const entry of readBucket(
+    await openBucketApi(node),
+    recordBucket,
+    1,
+    systemTiming,
+    new AbortController().signal,
+  ))
     if (entry.key === key) {
       assert.match(entry.text, /"signature"/)
       break

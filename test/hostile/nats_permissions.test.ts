@@ -8,6 +8,7 @@ import { startNats } from '../../dev/nats.ts'
 import { type ReadEntry, readBucket } from '../../src/agent/bucket_reader.ts'
 import { openBucketApi } from '../../src/distribution/bucket_api.ts'
 import { apiPrefix, batchSubject, inboxOf, recordBucket } from '../../src/distribution/channels.ts'
+import { systemTiming } from '../../src/kernel/system_timing.ts'
 import { poll } from '../harness/poll.ts'
 
 const nats = await startNats()
@@ -62,7 +63,8 @@ test('row 17: a node reads the whole bucket in order without a consumer, detects
   const ending = new AbortController()
   const entries: ReadEntry[] = []
   const reading = (async () => {
-    for await (const entry of readBucket(await openBucketApi(node), recordBucket, 1, ending.signal)) entries.push(entry)
+    for await (const entry of readBucket(await openBucketApi(node), recordBucket, 1, systemTiming, ending.signal))
+      entries.push(entry)
   })()
   await poll(() => entries.at(-1)?.pending === 0)
   const values = new Map(entries.map(({ key, text }) => [key, text]))
@@ -83,7 +85,7 @@ test('row 17: a node reads the whole bucket in order without a consumer, detects
 
   // From where it was left, only what came since.
   const again = new AbortController()
-  for await (const entry of readBucket(await openBucketApi(node), recordBucket, revision, again.signal)) {
+  for await (const entry of readBucket(await openBucketApi(node), recordBucket, revision, systemTiming, again.signal)) {
     assert.deepEqual([entry.key, entry.pending], ['r.7', 0])
     again.abort()
   }

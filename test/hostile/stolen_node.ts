@@ -17,6 +17,7 @@ import {
   watchSubject,
 } from '../../src/distribution/channels.ts'
 import { newUuid } from '../../src/kernel/ids.ts'
+import { systemTiming } from '../../src/kernel/system_timing.ts'
 import type { Scope } from '../harness/control_plane.ts'
 
 const root = new URL('../..', import.meta.url).pathname
@@ -124,7 +125,13 @@ export async function contentsOf(control: NatsConnection) {
   const entries: { key: string; revision: number; text: string }[] = []
   const reading = new AbortController()
   if (state.messages > 0)
-    for await (const { key, revision, text, pending } of readBucket(api, recordBucket, 1, reading.signal)) {
+    for await (const { key, revision, text, pending } of readBucket(
+      api,
+      recordBucket,
+      1,
+      systemTiming,
+      reading.signal,
+    )) {
       entries.push({ key, revision, text })
       if (pending === 0) reading.abort()
     }

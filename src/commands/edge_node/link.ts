@@ -6,18 +6,14 @@ import { createReceiver } from '../../agent/receiver.ts'
 import { createReporter } from '../../agent/reporter.ts'
 import type { RuleHits } from '../../agent/rule_hits.ts'
 import type { EdgeConfig } from '../../config.ts'
-import { sharedAccount } from '../../distribution/bucket_api.ts'
+import { openBucketApi, sharedAccount } from '../../distribution/bucket_api.ts'
 import { inboxOf, type Report } from '../../distribution/channels.ts'
 import { connectNats, createNatsLink } from '../../distribution/nats_connection.ts'
 import type { RecordKey } from '../../distribution/records.ts'
 import type { TrustedKeys } from '../../distribution/signature.ts'
 import type { Log } from '../../kernel/log.ts'
-import { pause } from '../../kernel/pause.ts'
+import { systemTiming } from '../../kernel/system_timing.ts'
 import type { SeenRequests } from './seen_requests.ts'
-
-const retryMs = 500
-/** When the bucket was replaced, all nodes read everything again: not all of them in the same moment. */
-const spreadMs = 2_000
 
 type Node = {
   keys: TrustedKeys
@@ -52,21 +48,22 @@ export function createLink(config: EdgeConfig, log: Log) {
     })
     // The node may have received a signal while it connected.
     if (ending.signal.aborted) return connection.close()
-    receiver = createReceiver(connection, keys, agent, () =>
-      log.warn({ hint: sharedAccount.hint }, sharedAccount.fault),
+    receiver = createReceiver(
+      {
+        nats: connection,
+        openApi: () => openBucketApi(connection),
+        keys,
+        timing: systemTiming,
+        onSharedAccount: () => log.warn({ hint: sharedAccount.hint }, sharedAccount.fault),
+      },
+      agent,
     )
     reporter = createReporter(connection, { hits, allowed, ruleHits, health }, current, log)
     seen.connect(connection)
     ending.signal.addEventListener('abort', () => void connection.close())
-    while (!ending.signal.aborted) {
-      try {
-        await receiver.followBucket(agent.state(), ending.signal)
-      } catch (err) {
-        if (ending.signal.aborted) return
-        log.warn({ reason: (err as Error).message }, 'cannot read the NATS bucket; retrying')
-        await pause(retryMs + Math.random() * spreadMs, ending.signal)
-      }
-    }
+    await receiver.follow(agent.state, ending.signal, ({ message: reason }) =>
+      log.warn({ reason }, 'cannot read the NATS bucket; retrying'),
+    )
   }
 
   return {

@@ -1,0 +1,16 @@
+import { systemClock } from './clock.ts'
+import type { Timing } from './timing.ts'
+
+/** The real one. */
+export const systemTiming: Timing = {
+  now: systemClock,
+  random: Math.random,
+  after(ms, work) {
+    const timer = setTimeout(work, ms)
+    return () => clearTimeout(timer)
+  },
+  every(ms, work) {
+    const timer = setInterval(work, ms).unref()
+    return () => clearInterval(timer)
+  },
+}
