@@ -163,6 +163,70 @@ test('the agent writes to its disk in one way, which tests can make fail', async
   assert.deepEqual(direct.sort(), Object.keys(usesDisk).sort())
 })
 
+/**
+ * What the simulation in test/simulation is in the place of: clocks, chance, timers, files, sockets, processes and NATS.
+ * A part that reaches for one of these itself is a part that the simulation cannot decide about.
+ */
+const outside =
+  /\b(?:Date\.now|Math\.random|setTimeout|setInterval|setImmediate|performance\.now|randomUUID|randomBytes|AbortSignal\.timeout|systemClock|systemTiming|jetstream\(|jetstreamManager|Kvm\(|createConnection|diskFiles)\b|new Date\(\)|from 'node:(?:fs|net|dns|dgram|tls|http|child_process|timers)\b|kernel\/(?:pause|jitter)\.ts'/
+/** In these folders, only these files may: each is where the real one comes in, or has no part in the simulation yet. */
+const rooms: Record<string, Record<string, string>> = {
+  'src/distribution': {
+    'nats_connection.ts': 'it connects to NATS',
+    'bucket_api.ts': "it is the node's way to the buckets",
+  },
+  'src/publisher': {
+    'bucket_server.ts': "it is the publisher's way to the buckets",
+    'nodes.ts': 'not simulated: what nodes report',
+    'tails.ts': 'not simulated: watching requests',
+  },
+  'src/agent': {
+    'files.ts': 'it is the way to the disk',
+    'record_log.ts': 'the disk is its default',
+    'policy_files.ts': 'the disk is its default',
+    'node_key.ts': 'it checks the mode of the key',
+    'reporter.ts': 'not simulated: reports',
+    'rule_hits.ts': 'not simulated: counts of rules',
+    'status_server.ts': 'not simulated: it answers HTTP',
+  },
+  'src/agent/haproxy': {
+    'apply.ts': 'it puts the real parts together',
+    'runtime.ts': "it is the way to HAProxy's socket",
+    'process.ts': 'it starts HAProxy',
+    'certificates.ts': "not simulated: the operator's certificates",
+    'config_file.ts': 'not simulated: the configuration',
+    'rule_counts.ts': 'not simulated: counts of rules',
+  },
+}
+
+export const usesOutside = (source: string): boolean => outside.test(source)
+
+test('between the outbox and the proxy, only named files reach outside', async () => {
+  for (const [folder, files] of Object.entries(rooms)) {
+    const direct: string[] = []
+    for await (const file of glob('*.ts', { cwd: join(root, folder) }))
+      if (!file.endsWith('.test.ts') && usesOutside(await readFile(join(root, folder, file), 'utf8'))) direct.push(file)
+    assert.deepEqual(direct.sort(), Object.keys(files).sort(), folder)
+  }
+})
+
+test('every way outside is found', () => {
+  for (const source of [
+    'const at = Date.now()',
+    'const now = new Date()',
+    'Math.random() < 0.5',
+    'setTimeout(work, 5)',
+    "import { setTimeout } from 'node:timers/promises'",
+    "import { open } from 'node:fs/promises'",
+    'const id = randomUUID()',
+    "import { pause } from '../kernel/pause.ts'",
+    "import { systemTiming } from '../kernel/system_timing.ts'\nconst t = systemTiming",
+    'new Kvm(jetstream(nats))',
+  ])
+    assert.ok(usesOutside(source), source)
+  assert.equal(usesOutside('await wait(timing, 50, signal)'), false)
+})
+
 test('the dashboard knows of our sources only the kernel that it shares, and never the server', async () => {
   const files = await Array.fromAsync(glob('dashboard/src/**/*.{ts,tsx}', { cwd: root }))
   assert.ok(files.length > 20)

@@ -14,11 +14,14 @@ import { systemClock } from '../kernel/clock.ts'
 import type { ChangeStatus, NodeStatus } from '../kernel/edge_nodes.ts'
 import { type Id, isId, toUuid, type Uuid } from '../kernel/ids.ts'
 import type { SecretsBox } from '../kernel/secrets_box.ts'
+import { systemTiming } from '../kernel/system_timing.ts'
+import { bucketServer } from '../publisher/bucket_server.ts'
 import type { Means } from '../publisher/changed.ts'
 import { createHealthBuffer } from '../publisher/health_buffer.ts'
 import { noteNodeKeys, sealForNewNodes } from '../publisher/node_keys.ts'
 import { forgetOld, loadNodes, saveNodes } from '../publisher/node_store.ts'
 import { type EdgeNodes, watchNodes } from '../publisher/nodes.ts'
+import { publisherDatabase } from '../publisher/postgres.ts'
 import { runPublisher } from '../publisher/publisher.ts'
 import { takeInRequests } from '../publisher/request_intake.ts'
 import { watchSuspicions } from '../publisher/suspicions.ts'
@@ -98,10 +101,9 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
     nodes.listen(nats)
     takeInRequests(nats, requestIntake({ config, db, metrics, log, warnOnce }))
     tails.listen(nats)
-    const replicas = config.GATEHOUSE_NATS_REPLICAS
-    const publishing = { pool: db, nats, isConnected: link.isConnected, replicas, clock: systemClock, log }
+    const outside = { ...waysOut(config, db, nats, secrets), isConnected: link.isConnected, log }
     const given = { means: meansOf(secrets, warnOnce), suspicions: watchSuspicions(nodes) }
-    await runPublisher({ ...publishing, ...given, metrics: publisher.metrics }, ending.signal)
+    await runPublisher({ ...outside, ...given, metrics: publisher.metrics }, ending.signal)
   }
   const stopSaving = interval(
     5_000,
@@ -135,6 +137,14 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
     },
   }
 }
+
+/** All that the publisher reaches through. */
+const waysOut = (config: Config, db: DbPool, nats: NatsConnection, secrets: SecretsBox | undefined) => ({
+  database: publisherDatabase(db, secrets),
+  nats,
+  buckets: bucketServer(nats, config.GATEHOUSE_NATS_REPLICAS),
+  timing: systemTiming,
+})
 
 /**
  * Nodes go on to later generations without a record that was withheld from them. Asked after their reports, because the

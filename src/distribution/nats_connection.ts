@@ -108,7 +108,8 @@ export function natsHost(server: string): { host: string; port: number } {
 const defaultMaxPayload = 1024 * 1024
 
 /** What the server accepts as one message, headers included. */
-export const maxMessageBytes = ({ info }: NatsConnection): number => info?.max_payload ?? defaultMaxPayload
+export const maxMessageBytes = ({ info }: Pick<NatsConnection, 'info'>): number =>
+  info?.max_payload ?? defaultMaxPayload
 
 /** One attempt that ends, for a diagnosis. */
 export const tryNats = (client: NatsClient, timeoutMs: number): Promise<NatsConnection> =>

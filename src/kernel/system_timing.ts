@@ -4,6 +4,7 @@ import type { Timing } from './timing.ts'
 /** The real one. */
 export const systemTiming: Timing = {
   now: systemClock,
+  elapsed: () => performance.now(),
   random: Math.random,
   after(ms, work) {
     const timer = setTimeout(work, ms)

@@ -9,6 +9,8 @@ export type Stop = () => void
  */
 export type Timing = {
   now: Clock
+  /** Milliseconds since some moment. Unlike `now`, it never jumps. */
+  elapsed: () => number
   /** From 0 up to 1. */
   random: () => number
   after: (ms: number, work: () => void) => Stop

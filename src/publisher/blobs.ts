@@ -1,8 +1,7 @@
-import type { StreamAPI } from '@nats-io/jetstream'
-import type { KV } from '@nats-io/kv'
 import { blobBucket } from '../distribution/channels.ts'
 import { blobName } from '../distribution/pieces.ts'
 import { inParallel } from '../kernel/in_parallel.ts'
+import type { Bucket, Streams } from './bucket_server.ts'
 
 /** The pieces of large policies in NATS, by their hash. */
 export type Blobs = {
@@ -13,7 +12,7 @@ export type Blobs = {
   sweepBlobs: () => Promise<number>
 }
 
-export function createBlobs(blobs: KV, streams: StreamAPI): Blobs {
+export function createBlobs(blobs: Bucket, streams: Streams): Blobs {
   const known = new Set<string>()
   let used = new Set<string>()
   let usedBefore: Set<string> | undefined

@@ -1,5 +1,5 @@
 import type { Batch } from '../distribution/channels.ts'
-import type { Clock } from '../kernel/clock.ts'
+import { type Timing, wait } from '../kernel/timing.ts'
 import type { NatsSink } from './nats_sink.ts'
 
 /** A node whose NATS server died has missed messages, and the bucket may not have them yet. */
@@ -12,7 +12,7 @@ const retryAfterMs = 100
 /** Puts batches into the bucket one after another, and moves the cursor after each. */
 export function createBucketWriter(
   natsSink: Pick<NatsSink, 'keep' | 'announce'>,
-  clock: Clock,
+  timing: Timing,
   moveCursor: (settled: number, revision: number) => Promise<void>,
 ) {
   const queue: { batch: Batch; keys: string[]; settled: number; repeats: number }[] = []
@@ -30,23 +30,23 @@ export function createBucketWriter(
     working = undefined
   }
   async function keepTrying({ batch, keys }: (typeof queue)[number]): Promise<number> {
-    const giveUpAt = clock() + giveUpAfterMs
+    const giveUpAt = timing.now() + giveUpAfterMs
     const kept = new Set<string>()
     for (;;) {
       try {
         return await natsSink.keep(batch, keys, kept)
       } catch (error) {
-        if (clock() > giveUpAt || stopped) throw error
-        await new Promise((resolve) => setTimeout(resolve, retryAfterMs))
+        if (timing.now() > giveUpAt || stopped) throw error
+        await wait(timing, retryAfterMs)
       }
     }
   }
   let waitingSinceLast = new Set<Batch>()
-  const repeating = setInterval(() => {
+  const stopRepeating = timing.every(repeatEveryMs, () => {
     for (const item of queue)
       if (waitingSinceLast.has(item.batch) && item.repeats++ < maxRepeats) natsSink.announce(item.batch)
     waitingSinceLast = new Set(queue.map(({ batch }) => batch))
-  }, repeatEveryMs)
+  })
   return {
     add(batch: Batch, keys: string[], settled: number) {
       queue.push({ batch, keys, settled, repeats: 0 })
@@ -63,7 +63,7 @@ export function createBucketWriter(
     /** The next publisher starts at the cursor and writes the rest. */
     stop() {
       stopped = true
-      clearInterval(repeating)
+      stopRepeating()
     },
     check() {
       if (fault) throw fault

@@ -1,6 +1,6 @@
 import { JetStreamApiCodes, JetStreamApiError } from '@nats-io/jetstream'
-import type { KV } from '@nats-io/kv'
 import { open, type TrustedKeys } from '../distribution/signature.ts'
+import type { Bucket } from './bucket_server.ts'
 
 export type FencedBucket = {
   /** `same` and `newer`: the bucket has such an entry under this key already, which stays. */
@@ -21,7 +21,7 @@ const maxAttempts = 20
  * NATS accepts a write only while the entry is still the one whose generation was compared.
  */
 export function createFencedBucket(
-  kv: Pick<KV, 'get' | 'put'>,
+  kv: Pick<Bucket, 'get' | 'put'>,
   loadTrustedKeys?: () => Promise<TrustedKeys>,
 ): FencedBucket {
   const written = new Map<string, number>()

@@ -1,18 +1,12 @@
-import {
-  JetStreamApiCodes,
-  JetStreamApiError,
-  jetstream,
-  jetstreamManager,
-  type StreamAPI,
-  type StreamInfo,
-} from '@nats-io/jetstream'
-import { type KV, Kvm } from '@nats-io/kv'
+import { JetStreamApiCodes, JetStreamApiError } from '@nats-io/jetstream'
 import type { NatsConnection } from '@nats-io/transport-node'
 import { type Batch, batchSubject, blobBucket, progressKey, recordBucket } from '../distribution/channels.ts'
 import { maxMessageBytes } from '../distribution/nats_connection.ts'
 import type { TrustedKeys } from '../distribution/signature.ts'
 import { inParallel } from '../kernel/in_parallel.ts'
 import { type Blobs, createBlobs } from './blobs.ts'
+import type { Bucket, BucketServer, StreamFacts, Streams } from './bucket_server.ts'
+import type { LastWrite } from './database.ts'
 import { createFencedBucket } from './fenced_bucket.ts'
 
 /** The two channels: a plain message that arrives in a millisecond, and the bucket that persists. */
@@ -38,9 +32,6 @@ export type NatsSink = Blobs & {
   isIntact: () => Promise<boolean>
 }
 
-/** A bucket by when it was created, and its last acknowledged revision. */
-export type LastWrite = { created: string | null; revision: number }
-
 type FenceOptions = {
   /** By which entries are told from what others wrote into the bucket. */
   loadTrustedKeys?: () => Promise<TrustedKeys>
@@ -48,36 +39,36 @@ type FenceOptions = {
   onNewer?: (key: string) => void
 }
 
+/** For plain messages. */
+type PlainNats = Pick<NatsConnection, 'publish' | 'info'>
+
 /** Both buckets, opened or created. */
-export type Buckets = { records: KV; blobs: KV; streams: StreamAPI; created: { records: string; blobs: string } }
+export type Buckets = { records: Bucket; blobs: Bucket; streams: Streams; created: { records: string; blobs: string } }
 
 export const openNatsSink = async (
-  nats: NatsConnection,
-  replicas: number,
+  nats: PlainNats,
+  server: BucketServer,
   lastWrite?: LastWrite,
   fence?: FenceOptions,
-): Promise<NatsSink> => createNatsSink(nats, await openBuckets(nats, replicas, lastWrite), fence)
+): Promise<NatsSink> => createNatsSink(nats, await openBuckets(server, lastWrite), fence)
 
 export async function openBuckets(
-  nats: NatsConnection,
-  replicas: number,
+  server: BucketServer,
   lastWrite: LastWrite = { created: null, revision: 0 },
 ): Promise<Buckets> {
-  const kvm = new Kvm(jetstream(nats))
-  const options = { history: 1, replicas, timeout: 10_000 }
-  const { streams } = await jetstreamManager(nats)
-  let records = await kvm.create(recordBucket, options)
+  const streams = await server.streams()
+  let records = await server.open(recordBucket)
   if (await deleteIfBehind(streams, await infoOf(streams, recordBucket), lastWrite))
-    records = await kvm.create(recordBucket, options)
-  const blobs = await kvm.create(blobBucket, options)
+    records = await server.open(recordBucket)
+  const blobs = await server.open(blobBucket)
   const [ofRecords, ofBlobs] = [await infoOf(streams, recordBucket), await infoOf(streams, blobBucket)]
   return { records, blobs, streams, created: { records: ofRecords.created, blobs: ofBlobs.created } }
 }
 
-const infoOf = (streams: StreamAPI, bucket: string): Promise<StreamInfo> => streams.info(`KV_${bucket}`)
+const infoOf = (streams: Streams, bucket: string): Promise<StreamFacts> => streams.info(`KV_${bucket}`)
 
 export async function createNatsSink(
-  nats: NatsConnection,
+  nats: PlainNats,
   { records, blobs, streams, created }: Buckets,
   { loadTrustedKeys, onNewer = () => {} }: FenceOptions = {},
 ): Promise<NatsSink> {
@@ -146,15 +137,15 @@ export async function createNatsSink(
  * comes under the same revisions. So the bucket is deleted, and nodes read the next one from its beginning.
  */
 async function deleteIfBehind(
-  streams: StreamAPI,
-  found: StreamInfo,
+  streams: Streams,
+  found: StreamFacts,
   { created, revision }: LastWrite,
 ): Promise<boolean> {
   if (found.created !== created || found.state.last_seq >= revision) return false
   return streams.delete(`KV_${recordBucket}`)
 }
 
-async function readAll<Kept>(bucket: KV, read: (text: string) => Kept): Promise<Map<string, Kept>> {
+async function readAll<Kept>(bucket: Bucket, read: (text: string) => Kept): Promise<Map<string, Kept>> {
   const found = new Map<string, Kept>()
   // A watch of an empty bucket says nothing until something comes.
   if ((await bucket.status()).values === 0) return found

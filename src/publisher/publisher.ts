@@ -1,24 +1,21 @@
 import type { NatsConnection } from '@nats-io/transport-node'
-import { type Db, type DbPool, one, run } from '../db/pool.ts'
-import { sql } from '../db/sql.ts'
 import type { Batch, Progress } from '../distribution/channels.ts'
 import type { RecordKey } from '../distribution/records.ts'
 import { digestOf, type Signer, seal } from '../distribution/signature.ts'
-import type { Clock } from '../kernel/clock.ts'
 import type { Uuid } from '../kernel/ids.ts'
 import type { Log } from '../kernel/log.ts'
-import { pause } from '../kernel/pause.ts'
-import { type OutboxRow, readOutbox } from '../operations/outbox.ts'
+import { type Stop, type Timing, wait } from '../kernel/timing.ts'
+import type { OutboxRow } from '../operations/outbox.ts'
+import type { BucketServer } from './bucket_server.ts'
 import { createBucketWriter } from './bucket_writer.ts'
 import { type Means, notingUnavailable } from './changed.ts'
-import { type Compiled, compileRecords } from './compile.ts'
-import { noteExpiredRules } from './expiry.ts'
+import type { Compiled } from './compile.ts'
+import type { LockedDatabase, PublisherDatabase } from './database.ts'
 import { createLiveRecords, type LiveRecords } from './live_records.ts'
-import { holdingPublisherLock } from './lock.ts'
-import { type LastWrite, type NatsSink, openNatsSink } from './nats_sink.ts'
+import { type NatsSink, openNatsSink } from './nats_sink.ts'
 import { createPolicyVersions } from './policy_versions.ts'
 import { createReconciler } from './reconciler.ts'
-import { activeSigner, CannotSign, trustedSigningKeys } from './signing_keys.ts'
+import { CannotSign } from './signing_keys.ts'
 import type { Suspicions } from './suspicions.ts'
 import { createWake } from './wake.ts'
 import { openWithheld } from './withheld.ts'
@@ -34,12 +31,12 @@ export type PublisherMetrics = {
   stalled: (reason: string | undefined) => void
 }
 type Parts = {
-  pool: DbPool
-  nats: NatsConnection
+  database: PublisherDatabase
+  nats: Pick<NatsConnection, 'publish' | 'subscribe' | 'info'>
+  buckets: BucketServer
   /** Whether NATS is reachable now. */
   isConnected: () => boolean
-  replicas: number
-  clock: Clock
+  timing: Timing
   log: Log
   metrics: PublisherMetrics
   means: Means
@@ -65,21 +62,21 @@ const newerInBucket =
  * others stand by. Ends when `signal` says so.
  */
 export async function runPublisher(parts: Parts, signal: AbortSignal): Promise<void> {
-  const { pool, log, metrics, isConnected } = parts
+  const { database, timing, log, metrics, isConnected } = parts
   const canSign = watchSigningKey(parts)
   while (!signal.aborted) {
     // Without NATS it could only keep the lock from a process that has it.
     if (!isConnected()) {
-      await pause(retryEveryMs, signal)
+      await wait(timing, retryEveryMs, signal)
       continue
     }
     const link = watchLink(parts)
     try {
       if (await canSign())
-        await holdingPublisherLock(pool, link.isGone, async (db, lost) => {
+        await database.holdingLock(link.isGone, async (locked, lost) => {
           metrics.active(true)
           log.info({}, 'publisher: active')
-          await publish(parts, db, AbortSignal.any([signal, lost, link.isGone]))
+          await publish(parts, locked, AbortSignal.any([signal, lost, link.isGone]))
         })
     } catch (error) {
       if (link.isGone.aborted) log.warn({}, 'publisher: NATS is out of reach; leaving the work to another process')
@@ -91,15 +88,15 @@ export async function runPublisher(parts: Parts, signal: AbortSignal): Promise<v
       metrics.active(false)
       metrics.heldBack(0, undefined)
     }
-    await pause(retryEveryMs, signal)
+    await wait(timing, retryEveryMs, signal)
   }
 }
 
 /** A process that cannot sign leaves the lock to one that can. The log has each reason once. */
-function watchSigningKey({ pool, means, log, metrics }: Pick<Parts, 'pool' | 'means' | 'log' | 'metrics'>) {
+function watchSigningKey({ database, log, metrics }: Pick<Parts, 'database' | 'log' | 'metrics'>) {
   let logged: string | undefined
   return async (): Promise<boolean> => {
-    const fault = await activeSigner(pool, means.secrets).then(
+    const fault = await database.signer().then(
       () => undefined,
       (error: unknown) => {
         if (error instanceof CannotSign) return error
@@ -114,55 +111,51 @@ function watchSigningKey({ pool, means, log, metrics }: Pick<Parts, 'pool' | 'me
 }
 
 /** `isGone` aborts when NATS has been out of reach for some seconds. */
-function watchLink({ isConnected, clock }: Pick<Parts, 'isConnected' | 'clock'>) {
+function watchLink({ isConnected, timing }: Pick<Parts, 'isConnected' | 'timing'>) {
   const gone = new AbortController()
-  let connectedAt = clock()
-  const timer = setInterval(() => {
-    if (isConnected()) connectedAt = clock()
-    else if (clock() - connectedAt >= giveUpWithoutNatsMs) gone.abort(new Error('NATS is out of reach'))
-  }, 250)
-  return { isGone: gone.signal, stop: () => clearInterval(timer) }
+  let connectedAt = timing.now()
+  const stop = timing.every(250, () => {
+    if (isConnected()) connectedAt = timing.now()
+    else if (timing.now() - connectedAt >= giveUpWithoutNatsMs) gone.abort(new Error('NATS is out of reach'))
+  })
+  return { isGone: gone.signal, stop }
 }
 
 async function publish(
-  { pool, nats, replicas, clock, log, metrics, means, suspicions }: Parts,
-  db: Db,
+  { database, nats, buckets, timing, log, metrics, means, suspicions }: Parts,
+  locked: LockedDatabase,
   signal: AbortSignal,
 ): Promise<void> {
-  const { cursor, created, revision } = await one<LastWrite & { cursor: number }>(
-    db,
-    sql`select cursor, bucket_created as created, bucket_revision as revision from publisher_state`,
-  )
+  const clock = timing.now
+  const { cursor, created, revision } = await locked.state()
   const fence = {
-    loadTrustedKeys: () => trustedSigningKeys(pool),
+    loadTrustedKeys: database.trustedKeys,
     onNewer: (key: string) => log.warn({ key }, newerInBucket),
   }
-  const natsSink = await openNatsSink(nats, replicas, { created, revision }, fence)
-  await noteBucket(db, natsSink.bucketCreated)
-  const bucketWriter = createBucketWriter(natsSink, clock, (settled, last) =>
-    run(db, sql`update publisher_state set cursor = ${settled}, bucket_revision = ${last}`),
-  )
-  const wake = createWake(nats)
+  const natsSink = await openNatsSink(nats, buckets, { created, revision }, fence)
+  await locked.noteBucket(natsSink.bucketCreated)
+  const bucketWriter = createBucketWriter(natsSink, timing, locked.moveCursor)
+  const wake = createWake(nats, timing)
   const over = new AbortController()
   const policyVersions = createPolicyVersions(maxVersionBytes)
-  const withheld = await openWithheld(db, metrics.heldBack)
+  const withheld = await openWithheld(locked, metrics.heldBack)
   const reconciling = { ...means, findPolicyVersion: policyVersions.fromRules }
   const live = createLiveRecords()
   const reconciler = createReconciler(
-    { pool, natsSink, clock, log, means: reconciling, onCompared: withheld.noteComparison, live },
+    { database, natsSink, clock, log, means: reconciling, onCompared: withheld.noteComparison, live },
     AbortSignal.any([signal, over.signal]),
   )
-  const stopLooking = watchBucketIdentity(natsSink, bucketWriter.fail)
+  const stopLooking = watchBucketIdentity(timing, natsSink, bucketWriter.fail)
   let sent = cursor
   let lastExpiry = clock()
   try {
     while (!signal.aborted) {
       bucketWriter.check()
-      const signer = await activeSigner(db, means.secrets)
+      const signer = await locked.signer()
       const now = clock()
-      await noteExpiredRules(pool, lastExpiry, now)
+      await database.noteExpiredRules(lastExpiry, now)
       lastExpiry = now
-      const batch = await nextBatch(db, sent)
+      const batch = await nextBatch(locked, sent)
       metrics.behind(batch ? batch.settled - sent : 0)
       for (const key of suspicions.take()) reconciler.suspect(key)
       reconciler.tend(signer.keyId, !batch && bucketWriter.isIdle())
@@ -172,7 +165,7 @@ async function publish(
       }
       const { rows, settled } = batch ?? { rows: [], settled: sent }
       const unavailable = new Map<RecordKey, string>()
-      const compiled = await compileRows(pool, rows, now, {
+      const compiled = await compileRows(database, rows, now, {
         ...notingUnavailable(means, unavailable),
         maxMessageBytes: natsSink.maxMessageBytes(),
         findPolicyVersion: policyVersions.current,
@@ -188,10 +181,10 @@ async function publish(
       metrics.published(compiled.length)
       metrics.sent(settled)
       sent = settled
-      while (bucketWriter.recordsWaiting() > maxWaiting && !signal.aborted) await pause(50, signal)
+      while (bucketWriter.recordsWaiting() > maxWaiting && !signal.aborted) await wait(timing, 50, signal)
     }
     // Whatever is not stored by then is sent again from the cursor by the next active publisher.
-    await Promise.race([bucketWriter.finish(), pause(2_000, new AbortController().signal)])
+    await Promise.race([bucketWriter.finish(), wait(timing, 2_000)])
   } finally {
     over.abort()
     stopLooking()
@@ -200,32 +193,18 @@ async function publish(
   }
 }
 
-/**
- * A lost bucket takes deletions with it that a node may not have heard of. So everything that exists is sent under a new
- * generation, by which nodes tell it from the rest.
- */
-const noteBucket = (db: Db, created: string) =>
-  run(
-    db,
-    sql`
-    update publisher_state set bucket_created = ${created}, bucket_revision = 0,
-      resend_below = greatest(resend_below, case when bucket_created is not null then settled_generation() end)
-    where bucket_created is distinct from ${created}`,
-  )
-
 /** NATS may lose its data without dropping connections. Writes to the lost buckets would then fail. */
-function watchBucketIdentity(natsSink: NatsSink, fail: (error: Error) => void): () => void {
-  const timer = setInterval(async () => {
+function watchBucketIdentity(timing: Timing, natsSink: NatsSink, fail: (error: Error) => void): Stop {
+  return timing.every(bucketLookEveryMs, async () => {
     if (!(await natsSink.isIntact())) fail(new Error('NATS has lost the contents of the buckets'))
-  }, bucketLookEveryMs)
-  return () => clearInterval(timer)
+  })
 }
 
 type Rows = { rows: OutboxRow[]; settled: number }
 
 /** Of several changes of one thing the last. Undefined when there is nothing new. */
-async function nextBatch(db: Db, after: number): Promise<Rows | undefined> {
-  const { rows, settled } = await readOutbox(db, after, rowsAtOnce)
+async function nextBatch(locked: LockedDatabase, after: number): Promise<Rows | undefined> {
+  const { rows, settled } = await locked.outboxAfter(after, rowsAtOnce)
   const last = rows.at(-1)
   const reached = rows.length >= rowsAtOnce && last ? last.generation : settled
   if (reached <= after) return undefined
@@ -233,9 +212,13 @@ async function nextBatch(db: Db, after: number): Promise<Rows | undefined> {
   return { rows: [...latest.values()], settled: reached }
 }
 
-const compileRows = (pool: DbPool, rows: readonly OutboxRow[], now: number, means: Means): Promise<Compiled[]> =>
-  compileRecords(
-    pool,
+const compileRows = (
+  database: PublisherDatabase,
+  rows: readonly OutboxRow[],
+  now: number,
+  means: Means,
+): Promise<Compiled[]> =>
+  database.compile(
     rows.map(({ key, account_id }) => ({ key, accountId: account_id as Uuid })),
     now,
     means,

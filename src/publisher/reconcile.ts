@@ -1,19 +1,22 @@
 import { hash } from 'node:crypto'
-import { type DbPool, many, one } from '../db/pool.ts'
-import { type SqlFragment, sql } from '../db/sql.ts'
-import { transaction } from '../db/transaction.ts'
 import { progressKey, recordBucket } from '../distribution/channels.ts'
-import { type EdgeRecord, kindOf, type PolicyRecord, type RecordKey, type RecordKind } from '../distribution/records.ts'
+import {
+  type EdgeRecord,
+  kindOf,
+  type PolicyRecord,
+  type RecordKey,
+  type RecordKind,
+  recordKinds,
+} from '../distribution/records.ts'
 import { isRecordKey } from '../distribution/validate.ts'
-import { firstUuidOf, type Id, type IdPrefix, toId, type Uuid } from '../kernel/ids.ts'
-import { settledGeneration, writeOutbox } from '../operations/outbox.ts'
+import { firstUuidOf, type Id, toId, type Uuid } from '../kernel/ids.ts'
 import type { Changed, Means } from './changed.ts'
-import { type Compiled, compileRecords } from './compile.ts'
+import type { Compiled } from './compile.ts'
+import type { PublisherDatabase } from './database.ts'
 import { isForged, removeGarbage } from './garbage.ts'
 import type { LiveComparison } from './live_records.ts'
 import {
   accountsThatLackMost,
-  changedSince,
   type HeldBack,
   isMostOfInstallationMissing,
   lostMostRules,
@@ -22,39 +25,6 @@ import {
   rulesIn,
 } from './missing_guard.ts'
 import type { NatsSink } from './nats_sink.ts'
-import { trustedSigningKeys } from './signing_keys.ts'
-
-const pageSize = 1_000
-
-/** Where everything that has a record stands, by kind. */
-const live: Record<RecordKind, { prefix: IdPrefix; from: SqlFragment }> = {
-  tcp: { prefix: 'edgtcp', from: sql`edges where kind = 'tcp'` },
-  https: { prefix: 'edghts', from: sql`edges where kind = 'https'` },
-  route: { prefix: 'edghtsrt', from: sql`edges where kind = 'route'` },
-  backend: { prefix: 'bkdst', from: sql`backends where kind = 'static'` },
-  weighted: { prefix: 'bkdwd', from: sql`backends where kind = 'weighted'` },
-  failover: { prefix: 'bkdfo', from: sql`backends where kind = 'failover'` },
-  response: { prefix: 'bkdhr', from: sql`backends where kind = 'http_response'` },
-  policy: { prefix: 'ipp', from: sql`ip_policies where true` },
-  certificate: {
-    prefix: 'cert',
-    from: sql`(
-      select distinct account_id, certificate_id as id from reserved_domains where certificate_id is not null) used where true`,
-  },
-  recipient: {
-    prefix: 'enk',
-    from: sql`(select ${firstUuidOf(0)}::uuid as account_id, id from edge_node_keys where accepted) recipients where true`,
-  },
-  challenge: { prefix: 'chl', from: sql`acme_challenges where true` },
-  restrictions: {
-    prefix: 'ac',
-    // An account with an edge has this record even without restrictions: nodes refuse traffic of unknown accounts.
-    from: sql`(
-      select id as account_id, id from accounts a
-      where exists (select from edges e where e.account_id = a.id and e.parent_id is null)
-        or exists (select from ip_restrictions r where r.account_id = a.id and r.type = 'endpoints')) owners where true`,
-  },
-}
 
 /**
  * Compares the bucket with the database and puts whatever differs, is missing or should be gone into the outbox, to be
@@ -63,7 +33,7 @@ const live: Record<RecordKind, { prefix: IdPrefix; from: SqlFragment }> = {
  * bucket holds everything, and nothing under a generation below `floor`.
  */
 export async function reconcile(
-  pool: DbPool,
+  database: PublisherDatabase,
   natsSink: NatsSink,
   signingKeyId: string,
   now: number,
@@ -71,33 +41,30 @@ export async function reconcile(
   { means = {}, live: counted = uncounted, suspects = [] }: Options = {},
 ): Promise<{ healed: number; removed: number; generation: number; floor: number; heldBack: HeldBack }> {
   const kept = await natsSink.contents(fingerprint)
-  const keys = await trustedSigningKeys(pool)
+  const keys = await database.trustedKeys()
   for (const key of suspects) if (kept.get(key) && (await isForged(natsSink, key, keys))) kept.set(key, undefined)
-  const settled = await settledGeneration(pool)
-  const { resend_below } = await one<{ resend_below: number }>(pool, sql`select resend_below from publisher_state`)
-  const asItShouldBe = { signingKeyId, resendBelow: resend_below }
+  const settled = await database.settled()
+  const resendBelow = await database.resendBelow()
+  const asItShouldBe = { signingKeyId, resendBelow }
   await natsSink.refreshBlobs()
   kept.delete(progressKey)
   const heldBack: HeldBack = { accounts: new Map(), policies: [] }
-  const owners = await findMissing(pool, natsSink, kept, resend_below, heldBack)
+  const owners = await findMissing(database, natsSink, kept, resendBelow, heldBack)
   let healed = 0
   let generation = 0
   let isEverythingSent = heldBack.accounts.size === 0
   const enqueue = async (changed: readonly Changed[]) => {
     for (const [accountId, ofAccount] of Map.groupBy(changed, ({ accountId }) => accountId)) {
       const keys = ofAccount.map(({ key }) => key)
-      generation = await transaction(pool, (tx) => writeOutbox(tx, accountId, keys))
+      generation = await database.enqueue(accountId, keys)
     }
     healed += changed.length
   }
-  for (const [kind, { prefix, from }] of Object.entries(live) as [RecordKind, (typeof live)[RecordKind]][]) {
-    for await (const page of pages(pool, from)) {
+  for (const kind of Object.keys(recordKinds) as RecordKind[]) {
+    for await (const all of database.living(kind)) {
       signal.throwIfAborted()
-      const all = page.map(
-        ({ account_id, id }): Changed => ({ key: `${kind}.${toId(prefix, id)}`, accountId: account_id }),
-      )
       const changed = all.filter(({ accountId }) => !heldBack.accounts.has(toId('ac', accountId)))
-      const compiled = await compileRecords(pool, changed, now, means)
+      const compiled = await database.compile(changed, now, means)
       // A record may exist while a piece of its policy is missing: a node without that piece could never apply it.
       await natsSink.putBlobs(compiled.flatMap(({ blobs }) => blobs))
       const differing = compiled.filter(
@@ -105,7 +72,7 @@ export async function reconcile(
           !isSame(kept.get(key), { value, rules, expiring }, asItShouldBe) ||
           counted.isSent(key, kept.get(key)?.generation ?? 0),
       )
-      const held = kind === 'policy' ? await policiesThatLostMost(pool, differing, kept, resend_below) : new Set()
+      const held = kind === 'policy' ? await policiesThatLostMost(database, differing, kept, resendBelow) : new Set()
       heldBack.policies.push(...differing.map(({ key }) => key).filter((key) => held.has(key)))
       // What cannot be compiled now stays as nodes have it.
       if (compiled.length < changed.length || held.size > 0) isEverythingSent = false
@@ -128,7 +95,7 @@ export async function reconcile(
   await enqueue(gone.map((key) => ({ key, accountId: firstUuidOf(0) })))
   await natsSink.sweepBlobs()
   // Of changes that had not ended when this began, some may have been missed: they come under later generations.
-  const floor = isEverythingSent ? Math.min(resend_below, settled) : 0
+  const floor = isEverythingSent ? Math.min(resendBelow, settled) : 0
   return { healed, removed: garbage.length, generation, floor, heldBack }
 }
 
@@ -162,7 +129,7 @@ type Kept = ReadonlyMap<string, Fingerprint | undefined>
  * installation, and notes the accounts of which it is most. Resolves to the owners of what is missing, as far as known.
  */
 async function findMissing(
-  pool: DbPool,
+  database: PublisherDatabase,
   natsSink: NatsSink,
   kept: Kept,
   resendBelow: number,
@@ -172,15 +139,15 @@ async function findMissing(
   for (const [key, found] of kept)
     if (isRecordKey(key) && found && found.value !== null) missing.set(key as RecordKey, found)
   const present = new Map<Id<'ac'>, number>()
-  for (const [kind, { prefix, from }] of Object.entries(live) as [RecordKind, (typeof live)[RecordKind]][])
-    for await (const page of pages(pool, from))
-      for (const { account_id, id } of page) {
-        missing.delete(`${kind}.${toId(prefix, id)}`)
-        const account = toId('ac', account_id)
+  for (const kind of Object.keys(recordKinds) as RecordKind[])
+    for await (const page of database.living(kind))
+      for (const { key, accountId } of page) {
+        missing.delete(key)
+        const account = toId('ac', accountId)
         present.set(account, (present.get(account) ?? 0) + 1)
       }
   if (missing.size <= mayLack.account) return new Map()
-  for (const key of await changedSince(pool, missing)) missing.delete(key)
+  for (const key of await database.changedSince(missing)) missing.delete(key)
   refuseIfMostIsMissing(
     missing.size,
     present.values().reduce((sum, count) => sum + count, 0),
@@ -203,7 +170,7 @@ function refuseIfMostIsMissing(missing: number, present: number): void {
 
 /** Of policies that differ from the bucket, those that lost most of their rules without a change that explains it. */
 async function policiesThatLostMost(
-  pool: DbPool,
+  database: PublisherDatabase,
   differing: readonly Compiled[],
   kept: Kept,
   resendBelow: number,
@@ -215,23 +182,8 @@ async function policiesThatLostMost(
     if (found?.rules !== undefined && found.generation >= resendBelow && lostMostRules(found.rules, now))
       shrunk.set(key, found)
   }
-  if (shrunk.size > 0) for (const key of await changedSince(pool, shrunk)) shrunk.delete(key)
+  if (shrunk.size > 0) for (const key of await database.changedSince(shrunk)) shrunk.delete(key)
   return new Set(shrunk.keys())
-}
-
-async function* pages(pool: DbPool, from: SqlFragment): AsyncGenerator<{ account_id: Uuid; id: Uuid }[]> {
-  const nil = '00000000-0000-0000-0000-000000000000' as Uuid
-  let after = { account_id: nil, id: nil }
-  for (;;) {
-    const page = await many<{ account_id: Uuid; id: Uuid }>(
-      pool,
-      sql`select account_id, id from ${from} and (account_id, id) > (${after.account_id}, ${after.id}) order by account_id, id limit ${pageSize}`,
-    )
-    if (page.length) yield page
-    const last = page.at(-1)
-    if (!last || page.length < pageSize) return
-    after = last
-  }
 }
 
 type Wanted = { signingKeyId: string; resendBelow: number }

@@ -1,9 +1,9 @@
-import type { DbPool } from '../db/pool.ts'
 import type { Progress } from '../distribution/channels.ts'
 import type { RecordKey } from '../distribution/records.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Log } from '../kernel/log.ts'
 import { type Means, notingUnavailable } from './changed.ts'
+import type { PublisherDatabase } from './database.ts'
 import type { LiveRecords } from './live_records.ts'
 import { countHeldBack, describeHeldBack } from './missing_guard.ts'
 import type { NatsSink } from './nats_sink.ts'
@@ -18,7 +18,7 @@ const shortestWaitMs = 5_000
 const maxSuspects = 100
 
 type Parts = {
-  pool: DbPool
+  database: PublisherDatabase
   natsSink: NatsSink
   clock: Clock
   log: Log
@@ -32,7 +32,10 @@ type Parts = {
  * When to reconcile: at the beginning, every ten minutes, when another key signs, and when nodes refuse unsigned entries.
  * Beside the publishing, not in its way: comparing 100,000 records takes seconds, and whatever changes meanwhile is at worst sent twice.
  */
-export function createReconciler({ pool, natsSink, clock, log, means, onCompared, live }: Parts, signal: AbortSignal) {
+export function createReconciler(
+  { database, natsSink, clock, log, means, onCompared, live }: Parts,
+  signal: AbortSignal,
+) {
   let due = clock()
   let signedBy: string | undefined
   /** The last completed pass, and whether a progress message has announced it to nodes. */
@@ -53,7 +56,7 @@ export function createReconciler({ pool, natsSink, clock, log, means, onCompared
       const about = { means: compiling, live: comparison, suspects: [...suspects] }
       suspects.clear()
       const { healed, removed, generation, floor, heldBack } = await reconcile(
-        pool,
+        database,
         natsSink,
         keyId,
         clock(),

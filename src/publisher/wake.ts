@@ -1,9 +1,9 @@
 import type { NatsConnection } from '@nats-io/transport-node'
 import { wakeSubject } from '../distribution/channels.ts'
-import { pause } from '../kernel/pause.ts'
+import { type Timing, wait } from '../kernel/timing.ts'
 
 /** Ends a wait early when a process has committed a change. */
-export function createWake(nats: NatsConnection) {
+export function createWake(nats: Pick<NatsConnection, 'subscribe'>, timing: Timing) {
   let pending = false
   let ring = () => {}
   const subscription = nats.subscribe(wakeSubject, {
@@ -17,7 +17,7 @@ export function createWake(nats: NatsConnection) {
       if (!pending) {
         const rung = new AbortController()
         ring = () => rung.abort()
-        await pause(ms, AbortSignal.any([signal, rung.signal]))
+        await wait(timing, ms, AbortSignal.any([signal, rung.signal]))
       }
       pending = false
     },

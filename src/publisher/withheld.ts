@@ -1,19 +1,17 @@
-import { type Db, many, run } from '../db/pool.ts'
+import { type Db, many } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
-import type { RecordKey } from '../distribution/records.ts'
 import type { WithheldRecord } from '../kernel/edge_nodes.ts'
 import type { OutboxRow } from '../operations/outbox.ts'
+import type { LockedDatabase, Reasons } from './database.ts'
 
-type Reasons = ReadonlyMap<RecordKey, string>
 type Show = (count: number, reason: string | undefined) => void
 
 /**
  * Records that exist and cannot be sent. They are in the database before nodes hear of a later generation, so that every
  * process knows that a node which has applied that generation still lacks them.
  */
-export async function openWithheld(db: Db, show: Show) {
-  const rows = await many<{ key: RecordKey; reason: string }>(db, sql`select key, reason from withheld_records`)
-  const stored = new Map(rows.map(({ key, reason }) => [key, reason]))
+export async function openWithheld(database: Pick<LockedDatabase, 'withheld' | 'noteWithheld'>, show: Show) {
+  const stored = new Map(await database.withheld())
   /** Found by the last comparison, without a change. */
   let compared: Reasons = new Map()
   let missing: Parameters<Show> = [0, undefined]
@@ -29,16 +27,8 @@ export async function openWithheld(db: Db, show: Show) {
     async note(changed: readonly OutboxRow[], withheld: Reasons): Promise<void> {
       const sent = changed.map(({ key }) => key).filter((key) => stored.has(key) && !withheld.has(key))
       if (sent.length === 0 && withheld.size === 0) return
-      if (sent.length > 0) await run(db, sql`delete from withheld_records where key = any(${sent})`)
       const kept = changed.filter(({ key }) => withheld.has(key))
-      await run(
-        db,
-        sql`
-        insert into withheld_records (key, since, reason)
-        select * from unnest(${kept.map(({ key }) => key)}::text[], ${kept.map(({ generation }) => generation)}::bigint[],
-          ${kept.map(({ key }) => withheld.get(key) ?? null)}::text[])
-        on conflict (key) do update set reason = excluded.reason`,
-      )
+      await database.noteWithheld(sent, kept, withheld)
       for (const key of sent) stored.delete(key)
       for (const [key, reason] of withheld) stored.set(key, reason)
       showAll()

@@ -1,11 +1,12 @@
 // A publisher that stands still in the middle of a write, while another takes over, must not put old records over newer ones.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import type { KV } from '@nats-io/kv'
 import { startNats } from '../../dev/nats.ts'
 import { progressKey } from '../../src/distribution/channels.ts'
 import { createSigner, newSigningKey, seal, trustedKeys } from '../../src/distribution/signature.ts'
 import { newId } from '../../src/kernel/ids.ts'
+import { systemTiming } from '../../src/kernel/system_timing.ts'
+import { type Bucket, bucketServer } from '../../src/publisher/bucket_server.ts'
 import { createBucketWriter } from '../../src/publisher/bucket_writer.ts'
 import { createFencedBucket } from '../../src/publisher/fenced_bucket.ts'
 import { createNatsSink, openBuckets } from '../../src/publisher/nats_sink.ts'
@@ -23,7 +24,7 @@ after(() => {
   for (const writer of writers) writer.stop()
 })
 
-const buckets = await openBuckets(connection, 1)
+const buckets = await openBuckets(bucketServer(connection, 1))
 const kv = buckets.records
 
 const record = (key: string, generation: number) => seal({ key, generation, value: null }, signer)
@@ -34,7 +35,7 @@ const batchOf = (keys: string[], generation: number) => ({
 const payloadOf = async (key: string) => JSON.parse(JSON.parse((await kv.get(key))?.string() ?? '').payload)
 
 /** Stands still before or after the call with this number, until told to go on. */
-function pausing(target: KV, at: number, when: 'before' | 'after') {
+function pausing(target: Bucket, at: number, when: 'before' | 'after') {
   const { promise: resumed, resolve: resume } = Promise.withResolvers<void>()
   const { promise: paused, resolve: pause } = Promise.withResolvers<void>()
   let calls = 0
@@ -52,16 +53,16 @@ function pausing(target: KV, at: number, when: 'before' | 'after') {
       await stopAt('after', call)
       return result
     }
-  const wrapped = Object.assign(Object.create(target), { get: through(target.get), put: through(target.put) }) as KV
+  const wrapped = Object.assign(Object.create(target), { get: through(target.get), put: through(target.put) }) as Bucket
   return { wrapped, paused, resume, calls: () => calls }
 }
 
 type Pausing = ReturnType<typeof pausing>
-const sinkOn = (records: KV) => createNatsSink(connection, { ...buckets, records }, { loadTrustedKeys })
+const sinkOn = (records: Bucket) => createNatsSink(connection, { ...buckets, records }, { loadTrustedKeys })
 
 /** Resolves when the batch is written and the cursor moved. */
 async function write(sink: Awaited<ReturnType<typeof sinkOn>>, keys: string[], generation: number): Promise<void> {
-  const writer = createBucketWriter(sink, Date.now, async () => {})
+  const writer = createBucketWriter(sink, systemTiming, async () => {})
   writers.push(writer)
   writer.add(batchOf(keys, generation), keys, generation)
   await writer.finish()

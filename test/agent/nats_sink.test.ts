@@ -4,7 +4,9 @@ import { type TestContext, test } from 'node:test'
 import { startNats } from '../../dev/nats.ts'
 import { createSigner, newSigningKey, seal } from '../../src/distribution/signature.ts'
 import { newId } from '../../src/kernel/ids.ts'
-import { type LastWrite, openNatsSink } from '../../src/publisher/nats_sink.ts'
+import { bucketServer } from '../../src/publisher/bucket_server.ts'
+import type { LastWrite } from '../../src/publisher/database.ts'
+import { openNatsSink } from '../../src/publisher/nats_sink.ts'
 import { connectAsControlPlane } from '../harness/nats.ts'
 import { poll } from '../harness/poll.ts'
 
@@ -15,7 +17,7 @@ async function start(t: TestContext) {
   const nats = await startNats()
   t.after(() => nats.stop())
   const connection = await connectAsControlPlane(t, nats)
-  const open = (lastWrite?: LastWrite) => openNatsSink(connection, 1, lastWrite)
+  const open = (lastWrite?: LastWrite) => openNatsSink(connection, bucketServer(connection, 1), lastWrite)
   return { nats, open }
 }
 type Sink = Awaited<ReturnType<typeof openNatsSink>>

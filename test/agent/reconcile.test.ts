@@ -12,9 +12,11 @@ import type { RecordKey } from '../../src/distribution/records.ts'
 import { createSigner, newSigningKey, seal } from '../../src/distribution/signature.ts'
 import { newId, newUuid, toId, type Uuid } from '../../src/kernel/ids.ts'
 import { skipGenerations, writeOutbox } from '../../src/operations/outbox.ts'
+import { bucketServer } from '../../src/publisher/bucket_server.ts'
 import { compileRecords } from '../../src/publisher/compile.ts'
 import { describeHeldBack } from '../../src/publisher/missing_guard.ts'
 import { openNatsSink } from '../../src/publisher/nats_sink.ts'
+import { publisherDatabase } from '../../src/publisher/postgres.ts'
 import { reconcile } from '../../src/publisher/reconcile.ts'
 import { newDatabase } from '../harness/control_plane.ts'
 import { connectAsControlPlane } from '../harness/nats.ts'
@@ -29,7 +31,7 @@ async function bucketWith(count: number) {
   const connection = await connectAsControlPlane({ after }, nats)
   const { streams } = await jetstreamManager(connection)
   for await (const { config } of streams.list()) await streams.delete(config.name)
-  const natsSink = await openNatsSink(connection, 1)
+  const natsSink = await openNatsSink(connection, bucketServer(connection, 1))
   const keys = Array.from({ length: count }, () => `backend.${newId('bkdst')}` as const)
   const value = { host: 'a.example', port: 1, tls: false }
   const records = keys.map((key) => seal({ key, generation: 1, value }, signer))
@@ -39,7 +41,8 @@ async function bucketWith(count: number) {
     () => {},
   )
   after(() => db.end())
-  const compare = () => reconcile(db, natsSink, signer.keyId, Date.now(), new AbortController().signal)
+  const compare = () =>
+    reconcile(publisherDatabase(db), natsSink, signer.keyId, Date.now(), new AbortController().signal)
   const outbox = () => many<{ key: string }>(db, sql`select key from outbox`)
   return { compare, outbox, keys, natsSink, connection, db }
 }
@@ -254,7 +257,9 @@ test('a record whose signature nodes refuse is sent again, although it looks as 
   await bucket.put(key, seal({ key, generation: 1, value: { sets: [] } }, forger))
   const compare = async (suspects: string[]) => {
     await run(db, sql`delete from outbox`)
-    await reconcile(db, natsSink, signer.keyId, Date.now(), new AbortController().signal, { suspects })
+    await reconcile(publisherDatabase(db), natsSink, signer.keyId, Date.now(), new AbortController().signal, {
+      suspects,
+    })
     return (await many<{ key: string }>(db, sql`select key from outbox`)).some((row) => row.key === key)
   }
   assert.deepEqual([await compare([]), await compare([key])], [false, true])

@@ -1,3 +1,4 @@
+import { systemTiming } from '../../kernel/system_timing.ts'
 import type { NameServer } from '../certificates.ts'
 import { diskFiles, type Files } from '../files.ts'
 import { writeAnswerFiles } from './answers.ts'
@@ -7,18 +8,17 @@ import { createConfigFile } from './config_file.ts'
 import { backendOf, type Entry } from './entries.ts'
 import { createLifetime, type Drain, type ProxyOptions } from './lifetime.ts'
 import { createLoading } from './loading.ts'
-import { changeMaps } from './map_changes.ts'
+import { type Change, createMapEnforcement } from './map_enforcement.ts'
 import { createMapFiles } from './map_files.ts'
 import { createHealthReader } from './native/health.ts'
 import { createNatives } from './native/natives.ts'
 import { haproxyProcess } from './process.ts'
+import { mapRuntime } from './runtime.ts'
 import { formerDestinations } from './sessions.ts'
 import { mapFolder, type ProxySettings, policyFolder } from './settings.ts'
 import { whyShadowed } from './shadowed.ts'
 import { createTenantCertificates } from './tenant_certificates.ts'
 import { createTurns } from './turns.ts'
-
-export type Change = { readonly set: readonly Entry[]; readonly del: readonly Entry[] }
 
 export type EdgeProxy = {
   /** Attaches to a running HAProxy or starts one; resolves when exactly these entries are in force. */
@@ -48,6 +48,8 @@ export type EdgeProxy = {
 }
 
 export function createProxy(settings: ProxySettings, options: ProxyOptions = {}): EdgeProxy {
+  const timing = options.timing ?? systemTiming
+  const runtime = mapRuntime(settings)
   const disk = options.files ?? diskFiles
   const haproxy = haproxyProcess(settings)
   const former = formerDestinations()
@@ -62,40 +64,29 @@ export function createProxy(settings: ProxySettings, options: ProxyOptions = {})
     claims.holder.bind(claims),
   )
   const config = createConfigFile(settings, natives.config, disk)
-  const files = createMapFiles(settings, claims, config, disk)
-  const loading = createLoading({ settings, haproxy, claims, natives, config, files, certificates, tenants, trouble })
+  const files = createMapFiles(settings, claims, config, disk, timing)
+  const loading = createLoading({
+    ...{ timing, runtime, haproxy, claims, natives, config, files, certificates, tenants, trouble },
+  })
   const { fallBack, catchUpNatives: started } = loading
   const lifetime = createLifetime(
-    { haproxy, files, certificates, turns, fallBack, started, readHealth, trouble },
+    { timing, haproxy, files, certificates, turns, fallBack, started, readHealth, trouble },
     options,
   )
+
+  const { isOver } = lifetime
+  const maps = createMapEnforcement({ runtime, haproxy, claims, natives, config, files, loading, isOver })
 
   async function start(all: Iterable<Entry>): Promise<void> {
     await prepareFolders(settings, disk)
     await tenants.open()
-    claims.replace(all)
-    claims.change(natives.settle().entries)
-    files.outdate()
-    const isSameConfig = await config.isCurrent()
-    const isRunning = await haproxy.attach()
-    if (!isRunning || !isSameConfig) await loading.startFromFiles()
-    else await loading.orElseReload('HAProxy cannot be brought up to date', loading.catchUp)
+    await maps.start(all)
     lifetime.begin()
   }
 
   async function apply(change: Change): Promise<void> {
     former.note(change)
-    const commands = claims.change(change)
-    const { changes, entries } = natives.settle()
-    commands.push(...claims.change(entries))
-    files.outdate([...commands.map(({ map }) => map), ...(changes.length > 0 ? ['config' as const] : [])])
-    // It accepts nothing any more, and must not be started again for this.
-    if (lifetime.isOver()) return
-    await loading.orElseReload('HAProxy did not accept a change', async () => {
-      const without = await natives.create(changes)
-      await changeMaps(settings, [...commands, ...claims.change(without)])
-      natives.retire(changes)
-    })
+    await maps.apply(change)
   }
 
   async function readHealth(names?: Iterable<string>): Promise<void> {

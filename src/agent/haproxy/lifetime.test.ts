@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { poll } from '../../../test/harness/poll.ts'
+import { systemTiming } from '../../kernel/system_timing.ts'
 import { createLifetime } from './lifetime.ts'
 import { createTurns } from './turns.ts'
 
@@ -13,6 +14,7 @@ function lifetime({ start = async () => {}, started = async () => {}, fallBack =
   let isAlive = true
   let lose = () => {}
   const parts = {
+    timing: systemTiming,
     haproxy: {
       isAlive: () => isAlive,
       async start() {

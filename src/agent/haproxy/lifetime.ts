@@ -1,4 +1,4 @@
-import { setTimeout } from 'node:timers/promises'
+import { type Stop, type Timing, wait } from '../../kernel/timing.ts'
 import type { Files } from '../files.ts'
 import type { Observation } from '../health.ts'
 import type { Certificates } from './certificates.ts'
@@ -16,6 +16,7 @@ export type Drain = {
 }
 
 export type ProxyOptions = {
+  readonly timing?: Timing
   readonly files?: Files
   /** HAProxy was lost and is back, or could not be brought back yet. */
   readonly onTrouble?: (problem: Error) => void
@@ -27,9 +28,10 @@ export type ProxyOptions = {
 }
 
 type Parts = {
+  timing: Timing
   haproxy: HaproxyProcess
-  files: ReturnType<typeof createMapFiles>
-  certificates: Certificates
+  files: Pick<ReturnType<typeof createMapFiles>, 'flush' | 'flushIfDue'>
+  certificates: Pick<Certificates, 'prepare' | 'load' | 'stop'>
   turns: Turns
   /** When HAProxy does not start: whether it may with another configuration, which is in place now. */
   fallBack: () => boolean
@@ -44,10 +46,10 @@ const readHealthMs = 10_000
 
 /** From the start of HAProxy to its end: brings it back when it is lost, and keeps files and certificates current. */
 export function createLifetime(
-  { haproxy, files, certificates, turns, fallBack, started, readHealth, trouble }: Parts,
+  { timing, haproxy, files, certificates, turns, fallBack, started, readHealth, trouble }: Parts,
   options: ProxyOptions,
 ) {
-  const timers: NodeJS.Timeout[] = []
+  const timers: Stop[] = []
   let isOver = false
 
   async function bringBack(): Promise<void> {
@@ -59,7 +61,7 @@ export function createLifetime(
         isBack = true
       } catch (error) {
         trouble(error)
-        if (haproxy.isAlive() || !fallBack()) await setTimeout(waitMs)
+        if (haproxy.isAlive() || !fallBack()) await wait(timing, waitMs)
       }
     }
   }
@@ -71,13 +73,13 @@ export function createLifetime(
   }
 
   function regularly(work: () => Promise<void>, everyMs: number): void {
-    timers.push(setInterval(() => void work().catch(trouble), everyMs).unref())
+    timers.push(timing.every(everyMs, () => void work().catch(trouble)))
   }
 
   function close(): void {
     isOver = true
     certificates.stop()
-    for (const timer of timers) clearInterval(timer)
+    for (const stop of timers) stop()
   }
 
   return {
@@ -105,13 +107,16 @@ export function createLifetime(
     async drain({ delayMs, deadlineMs, hurry }: Drain): Promise<void> {
       if (delayMs > 0) {
         await turns.next(haproxy.closeKeptConnections).catch(trouble)
-        await setTimeout(delayMs, undefined, { signal: hurry }).catch(() => {})
+        await wait(timing, delayMs, hurry)
       }
       close()
       if (deadlineMs === 0 || hurry.aborted) return
       await turns.ended()
       // Not queued: connections of an edge may have to be closed while a change is running.
-      await haproxy.finish(AbortSignal.any([hurry, AbortSignal.timeout(deadlineMs)])).catch(trouble)
+      const late = new AbortController()
+      const stop = timing.after(deadlineMs, () => late.abort())
+      await haproxy.finish(AbortSignal.any([hurry, late.signal])).catch(trouble)
+      stop()
     },
   }
 }

@@ -1,3 +1,4 @@
+import type { Timing } from '../../kernel/timing.ts'
 import type { Certificates } from './certificates.ts'
 import type { Claims } from './claims.ts'
 import type { ConfigFile } from './config_file.ts'
@@ -6,24 +7,25 @@ import type { createMapFiles } from './map_files.ts'
 import type { Natives } from './native/natives.ts'
 import type { HaproxyProcess } from './process.ts'
 import { reloadGently } from './reload.ts'
-import type { ProxySettings } from './settings.ts'
+import type { MapRuntime } from './runtime.ts'
 import type { TenantCertificates } from './tenant_certificates.ts'
 
 type Parts = {
-  settings: ProxySettings
+  timing: Timing
+  runtime: MapRuntime
   haproxy: HaproxyProcess
   claims: Claims
-  natives: Natives
-  config: ConfigFile
-  files: ReturnType<typeof createMapFiles>
-  certificates: Certificates
+  natives: Pick<Natives, 'catchUp'>
+  config: Pick<ConfigFile, 'toggleNatives'>
+  files: Pick<ReturnType<typeof createMapFiles>, 'outdate' | 'flush'>
+  certificates: Pick<Certificates, 'prepare' | 'load'>
   tenants: Pick<TenantCertificates, 'isInForce'>
   trouble: (error: unknown) => void
 }
 
 /** How HAProxy gets everything at once: from files, or by comparing what it has. */
 export function createLoading(parts: Parts) {
-  const { settings, haproxy, claims, natives, config, files, certificates, tenants, trouble } = parts
+  const { timing, runtime, haproxy, claims, natives, config, files, certificates, tenants, trouble } = parts
   let isInDoubt = false
 
   /** A native backend that HAProxy cannot read must not keep all the others, and the node, down. */
@@ -47,7 +49,7 @@ export function createLoading(parts: Parts) {
   }
 
   async function catchUpNatives(): Promise<void> {
-    await changeMaps(settings, claims.change(await natives.catchUp()))
+    await changeMaps(runtime, claims.change(await natives.catchUp()))
   }
 
   async function prepareFiles(): Promise<void> {
@@ -57,7 +59,7 @@ export function createLoading(parts: Parts) {
   }
 
   async function startFromFiles(): Promise<void> {
-    if (haproxy.isAlive()) await reloadGently(haproxy, { prepare: prepareFiles, isUrgent: isInDoubt, trouble })
+    if (haproxy.isAlive()) await reloadGently(haproxy, { timing, prepare: prepareFiles, isUrgent: isInDoubt, trouble })
     else {
       await prepareFiles()
       await haproxy.start()
@@ -74,7 +76,7 @@ export function createLoading(parts: Parts) {
     /** With what an earlier agent has left behind. The files follow; see lifetime.ts. */
     async catchUp(): Promise<void> {
       await catchUpNatives()
-      await bringUpToDate(settings, claims)
+      await bringUpToDate(runtime, claims)
       await certificates.load()
       if (!(await tenants.isInForce())) throw new Error('it serves other certificates of accounts than are on disk')
     },
@@ -92,3 +94,4 @@ export function createLoading(parts: Parts) {
     },
   }
 }
+export type Loading = ReturnType<typeof createLoading>

@@ -1,26 +1,25 @@
 import type { Claims, Command } from './claims.ts'
 import { mapNames } from './entries.ts'
-import { changeLines, entriesInForce, RuntimeError, tell } from './runtime.ts'
-import type { ProxySettings } from './settings.ts'
+import { type MapRuntime, RuntimeError } from './runtime.ts'
 
 /**
  * Tells a running HAProxy, entry by entry and with traffic in between. Never a whole map at once: with a million entries
  * that would take it a minute and stall every request. See docs/adr/0047.
  */
-export async function changeMaps(settings: ProxySettings, commands: readonly Command[]): Promise<void> {
-  if (commands.length > 0) await tell(settings.runtimeSocket, changeLines(settings, dependenciesFirst(commands)))
+export async function changeMaps(runtime: MapRuntime, commands: readonly Command[]): Promise<void> {
+  if (commands.length > 0) await runtime.change(dependenciesFirst(commands))
 }
 
 /**
  * Leaves a running HAProxy with exactly these entries, and touches none that is right already. Throws if it cannot, for
  * example because somebody has added a key twice by hand: a command would reach only one of the two.
  */
-export async function bringUpToDate(settings: ProxySettings, claims: Claims): Promise<void> {
+export async function bringUpToDate(runtime: MapRuntime, claims: Claims): Promise<void> {
   const commands: Command[] = []
   for (const map of mapNames) {
     const missing = new Set(claims.keys(map))
     const unwanted = new Set<string>()
-    for await (const [key, value] of entriesInForce(settings, map)) {
+    for await (const [key, value] of runtime.entries(map)) {
       const wanted = claims.holder(map, key)
       if (wanted === undefined ? unwanted.has(key) : !missing.delete(key))
         throw new RuntimeError(`HAProxy has ${key} twice in the map ${map}`)
@@ -30,7 +29,7 @@ export async function bringUpToDate(settings: ProxySettings, claims: Claims): Pr
     for (const key of unwanted) commands.push({ kind: 'del', map, key })
     for (const key of missing) commands.push({ kind: 'add', map, key, value: claims.holder(map, key) ?? '' })
   }
-  await changeMaps(settings, commands)
+  await changeMaps(runtime, commands)
 }
 
 /**

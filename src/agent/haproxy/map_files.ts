@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import type { Timing } from '../../kernel/timing.ts'
 import { type Files, writeAtomically } from '../files.ts'
 import type { Claims } from './claims.ts'
 import type { ConfigFile } from './config_file.ts'
@@ -21,6 +22,7 @@ export function createMapFiles(
   claims: Claims,
   config: Pick<ConfigFile, 'write'>,
   files: Files,
+  timing: Pick<Timing, 'elapsed'>,
 ) {
   const outdated = new Set<MapName | 'config'>()
   const turns = createTurns()
@@ -53,10 +55,10 @@ export function createMapFiles(
      * before, and is written again.
      */
     async flushIfDue(): Promise<void> {
-      const began = performance.now()
+      const began = timing.elapsed()
       if (outdated.size === 0 || began < notBefore) return
       await turns.next(write).finally(() => {
-        const now = performance.now()
+        const now = timing.elapsed()
         notBefore = now + (now - began) / shareOfTime
       })
     },

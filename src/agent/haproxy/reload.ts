@@ -1,10 +1,11 @@
-import { setTimeout } from 'node:timers/promises'
+import { type Timing, wait } from '../../kernel/timing.ts'
 import type { HaproxyProcess } from './process.ts'
 
 /** Longer than a busy client leaves a connection idle between two requests. */
 const closingMs = 1_000
 
 type Reload = {
+  timing: Timing
   /** Writes and checks what the new worker reads. */
   prepare: () => Promise<void>
   /** What is in force is wrong, and must not stay so any longer than it has to. */
@@ -18,14 +19,14 @@ type Reload = {
  */
 export async function reloadGently(
   haproxy: Pick<HaproxyProcess, 'closeKeptConnections' | 'keepConnections' | 'reload'>,
-  { prepare, isUrgent, trouble }: Reload,
+  { timing, prepare, isUrgent, trouble }: Reload,
 ): Promise<void> {
-  const began = performance.now()
+  const began = timing.elapsed()
   await haproxy.closeKeptConnections().catch(trouble)
   try {
     await prepare()
-    const left = isUrgent ? 0 : closingMs - (performance.now() - began)
-    if (left > 0) await setTimeout(left)
+    const left = isUrgent ? 0 : closingMs - (timing.elapsed() - began)
+    if (left > 0) await wait(timing, left)
     await haproxy.reload()
   } catch (error) {
     await haproxy.keepConnections().catch(trouble)

@@ -109,6 +109,20 @@ function changeCommand(settings: ProxySettings, command: Command): string {
   return `${command.kind} map ${file} ${escaped(command.key)} ${escaped(command.value)}`
 }
 
+/** The maps of a running HAProxy. Passed in, so that a simulation can be it. */
+export type MapRuntime = {
+  /** In this order, with traffic in between. */
+  change: (commands: Iterable<Command>) => Promise<void>
+  /** What it has now, in no particular order. A key may come twice when somebody else wrote to the map. */
+  entries: (map: MapName) => AsyncIterable<[key: string, value: string]>
+}
+
+/** On HAProxy's socket. */
+export const mapRuntime = (settings: ProxySettings): MapRuntime => ({
+  change: (commands) => tell(settings.runtimeSocket, changeLines(settings, commands)),
+  entries: (map) => entriesInForce(settings, map),
+})
+
 /** What HAProxy has in a map now, in no particular order. A key may come twice when somebody else wrote to the map. */
 export async function* entriesInForce(
   settings: ProxySettings,

@@ -1,0 +1,52 @@
+import type { RecordKey, RecordKind } from '../distribution/records.ts'
+import type { Signer, TrustedKeys } from '../distribution/signature.ts'
+import type { Uuid } from '../kernel/ids.ts'
+import type { OutboxRow } from '../operations/outbox.ts'
+import type { Changed, Means } from './changed.ts'
+import type { Compiled } from './compile.ts'
+
+/** A bucket by when it was created, and its last acknowledged revision. */
+export type LastWrite = { created: string | null; revision: number }
+
+/** Records that exist and cannot be sent, by key. */
+export type Reasons = ReadonlyMap<RecordKey, string>
+
+/** On the session that holds the lock: when that ends, another process publishes, and nothing here succeeds any more. */
+export type LockedDatabase = {
+  signer: () => Promise<Signer>
+  /** Up to which generation everything is in the bucket, and what was last written there. */
+  state: () => Promise<LastWrite & { cursor: number }>
+  /**
+   * A lost bucket takes deletions with it that a node may not have heard of. So everything that exists is sent under a new
+   * generation, by which nodes tell it from the rest.
+   */
+  noteBucket: (created: string) => Promise<void>
+  moveCursor: (settled: number, revision: number) => Promise<void>
+  /** The next changes, in order, and up to where everything is known. A generation comes whole. */
+  outboxAfter: (generation: number, limit: number) => Promise<{ rows: OutboxRow[]; settled: number }>
+  withheld: () => Promise<Reasons>
+  /** `sent` are withheld no longer; `kept` are, with their reasons. */
+  noteWithheld: (sent: readonly RecordKey[], kept: readonly OutboxRow[], reasons: Reasons) => Promise<void>
+}
+
+/** All that publishing does with PostgreSQL. Passed in, so that a simulation can be the database. */
+export type PublisherDatabase = {
+  signer: () => Promise<Signer>
+  trustedKeys: () => Promise<TrustedKeys>
+  /** Does nothing when another process has the lock. Rejects when the session ends or `giveUp` aborts. */
+  holdingLock: (
+    giveUp: AbortSignal,
+    work: (locked: LockedDatabase, lost: AbortSignal) => Promise<void>,
+  ) => Promise<void>
+  noteExpiredRules: (since: number, now: number) => Promise<void>
+  /** Each thing as it is now. What cannot be read or sent is left out. */
+  compile: (changed: readonly Changed[], now: number, means: Means) => Promise<Compiled[]>
+  settled: () => Promise<number>
+  /** What the bucket has under an earlier generation must be sent again. */
+  resendBelow: () => Promise<number>
+  /** Everything that has a record, page by page. */
+  living: (kind: RecordKind) => AsyncIterable<Changed[]>
+  changedSince: (inBucket: ReadonlyMap<RecordKey, { generation: number }>) => Promise<Set<RecordKey>>
+  /** Writes these into the outbox, and resolves to their generation. */
+  enqueue: (accountId: Uuid, keys: readonly RecordKey[]) => Promise<number>
+}
