@@ -196,6 +196,7 @@ const rooms: Record<string, Record<string, string>> = {
     'certificates.ts': "not simulated: the operator's certificates",
     'config_file.ts': 'not simulated: the configuration',
     'rule_counts.ts': 'not simulated: counts of rules',
+    'version.ts': 'it asks HAProxy for its version',
   },
 }
 

@@ -43,17 +43,16 @@ const lookAtAddressesEveryMs = 10_000
  * then the report. What cannot be applied is refused, and the last good stays in force.
  */
 export function createAgent<Entry>(parts: Parts, proxy: AnyProxy<Entry>, onApplied: () => void) {
-  const { log, timing, recordLog, upstreams, policyFiles, node, nodeKey, names, hasRecord } = parts
-  const clock = timing.now
+  const { log, timing, recordLog, upstreams, policyFiles, node, nodeKey, names } = parts
   const known = recordLog.records
-  const refusals = createRefusals({ log, clock, logged: recordLog.refused, onChange: onApplied })
-  const preparation = createPreparation({ log, clock, known, policyFiles, upstreams }, refusals)
+  const refusals = createRefusals({ log, clock: timing.now, logged: recordLog.refused, onChange: onApplied })
+  const preparation = createPreparation({ log, clock: timing.now, known, policyFiles, upstreams }, refusals)
   const enforcement = createEnforcement({ ...parts, known, refusals }, proxy)
-  const certificates = createCertificates({ clock, known, node, nodeKey, names, refusals })
-  const step = createStep({ log, clock, recordLog, preparation, enforcement, certificates, refusals })
-  const missedDeletions = createMissedDeletions(log, known, hasRecord)
+  const certificates = createCertificates({ clock: timing.now, known, node, nodeKey, names, refusals })
+  const step = createStep({ log, clock: timing.now, recordLog, preparation, enforcement, certificates, refusals })
+  const missedDeletions = createMissedDeletions(log, known, parts.hasRecord)
   const intake = createIntake(step.position())
-  const disagreement = createDisagreement({ intake, step, refusals, clock, readAgain: parts.readAgain })
+  const disagreement = createDisagreement({ intake, step, refusals, clock: timing.now, readAgain: parts.readAgain })
   const worker = createWorker<Released>(parts, async (released, signal) => {
     await step.run(released, signal)
     if (step.differs()) return disagreement.resolve()

@@ -95,18 +95,6 @@ export function createReceiver(
   }
 
   return {
-    /** Reads the bucket for good, from where `place` says, and begins again after a while when that fails. */
-    async follow(place: () => Place, ending: AbortSignal, onFailure: (error: Error) => void): Promise<void> {
-      while (!ending.aborted) {
-        try {
-          await followBucket(place(), ending)
-        } catch (error) {
-          if (ending.aborted) return
-          onFailure(error as Error)
-          await wait(timing, retryMs + timing.random() * spreadMs, ending)
-        }
-      }
-    },
     followBucket,
     /** Has `followBucket` end, and read everything when it is called again. */
     readAgain(): void {
@@ -116,6 +104,29 @@ export function createReceiver(
     fetchBlob: (name: string): Promise<Buffer | undefined> => lastOf(blobBucket, name),
     hasRecord: async (key: RecordKey): Promise<boolean> => (await lastOf(recordBucket, key)) !== undefined,
     stop: () => subscription.unsubscribe(),
+  }
+}
+
+export type Receiver = ReturnType<typeof createReceiver>
+
+type Following = {
+  timing: Timing
+  receiver: Pick<Receiver, 'followBucket'>
+  /** From where to read on. */
+  place: () => Place
+  onFailure: (error: Error) => void
+}
+
+/** Reads the bucket for good, and begins again after a while when that fails. */
+export async function follow({ timing, receiver, place, onFailure }: Following, ending: AbortSignal): Promise<void> {
+  while (!ending.aborted) {
+    try {
+      await receiver.followBucket(place(), ending)
+    } catch (error) {
+      if (ending.aborted) return
+      onFailure(error as Error)
+      await wait(timing, retryMs + timing.random() * spreadMs, ending)
+    }
   }
 }
 

@@ -26,10 +26,10 @@ export type RecordLog = {
   close: () => Promise<void>
 }
 
-/** The log is long when it is this many times longer than its contents. */
-const compactAt = 4
+/** The log is long when it is several times longer than its contents. */
+const longAt = (records: number): number => 4 * (records + recordsPerLine)
 
-export async function openRecordLog(folder: string, files: Files = diskFiles): Promise<RecordLog> {
+export async function openRecordLog(folder: string, files = diskFiles, isLongAt = longAt): Promise<RecordLog> {
   await files.makeFolder(folder)
   const file = join(folder, 'records.log')
   const { records, refused, position: read, written: found, end: foundEnd } = await readLog(files, file)
@@ -100,7 +100,7 @@ export async function openRecordLog(folder: string, files: Files = diskFiles): P
       position = next
       written += Math.max(added.length, 1)
     },
-    isLong: () => written >= compactAt * (records.size + recordsPerLine),
+    isLong: () => written >= isLongAt(records.size),
     compact: async () => {
       await rewrite()
       await openWhole()

@@ -2,7 +2,7 @@ import type { createAgent } from '../../agent/agent.ts'
 import type { Allowed } from '../../agent/allowed.ts'
 import type { Health } from '../../agent/health.ts'
 import type { createHits } from '../../agent/hits.ts'
-import { createReceiver } from '../../agent/receiver.ts'
+import { createReceiver, follow as followForGood } from '../../agent/receiver.ts'
 import { createReporter } from '../../agent/reporter.ts'
 import type { RuleHits } from '../../agent/rule_hits.ts'
 import type { EdgeConfig } from '../../config.ts'
@@ -61,9 +61,8 @@ export function createLink(config: EdgeConfig, log: Log) {
     reporter = createReporter(connection, { hits, allowed, ruleHits, health }, current, log)
     seen.connect(connection)
     ending.signal.addEventListener('abort', () => void connection.close())
-    await receiver.follow(agent.state, ending.signal, ({ message: reason }) =>
-      log.warn({ reason }, 'cannot read the NATS bucket; retrying'),
-    )
+    const onFailure = ({ message: reason }: Error) => log.warn({ reason }, 'cannot read the NATS bucket; retrying')
+    await followForGood({ timing: systemTiming, receiver, place: agent.state, onFailure }, ending.signal)
   }
 
   return {
