@@ -1,4 +1,3 @@
-import { setTimeout } from 'node:timers/promises'
 import type { NatsConnection } from '@nats-io/transport-node'
 import type { Logger } from 'pino'
 import type { HitBuffer } from '../access/evidence/hit_buffer.ts'
@@ -15,6 +14,7 @@ import type { ChangeStatus, NodeStatus } from '../kernel/edge_nodes.ts'
 import { type Id, isId, toUuid, type Uuid } from '../kernel/ids.ts'
 import type { SecretsBox } from '../kernel/secrets_box.ts'
 import { systemTiming } from '../kernel/system_timing.ts'
+import { waitAtMost } from '../kernel/wait_at_most.ts'
 import { bucketServer } from '../publisher/bucket_server.ts'
 import type { Means } from '../publisher/changed.ts'
 import { createHealthBuffer } from '../publisher/health_buffer.ts'
@@ -130,7 +130,7 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
     async stop() {
       ending.abort()
       // With NATS out of reach its calls hang; the database has everything, so there is nothing to wait for.
-      await Promise.race([publishing, setTimeout(3_000)])
+      await waitAtMost(3_000, publishing)
       await stopSaving()
       await stopSavingHealth()
       await nats?.close()

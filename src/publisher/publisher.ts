@@ -184,7 +184,7 @@ async function publish(
       while (bucketWriter.recordsWaiting() > maxWaiting && !signal.aborted) await wait(timing, 50, signal)
     }
     // Whatever is not stored by then is sent again from the cursor by the next active publisher.
-    await Promise.race([bucketWriter.finish(), wait(timing, 2_000)])
+    await Promise.race([bucketWriter.finish(), wait(timing, 2_000, over.signal)])
   } finally {
     over.abort()
     stopLooking()

@@ -1,5 +1,6 @@
 import { setTimeout } from 'node:timers/promises'
 import { newUuid, type Uuid } from '../kernel/ids.ts'
+import { waitAtMost } from '../kernel/wait_at_most.ts'
 import { type Lease, takeLeases } from './queue.ts'
 import { type Parts, takeTurn } from './turn.ts'
 
@@ -52,7 +53,7 @@ export function runWebhooks(parts: Parts, onError: (error: unknown) => void): { 
     async stop() {
       stopping.abort()
       await looping
-      await Promise.race([Promise.all(running.values()), setTimeout(3_000)])
+      await waitAtMost(3_000, Promise.all(running.values()))
       ending.abort()
       await Promise.all(running.values())
     },

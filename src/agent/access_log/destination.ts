@@ -67,7 +67,10 @@ export function createDestination(sink: Sink, log: Log) {
     counts: () => ({ written, dropped: buffer.dropped() }),
     /** What waits is still written, if that does not take long. */
     async close(): Promise<void> {
-      const late = setTimeout(lastWordsMs).then(() => stopping.abort())
+      const late = setTimeout(lastWordsMs, undefined, { signal: stopping.signal }).then(
+        () => stopping.abort(),
+        () => {},
+      )
       while (buffer.size() > 0 || running) {
         await Promise.race([running, late])
         if (stopping.signal.aborted) break
