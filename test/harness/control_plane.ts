@@ -33,6 +33,8 @@ type Options = {
   env?: Record<string, string>
   /** The database to inspect, and to serve under this role. Default: a new database, served with least privilege. */
   databaseUrl?: string
+  /** What the database should have before any process starts, which would otherwise have to notice it later. */
+  prepare?: (db: DbPool) => Promise<unknown>
 }
 /** A test, a file (`after` of node:test) or a drill: anything that can run a clean-up. */
 export type Scope = { after: (cleanUp: () => Promise<void>) => void }
@@ -53,7 +55,7 @@ export async function newDatabase(template = `${testRun.databasePrefix}template`
 /** Real processes of `gatehouse serve` on a database of their own. */
 export async function startControlPlane(
   scope: Scope,
-  { processes: count = 1, env = {}, databaseUrl: given }: Options = {},
+  { processes: count = 1, env = {}, databaseUrl: given, prepare }: Options = {},
 ): Promise<ControlPlane> {
   const databaseUrl = given ?? (await newDatabase())
   const serveUrl = given ?? asAppRole(databaseUrl)
@@ -68,6 +70,7 @@ export async function startControlPlane(
     processes.push(started)
     return started
   }
+  await prepare?.(db)
   await Promise.all(Array.from({ length: count }, () => startProcess()))
   const clientFor = (token: string) =>
     createClient(

@@ -64,11 +64,14 @@ export async function startInstallation(
   scope.after(() => nats.stop())
   const ports = await freePorts(20)
   const tcpPorts = { first: ports[0] ?? 0, last: ports.at(-1) ?? 0 }
+  let publicKey = ''
   const plane = await startControlPlane(scope, {
     env: { ...nats.controlPlane, GATEHOUSE_TCP_PORTS: `${tcpPorts.first}-${tcpPorts.last}`, ...env },
     ...(databaseUrl && { databaseUrl }),
+    prepare: async (db) => {
+      publicKey = (await addSigningKey(db, secretsBox)).public_key
+    },
   })
-  const { public_key: publicKey } = await addSigningKey(plane.db, secretsBox)
   const admin = await plane.newAccount()
   const startEdge = async ({ env: more = {}, like, folder, cutOff }: EdgeOptions = {}): Promise<EdgeProcess> => {
     const home = folder ?? like?.folder ?? (await mkdtemp(join(tmpdir(), 'gatehouse-edge-')))
