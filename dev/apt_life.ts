@@ -1,6 +1,6 @@
-// `npm run drill:apt-life`: the packages on a clean Debian 12 from their installation to their removal: installed and set
-// up, installed again under traffic as by an upgrade, removed, installed again, purged, installed again, and all data deleted.
-//   node dev/apt_life.ts [--built] [--machine FOLDER]      with an installation in FOLDER, that one is upgraded
+// `npm run drill -- apt-life [--built] [--machine FOLDER]`: the packages on a clean Debian 12 from their installation to
+// their removal: installed and set up, installed again under traffic as by an upgrade, removed, installed again, purged,
+// installed again, and all data deleted. With an installation in FOLDER, that one is upgraded.
 import { existsSync } from 'node:fs'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

@@ -1,7 +1,7 @@
-// `npm run drill:boot`: PostgreSQL, NATS, the control plane and a node on one Debian machine, each of them and each two of them
-// missing at boot, slow, restarted, killed or frozen. Nothing is repaired by hand: the drill fails unless a change through the
-// API then takes effect on traffic. Prints the seconds that each took.
-//   node dev/boot_drill.ts [--built] [--machine FOLDER] [--only PATTERN]     a machine in FOLDER is made once and kept
+// `npm run drill -- boot [--built] [--machine FOLDER] [--only PATTERN]`: PostgreSQL, NATS, the control plane and a node on
+// one Debian machine, each of them and each two of them missing at boot, slow, restarted, killed or frozen. Nothing is
+// repaired by hand: the drill fails unless a change through the API then takes effect on traffic. Prints the seconds that
+// each took. A machine in FOLDER is made once and kept.
 import { existsSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

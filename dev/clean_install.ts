@@ -1,6 +1,6 @@
-// `npm run drill:install`: the commands of docs/guides/install-debian.md, as printed, on a clean Debian 12 with systemd as its first process:
-// from the packages to a refused and an allowed request.
-//   node dev/clean_install.ts [--built] [folder]      the folder is made, and removed at the end
+// `npm run drill -- install [--built] [folder]`: the commands of docs/guides/install-debian.md, as printed, on a clean
+// Debian 12 with systemd as its first process: from the packages to a refused and an allowed request. The folder is made,
+// and removed at the end.
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -3,6 +3,7 @@ import { glob, readFile } from 'node:fs/promises'
 import { dirname, join, normalize } from 'node:path'
 import { test } from 'node:test'
 import { functionsIn } from './harness/functions.ts'
+import { cycleIn, importGraph, importsOf } from './harness/imports.ts'
 
 const root = new URL('..', import.meta.url).pathname
 
@@ -102,14 +103,6 @@ const onlyIn: Record<string, string[]> = {
   '@opentelemetry/sdk-trace': ['tracing'],
   '@opentelemetry/resources': ['tracing'],
   '@opentelemetry/exporter-trace-otlp-http': ['tracing'],
-}
-
-// `import … from '…'`, `export … from '…'`, `import('…')`, and a bare `import '…'` for its side effect.
-const importPattern =
-  /(?:^|\n)\s*(?:import|export)\s[^'"]*?from\s*['"]([^'"]+)['"]|(?:^|\n)\s*import\s*['"]([^'"]+)['"]|\bimport\(\s*['"]([^'"]+)['"]/g
-
-export function importsOf(source: string): string[] {
-  return [...source.matchAll(importPattern)].map(([, from, bare, dynamic]) => from ?? bare ?? dynamic ?? '')
 }
 
 const folderOf = (file: string) => (file.split('/').length > 2 ? (file.split('/')[1] ?? '.') : '.')
@@ -243,37 +236,10 @@ test('the dashboard knows of our sources only the kernel that it shares, and nev
   }
 })
 
-/** A way from a file through its imports back to itself, if there is one. Types count: a reader follows them too. */
-export function cycleIn(imports: ReadonlyMap<string, readonly string[]>): string[] | undefined {
-  const done = new Set<string>()
-  function visit(file: string, way: readonly string[]): string[] | undefined {
-    if (way.includes(file)) return [...way.slice(way.indexOf(file)), file]
-    if (done.has(file)) return undefined
-    for (const imported of imports.get(file) ?? []) {
-      const cycle = visit(imported, [...way, file])
-      if (cycle) return cycle
-    }
-    done.add(file)
-    return undefined
-  }
-  for (const file of imports.keys()) {
-    const cycle = visit(file, [])
-    if (cycle) return cycle
-  }
-  return undefined
-}
-
 test('the dashboard has no import cycles', async () => {
-  const imports = new Map<string, string[]>()
-  for await (const file of glob('dashboard/src/**/*.{ts,tsx}', { cwd: root })) {
-    const targets = importsOf(await readFile(join(root, file), 'utf8')).filter((name) => name.startsWith('.'))
-    imports.set(
-      file,
-      targets.map((target) => normalize(join(dirname(file), target))),
-    )
-  }
-  assert.ok([...imports.values()].flat().filter((file) => imports.has(file)).length > 100)
-  assert.equal(cycleIn(imports)?.join(' → '), undefined)
+  const graph = await importGraph('dashboard/src/**/*.{ts,tsx}')
+  assert.ok([...graph.values()].flat().filter((file) => graph.has(file)).length > 100)
+  assert.equal(cycleIn(graph)?.join(' → '), undefined)
 })
 
 test('a forbidden import is found in every form it can take', () => {

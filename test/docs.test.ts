@@ -9,6 +9,7 @@ import { clientSettings, edgeSettings, settings } from '../src/config.ts'
 import { idPrefixes } from '../src/kernel/ids.ts'
 import { serverCommands } from '../src/server_commands.ts'
 import { startControlPlane } from './harness/control_plane.ts'
+import { listDrills } from './harness/drills.ts'
 
 const root = new URL('..', import.meta.url).pathname
 const read = (file: string) => readFile(join(root, file), 'utf8')
@@ -54,6 +55,14 @@ test('every npm script that the docs name is in package.json', async () => {
     for (const [, name = ''] of (await read(page)).matchAll(/npm run (?:--silent )?([a-z][\w:-]*)/g))
       assert.ok(Object.hasOwn(scripts, name), `${page} names npm run ${name}, which is not there`)
   }
+})
+
+test('every drill that the docs and comments name exists', async () => {
+  const drills = new Set((await listDrills()).map(({ name }) => name))
+  const sources = await Array.fromAsync(glob('{src,test,dev,bench}/**/*.ts', { cwd: root }))
+  for (const page of [...pages, ...sources])
+    for (const [, name = ''] of (await read(page)).matchAll(/npm run drill -- ([a-z][\w-]*)/g))
+      assert.ok(drills.has(name), `${page} names the drill ${name}, which is not there`)
 })
 
 const metricsOf = async (heading: string): Promise<string[]> =>

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { acknowledgingTooEarly, crashPostgres, crashProcesses, figuresOf } from './durability/crashes.ts'
 import { sized } from './harness/thorough.ts'
 
-// `npm run drill:durability` kills far more often.
+// `npm run drill -- durability` kills far more often.
 const kills = sized(3, 5)
 const outages = sized(2, 3)
 

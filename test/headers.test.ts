@@ -11,7 +11,7 @@ import { faultyPlaces } from './headers/oracle.ts'
 const plane = await startControlPlane({ after })
 const admin = await plane.newAccount()
 
-// `npm run drill:headers` does 100,000.
+// `npm run drill -- headers` does 100,000.
 test('2,000 generated header maps: what is accepted is RFC 9110 and not reserved, what is refused names an entry at fault', () => {
   const { accepted, refused } = checkHeaders(2_000)
   // Either alone would show little.

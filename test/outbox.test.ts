@@ -13,7 +13,7 @@ import { outboxRounds } from './outbox/rounds.ts'
 
 const plane = await startControlPlane({ after })
 
-// `npm run drill:outbox` does a minute of it.
+// `npm run drill -- outbox` does a minute of it.
 const seconds = sized(5, 10)
 test(`eight writers for ${seconds} s, with rollbacks and late commits`, async (t) => {
   const { faults, settled, naive, rows, figures } = await outboxRounds(t, plane, seconds * 1_000)

@@ -1,4 +1,4 @@
-// What `npm run package` makes: unpacked, and run where that needs no machine of its own. `npm run drill:install` installs
+// What `npm run package` makes: unpacked, and run where that needs no machine of its own. `npm run drill -- install` installs
 // it on a clean Debian.
 import assert from 'node:assert/strict'
 import { execFile, execFileSync, spawnSync } from 'node:child_process'

@@ -6,7 +6,7 @@ import { revocationRounds, revocations } from './revocation/rounds.ts'
 
 const plane = await startControlPlane({ after }, { processes: 2 })
 
-// `npm run drill:revocation` does 10,000 of the first kind.
+// `npm run drill -- revocation` does 10,000 of the first kind.
 const rounds: Record<string, number> = { 'key deleted': sized(60, 200) }
 
 for (const by of Object.keys(revocations)) {

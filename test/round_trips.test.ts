@@ -1,5 +1,5 @@
 // What each operation of the API asks of PostgreSQL: every one is called, what it sends is counted on the wire, and compared
-// with round_trips/counts.json. More than that fails. CONTRIBUTING.md says how to change the table.
+// with round_trips/counts.json. More than that fails. docs/contribute/testing.md says how to change the table.
 import assert from 'node:assert/strict'
 import { readFile, writeFile } from 'node:fs/promises'
 import { after, test } from 'node:test'
@@ -74,7 +74,8 @@ test('no operation sends more statements, or waits for them more often, than the
   })
   const gone = Object.keys(limits).filter((operation) => !(operation in counts))
   const more = [...grown, ...gone.map((operation) => `${operation} is in the table, but is no operation`)]
-  const advice = "See 'Round trips' in CONTRIBUTING.md: save the round trip, or change the table and say why."
+  const advice =
+    "See 'Round trips' in docs/contribute/testing.md: save the round trip, or change the table and say why."
   assert.ok(more.length === 0, [...more, advice].join('\n'))
 })
 

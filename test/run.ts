@@ -3,8 +3,9 @@
 //   npm test -- src/kernel              those whose path contains one of the words
 //   npm run test:thorough               with more rounds and larger sizes, where a test has both
 //   npm test -- --times                 prints how long each file took, and how much processor time
-//   node test/run.ts --drill revocation a drill: what the tests show with small numbers, with large ones
-import { glob } from 'node:fs/promises'
+//   npm test -- --near src/kernel/ids.ts those that import the file, are beside it, or start the part it belongs to
+//   node test/run.ts --fast, --rest     those of `npm run check:fast`, and all others
+import { relative, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { ensureTestProgram } from '../dev/bundle.ts'
 import { ensureDashboard } from '../dev/dashboard.ts'
@@ -12,11 +13,11 @@ import { ensureDocs } from '../dev/docs_site/build.ts'
 import { putEnginesOnPath } from '../dev/engines.ts'
 import { ensureBuilt } from './harness/build.ts'
 import { runWithEnvironment } from './harness/environment.ts'
+import { importGraph } from './harness/imports.ts'
+import { isFast, testsNear } from './harness/near.ts'
 
 const root = new URL('..', import.meta.url).pathname
 putEnginesOnPath()
-// Explicit: the package that starts PostgreSQL makes a process that merely finishes exit with 0, whatever its exitCode is.
-const end = (code: number) => process.exit(code)
 
 /** Started first: a long file that starts last keeps one core busy while the other has nothing left. `--times` tells. */
 const longest = [
@@ -48,29 +49,38 @@ const { values, positionals, tokens } = parseArgs({
   strict: false,
   allowPositionals: true,
   tokens: true,
-  options: { drill: { type: 'string' }, times: { type: 'boolean' }, thorough: { type: 'boolean' } },
+  options: {
+    near: { type: 'string', multiple: true },
+    fast: { type: 'boolean' },
+    rest: { type: 'boolean' },
+    times: { type: 'boolean' },
+    thorough: { type: 'boolean' },
+  },
 })
 if (values.thorough) process.env.GATEHOUSE_TEST_THOROUGH = 'yes'
 process.env.GATEHOUSE_TEST_PROGRAM = await ensureTestProgram()
-if (typeof values.drill === 'string') {
-  end(await runWithEnvironment([`test/drills/${values.drill}.ts`, ...positionals]))
-} else {
-  const flags = tokens.flatMap((token) =>
-    token.kind === 'option' && token.name !== 'thorough'
-      ? [token.rawName + (token.value === undefined ? '' : `=${token.value}`)]
-      : [],
-  )
-  const all = await Array.fromAsync(glob('{src,test}/**/*.test.ts', { cwd: root }))
-  for (const file of longest) if (!all.includes(file)) throw new Error(`${file} is gone: remove it from 'longest'`)
-  const files = all
-    .filter((file) => positionals.length === 0 || positionals.some((word) => file.includes(word)))
-    .sort()
-    .sort((a, b) => rank(a) - rank(b))
-  if (files.length === 0) throw new Error(`no test file has ${positionals.join(' or ')} in its path`)
-  // Once for all files, since they run concurrently.
-  if (files.some((file) => /^test\/package[ds]\./.test(file))) await ensureBuilt()
-  if (files.some((file) => file.startsWith('test/dashboard/'))) await ensureDashboard()
-  if (files.some((file) => /^test\/(docs_site|reference)/.test(file))) await ensureDocs()
-  const packages = `--import=${new URL('harness/bundled_packages.ts', import.meta.url).href}`
-  end(await runWithEnvironment(['test/harness/run_files.ts', ...flags, packages, ...files]))
-}
+const ours = ['near', 'fast', 'rest', 'thorough']
+const flags = tokens.flatMap((token) =>
+  token.kind === 'option' && !ours.includes(token.name)
+    ? [token.rawName + (token.value === undefined ? '' : `=${token.value}`)]
+    : [],
+)
+const graph = await importGraph('{src,test,dev,bench,dashboard/src}/**/*.{ts,tsx}')
+const all = [...graph.keys()].filter((file) => file.endsWith('.test.ts'))
+for (const file of longest) if (!all.includes(file)) throw new Error(`${file} is gone: remove it from 'longest'`)
+const near = values.near?.map(String).flatMap((file) => testsNear(relative(root, resolve(file)), graph))
+const files = all
+  .filter((file) => positionals.length === 0 || positionals.some((word) => file.includes(word)))
+  .filter((file) => !near || near.includes(file))
+  .filter((file) => (!values.fast || isFast(file, graph)) && !(values.rest && isFast(file, graph)))
+  .sort()
+  .sort((a, b) => rank(a) - rank(b))
+if (files.length === 0) throw new Error(`no test file has ${positionals.join(' or ')} in its path`)
+if (near) console.log(`${files.length} test files near ${values.near?.join(', ')}:\n${files.join('\n')}\n`)
+// Once for all files, since they run concurrently.
+if (files.some((file) => /^test\/package[ds]\./.test(file))) await ensureBuilt()
+if (files.some((file) => file.startsWith('test/dashboard/'))) await ensureDashboard()
+if (files.some((file) => /^test\/(docs_site|reference)/.test(file))) await ensureDocs()
+const packages = `--import=${new URL('harness/bundled_packages.ts', import.meta.url).href}`
+// Explicit: the package that starts PostgreSQL makes a process that merely finishes exit with 0, whatever its exitCode is.
+process.exit(await runWithEnvironment(['test/harness/run_files.ts', ...flags, packages, ...files]))

@@ -1,4 +1,4 @@
-// The files that `gatehouse setup` makes, in folders of ours. `npm run drill:install` runs the whole command.
+// The files that `gatehouse setup` makes, in folders of ours. `npm run drill -- install` runs the whole command.
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdir, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises'

@@ -48,7 +48,7 @@ export const outline: readonly { title: string; files: readonly string[] }[] = [
     title: 'Contribute',
     files: [
       'CONTRIBUTING.md',
-      ...inFolder('contribute', 'architecture', 'dependencies', 'performance', 'edge-tests'),
+      ...inFolder('contribute', 'architecture', 'testing', 'edge-tests', 'extending', 'dependencies', 'performance'),
       'deploy/README.md',
       'docs/adr/README.md',
     ],

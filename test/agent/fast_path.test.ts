@@ -6,7 +6,7 @@ import { comparePaths } from './fast_path/compare.ts'
 
 const requests = sized(2_000, 3_000)
 
-// `npm run drill:fast-path` does 100,000.
+// `npm run drill -- fast-path` does 100,000.
 test(`${printed(requests)} generated requests: the upstream receives and the client gets the same on the fast and the careful path`, async (t) => {
   const { differences, statuses, fastShare, reached, events } = await comparePaths(t, requests)
   assert.deepEqual(differences, [])

@@ -73,7 +73,7 @@ export async function stoppedUnits({ folder, databaseUrl, controlPlane, edge }: 
   }
 }
 
-/** A program in place of systemctl: there is no systemd in a test. 'npm run drill:install' runs doctor with a real one. */
+/** A program in place of systemctl: there is no systemd in a test. 'npm run drill -- install' runs doctor with a real one. */
 export async function systemctlFor(folder: string, units: Units): Promise<Environment> {
   const programs = join(folder, 'systemctl')
   await mkdir(programs, { recursive: true })

@@ -1,9 +1,10 @@
-// `npm run drill:access-log -- <rounds> <requests per second>`: two edge nodes serve the same requests, one that records and
-// logs each of them and one that records only exceptions, in turns, while three people watch live requests. HAProxy's processor
-// time for a request with and without, as a ratio; no request may fail, lines written and counted as dropped must be all
-// requests, and so must what each of the three was shown and what was reported to it as dropped. Then the logging agent is
-// killed under load: HAProxy must go on at its usual cost, and lines must come again from the next agent. All that may be lost
-// uncounted are lines that the killed agent had read and not written.
+// `npm run drill -- access-log <rounds> <requests per second>`: what recording and logging every request costs HAProxy while
+// three people watch, and that every lost line is counted. Two edge nodes serve the same requests in turns: one records and
+// logs each of them, the other records only exceptions. HAProxy's processor time for a request with and without, as a ratio;
+// no request may fail, lines written and counted as dropped must be all requests, and so must what each of the three was
+// shown and what was reported to it as dropped. Then the logging agent is killed under load: HAProxy must go on at its usual
+// cost, and lines must come again from the next agent. All that may be lost uncounted are lines that the killed agent had
+// read and not written.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'

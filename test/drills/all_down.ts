@@ -1,5 +1,6 @@
-// `npm run drill:all-down -- <rounds>`: all servers of a backend end at once, killed and frozen. The node has to answer 503
-// within 50 ms, with a reason and an id, and to use a server that is back within one check interval.
+// `npm run drill -- all-down <rounds>`: all servers killed and frozen: how soon the node answers 503, and how soon it uses
+// one that is back. The node has to answer 503 within 50 ms, with a reason and an id, and to use a server that is back
+// within one check interval.
 import { endAll } from '../backends/all_down.ts'
 import { everySecond, startGroup } from '../backends/group.ts'
 import { drill } from '../harness/drill.ts'

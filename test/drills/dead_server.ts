@@ -1,5 +1,5 @@
-// `npm run drill:dead-server -- <kills> <requests a second>`: two servers behind one health-checked backend, one of which
-// is killed with -9 and started again, in turn. No GET may fail, and no POST may be executed twice.
+// `npm run drill -- dead-server <kills> <requests a second>`: two checked servers under 500 requests/s, one killed with -9,
+// ten times: no GET fails and no POST is executed twice.
 import { killServers } from '../backends/dead_server.ts'
 import { startGroup, summary } from '../backends/group.ts'
 import { drill } from '../harness/drill.ts'

@@ -1,4 +1,4 @@
-// `npm run drill:deciders`: a million generated cases, put to the three deciders. `-- <cases> <seed>` for others.
+// `npm run drill -- deciders <cases> <seed>`: our address matching, `net.BlockList` and PostgreSQL agree on generated rules.
 import { openPool } from '../../src/db/pool.ts'
 import { compareDeciders } from '../deciders/compare.ts'
 import { newDatabase } from '../harness/control_plane.ts'

@@ -1,4 +1,5 @@
-// `npm run drill:disk-faults`: a thousand times a write of an edge node fails while policies and edges change.
+// `npm run drill -- disk-faults`: a thousand times a write of an edge node fails while policies and edges change; what it
+// reports as applied is in force.
 import { startTcpUpstream } from '../agent/live_harness.ts'
 import { startFaultyNode } from '../disk_faults/node.ts'
 import { runRounds } from '../disk_faults/rounds.ts'

@@ -1,4 +1,5 @@
-// `npm run drill:doctor-session`: records the terminal sessions of docs/operate/doctor.md again, on the engines of this machine.
+// `npm run drill -- doctor-session`: records the terminal sessions of docs/operate/doctor.md again, on the engines of this
+// machine.
 import { readFile, writeFile } from 'node:fs/promises'
 import { recordSessions } from '../doctor/session.ts'
 import { drill } from '../harness/drill.ts'

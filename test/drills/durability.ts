@@ -1,4 +1,4 @@
-// `npm run drill:durability`: what test/durability.test.ts shows, with many more crashes.
+// `npm run drill -- durability`: processes and PostgreSQL killed with -9: no acknowledged change is lost.
 import { acknowledgingTooEarly, crashPostgres, crashProcesses, figuresOf } from '../durability/crashes.ts'
 import { drill } from '../harness/drill.ts'
 

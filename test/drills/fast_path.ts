@@ -1,5 +1,6 @@
-// `npm run drill:fast-path`: 100,000 generated requests through two proxies with the same records, one of them without a
-// fast path. What upstreams receive and what clients get must be the same.
+// `npm run drill -- fast-path`: clients and upstreams cannot tell the edge's fast path from the careful one. 100,000
+// generated requests through two proxies with the same records, one of them without a fast path. What upstreams receive and
+// what clients get must be the same.
 import { comparePaths } from '../agent/fast_path/compare.ts'
 import { drill } from '../harness/drill.ts'
 

@@ -1,4 +1,4 @@
-// `npm run drill:five-tasks`: what somebody new would do, and how many clicks and keys each takes.
+// `npm run drill -- five-tasks`: what a new user does first in the dashboard, and how many clicks and keys each task takes.
 import assert from 'node:assert/strict'
 import type { Page } from 'playwright-core'
 import { ensureDashboard } from '../../dev/dashboard.ts'

@@ -1,4 +1,5 @@
-// `npm run drill:headers`: 100,000 generated header maps, judged by the code and by an oracle that shares nothing with it.
+// `npm run drill -- headers`: 100,000 generated header maps, judged by the code and by an oracle that shares nothing with
+// it.
 import { drill } from '../harness/drill.ts'
 import { checkHeaders } from '../headers/check.ts'
 

@@ -1,6 +1,6 @@
-// `npm run drill:hostile-upstreams -- <backends> <rounds> <requests a second>`: one account has a thousand backends that
-// accept connections and never answer, and keeps asking for them. Another account's requests are measured in rounds, with
-// and without the attack in turn: none may fail, and their p99 may at most double.
+// `npm run drill -- hostile-upstreams <backends> <rounds> <requests a second>`: 1,000 backends of one account that never
+// answer, under load: the p99 of another account. The other account's requests are measured in rounds, with and without the
+// attack in turn: none may fail, and their p99 may at most double.
 import assert from 'node:assert/strict'
 import { usageMetrics } from '../../src/agent/haproxy/limits.ts'
 import { startGroup } from '../backends/group.ts'

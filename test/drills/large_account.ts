@@ -1,4 +1,4 @@
-// `npm run drill:large-account -- <edges> <rules> <rounds>`: pages of an account with 10,000 edges and a policy of 100,000
+// `npm run drill -- large-account <edges> <rules> <rounds>`: pages of an account with 10,000 edges and a policy of 100,000
 // rules are opened, scrolled, sorted, filtered and searched. How long is the longest task of each, in processor time and,
 // which other programs on the machine make longer, by the clock?
 import { ensureDashboard } from '../../dev/dashboard.ts'

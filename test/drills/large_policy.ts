@@ -1,6 +1,5 @@
-// `npm run drill:large-policy -- <ranges> <edges> <changes>`: one policy of a million ranges, shared by a thousand edges
-// of an account, in force at a node. Then one rule of it changes, again and again: how long until the node enforces it, and
-// how many bytes NATS sends the node for it.
+// `npm run drill -- large-policy <ranges> <edges> <changes>`: a rule changed in a policy of a million ranges: the time, and
+// the bytes that a node receives. A thousand edges of one account share the policy.
 import assert from 'node:assert/strict'
 import { run } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'

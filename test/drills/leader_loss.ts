@@ -1,5 +1,5 @@
-// `npm run drill:leader-loss -- <changes>`: three NATS servers, and the one that leads the bucket is killed mid-run,
-// twice. Every change must come into force, also those that nobody waits for; it prints how long the worst took.
+// `npm run drill -- leader-loss <changes>`: three NATS servers, the leader killed twice: no change is lost, and how long the
+// slowest takes. Changes made without waiting count too.
 import { loseLeaders } from '../agent/lose_leaders.ts'
 import { drill } from '../harness/drill.ts'
 import { quantiles } from '../harness/quantiles.ts'

@@ -1,7 +1,7 @@
-// `npm run drill:metrics -- <minutes> <routes>`: requests to each of 10,000 routes of a node, over and over, once with places
-// for the metrics of 1,000 routes, which is the default, and once with places for all, while Prometheus would scrape. Prints
-// how long a scrape takes, its size as text and as sent, and the agent's memory. All requests have to be counted exactly, with
-// their account and with their route or as one without a place, and memory has to stay flat.
+// `npm run drill -- metrics <minutes> <routes>`: 10,000 routes with traffic: the time and size of a scrape, the agent's
+// memory, and that every request is counted. It runs twice, once with places for the metrics of 1,000 routes, which is the
+// default, and once with places for all, while Prometheus would scrape. All requests have to be counted exactly, with their
+// account and with their route or as one without a place, and memory has to stay flat.
 import { mkdtemp, readFile } from 'node:fs/promises'
 import { get as ask } from 'node:http'
 import { Agent, request } from 'node:https'

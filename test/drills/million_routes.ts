@@ -1,6 +1,6 @@
-// `npm run drill:million-routes -- <routes> <changes> <imported>`: a node that holds a million routes starts from its
-// disk, takes changes through the API one after another, then an import, a change and a deletion of many routes at once,
-// and a restart of its agent. All the while requests pass at a steady pace: their p99 may at most be 1.5 times the quiet one.
+// `npm run drill -- million-routes <routes> <changes> <imported>`: a node with a million routes: memory, start, and the p99
+// of its traffic during changes, imports and a restart of the agent. All the while requests pass at a steady pace: their p99
+// may at most be 1.5 times the quiet one.
 import assert from 'node:assert/strict'
 import { mkdtemp } from 'node:fs/promises'
 import { Agent, request } from 'node:https'

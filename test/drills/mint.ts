@@ -1,4 +1,4 @@
-// Tries to get a key that can do more than the one in use, in 1,000 random ways. `-- 5000` for another number.
+// `npm run drill -- mint <attempts>`: random attempts to get more out of a limited key than it has: all refused.
 import { startControlPlane } from '../harness/control_plane.ts'
 import { drill } from '../harness/drill.ts'
 import { tryToMint } from '../scopes/mint.ts'

@@ -1,4 +1,5 @@
-// `npm run drill:model`: 10,000 random sequences of operations, compared with the model in test/model/model.ts.
+// `npm run drill -- model`: 10,000 random sequences of operations agree with the small model of the API in
+// test/model/model.ts.
 import { startControlPlane } from '../harness/control_plane.ts'
 import { drill } from '../harness/drill.ts'
 import { runSequences } from '../model/sequences.ts'

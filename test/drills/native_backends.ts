@@ -1,6 +1,5 @@
-// `npm run drill:native-backends -- <backends> <changes>`: a node with 10,000 backends of two checked servers each. It
-// prints how long the node takes to start, its memory, how soon a change of a weight is in force, and what clients see of a
-// reload of HAProxy: no request may fail.
+// `npm run drill -- native-backends <backends> <changes>`: a node with 10,000 backends of two checked servers: start,
+// memory, a change, and a reload under traffic. No request may fail during the reload.
 import assert from 'node:assert/strict'
 import { mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

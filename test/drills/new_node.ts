@@ -1,6 +1,5 @@
-// `npm run drill:new-node -- <records> <runs>`: nodes with an empty disk, asked all the time from their first moment
-// on, for what an enforced restriction and a narrow route refuse. Both come last of all records. No request may be
-// answered 2xx before they are enforced.
+// `npm run drill -- new-node <records> <runs>`: nodes with an empty disk and 66,000 records: nothing is let through before
+// everything is enforced. The records that refuse come last, and no request may be answered 2xx before they are enforced.
 import { stop } from '../harness/control_plane.ts'
 import { drill } from '../harness/drill.ts'
 import {

@@ -1,5 +1,5 @@
-// `npm run drill:newly-refused`: 1,000 random histories of traffic and changes, each compared with an oracle that keeps every
-// state. `-- <histories> <first seed>` for others.
+// `npm run drill -- newly-refused <histories> <first seed>`: 1,000 random histories of traffic and changes, each compared
+// with an oracle that keeps every state.
 import { startControlPlane } from '../harness/control_plane.ts'
 import { drill } from '../harness/drill.ts'
 import { behindProxy } from '../harness/ip.ts'

@@ -1,6 +1,6 @@
-// `npm run drill:one-meaning -- <spellings>`: servers that read paths in their own ways, behind an edge that restricts some of
-// their paths, and many spellings of these paths from an address that the policy refuses, over HTTP/1.1 and HTTP/2. No request
-// may reach a restricted handler. Servers that Debian packages are used if they are installed.
+// `npm run drill -- one-meaning <spellings>`: hundreds of spellings of restricted paths, sent to eleven kinds of servers
+// from a refused address: none reaches a restricted handler. Uses Debian's `php-cli`, `nginx-light`, `apache2-bin` and
+// `python3-flask` if they are installed. Requests use HTTP/1.1 and HTTP/2.
 import { drill } from '../harness/drill.ts'
 import {
   allowed,

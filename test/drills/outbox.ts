@@ -1,4 +1,4 @@
-// `npm run drill:outbox`: eight writers for a minute, and a reader that must see every row once and in order.
+// `npm run drill -- outbox`: eight writers with rollbacks and slow commits, and a reader misses nothing.
 import { startControlPlane } from '../harness/control_plane.ts'
 import { drill } from '../harness/drill.ts'
 import { outboxRounds } from '../outbox/rounds.ts'

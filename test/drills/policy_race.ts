@@ -1,5 +1,5 @@
-// `npm run drill:policy-race`: 10,000 times a policy is deleted while it is being attached, and 2,000 times while its rules
-// are being changed, through two processes.
+// `npm run drill -- policy-race`: a policy deleted while it is attached leaves nothing behind. 10,000 times while it is
+// being attached, and 2,000 times while its rules are being changed, through two processes.
 import { startControlPlane } from '../harness/control_plane.ts'
 import { drill } from '../harness/drill.ts'
 import { racePolicies, races } from '../policy_race/rounds.ts'

@@ -1,5 +1,5 @@
-// `npm run drill:propagation -- <changes> <edges and routes>`: the time from the API's answer to a change until the edge
-// enforces it, seen by connecting, on a node that holds many edges. Changes open and shut an edge in turn.
+// `npm run drill -- propagation <changes> <edges and routes>`: the time from the API's answer until a node with 100,000
+// edges and routes enforces a change. Changes open and shut an edge in turn.
 import assert from 'node:assert/strict'
 import { dial, newGuardedEdge, startTcpUpstream, statusOf } from '../agent/live_harness.ts'
 import { stop } from '../harness/control_plane.ts'

@@ -1,5 +1,6 @@
-// `npm run drill:quota -- <seconds>`: a member with one key stores as much as it can, while another account asks who it is.
-// The account ends within its quotas, what it stores stops growing, and the other's 99th percentile stays below 100 ms.
+// `npm run drill -- quota <seconds>`: a member with one key stores as much as it can for a minute: the growth of the
+// database, what was refused, and the p99 of another account. The account ends within its quotas, what it stores stops
+// growing, and the other's 99th percentile stays below 100 ms.
 import { one } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
 import { quotaKinds } from '../../src/kernel/quotas.ts'

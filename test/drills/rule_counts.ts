@@ -1,4 +1,4 @@
-// `npm run drill:rule-counts`: a million calls, and for every rule exactly the hits that it had. `-- <calls>` for others.
+// `npm run drill -- rule-counts <calls>`: a million calls leave exactly their number of hits with every rule.
 import { startControlPlane } from '../harness/control_plane.ts'
 import { drill } from '../harness/drill.ts'
 import { replayDecisions } from '../rule_counts/replay.ts'

@@ -1,7 +1,7 @@
-// `npm run drill:screenshots -- <folder> [<folder with mock-ups> [<names>]]`: every page of the dashboard, or those named
+// `npm run drill -- screenshots <folder> [<folder with mock-ups> [<names>]]`: every page of the dashboard, or those named
 // (`traffic,overview`), at two widths in both themes, and beside it the mock-up of the same name if there is one, to be
-// looked at. The page of components comes from a development build, since no other serves it. With `docs` as the folder,
-// it makes the pictures in docs/images.
+// looked at. The page of components comes from a development build, since no other serves it. With `docs` as the folder, it
+// makes the pictures in docs/images.
 import { existsSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'

@@ -1,6 +1,5 @@
-// `npm run drill:shared-fate -- <seconds>`: on a node with the default limits, one tenant makes a TCP edge that is its
-// own backend and keeps dialing it, and one address opens 2,000 connections and keeps them. Meanwhile honest clients
-// send requests. None may fail, and their p99 may at most double.
+// `npm run drill -- shared-fate <seconds>`: a self-connecting edge and 2,000 idle connections from one address: no honest
+// request fails, and how much slower they get. Their p99 may at most double.
 import { fork } from 'node:child_process'
 import { Agent, request } from 'node:https'
 import { createServer, type Socket } from 'node:net'

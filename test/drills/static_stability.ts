@@ -1,6 +1,6 @@
-// `npm run drill:static-stability -- <minutes>`: the API, PostgreSQL and NATS go down under traffic. No decision may
-// be wrong and no connection may fail, also when the agent is killed; after HAProxy's own restarts the same holds again.
-// Rules that expire meanwhile end at their moment.
+// `npm run drill -- static-stability <minutes>`: API, PostgreSQL and NATS killed under traffic: no wrong decision, no failed
+// connection. The same must hold when the agent is killed and after HAProxy restarts. Rules that expire meanwhile end at
+// their moment.
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
 import { setTimeout } from 'node:timers/promises'

@@ -1,5 +1,6 @@
-// `npm run drill:stolen-node -- <runs>`: each kind of damage to the bucket by itself, all of them together, and litter with a
-// restart of the publisher, each followed by a node with an empty disk that is asked for what its records refuse.
+// `npm run drill -- stolen-node <runs>`: records replaced, removed and set back in NATS, and unsigned entries: new nodes
+// answer 403 or 503, never 200. Each kind of damage by itself, all of them together, and litter with a restart of the
+// publisher.
 import { stop } from '../harness/control_plane.ts'
 import { drill } from '../harness/drill.ts'
 import { askNewNode, damages, startGuarded } from '../hostile/tampered_bucket.ts'

@@ -1,7 +1,7 @@
-// `npm run drill:upgrade -- <sites> <rules per site> <requests a second>`: an installation of each older
-// version is upgraded to least privilege (GATEHOUSE_DATABASE_APP_ROLE) while its publisher is active and requests flow
-// through its edge node and to its API. None may fail, and nobody may get in who is denied. Needs the history of the
-// repository and, the first time, the npm registry.
+// `npm run drill -- upgrade <sites> <rules per site> <requests a second>`: an installation of each older version is upgraded
+// to least privilege (GATEHOUSE_DATABASE_APP_ROLE) while its publisher is active and requests flow through its edge node and
+// to its API. No request may fail, and no denied address may get in. Needs the history of the repository and, the first
+// time, the npm registry.
 import { drill } from '../harness/drill.ts'
 import { describeFailures, failed } from '../harness/open_loop.ts'
 import { quantiles } from '../harness/quantiles.ts'

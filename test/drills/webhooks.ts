@@ -1,4 +1,5 @@
-// `npm run drill:webhooks`: 10,000 events to a receiver that is killed, slowed and told to fail at random.
+// `npm run drill -- webhooks`: 10,000 audit events to a receiver that is killed and slowed at random: all arrive, in order
+// for each resource, none before its commit.
 import { startControlPlane } from '../harness/control_plane.ts'
 import { drill } from '../harness/drill.ts'
 import { webhookEnv } from '../webhooks/environment.ts'

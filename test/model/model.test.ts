@@ -7,7 +7,7 @@ import { runSequences } from './sequences.ts'
 
 const plane = await startControlPlane({ after }, { env: { GATEHOUSE_TCP_PORTS: '20000-65535' } })
 
-// `npm run drill:model` does 10,000.
+// `npm run drill -- model` does 10,000.
 const sequences = sized(80, 200)
 test(`${sequences} random sequences of up to 50 operations: the API does what the model says`, async (t) => {
   const { calls, answers } = await runSequences(plane, sequences)

@@ -1,0 +1,66 @@
+import { existsSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { type ImportGraph, reachableFrom } from './imports.ts'
+
+const edge = 'test/harness/edge.ts'
+const nats = 'test/harness/nats.ts'
+
+/**
+ * Which tests start a part of the program, for sources that no test imports because a process runs them. A file of the harness
+ * stands for the tests that use it, anything else for the tests whose path begins with it.
+ */
+const startedBy: Record<string, readonly string[]> = {
+  'src/access': ['test/specification/ip_', 'test/lockout', 'test/deciders', 'test/rule_counts', 'test/newly_refused'],
+  'src/acme': ['test/harness/pebble.ts'],
+  'src/agent': [edge, 'test/agent'],
+  'src/cli': ['test/cli'],
+  'src/commands': ['test/commands', 'test/shutdown', 'test/upkeep', 'test/setup', 'test/agent/agent.test'],
+  'src/db': ['test/outbox', 'test/migrate_locks', 'test/partitions', 'test/round_trips', 'test/hostile/database_role'],
+  'src/distribution': [edge, nats],
+  'src/doctor': ['test/doctor'],
+  'src/http': ['test/specification', 'test/openapi', 'test/input', 'test/error_bodies'],
+  'src/identity': ['test/specification/authentication', 'test/specification/api_key', 'test/scopes', 'test/key_life'],
+  'src/operations': ['test/specification', 'test/operations', 'test/round_trips'],
+  'src/publisher': [edge, nats],
+  'src/resources': ['test/specification', 'test/isolation'],
+  'src/sign_in': ['test/sign_in'],
+  'src/tracing': ['test/tracing'],
+  'src/webhooks': ['test/webhooks'],
+  'dashboard/src': ['test/dashboard'],
+  src: ['test/commands'],
+}
+
+const isTest = (file: string) => file.endsWith('.test.ts')
+
+/** The harness uses many sources to prepare things. That does not make its users tests of these sources. */
+const withoutHarness = (graph: ImportGraph): ImportGraph =>
+  new Map(
+    [...graph].map(([file, imported]) => [
+      file,
+      file.startsWith('test/harness/') ? imported.filter((other) => !other.startsWith('src/')) : imported,
+    ]),
+  )
+
+/** The tests that import a file, directly or indirectly, those beside it, and those that start the part it belongs to. */
+export function testsNear(file: string, graph: ImportGraph): string[] {
+  if (!existsSync(new URL(`../../${file}`, import.meta.url))) throw new Error(`there is no file ${file}`)
+  const direct = withoutHarness(graph)
+  const starters = Object.entries(startedBy).find(([folder]) => file.startsWith(`${folder}/`))?.[1] ?? []
+  return [...graph.keys()].filter(isTest).filter((test) => {
+    const used = reachableFrom(test, direct)
+    return (
+      used.has(file) ||
+      dirname(test) === dirname(file) ||
+      starters.some((starter) => (starter.startsWith('test/harness/') ? used.has(starter) : test.startsWith(starter)))
+    )
+  })
+}
+
+/**
+ * The tests of `npm run check:fast`: those of the text and shape of the sources, of functions without a server, and of the
+ * specification. None needs more than PostgreSQL.
+ */
+export function isFast(test: string, graph: ImportGraph): boolean {
+  if (/^test\/(?:prose|architecture|near|openapi|specification)\b/.test(test)) return true
+  return test.startsWith('src/') && !reachableFrom(test, graph).has('test/harness/control_plane.ts')
+}
