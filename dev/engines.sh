@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the engines that the edge needs, on Debian 12: HAProxy 3.4 (LTS), nats-server 2.15, and pebble, the ACME test
-# server. They go into one folder and touch nothing outside it.
+# Installs the engines that the edge needs, on Debian 12: HAProxy 3.4 (LTS) and nats-server 2.15; and for tests pebble, the
+# ACME test server, age, and pg_dump and pg_restore of PostgreSQL 18. They go into one folder and touch nothing outside it.
 #   dev/engines.sh [folder]        default: .engines, where the tests and `npm run dev -- --edge` look first
 #
 # Debian 12 itself has older versions, so the packages come from Debian's current archive, through the mirror that this
@@ -28,15 +28,15 @@ download() {
     -o Dir::State="$work" -o Dir::State::lists="$work/lists" -o Dir::State::status="$work/status"
     -o Dir::Cache="$work" -o Acquire::Languages=none -o APT::Sandbox::User=root)
   "${apt[@]}" update &&
-    "${apt[@]}" install -y --download-only --no-install-recommends 'haproxy=3.4.*' patchelf &&
-    (cd "$work/archives" && "${apt[@]}" download nats-server/sid pebble/sid)
+    "${apt[@]}" install -y --download-only --no-install-recommends 'haproxy=3.4.*' postgresql-client-18 patchelf &&
+    (cd "$work/archives" && "${apt[@]}" download nats-server/sid pebble/sid age/sid)
 }
 
 if ! download > "$work/log" 2>&1; then
   packages=${GATEHOUSE_ENGINE_PACKAGES:-}
   if ! ls "$packages"/*.deb > /dev/null 2>&1; then
     tail -n 5 "$work/log" >&2
-    echo "engines: the archive did not give HAProxy 3.4, nats-server and pebble; put their packages into a folder and name it in GATEHOUSE_ENGINE_PACKAGES" >&2
+    echo "engines: the archive did not give HAProxy 3.4, nats-server, pebble, age and postgresql-client-18; put their packages into a folder and name it in GATEHOUSE_ENGINE_PACKAGES" >&2
     exit 1
   fi
   rm -f "$work"/archives/*.deb
@@ -47,15 +47,19 @@ for package in "$work"/archives/*.deb; do dpkg-deb -x "$package" "$work/root"; d
 libraries="$work/root/usr/lib/x86_64-linux-gnu"
 loader="$libraries/ld-linux-x86-64.so.2"
 mkdir -p "$folder/lib"
-# HAProxy was built against a newer C library than Debian 12 has, so it gets its own copies.
 cp "$loader" "$folder/lib/"
-"$loader" --library-path "$libraries" --list "$work/root/usr/sbin/haproxy" | awk '$2 == "=>" { print $3 }' |
-  xargs -I{} cp -L {} "$folder/lib/"
-cp "$work/root/usr/sbin/haproxy" "$folder/haproxy.new"
-"$loader" --library-path "$libraries" "$work/root/usr/bin/patchelf" --force-rpath --set-rpath "$folder/lib" \
-  --set-interpreter "$folder/lib/ld-linux-x86-64.so.2" "$folder/haproxy.new"
-mv "$folder/haproxy.new" "$folder/haproxy"
-cp "$work"/root/usr/sbin/nats-server "$work"/root/usr/bin/pebble "$work"/root/usr/bin/pebble-challtestsrv "$folder/"
+# These were built against a newer C library than Debian 12 has, so they get their own copies.
+for program in usr/sbin/haproxy usr/lib/postgresql/18/bin/{pg_dump,pg_restore}; do
+  "$loader" --library-path "$libraries" --list "$work/root/$program" | awk '$2 == "=>" { print $3 }' |
+    xargs -I{} cp -L {} "$folder/lib/"
+  target="$folder/$(basename "$program")"
+  cp "$work/root/$program" "$target.new"
+  "$loader" --library-path "$libraries" "$work/root/usr/bin/patchelf" --force-rpath --set-rpath "$folder/lib" \
+    --set-interpreter "$folder/lib/ld-linux-x86-64.so.2" "$target.new"
+  mv "$target.new" "$target"
+done
+cp "$work"/root/usr/sbin/nats-server "$work"/root/usr/bin/pebble "$work"/root/usr/bin/pebble-challtestsrv \
+  "$work"/root/usr/bin/{age,age-keygen} "$folder/"
 # Not `head`: it leaves before HAProxy has said everything, which then fails on the closed pipe.
 "$folder/haproxy" -v | sed -n 1p
 "$folder/nats-server" --version

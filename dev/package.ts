@@ -36,8 +36,8 @@ const pages = (name: string): Files =>
     ),
   )
 
-const unit = (name: string): Files => ({
-  [`usr/lib/systemd/system/${name}.service`]: { from: `deploy/systemd/${name}.service` },
+const unit = (name: string, kind: 'service' | 'timer' = 'service'): Files => ({
+  [`usr/lib/systemd/system/${name}.${kind}`]: { from: `deploy/systemd/${name}.${kind}` },
 })
 
 /** What both packages have, each in its own folder, so that one machine can have both and upgrade them one by one. */
@@ -55,7 +55,7 @@ const program = (name: string, command: string, help: string): Files => ({
 const controlPlane = (nats: string): Package => ({
   name: 'gatehouse',
   about: 'control plane for API keys, IP restrictions and network edges, and its command line',
-  depends: 'systemd, openssl, libc6, libstdc++6',
+  depends: 'systemd, openssl, age, postgresql-client, libc6, libstdc++6',
   files: {
     ...program('gatehouse', wrapper(), gatehouse('help')),
     'usr/lib/gatehouse/dist': { from: 'dist' },
@@ -64,6 +64,8 @@ const controlPlane = (nats: string): Package => ({
     ...unit('gatehouse'),
     ...unit('gatehouse-migrate'),
     ...unit('gatehouse-nats'),
+    ...unit('gatehouse-backup'),
+    ...unit('gatehouse-backup', 'timer'),
     'etc/gatehouse/gatehouse.env': { text: sampleEnvironment(settings, ['GATEHOUSE_DATABASE_URL']) },
     // For edge nodes on other machines, listen on an address that they reach.
     'etc/gatehouse-nats/nats.conf': { text: nats.replace('0.0.0.0:4222', '127.0.0.1:4222') },

@@ -3,6 +3,7 @@ import { homedir } from 'node:os'
 import { isAbsolute, join } from 'node:path'
 import { parseEnv } from 'node:util'
 import { acmeSettings } from './acme_settings.ts'
+import { backupSettings } from './backup_settings.ts'
 import { paragraph } from './cli/two_columns.ts'
 import { domainSettings } from './domain_settings.ts'
 import { edgeSettings } from './edge_settings.ts'
@@ -164,6 +165,7 @@ export const settings = {
   }),
   ...webhookSettings,
   ...traceSettings,
+  ...backupSettings,
   GATEHOUSE_ADDRESS_RETENTION_DAYS: setting({
     default: '30',
     help: 'Days to keep source addresses of refused requests, warnings and API key use.',

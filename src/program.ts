@@ -16,6 +16,7 @@ import { version } from './version.ts'
 
 // Loaded on demand: the client should not wait for the database driver and web server to load, nor they for the client.
 const loadClient = () => import('./cli/run.ts')
+const loadOwnerConfig = () => import('./commands/setup/configs.ts')
 const usage = async () =>
   `${serverUsage()}\n${(await loadClient()).clientUsage()}\nClient settings, from the environment:\n${settingsHelp(clientSettings)}`
 
@@ -78,6 +79,10 @@ async function main(args: string[]): Promise<number> {
     case 'quotas':
     case 'domains':
       return manage(command, rest)
+    case 'backup':
+      return (await import('./commands/backup.ts')).backup((await loadOwnerConfig()).ownerConfigHere(), rest)
+    case 'restore':
+      return (await import('./commands/restore.ts')).restore((await loadOwnerConfig()).ownerConfigHere, rest)
     case 'after-restore':
       parseArgs({ args: rest, options: {} })
       return (await import('./commands/after_restore.ts')).afterRestore(readConfig())

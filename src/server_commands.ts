@@ -61,7 +61,7 @@ const commands: Record<string, ServerCommand> = {
     forms: [
       [
         'status',
-        'show the API, the publisher, edge nodes, certificates and the edge node of this machine; exits with 9 if something is wrong or unknown',
+        'show the API, the publisher, edge nodes, certificates, the newest backup and the edge node of this machine; exits with 9 if something is wrong or unknown',
       ],
     ],
     flags: [
@@ -151,6 +151,28 @@ const commands: Record<string, ServerCommand> = {
       ['domains unassign ACCOUNT DOMAIN', 'take it from the account'],
     ],
     ...database(),
+  },
+  backup: {
+    forms: [
+      ['backup FILE', 'back up the database, settings and secrets into one encrypted file'],
+      ['backup FOLDER', 'the same, into a new file in this folder'],
+      ['backup verify FILE', 'restore a backup into a scratch database, compare, and drop it'],
+    ],
+    flags: [
+      ['--keep N', 'with a folder: delete all but the newest N backups in it'],
+      ['--identity FILE', "with verify: the private key, as 'age-keygen' made it; required"],
+    ],
+    ...database('GATEHOUSE_BACKUP_RECIPIENTS_FILE', 'GATEHOUSE_BACKUP_INCLUDE'),
+  },
+  restore: {
+    forms: [['restore FILE', 'restore a backup into an empty database, so that edge nodes follow it']],
+    flags: [
+      ['--identity FILE', "the private key, as 'age-keygen' made it; required"],
+      ['--replace', 'delete what is in the database if it is not empty'],
+      ['--files-into FOLDER', 'write the settings and secrets of the backup into this folder'],
+      ['--only-files', 'leave the database alone'],
+    ],
+    ...database('GATEHOUSE_DATABASE_APP_ROLE'),
   },
   'after-restore': {
     forms: [

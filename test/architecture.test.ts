@@ -48,6 +48,10 @@ const mayImport: Record<string, { folders: string[]; because: string }> = {
     folders: ['kernel', 'db', 'identity', 'distribution', 'operations', 'resources'],
     because: 'orders of certificates go on by themselves; they answer no requests',
   },
+  backup: {
+    folders: ['kernel', 'db'],
+    because: 'a backup has all tables, whatever is in them',
+  },
   tracing: {
     folders: ['http'],
     because: 'traces receive what HTTP knows of a call; only the command that serves knows them',
@@ -71,6 +75,7 @@ const mayImport: Record<string, { folders: string[]; because: string }> = {
       'sign_in',
       'webhooks',
       'acme',
+      'backup',
       'tracing',
       'agent',
       '.',
@@ -78,7 +83,7 @@ const mayImport: Record<string, { folders: string[]; because: string }> = {
     because: 'commands wire the parts together',
   },
   doctor: {
-    folders: ['kernel', 'db', 'http', 'distribution', 'publisher', 'agent', 'commands', '.'],
+    folders: ['kernel', 'db', 'http', 'distribution', 'publisher', 'agent', 'backup', 'commands', '.'],
     because: 'doctor examines with the functions of the commands themselves, and no command needs it',
   },
   '.': {

@@ -35,6 +35,7 @@ const assertKnown = (names: Iterable<string>, allowed: Set<string>, where: strin
 for (const [unit, threshold, allowed] of [
   ['gatehouse.service', 15, ofControlPlane],
   ['gatehouse-migrate.service', 15, ofControlPlane],
+  ['gatehouse-backup.service', 25, ofControlPlane],
   ['gatehouse-edge.service', 20, ofEdge],
   ['gatehouse-nats.service', 15, new Set<string>()],
 ] as const) {
@@ -66,6 +67,7 @@ test('every unit is started again until it works, except after exit code 2, and 
   for (const [unit, restart, retriesAll] of [
     ['gatehouse.service', 'always', false],
     ['gatehouse-migrate.service', 'on-failure', false],
+    ['gatehouse-backup.service', 'on-failure', false],
     ['gatehouse-edge.service', 'always', false],
     ['gatehouse-nats.service', 'always', true],
   ] as const) {

@@ -67,6 +67,14 @@ const cases: Record<string, { fires: Series; quiet: Series; at?: string }> = {
     fires: { gatehouse_webhook_oldest_pending_seconds: '0+60x90' },
     quiet: { gatehouse_webhook_oldest_pending_seconds: '300x90' },
   },
+  // The test's clock starts in 1970.
+  GatehouseBackupOld: {
+    fires: { 'gatehouse_backup_timestamp_seconds{instance="a"}': '-200000x90' },
+    quiet: {
+      'gatehouse_backup_timestamp_seconds{instance="a"}': '-200000x90',
+      'gatehouse_backup_timestamp_seconds{instance="b"}': '0x90',
+    },
+  },
   GatehouseCertificateExpires: {
     fires: { 'gatehouse_certificate_expiry_timestamp_seconds{account="ac_1",certificate="cert_1"}': '600000x90' },
     quiet: { 'gatehouse_certificate_expiry_timestamp_seconds{account="ac_1",certificate="cert_1"}': '700000x90' },

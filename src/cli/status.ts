@@ -7,7 +7,7 @@ import { report } from './report.ts'
 import { examine, type LocalParts, type Part, type Standing } from './status_parts.ts'
 import { styled } from './terminal.ts'
 
-export const statusUsage = `Show the API, the publisher, edge nodes, certificates and the edge node of this machine.
+export const statusUsage = `Show the API, the publisher, edge nodes, certificates, the newest backup and the edge node of this machine.
 
 Usage
   gatehouse status [flags]

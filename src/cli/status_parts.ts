@@ -6,7 +6,7 @@ import { send, textOf } from './transport.ts'
 
 export type Standing = 'ok' | 'warning' | 'wrong' | 'unknown'
 export type Part = {
-  part: 'API' | 'publisher' | 'edge nodes' | 'certificates' | 'this machine'
+  part: 'API' | 'publisher' | 'edge nodes' | 'certificates' | 'backup' | 'this machine'
   /** The edge node, if the part is one. */
   name?: string
   status: Standing
@@ -72,7 +72,13 @@ async function examineApi(connection: Connection): Promise<Part[]> {
     get(`${connection.url}/metrics`),
     askForNodes(connection),
   ])
-  return [apiPart(connection.url, ready), publisherPart(metrics, nodes), ...nodeParts(nodes), certificatePart(nodes)]
+  return [
+    apiPart(connection.url, ready),
+    publisherPart(metrics, nodes),
+    ...nodeParts(nodes),
+    certificatePart(nodes),
+    ...backupPart(metrics),
+  ]
 }
 
 const list = (value: unknown): string =>
@@ -121,13 +127,16 @@ async function askForNodes(connection: Connection): Promise<Nodes> {
   }
 }
 
+/** Undefined when there is no such metric, or none can be read. */
+function valueIn(metrics: Got, name: string): number | undefined {
+  const text = 'text' in metrics ? metrics.text : ''
+  const found = new RegExp(`^${name}(?:\\{[^}]*\\})? (\\S+)$`, 'm').exec(text)?.[1]
+  return found === undefined ? undefined : Number(found)
+}
+
 function publisherPart(metrics: Got, nodes: Nodes): Part {
   const part = 'publisher'
-  const text = 'text' in metrics ? metrics.text : ''
-  const value = (name: string): number | undefined => {
-    const found = new RegExp(`^${name}(?:\\{[^}]*\\})? (\\S+)$`, 'm').exec(text)?.[1]
-    return found === undefined ? undefined : Number(found)
-  }
+  const value = (name: string) => valueIn(metrics, name)
   if (value('gatehouse_build_info') === undefined)
     return { part, status: 'unknown', message: 'the metrics of the API cannot be read from here' }
   if (value('gatehouse_nats_connected') === undefined)
@@ -193,6 +202,20 @@ function certificatePart(nodes: Nodes): Part {
   if (left <= 0) return { part, status: 'wrong', message: `${names} names; the first expired at ${first}` }
   const message = `${names} names; the first expires at ${first}`
   return { part, status: left < soonMs ? 'warning' : 'ok', message }
+}
+
+/** As in the alert rule. */
+const maxBackupAgeMs = 2 * dayMs
+
+/** Of an older control plane nothing is known. */
+function backupPart(metrics: Got): Part[] {
+  const part = 'backup'
+  const seconds = valueIn(metrics, 'gatehouse_backup_timestamp_seconds')
+  if (seconds === undefined) return []
+  if (seconds === 0) return [{ part, status: 'warning', message: "'gatehouse backup' has made none yet" }]
+  const at = new Date(seconds * 1_000)
+  const isOld = Date.now() - at.getTime() > maxBackupAgeMs
+  return [{ part, status: isOld ? 'warning' : 'ok', message: `the newest is of ${at.toISOString()}` }]
 }
 
 /** Asks the agent on this machine, which answers even when the control plane does not. */

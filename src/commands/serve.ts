@@ -30,9 +30,8 @@ import { checkDomains, createDomainService } from './domain_service.ts'
 import { linkEdges } from './edges_link.ts'
 import { interval } from './interval.ts'
 import { createLog, waitForShutdown } from './log.ts'
+import { showMinuteMetrics } from './minute_metrics.ts'
 import { requireNatsCa } from './nats_ca.ts'
-import { countNewlyRefused } from './newly_refused.ts'
-import { showQuotaShares } from './quota_shares.ts'
 import { openSecretsBox, warnOfMissingKeys } from './secrets_key.ts'
 import { signInRoutes } from './sign_in.ts'
 import { openTracing } from './tracing.ts'
@@ -100,8 +99,7 @@ export async function serve(config: Config): Promise<number> {
     () => upkeep({ db, secrets, checkDomains: () => checkDomains(db, domains, log, metrics), config, log, metrics }),
     (err) => log.error({ err }, 'upkeep failed'),
   )
-  const stopCounting = countNewlyRefused(db, metrics, log)
-  const stopShares = showQuotaShares(db, quotasIn(config), metrics, log)
+  const stopMetrics = showMinuteMetrics(db, quotasIn(config), metrics, log)
   const stopWebhooks = startWebhooks(config, webhooksMayGo, secrets, metrics, log)
   const address = app.server.address()
   log.info({ address, public_url: config.GATEHOUSE_PUBLIC_URL, version }, 'listening')
@@ -118,7 +116,7 @@ export async function serve(config: Config): Promise<number> {
   }, config.GATEHOUSE_SHUTDOWN_GRACE_MS)
   await app.close()
   clearTimeout(giveUp)
-  await Promise.all([stopAcme(), stopWebhooks(), stopUpkeep(), stopCounting(), stopShares(), edges.stop()])
+  await Promise.all([stopAcme(), stopWebhooks(), stopUpkeep(), stopMetrics(), edges.stop()])
   await Promise.all([stopBuffers(), tracing.stop()])
   await db.end()
   log.info('stopped')

@@ -1,10 +1,10 @@
-import { existsSync, readFileSync } from 'node:fs'
-import { parseArgs, parseEnv } from 'node:util'
-import { type Config, type EdgeConfig, readConfig, readEdgeConfig } from '../config.ts'
+import { existsSync } from 'node:fs'
+import { parseArgs } from 'node:util'
 import { ConfigError } from '../kernel/setting_values.ts'
 import { accountSteps, activeSigningKey, migrationStep } from './setup/account.ts'
+import { edgeConfig, ownerConfig, serveConfig } from './setup/configs.ts'
 import { databaseSteps, requirePostgres } from './setup/database.ts'
-import { edgeFileSteps, folders, natsSteps, secretsCredential, settingsSteps } from './setup/files.ts'
+import { edgeFileSteps, folders, natsSteps, settingsSteps } from './setup/files.ts'
 import { requirePrograms, serviceStep } from './setup/services.ts'
 import { perform, type Step } from './setup/step.ts'
 
@@ -53,29 +53,6 @@ export async function setup(args: string[]): Promise<number> {
     )
   return 0
 }
-
-/** As systemd reads them for a service: the later file wins. */
-const environmentOf = (...files: string[]): NodeJS.ProcessEnv =>
-  Object.assign({}, ...files.filter(existsSync).map((file) => parseEnv(readFileSync(file, 'utf8'))))
-
-function controlPlaneEnvironment(): NodeJS.ProcessEnv {
-  const settings = environmentOf(`${folders.controlPlane}/setup.env`, `${folders.controlPlane}/gatehouse.env`)
-  const isCredential = settings.GATEHOUSE_SECRETS_KEY_FILE === secretsCredential
-  return { ...settings, ...(isCredential && { GATEHOUSE_SECRETS_KEY_FILE: `${folders.controlPlane}/secrets.key` }) }
-}
-
-const serveConfig = (): Config =>
-  readConfig({ ...controlPlaneEnvironment(), GATEHOUSE_DATABASE_URL_FILE: `${folders.controlPlane}/database-url` })
-
-const ownerConfig = (): Config =>
-  readConfig({
-    ...controlPlaneEnvironment(),
-    GATEHOUSE_DATABASE_URL_FILE: `${folders.controlPlane}/database-owner-url`,
-    GATEHOUSE_DATABASE_APP_ROLE: 'gatehouse_app',
-  })
-
-const edgeConfig = (): EdgeConfig =>
-  readEdgeConfig(environmentOf(`${folders.edge}/setup.env`, `${folders.edge}/edge.env`))
 
 const readyUrl = ({ host, port }: { host: string; port: number }): string =>
   `http://${host.includes(':') ? `[${host}]` : host}:${port}/readyz`

@@ -11,6 +11,7 @@ export class UnfitRole extends Error {
 const lesserRights: Record<string, string[]> = {
   audit_events: ['select', 'insert'],
   audit_retention: ['select'],
+  backups: ['select'],
   migrations: ['select'],
   signing_keys: ['select', 'insert', 'update'],
 }

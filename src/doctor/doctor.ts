@@ -1,3 +1,4 @@
+import { checkBackup } from './backup.ts'
 import { checkControlPlane, checkMigration } from './control_plane.ts'
 import { checkEdge } from './edge.ts'
 import { type Finding, failed, ok } from './finding.ts'
@@ -77,6 +78,8 @@ function checksOf(service: Service): Promise<Finding[]>[] {
       return [...checkEdge(environment, service), Promise.resolve(checkNames(environment))]
     case 'migrate':
       return checkMigration(environment)
+    case 'backup':
+      return checkBackup(service)
     case 'nats':
       return [checkNatsFolder(service)]
     case undefined:

@@ -10,6 +10,7 @@ import { packageFiles } from '../kernel/package_files.ts'
 import { loadNodes } from '../publisher/node_store.ts'
 import { version } from '../version.ts'
 import { answerTimeoutMs, clockFinding, type Finding, failed, ok, warning } from './finding.ts'
+import { checkNewestBackup } from './newest_backup.ts'
 import { checkStoredSecrets } from './secrets.ts'
 
 /** As docs/operate/health-checks.md says. */
@@ -32,6 +33,7 @@ export async function checkPostgres(config: Config): Promise<Finding[]> {
       checkClock,
       checkStoredSecrets,
       checkNodes,
+      checkNewestBackup,
     ])
       findings.push(...(await check(config, db)))
     return findings

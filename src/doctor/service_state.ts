@@ -15,7 +15,7 @@ export function checkServiceState({ unit, kind, state }: Service): Finding[] {
     return [failed(check, `${unit} failed: ${state.result}, exit status ${state.exitStatus}`, log)]
   if (state.sub === 'auto-restart')
     return [failed(check, `${unit} ends again and again, with exit status ${state.exitStatus}`, log)]
-  if (kind === 'migrate') return [ok(check, `${unit} has not failed`)]
+  if (kind === 'migrate' || kind === 'backup') return [ok(check, `${unit} has not failed`)]
   return [
     state.active === 'active'
       ? ok(check, `${unit} is running`)

@@ -5,7 +5,7 @@ import { parseEnv, promisify } from 'node:util'
 import { answerTimeoutMs } from './finding.ts'
 
 /** What a unit runs. Doctor knows what each of them needs. */
-export type ServiceKind = 'serve' | 'edge' | 'migrate' | 'nats'
+export type ServiceKind = 'serve' | 'edge' | 'migrate' | 'backup' | 'nats'
 
 /** A unit of systemd on this machine, with what it gives to its process, also while it does not run. */
 export type Service = {
@@ -98,7 +98,7 @@ function kindOf(commandLine: string): ServiceKind | undefined {
   const [program = '', verb] = commandLine.split(' ')
   if (basename(program) === 'gatehouse-edge') return 'edge'
   if (basename(program) === 'nats-server') return 'nats'
-  return (['serve', 'edge', 'migrate'] as const).find((known) => known === verb)
+  return (['serve', 'edge', 'migrate', 'backup'] as const).find((known) => known === verb)
 }
 
 /** Files take precedence over the unit's own values, and later files over earlier ones. */

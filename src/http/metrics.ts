@@ -1,6 +1,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { DbPool } from '../db/pool.ts'
 import { type AcmeMetrics, acmeMetrics } from './acme_metrics.ts'
+import { type BackupMetrics, backupMetrics } from './backup_metrics.ts'
 import { type DomainMetrics, domainMetrics } from './domain_metrics.ts'
 import { type EdgeMetrics, edgeMetrics } from './edge_metrics.ts'
 import type { EventStreams } from './event_stream.ts'
@@ -44,7 +45,7 @@ type OwnMetrics = {
   readonly observeRequest: (operation: string, status: number, seconds: number) => void
 }
 
-export type Metrics = OwnMetrics & DomainMetrics & AcmeMetrics & QuotaMetrics & EdgeMetrics
+export type Metrics = OwnMetrics & DomainMetrics & AcmeMetrics & QuotaMetrics & EdgeMetrics & BackupMetrics
 
 /** Keeps label cardinality low: operations and statuses, never accounts, addresses or ids. */
 export function createMetrics(db: DbPool, heavy: HeavyOperations, streams: EventStreams, version: string): Metrics {
@@ -69,6 +70,7 @@ export function createMetrics(db: DbPool, heavy: HeavyOperations, streams: Event
     ...acmeMetrics(registers),
     ...quotaMetrics(registers),
     ...certificateMetrics(registers),
+    ...backupMetrics(registers),
     text: () => registry.metrics(),
     contentType: registry.contentType,
   }

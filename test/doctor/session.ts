@@ -6,7 +6,7 @@ import { newCertificate } from '../harness/certificates.ts'
 import { gatehouse } from '../harness/command.ts'
 import { newDatabase, type Scope } from '../harness/control_plane.ts'
 import { poll } from '../harness/poll.ts'
-import { diagnose, type Environment, healthySetUp, query, silentPort, startTlsNats, write } from './setup.ts'
+import { diagnose, type Environment, healthySetUp, newBackup, query, silentPort, startTlsNats, write } from './setup.ts'
 
 /** In the order of the page: a healthy control plane, a broken one, and a broken edge node. */
 export async function recordSessions(scope: Scope): Promise<string[]> {
@@ -36,6 +36,7 @@ export async function recordSessions(scope: Scope): Promise<string[]> {
   const healthy = await run(controlPlane, own, '/etc/gatehouse/gatehouse.env')
 
   const unsafe = await newDatabase()
+  await query(unsafe, newBackup)
   await query(unsafe, `alter database ${new URL(unsafe).pathname.slice(1)} set synchronous_commit = off`)
   const misnamed = await startTlsNats(scope, folder, 'nats')
   const broken = { ...controlPlane, ...misnamed.controlPlane, GATEHOUSE_DATABASE_URL: asAppRole(unsafe) }

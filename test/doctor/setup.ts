@@ -37,6 +37,7 @@ export async function healthySetUp(scope: Scope): Promise<SetUp> {
   const nats = await startTlsNats(scope, folder, '127.0.0.1')
   const dns = await startDnsServer(scope, () => undefined)
   const databaseUrl = await newDatabase()
+  await query(databaseUrl, newBackup)
   const keyFile = await write(join(folder, 'secrets.key'), `${Buffer.alloc(32, 'a key').toString('base64')}\n`)
   const certificates = join(folder, 'certificates')
   await mkdir(certificates)
@@ -72,6 +73,9 @@ export async function healthySetUp(scope: Scope): Promise<SetUp> {
     },
   }
 }
+
+/** As if 'gatehouse backup' had just made one. */
+export const newBackup = "insert into backups (snapshot_at, file, bytes, sha256) values (now(), '/backup', 1, '')"
 
 async function createBuckets(scope: Scope, nats: LocalNats): Promise<void> {
   const { db } = await startControlPlane(scope, { env: nats.controlPlane })

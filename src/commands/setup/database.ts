@@ -45,7 +45,9 @@ export const databaseSteps = (): Step[] => [
         const { username, password } = new URL(readFileSync(file, 'utf8').trim())
         if (username !== role || !/^[\w-]+$/.test(password))
           throw new ConfigError(`${file} is not a URL of ${role} that setup has made. Create the role yourself`)
-        askPostgres(`create role ${role} login password '${password}'`)
+        // The owner makes the database that 'gatehouse backup verify' restores into.
+        const rights = role === 'gatehouse_owner' ? 'login createdb' : 'login'
+        askPostgres(`create role ${role} ${rights} password '${password}'`)
       },
     },
   ]),

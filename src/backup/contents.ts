@@ -1,0 +1,97 @@
+import { type Db, many, one } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
+
+export type TableContents = { rows: number; digest: string }
+/** What is in a database, for comparing a restored one with the one that was backed up. */
+export type Contents = {
+  tables: Record<string, TableContents>
+  /** What each sequence gave last. */
+  sequences: Record<string, number>
+  migrations: string[]
+  /** Roles other than the owner that have rights on tables. */
+  roles: string[]
+}
+
+/** Call it in a snapshot. Partitions are part of their table: a month may be dropped, and later rows go elsewhere. */
+export async function contentsOf(db: Db): Promise<Contents> {
+  // How values are written must not depend on the settings of a server.
+  for (const text of [
+    'set local intervalstyle = iso_8601',
+    'set local bytea_output = hex',
+    'set local extra_float_digits = 1',
+  ])
+    await db.query({ text })
+  const tables: Record<string, TableContents> = {}
+  for (const name of await tableNames(db)) tables[name] = await contentsOfTable(db, name)
+  const sequences = await many<{ name: string; last: string | null }>(
+    db,
+    sql`select sequencename as name, last_value::text as last from pg_sequences where schemaname = current_schema() order by 1`,
+  )
+  return {
+    tables,
+    sequences: Object.fromEntries(sequences.map(({ name, last }) => [name, Number(last)])),
+    migrations: await appliedMigrations(db),
+    roles: await grantees(db),
+  }
+}
+
+export const tableNames = async (db: Db): Promise<string[]> =>
+  (
+    await many<{ name: string }>(
+      db,
+      sql`
+    select relname as name from pg_class
+    where relnamespace = current_schema()::regnamespace and relkind in ('r', 'p') and not relispartition order by 1`,
+    )
+  ).map(({ name }) => name)
+
+/**
+ * The sum of the rows' hashes, so that their order does not matter and nothing has to be sorted. It detects what goes wrong by
+ * accident. The encryption of the backup is what detects tampering.
+ */
+async function contentsOfTable(db: Db, name: string): Promise<TableContents> {
+  const { rows } = await db.query({
+    text: `select count(*)::text as rows,
+             coalesce(sum(('x' || left(encode(sha256(convert_to(t::text, 'UTF8')), 'hex'), 16))::bit(64)::bigint), 0)::text as digest
+           from "${name}" t`,
+  })
+  const [found] = rows as { rows: string; digest: string }[]
+  return { rows: Number(found?.rows), digest: `${found?.digest}` }
+}
+
+async function appliedMigrations(db: Db): Promise<string[]> {
+  const { exists } = await one<{ exists: boolean }>(db, sql`select to_regclass('migrations') is not null as exists`)
+  if (!exists) return []
+  return (await many<{ name: string }>(db, sql`select name from migrations order by name`)).map(({ name }) => name)
+}
+
+const grantees = async (db: Db): Promise<string[]> =>
+  (
+    await many<{ name: string }>(
+      db,
+      sql`
+    select distinct r.rolname as name
+    from pg_class c cross join lateral aclexplode(c.relacl) a join pg_roles r on r.oid = a.grantee
+    where c.relnamespace = current_schema()::regnamespace and a.grantee <> c.relowner order by 1`,
+    )
+  ).map(({ name }) => name)
+
+/** What a restored database lacks or has otherwise; empty when it is the one that was backed up. */
+export function differences(recorded: Contents, found: Contents): string[] {
+  const names = new Set([...Object.keys(recorded.tables), ...Object.keys(found.tables)])
+  const ofTables = [...names].sort().flatMap((name) => {
+    const [wanted, has] = [recorded.tables[name], found.tables[name]]
+    if (!wanted) return [`${name} is not in the backup`]
+    if (!has) return [`${name} is missing`]
+    if (wanted.rows !== has.rows) return [`${name} has ${has.rows} rows instead of ${wanted.rows}`]
+    return wanted.digest === has.digest ? [] : [`${name} has ${has.rows} rows, and not those that were backed up`]
+  })
+  // A sequence is in no snapshot: it may have gone on while the backup was being made, but never back.
+  const ofSequences = Object.entries(recorded.sequences)
+    .filter(([name, last]) => (found.sequences[name] ?? -1) < last)
+    .map(([name, last]) => `the sequence ${name} is at ${found.sequences[name] ?? 'nothing'} instead of ${last}`)
+  return [...ofTables, ...ofSequences]
+}
+
+export const rowsIn = ({ tables }: Pick<Contents, 'tables'>): number =>
+  Object.values(tables).reduce((sum, { rows }) => sum + rows, 0)

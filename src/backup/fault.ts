@@ -1,0 +1,18 @@
+/** Why a backup cannot be made or used, in words for the operator. */
+export class BackupFault extends Error {
+  override readonly name = 'BackupFault'
+}
+
+/** What the system says about a file, in words. */
+export function fileFault(what: string, error: unknown): BackupFault {
+  const { code = '', message } = error as NodeJS.ErrnoException
+  const reasons: Record<string, string> = {
+    ENOSPC: 'no space left on the disk',
+    EDQUOT: 'the disk quota is used up',
+    EROFS: 'the file system is read-only',
+    EACCES: 'permission denied',
+    ENOENT: 'there is no such file or folder',
+    EIO: 'the disk fails',
+  }
+  return new BackupFault(`${what}: ${reasons[code] ?? message}`, { cause: error })
+}

@@ -1,0 +1,104 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Readable, Writable } from 'node:stream'
+import { BackupFault } from './fault.ts'
+
+/** The Debian package that has each program. */
+const packages = { age: 'age', pg_dump: 'postgresql-client', pg_restore: 'postgresql-client' } as const
+type Program = keyof typeof packages
+
+export type Running = {
+  stdin: Writable
+  stdout: Readable
+  /** Rejects with what the program said if it fails. */
+  ended: Promise<void>
+  /** Writes all of it, at the speed at which the program reads. */
+  write: (part: Uint8Array) => Promise<void>
+  kill: () => void
+}
+
+export function start(program: Program, args: readonly string[], env: Record<string, string> = {}): Running {
+  const child = spawn(program, args, { env: { ...process.env, LC_ALL: 'C', ...env }, stdio: ['pipe', 'pipe', 'pipe'] })
+  let said = ''
+  child.stderr.on('data', (text: Buffer) => {
+    said = `${said}${text}`.slice(-2_000)
+  })
+  const ended = endOf(child, program, () => said)
+  // Whoever waits hears of it later, too.
+  ended.catch(() => {})
+  child.stdin.on('error', () => {})
+  return {
+    stdin: child.stdin,
+    stdout: child.stdout,
+    ended,
+    async write(part) {
+      if (child.stdin.write(part)) return
+      // A program that ends before it has read everything has failed, and `ended` says why.
+      await Promise.race([once(child.stdin, 'drain').catch(() => ended), ended])
+    },
+    kill: () => void child.kill('SIGKILL'),
+  }
+}
+
+async function endOf(child: ChildProcess, program: Program, said: () => string): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  child.once('error', (error: NodeJS.ErrnoException) =>
+    reject(
+      error.code === 'ENOENT'
+        ? new BackupFault(`${program} is not installed. On Debian: apt install ${packages[program]}`)
+        : error,
+    ),
+  )
+  child.once('close', (code, signal) => {
+    if (code === 0) resolve()
+    else reject(new BackupFault(`${program} failed: ${oneLine(said()) || (signal ?? `exit code ${code}`)}`))
+  })
+  return promise
+}
+
+/** Without the address at which age wants to hear of unhelpful messages. */
+const oneLine = (text: string): string =>
+  text
+    .split('\n')
+    .filter((line) => line.trim() && !line.includes('report unexpected'))
+    .map((line) => line.trim().replace(/^(age|pg_\w+): error: /, ''))
+    .join('; ')
+
+/** What a program prints, or undefined if it is not installed. */
+export async function versionOf(program: Program): Promise<string | undefined> {
+  const { stdout, ended } = start(program, ['--version'])
+  let text = ''
+  stdout.on('data', (part: Buffer) => {
+    text += part
+  })
+  return ended.then(
+    () => text.trim(),
+    () => undefined,
+  )
+}
+
+/**
+ * Runs `work` with what PostgreSQL's programs need to reach the database: a URL without its password, for the command line
+ * that everyone on the machine can read, and the password in a file that only this user can.
+ */
+export async function withPasswordFile<Result>(
+  databaseUrl: string,
+  work: (url: string, env: Record<string, string>) => Promise<Result>,
+): Promise<Result> {
+  const url = new URL(databaseUrl)
+  const password = decodeURIComponent(url.password)
+  url.password = ''
+  if (!password) return work(url.href, {})
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-backup-'))
+  try {
+    await chmod(folder, 0o700)
+    const file = join(folder, 'pgpass')
+    await writeFile(file, `*:*:*:*:${password.replaceAll(/[\\:]/g, '\\$&')}\n`, { mode: 0o600 })
+    return await work(url.href, { PGPASSFILE: file })
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}

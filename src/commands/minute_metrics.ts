@@ -1,0 +1,30 @@
+import type { Logger } from 'pino'
+import { countRefusedAfterAllowed } from '../access/evidence/address_outcomes.ts'
+import { newestBackup } from '../backup/store.ts'
+import type { DbPool } from '../db/pool.ts'
+import type { Metrics } from '../http/metrics.ts'
+import { systemClock } from '../kernel/clock.ts'
+import type { Quotas } from '../kernel/quotas.ts'
+import { largestShares } from '../operations/quota.ts'
+import { interval } from './interval.ts'
+
+/** A metric for every account and kind would be too many: only those that will soon need a decision are shown. */
+const [leastShare, maxShown] = [0.8, 50]
+
+type Shown = Pick<Metrics, 'showNewlyRefused' | 'showQuotaShares' | 'showNewestBackup'>
+
+/** Keeps the metrics that are read from the database every minute. What one cannot read does not keep the others from theirs. */
+export function showMinuteMetrics(db: DbPool, quotas: Quotas, metrics: Shown, log: Pick<Logger, 'error'>) {
+  const everyMinute = (what: string, work: () => Promise<void>) =>
+    interval(60_000, work, (err) => log.error({ err }, `cannot read ${what}`))
+  const stops = [
+    everyMinute('which addresses are newly refused', async () =>
+      metrics.showNewlyRefused(await countRefusedAfterAllowed(db, systemClock())),
+    ),
+    everyMinute('how much of their quotas accounts use', async () =>
+      metrics.showQuotaShares(await largestShares(db, quotas, leastShare, maxShown)),
+    ),
+    everyMinute('when the newest backup was made', async () => metrics.showNewestBackup(await newestBackup(db))),
+  ]
+  return () => Promise.all(stops.map((stop) => stop()))
+}
