@@ -1,6 +1,6 @@
 // What a decision about one request costs under each algorithm, and how much memory a flood of owners takes.
 //   node --expose-gc bench/rate_limiter.ts
-import { createRateLimiter } from '../src/kernel/rate_limiter.ts'
+import { createRateLimiter } from '../src/kernel/flow/rate_limiter.ts'
 
 type Take = (owner: string) => boolean
 const [requests, periodMs] = [6_000, 60_000]

@@ -2,13 +2,13 @@
 // docs/reference/errors.md from the catalog.
 // With --check it writes nothing and fails when a committed file is out of date.
 import { readFile, writeFile } from 'node:fs/promises'
+import { version } from '../src/config/version.ts'
 import { openApiDocument } from '../src/http/openapi/document.ts'
 import { leastRole } from '../src/http/route.ts'
 import { statuses } from '../src/http/statuses.ts'
 import { roles } from '../src/identity/caller.ts'
 import { type ErrorCode, errorCatalog } from '../src/kernel/errors.ts'
 import { routes } from '../src/resources/routes.ts'
-import { version } from '../src/version.ts'
 
 const errorsPage = `# Errors
 

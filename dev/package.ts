@@ -7,8 +7,9 @@ import { readdirSync } from 'node:fs'
 import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { edgeSettings, settings } from '../src/config.ts'
-import { version } from '../src/version.ts'
+import { edgeSettings } from '../src/config/edge.ts'
+import { settings } from '../src/config/server.ts'
+import { version } from '../src/config/version.ts'
 import { edgeWrapper, manPage, sampleEnvironment, wrapper } from './package_texts.ts'
 
 const root = new URL('..', import.meta.url).pathname

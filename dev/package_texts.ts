@@ -1,6 +1,6 @@
 // Files of the packages that are made from what the program knows of itself.
-import type { Setting } from '../src/setting.ts'
-import { version } from '../src/version.ts'
+import type { Setting } from '../src/config/setting.ts'
+import { version } from '../src/config/version.ts'
 
 const program = (name: string): string => `/usr/lib/${name}/bin/node /usr/lib/${name}/dist/main.js`
 

@@ -1,22 +1,21 @@
 import { parseArgs } from 'node:util'
+import { clientSettings } from './config/client.ts'
 import {
-  clientSettings,
   readClientConfig,
   readConfig,
   readEdgeConfig,
   readEdgeStatusConfig,
   readEnvironmentFile,
   readLocalParts,
-  settingsHelp,
-} from './config.ts'
+} from './config/config.ts'
+import { version } from './config/version.ts'
 import { isUnavailable, setupFault } from './db/failures.ts'
-import { ConfigError } from './kernel/setting_values.ts'
-import { helpOfServerCommand, serverCommands, serverUsage } from './server_commands.ts'
-import { version } from './version.ts'
+import { ConfigError } from './kernel/config_error.ts'
+import { helpOfServerCommand, serverCommands, serverUsage, settingsHelp } from './server_commands.ts'
 
 // Loaded on demand: the client should not wait for the database driver and web server to load, nor they for the client.
 const loadClient = () => import('./cli/run.ts')
-const loadOwnerConfig = () => import('./commands/setup/configs.ts')
+const loadOwnerConfig = () => import('./setup/configs.ts')
 const usage = async () =>
   `${serverUsage()}\n${(await loadClient()).clientUsage()}\nClient settings, from the environment:\n${settingsHelp(clientSettings)}`
 
@@ -33,7 +32,7 @@ async function main(args: string[]): Promise<number> {
       parseArgs({ args: rest, options: {} })
       return (await import('./commands/serve.ts')).serve(readConfig())
     case 'setup':
-      return (await import('./commands/setup.ts')).setup(rest)
+      return (await import('./setup/setup.ts')).setup(rest)
     case 'edge':
       if (rest[0] === 'status')
         return (await import('./commands/edge_node/status.ts')).edgeStatus(readEdgeStatusConfig())
@@ -41,7 +40,7 @@ async function main(args: string[]): Promise<number> {
       return (await import('./commands/edge.ts')).edge(readEdgeConfig())
     case 'migrate':
       parseArgs({ args: rest, options: {} })
-      return (await import('./commands/migrate.ts')).migrateCommand(readConfig())
+      return (await import('./commands/operator/migrate.ts')).migrateCommand(readConfig())
     case 'bootstrap': {
       const options = {
         account: { type: 'string', default: 'default' },
@@ -49,7 +48,7 @@ async function main(args: string[]): Promise<number> {
         'admin-email': { type: 'string', default: 'admin@localhost' },
       } as const
       const { values } = parseArgs({ args: rest, options })
-      return (await import('./commands/bootstrap.ts')).bootstrap(readConfig(), {
+      return (await import('./commands/operator/bootstrap.ts')).bootstrap(readConfig(), {
         accountName: values.account,
         adminName: values['admin-name'],
         adminEmail: values['admin-email'],
@@ -58,7 +57,7 @@ async function main(args: string[]): Promise<number> {
     case 'doctor':
       return runDoctor(rest)
     case 'status':
-      return (await import('./cli/status.ts')).statusCommand(readClientConfig(), readLocalParts(), rest)
+      return (await import('./cli/commands/status.ts')).statusCommand(readClientConfig(), readLocalParts(), rest)
     case 'ip-restrictions': {
       const [, ...flags] = rest
       const { restrictionTypes } = await import('./access/policies.ts')
@@ -66,11 +65,11 @@ async function main(args: string[]): Promise<number> {
       const type = restrictionTypes.find((known) => known === values.type)
       if (!values.account || !type)
         throw new ConfigError(`--account and --type (one of ${restrictionTypes.join(', ')}) are required`)
-      return (await import('./commands/release.ts')).release(readConfig(), { account: values.account, type })
+      return (await import('./commands/operator/release.ts')).release(readConfig(), { account: values.account, type })
     }
     case 'recover': {
       const { values } = parseArgs({ args: rest, options: { account: { type: 'string', default: 'default' } } })
-      return (await import('./commands/bootstrap.ts')).recover(readConfig(), values.account)
+      return (await import('./commands/operator/bootstrap.ts')).recover(readConfig(), values.account)
     }
     case 'signing-keys':
     case 'secrets':
@@ -80,12 +79,12 @@ async function main(args: string[]): Promise<number> {
     case 'domains':
       return manage(command, rest)
     case 'backup':
-      return (await import('./commands/backup.ts')).backup((await loadOwnerConfig()).ownerConfigHere(), rest)
+      return (await import('./commands/operator/backup.ts')).backup((await loadOwnerConfig()).ownerConfigHere(), rest)
     case 'restore':
-      return (await import('./commands/restore.ts')).restore((await loadOwnerConfig()).ownerConfigHere, rest)
+      return (await import('./commands/operator/restore.ts')).restore((await loadOwnerConfig()).ownerConfigHere, rest)
     case 'after-restore':
       parseArgs({ args: rest, options: {} })
-      return (await import('./commands/after_restore.ts')).afterRestore(readConfig())
+      return (await import('./commands/operator/after_restore.ts')).afterRestore(readConfig())
     case 'version':
     case '--version':
       console.log(version)
@@ -143,23 +142,23 @@ async function manage(command: Managed, args: string[]): Promise<number> {
   const [verb = 'list', ...rest] = args
   switch (command) {
     case 'signing-keys':
-      return (await import('./commands/signing_keys.ts')).signingKeys(readConfig(), verb, rest[0])
+      return (await import('./commands/operator/signing_keys.ts')).signingKeys(readConfig(), verb, rest[0])
     case 'secrets':
       parseArgs({ args: rest, options: {} })
-      return (await import('./commands/secrets.ts')).secrets(readConfig(), verb)
+      return (await import('./commands/operator/secrets.ts')).secrets(readConfig(), verb)
     case 'domains':
-      return (await import('./commands/domains.ts')).domains(readConfig(), verb, rest)
+      return (await import('./commands/operator/domains.ts')).domains(readConfig(), verb, rest)
     case 'edge-keys':
-      return (await import('./commands/edge_keys.ts')).edgeKeys(readConfig(), verb, rest)
+      return (await import('./commands/operator/edge_keys.ts')).edgeKeys(readConfig(), verb, rest)
     case 'rate-limits': {
       const options = { account: { type: 'string' }, 'requests-per-minute': { type: 'string' } } as const
       const { values } = parseArgs({ args: rest, options })
-      return (await import('./commands/rate_limits.ts')).rateLimits(readConfig(), verb, values)
+      return (await import('./commands/operator/rate_limits.ts')).rateLimits(readConfig(), verb, values)
     }
     case 'quotas': {
       const text = { type: 'string' } as const
       const { values } = parseArgs({ args: rest, options: { account: text, kind: text, limit: text } })
-      return (await import('./commands/quotas.ts')).quotas(readConfig(), verb, values)
+      return (await import('./commands/operator/quotas.ts')).quotas(readConfig(), verb, values)
     }
   }
 }

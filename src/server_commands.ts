@@ -1,6 +1,8 @@
-import { paragraph, twoColumns } from './cli/two_columns.ts'
-import { edgeSettings, settings, settingsHelp } from './config.ts'
-import { version } from './version.ts'
+import { paragraph, twoColumns } from './cli/output/two_columns.ts'
+import { edgeSettings } from './config/edge.ts'
+import { settings } from './config/server.ts'
+import type { Setting } from './config/setting.ts'
+import { version } from './config/version.ts'
 
 type Rows = readonly (readonly [typed: string, does: string])[]
 type ServerCommand = {
@@ -213,4 +215,13 @@ export function helpOfServerCommand([first = '', second]: readonly string[]): st
       ? [paragraph("The other settings of 'gatehouse serve' are read too. 'gatehouse help serve' lists them.")]
       : []),
   ].join('\n\n')
+}
+
+export function settingsHelp(known: Record<string, Setting<unknown>>): string {
+  return Object.entries(known)
+    .map(([name, { help, secret, default: fallback }]) => {
+      const value = fallback === undefined ? 'required' : fallback === '' ? 'empty by default' : `default ${fallback}`
+      return `  ${name}${secret ? ` (or ${name}_FILE)` : ''}\n${paragraph(`${help} (${value})`, '      ')}`
+    })
+    .join('\n')
 }

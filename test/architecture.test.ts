@@ -61,9 +61,11 @@ const mayImport: Record<string, { folders: string[]; because: string }> = {
     folders: ['kernel'],
     because: 'the command line is a client of openapi.json: what it could reach inside, other clients could not',
   },
+  config: { folders: ['kernel'], because: 'the settings are read and checked before any other part exists' },
   commands: {
     folders: [
       'kernel',
+      'config',
       'db',
       'identity',
       'access',
@@ -78,17 +80,20 @@ const mayImport: Record<string, { folders: string[]; because: string }> = {
       'backup',
       'tracing',
       'agent',
-      '.',
     ],
     because: 'commands wire the parts together',
   },
+  setup: {
+    folders: ['kernel', 'config', 'db', 'publisher', 'commands'],
+    because: 'setup runs the commands that an operator would run, and no command needs it',
+  },
   doctor: {
-    folders: ['kernel', 'db', 'http', 'distribution', 'publisher', 'agent', 'backup', 'commands', '.'],
+    folders: ['kernel', 'config', 'db', 'http', 'distribution', 'publisher', 'agent', 'backup', 'commands'],
     because: 'doctor examines with the functions of the commands themselves, and no command needs it',
   },
   '.': {
-    folders: ['kernel', 'db', 'identity', 'access', 'commands', 'doctor', 'cli'],
-    because: 'main.ts and the settings only choose and configure',
+    folders: ['kernel', 'config', 'db', 'access', 'commands', 'setup', 'doctor', 'cli'],
+    because: 'main.ts and program.ts only choose the command',
   },
 }
 /** Packages that only one folder may use, so that each can be replaced in one place. */

@@ -13,7 +13,9 @@ import { freePort } from '../dev/ports.ts'
 import { createUpstreamPolicy } from '../src/agent/upstreams/policy.ts'
 import { controlPlaneHosts, ownPorts } from '../src/commands/edge_node/settings.ts'
 import { openSecretsBox } from '../src/commands/secrets_key.ts'
-import { type Config, edgeSettings, readEdgeConfig, settings } from '../src/config.ts'
+import { type Config, readEdgeConfig } from '../src/config/config.ts'
+import { edgeSettings } from '../src/config/edge.ts'
+import { settings } from '../src/config/server.ts'
 import { stop } from './harness/control_plane.ts'
 
 const root = new URL('..', import.meta.url).pathname

@@ -9,8 +9,9 @@ import { basename, dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
 import { makePackages } from '../dev/package.ts'
-import { edgeSettings, settings } from '../src/config.ts'
-import { version } from '../src/version.ts'
+import { edgeSettings } from '../src/config/edge.ts'
+import { settings } from '../src/config/server.ts'
+import { version } from '../src/config/version.ts'
 
 const run = promisify(execFile)
 const hasTools = ['dpkg-deb', 'npm'].every((tool) => !spawnSync(tool, ['--version']).error) && process.arch === 'x64'

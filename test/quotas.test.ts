@@ -1,12 +1,12 @@
 // How many of each thing an account may store: the limit, its count, and who may change it.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { quotaSettings } from '../src/config/quotas.ts'
 import { readMigrations } from '../src/db/migrate.ts'
 import { many } from '../src/db/pool.ts'
 import { sql } from '../src/db/sql.ts'
 import { toUuid } from '../src/kernel/ids.ts'
 import { type QuotaKind, quotaKinds } from '../src/kernel/quotas.ts'
-import { quotaSettings } from '../src/quota_settings.ts'
 import type { Client } from './harness/client.ts'
 import { gatehouse } from './harness/command.ts'
 import { type Account, startControlPlane } from './harness/control_plane.ts'

@@ -7,10 +7,11 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { parseEnv } from 'node:util'
 import { createUpstreamPolicy } from '../src/agent/upstreams/policy.ts'
-import { edgeFileSteps, folders, natsSteps, settingsSteps } from '../src/commands/setup/files.ts'
-import { perform } from '../src/commands/setup/step.ts'
-import { edgeSettings, settings } from '../src/config.ts'
-import { networks } from '../src/kernel/setting_values.ts'
+import { edgeSettings } from '../src/config/edge.ts'
+import { settings } from '../src/config/server.ts'
+import { networks } from '../src/config/values.ts'
+import { edgeFileSteps, folders, natsSteps, settingsSteps } from '../src/setup/files.ts'
+import { perform } from '../src/setup/step.ts'
 
 test('setup writes files once, secrets for root only, and a certificate that its authority signed', async (t) => {
   if (spawnSync('openssl', ['version']).error) return t.skip('openssl is not installed')

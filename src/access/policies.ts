@@ -2,7 +2,7 @@ import { type Db, type DbPool, many, maybeOne, one } from '../db/pool.ts'
 import { nothing, sql } from '../db/sql.ts'
 import { snapshot } from '../db/transaction.ts'
 import { rfc3339 } from '../kernel/clock.ts'
-import { giveWay } from '../kernel/give_way.ts'
+import { yieldToEventLoop } from '../kernel/flow/yield_to_event_loop.ts'
 import { type Uuid, uuidOfHex } from '../kernel/ids.ts'
 import type { Address } from '../kernel/ip/address.ts'
 import { formatCidr, parseCidr, rangesAround } from '../kernel/ip/cidr.ts'
@@ -143,7 +143,8 @@ async function toRules(id: Uuid, batches: readonly Batch[], now: number): Promis
   const [first] = batches
   if (!first) return undefined
   const rules: DatedRule[] = []
-  for (const batch of batches) for (const rule of datedRules(batch)) if (rules.push(rule) % 2_000 === 0) await giveWay()
+  for (const batch of batches)
+    for (const rule of datedRules(batch)) if (rules.push(rule) % 2_000 === 0) await yieldToEventLoop()
   return {
     id,
     revision: first.revision,

@@ -1,6 +1,6 @@
 import { type Db, many, maybeOne, one, run } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
-import type { SecretsBox } from '../kernel/secrets_box.ts'
+import type { SecretsBox } from '../kernel/crypto/secrets_box.ts'
 import { forgetOrdersSealedBefore } from '../resources/reserved_domains/orders.ts'
 
 const contextOf = (directoryUrl: string) => `acme_accounts ${directoryUrl}`

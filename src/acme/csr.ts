@@ -1,5 +1,5 @@
 import { createPublicKey, type KeyObject, sign, X509Certificate } from 'node:crypto'
-import { der, elements, extensionOf, signedParts, tags } from '../kernel/der.ts'
+import { der, elements, extensionOf, signedParts, tags } from '../kernel/crypto/der.ts'
 
 const sequence = (...parts: Buffer[]) => der(tags.sequence, ...parts)
 const oid = (hex: string) => der(tags.oid, Buffer.from(hex, 'hex'))

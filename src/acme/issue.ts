@@ -3,7 +3,7 @@ import { setTimeout } from 'node:timers/promises'
 import type { DbPool } from '../db/pool.ts'
 import { transaction } from '../db/transaction.ts'
 import type { Clock } from '../kernel/clock.ts'
-import { type SecretsBox, UnreadableSecret } from '../kernel/secrets_box.ts'
+import { type SecretsBox, UnreadableSecret } from '../kernel/crypto/secrets_box.ts'
 import { orderLimitCode, returnOrderSlot, takeOrderSlot } from '../resources/reserved_domains/order_slots.ts'
 import {
   keyOfOrder,

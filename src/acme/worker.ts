@@ -1,6 +1,6 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { transaction } from '../db/transaction.ts'
-import { CertificateFault, checkCertificate, coversName, dnsNames } from '../kernel/certificate.ts'
+import { CertificateFault, checkCertificate, coversName, dnsNames } from '../kernel/crypto/certificate.ts'
 import { toId } from '../kernel/ids.ts'
 import {
   type Ending,

@@ -7,7 +7,7 @@ import {
   type RecordKey,
 } from '../distribution/records.ts'
 import { type Clock, rfc3339 } from '../kernel/clock.ts'
-import type { CertificateCounts } from '../kernel/edge_nodes.ts'
+import type { CertificateCounts } from '../kernel/edge/edge_nodes.ts'
 import { type Claim, createNameClaims } from './name_claims.ts'
 import type { NodeKey } from './node_key.ts'
 import type { Refusals } from './refusals.ts'

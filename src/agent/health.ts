@@ -1,6 +1,6 @@
 import { maxReasonCharacters, type UpstreamHealth } from '../distribution/channels.ts'
 import { rfc3339 } from '../kernel/clock.ts'
-import type { UpstreamStatus } from '../kernel/edge_nodes.ts'
+import type { UpstreamStatus } from '../kernel/edge/edge_nodes.ts'
 import { plainText } from '../kernel/text.ts'
 
 /** What was seen of one address of a backend. `failing` is for addresses without a check: a real request failed there. */

@@ -1,5 +1,5 @@
 import type { EdgeRecord, RecordKey } from '../distribution/records.ts'
-import { inParallel } from '../kernel/in_parallel.ts'
+import { inParallel } from '../kernel/flow/in_parallel.ts'
 import type { Log } from '../kernel/log.ts'
 import type { Released } from './intake.ts'
 

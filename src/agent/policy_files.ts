@@ -5,7 +5,7 @@ import { type PolicyFile, policyFileFault } from '../distribution/policy_file.ts
 import type { PolicyRecord } from '../distribution/records.ts'
 import { ruleFileFault } from '../distribution/rule_file.ts'
 import { ruleListFault } from '../distribution/rule_list.ts'
-import { inParallel } from '../kernel/in_parallel.ts'
+import { inParallel } from '../kernel/flow/in_parallel.ts'
 import { diskFiles, type Files, writeAtomically } from './files.ts'
 
 /** Fetches a piece of a policy by its hash; undefined when it is not to be had now. */

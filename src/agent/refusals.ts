@@ -2,7 +2,7 @@ import { maxRefusedGenerations, type Refusal } from '../distribution/channels.ts
 import type { EdgeRecord, RecordKey } from '../distribution/records.ts'
 import { isRecordKey } from '../distribution/validate.ts'
 import { type Clock, rfc3339 } from '../kernel/clock.ts'
-import type { RefusedCounts } from '../kernel/edge_nodes.ts'
+import type { RefusedCounts } from '../kernel/edge/edge_nodes.ts'
 import type { Log } from '../kernel/log.ts'
 import { plainText } from '../kernel/text.ts'
 import type { LoggedRefusal } from './record_lines.ts'

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { constants, createGzip } from 'node:zlib'
-import { giveWay } from '../kernel/give_way.ts'
+import { yieldToEventLoop } from '../kernel/flow/yield_to_event_loop.ts'
 
 /**
  * What the node says of itself, to its own machine: `/status` for people, `/metrics` for Prometheus, `/healthz` for
@@ -58,7 +58,7 @@ async function sendMetrics(
     yield `${[...lines].join('\n')}\n`
     for (const slice of more) {
       yield slice
-      await giveWay()
+      await yieldToEventLoop()
     }
   }
   const isCompressed = /\bgzip\b/.test(request.headers['accept-encoding'] ?? '')

@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers/promises'
 import { exitOf, Failure } from './exits.ts'
-import { log } from './terminal.ts'
+import { log } from './output/terminal.ts'
 import { headersOf, send, textOf } from './transport.ts'
 
 export type Connection = {

@@ -1,9 +1,9 @@
 import { exits } from './exits.ts'
 import { type CommandFlag, commandFlags, type Flag, placeholderOf } from './flags.ts'
 import { below, type Operation, usableFlags } from './operations.ts'
-import { outputsOf } from './output.ts'
-import { styled } from './terminal.ts'
-import { twoColumns } from './two_columns.ts'
+import { outputsOf } from './output/output.ts'
+import { styled } from './output/terminal.ts'
+import { twoColumns } from './output/two_columns.ts'
 
 const title = (text: string) => styled('bold', text)
 

@@ -3,9 +3,9 @@ import { closest } from '../kernel/closest.ts'
 import type { Connection } from './call.ts'
 import { Failure } from './exits.ts'
 import { type Operation, operations } from './operations.ts'
+import { log } from './output/terminal.ts'
 import { allPages } from './pages.ts'
 import { looksLikeId } from './request.ts'
-import { log } from './terminal.ts'
 
 type Row = Record<string, unknown> & { id: string }
 

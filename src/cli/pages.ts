@@ -1,5 +1,5 @@
 import { type Answer, type Call, type Connection, call } from './call.ts'
-import { startProgress } from './progress.ts'
+import { startProgress } from './output/progress.ts'
 
 type Json = Record<string, unknown>
 

@@ -4,13 +4,13 @@ import { exits, Failure, usageFailure } from './exits.ts'
 import { readFlags, type Typed } from './flags.ts'
 import { helpOf } from './help.ts'
 import { type Operation, usableFlags } from './operations.ts'
-import { readView, render, type View, write } from './output.ts'
+import { readView, render, type View, write } from './output/output.ts'
+import { startProgress, whileWaiting } from './output/progress.ts'
+import { canAsk, confirm, log } from './output/terminal.ts'
 import { allPages } from './pages.ts'
 import { type ClientConfig, chooseProfile } from './profiles.ts'
-import { startProgress, whileWaiting } from './progress.ts'
 import { report } from './report.ts'
 import { looksLikeId, requestsOf } from './request.ts'
-import { canAsk, confirm, log } from './terminal.ts'
 
 export function connect(
   config: ClientConfig,
@@ -38,9 +38,10 @@ export async function perform(config: ClientConfig, operation: Operation, args: 
     areAllNeeded ? allPages(connection, operation.listField ?? '', request) : call(connection, request)
   if (operation.method === 'DELETE' && !typed.command.yes) await confirmDeletion(requests)
   const [first] = requests
-  if (operation.streams && first) return (await import('./follow.ts')).follow(connection, first, view.output === 'json')
+  if (operation.streams && first)
+    return (await import('./commands/follow.ts')).follow(connection, first, view.output === 'json')
   if (isWatched && first) {
-    const { watch } = await import('./watch.ts')
+    const { watch } = await import('./commands/watch.ts')
     return watch(operation.words.join(' '), async () => render(view, operation, (await send(first)).text))
   }
   return performAll({ operation, view, minNodes }, requests, send)

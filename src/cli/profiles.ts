@@ -1,7 +1,7 @@
 import { chmodSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { Failure, usageFailure } from './exits.ts'
-import { log } from './terminal.ts'
+import { log } from './output/terminal.ts'
 
 /** A server's URL and an API key: the token itself, or the file that contains it. */
 export type Profile = {

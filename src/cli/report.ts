@@ -1,5 +1,5 @@
 import type { Failure } from './exits.ts'
-import { printable, styled } from './terminal.ts'
+import { printable, styled } from './output/terminal.ts'
 
 /** A failure, on standard error: what went wrong, then what to do about it. */
 export function report({ message, hints }: Failure, where?: string): void {

@@ -3,7 +3,7 @@ import type { Call } from './call.ts'
 import { Failure, usageFailure } from './exits.ts'
 import { type Flag, secretFields, type Typed } from './flags.ts'
 import type { Operation } from './operations.ts'
-import { readStandardInput } from './terminal.ts'
+import { readStandardInput } from './output/terminal.ts'
 
 type Json = Record<string, unknown>
 

@@ -2,7 +2,7 @@ import { exits, Failure } from './exits.ts'
 import { withFlagsLast } from './flags_last.ts'
 import { helpOfGroup } from './help.ts'
 import { findOperation, type Operation, operations } from './operations.ts'
-import { write } from './output.ts'
+import { write } from './output/output.ts'
 import { perform } from './perform.ts'
 import type { ClientConfig } from './profiles.ts'
 import { report } from './report.ts'
@@ -33,26 +33,28 @@ export async function runClient(
 /** Each is loaded on demand: what a command does not need should not cost it time. The parser of YAML is the largest. */
 async function dispatch(config: ClientConfig, serverCommands: readonly string[], args: string[]): Promise<number> {
   const [first, ...rest] = args
-  if (first === 'profiles') return (await import('./profile_commands.ts')).profilesCommand(config, rest)
-  if (first === 'login') return (await import('./login.ts')).loginCommand(config, rest)
-  if (first === 'logout') return (await import('./login.ts')).logoutCommand(config, rest)
-  if (first === 'completion') return (await import('./completion.ts')).completionCommand(config, serverCommands, rest)
+  if (first === 'profiles') return (await import('./commands/profile_commands.ts')).profilesCommand(config, rest)
+  if (first === 'login') return (await import('./commands/login.ts')).loginCommand(config, rest)
+  if (first === 'logout') return (await import('./commands/login.ts')).logoutCommand(config, rest)
+  if (first === 'completion')
+    return (await import('./commands/completion.ts')).completionCommand(config, serverCommands, rest)
   if (first === 'state') return (await import('./state/commands.ts')).stateCommand(config, rest)
   if (first === 'import') return (await import('./import/commands.ts')).importCommand(rest)
   if (first === 'audit-events' && rest[0] === 'export')
-    return (await import('./audit_export.ts')).exportCommand(config, rest.slice(1))
+    return (await import('./commands/audit_export.ts')).exportCommand(config, rest.slice(1))
   if (first === 'ip-policies' && rest[0] === 'prune')
-    return (await import('./prune.ts')).pruneCommand(config, rest.slice(1))
+    return (await import('./commands/prune.ts')).pruneCommand(config, rest.slice(1))
   // With an edge, it is an operation of the API.
   if (args.slice(0, 4).join(' ') === 'edges https routes list' && !args.some((arg) => arg.startsWith('edghts_')))
-    return (await import('./routes_list.ts')).routesListCommand(config, args.slice(4))
-  if (first === 'api') return (await import('./api_command.ts')).apiCommand(config, rest)
-  if (first === 'auth') return (await import('./auth_status.ts')).authCommand(config, rest)
+    return (await import('./commands/routes_list.ts')).routesListCommand(config, args.slice(4))
+  if (first === 'api') return (await import('./commands/api_command.ts')).apiCommand(config, rest)
+  if (first === 'auth') return (await import('./commands/auth_status.ts')).authCommand(config, rest)
   if (first === 'upgrade') return (await import('./upgrade_check.ts')).upgradeCommand(config, rest)
-  if (first === 'tail') return (await import('./tail.ts')).tailCommand(config, rest)
+  if (first === 'tail') return (await import('./commands/tail.ts')).tailCommand(config, rest)
   const more = moreThanGet(args)
-  if (more?.verb === 'describe') return (await import('./describe.ts')).describeCommand(config, more.get, more.rest)
-  if (more?.verb === 'edit') return (await import('./edit.ts')).editCommand(config, more.get, more.rest)
+  if (more?.verb === 'describe')
+    return (await import('./commands/describe.ts')).describeCommand(config, more.get, more.rest)
+  if (more?.verb === 'edit') return (await import('./commands/edit.ts')).editCommand(config, more.get, more.rest)
   const found = findOperation(args)
   if ('operation' in found) return perform(config, found.operation, found.rest)
   const { group, unknown } = found

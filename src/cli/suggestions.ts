@@ -1,5 +1,5 @@
 import { closest } from '../kernel/closest.ts'
-import { wordsAfter } from './completion.ts'
+import { wordsAfter } from './commands/completion.ts'
 import { type Failure, usageFailure } from './exits.ts'
 import { below } from './operations.ts'
 

@@ -2,11 +2,11 @@ import { call, Refused } from './call.ts'
 import { exits, usageFailure } from './exits.ts'
 import { callFlags, parseOwn } from './flags.ts'
 import { operations } from './operations.ts'
-import { write } from './output.ts'
+import { write } from './output/output.ts'
+import { describeRows } from './output/table.ts'
 import { allPages } from './pages.ts'
 import { connect } from './perform.ts'
 import type { ClientConfig } from './profiles.ts'
-import { describeRows } from './table.ts'
 
 const usage = `Compare the versions of this command, the service and its edge nodes, and say what an upgrade still
 has to do. It asks no other server, so it does not know of newer releases.

@@ -4,7 +4,7 @@ import { createOutcomeBuffer } from '../access/evidence/outcome_buffer.ts'
 import { createRuleHitBuffer } from '../access/evidence/rule_hit_buffer.ts'
 import { createUsageBuffer } from '../access/evidence/usage_buffer.ts'
 import type { DbPool } from '../db/pool.ts'
-import type { Metrics } from '../http/metrics.ts'
+import type { Metrics } from '../http/metrics/metrics.ts'
 import { interval } from './interval.ts'
 
 /** What requests leave behind and is written every second, not with each of them. */

@@ -1,4 +1,4 @@
-import type { Config } from '../config.ts'
+import type { Config } from '../config/config.ts'
 import { type DbPool, type DbSettings, openPool } from '../db/pool.ts'
 
 export const openDatabase = (

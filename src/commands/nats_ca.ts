@@ -1,6 +1,6 @@
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { ConfigError } from '../kernel/setting_values.ts'
+import { ConfigError } from '../kernel/config_error.ts'
 
 /** At start: later it would look like a NATS that cannot be reached, and be tried again forever. */
 export function requireNatsCa(file: string): void {

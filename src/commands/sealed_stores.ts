@@ -1,7 +1,7 @@
 import { countAcmeKeys, resealAcmeKeys } from '../acme/account_key.ts'
 import type { Db } from '../db/pool.ts'
+import type { SecretsBox } from '../kernel/crypto/secrets_box.ts'
 import type { Uuid } from '../kernel/ids.ts'
-import type { SecretsBox } from '../kernel/secrets_box.ts'
 import { countSigningKeysBySecretsKey, resealSigningKeys } from '../publisher/signing_keys.ts'
 import { countBySecretsKey, resealBatch } from '../resources/tls_certificates/store.ts'
 import { countWebhookSecretsByKey, resealWebhookSecrets } from '../resources/webhook_destinations/secrets.ts'

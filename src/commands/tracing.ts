@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
-import type { Config } from '../config.ts'
+import type { Config } from '../config/config.ts'
+import { version } from '../config/version.ts'
 import type { RequestSpan } from '../http/request_span.ts'
-import { version } from '../version.ts'
 
 export type Tracing = { note?: (span: RequestSpan) => void; stop: () => Promise<void> }
 

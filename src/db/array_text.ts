@@ -1,4 +1,4 @@
-import { giveWay } from '../kernel/give_way.ts'
+import { yieldToEventLoop } from '../kernel/flow/yield_to_event_loop.ts'
 
 /**
  * An array as PostgreSQL reads it. The driver writes arrays only when it sends them: the database would wait for it, and a
@@ -24,7 +24,7 @@ export async function longArrayText<Item>(
   for (let start = 0; start < items.length; start += sliceSize) {
     if (start > 0) {
       text += ','
-      await giveWay()
+      await yieldToEventLoop()
     }
     text += elements(items.slice(start, start + sliceSize).map(pick))
   }

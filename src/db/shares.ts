@@ -1,4 +1,4 @@
-import { createGate } from '../kernel/gate.ts'
+import { createGate } from '../kernel/flow/gate.ts'
 import type { Uuid } from '../kernel/ids.ts'
 import type { DbPool } from './pool.ts'
 

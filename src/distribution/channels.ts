@@ -1,4 +1,4 @@
-import type { CertificateCounts, RefusedCounts, UpstreamStatus } from '../kernel/edge_nodes.ts'
+import type { CertificateCounts, RefusedCounts, UpstreamStatus } from '../kernel/edge/edge_nodes.ts'
 
 /** The names under which both sides meet. An agent may read records, pieces, batches and watches, and write under its own name only. */
 export const recordBucket = 'gatehouse'

@@ -2,7 +2,7 @@ import { isIP } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import { checkServerIdentity, type PeerCertificate } from 'node:tls'
 import { connect, type NatsConnection, type NodeConnectionOptions } from '@nats-io/transport-node'
-import { jittered } from '../kernel/jitter.ts'
+import { jittered } from '../kernel/flow/jitter.ts'
 
 export type NatsSettings = {
   servers: string[]

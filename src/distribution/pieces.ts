@@ -1,5 +1,5 @@
 import { createHash, hash } from 'node:crypto'
-import { giveWay } from '../kernel/give_way.ts'
+import { yieldToEventLoop } from '../kernel/flow/yield_to_event_loop.ts'
 import type { Uuid } from '../kernel/ids.ts'
 import type { Cidr } from '../kernel/ip/cidr.ts'
 import type { CompiledPolicy, RangeTable } from '../kernel/ip/ranges.ts'
@@ -88,7 +88,7 @@ export async function hashOfAllInSlices(pieces: readonly Buffer[]): Promise<stri
     done += piece.length
     if (done < hashedAtOnce) continue
     done = 0
-    await giveWay()
+    await yieldToEventLoop()
   }
   return hashing.digest('hex')
 }

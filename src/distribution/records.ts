@@ -1,22 +1,22 @@
 import { type Static, type TObject, type TProperties, type TSchema, Type } from 'typebox'
 import { Compile } from 'typebox/compile'
-import { type BackendPrefix, backendKinds, maxMembers, maxWeight } from '../kernel/backends.ts'
-import { maxCertificateNames } from '../kernel/certificate.ts'
-import { challengeAnswerPattern, challengeTokenPattern, maxChallengeBytes } from '../kernel/domains.ts'
-import { responseFault, responseLimits } from '../kernel/fixed_response.ts'
-import { headerLimits, headersFault } from '../kernel/headers.ts'
+import { maxCertificateNames } from '../kernel/crypto/certificate.ts'
+import { type BackendPrefix, backendKinds, maxMembers, maxWeight } from '../kernel/edge/backends.ts'
+import { challengeAnswerPattern, challengeTokenPattern, maxChallengeBytes } from '../kernel/edge/domains.ts'
+import { responseFault, responseLimits } from '../kernel/edge/fixed_response.ts'
+import { headerLimits, headersFault } from '../kernel/edge/headers.ts'
 import {
   checkPathPattern,
   type HealthCheckNumber,
   healthCheckLimits,
   healthCheckTypes,
   maxCheckPathBytes,
-} from '../kernel/health_check.ts'
-import { isCanonicalHostport, isHostName, maxHostports } from '../kernel/hostport.ts'
+} from '../kernel/edge/health_check.ts'
+import { isCanonicalHostport, isHostName, maxHostports } from '../kernel/edge/hostport.ts'
+import { matchTypes, maxMatchBytes, storedMatchPattern } from '../kernel/edge/paths.ts'
+import { type TimeoutName, timeoutLimits } from '../kernel/edge/timeouts.ts'
 import { type IdPrefix, type Id as IdText, idPattern } from '../kernel/ids.ts'
 import { maxAttachedPolicies } from '../kernel/ip/decide.ts'
-import { matchTypes, maxMatchBytes, storedMatchPattern } from '../kernel/paths.ts'
-import { type TimeoutName, timeoutLimits } from '../kernel/timeouts.ts'
 import { publicKeyPattern } from './delivery.ts'
 
 /**

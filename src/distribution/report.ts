@@ -1,5 +1,5 @@
 import { rfc3339 } from '../kernel/clock.ts'
-import { type UpstreamStatus, upstreamStatuses } from '../kernel/edge_nodes.ts'
+import { type UpstreamStatus, upstreamStatuses } from '../kernel/edge/edge_nodes.ts'
 import { isId } from '../kernel/ids.ts'
 import { formatAddress, parseAddress } from '../kernel/ip/address.ts'
 import { plainText } from '../kernel/text.ts'

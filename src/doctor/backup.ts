@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import { versionOf } from '../backup/programs.ts'
-import { type Config, readConfig, settings } from '../config.ts'
+import { type Config, readConfig } from '../config/config.ts'
+import { settings } from '../config/server.ts'
 import { one } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { bounded, type Finding, failed, isUsable, ok, warning } from './finding.ts'

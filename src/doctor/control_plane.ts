@@ -1,4 +1,5 @@
-import { type Config, readConfig, settings } from '../config.ts'
+import { type Config, readConfig } from '../config/config.ts'
+import { settings } from '../config/server.ts'
 import { checkDns } from './dns.ts'
 import { bounded, type Finding, isUsable, ok } from './finding.ts'
 import { checkNats, natsClient } from './nats.ts'

@@ -1,5 +1,6 @@
 import { proxySettings } from '../commands/edge_node/settings.ts'
-import { type EdgeConfig, edgeSettings, readEdgeConfig } from '../config.ts'
+import { type EdgeConfig, readEdgeConfig } from '../config/config.ts'
+import { edgeSettings } from '../config/edge.ts'
 import { checkDns } from './dns.ts'
 import { checkEdgeFiles } from './edge_files.ts'
 import { bounded, type Finding, failed, isUsable } from './finding.ts'

@@ -1,6 +1,6 @@
 import { jetstreamManager } from '@nats-io/jetstream'
 import { type NatsConnection, RequestError } from '@nats-io/transport-node'
-import type { Config, EdgeConfig } from '../config.ts'
+import type { Config, EdgeConfig } from '../config/config.ts'
 import { openBucketApi, sharedAccount } from '../distribution/bucket_api.ts'
 import { blobBucket, inboxOf, recordBucket, tailSubject } from '../distribution/channels.ts'
 import { natsHost, reasonOf, requiresTls, tryNats, withoutPassword } from '../distribution/nats_connection.ts'

@@ -1,5 +1,5 @@
 import { newestBackup } from '../backup/store.ts'
-import type { Config } from '../config.ts'
+import type { Config } from '../config/config.ts'
 import type { DbPool } from '../db/pool.ts'
 import { type Finding, ok, warning } from './finding.ts'
 

@@ -1,4 +1,4 @@
-import type { Config } from '../config.ts'
+import type { Config } from '../config/config.ts'
 import { type DbPool, one } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { type Finding, failed, ok } from './finding.ts'

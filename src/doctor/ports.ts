@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
-import { version } from '../version.ts'
+import { version } from '../config/version.ts'
 import { answerTimeoutMs, type Finding, failed, ok, warning } from './finding.ts'
 import { isRunning } from './service_state.ts'
 import type { Service } from './services.ts'

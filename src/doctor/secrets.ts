@@ -1,9 +1,9 @@
 import { sealedStores } from '../commands/sealed_stores.ts'
 import { encryptHint, openSecretsBox } from '../commands/secrets_key.ts'
-import type { Config } from '../config.ts'
+import type { Config } from '../config/config.ts'
 import type { DbPool } from '../db/pool.ts'
-import type { SecretsBox } from '../kernel/secrets_box.ts'
-import { ConfigError } from '../kernel/setting_values.ts'
+import { ConfigError } from '../kernel/config_error.ts'
+import type { SecretsBox } from '../kernel/crypto/secrets_box.ts'
 import { countClearSigningKeys } from '../publisher/signing_keys.ts'
 import { type Finding, failed, ok, warning } from './finding.ts'
 

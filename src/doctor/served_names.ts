@@ -1,4 +1,4 @@
-import type { EdgeConfig } from '../config.ts'
+import type { EdgeConfig } from '../config/config.ts'
 import { answerTimeoutMs, type Finding, ok, warning } from './finding.ts'
 import { urlOf } from './ports.ts'
 

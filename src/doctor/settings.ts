@@ -1,5 +1,8 @@
 import { statSync } from 'node:fs'
-import { clientSettings, edgeSettings, settingFaults, settings } from '../config.ts'
+import { clientSettings } from '../config/client.ts'
+import { settingFaults } from '../config/config.ts'
+import { edgeSettings } from '../config/edge.ts'
+import { settings } from '../config/server.ts'
 import { closest } from '../kernel/closest.ts'
 import { type Finding, failed, ok, warning } from './finding.ts'
 

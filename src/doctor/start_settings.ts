@@ -1,8 +1,8 @@
 import { readAcmeSettings } from '../commands/acme.ts'
 import { requireNatsCa } from '../commands/nats_ca.ts'
 import { readSignInProviders } from '../commands/sign_in.ts'
-import type { Config } from '../config.ts'
-import { ConfigError } from '../kernel/setting_values.ts'
+import type { Config } from '../config/config.ts'
+import { ConfigError } from '../kernel/config_error.ts'
 import { type Finding, failed, ok } from './finding.ts'
 
 /** What `serve` reads at its start beside the settings themselves, each with the function that `serve` uses. */

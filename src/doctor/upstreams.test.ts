@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { readEdgeConfig } from '../config.ts'
+import { readEdgeConfig } from '../config/config.ts'
 import { checkUpstreams } from './upstreams.ts'
 
 const check = (env: Record<string, string> = {}) =>

@@ -1,7 +1,7 @@
 import { openDns } from '../agent/upstreams/dns.ts'
 import { createUpstreamPolicy } from '../agent/upstreams/policy.ts'
 import { controlPlaneHosts, ownPorts } from '../commands/edge_node/settings.ts'
-import type { EdgeConfig } from '../config.ts'
+import type { EdgeConfig } from '../config/config.ts'
 import { parseAddress } from '../kernel/ip/address.ts'
 import { type Finding, ok, warning } from './finding.ts'
 

@@ -5,6 +5,9 @@ import type { Id } from '../kernel/ids.ts'
 import { formatAddress } from '../kernel/ip/address.ts'
 import { sourceAddress } from '../kernel/ip/source.ts'
 import { identify, identifySigningIn, isStillLetIn, letIn } from './authentication.ts'
+import { checkHost, checkIds, checkRepeatedId, checkVersion, isPermitted, permit } from './checks.ts'
+import { waitAppliedMs } from './edges.ts'
+import type { Events } from './event_stream.ts'
 import {
   declaredLength,
   declaredType,
@@ -14,15 +17,12 @@ import {
   refuseBody,
   refuseCoding,
   tooLarge,
-} from './body.ts'
-import { checkHost, checkIds, checkRepeatedId, checkVersion, isPermitted, permit } from './checks.ts'
-import { waitAppliedMs } from './edges.ts'
-import type { Events } from './event_stream.ts'
+} from './input/body.ts'
+import { parseQuery, type Validator, validator } from './input/validate.ts'
 import { type Repeated, splitReadOnly } from './read_only.ts'
 import type { RequestFacts } from './request_facts.ts'
 import type { Result, Route } from './route.ts'
 import type { Service } from './service.ts'
-import { parseQuery, type Validator, validator } from './validate.ts'
 import { type DropDefaults, dropDefaults, isVendorClient, vendorBody } from './vendor_clients.ts'
 import { Closed } from './wire.ts'
 

@@ -1,5 +1,5 @@
+import type { Allowance } from '../kernel/flow/rate_limiter.ts'
 import type { Uuid } from '../kernel/ids.ts'
-import type { Allowance } from '../kernel/rate_limiter.ts'
 
 /** What DNS says of a name: the values of its TXT records, or why there are none. */
 export type TxtAnswer =

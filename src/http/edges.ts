@@ -1,4 +1,4 @@
-import type { ChangeStatus, EdgeNode } from '../kernel/edge_nodes.ts'
+import type { ChangeStatus, EdgeNode } from '../kernel/edge/edge_nodes.ts'
 import type { Id } from '../kernel/ids.ts'
 
 /** Which requests somebody wants to see as they happen. Null: whatever it is. */

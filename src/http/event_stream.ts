@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import type { Caller } from '../identity/caller.ts'
-import { Crowded } from '../kernel/gate.ts'
+import { Crowded } from '../kernel/flow/gate.ts'
 
 /** How a stream of events begins. It returns how it ends. */
 export type Events = (to: { emit: (event: string, data: object) => void; lost: (count: number) => void }) => () => void

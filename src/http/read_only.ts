@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { TObject, TSchema } from 'typebox'
 import { type FieldFault, invalidFields } from '../kernel/errors.ts'
-import { accepts } from './validate.ts'
+import { accepts } from './input/validate.ts'
 
 type Json = Record<string, unknown>
 

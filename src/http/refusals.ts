@@ -1,6 +1,6 @@
 import { isUnavailable, OutcomeUnknown, violates } from '../db/failures.ts'
 import { type ErrorCode, type FieldError, Refusal } from '../kernel/errors.ts'
-import { Crowded } from '../kernel/gate.ts'
+import { Crowded } from '../kernel/flow/gate.ts'
 import type { Id } from '../kernel/ids.ts'
 import { beyondQuota, excessIn, quotaConstraint } from '../kernel/quota_refusal.ts'
 import { retryAfterSeconds } from './heavy.ts'

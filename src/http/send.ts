@@ -2,8 +2,8 @@ import type { Readable } from 'node:stream'
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { giveWay } from '../kernel/give_way.ts'
-import { preferred } from './negotiate.ts'
+import { yieldToEventLoop } from '../kernel/flow/yield_to_event_loop.ts'
+import { preferred } from './input/negotiate.ts'
 import type { Route } from './route.ts'
 
 const compress = promisify(gzip)
@@ -45,7 +45,7 @@ async function gather(slices: Iterable<string>): Promise<Buffer> {
   const pieces: Buffer[] = []
   for (const slice of slices) {
     pieces.push(Buffer.from(slice))
-    await giveWay()
+    await yieldToEventLoop()
   }
   return Buffer.concat(pieces)
 }

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { TObject, TSchema } from 'typebox'
+import { accepts } from './input/validate.ts'
 import type { Route } from './route.ts'
-import { accepts } from './validate.ts'
 
 /**
  * What is read differently for client libraries written for the vendor's API: those that name the version in one of the

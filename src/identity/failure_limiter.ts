@@ -1,6 +1,6 @@
 import type { Clock } from '../kernel/clock.ts'
+import { type Allowance, createRateLimiter, type RateLimit } from '../kernel/flow/rate_limiter.ts'
 import type { Address } from '../kernel/ip/address.ts'
-import { type Allowance, createRateLimiter, type RateLimit } from '../kernel/rate_limiter.ts'
 
 export type FailureLimiter = {
   readonly limit: RateLimit

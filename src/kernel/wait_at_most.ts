@@ -1,4 +1,4 @@
-import { pause } from './pause.ts'
+import { pause } from './flow/pause.ts'
 
 /** Waits for the work, but no longer than this. A timer left behind would keep a process alive that has nothing else to do. */
 export async function waitAtMost(ms: number, work: Promise<unknown>): Promise<void> {

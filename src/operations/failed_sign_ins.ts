@@ -3,8 +3,8 @@ import { type Caller, findKeyOfToken } from '../identity/caller.ts'
 import type { FailedSignIn } from '../identity/failed_sign_in.ts'
 import type { Clock } from '../kernel/clock.ts'
 import { type ErrorCode, Refusal } from '../kernel/errors.ts'
+import { createRateLimiter } from '../kernel/flow/rate_limiter.ts'
 import type { Id, Uuid } from '../kernel/ids.ts'
-import { createRateLimiter } from '../kernel/rate_limiter.ts'
 import { recordChange } from './audit.ts'
 
 // Whoever has a dead token of an account can try it as often as they like, from anywhere, and must not fill its audit.

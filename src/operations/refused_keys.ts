@@ -2,7 +2,7 @@ import type { DbPool } from '../db/pool.ts'
 import type { Caller } from '../identity/caller.ts'
 import type { Origin } from '../identity/origin.ts'
 import type { Clock } from '../kernel/clock.ts'
-import { createRateLimiter } from '../kernel/rate_limiter.ts'
+import { createRateLimiter } from '../kernel/flow/rate_limiter.ts'
 import { recordChange } from './audit.ts'
 
 // Whoever has a leaked token can be refused as often as they like, and must not fill the audit with it.

@@ -1,6 +1,6 @@
 import type { InstallationSettings } from '../http/route.ts'
+import type { SecretsBox } from '../kernel/crypto/secrets_box.ts'
 import { Refusal } from '../kernel/errors.ts'
-import type { SecretsBox } from '../kernel/secrets_box.ts'
 
 /** Without a key to encrypt secrets with, none is stored. `what` completes 'cannot store …'. */
 export function secretsOf({ secrets }: InstallationSettings, what: string): SecretsBox {

@@ -7,9 +7,9 @@ import type {
   ResponseRecord,
   WeightedRecord,
 } from '../distribution/records.ts'
-import type { BackendKind } from '../kernel/backends.ts'
-import type { HealthCheck } from '../kernel/health_check.ts'
-import { parseHostport } from '../kernel/hostport.ts'
+import type { BackendKind } from '../kernel/edge/backends.ts'
+import type { HealthCheck } from '../kernel/edge/health_check.ts'
+import { parseHostport } from '../kernel/edge/hostport.ts'
 import { toId, type Uuid } from '../kernel/ids.ts'
 import { type Changed, type Compiler, wanted } from './changed.ts'
 

@@ -1,6 +1,6 @@
 import { blobBucket } from '../distribution/channels.ts'
 import { blobName } from '../distribution/pieces.ts'
-import { inParallel } from '../kernel/in_parallel.ts'
+import { inParallel } from '../kernel/flow/in_parallel.ts'
 import type { Bucket, Streams } from './bucket_server.ts'
 
 /** The pieces of large policies in NATS, by their hash. */

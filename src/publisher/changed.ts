@@ -1,8 +1,8 @@
 import type { DbPool } from '../db/pool.ts'
 import { type SqlFragment, sql } from '../db/sql.ts'
 import type { EdgeRecord, RecordKey, RecordValue } from '../distribution/records.ts'
+import type { SecretsBox } from '../kernel/crypto/secrets_box.ts'
 import { type Id, toUuid, type Uuid } from '../kernel/ids.ts'
-import type { SecretsBox } from '../kernel/secrets_box.ts'
 import type { FindPolicyVersion } from './policy_versions.ts'
 
 /** What changed, and whose it is. */

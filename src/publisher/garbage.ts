@@ -1,5 +1,5 @@
 import { sealFault, type TrustedKeys } from '../distribution/signature.ts'
-import { inParallel } from '../kernel/in_parallel.ts'
+import { inParallel } from '../kernel/flow/in_parallel.ts'
 import type { NatsSink } from './nats_sink.ts'
 
 type Left = ReadonlyMap<string, { signedBy: string; value: string | null } | undefined>

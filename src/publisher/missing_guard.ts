@@ -1,7 +1,7 @@
 import { type Db, many } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import type { EdgeRecord, PolicyRecord, RecordKey, RecordKind } from '../distribution/records.ts'
-import { type BackendId, type BackendKind, backendKindOf } from '../kernel/backends.ts'
+import { type BackendId, type BackendKind, backendKindOf } from '../kernel/edge/backends.ts'
 import type { Id } from '../kernel/ids.ts'
 
 /**

@@ -2,7 +2,7 @@ import { type Db, many, one, run } from '../db/pool.ts'
 import { writeSalvaging } from '../db/salvage.ts'
 import { sql } from '../db/sql.ts'
 import { rfc3339 } from '../kernel/clock.ts'
-import type { EdgeNode } from '../kernel/edge_nodes.ts'
+import type { EdgeNode } from '../kernel/edge/edge_nodes.ts'
 import { deleteOutboxBefore } from '../operations/outbox.ts'
 
 type EdgeNodeRow = {

@@ -2,7 +2,7 @@ import type { Msg, MsgCallback, NatsConnection } from '@nats-io/transport-node'
 import { allReportsSubject, type Report } from '../distribution/channels.ts'
 import { readReport } from '../distribution/report.ts'
 import type { Clock } from '../kernel/clock.ts'
-import type { EdgeNode, NodeStatus } from '../kernel/edge_nodes.ts'
+import type { EdgeNode, NodeStatus } from '../kernel/edge/edge_nodes.ts'
 
 /** Reports come every second or two. A node that was silent for longer is not waited for. */
 export const liveForMs = 10_000

@@ -3,7 +3,7 @@ import type { DbPool } from '../db/pool.ts'
 import { allRequestsSubject } from '../distribution/channels.ts'
 import { type BatchAnswer, readBatch } from '../distribution/request_batch.ts'
 import type { Clock } from '../kernel/clock.ts'
-import { Crowded, createGate } from '../kernel/gate.ts'
+import { Crowded, createGate } from '../kernel/flow/gate.ts'
 import { type Kept, keepRequests } from '../resources/requests/keep.ts'
 
 /** NATS gives each batch to one of the processes that ask under this name. */

@@ -1,8 +1,8 @@
 import { type Db, many, maybeOne, one, run } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { createSigner, newSigningKey, type Signer, type TrustedKeys, trustedKeys } from '../distribution/signature.ts'
-import { type SecretsBox, UnreadableSecret } from '../kernel/secrets_box.ts'
-import { ConfigError } from '../kernel/setting_values.ts'
+import { ConfigError } from '../kernel/config_error.ts'
+import { type SecretsBox, UnreadableSecret } from '../kernel/crypto/secrets_box.ts'
 
 /** The message is for the operator: why this process cannot sign records. */
 export class CannotSign extends Error {

@@ -1,6 +1,6 @@
 import { type Db, many } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
-import type { WithheldRecord } from '../kernel/edge_nodes.ts'
+import type { WithheldRecord } from '../kernel/edge/edge_nodes.ts'
 import type { OutboxRow } from '../operations/outbox.ts'
 import type { LockedDatabase, Reasons } from './database.ts'
 

@@ -1,5 +1,5 @@
 import { hash, randomInt } from 'node:crypto'
-import { readJson } from '../http/body.ts'
+import { readJson } from '../http/input/body.ts'
 import type { PlainAnswer, PlainRequest, PlainRoute } from '../http/plain.ts'
 import type { Service } from '../http/service.ts'
 import { hashToken, newToken } from '../identity/token.ts'

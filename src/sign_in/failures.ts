@@ -1,7 +1,7 @@
 import type { PlainRequest } from '../http/plain.ts'
 import type { Clock } from '../kernel/clock.ts'
+import { createRateLimiter } from '../kernel/flow/rate_limiter.ts'
 import { toId, type Uuid } from '../kernel/ids.ts'
-import { createRateLimiter } from '../kernel/rate_limiter.ts'
 import { recordChange } from '../operations/audit.ts'
 import type { SignInParts } from './parts.ts'
 import type { Provider, SignInFailure } from './provider.ts'

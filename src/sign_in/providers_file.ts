@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs'
 import { isAbsolute, join } from 'node:path'
 import { parse } from 'yaml'
 import { type Role, roles } from '../identity/caller.ts'
-import { isHostName } from '../kernel/hostport.ts'
-import { ConfigError } from '../kernel/setting_values.ts'
+import { ConfigError } from '../kernel/config_error.ts'
+import { isHostName } from '../kernel/edge/hostport.ts'
 import { isThisMachine, type Provider } from './provider.ts'
 
 const fields = [

@@ -1,5 +1,5 @@
 import { transaction } from '../db/transaction.ts'
-import { readForm } from '../http/body.ts'
+import { readForm } from '../http/input/body.ts'
 import type { PlainAnswer, PlainRequest, PlainRoute } from '../http/plain.ts'
 import { refuseOtherSites } from '../http/same_site.ts'
 import { findCallerBySession } from '../identity/caller.ts'

@@ -1,8 +1,8 @@
 import type { DbPool } from '../db/pool.ts'
 import type { Clock } from '../kernel/clock.ts'
+import { type SecretsBox, UnreadableSecret } from '../kernel/crypto/secrets_box.ts'
+import { signedHeaders } from '../kernel/crypto/webhook_signature.ts'
 import { toId, type Uuid } from '../kernel/ids.ts'
-import { type SecretsBox, UnreadableSecret } from '../kernel/secrets_box.ts'
-import { signedHeaders } from '../kernel/webhook_signature.ts'
 import type { AuditEvent } from '../resources/audit_events/schema.ts'
 import { disable } from './disable.ts'
 import {

@@ -1,6 +1,6 @@
 // An edge node as always, on a disk that its parent can make fail.
 import { edge } from '../../src/commands/edge.ts'
-import { readEdgeConfig } from '../../src/config.ts'
+import { readEdgeConfig } from '../../src/config/config.ts'
 import { faultyFiles, type Operation } from '../harness/faulty_files.ts'
 
 /** Of the operations of these kinds, or of any, on files with this in their names, `skip` succeed and `count` fail. */

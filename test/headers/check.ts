@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
-import { headersFault } from '../../src/kernel/headers.ts'
+import { headersFault } from '../../src/kernel/edge/headers.ts'
 import { headers } from './generate.ts'
 import { faultyPlaces } from './oracle.ts'
 

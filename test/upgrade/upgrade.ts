@@ -1,5 +1,5 @@
 // An installation of an older version is upgraded under load, in the order of docs/operate/upgrade.md.
-import { version } from '../../src/version.ts'
+import { version } from '../../src/config/version.ts'
 import { type Scope, stop } from '../harness/control_plane.ts'
 import { startLoad } from '../harness/open_loop.ts'
 import { pause, poll } from '../harness/poll.ts'

@@ -1,5 +1,5 @@
+import { timeoutLimits, websocketIdleSeconds } from '../../kernel/edge/timeouts.ts'
 import { packageFiles } from '../../kernel/package_files.ts'
-import { timeoutLimits, websocketIdleSeconds } from '../../kernel/timeouts.ts'
 import { answers, parserAnswers } from './answers.ts'
 import { backends, httpsBackends } from './backends.ts'
 import {

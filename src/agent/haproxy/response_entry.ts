@@ -1,5 +1,5 @@
-import type { FixedResponse } from '../../kernel/fixed_response.ts'
-import { encodeHeaderText } from '../../kernel/headers.ts'
+import type { FixedResponse } from '../../kernel/edge/fixed_response.ts'
+import { encodeHeaderText } from '../../kernel/edge/headers.ts'
 
 /** A response as gatehouse.lua reads it: `status|name=value&name=value|body in base64`. */
 export function responseValue({ status, headers, body }: FixedResponse): string {

@@ -1,10 +1,10 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { exits, Failure, usageFailure } from '../exits.ts'
 import { parse } from '../flags.ts'
-import { write } from '../output.ts'
+import { write } from '../output/output.ts'
+import { log, readStandardInput } from '../output/terminal.ts'
 import { kindNames, kinds, type Thing } from '../state/kinds.ts'
 import { writeState } from '../state/write.ts'
-import { log, readStandardInput } from '../terminal.ts'
 import { importAccount } from './ngrok_account.ts'
 import { readLists } from './ngrok_api.ts'
 

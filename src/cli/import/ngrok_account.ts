@@ -1,4 +1,4 @@
-import { domainFault } from '../../kernel/domains.ts'
+import { domainFault } from '../../kernel/edge/domains.ts'
 import { parseAddress } from '../../kernel/ip/address.ts'
 import { cidrAround, formatCidr, parseCidr } from '../../kernel/ip/cidr.ts'
 import { Failure } from '../exits.ts'

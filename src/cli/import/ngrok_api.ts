@@ -1,8 +1,8 @@
 import { setTimeout } from 'node:timers/promises'
 import { exitOf, Failure } from '../exits.ts'
-import { startProgress } from '../progress.ts'
+import { startProgress } from '../output/progress.ts'
+import { log } from '../output/terminal.ts'
 import type { Json } from '../state/kinds.ts'
-import { log } from '../terminal.ts'
 
 /** Where the vendor's API is, and the key for it. The key goes nowhere else and is never printed. */
 export type Source = { readonly url: string; readonly token: string }

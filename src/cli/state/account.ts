@@ -1,7 +1,7 @@
 import { type Connection, call } from '../call.ts'
 import { operations } from '../operations.ts'
+import { startProgress } from '../output/progress.ts'
 import { allPages } from '../pages.ts'
-import { startProgress } from '../progress.ts'
 import {
   createSchemas,
   type Json,

@@ -1,6 +1,6 @@
 import { closest } from '../../kernel/closest.ts'
-import { domainFault } from '../../kernel/domains.ts'
-import { type HostportRules, hostportFault } from '../../kernel/hostport.ts'
+import { domainFault } from '../../kernel/edge/domains.ts'
+import { type HostportRules, hostportFault } from '../../kernel/edge/hostport.ts'
 import { parseCidr } from '../../kernel/ip/cidr.ts'
 import { textFault } from '../../kernel/text.ts'
 import { parseRfc3339 } from '../../kernel/time.ts'

@@ -1,5 +1,5 @@
-import { cell } from '../table.ts'
-import { printable, styled } from '../terminal.ts'
+import { cell } from '../output/table.ts'
+import { printable, styled } from '../output/terminal.ts'
 import { type Json, kinds, type Rule, type Thing } from './kinds.ts'
 import { type Difference, type Plan, ruleChanges } from './plan.ts'
 

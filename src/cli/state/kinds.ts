@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { rfc3339 } from '../../kernel/clock.ts'
-import { formatHostport, parseHostport } from '../../kernel/hostport.ts'
+import { formatHostport, parseHostport } from '../../kernel/edge/hostport.ts'
 import { formatCidr, parseCidr } from '../../kernel/ip/cidr.ts'
 import { parseRfc3339 } from '../../kernel/time.ts'
 import { deref, paths, type Schema, typesOf } from '../document.ts'

@@ -1,6 +1,6 @@
 import { stringify } from 'yaml'
 import { deref, type Schema } from '../document.ts'
-import { printable } from '../terminal.ts'
+import { printable } from '../output/terminal.ts'
 import {
   createSchemas,
   formVersion,

@@ -1,11 +1,12 @@
 import { join } from 'node:path'
 import type { ProxySettings } from '../../agent/haproxy/settings.ts'
 import type { ControlPlaneHost } from '../../agent/upstreams/control_plane.ts'
-import type { EdgeConfig } from '../../config.ts'
+import type { EdgeConfig } from '../../config/config.ts'
+import type { Amount } from '../../config/values.ts'
 import { natsHost } from '../../distribution/nats_connection.ts'
 import { type TrustedKeys, trustedKeys } from '../../distribution/signature.ts'
+import { ConfigError } from '../../kernel/config_error.ts'
 import type { OwnPorts } from '../../kernel/ip/dial_policy.ts'
-import { type Amount, ConfigError } from '../../kernel/setting_values.ts'
 
 export function readTrustedKeys(config: EdgeConfig): TrustedKeys {
   try {

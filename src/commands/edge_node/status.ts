@@ -7,7 +7,7 @@ import type { Health } from '../../agent/health.ts'
 import type { RuleHits } from '../../agent/rule_hits.ts'
 import { serveStatus } from '../../agent/status_server.ts'
 import type { Storage } from '../../agent/storage.ts'
-import type { EdgeConfig } from '../../config.ts'
+import type { EdgeConfig } from '../../config/config.ts'
 import type { Link } from './link.ts'
 import type { Requests } from './requests.ts'
 

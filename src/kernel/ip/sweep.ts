@@ -1,4 +1,4 @@
-import { giveWay } from '../give_way.ts'
+import { yieldToEventLoop } from '../flow/yield_to_event_loop.ts'
 import type { Address } from './address.ts'
 import { type Cidr, maskOfWord } from './cidr.ts'
 
@@ -18,7 +18,7 @@ export async function inSlices<Result>(steps: Steps<Result>): Promise<Result> {
   for (;;) {
     const { done, value } = steps.next()
     if (done) return value
-    await giveWay()
+    await yieldToEventLoop()
   }
 }
 

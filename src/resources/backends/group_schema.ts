@@ -1,7 +1,7 @@
 import { type TSchema, Type } from 'typebox'
 import { exampleId } from '../../http/openapi/examples.ts'
 import { Annotations, Closed, Filter, Id, type Static } from '../../http/wire.ts'
-import { maxMembers, maxWeight } from '../../kernel/backends.ts'
+import { maxMembers, maxWeight } from '../../kernel/edge/backends.ts'
 import type { Id as IdText } from '../../kernel/ids.ts'
 import { queryOf, shownFields, updateFields } from './schema.ts'
 

@@ -1,6 +1,6 @@
 import { type Db, later, many, maybeOne } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
-import { type BackendId, type BackendKind, backendKindOf, backendKinds } from '../../kernel/backends.ts'
+import { type BackendId, type BackendKind, backendKindOf, backendKinds } from '../../kernel/edge/backends.ts'
 import { type Id, newUuid, toId, toUuid, type Uuid } from '../../kernel/ids.ts'
 import type { AnnotationColumns } from '../../operations/annotations.ts'
 import { type Account, type BackendRow, noAddress, rereadBackend } from './store.ts'

@@ -2,9 +2,9 @@ import { deleteInBatches } from '../../db/batches.ts'
 import { type Db, many, run } from '../../db/pool.ts'
 import { nothing, type SqlFragment, sql } from '../../db/sql.ts'
 import type { Caller } from '../../identity/caller.ts'
-import type { BackendId } from '../../kernel/backends.ts'
 import { rfc3339 } from '../../kernel/clock.ts'
-import type { UpstreamStatus } from '../../kernel/edge_nodes.ts'
+import type { BackendId } from '../../kernel/edge/backends.ts'
+import type { UpstreamStatus } from '../../kernel/edge/edge_nodes.ts'
 import { toUuid, type Uuid } from '../../kernel/ids.ts'
 
 /** What a node says about one address of a backend; `cleared` when it knows nothing of it any more. */

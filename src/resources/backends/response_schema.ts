@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { Annotations, Closed, type Static } from '../../http/wire.ts'
-import { responseLimits } from '../../kernel/fixed_response.ts'
-import { headerLimits, headerSchemas } from '../../kernel/headers.ts'
+import { responseLimits } from '../../kernel/edge/fixed_response.ts'
+import { headerLimits, headerSchemas } from '../../kernel/edge/headers.ts'
 import { queryOf, shownFields, updateFields } from './schema.ts'
 
 const { leastStatus, mostStatus, bodyBytes } = responseLimits

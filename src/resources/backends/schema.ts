@@ -12,7 +12,7 @@ import {
   Timestamp,
   Uri,
 } from '../../http/wire.ts'
-import type { BackendPrefix } from '../../kernel/backends.ts'
+import type { BackendPrefix } from '../../kernel/edge/backends.ts'
 import {
   checkPathPattern,
   defaultCheckPath,
@@ -21,7 +21,7 @@ import {
   healthCheckLimits,
   healthCheckTypes,
   maxCheckPathBytes,
-} from '../../kernel/health_check.ts'
+} from '../../kernel/edge/health_check.ts'
 
 /** What a backend of any kind takes and shows besides its own fields. */
 export const updateFields = <P extends BackendPrefix, F extends TProperties>(prefix: P, fields: F) =>

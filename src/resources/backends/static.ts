@@ -1,6 +1,6 @@
+import { defaultCheckPath, type HealthCheck, healthCheckLimits } from '../../kernel/edge/health_check.ts'
+import { canonicalHostport } from '../../kernel/edge/hostport.ts'
 import { invalidField } from '../../kernel/errors.ts'
-import { defaultCheckPath, type HealthCheck, healthCheckLimits } from '../../kernel/health_check.ts'
-import { canonicalHostport } from '../../kernel/hostport.ts'
 import { toId } from '../../kernel/ids.ts'
 import { newAnnotations, patchedAnnotations } from '../../operations/annotations.ts'
 import { createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'

@@ -1,6 +1,6 @@
 import { type Db, later } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
-import type { HealthCheck } from '../../kernel/health_check.ts'
+import type { HealthCheck } from '../../kernel/edge/health_check.ts'
 import { newUuid, toId, type Uuid } from '../../kernel/ids.ts'
 import type { AnnotationColumns } from '../../operations/annotations.ts'
 import { type Account, type BackendRow, rereadBackend } from './store.ts'

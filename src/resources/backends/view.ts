@@ -1,4 +1,4 @@
-import { type BackendKind, backendKinds } from '../../kernel/backends.ts'
+import { type BackendKind, backendKinds } from '../../kernel/edge/backends.ts'
 import { toId, type Uuid } from '../../kernel/ids.ts'
 import { shownAnnotations } from '../../operations/annotations.ts'
 import type { FailoverBackend, WeightedBackend, Weights } from './group_schema.ts'

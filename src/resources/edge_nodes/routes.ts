@@ -3,7 +3,7 @@ import { nodeKeyFingerprint } from '../../distribution/delivery.ts'
 import { route } from '../../http/route.ts'
 import { Closed, type Static, Timestamp, TimestampOrNull } from '../../http/wire.ts'
 import { rfc3339 } from '../../kernel/clock.ts'
-import type { EdgeNode as KnownNode } from '../../kernel/edge_nodes.ts'
+import type { EdgeNode as KnownNode } from '../../kernel/edge/edge_nodes.ts'
 import { generationsOf, settledGeneration } from '../../operations/outbox.ts'
 import { acceptedNodeKeys } from './store.ts'
 

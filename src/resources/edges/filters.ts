@@ -1,6 +1,6 @@
 import { nothing, type SqlFragment, sql } from '../../db/sql.ts'
-import type { BackendId } from '../../kernel/backends.ts'
-import { canonicalHostport } from '../../kernel/hostport.ts'
+import type { BackendId } from '../../kernel/edge/backends.ts'
+import { canonicalHostport } from '../../kernel/edge/hostport.ts'
 import { type Id, toUuid, type Uuid } from '../../kernel/ids.ts'
 import type { EdgeKind } from './modules.ts'
 

@@ -1,17 +1,17 @@
 import { type Static, type TObject, type TProperties, Type } from 'typebox'
 import type { Db } from '../../db/pool.ts'
-import { accepts } from '../../http/validate.ts'
+import { accepts } from '../../http/input/validate.ts'
 import { Closed, Id, Ref } from '../../http/wire.ts'
 import type { Caller } from '../../identity/caller.ts'
-import { type BackendId, type BackendKind, backendPrefixes } from '../../kernel/backends.ts'
-import { invalidField } from '../../kernel/errors.ts'
+import { type BackendId, type BackendKind, backendPrefixes } from '../../kernel/edge/backends.ts'
 import {
   type HeaderOperations,
   headerLimits,
   headerSchemas,
   headersFault,
   mangledNameFault,
-} from '../../kernel/headers.ts'
+} from '../../kernel/edge/headers.ts'
+import { invalidField } from '../../kernel/errors.ts'
 import { type Id as IdText, toId, type Uuid } from '../../kernel/ids.ts'
 import { canRespond } from '../backends/group_store.ts'
 import { holdBackends } from '../backends/store.ts'

@@ -12,10 +12,15 @@ import {
   Timestamp,
   Uri,
 } from '../../http/wire.ts'
-import { backendPrefixes } from '../../kernel/backends.ts'
-import { type HostportRules, maxHostports } from '../../kernel/hostport.ts'
-import { matchPattern, matchTypes, maxMatchBytes } from '../../kernel/paths.ts'
-import { type RouteTimeouts, type TimeoutName, timeoutLimits, websocketIdleSeconds } from '../../kernel/timeouts.ts'
+import { backendPrefixes } from '../../kernel/edge/backends.ts'
+import { type HostportRules, maxHostports } from '../../kernel/edge/hostport.ts'
+import { matchPattern, matchTypes, maxMatchBytes } from '../../kernel/edge/paths.ts'
+import {
+  type RouteTimeouts,
+  type TimeoutName,
+  timeoutLimits,
+  websocketIdleSeconds,
+} from '../../kernel/edge/timeouts.ts'
 import { type EdgeKind, modulesOn } from './modules.ts'
 
 const Hostports = (rules: HostportRules, example: string, description: string) =>

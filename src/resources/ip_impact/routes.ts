@@ -6,7 +6,7 @@ import { route } from '../../http/route.ts'
 import { restrictionTypesFor } from '../../identity/caller.ts'
 import { rfc3339 } from '../../kernel/clock.ts'
 import { notFound } from '../../kernel/errors.ts'
-import { giveWay } from '../../kernel/give_way.ts'
+import { yieldToEventLoop } from '../../kernel/flow/yield_to_event_loop.ts'
 import { toUuid } from '../../kernel/ids.ts'
 import { parseAddress } from '../../kernel/ip/address.ts'
 import { canonicalCidr } from '../../kernel/ip/canonical_cidr.ts'
@@ -98,7 +98,7 @@ async function compare(current: ReturnType<typeof everyRuleOf>, sent: readonly S
 async function compileRules(rules: readonly NewRule[], now: number): Promise<CompiledPolicy> {
   const counting: Rule[] = []
   for (const [index, { cidr: text, action, expires_at }] of rules.entries()) {
-    if (index % 2_000 === 1_999) await giveWay()
+    if (index % 2_000 === 1_999) await yieldToEventLoop()
     const { cidr } = parseCidr(text)
     if (cidr && (expires_at === null || Date.parse(expires_at) > now)) counting.push({ cidr, action })
   }

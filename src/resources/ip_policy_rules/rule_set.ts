@@ -1,5 +1,5 @@
 import { invalidField } from '../../kernel/errors.ts'
-import { giveWay } from '../../kernel/give_way.ts'
+import { yieldToEventLoop } from '../../kernel/flow/yield_to_event_loop.ts'
 import { toId } from '../../kernel/ids.ts'
 import { canonicalCidr } from '../../kernel/ip/canonical_cidr.ts'
 import { canonicalExpiry } from '../../kernel/time.ts'
@@ -21,7 +21,7 @@ export async function toNewRules(set: RuleSet | TextRuleSet): Promise<NewRules> 
   const placeOf = new Map<string, number>()
   const rules = 'lineOf' in set ? set.rules : await Array.fromAsync(set.rules, fromJson)
   for (const [index, { cidr }] of rules.entries()) {
-    if (index % sliceSize === sliceSize - 1) await giveWay()
+    if (index % sliceSize === sliceSize - 1) await yieldToEventLoop()
     const first = placeOf.get(cidr)
     if (first !== undefined) throw invalidField(place(index), `repeats the range of ${place(first)} (${cidr})`)
     placeOf.set(cidr, index)
@@ -30,7 +30,7 @@ export async function toNewRules(set: RuleSet | TextRuleSet): Promise<NewRules> 
 }
 
 async function fromJson(rule: RuleSet['rules'][number], index: number): Promise<SentRule> {
-  if (index % sliceSize === sliceSize - 1) await giveWay()
+  if (index % sliceSize === sliceSize - 1) await yieldToEventLoop()
   return {
     cidr: canonicalCidr(rule.cidr),
     action: rule.action,

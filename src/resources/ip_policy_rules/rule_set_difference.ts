@@ -1,4 +1,4 @@
-import { giveWay } from '../../kernel/give_way.ts'
+import { yieldToEventLoop } from '../../kernel/flow/yield_to_event_loop.ts'
 import type { NewRules } from './rule_set.ts'
 import type { SentRule } from './rule_text.ts'
 import type { NewRule } from './store.ts'
@@ -33,7 +33,7 @@ export async function compareRules(
       replaced.push(rule)
       changed.push(sent)
     }
-    await giveWay()
+    await yieldToEventLoop()
   }
   return { removed, replaced, changed, added: rules.filter((_, place) => !isStored[place]) }
 }

@@ -1,5 +1,5 @@
 import { transaction } from '../../db/transaction.ts'
-import { maxJsonBytes } from '../../http/body.ts'
+import { maxJsonBytes } from '../../http/input/body.ts'
 import { route } from '../../http/route.ts'
 import { Closed, Wait } from '../../http/wire.ts'
 import { notFound } from '../../kernel/errors.ts'

@@ -7,7 +7,7 @@ import {
 import { arrayText, longArrayText } from '../../db/array_text.ts'
 import { type Db, later, one, run, toRfc3339 } from '../../db/pool.ts'
 import { nothing, type SqlFragment, sql } from '../../db/sql.ts'
-import { giveWay } from '../../kernel/give_way.ts'
+import { yieldToEventLoop } from '../../kernel/flow/yield_to_event_loop.ts'
 import { type Id, newUuid, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { canonicalCidr } from '../../kernel/ip/canonical_cidr.ts'
 import type { Action } from '../../kernel/ip/ranges.ts'
@@ -130,7 +130,7 @@ async function inBatches<Rule>(
     writing = run(tx, statement)
     // Awaited above or below; until then a failure has a handler.
     writing.catch(() => {})
-    await giveWay()
+    await yieldToEventLoop()
   }
   await writing
 }

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
-import { chunksWithin, type Intake } from '../../http/body.ts'
+import { chunksWithin, type Intake } from '../../http/input/body.ts'
 import { invalidField } from '../../kernel/errors.ts'
-import { giveWay } from '../../kernel/give_way.ts'
+import { yieldToEventLoop } from '../../kernel/flow/yield_to_event_loop.ts'
 import { parseCidr, spelledCidr } from '../../kernel/ip/cidr.ts'
 import { textFault } from '../../kernel/text.ts'
 import { canonicalExpiry, parseRfc3339 } from '../../kernel/time.ts'
@@ -135,7 +135,7 @@ export async function readRuleText(request: IncomingMessage, intake: Intake): Pr
     const lines = (rest + decode(decoder, chunk)).split('\n')
     rest = lines.pop() ?? ''
     for (let start = 0; start < lines.length; start += linesAtOnce) {
-      await giveWay()
+      await yieldToEventLoop()
       const before = rules.length
       lines.slice(start, start + linesAtOnce).forEach(take)
       intake.hold((rules.length - before) * bytesPerRule)

@@ -1,7 +1,7 @@
 import type { Db } from '../../db/pool.ts'
 import type { TxtAnswer } from '../../http/domains.ts'
 import { rfc3339 } from '../../kernel/clock.ts'
-import { challengeName } from '../../kernel/domains.ts'
+import { challengeName } from '../../kernel/edge/domains.ts'
 import { newId, toId } from '../../kernel/ids.ts'
 import { recordChange } from '../../operations/audit.ts'
 import { bindHostports, findOtherHolder, type ReservedDomainRow, type Standing, updateStanding } from './store.ts'

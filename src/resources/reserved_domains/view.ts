@@ -1,4 +1,4 @@
-import { challengeName } from '../../kernel/domains.ts'
+import { challengeName } from '../../kernel/edge/domains.ts'
 import { toId } from '../../kernel/ids.ts'
 import { shownAnnotations } from '../../operations/annotations.ts'
 import type { ReservedDomain } from './schema.ts'

@@ -1,5 +1,5 @@
 import type { X509Certificate } from 'node:crypto'
-import { type CheckedCertificate, dnsNames, ipNames } from '../../kernel/certificate.ts'
+import { type CheckedCertificate, dnsNames, ipNames } from '../../kernel/crypto/certificate.ts'
 import { keyUsages } from './key_usages.ts'
 
 /** What is shown of a certificate, under the names of the API. */

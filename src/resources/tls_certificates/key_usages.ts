@@ -1,4 +1,4 @@
-import { elements, extensionOf, tags } from '../../kernel/der.ts'
+import { elements, extensionOf, tags } from '../../kernel/crypto/der.ts'
 
 /** In the order of their bits, RFC 5280 section 4.2.1.3. */
 const usages = [

@@ -4,7 +4,7 @@ import {
   checkCertificate,
   dnsNames,
   servedNames,
-} from '../../kernel/certificate.ts'
+} from '../../kernel/crypto/certificate.ts'
 import { invalidField } from '../../kernel/errors.ts'
 
 export function checked(chain: string, key: string, now: number): CheckedCertificate {

@@ -12,7 +12,7 @@ import {
   Timestamp,
   Uri,
 } from '../../http/wire.ts'
-import { certificateLimits } from '../../kernel/certificate.ts'
+import { certificateLimits } from '../../kernel/crypto/certificate.ts'
 
 /** `x-pem`: the command line reads it from a file, since it has many lines and may be a secret. */
 const Pem = (maxBytes: number, description: string) =>

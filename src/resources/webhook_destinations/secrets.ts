@@ -1,8 +1,8 @@
 import { type Db, type DbPool, many, run } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { transaction } from '../../db/transaction.ts'
+import { type SealedSecret, type SecretsBox, UnreadableSecret } from '../../kernel/crypto/secrets_box.ts'
 import { toId, type Uuid } from '../../kernel/ids.ts'
-import { type SealedSecret, type SecretsBox, UnreadableSecret } from '../../kernel/secrets_box.ts'
 
 /** A sealed secret opens in its own row only. */
 const contextOf = (accountId: Uuid, id: Uuid): string => `webhook_destinations ${accountId} ${id}`

@@ -1,9 +1,9 @@
 import { type Db, later, many, maybeOne, one } from '../../db/pool.ts'
 import { nothing, sql } from '../../db/sql.ts'
 import type { Caller } from '../../identity/caller.ts'
+import type { SecretsBox } from '../../kernel/crypto/secrets_box.ts'
 import { type Id, newUuid, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { type PageQuery, rowsToFetch } from '../../kernel/paging.ts'
-import type { SecretsBox } from '../../kernel/secrets_box.ts'
 import { sealWebhookSecret } from './secrets.ts'
 
 type Account = Pick<Caller, 'accountId'>

@@ -1,5 +1,5 @@
 import { useId, useState } from 'react'
-import { headerNameFault, headersFault, headerValueFault } from '../../../../src/kernel/headers.ts'
+import { headerNameFault, headersFault, headerValueFault } from '../../../../src/kernel/edge/headers.ts'
 import type { Shapes } from '../../api/client.ts'
 import { useMayChange } from '../../api/may_change.ts'
 import { Badge } from '../../ui/badge.tsx'

@@ -1,4 +1,4 @@
-import { defaultCheckPath, healthCheckLimits } from '../../../../src/kernel/health_check.ts'
+import { defaultCheckPath, healthCheckLimits } from '../../../../src/kernel/edge/health_check.ts'
 import type { Shapes } from '../../api/client.ts'
 import { Choice } from '../../ui/choice.tsx'
 import { Field } from '../../ui/field.tsx'

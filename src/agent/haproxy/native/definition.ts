@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { healthCheckLimits } from '../../../kernel/health_check.ts'
+import { healthCheckLimits } from '../../../kernel/edge/health_check.ts'
 import { plainPath } from '../rules.ts'
 import { limitsOf, type ProxySettings } from '../settings.ts'
 import { type Mode, type Section, sectionName } from './sections.ts'

@@ -1,0 +1,49 @@
+import { fieldName, unknownField } from '../fields.ts'
+
+/**
+ * What people look at first in the lists that have more fields than a terminal has room for. `--columns all` shows the rest.
+ */
+export const firstColumns: Readonly<Record<string, readonly string[]>> = {
+  'api_keys.list': ['id', 'description', 'owner_id', 'scopes', 'last_used_at', 'expires_at', 'created_at'],
+  'ip_policy_rules.list': ['id', 'action', 'cidr', 'description', 'ip_policy', 'expires_at', 'created_at'],
+  'ip_policies.rule_evidence': ['id', 'action', 'cidr', 'description', 'hits_7d', 'hits', 'last_hit_at', 'covered'],
+  'requests.list': ['id', 'created_at', 'outcome', 'source_ip', 'method', 'host', 'path', 'status_code', 'reason'],
+  'static_backends.list': ['id', 'description', 'address', 'tls', 'protocol', 'health_check', 'created_at'],
+  'tls_certificates.list': ['id', 'description', 'subject_alternative_names', 'expiry', 'not_after', 'in_use_by'],
+  'https_edge_routes.list': ['id', 'match_type', 'match', 'backend', 'ip_restriction', 'description'],
+  'edge_nodes.list': [
+    'name',
+    'live',
+    'applied_generation',
+    'records',
+    'version',
+    'last_seen_at',
+    'refusals',
+    'certificates',
+  ],
+  'audit_events.list': ['id', 'created_at', 'operation', 'resource_id', 'owner_id', 'source_ip'],
+  'webhook_destinations.list': ['id', 'description', 'url', 'enabled', 'status', 'last_delivered_at', 'skipped_events'],
+}
+
+/** In a table for people: what they seldom look at, and what is always the same. */
+const seldomShown = new Set(['uri', 'metadata', 'token', 'edge_id'])
+
+/** Which fields of a list are its columns. `asked`: of `--columns`. */
+export function columnsOf(
+  operationId: string,
+  fields: readonly string[],
+  asked: string | undefined,
+): readonly string[] {
+  if (asked === 'all') return fields
+  if (asked !== undefined) return asked.split(',').map((name) => fieldNamed(name.trim(), fields))
+  const first = firstColumns[operationId]
+  if (first) return first
+  const usual = fields.filter((name) => !seldomShown.has(name) && name !== 'created_at')
+  return fields.includes('created_at') ? [...usual, 'created_at'] : usual
+}
+
+function fieldNamed(name: string, fields: readonly string[]): string {
+  const field = fieldName(name)
+  if (fields.includes(field)) return field
+  throw unknownField('--columns', name, fields)
+}

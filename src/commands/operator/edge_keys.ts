@@ -1,0 +1,33 @@
+import type { Config } from '../../config/config.ts'
+import { transaction } from '../../db/transaction.ts'
+import { nodeKeyFingerprint } from '../../distribution/delivery.ts'
+import { acceptNodeKey, listNodeKeys, revokeNodeKey } from '../../publisher/node_keys.ts'
+import { withDatabase } from '../database.ts'
+
+/** Which keys of edge nodes get private keys of certificates. A running `serve` sends what has changed within seconds. */
+export const edgeKeys = (config: Config, verb: string, [node, fingerprint]: readonly string[]): Promise<number> =>
+  withDatabase(config, async (db) => {
+    switch (verb) {
+      case 'list':
+        for (const row of await listNodeKeys(db))
+          console.log(
+            `${row.node}  ${nodeKeyFingerprint(row.public_key)}  ${row.first_seen_at}  ${row.accepted ? 'accepted' : 'waiting'}`,
+          )
+        return 0
+      case 'accept': {
+        if (node && fingerprint && (await transaction(db, (tx) => acceptNodeKey(tx, node, fingerprint)))) return 0
+        console.error(
+          "gatehouse: no such key is waiting. Use a node and fingerprint that 'gatehouse edge-keys list' prints",
+        )
+        return 1
+      }
+      case 'revoke': {
+        if (node && (await transaction(db, (tx) => revokeNodeKey(tx, node)))) return 0
+        console.error('gatehouse: the node has no accepted key')
+        return 1
+      }
+      default:
+        console.error("gatehouse: unknown command; expected 'edge-keys' list, accept or revoke")
+        return 2
+    }
+  })

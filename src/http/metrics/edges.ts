@@ -1,0 +1,114 @@
+import { Gauge, type Registry } from 'prom-client'
+import { type EdgeNode, upstreamStatuses } from '../../kernel/edge/edge_nodes.ts'
+
+type Registers = Registry[]
+type Shown = Pick<EdgeNode, 'live' | 'applied' | 'refusals' | 'refused' | 'storageFault' | 'upstreams' | 'certificates'>
+
+export type EdgeMetrics = {
+  /** Sets the source of edge nodes, which is read on every scrape. */
+  readonly watchEdgeNodes: (nodes: () => Shown[]) => void
+  /** From then on the metrics say whether NATS is connected. */
+  readonly watchNats: (isConnected: () => boolean) => void
+}
+
+function gauge(registers: Registers, name: string, help: string, value: () => number): void {
+  new Gauge({
+    name,
+    help,
+    registers,
+    collect() {
+      this.set(value())
+    },
+  })
+}
+
+/** `progress`: what this process has sent. */
+export function edgeMetrics(registers: Registers, progress: { readonly sent: number }): EdgeMetrics {
+  let natsConnected: (() => boolean) | undefined
+  new Gauge({
+    name: 'gatehouse_nats_connected',
+    help: '1 while this process is connected to NATS. Absent without NATS.',
+    // A gauge without labels would be 0 where there is nothing to tell.
+    labelNames: ['connected'],
+    registers,
+    collect() {
+      if (natsConnected) this.set({}, natsConnected() ? 1 : 0)
+    },
+  })
+  let edgeNodes: () => Shown[] = () => []
+  const liveNodes = () => edgeNodes().filter(({ live }) => live)
+  new Gauge({
+    name: 'gatehouse_edge_nodes',
+    help: 'Edge nodes, by whether they have reported recently.',
+    labelNames: ['live'],
+    registers,
+    collect() {
+      const nodes = edgeNodes()
+      for (const live of [true, false])
+        this.set({ live: String(live) }, nodes.filter((node) => node.live === live).length)
+    },
+  })
+  gauge(
+    registers,
+    'gatehouse_edge_nodes_behind',
+    'Live edge nodes that have not applied what was sent, or what another node has applied.',
+    () => {
+      const applied = liveNodes().map((node) => node.applied)
+      const latest = Math.max(progress.sent, ...applied)
+      return applied.filter((generation) => generation < latest).length
+    },
+  )
+  new Gauge({
+    name: 'gatehouse_edge_applied_generation_min',
+    help: 'Lowest generation applied by any live edge node. Absent when no node is live.',
+    // Without a label the gauge would show 0 when no node is live.
+    labelNames: ['live'],
+    registers,
+    collect() {
+      const applied = liveNodes().map((node) => node.applied)
+      this.reset()
+      if (applied.length) this.set({}, Math.min(...applied))
+    },
+  })
+  faultMetrics(registers, liveNodes)
+  return {
+    watchNats(isConnected) {
+      natsConnected = isConnected
+    },
+    watchEdgeNodes(nodes) {
+      edgeNodes = nodes
+    },
+  }
+}
+
+/** What live nodes do not do although they should. */
+function faultMetrics(registers: Registers, liveNodes: () => Shown[]): void {
+  gauge(registers, 'gatehouse_edge_nodes_refusals', 'Records that live edge nodes rejected and do not enforce.', () =>
+    liveNodes().reduce((sum, { refused, refusals }) => sum + (refused?.records ?? refusals.length), 0),
+  )
+  gauge(
+    registers,
+    'gatehouse_edge_nodes_storage_failing',
+    'Live edge nodes that cannot write to their disks.',
+    () => liveNodes().filter(({ storageFault }) => storageFault !== undefined).length,
+  )
+  gauge(
+    registers,
+    'gatehouse_edge_nodes_missing_certificates',
+    'Names of HTTPS edges without a certificate, summed over live edge nodes.',
+    () => liveNodes().reduce((sum, { certificates }) => sum + (certificates?.missing ?? 0), 0),
+  )
+  new Gauge({
+    name: 'gatehouse_edge_nodes_upstreams',
+    help: 'Addresses of backends by status, summed over live edge nodes. failing: requests failed within five minutes.',
+    labelNames: ['status'],
+    registers,
+    collect() {
+      for (const status of upstreamStatuses)
+        this.set(
+          { status },
+          liveNodes().reduce((sum, { upstreams }) => sum + (upstreams?.[status] ?? 0), 0),
+        )
+    },
+  })
+}
