@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the engines that the edge needs, on Debian 12: HAProxy 3.4 (LTS) and nats-server 2.15; and for tests pebble, the
-# ACME test server, age, and pg_dump and pg_restore of PostgreSQL 18. They go into one folder and touch nothing outside it.
+# ACME test server, age, kustomize, and pg_dump and pg_restore of PostgreSQL 18. They go into one folder and touch nothing
+# outside it.
 #   dev/engines.sh [folder]        default: .engines, where the tests and `npm run dev -- --edge` look first
 #
 # Debian 12 itself has older versions, so the packages come from Debian's current archive, through the mirror that this
@@ -29,14 +30,14 @@ download() {
     -o Dir::Cache="$work" -o Acquire::Languages=none -o APT::Sandbox::User=root)
   "${apt[@]}" update &&
     "${apt[@]}" install -y --download-only --no-install-recommends 'haproxy=3.4.*' postgresql-client-18 patchelf &&
-    (cd "$work/archives" && "${apt[@]}" download nats-server/sid pebble/sid age/sid)
+    (cd "$work/archives" && "${apt[@]}" download nats-server/sid pebble/sid age/sid kustomize/sid)
 }
 
 if ! download > "$work/log" 2>&1; then
   packages=${GATEHOUSE_ENGINE_PACKAGES:-}
   if ! ls "$packages"/*.deb > /dev/null 2>&1; then
     tail -n 5 "$work/log" >&2
-    echo "engines: the archive did not give HAProxy 3.4, nats-server, pebble, age and postgresql-client-18; put their packages into a folder and name it in GATEHOUSE_ENGINE_PACKAGES" >&2
+    echo "engines: the archive did not give HAProxy 3.4, nats-server, pebble, age, kustomize and postgresql-client-18; put their packages into a folder and name it in GATEHOUSE_ENGINE_PACKAGES" >&2
     exit 1
   fi
   rm -f "$work"/archives/*.deb
@@ -59,7 +60,7 @@ for program in usr/sbin/haproxy usr/lib/postgresql/18/bin/{pg_dump,pg_restore}; 
   mv "$target.new" "$target"
 done
 cp "$work"/root/usr/sbin/nats-server "$work"/root/usr/bin/pebble "$work"/root/usr/bin/pebble-challtestsrv \
-  "$work"/root/usr/bin/{age,age-keygen} "$folder/"
+  "$work"/root/usr/bin/{age,age-keygen,kustomize} "$folder/"
 # Not `head`: it leaves before HAProxy has said everything, which then fails on the closed pipe.
 "$folder/haproxy" -v | sed -n 1p
 "$folder/nats-server" --version

@@ -8,7 +8,7 @@ import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
-import { parse, parseAllDocuments } from 'yaml'
+import { parse } from 'yaml'
 import { freePort } from '../dev/ports.ts'
 import { createUpstreamPolicy } from '../src/agent/upstreams/policy.ts'
 import { controlPlaneHosts, ownPorts } from '../src/commands/edge_node/settings.ts'
@@ -115,8 +115,8 @@ test("row 18: only migrate gets the table owner's password, and it grants rights
   assert.doesNotMatch(await read('systemd/gatehouse.service'), /owner-url/)
   assert.match(await read('systemd/gatehouse-migrate.service'), new RegExp(`owner-url.*APP_ROLE=${role}`))
   for (const file of ['control-plane.yaml', 'edge.yaml'])
-    assert.doesNotMatch(await read(`kubernetes/${file}`), /gatehouse-owner|owner-url/, file)
-  assert.match(await read('kubernetes/migrate.yaml'), new RegExp(`APP_ROLE, value: ${role}[^]*gatehouse-owner`))
+    assert.doesNotMatch(await read(`kubernetes/base/${file}`), /gatehouse-owner|owner-url/, file)
+  assert.match(await read('kubernetes/base/migrate.yaml'), new RegExp(`APP_ROLE, value: ${role}[^]*gatehouse-owner`))
 })
 
 // biome-ignore lint/suspicious/noTemplateCurlyInString: as compose.yaml has it.
@@ -150,37 +150,6 @@ test('in compose, the edge node shares no network with PostgreSQL and the API, a
     for (const last of ['1', '2', '254'])
       assert.ok(fault(ipam.config[0].subnet.replace(/0\/24$/, last), 5432), `${ipam.config[0].subnet} ${last}`)
   assert.equal(fault('192.168.1.20', 8080), undefined)
-})
-
-test('on Kubernetes, neither the control plane nor the API of Kubernetes is dialed for tenants, and other services are', async () => {
-  const kustomization = parse(await read('kubernetes/kustomization.yaml')) as Any
-  const environment = Object.fromEntries(
-    kustomization.configMapGenerator[0].literals.map((line: string) => line.split(/=(.*)/s)),
-  )
-  const [container] = (parse(await read('kubernetes/edge.yaml')) as Any).spec.template.spec.containers
-  for (const { name, value } of container.env) if (value && !name.endsWith('_FILE')) environment[name] = value
-  const { fault } = upstreamPolicyOf(environment, {
-    'nats.gatehouse': '10.96.14.2',
-    'gatehouse.example.com': '203.0.113.10',
-    'gatehouse.gatehouse.svc': '10.96.20.7',
-    'postgres.gatehouse.svc': '10.96.3.3',
-    'kubernetes.default.svc': '10.96.0.1',
-  })
-  for (const [address, port] of [
-    ['10.96.14.2', 4222],
-    ['10.96.14.2', 8222],
-    ['203.0.113.10', 443],
-    ['10.96.20.7', 80],
-    ['10.96.3.3', 5432],
-    ['10.96.0.1', 443],
-  ] as const)
-    assert.match(fault(address, port) ?? 'dialed', /of the control plane/, `${address}:${port}`)
-  assert.equal(fault('10.96.44.4', 80), undefined, "a tenant's service")
-  const { spec } = parse(await read('kubernetes/network-policy.yaml')) as Any
-  const [deployment] = parseAllDocuments(await read('kubernetes/control-plane.yaml')).map((each) => each.toJS() as Any)
-  assert.deepEqual(spec.podSelector.matchLabels, deployment.spec.template.metadata.labels)
-  assert.deepEqual(spec.policyTypes, ['Ingress'])
-  assert.ok(spec.ingress.every(({ from, ports }: Any) => from?.length > 0 && ports[0].port === 'http'))
 })
 
 test('prepare.sh makes what compose.yaml mounts, and nats-server starts with it and the shipped permissions', async (t) => {
@@ -241,79 +210,6 @@ test('prepare.sh makes what compose.yaml mounts, and nats-server starts with it 
   await run('openssl', ['verify', '-CAfile', join(secrets, 'ca.pem'), ...hostname])
 })
 
-test('the Kubernetes manifests are complete: kinds, hardening, settings that are read, and what they refer to', async () => {
-  const kustomization = parse(await read('kubernetes/kustomization.yaml')) as Any
-  const files = (await Array.fromAsync(glob('*.yaml', { cwd: join(root, 'deploy/kubernetes') }))).sort()
-  assert.deepEqual(files, ['kustomization.yaml', ...kustomization.resources].sort())
-  const literals = kustomization.configMapGenerator[0].literals.map((line: string) => line.split('=')[0])
-  const pods: [string, Any][] = []
-  for (const file of kustomization.resources) {
-    for (const document of parseAllDocuments(await read(`kubernetes/${file}`))) {
-      assert.deepEqual(document.errors, [], file)
-      const { apiVersion, kind, metadata, spec } = document.toJS() as Any
-      assert.ok(apiVersion && kind && metadata?.name, file)
-      if (!spec?.template) continue
-      assert.deepEqual(spec.selector?.matchLabels ?? spec.template.metadata.labels, spec.template.metadata.labels, kind)
-      pods.push([`${kind} ${metadata.name}`, spec.template.spec])
-    }
-  }
-  assert.deepEqual(pods.map(([name]) => name).sort(), ['DaemonSet edge', 'Deployment control-plane', 'Job migrate'])
-  for (const [name, { securityContext, containers, volumes, automountServiceAccountToken }] of pods) {
-    assert.equal(automountServiceAccountToken, false, name)
-    assert.equal(securityContext.runAsNonRoot, true, name)
-    const [{ securityContext: own, env = [], envFrom = [], volumeMounts }] = containers
-    assert.deepEqual(
-      [own.readOnlyRootFilesystem, own.allowPrivilegeEscalation, own.capabilities.drop],
-      [true, false, ['ALL']],
-    )
-    const names = [...env.map((entry: Any) => entry.name), ...(envFrom.length ? literals : [])]
-    const allowed = name.includes('edge') ? new Set([...ofEdge, ...ofControlPlane]) : ofControlPlane
-    assertKnown(names, allowed, name)
-    const mounted = new Set(volumes.map((volume: Any) => volume.name))
-    for (const mount of volumeMounts) assert.ok(mounted.has(mount.name), `${name} mounts ${mount.name}`)
-  }
-})
-
-test('certificates and webhooks can be stored on Kubernetes, and every key of a secret that is read is one to make', async () => {
-  const made = (await read('kubernetes/kustomization.yaml')).matchAll(/--from-file=([\w.-]+)/g)
-  const keys = new Set([...made].map(([, key]) => key))
-  const used = new Set<string>()
-  for (const file of ['control-plane.yaml', 'edge.yaml', 'migrate.yaml', 'kustomization.yaml'])
-    for (const [, key = ''] of (await read(`kubernetes/${file}`)).matchAll(
-      /[=\s]\/etc\/gatehouse\/secrets\/([\w.-]+)/g,
-    ))
-      used.add(key)
-  assert.deepEqual([...used].sort(), [...keys].sort())
-  assert.ok(used.has('secrets-key'))
-})
-
-test('the key that edge nodes trust is asked for only after bootstrap has printed it', async () => {
-  const [container] = (parse(await read('kubernetes/edge.yaml')) as Any).spec.template.spec.containers
-  const { valueFrom } = container.env.find(({ name }: Any) => name === 'GATEHOUSE_EDGE_TRUSTED_KEYS')
-  const { name, key } = valueFrom.configMapKeyRef
-  const steps = await readFile(join(root, 'docs/guides/install-kubernetes.md'), 'utf8')
-  const create = steps.indexOf(`create configmap ${name} --from-literal=${key}=<signing_key>`)
-  assert.ok(create > steps.indexOf('exec deploy/control-plane -- node dist/main.js bootstrap'))
-  assert.doesNotMatch(await read('kubernetes/kustomization.yaml'), /signing-key|trusted-keys/)
-})
-
-test('an edge node starts on a Kubernetes machine whose name has dots, with a name that NATS takes', async () => {
-  const [container] = (parse(await read('kubernetes/edge.yaml')) as Any).spec.template.spec.containers
-  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-node-name-'))
-  const password = join(folder, 'password')
-  await writeFile(password, 'p1234')
-  const environment = Object.fromEntries(
-    container.env.map(({ name, value, valueFrom }: Any) => [
-      name,
-      valueFrom?.fieldRef?.fieldPath === 'spec.nodeName' ? 'ip-10-0-1-2.ec2.internal' : (value ?? 'key'),
-    ]),
-  )
-  environment.GATEHOUSE_NATS_PASSWORD_FILE = password
-  const { GATEHOUSE_EDGE_NODE, GATEHOUSE_NATS_USER } = readEdgeConfig(environment)
-  await rm(folder, { recursive: true })
-  assert.deepEqual([GATEHOUSE_EDGE_NODE, GATEHOUSE_NATS_USER], Array(2).fill('ip-10-0-1-2-ec2-internal'))
-})
-
 test('stopping an edge node waits for the drain, and load balancers notice in time', async () => {
   const [delay, deadline] = [
     Number(edgeSettings.GATEHOUSE_EDGE_DRAIN_DELAY_SECONDS.default),
@@ -321,7 +217,7 @@ test('stopping an edge node waits for the drain, and load balancers notice in ti
   ]
   const unit = await read('systemd/gatehouse-edge.service')
   const compose = parse(await read('compose/compose.yaml'), { merge: true }) as Any
-  const pod = (parse(await read('kubernetes/edge.yaml')) as Any).spec.template.spec
+  const pod = (parse(await read('kubernetes/base/edge.yaml')) as Any).spec.template.spec
   const waits = {
     systemd: Number(/^TimeoutStopSec=(\d+)$/m.exec(unit)?.[1]),
     compose: Number(/^(\d+)s$/.exec(compose.services['edge-1'].stop_grace_period)?.[1]),

@@ -1,11 +1,12 @@
 #!/bin/sh
-# Makes ./secrets for compose.yaml: an authority, a certificate for NATS, one for HTTPS edges to try with, passwords,
-# and the key that encrypts certificate private keys and webhook secrets. What is there already stays as it is.
+# prepare.sh [folder]: makes ./secrets for compose.yaml, or the folder for deploy/kubernetes: an authority, a certificate
+# for NATS, one for HTTPS edges to try with, passwords, and the key that encrypts certificate private keys and webhook
+# secrets. What is there already stays as it is.
 set -eu
-cd "$(dirname "$0")"
+here=$(cd "$(dirname "$0")" && pwd)
 umask 077
-mkdir -p secrets/certificates
-cd secrets
+mkdir -p "${1:-$here/secrets}/certificates"
+cd "${1:-$here/secrets}"
 # A letter first: nats-server reads a variable like any value of its configuration, and 12e4… would be a number.
 random() { printf 'p%s\n' "$(openssl rand -hex 24)"; }
 
@@ -38,11 +39,16 @@ printf 'postgresql://gatehouse_app:%s@postgres:5432/gatehouse\n' "$(cat postgres
 printf 'GATEHOUSE_NATS_CONTROL_PLANE_PASSWORD=%s\nGATEHOUSE_NATS_EDGE_1_PASSWORD=%s\n' \
   "$(cat nats-control-plane-password)" "$(cat nats-edge-1-password)" >nats.env
 
-# The containers read the files as user 10001, mounted one by one; to others on this machine the folder is closed.
-chmod 0700 .
-chmod 0755 certificates
-chmod 0644 database-url database-owner-url ca.pem nats-*-password postgres-*password nats-server.pem nats-server.key certificates/*.pem
-# 'serve' refuses a key that everyone can read, so the container joins the group that can.
-chmod 0640 secrets-key
-printf 'GATEHOUSE_SECRETS_GROUP=%s\n' "$(stat -c %g secrets-key)" >../.env
-echo "deploy/compose/secrets is ready"
+if [ $# -gt 0 ]; then
+  # kustomize reads no files outside its folder.
+  cp "$here/app-role.sh" "$here/../nats/nats.conf" "$here/../nats/authorization.conf" .
+else
+  # The containers read the files as user 10001, mounted one by one; to others on this machine the folder is closed.
+  chmod 0700 .
+  chmod 0755 certificates
+  chmod 0644 database-url database-owner-url ca.pem nats-*-password postgres-*password nats-server.pem nats-server.key certificates/*.pem
+  # 'serve' refuses a key that everyone can read, so the container joins the group that can.
+  chmod 0640 secrets-key
+  printf 'GATEHOUSE_SECRETS_GROUP=%s\n' "$(stat -c %g secrets-key)" >"$here/.env"
+fi
+echo "$PWD is ready"
