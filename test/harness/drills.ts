@@ -8,6 +8,7 @@ const machineDrills: Record<string, string> = {
   install: 'dev/clean_install.ts',
   boot: 'dev/boot_drill.ts',
   'apt-life': 'dev/apt_life.ts',
+  pods: 'dev/pods_drill.ts',
 }
 
 export type Drill = { name: string; file: string; usage: string; summary: string; onMachine: boolean }
