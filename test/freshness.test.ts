@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { startControlPlane } from './harness/control_plane.ts'
-import { behindProxy, from, policyWith, putRules, restrict } from './harness/ip.ts'
+import { from, policyWith, putRules, restrict } from './harness/ip.ts'
+import { sharedControlPlane } from './harness/shared_control_plane.ts'
 import { printed, sized } from './harness/thorough.ts'
 
-const plane = await startControlPlane({ after }, { processes: 2, env: behindProxy })
+const plane = await sharedControlPlane({ after })
 const guest = '192.0.2.7'
 const self = 'allow 127.0.0.1'
 const times = sized(200, 1_000)

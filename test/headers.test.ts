@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import fc from 'fast-check'
-import { startControlPlane } from './harness/control_plane.ts'
 import { nothingWasADefect } from './harness/defects.ts'
 import { newRoute } from './harness/fixtures.ts'
+import { sharedControlPlane } from './harness/shared_control_plane.ts'
 import { checkHeaders } from './headers/check.ts'
 import { headers } from './headers/generate.ts'
 import { faultyPlaces } from './headers/oracle.ts'
 
-const plane = await startControlPlane({ after })
+const plane = await sharedControlPlane({ after })
 const admin = await plane.newAccount()
 
 // `npm run drill -- headers` does 100,000.

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, test } from 'node:test'
 import type { Client } from './harness/client.ts'
-import { startControlPlane } from './harness/control_plane.ts'
+import { sharedControlPlane } from './harness/shared_control_plane.ts'
 
-const plane = await startControlPlane({ after }, { processes: 2 })
+const plane = await sharedControlPlane({ after })
 
 type Admin = { call: Client; uri: string }
 

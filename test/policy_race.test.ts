@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { startControlPlane } from './harness/control_plane.ts'
+import { sharedControlPlane } from './harness/shared_control_plane.ts'
 import { sized } from './harness/thorough.ts'
 import { racePolicies, races } from './policy_race/rounds.ts'
 
-const plane = await startControlPlane({ after }, { processes: 2 })
+const plane = await sharedControlPlane({ after })
 
 const attaching = Object.keys(races).filter((kind) => kind.startsWith('attached'))
 test('deleting a policy while it is being attached: one wins, and the other gets a clear error', async () => {

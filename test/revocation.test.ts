@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { startControlPlane } from './harness/control_plane.ts'
+import { sharedControlPlane } from './harness/shared_control_plane.ts'
 import { sized } from './harness/thorough.ts'
 import { revocationRounds, revocations } from './revocation/rounds.ts'
 
-const plane = await startControlPlane({ after }, { processes: 2 })
+const plane = await sharedControlPlane({ after })
 
 // `npm run drill -- revocation` does 10,000 of the first kind.
 const rounds: Record<string, number> = { 'key deleted': sized(60, 200) }

@@ -6,12 +6,12 @@ import type { Route } from '../src/http/route.ts'
 import { modules } from '../src/resources/edges/modules.ts'
 import { routes } from '../src/resources/routes.ts'
 import type { Answer } from './harness/client.ts'
-import { startControlPlane } from './harness/control_plane.ts'
 import { nothingWasADefect } from './harness/defects.ts'
 import { newPolicy, newTcpEdge } from './harness/fixtures.ts'
+import { sharedControlPlane } from './harness/shared_control_plane.ts'
 import { expectations } from './isolation/expectations.ts'
 
-const plane = await startControlPlane({ after })
+const plane = await sharedControlPlane({ after })
 const admin = await plane.newAccount()
 
 const pathOf = async ({ operation, path }: Route): Promise<string> => {

@@ -1,12 +1,12 @@
 // What viewers may do beyond test/isolation.test.ts, which tries every operation.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { startControlPlane } from './harness/control_plane.ts'
 import { assertRefused } from './harness/fixtures.ts'
 import { newUser } from './harness/principals.ts'
 import { signIn } from './harness/session.ts'
+import { sharedControlPlane } from './harness/shared_control_plane.ts'
 
-const plane = await startControlPlane({ after })
+const plane = await sharedControlPlane({ after })
 
 test('a viewer signs in, reads and signs out, and changes nothing on the way, not even their own key', async () => {
   const admin = await plane.newAccount()

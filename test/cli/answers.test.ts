@@ -11,12 +11,12 @@ import { after, test } from 'node:test'
 import { exits } from '../../src/cli/exits.ts'
 import { hintOf } from '../../src/cli/hints.ts'
 import { errorCatalog } from '../../src/kernel/errors.ts'
-import { startControlPlane } from '../harness/control_plane.ts'
 import { quickCertificate } from '../harness/quick_certificates.ts'
+import { sharedControlPlane } from '../harness/shared_control_plane.ts'
 import { testRun } from '../harness/test_run.ts'
 import { cliFor } from './harness.ts'
 
-const plane = await startControlPlane({ after })
+const plane = await sharedControlPlane({ after })
 const admin = await plane.newAccount()
 const cli = cliFor(plane, admin)
 const origin = plane.processes[0]?.origin ?? ''

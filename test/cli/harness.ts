@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { type Ended, gatehouse } from '../harness/command.ts'
-import type { ControlPlane } from '../harness/control_plane.ts'
 import { testRun } from '../harness/test_run.ts'
 
 type Typed = { input?: string; env?: Record<string, string> }
@@ -14,7 +13,7 @@ export type Cli = {
 }
 
 /** The `gatehouse` command in the hands of somebody. Profiles of the person who runs the tests do not count. */
-export function cliFor({ processes }: ControlPlane, { token }: { token: string }): Cli {
+export function cliFor({ processes }: { processes: readonly { origin: string }[] }, { token }: { token: string }): Cli {
   const env = {
     GATEHOUSE_URL: processes[0]?.origin ?? '',
     GATEHOUSE_API_KEY: token,

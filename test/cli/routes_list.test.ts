@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { exits } from '../../src/cli/exits.ts'
-import { startControlPlane } from '../harness/control_plane.ts'
 import { freshHost, make } from '../harness/fixtures.ts'
+import { sharedControlPlane } from '../harness/shared_control_plane.ts'
 import { cliFor } from './harness.ts'
 
-const plane = await startControlPlane({ after })
+const plane = await sharedControlPlane({ after })
 const [mine, other] = [await plane.newAccount(), await plane.newAccount()]
 const cli = cliFor(plane, mine)
 

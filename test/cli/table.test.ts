@@ -2,11 +2,11 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { text } from 'node:stream/consumers'
 import { after, test } from 'node:test'
-import { startControlPlane } from '../harness/control_plane.ts'
 import { program } from '../harness/program.ts'
+import { sharedControlPlane } from '../harness/shared_control_plane.ts'
 import { cliFor } from './harness.ts'
 
-const plane = await startControlPlane({ after })
+const plane = await sharedControlPlane({ after })
 
 /** How many columns of a terminal each takes. */
 const widths: [text: string, columns: number][] = [

@@ -15,8 +15,8 @@ import { loadScaledTimeout } from './load_scaled_timeout.ts'
 import { program } from './program.ts'
 import { testRun } from './test_run.ts'
 
-type LogLine = Record<string, unknown> & { msg: string; level: string }
-export type ServeProcess = { origin: string; port: number; child: ChildProcess; log: LogLine[] }
+export type LogLine = Record<string, unknown> & { msg: string; level: string }
+export type ServeProcess = { origin: string; port: number; child: ChildProcess; log: LogLine[]; logFile: string }
 export type Account = Client & { accountId: string; adminId: string }
 export type ControlPlane = {
   processes: ServeProcess[]
@@ -52,7 +52,10 @@ export async function newDatabase(template = `${testRun.databasePrefix}template`
   return url.href
 }
 
-/** Real processes of `gatehouse serve` on a database of their own. */
+/**
+ * Real processes of `gatehouse serve` on a database of their own: for tests with settings, that start or stop processes, or
+ * that look at more than their accounts. Others use `sharedControlPlane`.
+ */
 export async function startControlPlane(
   scope: Scope,
   { processes: count = 1, env = {}, databaseUrl: given, prepare }: Options = {},
@@ -72,17 +75,21 @@ export async function startControlPlane(
   }
   await prepare?.(db)
   await Promise.all(Array.from({ length: count }, () => startProcess()))
+  return { processes, db, databaseUrl, startProcess, ...callersOf(processes, db) }
+}
+
+/** Clients of these processes. */
+export function callersOf(
+  processes: readonly { origin: string }[],
+  db: DbPool,
+): Pick<ControlPlane, 'clientFor' | 'newAccount'> {
   const clientFor = (token: string) =>
     createClient(
       processes.map(({ origin }) => origin),
       token,
     )
   return {
-    processes,
-    db,
-    databaseUrl,
     clientFor,
-    startProcess,
     async newAccount() {
       const wanted = { accountName: randomUUID(), adminName: 'Ada', adminEmail: 'ada@example.com' }
       const { accountId, adminId, token } = await bootstrapAccount(db, wanted, publicUrl)
@@ -126,7 +133,8 @@ async function serveProcess(env: Record<string, string>): Promise<ServeProcess> 
   const guard = runOnExit('kill -9 "$0"', String(child.pid))
   child.once('exit', () => guard.kill())
   // At once: a stream would hand every line to another thread, and it is one line for each request.
-  const file = openSync(join(testRun.folder, `serve-${child.pid}-${randomUUID()}.log`), 'w')
+  const logFile = join(testRun.folder, `serve-${child.pid}-${randomUUID()}.log`)
+  const file = openSync(logFile, 'w')
   child.once('close', () => closeSync(file))
   child.stderr.on('data', (chunk: Buffer) => writeSync(file, chunk))
   child.stderr.pipe(process.stderr, { end: false })
@@ -144,7 +152,7 @@ async function serveProcess(env: Record<string, string>): Promise<ServeProcess> 
       if (line.msg === 'listening') resolve((line.address as { port: number }).port)
     })
   })
-  return { origin: `http://127.0.0.1:${port}`, port, child, log }
+  return { origin: `http://127.0.0.1:${port}`, port, child, log, logFile }
 }
 
 /** A killed process may leave half a line. */

@@ -1,9 +1,8 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { type Answer, checkAgainstDocument, noteToken } from './client.ts'
-import type { ControlPlane } from './control_plane.ts'
 
-type Running = Pick<ControlPlane, 'processes'>
+type Running = { processes: readonly { port: number }[] }
 export type HeaderLine = readonly [name: string, value: string]
 export type RawRequest = {
   method: string

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import fc from 'fast-check'
-import { startControlPlane } from '../harness/control_plane.ts'
 import { nothingWasADefect } from '../harness/defects.ts'
+import { sharedControlPlane } from '../harness/shared_control_plane.ts'
 import { sized } from '../harness/thorough.ts'
 
-const plane = await startControlPlane({ after })
+const plane = await sharedControlPlane({ after })
 const admin = await plane.newAccount()
 
 // Every UTF-16 unit, so that lone surrogates and NUL are among them.

@@ -2,14 +2,14 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { routes } from '../../src/resources/routes.ts'
 import type { Answer } from '../harness/client.ts'
-import { startControlPlane } from '../harness/control_plane.ts'
 import { nothingWasADefect } from '../harness/defects.ts'
 import { headersOf, rawExchange } from '../harness/raw.ts'
 import { bodyWith, fieldsOf, nameOf, pathOf, type Schema, sample, wrongValues } from '../harness/schemas.ts'
+import { sharedControlPlane } from '../harness/shared_control_plane.ts'
 
 // Made from the list of routes, so that a new route is held to all of this from its first day.
 
-const plane = await startControlPlane({ after })
+const plane = await sharedControlPlane({ after })
 const admin = await plane.newAccount()
 
 function assertRefused({ status, body }: Answer, field: string, what: string): void {

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { startControlPlane } from '../harness/control_plane.ts'
 import { nothingWasADefect } from '../harness/defects.ts'
+import { sharedControlPlane } from '../harness/shared_control_plane.ts'
 
-const plane = await startControlPlane({ after })
+const plane = await sharedControlPlane({ after })
 const admin = await plane.newAccount()
 const { uri } = (await admin('POST', '/api_keys', {})).body
 

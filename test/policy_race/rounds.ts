@@ -56,7 +56,7 @@ export const races: Record<string, Race> = {
  * and to what must not have happened. Needs two processes; they take turns.
  */
 export async function racePolicies(
-  plane: ControlPlane,
+  plane: Pick<ControlPlane, 'newAccount' | 'db'>,
   { kinds = Object.keys(races), rounds, atOnce = 6 }: { kinds?: string[]; rounds: number; atOnce?: number },
 ): Promise<{ outcomes: Record<string, number>; faults: string[] }> {
   const outcomes: Record<string, number> = {}

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { publicUrl } from '../harness/client.ts'
-import { startControlPlane } from '../harness/control_plane.ts'
 import { newBot } from '../harness/principals.ts'
 import { headersOf, json, rawExchange } from '../harness/raw.ts'
+import { sharedControlPlane } from '../harness/shared_control_plane.ts'
 
-const plane = await startControlPlane({ after })
+const plane = await sharedControlPlane({ after })
 const admin = await plane.newAccount()
 
 const create = async (fields: object = {}) => (await admin('POST', '/api_keys', fields)).body

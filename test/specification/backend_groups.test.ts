@@ -3,7 +3,6 @@ import { after, test } from 'node:test'
 import { newId } from '../../src/kernel/ids.ts'
 import type { Client } from '../harness/client.ts'
 import { publicUrl } from '../harness/client.ts'
-import { startControlPlane } from '../harness/control_plane.ts'
 import { nothingWasADefect } from '../harness/defects.ts'
 import {
   assertRefused,
@@ -16,8 +15,9 @@ import {
   refOf,
   shownBackend,
 } from '../harness/fixtures.ts'
+import { sharedControlPlane } from '../harness/shared_control_plane.ts'
 
-const plane = await startControlPlane({ after })
+const plane = await sharedControlPlane({ after })
 const [admin, stranger] = [await plane.newAccount(), await plane.newAccount()]
 const newWeighted = async (as: Client, weights: Record<string, number>) =>
   make(as, '/backends/weighted', { backends: weights })

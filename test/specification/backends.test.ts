@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { publicUrl } from '../harness/client.ts'
-import { startControlPlane } from '../harness/control_plane.ts'
 import { nothingWasADefect } from '../harness/defects.ts'
 import { assertRefused, make, newBackend, newPolicy, newRoute, newTcpEdge, shownBackend } from '../harness/fixtures.ts'
+import { sharedControlPlane } from '../harness/shared_control_plane.ts'
 
-const plane = await startControlPlane({ after })
+const plane = await sharedControlPlane({ after })
 const [admin, stranger] = [await plane.newAccount(), await plane.newAccount()]
 const path = '/backends/static'
 

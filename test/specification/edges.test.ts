@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { publicUrl } from '../harness/client.ts'
-import { startControlPlane } from '../harness/control_plane.ts'
 import { nothingWasADefect } from '../harness/defects.ts'
 import {
   assertRefused,
@@ -14,8 +13,9 @@ import {
   shownBackend,
   shownPolicies,
 } from '../harness/fixtures.ts'
+import { sharedControlPlane } from '../harness/shared_control_plane.ts'
 
-const plane = await startControlPlane({ after })
+const plane = await sharedControlPlane({ after })
 const [admin, stranger] = [await plane.newAccount(), await plane.newAccount()]
 const [policy, backend] = [await newPolicy(admin), await newBackend(admin)]
 
@@ -23,7 +23,7 @@ const kinds = [
   {
     path: '/edges/tcp',
     list: 'tcp_edges',
-    port: 20_001,
+    port: await plane.freshTcpPort(),
     prefix: 'edgtcp',
     parts: { backend: null, ip_restriction: null },
   },
@@ -32,7 +32,8 @@ const kinds = [
 
 for (const { path, list, port, prefix, parts } of kinds) {
   // A TCP port belongs to one account.
-  const [otherPort, freedPort] = path === '/edges/tcp' ? [20_002, 20_003] : [443, 443]
+  const freshPort = async () => (port === 443 ? 443 : plane.freshTcpPort())
+  const [otherPort, freedPort] = [await freshPort(), await freshPort()]
 
   test(`${path}: a new edge has id, uri, created_at, hostports and its parts; modules that are not set are null`, async () => {
     const { status, body } = await admin('POST', path, {})

@@ -6,15 +6,15 @@ import { after, test } from 'node:test'
 import { isDeepStrictEqual } from 'node:util'
 import { routes } from '../../src/resources/routes.ts'
 import type { Answer, Client, Options } from '../harness/client.ts'
-import { startControlPlane } from '../harness/control_plane.ts'
 import { newBackend, newHttpsEdge, newPolicy, newRoute, newTcpEdge } from '../harness/fixtures.ts'
 import { poll } from '../harness/poll.ts'
 import { newUser } from '../harness/principals.ts'
 import { headersOf, requestBytes } from '../harness/raw.ts'
 import { pathOf } from '../harness/schemas.ts'
 import { signIn } from '../harness/session.ts'
+import { sharedControlPlane } from '../harness/shared_control_plane.ts'
 
-const plane = await startControlPlane({ after })
+const plane = await sharedControlPlane({ after })
 const admin = await plane.newAccount()
 const member = await newUser(plane, admin)
 

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { startControlPlane } from '../harness/control_plane.ts'
 import { nothingWasADefect } from '../harness/defects.ts'
 import { assertRefused, newHttpsEdge, newRoute, newTcpEdge } from '../harness/fixtures.ts'
+import { sharedControlPlane } from '../harness/shared_control_plane.ts'
 
-const plane = await startControlPlane({ after })
+const plane = await sharedControlPlane({ after })
 const admin = await plane.newAccount()
 const edge = await newHttpsEdge(admin)
 

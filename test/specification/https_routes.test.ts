@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { publicUrl } from '../harness/client.ts'
-import { startControlPlane } from '../harness/control_plane.ts'
 import { nothingWasADefect } from '../harness/defects.ts'
 import {
   assertRefused,
@@ -13,8 +12,9 @@ import {
   shownBackend,
   shownPolicies,
 } from '../harness/fixtures.ts'
+import { sharedControlPlane } from '../harness/shared_control_plane.ts'
 
-const plane = await startControlPlane({ after })
+const plane = await sharedControlPlane({ after })
 const [admin, stranger] = [await plane.newAccount(), await plane.newAccount()]
 const [policy, backend] = [await newPolicy(admin), await newBackend(admin)]
 const edge = await newHttpsEdge(admin)

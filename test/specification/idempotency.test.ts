@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, test } from 'node:test'
 import type { Client } from '../harness/client.ts'
-import { startControlPlane } from '../harness/control_plane.ts'
 import { nothingWasADefect } from '../harness/defects.ts'
 import {
   assertRefused,
@@ -16,8 +15,10 @@ import {
 } from '../harness/fixtures.ts'
 import { newBot, newUser } from '../harness/principals.ts'
 import { headersOf, json, rawExchange } from '../harness/raw.ts'
+import { sharedControlPlane } from '../harness/shared_control_plane.ts'
 
-const plane = await startControlPlane({ after }, { processes: 2 })
+const plane = await sharedControlPlane({ after })
+const tcpPort = await plane.freshTcpPort()
 const admin = await plane.newAccount()
 
 const key = (value: string = randomUUID(), process = 0) => ({ headers: { 'idempotency-key': value }, process })
@@ -34,7 +35,7 @@ const creations: Record<string, { body: () => object | Promise<object>; to?: () 
   },
   '/ip_restrictions': { body: async () => ({ type: 'endpoints', ip_policy_ids: [(await newPolicy(admin)).id] }) },
   '/backends/static': { body: () => ({ address: 'app:1' }) },
-  '/edges/tcp': { body: () => ({ hostports: [`${freshHost()}:20001`] }) },
+  '/edges/tcp': { body: () => ({ hostports: [`${freshHost()}:${tcpPort}`] }) },
   '/edges/https': { body: () => ({ hostports: [`${freshHost()}:443`] }) },
   '/edges/https/{edge_id}/routes': {
     body: () => ({ match_type: 'exact_path', match: '/a' }),
@@ -146,7 +147,7 @@ test('idempotency keys belong to the owner: another API key of theirs repeats th
 })
 
 test('a failed request does not use up the key', async () => {
-  const taken = `${freshHost()}:20001`
+  const taken = `${freshHost()}:${tcpPort}`
   const holder = await newTcpEdge(admin, { hostports: [taken] })
   const once = key()
   assertRefused(
@@ -210,7 +211,7 @@ test('a key counts for 24 hours', async () => {
 test('of concurrent repetitions through two processes, one creates and all get the same response', async () => {
   for (let round = 0; round < 50; round++) {
     const once = randomUUID()
-    const hostports = [`${freshHost()}:20001`]
+    const hostports = [`${freshHost()}:${tcpPort}`]
     const answers = await Promise.all(
       [0, 1, 0, 1].map((process) => admin('POST', '/edges/tcp', { hostports }, key(once, process))),
     )
@@ -235,7 +236,7 @@ test('of concurrent repetitions, one gets the token', async () => {
 })
 
 test('a repetition that waits for a failing request is executed itself', async () => {
-  const taken = `${freshHost()}:20001`
+  const taken = `${freshHost()}:${tcpPort}`
   await newTcpEdge(admin, { hostports: [taken] })
   for (let round = 0; round < 10; round++) {
     const once = randomUUID()

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import type { Answer } from '../harness/client.ts'
-import { startControlPlane } from '../harness/control_plane.ts'
 import { policyWith, restrict } from '../harness/ip.ts'
 import { newBot, newUser } from '../harness/principals.ts'
+import { sharedControlPlane } from '../harness/shared_control_plane.ts'
 
-const plane = await startControlPlane({ after })
+const plane = await sharedControlPlane({ after })
 const admin = await plane.newAccount()
 
 const create = async (fields: object = {}) => (await admin('POST', '/ip_policies', fields)).body

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import type { Answer } from '../harness/client.ts'
-import { startControlPlane } from '../harness/control_plane.ts'
 import { policyWith } from '../harness/ip.ts'
 import { poll } from '../harness/poll.ts'
+import { sharedControlPlane } from '../harness/shared_control_plane.ts'
 
-const plane = await startControlPlane({ after })
+const plane = await sharedControlPlane({ after })
 const admin = await plane.newAccount()
 const policy = await policyWith(admin)
 

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import type { Client } from '../harness/client.ts'
-import { startControlPlane } from '../harness/control_plane.ts'
-import { behindProxy, from, policyWith, restrict } from '../harness/ip.ts'
+import { from, policyWith, restrict } from '../harness/ip.ts'
 import { newBot, newUser } from '../harness/principals.ts'
+import { sharedControlPlane } from '../harness/shared_control_plane.ts'
 
-const plane = await startControlPlane({ after }, { env: behindProxy })
+const plane = await sharedControlPlane({ after })
 const inside = '10.0.0.7'
 const outside = '192.0.2.7'
 const self = 'allow 127.0.0.1'

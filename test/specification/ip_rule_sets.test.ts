@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import type { Answer } from '../harness/client.ts'
-import { startControlPlane } from '../harness/control_plane.ts'
 import { policyWith } from '../harness/ip.ts'
+import { sharedControlPlane } from '../harness/shared_control_plane.ts'
 
-const plane = await startControlPlane({ after })
+const plane = await sharedControlPlane({ after })
 const admin = await plane.newAccount()
 
 type Rule = { id: string; cidr: string; action: string; description?: string; metadata?: string; expires_at?: string }

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { type Client, publicUrl } from '../harness/client.ts'
-import { startControlPlane } from '../harness/control_plane.ts'
+import { sharedControlPlane } from '../harness/shared_control_plane.ts'
 
-const plane = await startControlPlane({ after })
+const plane = await sharedControlPlane({ after })
 const listUri = `${publicUrl}/api_keys`
 
 /** An account with this many keys, and their ids from the newest to the oldest. */

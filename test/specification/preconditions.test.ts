@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { startControlPlane } from '../harness/control_plane.ts'
 import { nothingWasADefect } from '../harness/defects.ts'
 import {
   assertRefused,
@@ -15,9 +14,11 @@ import {
   newTcpEdge,
 } from '../harness/fixtures.ts'
 import { newBot, newUser } from '../harness/principals.ts'
+import { sharedControlPlane } from '../harness/shared_control_plane.ts'
 import { sized } from '../harness/thorough.ts'
 
-const plane = await startControlPlane({ after }, { processes: 2 })
+const plane = await sharedControlPlane({ after })
+const tcpPort = await plane.freshTcpPort()
 const admin = await plane.newAccount()
 const [policy, other, backend] = [await newPolicy(admin), await newPolicy(admin), await newBackend(admin)]
 
@@ -46,7 +47,10 @@ const kinds: Record<string, { create: () => Promise<Made>; patch: (n: number) =>
   },
   'static backend': { create: () => newBackend(admin), patch: (n) => ({ address: `app:${n + 1}` }) },
   'TCP edge (description)': { create: () => newTcpEdge(admin), patch: (n) => ({ description: `${n}` }) },
-  'TCP edge (hostports)': { create: () => newTcpEdge(admin), patch: () => ({ hostports: [`${freshHost()}:20001`] }) },
+  'TCP edge (hostports)': {
+    create: () => newTcpEdge(admin),
+    patch: () => ({ hostports: [`${freshHost()}:${tcpPort}`] }),
+  },
   'TCP edge (module)': {
     create: () => newTcpEdge(admin),
     patch: (n) => ({ ip_restriction: { ip_policy_ids: [n % 2 ? policy.id : other.id] } }),
@@ -215,7 +219,7 @@ test('a tag without its quotes, or another resource with the same fields, does n
 test('order of checks: the fields (400), the existence (404), the precondition (412), the state (409)', async () => {
   const stale = ifMatch('"stale"')
   const edge = await newTcpEdge(admin, { ip_restriction: { ip_policy_ids: [policy.id] } })
-  const taken = await newTcpEdge(admin, { hostports: [`${freshHost()}:20001`] })
+  const taken = await newTcpEdge(admin, { hostports: [`${freshHost()}:${tcpPort}`] })
   const absent = '/edges/tcp/edgtcp_00000000000000000000000000'
   assertRefused(await admin('PATCH', absent, { nothing: 1 }, stale), 400, 'ERR_INVALID_FIELD', 'nothing')
   assertRefused(

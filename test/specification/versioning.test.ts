@@ -3,8 +3,9 @@ import { after, test } from 'node:test'
 import type { Answer } from '../harness/client.ts'
 import { startControlPlane } from '../harness/control_plane.ts'
 import { type HeaderLine, rawExchange } from '../harness/raw.ts'
+import { sharedControlPlane } from '../harness/shared_control_plane.ts'
 
-const plane = await startControlPlane({ after })
+const plane = await sharedControlPlane({ after })
 const admin = await plane.newAccount()
 const aliased = await startControlPlane(
   { after },
@@ -12,7 +13,7 @@ const aliased = await startControlPlane(
 )
 const aliasedAdmin = await aliased.newAccount()
 
-const call = (on: typeof plane, token: string, versions: HeaderLine[]): Promise<Answer> =>
+const call = (on: Parameters<typeof rawExchange>[0], token: string, versions: HeaderLine[]): Promise<Answer> =>
   rawExchange(on, { method: 'GET', path: '/caller', headers: [['Authorization', `Bearer ${token}`], ...versions] })
 const withVersions = (...versions: HeaderLine[]) => call(plane, admin.token, versions)
 const withAliases = (...versions: HeaderLine[]) => call(aliased, aliasedAdmin.token, versions)

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { startControlPlane } from '../../../test/harness/control_plane.ts'
 import { make } from '../../../test/harness/fixtures.ts'
 import { poll } from '../../../test/harness/poll.ts'
 import { newUser } from '../../../test/harness/principals.ts'
+import { sharedControlPlane } from '../../../test/harness/shared_control_plane.ts'
 
 test('a key can be created, used, read, changed and deleted', async (t) => {
-  const { newAccount, clientFor } = await startControlPlane(t)
+  const { newAccount, clientFor } = await sharedControlPlane(t)
   const admin = await newAccount()
   const created = await admin('POST', '/api_keys', { description: 'ci' })
   assert.equal(created.status, 201)
@@ -25,7 +25,7 @@ test('a key can be created, used, read, changed and deleted', async (t) => {
 })
 
 test('the audit event of a created key shows what a GET shows, in whichever way the key was created', async (t) => {
-  const { newAccount } = await startControlPlane(t)
+  const { newAccount } = await sharedControlPlane(t)
   const admin = await newAccount()
   const { body: bot } = await admin('POST', '/bot_users', { name: 'deploy' })
   const bodies = [
@@ -55,7 +55,7 @@ test('the audit event of a created key shows what a GET shows, in whichever way 
 })
 
 test('the address of the last use is shown to admins and to the owner of the key only', async (t) => {
-  const plane = await startControlPlane(t)
+  const plane = await sharedControlPlane(t)
   const admin = await plane.newAccount()
   const [owner, other] = [await newUser(plane, admin), await newUser(plane, admin, 'viewer')]
   const key = await make(owner, '/api_keys')

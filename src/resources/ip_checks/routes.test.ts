@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { startControlPlane } from '../../../test/harness/control_plane.ts'
 import { assertRefused, newHttpsEdge, newRoute, newTcpEdge, refOf } from '../../../test/harness/fixtures.ts'
 import { policyWith, putRules, restrict } from '../../../test/harness/ip.ts'
+import { sharedControlPlane } from '../../../test/harness/shared_control_plane.ts'
 
-const plane = await startControlPlane({ after })
+const plane = await sharedControlPlane({ after })
 const admin = await plane.newAccount()
 const check = (body: object) => admin('POST', '/ip_checks', body)
 const policyUri = (id: string) => `https://api.gatehouse.test/ip_policies/${id}`

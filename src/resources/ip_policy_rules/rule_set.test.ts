@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { startControlPlane } from '../../../test/harness/control_plane.ts'
 import { policyWith, putRules } from '../../../test/harness/ip.ts'
 import { poll } from '../../../test/harness/poll.ts'
+import { sharedControlPlane } from '../../../test/harness/shared_control_plane.ts'
 
-const plane = await startControlPlane({ after })
+const plane = await sharedControlPlane({ after })
 const admin = await plane.newAccount()
 
 const asText = { headers: { accept: 'text/plain' } }

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { startControlPlane } from '../../../test/harness/control_plane.ts'
-import { behindProxy, from, policyWith } from '../../../test/harness/ip.ts'
+import { from, policyWith } from '../../../test/harness/ip.ts'
 import { loadScaledTimeout } from '../../../test/harness/load_scaled_timeout.ts'
 import { poll } from '../../../test/harness/poll.ts'
+import { sharedControlPlane } from '../../../test/harness/shared_control_plane.ts'
 
-const plane = await startControlPlane({ after }, { env: behindProxy })
+const plane = await sharedControlPlane({ after })
 
 test('an enforced api restriction refuses every address that its policies do not allow', async () => {
   const admin = await plane.newAccount()
