@@ -2,7 +2,8 @@
 // openapi.json, which every client loads and which would grow by half.
 import { deref, type Parameter, paths } from '../../src/cli/document.ts'
 import type { Flag } from '../../src/cli/flags.ts'
-import { type Operation, operations } from '../../src/cli/operations.ts'
+import type { Operation } from '../../src/cli/operation.ts'
+import { operations } from '../../src/cli/operations.ts'
 
 type Json = Record<string, unknown>
 type Example = { path: string; body?: Json }

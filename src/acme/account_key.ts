@@ -1,7 +1,7 @@
 import { type Db, many, maybeOne, one, run } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import type { SecretsBox } from '../kernel/crypto/secrets_box.ts'
-import { forgetOrdersSealedBefore } from '../resources/reserved_domains/orders.ts'
+import { forgetOrdersSealedBefore } from './order_leases.ts'
 
 const contextOf = (directoryUrl: string) => `acme_accounts ${directoryUrl}`
 type Row = { directory_url: string; private_key: Buffer; secrets_key_id: string }

@@ -4,17 +4,12 @@ import type { DbPool } from '../db/pool.ts'
 import { transaction } from '../db/transaction.ts'
 import type { Clock } from '../kernel/clock.ts'
 import { type SecretsBox, UnreadableSecret } from '../kernel/crypto/secrets_box.ts'
+import { removeChallenges } from '../resources/reserved_domains/order_plans.ts'
 import { orderLimitCode, returnOrderSlot, takeOrderSlot } from '../resources/reserved_domains/order_slots.ts'
-import {
-  keyOfOrder,
-  type LeasedOrder,
-  noteOrder,
-  publishChallenges,
-  removeChallenges,
-} from '../resources/reserved_domains/orders.ts'
 import type { AcmeAuthorization, AcmeChallenge, AcmeClient, AcmeOrder, Polled } from './client.ts'
 import { certificateRequest } from './csr.ts'
 import { runHook } from './hook.ts'
+import { keyOfOrder, type LeasedOrder, noteOrder, publishChallenges } from './order_leases.ts'
 import { AcmeProblem, problemOf, Unmet } from './problems.ts'
 import { assertWanted } from './wanted.ts'
 

@@ -6,7 +6,6 @@ import type { CheckedCertificate } from '../kernel/crypto/certificate.ts'
 import { newId, toId } from '../kernel/ids.ts'
 import { recordChange } from '../operations/audit.ts'
 import { writeOutbox } from '../operations/outbox.ts'
-import { type LeasedOrder, noteOrder } from '../resources/reserved_domains/orders.ts'
 import {
   createCertificate,
   findTlsCertificate,
@@ -14,6 +13,7 @@ import {
   type TlsCertificateRow,
 } from '../resources/tls_certificates/store.ts'
 import type { IssueParts } from './issue.ts'
+import { type LeasedOrder, noteOrder } from './order_leases.ts'
 import { assertWanted } from './wanted.ts'
 
 /**

@@ -1,7 +1,7 @@
 import type { Db } from '../db/pool.ts'
 import { toId } from '../kernel/ids.ts'
-import { assertLease, type LeasedOrder } from '../resources/reserved_domains/orders.ts'
 import { findReservedDomain, isHeld, type ReservedDomainRow } from '../resources/reserved_domains/store.ts'
+import { assertLease, type LeasedOrder } from './order_leases.ts'
 import { Unmet } from './problems.ts'
 
 export const unverified = (domain: string) =>

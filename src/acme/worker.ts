@@ -2,6 +2,12 @@ import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { transaction } from '../db/transaction.ts'
 import { CertificateFault, checkCertificate, coversName, dnsNames } from '../kernel/crypto/certificate.ts'
 import { toId } from '../kernel/ids.ts'
+import { isHeld } from '../resources/reserved_domains/store.ts'
+import { findTlsCertificate, type TlsCertificateRow } from '../resources/tls_certificates/store.ts'
+import { accountKeyOf } from './account_key.ts'
+import { type AcmeClient, createAcmeClient } from './client.ts'
+import { certificateIdOf } from './csr.ts'
+import { type IssueParts, issue, newPrivateKey } from './issue.ts'
 import {
   type Ending,
   endLease,
@@ -11,13 +17,7 @@ import {
   LeaseLost,
   leaseOrder,
   namesToCertify,
-} from '../resources/reserved_domains/orders.ts'
-import { isHeld } from '../resources/reserved_domains/store.ts'
-import { findTlsCertificate, type TlsCertificateRow } from '../resources/tls_certificates/store.ts'
-import { accountKeyOf } from './account_key.ts'
-import { type AcmeClient, createAcmeClient } from './client.ts'
-import { certificateIdOf } from './csr.ts'
-import { type IssueParts, issue, newPrivateKey } from './issue.ts'
+} from './order_leases.ts'
 import { AcmeProblem, Unmet } from './problems.ts'
 import { backOffMs, leastPauseMs, nextLook, pickedFrom, renewalOf, spacingMs, unmetEveryMs } from './schedule.ts'
 import { recordFailure, storeIssued } from './store_issued.ts'

@@ -1,12 +1,6 @@
-import { createLiveSet, type LiveSet, type Signed } from '../distribution/live_set.ts'
+import { createLiveSet, type LiveSet, type Signed, signedOf } from '../distribution/live_set.ts'
 import type { EdgeRecord, RecordKey } from '../distribution/records.ts'
 import type { Released } from './intake.ts'
-
-export const signedOf = ({ key, generation, value }: EdgeRecord): Signed => ({
-  key,
-  generation,
-  isLive: value !== null,
-})
 
 /**
  * What has arrived at this node, to be compared with what the control plane says is live. A record that could not be applied

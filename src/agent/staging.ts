@@ -1,6 +1,5 @@
-import { createLiveSet, type Signed } from '../distribution/live_set.ts'
+import { createLiveSet, type Signed, signedOf } from '../distribution/live_set.ts'
 import type { EdgeRecord, RecordKey } from '../distribution/records.ts'
-import { signedOf } from './arrivals.ts'
 import type { ReadRecord } from './sealed_reader.ts'
 
 /** What was read of the bucket and is not released yet. `isCounting`: everything is read, to be compared with the digest. */

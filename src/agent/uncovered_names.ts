@@ -1,6 +1,6 @@
 import type { EdgeRecord, HttpsRecord, RecordKey } from '../distribution/records.ts'
 import type { Clock } from '../kernel/clock.ts'
-import type { NameServer } from './certificates.ts'
+import type { NameServer } from './name_server.ts'
 
 /** A pass over all names of a large node takes a while, and a burst of changes should not repeat it for each. */
 const lookAgainMs = 2_000

@@ -1,7 +1,7 @@
 // The operations as a file of the bundle. Reading openapi.json, which has them all with their schemas and examples, would be a
 // third of what a short command costs.
 import type { Flag } from './flags.ts'
-import type { Operation } from './operations.ts'
+import type { Operation } from './operation.ts'
 
 /** Flags are most of the file. As a text of their own they are read for the operation that was typed only. */
 type Bundled = Omit<Operation, 'flags'> & { readonly flags: string }

@@ -1,7 +1,7 @@
 // The commands of the API's operations, as openapi.json describes them.
 import { componentOf, type DocumentOperation, deref, type Parameter, paths, type Schema, typesOf } from './document.ts'
 import { type Flag, secretFields } from './flags.ts'
-import type { Operation } from './operations.ts'
+import type { Operation } from './operation.ts'
 
 export const documentedOperations = (): Operation[] =>
   Object.entries(paths()).flatMap(([path, methods]) =>

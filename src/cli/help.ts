@@ -1,6 +1,7 @@
 import { exits } from './exits.ts'
 import { type CommandFlag, commandFlags, type Flag, placeholderOf } from './flags.ts'
-import { below, type Operation, usableFlags } from './operations.ts'
+import type { Operation } from './operation.ts'
+import { below, usableFlags } from './operations.ts'
 import { outputsOf } from './output/output.ts'
 import { styled } from './output/terminal.ts'
 import { twoColumns } from './output/two_columns.ts'

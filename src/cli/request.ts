@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import type { Call } from './call.ts'
 import { Failure, usageFailure } from './exits.ts'
 import { type Flag, secretFields, type Typed } from './flags.ts'
-import type { Operation } from './operations.ts'
+import type { Operation } from './operation.ts'
 import { readStandardInput } from './output/terminal.ts'
 
 type Json = Record<string, unknown>

@@ -1,7 +1,7 @@
 import { type Connection, call } from './call.ts'
 import { usageFailure } from './exits.ts'
 import { callFlags, parse } from './flags.ts'
-import type { Operation } from './operations.ts'
+import type { Operation } from './operation.ts'
 import { write } from './output/output.ts'
 import { connect } from './perform.ts'
 import type { ClientConfig } from './profiles.ts'

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import type { EdgeRecord } from './records.ts'
 
 /**
  * A record as it was signed: for a digest of all live ones it does not matter what it contains, or whether a node could
@@ -36,3 +37,9 @@ export function createLiveSet(from = 0n): LiveSet {
 
 const hashOf = (key: string, generation: number): bigint =>
   BigInt(`0x${hash('shake256', `${key} ${generation}`, { outputEncoding: 'hex', outputLength: bits / 8 })}`)
+
+export const signedOf = ({ key, generation, value }: EdgeRecord): Signed => ({
+  key,
+  generation,
+  isLive: value !== null,
+})

@@ -2,18 +2,18 @@ import { type Db, type DbPool, many } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { blobName, type Cut, hashOfAllInSlices, type Layout, piecesWithHeader } from '../distribution/pieces.ts'
 import { policyFormat } from '../distribution/policy_file.ts'
-import type {
-  ChallengeRecord,
-  HttpsRecord,
-  PolicyRecord,
-  RecordKey,
-  RecordKind,
-  RecordValue,
-  RestrictionsRecord,
-  RouteRecord,
-  TcpRecord,
+import {
+  type ChallengeRecord,
+  type HttpsRecord,
+  kindOf,
+  type PolicyRecord,
+  type RecordKey,
+  type RecordKind,
+  type RecordValue,
+  type RestrictionsRecord,
+  type RouteRecord,
+  type TcpRecord,
 } from '../distribution/records.ts'
-import { kindOf } from '../distribution/records.ts'
 import { ruleFormat } from '../distribution/rule_file.ts'
 import { ruleListLayout } from '../distribution/rule_list.ts'
 import { type BackendId, backendKinds } from '../kernel/edge/backends.ts'

@@ -1,11 +1,11 @@
 // One account with many orders: the others wait for none of them, and the authority's limits are left for all.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { countOrders, endLease, type LeasedOrder, leaseOrder } from '../../src/acme/order_leases.ts'
 import { type AcmeParts, type Outcome, workOnOrder } from '../../src/acme/worker.ts'
 import { one, run } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
 import { type Id, toUuid } from '../../src/kernel/ids.ts'
-import { countOrders, endLease, type LeasedOrder, leaseOrder } from '../../src/resources/reserved_domains/orders.ts'
 import type { Account } from '../harness/control_plane.ts'
 import { startOrdersByHand } from './by_hand.ts'
 

@@ -3,8 +3,7 @@ import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import type { Ended } from '../harness/command.ts'
-import { gatehouse } from '../harness/command.ts'
+import { type Ended, gatehouse } from '../harness/command.ts'
 import type { Scope } from '../harness/control_plane.ts'
 
 export const run = promisify(execFile)

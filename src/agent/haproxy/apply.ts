@@ -1,6 +1,6 @@
 import { systemTiming } from '../../kernel/system_timing.ts'
-import type { NameServer } from '../certificates.ts'
 import { diskFiles, type Files } from '../files.ts'
+import type { NameServer } from '../name_server.ts'
 import { writeAnswerFiles } from './answers.ts'
 import { certificatesOf } from './certificates.ts'
 import { Claims } from './claims.ts'

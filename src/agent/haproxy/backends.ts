@@ -1,11 +1,10 @@
 import { answers } from './answers.ts'
 import { clientAddress } from './client_address.ts'
 import { noWebsocket, withHeaders, withTimeouts } from './entries.ts'
-import { mapFile } from './map_files.ts'
 import { noteFailedRequest } from './request_lines.ts'
 import { responseBackend, responses } from './responses.ts'
 import { part, quoted } from './rules.ts'
-import type { ProxySettings } from './settings.ts'
+import { mapFile, type ProxySettings } from './settings.ts'
 
 /** Where requests are in flight. */
 export const httpsBackends = [

@@ -10,11 +10,11 @@ import {
   refuseUnnamedRequests,
   sourceStage,
 } from './client_address.ts'
-import { matchesParameters, noModules, readyKey, sendsProxy, slashesAllowed, toHttp2 } from './entries.ts'
+import { matchesParameters, noModules, readyKey, slashesAllowed } from './entries.ts'
 import { fastPath } from './fast_path.ts'
 import { limitRequests, limitSourceConnections, limitTables, limitTcpEdge, manyInFlight } from './limits.ts'
-import { mapFile } from './map_files.ts'
 import { nativeMissing, nativeSections } from './native/sections.ts'
+import { sendsProxy, toHttp2 } from './native/upstream.ts'
 import { redirectFrontend } from './redirect.ts'
 import { earlyLines, logConnections, logRequests, rings, withEdition } from './request_lines.ts'
 import { chooseResponse, responseBackend } from './responses.ts'
@@ -36,7 +36,7 @@ import {
   validHost,
 } from './rules.ts'
 import { beforeWebsocket, noteWebsocket, websocketTable } from './sessions.ts'
-import { limitsOf, loadedCertificateFolder, type ProxySettings, tenantList } from './settings.ts'
+import { limitsOf, loadedCertificateFolder, mapFile, type ProxySettings, tenantList } from './settings.ts'
 
 /**
  * The whole configuration. It depends on the operator's settings alone: what tenants write is only ever in map values

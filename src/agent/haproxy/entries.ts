@@ -19,7 +19,7 @@ import { type IdPrefix, idLength, isId } from '../../kernel/ids.ts'
 import { type Address, formatAddress, parseAddress } from '../../kernel/ip/address.ts'
 import type { ResolvedBackend } from '../upstreams/resolver.ts'
 import { headerLists } from './header_lists.ts'
-import { formatGroup, formatUpstream } from './native/upstream.ts'
+import { formatGroup, formatUpstream, sendsProxy, toHttp2 } from './native/upstream.ts'
 import { exactGuardKey, exactKey, prefixGuardKey, prefixKey } from './paths.ts'
 import { responseValue } from './response_entry.ts'
 
@@ -113,12 +113,6 @@ export const noWebsocket = 'n'
 
 /** What stands under `timeouts` of a route with others than the default. */
 export const withTimeouts = 't'
-
-/** The last part of a backend that gets the PROXY protocol from TCP edges. */
-export const sendsProxy = 'proxy'
-
-/** How the first part of a backend ends to which HTTP/2 is spoken. */
-export const toHttp2 = '-h2'
 
 /** The record cannot be turned into entries. The previous one stays in force, and the refusal is reported. */
 export class UnusableRecord extends Error {}

@@ -2,7 +2,6 @@ import { answers } from './answers.ts'
 import { clientMayNotSend, httpsBackends } from './backends.ts'
 import { noModules, withHeaders } from './entries.ts'
 import { enoughInFlight, limitRequests } from './limits.ts'
-import { mapFile } from './map_files.ts'
 import {
   askOnePolicy,
   controlCharacters,
@@ -14,7 +13,7 @@ import {
   unusualPath,
   upstream,
 } from './rules.ts'
-import { limitsOf, type ProxySettings } from './settings.ts'
+import { limitsOf, mapFile, type ProxySettings } from './settings.ts'
 
 /**
  * Lines of a request's headers that need the careful path: names with anything but letters, digits and hyphens, which

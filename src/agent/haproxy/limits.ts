@@ -2,19 +2,7 @@ import type { Cidr } from '../../kernel/ip/cidr.ts'
 import { answers } from './answers.ts'
 import { among } from './client_address.ts'
 import { ask } from './runtime.ts'
-import { limitsOf, type ProxySettings } from './settings.ts'
-
-/**
- * How much of the node one source, one edge and one account may use at once: TCP connections and HTTPS requests in
- * flight, and for a source also its HTTPS connections. See docs/adr/0032.
- */
-export type Limits = {
-  readonly perSource: number
-  readonly perEdge: number
-  readonly perAccount: number
-  /** Without the limit per source, such as load balancers that connect for everybody. */
-  readonly unlimitedSources: readonly Cidr[]
-}
+import { type Limits, limitsOf, type ProxySettings } from './settings.ts'
 
 export const limitNames = ['source', 'edge', 'account', 'websockets'] as const
 export type LimitName = (typeof limitNames)[number]

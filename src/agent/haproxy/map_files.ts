@@ -1,13 +1,9 @@
-import { join } from 'node:path'
 import type { Timing } from '../../kernel/timing.ts'
 import { type Files, writeAtomically } from '../files.ts'
 import type { Claims } from './claims.ts'
-import type { ConfigFile } from './config_file.ts'
 import { type MapName, mapNames } from './entries.ts'
-import { mapFolder, type ProxySettings } from './settings.ts'
+import { mapFile, mapFolder, type ProxySettings } from './settings.ts'
 import { createTurns } from './turns.ts'
-
-export const mapFile = (settings: ProxySettings, map: MapName): string => join(mapFolder(settings), `${map}.map`)
 
 /** Writing them regularly may take this share of the time: a million lines take seconds. */
 const shareOfTime = 1 / 50
@@ -20,7 +16,7 @@ const shareOfTime = 1 / 50
 export function createMapFiles(
   settings: ProxySettings,
   claims: Claims,
-  config: Pick<ConfigFile, 'write'>,
+  config: { write(): Promise<void> },
   files: Files,
   timing: Pick<Timing, 'elapsed'>,
 ) {

@@ -2,10 +2,9 @@ import { answers, parserAnswers } from './answers.ts'
 import { expectProxyProtocol } from './client_address.ts'
 import { readyKey } from './entries.ts'
 import { limitSourceConnections } from './limits.ts'
-import { mapFile } from './map_files.ts'
 import { logRequests } from './request_lines.ts'
 import { controlCharacters, validHost } from './rules.ts'
-import type { ProxySettings } from './settings.ts'
+import { mapFile, type ProxySettings } from './settings.ts'
 
 /** Nothing leads to it. It names the map that only port 80 looks into, so that every node has all maps. */
 const withoutPort80 = (settings: ProxySettings): string => `backend without_port_80

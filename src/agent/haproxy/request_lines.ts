@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto'
 import { idLength } from '../../kernel/ids.ts'
 import { entryLayout } from './entries.ts'
-import type { EntryVariable } from './rules.ts'
-import { plainPath, quoted } from './rules.ts'
+import { type EntryVariable, plainPath, quoted } from './rules.ts'
 import { lineSocket, type ProxySettings } from './settings.ts'
 
 /**

@@ -1,7 +1,6 @@
 import { answers } from './answers.ts'
-import { mapFile } from './map_files.ts'
 import { isUnreachable, part } from './rules.ts'
-import type { ProxySettings } from './settings.ts'
+import { mapFile, type ProxySettings } from './settings.ts'
 
 /** Answers that tenants have written: `http_response` backends, whose entries response_entry.ts makes. */
 export const responseBackend = 'https_response'

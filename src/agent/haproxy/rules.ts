@@ -1,6 +1,5 @@
 import { type EntryLayout, entryLayout, noRestrictions } from './entries.ts'
-import { mapFile } from './map_files.ts'
-import type { ProxySettings } from './settings.ts'
+import { mapFile, type ProxySettings } from './settings.ts'
 
 /** Stands in a quoted string, and in the argument of a converter: nothing that either could read as its own. */
 export const quoted = (path: string): string => `"${plainPath(path)}"`

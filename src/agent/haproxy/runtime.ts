@@ -1,8 +1,7 @@
 import { createConnection } from 'node:net'
 import type { Command } from './claims.ts'
 import type { MapName } from './entries.ts'
-import { mapFile } from './map_files.ts'
-import type { ProxySettings } from './settings.ts'
+import { mapFile, type ProxySettings } from './settings.ts'
 
 /** HAProxy did not execute a command; `answer` is its response. */
 export class RuntimeError extends Error {}

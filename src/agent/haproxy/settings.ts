@@ -1,7 +1,21 @@
 import { join } from 'node:path'
 import type { Cidr } from '../../kernel/ip/cidr.ts'
-import type { Limits } from './limits.ts'
-import type { NativeBudget } from './native/model.ts'
+import type { MapName } from './entries.ts'
+
+/**
+ * How much of the node one source, one edge and one account may use at once: TCP connections and HTTPS requests in
+ * flight, and for a source also its HTTPS connections. See docs/adr/0032.
+ */
+export type Limits = {
+  readonly perSource: number
+  readonly perEdge: number
+  readonly perAccount: number
+  /** Without the limit per source, such as load balancers that connect for everybody. */
+  readonly unlimitedSources: readonly Cidr[]
+}
+
+/** How much of HAProxy native backends may take: each server takes memory and is checked. */
+export type NativeBudget = { readonly servers: number; readonly checksPerSecond: number }
 
 /** What the operator decides about the proxy of one edge node. Nothing in here comes from a tenant. */
 export type ProxySettings = {
@@ -50,6 +64,7 @@ export type RequestLines = 'all' | 'exceptions'
 export const configFile = ({ folder }: ProxySettings): string => join(folder, 'haproxy.cfg')
 export const policyFolder = ({ folder }: ProxySettings): string => join(folder, 'policies')
 export const mapFolder = ({ folder }: ProxySettings): string => join(folder, 'maps')
+export const mapFile = (settings: ProxySettings, map: MapName): string => join(mapFolder(settings), `${map}.map`)
 /** Where the agent listens for what HAProxy tells it. */
 export const lineSocket = ({ folder }: ProxySettings): string => join(folder, 'lines.sock')
 /** What HAProxy's parser answers; see answers.ts. */

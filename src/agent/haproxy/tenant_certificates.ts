@@ -1,7 +1,7 @@
 import { hash, X509Certificate } from 'node:crypto'
 import { join } from 'node:path'
-import type { NameServer, ServedName } from '../certificates.ts'
 import { type Files, writeAtomically, writeIfDifferent } from '../files.ts'
+import type { NameServer, ServedName } from '../name_server.ts'
 import { pemFault } from '../pem_fault.ts'
 import { converse } from './runtime.ts'
 import { type ProxySettings, tenantFolder, tenantList } from './settings.ts'

@@ -1,6 +1,7 @@
 import { type Connection, call } from '../call.ts'
 import { exits, Failure } from '../exits.ts'
-import { type Operation, operations } from '../operations.ts'
+import type { Operation } from '../operation.ts'
+import { operations } from '../operations.ts'
 import { write } from '../output/output.ts'
 import { describeOne, isRef } from '../output/table.ts'
 import { styled } from '../output/terminal.ts'

@@ -1,6 +1,6 @@
 import { usageFailure } from '../exits.ts'
 import { notAmong, type Typed } from '../flags.ts'
-import type { Operation } from '../operations.ts'
+import type { Operation } from '../operation.ts'
 import { columnsOf } from './columns.ts'
 import { describeOne, describeRows } from './table.ts'
 

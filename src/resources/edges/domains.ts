@@ -6,7 +6,7 @@ import { challengeName, domainOf, domainsOver } from '../../kernel/edge/domains.
 import { canonicalHostport } from '../../kernel/edge/hostport.ts'
 import { Refusal } from '../../kernel/errors.ts'
 import { toId, type Uuid } from '../../kernel/ids.ts'
-import { replanOrders } from '../reserved_domains/orders.ts'
+import { replanOrders } from '../reserved_domains/order_plans.ts'
 import { hostportsOf, replaceHostports, takenHostport } from './hostports.ts'
 import { type Claim, claims, refuseHostports } from './ownership.ts'
 

@@ -2,7 +2,7 @@ import type { Db } from '../../db/pool.ts'
 import type { DomainService } from '../../http/domains.ts'
 import { invalidField } from '../../kernel/errors.ts'
 import { type Id, toId } from '../../kernel/ids.ts'
-import { dropOrder, planOrder } from './orders.ts'
+import { dropOrder, planOrder } from './order_plans.ts'
 import type { ManagementPolicy } from './schema.ts'
 import {
   type Account,

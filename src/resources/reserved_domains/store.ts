@@ -11,7 +11,7 @@ import { type Id, newUuid, toId, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { type PageQuery, rowsToFetch } from '../../kernel/paging.ts'
 import type { AnnotationColumns } from '../../operations/annotations.ts'
 import { writeOutbox } from '../../operations/outbox.ts'
-import { removeChallenges, replanOrders } from './orders.ts'
+import { removeChallenges, replanOrders } from './order_plans.ts'
 import type { DomainStatus, ManagementPolicy } from './schema.ts'
 
 export type Account = Pick<Caller, 'accountId'>

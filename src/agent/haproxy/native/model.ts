@@ -5,8 +5,6 @@ import { type Definition, definitionOf, nativeName } from './definition.ts'
 import type { Mode } from './sections.ts'
 import { type Group, parseGroup, parseUpstream, type Upstream } from './upstream.ts'
 
-/** How much of HAProxy native backends may take: each server takes memory and is checked. */
-export type NativeBudget = { readonly servers: number; readonly checksPerSecond: number }
 export const defaultBudgets = {
   perNode: { servers: 20_000, checksPerSecond: 4_000 },
   perAccount: { servers: 2_000, checksPerSecond: 500 },

@@ -1,7 +1,6 @@
 import { answers } from '../answers.ts'
 import { forwardCareful, waiting, withTrailers } from '../backends.ts'
-import { mapFile } from '../map_files.ts'
-import type { ProxySettings } from '../settings.ts'
+import { mapFile, type ProxySettings } from '../settings.ts'
 
 export type Mode = 'http' | 'tcp'
 export type Section = {

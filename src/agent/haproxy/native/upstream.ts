@@ -1,5 +1,10 @@
 import type { BackendRecord } from '../../../distribution/records.ts'
-import { sendsProxy, toHttp2 } from '../entries.ts'
+
+/** The last part of a backend that gets the PROXY protocol from TCP edges. */
+export const sendsProxy = 'proxy'
+
+/** How the first part of a backend ends to which HTTP/2 is spoken. */
+export const toHttp2 = '-h2'
 
 type Check = NonNullable<BackendRecord['health_check']>
 

@@ -1,12 +1,12 @@
-import { type Db, many, maybeOne, one, run } from '../../db/pool.ts'
-import { sql } from '../../db/sql.ts'
-import type { RecordKey } from '../../distribution/records.ts'
-import { rfc3339 } from '../../kernel/clock.ts'
-import type { SecretsBox } from '../../kernel/crypto/secrets_box.ts'
-import { newUuid, toId, type Uuid } from '../../kernel/ids.ts'
-import { writeOutbox } from '../../operations/outbox.ts'
-import { orderLimitCode } from './order_slots.ts'
-import type { DomainStatus } from './schema.ts'
+import { type Db, many, maybeOne, one, run } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
+import type { RecordKey } from '../distribution/records.ts'
+import { rfc3339 } from '../kernel/clock.ts'
+import type { SecretsBox } from '../kernel/crypto/secrets_box.ts'
+import { newUuid, toId, type Uuid } from '../kernel/ids.ts'
+import { writeOutbox } from '../operations/outbox.ts'
+import { orderLimitCode } from '../resources/reserved_domains/order_slots.ts'
+import type { DomainStatus } from '../resources/reserved_domains/schema.ts'
 
 /** What is planned or under way for a domain, in the hands of the one who has its lease. */
 export type LeasedOrder = {
@@ -164,33 +164,6 @@ export async function namesToCertify(db: Db, { account_id, domain }: LeasedOrder
   return [...names].filter((name) => !names.has(`*.${name.slice(name.indexOf('.') + 1)}`) || name.startsWith('*.'))
 }
 
-/** Somebody wants a certificate for the domain now. */
-export const planOrder = (tx: Db, accountId: Uuid, domainId: Uuid) =>
-  run(
-    tx,
-    sql`
-    insert into acme_orders as o (account_id, domain_id) values (${accountId}, ${domainId})
-    on conflict (account_id, domain_id) do update
-    set next_attempt_at = greatest(now(), o.held_back_until), plans = o.plans + 1`,
-  )
-
-/** Something has changed for the certificates of these domains of the account, if they are managed. */
-export const replanOrders = (tx: Db, accountId: Uuid, domains: readonly string[]) =>
-  run(
-    tx,
-    sql`
-    update acme_orders o set next_attempt_at = greatest(now(), o.held_back_until), plans = o.plans + 1
-    from reserved_domains d
-    where d.account_id = ${accountId} and d.domain = any(${domains}) and o.account_id = d.account_id and o.domain_id = d.id`,
-  )
-
-/** With what nodes answer for it. */
-export async function dropOrder(tx: Db, which: Which): Promise<void> {
-  await removeChallenges(tx, which)
-  const { account_id, domain_id } = which
-  await run(tx, sql`delete from acme_orders where account_id = ${account_id} and domain_id = ${domain_id}`)
-}
-
 type Challenge = { host: string; token: string; answer: string }
 
 /** Nodes answer them from the generation that it resolves to on. */
@@ -211,16 +184,6 @@ export async function publishChallenges(
     )
   }
   return writeOutbox(tx, account_id, keys)
-}
-
-/** Those of a crashed attempt, too. */
-export async function removeChallenges(tx: Db, { account_id, domain_id }: Which): Promise<void> {
-  const gone = await many<{ id: Uuid }>(
-    tx,
-    sql`delete from acme_challenges where account_id = ${account_id} and domain_id = ${domain_id} returning id`,
-  )
-  const keys = gone.map(({ id }): RecordKey => `challenge.${toId('chl', id)}`)
-  if (keys.length > 0) await writeOutbox(tx, account_id, keys)
 }
 
 /** Before a key of the operator's goes: an order whose key nothing will open is made again by the next attempt. */

@@ -1,0 +1,20 @@
+/** What the proxy serves for one name. `except`: names under a wildcard that are not the account's. */
+export type ServedName = {
+  readonly name: string
+  readonly certificate: string
+  readonly except: readonly string[]
+  readonly pem: string
+}
+/** How names get their certificates in a proxy. For a name it rejects, it gives the reason and keeps the certificate it had. */
+export type NameServer = {
+  /** By name: the file of the operator's that has it. Another map whenever that changes. */
+  readonly taken: () => ReadonlyMap<string, string>
+  /** By name: the certificate that is served now, also after a restart. */
+  readonly served: () => ReadonlyMap<string, { certificate: string; notAfter: number; except: readonly string[] }>
+  /** When the first of the operator's files expires; infinite without any. */
+  readonly takenUntil: () => number
+  readonly serve: (change: {
+    set: readonly ServedName[]
+    del: readonly string[]
+  }) => Promise<{ name: string; fault: string }[]>
+}
