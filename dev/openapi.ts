@@ -1,51 +1,12 @@
-// Writes what is made from the code: openapi.json and the table of operations in docs/reference/roles-and-scopes.md from the routes,
-// docs/reference/errors.md from the catalog.
+// Writes what is made from the code: openapi.json from the routes, docs/reference/errors.md from the catalog, and the
+// parts of other pages that dev/generated_docs.ts names.
 // With --check it writes nothing and fails when a committed file is out of date.
 import { readFile, writeFile } from 'node:fs/promises'
 import { version } from '../src/config/version.ts'
 import { openApiDocument } from '../src/http/openapi/document.ts'
-import { leastRole } from '../src/http/route.ts'
-import { statuses } from '../src/http/statuses.ts'
-import { roles } from '../src/identity/caller.ts'
-import { type ErrorCode, errorCatalog } from '../src/kernel/errors.ts'
 import { routes } from '../src/resources/routes.ts'
-
-const errorsPage = `# Errors
-
-Every refusal has the form
-
-\`\`\`json
-{"error_code": "ERR_…", "status_code": 400, "msg": "what to do", "details": {"operation_id": "op_…"},
- "doc_url": "https://…/docs/reference/errors.html#err_…"}
-\`\`\`
-
-All values in \`details\` are strings. The operation id is also in the \`Operation-Id\` header of every response and in
-the log of the service. This page is made from \`src/kernel/errors.ts\` and \`src/http/statuses.ts\` by \`npm run openapi\`.
-
-${(Object.keys(errorCatalog) as ErrorCode[])
-  .map((code) => {
-    const { cause, hint } = errorCatalog[code]
-    return `## ${code}\n\nStatus ${statuses[code]}. ${cause}\n\n**What to do:** ${hint}\n`
-  })
-  .join('\n')}`
-
-/** Who may call each operation, between two marks in the page. */
-function withOperations(page: string): string {
-  const [before, , after] = page.split(/(?<=<!-- operations -->\n)(.*)(?=<!-- end of operations -->)/s)
-  if (after === undefined)
-    throw new Error('docs/reference/roles-and-scopes.md has lost the marks around its table of operations')
-  const rows = routes.map((route) => {
-    const columns = roles.toReversed().map((role) => mark(route, role))
-    return `| \`${route.operation}\` | \`${route.method} ${route.path.replaceAll(/:(\w+)/g, '{$1}')}\` | ${columns.join(' | ')} |`
-  })
-  const head = `| operation | request | ${roles.toReversed().join(' | ')} |\n|---|---|${'---|'.repeat(roles.length)}`
-  return `${before}${head}\n${rows.join('\n')}\n${after}`
-}
-
-function mark(route: (typeof routes)[number], role: (typeof roles)[number]): string {
-  if (roles.indexOf(role) > roles.indexOf(leastRole(route))) return 'no'
-  return role !== 'admin' && route.adminsOnly ? 'some' : 'yes'
-}
+import { errorsPage } from './errors_page.ts'
+import { generatedDocs } from './generated_docs.ts'
 
 const lineWidth = 100
 
@@ -71,12 +32,10 @@ function onLines(value: unknown, indent = '', keyLength = 0): string {
 /** Through JSON once, which leaves out what is undefined. */
 const toJson = (value: unknown): string => `${onLines(JSON.parse(JSON.stringify(value)))}\n`
 
-const apiPage = await readFile(new URL('../docs/reference/roles-and-scopes.md', import.meta.url), 'utf8')
-
 const made = {
-  'docs/reference/roles-and-scopes.md': withOperations(apiPage),
   'openapi.json': toJson(openApiDocument(routes, version)),
   'docs/reference/errors.md': errorsPage,
+  ...(await generatedDocs()),
 }
 
 for (const [name, text] of Object.entries(made)) {

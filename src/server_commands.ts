@@ -38,7 +38,12 @@ const commands: Record<string, ServerCommand> = {
       ['--public-url URL', 'URL at which clients reach the service'],
     ],
   },
-  serve: { forms: [['serve', 'serve the API']], settings },
+  serve: {
+    forms: [
+      ['serve', 'run the control plane: the API, the dashboard, the documentation, and sending changes to edge nodes'],
+    ],
+    settings,
+  },
   edge: {
     forms: [
       ['edge', 'run an edge node: configure HAProxy on this machine from the API'],
@@ -192,12 +197,15 @@ export const serverCommands: readonly string[] = Object.keys(commands).filter((n
 const described = (forms: Rows): string =>
   twoColumns(forms.map(([typed, does]) => [`gatehouse ${typed}`, does] as const))
 
+/** Everything that can be typed, and what it does. */
+export const serverForms = (): Rows => Object.values(commands).flatMap(({ forms }) => forms)
+
 export const serverUsage =
   (): string => `Gatehouse ${version}: a control plane for API keys, IP restrictions and network edges.
 
 Server commands:
 
-${described(Object.values(commands).flatMap(({ forms }) => forms))}
+${described(serverForms())}
 
 ${paragraph("'gatehouse help <command>', or <command> --help, shows more: its flags and the environment variables that it reads.", '  ')}
 `

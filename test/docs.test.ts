@@ -4,38 +4,23 @@ import { existsSync } from 'node:fs'
 import { glob, readFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { test } from 'node:test'
-import { exits } from '../src/cli/exits.ts'
+
 import { clientSettings } from '../src/config/client.ts'
 import { edgeSettings } from '../src/config/edge.ts'
 import { settings } from '../src/config/server.ts'
+
 import { idPrefixes } from '../src/kernel/ids.ts'
-import { serverCommands } from '../src/server_commands.ts'
+
 import { startControlPlane } from './harness/control_plane.ts'
 import { listDrills } from './harness/drills.ts'
 
 const root = new URL('..', import.meta.url).pathname
 const read = (file: string) => readFile(join(root, file), 'utf8')
-const pages = await Array.fromAsync(glob(['*.md', 'docs/**/*.md', 'deploy/**/*.md'], { cwd: root }))
+const pages = await Array.fromAsync(glob(['*.md', 'docs/**/*.md', 'deploy/**/*.md', 'examples/*.md'], { cwd: root }))
 /** Of a page: what is under a heading of the second level. */
 const sectionOf = (page: string, heading: string): string =>
   page.split(/^## /m).find((part) => part.startsWith(`${heading}\n`)) ?? assert.fail(`no section is named ${heading}`)
 const withoutCode = (text: string) => text.replaceAll(/^```.*?^```/gms, '')
-
-for (const [command, heading, known] of [
-  ['gatehouse serve', 'Control plane', settings],
-  ['gatehouse edge', 'Edge nodes', edgeSettings],
-] as const) {
-  test(`the table of settings is what ${command} --help prints, and nothing else`, async () => {
-    const section = sectionOf(await read('docs/reference/settings.md'), heading)
-    const rows = section.split('\n').filter((line) => line.startsWith('| `GATEHOUSE_'))
-    const wanted = Object.entries(known).map(([name, setting]) => {
-      const { default: fallback, help, secret } = setting as { default?: string; help: string; secret?: boolean }
-      const value = fallback === undefined ? 'required' : fallback || 'empty'
-      return `| \`${name}\`${secret ? ` (or \`${name}_FILE\`)` : ''} | ${value} | ${help} |`
-    })
-    assert.deepEqual(rows, wanted)
-  })
-}
 
 test('every environment variable in the docs is read by the code', async () => {
   const nats = await read('deploy/nats/authorization.conf')
@@ -49,6 +34,22 @@ test('every environment variable in the docs is read by the code', async () => {
     for (const [name] of (await read(page)).matchAll(/\bGATEHOUSE_[A-Z0-9_]+\b/g))
       assert.ok(known.has(name), `${page} mentions ${name}, which nobody reads`)
   }
+})
+
+test('the quick start types the commands of the README, which a test runs', async () => {
+  const commandsOf = (page: string) =>
+    [...page.matchAll(/^```(?:sh)?\n(npm ci.*?|app\(\).*?|gatehouse\(\).*?)^```/gms)].map(([, text]) => text)
+  const [start, readme] = await Promise.all(['docs/start/quickstart.md', 'README.md'].map(read))
+  assert.equal(commandsOf(readme ?? '').length, 3)
+  assert.deepEqual(commandsOf(start ?? ''), commandsOf(readme ?? ''))
+})
+
+const userFolders = /^docs\/(?:start|guides|reference|operate|explain)\//
+test('pages for users name no test, drill or decision, except those that say what backs a promise', async () => {
+  const backed = new Set(['docs/explain/security.md', 'docs/operate/capacity.md'])
+  for (const page of pages.filter((file) => userFolders.test(file) && !backed.has(file)))
+    for (const [name] of (await read(page)).matchAll(/\btest\/[a-z]\S*|\badr\/\d{4}\S*|npm run drill\S*/g))
+      assert.fail(`${page} names ${name}`)
 })
 
 test('every npm script that the docs name is in package.json', async () => {
@@ -108,16 +109,6 @@ test('every metric in the docs is one of those', async () => {
   }
 })
 
-test('the table of server commands in docs/reference/cli.md has every command, and no other', async () => {
-  const section = sectionOf(await read('docs/reference/cli.md'), 'Server commands')
-  const rows = [...section.matchAll(/^\| (.*?) \|/gm)].flatMap(
-    ([, cell = '']) => cell.match(/gatehouse [a-z-]+/g) ?? [],
-  )
-  const named = new Set(rows.map((row) => row.slice('gatehouse '.length)))
-  named.delete('ip-restrictions')
-  assert.deepEqual([...named].sort(), [...serverCommands].sort())
-})
-
 test('docs/reference/api-conventions.md has the prefix of every kind of id', async () => {
   const section = sectionOf(await read('docs/reference/api-conventions.md'), 'Ids and times')
   const named = [...section.matchAll(/`([a-z]+)_`/g)].map(([, prefix]) => prefix)
@@ -154,17 +145,6 @@ test('the first calls in docs/start/first-calls.md work as printed', async (t) =
   assert.equal(deleted, '204')
 })
 
-test('the table of exit codes in docs/reference/cli.md is that of the command', async () => {
-  const rows = [...(await read('docs/reference/cli.md')).matchAll(/^\| (\d+) \| (.+) \|$/gm)].map(([, code, means]) => [
-    code,
-    means,
-  ])
-  assert.deepEqual(
-    rows,
-    Object.values(exits).map(({ code, means }) => [String(code), means]),
-  )
-})
-
 test('every link leads to a page, and to a heading on it', async () => {
   for (const page of pages) {
     for (const [, target = ''] of withoutCode(await read(page)).matchAll(/\]\(([^)\s]+)\)/g)) {
@@ -179,7 +159,9 @@ test('every link leads to a page, and to a heading on it', async () => {
 
 test('every file that the docs name is there', async () => {
   for (const page of pages) {
-    for (const [, path = ''] of (await read(page)).matchAll(/`((?:src|test|dev|bench|migrations|deploy)\/[\w./-]*)`/g))
+    for (const [, path = ''] of (await read(page)).matchAll(
+      /`((?:src|test|dev|bench|migrations|deploy|examples)\/[\w./-]*)`/g,
+    ))
       assert.ok(existsSync(join(root, path)), `${page} names ${path}, which is not there`)
   }
 })
