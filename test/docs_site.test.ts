@@ -9,6 +9,7 @@ import { renderPage } from '../dev/docs_site/markdown.ts'
 import { addressOf, sources } from '../dev/docs_site/outline.ts'
 import { redirects } from '../dev/docs_site/redirects.ts'
 import { commandOf, exampleOf, samples } from '../dev/docs_site/samples.ts'
+import { prepare, rank } from '../dev/docs_site/search_rank.js'
 import { readFlags } from '../src/cli/flags.ts'
 import { findOperation, operations, usableFlags } from '../src/cli/operations.ts'
 import { requestsOf } from '../src/cli/request.ts'
@@ -16,6 +17,7 @@ import { docUrlUnder } from '../src/http/refusals.ts'
 import { type ErrorCode, errorCatalog } from '../src/kernel/errors.ts'
 import { openBrowser, openPage, startDashboard } from './dashboard/browser.ts'
 import { startControlPlane } from './harness/control_plane.ts'
+import { newcomerQuestions } from './newcomer_questions.ts'
 
 const root = new URL('..', import.meta.url).pathname
 const site = join(root, docsFolder)
@@ -60,6 +62,29 @@ test('an address of an earlier release leads to the page and section of today', 
   await page.waitForURL(`${origin}/docs/reference/errors.html#err_not_found`)
 })
 
+const found = async (query: string) => rank(prepare(JSON.parse(await built('search.json'))), query)
+
+test("a newcomer's question leads to its page within the first three results", async () => {
+  const index = prepare(JSON.parse(await built('search.json')))
+  assert.equal(newcomerQuestions.length, 25)
+  const missed = newcomerQuestions.flatMap(([typed, answers]) => {
+    const places = rank(index, typed).map(({ address }) => address.split('#')[0] ?? '')
+    return places.slice(0, 3).some((page) => answers.includes(page)) ? [] : [[typed, places]]
+  })
+  assert.deepEqual(missed, [])
+})
+
+test('a search finds error codes, settings and operations, and pages for users before decisions', async () => {
+  const [code] = await found('ERR_NO_ROUTE')
+  assert.equal(code?.address, 'reference/errors.html#err_no_route')
+  const [operation] = await found('api_keys.rotate')
+  assert.match(operation?.address ?? '', /^reference\/#\/.+\/api_keys\.rotate$/)
+  assert.match((await found('GATEHOUSE_EDGE_HTTP3'))[0]?.address ?? '', /^reference\/(settings|edge-behavior)\.html/)
+  const restriction = await found('restriction')
+  const decision = restriction.findIndex(({ address }) => address.startsWith('adr/'))
+  assert.ok(decision < 0 || decision > 5, JSON.stringify(restriction.map(({ address }) => address)))
+})
+
 test('the address in doc_url of every error is an entry in the site', async () => {
   const docUrl = docUrlUnder('')
   for (const code of Object.keys(errorCatalog) as ErrorCode[]) {
@@ -86,7 +111,7 @@ test('the site is served under a strict policy, and nothing but its files', asyn
     home.headers.get('content-security-policy') ?? '',
     /^default-src 'none'; script-src 'self'; style-src 'self';/,
   )
-  assert.match(await home.text(), /<title>Gatehouse · Gatehouse<\/title>/)
+  assert.match(await home.text(), /<title>Gatehouse documentation<\/title>/)
   for (const [path, type] of [
     ['reference/cli.html', 'text/html; charset=utf-8'],
     ['adr/0001-dependencies.html', 'text/html; charset=utf-8'],
@@ -118,15 +143,41 @@ test('a reader finds a section by its words, with the keyboard, and loads nothin
   assert.match((await first.textContent()) ?? '', /^Read and export the audit log/)
   await page.keyboard.press('Enter')
   await page.waitForURL(`${origin}/docs/guides/audit-log.html#read-and-export-the-audit-log`)
-  await page.getByRole('searchbox').fill('no such words anywhere')
+  await page.getByRole('searchbox').fill('qqqq')
   await page.getByText('Nothing found.').waitFor()
   await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Architecture' }).click()
   await page.getByAltText('A change on its way', { exact: false }).waitFor()
-  const width = await page.evaluate('(async ([image]) => (await image.decode(), image.naturalWidth))(document.images)')
+  const width = await page.evaluate(
+    "(async (image) => (await image.decode(), image.naturalWidth))(document.querySelector('main img'))",
+  )
   assert.equal(width, 900)
   await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'API reference' }).click()
   await page.getByRole('button', { name: 'Authorize' }).first().waitFor()
   assert.deepEqual(elsewhere, [])
+  assert.deepEqual(page.faults, [])
+})
+
+test('a reader on a phone has a menu, copies code, and follows the pages one after another', async (t) => {
+  const { origin } = await startDashboard(t)
+  const browser = await openBrowser(t)
+  const page = await openPage(browser, {
+    viewport: { width: 390, height: 844 },
+    permissions: ['clipboard-read', 'clipboard-write'],
+  })
+  await page.goto(`${origin}/docs/`)
+  await page.getByRole('heading', { name: 'Gatehouse documentation' }).waitFor()
+  await page.getByText('All pages').click()
+  await page.getByRole('navigation', { name: 'Menu' }).getByRole('link', { name: 'Install with Docker' }).click()
+  await page.waitForURL(`${origin}/docs/guides/install-docker.html`)
+  await page.getByRole('note').getByText('Warning').waitFor()
+  const code = page.locator('.code').first()
+  await code.getByRole('button', { name: 'Copy' }).click()
+  await code.getByRole('button', { name: 'Copied' }).waitFor()
+  assert.match(await page.evaluate('navigator.clipboard.readText()'), /^deploy\/compose\/prepare\.sh\n/)
+  await page.getByRole('link', { name: 'Next Install on Kubernetes' }).click()
+  await page.waitForURL(`${origin}/docs/guides/install-kubernetes.html`)
+  const isWider = 'document.documentElement.scrollWidth > document.documentElement.clientWidth'
+  assert.equal(await page.evaluate(isWider), false)
   assert.deepEqual(page.faults, [])
 })
 

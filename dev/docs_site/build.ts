@@ -1,8 +1,12 @@
 import { cp, glob, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import document from '../../openapi.json' with { type: 'json' }
+import { operations } from '../../src/cli/operations.ts'
 import { isStale } from '../stale.ts'
-import { escapeHtml, type Page, relative, renderPage } from './markdown.ts'
-import { isInSideBar, outline, sources } from './outline.ts'
+import { landingAddress, landingPage } from './landing.ts'
+import { type Group, layout } from './layout.ts'
+import { type Page, renderPage } from './markdown.ts'
+import { isInSideBar, outline, sources, weightOf } from './outline.ts'
 import { redirectPage, redirects } from './redirects.ts'
 import { samples } from './samples.ts'
 
@@ -14,19 +18,21 @@ export const docsFolder = '.docs'
 export async function buildDocs(folder: string): Promise<{ pages: number; bytes: number }> {
   const to = join(root, folder)
   const files = new Set((await Array.fromAsync(glob(sources, { cwd: root }))).sort())
+  // A link to the README leads to the landing page.
+  const targets = new Set([...files, 'README.md'])
   const pages = await Promise.all(
-    [...files].map(async (file) => renderPage(file, await readFile(join(root, file), 'utf8'), files)),
+    [...files].map(async (file) => renderPage(file, await readFile(join(root, file), 'utf8'), targets)),
   )
   const nav = navigationOf(pages)
   await rm(to, { recursive: true, force: true })
   const written: Record<string, string> = {
-    'site.css': (await read('dashboard/src/styles/tokens.css')) + (await read('dev/docs_site/site.css')),
-    'search.js': await read('dev/docs_site/search.js'),
-    'redirect.js': await read('dev/docs_site/redirect.js'),
+    'site.css': (await Promise.all(styles.map(read))).join(''),
+    ...(await scripts('search.js', 'search_rank.js', 'page.js', 'redirect.js')),
     'theme.js': await read('dashboard/public/theme.js'),
     'reference.css': (await read('dashboard/src/styles/tokens.css')) + (await read('dev/docs_site/reference.css')),
     'samples.json': JSON.stringify(samples()),
-    'search.json': JSON.stringify(pages.flatMap(searchEntries)),
+    'search.json': JSON.stringify(searchEntries(pages)),
+    [landingAddress]: layout(landing, nav),
     'reference/index.html': layout(elsewhere, nav),
     ...Object.fromEntries(pages.map((page) => [page.address, layout(page, nav)])),
     ...Object.fromEntries(Object.entries(redirects).map(([address, moved]) => [address, redirectPage(moved)])),
@@ -49,9 +55,10 @@ export async function ensureDocs(): Promise<void> {
   if (await isStale(`${docsFolder}/index.html`, made)) await buildDocs(docsFolder)
 }
 
+const styles = ['dashboard/src/styles/tokens.css', 'dev/docs_site/site.css', 'dev/docs_site/landing.css']
 const read = (file: string) => readFile(join(root, file), 'utf8')
-
-type Group = { title: string; pages: Page[] }
+const scripts = async (...names: string[]): Promise<Record<string, string>> =>
+  Object.fromEntries(await Promise.all(names.map(async (name) => [name, await read(`dev/docs_site/${name}`)] as const)))
 
 function navigationOf(pages: readonly Page[]): Group[] {
   const named = outline.map(({ title, files }) => ({
@@ -62,8 +69,34 @@ function navigationOf(pages: readonly Page[]): Group[] {
   return rest.length ? [...named, { title: 'More', pages: rest }] : named
 }
 
-const searchEntries = ({ title, address, sections }: Page) =>
-  sections.map(({ heading, anchor, text }) => ({ page: title, heading, address: `${address}#${anchor}`, text }))
+/** Sections of pages, and operations of the API. Error codes are sections of their page. */
+const searchEntries = (pages: readonly Page[]) => [
+  ...pages.flatMap(({ file, title, address, sections, keywords }) =>
+    sections.map(({ heading, anchor, text }, place) => ({
+      page: title,
+      heading,
+      address: `${address}#${anchor}`,
+      text,
+      weight: weightOf(file),
+      ...(place === 0 && keywords && { keywords }),
+    })),
+  ),
+  ...operations.map(({ id, summary, method, path }) => ({
+    page: 'API reference',
+    heading: summary,
+    // As Swagger UI names its sections.
+    address: `reference/#/${encodeURIComponent(tagOf.get(id) ?? '')}/${id}`,
+    text: `${id} ${method} ${path}`,
+    weight: 0.6,
+    kind: 'operation',
+  })),
+]
+
+const tagOf = new Map(
+  (Object.values(document.paths) as Record<string, { operationId: string; tags: string[] }>[])
+    .flatMap((methods) => Object.values(methods))
+    .map(({ operationId, tags }) => [operationId, tags?.[0] ?? '']),
+)
 
 /** `gatehouse serve` has the reference at this place, from the operations that it has. A copy elsewhere has this page. */
 const elsewhere = {
@@ -73,32 +106,4 @@ const elsewhere = {
   sections: [],
 }
 
-function layout(page: Pick<Page, 'address' | 'title' | 'html' | 'sections'>, nav: readonly Group[]): string {
-  const to = (address: string) => relative(page.address, address)
-  const link = (address: string, title: string) => {
-    const isHere = address === page.address || (address === 'reference/' && page.address.startsWith('reference/'))
-    return `<li><a href="${to(address)}"${isHere ? ' aria-current="page"' : ''}>${escapeHtml(title)}</a></li>`
-  }
-  const groups = nav.map(({ title, pages }) => {
-    const links = pages.map(({ address, title: own }) => link(address, address === 'index.html' ? 'Overview' : own))
-    if (title === 'Reference') links.splice(1, 0, link('reference/', 'API reference'))
-    return `<h2>${title}</h2><ul>${links.join('')}</ul>`
-  })
-  const contents = page.sections
-    .slice(1)
-    .map(({ anchor, heading }) => `<li><a href="#${anchor}">${escapeHtml(heading)}</a></li>`)
-  return `<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>${escapeHtml(page.title)} · Gatehouse</title>
-<link rel="icon" href="${to('icon.svg')}"><link rel="stylesheet" href="${to('site.css')}">
-<script src="${to('theme.js')}"></script><script src="${to('search.js')}" data-root="${to('')}" defer></script></head><body>
-<a class="skip" href="#content">Skip to content</a>
-<header><a class="home" href="${to('index.html')}">Gatehouse</a>
-<search><input type="search" id="search" placeholder="Search" aria-label="Search the documentation" autocomplete="off">
-<ul id="found" aria-live="polite" hidden></ul></search></header>
-<nav aria-label="Pages">${groups.join('')}</nav>
-<main id="content">${page.html}</main>
-<aside>${contents.length > 1 ? `<nav aria-label="On this page"><h2>On this page</h2><ul>${contents.join('')}</ul></nav>` : ''}</aside>
-</body></html>
-`
-}
+const landing = { address: landingAddress, title: 'Gatehouse documentation', html: landingPage(), sections: [] }

@@ -3,13 +3,20 @@ import { Marked, type Tokens } from 'marked'
 import { addressOf } from './outline.ts'
 
 /** A heading and what follows it, up to the next one: what a search finds. */
-export type Section = { readonly heading: string; readonly anchor: string; readonly text: string }
+export type Section = {
+  readonly depth: number
+  readonly heading: string
+  readonly anchor: string
+  readonly text: string
+}
 export type Page = {
   readonly file: string
   readonly address: string
   readonly title: string
   readonly html: string
   readonly sections: readonly Section[]
+  /** What readers call it otherwise, from a comment `<!-- search: … -->`. */
+  readonly keywords: string
 }
 
 /** As GitHub makes them, since links in the repository follow those. */
@@ -49,11 +56,18 @@ export function renderPage(file: string, markdown: string, files: ReadonlySet<st
           : undefined
     return place && relative(address, place) + (anchor ? `#${anchor}` : '')
   }
+  const taken = new Map<string, number>()
+  /** GitHub numbers a heading whose name an earlier one has. */
+  const unique = (anchor: string): string => {
+    const before = taken.get(anchor) ?? 0
+    taken.set(anchor, before + 1)
+    return before === 0 ? anchor : `${anchor}-${before}`
+  }
   const marked = new Marked({
     renderer: {
       heading({ tokens, depth }: Tokens.Heading) {
         const inner = this.parser.parseInline(tokens)
-        const anchor = anchorOf(textOf(inner))
+        const anchor = unique(anchorOf(textOf(inner)))
         const link = depth > 1 ? ` <a class="anchor" href="#${anchor}" aria-label="Link to this section">#</a>` : ''
         return `<h${depth} id="${anchor}">${inner}${link}</h${depth}>\n`
       },
@@ -65,6 +79,14 @@ export function renderPage(file: string, markdown: string, files: ReadonlySet<st
       },
       image({ href, text }: Tokens.Image) {
         return `<img src="${escapeHtml(inSite(href) ?? href)}" alt="${escapeHtml(text)}">`
+      },
+      // `> [!WARNING]`, as GitHub shows it.
+      blockquote({ tokens }: Tokens.Blockquote) {
+        const inner = this.parser.parse(tokens)
+        const [mark, kind = ''] = /^<p>\[!(NOTE|TIP|WARNING)\]\s*/.exec(inner) ?? []
+        if (!mark) return `<blockquote>${inner}</blockquote>`
+        const title = kind[0] + kind.slice(1).toLowerCase()
+        return `<div class="callout ${kind.toLowerCase()}" role="note"><strong>${title}</strong><p>${inner.slice(mark.length)}</div>`
       },
       // Comments for our own tools.
       html({ text }: Tokens.HTML | Tokens.Tag) {
@@ -80,10 +102,12 @@ export function renderPage(file: string, markdown: string, files: ReadonlySet<st
     .split(/(?=<h[1-6] )/)
     .filter((part) => part.startsWith('<h'))
     .map((part) => {
-      const [, anchor = '', heading = '', rest = ''] = /^<h\d id="([^"]*)">(.*?)<\/h\d>(.*)$/s.exec(part) ?? []
-      return { anchor, heading: textOf(heading).replace(/ #$/, ''), text: textOf(rest) }
+      const [, depth = '1', anchor = '', heading = '', rest = ''] =
+        /^<h(\d) id="([^"]*)">(.*?)<\/h\d>(.*)$/s.exec(part) ?? []
+      return { depth: Number(depth), anchor, heading: textOf(heading).replace(/ #$/, ''), text: textOf(rest) }
     })
-  return { file, address, title: sections[0]?.heading ?? file, html, sections }
+  const [, keywords = ''] = /<!-- search: (.*?) -->/.exec(markdown) ?? []
+  return { file, address, title: sections[0]?.heading ?? file, html, sections, keywords }
 }
 
 export const escapeHtml = (text: string): string =>

@@ -1,20 +1,23 @@
 const inFolder = (folder: string, ...names: string[]): string[] => names.map((name) => `docs/${folder}/${name}.md`)
 
-/** The side bar. Pages that it does not name come last, so that a new one is never missing. */
+/** The side bar, and the order of 'previous' and 'next'. A page that it does not name comes last, so that it is never missing. */
 export const outline: readonly { title: string; files: readonly string[] }[] = [
-  { title: 'Start', files: ['README.md', ...inFolder('start', 'concepts', 'tutorial', 'first-calls', 'faq')] },
+  {
+    title: 'Start',
+    files: inFolder('start', 'concepts', 'quickstart', 'tutorial', 'first-calls', 'compare', 'faq'),
+  },
   {
     title: 'Install',
     files: [
       ...inFolder('guides', 'install-debian', 'install-docker', 'install-kubernetes', 'install-from-source'),
-      ...inFolder('guides', 'add-an-edge-node', 'behind-a-load-balancer', 'migrate-from-ngrok'),
+      ...inFolder('guides', 'put-tls-in-front', 'add-an-edge-node', 'behind-a-load-balancer', 'migrate-from-ngrok'),
     ],
   },
   {
     title: 'Control access',
     files: [
       ...inFolder('guides', 'ip-policies', 'introduce-a-restriction', 'import-and-prune-rules', 'why-was-it-refused'),
-      ...inFolder('guides', 'api-keys', 'sign-in', 'audit-log'),
+      ...inFolder('guides', 'api-keys', 'sign-in', 'audit-log', 'recipes'),
     ],
   },
   {
@@ -24,7 +27,10 @@ export const outline: readonly { title: string; files: readonly string[] }[] = [
       ...inFolder('guides', 'upload-a-certificate', 'is-it-in-force'),
     ],
   },
-  { title: 'Automate and watch', files: inFolder('guides', 'dashboard', 'webhooks', 'access-log') },
+  {
+    title: 'Automate and watch',
+    files: inFolder('guides', 'dashboard', 'state-files-in-ci', 'webhooks', 'access-log'),
+  },
   {
     title: 'Operate',
     files: [
@@ -37,30 +43,32 @@ export const outline: readonly { title: string; files: readonly string[] }[] = [
   {
     title: 'Reference',
     files: [
-      ...inFolder('reference', 'api-conventions', 'errors', 'roles-and-scopes', 'cli', 'state-file', 'settings'),
-      ...inFolder('reference', 'metrics', 'log-messages', 'limits-and-retention', 'edge-behavior'),
-      ...inFolder('reference', 'dashboard-session', 'glossary'),
+      ...inFolder('reference', 'api-conventions', 'errors', 'roles-and-scopes', 'cli', 'commands', 'state-file'),
+      ...inFolder('reference', 'settings', 'metrics', 'log-messages', 'limits-and-retention', 'ports'),
+      ...inFolder('reference', 'edge-behavior', 'dashboard-session', 'compatibility', 'glossary'),
       'CHANGELOG.md',
     ],
   },
-  { title: 'Understand', files: inFolder('explain', 'when-a-part-is-down', 'security') },
+  { title: 'Understand', files: inFolder('explain', 'how-it-works', 'when-a-part-is-down', 'security') },
   {
     title: 'Contribute',
     files: [
       'CONTRIBUTING.md',
       ...inFolder('contribute', 'architecture', 'testing', 'edge-tests', 'extending', 'dependencies', 'performance'),
       'deploy/README.md',
+      'examples/README.md',
       'docs/adr/README.md',
     ],
   },
 ]
 
-export const sources = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'deploy/README.md', 'docs/**/*.md']
+export const sources = ['CHANGELOG.md', 'CONTRIBUTING.md', 'deploy/README.md', 'examples/README.md', 'docs/**/*.md']
 
-/** Where a page of the repository is in the site. */
+/** Where a page of the repository is in the site. The README is for a repository; the site has a landing page instead. */
 export function addressOf(file: string): string {
   if (file === 'README.md') return 'index.html'
   if (file === 'deploy/README.md') return 'deploy.html'
+  if (file === 'examples/README.md') return 'examples.html'
   return `${file
     .replace(/^docs\//, '')
     .replace(/\.md$/, '')
@@ -69,3 +77,10 @@ export function addressOf(file: string): string {
 
 /** Decisions are listed on a page of their own. */
 export const isInSideBar = (file: string): boolean => !/^docs\/adr\/\d/.test(file)
+
+/** How much a hit counts: pages for users come before what contributors read. */
+export function weightOf(file: string): number {
+  if (/^docs\/(start|guides|operate|explain)\//.test(file)) return 1
+  if (/^docs\/reference\//.test(file)) return 0.9
+  return /^docs\/adr\/|^CHANGELOG/.test(file) ? 0.25 : 0.4
+}

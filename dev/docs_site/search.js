@@ -1,68 +1,51 @@
-// Finds sections of the site that have all the words. The index is loaded when somebody starts to search.
-const { root } = document.currentScript.dataset
+// The search field. The index is loaded when a reader starts to search.
+import { prepare, rank } from './search_rank.js'
+
+const root = new URL('.', import.meta.url)
 const input = document.getElementById('search')
 const list = document.getElementById('found')
 let index
 
 const load = () => {
-  index ??= fetch(`${root}search.json`)
+  index ??= fetch(new URL('search.json', root))
     .then((response) => response.json())
-    .then((sections) =>
-      sections.map((section) => ({
-        ...section,
-        lower: {
-          page: section.page.toLowerCase(),
-          heading: section.heading.toLowerCase(),
-          text: section.text.toLowerCase(),
-        },
-      })),
-    )
+    .then(prepare)
   return index
 }
 
-/** Headings count more than pages, and pages more than text. 0: a word is missing. */
-function score({ lower }, words) {
-  let sum = 0
-  for (const word of words) {
-    const found =
-      (lower.heading.includes(word) ? 20 : 0) +
-      (lower.page.includes(word) ? 5 : 0) +
-      Math.min(4, lower.text.split(word).length - 1)
-    if (found === 0) return 0
-    sum += found
-  }
-  return sum
+const part = (name, className, text) => {
+  const element = document.createElement(name)
+  if (className) element.className = className
+  element.textContent = text
+  return element
 }
 
-function entry({ page, heading, address, text, lower }, [first]) {
-  const item = document.createElement('li')
+function entry({ page, heading, address, text, kind }, query) {
   const link = document.createElement('a')
-  link.href = root + address
-  const title = document.createElement('strong')
-  title.textContent = heading === page ? page : `${page}: ${heading}`
-  const start = Math.max(0, lower.text.indexOf(first) - 40)
-  const excerpt = document.createElement('span')
-  excerpt.textContent = `${start ? '…' : ''}${text.slice(start, start + 140)}`
-  link.append(title, excerpt)
+  link.href = new URL(address, root).href
+  link.append(part('strong', '', heading === page ? page : `${page}: ${heading}`))
+  if (kind) link.append(part('em', '', kind))
+  const lower = text.toLowerCase()
+  const found = query
+    .toLowerCase()
+    .split(/\s+/)
+    .map((word) => lower.indexOf(word))
+    .filter((place) => place >= 0)
+  const start = Math.max(0, Math.min(...found, text.length) - 40)
+  const from = found.length ? start : 0
+  link.append(part('span', '', `${from ? '…' : ''}${text.slice(from, from + 140)}`))
+  const item = document.createElement('li')
   item.append(link)
   return item
 }
 
 async function search() {
-  const words = input.value.toLowerCase().split(/\s+/).filter(Boolean)
-  const sections = words.length ? await load() : []
-  const best = sections
-    .map((section) => ({ section, points: score(section, words) }))
-    .filter(({ points }) => points > 0)
-    .sort((a, b) => b.points - a.points)
-    .slice(0, 12)
-  list.replaceChildren(...best.map(({ section }) => entry(section, words)))
-  if (words.length && best.length === 0) {
-    const nothing = document.createElement('li')
-    nothing.textContent = 'Nothing found.'
-    list.append(nothing)
-  }
-  list.hidden = words.length === 0
+  const query = input.value.trim()
+  const best = query ? rank(await load(), query) : []
+  if (query !== input.value.trim()) return
+  list.replaceChildren(...best.map((section) => entry(section, query)))
+  if (query && best.length === 0) list.append(part('li', '', 'Nothing found.'))
+  list.hidden = query === ''
 }
 
 input.addEventListener('focus', load)
