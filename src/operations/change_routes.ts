@@ -211,6 +211,38 @@ export function deleteRoute<P extends ItemParams, Row, Shape extends TObject>(
   })
 }
 
+/**
+ * A change of a part that has a path and an ETag of its own, such as a module of an edge. The whole is locked, so that changes
+ * of its parts take turns, and the audit event says what became of the part.
+ */
+export const changePart = <P extends ItemParams, Row, Shape extends TObject, Part extends object>(
+  resource: Resource<P, Row, Shape>,
+  request: ItemRequest<P, object, unknown>,
+  part: {
+    readonly name: string
+    readonly show: (row: Row) => Part | undefined
+    readonly apply: (tx: Db, row: Row) => Promise<void>
+  },
+): Promise<{ after: Part | undefined; generation: number | undefined }> =>
+  changing(resource, request, async (tx) => {
+    const row = await existing(resource, tx, request, true)
+    const before = part.show(row)
+    checkIfMatch(request.ifMatch, before)
+    await part.apply(tx, row)
+    const after = part.show(await existing(resource, tx, request, false))
+    refuseChanged(
+      request.repeated,
+      [before, after].flatMap((shown) => (shown ? [{ shown, stable: shown }] : [])),
+    )
+    const generation = await record(tx, request.origin, {
+      resourceId: resource.view(row, request.uri).id,
+      before: before ? { [part.name]: before } : null,
+      after: after ? { [part.name]: after } : null,
+      records: resource.records?.(row, request.caller, 'update'),
+    })
+    return { after, generation }
+  })
+
 /** Changes that concern edges can be waited for. */
 const changeQuery = <P extends ItemParams, Row, Shape extends TObject>({ guard, records }: Resource<P, Row, Shape>) =>
   Closed({ ...guard?.query.properties, ...(records && { wait: Wait }) })

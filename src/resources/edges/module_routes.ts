@@ -1,13 +1,9 @@
 import type { TObject } from 'typebox'
-import type { Db } from '../../db/pool.ts'
-import { transaction } from '../../db/transaction.ts'
-import { checkIfMatch, etagOf } from '../../http/preconditions.ts'
-import { refuseChanged } from '../../http/read_only.ts'
-import { type Handling, type ParamsOf, type Route, route } from '../../http/route.ts'
+import { etagOf } from '../../http/preconditions.ts'
+import { type Handling, type Route, route } from '../../http/route.ts'
 import { Closed, Wait } from '../../http/wire.ts'
 import { Refusal } from '../../kernel/errors.ts'
-import { toId } from '../../kernel/ids.ts'
-import { record } from '../../operations/change.ts'
+import { changePart } from '../../operations/change_routes.ts'
 import { existing, type ItemParams, type Resource } from '../../operations/resource.ts'
 import { setModule } from './changes.ts'
 import { type EdgeKind, type Module, type ModuleName, moduleBodyLimitBytes, modulesOn } from './modules.ts'
@@ -50,9 +46,11 @@ const replaceModule = <P extends ItemParams, Row extends EdgeRow, Shape extends 
     access: 'anyone',
     errors: ['ERR_PRECONDITION_FAILED'],
     async handle(request) {
-      const { after, generation } = await changing(edges, [name, module], request, (tx, { id }) =>
-        setModule(tx, request.caller, { kind, id }, [name, module], request.body),
-      )
+      const { after, generation } = await changePart(edges, request, {
+        name,
+        show: (row) => shownOn(row, [name, module], request),
+        apply: (tx, { id }) => setModule(tx, request.caller, { kind, id }, [name, module], request.body),
+      })
       if (!after) throw new Error(`the ${name} module was set, and is not there`)
       return { body: after, etag: etagOf(after), generation }
     },
@@ -94,9 +92,11 @@ const deleteModule = <P extends ItemParams, Row extends EdgeRow, Shape extends T
     access: 'anyone',
     errors: ['ERR_PRECONDITION_FAILED'],
     async handle(request) {
-      const { generation } = await changing(edges, [name, module], request, (tx, { id }) =>
-        removeModule(tx, request.caller, id, name),
-      )
+      const { generation } = await changePart(edges, request, {
+        name,
+        show: (row) => shownOn(row, [name, module], request),
+        apply: (tx, { id }) => removeModule(tx, request.caller, id, name),
+      })
       return { body: undefined, generation }
     },
   })
@@ -106,30 +106,3 @@ const shownOn = (row: EdgeRow, [name, module]: Entry, { uri }: UriOf) => {
   const stored = row.modules[name]
   return stored && module.show(stored, uri)
 }
-
-/** One change of a module, with what every change leaves behind. The edge is held, so that such changes take turns. */
-const changing = <P extends ItemParams, Row extends EdgeRow, Shape extends TObject>(
-  edges: Resource<P, Row, Shape>,
-  entry: Entry,
-  request: Handling<ParamsOf<P>, unknown, unknown>,
-  change: (tx: Db, row: Row) => Promise<void>,
-) =>
-  transaction(request.db, async (tx) => {
-    const row = await existing(edges, tx, request, true)
-    const before = shownOn(row, entry, request)
-    checkIfMatch(request.ifMatch, before)
-    await change(tx, row)
-    const after = shownOn(await existing(edges, tx, request, false), entry, request)
-    refuseChanged(
-      request.repeated,
-      [before, after].flatMap((shown) => (shown ? [{ shown, stable: shown }] : [])),
-    )
-    const [name] = entry
-    const generation = await record(tx, request.origin, {
-      resourceId: toId(edges.params.id, row.id),
-      before: before ? { [name]: before } : null,
-      after: after ? { [name]: after } : null,
-      records: edges.records?.(row, request.caller, 'update'),
-    })
-    return { after, generation }
-  })
