@@ -32,7 +32,7 @@ import { createLink, type Link } from './edge_node/link.ts'
 import { openRequests } from './edge_node/requests.ts'
 import { openRuleCounting } from './edge_node/rule_counting.ts'
 import { controlPlaneHosts, ownPorts, proxySettings, readTrustedKeys } from './edge_node/settings.ts'
-import { serveNodeStatus } from './edge_node/status.ts'
+import { requireStatusPort, serveNodeStatus } from './edge_node/status.ts'
 import { createLog, nextSignal, waitForShutdown } from './log.ts'
 import { requireNatsCa } from './nats_ca.ts'
 
@@ -49,6 +49,7 @@ export async function edge(
   { files = diskFiles, retryMs = 1_000 }: Substitutes = {},
 ): Promise<number> {
   await requireNatsAndHaproxy(config)
+  await requireStatusPort(config)
   const log = createLog(config.GATEHOUSE_LOG_LEVEL)
   const keys = readTrustedKeys(config)
   const settings = proxySettings(config)

@@ -11,6 +11,7 @@ import { packageFiles } from '../kernel/package_files.ts'
 import { loadNodes } from '../publisher/node_store.ts'
 import { answerTimeoutMs, clockFinding, type Finding, failed, ok, warning } from './finding.ts'
 import { checkNewestBackup } from './newest_backup.ts'
+import { checkPostgresDisk } from './postgres_disk.ts'
 import { checkStoredSecrets } from './secrets.ts'
 
 /** As docs/operate/health-checks.md says. */
@@ -28,6 +29,7 @@ export async function checkPostgres(config: Config): Promise<Finding[]> {
     for (const check of [
       checkServer,
       checkDurability,
+      checkPostgresDisk,
       checkMigrations,
       checkRole,
       checkClock,

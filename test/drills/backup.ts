@@ -65,12 +65,16 @@ async function fill(
 ): Promise<Map<string, string>> {
   const { admin, db } = installation
   const account = toUuid(admin.accountId as `ac_${string}`)
-  const ids = Array.from({ length: keys }, () => newUuid())
-  await db.query({
-    text: `insert into api_keys (account_id, id, owner_id, owner_kind, token_hash)
-           select $1, id, $2, 'user', sha256(id::text::bytea) from unnest($3::uuid[]) id`,
-    values: [account, toUuid(admin.adminId as `usr_${string}`), ids],
-  })
+  for (let start = 0; start < keys; start += 5_000)
+    await db.query({
+      text: `insert into api_keys (account_id, id, owner_id, owner_kind, token_hash)
+             select $1, id, $2, 'user', sha256(id::text::bytea) from unnest($3::uuid[]) id`,
+      values: [
+        account,
+        toUuid(admin.adminId as `usr_${string}`),
+        Array.from({ length: Math.min(5_000, keys - start) }, () => newUuid()),
+      ],
+    })
   const { edges: made } = await insertEdges(installation, edges, { backendId: backend.id, policyId })
   const served = new Map<string, string>()
   for (const id of made.slice(0, certificates)) {

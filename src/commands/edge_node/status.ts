@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { createServer } from 'node:net'
 import type { createAgent } from '../../agent/agent.ts'
 import type { EdgeProxy } from '../../agent/haproxy/apply.ts'
 import { frontendMetrics } from '../../agent/haproxy/frontend_metrics.ts'
@@ -12,6 +14,15 @@ import type { Link } from './link.ts'
 import type { Requests } from './requests.ts'
 
 type StatusListen = Pick<EdgeConfig, 'GATEHOUSE_EDGE_STATUS_LISTEN'>
+
+/** Before HAProxy is started: an agent that ends because it cannot listen would leave it behind. Rejects with EADDRINUSE. */
+export async function requireStatusPort({ GATEHOUSE_EDGE_STATUS_LISTEN: listen }: StatusListen): Promise<void> {
+  const server = createServer().listen(listen)
+  await once(server, 'listening')
+  server.close()
+  await once(server, 'close')
+}
+
 type Node = {
   settings: ProxySettings
   agent: ReturnType<typeof createAgent>
