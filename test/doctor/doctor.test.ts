@@ -36,7 +36,6 @@ test('a healthy installation has no failure', async () => {
     'node.version',
     'postgresql.version',
     'postgresql.durability',
-    'postgresql.disk',
     'postgresql.migrations',
     'postgresql.role',
     'clock.postgresql',
@@ -112,16 +111,6 @@ const brokenPlanes: Record<string, Broken> = {
     check: 'postgresql.durability',
     says: /synchronous_commit=off, which can lose acknowledged changes/,
     hint: /^Set synchronous_commit to on/,
-  },
-  'a database that accepts no changes': {
-    async env() {
-      const url = await newDatabase()
-      await query(url, `alter database ${nameOf(url)} set default_transaction_read_only = on`)
-      return { GATEHOUSE_DATABASE_URL: asAppRole(url) }
-    },
-    check: 'postgresql.disk',
-    says: /^PostgreSQL accepts no changes/,
-    hint: /^Connect to the primary/,
   },
   'an empty database': {
     env: async () => ({ GATEHOUSE_DATABASE_URL: await newDatabase('template0') }),

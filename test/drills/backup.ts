@@ -212,8 +212,8 @@ await drill(async (scope) => {
   await endAll()
   await first.throwAway()
   await nats.stop('SIGKILL')
-  assert.equal(await dial(edge.tcpPorts.last, '127.0.0.2'), 'hello', 'the node serves on')
-  console.log('PostgreSQL with its data, NATS and the control plane are gone; the node serves on')
+  assert.equal(await dial(edge.tcpPorts.last, '127.0.0.2'), 'hello', 'the node keeps serving')
+  console.log('PostgreSQL with its data, NATS and the control plane are gone; the node keeps serving')
 
   const second = await ownPostgres(scope)
   const client = new pg.Client({ connectionString: second.url })
