@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { after, test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { policyWith } from '../harness/ip.ts'
-import { poll } from '../harness/poll.ts'
+import { holdsFor, poll } from '../harness/poll.ts'
 import { inspect, type Seen } from './axe.ts'
 import { openBrowser, openPage, press, signIn, startDashboard, usualSize } from './browser.ts'
 import { furnish, furnishHealth, furnishRefusal, furnishRequests } from './furnish.ts'
@@ -195,7 +195,8 @@ test('a key is created with the keyboard alone', async () => {
   for (let presses = 0; presses < 12; presses++) await page.keyboard.press('Tab')
   assert.ok(await page.evaluate('document.querySelector("[role=alertdialog]").contains(document.activeElement)'))
   await page.keyboard.press('Escape')
-  assert.ok(await page.getByRole('alertdialog').isVisible(), 'a token that is shown once must not go away by Escape')
+  // A token that is shown once must not go away by Escape.
+  await holdsFor(200, () => page.getByRole('alertdialog').isVisible())
   await page.getByRole('button', { name: 'I have saved it' }).press('Enter')
   await page.getByRole('row').filter({ hasText: 'made by hand' }).waitFor()
 })

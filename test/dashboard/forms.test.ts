@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import type { Locator } from 'playwright-core'
 import { make } from '../harness/fixtures.ts'
-import { poll } from '../harness/poll.ts'
+import { holdsFor, poll } from '../harness/poll.ts'
 import { openBrowser, openPage, press, signIn, startDashboard } from './browser.ts'
 import { furnish } from './furnish.ts'
 
@@ -91,7 +91,7 @@ test('a collapsed field is expanded when it is wrong', async () => {
   await dialog.getByText('Metadata').first().click()
   await dialog.getByLabel('Metadata').fill('x'.repeat(5_000))
   await dialog.getByText('Metadata').first().click()
-  assert.equal(await dialog.getByLabel('Metadata').isVisible(), false)
+  await dialog.getByLabel('Metadata').waitFor({ state: 'hidden' })
   await assertRefusedAt(
     dialog.getByLabel('Metadata'),
     'Metadata must be at most 4096 bytes of UTF-8 (it has 5000).',
@@ -214,7 +214,7 @@ test('while it saves, a form cannot be sent again or left', async () => {
   )
   await dialog.getByLabel('Description').press('Enter')
   await dialog.getByLabel('Description').press('Escape')
-  assert.ok(await dialog.isVisible())
+  await holdsFor(200, () => dialog.isVisible())
   assert.ok(await dialog.getByRole('button', { name: 'Cancel' }).isDisabled())
   go()
   await page.getByText('No rules. This policy allows no address.').waitFor()

@@ -132,6 +132,7 @@ test('a refused address is allowed from its check, and a deny is changed, after 
 
   await page.goto(`${origin}/dashboard/check?ip=203.0.113.5&target=${edge}`)
   // No allow overrides a deny, so none is offered.
+  await page.getByRole('button', { name: 'Change rule…' }).waitFor()
   assert.equal(await page.getByRole('button', { name: 'Allow this address…' }).count(), 0)
   await press(page, 'Change rule…')
   const form = page.getByRole('dialog', { name: 'Change deny 203.0.113.0/24' })

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { make } from '../harness/fixtures.ts'
-import { poll } from '../harness/poll.ts'
+import { holdsFor, poll } from '../harness/poll.ts'
 import { newUser } from '../harness/principals.ts'
 import { openBrowser, openPage, signIn, startDashboard } from './browser.ts'
 import { furnish } from './furnish.ts'
@@ -40,7 +40,7 @@ test('the search opens pages, resources by name and by id, routes and actions', 
   await page.getByRole('dialog', { name: 'Create API key' }).waitFor()
   // Not while a dialog is open: it may have a draft.
   await page.keyboard.press('Control+k')
-  assert.equal(await page.getByRole('dialog').count(), 1)
+  await holdsFor(200, async () => (await page.getByRole('dialog').count()) === 1)
   await page.keyboard.press('Escape')
   // The same action on the same page again.
   await search('create api')
@@ -60,7 +60,7 @@ test('an address that is typed can be checked, and nothing found says so', async
   // Typing a slash into a field is not a shortcut.
   await page.getByLabel('Address', { exact: true }).focus()
   await page.keyboard.type('/')
-  assert.equal(await page.getByRole('dialog').count(), 0)
+  await holdsFor(200, async () => (await page.getByRole('dialog').count()) === 0)
 })
 
 test('a table sorts, filters and is walked through with arrow keys', async () => {

@@ -190,7 +190,7 @@ test('a request shows its decision down to the rule, and a deny is changed where
   const link = (ip: string) => page.getByRole('link', { name: ip, exact: true })
   await link('198.51.100.7').focus()
   await page.keyboard.press('ArrowDown')
-  assert.equal(await page.evaluate('document.activeElement.textContent'), '192.0.2.66')
+  await link('192.0.2.66').and(page.locator(':focus')).waitFor()
   await page.keyboard.press('Enter')
   const decision = page.getByRole('region', { name: 'Decision' })
   await decision.getByText('192.0.2.66/32').waitFor()
@@ -215,7 +215,7 @@ test('a request shows its decision down to the rule, and a deny is changed where
   const { body } = await admin('POST', '/ip_checks', { ip: '198.51.100.7', route_id: route.id })
   assert.equal(body.allowed, true)
   await page.getByRole('button', { name: 'Close', exact: true }).click()
-  assert.equal(new URL(page.url()).pathname, '/dashboard/traffic')
+  await page.waitForURL((url) => url.pathname === '/dashboard/traffic')
 
   await page.getByRole('button', { name: /^Actions for the request of 192\.0\.2\.66/ }).click()
   await page.getByRole('menuitem', { name: 'Change rule…' }).click()

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import type { Locator, Page } from 'playwright-core'
-import { poll } from '../harness/poll.ts'
+import { holdsFor, poll } from '../harness/poll.ts'
 import { openBrowser, openPage, openTab, press, signIn, signOut, startDashboard } from './browser.ts'
 import { furnish } from './furnish.ts'
 
@@ -152,7 +152,7 @@ test('the rules of a draft survive links, the back button, signing out and closi
   await page.getByRole('tab', { name: /^Used by/ }).click()
   await page.getByRole('tab', { name: /^Rules/ }).click()
   await page.getByRole('link', { name: 'Skip to content' }).press('Enter')
-  assert.equal(await question(page).count(), 0)
+  await holdsFor(200, async () => (await question(page).count()) === 0)
   assert.equal(await closingAsks(page), true)
   await draft.waitFor()
 
