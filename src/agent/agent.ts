@@ -99,7 +99,7 @@ export function createAgent<Entry>(parts: Parts, proxy: AnyProxy<Entry>, onAppli
     entry: (entry: BucketEntry) => worker.add(disagreement.entry(entry)),
     refused: refusals.refuse,
     /** A backend's name has another address now. */
-    resolvedAnew: (key: RecordKey) => resolveAgain([key]),
+    addressChanged: (key: RecordKey) => resolveAgain([key]),
     state() {
       const { complete, ...position } = step.position()
       const { staged, pending } = intake.state()

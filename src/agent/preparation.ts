@@ -53,7 +53,7 @@ export function createPreparation(parts: Parts, refusals: Refusals) {
 
   return {
     unfinished: policies.unfinished,
-    unnamed: policies.unnamed,
+    withoutRuleNames: policies.withoutRuleNames,
     /** Policies with rules that have expired. */
     expired: policies.expired,
 
@@ -82,20 +82,22 @@ export function createPreparation(parts: Parts, refusals: Refusals) {
 function createPolicies({ log, known, policyFiles, clock }: Parts, refusals: Refusals) {
   const unfinished = createUnfinished(log)
   /** In force, but it cannot be said which of their rules decides: a piece of that file is missing. */
-  const unnamed = new Set<RecordKey>()
+  const withoutRuleNames = new Set<RecordKey>()
   const expiries = createExpiries({ log, policyFiles, clock })
 
   /** Never keeps a policy from being enforced. */
   async function prepareRules({ key, value, rules }: EdgeRecord): Promise<void> {
-    unnamed.delete(key)
+    withoutRuleNames.delete(key)
     if (value === null || !isPolicyRecord(rules)) return
     const before = known.get(key)?.rules
-    await policyFiles.prepareRules(rules, isPolicyRecord(before) ? before : undefined).catch(() => unnamed.add(key))
+    await policyFiles
+      .prepareRules(rules, isPolicyRecord(before) ? before : undefined)
+      .catch(() => withoutRuleNames.add(key))
   }
 
   return {
     unfinished: unfinished.records,
-    unnamed: unnamed as ReadonlySet<RecordKey>,
+    withoutRuleNames: withoutRuleNames as ReadonlySet<RecordKey>,
     expired: expiries.due,
 
     /** Resolves to false when the file cannot be had: then the policy is refused, or kept for another try. */
@@ -130,7 +132,11 @@ function createPolicies({ log, known, policyFiles, clock }: Parts, refusals: Ref
       const files = expiries.filesOf(key)
       if (files === null) return null
       if (files) return files.join('.')
-      return valueFor(key, value as PolicyRecord, isPolicyRecord(rules) && !unnamed.has(key) ? rules : undefined)
+      return valueFor(
+        key,
+        value as PolicyRecord,
+        isPolicyRecord(rules) && !withoutRuleNames.has(key) ? rules : undefined,
+      )
     },
     /** Must not run while anything is prepared, or a file could be removed that was just found to be there. */
     sweep(): Promise<number> {

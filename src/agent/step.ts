@@ -28,7 +28,7 @@ type Parts<Entry> = {
 export function createStep<Entry>(parts: Parts<Entry>) {
   const { log, recordLog, preparation, enforcement, certificates, refusals } = parts
   const known = recordLog.records
-  const resolvedAnew = new Set<RecordKey>()
+  const withNewAddress = new Set<RecordKey>()
   /** Certificates, and keys to them, that have changed and are not settled with the proxy yet. */
   const unsettled = new Set<RecordKey>()
   let position = recordLog.position()
@@ -50,8 +50,8 @@ export function createStep<Entry>(parts: Parts<Entry>) {
       if (!arrived) return
       if (deletions.length > 0) log.warn({ records: deletions.length }, 'removing what the control plane no longer has')
       // Names that resolve differently now, rules that have expired: nothing for the log, something for the proxy.
-      const stale = [...resolvedAnew]
-      const again = new Set([...stale, ...preparation.unnamed, ...preparation.expired()])
+      const stale = [...withNewAddress]
+      const again = new Set([...stale, ...preparation.withoutRuleNames, ...preparation.expired()])
       const knownAgain = [...again].filter((key) => !arriving.has(key)).map((key) => known.get(key))
       const records = [...arriving.values(), ...knownAgain.filter((record) => record !== undefined)]
       const planned = enforcement.plan(await preparation.prepare(records))
@@ -62,7 +62,7 @@ export function createStep<Entry>(parts: Parts<Entry>) {
       const isMoved = isFirst || next.applied !== position.applied || next.revision !== position.revision
       if (logged.length > 0 || isMoved || refusals.isBehind()) await append(recordLog, refusals, logged, next)
       arrived()
-      for (const key of stale) resolvedAnew.delete(key)
+      for (const key of stale) withNewAddress.delete(key)
       for (const { key } of logged) {
         if (isOfCertificates(key)) unsettled.add(key)
         if (kindOf(key) === 'https') certificates.edgeChanged(key)
@@ -81,12 +81,12 @@ export function createStep<Entry>(parts: Parts<Entry>) {
     upkeep,
     /** These backends, or all, are to be resolved and checked again with the next step. */
     resolveAgain(keys: Iterable<RecordKey> = known.keys()): void {
-      for (const key of keys) if (kindOf(key) === 'backend') resolvedAnew.add(key)
+      for (const key of keys) if (kindOf(key) === 'backend') withNewAddress.add(key)
     },
     /** Something is left to do although nothing has arrived. */
     isDue: (): boolean =>
       preparation.unfinished.size > 0 ||
-      preparation.unnamed.size > 0 ||
+      preparation.withoutRuleNames.size > 0 ||
       preparation.expired().length > 0 ||
       unsettled.size > 0 ||
       unenforced.isThere() ||

@@ -183,7 +183,7 @@ async function openAgent(
     files,
     file: join(folder, 'addresses.json'),
     dns: await openDns({ servers: config.GATEHOUSE_EDGE_DNS_SERVERS }),
-    onChange: (key) => agent.resolvedAnew(key as RecordKey),
+    onChange: (key) => agent.addressChanged(key as RecordKey),
     onError: (err) => log.error({ err }, 'cannot save upstream addresses; retrying'),
   })
   const controlPlane = await openControlPlane({

@@ -26,11 +26,11 @@ export type EdgeView = {
   fault: () => string | undefined
 }
 
-const nobody: ChangeStatus = { live: [], applied: [], behind: [], withheld: [] }
+const noNodes: ChangeStatus = { live: [], applied: [], behind: [], withheld: [] }
 export const noEdges: EdgeView = {
   all: () => [],
-  status: async () => nobody,
-  waitFor: async () => nobody,
+  status: async () => noNodes,
+  waitFor: async () => noNodes,
   committed() {},
   watch: () => () => {},
   fault: () => undefined,

@@ -9,12 +9,12 @@ import type { FindPolicyVersion } from './policy_versions.ts'
 export type Changed = { key: RecordKey; accountId: Uuid }
 /** It exists, but cannot be read now: nodes keep what they have. */
 export const unavailable = 'unavailable'
-/** What is not in it is not in the database any more. */
+/** A missing id means that the resource was deleted. */
 export type Values = Map<Uuid, (PolicyContents & { value: RecordValue; blobs?: Buffer[] }) | typeof unavailable>
 /** What the record of a policy has beside its value. */
 export type PolicyContents = Pick<EdgeRecord, 'rules' | 'expiring'>
-/** What compiling takes besides the database. */
-export type Means = {
+/** Dependencies of the compilers other than the database. */
+export type CompileContext = {
   /** How policies are compiled; without it from all of their rules. */
   readonly findPolicyVersion?: FindPolicyVersion
   /** Missing when the operator has set no key. */
@@ -24,15 +24,20 @@ export type Means = {
   readonly onUnavailable?: (key: RecordKey, reason: string) => void
 }
 /** The same, and what is unavailable is also added to `found`. */
-export const notingUnavailable = (means: Means, found: Map<RecordKey, string>): Means => ({
-  ...means,
+export const notingUnavailable = (context: CompileContext, found: Map<RecordKey, string>): CompileContext => ({
+  ...context,
   onUnavailable(key, reason) {
     found.set(key, reason)
-    means.onUnavailable?.(key, reason)
+    context.onUnavailable?.(key, reason)
   },
 })
 
-export type Compiler = (db: DbPool, changed: readonly Changed[], now: number, means: Means) => Promise<Values>
+export type Compiler = (
+  db: DbPool,
+  changed: readonly Changed[],
+  now: number,
+  context: CompileContext,
+) => Promise<Values>
 
 export const uuidOf = (key: RecordKey): Uuid => toUuid(key.slice(key.indexOf('.') + 1) as Id)
 export const ids = (changed: readonly Changed[]): Uuid[] => changed.map(({ key }) => uuidOf(key))

@@ -26,9 +26,9 @@ import { backendCompilers } from './backend_records.ts'
 import { compileCertificates } from './certificate_records.ts'
 import {
   type Changed,
+  type CompileContext,
   type Compiler,
   ids,
-  type Means,
   type PolicyContents,
   unavailable,
   uuidOf,
@@ -46,18 +46,18 @@ export async function compileRecords(
   db: DbPool,
   changed: readonly Changed[],
   now: number,
-  means: Means = {},
+  context: CompileContext = {},
 ): Promise<Compiled[]> {
   const compiled: Compiled[] = []
   for (const [kind, ofKind] of Map.groupBy(changed, ({ key }) => kindOf(key))) {
-    const values = await compilers[kind](db, ofKind, now, means)
+    const values = await compilers[kind](db, ofKind, now, context)
     for (const { key } of ofKind) {
       const found = values.get(uuidOf(key))
       if (found === unavailable) continue
       const { value = null, blobs = [], ...beside } = found ?? {}
       const record = { key, value, ...beside, blobs }
-      const fault = sizeFault(record, means.maxMessageBytes)
-      if (fault) means.onUnavailable?.(key, fault)
+      const fault = sizeFault(record, context.maxMessageBytes)
+      if (fault) context.onUnavailable?.(key, fault)
       else compiled.push(record)
     }
   }

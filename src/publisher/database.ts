@@ -2,7 +2,7 @@ import type { RecordKey, RecordKind } from '../distribution/records.ts'
 import type { Signer, TrustedKeys } from '../distribution/signature.ts'
 import type { Uuid } from '../kernel/ids.ts'
 import type { OutboxRow } from '../operations/outbox.ts'
-import type { Changed, Means } from './changed.ts'
+import type { Changed, CompileContext } from './changed.ts'
 import type { Compiled } from './compile.ts'
 
 /** A bucket by when it was created, and its last acknowledged revision. */
@@ -40,7 +40,7 @@ export type PublisherDatabase = {
   ) => Promise<void>
   noteExpiredRules: (since: number, now: number) => Promise<void>
   /** Each thing as it is now. What cannot be read or sent is left out. */
-  compile: (changed: readonly Changed[], now: number, means: Means) => Promise<Compiled[]>
+  compile: (changed: readonly Changed[], now: number, context: CompileContext) => Promise<Compiled[]>
   settled: () => Promise<number>
   /** What the bucket has under an earlier generation must be sent again. */
   resendBelow: () => Promise<number>

@@ -17,8 +17,8 @@ export type NodeKeyTrust = 'first' | 'approved'
 
 type NodeKeyRow = { node: string; accepted: boolean; id: Uuid; public_key: string; first_seen_at: string }
 
-/** Records about nodes are nobody's. */
-export const nobody = firstUuidOf(0)
+/** Stands for an account in the outbox rows of records about nodes, which belong to no account. */
+export const systemAccountId = firstUuidOf(0)
 
 /** It changes with the operator's key: then every record of a certificate is encrypted again. */
 export const currentDeliveryKey = (box: SecretsBox): DeliveryKey => deliveryKey(box.derive('delivery to edge nodes'))
@@ -70,7 +70,7 @@ export async function sealForNewNodes(pool: DbPool, box: SecretsBox): Promise<nu
         sql`
         update edge_node_keys set sealed = ${sealForNode(key, public_key)}, delivery_key_id = ${key.id} where id = ${id}`,
       )
-      await writeOutbox(tx, nobody, [recipientKey(id)])
+      await writeOutbox(tx, systemAccountId, [recipientKey(id)])
     })
   return rows.length
 }
@@ -91,7 +91,7 @@ export async function revokeNodeKey(tx: Db, node: string): Promise<boolean> {
     tx,
     sql`delete from edge_node_keys where node = ${node} and accepted returning id`,
   )
-  if (gone) await writeOutbox(tx, nobody, [recipientKey(gone.id)])
+  if (gone) await writeOutbox(tx, systemAccountId, [recipientKey(gone.id)])
   return gone !== undefined
 }
 

@@ -19,7 +19,7 @@ export const publisherDatabase = (pool: DbPool, secrets?: SecretsBox): Publisher
   holdingLock: (giveUp, work) =>
     holdingPublisherLock(pool, giveUp, (db, lost) => work(lockedDatabase(db, secrets), lost)),
   noteExpiredRules: (since, now) => noteExpiredRules(pool, since, now),
-  compile: (changed, now, means) => compileRecords(pool, changed, now, means),
+  compile: (changed, now, context) => compileRecords(pool, changed, now, context),
   settled: () => settledGeneration(pool),
   resendBelow: async () =>
     (await one<{ resend_below: number }>(pool, sql`select resend_below from publisher_state`)).resend_below,

@@ -8,7 +8,7 @@ import { type Stop, type Timing, wait } from '../kernel/timing.ts'
 import type { OutboxRow } from '../operations/outbox.ts'
 import type { BucketServer } from './bucket_server.ts'
 import { createBucketWriter } from './bucket_writer.ts'
-import { type Means, notingUnavailable } from './changed.ts'
+import { type CompileContext, notingUnavailable } from './changed.ts'
 import type { Compiled } from './compile.ts'
 import type { LockedDatabase, PublisherDatabase } from './database.ts'
 import { createLiveRecords, type LiveRecords } from './live_records.ts'
@@ -39,7 +39,7 @@ type Parts = {
   timing: Timing
   log: Log
   metrics: PublisherMetrics
-  means: Means
+  context: CompileContext
   suspicions: Suspicions
 }
 
@@ -122,7 +122,7 @@ function watchLink({ isConnected, timing }: Pick<Parts, 'isConnected' | 'timing'
 }
 
 async function publish(
-  { database, nats, buckets, timing, log, metrics, means, suspicions }: Parts,
+  { database, nats, buckets, timing, log, metrics, context, suspicions }: Parts,
   locked: LockedDatabase,
   signal: AbortSignal,
 ): Promise<void> {
@@ -139,10 +139,10 @@ async function publish(
   const over = new AbortController()
   const policyVersions = createPolicyVersions(maxVersionBytes)
   const withheld = await openWithheld(locked, metrics.heldBack)
-  const reconciling = { ...means, findPolicyVersion: policyVersions.fromRules }
+  const reconciling = { ...context, findPolicyVersion: policyVersions.fromRules }
   const live = createLiveRecords()
   const reconciler = createReconciler(
-    { database, natsSink, clock, log, means: reconciling, onCompared: withheld.noteComparison, live },
+    { database, natsSink, clock, log, context: reconciling, onCompared: withheld.noteComparison, live },
     AbortSignal.any([signal, over.signal]),
   )
   const stopLooking = watchBucketIdentity(timing, natsSink, bucketWriter.fail)
@@ -158,15 +158,15 @@ async function publish(
       const batch = await nextBatch(locked, sent)
       metrics.behind(batch ? batch.settled - sent : 0)
       for (const key of suspicions.take()) reconciler.suspect(key)
-      reconciler.tend(signer.keyId, !batch && bucketWriter.isIdle())
-      if (!batch && !reconciler.isToBeSaid(signer.keyId, sent)) {
+      reconciler.reconcileIfDue(signer.keyId, !batch && bucketWriter.isIdle())
+      if (!batch && !reconciler.needsAnnouncement(signer.keyId, sent)) {
         await wake.wait(lookEveryMs, signal)
         continue
       }
       const { rows, settled } = batch ?? { rows: [], settled: sent }
       const unavailable = new Map<RecordKey, string>()
       const compiled = await compileRows(database, rows, now, {
-        ...notingUnavailable(means, unavailable),
+        ...notingUnavailable(context, unavailable),
         maxMessageBytes: natsSink.maxMessageBytes(),
         findPolicyVersion: policyVersions.current,
       })
@@ -216,12 +216,12 @@ const compileRows = (
   database: PublisherDatabase,
   rows: readonly OutboxRow[],
   now: number,
-  means: Means,
+  context: CompileContext,
 ): Promise<Compiled[]> =>
   database.compile(
     rows.map(({ key, account_id }) => ({ key, accountId: account_id as Uuid })),
     now,
-    means,
+    context,
   )
 
 function noteSent(live: LiveRecords, compiled: readonly Compiled[], rows: readonly OutboxRow[]): void {

@@ -10,7 +10,7 @@ import {
 } from '../distribution/records.ts'
 import { isRecordKey } from '../distribution/validate.ts'
 import { firstUuidOf, type Id, toId, type Uuid } from '../kernel/ids.ts'
-import type { Changed, Means } from './changed.ts'
+import type { Changed, CompileContext } from './changed.ts'
 import type { Compiled } from './compile.ts'
 import type { PublisherDatabase } from './database.ts'
 import { isForged, removeGarbage } from './garbage.ts'
@@ -38,7 +38,7 @@ export async function reconcile(
   signingKeyId: string,
   now: number,
   signal: AbortSignal,
-  { means = {}, live: counted = uncounted, suspects = [] }: Options = {},
+  { context = {}, live: counted = uncounted, suspects = [] }: Options = {},
 ): Promise<{ healed: number; removed: number; generation: number; floor: number; heldBack: HeldBack }> {
   const kept = await natsSink.contents(fingerprint)
   const keys = await database.trustedKeys()
@@ -64,7 +64,7 @@ export async function reconcile(
     for await (const all of database.living(kind)) {
       signal.throwIfAborted()
       const changed = all.filter(({ accountId }) => !heldBack.accounts.has(toId('ac', accountId)))
-      const compiled = await database.compile(changed, now, means)
+      const compiled = await database.compile(changed, now, context)
       // A record may exist while a piece of its policy is missing: a node without that piece could never apply it.
       await natsSink.putBlobs(compiled.flatMap(({ blobs }) => blobs))
       const differing = compiled.filter(
@@ -100,7 +100,7 @@ export async function reconcile(
 }
 
 type Options = {
-  means?: Means
+  context?: CompileContext
   /** Gets the live records that stay in the bucket as they are. */
   live?: Pick<LiveComparison, 'isSent' | 'found'>
   /** Keys whose entries nodes refused. Only their signatures are checked: those of all records would take too long. */

@@ -2,7 +2,7 @@ import type { Progress } from '../distribution/channels.ts'
 import type { RecordKey } from '../distribution/records.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Log } from '../kernel/log.ts'
-import { type Means, notingUnavailable } from './changed.ts'
+import { type CompileContext, notingUnavailable } from './changed.ts'
 import type { PublisherDatabase } from './database.ts'
 import type { LiveRecords } from './live_records.ts'
 import { countHeldBack, describeHeldBack } from './missing_guard.ts'
@@ -22,7 +22,7 @@ type Parts = {
   natsSink: NatsSink
   clock: Clock
   log: Log
-  means: Means
+  context: CompileContext
   /** Called after each pass: which records cannot be sent, and how much was held back, and why. */
   onCompared: (withheld: ReadonlyMap<RecordKey, string>, heldBack: number, reason: string | undefined) => void
   live: LiveRecords
@@ -33,7 +33,7 @@ type Parts = {
  * Beside the publishing, not in its way: comparing 100,000 records takes seconds, and whatever changes meanwhile is at worst sent twice.
  */
 export function createReconciler(
-  { database, natsSink, clock, log, means, onCompared, live }: Parts,
+  { database, natsSink, clock, log, context, onCompared, live }: Parts,
   signal: AbortSignal,
 ) {
   let due = clock()
@@ -52,8 +52,8 @@ export function createReconciler(
     const comparison = live.beginComparison()
     try {
       const withheld = new Map<RecordKey, string>()
-      const compiling = { ...notingUnavailable(means, withheld), maxMessageBytes: natsSink.maxMessageBytes() }
-      const about = { means: compiling, live: comparison, suspects: [...suspects] }
+      const compiling = { ...notingUnavailable(context, withheld), maxMessageBytes: natsSink.maxMessageBytes() }
+      const about = { context: compiling, live: comparison, suspects: [...suspects] }
       suspects.clear()
       const { healed, removed, generation, floor, heldBack } = await reconcile(
         database,
@@ -86,7 +86,7 @@ export function createReconciler(
       if (suspects.size < maxSuspects) suspects.add(key)
     },
     /** Called often. `isQuiet`: nothing is on its way, so that nothing is sent twice. */
-    tend(keyId: string, isQuiet: boolean): void {
+    reconcileIfDue(keyId: string, isQuiet: boolean): void {
       const now = clock()
       if (signedBy !== undefined && signedBy !== keyId) due = now
       signedBy = keyId
@@ -106,7 +106,7 @@ export function createReconciler(
       return { complete: natsSink.bucketCreated, floor: compared.floor, live: live.digest() }
     },
     /** It needs its own progress entry, since no change carries it. */
-    isToBeSaid: (keyId: string, settled: number): boolean =>
+    needsAnnouncement: (keyId: string, settled: number): boolean =>
       compared?.keyId === keyId && settled >= compared.generation && !compared.isSaid,
   }
 }

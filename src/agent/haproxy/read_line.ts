@@ -88,14 +88,14 @@ function readDecision(text: string, firstPolicy: string): Decision {
   if (text === '-') return { warnedBy: [] }
   const [word, ...deciders] = text.split(' ')
   const read = (mark: string) => deciders.filter((each) => each.startsWith(mark)).map(deciderOf)
-  const [refusedBy = word === 'shut' ? nobody : undefined] = read('!')
+  const [refusedBy = word === 'shut' ? noDecider : undefined] = read('!')
   const named = deciders.find((each) => each.startsWith('+'))
   // Of the only policy, the rule alone: whose it is, stands in the entry.
   const whole = named?.includes(':') ? named : named && `+-:${firstPolicy}:${named.slice(1)}`
   const allowedBy = whole ? deciderOf(whole) : undefined
   return { refusedBy, allowedBy, warnedBy: read('?') }
 }
-const nobody: Decider = { restriction: null, policy: null, rule: null }
+const noDecider: Decider = { restriction: null, policy: null, rule: null }
 
 /** `restriction:policy:rule` after its mark, with - for what is missing, and the rule in hexadecimal. */
 function deciderOf(text: string): Decider {
