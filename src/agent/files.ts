@@ -96,6 +96,20 @@ export async function writeAtomically(
   await files.syncFolder(dirname(file))
 }
 
+/**
+ * For a file that HAProxy reads at every start. If the disk takes nothing, the file may still be the wanted one: its lines, in
+ * any order, are those that would have been written.
+ */
+export async function writeOrKeep(files: Files, file: string, parts: () => Iterable<string>): Promise<void> {
+  try {
+    await writeAtomically(files, file, parts())
+  } catch (error) {
+    const sorted = (text: string) => text.split('\n').sort().join('\n')
+    const found = await files.read(file).catch(() => undefined)
+    if (found === undefined || sorted(found.toString()) !== sorted([...parts()].join(''))) throw error
+  }
+}
+
 /** For a file that is written at every start: a node whose disk is full has to start, too. */
 export async function writeIfDifferent(files: Files, file: string, text: string): Promise<void> {
   if ((await files.read(file).catch(() => undefined))?.toString() !== text) await writeAtomically(files, file, [text])

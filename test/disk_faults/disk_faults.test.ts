@@ -69,17 +69,22 @@ test('a policy that the disk does not take is not refused: the node is behind, s
   await poll(shown, (now) => now.storage_fault === null)
 })
 
-test('with a full disk the agent starts, keeps what is in force, and catches up when there is space', async () => {
-  await node.leave('SIGKILL')
-  assert.ok(await node.start({ skip: 0, count: always, kinds: ['write'] }))
-  const generation = await setRules(`allow ${other}`, 'allow 192.0.2.2')
-  await poll(shown, (now) => now.storage_fault !== null)
-  assert.equal(await isApplied(generation), false)
-  assert.deepEqual(await decisions(), ['hello', undefined])
-  node.heal()
-  await poll(() => isApplied(generation))
-  assert.deepEqual(await decisions(), [undefined, 'hello'])
-})
+for (const [what, signal, before, now] of [
+  ['the agent', 'SIGKILL', allowed, other],
+  ['a node, HAProxy included,', 'SIGTERM', other, allowed],
+] as const)
+  test(`with a full disk ${what} starts, keeps what is in force, and catches up when there is space`, async () => {
+    const decided = (from: string) => [allowed, other].map((address) => (address === from ? 'hello' : undefined))
+    await node.leave(signal)
+    assert.ok(await node.start({ skip: 0, count: always, kinds: ['write'] }))
+    const generation = await setRules(`allow ${now}`, `allow 192.0.2.${signal.length}`)
+    await poll(shown, ({ storage_fault }) => storage_fault !== null)
+    assert.equal(await isApplied(generation), false)
+    assert.deepEqual(await decisions(), decided(before))
+    node.heal()
+    await poll(() => isApplied(generation))
+    assert.deepEqual(await decisions(), decided(now))
+  })
 
 test('what a node refused is never said to be applied, not after 30 others and not after a restart, until it is replaced', async () => {
   // An older edge of the account has the port, so none of these is reached.

@@ -90,8 +90,8 @@ export async function startFaultyNode(
     heal: (): void => void child.send(none),
     // biome-ignore lint/suspicious/noExplicitAny: what the node says of itself has no schema.
     current: async (): Promise<any> => (await fetch(`${statusUrl}/status`)).json(),
-    /** HAProxy keeps running. */
-    async leave(signal: 'SIGHUP' | 'SIGKILL'): Promise<void> {
+    /** HAProxy keeps running, except with SIGTERM. */
+    async leave(signal: 'SIGHUP' | 'SIGKILL' | 'SIGTERM'): Promise<void> {
       child.kill(signal)
       await once(child, 'exit')
     },

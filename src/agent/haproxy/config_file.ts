@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { open, readFile } from 'node:fs/promises'
 import { packageFiles } from '../../kernel/package_files.ts'
-import { type Files, writeAtomically } from '../files.ts'
+import { type Files, writeOrKeep } from '../files.ts'
 import { renderConfig } from './config.ts'
 import { configFile, type ProxySettings } from './settings.ts'
 
@@ -28,10 +28,11 @@ export function createConfigFile(settings: ProxySettings, natives: () => Iterabl
       }
     },
     async write(): Promise<void> {
-      await writeAtomically(files, configFile(settings), [
-        await commonPart(settings),
-        ...(areNativesLeftOut ? [] : inPieces(natives())),
-      ])
+      const common = await commonPart(settings)
+      await writeOrKeep(files, configFile(settings), function* () {
+        yield common
+        if (!areNativesLeftOut) yield* inPieces(natives())
+      })
     },
     /** For when HAProxy does not start: without native backends it may, and they are added one by one; or else with them. */
     toggleNatives(): boolean {

@@ -1,5 +1,5 @@
 import type { Timing } from '../../kernel/timing.ts'
-import { type Files, writeAtomically } from '../files.ts'
+import { type Files, writeOrKeep } from '../files.ts'
 import type { Claims } from './claims.ts'
 import { type MapName, mapNames } from './entries.ts'
 import { mapFile, mapFolder, type ProxySettings } from './settings.ts'
@@ -32,7 +32,7 @@ export function createMapFiles(
       const written =
         name === 'config'
           ? config.write()
-          : writeAtomically(files, mapFile(settings, name), lines(claims.entries(name)))
+          : writeOrKeep(files, mapFile(settings, name), () => lines(claims.entries(name)))
       await written.catch((error) => {
         outdated.add(name)
         throw error
