@@ -32,6 +32,9 @@ export async function readinessFaults(db: Db): Promise<string[]> {
       ...(migrations ? [migrations] : []),
     ]
   } catch (error) {
-    return [`PostgreSQL does not answer: ${(error as Error).message || (error as { code?: string }).code}`]
+    const { message, code = '' } = error as { message?: string; code?: string }
+    // Of this process, not of PostgreSQL.
+    if (/^E[MN]FILE$/.test(code)) return [`no file descriptors are left (${code}): raise the limit of this process`]
+    return [`PostgreSQL does not answer: ${message || code}`]
   }
 }

@@ -127,6 +127,22 @@ test('row 10: an address that the machine acquires later is denied from then on'
   assert.equal(refresh(), false)
 })
 
+test('while the system cannot say what the addresses of this machine are, the last known ones count', () => {
+  const own = ['198.51.100.7']
+  let isSilent = false
+  const { fault, refresh } = policy({
+    own() {
+      if (isSilent) throw new Error('too many open files')
+      return own
+    },
+  })
+  isSilent = true
+  assert.equal(refresh(), false)
+  assert.match(fault('198.51.100.7', 80) ?? '', /address of this edge node/)
+  const untold = () => policy({ own: () => assert.fail('too many open files') })
+  assert.throws(untold, /too many open files/, 'at the start')
+})
+
 test('row 10: the addresses of this machine are detected', () => {
   const { fault } = createUpstreamPolicy({ deny: networks(), allow: networks(), ownPorts: [] })
   for (const { address } of Object.values(networkInterfaces()).flatMap((all) => all ?? []))

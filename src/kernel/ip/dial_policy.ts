@@ -38,8 +38,17 @@ export function createDialPolicy(options: Options) {
   let servicePorts = new Map<string, readonly number[]>()
   let refreshed = ''
   const isHere = (text: string) => own.has(text) || isThisMachine(parseAddress(text))
+  /** A process without a free descriptor cannot ask the system, and keeps what it knows. At the start it has to be told. */
+  const readOwn = (): Set<string> => {
+    try {
+      return new Set(ownAddresses().map(canonical).sort())
+    } catch (error) {
+      if (refreshed === '') throw error
+      return own
+    }
+  }
   const refresh = (): boolean => {
-    own = new Set(ownAddresses().map(canonical).sort())
+    own = readOwn()
     const byAddress = Map.groupBy(services(), ({ address }) => canonical(address))
     servicePorts = new Map([...byAddress].map(([address, all]) => [address, all.flatMap(({ ports }) => ports)]))
     const before = refreshed
