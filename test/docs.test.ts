@@ -5,11 +5,13 @@ import { glob, readFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { test } from 'node:test'
 
+import { readFlags } from '../src/cli/flags.ts'
+import { findOperation, usableFlags } from '../src/cli/operations.ts'
 import { clientSettings } from '../src/config/client.ts'
 import { edgeSettings } from '../src/config/edge.ts'
 import { settings } from '../src/config/server.ts'
-
 import { idPrefixes } from '../src/kernel/ids.ts'
+import { serverCommands } from '../src/server_commands.ts'
 
 import { startControlPlane } from './harness/control_plane.ts'
 import { listDrills } from './harness/drills.ts'
@@ -50,6 +52,38 @@ test('pages for users name no test, drill or decision, except those that say wha
   for (const page of pages.filter((file) => userFolders.test(file) && !backed.has(file)))
     for (const [name] of (await read(page)).matchAll(/\btest\/[a-z]\S*|\badr\/\d{4}\S*|npm run drill\S*/g))
       assert.fail(`${page} names ${name}`)
+})
+
+/** Commands that are no single operation of the API. */
+const others = 'api auth completion import login logout state status tail upgrade profiles'.split(' ')
+const isOtherCommand = ([first = '', ...rest]: string[]): boolean =>
+  [...others, ...serverCommands].includes(first) ||
+  rest.some((word) => /^(describe|edit|export|prune|release)$/.test(word))
+
+test('every command of a page is one that the program has, with flags that it knows', async () => {
+  let checked = 0
+  const faults: string[] = []
+  for (const page of pages.filter((file) => userFolders.test(file))) {
+    const blocks = [...(await read(page)).matchAll(/^```(?:sh)?\n(.*?)^```/gms)].map(([, text = '']) => text)
+    for (const line of blocks.flatMap((text) => text.replaceAll('\\\n', ' ').split('\n'))) {
+      const command = /^gatehouse (?!\(|profiles|help)([^#|<>]+)/.exec(line.replaceAll(/\s#\s.*$/g, ''))?.[1] ?? ''
+      const args = (command.match(/(?:'[^']*'|"[^"]*"|\S)+/g) ?? []).map((word) =>
+        word.replaceAll(/['"](?=$|\s)|^['"]|(?<==)['"]/g, ''),
+      )
+      const found = findOperation(args)
+      if (command && !('operation' in found) && !isOtherCommand(args)) faults.push(`${page}: ${line}: no such command`)
+      // What is read from a file is not here.
+      if (!('operation' in found) || /-file\b|--file\b/.test(line)) continue
+      checked++
+      try {
+        readFlags(found.rest, found.operation.flags, usableFlags(found.operation))
+      } catch (error) {
+        faults.push(`${page}: ${line}: ${(error as Error).message}`)
+      }
+    }
+  }
+  assert.deepEqual(faults, [])
+  assert.ok(checked > 40, `${checked} commands`)
 })
 
 test('every npm script that the docs name is in package.json', async () => {

@@ -9,7 +9,10 @@ export const redirects: Readonly<Record<string, Moved>> = {
   'install.html': { to: 'guides/install-debian.html' },
   'migrating.html': { to: 'guides/migrate-from-ngrok.html' },
   'dashboard.html': { to: 'guides/dashboard.html' },
-  'sign-in.html': { to: 'guides/sign-in.html' },
+  'sign-in.html': {
+    to: 'guides/sign-in.html',
+    sections: { 'sign-in-the-command-line': 'guides/sign-in.html#sign-in-to-the-command-line' },
+  },
   'domains.html': { to: 'guides/domains.html' },
   'certificates.html': { to: 'guides/certificates.html' },
   'webhooks.html': { to: 'guides/webhooks.html' },
@@ -48,6 +51,7 @@ export const redirects: Readonly<Record<string, Moved>> = {
   'operations.html': {
     to: 'operate/troubleshooting.html',
     sections: {
+      'nobody-can-sign-in-to-the-dashboard': 'operate/troubleshooting.html#no-one-can-sign-in-to-the-dashboard',
       'from-nothing-to-the-first-key': 'guides/install-from-source.html#build-migrate-start',
       'rules-must-be-imported': 'guides/import-and-prune-rules.html#import-from-a-file',
       'the-audit': 'guides/audit-log.html#how-long-it-is-kept',
@@ -113,7 +117,13 @@ export const redirects: Readonly<Record<string, Moved>> = {
   'upgrade.html': { to: 'operate/upgrade.html' },
   'doctor.html': { to: 'operate/doctor.html' },
   'monitoring.html': { to: 'operate/monitoring.html' },
-  'scale.html': { to: 'operate/capacity.html' },
+  'scale.html': {
+    to: 'operate/capacity.html',
+    sections: {
+      'what-grows-and-how': 'contribute/growth.html',
+      'sums-beside-the-counts': 'contribute/growth.html#sums-beside-the-counts',
+    },
+  },
   'security.html': { to: 'explain/security.html' },
   'performance.html': { to: 'contribute/performance.html' },
   'architecture.html': { to: 'contribute/architecture.html' },
