@@ -1,5 +1,5 @@
 import { progressKey } from '../distribution/channels.ts'
-import type { Clock } from '../kernel/clock.ts'
+import type { Timing } from '../kernel/timing.ts'
 import type { BucketEntry, createIntake, Released } from './intake.ts'
 import type { Refusals } from './refusals.ts'
 
@@ -15,23 +15,26 @@ type Parts = {
   intake: ReturnType<typeof createIntake>
   step: { differs: () => boolean; isReadAgain: () => void; position: () => { applied: number } }
   refusals: Refusals
-  clock: Clock
+  timing: Pick<Timing, 'elapsed'>
   /** Has the bucket read again from its beginning. */
   readAgain: () => void
+  /** Drops what was released and waits for a step. */
+  drop: () => void
 }
 
 /** What arrived is not what the control plane has signed for: reports it, so that the bucket is compared, and reads everything again. */
-export function createDisagreement({ intake, step, refusals, clock, readAgain }: Parts) {
+export function createDisagreement({ intake, step, refusals, timing, readAgain, drop }: Parts) {
   let readAgainAt = 0
   return {
     resolve(): void {
-      if (!step.differs() || intake.state().isReadingAll || clock() < readAgainAt) return
-      readAgainAt = clock() + readAgainAfterMs
+      if (!step.differs() || intake.state().isReadingAll || timing.elapsed() < readAgainAt) return
+      readAgainAt = timing.elapsed() + readAgainAfterMs
       refusals.refuse(refusal)
       readAgain()
     },
     opened(made: string, resumed: boolean): void {
-      // What was held back counts as not received.
+      // What was held back counts as not received, and so does what was released since: it would lead past it.
+      if (step.differs()) drop()
       intake.opened(made, resumed, step.differs() ? step.position().applied : undefined)
       if (!resumed) step.isReadAgain()
     },

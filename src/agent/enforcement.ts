@@ -93,7 +93,7 @@ export function createEnforcement<Entry>(parts: Parts, proxy: AnyProxy<Entry>) {
     },
 
     closeConnections: connections.close,
-    firstUnclosed: connections.firstUnclosed,
+    unclosed: connections.unclosed,
   }
 }
 export type Enforcement<Entry> = ReturnType<typeof createEnforcement<Entry>>
@@ -102,21 +102,20 @@ export type Enforcement<Entry> = ReturnType<typeof createEnforcement<Entry>>
 function createConnections<Entry>({ log, known, openConnections, refusals }: Parts, proxy: AnyProxy<Entry>) {
   /** Takes memory for each record, so it is there only where something asks it. */
   const references = openConnections === 'close' ? createReferences(known.values()) : undefined
-  /** Edges and routes with connections that are to be closed, and the generation since when. */
-  const unclosed = new Map<string, number>()
+  /** Edges and routes with connections that are to be closed. */
+  const unclosed = new Set<string>()
 
   function noteAffected({ changes, touched }: Plan<Entry>): void {
     if (!references) return
     for (const { before, record } of changes) references.replace(before, record)
-    const first = Math.min(...touched.map(({ generation }) => generation))
-    for (const target of references.affected(touched)) unclosed.set(target, unclosed.get(target) ?? first)
+    for (const target of references.affected(touched)) unclosed.add(target)
   }
 
   /** Those that fail stay, and later changes need not wait for them. */
   async function close(): Promise<void> {
     if (unclosed.size === 0) return
     try {
-      await proxy.closeSessions([...unclosed.keys()])
+      await proxy.closeSessions([...unclosed])
       unclosed.clear()
     } catch (err) {
       log.error({ err, targets: unclosed.size }, 'cannot close open connections; retrying in a second')
@@ -128,8 +127,8 @@ function createConnections<Entry>({ log, known, openConnections, refusals }: Par
   return {
     noteAffected,
     close,
-    /** The first generation that says that connections must be closed which are open still. */
-    firstUnclosed: (): number => Math.min(...unclosed.values()),
+    /** Those that still have some. */
+    unclosed: (): ReadonlySet<string> => unclosed,
   }
 }
 

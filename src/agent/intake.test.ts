@@ -205,3 +205,30 @@ test('messages without records do not pile up without limit while one before the
   const [next] = intake.announced({ records: [], progress: progress(9e5, undefined, 2 + maxWaitingMessages) })
   assert.equal(next?.applied, 9e5)
 })
+
+test('a node that reads on in a bucket that has replaced its own takes nothing from there until it reads it from its beginning', () => {
+  const intake = nodeAt(4)
+  intake.entry(entry({ record: record(6) }))
+  const elsewhere = { ...progress(6, 'made on Monday', 4), bucket: 'made on Monday' }
+  assert.deepEqual(intake.entry(entry({ progress: elsewhere })), [], 'what stands before it there was never read')
+  intake.opened('made on Monday', false)
+  intake.entry(entry({ record: record(5), pending: 2 }))
+  intake.entry(entry({ record: record(6), pending: 1 }))
+  assert.deepEqual(generations(intake.entry(entry({ progress: elsewhere }))), [[5, 6]])
+})
+
+test('a bucket of the past deletes nothing, however complete it was', () => {
+  const intake = nodeAt(9)
+  intake.opened('made on Monday', false)
+  intake.entry(entry({ record: record(3), pending: 1 }))
+  assert.deepEqual(intake.entry(entry({ progress: progress(4, 'made on Monday') })), [], 'the node has come further')
+  intake.entry(entry({ record: record(10) }))
+  assert.deepEqual(generations(intake.entry(entry({ progress: progress(10, 'made on Monday', 9) }))), [[3, 10]])
+})
+
+test('the progress of a publisher that has not compared the bucket covers its own batch only', () => {
+  const intake = nodeAt(4)
+  intake.entry(entry({ record: record(8) }))
+  assert.deepEqual(intake.entry(entry({ progress: progress(8, undefined, 6) })), [], '5 and 6 may be missing there')
+  assert.deepEqual(generations(intake.entry(entry({ progress: progress(8, bucket, 6) }))), [[8]])
+})

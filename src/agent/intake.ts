@@ -104,6 +104,7 @@ export function createIntake(start: { applied: number; complete: boolean }) {
       progress = entry.progress ?? progress
       // A key that is written again while we read comes once, at its new place: until nothing is pending, some may be missing.
       if (pending > 0 || !progress || staging.newest() > progress.settled) return []
+      if (!isCovering(progress, { bucket, applied, fromItsBeginning })) return []
       const isOfThisBucket = progress.complete === bucket
       differs = fromItsBeginning && isOfThisBucket && !staging.isWhole(progress.live)
       if (fromItsBeginning && (!isOfThisBucket || differs)) return []
@@ -121,4 +122,16 @@ export function createIntake(start: { applied: number; complete: boolean }) {
     /** For people: how far a read has come. `pending` is undefined before the bucket was reached. */
     state: () => ({ complete, staged: staging.size(), pending, isReadingAll: fromItsBeginning, differs }),
   }
+}
+
+type Reading = { bucket: string; applied: number; fromItsBeginning: boolean }
+
+/** Whether nothing is missing before a progress: otherwise a node would call applied what it has never read. */
+function isCovering(progress: Progress, { bucket, applied, fromItsBeginning }: Reading): boolean {
+  // Another bucket has taken the place of the one that was opened. It has to be read from its beginning.
+  if (progress.bucket !== undefined && progress.bucket !== bucket) return false
+  // NATS came back with a bucket of the past: what was made since then is not in it, and would count as deleted.
+  if (fromItsBeginning) return progress.settled >= applied
+  // A new publisher has not compared the bucket yet, and what came before its first batch may be missing there.
+  return progress.complete === bucket || progress.after <= applied
 }

@@ -91,14 +91,12 @@ export function positionAfter(reached: Position, released: readonly Released[]):
   return { applied, revision, bucket, complete }
 }
 
-/** Unfinished records must be read again after a restart, so the position in the bucket stays before them. */
-export function heldBack(
-  position: Position,
-  arrivedAt: Position,
-  unfinished: ReadonlyMap<RecordKey, EdgeRecord>,
-): Position {
-  if (unfinished.size === 0) return arrivedAt
-  const first = Math.min(...[...unfinished.values()].map(({ generation }) => generation))
-  const applied = Math.max(position.applied, Math.min(arrivedAt.applied, first - 1))
+/**
+ * Unfinished records must be read again after a restart, so the position in the bucket stays before them. `since`: how far
+ * the node had come before the first of them arrived.
+ */
+export function heldBack(position: Position, arrivedAt: Position, since: number): Position {
+  if (since === Number.POSITIVE_INFINITY) return arrivedAt
+  const applied = Math.max(position.applied, Math.min(arrivedAt.applied, since))
   return { ...position, complete: arrivedAt.complete, applied }
 }

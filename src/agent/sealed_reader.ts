@@ -37,11 +37,12 @@ export function createSealedReader(keys: TrustedKeys, refused: (refused: Refused
   return { readProgress, readRecord }
 }
 
-function progressIn({ after, settled, complete, floor, live }: Progress): Progress | undefined {
+function progressIn({ after, settled, bucket, complete, floor, live }: Progress): Progress | undefined {
   if (!Number.isSafeInteger(after) || !Number.isSafeInteger(settled)) return undefined
   return {
     after,
     settled,
+    ...(typeof bucket === 'string' && { bucket }),
     ...(typeof complete === 'string' && { complete }),
     ...(Number.isSafeInteger(floor) && { floor }),
     ...(typeof live === 'string' && { live }),

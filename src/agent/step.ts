@@ -39,43 +39,43 @@ export function createStep<Entry>(parts: Parts<Entry>) {
   const arrivals = createArrivals(known)
   const unenforced = createUnenforced(enforcement)
   const upkeep = createUpkeep(parts)
+  const [unfinishedSince, unsettledSince, unclosedSince] = [createSince(), createSince(), createSince()]
 
   return {
-    async run(released: readonly Released[], signal: AbortSignal): Promise<void> {
+    async run(arrived: readonly Released[], signal: AbortSignal): Promise<void> {
+      // What comes after something that was not taken in leads past it, and would say that it is in force.
+      const released = arrivals.differs() ? [] : arrived
+      const { applied: before } = reached
       await unenforced.enforce(signal)
       const deletions = deletionsBy(released, known)
       const arriving = newest([...released, { records: deletions, applied: 0 }], preparation.unfinished, known)
-      const arrived = arrivals.expect(released, arriving, reached.applied)
+      const taken = arrivals.expect(released, arriving, before)
       // Not even the rest of it: without a record that is missing, what it narrows would be open.
-      if (!arrived) return
+      if (!taken) return
       if (deletions.length > 0) log.warn({ records: deletions.length }, 'removing what the control plane no longer has')
       // Names that resolve differently now, rules that have expired: nothing for the log, something for the proxy.
       const stale = [...withNewAddress]
-      const again = new Set([...stale, ...preparation.withoutRuleNames, ...preparation.expired()])
-      const knownAgain = [...again].filter((key) => !arriving.has(key)).map((key) => known.get(key))
-      const records = [...arriving.values(), ...knownAgain.filter((record) => record !== undefined)]
-      const planned = enforcement.plan(await preparation.prepare(records))
+      const again = [...stale, ...preparation.withoutRuleNames, ...preparation.expired()]
+      const planned = enforcement.plan(await preparation.prepare(withKnown(arriving, again, known)))
       const arrivedAt = positionAfter(reached, released)
-      const next = heldBack(position, arrivedAt, preparation.unfinished)
+      const next = heldBack(position, arrivedAt, unfinishedSince(preparation.unfinished.keys(), before))
       const logged = planned.changes.map(({ record }) => record).filter((record) => arriving.get(record.key) === record)
       const isFirst = next.complete && !position.complete
       const isMoved = isFirst || next.applied !== position.applied || next.revision !== position.revision
       if (logged.length > 0 || isMoved || refusals.isBehind()) await append(recordLog, refusals, logged, next)
-      arrived()
+      taken()
       for (const key of stale) withNewAddress.delete(key)
-      for (const { key } of logged) {
-        if (isOfCertificates(key)) unsettled.add(key)
-        if (kindOf(key) === 'https') certificates.edgeChanged(key)
-      }
+      for (const { key } of logged) if (isOfCertificates(key)) unsettled.add(key)
+      for (const { key } of logged) if (kindOf(key) === 'https') certificates.edgeChanged(key)
       unenforced.add(planned, next.complete)
       await unenforced.enforce(signal)
       await certificates.settle(unsettled)
       await enforcement.closeConnections()
       if (refusals.isBehind()) await append(recordLog, refusals, [], next)
+      const since = Math.min(unsettledSince(unsettled, before), unclosedSince(enforcement.unclosed(), before))
       position = next
       reached = arrivedAt
-      const first = Math.min(firstOf(unsettled, known), enforcement.firstUnclosed())
-      shown = { ...position, applied: Math.max(shown.applied, Math.min(position.applied, first - 1)) }
+      shown = { ...position, applied: Math.max(shown.applied, Math.min(position.applied, since)) }
       if (isFirst) log.info({ records: known.size, applied: next.applied }, 'first complete read: serving')
     },
     upkeep,
@@ -90,7 +90,7 @@ export function createStep<Entry>(parts: Parts<Entry>) {
       preparation.expired().length > 0 ||
       unsettled.size > 0 ||
       unenforced.isThere() ||
-      enforcement.firstUnclosed() < Number.POSITIVE_INFINITY ||
+      enforcement.unclosed().size > 0 ||
       refusals.isBehind() ||
       certificates.isDue() ||
       upkeep.isDue(),
@@ -108,10 +108,28 @@ export function createStep<Entry>(parts: Parts<Entry>) {
 
 const isOfCertificates = (key: RecordKey): boolean => kindOf(key) === 'certificate' || kindOf(key) === 'recipient'
 
-function firstOf(keys: Iterable<RecordKey>, known: ReadonlyMap<RecordKey, EdgeRecord>): number {
-  let first = Number.POSITIVE_INFINITY
-  for (const key of keys) first = Math.min(first, known.get(key)?.generation ?? first)
-  return first
+/** Those that arrive, and these of the known ones. */
+function withKnown(
+  arriving: ReadonlyMap<RecordKey, EdgeRecord>,
+  again: readonly RecordKey[],
+  known: ReadonlyMap<RecordKey, EdgeRecord>,
+): EdgeRecord[] {
+  const knownAgain = [...new Set(again)].filter((key) => !arriving.has(key)).map((key) => known.get(key))
+  return [...arriving.values(), ...knownAgain.filter((record) => record !== undefined)]
+}
+
+/**
+ * How far the node had come before the first of those arrived that are not in force yet; infinite without any. Their own
+ * generations would say too much: several changes of one thing come as one record, under the generation of the last.
+ */
+function createSince() {
+  const reachedBefore = new Map<string, number>()
+  return (waiting: Iterable<string>, reached: number): number => {
+    const keys = new Set(waiting)
+    for (const key of reachedBefore.keys()) if (!keys.has(key)) reachedBefore.delete(key)
+    for (const key of keys) if (!reachedBefore.has(key)) reachedBefore.set(key, reached)
+    return reachedBefore.values().reduce((least, each) => Math.min(least, each), Number.POSITIVE_INFINITY)
+  }
 }
 
 type UpkeepParts = Pick<Parts<unknown>, 'log' | 'clock' | 'recordLog' | 'preparation'>

@@ -11,6 +11,7 @@ export function createWorker<Item>(
 ) {
   const waiting: Item[] = []
   let isDue = false
+  let drops = 0
   let running: Promise<void> | undefined
   const stopping = new AbortController()
   const { signal } = stopping
@@ -18,11 +19,12 @@ export function createWorker<Item>(
   async function run(): Promise<void> {
     while (isDue && !signal.aborted) {
       const items = waiting.splice(0)
+      const dropsBefore = drops
       isDue = false
       try {
         await step(items, signal)
       } catch (err) {
-        waiting.unshift(...items)
+        if (drops === dropsBefore) waiting.unshift(...items)
         isDue = true
         if (signal.aborted) return
         log.error({ err }, 'an agent step failed; retrying in a second')
@@ -45,6 +47,11 @@ export function createWorker<Item>(
       if (items.length === 0) return
       waiting.push(...items)
       soon()
+    },
+    /** What waits counts as never received, and so does what the current step has, if that fails. */
+    drop(): void {
+      waiting.length = 0
+      drops++
     },
     async stop(): Promise<void> {
       stopping.abort()

@@ -31,6 +31,11 @@ export const inboxOf = (node: string): string => `_INBOX_${node}`
 export type Progress = {
   after: number
   settled: number
+  /**
+   * The bucket that it is put into, by when that was made: a node that reads on in another one, made in its place, must not
+   * take it for the end of what it has read. Absent from publishers before 0.3.
+   */
+  bucket?: string
   /** Of the records that come with it, so that none can be taken out on the way. */
   digest?: string
   /**

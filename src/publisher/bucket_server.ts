@@ -17,6 +17,8 @@ export type Streams = {
   info: (stream: string) => Promise<StreamFacts>
   purge: (stream: string, options: { filter: string }) => Promise<unknown>
   delete: (stream: string) => Promise<boolean>
+  /** As the leader has it. */
+  getMessage: (stream: string, query: { last_by_subj: string }) => Promise<{ seq: number } | null>
 }
 
 /** The part of NATS that keeps buckets. Passed in, so that a simulation can be it. */

@@ -30,13 +30,13 @@ export function createBucketWriter(
     working = undefined
   }
   async function keepTrying({ batch, keys }: (typeof queue)[number]): Promise<number> {
-    const giveUpAt = timing.now() + giveUpAfterMs
+    const giveUpAt = timing.elapsed() + giveUpAfterMs
     const kept = new Set<string>()
     for (;;) {
       try {
         return await natsSink.keep(batch, keys, kept)
       } catch (error) {
-        if (timing.now() > giveUpAt || stopped) throw error
+        if (timing.elapsed() > giveUpAt || stopped) throw error
         await wait(timing, retryAfterMs)
       }
     }

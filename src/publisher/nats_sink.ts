@@ -134,15 +134,19 @@ export async function createNatsSink(
 
 /**
  * A power failure takes writes that NATS has acknowledged and not synced. Nodes that have read them would miss whatever
- * comes under the same revisions. So the bucket is deleted, and nodes read the next one from its beginning.
+ * comes under the same revisions. So the bucket is deleted, and nodes read the next one from its beginning. Later writes
+ * may have taken the revisions of the lost ones, such as those of a process that was killed before it noticed. But it
+ * writes the progress last, so that an earlier one is left.
  */
 async function deleteIfBehind(
   streams: Streams,
   found: StreamFacts,
   { created, revision }: LastWrite,
 ): Promise<boolean> {
-  if (found.created !== created || found.state.last_seq >= revision) return false
-  return streams.delete(`KV_${recordBucket}`)
+  if (found.created !== created || revision === 0) return false
+  const stream = `KV_${recordBucket}`
+  const progress = await streams.getMessage(stream, { last_by_subj: `$KV.${recordBucket}.${progressKey}` })
+  return (progress?.seq ?? 0) < revision && streams.delete(stream)
 }
 
 async function readAll<Kept>(bucket: Bucket, read: (text: string) => Kept): Promise<Map<string, Kept>> {

@@ -113,10 +113,10 @@ function watchSigningKey({ database, log, metrics }: Pick<Parts, 'database' | 'l
 /** `isGone` aborts when NATS has been out of reach for some seconds. */
 function watchLink({ isConnected, timing }: Pick<Parts, 'isConnected' | 'timing'>) {
   const gone = new AbortController()
-  let connectedAt = timing.now()
+  let connectedAt = timing.elapsed()
   const stop = timing.every(250, () => {
-    if (isConnected()) connectedAt = timing.now()
-    else if (timing.now() - connectedAt >= giveUpWithoutNatsMs) gone.abort(new Error('NATS is out of reach'))
+    if (isConnected()) connectedAt = timing.elapsed()
+    else if (timing.elapsed() - connectedAt >= giveUpWithoutNatsMs) gone.abort(new Error('NATS is out of reach'))
   })
   return { isGone: gone.signal, stop }
 }
@@ -142,7 +142,7 @@ async function publish(
   const reconciling = { ...context, findPolicyVersion: policyVersions.fromRules }
   const live = createLiveRecords()
   const reconciler = createReconciler(
-    { database, natsSink, clock, log, context: reconciling, onCompared: withheld.noteComparison, live },
+    { database, natsSink, timing, log, context: reconciling, onCompared: withheld.noteComparison, live },
     AbortSignal.any([signal, over.signal]),
   )
   const stopLooking = watchBucketIdentity(timing, natsSink, bucketWriter.fail)
@@ -173,7 +173,12 @@ async function publish(
       await withheld.note(rows, unavailable)
       await natsSink.putBlobs(compiled.flatMap(({ blobs }) => blobs))
       noteSent(live, compiled, rows)
-      const progress = { after: sent, settled, ...reconciler.completeAt(signer.keyId, settled) }
+      const progress = {
+        after: sent,
+        settled,
+        bucket: natsSink.bucketCreated,
+        ...reconciler.completeAt(signer.keyId, settled),
+      }
       const sealed = sealBatch(compiled, rows, progress, signer)
       natsSink.announce(sealed)
       const keys = compiled.map(({ key }) => key)

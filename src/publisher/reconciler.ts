@@ -1,7 +1,7 @@
 import type { Progress } from '../distribution/channels.ts'
 import type { RecordKey } from '../distribution/records.ts'
-import type { Clock } from '../kernel/clock.ts'
 import type { Log } from '../kernel/log.ts'
+import type { Timing } from '../kernel/timing.ts'
 import { type CompileContext, notingUnavailable } from './changed.ts'
 import type { PublisherDatabase } from './database.ts'
 import type { LiveRecords } from './live_records.ts'
@@ -20,7 +20,7 @@ const maxSuspects = 100
 type Parts = {
   database: PublisherDatabase
   natsSink: NatsSink
-  clock: Clock
+  timing: Pick<Timing, 'now' | 'elapsed'>
   log: Log
   context: CompileContext
   /** Called after each pass: which records cannot be sent, and how much was held back, and why. */
@@ -33,10 +33,12 @@ type Parts = {
  * Beside the publishing, not in its way: comparing 100,000 records takes seconds, and whatever changes meanwhile is at worst sent twice.
  */
 export function createReconciler(
-  { database, natsSink, clock, log, context, onCompared, live }: Parts,
+  { database, natsSink, timing, log, context, onCompared, live }: Parts,
   signal: AbortSignal,
 ) {
-  let due = clock()
+  // A clock that jumps back must not put off the next comparison.
+  const { elapsed } = timing
+  let due = elapsed()
   let signedBy: string | undefined
   /** The last completed pass, and whether a progress message has announced it to nodes. */
   let compared: { keyId: string; generation: number; floor: number; isSaid: boolean } | undefined
@@ -59,7 +61,7 @@ export function createReconciler(
         database,
         natsSink,
         keyId,
-        clock(),
+        timing.now(),
         signal,
         about,
       )
@@ -72,10 +74,10 @@ export function createReconciler(
       const reason = describeHeldBack(heldBack)
       onCompared(withheld, countHeldBack(heldBack), reason)
       if (reason) log.error({}, `publisher: ${reason}`)
-      due = clock() + everyMs
+      due = elapsed() + everyMs
     } catch (err) {
       if (!signal.aborted) log.warn({ err }, 'publisher: cannot compare the bucket with the database yet')
-      due = clock() + retryAfterMs
+      due = elapsed() + retryAfterMs
     }
     isRunning = false
   }
@@ -87,7 +89,7 @@ export function createReconciler(
     },
     /** Called often. `isQuiet`: nothing is on its way, so that nothing is sent twice. */
     reconcileIfDue(keyId: string, isQuiet: boolean): void {
-      const now = clock()
+      const now = elapsed()
       if (signedBy !== undefined && signedBy !== keyId) due = now
       signedBy = keyId
       if (suspects.size > 0 && !isRunning && now >= suspicionAt) {

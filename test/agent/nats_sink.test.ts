@@ -48,6 +48,22 @@ test('a bucket that ends before the last acknowledged write is replaced when it 
   assert.equal((await replaced?.contents(() => 1))?.size, 0)
 })
 
+test('lost writes are noticed by the next publisher although as many have followed from one that was killed', async (t) => {
+  const { nats, open } = await start(t)
+  const sink = await open()
+  await write(sink)
+  await nats.copy()
+  const revision = await poll(() => write(sink).catch(() => 0))
+  const created = sink.bucketCreated
+  await nats.restart({ toCopy: true })
+  // Of another process that did not know, and ended before its progress.
+  const blind = await poll(() => open().catch(() => undefined))
+  const keys = [1, 2, 3].map(() => `backend.${newId('bkdst')}`)
+  const records = [...keys.map((key) => seal({ key, generation: 2, value: null }, signer)), 'x'.repeat(2 << 20)]
+  await assert.rejects(async () => blind?.keep({ progress: '', records }, [...keys, 'too_large']))
+  assert.notEqual((await open({ created, revision })).bucketCreated, created)
+})
+
 test('a bucket that loses writes while it is open is noticed, also once as many have followed', async (t) => {
   for (const later of [0, 5]) {
     const { nats, open } = await start(t)
