@@ -1,0 +1,149 @@
+import { createSigner, newSigningKey, trustedKeys } from '../../src/distribution/signature.ts'
+import { createChance } from './chance.ts'
+import { type BrokenPublisher, createControlPlane } from './control_plane.ts'
+import { faults, type World } from './faults.ts'
+import { createHistory, type History } from './history.ts'
+import { createNats } from './nats.ts'
+import { type BrokenNode, createNode, type Node } from './node.ts'
+import { createPostgres } from './postgres.ts'
+import { createScheduler, type Scheduler } from './scheduler.ts'
+import { createAccounts } from './things.ts'
+
+/** What a control breaks, and by which faults it shows soonest. Nothing for the product as it is. */
+export type Broken = { node?: BrokenNode; publisher?: BrokenPublisher; faults?: readonly string[] }
+export type Outcome = {
+  seed: number
+  /** What went wrong; undefined when nothing did. */
+  violation: string | undefined
+  events: number
+  story: string[]
+}
+
+const { publicKey, privateKey } = newSigningKey()
+const keys = { signer: createSigner(publicKey, privateKey), trusted: trustedKeys([publicKey]) }
+
+class Violation extends Error {}
+
+/**
+ * How long the world may take to become right again once nothing goes wrong any more: the publisher compares the bucket
+ * with the database every ten minutes, which is all that helps against some of what an intruder does.
+ */
+const recoveryMs = 11 * 60_000
+
+/** Lives through the history of one seed, and says what went wrong in it. */
+export async function live(seed: number, { isTraced = false, broken = {} as Broken } = {}): Promise<Outcome> {
+  const chance = createChance(seed)
+  const scheduler = createScheduler(chance, isTraced)
+  let events = 0
+  try {
+    const { world, history, accounts } = createWorld(scheduler, broken)
+    const step = async (until: number): Promise<boolean> => {
+      events++
+      const isMore = await scheduler.step(until)
+      if (world.violation) throw new Violation(world.violation)
+      return isMore
+    }
+    await trouble(world, accounts, broken.faults, step)
+    await recover(world, history, step)
+    return { seed, violation: undefined, events, story: scheduler.story }
+  } catch (error) {
+    if (!(error instanceof Violation)) throw error
+    scheduler.tell('VIOLATION', error.message)
+    return { seed, violation: error.message, events, story: scheduler.story }
+  }
+}
+
+type Watched = World & { violation: string | undefined }
+
+function createWorld(scheduler: Scheduler, broken: Broken) {
+  const { chance } = scheduler
+  const nats = createNats(scheduler)
+  const postgres = createPostgres(scheduler, keys)
+  const history = createHistory(postgres)
+  const accounts = createAccounts(chance, postgres, chance.between(1, 2))
+  const world: Watched = { scheduler, nats, postgres, publishers: [], nodes: [], violation: undefined }
+  const parts = { scheduler, nats, postgres, keys: keys.trusted }
+  for (let index = 1; index <= chance.between(1, 2); index++)
+    world.publishers.push(createControlPlane({ ...parts, broken: broken.publisher ?? {} }, `publisher ${index}`))
+  for (let index = 1; index <= chance.between(1, 2); index++) addNode(`node ${index}`)
+
+  function addNode(name: string): Node {
+    const node = createNode({ ...parts, broken: broken.node ?? {} }, name, (reporting) => {
+      check(reporting)
+      for (const publisher of world.publishers) publisher.hear(reporting)
+    })
+    node.haproxy.onChange(() => check(node))
+    world.nodes.push(node)
+    return node
+  }
+  function check(node: Node): void {
+    if (!node.haproxy.isAlive()) return
+    const { applied, refused } = node.reported()
+    const fault = history.fault(node.haproxy.maps(), applied, node.shown(), refused)
+    if (fault) world.violation ??= `${node.name}: ${fault}`
+  }
+  return { world: Object.assign(world, { addNode }), history, accounts }
+}
+
+type Step = (until: number) => Promise<boolean>
+
+/** Accounts change things while one thing after another goes wrong. */
+async function trouble(
+  world: Watched,
+  accounts: ReturnType<typeof createAccounts>,
+  only: readonly string[] | undefined,
+  step: Step,
+): Promise<void> {
+  const { scheduler, nats, publishers, nodes } = world
+  const { chance } = scheduler
+  for (const each of [...publishers, ...nodes]) each.start()
+  const names = only ?? Object.keys(faults).filter(() => chance.is(0.3))
+  const isCalm = chance.next()
+  const end = chance.between(5_000, 40_000)
+  const run = async (until: number) => {
+    while (await step(until));
+  }
+  while (scheduler.now() < end) {
+    await run(scheduler.now() + chance.next() * chance.pick([20, 300, 3_000]))
+    if (chance.is(0.2)) nats.sync()
+    if (names.length === 0 || chance.is(0.4 + isCalm / 2)) accounts.change()
+    else faults[chance.pick(names)]?.(world)
+  }
+}
+
+/** Nothing goes wrong any more. Every node, and one that is new, must come to serve what the database has. */
+async function recover(
+  world: Watched & { addNode: (name: string) => Node },
+  history: History,
+  step: Step,
+): Promise<void> {
+  const { scheduler, nats, postgres, publishers, nodes } = world
+  scheduler.tell('world', 'nothing goes wrong any more')
+  nats.recover()
+  postgres.recover()
+  world.addNode('new node')
+  for (const each of [...publishers, ...nodes]) {
+    each.recover()
+    each.start()
+  }
+  const end = scheduler.now() + recoveryMs
+  let fault: string | undefined
+  while (scheduler.now() < end) {
+    const until = scheduler.now() + 1_000
+    while (await step(until));
+    fault = faultIn(nodes, postgres.settled(), history)
+    if (!fault) return
+  }
+  throw new Violation(`not right again after ${recoveryMs / 1_000} s: ${fault}`)
+}
+
+function faultIn(nodes: readonly Node[], settled: number, history: History): string | undefined {
+  for (const { name, haproxy, hasFile, agent } of nodes) {
+    if (!haproxy.isAlive()) return `${name}: HAProxy does not run`
+    const difference = history.difference(haproxy.maps(), hasFile)
+    if (difference) return `${name}: ${difference}`
+    const applied = agent()?.state().applied ?? 0
+    if (applied < settled) return `${name}: has applied ${applied} of ${settled}`
+  }
+  return undefined
+}

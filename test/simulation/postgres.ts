@@ -1,0 +1,246 @@
+import type { RecordKey, RecordKind, RecordValue } from '../../src/distribution/records.ts'
+import { kindOf } from '../../src/distribution/records.ts'
+import type { Signer, TrustedKeys } from '../../src/distribution/signature.ts'
+import type { Uuid } from '../../src/kernel/ids.ts'
+import type { OutboxRow } from '../../src/operations/outbox.ts'
+import type { Compiled } from '../../src/publisher/compile.ts'
+import type { LockedDatabase, PublisherDatabase, Reasons } from '../../src/publisher/database.ts'
+import type { Process, Scheduler } from './scheduler.ts'
+
+/** What stands in the tables of one thing. */
+export type Thing = { accountId: Uuid; value: RecordValue; blobs: Buffer[] }
+/** Null: it is deleted. */
+export type Writes = ReadonlyMap<RecordKey, Thing | null>
+
+type State = {
+  things: Map<RecordKey, Thing>
+  outbox: OutboxRow[]
+  cursor: number
+  created: string | null
+  revision: number
+  resendBelow: number
+  withheld: Map<RecordKey, string>
+}
+const skipped = 1_000_000_000
+
+/** The database: transactions that end in another order than they began, the outbox, one lock, and a backup. */
+export function createPostgres(scheduler: Scheduler, keys: { signer: Signer; trusted: TrustedKeys }) {
+  const { chance } = scheduler
+  let state: State = {
+    things: new Map(),
+    outbox: [],
+    cursor: 0,
+    created: null,
+    revision: 0,
+    resendBelow: 0,
+    withheld: new Map(),
+  }
+  let lastGeneration = 0
+  let backup: State | undefined
+  const running = new Set<number>()
+  const busyAccounts = new Set<Uuid>()
+  let holder: { process: Process; end: (why: string) => void } | undefined
+  let downUntil = 0
+  let onCommit = (_generation: number, _writes: Writes): void => {}
+  let onRestore = (): void => {}
+
+  const settled = (): number => (running.size > 0 ? Math.min(...running) - 1 : lastGeneration)
+  const query = <Result>(process: Process, work: () => Result): Promise<Result> =>
+    scheduler.takes(process, chance.next() * 3, () => {
+      if (scheduler.now() < downUntil) throw new Error('the database does not answer')
+      return work()
+    })
+
+  function write(generation: number, accountId: Uuid, keys: Iterable<RecordKey>): void {
+    const created_at = new Date(scheduler.epoch()).toISOString()
+    for (const key of keys) state.outbox.push({ generation, account_id: accountId, key, created_at })
+  }
+
+  const lockedOf = (process: Process, isHeld: () => boolean): LockedDatabase => {
+    const ask = <Result>(work: () => Result): Promise<Result> =>
+      query(process, () => {
+        if (!isHeld()) throw new Error('the session has ended')
+        return work()
+      })
+    return {
+      signer: () => ask(() => keys.signer),
+      state: () => ask(() => ({ cursor: state.cursor, created: state.created, revision: state.revision })),
+      noteBucket: (created) =>
+        ask(() => {
+          if (state.created === created) return
+          if (state.created !== null) state.resendBelow = Math.max(state.resendBelow, settled())
+          state.created = created
+          state.revision = 0
+        }),
+      moveCursor: (cursor, revision) => ask(() => void Object.assign(state, { cursor, revision })),
+      outboxAfter: async (after) => {
+        const bound = await ask(settled)
+        return ask(() => ({
+          rows: state.outbox.filter(({ generation }) => generation > after && generation <= bound).sort(byGeneration),
+          settled: bound,
+        }))
+      },
+      withheld: () => ask((): Reasons => new Map(state.withheld)),
+      noteWithheld: (sent, kept, reasons) =>
+        ask(() => {
+          for (const key of sent) state.withheld.delete(key)
+          for (const { key } of kept) state.withheld.set(key, reasons.get(key) ?? '')
+        }),
+    }
+  }
+
+  const databaseOf = (process: Process): PublisherDatabase => ({
+    signer: () => query(process, () => keys.signer),
+    trustedKeys: () => query(process, () => keys.trusted),
+    async holdingLock(giveUp, work) {
+      const lost = new AbortController()
+      const session = { process, end: (why: string) => lost.abort(new Error(why)) }
+      const isLocked = await query(process, () => {
+        if (holder) return false
+        holder = session
+        process.atEnd.push(() => free())
+        return true
+      })
+      if (!isLocked) return
+      const free = () => {
+        if (holder === session) holder = undefined
+      }
+      const ended = new Promise<never>((_, reject) => {
+        for (const signal of [lost.signal, giveUp])
+          signal.addEventListener('abort', () => reject(signal.reason), { once: true })
+        if (giveUp.aborted) reject(giveUp.reason)
+      })
+      try {
+        await Promise.race([
+          work(
+            lockedOf(process, () => holder === session),
+            lost.signal,
+          ),
+          ended,
+        ])
+      } finally {
+        free()
+      }
+    },
+    noteExpiredRules: () => query(process, () => {}),
+    async compile(changed) {
+      const compiled: Compiled[] = []
+      // Each kind is a statement of its own, and sees what was committed until then.
+      for (const [, ofKind] of Map.groupBy(changed, ({ key }) => kindOf(key)))
+        await query(process, () => {
+          for (const { key } of ofKind) {
+            const thing = state.things.get(key)
+            compiled.push({ key, value: thing?.value ?? null, blobs: thing?.blobs ?? [] })
+          }
+        })
+      return compiled
+    },
+    settled: () => query(process, settled),
+    resendBelow: () => query(process, () => state.resendBelow),
+    async *living(kind: RecordKind) {
+      const page = await query(process, () => [...state.things].filter(([key]) => kindOf(key) === kind))
+      if (page.length > 0) yield page.map(([key, { accountId }]) => ({ key, accountId }))
+    },
+    changedSince: (inBucket) =>
+      query(process, () => {
+        const changed = state.outbox.filter(
+          ({ key, generation }) => generation > (inBucket.get(key)?.generation ?? Infinity),
+        )
+        return new Set(changed.map(({ key }) => key))
+      }),
+    async enqueue(accountId, keys) {
+      const generation = await query(process, () => {
+        running.add(++lastGeneration)
+        const mine = lastGeneration
+        process.atEnd.push(() => running.delete(mine))
+        return mine
+      })
+      return query(process, () => {
+        write(generation, accountId, keys)
+        running.delete(generation)
+        return generation
+      }).finally(() => running.delete(generation))
+    },
+  })
+
+  return {
+    databaseOf,
+    /** A change of an account, as the API makes it. Its account waits until it has ended. */
+    change(accountId: Uuid, make: (things: ReadonlyMap<RecordKey, Thing>) => Writes, told: string): void {
+      if (busyAccounts.has(accountId) || scheduler.now() < downUntil) return
+      busyAccounts.add(accountId)
+      running.add(++lastGeneration)
+      const generation = lastGeneration
+      const isRolledBack = chance.is(0.05)
+      const started = state
+      scheduler.at(
+        chance.is(0.1) ? chance.next() * 2_000 : chance.next() * 10,
+        undefined,
+        () => {
+          busyAccounts.delete(accountId)
+          running.delete(generation)
+          if (isRolledBack || started !== state) return
+          const writes = make(state.things)
+          if (writes.size === 0) return
+          for (const [key, thing] of writes) {
+            if (thing) state.things.set(key, thing)
+            else state.things.delete(key)
+          }
+          write(generation, accountId, writes.keys())
+          scheduler.tell('account', `${told} (generation ${generation})`)
+          onCommit(generation, writes)
+        },
+        true,
+      )
+    },
+    things: () => state.things as ReadonlyMap<RecordKey, Thing>,
+    settled,
+    cursor: () => state.cursor,
+    onCommit(listener: typeof onCommit): void {
+      onCommit = listener
+    },
+    onRestore(listener: typeof onRestore): void {
+      onRestore = listener
+    },
+    endSession(): void {
+      if (!holder) return
+      const { process, end } = holder
+      scheduler.tell('PostgreSQL', `ends the session of ${process.name}`)
+      holder = undefined
+      // A process that stands still hears of it when it goes on.
+      scheduler.at(1, process, () => end('the database session with the publisher lock has ended'))
+    },
+    stop(ms: number): void {
+      scheduler.tell('PostgreSQL', `is away for ${Math.round(ms)} ms`)
+      downUntil = scheduler.now() + ms
+      this.endSession()
+    },
+    backUp(): void {
+      backup = { ...copyOf(state) }
+    },
+    /** The backup, and `gatehouse after-restore`. No publisher may run meanwhile. */
+    restore(): boolean {
+      if (!backup) return false
+      scheduler.tell('PostgreSQL', "is restored from a backup, and 'gatehouse after-restore' is run")
+      state = copyOf(backup)
+      running.clear()
+      busyAccounts.clear()
+      lastGeneration += skipped
+      state.resendBelow = lastGeneration
+      onRestore()
+      return true
+    },
+    recover(): void {
+      downUntil = 0
+    },
+  }
+}
+export type Postgres = ReturnType<typeof createPostgres>
+
+const copyOf = (state: State): State => ({
+  ...state,
+  things: new Map(state.things),
+  outbox: [...state.outbox],
+  withheld: new Map(state.withheld),
+})
+const byGeneration = (a: OutboxRow, b: OutboxRow): number => a.generation - b.generation

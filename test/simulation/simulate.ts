@@ -1,0 +1,38 @@
+import { parseArgs } from 'node:util'
+import { live } from './history_of_seed.ts'
+
+// npm run simulate -- --seeds 1000 [--from 1]   lives through so many histories, and stops at the first that goes wrong, or with --all at none
+// npm run simulate -- --seed 17                 tells the story of one
+
+const { values } = parseArgs({
+  options: {
+    seeds: { type: 'string' },
+    from: { type: 'string', default: '1' },
+    seed: { type: 'string' },
+    all: { type: 'boolean' },
+  },
+})
+
+if (values.seed !== undefined) {
+  const { story, violation, events } = await live(Number(values.seed), { isTraced: true })
+  console.log(story.join('\n'))
+  console.log(`${events} events, ${violation ? 'and something went wrong' : 'and nothing went wrong'}`)
+  process.exitCode = violation ? 1 : 0
+} else {
+  const first = Number(values.from)
+  const count = Number(values.seeds ?? 1_000)
+  const began = performance.now()
+  const seconds = () => ((performance.now() - began) / 1_000).toFixed(1)
+  let [events, violations] = [0, 0]
+  for (let seed = first; seed < first + count; seed++) {
+    const outcome = await live(seed)
+    events += outcome.events
+    if ((seed - first + 1) % 5_000 === 0) console.log(`${seed - first + 1} seeds, ${seconds()} s`)
+    if (!outcome.violation) continue
+    violations++
+    process.exitCode = 1
+    console.log(`seed ${seed}: ${outcome.violation}`)
+    if (!values.all) break
+  }
+  console.log(`${count} seeds, ${events} events, ${violations} violations, ${seconds()} s`)
+}

@@ -1,0 +1,33 @@
+// The real publisher, distribution and agent in a simulated world: see docs/adr/0099-simulation.md.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { printed, sized } from '../harness/thorough.ts'
+import { controls, firstFound } from './controls.ts'
+import { live } from './history_of_seed.ts'
+
+const seeds = sized(250, 5_000)
+
+test(`nothing goes wrong in ${printed(seeds)} histories`, async () => {
+  for (let seed = 1; seed <= seeds; seed++) {
+    const { violation } = await live(seed)
+    if (!violation) continue
+    const { story } = await live(seed, { isTraced: true })
+    assert.fail(`seed ${seed}: ${violation}\n${story.slice(-200).join('\n')}\nnpm run simulate -- --seed ${seed}`)
+  }
+})
+
+test('a seed makes the same history each time', async () => {
+  for (const seed of [3, 14, 15]) {
+    const [first, second] = [await live(seed, { isTraced: true }), await live(seed, { isTraced: true })]
+    assert.ok(first.story.length > 20)
+    assert.deepEqual(first, second)
+  }
+})
+
+const enough = 1_000
+for (const [fault, broken] of Object.entries(controls))
+  test(`control: ${fault}`, async (t) => {
+    const found = await firstFound(broken, enough)
+    assert.ok(found, `not found within ${enough} seeds: the simulation is blind to it`)
+    t.diagnostic(`found with seed ${found.seed}: ${found.violation.slice(0, 150)}`)
+  })
