@@ -70,9 +70,9 @@ export async function issue(
   const { url, key } = (await resumed(parts, leased, names)) ?? (await begun(parts, leased, names, replaces))
   const { body: order } = await client.readOrder(url)
   if (order.status === 'pending') await authorize(parts, leased, order)
-  const ready = await settled(parts, url, ['ready', 'valid', 'processing'])
+  const ready = await waitForStatus(parts, url, ['ready', 'valid', 'processing'])
   if (ready.status === 'ready') await client.finalize(ready, certificateRequest(createPrivateKey(key), names))
-  const done = await settled(parts, url, ['valid'])
+  const done = await waitForStatus(parts, url, ['valid'])
   if (!done.certificate) throw new AcmeProblem('malformed', 'the authority issued a certificate and did not say where')
   return { chain: await client.certificate(done.certificate), key }
 }
@@ -220,7 +220,11 @@ async function authorized(parts: IssueParts, url: string, name: string, behind: 
   throw new AcmeProblem(problem.type, `${name} was not validated: ${problem.message}${suspects}`)
 }
 
-async function settled(parts: IssueParts, url: string, wanted: readonly AcmeOrder['status'][]): Promise<AcmeOrder> {
+async function waitForStatus(
+  parts: IssueParts,
+  url: string,
+  wanted: readonly AcmeOrder['status'][],
+): Promise<AcmeOrder> {
   const order = await polled(
     parts,
     () => parts.client.readOrder(url),

@@ -30,7 +30,7 @@ export type LeasedOrder = {
 }
 type Which = Pick<LeasedOrder, 'account_id' | 'domain_id'>
 
-/** Somebody else has the order by now, or nobody wants it any more: whatever was found out is not to be written. */
+/** Another process took over the order, or it was withdrawn. Results of this attempt must not be written. */
 export class LeaseLost extends Error {
   override readonly name = 'LeaseLost'
 }
@@ -71,7 +71,7 @@ export const leaseOrder = (db: Db, now: number, leaseSeconds: number) =>
 const heldBy = ({ account_id, domain_id, lease_token }: Which & Pick<LeasedOrder, 'lease_token'>) =>
   sql`account_id = ${account_id} and domain_id = ${domain_id} and lease_token = ${lease_token}`
 
-/** False: it is somebody else's by now. */
+/** False: another process holds the lease. */
 export const extendLease = async (db: Db, order: LeasedOrder, leaseSeconds: number): Promise<boolean> =>
   (await maybeOne(
     db,

@@ -25,7 +25,7 @@ import { unverified } from './wanted.ts'
 
 export type AcmeParts = Omit<IssueParts, 'client'> & { random: () => number }
 
-/** Whoever crashes is followed after that; whoever works extends it. */
+/** Lease duration. Another process takes over after a crash; a working one renews it. */
 const leaseSeconds = 60
 /** Of one certificate, by the rules of the public authorities. */
 const maxNames = 100
@@ -116,8 +116,8 @@ async function provide(parts: AcmeParts, leased: LeasedOrder): Promise<{ ending:
     : undefined
   const own = present?.source === 'acme' ? present : undefined
   if (own && !leased.order_url && leased.issued_by === settings.directoryUrl && isFor(own, names)) {
-    const settled = await endingWith(parts, client, leased, own)
-    if (clock() < (settled.renewsAt ?? 0)) return { ending: settled, issued: false }
+    const ending = await endingWith(parts, client, leased, own)
+    if (clock() < (ending.renewsAt ?? 0)) return { ending, issued: false }
   }
   const replaces = own && leased.issued_by === settings.directoryUrl ? certificateIdOf(own.certificate_pem) : undefined
   const { chain, key } = await issue({ ...parts, client }, leased, names, replaces)

@@ -96,7 +96,7 @@ async function show(operation: Operation, view: View, { path }: Call, text: stri
   else if (view.output === 'table') write(`deleted ${path.slice(1)}`)
 }
 
-/** Asks people, not scripts: whoever pipes ids into the command cannot be asked. */
+/** Asks only at a terminal: with input from a pipe there is no one to answer. */
 async function confirmDeletion(requests: readonly Call[]): Promise<void> {
   if (!canAsk()) return
   const what = requests.length === 1 ? requests[0]?.path.slice(1) : `these ${requests.length}`

@@ -22,7 +22,7 @@ export type ClientConfig = {
   readonly GATEHOUSE_PROFILE: string
   readonly profilesFile: string
   readonly version: string
-  /** Whether a browser that we open here would be seen by whoever typed the command. */
+  /** Whether a browser opened on this machine would be visible to the user. */
   readonly hasScreen: boolean
   /** A command of the shell. */
   readonly editor: string

@@ -70,22 +70,22 @@ export function startAcme(config: Config, wiring: Wiring): () => Promise<void> {
     settings,
     clock: systemClock,
     random: Math.random,
-    onCleanUpFailed: (err: unknown) => log.warn({ err }, 'cannot clean up after the validation of a name'),
+    onCleanUpFailed: (err: unknown) => log.warn({ err }, 'cannot remove the challenges of a validated name'),
   }
   const orders = runOrders(parts, {
     onOutcome({ domain, issued, error, unmet }) {
       if (issued) log.info({ domain }, 'a certificate was issued')
       if (error)
         log.warn({ domain, code: error.code, reason: error.message, err: error.cause }, 'no certificate was issued')
-      if (unmet?.code === orderLimitCode) log.warn({ domain }, 'an account has used up its orders for the hour')
+      if (unmet?.code === orderLimitCode) log.warn({ domain }, 'an account has reached its certificate orders per hour')
       metrics.countAcmeOutcome(issued, error?.code)
     },
-    onError: (err) => log.error({ err }, 'cannot work on orders of certificates'),
+    onError: (err) => log.error({ err }, 'cannot process certificate orders; retrying'),
   })
   const stopCounting = interval(
     15_000,
     async () => metrics.showAcmeOrders(await countOrders(db)),
-    (err) => log.error({ err }, 'cannot count orders of certificates'),
+    (err) => log.error({ err }, 'cannot count certificate orders'),
   )
   return async () => {
     await Promise.all([orders.stop(), stopCounting()])

@@ -96,7 +96,7 @@ export async function edge(
     isDraining: () => isDraining,
   }
   const status = await serveNodeStatus(config, node)
-  // The last to be said: whoever waits for it may ask the node how it is.
+  // Logged last: scripts that wait for this line query the node's status next.
   log.info({ ...agent.state(), node: config.GATEHOUSE_EDGE_NODE, version }, 'serving from disk')
   link.start({ keys, agent, ...seen, ruleHits: counting.hits, health, seen: requests.seen, current })
 

@@ -47,7 +47,7 @@ const requestIntake = ({ config, db, metrics, log, warnOnce }: IntakeParts): Par
     if (fates.unknown + fates.refused > 0)
       warnOnce(node, 'an edge node sent requests that are out of bounds or of no account; not logged again for it')
   },
-  onError: (err) => log.error({ err }, 'cannot write requests of an edge node, which will send them again'),
+  onError: (err) => log.error({ err }, 'cannot write requests of an edge node; it will resend them'),
 })
 
 type Parts = { buffers: EdgeBuffers; metrics: Metrics; log: Logger; secrets: SecretsBox | undefined }
@@ -207,6 +207,6 @@ function saveHealth(
     async () => {
       if (isActive()) await buffer.flush(systemClock())
     },
-    (err) => log.error({ err }, 'cannot save the health of backends; edge nodes report it again'),
+    (err) => log.error({ err }, 'cannot save backend health; edge nodes will report it again'),
   )
 }

@@ -15,7 +15,7 @@ export function openSecretsBox({ GATEHOUSE_SECRETS_KEY_FILE: file }: Config): Se
   if (file === '') return undefined
   let text: string
   try {
-    // Whoever may read it can read every private key in a backup.
+    // With this file, every private key in a backup can be decrypted.
     const { mode } = statSync(file)
     if (mode & 0o007)
       throw new ConfigError(

@@ -1,7 +1,7 @@
 import { type Db, one } from './pool.ts'
 import { type SqlFragment, sql } from './sql.ts'
 
-/** What one statement takes: short enough for any time-out, and for whoever waits for one of its rows. */
+/** Rows of one statement: it must end before any time-out, and before requests that wait for a row notice. */
 const batchSize = 5_000
 
 /**
@@ -16,7 +16,7 @@ export async function inBatches(
 ): Promise<number> {
   let total = 0
   for (;;) {
-    // Rows that somebody holds are left to the next time: waiting for them could be a deadlock.
+    // Locked rows are left for the next run: waiting for them could deadlock.
     const batch = sql`any(array(${select} limit ${batchSize} for update skip locked))`
     const { count } = await one<{ count: number }>(
       db,

@@ -1,7 +1,7 @@
 /** What a failed statement means, read from PostgreSQL's SQLSTATE, in one place. */
 type DatabaseError = { code?: string; constraint?: string; message?: string }
 
-/** Constraints decide races; whoever translates one names it. */
+/** Constraints decide races. A violation is turned into a refusal by the name of its constraint. */
 export function violates(error: unknown, constraint: string): boolean {
   return (error as DatabaseError)?.constraint === constraint
 }

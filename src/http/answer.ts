@@ -54,7 +54,7 @@ export async function enter({ service, route, operationId, raw, facts }: Incomin
   const forwarded = raw.headersDistinct['x-forwarded-for']
   facts.source = sourceAddress(raw.socket.remoteAddress, forwarded, service.trustedProxies)
   facts.sourceIp = facts.source && formatAddress(facts.source)
-  // Whoever signs in has the token in the body: that is looked at when it has been read.
+  // A sign-in has its token in the body, which is checked once it has been read.
   if (!route.signsIn) await letIn(service, route, operationId, facts, await identify(service, raw, facts))
 }
 

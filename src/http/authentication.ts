@@ -47,7 +47,7 @@ export async function identifySigningIn(
   return findCaller(service.db.lookUps, token, facts.source, 'dashboard')
 }
 
-/** Lets in whoever was identified, if the IP restrictions of the account and the limit of the key do. */
+/** Checks the account's IP restrictions and the key's rate limit for an identified caller. */
 export async function letIn(
   service: Service,
   { operation, signsIn }: Route,

@@ -6,7 +6,7 @@ export type TxtAnswer =
   | { readonly values: readonly string[] }
   | {
       readonly values?: undefined
-      /** For whoever published the record: it completes the sentence 'The TXT record … '. */
+      /** Shown to the account: it completes the sentence 'The TXT record … '. */
       readonly fault: string
       /** Whether DNS answered at all. Without an answer nothing is known about the record. */
       readonly answered: boolean

@@ -15,7 +15,7 @@ const maxRecheckMs = 5_000
  * hundred requests at once: those of two nodes must find room.
  */
 const bufferBytes = 512 * 1024
-/** Whoever has read nothing for this long is gone. */
+/** A client that has read nothing for this long is disconnected. */
 const stuckMs = 60_000
 
 export type EventStreams = {
@@ -108,7 +108,7 @@ function openStream(events: Events, isAllowed: () => Promise<boolean>) {
   return { stream, end }
 }
 
-/** Whoever cannot be asked about is not allowed: a database that is away must not keep a revoked key's stream open. */
+/** Fails closed: without the database we cannot rule out that the key was revoked. */
 function recheckEvery(isAllowed: () => Promise<boolean>, end: (reason: StreamEnd) => void): NodeJS.Timeout {
   let askedAt: number | undefined
   return setInterval(async () => {

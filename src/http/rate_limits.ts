@@ -22,7 +22,7 @@ export type RateLimits = {
   readonly countSignIn: (source: Address | undefined) => LimitUse
 }
 
-/** Bounds memory: some 7 MiB. Whoever has more active keys than this starts some of them afresh. */
+/** Bounds memory: some 7 MiB. With more active keys than this, some start again with a full allowance. */
 const maxKeys = 100_000
 /** All keys of an account together may make ten times the requests of one: otherwise each new key would add as many. */
 export const accountRequestsPerMinute = (requestsPerMinute: number): number => 10 * requestsPerMinute

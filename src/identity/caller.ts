@@ -177,7 +177,7 @@ export const noteSessionUse = (db: Db, { accountId }: Caller, sessionId: Uuid): 
       and last_used_at < now() - make_interval(secs => ${noteUseSeconds})`,
   )
 
-/** Whoever rotated the key may have done so because its token leaked: a thief must not use the overlap to stay. */
+/** The key may have been rotated because its token leaked: a thief must not use the overlap to stay. */
 export const tokenReplaced = ({ sessionId }: Caller): Refusal =>
   new Refusal(
     'ERR_TOKEN_REPLACED',

@@ -21,7 +21,7 @@ export function createFailureLimiter(clock: Clock, limit: RateLimit): FailureLim
   return { limit, countFailure: (source) => limiter.take(networkOf(source), limit) }
 }
 
-/** Whoever has one IPv6 address usually has the 2^64 around it. */
+/** A client with one IPv6 address usually has the whole /64. */
 function networkOf(source: Address | undefined): string {
   if (!source) return 'unknown'
   return source.family === 4 ? `4 ${source.value}` : `6 ${source.w0} ${source.w1}`

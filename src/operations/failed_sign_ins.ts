@@ -7,7 +7,7 @@ import { createRateLimiter } from '../kernel/flow/rate_limiter.ts'
 import type { Id, Uuid } from '../kernel/ids.ts'
 import { recordChange } from './audit.ts'
 
-// Whoever has a dead token of an account can try it as often as they like, from anywhere, and must not fill its audit.
+// An expired or deleted token can be tried any number of times from anywhere, and must not fill the account's audit.
 const eventsPerKey = { requests: 10, seconds: 60 }
 const eventsPerAccount = { requests: 60, seconds: 60 }
 const maxOwners = 10_000

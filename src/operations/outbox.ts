@@ -28,7 +28,7 @@ export const settledGeneration = async (db: Db): Promise<number> =>
 /**
  * The next changes after a generation, in order, and up to where everything is known. A generation comes whole, so there
  * may be more rows than the limit: whoever asks next asks for what is after a generation. Two statements, because the
- * rows must be read by a later snapshot than the bound: whoever had ended before the bound was read is then visible.
+ * rows must be read by a later snapshot than the bound: transactions that ended before the bound was read are then visible.
  */
 export async function readOutbox(
   db: Db,

@@ -5,7 +5,7 @@ import type { Clock } from '../kernel/clock.ts'
 import { createRateLimiter } from '../kernel/flow/rate_limiter.ts'
 import { recordChange } from './audit.ts'
 
-// Whoever has a leaked token can be refused as often as they like, and must not fill the audit with it.
+// A leaked token can be refused any number of times, and must not fill the audit.
 const eventsPerKey = { requests: 10, seconds: 60 }
 const maxKeys = 10_000
 

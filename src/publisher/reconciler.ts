@@ -68,7 +68,7 @@ export function createReconciler(
       comparison.end()
       compared = { keyId, generation, floor, isSaid: false }
       if (isSuspicion) suspicionWaitMs = healed + removed > 0 ? shortestWaitMs : Math.min(suspicionWaitMs * 2, everyMs)
-      if (removed) log.warn({ entries: removed }, 'publisher: removed entries from the bucket that nobody had signed')
+      if (removed) log.warn({ entries: removed }, 'publisher: removed unsigned entries from the bucket')
       if (healed)
         log.warn({ records: healed }, 'publisher: the bucket differed from the database; publishing the differences')
       const reason = describeHeldBack(heldBack)

@@ -38,7 +38,7 @@ export function saveRuleHits(
     const { sender, batch } = ruleHits
     addReportedRuleHits(db, { node, sender: sender as Uuid, batch, hits }, parts.clock())
       .then(() => answer(keptRuleHits(batch)))
-      .catch((err) => parts.log.error({ err, node }, 'cannot write counts of rules; the edge node sends them again'))
+      .catch((err) => parts.log.error({ err, node }, 'cannot write rule hits; the edge node will resend them'))
       .finally(() => busy.delete(node))
   })
 }

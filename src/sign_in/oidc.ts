@@ -129,7 +129,7 @@ function failureOf(error: unknown): SignInFailure {
   return new SignInFailure(isDown ? 'provider_unavailable' : 'invalid_response', shortly(error), { cause: error })
 }
 
-/** Whoever is no longer let in is not left with what they got when they were. */
+/** Ends the sessions and keys of a user who is no longer admitted. */
 async function decideOrEnd(
   { service }: SignInParts,
   provider: Provider,

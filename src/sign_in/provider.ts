@@ -21,7 +21,7 @@ export type Provider = {
   readonly rolesClaim: string
   /** Values of the roles claim for each role; empty: roles are managed in Gatehouse. */
   readonly roles: Readonly<Record<Role, readonly string[]>>
-  /** For whoever has no role by a claim. Undefined: refused. */
+  /** The role of users without one from a claim. Undefined: they are refused. */
   readonly defaultRole: Role | undefined
   readonly clockToleranceSeconds: number
 }

@@ -135,7 +135,7 @@ async function attempt(
   )
 }
 
-/** As Standard Webhooks has it. Whoever receives it twice sees the same `webhook-id`. */
+/** As Standard Webhooks has it. A repeated delivery has the same `webhook-id`. */
 const payloadOf = (event: AuditEvent): string =>
   JSON.stringify({ type: event.operation, timestamp: event.created_at, data: event })
 

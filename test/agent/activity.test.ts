@@ -152,7 +152,7 @@ test('every connection counts for the rule that decided about it, also what is d
   await visit(9, 6, '127.0.0.9')
   await poll(() =>
     installation.processes.some(({ log }) =>
-      log.some(({ msg }) => msg.startsWith('cannot write counts of rules; the edge node')),
+      log.some(({ msg }) => msg.startsWith('cannot write rule hits; the edge node')),
     ),
   )
   await run(installation.db, sql`alter table ip_rule_hits_away rename to ip_rule_hits`)

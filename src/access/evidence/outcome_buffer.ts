@@ -19,7 +19,7 @@ export type OutcomeBuffer = {
 
 /**
  * Brings which addresses were let in, and which of them were refused, into the database: each once an hour, or when its
- * outcome is another than before. Whoever comes from ever new addresses makes as many writes in an hour as are kept.
+ * outcome is another than before. A client that keeps changing addresses causes at most as many writes an hour.
  */
 export function createOutcomeBuffer(db: Db, onLost: (outcomes: number) => void): OutcomeBuffer {
   let pending = new Map<string, AddressOutcome>()

@@ -51,7 +51,7 @@ const edges: Source = {
   },
 }
 
-/** What one transaction takes: short enough for any time-out, and for whoever waits for one of its rows. */
+/** Rows of one transaction: it must end before any time-out, and before requests that wait for a row notice. */
 const batchSize = 5_000
 
 type Counted = Readonly<Record<string, unknown>> & { count: number }
@@ -150,7 +150,7 @@ async function findDiffering(
   return rows as Owner[]
 }
 
-/** Whoever adds counts holds its owner, and waits meanwhile. */
+/** Writers of counts lock the owner, so they wait until this ends. */
 async function rebuild(tx: Db, { counts, owners, owner, byHour, byAddress }: Source, { account_id, id }: Owner) {
   const values = [account_id, id]
   await tx.query({ text: `select from ${owners} where account_id = $1 and id = $2 for update`, values })

@@ -9,7 +9,7 @@ export type RuleSetChange = { accountId: Uuid; operationId: Id<'op'> }
 /** `replaced`: another expiry or description came for the same range. `added` has what came in place of it, too. */
 export type RuleSetPart = 'removed' | 'replaced' | 'added'
 
-/** About 10 MB. Whoever replaces whole sets all day keeps the last changes only. */
+/** About 10 MB. An account that replaces whole sets all day keeps only its latest changes. */
 const rulesKeptPerAccount = 500_000
 /** What a change counts as besides its rules, so that the number of changes is bounded, too. */
 const perChange = 100

@@ -81,7 +81,7 @@ async function tokenFrom(file: string): Promise<string> {
   return token
 }
 
-/** Never over a file that somebody may have edited since. */
+/** Never overwrites a file: it may have been edited since. */
 function save(file: string, text: string): void {
   try {
     writeFileSync(file, text, { flag: 'wx' })

@@ -137,7 +137,7 @@ function requestHeaders(title: string, module: unknown, notes: Notes): Json {
       (value.includes('${') ? 'has a variable, and values are fixed here' : undefined)
     if (fault === undefined) return true
     notes.add(title, `request header ${name} is not added, because it ${fault}`)
-    // Whoever trusts the header must not get the client's.
+    // An upstream that trusts this header must not receive the client's own.
     if (headerNameFault(name, 'remove') === undefined) removed.push(name)
     return false
   })

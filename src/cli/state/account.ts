@@ -102,7 +102,7 @@ function ownName({ kind, fields }: Thing): string {
   return /^([a-z]+_[0-9a-z]{26}|\d+)$/.test(slug) ? `x-${slug}` : slug || String(byKind[kind])
 }
 
-/** Names of backends are distinct whatever their kind: whoever refers to one says only its name. */
+/** Backend names are unique across kinds, because references use only the name. */
 const namespaceOf = ({ kind }: Thing): string => (kind.endsWith('backends') ? 'backends' : kind)
 
 /** Each its own: the second 'office' is office-2. */

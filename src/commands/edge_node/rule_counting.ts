@@ -9,7 +9,7 @@ import type { Log } from '../../kernel/log.ts'
 export async function openRuleCounting(folder: string, settings: ProxySettings, log: Log, files: Files) {
   const file = join(folder, 'rule_hits.json')
   const hits = createRuleHits({ files })
-  await hits.load(file).catch((err) => log.error({ err }, 'lost the counts of rules that the agent before had kept'))
+  await hits.load(file).catch((err) => log.error({ err }, 'lost the rule hits saved by the previous agent'))
   const receiver = await receiveRuleCounts(
     settings,
     ({ account, rule, outcome, times }) => hits.count(account, rule, outcome, times, Date.now()),
@@ -20,7 +20,7 @@ export async function openRuleCounting(folder: string, settings: ProxySettings, 
     /** After the last report. What the control plane does not have yet is for the next agent. */
     async stop(): Promise<void> {
       await receiver.close()
-      await hits.save(file).catch((err) => log.error({ err }, 'cannot save counts of rules; they are lost'))
+      await hits.save(file).catch((err) => log.error({ err }, 'cannot save rule hits; they are lost'))
     },
   }
 }

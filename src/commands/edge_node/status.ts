@@ -91,7 +91,7 @@ export function serveNodeStatus(
 }
 
 const maxTroubled = 50
-/** For whoever looks at the node itself: the control plane may be what is down. */
+/** Asks the node itself, because the control plane may be what is down. */
 const troubled = (health: Health) =>
   Iterator.from(health.all())
     .filter(({ status }) => status === 'down' || status === 'failing')

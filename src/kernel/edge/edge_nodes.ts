@@ -33,11 +33,11 @@ export type EdgeNode = {
   refused?: RefusedCounts
   /** Why the node cannot write to its disk. Missing while it can. */
   storageFault?: string
-  /** How many addresses of backends have each status. Nodes of before do not tell. */
+  /** How many addresses of backends have each status. Absent in agents before 0.2. */
   upstreams?: Record<UpstreamStatus, number>
-  /** It counts which rules decide. Nodes of before do not tell. */
+  /** It counts which rules decide. Absent in agents before 0.2. */
   countsRules?: boolean
-  /** The node's public key. Nodes of before do not tell. */
+  /** The node's public key. Absent in agents before 0.2. */
   nodeKey?: string
   certificates?: CertificateCounts
   /** Milliseconds. */

@@ -71,7 +71,7 @@ export type NewApiKey = {
   signIn?: 'provider' | 'command'
 }
 
-/** The lock on the owner's row: whoever deletes the owner now waits, and then finds the new key too. */
+/** Locks the owner's row, so that a concurrent deletion of the owner waits, and then finds the new key too. */
 const activeOwner = (accountId: Uuid, ownerId: Id<'usr' | 'bot'>) => sql`
       select id, kind from principals
       where account_id = ${accountId} and id = ${toUuid(ownerId)} and active

@@ -95,7 +95,7 @@ export const hostportsOf = async (tx: Db, { accountId }: Account, edgeId: Uuid):
     )
   ).map(({ hostport }) => hostport)
 
-/** In the whole installation, for whoever runs it. */
+/** In the whole installation, for the operator's metrics. */
 export const countRefusedHostports = async (db: Db): Promise<number> =>
   (await one<{ count: number }>(db, sql`select count(*) from refused_hostports`)).count
 

@@ -3,7 +3,7 @@ import type { TxtAnswer } from '../../http/domains.ts'
 
 const timeoutMs = 3_000
 const tries = 2
-/** A name with more than this is not one that somebody set up for us. */
+/** A name with more records than this was not set up for verification. */
 const maxValues = 100
 
 /** c-ares's names for what a name server said, or did not say. */

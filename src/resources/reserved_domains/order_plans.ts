@@ -6,7 +6,6 @@ import { writeOutbox } from '../../operations/outbox.ts'
 
 type Which = { readonly account_id: Uuid; readonly domain_id: Uuid }
 
-/** Somebody wants a certificate for the domain now. */
 export const planOrder = (tx: Db, accountId: Uuid, domainId: Uuid) =>
   run(
     tx,
