@@ -34,11 +34,26 @@ const calques: readonly { banned: RegExp; write: string }[] = [
   { banned: /\bfor\s+ever\b/gi, write: 'forever' },
 ]
 
+/** For readers of the product, whose pages are read more often than comments. */
+const inPagesForUsers: typeof calques = [
+  {
+    banned: /\b(?:somebody|whoever|nobody)\b(?![^\n]*`\s*\|)/gi,
+    write: 'the role: an attacker, another account, no one',
+  },
+  { banned: /(?:^|[.!?]\s+)Of (?:one|two|a|an|all|several|those|the)\b[^.\n]*,/gm, write: 'the subject first' },
+  {
+    banned: /(?<!(?:answer|response)\s)\b(?:is|are) [45]\d\d\b(?! bytes)/g,
+    write: 'returns 409, gets 409, fails with 409',
+  },
+  { banned: /\balso (?:when|with|if|those)\b/gi, write: 'even when, including' },
+]
+const userPage = /^docs\/(?:start|guides|reference|operate|explain)\//
+
 test('docs, comments, messages and test titles avoid the listed calques', async () => {
   const found: string[] = []
   for (const file of files) {
     const text = await readFile(join(root, file), 'utf8')
-    for (const { banned, write } of calques) {
+    for (const { banned, write } of [...calques, ...(userPage.test(file) ? inPagesForUsers : [])]) {
       for (const { 0: phrase, index } of text.matchAll(banned)) {
         found.push(`${file}:${text.slice(0, index).split('\n').length}: '${phrase}'; write: ${write}`)
       }
