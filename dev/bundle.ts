@@ -3,7 +3,7 @@
 // a package of the dashboard's, and bundles both.
 import { chmod, mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
-import { build, type Rolldown } from 'vite'
+import { build, type Plugin, type Rolldown } from 'vite'
 import { toBundle } from '../src/cli/bundled_operations.ts'
 import { documentedOperations } from '../src/cli/documented_operations.ts'
 import { luaFiles } from '../src/kernel/package_files.ts'
@@ -12,12 +12,21 @@ import { isStale } from './stale.ts'
 
 const root = new URL('..', import.meta.url).pathname
 
+/** Packages that call `require` get the module itself: that does not read its exports. */
+const httpWithoutFetch: Plugin = {
+  name: 'http-without-fetch',
+  enforce: 'pre',
+  resolveId: (id, _importer, { kind }) =>
+    id === 'node:http' && kind === 'import-statement' ? join(root, 'dev/http_without_fetch.ts') : undefined,
+}
+
 /** Into a folder directly below the package's root; see src/kernel/package_files.ts. */
 export async function bundle(folder: string): Promise<void> {
   const built = await build({
     root,
     configFile: false,
     logLevel: 'error',
+    plugins: [httpWithoutFetch],
     // pg would use compiled code of this name, which we do not install.
     ssr: { noExternal: true, external: ['pg-native'] },
     build: {
@@ -86,7 +95,14 @@ const testFolder = '.program'
  */
 export async function ensureTestProgram(): Promise<string> {
   const main = join(root, testFolder, 'main.js')
-  if (!(await isStale(`${testFolder}/main.js`, ['src/**/*.ts', 'dev/bundle*.ts', 'openapi.json', 'package-lock.json'])))
+  if (
+    !(await isStale(`${testFolder}/main.js`, [
+      'src/**/*.ts',
+      'dev/{bundle*,http_without_fetch}.ts',
+      'openapi.json',
+      'package-lock.json',
+    ]))
+  )
     return main
   await rm(join(root, testFolder), { recursive: true, force: true })
   await mkdir(join(root, testFolder))
