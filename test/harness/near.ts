@@ -59,11 +59,15 @@ export function testsNear(file: string, graph: ImportGraph): string[] {
   })
 }
 
+/** What starts a control plane, and NATS, which is installed later than the fast tests run. */
+const servers = ['test/harness/control_plane.ts', 'dev/nats.ts']
+
 /**
  * The tests of `npm run check:fast`: those of the text and shape of the sources, of functions without a server, and of the
  * specification. None needs more than PostgreSQL.
  */
 export function isFast(test: string, graph: ImportGraph): boolean {
   if (/^test\/(?:prose|architecture|near|openapi|specification)\b/.test(test)) return true
-  return test.startsWith('src/') && !reachableFrom(test, graph).has('test/harness/control_plane.ts')
+  const used = reachableFrom(test, graph)
+  return test.startsWith('src/') && !servers.some((server) => used.has(server))
 }
