@@ -24,9 +24,11 @@ const newNode = () => {
   intake.opened(bucket, false)
   return intake
 }
+/** Reads on in a bucket that was compared since. */
 const nodeAt = (applied: number) => {
   const intake = createIntake({ applied, complete: true })
   intake.opened(bucket, true)
+  intake.entry(entry({ progress: progress(applied, bucket) }))
   return intake
 }
 
@@ -231,4 +233,13 @@ test('the progress of a publisher that has not compared the bucket covers its ow
   intake.entry(entry({ record: record(8) }))
   assert.deepEqual(intake.entry(entry({ progress: progress(8, undefined, 6) })), [], '5 and 6 may be missing there')
   assert.deepEqual(generations(intake.entry(entry({ progress: progress(8, bucket, 6) }))), [[8]])
+})
+
+test('a node that reads on does not trust the place where it left the bucket until that was compared, as NATS may have gone back', () => {
+  const intake = createIntake({ applied: 45, complete: true })
+  intake.opened(bucket, true)
+  intake.entry(entry({ record: record(48) }))
+  assert.deepEqual(intake.entry(entry({ progress: progress(49, undefined, 41) })), [], '49 may stand before that place')
+  intake.entry(entry({ record: record(49) }))
+  assert.deepEqual(generations(intake.entry(entry({ progress: progress(50, bucket, 49) }))), [[48, 49]])
 })

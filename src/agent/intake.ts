@@ -52,6 +52,7 @@ export function createIntake(start: { applied: number; complete: boolean }) {
   let progress: Progress | undefined
   let bucket = ''
   let fromItsBeginning = true
+  let isCompared = false
   let pending: number | undefined
   let differs = false
 
@@ -85,6 +86,7 @@ export function createIntake(start: { applied: number; complete: boolean }) {
       differs = false
       pending = undefined
       bucket = made
+      isCompared = false
       fromItsBeginning = !resumed || !complete
       staging = createStaging(fromItsBeginning)
     },
@@ -104,8 +106,9 @@ export function createIntake(start: { applied: number; complete: boolean }) {
       progress = entry.progress ?? progress
       // A key that is written again while we read comes once, at its new place: until nothing is pending, some may be missing.
       if (pending > 0 || !progress || staging.newest() > progress.settled) return []
-      if (!isCovering(progress, { bucket, applied, fromItsBeginning })) return []
+      if (!isCovering(progress, { bucket, applied, fromItsBeginning, isCompared })) return []
       const isOfThisBucket = progress.complete === bucket
+      isCompared ||= isOfThisBucket
       differs = fromItsBeginning && isOfThisBucket && !staging.isWhole(progress.live)
       if (fromItsBeginning && (!isOfThisBucket || differs)) return []
       const released = release(staging.records(), progress, entry.read)
@@ -124,14 +127,21 @@ export function createIntake(start: { applied: number; complete: boolean }) {
   }
 }
 
-type Reading = { bucket: string; applied: number; fromItsBeginning: boolean }
+type Reading = {
+  bucket: string
+  applied: number
+  fromItsBeginning: boolean
+  /** The bucket was compared with the database since we opened it. */
+  isCompared: boolean
+}
 
 /** Whether nothing is missing before a progress: otherwise a node would call applied what it has never read. */
-function isCovering(progress: Progress, { bucket, applied, fromItsBeginning }: Reading): boolean {
+function isCovering(progress: Progress, { bucket, applied, fromItsBeginning, isCompared }: Reading): boolean {
   // Another bucket has taken the place of the one that was opened. It has to be read from its beginning.
   if (progress.bucket !== undefined && progress.bucket !== bucket) return false
   // NATS came back with a bucket of the past: what was made since then is not in it, and would count as deleted.
   if (fromItsBeginning) return progress.settled >= applied
-  // A new publisher has not compared the bucket yet, and what came before its first batch may be missing there.
-  return progress.complete === bucket || progress.after <= applied
+  // A new publisher has not compared the bucket yet, and what came before its first batch may be missing there. If NATS went
+  // back to an earlier state while we were away, even a part of that batch stands before the place where we read on.
+  return progress.complete === bucket || (isCompared && progress.after <= applied)
 }
