@@ -3,7 +3,8 @@ import type { Timing } from '../kernel/timing.ts'
 import type { BucketEntry, createIntake, Released } from './intake.ts'
 import type { Refusals } from './refusals.ts'
 
-const readAgainAfterMs = 10_000
+/** Doubled each time that it did not help: a large bucket is much to read for every node. */
+const [shortestWaitMs, longestWaitMs] = [10_000, 600_000]
 const refusal = {
   key: progressKey,
   generation: null,
@@ -25,13 +26,20 @@ type Parts = {
 /** What arrived is not what the control plane has signed for: reports it, so that the bucket is compared, and reads everything again. */
 export function createDisagreement({ intake, step, refusals, timing, readAgain, drop }: Parts) {
   let readAgainAt = 0
+  let waitMs = shortestWaitMs
+
+  function resolve(): void {
+    const { isReadingAll, differs } = intake.state()
+    if (isReadingAll ? !differs : !step.differs()) return
+    if (timing.elapsed() < readAgainAt) return
+    readAgainAt = timing.elapsed() + waitMs
+    waitMs = Math.min(waitMs * 2, longestWaitMs)
+    refusals.refuse(refusal)
+    readAgain()
+  }
+
   return {
-    resolve(): void {
-      if (!step.differs() || intake.state().isReadingAll || timing.elapsed() < readAgainAt) return
-      readAgainAt = timing.elapsed() + readAgainAfterMs
-      refusals.refuse(refusal)
-      readAgain()
-    },
+    resolve,
     opened(made: string, resumed: boolean): void {
       // What was held back counts as not received, and so does what was released since: it would lead past it.
       if (step.differs()) drop()
@@ -39,9 +47,10 @@ export function createDisagreement({ intake, step, refusals, timing, readAgain, 
       if (!resumed) step.isReadAgain()
     },
     entry(entry: BucketEntry): Released[] {
-      const { differs } = intake.state()
       const released = intake.entry(entry)
-      if (!differs && intake.state().differs) refusals.refuse(refusal)
+      // Also after everything was read: if NATS went back to an earlier state meanwhile, some of it came too early.
+      if (intake.state().differs) resolve()
+      else if (released.length > 0) waitMs = shortestWaitMs
       return released
     },
   }
