@@ -243,3 +243,10 @@ test('a node that reads on does not trust the place where it left the bucket unt
   intake.entry(entry({ record: record(49) }))
   assert.deepEqual(generations(intake.entry(entry({ progress: progress(50, bucket, 49) }))), [[48, 49]])
 })
+
+test('a message of the past brings nothing back', () => {
+  const intake = nodeAt(9)
+  assert.deepEqual(intake.announced({ records: [record(5)], progress: progress(5, bucket, 4) }), [])
+  assert.deepEqual(intake.announced({ records: [record(9)], progress: progress(9, bucket, 8) }), [])
+  assert.deepEqual(generations(intake.announced({ records: [record(10)], progress: progress(10, bucket, 9) })), [[10]])
+})

@@ -93,6 +93,8 @@ export function createIntake(start: { applied: number; complete: boolean }) {
 
     announced(batch: Announced): Released[] {
       const { records, progress: said } = batch
+      // Sent again by someone: what has been deleted since then would come back.
+      if (complete && said.settled <= applied) return []
       if (complete && said.after <= applied) return [release(records, said), ...continued()]
       if (waiting.length >= maxWaitingMessages || waitingRecords + records.length > maxWaitingRecords) return []
       waiting.push(batch)
