@@ -29,7 +29,6 @@ export type Released = {
   isWhole?: true
 }
 
-/** What messages may pile up while one is missing. The bucket has all of it, too. */
 const maxWaitingRecords = 50_000
 /** Messages without a record would otherwise pile up without limit. */
 export const maxWaitingMessages = 10_000
@@ -46,8 +45,7 @@ export const maxWaitingMessages = 10_000
  */
 export function createIntake(start: { applied: number; complete: boolean }) {
   let { applied, complete } = start
-  let waiting: Announced[] = []
-  let waitingRecords = 0
+  const waiting = createWaiting()
   let staging = createStaging(true)
   let progress: Progress | undefined
   let bucket = ''
@@ -58,15 +56,10 @@ export function createIntake(start: { applied: number; complete: boolean }) {
 
   function continued(): Released[] {
     const released: Released[] = []
-    // Sorted, so that one pass finds every message that continues the one before.
-    waiting.sort((a, b) => a.progress.after - b.progress.after)
-    waiting = waiting.filter(({ records, progress: said }) => {
-      const { after, settled } = said
-      if (after > applied) return true
-      waitingRecords -= records.length
-      if (settled > applied) released.push(release(records, said))
-      return false
-    })
+    waiting.forEachFrom(
+      () => applied,
+      ({ records, progress: said }) => released.push(release(records, said)),
+    )
     return released
   }
 
@@ -93,12 +86,10 @@ export function createIntake(start: { applied: number; complete: boolean }) {
 
     announced(batch: Announced): Released[] {
       const { records, progress: said } = batch
-      // Sent again by someone: what has been deleted since then would come back.
+      // An old batch that is sent again: what has been deleted since then would come back.
       if (complete && said.settled <= applied) return []
       if (complete && said.after <= applied) return [release(records, said), ...continued()]
-      if (waiting.length >= maxWaitingMessages || waitingRecords + records.length > maxWaitingRecords) return []
-      waiting.push(batch)
-      waitingRecords += records.length
+      waiting.add(batch)
       return []
     },
 
@@ -126,6 +117,30 @@ export function createIntake(start: { applied: number; complete: boolean }) {
 
     /** For people: how far a read has come. `pending` is undefined before the bucket was reached. */
     state: () => ({ complete, staged: staging.size(), pending, isReadingAll: fromItsBeginning, differs }),
+  }
+}
+
+/** Batches that came before one that is missing. The bucket has all of them, too, so beyond a limit they are dropped. */
+function createWaiting() {
+  let batches: Announced[] = []
+  let recordCount = 0
+  return {
+    add(batch: Announced): void {
+      if (batches.length >= maxWaitingMessages || recordCount + batch.records.length > maxWaitingRecords) return
+      batches.push(batch)
+      recordCount += batch.records.length
+    },
+    /** Each that continues what is applied by then, and forgets it and those that are older. */
+    forEachFrom(applied: () => number, continues: (batch: Announced) => void): void {
+      // Sorted, so that one pass finds every batch that continues the one before.
+      batches.sort((a, b) => a.progress.after - b.progress.after)
+      batches = batches.filter((batch) => {
+        if (batch.progress.after > applied()) return true
+        recordCount -= batch.records.length
+        if (batch.progress.settled > applied()) continues(batch)
+        return false
+      })
+    },
   }
 }
 
