@@ -20,7 +20,7 @@ const network = {
   port: 3142,
 }
 
-const run = (command: string, ...args: string[]): string =>
+export const run = (command: string, ...args: string[]): string =>
   execFileSync(command, args, {
     cwd: root,
     encoding: 'utf8',

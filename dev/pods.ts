@@ -11,7 +11,7 @@ type Any = any
 const buildah = (...args: string[]): string =>
   execFileSync('buildah', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] }).trim()
 
-/** Of containers whose image has none. */
+/** For images that set no PATH. */
 const usualPath = 'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
 export type Pods = ReturnType<typeof createPods>

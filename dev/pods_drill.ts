@@ -3,27 +3,19 @@
 // read-only root of its manifest, in a network of its own. A request must then be served and another refused on port 443.
 // Needs root, buildah, debootstrap and kustomize. PostgreSQL is ours instead of that of the manifest. --images builds the
 // images again.
-import { execFileSync, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { homedir, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { makeDebian, timed } from './debian_machine.ts'
+import { makeDebian, run, timed } from './debian_machine.ts'
 import { inPods } from './pods_scenario.ts'
 
 const root = new URL('..', import.meta.url).pathname
 const { values } = parseArgs({ options: { images: { type: 'boolean' }, inside: { type: 'string' } } })
 process.env.STORAGE_DRIVER = 'vfs'
 process.env.BUILDAH_ISOLATION = 'chroot'
-
-const run = (command: string, ...args: string[]): string =>
-  execFileSync(command, args, {
-    cwd: root,
-    encoding: 'utf8',
-    stdio: ['ignore', 'pipe', 'inherit'],
-    maxBuffer: 64 << 20,
-  })
 
 const isThere = (image: string) =>
   run('buildah', 'images', '--format', '{{.Name}}:{{.Tag}}').split('\n').includes(image)

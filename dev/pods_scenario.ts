@@ -32,7 +32,7 @@ async function becomes(probe: Any, ports: Any[], child: ChildProcess, said: () =
   for (let attempt = 0; attempt < 240; attempt++) {
     if (child.exitCode !== null) throw new Error(`ended with ${child.exitCode}:\n${said()}`)
     const answer = await fetch(`http://${host}:${number}${path}`).catch((error) => error)
-    // Of what speaks another protocol than HTTP, that it accepts connections.
+    // A tcpSocket probe only asks whether the port accepts connections.
     if (answer.ok || (tcpSocket && answer.cause?.code !== 'ECONNREFUSED')) return
     await setTimeout(250)
   }
