@@ -27,7 +27,7 @@ export function start(program: Program, args: readonly string[], env: Record<str
     said = `${said}${text}`.slice(-2_000)
   })
   const ended = endOf(child, program, () => said)
-  // Whoever waits hears of it later, too.
+  // The caller may await it later; until then a failure must not count as unhandled.
   ended.catch(() => {})
   child.stdin.on('error', () => {})
   return {

@@ -11,7 +11,7 @@ import { start, withPasswordFile } from './programs.ts'
 
 type Source = { file: string; identityFile: string }
 
-/** Rights of roles that this server need not have are left out where nobody will use them. */
+/** A scratch database gets no privileges: the roles in the backup may not exist on its server. */
 type Privileges = 'with privileges' | 'without privileges'
 
 /** All of it in one transaction, into a database that has no tables. Read the whole archive once before: see `readArchive`. */

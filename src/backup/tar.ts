@@ -2,7 +2,7 @@
 import { BackupFault } from './fault.ts'
 
 const blockBytes = 512
-/** Of which the size field can say the length. */
+/** The largest size that the header's eleven octal digits can hold. */
 const maxEntryBytes = 8 ** 11 - 1
 const isZero = (block: Buffer): boolean => block.every((byte) => byte === 0)
 const padding = (size: number): number => (blockBytes - (size % blockBytes)) % blockBytes

@@ -13,7 +13,7 @@ export type Operation = {
   readonly body?: { readonly required: readonly string[] }
   /** Content types of the body other than JSON. */
   readonly otherBodies: readonly string[]
-  /** Of the answer, or of each of a list. None if it is not JSON. */
+  /** Fields of the response, or of each item of a list. Empty if it is not JSON. */
   readonly fields: readonly string[]
   /** Content types of the answer other than JSON. */
   readonly otherResponses: readonly string[]

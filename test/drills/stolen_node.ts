@@ -37,6 +37,6 @@ await drill(async (scope) => {
       console.log(`${name}, run ${run}: ${answers.join(', ')}; then the open route: ${open}`)
       if (counts[200] || refused.length < asks.length || open !== 200) wrong++
     }
-  console.log(`${wrong} of ${attacks.length * runs} new nodes let somebody in, or did not start`)
+  console.log(`${wrong} of ${attacks.length * runs} new nodes let a refused address in, or did not start`)
   return wrong === 0
 })

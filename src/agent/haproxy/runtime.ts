@@ -112,7 +112,7 @@ function changeCommand(settings: ProxySettings, command: Command): string {
 export type MapRuntime = {
   /** In this order, with traffic in between. */
   change: (commands: Iterable<Command>) => Promise<void>
-  /** What it has now, in no particular order. A key may come twice when somebody else wrote to the map. */
+  /** Current entries, in no particular order. A key may appear twice if another program wrote to the map. */
   entries: (map: MapName) => AsyncIterable<[key: string, value: string]>
 }
 
@@ -122,7 +122,7 @@ export const mapRuntime = (settings: ProxySettings): MapRuntime => ({
   entries: (map) => entriesInForce(settings, map),
 })
 
-/** What HAProxy has in a map now, in no particular order. A key may come twice when somebody else wrote to the map. */
+/** Current entries of a map, in no particular order. A key may appear twice if another program wrote to it. */
 export async function* entriesInForce(
   settings: ProxySettings,
   map: MapName,

@@ -207,7 +207,7 @@ function certificatePart(nodes: Nodes): Part {
 /** As in the alert rule. */
 const maxBackupAgeMs = 2 * dayMs
 
-/** Of an older control plane nothing is known. */
+/** Omitted for an older control plane, which has no such metric. */
 function backupPart(metrics: Got): Part[] {
   const part = 'backup'
   const seconds = valueIn(metrics, 'gatehouse_backup_timestamp_seconds')
