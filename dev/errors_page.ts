@@ -1,5 +1,5 @@
 // docs/reference/errors.md: every code of the API from its catalog, and every code of an edge from its answers.
-import { answers } from '../src/agent/haproxy/answers.ts'
+import { answers } from '../src/agent/haproxy/config/answers.ts'
 import { statuses } from '../src/http/statuses.ts'
 import { type ErrorCode, errorCatalog } from '../src/kernel/errors.ts'
 

@@ -117,7 +117,12 @@ test('docs/reference/metrics.md explains every metric of the control plane, and 
 
 test('docs/reference/metrics.md explains every metric of an edge node, and no other', async () => {
   const node = ['status', 'requests', 'seen_requests'].map((file) => `commands/edge_node/${file}`)
-  const agent = ['haproxy/limits', 'haproxy/frontend_metrics', 'access_log/access_log', 'metrics/exposition']
+  const agent = [
+    'haproxy/config/limits',
+    'haproxy/lines/frontend_metrics',
+    'access_log/access_log',
+    'metrics/exposition',
+  ]
   const files = [...node, ...agent.map((file) => `agent/${file}`)]
   const sources = await Promise.all(files.map((file) => read(`src/${file}.ts`)))
   const names = [...sources.join('\n').matchAll(/(gatehouse_edge_\w+)(?::|\{)/g)].map(([, name]) => name)

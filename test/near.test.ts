@@ -9,7 +9,7 @@ const graph = await importGraph('{src,test,dev,bench}/**/*.ts')
 test('--near selects the tests that import a file, those beside it, and those that start its part of the program', () => {
   const near = (file: string) => testsNear(file, graph)
   assert.ok(near('src/kernel/ids.ts').includes('src/kernel/ids.test.ts'))
-  assert.ok(near('src/agent/record_log.ts').includes('test/agent/record_log.test.ts'))
+  assert.ok(near('src/agent/disk/record_log.ts').includes('test/agent/record_log.test.ts'))
   assert.ok(near('src/resources/api_keys/store.ts').includes('src/resources/api_keys/routes.test.ts'))
   assert.ok(near('src/publisher/publisher.ts').includes('test/agent/distribution.test.ts'))
   assert.ok(!near('src/publisher/publisher.ts').includes('test/cli/table.test.ts'))

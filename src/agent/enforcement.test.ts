@@ -4,10 +4,10 @@ import type { EdgeRecord, RecordKey } from '../distribution/records.ts'
 import { newId } from '../kernel/ids.ts'
 import { systemTiming } from '../kernel/system_timing.ts'
 import { createEnforcement } from './enforcement.ts'
-import { Claims, type Command } from './haproxy/claims.ts'
-import { difference, entriesOf, readyEntries } from './haproxy/entries.ts'
-import { createHealth } from './health.ts'
+import { Claims, type Command } from './haproxy/maps/claims.ts'
+import { difference, entriesOf, readyEntries } from './haproxy/maps/entries.ts'
 import { createRefusals } from './refusals.ts'
+import { createHealth } from './reports/health.ts'
 
 const silent = { info() {}, warn() {}, error() {} }
 const { signal } = new AbortController()

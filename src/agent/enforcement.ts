@@ -2,10 +2,10 @@ import { type EdgeRecord, kindOf, type RecordKey } from '../distribution/records
 import type { Log } from '../kernel/log.ts'
 import { type Timing, wait } from '../kernel/timing.ts'
 import { createReferences } from './affected.ts'
-import type { Health } from './health.ts'
 import { createInForce } from './in_force.ts'
 import { type Compiler, type Plan, type Prepared, plan } from './plan.ts'
 import type { Refusals } from './refusals.ts'
+import type { Health } from './reports/health.ts'
 
 /** All that the agent has to know about a proxy. */
 export type AnyProxy<Entry> = Compiler<Entry> & {

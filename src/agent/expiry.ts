@@ -6,7 +6,7 @@ import type { Clock } from '../kernel/clock.ts'
 import type { Uuid } from '../kernel/ids.ts'
 import { compilePolicyInSlices, type DatedRule, type DatedRules } from '../kernel/ip/ranges.ts'
 import type { Log } from '../kernel/log.ts'
-import type { PolicyFiles } from './policy_files.ts'
+import type { PolicyFiles } from './disk/policy_files.ts'
 
 type Parts = { log: Log; policyFiles: PolicyFiles; clock: Clock }
 

@@ -5,9 +5,9 @@ import {
   type RecordKey,
   type RecordValue,
 } from '../distribution/records.ts'
-import type { Released } from './intake.ts'
-import type { Position } from './record_log.ts'
-import type { Refused } from './sealed_reader.ts'
+import type { Position } from './disk/record_log.ts'
+import type { Released } from './intake/intake.ts'
+import type { Refused } from './intake/sealed_reader.ts'
 
 /** A record with the value that the proxy receives: its policy file is in place, its host name is resolved. */
 export type Prepared = { record: EdgeRecord; value: unknown }

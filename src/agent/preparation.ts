@@ -8,9 +8,9 @@ import {
 } from '../distribution/records.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Log } from '../kernel/log.ts'
+import { ContentFault, type PolicyFiles } from './disk/policy_files.ts'
 import { createExpiries } from './expiry.ts'
 import { type Prepared, valueFor } from './plan.ts'
-import { ContentFault, type PolicyFiles } from './policy_files.ts'
 import type { Refusals } from './refusals.ts'
 import type { Upstreams } from './upstreams/upstreams.ts'
 

@@ -5,8 +5,8 @@ import { type Clock, rfc3339 } from '../kernel/clock.ts'
 import type { RefusedCounts } from '../kernel/edge/edge_nodes.ts'
 import type { Log } from '../kernel/log.ts'
 import { plainText } from '../kernel/text.ts'
-import type { LoggedRefusal } from './record_lines.ts'
-import type { Refused } from './sealed_reader.ts'
+import type { LoggedRefusal } from './disk/record_lines.ts'
+import type { Refused } from './intake/sealed_reader.ts'
 
 /** Of each kind, with their reasons: a report is sent every two seconds. */
 const shownOfEach = 20

@@ -1,13 +1,13 @@
 import { type EdgeRecord, kindOf, type RecordKey } from '../distribution/records.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Log } from '../kernel/log.ts'
-import { createArrivals } from './arrivals.ts'
-import type { Certificates } from './certificates.ts'
+import type { Certificates } from './certificates/certificates.ts'
+import type { Position, RecordLog } from './disk/record_log.ts'
 import type { Enforcement } from './enforcement.ts'
-import type { Released } from './intake.ts'
+import { createArrivals } from './intake/arrivals.ts'
+import type { Released } from './intake/intake.ts'
 import { deletionsBy, heldBack, newest, type Plan, positionAfter } from './plan.ts'
 import type { Preparation } from './preparation.ts'
-import type { Position, RecordLog } from './record_log.ts'
 import type { Refusals } from './refusals.ts'
 
 const sweepEveryMs = 10 * 60 * 1_000

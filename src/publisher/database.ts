@@ -2,8 +2,8 @@ import type { RecordKey, RecordKind } from '../distribution/records.ts'
 import type { Signer, TrustedKeys } from '../distribution/signature.ts'
 import type { Uuid } from '../kernel/ids.ts'
 import type { OutboxRow } from '../operations/outbox.ts'
-import type { Changed, CompileContext } from './changed.ts'
-import type { Compiled } from './compile.ts'
+import type { Changed, CompileContext } from './records/changed.ts'
+import type { Compiled } from './records/compile.ts'
 
 /** A bucket by when it was created, and its last acknowledged revision. */
 export type LastWrite = { created: string | null; revision: number }

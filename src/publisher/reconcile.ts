@@ -10,11 +10,10 @@ import {
 } from '../distribution/records.ts'
 import { isRecordKey } from '../distribution/validate.ts'
 import { firstUuidOf, type Id, toId, type Uuid } from '../kernel/ids.ts'
-import type { Changed, CompileContext } from './changed.ts'
-import type { Compiled } from './compile.ts'
+import { isForged, removeGarbage } from './bucket/garbage.ts'
+import type { LiveComparison } from './bucket/live_records.ts'
+import type { NatsSink } from './bucket/nats_sink.ts'
 import type { PublisherDatabase } from './database.ts'
-import { isForged, removeGarbage } from './garbage.ts'
-import type { LiveComparison } from './live_records.ts'
 import {
   accountsThatLackMost,
   type HeldBack,
@@ -24,7 +23,8 @@ import {
   ownershipOf,
   rulesIn,
 } from './missing_guard.ts'
-import type { NatsSink } from './nats_sink.ts'
+import type { Changed, CompileContext } from './records/changed.ts'
+import type { Compiled } from './records/compile.ts'
 
 /**
  * Compares the bucket with the database and puts whatever differs, is missing or should be gone into the outbox, to be

@@ -2,12 +2,12 @@ import type { Progress } from '../distribution/channels.ts'
 import type { RecordKey } from '../distribution/records.ts'
 import type { Log } from '../kernel/log.ts'
 import type { Timing } from '../kernel/timing.ts'
-import { type CompileContext, notingUnavailable } from './changed.ts'
+import type { LiveRecords } from './bucket/live_records.ts'
+import type { NatsSink } from './bucket/nats_sink.ts'
 import type { PublisherDatabase } from './database.ts'
-import type { LiveRecords } from './live_records.ts'
 import { countHeldBack, describeHeldBack } from './missing_guard.ts'
-import type { NatsSink } from './nats_sink.ts'
 import { reconcile } from './reconcile.ts'
+import { type CompileContext, notingUnavailable } from './records/changed.ts'
 
 const everyMs = 10 * 60 * 1_000
 const retryAfterMs = 10_000

@@ -8,7 +8,7 @@ import type { Nodes } from '../../src/acme/issue.ts'
 import { workOnOrder } from '../../src/acme/worker.ts'
 import { maybeOne } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
-import { watchNodes } from '../../src/publisher/nodes.ts'
+import { watchNodes } from '../../src/publisher/nodes/nodes.ts'
 import { startOrdersByHand } from './by_hand.ts'
 
 /** Port 80 of the nodes that have the answers. */

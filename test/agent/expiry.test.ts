@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { Kvm } from '@nats-io/kv'
-import { ask } from '../../src/agent/haproxy/runtime.ts'
+import { ask } from '../../src/agent/haproxy/process/runtime.ts'
 import { recordBucket } from '../../src/distribution/channels.ts'
 import type { EdgeRecord, PolicyRecord } from '../../src/distribution/records.ts'
 import { stop } from '../harness/control_plane.ts'

@@ -1,7 +1,7 @@
 // Attaches to a running HAProxy and begins a batch; maps.test.ts kills it meanwhile.
 import { createProxy } from '../../src/agent/haproxy/apply.ts'
-import type { Entry } from '../../src/agent/haproxy/entries.ts'
-import type { Change } from '../../src/agent/haproxy/map_enforcement.ts'
+import type { Entry } from '../../src/agent/haproxy/maps/entries.ts'
+import type { Change } from '../../src/agent/haproxy/maps/map_enforcement.ts'
 import type { ProxySettings } from '../../src/agent/haproxy/settings.ts'
 
 process.once(

@@ -1,7 +1,7 @@
 // Backends of several servers: a dead one is not used, and nobody notices.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ask } from '../../src/agent/haproxy/runtime.ts'
+import { ask } from '../../src/agent/haproxy/process/runtime.ts'
 import { poll } from '../harness/poll.ts'
 import { get, putHttpsEdge, putRoute } from './http_harness.ts'
 import {

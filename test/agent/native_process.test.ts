@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { test } from 'node:test'
-import { ask } from '../../src/agent/haproxy/runtime.ts'
+import { ask } from '../../src/agent/haproxy/process/runtime.ts'
 import { configFile } from '../../src/agent/haproxy/settings.ts'
 import { poll } from '../harness/poll.ts'
 import { get } from './http_harness.ts'

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { connect } from 'node:tls'
 import { isDeepStrictEqual } from 'node:util'
-import { ask } from '../../src/agent/haproxy/runtime.ts'
+import { ask } from '../../src/agent/haproxy/process/runtime.ts'
 import { poll } from '../harness/poll.ts'
 import { type Edge, firstBytes, id, openConnection, selfSigned, startEdge, startUpstream } from './proxy_harness.ts'
 

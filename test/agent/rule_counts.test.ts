@@ -4,7 +4,12 @@ import { writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { type RuleCount, readBatch, receiveRuleCounts, ruleCountSocket } from '../../src/agent/haproxy/rule_counts.ts'
+import {
+  type RuleCount,
+  readBatch,
+  receiveRuleCounts,
+  ruleCountSocket,
+} from '../../src/agent/haproxy/lines/rule_counts.ts'
 import { policyFolder } from '../../src/agent/haproxy/settings.ts'
 import { encodeRules, ruleFileFault } from '../../src/distribution/rule_file.ts'
 import { type Id, newId, toId, toUuid, uuidOfHex } from '../../src/kernel/ids.ts'

@@ -2,7 +2,7 @@
 // answer, under load: the p99 of another account. The other account's requests are measured in rounds, with and without the
 // attack in turn: none may fail, and their p99 may at most double.
 import assert from 'node:assert/strict'
-import { usageMetrics } from '../../src/agent/haproxy/limits.ts'
+import { usageMetrics } from '../../src/agent/haproxy/config/limits.ts'
 import { startGroup } from '../backends/group.ts'
 import { startAttack, startSilence } from '../backends/silent_attack.ts'
 import type { Account, Scope } from '../harness/control_plane.ts'

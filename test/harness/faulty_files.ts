@@ -1,5 +1,5 @@
 import { basename } from 'node:path'
-import { diskFiles, type Files } from '../../src/agent/files.ts'
+import { diskFiles, type Files } from '../../src/agent/disk/files.ts'
 
 export type Operation = {
   kind: 'open' | 'write' | 'sync' | 'truncate' | 'rename' | 'syncFolder' | 'makeFolder' | 'remove'

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { openRecordLog } from '../../src/agent/record_log.ts'
+import { openRecordLog } from '../../src/agent/disk/record_log.ts'
 import type { EdgeRecord, RecordKey, RecordValue } from '../../src/distribution/records.ts'
 import { newId } from '../../src/kernel/ids.ts'
 import { policyFile } from '../agent/proxy_harness.ts'

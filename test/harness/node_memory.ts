@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { ask } from '../../src/agent/haproxy/runtime.ts'
+import { ask } from '../../src/agent/haproxy/process/runtime.ts'
 import type { EdgeProcess } from './edge.ts'
 
 /** Of the serving process of HAProxy, not of its master. */

@@ -3,7 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { jetstreamManager } from '@nats-io/jetstream'
 import { connect, headers, type MsgHdrs, type NatsConnection } from '@nats-io/transport-node'
-import { readBucket } from '../../src/agent/bucket_reader.ts'
+import { readBucket } from '../../src/agent/intake/bucket_reader.ts'
 import {
   apiPrefix,
   batchSubject,

@@ -1,4 +1,4 @@
-import { ContentFault } from '../../src/agent/policy_files.ts'
+import { ContentFault } from '../../src/agent/disk/policy_files.ts'
 import type { Progress } from '../../src/distribution/channels.ts'
 import { type Broken, live } from './history_of_seed.ts'
 

@@ -1,5 +1,5 @@
 import { dirname } from 'node:path'
-import type { Files, OpenFile } from '../../src/agent/files.ts'
+import type { Files, OpenFile } from '../../src/agent/disk/files.ts'
 import type { Process, Scheduler } from './scheduler.ts'
 
 type Inode = { content: Buffer; synced: Buffer }

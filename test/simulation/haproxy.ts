@@ -1,6 +1,6 @@
-import { type MapName, mapNames } from '../../src/agent/haproxy/entries.ts'
-import type { HaproxyProcess } from '../../src/agent/haproxy/process.ts'
-import { type MapRuntime, RuntimeError } from '../../src/agent/haproxy/runtime.ts'
+import { type MapName, mapNames } from '../../src/agent/haproxy/maps/entries.ts'
+import type { HaproxyProcess } from '../../src/agent/haproxy/process/process.ts'
+import { type MapRuntime, RuntimeError } from '../../src/agent/haproxy/process/runtime.ts'
 import type { Disk } from './disk.ts'
 import type { Process, Scheduler } from './scheduler.ts'
 

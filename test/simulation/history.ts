@@ -1,5 +1,5 @@
-import { Claims } from '../../src/agent/haproxy/claims.ts'
-import { entriesOf, type MapName, mapNames, readyKey } from '../../src/agent/haproxy/entries.ts'
+import { Claims } from '../../src/agent/haproxy/maps/claims.ts'
+import { entriesOf, type MapName, mapNames, readyKey } from '../../src/agent/haproxy/maps/entries.ts'
 import { kindOf, type PolicyRecord, type RecordKey } from '../../src/distribution/records.ts'
 import type { Maps } from './haproxy.ts'
 import type { Postgres, Writes } from './postgres.ts'

@@ -2,7 +2,7 @@ import { JetStreamApiCodes, JetStreamApiError, type StoredMsg } from '@nats-io/j
 import type { NatsConnection } from '@nats-io/transport-node'
 import type { BucketApi } from '../../src/distribution/bucket_api.ts'
 import { batchSubject, recordBucket } from '../../src/distribution/channels.ts'
-import type { Bucket, BucketServer } from '../../src/publisher/bucket_server.ts'
+import type { Bucket, BucketServer } from '../../src/publisher/bucket/bucket_server.ts'
 import type { Process, Scheduler } from './scheduler.ts'
 
 type Stored = { seq: number; data: Buffer }

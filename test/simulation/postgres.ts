@@ -3,8 +3,8 @@ import { kindOf } from '../../src/distribution/records.ts'
 import type { Signer, TrustedKeys } from '../../src/distribution/signature.ts'
 import type { Uuid } from '../../src/kernel/ids.ts'
 import type { OutboxRow } from '../../src/operations/outbox.ts'
-import type { Compiled } from '../../src/publisher/compile.ts'
 import type { LockedDatabase, PublisherDatabase, Reasons } from '../../src/publisher/database.ts'
+import type { Compiled } from '../../src/publisher/records/compile.ts'
 import type { Process, Scheduler } from './scheduler.ts'
 
 /** What stands in the tables of one thing. */

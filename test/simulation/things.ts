@@ -1,4 +1,4 @@
-import { entriesOf, type MapName } from '../../src/agent/haproxy/entries.ts'
+import { entriesOf, type MapName } from '../../src/agent/haproxy/maps/entries.ts'
 import { blobName } from '../../src/distribution/pieces.ts'
 import { encodePolicy } from '../../src/distribution/policy_file.ts'
 import {

@@ -1,4 +1,4 @@
-import { diskFiles, type Files, type OpenFile } from '../files.ts'
+import { diskFiles, type Files, type OpenFile } from '../disk/files.ts'
 import type { Sink } from './destination.ts'
 
 export type Rotation = { readonly maxBytes: number; readonly files: number }

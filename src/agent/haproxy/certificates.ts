@@ -3,9 +3,9 @@ import { type FSWatcher, type Stats, watch } from 'node:fs'
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { dnsNames } from '../../kernel/crypto/certificate.ts'
-import { type Files, writeAtomically } from '../files.ts'
-import { pemFault } from '../pem_fault.ts'
-import { ask, converse, RuntimeError } from './runtime.ts'
+import { pemFault } from '../certificates/pem_fault.ts'
+import { type Files, writeAtomically } from '../disk/files.ts'
+import { ask, converse, RuntimeError } from './process/runtime.ts'
 import { loadedCertificateFolder, type ProxySettings } from './settings.ts'
 
 export type Certificates = {

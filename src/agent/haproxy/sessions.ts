@@ -1,10 +1,10 @@
 import { randomInt } from 'node:crypto'
-import { answers } from './answers.ts'
-import type { Claims } from './claims.ts'
-import type { Entry } from './entries.ts'
-import { refuseOver, tableOfOpen } from './limits.ts'
-import { part } from './rules.ts'
-import { ask, RuntimeError } from './runtime.ts'
+import { answers } from './config/answers.ts'
+import { refuseOver, tableOfOpen } from './config/limits.ts'
+import { part } from './config/rules.ts'
+import type { Claims } from './maps/claims.ts'
+import type { Entry } from './maps/entries.ts'
+import { ask, RuntimeError } from './process/runtime.ts'
 import type { ProxySettings } from './settings.ts'
 
 /** `address:port` as HAProxy prints it, or `*:port`. */

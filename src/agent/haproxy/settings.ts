@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import type { Cidr } from '../../kernel/ip/cidr.ts'
-import type { MapName } from './entries.ts'
+import type { MapName } from './maps/entries.ts'
 
 /**
  * How much of the node one source, one edge and one account may use at once: TCP connections and HTTPS requests in

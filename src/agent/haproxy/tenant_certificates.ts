@@ -1,9 +1,9 @@
 import { hash, X509Certificate } from 'node:crypto'
 import { join } from 'node:path'
-import { type Files, writeAtomically, writeIfDifferent } from '../files.ts'
-import type { NameServer, ServedName } from '../name_server.ts'
-import { pemFault } from '../pem_fault.ts'
-import { converse } from './runtime.ts'
+import type { NameServer, ServedName } from '../certificates/name_server.ts'
+import { pemFault } from '../certificates/pem_fault.ts'
+import { type Files, writeAtomically, writeIfDifferent } from '../disk/files.ts'
+import { converse } from './process/runtime.ts'
 import { type ProxySettings, tenantFolder, tenantList } from './settings.ts'
 
 /** One line of the list: a file of its own for each name, which is served for that name and for nothing else. */

@@ -1,6 +1,6 @@
 import { parseAddress } from '../../kernel/ip/address.ts'
 import type { Service } from '../../kernel/ip/dial_policy.ts'
-import { diskFiles, type Files, writeAtomically } from '../files.ts'
+import { diskFiles, type Files, writeAtomically } from '../disk/files.ts'
 import type { LookUp } from './dns.ts'
 import { savedAddresses } from './names.ts'
 

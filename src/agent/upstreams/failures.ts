@@ -1,4 +1,4 @@
-import type { Health } from '../health.ts'
+import type { Health } from '../reports/health.ts'
 import type { TlsUpstream } from './certificate_fault.ts'
 import { createFairQueue } from './fair_queue.ts'
 

@@ -1,5 +1,5 @@
 import { parseAddress } from '../../kernel/ip/address.ts'
-import { type Files, writeAtomically } from '../files.ts'
+import { type Files, writeAtomically } from '../disk/files.ts'
 import type { Answer } from './dns.ts'
 
 const refreshEveryMs = 15_000

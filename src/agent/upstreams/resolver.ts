@@ -1,6 +1,6 @@
 import type { BackendRecord } from '../../distribution/records.ts'
 import { parseAddress } from '../../kernel/ip/address.ts'
-import { diskFiles, type Files } from '../files.ts'
+import { diskFiles, type Files } from '../disk/files.ts'
 import type { LookUp } from './dns.ts'
 import { createFairQueue } from './fair_queue.ts'
 import { createAddressFile, createNames, learn, savedAddresses } from './names.ts'

@@ -1,8 +1,8 @@
 import { join } from 'node:path'
-import type { Files } from '../../agent/files.ts'
-import { receiveRuleCounts } from '../../agent/haproxy/rule_counts.ts'
+import type { Files } from '../../agent/disk/files.ts'
+import { receiveRuleCounts } from '../../agent/haproxy/lines/rule_counts.ts'
 import type { ProxySettings } from '../../agent/haproxy/settings.ts'
-import { createRuleHits } from '../../agent/rule_hits.ts'
+import { createRuleHits } from '../../agent/reports/rule_hits.ts'
 import type { Log } from '../../kernel/log.ts'
 
 /** Which rules decide on this node: from HAProxy's threads until the control plane has it, across restarts of the agent. */

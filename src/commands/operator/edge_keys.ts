@@ -1,7 +1,7 @@
 import type { Config } from '../../config/config.ts'
 import { transaction } from '../../db/transaction.ts'
 import { nodeKeyFingerprint } from '../../distribution/delivery.ts'
-import { acceptNodeKey, listNodeKeys, revokeNodeKey } from '../../publisher/node_keys.ts'
+import { acceptNodeKey, listNodeKeys, revokeNodeKey } from '../../publisher/nodes/node_keys.ts'
 import { withDatabase } from '../database.ts'
 
 /** Which keys of edge nodes get private keys of certificates. A running `serve` sends what has changed within seconds. */

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { healthCheckLimits } from '../../../kernel/edge/health_check.ts'
-import { plainPath } from '../rules.ts'
+import { plainPath } from '../config/rules.ts'
 import { limitsOf, type ProxySettings } from '../settings.ts'
 import { type Mode, type Section, sectionName } from './sections.ts'
 import type { Group, Upstream } from './upstream.ts'

@@ -1,6 +1,6 @@
-import { ask } from '../runtime.ts'
+import { statRows } from '../lines/stats.ts'
+import { ask } from '../process/runtime.ts'
 import type { ProxySettings } from '../settings.ts'
-import { statRows } from '../stats.ts'
 import { nativeName } from './definition.ts'
 
 export type ServerHealth = { native: string; server: string; isUp: boolean; reason: string | null }

@@ -1,5 +1,5 @@
-import type { Claims } from '../claims.ts'
-import { accountOf, backendOf, type Entry } from '../entries.ts'
+import type { Claims } from '../maps/claims.ts'
+import { accountOf, backendOf, type Entry } from '../maps/entries.ts'
 import type { ProxySettings } from '../settings.ts'
 import { type Definition, definitionOf, nativeName } from './definition.ts'
 import type { Mode } from './sections.ts'

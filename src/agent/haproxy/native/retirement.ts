@@ -1,5 +1,5 @@
+import type { Turns } from '../process/turns.ts'
 import type { ProxySettings } from '../settings.ts'
-import type { Turns } from '../turns.ts'
 import type { Definition } from './definition.ts'
 import { isIdle, remove, removeNow, revive, unpublish } from './runtime.ts'
 

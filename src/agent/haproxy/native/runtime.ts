@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
-import { ask, converse, joinedLines, RuntimeError } from '../runtime.ts'
+import { statRows } from '../lines/stats.ts'
+import { ask, converse, joinedLines, RuntimeError } from '../process/runtime.ts'
 import type { ProxySettings } from '../settings.ts'
-import { statRows } from '../stats.ts'
 import { creation, creationFault, type IsDown, publication, revival } from './commands.ts'
 import { type Definition, nativeName } from './definition.ts'
 

@@ -1,5 +1,5 @@
-import { answers } from '../answers.ts'
-import { forwardCareful, waiting, withTrailers } from '../backends.ts'
+import { answers } from '../config/answers.ts'
+import { forwardCareful, waiting, withTrailers } from '../config/backends.ts'
 import { mapFile, type ProxySettings } from '../settings.ts'
 
 export type Mode = 'http' | 'tcp'

@@ -1,0 +1,78 @@
+import { basename } from 'node:path'
+import type { Clock } from '../../kernel/clock.ts'
+import type { Files, OpenFile } from './files.ts'
+
+/** Longer than any failed write waits until it is tried again. Afterwards, nothing wants to write it any more. */
+const forgottenAfterMs = 60_000
+
+/** Files that remember which of them could not be written, so that a full disk shows before anyone misses a change. */
+export function watchStorage(files: Files, clock: Clock) {
+  const faults = new Map<string, { reason: string; at: number }>()
+  let failures = 0
+
+  async function watched<Result>(file: string, work: () => Promise<Result>): Promise<Result> {
+    try {
+      return await work()
+    } catch (error) {
+      failures++
+      faults.delete(file)
+      faults.set(file, { reason: reasonOf(error as NodeJS.ErrnoException, file), at: clock() })
+      throw error
+    }
+  }
+  const isWritten = (file: string) => faults.delete(file)
+
+  const watchedFiles: Files = {
+    ...files,
+    async open(file, how, mode) {
+      const opened: OpenFile = await watched(file, () => files.open(file, how, mode))
+      return {
+        write: (part) => watched(file, () => opened.write(part)),
+        async sync() {
+          await watched(file, opened.sync)
+          isWritten(file)
+        },
+        truncate: (length) => watched(file, () => opened.truncate(length)),
+        close: () => watched(file, opened.close),
+      }
+    },
+    async rename(from, to) {
+      await watched(from, () => files.rename(from, to))
+      isWritten(from)
+    },
+    async syncFolder(folder) {
+      await watched(folder, () => files.syncFolder(folder))
+      isWritten(folder)
+    },
+    async makeFolder(folder, mode) {
+      await watched(folder, () => files.makeFolder(folder, mode))
+      isWritten(folder)
+    },
+    async remove(file) {
+      await watched(file, () => files.remove(file))
+      isWritten(file)
+    },
+  }
+
+  return {
+    files: watchedFiles,
+    /** Why something could not be written and has not been since; the latest. */
+    fault(): string | undefined {
+      for (const [file, { at }] of faults) if (clock() - at > forgottenAfterMs) faults.delete(file)
+      return [...faults.values()].at(-1)?.reason
+    },
+    failures: (): number => failures,
+  }
+}
+export type Storage = ReturnType<typeof watchStorage>
+
+const reasonOf = ({ code, message }: NodeJS.ErrnoException, file: string): string =>
+  `cannot write ${basename(file).replace(/\.new$/, '')}: ${sentences[code ?? ''] ?? message.slice(0, 200)}`
+
+const sentences: Record<string, string> = {
+  ENOSPC: 'no space left on the disk',
+  EDQUOT: 'the disk quota is used up',
+  EROFS: 'the file system is read-only',
+  EIO: 'the disk failed',
+  EACCES: 'permission denied',
+}

@@ -1,0 +1,31 @@
+import { ask } from '../process/runtime.ts'
+import type { ProxySettings } from '../settings.ts'
+import { statRows } from './stats.ts'
+
+const statuses = ['1xx', '2xx', '3xx', '4xx', '5xx', 'other'] as const
+
+/**
+ * What HAProxy itself counts, for all routes and edges together: exact also when lines about requests are lost. Of the
+ * present worker, like usageMetrics, and empty while HAProxy is away.
+ */
+export async function frontendMetrics({ runtimeSocket }: Pick<ProxySettings, 'runtimeSocket'>) {
+  // Frontends only, whatever number of backends there is.
+  const text = await ask(runtimeSocket, 'show stat -1 1 -1').catch(() => undefined)
+  return text === undefined ? {} : readFrontends(text)
+}
+
+export function readFrontends(text: string): Record<string, number> {
+  const metrics: Record<string, number> = {}
+  for (const of of statRows(text)) {
+    const frontend = of('pxname')
+    metrics[`gatehouse_edge_frontend_connections_total{frontend="${frontend}"}`] = Number(of('conn_tot'))
+    metrics[`gatehouse_edge_frontend_bytes_total{frontend="${frontend}",direction="in"}`] = Number(of('bin'))
+    metrics[`gatehouse_edge_frontend_bytes_total{frontend="${frontend}",direction="out"}`] = Number(of('bout'))
+    if (of('mode') !== 'http') continue
+    for (const status of statuses)
+      metrics[`gatehouse_edge_frontend_requests_total{frontend="${frontend}",status="${status}"}`] = Number(
+        of(`hrsp_${status}`),
+      )
+  }
+  return metrics
+}

@@ -1,0 +1,92 @@
+import type { RequestOutcome, RequestReason } from '../../../distribution/requests.ts'
+import { answers } from '../config/answers.ts'
+import { refuseConnection } from '../config/rules.ts'
+
+export type Outcome = { outcome: RequestOutcome; reason: RequestReason | null }
+
+const failed = (reason: RequestReason): Outcome => ({ outcome: 'failed', reason })
+const allowed: Outcome = { outcome: 'allowed', reason: null }
+
+/** Why the edge gives these answers. The others are refusals and limits, of which lines say more, and the redirect. */
+const reasonOfAnswer: readonly (readonly [string, RequestReason])[] = [
+  [answers.badRequest, 'bad_request'],
+  [answers.badHost, 'bad_host'],
+  [answers.badForwardedFor, 'bad_forwarded_for'],
+  [answers.ambiguousPath, 'ambiguous_path'],
+  [answers.notAllowed, 'method_not_allowed'],
+  [answers.misdirected, 'misdirected'],
+  [answers.notFound, 'no_route'],
+  [answers.noWebsocket, 'no_websocket'],
+  [answers.internal, 'internal'],
+  [answers.badGateway, 'response_invalid'],
+  [answers.allDown, 'all_down'],
+  [answers.unavailable, 'no_backend'],
+  [answers.draining, 'draining'],
+  [answers.notReady, 'not_ready'],
+  [answers.changing, 'not_ready'],
+]
+
+/**
+ * HAProxy says by which line of its configuration a request ended, which costs nothing on the way there. Undefined for a
+ * line that ends none: then the answer was an upstream's, or a tenant's own.
+ */
+export function rulesOf(config: string): ReadonlyMap<number, RequestReason | 'policy'> {
+  const rules = new Map<number, RequestReason | 'policy'>()
+  for (const [index, line] of config.split('\n').entries()) {
+    if (line.includes(`return ${answers.refused} `)) rules.set(index + 1, 'policy')
+    const found = reasonOfAnswer.find(([answer]) => line.includes(`return ${answer}`))
+    if (found) rules.set(index + 1, found[1])
+    else if (line.trimStart().startsWith(refuseConnection))
+      rules.set(index + 1, line.includes('!allowed') ? 'policy' : 'no_backend')
+  }
+  return rules
+}
+
+/** By the status alone, for lines of a worker that runs with another configuration. */
+const reasonOfStatus: Record<number, RequestReason | 'policy'> = {
+  400: 'bad_request',
+  403: 'policy',
+  404: 'no_route',
+  405: 'method_not_allowed',
+  421: 'misdirected',
+  502: 'response_invalid',
+  503: 'no_backend',
+}
+
+type Ended = {
+  /** HAProxy's two letters: who ended it, and when. */
+  state: string
+  status: number | null
+  isTcp: boolean
+  hadTlsFault: boolean
+  /** Of the rule that ended it; undefined when it is not known. */
+  rule: RequestReason | 'policy' | undefined
+  isRuleKnown: boolean
+}
+
+/** What the end of a request or connection says, for whatever was neither limited nor decided by policies. */
+export function outcomeOf({ state, status, isTcp, hadTlsFault, rule, isRuleKnown }: Ended): Outcome {
+  const [who, when = '-'] = state
+  if (who === 'L' || (who === 'P' && when === 'R')) {
+    const reason = isRuleKnown ? rule : reasonOfStatus[status ?? (isTcp ? 503 : 400)]
+    if (reason === undefined) return allowed
+    return reason === 'policy' ? { outcome: 'refused', reason: 'policy' } : failed(reason)
+  }
+  if (when === 'C' && (who === 'S' || who === 's'))
+    return failed(hadTlsFault ? 'tls_failed' : who === 's' ? 'connect_timeout' : 'connect_failed')
+  // An open TCP connection may end in any way, and a client may leave in the middle of an answer.
+  if (isTcp) return who === 'C' && when === 'C' ? failed('client_closed') : allowed
+  if (when === 'D' || when === 'L') return who === 'S' || who === 's' || who === 'P' ? failed('response_cut') : allowed
+  return beforeAnswer[who ?? '-'] ?? allowed
+}
+
+/** By who ended it. */
+const beforeAnswer: Record<string, Outcome> = {
+  S: failed('no_response'),
+  s: failed('response_timeout'),
+  P: failed('response_invalid'),
+  C: failed('client_closed'),
+  c: failed('client_timeout'),
+  R: failed('internal'),
+  I: failed('internal'),
+}

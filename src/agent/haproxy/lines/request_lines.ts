@@ -1,0 +1,133 @@
+import { createHash } from 'node:crypto'
+import { idLength } from '../../../kernel/ids.ts'
+import { type EntryVariable, plainPath, quoted } from '../config/rules.ts'
+import { entryLayout } from '../maps/entries.ts'
+import { lineSocket, type ProxySettings } from '../settings.ts'
+
+/**
+ * HAProxy writes a line for each request and connection into a ring, and the agent reads the ring over a socket. Every
+ * request pays for its line, so it is not JSON: values between tabs, which HAProxy never leaves in a value, and the length
+ * before each line. While nobody reads, the ring keeps the oldest lines, counts those that do not fit, and nothing waits
+ * for it. See docs/adr/0054.
+ */
+const ring = (settings: ProxySettings, name: string, lineBytes: number, bytes: number) => `ring ${name}
+  format raw
+  maxlen ${lineBytes}
+  size ${bytes}
+  timeout connect 1s
+  timeout server 10s
+  server agent ${quoted(`unix@${plainPath(lineSocket(settings))}`)} log-proto octet-count
+`
+/** What HAProxy says about itself has a ring of its own: no flood of requests pushes it out. */
+export const rings = (settings: ProxySettings): string =>
+  `${ring(settings, 'requests', maxLineBytes, 8 << 20)}\n${ring(settings, 'events', 1_024, 256 << 10)}`
+export const maxLineBytes = 8_192
+
+/** Stands in lines for the configuration that they were written under: a rule is known by its place in it. */
+const editionMark = '@edition@'
+export function withEdition(config: string): { config: string; edition: string } {
+  const edition = createHash('sha256').update(config).digest('hex').slice(0, 8)
+  return { config: config.replaceAll(editionMark, edition), edition }
+}
+
+/** Of the characters of a path and a host, before HAProxy writes three for one that is not plain. */
+const pathBytes = 1_024
+const hostBytes = 255
+
+/** Up to the first policy, which is the only one where the decision does not name it; policies may be many. */
+const entryHead = (entry: EntryVariable): string => {
+  const { from } = entryLayout[entry === 'sess.entry' ? 'edgtcp' : 'edghtsrt'].policies
+  return `%[var(${entry}),bytes(0,${from + idLength('ipp')})]`
+}
+
+/** What every line has, after its kind, edition, process and number. Where nothing is known yet, and at the end. */
+const early = {
+  ...{ id: '%[uuid(7)]', at: '%[accept_date(ms)]', source: '%[src]', duration: '0', bytesIn: '0', bytesOut: '0' },
+  ...{ state: '--', rule: '-', address: '-', port: '-', decision: '-', over: '-', fault: '-', entry: '-' },
+}
+type Common = typeof early
+/** With %U, HAProxy waits for the end of a request; without it, lines would be written when its answer begins. */
+const ended: Common = {
+  ...{ id: '%[unique-id]', at: '%[request_date(ms)]', source: '%[src]', duration: '%Ta' },
+  ...{ bytesIn: '%U', bytesOut: '%[res.bytes_out]', state: '%ts', rule: '%[last_rule_line]' },
+  ...{ address: '%si', port: '%sp', decision: '%[var(txn.decision)]', over: '%[var(txn.over)]' },
+  ...{ fault: '%[var(txn.fault)]', entry: entryHead('txn.entry') },
+}
+/** What requests have after that. The path is last: a line that is too long loses its end. */
+const ofRequests = {
+  ...{ edge: '%[var(txn.edge)]', status: '%ST', major: '%[fc_http_major]', version: '%[capture.req.ver]' },
+  ...{ method: '%HM', trace: '%[var(txn.trace)]', host: `%[var(txn.asked_host),bytes(0,${hostBytes})]` },
+  path: `%[var(txn.asked_path),bytes(0,${pathBytes})]`,
+}
+/** The order of what read_line.ts reads. */
+export const commonFields = ['kind', 'edition', 'process', 'sequence', ...keysOf(early)] as const
+export const requestFields = keysOf(ofRequests)
+
+const format = (kind: LineKind, common: Common, more: Record<string, string> = {}): string =>
+  `"${[lineKinds[kind], editionMark, '%pid', '%lc', ...commonInOrder(common), ...Object.values(more)].join('\t')}"`
+const commonInOrder = (common: Common): string[] => keysOf(early).map((name) => common[name])
+function keysOf<Of extends object>(of: Of): (keyof Of & string)[] {
+  return Object.keys(of) as (keyof Of & string)[]
+}
+
+/** How a line begins. */
+export const lineKinds = {
+  /** An HTTPS request, or one over plain HTTP, that has ended. */
+  request: 'H',
+  /** A TCP connection that has ended. */
+  connection: 'T',
+  /** What never became a request: HAProxy could not read it. */
+  unreadable: 'E',
+  /** A connection over a limit, closed before it became anything. */
+  limited: 'L',
+  /** A request or connection that was let through with warnings, when that was decided: it may last for days. */
+  warned: 'W',
+} as const
+export type LineKind = keyof typeof lineKinds
+
+const toRing = 'log ring@requests len 8192 format raw profile requests local0'
+
+/** Lines that are written before the end. */
+export const earlyLines = (() => {
+  const over = { ...early, over: '%[var(sess.over)]', entry: entryHead('sess.entry') }
+  const warned = { ...early, id: '%[unique-id]', decision: '%[var(txn.decision)]' }
+  return `log-profile requests
+  on tcp-req-conn format ${format('limited', over)}
+  on tcp-req-sess format ${format('limited', over)}
+  on tcp-req-cont format ${format('warned', { ...warned, entry: entryHead('sess.entry') })}
+  on http-req format ${format('warned', { ...warned, entry: entryHead('txn.entry') })}
+`
+})()
+
+/** A connection that sends nothing is no request. */
+export const logRequests = (settings: ProxySettings): string => `
+  ${toRing}
+  option dontlognull
+  log-format ${format('request', ended, ofRequests)}
+  error-log-format ${format('unreadable', { ...early, state: '%ts', fault: '%[fc_err]' })}
+  # Before anything is answered, and as the client has sent it.
+  http-request set-var(txn.asked_host) req.fhdr(host)
+  http-request set-var(txn.asked_path) path
+  http-request set-var(txn.trace) req.fhdr(traceparent),bytes(0,56)
+  http-after-response set-header X-Request-Id %[unique-id]${onlyExceptions(settings, '\n  http-after-response set-log-level silent if { status lt 400 } !{ var(txn.decision) -m sub ? }')}`
+
+export const logConnections = (settings: ProxySettings): string => `
+  unique-id-format %[uuid(7)]
+  ${toRing}${onlyExceptions(settings, '\n  option dontlog-normal')}
+  log-format ${format('connection', {
+    ...ended,
+    at: '%[accept_date(ms)]',
+    duration: '%Tt',
+    fault: '%[bc_err_name]|%[ssl_bc_err_str]|%[var(txn.backend)]',
+    entry: entryHead('sess.entry'),
+  })}`
+
+const onlyExceptions = ({ requestLines = 'all' }: ProxySettings, rules: string): string =>
+  requestLines === 'exceptions' ? rules : ''
+
+/**
+ * Good requests pay for one look at their status. Of the others, those that the edge itself has answered have a
+ * termination state: S and s for what the upstream did or did not do, P for a response that cannot be read.
+ */
+export const noteFailedRequest = `
+  http-after-response set-var-fmt(txn.fault) "%[bc_err_name]|%[ssl_bc_err_str]|%[var(txn.backend)]" if { status 502 503 504 } { txn.sess_term_state -m beg S s P }`

@@ -1,0 +1,383 @@
+import type {
+  ChallengeRecord,
+  FailoverRecord,
+  HttpsRecord,
+  ResponseRecord,
+  RestrictionsRecord,
+  RouteRecord,
+  TcpRecord,
+  WeightedRecord,
+} from '../../../distribution/records.ts'
+import { challengeAnswerPattern, challengeTokenPattern } from '../../../kernel/edge/domains.ts'
+import { responseFault } from '../../../kernel/edge/fixed_response.ts'
+import { encodeHeaderText, headersFault } from '../../../kernel/edge/headers.ts'
+import { checkPathPattern } from '../../../kernel/edge/health_check.ts'
+import { isHostName, parseHostport } from '../../../kernel/edge/hostport.ts'
+import { hasEncodedSlash, hasParameters } from '../../../kernel/edge/paths.ts'
+import { timeoutLimits, websocketIdleSeconds } from '../../../kernel/edge/timeouts.ts'
+import { type IdPrefix, idLength, isId } from '../../../kernel/ids.ts'
+import { type Address, formatAddress, parseAddress } from '../../../kernel/ip/address.ts'
+import type { ResolvedBackend } from '../../upstreams/resolver.ts'
+import { formatGroup, formatUpstream, sendsProxy, toHttp2 } from '../native/upstream.ts'
+import { headerLists } from './header_lists.ts'
+import { exactGuardKey, exactKey, prefixGuardKey, prefixKey } from './paths.ts'
+import { responseValue } from './response_entry.ts'
+
+/** What an entry looks up stands before it. `node` is last: it says that the others are there. */
+export const mapNames = [
+  'policy',
+  'restrictions',
+  'backend',
+  'check',
+  'http_native',
+  'tcp_native',
+  'headers',
+  'header_lists',
+  'timeouts',
+  'response',
+  'fallback',
+  'tcp',
+  'guard',
+  'guarded',
+  'route',
+  'host',
+  'wildcard',
+  'challenge',
+  'node',
+] as const
+export type MapName = (typeof mapNames)[number]
+/** No maps of HAProxy: what its native backends are made of (native/model.ts). */
+export const partNames = ['upstream', 'group'] as const
+export type PartName = (typeof partNames)[number]
+export type Entry = { readonly map: MapName | PartName; readonly key: string; readonly value: string }
+
+/**
+ * The value of an edge or route, `target|account|backend|slashes|websocket|timeouts|depth|variants|headers|policies`: all but
+ * the last part have a fixed length, so that HAProxy need not search for them. `modules` are the last two together.
+ */
+const depthDigits = 4
+export const entryLayout = { edgtcp: layoutOf('edgtcp'), edghtsrt: layoutOf('edghtsrt') }
+export type EntryLayout = ReturnType<typeof layoutOf>
+function layoutOf(target: 'edgtcp' | 'edghtsrt') {
+  const [account, backend] = [idLength(target) + 1, idLength(target) + idLength('ac') + 2]
+  const slashes = backend + idLength('bkdst') + 1
+  const websocket = slashes + 2
+  const timeouts = websocket + 2
+  const depth = timeouts + 2
+  const variants = depth + depthDigits + 1
+  const headers = variants + 2
+  return {
+    target: { from: 0, length: idLength(target) },
+    account: { from: account, length: idLength('ac') },
+    backend: { from: backend, length: idLength('bkdst') },
+    slashes: { from: slashes, length: 1 },
+    websocket: { from: websocket, length: 1 },
+    timeouts: { from: timeouts, length: 1 },
+    depth: { from: depth, length: depthDigits },
+    modules: { from: headers, length: undefined },
+    headers: { from: headers, length: 1 },
+    policies: { from: headers + 2, length: undefined },
+  }
+}
+/** Of an entry of an edge or route. */
+const partOf = ({ map, value }: Entry, part: 'account' | 'backend'): string => {
+  const { from, length } = entryLayout[map === 'tcp' ? 'edgtcp' : 'edghtsrt'][part]
+  return value.slice(from, from + length)
+}
+export const accountOf = (entry: Entry): string => partOf(entry, 'account')
+/** The backend that an entry is about, or uses. */
+export const backendOf = (entry: Entry): string =>
+  entry.map === 'tcp' || entry.map === 'route' ? partOf(entry, 'backend') : entry.key
+/** Where an account has no restrictions, its entry says so: an account without an entry is shut. */
+export const noRestrictions = 'none'
+
+/** In force from the first complete read on. */
+export const readyKey = 'ready'
+export const readyEntries: readonly Entry[] = [{ map: 'node', key: readyKey, value: 'yes' }]
+
+/** What stands under `modules` of a route that has none. */
+export const noModules = '-|open'
+/** What stands under `slashes` of a route that allows encoded slashes in paths. */
+export const slashesAllowed = 'a'
+/** Or of one whose match has parameters: no path with both passes. */
+export const matchesParameters = 'p'
+
+/** What stands under `headers` of a route with header operations. */
+export const withHeaders = 'h'
+
+/** What stands under `variants` of a route whose policies apply to no other spelling of its path. */
+export const ignoresVariants = 'i'
+
+/** What stands under `websocket` of a route that refuses them. */
+export const noWebsocket = 'n'
+
+/** What stands under `timeouts` of a route with others than the default. */
+export const withTimeouts = 't'
+
+/** The record cannot be turned into entries. The previous one stays in force, and the refusal is reported. */
+export class UnusableRecord extends Error {}
+
+/**
+ * What a record is in HAProxy's maps; nothing when it was deleted. Each record has entries of its own, and no entry
+ * needs another record to be written: what belongs together is looked up for each connection.
+ *
+ * Throws UnusableRecord. Whatever could end a map line, a field or a runtime command is refused or encoded here.
+ */
+export function entriesOf(recordKey: string, value: unknown): Entry[] {
+  const [kind = '', id = ''] = recordKey.split('.', 2)
+  if (value === null) return []
+  const compile = Object.hasOwn(compilers, kind) ? compilers[kind] : undefined
+  if (!compile) throw new UnusableRecord(`${recordKey} is of no known kind`)
+  try {
+    return compile(id, value)
+  } catch (error) {
+    if (error instanceof UnusableRecord) throw error
+    throw new UnusableRecord(`${recordKey} does not have the shape of its kind`, { cause: error })
+  }
+}
+
+/** Entries are claims: one with another value is another entry, so that a change is the end of one and a new one. */
+export function difference(before: readonly Entry[], after: readonly Entry[]): { set: Entry[]; del: Entry[] } {
+  const name = ({ map, key, value }: Entry) => `${map} ${key} ${value}`
+  const old = new Set(before.map(name))
+  const now = new Set(after.map(name))
+  return {
+    set: after.filter((entry) => !old.has(name(entry))),
+    del: before.filter((entry) => !now.has(name(entry))),
+  }
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: each reads the value of its own kind, and entriesOf refuses what it throws on.
+const compilers: Record<string, (id: string, value: any) => Entry[]> = {
+  tcp(id, { hostports, account, backend, policies }: TcpRecord) {
+    const fields = [
+      known('edgtcp', id),
+      known('ac', account),
+      backendField(backend),
+      '-',
+      '-',
+      '-',
+      '-'.repeat(depthDigits),
+      '-',
+      '-',
+      policiesField(policies),
+    ]
+    const value = fields.join('|')
+    return hostports.map((text) => ({ map: 'tcp', key: destinationKey(text), value }))
+  },
+  https(id, { hostports }: HttpsRecord) {
+    const value = known('edghts', id)
+    return hostports.map((text) => {
+      const { host } = hostportOf(text, true)
+      if (parseAddress(host.replaceAll(/[[\]]/g, ''))) throw new UnusableRecord(`${text} is an address, not a name`)
+      return host.startsWith('*.')
+        ? { map: 'wildcard', key: [...host.slice(1)].reverse().join(''), value }
+        : { map: 'host', key: host, value }
+    })
+  },
+  route(id, record: RouteRecord) {
+    const { account, edge, match_type, match, backend, policies, headers, encoded_slashes, websocket, timeouts } =
+      record
+    known('edghtsrt', id)
+    known('edghts', edge)
+    if (!match.startsWith('/')) throw new UnusableRecord(`the match of ${id} does not begin with a slash`)
+    if (hasEncodedSlash(match)) throw new UnusableRecord(`the match of ${id} has an encoded slash or a backslash`)
+    if (match_type !== 'exact_path' && match_type !== 'path_prefix') throw new UnusableRecord(`${id} matches no way`)
+    const operations = headers ? headerEntries(id, headers) : []
+    const hasHeaders = headers ? withHeaders : '-'
+    const slashes = hasParameters(match) ? matchesParameters : encoded_slashes === 'allow' ? slashesAllowed : '-'
+    const upgrades = websocket === false ? noWebsocket : '-'
+    const isExact = match_type === 'exact_path'
+    const guardKey = isExact ? exactGuardKey(edge, match) : prefixGuardKey(edge, match)
+    const fields = [
+      id,
+      known('ac', account),
+      backendField(backend, 'bkdhr'),
+      slashes,
+      upgrades,
+      timeouts ? withTimeouts : '-',
+      depthField(edge, guardKey),
+      record.path_variants === 'ignore' ? ignoresVariants : '-',
+      hasHeaders,
+      policiesField(policies),
+    ]
+    const value = fields.join('|')
+    const route: Entry = { map: 'route', key: isExact ? exactKey(edge, match) : prefixKey(edge, match), value }
+    // HAProxy takes the bytes of a buffer for a look-up: a longer key could never be found.
+    if (route.key.length > 8_000) throw new UnusableRecord(`the match of ${id} is too long`)
+    const waits: Entry[] = timeouts ? [{ map: 'timeouts', key: id, value: milliseconds(timeouts) }] : []
+    const guards: Entry[] =
+      policies === null || record.path_variants === 'ignore'
+        ? []
+        : [
+            { map: 'guard', key: guardKey, value },
+            { map: 'guarded', key: edge, value: id },
+          ]
+    return [...operations, ...waits, ...guards, route]
+  },
+  backend(id, { address, addresses, port, tls, host, protocol, send_proxy_protocol, health_check }: ResolvedBackend) {
+    known('bkdst', id)
+    if (address === null) return []
+    const dialed = (addresses ?? [address]).map((each) => {
+      const parsed = parseAddress(each)
+      if (!parsed) throw new UnusableRecord(`${id} has no address but ${JSON.stringify(each)}`)
+      return formatAddress(parsed)
+    })
+    if (!Number.isInteger(port) || port < 1 || port > 65_535) throw new UnusableRecord(`${id} has no usable port`)
+    if (protocol !== undefined && protocol !== 'http2') throw new UnusableRecord(`${id} has no known protocol`)
+    const upstream = {
+      isTls: tls,
+      isHttp2: protocol === 'http2',
+      addresses: dialed,
+      port,
+      host: tls ? hostOf(host) : '-',
+      sendsProxy: send_proxy_protocol === true,
+      check: health_check,
+    }
+    if (dialed.length > 1 || health_check)
+      return [
+        ...checkEntries(id, host, port, health_check?.path),
+        { map: 'upstream', key: id, value: formatUpstream(upstream) },
+      ]
+    const fields = [
+      `${tls ? 'tls' : 'plain'}${protocol ? toHttp2 : ''}`,
+      dialed[0],
+      port,
+      upstream.host,
+      ...(send_proxy_protocol ? [sendsProxy] : []),
+    ]
+    return [{ map: 'backend', key: id, value: fields.join('|') }]
+  },
+  response(id, record: ResponseRecord) {
+    known('bkdhr', id)
+    const fault = responseFault(record)
+    if (fault) throw new UnusableRecord(`${fault.place} ${fault.fault}`)
+    return [{ map: 'response', key: id, value: bounded(id, responseValue(record)) }]
+  },
+  weighted(id, { account, backends }: WeightedRecord) {
+    const members = backends.map(([member, weight]) => [known('bkdst', member), weightOf(weight)] as const)
+    const value = formatGroup({ kind: 'weighted', account: known('ac', account), members })
+    return [{ map: 'group', key: known('bkdwd', id), value }]
+  },
+  failover(id, { account, backends, response }: FailoverRecord) {
+    const members = backends.map((member) => [known('bkdst', member), 1] as const)
+    const value = formatGroup({ kind: 'failover', account: known('ac', account), members })
+    const last: Entry[] = response ? [{ map: 'fallback', key: id, value: known('bkdhr', response) }] : []
+    return [...last, { map: 'group', key: known('bkdfo', id), value }]
+  },
+  /** Not in any map: see tenant_certificates.ts. */
+  certificate: () => [],
+  recipient: () => [],
+  /** The agent has put the files in place, under the names of their hashes: of the policy, and of which rule decides. */
+  policy(id, files: string) {
+    if (typeof files !== 'string' || !/^[0-9a-f]{64}(\.[0-9a-f]{64})?$/.test(files))
+      throw new UnusableRecord(`${id} does not name files by their SHA-256`)
+    return [{ map: 'policy', key: known('ipp', id), value: files }]
+  },
+  challenge(id, { host, token, answer }: ChallengeRecord) {
+    known('chl', id)
+    const plain = new RegExp(challengeTokenPattern)
+    if (!isHostName(host) || !plain.test(token) || !new RegExp(challengeAnswerPattern).test(answer))
+      throw new UnusableRecord(`${id} is no challenge`)
+    return [{ map: 'challenge', key: `${host.toLowerCase()}/${token}`, value: bounded(id, answer) }]
+  },
+  restrictions(id, { sets }: RestrictionsRecord) {
+    known('ac', id)
+    if (sets.length === 0) return [{ map: 'restrictions', key: id, value: noRestrictions }]
+    const encoded = sets.map(
+      ({ id: set, enforced, policies }) => `${known('ipx', set)}${enforced ? '!' : '?'}${list(policies)}`,
+    )
+    return [{ map: 'restrictions', key: id, value: bounded(id, encoded.join(' ')) }]
+  },
+}
+
+/** Of two routes that match one reading of a path, the one with the longer match in it is the closer. */
+const depthField = (edge: string, guardKey: string): string =>
+  String(guardKey.length - edge.length).padStart(depthDigits, '0')
+
+/** `connect|response|idle|tunnel`, as HAProxy takes them. */
+function milliseconds(timeouts: NonNullable<RouteRecord['timeouts']>): string {
+  const { connect_seconds: connect, response_seconds: response, idle_seconds: idle } = timeoutLimits
+  const seconds = [
+    timeouts.connect_seconds ?? connect.default,
+    timeouts.response_seconds ?? response.default,
+    timeouts.idle_seconds ?? idle.default,
+    timeouts.idle_seconds ?? websocketIdleSeconds,
+  ]
+  if (!seconds.every((each) => Number.isInteger(each) && each > 0)) throw new UnusableRecord('a timeout is no number')
+  return seconds.map((each) => each * 1_000).join('|')
+}
+
+function known(prefix: IdPrefix, id: string): string {
+  if (typeof id !== 'string' || !isId(prefix, id)) throw new UnusableRecord(`${JSON.stringify(id)} is no ${prefix} id`)
+  return id
+}
+
+/** Ids of backends have one length, whatever their kind. */
+function backendField(backend: string | null, ...others: IdPrefix[]): string {
+  if (backend === null) return '-'.repeat(idLength('bkdst'))
+  const prefix = (['bkdwd', 'bkdfo', ...others] as const).find((each) => isId(each, backend))
+  return known(prefix ?? 'bkdst', backend)
+}
+function weightOf(weight: number): number {
+  if (!Number.isInteger(weight) || weight < 0) throw new UnusableRecord(`${JSON.stringify(weight)} is no weight`)
+  return weight
+}
+/** `host|path` of what an HTTP check asks for. */
+function checkEntries(id: string, host: string, port: number, path: string | undefined): Entry[] {
+  if (path === undefined) return []
+  if (!new RegExp(checkPathPattern).test(path)) throw new UnusableRecord(`the check of ${id} has no usable path`)
+  const name = hostOf(host)
+  return [{ map: 'check', key: id, value: `${name.includes(':') ? `[${name}]` : name}:${port}|${path}` }]
+}
+const list = (policies: readonly string[]): string => policies.map((policy) => known('ipp', policy)).join('+')
+/** An empty list is no word that opens anything: no policy allows. */
+const policiesField = (policies: readonly string[] | null): string => (policies === null ? 'open' : list(policies))
+
+function hostportOf(text: string, wildcard: boolean) {
+  const parsed = parseHostport(text, { wildcard })
+  if (typeof parsed === 'string') throw new UnusableRecord(`${JSON.stringify(text)} ${parsed}`)
+  return parsed
+}
+
+/** A TCP client does not send the name it connected to, so a name matches every address that we listen on. */
+function destinationKey(text: string): string {
+  const { host, port } = hostportOf(text, false)
+  const address = parseAddress(host.replaceAll(/[[\]]/g, ''))
+  return `${address ? printedByHaproxy(address) : '*'}:${port}`
+}
+
+/** The C library writes the last 32 bits of ::/96 dotted where RFC 5952, and we, do not. */
+function printedByHaproxy(address: Address): string {
+  if (address.family === 4 || address.w0 || address.w1 || address.w2 || address.w3 <= 0xffff) {
+    return formatAddress(address)
+  }
+  return `::${formatAddress({ family: 4, value: address.w3 })}`
+}
+
+function hostOf(host: string): string {
+  const parsed = hostportOf(host.includes(':') && !host.startsWith('[') ? `[${host}]:1` : `${host}:1`, false)
+  return parsed.host.replaceAll(/[[\]]/g, '')
+}
+
+/** A runtime command has to fit into one buffer. */
+const valueBytes = 24_000
+
+function bounded(id: string, value: string): string {
+  if (value.length > valueBytes) throw new UnusableRecord(`${id} is too large for the proxy (${value.length} bytes)`)
+  return value
+}
+
+/** For Lua, which can do all of them, and for HAProxy's own actions where they can. */
+function headerEntries(route: string, { add, remove }: NonNullable<RouteRecord['headers']>): Entry[] {
+  const operations = { add: Object.fromEntries(add), remove }
+  const isTwice = Object.keys(operations.add).length !== add.length
+  const fault = isTwice ? { place: 'add', fault: 'names a header twice' } : headersFault(operations)
+  if (fault) throw new UnusableRecord(`header operation ${fault.place} ${fault.fault}`)
+  const added = add.map(([name, value]) => `${encodeHeaderText(name)}=${encodeHeaderText(value)}`)
+  const text = `${added.join('&')}|${remove.map(encodeHeaderText).join('&')}`
+  const forLua: Entry = { map: 'headers', key: route, value: bounded('a list of header operations', text) }
+  const lists = headerLists(add, remove)
+  if (lists === undefined || lists.length > valueBytes) return [forLua]
+  return [forLua, { map: 'header_lists', key: route, value: lists }]
+}

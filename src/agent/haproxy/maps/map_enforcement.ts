@@ -1,0 +1,51 @@
+import type { ConfigFile } from '../config/config_file.ts'
+import type { Loading } from '../loading.ts'
+import type { Natives } from '../native/natives.ts'
+import type { HaproxyProcess } from '../process/process.ts'
+import type { MapRuntime } from '../process/runtime.ts'
+import type { Claims } from './claims.ts'
+import type { Entry } from './entries.ts'
+import { changeMaps } from './map_changes.ts'
+import type { createMapFiles } from './map_files.ts'
+
+export type Change = { readonly set: readonly Entry[]; readonly del: readonly Entry[] }
+
+type Parts = {
+  runtime: MapRuntime
+  haproxy: Pick<HaproxyProcess, 'attach'>
+  claims: Claims
+  natives: Pick<Natives, 'settle' | 'create' | 'retire'>
+  config: Pick<ConfigFile, 'isCurrent'>
+  files: Pick<ReturnType<typeof createMapFiles>, 'outdate'>
+  loading: Pick<Loading, 'startFromFiles' | 'catchUp' | 'orElseReload'>
+  /** It accepts nothing any more, and must not be started again for a change. */
+  isOver: () => boolean
+}
+
+/** How entries get into HAProxy's maps, at the start and with each change. One at a time. */
+export function createMapEnforcement({ runtime, haproxy, claims, natives, config, files, loading, isOver }: Parts) {
+  return {
+    /** Attaches to a running HAProxy or starts one; resolves when exactly these entries are in force. */
+    async start(all: Iterable<Entry>): Promise<void> {
+      claims.replace(all)
+      claims.change(natives.settle().entries)
+      files.outdate()
+      const isSameConfig = await config.isCurrent()
+      const isRunning = await haproxy.attach()
+      if (!isRunning || !isSameConfig) await loading.startFromFiles()
+      else await loading.orElseReload('HAProxy cannot be brought up to date', loading.catchUp)
+    },
+    async apply(change: Change): Promise<void> {
+      const commands = claims.change(change)
+      const { changes, entries } = natives.settle()
+      commands.push(...claims.change(entries))
+      files.outdate([...commands.map(({ map }) => map), ...(changes.length > 0 ? ['config' as const] : [])])
+      if (isOver()) return
+      await loading.orElseReload('HAProxy did not accept a change', async () => {
+        const without = await natives.create(changes)
+        await changeMaps(runtime, [...commands, ...claims.change(without)])
+        natives.retire(changes)
+      })
+    },
+  }
+}

@@ -1,0 +1,79 @@
+import { createLiveSet, type LiveSet, type Signed, signedOf } from '../../distribution/live_set.ts'
+import type { EdgeRecord, RecordKey } from '../../distribution/records.ts'
+import type { Released } from './intake.ts'
+
+/**
+ * What has arrived at this node, to be compared with what the control plane says is live. A record that could not be applied
+ * has arrived, too: it is refused and reported for itself.
+ */
+export function createArrivals(known: ReadonlyMap<RecordKey, EdgeRecord>) {
+  /** Newer than the known ones, and not applied. After a restart they are read again. */
+  const unapplied = new Map<string, Signed>()
+  let live: LiveSet | undefined
+  let differs = false
+
+  const current = (key: string): Signed | undefined => {
+    const record = known.get(key as RecordKey)
+    return unapplied.get(key) ?? (record && signedOf(record))
+  }
+  /** Not before it is needed: a node with a million records starts from its disk without it. */
+  function liveSet(): LiveSet {
+    if (live) return live
+    live = createLiveSet()
+    for (const { key, generation, value } of known.values())
+      if (value !== null && !unapplied.has(key)) live.add(key, generation)
+    for (const { key, generation, isLive } of unapplied.values()) if (isLive) live.add(key, generation)
+    return live
+  }
+
+  function setWith(arriving: readonly Signed[]): LiveSet {
+    const next = liveSet().copy()
+    for (const { key, generation, isLive } of arriving) {
+      const before = current(key)
+      if (before && before.generation >= generation) continue
+      if (before?.isLive) next.remove(key, before.generation)
+      if (isLive) next.add(key, generation)
+    }
+    return next
+  }
+
+  return {
+    /**
+     * Call it before `known` changes, and the returned function once it has. Undefined when these lead to another state than
+     * the control plane has signed for: then they must not be applied, and everything is to be read again.
+     */
+    expect(
+      released: readonly Released[],
+      arriving: ReadonlyMap<RecordKey, EdgeRecord>,
+      reached: number,
+    ): (() => void) | undefined {
+      const unusable = released.flatMap((each) => each.unusable ?? [])
+      const signed = [...[...arriving.values()].map(signedOf), ...unusable]
+      const digest = digestAfter(released, reached)
+      const next = digest === undefined && live === undefined ? undefined : setWith(signed)
+      if (digest === undefined || next?.digest() === digest) return () => arrived(signed, next)
+      differs = true
+      return undefined
+    },
+    differs: () => differs,
+    isReadAgain(): void {
+      differs = false
+    },
+  }
+
+  function arrived(arriving: readonly Signed[], next: LiveSet | undefined): void {
+    live = next
+    for (const each of arriving) {
+      const applied = known.get(each.key as RecordKey)
+      if (applied && applied.generation >= each.generation) unapplied.delete(each.key)
+      else if ((unapplied.get(each.key)?.generation ?? 0) < each.generation) unapplied.set(each.key, each)
+    }
+  }
+}
+
+/** Of the state that these lead to. What was read from the beginning was compared by the intake. */
+function digestAfter(released: readonly Released[], reached: number): string | undefined {
+  const last = released.at(-1)
+  if (!last || last.applied < reached || released.some(({ isWhole }) => isWhole)) return undefined
+  return last.live
+}

@@ -1,0 +1,58 @@
+import type { EdgeRecord, RecordKey } from '../../distribution/records.ts'
+import { inParallel } from '../../kernel/flow/in_parallel.ts'
+import type { Log } from '../../kernel/log.ts'
+import type { Released } from './intake.ts'
+
+/** Whether the bucket has it; undefined without a connection. */
+export type HasRecord = (key: RecordKey) => Promise<boolean | undefined>
+
+/**
+ * Finds deletions that never reached this node: the bucket lost them while the node was away, or the database was restored
+ * to a point before the thing was created. Everything that exists was sent again since then, under the floor or above.
+ * What was not, and is not in the bucket either, is gone. What is in the bucket was refused here, and its last valid
+ * version stays.
+ */
+export function createMissedDeletions(log: Log, known: ReadonlyMap<RecordKey, EdgeRecord>, hasRecord: HasRecord) {
+  let floor = 0
+  let appliedFloor = 0
+
+  /** Undefined when NATS does not answer for all of them. */
+  async function goneBelow(generation: number): Promise<RecordKey[] | undefined> {
+    const gone: RecordKey[] = []
+    const asked: EdgeRecord[] = []
+    for (const record of known.values()) if (record.generation < generation && record.value !== null) asked.push(record)
+    try {
+      const found = await inParallel(asked, 32, async ({ key }) => {
+        const has = await hasRecord(key)
+        if (has === false) gone.push(key)
+        return has
+      })
+      return found.includes(undefined) ? undefined : gone
+    } catch (err) {
+      log.warn({ err }, 'cannot ask NATS which records are gone; retrying in a second')
+      return undefined
+    }
+  }
+
+  return {
+    /** Call it once these are applied. */
+    noteFloor(released: readonly Released[]): void {
+      for (const each of released) floor = Math.max(floor, each.floor ?? 0)
+    },
+    isDue: (): boolean => floor > appliedFloor,
+    /** Stays due until NATS has answered and the deletions are applied. */
+    async apply(take: (deletions: Released[]) => Promise<void>): Promise<void> {
+      const below = floor
+      const gone = await goneBelow(below)
+      if (!gone) return
+      if (gone.length > 0) {
+        log.warn(
+          { records: gone.length, keys: gone.slice(0, 20) },
+          'removing what the control plane no longer has: it was deleted before NATS lost its data, or is not in the restored database',
+        )
+        await take([{ records: gone.map((key) => ({ key, generation: below, value: null })), applied: below }])
+      }
+      appliedFloor = below
+    },
+  }
+}

@@ -1,0 +1,162 @@
+import type { NatsConnection } from '@nats-io/transport-node'
+import type { BucketApi } from '../../distribution/bucket_api.ts'
+import { type Batch, batchSubject, blobBucket, progressKey, recordBucket } from '../../distribution/channels.ts'
+import type { EdgeRecord, RecordKey } from '../../distribution/records.ts'
+import type { TrustedKeys } from '../../distribution/signature.ts'
+import { recordFormat } from '../../distribution/validate.ts'
+import { type Stop, spread, type Timing, wait } from '../../kernel/timing.ts'
+import { readBucket } from './bucket_reader.ts'
+import type { Announced, BucketEntry, Place } from './intake.ts'
+import { createSealedReader, type Refused } from './sealed_reader.ts'
+
+/** Called in order of arrival, and only with verified records. */
+type Handlers = {
+  announced: (batch: Announced) => void
+  /** The bucket is read from here on; `resumed` from where it was left. */
+  opened: (made: string, resumed: boolean) => void
+  entry: (entry: BucketEntry) => void
+  refused: (refused: Refused) => void
+}
+
+type Parts = {
+  nats: Pick<NatsConnection, 'subscribe'>
+  /** Asked again whenever the bucket is opened. */
+  openApi: () => Promise<BucketApi>
+  keys: TrustedKeys
+  timing: Timing
+  onSharedAccount?: () => void
+}
+
+/** Listens to both ways: plain messages for speed, the bucket for completeness. Nothing is believed without a signature. */
+export function createReceiver(
+  { nats, openApi, keys, timing, onSharedAccount = () => {} }: Parts,
+  { announced, opened, entry: entryRead, refused }: Handlers,
+) {
+  const { readProgress, readRecord } = createSealedReader(keys, refused)
+
+  const subscription = nats.subscribe(batchSubject, {
+    callback(error, message) {
+      if (error) return
+      const batch = readBatch(message.string())
+      if (!batch) return refused({ key: batchSubject, generation: null, reason: 'is not a batch' })
+      const records = batch.records.map((sealed) => readRecord(sealed).record)
+      const progress = readProgress(batch.progress, batch.records)
+      // With one of its records missing a batch is no whole. The bucket brings the others.
+      if (records.every(isRecord) && progress) announced({ records, progress })
+    },
+  })
+
+  let api: BucketApi | undefined
+  let reading: AbortController | undefined
+  let isFromBeginning = false
+  async function reopen(): Promise<BucketApi> {
+    api = await openApi()
+    return api
+  }
+  /** Asks the leader: a replica that is behind could lack what was written last. */
+  async function lastOf(bucket: string, key: string): Promise<Buffer | undefined> {
+    const { streams } = api ?? (await reopen())
+    const found = await streams.getMessage(`KV_${bucket}`, { last_by_subj: `$KV.${bucket}.${key}` })
+    return found ? Buffer.from(found.data) : undefined
+  }
+
+  /**
+   * Reads the bucket on from where it was left, for good; another bucket, made because NATS had lost the one before, from
+   * its beginning. Throws when the connection to it breaks, when it is another one all of a sudden, and at the end.
+   */
+  async function followBucket(from: Place, ending: AbortSignal): Promise<void> {
+    const { streams, direct, isShared } = await reopen()
+    const made = await bucketMadeAt(streams)
+    if (isShared) onSharedAccount()
+    const place = `${made} read with ${[...keys.keys()].sort().join()} as ${recordFormat}`
+    const known = place === from.bucket && !isFromBeginning ? from.revision : 0
+    isFromBeginning = false
+    opened(made, known > 0)
+    reading = new AbortController()
+    const signal = AbortSignal.any([reading.signal, ending])
+    const stopLooking = watchBucketIdentity(timing, streams, made, () => reading?.abort())
+    try {
+      for await (const { key, revision, text, pending } of readBucket(
+        { streams, direct },
+        recordBucket,
+        known + 1,
+        timing,
+        signal,
+      )) {
+        const read = { bucket: place, revision }
+        if (key === progressKey) entryRead({ progress: readProgress(text), read, pending })
+        else entryRead({ ...readRecord(text, key), read, pending })
+      }
+    } finally {
+      stopLooking()
+      reading.abort()
+    }
+    throw new Error(isFromBeginning ? 'reading it again from its beginning' : 'the bucket was replaced by another one')
+  }
+
+  return {
+    followBucket,
+    /** Has `followBucket` end, and read everything when it is called again. */
+    readAgain(): void {
+      isFromBeginning = true
+      reading?.abort()
+    },
+    fetchBlob: (name: string): Promise<Buffer | undefined> => lastOf(blobBucket, name),
+    hasRecord: async (key: RecordKey): Promise<boolean> => (await lastOf(recordBucket, key)) !== undefined,
+    stop: () => subscription.unsubscribe(),
+  }
+}
+
+export type Receiver = ReturnType<typeof createReceiver>
+
+type Following = {
+  timing: Timing
+  receiver: Pick<Receiver, 'followBucket'>
+  /** From where to read on. */
+  place: () => Place
+  onFailure: (error: Error) => void
+}
+
+/** Reads the bucket for good, and begins again after a while when that fails. */
+export async function follow({ timing, receiver, place, onFailure }: Following, ending: AbortSignal): Promise<void> {
+  while (!ending.aborted) {
+    try {
+      await receiver.followBucket(place(), ending)
+    } catch (error) {
+      if (ending.aborted) return
+      onFailure(error as Error)
+      await wait(timing, retryMs + timing.random() * spreadMs, ending)
+    }
+  }
+}
+
+const isRecord = (record: EdgeRecord | undefined): record is EdgeRecord => record !== undefined
+
+const lookEveryMs = 3_000
+const retryMs = 500
+/** When the bucket was replaced, all nodes read everything again: not all of them in the same moment. */
+const spreadMs = 2_000
+
+const bucketMadeAt = async (streams: BucketApi['streams']): Promise<string> =>
+  (await streams.info(`KV_${recordBucket}`)).created
+
+/** A recreated bucket restarts its revisions, so continuing from the old one would wait forever. */
+function watchBucketIdentity(timing: Timing, streams: BucketApi['streams'], made: string, onOther: () => void): Stop {
+  return timing.every(spread(timing, lookEveryMs), async () => {
+    const now = await bucketMadeAt(streams).catch(() => undefined)
+    if (now !== undefined && now !== made) onOther()
+  })
+}
+
+function readBatch(text: string): Batch | undefined {
+  try {
+    const { progress, records } = JSON.parse(text) as Batch
+    return typeof progress === 'string' &&
+      Array.isArray(records) &&
+      records.every((record) => typeof record === 'string')
+      ? { progress, records }
+      : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,55 @@
+import type { AllowedAddress } from '../../distribution/channels.ts'
+import type { EdgeRequest } from '../../distribution/requests.ts'
+import { hourOf } from '../../kernel/clock.ts'
+
+/** As many as the control plane keeps of an account. */
+const maxPerAccount = 10_000
+/** About 10 MB on the node. */
+const maxNoted = 50_000
+const maxPending = 10_000
+
+/**
+ * Notes which addresses were let in where, each once an hour: from this, the control plane tells which ones a change has shut out. A
+ * flood of addresses reaches a bound, and what is beyond it waits for the next hour.
+ */
+export function createAllowed() {
+  let pending = new Map<string, AllowedAddress>()
+  const noted = new Set<string>()
+  const ofAccount = new Map<string, number>()
+  let hourOfNoted = 0
+
+  const startHour = (hour: number) => {
+    noted.clear()
+    ofAccount.clear()
+    hourOfNoted = hour
+  }
+  return {
+    note({ outcome, account, route, edge, source }: EdgeRequest, now: number): void {
+      const target = route ?? edge
+      if (target === null) return
+      const hour = hourOf(now)
+      if (hour !== hourOfNoted) startHour(hour)
+      const key = keyOf({ target, source })
+      // When it is let in again, that is news.
+      if (outcome === 'refused') noted.delete(key)
+      if ((outcome !== 'allowed' && outcome !== 'warned') || noted.has(key)) return
+      const count = ofAccount.get(account ?? target) ?? 0
+      if (count >= maxPerAccount || noted.size >= maxNoted || pending.size >= maxPending) return
+      ofAccount.set(account ?? target, count + 1)
+      noted.add(key)
+      pending.set(key, { target, source, lastAt: new Date(now).toISOString() })
+    },
+    /** Gives out what has come together. `giveBack` what did not arrive. */
+    take(): AllowedAddress[] {
+      const taken = [...pending.values()]
+      pending = new Map()
+      return taken
+    },
+    giveBack(addresses: readonly AllowedAddress[]): void {
+      pending = new Map([...addresses.map((address) => [keyOf(address), address] as const), ...pending])
+    },
+  }
+}
+const keyOf = ({ target, source }: Pick<AllowedAddress, 'target' | 'source'>): string => `${target} ${source}`
+
+export type Allowed = ReturnType<typeof createAllowed>

@@ -1,0 +1,166 @@
+import type { NatsConnection } from '@nats-io/transport-node'
+import { keptRuleHits, type Report, reportSubject } from '../../distribution/channels.ts'
+import { maxMessageBytes } from '../../distribution/nats_connection.ts'
+import type { Log } from '../../kernel/log.ts'
+import type { Allowed } from './allowed.ts'
+import type { Health } from './health.ts'
+import type { createHits } from './hits.ts'
+import type { RuleHits } from './rule_hits.ts'
+
+export type Reported = {
+  hits: ReturnType<typeof createHits>
+  allowed: Allowed
+  health: Health
+  ruleHits: RuleHits
+}
+
+type Counts = Required<Pick<Report, 'hits' | 'allowed' | 'health'>>
+type Counted = { [Kind in keyof Counts]: readonly [Kind, Counts[Kind][number]] }[keyof Counts]
+
+const everyMs = 2_000
+const soonMs = 10
+const answerMs = 5_000
+const warnEveryMs = 60_000
+/** In every message of counts: the state of the node, which may grow while the message is made. */
+const stateBytes = 32 * 1024
+/** The longest count of a rule as JSON. */
+const ruleHitBytes = 256
+
+/**
+ * Tells the control plane what is in force here: at once after a change, and every two seconds as a sign of life. Counts travel
+ * apart from it, in messages that the server accepts, and are forgotten only when the active publisher has answered. The
+ * health of upstreams comes every two seconds at most, however often it changes: a tenant whose upstream flaps must not
+ * cause a report for each change.
+ */
+export function createReporter(
+  nats: NatsConnection,
+  { hits, allowed, health, ruleHits }: Reported,
+  state: () => Omit<Report, 'hits' | 'allowed' | 'health' | 'upstreams'>,
+  log: Log,
+) {
+  const current = (): Report => ({ ...state(), countsRules: true, hits: [], upstreams: health.counts() })
+  const maxBytes = () => maxMessageBytes(nats)
+  const countBytes = () => Math.max(maxBytes() - stateBytes, maxBytes() / 4)
+  let soon: NodeJS.Timeout | undefined
+  const warn = createWarnings(nats, log)
+  /** The list of refusals is the one part that can be long. Their counts stay. */
+  const written = (report: Report): string => {
+    const text = JSON.stringify(report)
+    return Buffer.byteLength(text) <= maxBytes() ? text : JSON.stringify({ ...report, refusals: [] })
+  }
+  const sendNow = () => {
+    soon = undefined
+    const report = current()
+    try {
+      if (!nats.isClosed()) nats.publish(reportSubject(report.node), written(report))
+    } catch (err) {
+      warn(err, 'cannot report to the control plane, which takes this node for dead; retrying every two seconds')
+    }
+  }
+  const request = async (counts: Partial<Report>): Promise<string> => {
+    const report = { ...current(), ...counts }
+    return (await nats.request(reportSubject(report.node), written(report), { timeout: answerMs })).string()
+  }
+
+  const sendCounts = onceAtATime(async () => {
+    const messages = takeMessages({ hits, allowed, health }, countBytes())
+    try {
+      for (; messages[0]; messages.shift()) await request(messages[0])
+      return true
+    } catch (err) {
+      for (const counts of messages) {
+        hits.giveBack(counts.hits)
+        allowed.giveBack(counts.allowed)
+        health.giveBack(counts.health)
+      }
+      warn(err, 'cannot deliver counts to the control plane; keeping them and retrying every two seconds')
+      return false
+    }
+  })
+  /** One batch after another, for as long as the control plane has each of them in its database. */
+  const sendRuleHits = onceAtATime(async () => {
+    const most = () => Math.floor(countBytes() / ruleHitBytes)
+    try {
+      for (let next = ruleHits.next(most()); next; next = ruleHits.next(most())) {
+        // A control plane of before answers, too, and knows nothing of rules.
+        if ((await request({ ruleHits: next })) !== keptRuleHits(next.batch)) return
+        ruleHits.confirm(next.batch)
+      }
+    } catch (err) {
+      warn(err, 'cannot deliver counts of rules to the control plane; keeping them and retrying every two seconds')
+    }
+  })
+  const timer = setInterval(() => {
+    sendNow()
+    void sendCounts()
+    void sendRuleHits()
+  }, everyMs)
+  sendNow()
+  return {
+    soon: () => {
+      soon ??= setTimeout(sendNow, soonMs)
+    },
+    async stop() {
+      clearInterval(timer)
+      clearTimeout(soon)
+      // The first may have begun before the latest counts.
+      await Promise.all([sendCounts().then((delivered) => delivered && sendCounts()), sendRuleHits()])
+    },
+  }
+}
+
+/** One a minute: what fails is tried again every two seconds. */
+function createWarnings(nats: NatsConnection, log: Log): (err: unknown, message: string) => void {
+  let next = 0
+  return (err, message) => {
+    if (Date.now() < next || nats.isClosed()) return
+    next = Date.now() + warnEveryMs
+    log.warn({ err }, message)
+  }
+}
+
+/** A call while one runs waits for that one. */
+function onceAtATime<Result>(work: () => Promise<Result>): () => Promise<Result> {
+  let running: Promise<Result> | undefined
+  return () => {
+    running ??= work().finally(() => {
+      running = undefined
+    })
+    return running
+  }
+}
+
+function takeMessages({ hits, allowed, health }: Omit<Reported, 'ruleHits'>, maxBytes: number): Counts[] {
+  const waiting: Counted[] = [
+    ...hits.take().map((hit) => ['hits', hit] as const),
+    ...allowed.take().map((address) => ['allowed', address] as const),
+    ...health.take(Date.now()).map((upstream) => ['health', upstream] as const),
+  ]
+  return inMessages(waiting, maxBytes).map(countsOf)
+}
+
+/** In order, each message with as many as fit, and at least one. */
+function inMessages<Item>(items: readonly Item[], maxBytes: number): Item[][] {
+  const messages: Item[][] = []
+  let room = 0
+  for (const item of items) {
+    const bytes = Buffer.byteLength(JSON.stringify(item))
+    if (bytes > room) {
+      messages.push([])
+      room = maxBytes
+    }
+    messages.at(-1)?.push(item)
+    room -= bytes
+  }
+  return messages
+}
+
+function countsOf(message: readonly Counted[]): Counts {
+  const counts: Counts = { hits: [], allowed: [], health: [] }
+  for (const [kind, count] of message) {
+    if (kind === 'hits') counts.hits.push(count)
+    else if (kind === 'allowed') counts.allowed.push(count)
+    else counts.health.push(count)
+  }
+  return counts
+}

@@ -1,0 +1,77 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { constants, createGzip } from 'node:zlib'
+import { yieldToEventLoop } from '../../kernel/flow/yield_to_event_loop.ts'
+
+/**
+ * What the node says of itself, to its own machine: `/status` for people, `/metrics` for Prometheus, `/healthz` for
+ * whoever restarts it, `/readyz` for whoever sends it traffic.
+ */
+export async function serveStatus(
+  listen: { host: string; port: number },
+  status: () => Record<string, unknown>,
+  /** Why no traffic should be sent here now; undefined when it may. */
+  notReady: () => string | undefined,
+  metrics: () => Promise<Record<string, number>>,
+  /** More of them, as text in slices: there may be very many. */
+  more: () => Iterable<string>,
+): Promise<Server> {
+  const server = createServer(async (request, response) => {
+    const answer = (type: string, body: string) => response.writeHead(200, { 'Content-Type': type }).end(body)
+    switch (request.url) {
+      case '/healthz':
+        return answer('application/json', '{"status":"ok"}')
+      case '/readyz': {
+        const reason = notReady()
+        if (reason === undefined) return answer('application/json', '{"status":"ready"}')
+        response.writeHead(503, { 'Content-Type': 'application/json' })
+        return response.end(JSON.stringify({ status: 'not ready', reason }))
+      }
+      case '/status':
+        return answer('application/json', JSON.stringify(status()))
+      case '/metrics':
+        return sendMetrics(request, response, await metrics(), more())
+      default:
+        return response.writeHead(404).end()
+    }
+  })
+  server.listen(listen)
+  await once(server, 'listening')
+  return server
+}
+
+async function sendMetrics(
+  request: IncomingMessage,
+  response: ServerResponse,
+  metrics: Record<string, number>,
+  more: Iterable<string>,
+): Promise<void> {
+  const lines = Map.groupBy(Object.entries(metrics), ([name]) => name.replace(/\{.*/, ''))
+    .entries()
+    .flatMap(([name, values]) => [
+      `# TYPE ${name} ${name.endsWith('_total') ? 'counter' : 'gauge'}`,
+      ...values.map(([labeled, value]) => `${labeled} ${value}`),
+    ])
+  async function* slices() {
+    yield `${[...lines].join('\n')}\n`
+    for (const slice of more) {
+      yield slice
+      await yieldToEventLoop()
+    }
+  }
+  const isCompressed = /\bgzip\b/.test(request.headers['accept-encoding'] ?? '')
+  response.writeHead(200, {
+    'Content-Type': 'text/plain; version=0.0.4',
+    ...(isCompressed && { 'Content-Encoding': 'gzip' }),
+  })
+  // Labels are the same over and over: the least effort makes it small.
+  const body = Readable.from(slices())
+  await (isCompressed
+    ? pipeline(body, createGzip({ level: constants.Z_BEST_SPEED }), response)
+    : pipeline(body, response)
+  ).catch(() => {
+    // Whoever asked has left.
+  })
+}

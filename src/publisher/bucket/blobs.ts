@@ -1,0 +1,57 @@
+import { blobBucket } from '../../distribution/channels.ts'
+import { blobName } from '../../distribution/pieces.ts'
+import { inParallel } from '../../kernel/flow/in_parallel.ts'
+import type { Bucket, Streams } from './bucket_server.ts'
+
+/** The pieces of large policies in NATS, by their hash. */
+export type Blobs = {
+  putBlobs: (pieces: readonly Buffer[]) => Promise<void>
+  /** Asks which pieces are there, instead of remembering what once was. */
+  refreshBlobs: () => Promise<void>
+  /** Call it once all policies have been put. Deletes the pieces that none of them used in this pass or the one before. */
+  sweepBlobs: () => Promise<number>
+}
+
+export function createBlobs(blobs: Bucket, streams: Streams): Blobs {
+  const known = new Set<string>()
+  let used = new Set<string>()
+  let usedBefore: Set<string> | undefined
+  /** A piece that is needed again during its deletion must be put after the deletion. */
+  const leaving = new Map<string, Promise<unknown>>()
+
+  function remove(name: string): Promise<unknown> {
+    known.delete(name)
+    const gone = streams.purge(`KV_${blobBucket}`, { filter: `$KV.${blobBucket}.${name}` })
+    leaving.set(name, gone)
+    return gone.finally(() => leaving.delete(name))
+  }
+
+  return {
+    async putBlobs(pieces) {
+      const named = pieces.map((piece) => ({ piece, name: blobName(piece) }))
+      for (const { name } of named) used.add(name)
+      const missing = named.filter(({ name }) => !known.has(name))
+      await inParallel(missing, 32, async ({ piece, name }) => {
+        await leaving.get(name)
+        if ((await blobs.get(name)) === null) await blobs.put(name, piece)
+        known.add(name)
+      })
+      // Only a memory of what need not be asked again.
+      if (known.size > 100_000) known.clear()
+    },
+    async refreshBlobs() {
+      const names = await Array.fromAsync(await blobs.keys())
+      known.clear()
+      for (const name of names) known.add(name)
+    },
+    async sweepBlobs() {
+      const unused = usedBefore ? [...known].filter((name) => !used.has(name) && !usedBefore?.has(name)) : []
+      usedBefore = used
+      used = new Set()
+      await inParallel(unused, 32, async (name) => {
+        if (!used.has(name)) await remove(name)
+      })
+      return unused.length
+    },
+  }
+}

@@ -1,0 +1,57 @@
+import { createLiveSet } from '../../distribution/live_set.ts'
+
+/**
+ * The live records as they are in the bucket once everything sent is stored, for the digest in the signed progress. A
+ * comparison of the bucket with the database makes it; from then on each sent record changes it. It is in memory only: a
+ * process that takes over compares first.
+ */
+export function createLiveRecords() {
+  let generations = new Map<string, number>()
+  let set = createLiveSet()
+  let sentMeanwhile: Map<string, number | undefined> | undefined
+
+  function put(key: string, generation: number | undefined): void {
+    const before = generations.get(key)
+    if (before !== undefined) set.remove(key, before)
+    if (generation === undefined) generations.delete(key)
+    else {
+      generations.set(key, generation)
+      set.add(key, generation)
+    }
+  }
+
+  return {
+    /** `generation` is undefined for a resource that is gone. */
+    sent(key: string, generation: number | undefined): void {
+      put(key, generation)
+      sentMeanwhile?.set(key, generation)
+    },
+    digest: () => set.digest(),
+    /** Call it before the bucket is read. What is sent until `end` counts, whatever was found. */
+    beginComparison(): LiveComparison {
+      const found = new Map<string, number>()
+      const sent = new Map<string, number | undefined>()
+      sentMeanwhile = sent
+      return {
+        isSent: (key, generation) => generations.has(key) && generations.get(key) !== generation,
+        found: (key, generation) => void found.set(key, generation),
+        end() {
+          generations = found
+          set = createLiveSet()
+          for (const [key, generation] of found) set.add(key, generation)
+          for (const [key, generation] of sent) put(key, generation)
+          sentMeanwhile = undefined
+        },
+      }
+    },
+  }
+}
+export type LiveRecords = ReturnType<typeof createLiveRecords>
+
+export type LiveComparison = {
+  /** Another generation of it was sent, and the bucket must get that one. */
+  isSent: (key: string, generation: number) => boolean
+  /** It is in the bucket as it should be. */
+  found: (key: string, generation: number) => void
+  end: () => void
+}

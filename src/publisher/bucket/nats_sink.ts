@@ -1,0 +1,162 @@
+import { JetStreamApiCodes, JetStreamApiError } from '@nats-io/jetstream'
+import type { NatsConnection } from '@nats-io/transport-node'
+import { type Batch, batchSubject, blobBucket, progressKey, recordBucket } from '../../distribution/channels.ts'
+import { maxMessageBytes } from '../../distribution/nats_connection.ts'
+import type { TrustedKeys } from '../../distribution/signature.ts'
+import { inParallel } from '../../kernel/flow/in_parallel.ts'
+import type { LastWrite } from '../database.ts'
+import { type Blobs, createBlobs } from './blobs.ts'
+import type { Bucket, BucketServer, StreamFacts, Streams } from './bucket_server.ts'
+import { createFencedBucket } from './fenced_bucket.ts'
+
+/** The two channels: a plain message that arrives in a millisecond, and the bucket that persists. */
+export type NatsSink = Blobs & {
+  /** When the bucket was created: a different time means that its records are gone. */
+  readonly bucketCreated: string
+  /** What the server accepts as one message, headers included. */
+  maxMessageBytes: () => number
+  /** Never throws. False when it was too large for one message: then it goes through the bucket alone. */
+  announce: (batch: Batch) => boolean
+  /**
+   * Resolves to the revision of its last write. `kept` is what an attempt before had put already, and grows: under load,
+   * one of thousands may time out each time.
+   */
+  keep: (batch: Batch, keys: readonly string[], kept?: Set<string>) => Promise<number>
+  /** Everything in the bucket, by key. `read` says what is kept of each: all of a million records would not fit into memory. */
+  contents: <Kept>(read: (text: string) => Kept) => Promise<Map<string, Kept>>
+  /** As it stands in the bucket; undefined when it is not there. */
+  textOf: (key: string) => Promise<string | undefined>
+  /** Leaves no trace of these keys, unlike a tombstone, which is a signed record. */
+  remove: (keys: readonly string[]) => Promise<void>
+  /** False when an opened bucket is gone, was replaced or has lost writes: then everything must be sent again. */
+  isIntact: () => Promise<boolean>
+}
+
+type FenceOptions = {
+  /** By which entries are told from what others wrote into the bucket. */
+  loadTrustedKeys?: () => Promise<TrustedKeys>
+  /** The bucket has a newer entry than the one to be put, and keeps it. */
+  onNewer?: (key: string) => void
+}
+
+/** For plain messages. */
+type PlainNats = Pick<NatsConnection, 'publish' | 'info'>
+
+/** Both buckets, opened or created. */
+export type Buckets = { records: Bucket; blobs: Bucket; streams: Streams; created: { records: string; blobs: string } }
+
+export const openNatsSink = async (
+  nats: PlainNats,
+  server: BucketServer,
+  lastWrite?: LastWrite,
+  fence?: FenceOptions,
+): Promise<NatsSink> => createNatsSink(nats, await openBuckets(server, lastWrite), fence)
+
+export async function openBuckets(
+  server: BucketServer,
+  lastWrite: LastWrite = { created: null, revision: 0 },
+): Promise<Buckets> {
+  const streams = await server.streams()
+  let records = await server.open(recordBucket)
+  if (await deleteIfBehind(streams, await infoOf(streams, recordBucket), lastWrite))
+    records = await server.open(recordBucket)
+  const blobs = await server.open(blobBucket)
+  const [ofRecords, ofBlobs] = [await infoOf(streams, recordBucket), await infoOf(streams, blobBucket)]
+  return { records, blobs, streams, created: { records: ofRecords.created, blobs: ofBlobs.created } }
+}
+
+const infoOf = (streams: Streams, bucket: string): Promise<StreamFacts> => streams.info(`KV_${bucket}`)
+
+export async function createNatsSink(
+  nats: PlainNats,
+  { records, blobs, streams, created }: Buckets,
+  { loadTrustedKeys, onNewer = () => {} }: FenceOptions = {},
+): Promise<NatsSink> {
+  let written = 0
+  let hasLostWrites = false
+
+  const fenced = createFencedBucket(records, loadTrustedKeys)
+  await fenced.expect(progressKey)
+
+  async function put(key: string, value: string): Promise<number> {
+    const { revision, outcome } = await fenced.put(key, value)
+    // It had acknowledged another write under this revision.
+    if (outcome === 'written' && revision <= written) hasLostWrites = true
+    if (outcome === 'newer') onNewer(key)
+    if (hasLostWrites) throw new Error('NATS has lost writes')
+    return revision
+  }
+
+  return {
+    bucketCreated: created.records,
+    maxMessageBytes: () => maxMessageBytes(nats),
+    announce(batch) {
+      const message = Buffer.from(JSON.stringify(batch))
+      if (message.length > maxMessageBytes(nats)) return false
+      try {
+        nats.publish(batchSubject, message)
+        return true
+      } catch {
+        // Such as a connection that is closed. The bucket has it, or the next publisher sends it.
+        return false
+      }
+    },
+    ...createBlobs(blobs, streams),
+    async keep(batch, keys, kept = new Set()) {
+      const all = batch.records.map((record, index) => [keys[index] as string, record] as const)
+      const missing = all.filter(([key]) => !kept.has(key))
+      await inParallel(missing, 64, async ([key, record]) => {
+        await put(key, record)
+        kept.add(key)
+      })
+      written = await put(progressKey, batch.progress)
+      return written
+    },
+    contents: (read) => readAll(records, read),
+    textOf: async (key) => (await records.get(key))?.string(),
+    async remove(keys) {
+      await inParallel(keys, 32, (key) => streams.purge(`KV_${recordBucket}`, { filter: `$KV.${recordBucket}.${key}` }))
+    },
+    async isIntact() {
+      try {
+        // Read before asking: whatever was acknowledged by then must be in the answer.
+        const revision = hasLostWrites ? Number.POSITIVE_INFINITY : written
+        const [ofRecords, ofBlobs] = await Promise.all([infoOf(streams, recordBucket), infoOf(streams, blobBucket)])
+        if (await deleteIfBehind(streams, ofRecords, { created: created.records, revision })) return false
+        return ofRecords.created === created.records && ofBlobs.created === created.blobs
+      } catch (error) {
+        // A time-out (election, network) is not evidence of data loss.
+        return !(error instanceof JetStreamApiError && error.code === JetStreamApiCodes.StreamNotFound)
+      }
+    },
+  }
+}
+
+/**
+ * A power failure takes writes that NATS has acknowledged and not synced. Nodes that have read them would miss whatever
+ * comes under the same revisions. So the bucket is deleted, and nodes read the next one from its beginning. Later writes
+ * may have taken the revisions of the lost ones, such as those of a process that was killed before it noticed. But it
+ * writes the progress last, so that an earlier one is left.
+ */
+async function deleteIfBehind(
+  streams: Streams,
+  found: StreamFacts,
+  { created, revision }: LastWrite,
+): Promise<boolean> {
+  if (found.created !== created || revision === 0) return false
+  const stream = `KV_${recordBucket}`
+  const progress = await streams.getMessage(stream, { last_by_subj: `$KV.${recordBucket}.${progressKey}` })
+  return (progress?.seq ?? 0) < revision && streams.delete(stream)
+}
+
+async function readAll<Kept>(bucket: Bucket, read: (text: string) => Kept): Promise<Map<string, Kept>> {
+  const found = new Map<string, Kept>()
+  // A watch of an empty bucket says nothing until something comes.
+  if ((await bucket.status()).values === 0) return found
+  const watch = await bucket.watch()
+  for await (const entry of watch) {
+    found.set(entry.key, read(entry.string()))
+    if (entry.delta === 0) break
+  }
+  return found
+}

@@ -1,0 +1,111 @@
+import { type Db, type DbPool, many, maybeOne, run } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
+import { transaction } from '../../db/transaction.ts'
+import { type DeliveryKey, deliveryKey, nodeKeyFingerprint, sealForNode } from '../../distribution/delivery.ts'
+import type { RecipientRecord, RecordKey } from '../../distribution/records.ts'
+import type { SecretsBox } from '../../kernel/crypto/secrets_box.ts'
+import type { EdgeNode } from '../../kernel/edge/edge_nodes.ts'
+import { firstUuidOf, newUuid, toId, type Uuid } from '../../kernel/ids.ts'
+import { writeOutbox } from '../../operations/outbox.ts'
+import { type Compiler, ids } from '../records/changed.ts'
+
+/**
+ * `first`: the first key that a node reports is accepted, and every other waits for the operator. `approved`: all of them
+ * wait. NATS lets a node report under its own name only, but whoever runs NATS could invent a node.
+ */
+export type NodeKeyTrust = 'first' | 'approved'
+
+type NodeKeyRow = { node: string; accepted: boolean; id: Uuid; public_key: string; first_seen_at: string }
+
+/** Stands for an account in the outbox rows of records about nodes, which belong to no account. */
+export const systemAccountId = firstUuidOf(0)
+
+/** It changes with the operator's key: then every record of a certificate is encrypted again. */
+export const currentDeliveryKey = (box: SecretsBox): DeliveryKey => deliveryKey(box.derive('delivery to edge nodes'))
+
+const recipientKey = (id: Uuid): RecordKey => `recipient.${toId('enk', id)}`
+
+/** Remembers keys that nodes report, and accepts the first of each node if it may. Resolves to those that wait. */
+export async function noteNodeKeys(pool: DbPool, nodes: readonly EdgeNode[], trust: NodeKeyTrust): Promise<string[]> {
+  const rows = await listNodeKeys(pool)
+  const waiting: string[] = []
+  for (const { node, nodeKey, live } of nodes) {
+    if (!live || nodeKey === undefined) continue
+    const [accepted, other] = [true, false].map((is) => rows.find((row) => row.node === node && row.accepted === is))
+    if (accepted?.public_key === nodeKey || other?.public_key === nodeKey) continue
+    const isTrusted = trust === 'first' && !accepted
+    if (!isTrusted) waiting.push(node)
+    await run(
+      pool,
+      sql`
+      insert into edge_node_keys (node, accepted, id, public_key)
+      values (${node}, ${isTrusted}, ${newUuid()}, ${nodeKey})
+      on conflict (node, accepted) do update
+        set id = excluded.id, public_key = excluded.public_key, first_seen_at = now(), sealed = null, delivery_key_id = null
+        where not edge_node_keys.accepted`,
+    )
+  }
+  return waiting
+}
+
+export const listNodeKeys = (db: Db) =>
+  many<NodeKeyRow>(
+    db,
+    sql`select node, accepted, id, public_key, first_seen_at from edge_node_keys order by node, accepted desc`,
+  )
+
+/** Encrypts the delivery key to every accepted node that does not have it yet. */
+export async function sealForNewNodes(pool: DbPool, box: SecretsBox): Promise<number> {
+  const key = currentDeliveryKey(box)
+  const rows = await many<{ id: Uuid; public_key: string }>(
+    pool,
+    sql`
+    select id, public_key from edge_node_keys
+    where accepted and delivery_key_id is distinct from ${key.id} order by id limit 1000`,
+  )
+  for (const { id, public_key } of rows)
+    await transaction(pool, async (tx) => {
+      await run(
+        tx,
+        sql`
+        update edge_node_keys set sealed = ${sealForNode(key, public_key)}, delivery_key_id = ${key.id} where id = ${id}`,
+      )
+      await writeOutbox(tx, systemAccountId, [recipientKey(id)])
+    })
+  return rows.length
+}
+
+/** Resolves to false when no key with this fingerprint waits for the node. */
+export async function acceptNodeKey(tx: Db, node: string, fingerprint: string): Promise<boolean> {
+  const rows = (await listNodeKeys(tx)).filter((row) => row.node === node)
+  const waiting = rows.find((row) => !row.accepted && nodeKeyFingerprint(row.public_key) === fingerprint)
+  if (!waiting) return false
+  await revokeNodeKey(tx, node)
+  await run(tx, sql`update edge_node_keys set accepted = true where id = ${waiting.id}`)
+  return true
+}
+
+/** From the next record on the node gets nothing that it could decrypt. Resolves to false when none was accepted. */
+export async function revokeNodeKey(tx: Db, node: string): Promise<boolean> {
+  const gone = await maybeOne<{ id: Uuid }>(
+    tx,
+    sql`delete from edge_node_keys where node = ${node} and accepted returning id`,
+  )
+  if (gone) await writeOutbox(tx, systemAccountId, [recipientKey(gone.id)])
+  return gone !== undefined
+}
+
+export const compileRecipients: Compiler = async (db, changed) => {
+  const rows = await many<{ id: Uuid; node: string; public_key: string; sealed: string; delivery_key_id: string }>(
+    db,
+    sql`
+    select id, node, public_key, sealed, delivery_key_id from edge_node_keys
+    where accepted and sealed is not null and id = any(${ids(changed)})`,
+  )
+  return new Map(
+    rows.map(({ id, node, public_key, sealed, delivery_key_id }) => {
+      const value: RecipientRecord = { node, public_key, key_id: delivery_key_id, sealed }
+      return [id, { value }]
+    }),
+  )
+}

@@ -1,0 +1,58 @@
+import type { Msg, NatsConnection } from '@nats-io/transport-node'
+import type { DbPool } from '../../db/pool.ts'
+import { allRequestsSubject } from '../../distribution/channels.ts'
+import { type BatchAnswer, readBatch } from '../../distribution/request_batch.ts'
+import type { Clock } from '../../kernel/clock.ts'
+import { Crowded, createGate } from '../../kernel/flow/gate.ts'
+import { type Kept, keepRequests } from '../../resources/requests/keep.ts'
+
+/** NATS gives each batch to one of the processes that ask under this name. */
+const queue = 'gatehouse'
+
+type Parts = {
+  readonly db: DbPool
+  readonly clock: Clock
+  readonly retentionMs: number
+  readonly quotaPerHour: number
+  /** `refused`: parts of a batch that were out of bounds, or the whole of it. */
+  readonly onTaken: (node: string, taken: Kept & { refused: number }) => void
+  readonly onError: (error: unknown) => void
+}
+
+/**
+ * Takes in what nodes have kept, in any process. A batch that is not answered comes again: while the database is away, and
+ * while there are too many at once. Two at a time, one of each node, so that nodes that flood leave connections to others.
+ */
+export function takeInRequests(
+  nats: NatsConnection,
+  { db, clock, retentionMs, quotaPerHour, onTaken, onError }: Parts,
+): void {
+  const gate = createGate({ total: 2, perOwner: 1, maxWaitingPerOwner: 1, waitMs: 2_000 })
+
+  async function takeIn(message: Msg): Promise<void> {
+    const node = message.subject.split('.').at(-1) ?? ''
+    const answer = (text: BatchAnswer) => message.respond(text)
+    const now = clock()
+    const end = await gate.enter(node)
+    try {
+      const read = readBatch(message.string(), message.subject, now, now - retentionMs)
+      if (!read) {
+        onTaken(node, { kept: 0, dropped: 0, unknown: 0, refused: 1 })
+        answer('unreadable')
+        return
+      }
+      const kept = await keepRequests(db, read.batch, quotaPerHour)
+      onTaken(node, { ...kept, refused: read.refused })
+      answer('kept')
+    } finally {
+      end()
+    }
+  }
+
+  nats.subscribe(allRequestsSubject, {
+    queue,
+    callback: (error, message) => {
+      if (!error) takeIn(message).catch((failure) => failure instanceof Crowded || onError(failure))
+    },
+  })
+}

@@ -1,0 +1,28 @@
+import { progressKey } from '../../distribution/channels.ts'
+import { isRecordKey } from '../../distribution/validate.ts'
+import type { EdgeNodes } from './nodes.ts'
+
+const maxWaiting = 100
+
+/** Keys under which nodes found something that nobody had signed, or nothing: for the publisher to compare the bucket. */
+export function watchSuspicions({ onReport }: Pick<EdgeNodes, 'onReport'>) {
+  const reported = new Map<string, Set<string>>()
+  const waiting = new Set<string>()
+  // A node repeats its latest refusals in each report.
+  onReport(({ node, refusals }) => {
+    const before = reported.get(node)
+    const unsigned = refusals.filter(
+      ({ key, generation }) => generation === null && (key === progressKey || isRecordKey(key)),
+    )
+    for (const { key, at } of unsigned) if (!before?.has(`${key} ${at}`) && waiting.size < maxWaiting) waiting.add(key)
+    reported.set(node, new Set(unsigned.map(({ key, at }) => `${key} ${at}`)))
+  })
+  return {
+    take(): string[] {
+      const keys = [...waiting]
+      waiting.clear()
+      return keys
+    },
+  }
+}
+export type Suspicions = ReturnType<typeof watchSuspicions>

@@ -1,0 +1,68 @@
+import { randomUUID } from 'node:crypto'
+import type { NatsConnection } from '@nats-io/transport-node'
+import { allTailsSubject, watchSubject } from '../../distribution/channels.ts'
+import type { EdgeRequest } from '../../distribution/requests.ts'
+import { matcherOf, readTail, renewWatchesMs, type Watch, type Watches } from '../../distribution/watches.ts'
+
+export type Watcher = {
+  onRequest: (request: EdgeRequest) => void
+  /** A node has seen more than it tells about. */
+  onDropped: (count: number) => void
+}
+type Watched = Watcher & { watch: Watch; matches: (request: EdgeRequest) => boolean }
+
+/**
+ * Live requests for whoever watches in this process. It tells all nodes what is watched, and passes on what they see:
+ * nothing is stored. Messages that are lost on the way are lost.
+ */
+export function createTails() {
+  const process = randomUUID()
+  const watched = new Map<string, Watched>()
+  let nats: NatsConnection | undefined
+  let timer: NodeJS.Timeout | undefined
+
+  function announce(): void {
+    if (!nats || nats.isClosed()) return
+    const watches: Watches = { process, watches: [...watched.values()].map(({ watch }) => watch) }
+    nats.publish(watchSubject, JSON.stringify(watches))
+  }
+  function receive(text: string, subject: string): void {
+    const tail = readTail(text, subject)
+    if (!tail) return
+    for (const { watches, request } of tail.lines)
+      for (const id of watches) {
+        const found = watched.get(id)
+        // A node decides what to send, but not who gets it: it may be stolen.
+        if (found && request.account === found.watch.account && found.matches(request)) found.onRequest(request)
+      }
+    for (const { watch, count } of tail.dropped) watched.get(watch)?.onDropped(count)
+  }
+
+  return {
+    /** Returns how to end it. */
+    watch(wanted: Omit<Watch, 'id'>, watcher: Watcher): () => void {
+      const watch = { ...wanted, id: randomUUID() }
+      watched.set(watch.id, { ...watcher, watch, matches: matcherOf(watch) })
+      timer ??= setInterval(announce, renewWatchesMs)
+      announce()
+      return () => {
+        if (!watched.delete(watch.id)) return
+        if (watched.size === 0) {
+          clearInterval(timer)
+          timer = undefined
+        }
+        announce()
+      }
+    },
+    listen(connection: NatsConnection): void {
+      nats = connection
+      connection.subscribe(allTailsSubject, {
+        callback: (error, message) => {
+          if (!error && watched.size > 0) receive(message.string(), message.subject)
+        },
+      })
+      announce()
+    },
+  }
+}
+export type Tails = ReturnType<typeof createTails>

@@ -1,0 +1,235 @@
+import { type Db, type DbPool, many } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
+import { blobName, type Cut, hashOfAllInSlices, type Layout, piecesWithHeader } from '../../distribution/pieces.ts'
+import { policyFormat } from '../../distribution/policy_file.ts'
+import {
+  type ChallengeRecord,
+  type HttpsRecord,
+  kindOf,
+  type PolicyRecord,
+  type RecordKey,
+  type RecordKind,
+  type RecordValue,
+  type RestrictionsRecord,
+  type RouteRecord,
+  type TcpRecord,
+} from '../../distribution/records.ts'
+import { ruleFormat } from '../../distribution/rule_file.ts'
+import { ruleListLayout } from '../../distribution/rule_list.ts'
+import { type BackendId, backendKinds } from '../../kernel/edge/backends.ts'
+import type { HeaderOperations } from '../../kernel/edge/headers.ts'
+import type { RouteTimeouts } from '../../kernel/edge/timeouts.ts'
+import { isId, toId, type Uuid } from '../../kernel/ids.ts'
+import type { ModuleName, StoredModule } from '../../resources/edges/modules.ts'
+import { edgeColumns, type RouteRow } from '../../resources/edges/store.ts'
+import { compileRecipients } from '../nodes/node_keys.ts'
+import { backendCompilers } from './backend_records.ts'
+import { compileCertificates } from './certificate_records.ts'
+import {
+  type Changed,
+  type CompileContext,
+  type Compiler,
+  ids,
+  type PolicyContents,
+  unavailable,
+  uuidOf,
+  type Values,
+  wanted,
+} from './changed.ts'
+import { inlineBytes, sizeFault } from './message_size.ts'
+import { compiled as compiledPolicy, type PolicyVersion } from './policy_versions.ts'
+
+export type Compiled = PolicyContents & { key: RecordKey; value: RecordValue | null; blobs: Buffer[] }
+
+/** Each thing as it is in the database now. What is not there any more comes out as null: a tombstone. */
+export async function compileRecords(
+  db: DbPool,
+  changed: readonly Changed[],
+  now: number,
+  context: CompileContext = {},
+): Promise<Compiled[]> {
+  const compiled: Compiled[] = []
+  for (const [kind, ofKind] of Map.groupBy(changed, ({ key }) => kindOf(key))) {
+    const values = await compilers[kind](db, ofKind, now, context)
+    for (const { key } of ofKind) {
+      const found = values.get(uuidOf(key))
+      if (found === unavailable) continue
+      const { value = null, blobs = [], ...beside } = found ?? {}
+      const record = { key, value, ...beside, blobs }
+      const fault = sizeFault(record, context.maxMessageBytes)
+      if (fault) context.onUnavailable?.(key, fault)
+      else compiled.push(record)
+    }
+  }
+  return compiled
+}
+
+type CompiledEdge = RouteRow & { account_id: Uuid; parent_id: Uuid | null }
+
+const edgeRows = (db: Db, kind: 'tcp' | 'https' | 'route', changed: readonly Changed[]) =>
+  many<CompiledEdge>(
+    db,
+    sql`
+    select e.account_id, ${edgeColumns}
+    from ${wanted(changed)}
+      join edges e on e.account_id = wanted.account_id and e.id = wanted.id and e.kind = ${kind}`,
+  )
+
+/** A module that is disabled is to an edge as if it were not set. */
+const enabled = (row: CompiledEdge, name: ModuleName): StoredModule | undefined =>
+  row.modules[name]?.enabled ? row.modules[name] : undefined
+const backendOf = (row: CompiledEdge): BackendId | null => {
+  const { backend_id: id, backend_kind: kind } = enabled(row, 'backend') ?? {}
+  return id && kind ? toId(backendKinds[kind], id) : null
+}
+/** A TCP edge cannot have an HTTP response, and the API refuses it. */
+const tcpBackendOf = (row: CompiledEdge): TcpRecord['backend'] => {
+  const id = backendOf(row)
+  return id === null || isId('bkdhr', id) ? null : id
+}
+const policiesOf = (row: CompiledEdge) =>
+  enabled(row, 'ip_restriction')?.policy_ids.map((id) => toId('ipp', id)) ?? null
+
+const withoutNulls = ({ connect_seconds, response_seconds, idle_seconds }: RouteTimeouts) => ({
+  ...(connect_seconds !== null && { connect_seconds }),
+  ...(response_seconds !== null && { response_seconds }),
+  ...(idle_seconds !== null && { idle_seconds }),
+})
+
+const compilers: Record<RecordKind, Compiler> = {
+  ...backendCompilers,
+  certificate: compileCertificates,
+  recipient: compileRecipients,
+
+  async tcp(db, changed) {
+    const rows = await edgeRows(db, 'tcp', changed)
+    return new Map(
+      rows.map((row) => {
+        const value: TcpRecord = {
+          account: toId('ac', row.account_id),
+          hostports: row.hostports,
+          backend: tcpBackendOf(row),
+          policies: policiesOf(row),
+        }
+        return [row.id, { value }]
+      }),
+    )
+  },
+
+  async https(db, changed) {
+    const rows = await edgeRows(db, 'https', changed)
+    return new Map(rows.map((row) => [row.id, { value: { hostports: row.hostports } satisfies HttpsRecord }]))
+  },
+
+  async route(db, changed) {
+    const rows = await edgeRows(db, 'route', changed)
+    return new Map(
+      rows.map((row) => {
+        const headers = enabled(row, 'request_headers')?.settings as HeaderOperations | undefined
+        const value: RouteRecord = {
+          account: toId('ac', row.account_id),
+          edge: toId('edghts', row.parent_id as Uuid),
+          match_type: row.match_type,
+          match: row.match,
+          backend: backendOf(row),
+          policies: policiesOf(row),
+          headers: headers ? { add: Object.entries(headers.add), remove: [...headers.remove] } : null,
+          ...(row.encoded_slashes === 'allow' && { encoded_slashes: 'allow' }),
+          ...(row.path_variants === 'ignore' && { path_variants: 'ignore' }),
+          ...(!row.websocket && { websocket: false }),
+          ...(row.timeouts && { timeouts: withoutNulls(row.timeouts) }),
+        }
+        return [row.id, { value }]
+      }),
+    )
+  },
+
+  async policy(db, changed, now, { findPolicyVersion = compiledPolicy, maxMessageBytes }) {
+    const values: Values = new Map()
+    for (const { key, accountId } of changed) {
+      const id = uuidOf(key)
+      const version = await findPolicyVersion(db, accountId, id, now)
+      if (!version) continue
+      values.set(id, await policyContents(version, accountId, maxMessageBytes))
+    }
+    return values
+  },
+
+  async challenge(db, changed) {
+    const rows = await many<ChallengeRecord & { id: Uuid }>(
+      db,
+      sql`
+      select c.id, c.host, c.token, c.answer
+      from ${wanted(changed)}
+        join acme_challenges c on c.account_id = wanted.account_id and c.id = wanted.id
+        join reserved_domains d on d.account_id = c.account_id and d.id = c.domain_id
+      where d.status in ('verified', 'failing', 'assigned')`,
+    )
+    return new Map(rows.map(({ id, ...value }) => [id, { value }]))
+  },
+
+  async restrictions(db, changed) {
+    const rows = await many<{ account_id: Uuid; id: Uuid; enforced: boolean; policy_ids: Uuid[] }>(
+      db,
+      sql`
+      select r.account_id, r.id, r.enforced,
+        array(select p.ip_policy_id from ip_restriction_policies p
+              where p.account_id = r.account_id and p.ip_restriction_id = r.id order by p.position) as policy_ids
+      from ip_restrictions r
+      where r.account_id = any(${ids(changed)}) and r.type = 'endpoints'
+      order by r.id`,
+    )
+    const withEdges = await many<{ account_id: Uuid }>(
+      db,
+      sql`
+      select account_id from unnest(${ids(changed)}::uuid[]) as wanted (account_id)
+      where exists (select from edges e where e.account_id = wanted.account_id and e.parent_id is null)`,
+    )
+    const byAccount = Map.groupBy(rows, ({ account_id }) => account_id)
+    const owners = new Set([...byAccount.keys(), ...withEdges.map(({ account_id }) => account_id)])
+    return new Map(
+      [...owners].map((account) => {
+        const sets = (byAccount.get(account) ?? []).map(({ id, enforced, policy_ids }) => ({
+          id: toId('ipx', id),
+          enforced,
+          policies: policy_ids.map((policy) => toId('ipp', policy)),
+        }))
+        return [account, { value: { sets } satisfies RestrictionsRecord }]
+      }),
+    )
+  },
+}
+
+async function policyContents(
+  { policy, ...cuts }: PolicyVersion,
+  accountId: Uuid,
+  maxMessageBytes: number | undefined,
+): Promise<PolicyContents & { value: PolicyRecord; blobs: Buffer[] }> {
+  const blobs: Buffer[] = []
+  const recordOf = async (file: keyof typeof cuts, layout: Layout): Promise<PolicyRecord> => {
+    const record = await policyRecord(cuts[file] as Cut, layout, inlineBytes(file, maxMessageBytes))
+    blobs.push(...record.blobs)
+    return record.value
+  }
+  return {
+    value: await recordOf('decisions', policyFormat),
+    rules: await recordOf('rules', ruleFormat(accountId, policy.ruleIds)),
+    ...(cuts.ruleList && {
+      expiring: { at: policy.validUntil, list: await recordOf('ruleList', ruleListLayout(accountId)) },
+    }),
+    blobs,
+  }
+}
+
+async function policyRecord(
+  cut: Cut,
+  layout: Layout,
+  maxInlineBytes: number,
+): Promise<{ value: PolicyRecord; blobs: Buffer[] }> {
+  const pieces = piecesWithHeader(cut, layout)
+  const bytes = pieces.reduce((sum, { length }) => sum + length, 0)
+  const common = { hash: await hashOfAllInSlices(pieces), bytes }
+  if (bytes <= maxInlineBytes)
+    return { value: { ...common, inline: Buffer.concat(pieces).toString('base64') }, blobs: [] }
+  return { value: { ...common, chunks: pieces.map(blobName) }, blobs: pieces }
+}
