@@ -66,9 +66,9 @@ export function createStep<Entry>(parts: Parts<Entry>) {
       taken()
       for (const key of stale) withNewAddress.delete(key)
       for (const { key } of logged) if (isOfCertificates(key)) unsettled.add(key)
-      for (const { key } of logged) if (kindOf(key) === 'https') certificates.edgeChanged(key)
       unenforced.add(planned, next.complete)
       await unenforced.enforce(signal)
+      await noteEdges(certificates, logged)
       await certificates.settle(unsettled)
       await enforcement.closeConnections()
       if (refusals.isBehind()) await append(recordLog, refusals, [], next)
@@ -107,6 +107,13 @@ export function createStep<Entry>(parts: Parts<Entry>) {
 }
 
 const isOfCertificates = (key: RecordKey): boolean => kindOf(key) === 'certificate' || kindOf(key) === 'recipient'
+
+/** Edges may have other names now, for which a file may be there already: it is served together with the edge. */
+async function noteEdges(certificates: Certificates, logged: readonly EdgeRecord[]): Promise<void> {
+  const edges = logged.filter(({ key }) => kindOf(key) === 'https')
+  for (const { key } of edges) certificates.edgeChanged(key)
+  if (edges.length > 0) await certificates.lookForFiles()
+}
 
 /** Those that arrive, and these of the known ones. */
 function withKnown(

@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline'
 import { after, test } from 'node:test'
 import { makeCertificate } from '../../dev/edge.ts'
 import { freePort } from '../../dev/ports.ts'
-
+import { get } from '../agent/http_harness.ts'
 import { gatehouse } from '../harness/command.ts'
 import { stop } from '../harness/control_plane.ts'
 import { startInstallation } from '../harness/edge.ts'
@@ -92,6 +92,14 @@ test('a served name without a certificate is shown, until the folder of the node
   makeCertificate(join(edge.folder, 'certificates', 'elsewhere.pem'), 'web.elsewhere.test')
   const found = await poll(certificates, ({ missing_names }) => missing_names === 0)
   assert.ok(found.names > before.names)
+})
+
+test('a certificate that is in the folder before its edge is served as soon as the edge is applied', async () => {
+  for (const name of ['early-1.test', 'early-2.test', 'early-3.test']) {
+    makeCertificate(join(edge.folder, 'certificates', `${name}.pem`), name)
+    await installation.clientFor(admin.token)('POST', '/edges/https?wait=applied', { hostports: [`${name}:443`] })
+    assert.equal((await get(edge, { host: name })).status, 404, `${name} has a certificate and no route`)
+  }
 })
 
 test('on a machine with an edge node only, where no server is configured, its agent is shown', async () => {

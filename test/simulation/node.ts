@@ -263,6 +263,7 @@ const noNames = {
   taken: () => none,
   served: () => new Map(),
   takenUntil: () => Number.POSITIVE_INFINITY,
+  lookForFiles: async () => {},
   serve: async () => [],
 }
 const none: ReadonlyMap<string, string> = new Map()

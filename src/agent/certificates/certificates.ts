@@ -108,6 +108,7 @@ export function createCertificates(parts: Parts) {
     state: () => ({ ...countsOf(names, waiting.size), ...uncovered.state() }),
     /** An HTTPS edge has changed, and may have other names. */
     edgeChanged: uncovered.note,
+    lookForFiles: names.lookForFiles,
   }
 }
 export type Certificates = ReturnType<typeof createCertificates>

@@ -11,6 +11,8 @@ export type NameServer = {
   readonly taken: () => ReadonlyMap<string, string>
   /** By name: the certificate that is served now, also after a restart. */
   readonly served: () => ReadonlyMap<string, { certificate: string; notAfter: number; except: readonly string[] }>
+  /** Takes in the operator's files as they are now. */
+  readonly lookForFiles: () => Promise<void>
   /** When the first of the operator's files expires; infinite without any. */
   readonly takenUntil: () => number
   readonly serve: (change: {

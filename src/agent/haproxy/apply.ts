@@ -106,6 +106,8 @@ export function createProxy(settings: ProxySettings, options: ProxyOptions = {})
     loadCertificates: () => turns.next(certificates.load),
     names: {
       taken: certificates.names,
+      // Looked at again after a failure, in two seconds: no change of an edge waits for a file.
+      lookForFiles: () => turns.next(certificates.load).catch(trouble),
       takenUntil: certificates.expiry,
       served: tenants.served,
       serve: (change) => turns.next(() => tenants.serve(change)),
