@@ -6,7 +6,8 @@ import type { NameServer } from './certificates/name_server.ts'
 import type { NodeKey } from './disk/node_key.ts'
 import type { PolicyFiles } from './disk/policy_files.ts'
 import type { RecordLog } from './disk/record_log.ts'
-import { type AnyProxy, createEnforcement } from './enforcement.ts'
+import { createEnforcement, type Enforcer } from './enforcement.ts'
+import type { Entry } from './haproxy/maps/entries.ts'
 import { createDisagreement } from './intake/disagreement.ts'
 import { type Announced, type BucketEntry, createIntake, type Released } from './intake/intake.ts'
 import { createMissedDeletions, type HasRecord } from './intake/missed_deletions.ts'
@@ -43,7 +44,7 @@ const lookAtAddressesEveryMs = 10_000
  * another (worker.ts, step.ts): only higher generations; files first (preparation.ts), then the proxy (enforcement.ts),
  * then the report. What cannot be applied is refused, and the last good stays in force.
  */
-export function createAgent<Entry>(parts: Parts, proxy: AnyProxy<Entry>, onApplied: () => void) {
+export function createAgent(parts: Parts, proxy: Enforcer, onApplied: () => void) {
   const { log, timing, recordLog, upstreams, policyFiles, node, nodeKey, names } = parts
   const known = recordLog.records
   const refusals = createRefusals({ log, clock: timing.now, logged: recordLog.refused, onChange: onApplied })

@@ -5,7 +5,6 @@ import { newId } from '../kernel/ids.ts'
 import { systemTiming } from '../kernel/system_timing.ts'
 import { createEnforcement } from './enforcement.ts'
 import { Claims, type Command } from './haproxy/maps/claims.ts'
-import { difference, entriesOf, readyEntries } from './haproxy/maps/entries.ts'
 import { createRefusals } from './refusals.ts'
 import { createHealth } from './reports/health.ts'
 
@@ -17,9 +16,6 @@ function start(known: ReadonlyMap<RecordKey, EdgeRecord>) {
   const claims = new Claims()
   const told: Command[][] = []
   const proxy = {
-    entriesOf,
-    difference,
-    readyEntries,
     apply: async (change: Parameters<Claims['change']>[0]) => void told.push(claims.change(change)),
     shadowed: () => undefined,
     closeSessions: async () => 0,

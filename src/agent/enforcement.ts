@@ -2,21 +2,14 @@ import { type EdgeRecord, kindOf, type RecordKey } from '../distribution/records
 import type { Log } from '../kernel/log.ts'
 import { type Timing, wait } from '../kernel/timing.ts'
 import { createReferences } from './affected.ts'
+import type { EdgeProxy } from './haproxy/apply.ts'
+import { type Entry, entriesOf, readyEntries } from './haproxy/maps/entries.ts'
 import { createInForce } from './in_force.ts'
-import { type Compiler, type Plan, type Prepared, plan } from './plan.ts'
+import { type Plan, type Prepared, plan } from './plan.ts'
 import type { Refusals } from './refusals.ts'
 import type { Health } from './reports/health.ts'
 
-/** All that the agent has to know about a proxy. */
-export type AnyProxy<Entry> = Compiler<Entry> & {
-  /** Without these the proxy says that the node is not ready, instead of that there is nothing. */
-  readyEntries: readonly Entry[]
-  /** In force when it resolves. */
-  apply: (change: { set: readonly Entry[]; del: readonly Entry[] }) => Promise<void>
-  /** Why an entry is not in force although it was applied, completing '<record> …': another record was first. */
-  shadowed: (entry: Entry) => string | undefined
-  closeSessions: (targets: readonly string[]) => Promise<unknown>
-}
+export type Enforcer = Pick<EdgeProxy, 'apply' | 'shadowed' | 'closeSessions'>
 
 type Parts = {
   log: Log
@@ -29,9 +22,9 @@ type Parts = {
 }
 
 /** What is in force in the proxy, and how it changes. */
-export function createEnforcement<Entry>(parts: Parts, proxy: AnyProxy<Entry>) {
+export function createEnforcement(parts: Parts, proxy: Enforcer) {
   const { log, timing, known, refusals, health, retryMs } = parts
-  const inForce = createInForce(known, proxy)
+  const inForce = createInForce(known)
   const connections = createConnections(parts, proxy)
   const shadowing = createShadowing(parts, proxy, inForce)
   /** A complete state is known: the proxy may say what there is and what not. */
@@ -50,18 +43,18 @@ export function createEnforcement<Entry>(parts: Parts, proxy: AnyProxy<Entry>) {
     }
   }
 
-  function planned(prepared: Iterable<Prepared>): Plan<Entry> {
-    const result = plan(prepared, known, inForce.of, proxy)
+  function planned(prepared: Iterable<Prepared>): Plan {
+    const result = plan(prepared, known, inForce.of)
     for (const refused of result.refused) refusals.refuse(refused)
     return result
   }
 
-  function* entriesOf(prepared: Iterable<Prepared>): Generator<Entry> {
-    if (isReady) yield* proxy.readyEntries
+  function* allEntries(prepared: Iterable<Prepared>): Generator<Entry> {
+    if (isReady) yield* readyEntries
     for (const { record, value } of prepared) {
       const { key, generation } = record
       try {
-        const entries = value === null ? [] : proxy.entriesOf(key, value)
+        const entries = value === null ? [] : entriesOf(key, value)
         inForce.remember(key, entries)
         yield* entries
       } catch (error) {
@@ -76,12 +69,12 @@ export function createEnforcement<Entry>(parts: Parts, proxy: AnyProxy<Entry>) {
     /** For the proxy to start with. */
     load(prepared: Iterable<Prepared>, ready: boolean): Iterable<Entry> {
       isReady = ready
-      return entriesOf(prepared)
+      return allEntries(prepared)
     },
 
-    async apply(change: Plan<Entry>, ready: boolean, signal: AbortSignal): Promise<void> {
+    async apply(change: Plan, ready: boolean, signal: AbortSignal): Promise<void> {
       const set = change.changes.flatMap(({ after }) => after)
-      if (ready && !isReady) set.push(...proxy.readyEntries)
+      if (ready && !isReady) set.push(...readyEntries)
       isReady = ready
       for (const { record, after } of change.changes) inForce.remember(record.key, after)
       if (set.length || change.del.length) await insist(() => proxy.apply({ set, del: change.del }), signal)
@@ -96,16 +89,16 @@ export function createEnforcement<Entry>(parts: Parts, proxy: AnyProxy<Entry>) {
     unclosed: connections.unclosed,
   }
 }
-export type Enforcement<Entry> = ReturnType<typeof createEnforcement<Entry>>
+export type Enforcement = ReturnType<typeof createEnforcement>
 
 /** Which open connections have to be closed after a change. */
-function createConnections<Entry>({ log, known, openConnections, refusals }: Parts, proxy: AnyProxy<Entry>) {
+function createConnections({ log, known, openConnections, refusals }: Parts, proxy: Enforcer) {
   /** Takes memory for each record, so it is there only where something asks it. */
   const references = openConnections === 'close' ? createReferences(known.values()) : undefined
   /** Edges and routes with connections that are to be closed. */
   const unclosed = new Set<string>()
 
-  function noteAffected({ changes, touched }: Plan<Entry>): void {
+  function noteAffected({ changes, touched }: Plan): void {
     if (!references) return
     for (const { before, record } of changes) references.replace(before, record)
     for (const target of references.affected(touched)) unclosed.add(target)
@@ -133,11 +126,7 @@ function createConnections<Entry>({ log, known, openConnections, refusals }: Par
 }
 
 /** Records that are not in force because others were first. */
-function createShadowing<Entry>(
-  { known, refusals }: Parts,
-  proxy: AnyProxy<Entry>,
-  inForce: ReturnType<typeof createInForce<Entry>>,
-) {
+function createShadowing({ known, refusals }: Parts, proxy: Enforcer, inForce: ReturnType<typeof createInForce>) {
   function note({ key, generation }: EdgeRecord, entries: readonly Entry[]): void {
     const reason = entries.map(proxy.shadowed).find((found) => found !== undefined)
     if (reason === undefined) refusals.accept(key, generation)

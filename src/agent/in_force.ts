@@ -1,5 +1,6 @@
 import { type EdgeRecord, kindOf, type RecordKey } from '../distribution/records.ts'
-import { type Compiler, valueFor } from './plan.ts'
+import { type Entry, entriesOf } from './haproxy/maps/entries.ts'
+import { valueFor } from './plan.ts'
 
 /** What they become depends on more than the record: on the addresses of a name, on the file of a policy's rules. */
 const isRemembered = (key: RecordKey): boolean => kindOf(key) === 'backend' || kindOf(key) === 'policy'
@@ -8,7 +9,7 @@ const isRemembered = (key: RecordKey): boolean => kindOf(key) === 'backend' || k
  * The entries of a record that are in force. They follow from the record before a change, except for those of backends and
  * policies, which are kept. Keeping all of them would take half as much memory again.
  */
-export function createInForce<Entry>(known: ReadonlyMap<RecordKey, EdgeRecord>, { entriesOf }: Compiler<Entry>) {
+export function createInForce(known: ReadonlyMap<RecordKey, EdgeRecord>) {
   const kept = new Map<RecordKey, Entry[]>()
   return {
     of(key: RecordKey): readonly Entry[] {

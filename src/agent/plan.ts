@@ -6,6 +6,7 @@ import {
   type RecordValue,
 } from '../distribution/records.ts'
 import type { Position } from './disk/record_log.ts'
+import { difference, type Entry, entriesOf } from './haproxy/maps/entries.ts'
 import type { Released } from './intake/intake.ts'
 import type { Refused } from './intake/sealed_reader.ts'
 
@@ -16,14 +17,7 @@ export type Prepared = { record: EdgeRecord; value: unknown }
 export const valueFor = (key: RecordKey, value: RecordValue, rules?: PolicyRecord): unknown =>
   kindOf(key) === 'policy' ? [(value as PolicyRecord).hash, ...(rules ? [rules.hash] : [])].join('.') : value
 
-/** What the plan has to know about a proxy. `Entry` is its own representation of a record. */
-export type Compiler<Entry> = {
-  /** Throws when the record cannot be used. */
-  entriesOf: (key: string, value: unknown) => Entry[]
-  difference: (before: readonly Entry[], after: readonly Entry[]) => { set: Entry[]; del: Entry[] }
-}
-
-export type Plan<Entry> = {
+export type Plan = {
   /** Every record that can be applied, with what was known of it before, and all its entries. The proxy ignores those that are in force already. */
   changes: { record: EdgeRecord; before: EdgeRecord | undefined; after: Entry[] }[]
   del: Entry[]
@@ -34,13 +28,12 @@ export type Plan<Entry> = {
 }
 
 /** Computes the changes from what is in force and what was prepared. Pure: it reads, writes and reports nothing. */
-export function plan<Entry>(
+export function plan(
   prepared: Iterable<Prepared>,
   known: ReadonlyMap<RecordKey, EdgeRecord>,
   inForce: (key: RecordKey) => readonly Entry[],
-  { entriesOf, difference }: Compiler<Entry>,
-): Plan<Entry> {
-  const planned: Plan<Entry> = { changes: [], del: [], touched: [], refused: [] }
+): Plan {
+  const planned: Plan = { changes: [], del: [], touched: [], refused: [] }
   for (const { record, value } of prepared) {
     const { key, generation } = record
     try {

@@ -14,18 +14,18 @@ const sweepEveryMs = 10 * 60 * 1_000
 /** Rewriting hundreds of megabytes is too much for every second. */
 const compactAgainMs = 30_000
 
-type Parts<Entry> = {
+type Parts = {
   log: Log
   clock: Clock
   recordLog: RecordLog
   preparation: Preparation
-  enforcement: Enforcement<Entry>
+  enforcement: Enforcement
   certificates: Certificates
   refusals: Refusals
 }
 
 /** Takes the node from one consistent state to the next: prepare, plan, own log, proxy. Knows how far it has come. */
-export function createStep<Entry>(parts: Parts<Entry>) {
+export function createStep(parts: Parts) {
   const { log, recordLog, preparation, enforcement, certificates, refusals } = parts
   const known = recordLog.records
   const withNewAddress = new Set<RecordKey>()
@@ -139,7 +139,7 @@ function createSince() {
   }
 }
 
-type UpkeepParts = Pick<Parts<unknown>, 'log' | 'clock' | 'recordLog' | 'preparation'>
+type UpkeepParts = Pick<Parts, 'log' | 'clock' | 'recordLog' | 'preparation'>
 
 /** What is done between two steps: nothing waits for it, and a failure loses nothing. */
 function createUpkeep({ log, clock, recordLog, preparation }: UpkeepParts) {
@@ -177,10 +177,10 @@ async function append(
 }
 
 /** In the log and not in the proxy yet. It has to get there before anything else is planned: the log says it is known. */
-function createUnenforced<Entry>(enforcement: Enforcement<Entry>) {
-  let waiting: { plan: Plan<Entry>; ready: boolean } | undefined
+function createUnenforced(enforcement: Enforcement) {
+  let waiting: { plan: Plan; ready: boolean } | undefined
   return {
-    add(plan: Plan<Entry>, ready: boolean): void {
+    add(plan: Plan, ready: boolean): void {
       waiting = { plan, ready }
     },
     async enforce(signal: AbortSignal): Promise<void> {

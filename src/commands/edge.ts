@@ -8,7 +8,6 @@ import { openPolicyFiles } from '../agent/disk/policy_files.ts'
 import { openRecordLog } from '../agent/disk/record_log.ts'
 import { watchStorage } from '../agent/disk/storage.ts'
 import { createProxy, type EdgeProxy } from '../agent/haproxy/apply.ts'
-import { difference, entriesOf, readyEntries } from '../agent/haproxy/maps/entries.ts'
 import { requireHaproxy } from '../agent/haproxy/process/version.ts'
 import { policyFolder } from '../agent/haproxy/settings.ts'
 import { createAllowed } from '../agent/reports/allowed.ts'
@@ -220,7 +219,7 @@ async function openAgent(
       readAgain: link.readAgain,
       retryMs,
     },
-    { ...proxy, entriesOf, readyEntries, difference },
+    proxy,
     () => {
       onApplied(agent.state().applied)
       link.reportSoon()

@@ -4,7 +4,7 @@ import { openPolicyFiles, type PolicyFiles } from '../../src/agent/disk/policy_f
 import { openRecordLog, type RecordLog } from '../../src/agent/disk/record_log.ts'
 import { createLoading } from '../../src/agent/haproxy/loading.ts'
 import { Claims } from '../../src/agent/haproxy/maps/claims.ts'
-import { difference, type Entry, entriesOf, type MapName, readyEntries } from '../../src/agent/haproxy/maps/entries.ts'
+import type { Entry, MapName } from '../../src/agent/haproxy/maps/entries.ts'
 import { type Change, createMapEnforcement } from '../../src/agent/haproxy/maps/map_enforcement.ts'
 import { createMapFiles } from '../../src/agent/haproxy/maps/map_files.ts'
 import { createLifetime } from '../../src/agent/haproxy/process/lifetime.ts'
@@ -23,7 +23,7 @@ import type { Shown } from './history.ts'
 import type { Nats } from './nats.ts'
 import type { Process, Scheduler } from './scheduler.ts'
 
-type Agent = ReturnType<typeof createAgent<Entry>>
+type Agent = ReturnType<typeof createAgent>
 type Handlers = Parameters<typeof createReceiver>[1]
 
 /** Parts of a node, as a control breaks them; everything else is the real code. */
@@ -91,7 +91,7 @@ export function createNode({ scheduler, nats, keys, broken }: World, name: strin
         readAgain: () => receiver?.readAgain(),
         retryMs: 1_000,
       },
-      { ...proxy, entriesOf, readyEntries, difference },
+      proxy,
       () => created && note(created),
     )
     await proxy.start(await created.load())

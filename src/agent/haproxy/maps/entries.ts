@@ -93,6 +93,7 @@ export const noRestrictions = 'none'
 
 /** In force from the first complete read on. */
 export const readyKey = 'ready'
+/** Without these HAProxy says that the node is not ready, instead of that there is nothing. */
 export const readyEntries: readonly Entry[] = [{ map: 'node', key: readyKey, value: 'yes' }]
 
 /** What stands under `modules` of a route that has none. */
