@@ -107,16 +107,13 @@ export async function boot(folder: string): Promise<Machine> {
   }
   const shutDown = () => end(nspawn.pid as number, 'SIGTERM')
   try {
-    const leader = await until(
-      async () => (await readFile(`/proc/${nspawn.pid}/task/${nspawn.pid}/children`, 'utf8')).split(' ')[0],
-    )
+    // systemd-nspawn has another child before the one that becomes the machine's first process.
+    const leader = await until(async () => {
+      const [pid] = (await readFile(`/proc/${nspawn.pid}/task/${nspawn.pid}/children`, 'utf8')).split(' ')
+      const asked = pid && spawnSync('nsenter', ['-t', pid, '-a', '--', 'systemctl', 'is-system-running'])
+      return asked && /starting|running|degraded/.test(`${asked.stdout}`) ? pid : undefined
+    })
     const enter = ['-t', leader, '-a', '--']
-    await until(
-      () =>
-        spawnSync('nsenter', [...enter, 'systemctl', 'is-system-running'])
-          .stdout?.toString()
-          .match(/starting|running|degraded/)?.[0],
-    )
     const link = `ve-${machine}`
     run('ip', 'address', 'add', `${network.host}/30`, 'dev', link)
     run('ip', 'link', 'set', link, 'up')
