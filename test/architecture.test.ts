@@ -151,8 +151,7 @@ const usesDisk: Record<string, string> = {
   'haproxy/certificates.ts': "it reads and watches the operator's folder",
   'haproxy/config/config_file.ts': 'it reads its own configuration and our Lua file',
   'haproxy/process/process.ts': 'HAProxy gets the log file as its standard error',
-  'haproxy/lines/rule_counts.ts': 'a socket',
-  'requests/ring_reader.ts': 'a socket',
+  'requests/listen.ts': 'a socket',
   'upstreams/certificate_fault.ts': "it reads the operator's CA file",
   'upstreams/dns.ts': 'it reads resolv.conf',
 }

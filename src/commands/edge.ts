@@ -6,7 +6,7 @@ import { diskFiles, type Files } from '../agent/disk/files.ts'
 import { type NodeKey, openNodeKey } from '../agent/disk/node_key.ts'
 import { openPolicyFiles } from '../agent/disk/policy_files.ts'
 import { openRecordLog } from '../agent/disk/record_log.ts'
-import { watchStorage } from '../agent/disk/storage.ts'
+import { probeStorage, watchStorage } from '../agent/disk/storage.ts'
 import { createProxy, type EdgeProxy } from '../agent/haproxy/apply.ts'
 import { requireHaproxy } from '../agent/haproxy/process/version.ts'
 import { policyFolder } from '../agent/haproxy/settings.ts'
@@ -28,6 +28,7 @@ import { ConfigError } from '../kernel/config_error.ts'
 import type { Log } from '../kernel/log.ts'
 import { systemTiming } from '../kernel/system_timing.ts'
 import { createLink, type Link } from './edge_node/link.ts'
+import { leaveReadOnlyFolder, proxyFolder } from './edge_node/proxy_folder.ts'
 import { openRequests } from './edge_node/requests.ts'
 import { openRuleCounting } from './edge_node/rule_counting.ts'
 import { controlPlaneHosts, ownPorts, proxySettings, readTrustedKeys } from './edge_node/settings.ts'
@@ -51,7 +52,7 @@ export async function edge(
   await requireStatusPort(config)
   const log = createLog(config.GATEHOUSE_LOG_LEVEL)
   const keys = readTrustedKeys(config)
-  const settings = proxySettings(config)
+  const settings = proxySettings(config, await proxyFolder(config, log))
   await requireFiles(config, settings.folder)
   const startedAt = new Date().toISOString()
   const storage = watchStorage(files, systemClock)
@@ -67,6 +68,7 @@ export async function edge(
   const proxy = createProxy(settings, {
     onTrouble: (err) => log.error({ err }, 'HAProxy problem'),
     onHealth: health.observe,
+    onDown: () => void leaveReadOnlyFolder(settings.folder, log),
     files: storage.files,
   })
   const around = { settings, log, ...seen, failures, onServerChange: proxy.serverChanged }
@@ -97,6 +99,7 @@ export async function edge(
   const status = await serveNodeStatus(config, node)
   // Logged last: scripts that wait for this line query the node's status next.
   log.info({ ...agent.state(), node: config.GATEHOUSE_EDGE_NODE, version }, 'serving from disk')
+  const stopProbing = probeStorage(storage, config.GATEHOUSE_EDGE_FOLDER, systemTiming)
   link.start({ keys, agent, ...seen, ruleHits: counting.hits, health, seen: requests.seen, current })
 
   const signal = await waitForShutdown('SIGHUP')
@@ -113,6 +116,7 @@ export async function edge(
   await requests.seen.stop()
   await link.stop()
   await counting.stop()
+  stopProbing()
   await stop()
   status.close()
   await (leave ? proxy.detach() : proxy.stop())

@@ -37,6 +37,11 @@ export const edgeSettings = {
     help: "Directory for the node's state and HAProxy's files.",
     parse: text,
   }),
+  GATEHOUSE_EDGE_RUNTIME_FOLDER: setting({
+    default: '/run/gatehouse-edge',
+    help: "Directory for HAProxy's files while GATEHOUSE_EDGE_FOLDER is read-only.",
+    parse: text,
+  }),
   GATEHOUSE_EDGE_TCP_ADDRESSES: setting({
     default: '0.0.0.0,[::]',
     help: 'Addresses that TCP edges listen on, comma-separated.',

@@ -75,9 +75,9 @@ export async function startInstallation(
   const admin = await plane.newAccount()
   const startEdge = async ({ env: more = {}, like, folder, cutOff }: EdgeOptions = {}): Promise<EdgeProcess> => {
     const home = folder ?? like?.folder ?? (await mkdtemp(join(tmpdir(), 'gatehouse-edge-')))
-    await chmod(home, 0o755)
     const certificates = join(home, 'certificates')
     if (!like) {
+      await chmod(home, 0o755)
       await mkdir(certificates, { recursive: true })
       makeCertificate(join(certificates, 'default.pem'), '*.example')
     }

@@ -40,8 +40,8 @@ export async function openRecordLog(folder: string, files = diskFiles, isLongAt 
   let isTorn = true
   /** After a power cut the folder might have the old file again, so nothing may be appended to the new one yet. */
   let isRenamed = false
-  /** Not there when the file has to be rewritten: with the first batch, because a node with a full disk must start, too. */
-  let handle = foundEnd === undefined ? undefined : await files.open(file, 'append')
+  /** Not there when the file has to be rewritten: with the first batch, because a node must start from any disk it can read. */
+  let handle = foundEnd === undefined ? undefined : await files.open(file, 'append').catch(() => undefined)
 
   /** What stands behind the last whole batch would hide everything that is appended. */
   async function openWhole(): Promise<OpenFile> {

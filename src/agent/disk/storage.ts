@@ -1,6 +1,7 @@
-import { basename } from 'node:path'
+import { basename, join } from 'node:path'
 import type { Clock } from '../../kernel/clock.ts'
-import type { Files, OpenFile } from './files.ts'
+import type { Stop, Timing } from '../../kernel/timing.ts'
+import { type Files, type OpenFile, writeAtomically } from './files.ts'
 
 /** Longer than any failed write waits until it is tried again. Afterwards, nothing wants to write it any more. */
 const forgottenAfterMs = 60_000
@@ -65,6 +66,14 @@ export function watchStorage(files: Files, clock: Clock) {
   }
 }
 export type Storage = ReturnType<typeof watchStorage>
+
+const probeEveryMs = 15_000
+/** More than any file system keeps beside the name of a file. */
+const probed = Buffer.alloc(4_096)
+
+/** Writes regularly, so that a disk that takes nothing is noticed before a change comes, and for as long as it lasts. */
+export const probeStorage = ({ files }: Pick<Storage, 'files'>, folder: string, timing: Pick<Timing, 'every'>): Stop =>
+  timing.every(probeEveryMs, () => void writeAtomically(files, join(folder, 'disk.check'), [probed]).catch(() => {}))
 
 const reasonOf = ({ code, message }: NodeJS.ErrnoException, file: string): string =>
   `cannot write ${basename(file).replace(/\.new$/, '')}: ${sentences[code ?? ''] ?? message.slice(0, 200)}`

@@ -77,7 +77,8 @@ export function createLoading(parts: Parts) {
     async catchUp(): Promise<void> {
       await catchUpNatives()
       await bringUpToDate(runtime, claims)
-      await certificates.load()
+      // Files that cannot be copied now are looked at again: see process/lifetime.ts.
+      await certificates.load().catch(trouble)
       if (!(await tenants.isInForce())) throw new Error('it serves other certificates of accounts than are on disk')
     },
 

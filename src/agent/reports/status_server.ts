@@ -14,6 +14,8 @@ export async function serveStatus(
   status: () => Record<string, unknown>,
   /** Why no traffic should be sent here now; undefined when it may. */
   notReady: () => string | undefined,
+  /** What is wrong although traffic may come. */
+  warnings: () => string[],
   metrics: () => Promise<Record<string, number>>,
   /** More of them, as text in slices: there may be very many. */
   more: () => Iterable<string>,
@@ -25,7 +27,12 @@ export async function serveStatus(
         return answer('application/json', '{"status":"ok"}')
       case '/readyz': {
         const reason = notReady()
-        if (reason === undefined) return answer('application/json', '{"status":"ready"}')
+        const odd = warnings()
+        if (reason === undefined)
+          return answer(
+            'application/json',
+            JSON.stringify({ status: 'ready', ...(odd.length > 0 && { warnings: odd }) }),
+          )
         response.writeHead(503, { 'Content-Type': 'application/json' })
         return response.end(JSON.stringify({ status: 'not ready', reason }))
       }

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
-import { chmod, rm } from 'node:fs/promises'
 import { createServer, type Socket } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
+import { listenAt } from './listen.ts'
 
 /** Of each window, lines may take this much, so that floods of requests leave time for what has to be enforced. */
 const window = { milliseconds: 100, forLines: 50 }
@@ -46,11 +46,7 @@ export async function readLines(
     socket.on('close', () => sockets.delete(socket))
     socket.on('data', (bytes) => spend(() => split(bytes) || socket.destroy()))
   })
-  // What a killed agent has left behind.
-  await rm(path, { force: true })
-  server.listen(path)
-  await once(server, 'listening')
-  await chmod(path, 0o600)
+  await listenAt(server, path)
   return {
     dropped: () => dropped,
     unreadable: () => unreadable,

@@ -33,10 +33,13 @@ export const controlPlaneHosts = (config: EdgeConfig): ControlPlaneHost[] => [
   ...config.GATEHOUSE_EDGE_CONTROL_PLANE_HOSTS.map((host) => ({ host, ports: [] })),
 ]
 
-export function proxySettings(config: EdgeConfig): ProxySettings {
+export const usualProxyFolder = (config: Pick<EdgeConfig, 'GATEHOUSE_EDGE_FOLDER'>): string =>
+  join(config.GATEHOUSE_EDGE_FOLDER, 'haproxy')
+export const masterSocketIn = (folder: string): string => join(folder, 'master.sock')
+
+export function proxySettings(config: EdgeConfig, folder = usualProxyFolder(config)): ProxySettings {
   const maxconn = config.GATEHOUSE_EDGE_MAX_CONNECTIONS
   const most = (amount: Amount) => ('count' in amount ? amount.count : Math.ceil((maxconn * amount.percent) / 100))
-  const folder = join(config.GATEHOUSE_EDGE_FOLDER, 'haproxy')
   return {
     folder,
     tcpBind: {
@@ -50,7 +53,7 @@ export function proxySettings(config: EdgeConfig): ProxySettings {
     trustedProxies: config.GATEHOUSE_EDGE_TRUSTED_PROXIES,
     certificateFolder: config.GATEHOUSE_EDGE_CERTIFICATES,
     runtimeSocket: join(folder, 'runtime.sock'),
-    masterSocket: join(folder, 'master.sock'),
+    masterSocket: masterSocketIn(folder),
     requestLines: config.GATEHOUSE_EDGE_REQUEST_LINES,
     threads: config.GATEHOUSE_EDGE_THREADS,
     caFile: config.GATEHOUSE_EDGE_UPSTREAM_CA_FILE,

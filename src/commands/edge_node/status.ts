@@ -55,6 +55,11 @@ export function serveNodeStatus(
       : `waiting for the first complete read: ${staged} records read, ${pending ?? 'unknown'} pending`
   }
 
+  function warnings(): string[] {
+    const [disk, nats] = [storage.fault(), link.fault()]
+    return [...(disk ? [`no changes are applied: ${disk}`] : []), ...(nats ? [`no changes arrive: ${nats}`] : [])]
+  }
+
   async function metrics(): Promise<Record<string, number>> {
     const { ready, applied, records, unfinished, refused, refusedUpstreams, unresolvedNames, certificates } =
       agent.state()
@@ -87,7 +92,7 @@ export function serveNodeStatus(
     }
   }
 
-  return serveStatus(listen, status, notReady, metrics, requests.trafficMetrics)
+  return serveStatus(listen, status, notReady, warnings, metrics, requests.trafficMetrics)
 }
 
 const maxTroubled = 50

@@ -1,9 +1,9 @@
 import { once } from 'node:events'
-import { rm } from 'node:fs/promises'
 import { createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { toId, uuidOfHex } from '../../../kernel/ids.ts'
 import type { RuleOutcome } from '../../reports/rule_hits.ts'
+import { listenAt } from '../../requests/listen.ts'
 import type { ProxySettings } from '../settings.ts'
 
 /** Where gatehouse.lua hands over what its threads have counted. */
@@ -48,7 +48,6 @@ export async function receiveRuleCounts(
   onLost: (hits: number) => void = () => {},
 ) {
   const kept = new Map<string, number>()
-  const path = ruleCountSocket(settings)
 
   function take(text: string): string {
     const batch = readBatch(text)
@@ -77,9 +76,7 @@ export async function receiveRuleCounts(
       else if (text.endsWith('\nend\n')) socket.end(take(text))
     })
   })
-  await rm(path, { force: true })
-  server.listen(path)
-  await once(server, 'listening')
+  await listenAt(server, ruleCountSocket(settings))
   return {
     /** What comes after this stays with HAProxy, for the next agent. */
     async close(): Promise<void> {

@@ -20,6 +20,8 @@ export type ProxyOptions = {
   readonly files?: Files
   /** HAProxy was lost and is back, or could not be brought back yet. */
   readonly onTrouble?: (problem: Error) => void
+  /** HAProxy is down, and has just failed to start again. */
+  readonly onDown?: () => void
   /** How often the files are written, unless that takes long: only a reload that is none of ours would read them. */
   readonly flushMs?: number
   readonly certificatesMs?: number
@@ -61,6 +63,7 @@ export function createLifetime(
         isBack = true
       } catch (error) {
         trouble(error)
+        if (!haproxy.isAlive()) options.onDown?.()
         if (haproxy.isAlive() || !fallBack()) await wait(timing, waitMs)
       }
     }
@@ -99,7 +102,8 @@ export function createLifetime(
     async end(work: () => void | Promise<void>): Promise<void> {
       close()
       await turns.next(async () => {
-        await files.flush()
+        // A disk that takes nothing must not keep HAProxy from ending.
+        await files.flush().catch(trouble)
         await work()
       })
     },
