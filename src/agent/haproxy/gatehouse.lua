@@ -3,6 +3,8 @@
 --
 -- Whatever is missing or cannot be read is a denial: the configuration lets nothing through but the word 'open'.
 
+-- The names of the parts of an edge's or route's value, in order and with commas (maps/codec.ts).
+local partNames = ...
 local folder = os.getenv('GATEHOUSE_FOLDER')
 -- For each thread, of policies and of rules. Beyond that they are dropped, the least recently used half first.
 local cacheBytes = tonumber(os.getenv('GATEHOUSE_POLICY_CACHE_BYTES')) or 64 * 1024 * 1024
@@ -313,10 +315,22 @@ core.register_converters('verdict', function(input)
   return rule and 'open +' .. rule or 'open'
 end)
 
--- '<source in hex>|<edge or route>|<account>|<backend>|<slashes>|<websocket>|<timeouts>|<depth>|<variants>|<headers>|<open or policies>':
--- what asks to be let through. False when it cannot be read.
+-- A pattern for the value of an edge or route, which captures these of its parts in the order of the value.
+local function valueWith(...)
+  local wanted, patterns = {}, {}
+  for _, name in ipairs({ ... }) do wanted[name] = true end
+  for name in partNames:gmatch('[^,]+') do
+    patterns[#patterns + 1] = wanted[name] and '([^|]*)' or '[^|]*'
+    wanted[name] = nil
+  end
+  assert(next(wanted) == nil, 'a part of a value has another name')
+  return table.concat(patterns, '|') .. '$'
+end
+
+-- '<source in hex>|<value of an edge or route>': what asks to be let through. False when it cannot be read.
+local casePattern = '^(%x+)|' .. valueWith('target', 'account', 'policies')
 local caseOf = remembered(8 * megabyte, function(input)
-  local source, target, account, set = input:match('^(%x+)|([^|]+)|([^|]+)|[^|]+|[^|]|[^|]|[^|]|[^|]+|[^|]|[^|]|([^|]*)$')
+  local source, target, account, set = input:match(casePattern)
   source = source and plainSource(source)
   if not source then return false end
   return { source = source, target = target, account = account, set = set ~= 'open' and parseSet(set) }
@@ -374,8 +388,9 @@ core.register_converters('reverse', string.reverse)
 -- and the entry of the route that it belongs to, with a semicolon in between. Account restrictions are the same for all routes
 -- of an edge, and have been asked.
 local routes, guards = Map.new(folder .. '/maps/route.map', Map._beg), Map.new(folder .. '/maps/guard.map', Map._beg)
+local routePattern = '^' .. valueWith('target', 'depth', 'variants', 'policies')
 local routeOf = remembered(8 * megabyte, function(entry)
-  local target, depth, variants, set = entry:match('^([^|]+)|[^|]+|[^|]+|[^|]|[^|]|[^|]|(%d+)|([^|])|[^|]|([^|]*)$')
+  local target, depth, variants, set = entry:match(routePattern)
   if not target then return false end
   return { target = target, depth = tonumber(depth), isGuarded = variants == '-', set = set ~= 'open' and parseSet(set) }
 end)

@@ -1,4 +1,5 @@
 import { noteFailedRequest } from '../lines/request_lines.ts'
+import { backendValue, timeoutsValue } from '../maps/codec.ts'
 import { noWebsocket, withHeaders, withTimeouts } from '../maps/entries.ts'
 import { mapFile, type ProxySettings } from '../settings.ts'
 import { answers } from './answers.ts'
@@ -102,14 +103,14 @@ export const withTrailers = (rules: string) => `
 export const waiting = (settings: ProxySettings) => `
   acl has_timeouts var(txn.timeouts) -m found
   http-request set-var(txn.timeouts) ${part('txn.entry', 'target')},map_str(${mapFile(settings, 'timeouts')}) if { ${part('txn.entry', 'timeouts')} -m str ${withTimeouts} }
-  http-request set-timeout connect var(txn.timeouts),field(1,|) if has_timeouts
-  http-request set-timeout server var(txn.timeouts),field(2,|) if has_timeouts
-  http-request set-timeout tunnel var(txn.timeouts),field(4,|) if has_timeouts
-  http-response set-timeout server var(txn.timeouts),field(3,|) if has_timeouts`
+  http-request set-timeout connect var(txn.timeouts),${timeoutsValue.field('connect')} if has_timeouts
+  http-request set-timeout server var(txn.timeouts),${timeoutsValue.field('response')} if has_timeouts
+  http-request set-timeout tunnel var(txn.timeouts),${timeoutsValue.field('tunnel')} if has_timeouts
+  http-response set-timeout server var(txn.timeouts),${timeoutsValue.field('idle')} if has_timeouts`
 
 /** Without a name to verify HAProxy would verify none. */
 const verifiedName = (rule: string, refusal: string) => `
-  ${rule} set-var(txn.name) var(txn.backend),field(4,|)
+  ${rule} set-var(txn.name) var(txn.backend),${backendValue.field('host')}
   ${rule} ${refusal} if !{ var(txn.name) -m len ge 1 }`
 
 /**

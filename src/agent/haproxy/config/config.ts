@@ -1,6 +1,7 @@
 import { timeoutLimits, websocketIdleSeconds } from '../../../kernel/edge/timeouts.ts'
 import { packageFiles } from '../../../kernel/package_files.ts'
 import { earlyLines, logConnections, logRequests, rings, withEdition } from '../lines/request_lines.ts'
+import { backendValue, targetPartNames } from '../maps/codec.ts'
 import { matchesParameters, noModules, readyKey, slashesAllowed } from '../maps/entries.ts'
 import { nativeMissing, nativeSections } from '../native/sections.ts'
 import { sendsProxy, toHttp2 } from '../native/upstream.ts'
@@ -26,6 +27,7 @@ import {
   decide,
   decision,
   dial,
+  fromPart,
   isUnreachable,
   native,
   onePolicy,
@@ -77,7 +79,7 @@ global
   setenv GATEHOUSE_POLICY_CACHE_BYTES ${policyCacheBytes(settings)}
   # The last line: gatehouse.lua bounds everything it keeps. Beyond it Lua fails, and a request that needs Lua is refused.
   tune.lua.maxmem ${luaMegabytes(settings)}
-${packageFiles.lua.map((file) => `  lua-load-per-thread ${quoted(file)}\n`).join('')}  # What HAProxy says about servers, of which the agent hears changes of health.
+${packageFiles.lua.map((file) => `  lua-load-per-thread ${quoted(file)} ${targetPartNames}\n`).join('')}  # What HAProxy says about servers, of which the agent hears changes of health.
   log ring@events len 1024 format raw local0
   # Half a buffer stays free for headers that a route adds; entries.ts refuses what would not fit.
   tune.bufsize 32768
@@ -155,7 +157,7 @@ ${settings.tcpBind.addresses.map((address) => `  bind ${listen(address, `${setti
   # One that is not there is skipped, and nothing else may be dialed instead.
   use_backend %[var(txn.native)] if native
   use_backend native_missing_tcp if native
-  acl sends_proxy var(txn.backend),field(5,|) -m str ${sendsProxy}
+  acl sends_proxy var(txn.backend),${backendValue.field('proxy')} -m str ${sendsProxy}
   use_backend tcp_tls_proxy if sends_proxy { var(txn.backend) -m beg tls }
   use_backend tcp_plain_proxy if sends_proxy
   use_backend tcp_tls if { var(txn.backend) -m beg tls }
@@ -254,7 +256,7 @@ ${otherReadings(settings)}
 
   # May it pass, and where to?
   acl has_modules var(txn.has_modules) -m found
-  http-request set-var(txn.has_modules) bool(true) if !{ ${part('txn.entry', 'modules')} -m str -- ${noModules} } || !unrestricted
+  http-request set-var(txn.has_modules) bool(true) if !{ ${fromPart('txn.entry', 'headers')} -m str -- ${noModules} } || !unrestricted
   http-request return ${answers.notReady} if has_modules !known_account
 ${decide('http-request', 'txn.entry', 'has_modules !open || has_modules !unrestricted').slice(1)}
   http-request return ${answers.refused} if has_modules !open !allowed || has_modules !unrestricted !allowed
@@ -269,7 +271,7 @@ ${chooseResponse(settings)}
   use_backend native_missing_http if native
   acl to_plain var(txn.backend) -m beg plain|
   acl to_tls var(txn.backend) -m beg tls
-  acl to_http2 var(txn.backend),field(1,|) -m end -- ${toHttp2}
+  acl to_http2 var(txn.backend),${backendValue.field('protocol')} -m end -- ${toHttp2}
   use_backend https_plain if !careful to_plain
   use_backend https_tls_http2 if to_http2 to_tls
   use_backend https_plain_http2 if to_http2

@@ -8,6 +8,7 @@ import {
   controlCharacters,
   decide,
   dial,
+  fromPart,
   onePolicy,
   part,
   routeOfEdge,
@@ -52,7 +53,7 @@ export const fastPath = (settings: ProxySettings) => `
   acl few_in_flight be_conn(https_plain) lt ${enoughInFlight(limitsOf(settings), httpsBackends)}
   http-request set-var(txn.edge) var(txn.asked_host),map_str(${mapFile(settings, 'host')}) if !{ method CONNECT TRACE } !{ path -m reg '${unusualPath}' } !{ req.hdrs -m reg '${controlCharacters}' '${unusualLine}' }
   http-request set-var(txn.entry) var(txn.edge),${routeOfEdge(settings, 'txn.asked_path')}${upstream(settings, 'http-request', 'txn.entry')}${dial('http-request')}${leaveOtherReadings(settings)}
-  http-request allow if reachable same_edge { ${part('txn.entry', 'modules')} -m str -- ${noModules} } unrestricted reachable_plain few_in_flight
+  http-request allow if reachable same_edge { ${fromPart('txn.entry', 'headers')} -m str -- ${noModules} } unrestricted reachable_plain few_in_flight
 
   acl has_headers ${part('txn.entry', 'headers')} -m str ${withHeaders}
   acl has_lists var(txn.headers_to_set) -m found

@@ -1,4 +1,5 @@
-import { type EntryLayout, entryLayout, noRestrictions } from '../maps/entries.ts'
+import { backendValue, placeOf, type TargetKind, type TargetPart } from '../maps/codec.ts'
+import { noRestrictions } from '../maps/entries.ts'
 import { mapFile, type ProxySettings } from '../settings.ts'
 
 /** Stands in a quoted string, and in the argument of a converter: nothing that either could read as its own. */
@@ -9,11 +10,14 @@ export function plainPath(path: string): string {
   return path
 }
 
-/** Parts of an entry begin at fixed places (entries.ts): `field` would read everything before them, byte by byte. */
-export const part = (entry: EntryVariable, name: keyof EntryLayout) => {
-  const { from, length } = entryLayout[entry === 'sess.entry' ? 'edgtcp' : 'edghtsrt'][name]
+/** Parts of an entry begin at fixed places (codec.ts): `field` would read everything before them, byte by byte. */
+export const part = (entry: EntryVariable, name: TargetPart) => {
+  const { from, length } = placeOf(name, kindOf(entry))
   return `var(${entry}),bytes(${[from, ...(length ? [length] : [])]})`
 }
+export const fromPart = (entry: EntryVariable, name: TargetPart) =>
+  `var(${entry}),bytes(${placeOf(name, kindOf(entry)).from})`
+export const kindOf = (entry: EntryVariable): TargetKind => (entry === 'sess.entry' ? 'edgtcp' : 'edghtsrt')
 /** A TCP edge is looked up before there is a transaction; a route is looked up for every request. */
 export type EntryVariable = 'sess.entry' | 'txn.entry' | 'txn.literal' | 'txn.guard'
 
@@ -56,7 +60,7 @@ export const validHost = '^(?:[a-z0-9_-]+(?:\\.[a-z0-9_-]+)*\\.?|\\[[0-9a-f:.]+\
  */
 export const upstream = (settings: ProxySettings, rule: string, entry: EntryVariable) => `
   ${rule} set-var(txn.backend) ${part(entry, 'backend')},map_str(${mapFile(settings, 'backend')})
-  ${rule} set-var(txn.address) var(txn.backend),field(2,|),ipmask(32,128)`
+  ${rule} set-var(txn.address) var(txn.backend),${backendValue.field('address')},ipmask(32,128)`
 export const isUnreachable = '!{ var(txn.address) -m found }'
 /** Where it is not one address to dial: a backend of HAProxy's own, by name. See native/. */
 export const native = (settings: ProxySettings, rule: string, entry: EntryVariable) => `
@@ -64,8 +68,8 @@ export const native = (settings: ProxySettings, rule: string, entry: EntryVariab
   acl all_down var(txn.native),nbsrv eq 0
   ${rule} set-var(txn.native) ${part(entry, 'backend')},map_str(${mapFile(settings, entry === 'sess.entry' ? 'tcp_native' : 'http_native')}) if ${isUnreachable}`
 export const dial = (rule: string) => `
-  ${rule} set-dst var(txn.backend),field(2,|)
-  ${rule} set-dst-port var(txn.backend),field(3,|)`
+  ${rule} set-dst var(txn.backend),${backendValue.field('address')}
+  ${rule} set-dst-port var(txn.backend),${backendValue.field('port')}`
 
 /** The key of an exact match is the whole, `|` included, and longer than every prefix; see paths.ts. */
 export const routeOfEdge = (settings: ProxySettings, path: 'txn.path' | 'txn.asked_path' | 'txn.literal_path') =>

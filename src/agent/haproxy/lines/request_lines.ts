@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { idLength } from '../../../kernel/ids.ts'
-import { type EntryVariable, plainPath, quoted } from '../config/rules.ts'
-import { entryLayout } from '../maps/entries.ts'
+import { type EntryVariable, kindOf, plainPath, quoted } from '../config/rules.ts'
+import { placeOf } from '../maps/codec.ts'
 import { lineSocket, type ProxySettings } from '../settings.ts'
 
 /**
@@ -36,7 +36,7 @@ const hostBytes = 255
 
 /** Up to the first policy, which is the only one where the decision does not name it; policies may be many. */
 const entryHead = (entry: EntryVariable): string => {
-  const { from } = entryLayout[entry === 'sess.entry' ? 'edgtcp' : 'edghtsrt'].policies
+  const { from } = placeOf('policies', kindOf(entry))
   return `%[var(${entry}),bytes(0,${from + idLength('ipp')})]`
 }
 

@@ -19,6 +19,7 @@ import { type IdPrefix, idLength, isId } from '../../../kernel/ids.ts'
 import { type Address, formatAddress, parseAddress } from '../../../kernel/ip/address.ts'
 import type { ResolvedBackend } from '../../upstreams/resolver.ts'
 import { formatGroup, formatUpstream, sendsProxy, toHttp2 } from '../native/upstream.ts'
+import { backendValue, depthDigits, readPart, type TargetKind, targetValue, timeoutsValue } from './codec.ts'
 import { headerLists } from './header_lists.ts'
 import { exactGuardKey, exactKey, prefixGuardKey, prefixKey } from './paths.ts'
 import { responseValue } from './response_entry.ts'
@@ -51,43 +52,11 @@ export const partNames = ['upstream', 'group'] as const
 export type PartName = (typeof partNames)[number]
 export type Entry = { readonly map: MapName | PartName; readonly key: string; readonly value: string }
 
-/**
- * The value of an edge or route, `target|account|backend|slashes|websocket|timeouts|depth|variants|headers|policies`: all but
- * the last part have a fixed length, so that HAProxy need not search for them. `modules` are the last two together.
- */
-const depthDigits = 4
-export const entryLayout = { edgtcp: layoutOf('edgtcp'), edghtsrt: layoutOf('edghtsrt') }
-export type EntryLayout = ReturnType<typeof layoutOf>
-function layoutOf(target: 'edgtcp' | 'edghtsrt') {
-  const [account, backend] = [idLength(target) + 1, idLength(target) + idLength('ac') + 2]
-  const slashes = backend + idLength('bkdst') + 1
-  const websocket = slashes + 2
-  const timeouts = websocket + 2
-  const depth = timeouts + 2
-  const variants = depth + depthDigits + 1
-  const headers = variants + 2
-  return {
-    target: { from: 0, length: idLength(target) },
-    account: { from: account, length: idLength('ac') },
-    backend: { from: backend, length: idLength('bkdst') },
-    slashes: { from: slashes, length: 1 },
-    websocket: { from: websocket, length: 1 },
-    timeouts: { from: timeouts, length: 1 },
-    depth: { from: depth, length: depthDigits },
-    modules: { from: headers, length: undefined },
-    headers: { from: headers, length: 1 },
-    policies: { from: headers + 2, length: undefined },
-  }
-}
-/** Of an entry of an edge or route. */
-const partOf = ({ map, value }: Entry, part: 'account' | 'backend'): string => {
-  const { from, length } = entryLayout[map === 'tcp' ? 'edgtcp' : 'edghtsrt'][part]
-  return value.slice(from, from + length)
-}
-export const accountOf = (entry: Entry): string => partOf(entry, 'account')
+export const accountOf = ({ map, value }: Entry): string => readPart(value, 'account', kindOfMap(map))
 /** The backend that an entry is about, or uses. */
 export const backendOf = (entry: Entry): string =>
-  entry.map === 'tcp' || entry.map === 'route' ? partOf(entry, 'backend') : entry.key
+  entry.map === 'tcp' || entry.map === 'route' ? readPart(entry.value, 'backend', kindOfMap(entry.map)) : entry.key
+const kindOfMap = (map: Entry['map']): TargetKind => (map === 'tcp' ? 'edgtcp' : 'edghtsrt')
 /** Where an account has no restrictions, its entry says so: an account without an entry is shut. */
 export const noRestrictions = 'none'
 
@@ -96,7 +65,7 @@ export const readyKey = 'ready'
 /** Without these HAProxy says that the node is not ready, instead of that there is nothing. */
 export const readyEntries: readonly Entry[] = [{ map: 'node', key: readyKey, value: 'yes' }]
 
-/** What stands under `modules` of a route that has none. */
+/** What a route without modules has from `headers` on. */
 export const noModules = '-|open'
 /** What stands under `slashes` of a route that allows encoded slashes in paths. */
 export const slashesAllowed = 'a'
@@ -151,19 +120,12 @@ export function difference(before: readonly Entry[], after: readonly Entry[]): {
 // biome-ignore lint/suspicious/noExplicitAny: each reads the value of its own kind, and entriesOf refuses what it throws on.
 const compilers: Record<string, (id: string, value: any) => Entry[]> = {
   tcp(id, { hostports, account, backend, policies }: TcpRecord) {
-    const fields = [
-      known('edgtcp', id),
-      known('ac', account),
-      backendField(backend),
-      '-',
-      '-',
-      '-',
-      '-'.repeat(depthDigits),
-      '-',
-      '-',
-      policiesField(policies),
-    ]
-    const value = fields.join('|')
+    const value = targetValue({
+      target: known('edgtcp', id),
+      account: known('ac', account),
+      backend: backendField(backend),
+      policies: policiesField(policies),
+    })
     return hostports.map((text) => ({ map: 'tcp', key: destinationKey(text), value }))
   },
   https(id, { hostports }: HttpsRecord) {
@@ -185,24 +147,20 @@ const compilers: Record<string, (id: string, value: any) => Entry[]> = {
     if (hasEncodedSlash(match)) throw new UnusableRecord(`the match of ${id} has an encoded slash or a backslash`)
     if (match_type !== 'exact_path' && match_type !== 'path_prefix') throw new UnusableRecord(`${id} matches no way`)
     const operations = headers ? headerEntries(id, headers) : []
-    const hasHeaders = headers ? withHeaders : '-'
-    const slashes = hasParameters(match) ? matchesParameters : encoded_slashes === 'allow' ? slashesAllowed : '-'
-    const upgrades = websocket === false ? noWebsocket : '-'
     const isExact = match_type === 'exact_path'
     const guardKey = isExact ? exactGuardKey(edge, match) : prefixGuardKey(edge, match)
-    const fields = [
-      id,
-      known('ac', account),
-      backendField(backend, 'bkdhr'),
-      slashes,
-      upgrades,
-      timeouts ? withTimeouts : '-',
-      depthField(edge, guardKey),
-      record.path_variants === 'ignore' ? ignoresVariants : '-',
-      hasHeaders,
-      policiesField(policies),
-    ]
-    const value = fields.join('|')
+    const value = targetValue({
+      target: id,
+      account: known('ac', account),
+      backend: backendField(backend, 'bkdhr'),
+      slashes: hasParameters(match) ? matchesParameters : encoded_slashes === 'allow' ? slashesAllowed : undefined,
+      websocket: websocket === false ? noWebsocket : undefined,
+      timeouts: timeouts ? withTimeouts : undefined,
+      depth: depthField(edge, guardKey),
+      variants: record.path_variants === 'ignore' ? ignoresVariants : undefined,
+      headers: headers ? withHeaders : undefined,
+      policies: policiesField(policies),
+    })
     const route: Entry = { map: 'route', key: isExact ? exactKey(edge, match) : prefixKey(edge, match), value }
     // HAProxy takes the bytes of a buffer for a look-up: a longer key could never be found.
     if (route.key.length > 8_000) throw new UnusableRecord(`the match of ${id} is too long`)
@@ -240,14 +198,14 @@ const compilers: Record<string, (id: string, value: any) => Entry[]> = {
         ...checkEntries(id, host, port, health_check?.path),
         { map: 'upstream', key: id, value: formatUpstream(upstream) },
       ]
-    const fields = [
-      `${tls ? 'tls' : 'plain'}${protocol ? toHttp2 : ''}`,
-      dialed[0],
+    const value = backendValue.format({
+      protocol: `${tls ? 'tls' : 'plain'}${protocol ? toHttp2 : ''}`,
+      address: dialed[0],
       port,
-      upstream.host,
-      ...(send_proxy_protocol ? [sendsProxy] : []),
-    ]
-    return [{ map: 'backend', key: id, value: fields.join('|') }]
+      host: upstream.host,
+      proxy: send_proxy_protocol ? sendsProxy : undefined,
+    })
+    return [{ map: 'backend', key: id, value }]
   },
   response(id, record: ResponseRecord) {
     known('bkdhr', id)
@@ -296,17 +254,18 @@ const compilers: Record<string, (id: string, value: any) => Entry[]> = {
 const depthField = (edge: string, guardKey: string): string =>
   String(guardKey.length - edge.length).padStart(depthDigits, '0')
 
-/** `connect|response|idle|tunnel`, as HAProxy takes them. */
 function milliseconds(timeouts: NonNullable<RouteRecord['timeouts']>): string {
   const { connect_seconds: connect, response_seconds: response, idle_seconds: idle } = timeoutLimits
-  const seconds = [
-    timeouts.connect_seconds ?? connect.default,
-    timeouts.response_seconds ?? response.default,
-    timeouts.idle_seconds ?? idle.default,
-    timeouts.idle_seconds ?? websocketIdleSeconds,
-  ]
-  if (!seconds.every((each) => Number.isInteger(each) && each > 0)) throw new UnusableRecord('a timeout is no number')
-  return seconds.map((each) => each * 1_000).join('|')
+  const ms = (seconds: number): number => {
+    if (!Number.isInteger(seconds) || seconds <= 0) throw new UnusableRecord('a timeout is no number')
+    return seconds * 1_000
+  }
+  return timeoutsValue.format({
+    connect: ms(timeouts.connect_seconds ?? connect.default),
+    response: ms(timeouts.response_seconds ?? response.default),
+    idle: ms(timeouts.idle_seconds ?? idle.default),
+    tunnel: ms(timeouts.idle_seconds ?? websocketIdleSeconds),
+  })
 }
 
 function known(prefix: IdPrefix, id: string): string {

@@ -1,4 +1,5 @@
 import type { BackendRecord } from '../../../distribution/records.ts'
+import { backendValue } from '../maps/codec.ts'
 
 /** The last part of a backend that gets the PROXY protocol from TCP edges. */
 export const sendsProxy = 'proxy'
@@ -20,28 +21,25 @@ export type Upstream = {
   readonly check: Omit<Check, 'path'> | undefined
 }
 
-/**
- * `plain-h2|address,address|port|host|proxy|type,interval,healthy,unhealthy`: the value of the map `backend`, but with any
- * number of addresses and a check. One reader suffices for both.
- */
+/** The value of the map `backend`, but with any number of addresses and a check. One reader suffices for both. */
 export function formatUpstream({ addresses, port, host, check, ...upstream }: Upstream): string {
-  return [
-    `${upstream.isTls ? 'tls' : 'plain'}${upstream.isHttp2 ? toHttp2 : ''}`,
-    addresses.join(','),
+  return backendValue.format({
+    protocol: `${upstream.isTls ? 'tls' : 'plain'}${upstream.isHttp2 ? toHttp2 : ''}`,
+    address: addresses.join(','),
     port,
     host,
-    upstream.sendsProxy ? sendsProxy : '-',
-    check ? [check.type, check.interval_seconds, check.healthy_after, check.unhealthy_after].join(',') : '-',
-  ].join('|')
+    proxy: upstream.sendsProxy ? sendsProxy : '-',
+    check: check ? [check.type, check.interval_seconds, check.healthy_after, check.unhealthy_after].join(',') : '-',
+  })
 }
 
 export function parseUpstream(value: string): Upstream {
-  const [protocol = '', addresses = '', port, host = '-', proxy, check = '-'] = value.split('|')
+  const { protocol = '', address = '', port, host = '-', proxy, check = '-' } = backendValue.parse(value)
   const [type, interval, healthy, unhealthy] = check.split(',')
   return {
     isTls: protocol.startsWith('tls'),
     isHttp2: protocol.endsWith(toHttp2),
-    addresses: addresses.split(','),
+    addresses: address.split(','),
     port: Number(port),
     host,
     sendsProxy: proxy === sendsProxy,
