@@ -58,6 +58,7 @@ export const outline: readonly { title: string; files: readonly string[] }[] = [
         'contribute',
         'architecture',
         'testing',
+        'edge-state',
         'edge-tests',
         'extending',
         'releasing',
