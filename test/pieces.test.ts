@@ -44,7 +44,7 @@ test('pieces that continue those of the policy before a change are those of the 
   let { policy, rules: format } = compiled()
   let cuts = { decisions: cutPolicy(policy, policyFormat), rules: cutPolicy(policy, format) }
   assert.ok(cuts.decisions[4].length > 3 && cuts.rules[6].length > 3)
-  for (let step = 0; step < sized(25, 500); step++) {
+  for (let step = 0; step < sized(12, 500); step++) {
     const changed: Cidr[] = []
     for (let edits = 1 + random(4); edits > 0; edits--) {
       // Single rules, both ends of a family, whole blocks with hundreds of rules, and at times everything.

@@ -11,7 +11,7 @@ import { contentsOf, countOf, fillAccount, stateFile } from './state_harness.ts'
 
 const [here, elsewhere] = [await startControlPlane({ after }), await startControlPlane({ after })]
 
-const resources = sized(240, 1_000)
+const resources = sized(120, 1_000)
 test(`an account of ${printed(resources)} resources, dumped and synced into an empty one, differs only in ids and times`, async () => {
   const [original, copy] = [await here.newAccount(), await elsewhere.newAccount()]
   await fillAccount(original, 0.16 * resources)

@@ -5,7 +5,7 @@ import { printed, sized } from '../harness/thorough.ts'
 import { controls, firstFound } from './controls.ts'
 import { live } from './history_of_seed.ts'
 
-const seeds = sized(250, 5_000)
+const seeds = sized(80, 5_000)
 
 async function assertRight(seed: number): Promise<void> {
   const { violation } = await live(seed)

@@ -45,7 +45,7 @@ const stopped = (statement: string) => async () =>
   ).count
 
 // `npm run drill -- webhooks` sends 10,000.
-const events = sized(600, 3_000)
+const events = sized(300, 3_000)
 test(`${events} events to a receiver that is killed and slowed arrive, in order per resource, after their commit`, async (t) => {
   const { faults, figures, refused } = await storm(t, plane, events)
   t.diagnostic(figures)
