@@ -40,7 +40,7 @@ test('every environment variable in the docs is read by the code', async () => {
 
 test('the quick start types the commands of the README, which a test runs', async () => {
   const commandsOf = (page: string) =>
-    [...page.matchAll(/^```(?:sh)?\n(npm ci.*?|app\(\).*?|gatehouse\(\).*?)^```/gms)].map(([, text]) => text)
+    [...page.matchAll(/^```(?:sh)?\n(npx .*?|app\(\).*?|gatehouse\(\).*?)^```/gms)].map(([, text]) => text)
   const [start, readme] = await Promise.all(['docs/start/quickstart.md', 'README.md'].map(read))
   assert.equal(commandsOf(readme ?? '').length, 3)
   assert.deepEqual(commandsOf(start ?? ''), commandsOf(readme ?? ''))
