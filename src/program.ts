@@ -107,7 +107,7 @@ async function commandFirst(args: string[]): Promise<string[]> {
   return reordered[0]?.startsWith('-') ? args : reordered
 }
 
-/** Of the command that these words name, or of all. */
+/** Prints the help of the command that these words name, or of all. */
 async function help(words: string[]): Promise<number> {
   if (words.length === 0) {
     console.log(await usage())

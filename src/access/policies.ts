@@ -117,7 +117,7 @@ async function readBatches(tx: Db, accountId: Uuid, id: Uuid, now: number): Prom
 }
 
 /**
- * One row comes back, whatever the number of rules: rows are what costs in the driver. In the order of their ranges, which
+ * One row comes back with any number of rules: rows are what costs in the driver. In the order of their ranges, which
  * is what they are compiled in. `last` is null when there are no more.
  */
 const readBatch = (db: Db, accountId: Uuid, id: Uuid, now: number, after: string | null = null) =>

@@ -50,7 +50,7 @@ export function createPolicyCache(db: DbPool, clock: Clock, maxBytes: number): F
     const loaded = await load
     if (!loaded) return undefined
     keep(loaded)
-    // Look again, whoever started the load: a rule may have expired while it was under way.
+    // Look again, even if another request started the load: a rule may have expired while it was under way.
     return clock() < loaded.validUntil ? loaded : find(accountId, id, revision)
   }
   return find

@@ -91,7 +91,7 @@ function readRules(db: Db, accountId: Uuid, id: Uuid, regions: readonly Cidr[], 
     db,
     sql`
     with matching as (
-      -- Each by the unique key, whatever the planner expects: it judges by the average policy.
+      -- Each by the unique key: the planner would choose by the average policy.
       select inside.* from unnest(${regions.map(formatCidr)}::cidr[], ${regions.map(lastOf)}::cidr[]) as region (first, last)
         cross join lateral (
           select id, action, cidr, expires_at from ip_policy_rules

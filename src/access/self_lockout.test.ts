@@ -49,7 +49,7 @@ const rulesRead = async (tx: Db): Promise<number> =>
 const rules = sized(20_000, 100_000)
 const lastOffset = 2 * (rules - 1)
 const last = `20.${lastOffset >> 16}.${(lastOffset >> 8) & 255}.${lastOffset & 255}`
-test(`among ${printed(rules)} rules, only those that match the address are read, whatever the planner expects`, async () => {
+test(`among ${printed(rules)} rules, only those that match the address are read, even if the planner expects otherwise`, async () => {
   await fillWithSmallPolicies(3)
   const [accountId, restriction, policy] = [newUuid(), newUuid(), newUuid()]
   await run(pool, sql`insert into accounts (id, name) values (${accountId}, 'large')`)

@@ -27,7 +27,7 @@ export function whatIfWith(
     return policy
   }
   return async (deciders) => {
-    // Those that are not enforced refuse nobody, so their policies need not be loaded.
+    // Restrictions that are not enforced refuse no address, so their policies need not be loaded.
     const enforced = deciders.filter((each) => each.enforced)
     for (const id of enforced.flatMap(({ policies }) => policies)) await load(id)
     const as = (rangesOf: (id: Uuid) => CompiledPolicy) => enforced.map(({ policies }) => policies.map(rangesOf))

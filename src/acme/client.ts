@@ -57,7 +57,7 @@ export function createAcmeClient(options: AuthorityOptions) {
         url: locationOf(
           await order({ replaces }).catch((error) => {
             // Only the exemption depends on it. Authorities name different problems when they do not know the certificate,
-            // or have replaced it already; one that serves nobody refuses the second order as well.
+            // or have replaced it already; one that refuses everyone refuses the second order as well.
             const isAnswer = error instanceof AcmeProblem && error.status > 0 && error.type !== 'rateLimited'
             if (!isAnswer) throw error
             return order({})

@@ -30,7 +30,7 @@ export type AcmeSettings = {
   dnsHook: string
   /** Whether plain names are validated with the hook, too. */
   dnsOnly: boolean
-  /** Of one account. */
+  /** Limit for one account. */
   ordersPerHour: number
 }
 export type IssueParts = {
@@ -196,7 +196,7 @@ async function presentOnNodes(
       throw new AcmeProblem(
         'nodes',
         applied.length + behind.length === 0
-          ? 'no edge node is connected, so nobody would answer the authority on port 80'
+          ? 'no edge node is connected, so no node would answer the authority on port 80'
           : `${behind.length} of ${applied.length + behind.length} edge nodes did not take over the answer to the authority in time: ${shortList(names)}`,
       )
     }

@@ -35,12 +35,12 @@ export class LeaseLost extends Error {
   override readonly name = 'LeaseLost'
 }
 
-/** Of one account at once, so that the others do not wait until all of its domains have their certificates. */
+/** Orders of one account in progress, so that the others do not wait until all of its domains have their certificates. */
 const leasesPerAccount = 2
 const lease = (seconds: number) => sql`now() + ${seconds} * interval '1 second'`
 
 /**
- * The next order that is due; undefined when none is. Of several processes one gets it. Leases run by the clock of the
+ * The next order that is due; undefined when none is. Only one process gets it. Leases run by the clock of the
  * database, which all of them share. Accounts take turns: the one whose last turn is the longest ago comes first, however
  * many orders the others have, and since when. The database rounds to milliseconds, and our clock cuts off: an order that
  * was planned just now can seem to be due in the next one.
@@ -118,7 +118,7 @@ export type Ending = {
   /** In a row. */
   failures: number
   error: { code: string; message: string } | null
-  /** Whatever the account does, nothing is tried before. */
+  /** No attempt before this time, even if the account asks for one. */
   heldBackUntil: number | null
 }
 

@@ -21,7 +21,7 @@ export class AcmeProblem extends Error {
 export class Unmet extends Error {
   override readonly name = 'Unmet'
   readonly code: string
-  /** When to look again; undefined when nobody can say. */
+  /** When to look again; undefined when it is not known. */
   readonly retryAt: number | undefined
   constructor(code: string, message: string, retryAt?: number) {
     super(message)
@@ -47,7 +47,7 @@ export function problemOf(document: unknown, status: number, retryAfterMs?: numb
   const text = [typeof detail === 'string' ? detail : `the authority answered with status ${status}`, ...more].join(' ')
   return new AcmeProblem(
     /^[A-Za-z]+$/.test(name) ? name.slice(0, maxTypeLength) : 'unknown',
-    // Nothing of what somebody else's server wrote ends a line of a log.
+    // Text of another server must not end a line of a log.
     text.replaceAll(/[^\x20-\x7e]+/g, ' ').slice(0, maxMessageLength),
     { status, retryAfterMs },
   )

@@ -30,7 +30,7 @@ export const pickedFrom = (
 export const nextLook = (now: number, renewsAt: number, retryAfterMs: number | undefined): number =>
   Math.min(renewsAt, now + Math.min(Math.max(retryAfterMs ?? ariEveryMs, hourMs), dayMs))
 
-/** Between two certificates for one domain, whatever an authority suggests: a part of their lifetime, and at most an hour. */
+/** Least time between two certificates for one domain, even if an authority suggests less: a part of their lifetime, and at most an hour. */
 export const spacingMs = (notBefore: number, notAfter: number): number => Math.min((notAfter - notBefore) / 10, hourMs)
 
 /** Threefold each time, up to a limit, and a fifth more or less; never earlier than the authority allows. */
@@ -41,7 +41,7 @@ export function backOffMs(error: unknown, failures: number, random: () => number
   return Math.max(grown, leastPauseMs(error))
 }
 
-/** What the authority asks for, which nobody can shorten. */
+/** The pause that the authority asks for, which a request for another attempt cannot shorten. */
 export function leastPauseMs(error: unknown): number {
   if (!(error instanceof AcmeProblem)) return minuteMs
   return Math.max(error.retryAfterMs ?? (error.type === 'rateLimited' ? hourMs : 0), minuteMs)

@@ -27,7 +27,7 @@ export type AcmeParts = Omit<IssueParts, 'client'> & { random: () => number }
 
 /** Lease duration. Another process takes over after a crash; a working one renews it. */
 const leaseSeconds = 60
-/** Of one certificate, by the rules of the public authorities. */
+/** Names in one certificate, by the rules of the public authorities. */
 const maxNames = 100
 
 type Failure = { code: string; message: string; cause?: unknown }

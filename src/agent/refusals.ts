@@ -8,7 +8,7 @@ import { plainText } from '../kernel/text.ts'
 import type { LoggedRefusal } from './disk/record_lines.ts'
 import type { Refused } from './intake/sealed_reader.ts'
 
-/** Of each kind, with their reasons: a report is sent every two seconds. */
+/** Refusals of each kind that a report shows with their reasons: a report is sent every two seconds. */
 const shownOfEach = 20
 const maxReasonCharacters = 400
 const maxKeyCharacters = 200
@@ -30,7 +30,7 @@ type Parts = {
 export function createRefusals({ log, clock, logged, onChange }: Parts) {
   const records = new Map<RecordKey, Refusal>(logged)
   const upstreams = new Map<RecordKey, Refusal>()
-  /** Of no record: what the proxy rejected, messages that cannot be read. */
+  /** Refusals without a record: what the proxy rejected, messages that cannot be read. */
   let others: Refusal[] = []
   const pending = new Set<RecordKey>()
   let counts: RefusedCounts | undefined
@@ -88,7 +88,6 @@ export function createRefusals({ log, clock, logged, onChange }: Parts) {
       ...[...records.values(), ...others].slice(-shownOfEach),
       ...[...upstreams.values()].slice(-shownOfEach),
     ],
-    /** Of all. */
     counts(): RefusedCounts {
       counts ??= countsOf([...records.values(), ...upstreams.values()])
       return counts

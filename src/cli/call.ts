@@ -51,7 +51,7 @@ export class Refused extends Failure {
     )
     this.status = status
     this.code = error_code
-    // Capped: nobody waits for minutes at a prompt, whatever a proxy says.
+    // Capped: no one waits for minutes at a prompt, even if a proxy asks for it.
     this.retryAfterMs = Math.min(10, Number(headers.get('retry-after')) || 0) * 1_000
   }
 }

@@ -16,9 +16,9 @@ export type Flag = {
   readonly required: boolean
   readonly description: string
   readonly choices?: readonly string[]
-  /** Of a map: its values are numbers. */
+  /** Set for a map whose values are numbers. */
   readonly numeric?: true
-  /** Of a list or map: the name under which one value at a time reads better, such as `scope`. */
+  /** For a list or map: the name under which one value at a time reads better, such as `scope`. */
   readonly singular?: string
 }
 

@@ -8,7 +8,7 @@ export type Profile = {
   url: string
   api_key?: string
   api_key_file?: string
-  /** Of a token that `gatehouse login` got. */
+  /** Set for a token that `gatehouse login` got. */
   login?: { api_key_id: string; expires_at: string }
 }
 export type Profiles = { current?: string; profiles: Record<string, Profile> }

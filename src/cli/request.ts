@@ -78,7 +78,7 @@ function bodyOf(
   if (!operation.body) return {}
   const fromFlags = givenAt(typed, 'body')
   const [textType] = operation.otherBodies
-  // Only JSON begins with a brace here; whatever else the operation reads is lines of text.
+  // Only JSON begins with a brace here; the operation's other bodies are lines of text.
   if (whole !== undefined && textType && !whole.trimStart().startsWith('{')) {
     if (fromFlags.length) throw usageFailure('flags that set fields need a JSON body')
     return { body: whole, contentType: textType }

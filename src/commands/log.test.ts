@@ -5,7 +5,7 @@ import { test } from 'node:test'
 const log = new URL('log.ts', import.meta.url).href
 
 for (const [what, end] of Object.entries({
-  'throws what nobody catches': "throw new Error('broken')",
+  'throws an uncaught error': "throw new Error('broken')",
   exits: 'process.exit(3)',
   'runs to its end': '',
 })) {

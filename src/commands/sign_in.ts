@@ -17,7 +17,7 @@ export async function readSignInProviders(config: Config): Promise<readonly Prov
   const providers = file ? (await import('../sign_in/providers_file.ts')).readProviders(file) : []
   if (!config.GATEHOUSE_TOKEN_SIGN_IN && config.GATEHOUSE_DASHBOARD && providers.length === 0)
     throw new ConfigError(
-      'GATEHOUSE_TOKEN_SIGN_IN is off and no provider is configured, so nobody could sign in. Set GATEHOUSE_OIDC_FILE, or GATEHOUSE_DASHBOARD=off',
+      'GATEHOUSE_TOKEN_SIGN_IN is off and no provider is configured, so no one could sign in. Set GATEHOUSE_OIDC_FILE, or GATEHOUSE_DASHBOARD=off',
     )
   return providers
 }

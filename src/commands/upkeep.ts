@@ -36,8 +36,8 @@ type Parts = {
 }
 
 /**
- * What time does to the data: partitions ahead, and whatever is past its retention gone. Several processes may do it at
- * once. Each task is on its own: what one cannot do does not keep the others from theirs.
+ * Maintenance: creates partitions ahead and deletes data past its retention. Several processes may do it at once. A task
+ * that fails does not keep the others from running.
  */
 export async function upkeep({ db, secrets, checkDomains, config, log, metrics }: Parts): Promise<void> {
   const now = systemClock()
@@ -76,7 +76,7 @@ export async function upkeep({ db, secrets, checkDomains, config, log, metrics }
       metrics.showCertificates(byExpiry, seconds)
       metrics.showExpiring(await firstToExpire(db, 20))
     },
-    // Without edges nobody reads the outbox; with the first one everything is compared and sent anyway.
+    // Without edges the outbox has no reader; with the first one everything is compared and sent anyway.
     ...(config.GATEHOUSE_NATS_URL.length === 0 && {
       'delete old changes': () => deleteOutboxBefore(db, now - dayMs),
     }),

@@ -28,7 +28,7 @@ export const webhookPolicy = (config: Config): DialPolicy =>
     words: { self: 'server', operator: 'the operator' },
   })
 
-/** Two connections of its own: whatever receivers do, the API keeps those of its pool. */
+/** Two connections of its own, so that slow receivers cannot use up those of the API's pool. */
 export function startWebhooks(
   config: Config,
   policy: DialPolicy,

@@ -99,7 +99,7 @@ export const edgeSettings = {
   }),
   GATEHOUSE_EDGE_CONTROL_PLANE_HOSTS: setting({
     default: '',
-    help: 'Host names and addresses, comma-separated, of the control plane, PostgreSQL and other machines of yours. Like the servers of GATEHOUSE_NATS_URL, they are denied by default, whatever they resolve to.',
+    help: 'Host names and addresses, comma-separated, of the control plane, PostgreSQL and other machines of yours. Like the servers of GATEHOUSE_NATS_URL, they are denied by default, at every address they resolve to.',
     parse: hosts,
   }),
   GATEHOUSE_EDGE_DNS_SERVERS: setting({

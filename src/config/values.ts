@@ -100,7 +100,7 @@ export function portRange(value: string): { first: number; last: number } {
   return range
 }
 
-/** Of two labels at least: the database has no wildcards above. */
+/** At least two labels: the database has no wildcards above. */
 export function domains(value: string): readonly string[] {
   const names = list(value.toLowerCase())
   if (names.some((name) => !name.includes('.') || !isHostName(name)))

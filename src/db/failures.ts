@@ -71,7 +71,7 @@ export const isDataFault = (error: unknown): boolean => /^2[23]/.test((error as 
 export const isAnswer = (error: unknown): boolean =>
   /^(?!08|57|40003|E)[0-9A-Z]{5}$/.test((error as DatabaseError)?.code ?? '')
 
-/** The connection broke while COMMIT was under way, so nobody knows whether it happened. */
+/** The connection broke while COMMIT was under way, so the outcome is unknown. */
 export class OutcomeUnknown extends Error {
   override readonly name = 'OutcomeUnknown'
 }

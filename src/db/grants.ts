@@ -7,7 +7,7 @@ export class UnfitRole extends Error {
   override readonly name = 'UnfitRole'
 }
 
-// Of these the role may do less than of all other tables. Partitions of the audit are reached through their parent only.
+// The role has fewer rights on these tables than on all others. Partitions of the audit are reached through their parent only.
 const lesserRights: Record<string, string[]> = {
   audit_events: ['select', 'insert'],
   audit_retention: ['select'],

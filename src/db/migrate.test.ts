@@ -64,7 +64,7 @@ test('an index that a killed process left half-built is built again, and a finis
   const pool = await emptyDatabase()
   await migrate(pool, { known: [table] })
   await many(pool, sql`insert into things select n, 'thing ' || n from generate_series(1, 100) n`)
-  // Whoever holds a snapshot keeps the build waiting: then the builder is killed.
+  // An open snapshot keeps the build waiting: then the builder is killed.
   const holder = await pool.connect()
   await holder.query('begin')
   await holder.query("insert into things values (0, 'held')")

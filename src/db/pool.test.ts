@@ -34,7 +34,7 @@ test('times and large numbers arrive in that form, also from a database with a t
   assert.deepEqual(row, { at: '2026-06-30T23:00:00.120Z', counter: Number.MAX_SAFE_INTEGER })
 })
 
-test('arrays arrive as they were sent, whatever is in them', async (t) => {
+test('arrays arrive as they were sent, with any characters in them', async (t) => {
   const settings = { url: await newDatabase(), poolSize: 2, connectTimeoutMs: 10_000, statementTimeoutMs: 10_000 }
   const pool = openPool(settings, () => {})
   t.after(() => pool.end())

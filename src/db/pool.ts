@@ -24,7 +24,7 @@ type Rows = Pick<pg.QueryResult, 'rows'>
 /** Where a query can go: the pool, or the connection that holds a transaction. */
 export type Db = {
   readonly query: (statement: Statement) => Promise<Rows>
-  /** Of a transaction: sends it with the next statement, or with `commit`. */
+  /** In a transaction: sends it with the next statement, or with `commit`. */
   readonly later?: (statement: Sql) => void
 }
 export type DbPool = Db & {
@@ -42,7 +42,7 @@ types.setTypeParser(types.builtins.TIMESTAMPTZ, toRfc3339)
 // Counters and generations stay far below 2^53.
 types.setTypeParser(types.builtins.INT8, Number)
 
-/** Of these pg's types name only the elements. Most scopes and ranges of keys are plain, and need no parser for what is quoted. */
+/** pg's types name only the elements of these. Most scopes and ranges of keys are plain, and need no parser for what is quoted. */
 const arrayTypes = { text: 1009, cidr: 651 }
 const parseArray = types.getTypeParser(arrayTypes.text)
 for (const type of Object.values(arrayTypes))

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { nothing, sql, toStatement } from './sql.ts'
 
-test('whatever is interpolated becomes a parameter, however it looks', () => {
+test('every interpolated value becomes a parameter, however it looks', () => {
   const { text, values } = toStatement(sql`select ${"'; drop table x --"}, ${null}, ${['a', 'b']} where ${true}`)
   assert.equal(text, 'select $1, $2, $3 where $4')
   assert.deepEqual(values, ["'; drop table x --", null, ['a', 'b'], true])

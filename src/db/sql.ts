@@ -15,7 +15,7 @@ class Fragment {
 }
 export type SqlFragment = Fragment
 
-/** Whatever is interpolated is a parameter, unless it is SQL made by this tag itself. */
+/** An interpolated value is a parameter, unless it is SQL made by this tag itself. */
 export const sql = (strings: TemplateStringsArray, ...parts: (SqlValue | Fragment)[]): Fragment =>
   new Fragment(strings, parts)
 

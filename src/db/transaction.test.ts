@@ -44,7 +44,7 @@ test('a transaction of which nothing is waited for is one round trip, and one of
   assert.equal(await tripsOf(() => transaction(db, async () => {})), 0)
 })
 
-test('when a statement that nobody waits for fails, nothing is committed, and the failure is its own', async () => {
+test('when a statement that is not awaited fails, nothing is committed, and the failure is its own', async () => {
   for (const behind of [0, 1]) {
     const failing = transaction(db, async (tx) => {
       await run(tx, insert(1))
@@ -93,7 +93,7 @@ test('a change at once is one round trip, and committed when it is answered', as
   assert.deepEqual(await changeAtOnce(db, sql`select id from notes`), [{ id: 1 }])
 })
 
-test('of a change at once that is not answered nobody knows the outcome, unless PostgreSQL says that it failed', async () => {
+test('the outcome of a change at once without an answer is unknown, unless PostgreSQL says that it failed', async () => {
   const isClear = (error: Error) => isUnavailable(error) && !(error instanceof OutcomeUnknown)
   await assert.rejects(changeAtOnce(db, sql`insert into notes select 1, pg_sleep(5)::text`), isClear)
   assert.deepEqual(await committed(), [])
@@ -120,7 +120,7 @@ test('each statement has its own time: together they may take longer than one', 
   assert.deepEqual(await committed(), [1])
 })
 
-test('whoever catches the failure of a statement and goes on learns that nothing was committed', async () => {
+test('work that catches a failed statement and goes on learns that nothing was committed', async () => {
   const failing = transaction(db, async (tx) => {
     await run(tx, insert(1))
     await run(tx, insert(1)).catch(() => {})

@@ -11,7 +11,7 @@ type Work<Result> = (tx: Db) => Promise<Result>
 
 /**
  * Runs `work` in one transaction: everything in it is committed, or nothing. `begin` is sent with the first statement, and
- * `commit` with those at the end that nobody waits for (`later` in pool.ts): two round trips less, or more.
+ * `commit` with those at the end that are not awaited (`later` in pool.ts): two round trips less, or more.
  */
 export const transaction = <Result>(pool: DbPool, work: Work<Result>): Promise<Result> => within(pool, 'begin', work)
 

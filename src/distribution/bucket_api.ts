@@ -28,6 +28,6 @@ export async function openBucketApi(nats: NatsConnection, timeout = 5_000): Prom
   return { streams, direct, isShared }
 }
 
-/** Nobody answers under the prefix, or the permissions of an older authorization.conf forbid asking. */
+/** No responder under the prefix, or the permissions of an older authorization.conf forbid asking. */
 const isNotOffered = (error: unknown): boolean =>
   error instanceof RequestError && (error.isNoResponders() || error.cause instanceof PermissionViolationError)

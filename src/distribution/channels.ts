@@ -36,7 +36,7 @@ export type Progress = {
    * take it for the end of what it has read. Absent from publishers before 0.3.
    */
   bucket?: string
-  /** Of the records that come with it, so that none can be taken out on the way. */
+  /** Digest of the records that come with it, so that none can be taken out on the way. */
   digest?: string
   /**
    * Names the bucket, by when it was made, that holds everything up to `settled`, signed with this key. Missing while a
@@ -63,25 +63,25 @@ export type Report = {
   /** Every record up to this generation is in force on the node. */
   applied: number
   records: number
-  /** The node's public key, to which private keys are encrypted. Nodes of before have none. */
+  /** The node's public key, to which private keys are encrypted. Absent in agents before 0.2. */
   nodeKey?: string
   /** Names for which the node serves certificates of accounts, those that it cannot use, and when the first expires. */
   certificates?: CertificateCounts
   /** What the node refused to apply, and why; the last ones. */
   refusals: Refusal[]
-  /** Of all that it refused. Nodes before 0.3 do not send it. */
+  /** Counts of everything that it refused. Absent in agents before 0.3. */
   refused?: RefusedCounts
   /** Why the node cannot write to its disk. Missing while it can. */
   storageFault?: string
   /** How often an address was refused, or would have been, since the last report, for the control plane to add up. */
   hits: EdgeHit[]
-  /** Addresses that were let in since the last report, each about once an hour. Nodes of before did not tell. */
+  /** Addresses that were let in since the last report, each about once an hour. Absent in agents before 0.2. */
   allowed?: AllowedAddress[]
-  /** The node counts which rules decide. Nodes of before did not. */
+  /** The node counts which rules decide. Absent in agents before 0.2. */
   countsRules?: boolean
   /** In a report of its own, which is answered with `keptRuleHits` when the counts are in the database. */
   ruleHits?: ReportedRuleHits
-  /** Of upstreams: what changed since the last report, and some of the rest. Nodes of before did not tell. */
+  /** Upstreams that changed since the last report, and some of the rest. Absent in agents before 0.2. */
   health?: UpstreamHealth[]
   /** How many addresses have each status, of all that the node knows. */
   upstreams?: Record<UpstreamStatus, number>
@@ -108,7 +108,7 @@ export type RuleHitCount = {
   lastAt: number
 }
 
-/** Of the state of an upstream. */
+/** Longest reason given for the state of an upstream. */
 export const maxReasonCharacters = 200
 
 /** How one address of a backend is, as seen by the node. */
@@ -130,7 +130,7 @@ export type AllowedAddress = { target: string; source: string; lastAt: string }
 export type EdgeHit = {
   /** The account's restriction that decided; null when it was the edge's or route's own policies. */
   restriction: string | null
-  /** The TCP edge or the route. Nodes of before did not tell. */
+  /** The TCP edge or the route. Absent in agents before 0.2. */
   target?: string
   source: string
   outcome: 'refused' | 'warned'

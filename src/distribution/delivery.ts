@@ -13,8 +13,8 @@ import {
 
 /**
  * How private keys travel. All of them are encrypted with one delivery key, and that key is encrypted to each node's own
- * public key: a certificate is one record whatever the number of nodes, and a node is one record whatever the number of
- * certificates. Whoever reads NATS has neither.
+ * public key: a certificate stays one record with any number of nodes, and a node one record with any number of
+ * certificates. A reader of NATS has neither key.
  *
  * A node's public key is written as `x25519:` and its 32 bytes in base64url.
  */

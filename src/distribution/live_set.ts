@@ -8,12 +8,12 @@ import type { EdgeRecord } from './records.ts'
 export type Signed = { key: string; generation: number; isLive: boolean }
 
 /**
- * 1,024 bits, because a sum of hashes is weaker than its length suggests: somebody who can choose among two versions of some
+ * 1,024 bits, because a sum of hashes is weaker than its length suggests: an attacker who can choose between two versions of some
  * ten thousand records could make a sum of 256 bits come out right (docs/adr/0084).
  */
 const bits = 1_024
 
-/** Order does not matter, and a change costs the same whatever the number of records. */
+/** Order does not matter, and the cost of a change does not depend on the number of records. */
 export type LiveSet = {
   add: (key: string, generation: number) => void
   remove: (key: string, generation: number) => void

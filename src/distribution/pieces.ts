@@ -27,7 +27,7 @@ export const accountHeaderBytes = 28
 
 /** A file with a record for each range. */
 export type Format = Layout & {
-  /** The records of the ranges from one index up to another. A range has one or none, whatever the ranges behind it are. */
+  /** The records of the ranges from one index up to another. A range has one or none, independent of the ranges behind it. */
   readonly encode: (table: RangeTable, family: Family, from: number, to: number) => Buffer
 }
 
@@ -93,7 +93,7 @@ export async function hashOfAllInSlices(pieces: readonly Buffer[]): Promise<stri
   return hashing.digest('hex')
 }
 
-/** Of records of one size; what is left of a table that goes on is the beginning of its next piece. */
+/** Records have one size; the rest of a table that goes on is the beginning of its next piece. */
 function cut(table: Buffer, size: number, family: Family, isEnd: boolean): { pieces: Buffer[]; rest: Buffer } {
   const pieces: Buffer[] = []
   let start = 0
@@ -111,7 +111,7 @@ function cut(table: Buffer, size: number, family: Family, isEnd: boolean): { pie
   return { pieces, rest: table.subarray(start) }
 }
 
-/** Of the whole address: the last half of an IPv6 range is often all zeros, and would then end every piece or none. */
+/** Mixes the whole address: the last half of an IPv6 range is often all zeros, and would then end every piece or none. */
 function mixed(table: Buffer, start: number, family: Family): number {
   let [value, state] = [0, 0x9e3779b9]
   for (let at = start; at < start + addressBytes[family]; at += 4) {

@@ -89,7 +89,7 @@ function tableFault(bytes: Buffer, offset: number, count: number, family: Family
   return orderFault(bytes.subarray(offset, offset + count * size), size, size - 1)
 }
 
-/** Whoever searches records by halves relies on their order. */
+/** Binary search in these records relies on their order. */
 export function orderFault(table: Buffer, size: number, addressBytes: number): string | undefined {
   for (let at = size; at < table.length; at += size)
     if (!isBelow(table, at - size, at, addressBytes)) return 'has ranges out of order'

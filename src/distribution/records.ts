@@ -24,7 +24,7 @@ import { publicKeyPattern } from './delivery.ts'
  * by their keys instead of repeating them: a policy used by ten thousand edges is sent once. Nothing in here knows
  * HAProxy.
  *
- * Nodes refuse whatever does not match, unknown fields included. So send a new field only when it differs from its
+ * Nodes refuse a record that does not match, unknown fields included. So send a new field only when it differs from its
  * default, and nodes that do not know it yet keep accepting the others.
  */
 const Closed = <P extends TProperties>(properties: P): TObject<P> =>
@@ -97,7 +97,7 @@ const CheckNumber = (name: HealthCheckNumber) => Type.Integer({ minimum: 1, maxi
 const HealthCheck = Type.Refine(
   Closed({
     type: Type.Enum([...healthCheckTypes]),
-    /** Of an HTTP check only. */
+    /** Only in an HTTP check. */
     path: Type.Optional(Text(checkPathPattern, maxCheckPathBytes)),
     interval_seconds: CheckNumber('interval_seconds'),
     healthy_after: CheckNumber('healthy_after'),
@@ -160,7 +160,7 @@ const ResponseRecord = Type.Refine(
 /** The compiled rules of an IP policy as one file: small ones come along, large ones in pieces, as blobs by their hash. */
 const PolicyRecord = Type.Refine(
   Closed({
-    /** Of the whole file. */
+    /** Hash of the whole file. */
     hash: Sha256,
     bytes: Type.Integer({ minimum: 12, maximum: 64 * 1024 * 1024 }),
     /** The file itself in base64. */
@@ -253,8 +253,8 @@ export type EdgeRecord = {
   generation: number
   value: RecordValue | null
   /**
-   * Of a policy: the file that says which rule decides about which address (rule_file.ts). Beside the value and not in it:
-   * nodes of before do not look here, and enforce the policy all the same. Missing from an older control plane.
+   * The file of a policy that says which rule decides about which address (rule_file.ts). Beside the value and not in it:
+   * older nodes do not look here, and enforce the policy all the same. Missing from an older control plane.
    */
   rules?: PolicyRecord
   /** Set if the policy has rules that expire. Beside the value, so that older nodes ignore it and wait for the control plane. */

@@ -63,7 +63,7 @@ const Moment = Type.Refine(
 
 /**
  * One HTTPS request, or one TCP connection, as the node's proxy saw it when it ended. It has no headers, no body and no
- * query, which is where clients put what nobody else may read. Ids are those that applied when it was decided.
+ * query, where clients put confidential data. Ids are those that applied when it was decided.
  */
 export const EdgeRequest = Closed({
   /** A UUIDv7, the request's X-Request-Id. */
@@ -99,7 +99,7 @@ export const EdgeRequest = Closed({
   rule: OrNull(Id('ipr')),
   /** Applied on the node when it was decided. */
   generation: Count,
-  /** Of the `traceparent` that the client sent, if it sent a valid one. */
+  /** Trace id of the `traceparent` that the client sent, if it sent a valid one. */
   trace: OrNull(Type.String({ pattern: '^[0-9a-f]{32}$' })),
 })
 export type EdgeRequest = Static<typeof EdgeRequest>

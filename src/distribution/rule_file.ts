@@ -6,7 +6,7 @@ import { orderFault, type PolicyFile, wholeFile, writeAddress } from './policy_f
 /**
  * Which rule decides about an address, for edges to count: `GHR1`, the account, the number of IPv4 and of IPv6 ranges, then
  * for each range that a rule decides about its first address and the rule's id. Where no rule matches there is no range:
- * the policy file says so, and nobody asks then. No decision is made by this file, so that a node without it refuses and
+ * the policy file says so, and this file is not read. No decision is made by this file, so that a node without it refuses and
  * allows the same.
  */
 const magic = 'GHR1'

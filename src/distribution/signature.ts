@@ -4,7 +4,7 @@ import type { EdgeRecord } from './records.ts'
 import { recordFault } from './validate.ts'
 
 /**
- * Records are signed by the control plane: whoever gets into NATS can delay a change but not make one. A public key is
+ * Records are signed by the control plane: an intruder in NATS can delay a change but not make one. A public key is
  * written as `ed25519:` and its 32 bytes in base64url, and known by the first characters of their hash.
  */
 export type Signer = { readonly keyId: string; readonly sign: (payload: string) => string }

@@ -17,7 +17,7 @@ const checkers = Object.fromEntries(
 export const recordFormat: string = hash('sha256', JSON.stringify(recordKinds), 'hex').slice(0, 12)
 
 /**
- * Why a record must not be applied, or undefined. The limits are those of the API: whatever gets here in another way, by a
+ * Why a record must not be applied, or undefined. The limits are those of the API: a record that gets here in another way, by a
  * defect or by an attack, is refused, and the last good state stays.
  */
 export function recordFault(record: unknown): string | undefined {

@@ -3,7 +3,7 @@ import { parseAddress } from '../kernel/ip/address.ts'
 import { isWithin, parseCidr } from '../kernel/ip/cidr.ts'
 import { type EdgeRequest, isEdgeRequest, requestOutcomes } from './requests.ts'
 
-/** A node forgets what is watched when nobody has said so for this long. */
+/** A node forgets a watch that has not been renewed for this long. */
 export const watchLeaseMs = 6_000
 export const renewWatchesMs = 2_000
 /** More than one process has at once: src/commands/serve.ts sets its limit. */
@@ -11,7 +11,7 @@ const maxWatches = 1_000
 /** With the longest of everything, a quarter of what NATS takes as one message. */
 export const maxTailLines = 100
 
-/** What somebody wants to see of an account's requests as they happen. Null: whatever it is. */
+/** Which of an account's requests a viewer wants to see as they happen. Null matches all. */
 export type Watch = {
   id: string
   account: Id<'ac'>

@@ -14,7 +14,7 @@ export async function checkDns(setting: string, configured: readonly string[]): 
   const silent = servers.filter((_, index) => faults[index])
   if (silent.length === 0) return [ok(check, `${servers.join(', ')} ${servers.length === 1 ? 'answers' : 'answer'}`)]
   const message = `no answer from ${silent.join(', ')}: ${faults.find(Boolean)}`
-  // Nobody chose the system's servers for Gatehouse, and an installation may use addresses only.
+  // The system's servers were not chosen for Gatehouse, and an installation may use addresses only.
   return configured.length > 0
     ? [failed(check, message, `Correct ${setting}, or open UDP and TCP port 53 to them`)]
     : [warning(check, message, `Correct /etc/resolv.conf, or set ${setting}; names cannot be looked up otherwise`)]

@@ -63,7 +63,7 @@ const clockMs = { warning: 1_000, failed: 30_000 }
 
 /** `theirs` was read by the other machine between the two moments of ours. */
 export function clockFinding(check: string, other: string, asked: number, theirs: number, answered: number): Finding {
-  // Within the round trip nobody knows when it was read.
+  // When it was read within the round trip is unknown.
   const apart = theirs < asked ? asked - theirs : Math.max(0, theirs - answered)
   const far = `this machine's clock is ${(apart / 1_000).toFixed(1)} s ${theirs < asked ? 'ahead of' : 'behind'} that of ${other}`
   const hint = 'Synchronize both with NTP, for example with systemd-timesyncd or chrony'

@@ -15,7 +15,7 @@ export type NatsClient = {
   caFile: string
   user: string
   password: string
-  /** Of an edge node; the control plane makes the buckets, and has no name. */
+  /** The name of an edge node; the control plane makes the buckets, and has none. */
   node?: string
   /** That the control plane asks for when it makes the buckets. */
   replicas?: number
@@ -161,7 +161,7 @@ async function checkBuckets(nats: NatsConnection, { node, replicas = 1 }: NatsCl
   }
 }
 
-/** An empty message, which the control plane ignores. NATS says at once when nobody receives it, or it is forbidden. */
+/** An empty message, which the control plane ignores. NATS reports a missing subscriber or permission immediately. */
 async function checkReports(nats: NatsConnection, node: string): Promise<Finding> {
   const check = 'nats.reports'
   const error = await nats.request(tailSubject(node), '', { timeout: 1_000 }).then(

@@ -89,7 +89,7 @@ const certificateOf = (socket: Socket, host: string, caFile: string): Promise<Gr
       socket,
       ...(isIP(host) ? {} : { servername: host }),
       ...(caFile && { ca: readFileSync(caFile) }),
-      // Whatever it is like: this is about saying what is wrong with it. Nothing is sent on this connection.
+      // Even an invalid one: this is about saying what is wrong with it. Nothing is sent on this connection.
       rejectUnauthorized: false,
       // Checked below, to distinguish a wrong name from a wrong authority.
       checkServerIdentity: () => undefined,

@@ -41,7 +41,7 @@ async function writeFault(db: DbPool): Promise<Finding | undefined> {
   return undefined
 }
 
-/** A slot that nobody reads keeps the log until the disk is full. */
+/** A slot without a reader keeps the log until the disk is full. */
 async function checkSlots(db: DbPool): Promise<Finding[]> {
   const { names, megabytes } = await one<{ names: string | null; megabytes: number }>(
     db,
@@ -56,7 +56,7 @@ async function checkSlots(db: DbPool): Promise<Finding[]> {
     : [
         warning(
           check,
-          `replication slots that nobody reads keep ${megabytes} MB of the log, and more every day: ${names}`,
+          `replication slots without a reader keep ${megabytes} MB of the log, and more every day: ${names}`,
           'Start their standby, or remove them with pg_drop_replication_slot',
         ),
       ]

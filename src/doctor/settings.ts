@@ -28,7 +28,7 @@ const commandOf = (known: object) => (known === settings ? 'serve' : 'edge')
 /** Passwords of `deploy/nats/authorization.conf` are in the same environment where all runs on one machine. */
 const ofNatsServer = /^GATEHOUSE_NATS_\w+_PASSWORD$/
 
-/** A misspelled variable is not an error to `serve`: the default applies, and nobody notices. */
+/** A misspelled variable is not an error to `serve`: the default applies unnoticed. */
 export function checkNames(environment: Environment): Finding[] {
   const all = { ...settings, ...edgeSettings, ...clientSettings }
   const known = Object.entries(all).flatMap(([name, { secret }]) => (secret ? [name, `${name}_FILE`] : [name]))

@@ -145,7 +145,7 @@ function checkedQuery({ route, query }: Incoming): Record<string, unknown> {
   return parsed
 }
 
-/** The same for the caller that the token in the body identifies. Whatever refuses it is noted. */
+/** The same for the caller that the token in the body identifies. Every reason to refuse it is noted. */
 async function signIn(incoming: Incoming, query: Record<string, unknown>, body: { token: string }) {
   const { service, route, operationId, raw, facts } = incoming
   const { token } = body

@@ -108,7 +108,7 @@ function refuseEmptyParams({ params, url }: { params: unknown; url: string }): v
   if (values.includes('')) throw noSuchPath(values.length === 1 && path.length < 100 ? path.slice(0, -1) : undefined)
 }
 
-/** Whatever answers GET answers HEAD alike; Node leaves out the body. */
+/** HEAD is answered like GET; Node leaves out the body. */
 const methodsOf = ({ method }: Route): (Method | 'HEAD')[] => (method === 'GET' ? ['GET', 'HEAD'] : [method])
 
 const methodsByPath = (routes: readonly Route[]): [path: string, methods: string[]][] =>

@@ -9,7 +9,7 @@ type Headers = NodeJS.Dict<string[]>
 
 const oneHost = (): Refusal => new Refusal('ERR_MALFORMED_REQUEST', 'Send exactly one Host header.')
 
-/** Why a request is refused whatever its path. The HTTP parser lets it through. */
+/** Faults on any path that the HTTP parser lets through. */
 export function faultOfForm({ httpVersion, headersDistinct, url = '' }: IncomingMessage): Refusal | undefined {
   const { host, expect = [] } = headersDistinct
   // Load balancers probe with HTTP/1.0, which has no Host.
@@ -68,7 +68,7 @@ export function isPermitted(route: Route, caller: Caller): boolean {
 const scopeMissing = (operation: string): Refusal =>
   new Refusal(
     'ERR_SCOPE',
-    `The scopes of this API key do not include ${operation}. Use a key that has this scope, or ask whoever manages the key to add it.`,
+    `The scopes of this API key do not include ${operation}. Use a key that has this scope, or ask an admin or the owner of the key to add it.`,
     { details: { operation, missing: operation } },
   )
 

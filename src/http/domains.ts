@@ -23,6 +23,6 @@ export type DomainService = {
   /** How long a domain is held after its record has gone. */
   readonly graceMs: number
   readonly lookUpTxt: (name: string) => Promise<TxtAnswer>
-  /** Counts a check that the account asks for, so that nobody can make us flood name servers. */
+  /** Counts the checks that an account asks for, so that no account can make us flood name servers. */
   readonly countCheck: (accountId: Uuid) => Allowance
 }

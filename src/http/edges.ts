@@ -1,7 +1,7 @@
 import type { ChangeStatus, EdgeNode } from '../kernel/edge/edge_nodes.ts'
 import type { Id } from '../kernel/ids.ts'
 
-/** Which requests somebody wants to see as they happen. Null: whatever it is. */
+/** Which requests a viewer wants to see as they happen. Null matches all. */
 export type WatchFilter = {
   account: Id<'ac'>
   edge: string | null

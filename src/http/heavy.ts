@@ -20,13 +20,13 @@ const waitMs = 20_000
 const maxWaitingPerAccount = 32
 /** Two of the largest rule sets, or some four of 100,000 usual rules. */
 const maxHeldBytes = 128 * 1024 * 1024
-/** What anybody may send is not counted: whoever holds the rest of the memory must not keep usual requests out. */
+/** Bodies of a usual size are not counted: large ones that fill the memory must not keep usual requests out. */
 const uncountedBytes = maxJsonBytes
 export const retryAfterSeconds = 5
 
 /** A heavy operation's place: taken before its body is read, and given back when it is over. */
 export type Turn = {
-  /** Waits until the process has room for the work itself. Whoever sends slowly does not take that room from others. */
+  /** Waits until the process has room for the work itself. A slow sender does not take that room from others. */
   readonly begin: () => Promise<void>
   /** Counts what is held of a body. Throws when all accounts together hold too much. */
   readonly hold: (bytes: number) => void

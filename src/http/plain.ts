@@ -26,7 +26,7 @@ export type PlainAnswer = {
 }
 
 /**
- * What is not an operation of the API: there is nobody to authenticate yet, and browsers and providers, which send no
+ * Requests outside the API: there is no caller to authenticate yet, and browsers and providers, which send no
  * Service-Version, come here by themselves. Limited by address, for the same reason.
  */
 export type PlainRoute = {

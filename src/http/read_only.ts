@@ -14,7 +14,7 @@ export type State = { readonly shown: object; readonly stable: object }
 
 /**
  * Splits a body into what can be changed and what it only repeats, according to the schemas of the request and of the
- * response: whatever only the response has is read-only.
+ * response: fields that only the response has are read-only.
  */
 export function splitReadOnly(body: TSchema, shape: TSchema, sent: unknown): { body: unknown; repeated: Repeated } {
   const repeated = new Map<string, Field>()
@@ -39,7 +39,7 @@ const isObject = (value: unknown): value is Json => typeof value === 'object' &&
 const fieldIn = (fields: Record<string, TSchema>, name: string): TSchema | undefined =>
   Object.hasOwn(fields, name) ? fields[name] : undefined
 
-/** Of an object, or of what is an object or null. */
+/** Accepts an object, or a union of an object and null. */
 function propertiesOf(schema: TSchema): Record<string, TSchema> | undefined {
   const { properties, anyOf = [] } = schema as Partial<TObject> & { anyOf?: TSchema[] }
   return properties ?? anyOf.map(propertiesOf).find((found) => found !== undefined)

@@ -33,7 +33,7 @@ export async function readinessFaults(db: Db): Promise<string[]> {
     ]
   } catch (error) {
     const { message, code = '' } = error as { message?: string; code?: string }
-    // Of this process, not of PostgreSQL.
+    // The limit of this process, not of PostgreSQL.
     if (/^E[MN]FILE$/.test(code)) return [`no file descriptors are left (${code}): raise the limit of this process`]
     return [`PostgreSQL does not answer: ${message || code}`]
   }

@@ -22,7 +22,7 @@ export const docUrlUnder =
   (code) =>
     `${publicUrl}/docs/reference/errors.html#${code.toLowerCase()}`
 
-/** Whatever was thrown, as the answer to the client. Only a Refusal's own words reach it. */
+/** Turns any error into the answer to the client. Only a Refusal's own words reach it. */
 export function toRefusal(error: unknown): Refusal {
   if (error instanceof Refusal) return error
   if (error instanceof OutcomeUnknown) {

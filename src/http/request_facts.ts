@@ -23,7 +23,7 @@ export type RequestFacts = {
   sentToken?: boolean
   /** The limit that the response tells of. */
   limitUse?: LimitUse
-  /** Of a heavy operation, to be ended with it. */
+  /** Set for a heavy operation, and ended with it. */
   turn?: Turn
   error?: unknown
 }
@@ -49,7 +49,7 @@ export function conclude(request: FastifyRequest, reply: FastifyReply, metrics: 
     operation_id: request.id,
     operation,
     method: request.method,
-    // The pattern, not the URL: whatever a client puts into a URL by mistake stays out of the log.
+    // The pattern, not the URL: secrets that a client puts into a URL by mistake stay out of the log.
     path: request.routeOptions.url ?? null,
     status: reply.statusCode,
     duration_ms: Math.round(reply.elapsedTime * 10) / 10,

@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { toId } from '../kernel/ids.ts'
 
-/** A call of the API, for whoever traces. It has no address, no URL and no header but the one that continues a trace. */
+/** A call of the API, for tracing. It has no address, no URL and no header but the one that continues a trace. */
 export type RequestSpan = {
   readonly operation: string
   readonly operationId: string

@@ -107,7 +107,7 @@ export type RouteShape<P extends Params, Q extends TObject, B extends TSchema, R
   readonly acceptsResponse?: true
   /** Texts that the vendor's clients send empty when they are left out, although empty would clear them here. */
   readonly vendorDefaults?: readonly string[]
-  /** Of a JSON body; 64 KiB when not given, and never more than `maxJsonBytes`. */
+  /** Limit of a JSON body; 64 KiB when not given, and never more than `maxJsonBytes`. */
   readonly bodyLimitBytes?: number
   /** Other content types that the body may have, and what reads each as it arrives. It is not checked against `body`. */
   readonly otherBodies?: Readonly<Record<string, OtherBody<Static<B>>>>

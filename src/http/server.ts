@@ -121,7 +121,6 @@ function begin(request: FastifyRequest, reply: FastifyReply): void {
   reply.header('X-Content-Type-Options', 'nosniff')
 }
 
-/** Whatever was thrown, as the one form of refusal. */
 const failWith =
   (docUrl: DocUrl) =>
   (error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply => {

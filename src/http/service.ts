@@ -47,6 +47,6 @@ export type Service = {
   readonly rateLimits: RateLimits
   /** Notes for the account's admins that a key was used from outside its ranges. */
   readonly recordRefusedKey: (origin: Origin & { caller: Caller }) => void
-  /** Notes for the account's admins that somebody could not sign in with a token, and why. */
+  /** Notes for the account's admins that a sign-in with a token failed, and why. */
   readonly noteFailedSignIn: (failure: FailedSignIn) => void
 }

@@ -29,7 +29,7 @@ function emptyKindOf({ type }: TSchema & { type?: string | string[] }): EmptyKin
   return type === 'array' ? 'list' : type === 'object' ? 'map' : undefined
 }
 
-/** Of a PATCH, also those that we know: on create, an empty value is what they have anyway, or an error to report. */
+/** In a PATCH, known fields too: on create, an empty value is what they have anyway, or an error to report. */
 export function dropDefaults(route: Route): DropDefaults {
   if (route.method !== 'PATCH' && route.method !== 'POST') return (sent) => sent
   let dropped: Map<string, EmptyKind> | undefined

@@ -147,7 +147,7 @@ const isTokenOfKey = (tokenHash: SqlFragment) => sql`
       and t.expires_at > statement_timestamp()))`
 
 /**
- * The same look-up by a session: whatever ends its key, or the key's token that opened it, ends the session with it. A
+ * The same look-up by a session, which ends together with its key or the key's token that opened it. A
  * session has its owner's rights, so only a key without limits to its scopes has one: narrowing the key ends its sessions.
  */
 export async function findCallerBySession(

@@ -1,7 +1,7 @@
 import type { Id } from '../kernel/ids.ts'
 import type { Caller } from './caller.ts'
 
-/** That somebody could not sign in with a token, and what is known of it. */
+/** A failed sign-in with a token, and what is known of it. */
 export type FailedSignIn = {
   readonly operationId: Id<'op'>
   readonly sourceIp?: string | undefined

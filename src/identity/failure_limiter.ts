@@ -13,7 +13,7 @@ const maxNetworks = 100_000
 
 /**
  * Limits wrong tokens from one IPv4 address or IPv6 /64. Only failures come here: many people can share one address, and a
- * good token must work whatever the others there do. Tokens are safe because they cannot be guessed; the limit makes a
+ * good token must work despite the others there. Tokens are safe because they cannot be guessed; the limit makes a
  * guessing script visible and slows it down.
  */
 export function createFailureLimiter(clock: Clock, limit: RateLimit): FailureLimiter {

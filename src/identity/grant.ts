@@ -9,7 +9,7 @@ export type Grant = { readonly scopes: readonly string[]; readonly allowedCidrs:
 /** The scope of a key that may do everything that its owner may. */
 export const everything = '*'
 
-/** Of keys that a command on the server creates. */
+/** For keys that a command on the server creates. */
 export const ownersRights: Grant = { scopes: [everything], allowedCidrs: [] }
 
 export const mayCall = ({ scopes }: Pick<Grant, 'scopes'>, operation: string): boolean =>

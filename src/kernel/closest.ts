@@ -1,4 +1,4 @@
-/** What somebody most likely meant. Undefined when nothing is near. */
+/** The most likely intended word. Undefined when none is near. */
 export function closest(wanted: string, candidates: Iterable<string>): string | undefined {
   const near = new Map<string, number>()
   for (const candidate of candidates) near.set(candidate, editDistance(wanted, candidate))

@@ -20,19 +20,19 @@ type Parts = {
   readonly onError: (error: unknown) => void
 }
 
-/** Why a good token did not sign anybody in. Whatever else goes wrong is not a refusal of a person. */
+/** Why a good token did not sign anyone in. Other errors are not a refusal of a person. */
 const reasonsOfGood: Partial<Record<ErrorCode, string>> = {
   ERR_IP_REFUSED: 'address_refused',
   ERR_FORBIDDEN: 'not_a_user',
   ERR_SCOPE: 'key_limited',
   ERR_TOKEN_REPLACED: 'token_replaced',
-  // It was good a moment ago: its key was deleted while somebody signed in with it.
+  // It was good a moment ago: its key was deleted during the sign-in.
   ERR_UNAUTHENTICATED: 'key_deleted',
 }
 
 /**
- * Notes that somebody could not sign in with a token, and why, for the admins of the account whose token it is. A token that
- * no account has issued belongs to nobody's audit: otherwise anyone could fill any. Not waited for, so that the time of the
+ * Notes that a sign-in with a token failed, and why, for the admins of the account whose token it is. A token that no account
+ * has issued belongs to no account's audit: otherwise anyone could fill any. Not waited for, so that the time of the
  * response does not say what the token once was.
  */
 export function createFailedSignInNotes({ db, clock, count, warn, onError }: Parts): (failure: FailedSignIn) => void {

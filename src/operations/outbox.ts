@@ -27,7 +27,7 @@ export const settledGeneration = async (db: Db): Promise<number> =>
 
 /**
  * The next changes after a generation, in order, and up to where everything is known. A generation comes whole, so there
- * may be more rows than the limit: whoever asks next asks for what is after a generation. Two statements, because the
+ * may be more rows than the limit: the next request asks for what is after a generation. Two statements, because the
  * rows must be read by a later snapshot than the bound: transactions that ended before the bound was read are then visible.
  */
 export async function readOutbox(

@@ -46,7 +46,7 @@ type GuardedRequest = Pick<Handling<unknown, object, unknown>, 'caller' | 'origi
 export type Guard = {
   /** Query parameters that changes take because of it. */
   readonly query: TObject
-  /** Does something before and after a change, in its transaction; whatever it throws undoes the change. */
+  /** Does something before and after a change, in its transaction; an exception undoes the change. */
   readonly around: <Result>(tx: Db, request: GuardedRequest, change: () => Promise<Result>) => Promise<Result>
 }
 

@@ -5,7 +5,7 @@ import { type BackendId, type BackendKind, backendKindOf } from '../kernel/edge/
 import type { Id } from '../kernel/ids.ts'
 
 /**
- * Somebody's wrong, empty or damaged database must not take edges down. Deletions that were made come through the outbox;
+ * A wrong, empty or damaged database must not take edges down. Deletions that were made come through the outbox;
  * what only the comparison of bucket and database finds is rarely much. So the comparison changes nothing where more than
  * half is missing, and more than this many: of the installation, of an account, or of the rules of a policy.
  */

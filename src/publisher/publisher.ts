@@ -47,7 +47,7 @@ const retryEveryMs = 1_000
 const lookEveryMs = 250
 const bucketLookEveryMs = 2_000
 const rowsAtOnce = 5_000
-/** Of large policies as they were last published, so that the next change of one is a small one. */
+/** Cache of the last published versions of large policies, so that changes are published as deltas. */
 const maxVersionBytes = 128 * 1024 * 1024
 /** How many records the plain messages may run ahead of the bucket while that has no leader: what memory may hold. */
 const maxWaiting = 50_000
@@ -188,7 +188,7 @@ async function publish(
       sent = settled
       while (bucketWriter.recordsWaiting() > maxWaiting && !signal.aborted) await wait(timing, 50, signal)
     }
-    // Whatever is not stored by then is sent again from the cursor by the next active publisher.
+    // The next active publisher sends the rest again from the cursor.
     await Promise.race([bucketWriter.finish(), wait(timing, 2_000, over.signal)])
   } finally {
     over.abort()
@@ -207,7 +207,7 @@ function watchBucketIdentity(timing: Timing, natsSink: NatsSink, fail: (error: E
 
 type Rows = { rows: OutboxRow[]; settled: number }
 
-/** Of several changes of one thing the last. Undefined when there is nothing new. */
+/** Keeps only the latest change of each key. Undefined when there is nothing new. */
 async function nextBatch(locked: LockedDatabase, after: number): Promise<Rows | undefined> {
   const { rows, settled } = await locked.outboxAfter(after, rowsAtOnce)
   const last = rows.at(-1)

@@ -27,7 +27,7 @@ import type { Changed, CompileContext } from './records/changed.ts'
 import type { Compiled } from './records/compile.ts'
 
 /**
- * Compares the bucket with the database and puts whatever differs, is missing or should be gone into the outbox, to be
+ * Compares the bucket with the database and puts records that differ, are missing or should be gone into the outbox, to be
  * sent like any change. It repairs a NATS that lost data or was empty, and re-signs what another key had signed.
  * Resolves to the number of records and to the generation with which the last of them was written: once that is sent, the
  * bucket holds everything, and nothing under a generation below `floor`.
@@ -94,7 +94,7 @@ export async function reconcile(
   countLive(counted, kept, left, gone)
   await enqueue(gone.map((key) => ({ key, accountId: firstUuidOf(0) })))
   await natsSink.sweepBlobs()
-  // Of changes that had not ended when this began, some may have been missed: they come under later generations.
+  // Some changes that had not ended when this began may have been missed: they come under later generations.
   const floor = isEverythingSent ? Math.min(resendBelow, settled) : 0
   return { healed, removed: garbage.length, generation, floor, heldBack }
 }
@@ -168,7 +168,7 @@ function refuseIfMostIsMissing(missing: number, present: number): void {
   )
 }
 
-/** Of policies that differ from the bucket, those that lost most of their rules without a change that explains it. */
+/** Policies that differ from the bucket and lost most of their rules without a change that explains it. */
 async function policiesThatLostMost(
   database: PublisherDatabase,
   differing: readonly Compiled[],

@@ -30,7 +30,7 @@ type Parts = {
 
 /**
  * When to reconcile: at the beginning, every ten minutes, when another key signs, and when nodes refuse unsigned entries.
- * Beside the publishing, not in its way: comparing 100,000 records takes seconds, and whatever changes meanwhile is at worst sent twice.
+ * Runs beside the publishing: comparing 100,000 records takes seconds, and a change made meanwhile is at worst sent twice.
  */
 export function createReconciler(
   { database, natsSink, timing, log, context, onCompared, live }: Parts,
@@ -83,7 +83,7 @@ export function createReconciler(
   }
 
   return {
-    /** A node refused what stands under this key in the bucket, because nobody had signed it. */
+    /** A node refused the entry under this key because it was not signed. */
     suspect(key: string): void {
       if (suspects.size < maxSuspects) suspects.add(key)
     },
@@ -100,7 +100,7 @@ export function createReconciler(
     },
     /**
      * The bucket, when it holds everything up to this generation, signed with this key; undefined until that is known
-     * again. Only the comparison knows: whoever begins with a bucket that NATS had lost writes into an empty one.
+     * again. Only a comparison can tell: a publisher may have started with a bucket that NATS had lost, and so an empty one.
      */
     completeAt(keyId: string, settled: number): Pick<Progress, 'complete' | 'floor' | 'live'> {
       if (compared?.keyId !== keyId || settled < compared.generation) return {}

@@ -18,7 +18,7 @@ export const secretsCredential = '/run/credentials/gatehouse.service/secrets-key
 const natsUrl = 'tls://localhost:4222'
 /** Both parts must agree. A node listens on each of them, so not on all ten thousand of the default. */
 const tcpPorts = '20000-20999'
-/** Where PostgreSQL, NATS and the API listen. Denied anyway, and with this also if somebody allows a wider network. */
+/** Where PostgreSQL, NATS and the API listen. Denied anyway, and with this even if an operator allows a wider network. */
 const deniedUpstreams = '127.0.0.0/8,::1'
 const secret = 0o600
 const forEveryone = 0o644

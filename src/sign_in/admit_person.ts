@@ -95,7 +95,7 @@ async function newIdentity(tx: Db, arrival: Arrival): Promise<IdentityRow> {
 
 /**
  * An existing user with the person's address, if the operator lets this provider take such users over. The address must
- * be verified and of an allowed domain, or whoever can choose their address at the provider would choose an admin's. And
+ * be verified and of an allowed domain, or anyone who can choose their address at the provider would choose an admin's. And
  * the user must have no identity, or a second person could share the first one's user.
  */
 async function linkable(tx: Db, { provider, person, origin }: Arrival): Promise<PrincipalRow | undefined> {
@@ -138,8 +138,8 @@ async function updateRole(tx: Db, arrival: Arrival, user: PrincipalRow): Promise
 }
 
 /**
- * The key that the sessions of an identity hang on, so that whatever is true of sessions is true of these: lineage,
- * limits and revocation. Its token was never anybody's.
+ * The key that the sessions of an identity hang on, so that lineage, limits and revocation apply to them as to other
+ * sessions. Its token was never revealed.
  */
 async function keyOf(tx: Db, arrival: Arrival, identity: IdentityRow): Promise<Uuid> {
   if (identity.api_key_id) return identity.api_key_id

@@ -58,7 +58,7 @@ test('an address counts as verified only if the source of the address says so, o
   assert.deepEqual(emailOf({}, { email, ...verified }), [email, true])
 })
 
-test('the highest role of the groups counts, and without one nobody gets in', () => {
+test('the highest role of the groups counts, and without one no one gets in', () => {
   assert.equal(roleOf({ groups: ['staff', 'ops'] }), 'admin')
   assert.equal(roleOf({ groups: 'staff' }), 'member')
   refused({ groups: ['Staff', 'staff ', { staff: true }] })

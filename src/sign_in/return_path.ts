@@ -1,8 +1,8 @@
 const home = '/dashboard/'
 
 /**
- * Where the browser goes after signing in: a page of the dashboard, whatever was asked for. Otherwise a link to our
- * sign-in could lead to a page of somebody else that looks like ours.
+ * Where the browser goes after signing in: always a page of the dashboard. Otherwise a link to our sign-in could lead to
+ * another site that looks like ours.
  */
 export function returnPath(asked: string | null): string {
   if (asked === null || asked.length > 1_024 || !/^\/dashboard\/[\x21-\x7e]*$/.test(asked)) return home

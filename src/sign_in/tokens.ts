@@ -2,12 +2,12 @@ import type { JWTPayload, JWTVerifyOptions } from 'jose'
 import { type Discovered, loadJose } from './clients.ts'
 import type { Provider } from './provider.ts'
 
-// Only with a public key: with a shared secret, whoever has our client secret could sign in anybody.
+// Only with a public key: with a shared secret, a thief of our client secret could sign in anybody.
 const algorithms = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519']
 
 /**
  * Verifies a token's signature with the provider's published keys, its issuer, audience and times. The code flow would
- * let us trust an ID token for having come over TLS; the signature holds whatever is between us and the provider.
+ * let us trust an ID token for having come over TLS; the signature holds even with proxies between us and the provider.
  */
 export async function verify(
   provider: Provider,

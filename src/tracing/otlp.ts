@@ -11,7 +11,7 @@ import type { RequestSpan } from '../http/request_span.ts'
 
 type Options = {
   readonly url: string
-  /** Of calls that do not say whether they are traced, from 0 to 1. */
+  /** Share of the calls that do not say whether they are traced, from 0 to 1. */
   readonly sample: number
   readonly version: string
   readonly warn: (message: string) => void

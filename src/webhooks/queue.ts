@@ -25,8 +25,8 @@ const dayMs = 24 * 60 * 60 * 1_000
 
 /**
  * Takes destinations that have something to do and that no other process sends for, one for each account, whichever has
- * waited longest. New events are looked for by the index of positions, among those of the last day: whoever is further
- * behind than that has a time to wake. Whoever is taken has one until it is released: what has become deliveries would
+ * waited longest. New events are looked for by the index of positions, among those of the last day: a destination further
+ * behind has a time to wake, and one that is taken has it until it is released: what has become deliveries would
  * otherwise wait for the next event of the account when the process is killed, or cannot reach the database any more.
  */
 export async function takeLeases(
@@ -177,7 +177,7 @@ export function fill(pool: DbPool, lease: Lease, oldestKept: number): Promise<{ 
   })
 }
 
-/** A test goes to its own destination, whatever the filter is, and to no other. */
+/** A test goes to its own destination, even past its filter, and to no other. */
 function isWanted(
   { operation, resource_id }: { operation: string; resource_id: string },
   destinationId: Uuid,

@@ -5,7 +5,7 @@ import type { LookupFunction } from 'node:net'
 import type { DialPolicy } from '../kernel/ip/dial_policy.ts'
 import { addressOf, portOf, urlFault } from './url.ts'
 
-/** Of one attempt. `status` without `error`: it was delivered. */
+/** Outcome of one attempt. `status` without `error`: it was delivered. */
 export type Outcome = { status: number | null; error: string | null; retryAfterMs: number }
 export type Send = (url: string, headers: Record<string, string>, body: string, signal: AbortSignal) => Promise<Outcome>
 

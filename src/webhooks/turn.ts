@@ -87,7 +87,7 @@ async function rest(db: DbPool, lease: Lease, error: unknown): Promise<never> {
 
 /** What is due now, after as many new events as it takes have become deliveries. */
 async function nextEvents({ db, clock, settings }: Parts, lease: Lease, { failingSince }: Destination) {
-  // Of a receiver that fails, one event at a time: an outage must not use up the attempts of every event.
+  // A failing receiver gets one event at a time: an outage must not use up the attempts of every event.
   const limit = failingSince === null ? atOnce : 1
   const due = await dueEvents(db, lease, limit)
   if (due.length >= limit) return { due, isMore: true, isFull: false }

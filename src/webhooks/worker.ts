@@ -11,7 +11,7 @@ const lookEveryMs = 250
 
 /**
  * Sends events to webhook destinations, in every process that serves; a lease keeps two from sending for one destination.
- * Nobody can take all slots with destinations that never answer: each account has few of them.
+ * Each account has few slots, so that destinations that never answer cannot take all of them.
  */
 export function runWebhooks(parts: Parts, onError: (error: unknown) => void): { stop: () => Promise<void> } {
   const holder = newUuid()

@@ -4,7 +4,7 @@ import { nothing, type SqlFragment, sql } from '../../db/sql.ts'
 import { rfc3339 } from '../../kernel/clock.ts'
 import type { Uuid } from '../../kernel/ids.ts'
 
-/** Traffic whose addresses are kept, in the words of IP restrictions. Nobody is refused as an agent: agents only ask. */
+/** Traffic whose addresses are kept, in the words of IP restrictions. Agents only ask, so they are never refused. */
 export const outcomeTypes = ['dashboard', 'api', 'endpoints'] as const
 export type OutcomeType = (typeof outcomeTypes)[number]
 

@@ -67,7 +67,7 @@ test('a page of warnings costs what is on it, not a month of addresses', async (
   }
 })
 
-test('pages of warnings are those of a plain grouping, whatever the limit', async () => {
+test('pages of warnings are those of a plain grouping, with any limit', async () => {
   const { accountId, id, list } = await newRestriction()
   await run(
     pool,

@@ -118,8 +118,8 @@ async function subtract(tx: Db, { table, key }: RollUp, gone: readonly Counted[]
 type Owner = { account_id: Uuid; id: Uuid }
 
 /**
- * Adds up again what differs from its counts since a moment: a version that knows no sums has counted, or nobody has added
- * them up yet. One restriction, edge or route in each transaction. Resolves to how many there were.
+ * Recomputes sums that differ from their counts since a moment: an older version has counted without them, or they have not
+ * been added up yet. One restriction, edge or route in each transaction. Resolves to how many there were.
  */
 export async function repairRollUps(db: DbPool, since?: number): Promise<number> {
   let repaired = 0

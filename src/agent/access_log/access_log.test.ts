@@ -112,7 +112,7 @@ test('addresses are truncated to /24 and /48', () => {
   ])
 })
 
-test('a destination that does not take lines costs lines, which are counted exactly, and nobody waits', async () => {
+test('a destination that does not take lines costs lines, which are counted exactly, and never holds up requests', async () => {
   let release = () => {}
   const gate = new Promise<void>((resolve) => {
     release = resolve

@@ -5,7 +5,7 @@ import { createDestination, type Sink } from './destination.ts'
 import { recordOf, truncated } from './fields.ts'
 
 export type AccessLogOptions = {
-  /** Of allowed requests, from 0 to 1. All others are always logged. */
+  /** Share of allowed requests, from 0 to 1. All others are always logged. */
   readonly sample: number
   readonly isTruncated: boolean
 }

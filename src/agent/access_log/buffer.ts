@@ -1,6 +1,6 @@
 /**
- * What waits to be written, up to a limit. When it is half full, no account may hold more than a quarter of it: whoever
- * floods the log loses lines before others do. Lines that do not fit are counted.
+ * Lines that wait to be written, up to a limit. Once it is half full, no account may hold more than a quarter of it, so an
+ * account that floods the log loses lines before others do. Lines that do not fit are counted.
  */
 export function createLineBuffer(limit: number) {
   let waiting: { account: string; line: string }[] = []

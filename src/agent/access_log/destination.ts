@@ -18,7 +18,7 @@ const maxWaiting = 20_000
 const retryMs = { first: 250, most: 10_000 }
 const lastWordsMs = 3_000
 
-/** Writes lines one batch after the other. Whoever adds them never waits: what there is no room for is dropped. */
+/** Writes lines one batch after the other. Adding a line never waits: lines that do not fit are dropped. */
 export function createDestination(sink: Sink, log: Log) {
   const buffer = createLineBuffer(maxWaiting)
   const notice = createDropNotice(log, 'access log lines', { destination: sink.name })

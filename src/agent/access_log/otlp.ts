@@ -40,7 +40,7 @@ export function otlpSink(url: string, node: string, version: string): Sink {
       await response.arrayBuffer()
       if (response.ok) return
       const message = `the OTLP endpoint answered ${response.status}`
-      // Of the others, the protocol says not to try again.
+      // The OTLP specification forbids retries for every other status.
       throw [429, 502, 503, 504].includes(response.status) ? new Error(message) : new Undeliverable(message)
     },
     close: async () => {},

@@ -15,7 +15,7 @@ function syslogMessage(line: string, node: string): Buffer {
   return Buffer.from(`<${priority}>1 ${at} ${node} gatehouse-edge - access - ${line}`)
 }
 
-/** RFC 5426. Nobody says whether a datagram has arrived. */
+/** RFC 5426. Datagrams are not acknowledged. */
 export function syslogOverUdp(host: string, port: number, node: string): Sink {
   const socket = createSocket(isIP(host) === 6 ? 'udp6' : 'udp4')
   socket.on('error', () => {})

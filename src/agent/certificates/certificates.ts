@@ -46,8 +46,8 @@ export function createCertificates(parts: Parts) {
   }
 
   /**
-   * Takes what it has settled out of `unsettled`, some of it at a time: changes that refuse somebody must not wait until
-   * ten thousand certificates are loaded.
+   * Takes the certificates it has settled out of `unsettled`, in batches: a change that denies an address must not wait
+   * until ten thousand certificates are loaded.
    */
   async function settle(unsettled: Set<RecordKey>): Promise<void> {
     const before = taken

@@ -72,7 +72,7 @@ function largePolicy(changed: string) {
   return { record, bytes, pieces: new Map(pieces.map((piece) => [blobName(piece), piece])) }
 }
 
-test('a changed policy is made from its earlier file and the pieces that are new, whatever happened to that file', async (t) => {
+test('a changed policy is made from its earlier file and the pieces that are new, even if that file is damaged', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-policies-'))
   t.after(() => rm(folder, { recursive: true }))
   const versions = [1, 2, 3, 4].map((index) => largePolicy(`200.0.${index}.0/24`))

@@ -13,7 +13,7 @@ export type FetchBlob = (name: string) => Promise<Buffer | undefined>
 
 const fetchWidth = 32
 
-/** What was sent cannot be used, now or later. Whatever else goes wrong may pass. */
+/** The content itself is unusable, now and later. All other errors may pass. */
 export class ContentFault extends Error {}
 
 /**

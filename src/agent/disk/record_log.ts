@@ -35,7 +35,7 @@ export async function openRecordLog(folder: string, files = diskFiles, isLongAt 
   const { records, refused, position: read, written: found, end: foundEnd } = await readLog(files, file)
   let position = read
   let written = found
-  /** Of the last whole batch, in bytes. */
+  /** Where the last whole batch ends, in bytes. */
   let end = foundEnd ?? 0
   let isTorn = true
   /** After a power cut the folder might have the old file again, so nothing may be appended to the new one yet. */
@@ -115,7 +115,7 @@ type Read = {
   position: Position
   /** How many records its lines have, superseded ones included. */
   written: number
-  /** Of the last whole batch, in bytes; undefined when the file must be rewritten. */
+  /** Where the last whole batch ends, in bytes; undefined when the file must be rewritten. */
   end: number | undefined
 }
 

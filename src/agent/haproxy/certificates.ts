@@ -214,7 +214,7 @@ function watchFolder(folder: string) {
   }
   return {
     isDue: (): boolean => isDue || watcher === undefined || Date.now() >= lookAt,
-    /** Whatever changes from now on is seen by this look or makes another one due. */
+    /** Changes after this call are seen by this look or make another one due. */
     looking(): void {
       begin()
       isDue = false

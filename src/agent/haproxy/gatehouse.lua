@@ -1,7 +1,7 @@
 -- What HAProxy's own converters cannot do: ask IP policies, rewrite headers under names that are only known at run
 -- time, and find a wildcard host. Loaded once for each thread, so that no lock is shared between threads.
 --
--- Whatever is missing or cannot be read is a denial: the configuration lets nothing through but the word 'open'.
+-- Anything missing or unreadable is a denial: the configuration lets nothing through but the word 'open'.
 
 -- The names of the parts of an edge's or route's value, in order and with commas (maps/codec.ts).
 local partNames = ...
@@ -297,8 +297,8 @@ local function plainSource(source)
 end
 
 -- '<source in hex>|<files of a policy>' → 'open' and the rule that allows it, as in 'open +0198…', or anything else: what the
--- policy says, if it is the only one that counts. Whoever does not hear 'open' asks `decide` as well, which then is the one to
--- count.
+-- policy says, if it is the only one that counts. On any other result the caller asks `decide` as well, which then is the one
+-- to count.
 local clearedBy = remembered(12 * megabyte, function(input)
   local source, text = input:match('^(%x+)|([%x.]+)$')
   source = source and plainSource(source)

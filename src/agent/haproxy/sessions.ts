@@ -57,9 +57,9 @@ export function formerDestinations() {
 }
 
 /**
- * Whatever may become a WebSocket is recorded with its route while it lasts, once it is allowed and within its limits:
- * nobody else can fill the table. A session that does not fit could not be closed later, and is refused. HAProxy does not
- * show the variables of a session, but `txn.id32` is the number that it shows as `id`.
+ * Requests that may become a WebSocket are recorded with their route while they last, once they are allowed and within
+ * their limits, so only admitted clients fill the table. A session that does not fit could not be closed later, and is
+ * refused. HAProxy does not show the variables of a session, but `txn.id32` is the number that it shows as `id`.
  *
  * A request that was decided before a change, and is recorded after the close that follows it, would be missed. Each close
  * therefore changes `proc.closes` first, and a request that sees another value than before its look-ups is refused.

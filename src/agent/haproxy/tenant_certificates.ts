@@ -31,7 +31,7 @@ export function createTenantCertificates(settings: ProxySettings, files: Files) 
 
   const listed = () => Array.from(lines, ([name, line]) => `${entry(name, line)} # ${line.certificate}\n`).join('')
 
-  /** Reads what an earlier agent has left, and lets HAProxy find a list whatever happened to it. */
+  /** Reads what an earlier agent has left, and makes sure that HAProxy finds a list even if that one is damaged. */
   async function open(): Promise<void> {
     await files.makeFolder(folder, 0o700)
     for await (const [name, line] of readList(settings, files)) lines.set(name, line)

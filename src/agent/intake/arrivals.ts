@@ -71,7 +71,7 @@ export function createArrivals(known: ReadonlyMap<RecordKey, EdgeRecord>) {
   }
 }
 
-/** Of the state that these lead to. What was read from the beginning was compared by the intake. */
+/** Digest of the state that these lead to. State read from the beginning was compared by the intake. */
 function digestAfter(released: readonly Released[], reached: number): string | undefined {
   const last = released.at(-1)
   if (!last || last.applied < reached || released.some(({ isWhole }) => isWhole)) return undefined

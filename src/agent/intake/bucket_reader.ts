@@ -15,7 +15,7 @@ const maxFailures = 10
 
 /**
  * The entries of a bucket in the order of their revisions, from one on, for good, until the signal. It asks for them and
- * leaves nothing behind in NATS. A watch would need a consumer, and whoever may create consumers may have them deliver
+ * leaves nothing behind in NATS. A watch would need a consumer, and a node that may create consumers may have them deliver
  * anywhere, such as to other nodes in the name of the control plane.
  *
  * Any replica answers batches, and one may be behind. So the end is the end only when the leader says so, and every

@@ -42,7 +42,7 @@ test('row 3: a new node serves nothing until the bucket is read to its end and m
   assert.deepEqual([released?.applied, released?.read?.revision, intake.state().complete], [3, revision, true])
 })
 
-test('row 3: a bucket that is being refilled is not complete, whatever its progress says', () => {
+test('row 3: a bucket that is being refilled is not complete, even if its progress says so', () => {
   const intake = newNode()
   assert.deepEqual(intake.entry(entry({ record: record(1) })), [])
   assert.deepEqual(intake.entry(entry({ progress: progress(1) })), [], 'not called complete')

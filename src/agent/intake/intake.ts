@@ -9,8 +9,8 @@ export type Announced = { records: readonly EdgeRecord[]; progress: Progress }
 /** An entry of the bucket. `pending`: how many more the server had for us when it sent this one. */
 export type BucketEntry = ReadRecord & { progress?: Progress; read: Place; pending: number }
 /**
- * A revision counts in one bucket only, known by when it was made, and for who believes the same keys and knows the same
- * records: whoever trusts another key, or is of a later version, reads again what was refused before.
+ * A revision is valid only for the same bucket (known by its creation time), trusted keys and record format: a node with
+ * another key or a later version reads refused records again.
  */
 export type Place = { bucket: string; revision: number }
 

@@ -56,7 +56,7 @@ const ofAccounts: Families = {
   gatehouse_edge_account_upstream_errors_total: upstreamErrors,
 }
 
-/** Of one series' worth of targets in a slice: rendering takes the agent's time, which enforcement needs too. */
+/** Targets rendered in a slice: rendering takes the agent's time, which enforcement needs too. */
 const perSlice = 500
 
 /** Prometheus' text format, in slices. Ids have no character that a label would have to escape. */

@@ -1,6 +1,6 @@
 import type { EdgeRequest, RequestReason } from '../../distribution/requests.ts'
 
-/** Upper bounds in seconds; whatever took longer is in one more. Few, because every route has all of them. */
+/** Upper bounds in seconds; slower requests are in one more. Few, because every route has all of them. */
 export const latencyBounds = [0.025, 0.1, 0.5, 2.5] as const
 export const statusClasses = ['none', '1xx', '2xx', '3xx', '4xx', '5xx'] as const
 

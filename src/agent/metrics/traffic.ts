@@ -1,7 +1,7 @@
 import type { EdgeRequest } from '../../distribution/requests.ts'
 import { count, createTally, type Tally } from './tally.ts'
 
-/** Whatever has had no requests for that long is no longer exported, and makes room. */
+/** A target without requests for this long is no longer exported, and makes room. */
 const idleMs = 60 * 60_000
 const sweepMs = 60_000
 /** Accounts beyond that share one total. */
@@ -21,8 +21,8 @@ type Account = { readonly tally: Tally; targets: number }
 
 /**
  * Counts requests by route, TCP edge and account. At most `most` routes and TCP edges have counts of their own, and once
- * half of those places are taken, no account has more than a quarter of them: nobody can push others out by having many
- * routes. The account's total counts all. See docs/adr/0054.
+ * half of those places are taken, no account has more than a quarter of them, so an account with many routes cannot push
+ * out others. The account's total counts all. See docs/adr/0054.
  */
 export function createTraffic(most: number) {
   const targets = new Map<string, Target>()

@@ -9,7 +9,7 @@ export type Observation = {
   readonly address: string
   readonly port: number
   readonly status: UpstreamStatus
-  /** In plain words, for whoever owns the backend. */
+  /** In plain words, for the owner of the backend. */
   readonly reason: string | null
   /** Milliseconds. */
   readonly at: number
@@ -29,7 +29,7 @@ type Entry = {
   sentAt: number
 }
 
-/** Without a check nobody tries again, so silence is all that can end a failure. */
+/** Without a check there is no further attempt, so only silence can end a failure. */
 const failingForMs = 5 * 60_000
 /** Reports are not acknowledged, so the end of an entry is repeated like everything else before it is forgotten. */
 const clearedForMs = 3 * 60_000

@@ -82,7 +82,7 @@ export function createReporter(
     const most = () => Math.floor(countBytes() / ruleHitBytes)
     try {
       for (let next = ruleHits.next(most()); next; next = ruleHits.next(most())) {
-        // A control plane of before answers, too, and knows nothing of rules.
+        // Older control planes reply too, but do not store rule hits.
         if ((await request({ ruleHits: next })) !== keptRuleHits(next.batch)) return
         ruleHits.confirm(next.batch)
       }

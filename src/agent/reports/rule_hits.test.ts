@@ -9,7 +9,7 @@ const day = Date.UTC(2030, 0, 31)
 const sum = (hits: readonly { allowed: number; refused: number; warned: number }[]) =>
   hits.reduce((total, { allowed, refused, warned }) => total + allowed + refused + warned, 0)
 
-test('what was given out stays the same until it is confirmed, whatever is counted meanwhile', () => {
+test('a batch stays the same until it is confirmed, even while more hits are counted', () => {
   const hits = createRuleHits()
   assert.equal(hits.next(), undefined)
   hits.count('ac_1', 'ipr_1', 'allowed', 3, day + 5)

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { ReportedRuleHits, RuleHitCount } from '../../distribution/channels.ts'
 import { diskFiles, type Files, writeAtomically } from '../disk/files.ts'
 
-/** Of this node, for as long as the control plane cannot be reached: about 40 MB. */
+/** Hits kept on this node while the control plane cannot be reached: about 40 MB. */
 const maxKept = 200_000
 /** In one report: the control plane writes them in one transaction. */
 const maxSent = 2_000
@@ -29,7 +29,7 @@ function createWaiting(most: number) {
       return
     }
     if (size >= most) makeRoom()
-    // Whoever made room may have been this account, with its last one.
+    // makeRoom() may have removed this account's last entry.
     ofAccount = accounts.get(hit.account)
     if (!ofAccount) {
       ofAccount = new Map()
@@ -39,7 +39,7 @@ function createWaiting(most: number) {
     size++
   }
 
-  /** At the expense of the account with the most, so that nobody can push out the counts of others. */
+  /** At the expense of the account with the most, so that no account can push out the counts of others. */
   function makeRoom(): void {
     let [largest, most] = ['', 0]
     for (const [account, { size: count }] of accounts) if (count > most) [largest, most] = [account, count]

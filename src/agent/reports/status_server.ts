@@ -6,8 +6,8 @@ import { constants, createGzip } from 'node:zlib'
 import { yieldToEventLoop } from '../../kernel/flow/yield_to_event_loop.ts'
 
 /**
- * What the node says of itself, to its own machine: `/status` for people, `/metrics` for Prometheus, `/healthz` for
- * whoever restarts it, `/readyz` for whoever sends it traffic.
+ * The node's status, for its own machine: `/status` for people, `/metrics` for Prometheus, `/healthz` for the supervisor
+ * that restarts it, `/readyz` for the balancer that sends it traffic.
  */
 export async function serveStatus(
   listen: { host: string; port: number },
@@ -79,6 +79,6 @@ async function sendMetrics(
     ? pipeline(body, createGzip({ level: constants.Z_BEST_SPEED }), response)
     : pipeline(body, response)
   ).catch(() => {
-    // Whoever asked has left.
+    // The client has disconnected.
   })
 }

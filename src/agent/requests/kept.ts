@@ -10,7 +10,7 @@ import {
 import type { EdgeRequest } from '../../distribution/requests.ts'
 
 /**
- * Of an account within ten seconds, and of one address of it: a flood from one address leaves places to the others. The
+ * Limits for an account and for one address of it, within ten seconds: a flood from one address leaves room for others. The
  * control plane has a quota by the hour besides.
  */
 const windowMs = 10_000
@@ -101,7 +101,7 @@ export function createKept(node: string) {
   }
 
   return {
-    /** For every request of the node: those that nobody will ask about are let go. */
+    /** For every request of the node: keeps only those that can be asked about. */
     add(request: EdgeRequest, now: number): void {
       if (!isKept(request)) return
       if (isWithinWindow(request, now) && waiting.hasRoom(request.account)) waiting.add(request)

@@ -3,7 +3,7 @@ import { createServer, type Socket } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import { listenAt } from './listen.ts'
 
-/** Of each window, lines may take this much, so that floods of requests leave time for what has to be enforced. */
+/** The share of each window that lines may take, so that floods of requests leave time for enforcement. */
 const window = { milliseconds: 100, forLines: 50 }
 
 export type LineReader = {

@@ -44,7 +44,7 @@ const shownTo = ({ id }: Watch) =>
 const droppedFor = ({ id }: Watch) =>
   tails.flatMap(({ dropped }) => dropped.filter((each) => each.watch === id)).reduce((sum, { count }) => sum + count, 0)
 
-test('a node tells each viewer what it watches, and nothing when nobody watches or says so any more', async () => {
+test('a node tells each viewer what it watches, and nothing without a watch or after its lease', async () => {
   const [mine, theirs] = [{ accountId: newId('ac') }, { accountId: newId('ac') }]
   tail.add(edgeRequest(mine, edge), Date.now())
   const all = watch(mine.accountId)

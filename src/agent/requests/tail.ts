@@ -9,8 +9,8 @@ const windowMs = 1_000
 /** In a second, for each viewer, for all of one account's, and for all. */
 const perWindow = { watch: 100, account: 200, node: 1_000 }
 /**
- * Tells the control plane what happens while somebody watches, and only then. What comes faster than anyone can read is
- * counted, for each viewer, and told as a number.
+ * Sends requests to the control plane as they happen, but only while they are watched. Requests that come faster than
+ * anyone can read are only counted, for each viewer.
  */
 export function createTail(node: string) {
   const leases = createLeases()

@@ -101,7 +101,7 @@ function addressesIn(hosts: string, name: string): string[] {
     const [address = '', ...names] = line.replace(/#.*/, '').trim().toLowerCase().split(/\s+/)
     if (names.includes(name) && parseAddress(address)) found.push(address)
   }
-  // RFC 6761: localhost is this machine, whatever DNS says.
+  // RFC 6761: localhost is this machine, even if DNS disagrees.
   return found.length === 0 && /(^|\.)localhost$/.test(name) ? ['127.0.0.1'] : found.sort(ipv4First)
 }
 const ipv4First = (a: string, b: string): number => Number(a.includes(':')) - Number(b.includes(':'))

@@ -2,7 +2,7 @@ type Limits = { total: number; perLane: number }
 type Kind = 'urgent' | 'other'
 
 /**
- * Works on jobs of many lanes in turn, so that whoever queues a thousand holds up nobody else: one lane has a part of the
+ * Works on jobs of many lanes in turn, so that a lane with a thousand jobs holds up no other: one lane has a part of the
  * places only, and each lane with something to do gets its turn before any lane gets another one. A job stands in all
  * lanes that want it, and is done once. Urgent jobs of all lanes go before the others.
  */

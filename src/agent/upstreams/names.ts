@@ -59,7 +59,7 @@ export function createNames(saved: ReadonlyMap<string, readonly string[]>) {
   }
 }
 
-/** Of one name: a server each. */
+/** Addresses used of one name: a server each. */
 const maxAddresses = 16
 
 /** True when the name has other addresses now. */
@@ -69,8 +69,8 @@ export function learn(name: Name, answer: Answer): boolean {
   name.failures = failed ? name.failures + 1 : 0
   name.askAt = Date.now() + pauseAfter(failed ? answer : undefined, name.failures)
   if (failed || answer.addresses.length === 0) return false
-  // As long as the first address is among the answers it stays: rotating answers must not move every connection. Of more
-  // answers than there may be servers, those stay that were there.
+  // As long as the first address is among the answers it stays: rotating answers must not move every connection. When there
+  // are more answers than servers allowed, the present ones stay.
   const { addresses: before } = name
   const answers = new Set(answer.addresses)
   const kept = before.filter((address) => answers.has(address))

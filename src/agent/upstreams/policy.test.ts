@@ -98,7 +98,7 @@ test("row 10: the operator's allowed networks override the defaults, and denied 
   assert.match(fault('::1', 8080) ?? '', /loopback/)
 })
 
-test("row 2: the node's own listeners are never an upstream, whatever is allowed", () => {
+test("row 2: the node's own listeners are never an upstream, even if all addresses are allowed", () => {
   const { fault } = policy({ allow: ['0.0.0.0/0', '::/0'] })
   for (const address of [
     '127.0.0.1',
@@ -151,7 +151,7 @@ test('row 10: the addresses of this machine are detected', () => {
 
 const nats = { address: '10.0.0.5', ports: [4222, 8222] }
 
-test('the ports of NATS are never an upstream, whatever is allowed, and its host only if the operator allows it', () => {
+test('the ports of NATS are never an upstream, even if all addresses are allowed, and its host only if the operator allows it', () => {
   const byDefault = policy({ services: () => [nats] })
   assert.match(byDefault.fault('10.0.0.5', 4222) ?? 'allowed', /is a service of the control plane/)
   assert.match(byDefault.fault('10.0.0.5', 5432) ?? 'allowed', /is a host of the control plane/)

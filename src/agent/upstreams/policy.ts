@@ -5,7 +5,7 @@ import type { CompiledPolicy } from '../../kernel/ip/ranges.ts'
 type Options = {
   deny: CompiledPolicy
   allow: CompiledPolicy
-  /** Where this node itself listens, whatever the address. */
+  /** Where this node itself listens, on any address. */
   ownPorts: OwnPorts
   /** The addresses of this machine now. */
   ownAddresses?: () => string[]

@@ -19,7 +19,7 @@ const tickMs = 1_000
 const saveEveryMs = 1_000
 /** How long a change may wait for names that are new with it. */
 const patienceMs = 1_000
-/** Whoever has kept others waiting is not waited for again for this long. */
+/** Accounts whose names kept a change waiting are not waited for during this time. */
 const slowForMs = 60_000
 const limits = { total: 128, perLane: 16 }
 /** For backends that no edge uses yet. All accounts share this lane, and nothing waits for it. */

@@ -94,7 +94,7 @@ export async function logoutCommand(config: ClientConfig, args: string[]): Promi
   return exits.ok.code
 }
 
-/** The page that the service names, if it is a web page of the host that was asked: whatever it says is opened. */
+/** The page that the service names, but only a web page of the host that was asked: it is opened in a browser. */
 function pageOf(url: string, named: string): string {
   const page = URL.parse(named)
   if (!page || !/^https?:$/.test(page.protocol))
@@ -113,7 +113,7 @@ async function collected(url: string, { id, interval, expires_in }: Started, ver
     if (answer.status !== 'pending') break
     await setTimeout(Math.max(1, interval) * 1_000)
   }
-  throw new Failure('notAllowed', 'Nobody approved the sign-in in time. Run gatehouse login again.')
+  throw new Failure('notAllowed', 'The sign-in was not approved in time. Run gatehouse login again.')
 }
 
 /** Without a token: there is none yet. */
@@ -129,7 +129,7 @@ const openers: Partial<Record<NodeJS.Platform, string[]>> = {
   linux: ['xdg-open'],
 }
 
-/** Tries to. Nobody waits for it: the address is printed in any case. */
+/** Best effort: the address is printed in any case. */
 function openBrowser(page: string): boolean {
   const [program, ...args] = openers[process.platform] ?? []
   if (!program) return false

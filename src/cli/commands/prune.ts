@@ -136,5 +136,5 @@ async function effectOf(connection: Connection, path: string, gone: ReadonlySet<
     ? ' Unknown: not all edges and routes with the policy have reported the addresses that they let in.'
     : ''
   if (refused + allowed === 0) return `No known address of the last week is affected.${unknown}`
-  return `Of the known addresses of the last week, ${refused} would be refused and ${allowed} let in.${unknown}`
+  return `${refused} of the known addresses of the last week would be refused and ${allowed} let in.${unknown}`
 }

@@ -6,7 +6,7 @@ import type { Lists } from './ngrok_api.ts'
 import { annotationsOf, type Notes, noteOthers, textsOf, titleOf } from './notes.ts'
 
 export type Row = { readonly kind: Kind; readonly row: Json }
-/** Backends by the vendor's id. Whatever is not here cannot be referred to. */
+/** Backends by the vendor's id. Others cannot be referred to. */
 export type Backends = ReadonlyMap<string, Row>
 
 export function importBackends(lists: Lists, notes: Notes): Backends {

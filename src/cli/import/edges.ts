@@ -24,7 +24,7 @@ const harmless = new Set([
 const isOn = (module: unknown): boolean =>
   module !== null && module !== undefined && (module as { enabled?: unknown }).enabled !== false
 
-/** Reports modules that do not exist here, and returns the names of those that keep somebody out. */
+/** Reports modules that do not exist here, and returns the names of those that restrict access. */
 function missingModules(title: string, row: Json, of: keyof typeof fieldsOf, notes: Notes): string[] {
   const others = othersIn(row, fieldsOf[of])
   const guards = others.filter(([name, module]) => isOn(module) && !harmless.has(name)).map(([name]) => name)
@@ -34,7 +34,7 @@ function missingModules(title: string, row: Json, of: keyof typeof fieldsOf, not
   return guards
 }
 
-/** The modules of a TCP edge or route. Whatever would be open here and was not there gets no traffic. */
+/** The modules of a TCP edge or route. One that would lose a restriction by the import gets no traffic. */
 function modulesOf(title: string, row: Json, guards: readonly string[], known: Known, isTcp: boolean): Json {
   const { notes } = known
   const reasons = guards.map((name) => `${name} does not exist here`)
@@ -50,7 +50,7 @@ function modulesOf(title: string, row: Json, guards: readonly string[], known: K
   const isKnown = id !== undefined && known.backends.has(id) && !(isTcp && answersHttp(id, known.backends))
   if (backend && !isKnown) notes.add(title, `comes without a backend, because ${id ?? 'its backend'} is left out`)
   if (reasons.length && backend && isKnown)
-    notes.add(title, `comes with its backend disabled, so that it lets nobody in: ${reasons.join(', and ')}`)
+    notes.add(title, `comes with its backend disabled, so that it lets no one in: ${reasons.join(', and ')}`)
   else if (reasons.length) notes.add(title, `${reasons.join(', and ')}. Decide about that before you give it a backend`)
   return {
     ...(backend && isKnown && { backend: { enabled: isOn(backend) && reasons.length === 0, backend: { id } } }),

@@ -65,7 +65,7 @@ function importPolicies(lists: Lists, rules: ReadonlyMap<string, Rule[]>, notes:
   })
 }
 
-/** A range has one rule here. Of two, the one that denies decides at the vendor's as well. */
+/** A range has one rule here. If the vendor has two, the deny decides there as well. */
 function importRules(lists: Lists, policies: ReadonlySet<string>, notes: Notes): Map<string, Rule[]> {
   const byPolicy = new Map([...policies].map((id) => [id, new Map<string, Rule>()]))
   for (const row of lists['/ip_policy_rules'] ?? []) {

@@ -7,8 +7,7 @@ export const log = (text: string): void => {
 }
 
 /**
- * What others wrote must not command the terminal of whoever reads it: control and direction characters are shown as
- * what they are.
+ * Text of others must not control the reader's terminal: control and direction characters are shown as what they are.
  */
 export const printable = (text: string): string =>
   text.replaceAll(/(?!\n)[\p{Cc}\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu, (character) =>

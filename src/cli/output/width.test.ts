@@ -26,7 +26,7 @@ const texts = [
   '\u{1f3f4}\u{e0067}\u{e0062}\u{e0065}\u{e006e}\u{e0067}\u{e007f}',
 ]
 
-test('a text is as wide as string-width says, whatever is beside it', () => {
+test('a text is as wide as string-width says, next to any other text', () => {
   for (const text of texts) {
     assert.equal(widthOf(text), stringWidth(text), JSON.stringify(text))
     for (const other of texts)

@@ -21,7 +21,7 @@ export type Faults = {
   readonly throwIfAny: () => void
 }
 
-/** Nobody corrects more at a time. */
+/** A longer list is not read at once. */
 const mostShown = 20
 
 export function createFaults(document: Document, lines: LineCounter): Faults {

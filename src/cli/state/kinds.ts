@@ -93,7 +93,7 @@ export function referenceOf(name: string, schema: Schema): Reference | undefined
 }
 
 /**
- * What a field is when it is not given; undefined when nobody knows. The document says it for some. A module is on when
+ * What a field is when it is not given; undefined when that is unknown. The document says it for some. A module is on when
  * it is there: it can be null instead. Any other switch is off.
  */
 function defaultOf(name: string, schema: Schema, above: Schema): unknown {
@@ -156,7 +156,7 @@ export function canBeSet(kind: Thing['kind'], shown: string, wanted: unknown): b
   return created !== undefined && !isOutside(created.inner) && defaultOf(created.name, created.inner, {}) !== undefined
 }
 
-/** Fields as the API shows them, references as ids; without whatever has its default, in one spelling. */
+/** Fields as the API shows them, references as ids, without defaults, in one spelling. */
 export function normalize(schema: Schema, shown: Json): Json {
   return Object.fromEntries(
     Object.entries(schema.properties ?? {}).flatMap(([name, referred]): [string, unknown][] => {

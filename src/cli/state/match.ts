@@ -29,7 +29,7 @@ const members = ({ fields: { backends, description: told } }: Thing): string[] =
 
 /**
  * By kind, the surest first. What none of them finds is new: to take something else for it would change a thing that
- * somebody uses for another purpose. An id wins over all of these.
+ * has another purpose. An id wins over all of these.
  */
 const identities: Record<Thing['kind'], Identity[]> = {
   ip_policies: [(thing) => [contentOf(thing)], description],

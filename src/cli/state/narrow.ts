@@ -28,7 +28,7 @@ function coveredBy(rules: readonly Rule[]): (rule: Rule) => boolean {
 }
 
 /**
- * Rules that allow exactly the addresses that both allow. Of two ranges that meet one contains the other, so those allow
+ * Rules that allow exactly the addresses that both allow. Two ranges that meet are nested, so those allow
  * rules are enough that the other set covers; and what either denies is denied. A range has one rule: a deny, else the
  * one of the wanted.
  */

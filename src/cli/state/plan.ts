@@ -195,7 +195,7 @@ function creations(thing: Thing): Step[] {
     case 'tcp_edges':
       return [creation(thing, 'loosen', [path], fields)]
     case 'https_edges': {
-      // Nobody finds it until it has all of its routes: a wide one alone would take what a narrower one refuses.
+      // Unreachable until it has all of its routes: a wide one alone would take what a narrower one refuses.
       const { hostports: wanted, ...hidden } = fields
       const shown: Step = {
         stage: 'loosen',

@@ -18,7 +18,7 @@ import {
   type Thing,
 } from './kinds.ts'
 
-/** A file, read. A section that is not in it is left alone in the account, whatever is there. */
+/** A file, read. A section that is not in it is left alone in the account. */
 export type StateFile = { readonly sections: Partial<Record<Kind, readonly Thing[]>> }
 
 /** Placeholder for the id of a resource that the file names but the account may lack. No text contains NUL. */

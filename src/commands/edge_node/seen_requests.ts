@@ -4,7 +4,7 @@ import type { RequestFeed } from '../../agent/requests/feed.ts'
 import { createKept } from '../../agent/requests/kept.ts'
 import { createTail } from '../../agent/requests/tail.ts'
 
-/** What the control plane learns of single requests: those worth a look, and those that somebody watches. */
+/** What the control plane learns of single requests: those worth a look, and those that are watched. */
 export function createSeenRequests(node: string, feed: RequestFeed) {
   const kept = createKept(node)
   const tail = createTail(node)

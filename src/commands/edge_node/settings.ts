@@ -16,7 +16,7 @@ export function readTrustedKeys(config: EdgeConfig): TrustedKeys {
   }
 }
 
-/** Whatever listens there, at any address of this machine: no upstream is ever one of them. */
+/** Ports of the node's own listeners, which are no upstream at any address of this machine. */
 export function ownPorts(config: EdgeConfig): OwnPorts {
   const portOf = (at: string) => Number(at.slice(at.lastIndexOf(':') + 1))
   const web = [...config.GATEHOUSE_EDGE_HTTPS_LISTEN, ...config.GATEHOUSE_EDGE_HTTP_LISTEN].map(portOf)

@@ -4,7 +4,7 @@ import fastifyStatic from '@fastify/static'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Refusal } from '../../kernel/errors.ts'
 
-/** What may be served, and as what. A file of another kind is not there, whatever lies in the folder. */
+/** File types that are served. Other files in the folder do not exist for clients. */
 export const fileTypes: Record<string, string> = {
   '.html': 'text/html; charset=utf-8',
   '.js': 'text/javascript; charset=utf-8',
@@ -17,8 +17,8 @@ export const fileTypes: Record<string, string> = {
   '.txt': 'text/plain; charset=utf-8',
 }
 
-// Scripts, styles and calls from and to ourselves only: whatever a page is tricked into showing can neither run nor
-// report home. data: for images that style sheets hold.
+// Scripts, styles and calls from and to ourselves only: injected content can neither run nor report home. data: for images
+// that style sheets hold.
 const contentSecurityPolicy = [
   "default-src 'none'",
   "script-src 'self'",

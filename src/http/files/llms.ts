@@ -21,7 +21,7 @@ Version ${document.info.version}. Base URL: ${publicUrl}. OpenAPI 3.1 document: 
 - \`Authorization: Bearer <token>\`: the token of an API key. Ask a person for one; it is shown once, when a key is created or rotated.
 - \`Service-Version: 2\`, exactly once.
 - \`Content-Type: application/json\` with POST, PATCH and PUT. Unknown fields are refused, and types are never converted.
-- When creating with POST, \`Idempotency-Key: <unique text>\` makes retries safe. On changes, \`If-Match: <ETag>\` prevents overwriting somebody else's change.
+- When creating with POST, \`Idempotency-Key: <unique text>\` makes retries safe. On changes, \`If-Match: <ETag>\` prevents overwriting someone else's change.
 
 ## Every response
 

@@ -7,7 +7,7 @@ import { page, start } from './reference_page.ts'
 
 /**
  * The description of the API, for programs, people and language models: /openapi.json, /docs/reference/ and /llms.txt.
- * Whoever reaches the port may read it, as one may read the sources; it holds nothing of any account. `folder` has Swagger
+ * Every client that reaches the port may read it, as one may read the sources; it holds no account's data. `folder` has Swagger
  * UI's files, which are served from here and load nothing from elsewhere.
  */
 export function serveReference(

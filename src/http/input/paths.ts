@@ -1,6 +1,6 @@
 import { closest } from '../../kernel/closest.ts'
 
-/** Nobody mistypes a longer one, and it is repeated in the answer. */
+/** A longer path is no typing error, and it is repeated in the answer. */
 const maxLength = 200
 
 /**

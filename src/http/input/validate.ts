@@ -75,7 +75,7 @@ export function validator(schema: TSchema, whole: 'body' | 'query'): Validator {
   }
 }
 
-/** Looking for every fault of a larger body would keep others waiting, and nobody reads that many. */
+/** Looking for every fault of a larger body would keep other requests waiting, and no one reads that many. */
 const maxValuesToSearch = 1_000
 
 /** One for each field besides the first. */

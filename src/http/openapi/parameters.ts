@@ -19,8 +19,8 @@ export function queryParameters(query: TObject | undefined): Json[] {
 }
 
 /**
- * Replaces equal query parameters by references, and returns what they refer to. Of parameters that have the same name
- * and different schemas, the most used one is shared and the others stay in place.
+ * Replaces equal query parameters by references, and returns what they refer to. When parameters with the same name have
+ * different schemas, the most used one is shared and the others stay in place.
  */
 export function shareQueryParameters(operations: readonly { parameters: Json[] }[]): Json {
   const uses = Map.groupBy(

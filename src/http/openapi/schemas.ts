@@ -44,7 +44,7 @@ export const errorSchema: Json = {
 type Direction = 'request' | 'response'
 
 /**
- * A schema as the document shows it: whatever has a title becomes a component. Responses are open, so that a client that
+ * A schema as the document shows it: a schema with a title becomes a component. Responses are open, so that a client that
  * validates them survives the next field; requests stay closed, because we refuse fields that we do not know.
  */
 export function hoist(schema: TSchema, schemas: Json, direction: Direction): unknown {

@@ -70,7 +70,7 @@ export function coversName(names: readonly string[], name: string): boolean {
 
 /**
  * The names that a certificate is served for: those in it that its account holds, and a domain itself if a wildcard in it
- * covers that. What is under a domain that another account holds is that account's, whatever the certificate says.
+ * covers that. Names under a domain that another account holds are that account's, even if they are in the certificate.
  */
 export function servedNames(
   dnsNames: readonly string[],

@@ -13,8 +13,8 @@ export class UnreadableSecret extends Error {
 export type SealedSecret = { readonly keyId: string; readonly sealed: Buffer }
 
 /**
- * Encrypts what the database must not hold in clear. The context says what it is and whose: whatever was sealed for one
- * row cannot be opened in another. The first key seals; all of them open, so that a rotation has no gap.
+ * Encrypts what the database must not hold in clear. The context says what it is and whose: a value sealed for one row
+ * cannot be opened in another. The first key seals; all of them open, so that a rotation has no gap.
  */
 export type SecretsBox = {
   readonly keyId: string

@@ -24,7 +24,7 @@ export function domainsOver(name: string): string[] {
 /** The domain that an HTTPS hostport claims: for *.corp.example:443 that is corp.example. */
 export const domainOf = (hostport: string): string => hostport.slice(0, hostport.lastIndexOf(':')).replace(/^\*\./, '')
 
-/** Of an http-01 challenge: base64url, so that nothing in it ends a path, a field or a line. */
+/** The token of an http-01 challenge: base64url, so that nothing in it ends a path, a field or a line. */
 export const challengeTokenPattern = '^[A-Za-z0-9_-]+$'
 export const challengeAnswerPattern = '^[A-Za-z0-9_-]+\\.[A-Za-z0-9_-]+$'
 export const maxChallengeBytes = 400

@@ -1,8 +1,8 @@
-/** Of one address of a backend, on one node. */
+/** States of one address of a backend, on one node. */
 export const upstreamStatuses = ['up', 'down', 'failing'] as const
 export type UpstreamStatus = (typeof upstreamStatuses)[number]
 
-/** Of the certificates on one node, those of accounts and those in its operator's folder. */
+/** Counts the certificates on one node, those of accounts and those in its operator's folder. */
 export type CertificateCounts = {
   names: number
   waiting: number
@@ -29,7 +29,7 @@ export type EdgeNode = {
   records: number
   /** What the node refused to apply, and why; the last ones. */
   refusals: { key: string; generation: number | null; reason: string; at: string }[]
-  /** Of all that it refused. Nodes before 0.3 do not send it. */
+  /** Counts of everything that it refused. Absent in agents before 0.3. */
   refused?: RefusedCounts
   /** Why the node cannot write to its disk. Missing while it can. */
   storageFault?: string

@@ -15,7 +15,7 @@ export const headerSchemas = {
 const printable = /^[\x20-\x7e]*$/
 
 // Framing and connection headers belong to the connection, not to the request; those that the edge sets about the client
-// are trusted by upstreams because nobody else can set them.
+// are trusted by upstreams because clients cannot set them.
 const forbidden = new Set([
   'connection',
   'content-length',
@@ -45,7 +45,7 @@ export function headerNameFault(name: string, operation: 'add' | 'remove'): stri
   return undefined
 }
 
-/** Of a header that the edge adds to a response it makes itself. */
+/** Checks a header that the edge adds to a response it makes itself. */
 export function responseHeaderFault(name: string, value: string): string | undefined {
   const isOfTheEdge = undisguised(name) === 'x-request-id'
   if (isOfTheEdge) return 'is a header that only the edge itself can set'

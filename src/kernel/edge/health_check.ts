@@ -17,5 +17,5 @@ export const healthCheckLimits = {
 
 export const defaultCheckPath = '/'
 export const maxCheckPathBytes = 256
-/** Of a path and query, what means nothing to HAProxy's configuration or runtime commands. */
+/** The characters of a path and query that mean nothing to HAProxy's configuration or runtime commands. */
 export const checkPathPattern = '^/[A-Za-z0-9._~!&()*+,=:@/?%-]*$'

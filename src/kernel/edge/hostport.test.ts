@@ -37,7 +37,7 @@ test('accepted text is normalized to one spelling', () => {
   )
 })
 
-test('whatever text is accepted is ASCII, and a host that URLs read the same way', () => {
+test('all accepted text is ASCII, and a host that URLs read the same way', () => {
   // From alphabets that come close: separators, lookalikes, and letters whose lower case is an ASCII letter.
   const near = fc.string({ unit: fc.constantFrom(...'aB09-._*:[]%@/ \\\u212a\u0130ſ。ａ\0\n'), maxLength: 20 })
   const text = fc.oneof(

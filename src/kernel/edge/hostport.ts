@@ -2,7 +2,7 @@ import { formatAddress, parseAddress } from '../ip/address.ts'
 
 export type Hostport = { readonly host: string; readonly port: number }
 
-/** Of one edge. */
+/** Limit for one edge. */
 export const maxHostports = 100
 const maxNameLength = 253
 // Asked before anything is put in lower case: that of U+212A, the Kelvin sign, is an ordinary k.

@@ -2,7 +2,7 @@
 export type Gate = {
   /**
    * Resolves, when it is this one's turn, to the function that ends it. Rejects with `Crowded` when the wait is over or
-   * too many of the owner wait already, and with the signal's reason when nobody wants it any more.
+   * too many of the owner wait already, and with the signal's reason when it is aborted.
    */
   readonly enter: (owner: string, signal?: AbortSignal) => Promise<() => void>
   readonly counts: () => { running: number; waiting: number }

@@ -9,7 +9,7 @@ export async function inParallel<Item, Result>(
   let hasFailed = false
   const worker = async () => {
     for (const [index, item] of queue) {
-      // Whoever tries again must not meet what is left of the attempt before.
+      // A retry must not meet leftovers of this attempt.
       if (hasFailed) return
       results[index] = await work(item)
     }

@@ -20,7 +20,7 @@ test('an owner has its whole allowance at once, and then one after another', () 
   assert.deepEqual(take('a', perMinute(10)), { allowed: true, remaining: 9, waitSeconds: 6 })
 })
 
-test('a refused request costs nothing, so whoever keeps trying is not shut out for longer', () => {
+test('a refused request costs nothing, so a caller that keeps trying is not shut out for longer', () => {
   let now = 0
   const { take } = createRateLimiter(() => now, 100)
   for (let i = 0; i < 1_000; i++) take('a', perMinute(10))
@@ -28,7 +28,7 @@ test('a refused request costs nothing, so whoever keeps trying is not shut out f
   assert.equal(take('a', perMinute(10)).allowed, true)
 })
 
-test('rounding costs nobody a request, also after a year', () => {
+test('rounding never costs a request, even after a year', () => {
   for (const requests of [1, 3, 7, 60, 999, 6_000, 60_000]) {
     let now = 1_731_672_000_123
     const { take } = createRateLimiter(() => now, 100)
@@ -46,7 +46,7 @@ test('a changed limit holds from the next request on', () => {
   assert.equal(createRateLimiter(() => 0, 100).take('a', perMinute(1)).allowed, true)
 })
 
-test('a million owners cost bounded memory, and whoever is active meanwhile is not forgotten', () => {
+test('a million owners cost bounded memory, and active owners are not forgotten', () => {
   const { take, size } = createRateLimiter(() => 0, 1_000)
   for (let i = 0; i < 1_000_000; i++) {
     take(`flood ${i}`, perMinute(1_000_000))

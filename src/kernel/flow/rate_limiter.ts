@@ -23,8 +23,8 @@ export type RateLimiter = {
  * less memory than a token bucket, at a similar cost, and unlike a window it has no boundary where twice the limit passes
  * at once; `node --expose-gc bench/rate_limiter.ts` compares them. Each process counts for itself.
  *
- * Owners are in two generations. When the younger has half of `maxOwners`, the older is forgotten: whoever came lately
- * stays, and a flood of new owners costs bounded memory and no search. A forgotten owner starts afresh.
+ * Owners are in two generations. When the younger has half of `maxOwners`, the older is forgotten: recent owners stay, and
+ * a flood of new ones costs bounded memory and no search. A forgotten owner starts afresh.
  */
 export function createRateLimiter(clock: Clock, maxOwners: number): RateLimiter {
   // Counted from the start, so that fractions of a millisecond survive in a double.

@@ -19,7 +19,7 @@ const colon = 0x3a
 const longestIPv6Text = 'ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255'.length
 
 /**
- * Undefined for whatever is not exactly an address. Zone ids, ports, brackets, white space, short and octal forms are
+ * Undefined for text that is not exactly an address. Zone ids, ports, brackets, white space, short and octal forms are
  * refused rather than guessed at, since other programs guess differently (CVE-2021-28918, CVE-2023-42282). An
  * IPv4-mapped IPv6 address is returned as the IPv4 address, so that no rule can be evaded by the way it is written.
  */
@@ -158,7 +158,7 @@ function hexDigit(code: number): number {
   return lowerCase >= 0x61 && lowerCase <= 0x66 ? lowerCase - 0x57 : -1
 }
 
-/** Our spelling of an address that somebody else wrote: PostgreSQL, for one, ends some IPv6 addresses with a dotted tail. */
+/** Our spelling of an address from elsewhere: PostgreSQL, for one, ends some IPv6 addresses with a dotted tail. */
 export function canonicalAddress(text: string): string {
   const address = parseAddress(text)
   return address ? formatAddress(address) : text

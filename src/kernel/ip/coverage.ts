@@ -131,6 +131,6 @@ class Tiling {
   }
 }
 
-/** Of two ranges in order: they are nested or disjoint. */
+/** For two ranges in order: they are nested or disjoint. */
 const contains = ({ width, firsts, lasts }: Sweep, outer: number, inner: number): boolean =>
   compareWords(lasts, outer, firsts, inner, width) >= 0

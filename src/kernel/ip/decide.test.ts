@@ -26,7 +26,7 @@ test('an address that no rule matches is denied', () => {
   assert.deepEqual(decide([office, abusers], parseAddress('203.0.113.1')), { allowed: false })
 })
 
-test('an address that could not be parsed is denied, whatever is allowed', () => {
+test('an address that could not be parsed is denied, even if all addresses are allowed', () => {
   const everyone = policy('allow 0.0.0.0/0', 'allow ::/0')
   assert.deepEqual(decide([everyone], parseAddress('1.2.3.4')), { allowed: true, policy: 0, rule: 0 })
   assert.deepEqual(decide([everyone], parseAddress('01.2.3.4')), { allowed: false })

@@ -2,7 +2,7 @@ import { type Address, formatAddress, type IPv6Address, parseAddress } from './a
 import { parseCidr } from './cidr.ts'
 import { type CompiledPolicy, compilePolicy, lookup } from './ranges.ts'
 
-/** Where this machine itself listens, whatever the address. */
+/** Where this machine itself listens, on any address. */
 export type OwnPorts = readonly { readonly first: number; readonly last: number }[]
 
 /** A machine that runs a part of the installation, and the ports at which it does so. */
@@ -26,8 +26,8 @@ type Options = {
 type Fault = string
 
 /**
- * Which addresses a tenant may have dialed for it, asked of every address that is about to be dialed: whatever a name
- * resolves to now is what is dialed, so that a name cannot mean another address a moment later.
+ * Which addresses a tenant may have dialed for it, asked of every address that is about to be dialed: the address checked
+ * is the one dialed, so that a name cannot mean another address a moment later.
  *
  * In this order: the machine's own listeners and the ports of the control plane's services never; what the operator denies;
  * what the operator allows; what is denied by default; everything else is allowed.

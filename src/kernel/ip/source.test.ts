@@ -20,7 +20,7 @@ function source(peer: string | undefined, forwardedFor?: readonly string[] | str
   return address && formatAddress(address)
 }
 
-test('a client that is not a trusted proxy counts as itself, whatever it claims', () => {
+test('a client that is not a trusted proxy counts as itself, even if it claims otherwise', () => {
   assert.equal(source('203.0.113.9', '192.0.2.1'), '203.0.113.9')
   assert.equal(source('203.0.113.9', '10.0.0.1'), '203.0.113.9')
   assert.equal(source('203.0.113.9', 'garbage'), '203.0.113.9')

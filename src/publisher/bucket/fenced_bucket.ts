@@ -35,7 +35,7 @@ export function createFencedBucket(
     const isContested = isRetry || (expected.get(key) ?? revision) !== revision
     const [theirs, ours] = [positionOf(stored), positionOf(envelope)]
     if (theirs < ours || (theirs === ours && !isContested)) return { revision }
-    // Text of somebody else may claim any generation: only what we signed stays.
+    // Unsigned text may claim any generation: only records that we signed stay.
     if (loadTrustedKeys && 'fault' in open(stored, await loadTrustedKeys())) return { revision }
     return { revision, stays: theirs > ours ? 'newer' : 'same' }
   }

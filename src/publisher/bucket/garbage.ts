@@ -11,8 +11,8 @@ export async function isForged(natsSink: NatsSink, key: string, keys: TrustedKey
 }
 
 /**
- * Removes entries that nobody needs and the control plane did not write, and resolves to their keys. Nodes refuse them, so
- * no tombstone is needed.
+ * Removes unneeded entries that the control plane did not write, and resolves to their keys. Nodes refuse them, so no
+ * tombstone is needed.
  */
 export async function removeGarbage(natsSink: NatsSink, left: Left, keys: TrustedKeys): Promise<string[]> {
   const [garbage, claimed]: [string[], string[]] = [[], []]

@@ -27,7 +27,7 @@ export function createLiveRecords() {
       sentMeanwhile?.set(key, generation)
     },
     digest: () => set.digest(),
-    /** Call it before the bucket is read. What is sent until `end` counts, whatever was found. */
+    /** Call it before the bucket is read. Records sent until `end` win over what was found. */
     beginComparison(): LiveComparison {
       const found = new Map<string, number>()
       const sent = new Map<string, number | undefined>()

@@ -119,7 +119,7 @@ export async function createNatsSink(
     },
     async isIntact() {
       try {
-        // Read before asking: whatever was acknowledged by then must be in the answer.
+        // Read before asking: everything acknowledged by then must be in the answer.
         const revision = hasLostWrites ? Number.POSITIVE_INFINITY : written
         const [ofRecords, ofBlobs] = await Promise.all([infoOf(streams, recordBucket), infoOf(streams, blobBucket)])
         if (await deleteIfBehind(streams, ofRecords, { created: created.records, revision })) return false
@@ -133,8 +133,8 @@ export async function createNatsSink(
 }
 
 /**
- * A power failure takes writes that NATS has acknowledged and not synced. Nodes that have read them would miss whatever
- * comes under the same revisions. So the bucket is deleted, and nodes read the next one from its beginning. Later writes
+ * A power failure takes writes that NATS has acknowledged and not synced. Nodes that have read them would miss writes that
+ * come under the same revisions. So the bucket is deleted, and nodes read the next one from its beginning. Later writes
  * may have taken the revisions of the lost ones, such as those of a process that was killed before it noticed. But it
  * writes the progress last, so that an earlier one is left.
  */

@@ -12,8 +12,8 @@ import {
 } from '../../resources/backends/health_store.ts'
 
 /**
- * Of one node between two writes: as many as a node sends. A node may be stolen: with this and the time after which
- * states are no longer known, the table has a bound whatever nodes report.
+ * States kept of one node between two writes: as many as a node sends. A node may be stolen: with this and the time after
+ * which states are no longer known, the table stays bounded.
  */
 const maxPending = 500
 

@@ -11,7 +11,7 @@ import { type Compiler, ids } from '../records/changed.ts'
 
 /**
  * `first`: the first key that a node reports is accepted, and every other waits for the operator. `approved`: all of them
- * wait. NATS lets a node report under its own name only, but whoever runs NATS could invent a node.
+ * wait. NATS lets a node report under its own name only, but the operator of NATS could invent a node.
  */
 export type NodeKeyTrust = 'first' | 'approved'
 

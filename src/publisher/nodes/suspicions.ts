@@ -4,7 +4,7 @@ import type { EdgeNodes } from './nodes.ts'
 
 const maxWaiting = 100
 
-/** Keys under which nodes found something that nobody had signed, or nothing: for the publisher to compare the bucket. */
+/** Keys under which nodes found an unsigned entry, or none: for the publisher to compare the bucket. */
 export function watchSuspicions({ onReport }: Pick<EdgeNodes, 'onReport'>) {
   const reported = new Map<string, Set<string>>()
   const waiting = new Set<string>()

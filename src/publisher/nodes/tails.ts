@@ -12,8 +12,8 @@ export type Watcher = {
 type Watched = Watcher & { watch: Watch; matches: (request: EdgeRequest) => boolean }
 
 /**
- * Live requests for whoever watches in this process. It tells all nodes what is watched, and passes on what they see:
- * nothing is stored. Messages that are lost on the way are lost.
+ * Live requests for viewers in this process. It sends the watches to all nodes and passes on the requests they see: nothing
+ * is stored. Messages that are lost on the way are lost.
  */
 export function createTails() {
   const process = randomUUID()

@@ -61,7 +61,7 @@ export function createPolicyVersions(maxBytes: number) {
       else forget(id)
       return version
     },
-    /** The same from all of its rules, whatever was kept: what goes wrong with a version must not stay. */
+    /** The same from all of its rules, without the kept version: a fault in that must not stay. */
     async fromRules(db: DbPool, accountId: Uuid, id: Uuid, now: number): Promise<PolicyVersion | undefined> {
       const version = await compiled(db, accountId, id, now)
       if (version) keep(version)

@@ -1,6 +1,6 @@
 import { closest } from '../../kernel/closest.ts'
 
-/** The scope that somebody most likely meant: an operation, or all of a resource or of a verb. Undefined when none is near. */
+/** The most likely intended scope: an operation, or all of a resource or of a verb. Undefined when none is near. */
 export const closestScope = (wanted: string, operations: readonly string[]): string | undefined =>
   closest(
     wanted,

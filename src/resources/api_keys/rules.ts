@@ -175,7 +175,7 @@ export function refuseMore(operation: string, wanted: Grant, own: Grant): void {
   )
 }
 
-/** A rotation returns a token of the key: whoever rotates it can do what the key can. */
+/** A rotation returns a token of the key, so the caller can then do everything that the key can. */
 export function mayRotate(tx: Db, caller: Caller, key: ApiKeyRow): void {
   mayChange(tx, caller, key)
   refuseMore('api_keys.rotate', grantOf(key), caller)

@@ -224,7 +224,7 @@ export const deleteApiKeysOf = (db: Db, { accountId }: Account, ownerId: Id<'usr
 /**
  * The living ancestors of a key that is to be created with `parentId`, the parent included, held until the transaction
  * ends. Without the parent when it was deleted a moment ago. In the order of their ids, which is that of revocations too.
- * `for share`: whoever narrows the parent waits, and then finds the new key too.
+ * `for share`: a request that narrows the parent waits, and then finds the new key too.
  */
 export const holdLineage = (tx: Db, { accountId }: Account, parentId: Id<'ak'>) =>
   many<Pick<ApiKeyRow, 'id' | 'scopes' | 'allowed_cidrs'>>(tx, lineageOf(accountId, parentId))

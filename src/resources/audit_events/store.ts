@@ -71,8 +71,8 @@ export const settledPosition = async (db: Db): Promise<number> =>
   (await one<{ settled: number }>(db, sql`select settled_audit_position() as settled`)).settled
 
 /**
- * Oldest first, in the order of positions, and only up to where every transaction has ended: whatever commits later comes
- * after what was returned. The bound is read by an earlier statement than the events, as in readOutbox().
+ * Oldest first, in the order of positions, and only up to where every transaction has ended: events committed later come
+ * after those returned. The bound is read by an earlier statement than the events, as in readOutbox().
  */
 export async function listCommittedEvents(
   db: Db,
@@ -108,7 +108,7 @@ export async function listCommittedEvents(
   return { rows, ...(last && { lastSeen: last.id }) }
 }
 
-/** Of the filters, the one that an index has together with the id, and the others, if there are any. */
+/** Splits the filters into the one that an index has together with the id, and the others, if there are any. */
 function filtersOf(query: AuditEventQuery): { indexed: SqlFragment; others: SqlFragment | undefined } {
   const { resource_id, owner_id, operation, resource_type, api_key_id, source_ip } = query
   const isPattern = operation?.includes('*')

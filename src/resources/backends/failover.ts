@@ -28,7 +28,7 @@ const membersIn = (ids: MemberIds) => ids.map((id) => ({ id, weight: null }))
 const place = (_: string, index: number) => `backends[${index}]`
 const responseIn = (ids: MemberIds) => ids.findIndex((id) => isId('bkdhr', id))
 
-/** Whatever came after it would never be used. */
+/** Members after an HTTP response would never be used. */
 function check({ backends: ids = [] }: { backends?: MemberIds }): void {
   const index = responseIn(ids)
   if (index >= 0 && index < ids.length - 1)

@@ -95,7 +95,7 @@ export const deleteHealthOfNode = (db: Db, node: string, before: string): Promis
 export const deleteHealthBefore = (db: Db, moment: number): Promise<number> =>
   deleteInBatches(db, sql`backend_health`, sql`reported_at < ${rfc3339(moment)}`)
 
-/** Of the backend itself, or of the members of a group, in the order of the group. */
+/** Health of the backend itself, or of the members of a group, in the order of the group. */
 export const listHealth = (db: Db, { accountId }: Pick<Caller, 'accountId'>, id: BackendId, since: number) =>
   many<HealthRow>(
     db,
@@ -115,7 +115,7 @@ export const listHealth = (db: Db, { accountId }: Pick<Caller, 'accountId'>, id:
 
 type Wanted = { status: UpstreamStatus | undefined; limit: number }
 
-/** Of every backend of the account, the worst first. */
+/** Health of every backend of the account, the worst first. */
 export const listHealthOfAccount = (
   db: Db,
   { accountId }: Pick<Caller, 'accountId'>,

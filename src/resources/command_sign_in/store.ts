@@ -20,7 +20,7 @@ const columns = sql`id, client, host, host(source_ip) as source_ip, created_at, 
 
 type Wanted = { code: string; challenge: Buffer; client: string; host: string; sourceIp: string | undefined }
 
-/** Not of an account: nobody has said yet whose it will be. Resolves to undefined when the code is in use. */
+/** Without an account, which is known only on approval. Resolves to undefined when the code is in use. */
 export const insertCommandSignIn = (db: Db, wanted: Wanted) =>
   maybeOne<CommandSignInRow>(
     db,
@@ -52,7 +52,7 @@ export type Collected = { api_key_id: Uuid; account_id: Uuid; expires_at: string
 
 /**
  * Gives the key that was approved its token, and forgets the request: a second collection finds nothing. Until now the
- * key had a token that nobody knows, so none was ever stored.
+ * key had a token that was never revealed, so none was ever stored.
  */
 export const collect = (db: Db, id: Uuid, challenge: Buffer, tokenHash: Buffer) =>
   maybeOne<Collected>(
@@ -75,8 +75,8 @@ export const stateOf = (db: Db, id: Uuid, challenge: Buffer) =>
   )
 
 /**
- * What nobody finished, at a provider or with a command, and the keys of `gatehouse login` a day after they expired: a person
- * gets one nearly every day, and whoever looks into a failed call should still find it.
+ * Deletes sign-ins that were not finished, at a provider or with a command, and the keys of `gatehouse login` a day after
+ * they expired: a person gets one nearly every day, and an inquiry into a failed call should still find it.
  */
 export async function deleteEndedSignIns(db: Db): Promise<void> {
   await deleteInBatches(db, sql`sign_in_flows`, sql`expires_at <= now()`)

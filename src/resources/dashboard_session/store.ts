@@ -11,7 +11,7 @@ const columns = sql`id, created_at, expires_at`
 export const insertSession = (db: Db, { accountId, apiKeyId }: Caller, hashes: { token: Buffer; secret: Buffer }) =>
   maybeOne<SessionRow>(
     db,
-    // The lock on the key's row: whoever deletes or rotates the key now waits, and then meets this session too.
+    // The lock on the key's row: a request that deletes or rotates the key now waits, and then meets this session too.
     sql`
     with key as (
       select id from api_keys k
@@ -54,7 +54,7 @@ export const findSignedInBy = (db: Db, { accountId }: Pick<Caller, 'accountId'>,
     sql`select provider, id_token from dashboard_sessions where account_id = ${accountId} and id = ${toUuid(id)}`,
   )
 
-/** Of one subject, or of one session at the provider, that were opened before a moment. Resolves to the ended ones. */
+/** Ends the sessions of a subject, or of one session at the provider, opened before a moment. Resolves to those ended. */
 export const deleteProviderSessions = (
   db: Db,
   { accountId }: Pick<Caller, 'accountId'>,

@@ -126,7 +126,7 @@ const shown = (node: KnownNode, accepted: ReadonlySet<string>): Static<typeof Ed
 type NodeRefusal = KnownNode['refusals'][number]
 const refusedGenerations = ({ refusals }: KnownNode): number[] => refusals.map(({ generation }) => generation ?? 0)
 
-/** Nodes serve every account, and a refusal names what was refused: each account sees its own, and what is nobody's. */
+/** Nodes serve every account, and a refusal names its record: each account sees its own, and those of no account. */
 const isFor =
   (own: ReadonlySet<number>) =>
   ({ generation }: NodeRefusal): boolean =>
@@ -140,7 +140,7 @@ export const edgeNodeRoutes = [
     path: '/edge_nodes',
     success: 200,
     response: EdgeNodeList,
-    // Where the edges run is for whoever runs the account.
+    // Where the edges run concerns only the account's admins.
     access: 'admin',
     async handle({ db, caller, edges }) {
       const newest_generation = await settledGeneration(db)

@@ -62,7 +62,7 @@ export function checkHostports({ hostports = [] }: { hostports?: string[] }): vo
   if (twice >= 0) throw invalidField(`hostports[${twice}]`, `repeats an earlier entry (${canonical[twice]})`)
 }
 
-/** Nobody owns everything under co.uk: what is under it belongs to many. */
+/** Names under co.uk belong to many owners, so no account may hold all of them. */
 export function checkWildcards({ wildcardSuffixes }: InstallationSettings, hostports: readonly string[] = []): void {
   for (const [index, text] of hostports.entries()) {
     const [name = ''] = canonicalHostport(text).split(':')

@@ -16,7 +16,7 @@ type Reservation = { id: Uuid; account_id: Uuid; domain: string; challenge: stri
 
 /**
  * The hostports of an HTTPS edge. Each needs a domain that its account holds, unless the operator trusts all accounts;
- * one that the edge has already needs none, so that nothing that works today ends because others have joined. Nobody
+ * one that the edge has already needs none, so that nothing that works today ends because others have joined. No account
  * gets a name under a domain that another account holds.
  */
 export async function setHttpsHostports(
@@ -76,7 +76,7 @@ async function findReservations(
   return [...own, ...others]
 }
 
-/** With one account there is nobody to protect from it. */
+/** With one account there is no other to protect. */
 export async function isProofRequired(db: Db, { ownership }: Pick<DomainService, 'ownership'>): Promise<boolean> {
   if (ownership !== 'auto') return ownership === 'required'
   const { count } = await one<{ count: number }>(db, sql`select count(*) from (select from accounts limit 2) few`)

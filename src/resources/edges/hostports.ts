@@ -58,7 +58,7 @@ async function insertHostports(
 }
 
 /**
- * Ports are few, and one account's belong to no other: nobody may take them all. Changes of one account's TCP hostports
+ * Ports are few, and one account's belong to no other, so no account may take them all. Changes of one account's TCP hostports
  * take turns, so that two at once cannot pass the limit together. An account above the limit can still drop ports.
  */
 export async function limitingTcpPorts(

@@ -36,7 +36,7 @@ export type NewModule = {
 }
 export type EdgeKind = 'tcp' | 'https' | 'route'
 
-/** For whatever carries modules: 50 headers of the longest name and value, and as many to remove, are 230 KiB. */
+/** For requests that carry modules: 50 headers of the longest name and value, and as many to remove, are 230 KiB. */
 export const moduleBodyLimitBytes = 1024 * 1024
 
 const Enabled = Type.Optional(

@@ -57,7 +57,7 @@ const shown = (claim: Claim) => ({
   edgeId: edgeIdOf(claim),
 })
 
-/** Of an edge each. Queries call the hostport `h` and its edge `e`. */
+/** One row for each hostport of an edge. Queries call the hostport `h` and its edge `e`. */
 export const claims = sql`
   select h.hostport, h.account_id, h.edge_id, e.kind, e.created_at
   from hostports h join edges e on e.account_id = h.account_id and e.id = h.edge_id`
@@ -71,7 +71,7 @@ async function findWildcardsOfSharedDomains(tx: Db, allowed: readonly string[]):
   return many<Claim>(tx, sql`${claims} where h.hostport = any(${found.map(({ hostport }) => hostport)})`)
 }
 
-/** Oldest first: a claim that is refused itself refuses nobody. */
+/** Oldest first: a claim that is itself refused does not refuse others. */
 async function findYoungerClaims(tx: Db, without: readonly string[]): Promise<Loser[]> {
   const rivals = new Map<string, string[]>()
   for (const { a, b } of await overlappingPairs(tx, without)) {
@@ -92,7 +92,7 @@ async function findYoungerClaims(tx: Db, without: readonly string[]): Promise<Lo
   return losers
 }
 
-/** Of different accounts each: the same port, or a wildcard and what is under it. The same claims as hostports_one_owner's. */
+/** Pairs from different accounts: the same port, or a wildcard and a name under it. The same claims as hostports_one_owner's. */
 const overlappingPairs = (tx: Db, without: readonly string[]) =>
   many<{ a: string; b: string }>(
     tx,

@@ -1,6 +1,6 @@
 import { getPublicSuffix } from 'tldts'
 
-// The private part of the list counts too: whoever held *.github.io would hold the names of all its users.
+// The private part of the list counts too: the holder of *.github.io would hold the names of all its users.
 const isPublicSuffix = (name: string) => getPublicSuffix(name, { allowPrivateDomains: true }) === name
 
 /**

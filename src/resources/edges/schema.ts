@@ -141,7 +141,7 @@ const timeoutFields = {
   response_seconds: Seconds('response_seconds', "Until the response's headers are there; then 504. Null: 60 seconds."),
   idle_seconds: Seconds(
     'idle_seconds',
-    `Of silence once the response has begun; then it is cut. Null: 60 seconds, and ${websocketIdleSeconds} for WebSockets.`,
+    `How long the connection may be silent once the response has begun; then it is cut. Null: 60 seconds, and ${websocketIdleSeconds} for WebSockets.`,
   ),
 }
 const timeoutsNote = 'How long the edge waits for the upstream. Null: the defaults. PATCH replaces all three.'

@@ -60,7 +60,7 @@ export async function findEdge<Row extends EdgeRow>(
 ): Promise<Row | undefined> {
   const which = sql`e.account_id = ${accountId} and e.id = ${toUuid(id)} and e.kind = ${kind}`
   // In a statement of its own: one that has to wait for the lock goes on to read hostports and modules as they were
-  // before the wait, and whoever was waited for has just changed them.
+  // before the wait, and the transaction that held the lock has just changed them.
   if (lock) await later(db, sql`select from edges e where ${which} for update`)
   return maybeOne<Row>(db, select(which))
 }

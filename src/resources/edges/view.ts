@@ -64,7 +64,7 @@ export function toHttpsEdge(row: HttpsEdgeRow, uri: UriOf): HttpsEdge {
   }
 }
 
-/** References to a TCP edge, or to a route and its edge, for whoever speaks of either. */
+/** References to a TCP edge, or to a route and its edge. */
 export function refsOf(row: { id: Uuid; kind: 'tcp' | 'route'; parent_id: Uuid | null }, uri: UriOf) {
   if (row.kind === 'tcp' || row.parent_id === null) {
     const id = toId('edgtcp', row.id)

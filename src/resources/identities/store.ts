@@ -42,7 +42,7 @@ export const insertIdentity = (
 ) =>
   maybeOne<IdentityRow>(
     db,
-    // The lock on the owner's row: whoever deletes the user now waits, and then deletes this too.
+    // The lock on the owner's row: a request that deletes the user now waits, and then deletes this too.
     sql`
     with owner as (
       select id from principals
@@ -73,7 +73,7 @@ export const insertIdentityLineage = (tx: Db, { accountId }: Account, id: Uuid, 
   )
 
 /**
- * The living keys above an identity, held until the transaction ends: whoever revokes one of them waits, and then finds
+ * The living keys above an identity, held until the transaction ends: a revocation of one of them waits, and then finds
  * the key that a sign-in creates below them. In the order of their ids, which is that of revocations too.
  */
 export const holdAncestors = async (tx: Db, { accountId }: Account, id: Uuid): Promise<Uuid[]> => {

@@ -52,7 +52,7 @@ export async function checkAddress({ db, caller, evaluate, body, uri }: Checking
   return {
     type,
     ip: address ? formatAddress(address) : ip,
-    // What cannot be read is denied, also where nothing restricts: whoever asks is about to let someone in.
+    // Unreadable input is denied even without a restriction: the caller is about to let someone in.
     allowed: address !== undefined && refusing === undefined,
     reason: address ? reasonOf(refusing, steps) : 'This is not an IP address, and what cannot be read is refused.',
     decided_by: refusalIn(restrictions) ?? null,

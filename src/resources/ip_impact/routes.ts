@@ -23,7 +23,7 @@ import { decidersFor, impactOnModules, impactOnRestrictions } from './traffic.ts
 
 const weekMs = 7 * 24 * 60 * 60 * 1_000
 
-/** What saving a set of rules would do, for whoever is about to. It changes nothing. */
+/** Previews the effect of saving a set of rules. It changes nothing. */
 export const ipImpactRoutes = [
   route({
     operation: 'ip_policies.impact',

@@ -60,7 +60,7 @@ export const Impact = Closed(
               'How many of the addresses that were let in are known, and so could be found to be newly refused. `none`: which addresses would be newly refused is unknown, and newly_refused says nothing.',
           }),
           unknown_at: Type.Array(Ref, {
-            description: `For modules: the edges and routes that have not reported any address that they let in, so that nobody knows which they would newly refuse. At most ${maxListed}.`,
+            description: `For modules: the edges and routes that have not reported any address that they let in, so that it is not known which they would newly refuse. At most ${maxListed}.`,
           }),
           looked_at: Type.String({ description: 'Which addresses were evaluated, in one sentence.' }),
           addresses: Type.Integer({ description: 'Number of addresses evaluated.' }),

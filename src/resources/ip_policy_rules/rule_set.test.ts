@@ -108,7 +108,7 @@ test('expiry does not change a rule: its ETag stays the same', async () => {
   assert.equal((await admin('PATCH', created.body.uri, { description: 'kept for the record' }, ifMatch)).status, 200)
 })
 
-test('a rule set is stored as it was sent, whatever is in its texts, and the same set again changes nothing', async () => {
+test('a rule set is stored as it was sent, even with unusual characters in its texts, and the same set again changes nothing', async () => {
   const policy = await policyWith(admin)
   const texts = [
     '"quoted"',

@@ -23,7 +23,7 @@ const writtenAtOnce = 2_000
 const readAtOnce = 5_000
 /** A rule's metadata can be 4 KiB. */
 const readAtOnceWithMetadata = 500
-/** Beyond that, whoever has compiled the policy has to compile all of it again anyway. */
+/** Beyond that, a process that has compiled the policy has to compile all of it again anyway. */
 const maxNoted = 500
 
 type Policy = { accountId: Uuid; id: Uuid }
@@ -33,7 +33,7 @@ type Replaced = { counts: Counts; cidrs: string[] | undefined }
 
 /**
  * Rules that stay keep their id and creation time: only what differs is written, and later sent to edges. The caller holds
- * the policy, so nobody else changes its rules meanwhile.
+ * the policy, so its rules do not change meanwhile.
  */
 export async function replaceRules(
   tx: Db,
@@ -136,7 +136,7 @@ async function inBatches<Rule>(
 }
 
 /**
- * One look-up for each range, by the unique key, whatever PostgreSQL expects of a policy: with an equality it would read every
+ * One look-up for each range, by the unique key: with an equality PostgreSQL may choose to read every
  * rule and compare it with every range (docs/adr/0080).
  */
 const deleteOf = (policy: Policy, batch: readonly NewRule[]): SqlFragment => sql`

@@ -98,8 +98,8 @@ function decoded(place: string, name: string, written: string): string | null {
 }
 
 /**
- * Rules as the lines that `readRuleText` reads, some at a time. A description goes on one line whatever is in it: a line
- * break in one would begin a rule that nobody wrote.
+ * Rules as the lines that `readRuleText` reads, some at a time. A description always goes on one line: a line break in it
+ * would begin another rule.
  */
 export function* formatRuleText({ rules }: RuleSetShown): Generator<string> {
   const line = ({ action, cidr, expires_at, description }: RuleSetShown['rules'][number]) => {

@@ -53,7 +53,7 @@ test('an unenforced restriction warns, and shows who would have been refused', a
   )
 })
 
-test('nobody locks themselves out by accident', async () => {
+test('admins cannot lock themselves out by accident', async () => {
   const admin = await plane.newAccount()
   const policy = await policyWith(admin, 'allow 10.0.0.0/8')
   const create = { type: 'api', enforced: true, ip_policy_ids: [policy] }

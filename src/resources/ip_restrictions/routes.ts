@@ -108,7 +108,7 @@ export const ipRestrictionRoutes = [
     query: WarningQuery,
     success: 200,
     response: WarningList,
-    // Addresses are personal data, and the evidence is for whoever turns enforcement on.
+    // Addresses are personal data, and the evidence is for the admin who turns enforcement on.
     access: 'admin',
     heavy: 'report',
     async handle({ db, caller, params, query, uri }) {

@@ -106,7 +106,7 @@ export async function replacePolicies(
 /** All of an account travel to edges in one record, which must fit into one command of the proxy. */
 const maxEndpointsReferences = 700
 
-/** To be called after the change, with the account's row held: nobody else adds any meanwhile. */
+/** To be called after the change, with the account's row held, so that no other request adds any meanwhile. */
 export async function limitEndpointsRestrictions(tx: Db, { accountId }: Account): Promise<void> {
   const { references } = await one<{ references: number }>(
     tx,

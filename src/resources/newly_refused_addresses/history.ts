@@ -2,7 +2,7 @@ import type { Action } from '../../kernel/ip/ranges.ts'
 
 /** A rule as it was. Its id is not known of rules that a replacement of the whole set removed. */
 export type PastRule = { action: Action; expiresAt: number | null; id: string | null }
-/** Of one policy, by range: only those that contain the address. */
+/** The rules of one policy, by range: only those that contain the address. */
 export type PastRules = ReadonlyMap<string, PastRule>
 type Deciding = { enforced: boolean; policies: readonly string[] }
 

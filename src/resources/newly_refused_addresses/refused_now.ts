@@ -28,7 +28,7 @@ export function createRefuser(db: DbPool, caller: Caller, evaluate: Evaluate): R
   const targets = new Map<Uuid, TargetRow | undefined>()
   const modules = new Map<Uuid, Attached | undefined>()
 
-  /** Of many addresses at one target, its module is read for the first, and again when it has changed since. */
+  /** Reads the target's module for its first address, and again when it has changed since. */
   async function moduleVerdict(id: Uuid, address: ReturnType<typeof parseAddress>) {
     let isKnown = modules.has(id)
     const read = async () => {

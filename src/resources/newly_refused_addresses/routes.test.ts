@@ -111,7 +111,7 @@ test('what a replacement removed is forgotten beyond a bound, and the cause is t
   assert.match(cause.reason, /^The rules before ip_policies.replace_rules of ipp_\w+ are not recorded any more\.$/)
 })
 
-test('only the last seven days and the last 24 hours count, whatever the table holds', async () => {
+test('only the last seven days and the last 24 hours count, even if the table holds more', async () => {
   const { admin } = await restricted()
   const accountId = uuidOf(admin)
   const now = Date.now()
@@ -157,7 +157,7 @@ test('members and other accounts see nothing of it, and a page begins where the 
 test('at an edge, what another account owns is not touched, and a deleted route is not listed', async () => {
   const admin = await plane.newAccount()
   const [edge, route] = [await newTcpEdge(admin), await newRoute(admin)]
-  const [office, nobody] = [await policyWith(admin, 'allow 192.0.2.0/24'), await policyWith(admin)]
+  const [office, empty] = [await policyWith(admin, 'allow 192.0.2.0/24'), await policyWith(admin)]
   const targets = [edge, route].map(({ id }) => toUuid(id))
   const pass = (outcome: 'allowed' | 'refused') =>
     writeOutcomes(
@@ -166,7 +166,7 @@ test('at an edge, what another account owns is not touched, and a deleted route 
     )
   await pass('allowed')
   for (const { uri } of [edge, route]) await admin('PUT', `${uri}/ip_restriction`, { ip_policy_ids: [office] })
-  for (const { uri } of [edge, route]) await admin('PUT', `${uri}/ip_restriction`, { ip_policy_ids: [nobody] })
+  for (const { uri } of [edge, route]) await admin('PUT', `${uri}/ip_restriction`, { ip_policy_ids: [empty] })
   await pass('refused')
   const list = await listOf(admin)
   assert.deepEqual(list.map(({ target }: { target: { id: string } }) => target.id).sort(), [edge.id, route.id].sort())

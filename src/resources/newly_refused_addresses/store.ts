@@ -73,7 +73,7 @@ export const listModules = (db: Db, { accountId }: Account, targets: readonly Uu
 
 type RuleRow = { cidr: string; allow: boolean; expires_at: string | null }
 
-/** Of these policies, the rules with these ranges, expired ones as well. */
+/** The rules of these policies with these ranges, including expired ones. */
 export const listRulesAround = (db: Db, { accountId }: Account, policies: readonly Uuid[], ranges: readonly string[]) =>
   many<RuleRow & { id: Uuid; ip_policy_id: Uuid }>(
     db,

@@ -40,7 +40,7 @@ export const findPrincipal = (db: Db, { accountId }: Account, kind: Kind, id: Pr
     where account_id = ${accountId} and id = ${toUuid(id)} and kind = ${kind} ${lock ? sql`for update` : nothing}`,
   )
 
-/** A user by email, in whatever case, held until the transaction ends. */
+/** A user by email, ignoring case, held until the transaction ends. */
 export const findUserByEmail = (db: Db, { accountId }: Account, email: string) =>
   maybeOne<PrincipalRow>(
     db,

@@ -160,7 +160,7 @@ function explaining(pool: DbPool): { db: DbPool; plans: string[] } {
   return { db: { ...pool, query, connect } as unknown as DbPool, plans }
 }
 
-test('no list, look-up or write reads a whole partition, whatever the filter', async () => {
+test('no list, look-up or write reads a whole partition, with any filter', async () => {
   const admin = await plane.newAccount()
   const edge = await newHttpsEdge(admin)
   // Into every partition, the default one too: an empty one is read as a whole, which costs nothing.

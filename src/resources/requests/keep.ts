@@ -10,7 +10,7 @@ export type Kept = {
   kept: number
   /** Beyond the quota, or not kept by the node itself. */
   dropped: number
-  /** Of an edge or route that its account does not have. */
+  /** Requests of an edge or route that its account does not have. */
   unknown: number
 }
 

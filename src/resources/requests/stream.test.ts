@@ -48,7 +48,7 @@ const send = (requests: EdgeRequest[], watches: Watch[], more: Partial<Tail> = {
 }
 const idsIn = ({ events }: OpenStream) => events.filter(({ event }) => event === 'request').map(({ data }) => data.id)
 
-test('watchers on every process see requests as nodes report them, and nobody else does', async () => {
+test('watchers on every process see requests as nodes report them, and no one else does', async () => {
   const [admin, stranger] = [await plane.newAccount(), await plane.newAccount()]
   const edge = await newHttpsEdge(admin)
   const streams = await Promise.all([0, 1].map((process) => streamOf(admin, '', process)))
@@ -64,7 +64,7 @@ test('watchers on every process see requests as nodes report them, and nobody el
       [{ id: edge.id, uri: edge.uri }, 'allowed', '192.0.2.1'],
     )
   }
-  // A stolen node names somebody else's watch.
+  // A stolen node names another account's watch.
   send([edgeRequest(admin, edge)], await watched(stranger, 1))
   send([allowed], [...watches, ...watchesOf(stranger)])
   await poll(() => idsIn(streams[0] as OpenStream).length === 2)
@@ -195,7 +195,7 @@ test('an account has ten streams at once in each process, and a place again when
   assert.equal((await admin('HEAD', '/requests/stream')).status, 200)
 })
 
-test('a process that shuts down ends its streams, and nodes learn that nobody is watching there', async () => {
+test('a process that shuts down ends its streams, and nodes learn that its watches are over', async () => {
   const admin = await plane.newAccount()
   const process = await plane.startProcess()
   const stream = await streamOf(admin, '', plane.processes.indexOf(process))

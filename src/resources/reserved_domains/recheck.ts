@@ -8,7 +8,7 @@ import { applyAnswer, recordStanding } from './checks.ts'
 import { findReservedDomain, type ReservedDomainRow, takeUnchecked } from './store.ts'
 
 const hourMs = 60 * 60 * 1_000
-/** Of those that failed, more often: whoever has put the record back should not wait for a day. */
+/** Failed ones more often: a domain whose record is back should not have to wait for a day. */
 const verifiedEveryMs = 24 * hourMs
 const failingEveryMs = hourMs / 2
 const batch = 10

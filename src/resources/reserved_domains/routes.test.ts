@@ -114,7 +114,7 @@ test('public suffixes, wildcards and anything that is not a domain are refused; 
   assertRefused(await alice('POST', '/reserved_domains', { domain }), 409, 'ERR_DOMAIN_RESERVED', 'domain')
 })
 
-test('the value of one account proves nothing for another, and an unproven reservation blocks nobody', async () => {
+test('the value of one account proves nothing for another, and an unproven reservation blocks no other account', async () => {
   const domain = freshHost()
   const squatted = await reserve(mallory, domain)
   const owned = await reserve(alice, domain)
@@ -275,7 +275,7 @@ test('the operator assigns a domain without a proof, and takes it back', async (
     ['give', 'a', 'b.example'],
   ])
     assert.equal((await operator(...args)).code, 2)
-  assert.equal((await operator('assign', 'nobody', domain)).code, 1)
+  assert.equal((await operator('assign', 'no-account', domain)).code, 1)
 })
 
 test('the checks that an account can ask for in a minute are limited', async () => {

@@ -45,7 +45,7 @@ const domains: Resource<{ id: 'rd' }, ChangedDomain, typeof ReservedDomain> = {
     [certificate_id, former].flatMap((uuid): RecordKey[] => (uuid ? [`certificate.${toId('cert', uuid)}`] : [])),
 }
 
-/** Nobody holds everything under co.uk. */
+/** Names under co.uk belong to many owners. */
 function check({ domain }: { domain: string }, { wildcardSuffixes }: InstallationSettings): void {
   const name = domain.toLowerCase()
   if (wildcardSuffixes.includes(name) || !isSharedDomain(name)) return

@@ -229,7 +229,7 @@ export const setManagementPolicy = (
     where account_id = ${accountId} and id = ${id}`,
   )
 
-/** Whoever holds the domain besides this account; locked. */
+/** Another account that holds the domain; locked. */
 export const findOtherHolder = (tx: Db, { account_id, domain }: Pick<ReservedDomainRow, 'account_id' | 'domain'>) =>
   maybeOne<ReservedDomainRow>(
     tx,

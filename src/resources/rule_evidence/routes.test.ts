@@ -238,7 +238,7 @@ test('several rules are removed in one change, and only those of the policy', as
     assert.equal((await idsOf(as, id)).length, 1)
   assert.equal((await remove(admin, { rule_ids: [] })).status, 400)
 
-  // As for every other change of what decides: nobody locks themselves out, and only admins change what is attached.
+  // As for every other change of what decides: admins cannot lock themselves out, and only they change what is attached.
   const own = await policyWith(admin, 'allow 127.0.0.0/8')
   await restrict(admin, { type: 'api', enforced: true, ip_policy_ids: [own] })
   const body = { rule_ids: await idsOf(admin, own) }

@@ -303,7 +303,7 @@ test('a rotation encrypts every private key with the new key, and says what it c
     ),
   )
 
-  // Whoever moves a row to another account has not moved its key.
+  // Moving a row to another account does not move its key.
   const other = await plane.newAccount()
   await plane.db.query({
     text: `update tls_certificates set account_id = $1, secrets_key_id = $3 where id = $2`,

@@ -17,7 +17,7 @@ export function checked(chain: string, key: string, now: number): CheckedCertifi
   }
 }
 
-/** Whatever replaces a certificate must be for the domains that use it, or nothing could be served for them. */
+/** A replacement must be for the domains that use the certificate, or nothing could be served for them. */
 export function checkCovers({ leaf }: CheckedCertificate, domains: readonly string[]): void {
   const names = dnsNames(leaf)
   const uncovered = domains.filter((domain) => servedNames(names, [domain], []).names.length === 0)

@@ -75,7 +75,7 @@ export function createCertificate(
   )
 }
 
-/** The certificate is locked: nobody attaches it meanwhile. */
+/** The certificate is locked, so it is not attached meanwhile. */
 export const domainsUsing = async (tx: Db, { accountId }: Account, id: Uuid): Promise<string[]> => {
   const rows = await many<{ domain: string }>(
     tx,
@@ -84,7 +84,7 @@ export const domainsUsing = async (tx: Db, { accountId }: Account, id: Uuid): Pr
   return rows.map(({ domain }) => domain)
 }
 
-/** The row keeps its id, so whatever uses it gets the new chain and key together, and never none. */
+/** The row keeps its id, so its users get the new chain and key together, and never none. */
 export async function replaceCertificate(
   tx: Db,
   account: Account,
@@ -172,8 +172,8 @@ export const countBySecretsKey = (db: Db) =>
 const batchSize = 100
 
 /**
- * Encrypts the next private keys with the current key. `after` is where the last batch ended. Rows that somebody changes
- * right now are waited for: a change may have sealed them with another key.
+ * Encrypts the next private keys with the current key. `after` is where the last batch ended. Rows that are being changed
+ * are waited for: a change may have sealed them with another key.
  */
 export async function resealBatch(
   tx: Db,
@@ -206,8 +206,7 @@ export async function resealBatch(
   return { last: rows.at(-1), resealed, unreadable }
 }
 
-/** For the metrics: how many there are by the time that is left, and the seconds of the one that has least. */
-/** Of all accounts, for the operator. */
+/** The next certificates of all accounts to expire, for the operator's metrics. */
 export async function firstToExpire(db: Db, count: number) {
   const rows = await many<{ id: Uuid; account_id: Uuid; expires_at: number }>(
     db,

@@ -70,7 +70,7 @@ export async function replayDead(
   return count
 }
 
-/** Before the deliveries: whoever fills them has locked the progress, and would wait for us while we wait for it. */
+/** Before the deliveries: the worker that fills them has locked the progress, and would wait for us while we wait for it. */
 const wake = (tx: Db, accountId: Uuid, destination: Id<'whd'>) =>
   later(
     tx,

@@ -112,7 +112,7 @@ const changes = [
   }),
   actionRoute(destinations, {
     verb: 'test',
-    summary: 'Send a test event to a webhook destination, whatever its filter. Its deliveries show what became of it',
+    summary: 'Send a test event to a webhook destination, bypassing its filter. Its deliveries show the result',
     access: 'admin',
     body: Closed({}),
     apply: async (_tx, _request, before) => ({ ...before, secret: null }),

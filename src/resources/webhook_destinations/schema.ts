@@ -142,7 +142,7 @@ const replayFields = {
       minItems: 1,
       maxItems: 100,
       uniqueItems: true,
-      description: 'Send these audit events again, whatever became of them.',
+      description: 'Send these audit events again, including delivered ones.',
     }),
   ),
   since: Type.Optional(

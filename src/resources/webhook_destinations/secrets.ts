@@ -73,7 +73,7 @@ const batchSize = 100
 
 /**
  * Encrypts the next secrets with the current key: those in clear, and with `others` those of other keys too. `after` is
- * where the last batch ended. A row that somebody changes right now is waited for.
+ * where the last batch ended. A row that is being changed is waited for.
  */
 export async function resealWebhookSecrets(
   tx: Db,

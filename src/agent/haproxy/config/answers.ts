@@ -14,7 +14,7 @@ const timeout = [408, 'ERR_REQUEST_TIMEOUT', 'The request took too long to arriv
 /** What the edge itself says, as arguments of `http-request return` and `http-error`. */
 export const answers = {
   badRequest: answer(400, 'ERR_BAD_REQUEST', 'The request is not valid HTTP.'),
-  // With its id also in the body: people see that, and can pass it on to whoever keeps the rules.
+  // The id is in the body too, so that people can pass it on to the owner of the rules.
   refused: `status 403 content-type application/json lf-string '{"error_code":"ERR_IP_REFUSED","status_code":403,"msg":"Requests from this address are refused.","details":{"request_id":"%[unique-id]"}}'`,
   badHost: answer(400, 'ERR_BAD_HOST', 'The Host header must be a host name or an address, with an optional port.'),
   badForwardedFor: answer(

@@ -38,10 +38,10 @@ export const clientMayNotSend = [
   'x-original-*',
   'x-rewrite-url',
 ]
-/** Whatever stands for the hyphens: many servers take `_` for `-`, and some take any other character for it. */
+/** Many servers treat `_` in a header name as `-`, and some treat any other character as one. */
 const inAnyDisguise = [
   ...clientMayNotSend.map((name) => name.replaceAll('-', '[^a-z0-9]').replace('*', '.*')),
-  // Of these two only the disguise: the names themselves frame the request.
+  // Only the disguised forms of these two: the names themselves frame the request.
   'transfer[^a-z0-9-]encoding',
   'content[^a-z0-9-]length',
 ].join('|')
@@ -115,7 +115,7 @@ const verifiedName = (rule: string, refusal: string) => `
 
 /**
  * No request is sent twice unless its method is idempotent. HAProxy tells a client to repeat what failed on a kept
- * connection, whatever the method, so all others get a connection of their own, and 502 when it fails. A refused
+ * connection, even with other methods, so those get a connection of their own, and 502 when it fails. A refused
  * connection is not tried again: there is one upstream, and it has answered. See docs/adr/0040.
  */
 const servers = (settings: ProxySettings, options = '') => `${waiting(settings)}${noteFailedRequest}

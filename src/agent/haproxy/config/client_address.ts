@@ -23,21 +23,21 @@ export const expectProxyProtocol = ({ proxyProtocolFrom = [] }: ProxySettings): 
   tcp-request connection set-var(sess.through_balancer) bool(true) if ${among(proxyProtocolFrom)}
   tcp-request connection set-var-fmt(sess.peer) "%[src] %[src_port]" if through_balancer
   tcp-request connection expect-proxy layer4 if through_balancer
-  # UNKNOWN and LOCAL name nobody, and leave the address of the balancer.
-  acl names_nobody var(sess.client),strcmp(sess.peer) eq 0
+  # UNKNOWN and LOCAL carry no client address, so the source is still the balancer.
+  acl names_no_client var(sess.client),strcmp(sess.peer) eq 0
   tcp-request session set-var-fmt(sess.client) "%[src] %[src_port]" if through_balancer`
 
 /** As for X-Forwarded-For: the balancer's own address is no client's. Over HTTP with an answer. */
 export const refuseUnnamedConnections = ({ proxyProtocolFrom = [] }: ProxySettings): string =>
-  proxyProtocolFrom.length === 0 ? '' : '\n  tcp-request session reject if through_balancer names_nobody'
+  proxyProtocolFrom.length === 0 ? '' : '\n  tcp-request session reject if through_balancer names_no_client'
 export const refuseUnnamedRequests = ({ proxyProtocolFrom = [] }: ProxySettings): string =>
   proxyProtocolFrom.length === 0
     ? ''
-    : `\n  http-request return ${answers.badForwardedFor} if through_balancer names_nobody`
+    : `\n  http-request return ${answers.badForwardedFor} if through_balancer names_no_client`
 
 /**
- * There is no PROXY protocol over UDP, so whoever has to send it cannot use HTTP/3. Before `expect-proxy`: for a QUIC
- * connection HAProxy 3.4.7 has no function to read the header with, calls it nevertheless, and crashes.
+ * There is no PROXY protocol over UDP, so clients behind such a balancer cannot use HTTP/3. Before `expect-proxy`: for a
+ * QUIC connection HAProxy 3.4.7 has no function to read the header with, calls it nevertheless, and crashes.
  */
 export const refuseHttp3FromBalancers = ({ isHttp3On = false, proxyProtocolFrom = [] }: ProxySettings): string =>
   isHttp3On && proxyProtocolFrom.length > 0
@@ -52,8 +52,8 @@ export const sourceStage = ({ proxyProtocolFrom = [] }: ProxySettings): 'connect
 const mostHops = 5
 
 /**
- * Read from the right, as far as trusted proxies vouch for it. A trusted proxy that names nobody, or what is not an
- * address, is refused: its own address is no client's, and policies that allow it would let everybody in.
+ * Read from the right, as far as trusted proxies vouch for it. A trusted proxy that sends no valid address is refused: its
+ * own address is no client's, and policies that allow it would let everybody in.
  */
 export const forwardedFor = ({ trustedProxies = [] }: ProxySettings): string => {
   if (trustedProxies.length === 0) return ''

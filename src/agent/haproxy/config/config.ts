@@ -181,7 +181,7 @@ const httpsBinds = (settings: ProxySettings): string => {
   const { httpsBind, isHttp3On = false } = settings
   return [...httpsBind.map(overTcp), ...(isHttp3On ? httpsBind.map(overUdp) : [])].join('')
 }
-/** Under the port that clients know, whatever the node listens on. */
+/** Announces the port that clients know, which may differ from the one the node listens on. */
 const announceHttp3 = ({ isHttp3On }: ProxySettings): string =>
   isHttp3On ? `  http-after-response set-header Alt-Svc 'h3=":443"; ma=3600'\n` : ''
 
@@ -247,8 +247,8 @@ ${otherReadings(settings)}
   http-request return ${answers.notReady} if !found !{ str(${readyKey}),map_str(${mapFile(settings, 'node')}) -m found }
   http-request return ${answers.notFound} if !found
 
-  # Whoever was let in under one edge's name must not reach another edge on the same connection. Compared by edge, so
-  # that browsers may share a connection among the names of one; remembered, so that a connection is checked once.
+  # A client admitted under one edge's name must not reach another edge on the same connection. Compared by edge, so that
+  # browsers may share a connection among the names of one; remembered, so that a connection is checked once.
   acl sni_known ssl_fc_sni,lower,map_str(${mapFile(settings, 'host')}) -m found
   acl sni_wildcard_same ssl_fc_sni,lower,lua.reverse,map_beg(${mapFile(settings, 'wildcard')}),strcmp(txn.edge) eq 0
   http-request return ${answers.misdirected} if !same_edge sni_known !sni_same || !same_edge !sni_known !sni_wildcard_same

@@ -44,7 +44,7 @@ const leaveOtherReadings = (settings: ProxySettings) => `
 /**
  * Nearly all requests are ordinary: their host is spelled as in the map and belongs to the edge of the TLS name, their
  * path has one reading, and their headers hide nothing. For them a few rules say the same as all those of the
- * careful path. Whatever is missing or in doubt is not answered here but left to the careful path: a look-up that finds
+ * careful path. Requests with anything missing or in doubt are left to the careful path: a look-up that finds
  * nothing leaves no variable behind, and without it no condition is met. See docs/adr/0042.
  */
 export const fastPath = (settings: ProxySettings) => `

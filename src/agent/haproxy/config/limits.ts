@@ -8,7 +8,7 @@ export const limitNames = ['source', 'edge', 'account', 'websockets'] as const
 export type LimitName = (typeof limitNames)[number]
 
 /**
- * Whoever has an IPv6 address usually has its /64. `ipmask` would turn one with an IPv4 address in it into that address,
+ * A client with an IPv6 address usually has its /64. `ipmask` would turn one with an IPv4 address in it into that address,
  * whose share it would use up.
  */
 const embedsIpv4 = '{ src 2002::/16 ::/96 }'
@@ -48,7 +48,7 @@ const counted = (rule: string, scope: 'sess' | 'txn', refusal: string) => `
   ${rule} track-sc4 var(${scope}.over) table limit_refused if { var(${scope}.over) -m found }
   ${rule} sc-inc-gpc0(4) if { var(${scope}.over) -m found }${scope === 'sess' ? tellSome(rule) : ''}
   ${rule} ${refusal} if { var(${scope}.over) -m found }`
-/** For whatever else has set `txn.over` to the name of a limit. */
+/** For other rules that set `txn.over` to the name of a limit. */
 export const refuseOver = counted('http-request', 'txn', `return ${answers.overLimit}`)
 const over = (rule: string, scope: 'sess' | 'txn', counter: number, name: LimitName, limit: number) =>
   `\n  ${rule} set-var(${scope}.over) str(${name}) if ${scope === 'txn' ? '{ var(txn.counted) -m found } ' : ''}{ sc_conn_cur(${counter}) gt ${limit} }`

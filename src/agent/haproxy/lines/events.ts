@@ -15,7 +15,7 @@ type Listeners = {
 
 /**
  * All that HAProxy tells us of its own accord: its requests and connections, and servers of native backends that went up
- * or down. While nobody listens it keeps the first of them, and goes on serving.
+ * or down. While the agent does not listen, HAProxy keeps the first of them and goes on serving.
  */
 export function receiveEvents(
   settings: ProxySettings,

@@ -31,7 +31,7 @@ export function failureOf({ account, backend, state, fault, isTcp }: Told): Upst
     address: formatAddress(address),
     port: Number(port),
     reason: reasonOf(state, name, tlsFault, kind === 'tls'),
-    // Not where the handshake comes after a PROXY protocol header, which nobody but HAProxy sends.
+    // Not where the handshake follows a PROXY protocol header, which only HAProxy sends.
     ...(host && isCertificate(tlsFault) && !isMismatch(name) && !isProxied && { refusedCertificateOf: host }),
   }
 }

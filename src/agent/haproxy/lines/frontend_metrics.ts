@@ -5,11 +5,11 @@ import { statRows } from './stats.ts'
 const statuses = ['1xx', '2xx', '3xx', '4xx', '5xx', 'other'] as const
 
 /**
- * What HAProxy itself counts, for all routes and edges together: exact also when lines about requests are lost. Of the
- * present worker, like usageMetrics, and empty while HAProxy is away.
+ * HAProxy's own counts, for all routes and edges together: exact even when lines about requests are lost. They cover the
+ * present worker, like usageMetrics, and are empty while HAProxy is away.
  */
 export async function frontendMetrics({ runtimeSocket }: Pick<ProxySettings, 'runtimeSocket'>) {
-  // Frontends only, whatever number of backends there is.
+  // Frontends only, so that the cost does not grow with the number of backends.
   const text = await ask(runtimeSocket, 'show stat -1 1 -1').catch(() => undefined)
   return text === undefined ? {} : readFrontends(text)
 }

@@ -59,12 +59,12 @@ type Ended = {
   status: number | null
   isTcp: boolean
   hadTlsFault: boolean
-  /** Of the rule that ended it; undefined when it is not known. */
+  /** The rule that ended it; undefined when it is not known. */
   rule: RequestReason | 'policy' | undefined
   isRuleKnown: boolean
 }
 
-/** What the end of a request or connection says, for whatever was neither limited nor decided by policies. */
+/** Derives the outcome from how a request or connection ended, when neither a limit nor a policy decided. */
 export function outcomeOf({ state, status, isTcp, hadTlsFault, rule, isRuleKnown }: Ended): Outcome {
   const [who, when = '-'] = state
   if (who === 'L' || (who === 'P' && when === 'R')) {

@@ -78,7 +78,7 @@ test('who decided is named with the rule, in the words of all policies or of the
   assert.deepEqual(by({ decision: `open +${hex}`, state: 'SC', status: '503' }), ['failed', null, null, null])
 })
 
-test('whatever a client puts into fields that it controls, the line is read as one request or as none', () => {
+test('a line is read as one request or as none, even with hostile values in fields that the client controls', () => {
   const bytes = Array.from({ length: 256 }, (_, code) => String.fromCharCode(code)).filter((each) => each !== '\t')
   const texts = [
     ...bytes,

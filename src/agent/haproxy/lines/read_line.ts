@@ -9,7 +9,7 @@ import { commonFields, lineKinds, requestFields } from './request_lines.ts'
 
 export type LineContext = {
   readonly node: string
-  /** Of the present configuration, and what its rules mean. */
+  /** Identifies the present configuration. */
   readonly edition: string
   readonly rules: ReturnType<typeof rulesOf>
   /** In force at a moment, in milliseconds. */
@@ -90,7 +90,7 @@ function readDecision(text: string, firstPolicy: string): Decision {
   const read = (mark: string) => deciders.filter((each) => each.startsWith(mark)).map(deciderOf)
   const [refusedBy = word === 'shut' ? noDecider : undefined] = read('!')
   const named = deciders.find((each) => each.startsWith('+'))
-  // Of the only policy, the rule alone: whose it is, stands in the entry.
+  // A single policy names only the rule; the entry says which policy it is.
   const whole = named?.includes(':') ? named : named && `+-:${firstPolicy}:${named.slice(1)}`
   const allowedBy = whole ? deciderOf(whole) : undefined
   return { refusedBy, allowedBy, warnedBy: read('?') }
@@ -148,7 +148,7 @@ function protocolOf(isHttp: boolean, major: string, version: string): EdgeReques
   return version === 'HTTP/1.0' ? 'http/1.0' : 'http/1.1'
 }
 
-/** HAProxy writes `#` and two digits for what is not plain. Whatever is not printable is percent-encoded here. */
+/** HAProxy writes `#` and two digits for special characters. Unprintable ones are percent-encoded here. */
 function plain(text: string, most: number): string | null {
   if (text === '-' || text === '') return null
   const decoded = text.includes('#')

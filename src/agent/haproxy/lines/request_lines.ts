@@ -7,8 +7,8 @@ import { lineSocket, type ProxySettings } from '../settings.ts'
 /**
  * HAProxy writes a line for each request and connection into a ring, and the agent reads the ring over a socket. Every
  * request pays for its line, so it is not JSON: values between tabs, which HAProxy never leaves in a value, and the length
- * before each line. While nobody reads, the ring keeps the oldest lines, counts those that do not fit, and nothing waits
- * for it. See docs/adr/0054.
+ * before each line. Without a reader, the ring keeps the oldest lines, counts those that do not fit, and delays no request.
+ * See docs/adr/0054.
  */
 const ring = (settings: ProxySettings, name: string, lineBytes: number, bytes: number) => `ring ${name}
   format raw
@@ -30,7 +30,7 @@ export function withEdition(config: string): { config: string; edition: string }
   return { config: config.replaceAll(editionMark, edition), edition }
 }
 
-/** Of the characters of a path and a host, before HAProxy writes three for one that is not plain. */
+/** Lengths of a path and a host, before HAProxy writes three characters for one that is not plain. */
 const pathBytes = 1_024
 const hostBytes = 255
 
@@ -126,8 +126,8 @@ const onlyExceptions = ({ requestLines = 'all' }: ProxySettings, rules: string):
   requestLines === 'exceptions' ? rules : ''
 
 /**
- * Good requests pay for one look at their status. Of the others, those that the edge itself has answered have a
- * termination state: S and s for what the upstream did or did not do, P for a response that cannot be read.
+ * Good requests pay for one look at their status. Other requests that the edge itself answered have a termination state:
+ * S and s for what the upstream did or did not do, P for a response that cannot be read.
  */
 export const noteFailedRequest = `
   http-after-response set-var-fmt(txn.fault) "%[bc_err_name]|%[ssl_bc_err_str]|%[var(txn.backend)]" if { status 502 503 504 } { txn.sess_term_state -m beg S s P }`

@@ -9,8 +9,8 @@ export type Command =
 
 /**
  * All entries in force. Two records may claim one key: two TCP edges with different names and the same port, for
- * one. Values begin with an id, ids with a time, and the smallest value holds the key: whoever was there first keeps
- * it, in whatever order records arrive, and when it goes the other takes over.
+ * one. Values begin with an id, ids with a time, and the smallest value holds the key: the older record keeps it,
+ * independent of the order of arrival, and when it goes the other takes over.
  */
 export class Claims {
   private maps = emptyMaps()

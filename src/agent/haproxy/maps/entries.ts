@@ -91,7 +91,7 @@ export class UnusableRecord extends Error {}
  * What a record is in HAProxy's maps; nothing when it was deleted. Each record has entries of its own, and no entry
  * needs another record to be written: what belongs together is looked up for each connection.
  *
- * Throws UnusableRecord. Whatever could end a map line, a field or a runtime command is refused or encoded here.
+ * Throws UnusableRecord. Characters that could end a map line, a field or a runtime command are refused or encoded here.
  */
 export function entriesOf(recordKey: string, value: unknown): Entry[] {
   const [kind = '', id = ''] = recordKey.split('.', 2)
@@ -250,7 +250,7 @@ const compilers: Record<string, (id: string, value: any) => Entry[]> = {
   },
 }
 
-/** Of two routes that match one reading of a path, the one with the longer match in it is the closer. */
+/** When two routes match one reading of a path, the one with the longer match wins. */
 const depthField = (edge: string, guardKey: string): string =>
   String(guardKey.length - edge.length).padStart(depthDigits, '0')
 
@@ -273,7 +273,7 @@ function known(prefix: IdPrefix, id: string): string {
   return id
 }
 
-/** Ids of backends have one length, whatever their kind. */
+/** Backend ids of all kinds have the same length. */
 function backendField(backend: string | null, ...others: IdPrefix[]): string {
   if (backend === null) return '-'.repeat(idLength('bkdst'))
   const prefix = (['bkdwd', 'bkdfo', ...others] as const).find((each) => isId(each, backend))

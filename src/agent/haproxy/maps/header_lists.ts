@@ -20,7 +20,7 @@ export function headerLists(add: readonly [string, string][], remove: readonly s
   return `${String(digits + before.length).padStart(digits, '0')}${before}${base64(set)}`
 }
 
-/** Of the number that says where the second list begins. */
+/** Width of the number that says where the second list begins. */
 const digits = 5
 
 const leftToLua = /^(?:connection|content-length|expect|host|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade)$/

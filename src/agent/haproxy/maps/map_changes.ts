@@ -12,7 +12,7 @@ export async function changeMaps(runtime: MapRuntime, commands: readonly Command
 
 /**
  * Leaves a running HAProxy with exactly these entries, and touches none that is right already. Throws if it cannot, for
- * example because somebody has added a key twice by hand: a command would reach only one of the two.
+ * example because a key was added twice by hand: a command would reach only one of the two.
  */
 export async function bringUpToDate(runtime: MapRuntime, claims: Claims): Promise<void> {
   const commands: Command[] = []

@@ -15,7 +15,7 @@ export type Server = {
 
 /**
  * A backend of HAProxy. It never changes: its name has a digest of everything in it, and what should be different gets
- * another name. So whoever finds the name knows the servers, and no request can meet a half-changed one.
+ * another name. So a name identifies its servers, and no request can meet a half-changed backend.
  */
 export type Definition = {
   readonly name: string
@@ -76,7 +76,7 @@ export function definitionOf(
   return { name: `${id}.${mode}.${digest}`, id, mode, account, section, servers, checksPerSecond }
 }
 
-/** A weight is a member's; its addresses share it. Whatever is not drained keeps at least the smallest weight. */
+/** A weight is a member's; its addresses share it. A server that is not drained keeps at least the smallest weight. */
 const scaled = (share: number, largest: number): number =>
   share === 0 ? 0 : Math.max(1, Math.round((share / largest) * maxWeight))
 

@@ -56,7 +56,7 @@ export class NativeModel {
     if (now[mode] + before[mode] === 1) this.outdated.add(id)
   }
 
-  /** Works out what is different now. Whoever is older is first where there is not enough for all. */
+  /** Works out the differences. Where there is not enough for all, older backends come first. */
   settle(): NativeChange[] {
     const changes: NativeChange[] = []
     const ids = [...this.outdated].sort()

@@ -19,7 +19,7 @@ type Parts = {
 type Difference = { set: readonly Entry[]; del: readonly Entry[] }
 
 const staticBackendOf = ({ name }: Server): string => name.slice(0, name.indexOf('.'))
-/** Which server it is, whatever the backend that it is in. */
+/** Identifies a server independent of its backend's name. */
 const placeOf = (server: Server): string => `${staticBackendOf(server)} ${server.address} ${server.port}`
 
 /** The native backends of HAProxy: which there should be, which there are, and how one becomes the other. */
@@ -61,7 +61,7 @@ export function createNatives({ settings, turns, trouble, onHealth }: Parts, hol
       retirement.add(changes.flatMap(({ before }) => (before ? [before.name] : [])))
     },
 
-    /** With whatever a running HAProxy has, of an earlier agent or of its configuration. */
+    /** A running HAProxy may have backends of an earlier agent or of its configuration. */
     async catchUp(): Promise<Difference> {
       retirement.clear()
       const { refused, unwanted } = await bringBackendsUpToDate(settings, model.all(), isDown)

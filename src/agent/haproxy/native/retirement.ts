@@ -6,7 +6,7 @@ import { isIdle, remove, removeNow, revive, unpublish } from './runtime.ts'
 /** A request that has read the old name goes on to it within this time. */
 const graceMs = 2_000
 const tickMs = 1_000
-/** Of one backend: each change may leave one behind for as long as its connections last. */
+/** Limit for one backend: each change may leave one behind for as long as its connections last. */
 const maxPerId = 10
 
 type Retired = { readonly since: number; isUnpublished: boolean; isIncomplete: boolean }

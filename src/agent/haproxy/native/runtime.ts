@@ -23,7 +23,7 @@ export async function createBackends(
   return refused
 }
 
-/** HAProxy executes a line to its end, whatever fails in it. After a fault there is no further line. */
+/** HAProxy executes a line to its end even if a part of it fails. After a fault no further line is sent. */
 async function faultOf({ runtimeSocket }: ProxySettings, lines: readonly string[]): Promise<string | undefined> {
   for await (const { answer } of converse(runtimeSocket, lines)) {
     const fault = creationFault(answer)
@@ -38,7 +38,7 @@ export async function revive(settings: ProxySettings, definition: Definition): P
   if (fault) throw new RuntimeError(`HAProxy answered ${fault.slice(0, 200)} when ${definition.name} was wanted again`)
 }
 
-/** Whatever is open: of one that is not complete, and has to be made again. */
+/** Closes open sessions: an incomplete backend has to be created again. */
 export async function removeNow(settings: ProxySettings, name: string): Promise<void> {
   for (let attempt = 1; !(await remove(settings, name, true)); attempt++) {
     if (attempt === removalAttempts) throw new RuntimeError(`HAProxy does not remove ${name}`)

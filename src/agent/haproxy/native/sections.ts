@@ -44,7 +44,7 @@ ${common}  timeout check 5s
   balance ${section.balance === 'least' ? 'leastconn' : 'roundrobin'}
   option redispatch 1
   retries 3
-  # A ring that a backend added at run time logs to is never looked up, and HAProxy writes to whatever is there: it crashes.
+  # HAProxy never looks up the ring that a backend added at run time logs to, writes through a stray pointer, and crashes.
   # gatehouse.lua tells of changes of health.
   no log
 ${section.mode === 'tcp' ? '  timeout server 1h\n' : httpRules(settings, section)}`

@@ -19,7 +19,7 @@ const escaped = (text: string): string => text.replaceAll(/[\\; ]/g, '\\$&')
 
 /**
  * Sends commands on one connection, each when the answer to the one before is there: HAProxy's prompt ends an answer.
- * Whoever is not satisfied with an answer stops there.
+ * Callers may stop iterating after an unexpected answer.
  */
 export async function* converse(
   socketPath: string,
