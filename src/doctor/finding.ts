@@ -1,4 +1,5 @@
 import { setTimeout } from 'node:timers/promises'
+import { clockOffset, maxClockOffsetMs } from '../kernel/clock.ts'
 
 export type Status = 'ok' | 'warning' | 'failed'
 
@@ -59,13 +60,13 @@ export function expiryFinding(check: string, what: string, from: Date, to: Date,
 }
 
 /** Clocks this far apart are worth a warning, and this far apart break expiry times and certificates. */
-const clockMs = { warning: 1_000, failed: 30_000 }
+const clockMs = { warning: 1_000, failed: maxClockOffsetMs }
 
 /** `theirs` was read by the other machine between the two moments of ours. */
 export function clockFinding(check: string, other: string, asked: number, theirs: number, answered: number): Finding {
-  // When it was read within the round trip is unknown.
-  const apart = theirs < asked ? asked - theirs : Math.max(0, theirs - answered)
-  const far = `this machine's clock is ${(apart / 1_000).toFixed(1)} s ${theirs < asked ? 'ahead of' : 'behind'} that of ${other}`
+  const offset = clockOffset(asked, theirs, answered)
+  const apart = Math.abs(offset)
+  const far = `this machine's clock is ${(apart / 1_000).toFixed(1)} s ${offset > 0 ? 'ahead of' : 'behind'} that of ${other}`
   const hint = 'Synchronize both with NTP, for example with systemd-timesyncd or chrony'
   if (apart > clockMs.failed) return failed(check, far, hint)
   return apart > clockMs.warning

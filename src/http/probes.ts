@@ -1,10 +1,11 @@
 import type { FastifyInstance } from 'fastify'
-import { readinessFaults } from './readiness.ts'
+import { clockFault } from '../kernel/clock.ts'
+import { databaseClockOffset, readinessFaults } from './readiness.ts'
 import { send } from './send.ts'
 import type { Service } from './service.ts'
 
 /** What load balancers and Prometheus ask for: /healthz, /readyz and /metrics. */
-export function serveProbes(app: FastifyInstance, { db, edges, metrics }: Service): void {
+export function serveProbes(app: FastifyInstance, { db, clock, edges, metrics }: Service): void {
   const quiet = { config: { quiet: true }, exposeHeadRoute: true }
   app.get('/healthz', quiet, async (_request, reply) => send(reply, 200, { status: 'ok' }))
   app.get('/readyz', quiet, async (_request, reply) => {
@@ -12,8 +13,9 @@ export function serveProbes(app: FastifyInstance, { db, edges, metrics }: Servic
     if (faults.length) app.log.warn({ faults }, 'not ready')
     if (faults.length) return send(reply, 503, { status: 'not ready', faults })
     // The API does without NATS, and every other process has the same trouble: taking this one away would not help.
-    const warning = edges.fault()
-    return send(reply, 200, { status: 'ready', ...(warning && { warnings: [warning] }) })
+    const offset = await databaseClockOffset(db, clock).catch(() => 0)
+    const warnings = [edges.fault(), clockFault(offset, 'PostgreSQL')].filter((warning) => warning !== undefined)
+    return send(reply, 200, { status: 'ready', ...(warnings.length > 0 && { warnings }) })
   })
   app.get('/metrics', quiet, async (_request, reply) => reply.type(metrics.contentType).send(await metrics.text()))
 }

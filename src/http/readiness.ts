@@ -1,6 +1,7 @@
 import { migrationFault } from '../db/migrate.ts'
-import { type Db, many } from '../db/pool.ts'
+import { type Db, many, one } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
+import { type Clock, clockOffset } from '../kernel/clock.ts'
 
 const durable: Record<string, readonly string[]> = {
   fsync: ['on'],
@@ -15,6 +16,16 @@ export async function durabilityFaults(db: Db): Promise<{ name: string; value: s
     sql`select name, setting as value from pg_settings where name = any(${Object.keys(durable)})`,
   )
   return settings.filter(({ name, value }) => !durable[name]?.includes(value))
+}
+
+/** How far our clock is ahead of that of PostgreSQL, in milliseconds. */
+export async function databaseClockOffset(db: Db, clock: Clock): Promise<number> {
+  const asked = clock()
+  const { now } = await one<{ now: number }>(
+    db,
+    sql`select (extract(epoch from clock_timestamp()) * 1000)::float8 as now`,
+  )
+  return clockOffset(asked, now, clock())
 }
 
 /**

@@ -13,6 +13,7 @@ import type { RecordKey } from '../../distribution/records.ts'
 import type { TrustedKeys } from '../../distribution/signature.ts'
 import type { Log } from '../../kernel/log.ts'
 import { systemTiming } from '../../kernel/system_timing.ts'
+import { createClockWatch } from './clock_watch.ts'
 import type { SeenRequests } from './seen_requests.ts'
 
 type Node = {
@@ -32,6 +33,7 @@ export function createLink(config: EdgeConfig, log: Log) {
   const nats = createNatsLink(config.GATEHOUSE_NATS_URL, (reason) =>
     reason ? log.warn({}, reason) : log.info({}, 'connected to NATS'),
   )
+  const clock = createClockWatch()
   let receiver: ReturnType<typeof createReceiver> | undefined
   let reporter: ReturnType<typeof createReporter> | undefined
 
@@ -60,6 +62,7 @@ export function createLink(config: EdgeConfig, log: Log) {
     )
     reporter = createReporter(connection, { hits, allowed, ruleHits, health }, current, log)
     seen.connect(connection)
+    clock.follow(async () => (await openBucketApi(connection)).streams, ending.signal)
     ending.signal.addEventListener('abort', () => void connection.close())
     const onFailure = ({ message: reason }: Error) => log.warn({ reason }, 'cannot read the NATS bucket; retrying')
     await followForGood({ timing: systemTiming, receiver, place: agent.state, onFailure }, ending.signal)
@@ -77,6 +80,8 @@ export function createLink(config: EdgeConfig, log: Log) {
     reportSoon: () => reporter?.soon(),
     isConnected: nats.isConnected,
     fault: nats.fault,
+    /** How far this machine's clock is ahead of that of NATS, in milliseconds; undefined when that is not known. */
+    clockOffset: clock.offset,
     async stop(): Promise<void> {
       await reporter?.stop().catch(() => {})
       receiver?.stop()

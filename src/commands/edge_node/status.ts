@@ -10,6 +10,7 @@ import type { Health } from '../../agent/reports/health.ts'
 import type { RuleHits } from '../../agent/reports/rule_hits.ts'
 import { serveStatus } from '../../agent/reports/status_server.ts'
 import type { EdgeConfig } from '../../config/config.ts'
+import { clockFault } from '../../kernel/clock.ts'
 import type { Link } from './link.ts'
 import type { Requests } from './requests.ts'
 
@@ -44,6 +45,7 @@ export function serveNodeStatus(
     ...current(),
     connected: link.isConnected(),
     natsFault: link.fault(),
+    clockFault: clockFaultOf(link),
     upstreams: { ...health.counts(), troubled: troubled(health) },
   })
 
@@ -56,8 +58,12 @@ export function serveNodeStatus(
   }
 
   function warnings(): string[] {
-    const [disk, nats] = [storage.fault(), link.fault()]
-    return [...(disk ? [`no changes are applied: ${disk}`] : []), ...(nats ? [`no changes arrive: ${nats}`] : [])]
+    const [disk, nats, clock] = [storage.fault(), link.fault(), clockFaultOf(link)]
+    return [
+      ...(disk ? [`no changes are applied: ${disk}`] : []),
+      ...(nats ? [`no changes arrive: ${nats}`] : []),
+      ...(clock ? [clock] : []),
+    ]
   }
 
   async function metrics(): Promise<Record<string, number>> {
@@ -76,6 +82,7 @@ export function serveNodeStatus(
       gatehouse_edge_certificate_names: certificates.names,
       gatehouse_edge_missing_certificates: certificates.missing,
       gatehouse_edge_connected: link.isConnected() ? 1 : 0,
+      ...clockMetric(link),
       ...Object.fromEntries(
         Object.entries(health.counts()).map(([status, count]) => [
           `gatehouse_edge_upstreams{status="${status}"}`,
@@ -93,6 +100,13 @@ export function serveNodeStatus(
   }
 
   return serveStatus(listen, status, notReady, warnings, metrics, requests.trafficMetrics)
+}
+
+const clockFaultOf = (link: Link): string | undefined => clockFault(link.clockOffset() ?? 0, 'NATS')
+
+function clockMetric(link: Link): Record<string, number> {
+  const offset = link.clockOffset()
+  return offset === undefined ? {} : { gatehouse_edge_clock_offset_seconds: offset / 1_000 }
 }
 
 const maxTroubled = 50

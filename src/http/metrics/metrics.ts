@@ -7,6 +7,7 @@ import { type BackupMetrics, backupMetrics } from './backup.ts'
 import { type DomainMetrics, domainMetrics } from './domains.ts'
 import { type EdgeMetrics, edgeMetrics } from './edges.ts'
 import { type QuotaMetrics, quotaMetrics } from './quotas.ts'
+import { type ReadinessMetrics, readinessMetrics } from './readiness.ts'
 
 /** `dropped`: beyond a quota. `unknown`: of no edge of the account. `refused`: out of bounds. */
 type EdgeRequestFate = 'kept' | 'dropped' | 'unknown' | 'refused'
@@ -45,7 +46,13 @@ type OwnMetrics = {
   readonly observeRequest: (operation: string, status: number, seconds: number) => void
 }
 
-export type Metrics = OwnMetrics & DomainMetrics & AcmeMetrics & QuotaMetrics & EdgeMetrics & BackupMetrics
+export type Metrics = OwnMetrics &
+  DomainMetrics &
+  AcmeMetrics &
+  QuotaMetrics &
+  EdgeMetrics &
+  BackupMetrics &
+  ReadinessMetrics
 
 /** Keeps label cardinality low: operations and statuses, never accounts, addresses or ids. */
 export function createMetrics(db: DbPool, heavy: HeavyOperations, streams: EventStreams, version: string): Metrics {
@@ -71,6 +78,7 @@ export function createMetrics(db: DbPool, heavy: HeavyOperations, streams: Event
     ...quotaMetrics(registers),
     ...certificateMetrics(registers),
     ...backupMetrics(registers),
+    ...readinessMetrics(registers),
     text: () => registry.metrics(),
     contentType: registry.contentType,
   }

@@ -1,0 +1,32 @@
+import { Gauge, type Registry } from 'prom-client'
+
+/** `clockOffset` in milliseconds; undefined when it could not be measured. */
+type Readiness = { isReady: boolean; clockOffset: number | undefined }
+export type ReadinessMetrics = { readonly showReadiness: (readiness: Readiness) => void }
+
+/** Absent until they are known. */
+export function readinessMetrics(registers: Registry[]): ReadinessMetrics {
+  let known: Readiness | undefined
+  const gauge = (name: string, help: string, value: (readiness: Readiness) => number | undefined) =>
+    new Gauge({
+      name,
+      help,
+      registers,
+      collect() {
+        const now = known && value(known)
+        if (now === undefined) this.reset()
+        else this.set(now)
+      },
+    })
+  gauge('gatehouse_ready', '1 while /readyz says ready. Updated every 15 seconds.', ({ isReady }) => (isReady ? 1 : 0))
+  gauge(
+    'gatehouse_clock_offset_seconds',
+    'How far the clock of this process is ahead of that of PostgreSQL. Updated every 15 seconds.',
+    ({ clockOffset }) => (clockOffset === undefined ? undefined : clockOffset / 1_000),
+  )
+  return {
+    showReadiness(readiness) {
+      known = readiness
+    },
+  }
+}
