@@ -126,7 +126,9 @@ export async function startNats(
   return {
     url,
     port,
-    pid: child.pid ?? 0,
+    get pid() {
+      return child.pid ?? 0
+    },
     controlPlane: as('control-plane', 'control-plane'),
     edge: as('edge-1', 'edge-1'),
     async stop(signal) {

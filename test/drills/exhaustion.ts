@@ -1,7 +1,8 @@
-// `npm run drill -- exhaustion <words>`: disks are filled and descriptors taken away, of a node, NATS, PostgreSQL and the control
-// plane. For each it prints what an operator would see. Nothing may be reported as applied that is not in force, nothing
-// acknowledged may be lost, and everything must work again when the condition has ended. With words, only the conditions that
-// have one of them in their names.
+// `npm run drill -- exhaustion <words>`: full disks, read-only file systems, missing descriptors and memory, clocks that are off and
+// ports that are taken, of a node, NATS, PostgreSQL and the control plane. For each it prints what probes, status, doctor and the
+// alerts of a real Prometheus say. Nothing may be reported as applied that is not in force, nothing acknowledged may be lost, and
+// everything must work again when the condition has ended. With words, only the conditions that have one of them in their names.
+// Needs root, cgroups of version 1, prometheus and faketime.
 import { conditions } from '../exhaustion/conditions.ts'
 import { examine } from '../exhaustion/examine.ts'
 import { startWorld } from '../exhaustion/world.ts'

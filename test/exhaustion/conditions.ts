@@ -1,7 +1,10 @@
 import { checkWritableFolder } from '../../src/doctor/folders.ts'
 import { stop } from '../harness/control_plane.ts'
 import type { Condition } from './examine.ts'
+import { clockAhead, memoryLimit, type Part, partsOf, readOnly, startAgain, takenPort } from './parts.ts'
 import { type Disk, run, type World } from './world.ts'
+
+type Expected = Omit<Condition, 'name' | 'begin' | 'end'>
 
 /** The soft limit. What is open stays open; nothing more can be opened. */
 async function limitDescriptors(pid: number | undefined, limit: number): Promise<void> {
@@ -18,32 +21,74 @@ async function natsFolder({ folder }: Disk): Promise<Record<string, string>> {
   return { 'doctor there': `${found?.check} ${found?.status}: ${found?.message}` }
 }
 
+const cannotWrite = /cannot (be )?writ/
+const ofDatabase = { acceptsChanges: false, signs: /PostgreSQL|database/i, alert: 'GatehouseNotReady' }
+const ofNats = { acceptsChanges: true, signs: /NATS/, alert: 'GatehouseNatsDisconnected' }
+const ofPlane = { acceptsChanges: false, signs: /no answer|cannot be reached/, alert: 'GatehouseDown' }
+const ofNode = { acceptsChanges: true, signs: /no edge node responds/, alert: 'GatehouseDown' }
+const unwritable = { acceptsChanges: true, signs: cannotWrite, alert: 'GatehouseNodeCannotWrite' }
+
 export function conditions(world: World): Condition[] {
-  const { disks, postgres, nats, processes } = world
-  const fullDisk = (
-    part: string,
-    disk: Disk,
-    rest: Pick<Condition, 'acceptsChanges' | 'signs' | 'more'>,
-    healed = async () => {},
-  ): Condition => ({ name: `full disk: ${part}`, begin: disk.fill, end: () => disk.free().then(healed), ...rest })
-  const restartedOnFullDisk = (what: string, signal: 'SIGKILL' | 'SIGTERM'): Condition => ({
+  return [
+    ...fullDisks(world),
+    ...descriptors(world),
+    ...memory(world),
+    ...clocks(world),
+    ...ports(world),
+    ...readOnlyDisks(world),
+  ]
+}
+
+function fullDisks(world: World): Condition[] {
+  const { disks, postgres } = world
+  const { postgres: database } = partsOf(world)
+  const full = (part: string, disk: Disk, rest: Expected, healed = async () => {}): Condition => ({
+    name: `full disk: ${part}`,
+    begin: disk.fill,
+    end: () => disk.free().then(healed),
+    ...rest,
+  })
+  const restarted = (what: string, signal: 'SIGKILL' | 'SIGTERM'): Condition => ({
     name: `full disk: node, restarted, ${what}`,
     async begin() {
       await disks.node.fill()
-      await stop(world.edge.child, signal)
-      world.edge = await world.startEdge({ like: world.edge, cutOff: true })
+      await restartNode(world, signal)
     },
     end: disks.node.free,
-    acceptsChanges: true,
-    signs: /cannot (be )?writ/,
+    ...unwritable,
   })
+  return [
+    full('node', disks.node, unwritable),
+    restarted('the agent alone', 'SIGKILL'),
+    restarted('with HAProxy', 'SIGTERM'),
+    // It goes on without its disk, and tells clients nothing. Only doctor on its machine sees it.
+    full('NATS', disks.nats, {
+      acceptsChanges: true,
+      signs: /nats\.folder failed/,
+      alert: undefined,
+      more: () => natsFolder(disks.nats),
+    }),
+    full('PostgreSQL', disks.postgres, { ...ofDatabase, alert: undefined }, async () => {
+      // As systemd would: PostgreSQL ends when it cannot write its log.
+      const isUp = await run('kill', ['-0', `${postgres.pid}`]).then(
+        () => true,
+        () => false,
+      )
+      if (!isUp) await startAgain(database)
+    }),
+  ]
+}
+
+async function restartNode(world: World, signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
+  await stop(world.edge.child, signal)
+  world.edge = await world.startEdge({ like: world.edge, cutOff: true, env: world.edgeSettings })
+}
+
+function descriptors(world: World): Condition[] {
+  const { node, nats, plane } = partsOf(world)
   let before = 0
-  const withoutDescriptors = (
-    part: string,
-    pid: () => number | undefined,
-    rest: Pick<Condition, 'acceptsChanges' | 'signs' | 'more'>,
-  ): Condition => ({
-    name: `no descriptors: ${part}`,
+  const without = ({ name, pid }: Part, rest: Expected): Condition => ({
+    name: `no descriptors: ${name}`,
     begin: async () => {
       before = await descriptorLimit(pid())
       await limitDescriptors(pid(), fewDescriptors)
@@ -51,31 +96,88 @@ export function conditions(world: World): Condition[] {
     end: () => limitDescriptors(pid(), before),
     ...rest,
   })
-  const servePid = () => processes.at(-1)?.child.pid
   return [
-    fullDisk('node', disks.node, { acceptsChanges: true, signs: /cannot (be )?writ/ }),
-    restartedOnFullDisk('the agent alone', 'SIGKILL'),
-    restartedOnFullDisk('with HAProxy', 'SIGTERM'),
-    // It goes on without its disk, and tells clients nothing. Only doctor on its machine sees it.
-    fullDisk('NATS', disks.nats, {
-      acceptsChanges: true,
-      signs: /nats\.folder failed/,
-      more: () => natsFolder(disks.nats),
-    }),
-    fullDisk('PostgreSQL', disks.postgres, { acceptsChanges: false, signs: /PostgreSQL|database/i }, async () => {
-      // As systemd would: PostgreSQL ends when it cannot write its log.
-      const isUp = await run('kill', ['-0', `${postgres.pid}`]).then(
-        () => true,
-        () => false,
-      )
-      if (!isUp) await postgres.restart()
-    }),
-    withoutDescriptors('node', () => world.edge.child.pid, {
-      acceptsChanges: true,
-      signs: /this machine +wrong|storage_failing|scrape fails/,
-    }),
-    // Those that are connected stay so. New ones are refused, and whoever needs one says so.
-    withoutDescriptors('NATS', () => nats.pid, { acceptsChanges: true, signs: undefined }),
-    withoutDescriptors('control plane', servePid, { acceptsChanges: false, signs: /not ready|no answer|scrape fails/ }),
+    without(node, { acceptsChanges: true, signs: /this machine +wrong|no answer/, alert: undefined }),
+    // Those that are connected stay so. New ones are refused, and the program that needs one says so.
+    without(nats, { acceptsChanges: true, signs: undefined, alert: undefined }),
+    without(plane, { ...ofPlane, signs: /not ready|no answer/, alert: undefined }),
+  ]
+}
+
+function memory(world: World): Condition[] {
+  const { node, nats, postgres, plane } = partsOf(world)
+  const without = (part: Part, rest: Expected): Condition => ({
+    name: `no memory: ${part.name}`,
+    ...memoryLimit(part),
+    ...rest,
+  })
+  return [
+    without(node, ofNode),
+    without(nats, { ...ofNats, signs: undefined, alert: undefined }),
+    without(postgres, { ...ofDatabase, acceptsChanges: false, alert: undefined }),
+    without(plane, ofPlane),
+  ]
+}
+
+/** An hour. NATS is linked statically, and its clock cannot be moved here. */
+function clocks(world: World): Condition[] {
+  const off = /clock is (3599|3600|3601)(\.\d)? s/
+  const far = { acceptsChanges: true, signs: off, alert: 'GatehouseClockOff' }
+  return Object.values(partsOf(world))
+    .filter(({ hasMovableClock }) => hasMovableClock)
+    .map((part) => ({ name: `clock an hour ahead: ${part.name}`, ...clockAhead(part), ...far }))
+}
+
+function ports(world: World): Condition[] {
+  const { node, nats, postgres, plane } = partsOf(world)
+  const taken = (part: Part, rest: Expected): Condition => ({
+    name: `port taken: ${part.name}`,
+    ...takenPort(part),
+    ...rest,
+  })
+  return [
+    taken(node, { ...ofNode, isNodeDown: true }),
+    taken(nats, ofNats),
+    taken(postgres, ofDatabase),
+    taken(plane, ofPlane),
+  ]
+}
+
+/** The control plane keeps nothing on a disk of its own. */
+function readOnlyDisks(world: World): Condition[] {
+  const { disks } = world
+  const { nats, postgres } = partsOf(world)
+  const nodeAfter = (what: string, signal: 'SIGKILL' | 'SIGTERM'): Condition => {
+    const { begin, end } = readOnly(disks.node.folder)
+    return {
+      name: `read-only: node, restarted, ${what}`,
+      begin: () => begin().then(() => restartNode(world, signal)),
+      end,
+      ...unwritable,
+    }
+  }
+  const down = (part: Part, disk: Disk, rest: Expected): Condition => {
+    const { begin, end } = readOnly(disk.folder)
+    return {
+      name: `read-only: ${part.name}, restarted`,
+      async begin() {
+        await part.kill()
+        await begin()
+        await part.start().catch(() => {})
+      },
+      async end() {
+        await end()
+        await part.kill()
+        await startAgain(part)
+      },
+      ...rest,
+    }
+  }
+  return [
+    { name: 'read-only: node', ...readOnly(disks.node.folder), ...unwritable },
+    nodeAfter('the agent alone', 'SIGKILL'),
+    nodeAfter('with HAProxy', 'SIGTERM'),
+    down(nats, disks.nats, { ...ofNats, more: () => natsFolder(disks.nats) }),
+    down(postgres, disks.postgres, ofDatabase),
   ]
 }

@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import { dial } from '../agent/live_harness.ts'
 import { gatehouse } from '../harness/command.ts'
 import { poll } from '../harness/poll.ts'
@@ -11,6 +12,10 @@ export type Condition = {
   more?: () => Promise<Said>
   /** Whether the API can take a change meanwhile. */
   acceptsChanges: boolean
+  /** The node itself cannot serve. */
+  isNodeDown?: boolean
+  /** The alert that must fire; undefined where none of ours can. */
+  alert: string | undefined
   /** What an operator must be told, in one way or another; undefined where nothing is wrong for anyone yet. */
   signs: RegExp | undefined
 }
@@ -31,17 +36,11 @@ const text = async (url: string): Promise<string> => {
 
 type Said = Record<string, string>
 
-/** What probes and metrics say now. */
-async function glance({ processes, edge }: World): Promise<Said> {
+/** What probes and alerts say now. */
+async function glance({ processes, edge, alerts }: World): Promise<Said> {
   const origin = processes.at(-1)?.origin ?? ''
-  const [ready, nodeReady, metrics, nodeMetrics] = await Promise.all(
-    [`${origin}/readyz`, `${edge.statusUrl}/readyz`, `${origin}/metrics`, `${edge.statusUrl}/metrics`].map(text),
-  )
-  return {
-    '/readyz': `${ready}`,
-    'node /readyz': `${nodeReady}`,
-    metrics: alarming(`${metrics}\n${nodeMetrics}`),
-  }
+  const [ready, nodeReady] = await Promise.all([`${origin}/readyz`, `${edge.statusUrl}/readyz`].map(text))
+  return { '/readyz': `${ready}`, 'node /readyz': `${nodeReady}`, alerts: await alerts.firing() }
 }
 
 /** And what an operator is told who asks. */
@@ -55,6 +54,7 @@ async function look(world: World): Promise<Said> {
     GATEHOUSE_EDGE_NODE: 'edge-1',
     GATEHOUSE_EDGE_TRUSTED_KEYS: publicKey,
     GATEHOUSE_EDGE_FOLDER: edge.folder,
+    GATEHOUSE_EDGE_CERTIFICATES: join(edge.folder, 'certificates'),
     GATEHOUSE_TCP_PORTS: `${tcpPorts.first}-${tcpPorts.last}`,
     GATEHOUSE_EDGE_TCP_ADDRESSES: '127.0.0.1,[::1]',
     GATEHOUSE_EDGE_HTTPS_LISTEN: `127.0.0.1:${edge.httpsPort}`,
@@ -92,28 +92,6 @@ function partsIn(json: string, field: string, say: (part: Record<string, string>
   } catch {
     return json.slice(0, 200)
   }
-}
-
-/** The metrics that alert rules are about, where they are not as they should be. */
-function alarming(metrics: string): string {
-  const wanted: Record<string, string> = {
-    gatehouse_nats_connected: '1',
-    gatehouse_publisher_active: '1',
-    gatehouse_publisher_generations_behind: '0',
-    gatehouse_publisher_held_back: '0',
-    gatehouse_edge_nodes_behind: '0',
-    gatehouse_edge_nodes_storage_failing: '0',
-    gatehouse_edge_nodes_refusals: '0',
-    gatehouse_edge_ready: '1',
-    gatehouse_edge_storage_failing: '0',
-    gatehouse_edge_nats_connected: '1',
-    'gatehouse_edge_nodes{live="false"}': '0',
-  }
-  const found = metrics.split('\n').flatMap((line) => {
-    const [name = '', value] = line.split(' ')
-    return wanted[name] !== undefined && wanted[name] !== value ? [line] : []
-  })
-  return [...found, ...(metrics.includes('no answer') ? ['a scrape fails'] : [])].join(', ')
 }
 
 /** Only what is not said when all is well. */
@@ -164,23 +142,29 @@ export async function examine(world: World, condition: Condition): Promise<Seen>
   const generation = Number(changed.headers.get('service-generation') ?? 0)
   if (condition.acceptsChanges && !isAccepted)
     faults.push(`the change was answered with ${changed.status} ${changed.text}`)
-  if ((await dial(world.guarded.port, '127.0.0.2')) !== 'hello') faults.push('the node did not serve an allowed client')
+  await world.alerts.follow()
+  if (!condition.isNodeDown && (await dial(world.guarded.port, '127.0.0.2')) !== 'hello')
+    faults.push('the node did not serve an allowed client')
 
   // As long as the condition lasts, nothing may be said to be applied that is not in force.
   const hasShown = async () => {
     const isApplied = isAccepted && (await appliedNodes(world, generation)) > 0
     if (isApplied && (await isIn(world)) !== wanted)
       faults.push('the change is said to be applied, and is not in force')
-    return isApplied || !isSilent(beyond(await glance(world), well))
+    const seen = beyond(await glance(world), well)
+    if (condition.alert) return seen.alerts?.includes(condition.alert)
+    return isApplied || !isSilent(seen)
   }
-  await poll(hasShown, Boolean, { withinSeconds: 20, everyMs: 500 }).catch(() => {})
+  await poll(hasShown, Boolean, { withinSeconds: 40, everyMs: 500 }).catch(() => {})
   const said = { ...beyond(await look(world), well), ...(await condition.more?.()) }
+  if (condition.alert && !said.alerts?.includes(condition.alert)) faults.push(`${condition.alert} did not fire`)
   if (condition.signs && !condition.signs.test(JSON.stringify(said))) faults.push(`nothing says ${condition.signs}`)
   const force = (await isIn(world)) === wanted ? 'in force' : 'not in force'
   said.change = isAccepted ? `${changed.status}, ${force}` : `${changed.status}`
 
   const began = Date.now()
   await condition.end()
+  await world.alerts.follow()
   try {
     // What was not acknowledged may have been made or not: it is made now.
     if (!isAccepted)

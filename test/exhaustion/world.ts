@@ -9,6 +9,7 @@ import { newGuardedEdge, startTcpUpstream } from '../agent/live_harness.ts'
 import type { Scope } from '../harness/control_plane.ts'
 import { startInstallation } from '../harness/edge.ts'
 import { createMigratedDatabase } from '../harness/environment.ts'
+import { startAlerts } from './alerts.ts'
 
 export const run = promisify(execFile)
 export type Disk = {
@@ -47,6 +48,15 @@ async function on<Result>(disk: Disk, start: () => Promise<Result>): Promise<Res
   }
 }
 
+/** HAProxy hangs with libfaketime: only the agent's clock can be moved. */
+async function haproxyInRealTime(folder: string): Promise<string> {
+  const bin = join(folder, 'bin')
+  await mkdir(bin)
+  const { stdout } = await run('which', ['haproxy'])
+  await writeFile(join(bin, 'haproxy'), `#!/bin/sh\nunset LD_PRELOAD\nexec ${stdout.trim()} "$@"\n`, { mode: 0o755 })
+  return bin
+}
+
 /** An installation in which each part has a disk of its own, and a guarded TCP edge. */
 export async function startWorld(scope: Scope) {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-exhaustion-'))
@@ -68,8 +78,17 @@ export async function startWorld(scope: Scope) {
   const installation = await startInstallation(scope, settings, databaseUrl, Promise.resolve(nats))
   const home = join(disks.node.folder, 'home')
   await mkdir(home)
-  const edge = await installation.startEdge({ folder: home })
+  const edgeSettings = {
+    GATEHOUSE_EDGE_RUNTIME_FOLDER: join(folder, 'run'),
+    PATH: `${await haproxyInRealTime(folder)}:${process.env.PATH}`,
+  }
+  const edge = await installation.startEdge({ folder: home, env: edgeSettings })
   const { port: upstreamPort } = await startTcpUpstream(scope)
   const guarded = await newGuardedEdge(installation.admin, edge.tcpPorts.first, upstreamPort, 'allow 127.0.0.2')
-  return { ...installation, disks, postgres, nats, databaseUrl, settings, edge, guarded, scope }
+  const world = { ...installation, disks, postgres, nats, databaseUrl, settings, edge, edgeSettings, guarded, scope }
+  const alerts = await startAlerts(scope, () => ({
+    gatehouse: world.processes.at(-1)?.origin ?? '',
+    'gatehouse-edge': world.edge.statusUrl,
+  }))
+  return Object.assign(world, { alerts })
 }
