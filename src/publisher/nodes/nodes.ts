@@ -6,6 +6,8 @@ import type { EdgeNode, NodeStatus } from '../../kernel/edge/edge_nodes.ts'
 
 /** Reports come every second or two. A node that was silent for longer is not waited for. */
 export const liveForMs = 10_000
+/** How often a waiting request looks whether the nodes that it waits for are still alive. */
+const lookForDeadMs = 1_000
 /** Dead nodes are shown for a while, so that one sees that they are. */
 const rememberedForMs = 24 * 60 * 60 * 1_000
 
@@ -27,9 +29,14 @@ export type EdgeNodes = {
 
 /** `onDropped` is called for what a node sent and was not taken in: a whole report, or some of its counts and refusals. */
 export function watchNodes(clock: Clock, onDropped: (node: string, dropped: 'report' | number) => void): EdgeNodes {
-  const nodes = new Map<string, Omit<EdgeNode, 'live'>>()
+  let nodes = new Map<string, KnownNode>()
+  let isInOrder = true
+  function set(node: KnownNode): void {
+    if (!nodes.has(node.node)) isInOrder = false
+    nodes.set(node.node, node)
+  }
   const listeners: ReportListener[] = []
-  const waiting = new Set<() => void>()
+  const waiting = new Set<Waiter>()
   const onMessage: MsgCallback<Msg> = (error, message) => {
     if (error) return
     const read = readReport(message.string(), message.subject, clock())
@@ -37,24 +44,31 @@ export function watchNodes(clock: Clock, onDropped: (node: string, dropped: 'rep
     if (!read) return
     const { report } = read
     const { hits: _, health: __, ruleHits: ___, allowed: ____, ...rest } = report
-    nodes.set(report.node, { ...rest, lastSeenAt: clock() })
+    const node = { ...rest, lastSeenAt: clock() }
+    set(node)
     for (const listener of listeners) listener(report, (answer) => message.respond(answer))
-    for (const check of waiting) check()
+    for (const waiter of waiting) waiter.reported(node)
   }
 
   const all = (): EdgeNode[] => {
     const now = clock()
     for (const [name, { lastSeenAt }] of nodes) if (now - lastSeenAt > rememberedForMs) nodes.delete(name)
-    return [...nodes.values()]
-      .map((node) => ({ ...node, live: now - node.lastSeenAt <= liveForMs }))
-      .sort((a, b) => (a.node < b.node ? -1 : 1))
+    if (!isInOrder) nodes = new Map([...nodes].sort(([a], [b]) => (a < b ? -1 : 1)))
+    isInOrder = true
+    return [...nodes.values()].map((node) => ({ ...node, live: now - node.lastSeenAt <= liveForMs }))
   }
   const status = (generation: number): NodeStatus => {
     const live = all().filter((node) => node.live)
-    // What a node refused is not in force there, however far it has come otherwise.
-    const isApplied = (node: EdgeNode) => node.applied >= generation && !mayHaveRefused(node, generation)
-    const { true: applied = [], false: behind = [] } = Object.groupBy(live, (node) => `${isApplied(node)}` as const)
+    const { true: applied = [], false: behind = [] } = Object.groupBy(
+      live,
+      (node) => `${hasApplied(node, generation)}` as const,
+    )
     return { live, applied, behind }
+  }
+  const behindNow = (generation: number): Set<string> => {
+    const now = clock()
+    const isBehind = (node: KnownNode) => now - node.lastSeenAt <= liveForMs && !hasApplied(node, generation)
+    return new Set([...nodes.values()].filter(isBehind).map(({ node }) => node))
   }
 
   return {
@@ -62,26 +76,46 @@ export function watchNodes(clock: Clock, onDropped: (node: string, dropped: 'rep
     status,
     waitFor: (generation, timeoutMs) =>
       new Promise((resolve) => {
+        let behind = behindNow(generation)
+        let lookedAt = clock()
         const finish = () => {
-          waiting.delete(check)
+          waiting.delete(waiter)
           clearTimeout(timer)
           resolve(status(generation))
         }
-        const check = () => status(generation).behind.length === 0 && finish()
+        const waiter: Waiter = {
+          reported(node) {
+            if (hasApplied(node, generation)) behind.delete(node.node)
+            else behind.add(node.node)
+            if (clock() - lookedAt >= lookForDeadMs) {
+              behind = behindNow(generation)
+              lookedAt = clock()
+            }
+            if (behind.size === 0) finish()
+          },
+        }
         const timer = setTimeout(finish, timeoutMs)
-        waiting.add(check)
-        check()
+        if (behind.size === 0) finish()
+        else waiting.add(waiter)
       }),
     onReport: (listener) => listeners.push(listener),
     remember(known) {
-      for (const { live: _, ...node } of known) if (!nodes.has(node.node)) nodes.set(node.node, node)
+      for (const { live: _, ...node } of known) if (!nodes.has(node.node)) set(node)
     },
     listen: (nats) => void nats.subscribe(allReportsSubject, { callback: onMessage }),
   }
 }
 
+type KnownNode = Omit<EdgeNode, 'live'>
+/** A request that waits for nodes: one look-up for each report, because a change makes all of them report at once. */
+type Waiter = { reported: (node: KnownNode) => void }
+
+/** What a node refused is not in force there, however far it has come otherwise. */
+const hasApplied = (node: KnownNode, generation: number): boolean =>
+  node.applied >= generation && !mayHaveRefused(node, generation)
+
 /** Where a node cannot list all that it refused, what it does not list counts as refused: unknown is not in force. */
-function mayHaveRefused({ refusals, refused }: EdgeNode, generation: number): boolean {
+function mayHaveRefused({ refusals, refused }: KnownNode, generation: number): boolean {
   if (refusals.some((refusal) => refusal.generation === generation)) return true
   if (!refused || refused.lowest === null) return false
   const [first = refused.lowest] = refused.generations
