@@ -40,6 +40,10 @@ const mayImport: Record<string, { folders: string[]; because: string }> = {
     folders: ['kernel', 'db', 'identity', 'access', 'distribution', 'operations', 'resources'],
     because: 'the publisher reads the database and sends records; it answers no requests',
   },
+  fleet: {
+    folders: ['kernel', 'db', 'identity', 'http', 'distribution', 'publisher'],
+    because: 'joining trades a token for a place in the fleet: nothing knows it but the commands',
+  },
   webhooks: {
     folders: ['kernel', 'db', 'identity', 'operations', 'resources'],
     because: 'webhooks read the audit and send it; they answer no requests',
@@ -74,6 +78,7 @@ const mayImport: Record<string, { folders: string[]; because: string }> = {
       'operations',
       'resources',
       'publisher',
+      'fleet',
       'sign_in',
       'webhooks',
       'acme',

@@ -16,6 +16,9 @@ export const allRequestsSubject = 'gatehouse.requests.*'
 export const watchSubject = 'gatehouse.watches'
 export const tailSubject = (node: string): string => `gatehouse.tail.${node}`
 export const allTailsSubject = 'gatehouse.tail.*'
+/** Answered with a new NATS user JWT, for a node that has joined. */
+export const renewalSubject = (node: string): string => `gatehouse.renewals.${node}`
+export const allRenewalsSubject = 'gatehouse.renewals.*'
 /** Sent after committing a change, so that the publisher need not wait for its next poll. */
 export const wakeSubject = 'gatehouse.wake'
 

@@ -1,0 +1,187 @@
+import {
+  allRenewalsSubject,
+  allReportsSubject,
+  allRequestsSubject,
+  allTailsSubject,
+  apiPrefix,
+  batchSubject,
+  blobBucket,
+  recordBucket,
+  renewalSubject,
+  reportSubject,
+  requestsSubject,
+  tailSubject,
+  watchSubject,
+} from '../distribution/channels.ts'
+import { type NatsKey, newNatsKey, signNatsJwt } from './nats_jwt.ts'
+
+/**
+ * Everything that signs for NATS in operator mode, and is kept in the database. The operator's root key is not part of it:
+ * it has signed the operator's JWT, which names `operator` as a signing key, and is needed again only to replace that.
+ */
+export type NatsOperator = {
+  /** For the configuration of nats-server. */
+  readonly jwt: string
+  readonly keys: {
+    readonly operator: NatsKey
+    readonly system: NatsKey
+    readonly control: NatsKey
+    /** Signs the user of every node. The key of a node's own account is thrown away. */
+    readonly nodes: NatsKey
+  }
+}
+
+/** A node as NATS knows it. */
+export type NatsNode = { readonly name: string; readonly account: string }
+
+export function newNatsOperator(now: number): { operator: NatsOperator; rootSeed: string } {
+  const root = newNatsKey('operator')
+  const keys = {
+    operator: newNatsKey('operator'),
+    system: newNatsKey('account'),
+    control: newNatsKey('account'),
+    nodes: newNatsKey('account'),
+  }
+  const nats = {
+    type: 'operator',
+    system_account: keys.system.publicKey,
+    signing_keys: [keys.operator.publicKey],
+  }
+  const jwt = signNatsJwt(root.seed, { subject: root.publicKey, name: 'gatehouse', nats, now })
+  return { operator: { jwt, keys }, rootSeed: root.seed }
+}
+
+/** All of them are needed: NATS accepts an account with fewer, and then lets nobody connect to it. */
+const unlimited = { subs: -1, data: -1, payload: -1, imports: -1, exports: -1, wildcards: true, conn: -1, leaf: -1 }
+const jetStream = { mem_storage: -1, disk_storage: -1, streams: -1, consumer: -1 }
+/**
+ * A node has one connection. After a crash NATS may count the former one for minutes, and a restart adds another. A stolen
+ * node gets no more than these.
+ */
+const nodeLimits = { ...unlimited, conn: 16, leaf: 0, subs: 1_000 }
+
+type AccountClaims = {
+  limits: object
+  exports?: object[]
+  imports?: object[]
+  signing_keys?: string[]
+  revocations?: object
+}
+
+const accountJwt = ({ keys }: NatsOperator, account: string, name: string, claims: AccountClaims, now: number) =>
+  signNatsJwt(keys.operator.seed, { subject: account, name, nats: { type: 'account', ...claims }, now })
+
+export const systemAccountJwt = (operator: NatsOperator, now: number): string =>
+  accountJwt(operator, operator.keys.system.publicKey, 'SYS', { limits: unlimited }, now)
+
+/** What nodes may ask. Reading only: never export a service with another effect, because every node could call it. */
+const services = [
+  '$JS.API.STREAM.INFO.*',
+  '$JS.API.STREAM.MSG.GET.*',
+  allReportsSubject,
+  allRequestsSubject,
+  allTailsSubject,
+  allRenewalsSubject,
+]
+
+/** Owns JetStream and the buckets. It is the same whatever nodes there are. */
+export const controlAccountJwt = (operator: NatsOperator, now: number): string =>
+  accountJwt(
+    operator,
+    operator.keys.control.publicKey,
+    'CONTROL',
+    {
+      limits: { ...unlimited, ...jetStream },
+      exports: [
+        ...services.map((subject) => ({ name: subject, subject, type: 'service' })),
+        {
+          name: 'direct gets',
+          subject: '$JS.API.DIRECT.GET.*',
+          type: 'service',
+          response_type: 'Stream',
+          response_threshold: 10_000_000_000,
+        },
+        ...[batchSubject, watchSubject].map((subject) => ({ name: subject, subject, type: 'stream' })),
+      ],
+    },
+    now,
+  )
+
+/** Exactly what the node may reach, its own name spelled out. Answers go no further than its account (ADR 0084). */
+function importsOf({ keys }: NatsOperator, node: string): object[] {
+  const from = keys.control.publicKey
+  const service = (subject: string, local_subject?: string) => ({
+    name: subject,
+    type: 'service',
+    account: from,
+    subject,
+    ...(local_subject && { local_subject }),
+  })
+  const api = (call: string) => service(`$JS.API.${call}`, `${apiPrefix}.${call}`)
+  const [records, blobs] = [`KV_${recordBucket}`, `KV_${blobBucket}`]
+  return [
+    ...[reportSubject, requestsSubject, tailSubject, renewalSubject].map((subjectOf) => service(subjectOf(node))),
+    ...[records, blobs].flatMap((stream) => [api(`STREAM.INFO.${stream}`), api(`STREAM.MSG.GET.${stream}`)]),
+    api(`DIRECT.GET.${records}`),
+    ...[batchSubject, watchSubject].map((subject) => ({ name: subject, type: 'stream', account: from, subject })),
+  ]
+}
+
+export const nodeAccountJwt = (operator: NatsOperator, { name, account }: NatsNode, now: number): string =>
+  accountJwt(
+    operator,
+    account,
+    name,
+    {
+      limits: nodeLimits,
+      imports: importsOf(operator, name),
+      signing_keys: [operator.keys.nodes.publicKey],
+    },
+    now,
+  )
+
+/**
+ * The account of a revoked node. It is replaced and not deleted: servers of a cluster give each other the newest JWT of an
+ * account, so one that was down cannot bring back what the others have deleted.
+ */
+export const closedAccountJwt = (operator: NatsOperator, { name, account }: NatsNode, now: number): string =>
+  accountJwt(
+    operator,
+    account,
+    name,
+    { limits: nodeLimits, revocations: { '*': Math.floor(now / 1_000) } },
+    now,
+  )
+
+const dayMs = 24 * 60 * 60 * 1_000
+/** A control plane that is away for days locks no node out; renewed every day. */
+export const nodeJwtLifeMs = 7 * dayMs
+
+const allUser = { type: 'user', subs: -1, data: -1, payload: -1 }
+
+export const nodeUserJwt = ({ keys }: NatsOperator, node: NatsNode & { user: string }, now: number): string =>
+  signNatsJwt(keys.nodes.seed, {
+    subject: node.user,
+    name: node.name,
+    nats: { ...allUser, issuer_account: node.account },
+    now,
+    lifeMs: nodeJwtLifeMs,
+  })
+
+/** Credentials for one process of the control plane. */
+export type NatsCredentials = { readonly jwt: string; readonly seed: string }
+
+const ownUser = (account: NatsKey, name: string, permissions: object, now: number): NatsCredentials => {
+  const { publicKey, seed } = newNatsKey('user')
+  return {
+    jwt: signNatsJwt(account.seed, { subject: publicKey, name, nats: { ...allUser, ...permissions }, now }),
+    seed,
+  }
+}
+
+export const controlPlaneUser = ({ keys }: NatsOperator, now: number): NatsCredentials =>
+  ownUser(keys.control, 'control-plane', {}, now)
+
+/** May give NATS accounts, and nothing else that the system account can do. */
+export const accountPusher = ({ keys }: NatsOperator, now: number): NatsCredentials =>
+  ownUser(keys.system, 'account-pusher', { pub: { allow: ['$SYS.REQ.CLAIMS.*'] }, sub: { allow: ['_INBOX.>'] } }, now)

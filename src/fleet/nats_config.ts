@@ -1,0 +1,14 @@
+import { type NatsOperator, systemAccountJwt } from './nats_accounts.ts'
+
+/**
+ * What nats.conf includes in place of authorization.conf: the same on every server, whatever nodes, cells and accounts
+ * there are. NATS gets those while it runs, and keeps them in `folder`.
+ */
+export const operatorConf = (operator: NatsOperator, folder: string, now: number): string => `\
+# Operator mode: NATS trusts the operator's key, and Gatehouse gives it the account of each node. Made by
+# 'gatehouse nats init'. Nothing in it is secret.
+operator: "${operator.jwt}"
+system_account: ${operator.keys.system.publicKey}
+resolver { type: full, dir: "${folder}", allow_delete: false, interval: "5s", timeout: "2s" }
+resolver_preload { ${operator.keys.system.publicKey}: "${systemAccountJwt(operator, now)}" }
+`
