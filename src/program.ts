@@ -4,6 +4,7 @@ import {
   readClientConfig,
   readConfig,
   readEdgeConfig,
+  readEdgeFolder,
   readEdgeStatusConfig,
   readEnvironmentFile,
   readLocalParts,
@@ -34,10 +35,7 @@ async function main(args: string[]): Promise<number> {
     case 'setup':
       return (await import('./setup/setup.ts')).setup(rest)
     case 'edge':
-      if (rest[0] === 'status')
-        return (await import('./commands/edge_node/status.ts')).edgeStatus(readEdgeStatusConfig())
-      parseArgs({ args: rest, options: {} })
-      return (await import('./commands/edge.ts')).edge(readEdgeConfig())
+      return edgeNode(rest)
     case 'migrate':
       parseArgs({ args: rest, options: {} })
       return (await import('./commands/operator/migrate.ts')).migrateCommand(readConfig())
@@ -77,6 +75,8 @@ async function main(args: string[]): Promise<number> {
     case 'rate-limits':
     case 'quotas':
     case 'domains':
+    case 'nats':
+    case 'nodes':
       return manage(command, rest)
     case 'backup':
       return (await import('./commands/operator/backup.ts')).backup((await loadOwnerConfig()).ownerConfigHere(), rest)
@@ -98,6 +98,14 @@ async function main(args: string[]): Promise<number> {
       console.error(`gatehouse: unknown option '${command}'. Run 'gatehouse --help' for a list of commands.`)
       return 2
   }
+}
+
+async function edgeNode(args: string[]): Promise<number> {
+  const [verb, ...rest] = args
+  if (verb === 'status') return (await import('./commands/edge_node/status.ts')).edgeStatus(readEdgeStatusConfig())
+  if (verb === 'join') return (await import('./commands/edge_node/join.ts')).edgeJoin(rest, readEdgeFolder())
+  parseArgs({ args, options: {} })
+  return (await import('./commands/edge.ts')).edge(readEdgeConfig())
 }
 
 /** `gatehouse --profile prod caller`: the command comes first. */
@@ -135,7 +143,7 @@ async function runDoctor(args: string[]): Promise<number> {
   process.exit(code)
 }
 
-type Managed = 'signing-keys' | 'secrets' | 'edge-keys' | 'rate-limits' | 'quotas' | 'domains'
+type Managed = 'signing-keys' | 'secrets' | 'edge-keys' | 'rate-limits' | 'quotas' | 'domains' | 'nats' | 'nodes'
 
 /** Commands that list and change what only the operator may. */
 async function manage(command: Managed, args: string[]): Promise<number> {
@@ -148,6 +156,14 @@ async function manage(command: Managed, args: string[]): Promise<number> {
       return (await import('./commands/operator/secrets.ts')).secrets(readConfig(), verb)
     case 'domains':
       return (await import('./commands/operator/domains.ts')).domains(readConfig(), verb, rest)
+    case 'nats':
+      return (await import('./commands/operator/nats.ts')).nats((await loadOwnerConfig()).ownerConfigHere(), verb, rest)
+    case 'nodes':
+      return (await import('./commands/operator/nodes.ts')).nodes(
+        (await loadOwnerConfig()).ownerConfigHere(),
+        verb,
+        rest,
+      )
     case 'edge-keys':
       return (await import('./commands/operator/edge_keys.ts')).edgeKeys(readConfig(), verb, rest)
     case 'rate-limits': {

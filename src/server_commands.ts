@@ -47,7 +47,13 @@ const commands: Record<string, ServerCommand> = {
   edge: {
     forms: [
       ['edge', 'run an edge node: configure HAProxy on this machine from the API'],
+      ['edge join URL', 'make this machine an edge node of the control plane at URL'],
       ['edge status', 'show the state of the edge node on this machine'],
+    ],
+    flags: [
+      ['--token TOKEN', "with join: a token of 'gatehouse nodes invite'; or in GATEHOUSE_JOIN_TOKEN"],
+      ['--name NAME', "with join: the node's name, unless the token has one; default: the name of this machine"],
+      ['--settings FILE', 'with join: where to write the settings; default /etc/gatehouse-edge/joined.env'],
     ],
     settings: edgeSettings,
   },
@@ -107,6 +113,30 @@ const commands: Record<string, ServerCommand> = {
       ['signing-keys activate KEY', 'sign with this key from now on'],
     ],
     ...database(),
+  },
+  nats: {
+    forms: [
+      ['nats init', 'create the keys with which nodes join, for NATS in operator mode'],
+      ['nats conf', 'print what nats.conf has to include for operator mode'],
+    ],
+    flags: [
+      ['--root-key FILE', 'with init: where to write the root key, which is to be kept offline; required'],
+      ['--folder FOLDER', 'with conf: where nats-server keeps the accounts; default /var/lib/gatehouse-nats/accounts'],
+    ],
+    ...database('GATEHOUSE_SECRETS_KEY_FILE'),
+  },
+  nodes: {
+    forms: [
+      ['nodes list', 'list the edge nodes that have joined'],
+      ['nodes invite', 'print a token with which one machine can join'],
+      ['nodes revoke NAME', 'close the connection of a node, and never let it connect again'],
+      ['nodes events', 'list who invited, joined, was refused and was revoked'],
+    ],
+    flags: [
+      ['--name NAME', 'with invite: the name that the node gets; default: the one that it asks for'],
+      ['--expires TIME', 'with invite: how long the token is valid, such as 30m, 1h or 2d; default 1h'],
+    ],
+    ...database('GATEHOUSE_SECRETS_KEY_FILE', 'GATEHOUSE_NATS_URL', 'GATEHOUSE_NATS_CA_FILE', 'GATEHOUSE_PUBLIC_URL'),
   },
   'edge-keys': {
     forms: [

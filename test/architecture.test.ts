@@ -93,7 +93,7 @@ const mayImport: Record<string, { folders: string[]; because: string }> = {
     because: 'setup runs the commands that an operator would run, and no command needs it',
   },
   doctor: {
-    folders: ['kernel', 'config', 'db', 'http', 'distribution', 'publisher', 'agent', 'backup', 'commands'],
+    folders: ['kernel', 'config', 'db', 'http', 'distribution', 'publisher', 'fleet', 'agent', 'backup', 'commands'],
     because: 'doctor examines with the functions of the commands themselves, and no command needs it',
   },
   '.': {

@@ -2,6 +2,7 @@ import { constants } from 'node:fs'
 import { access, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createAgent } from '../agent/agent.ts'
+import { type Credentials, openCredentials } from '../agent/disk/credentials.ts'
 import { diskFiles, type Files } from '../agent/disk/files.ts'
 import { type NodeKey, openNodeKey } from '../agent/disk/node_key.ts'
 import { openPolicyFiles } from '../agent/disk/policy_files.ts'
@@ -60,7 +61,7 @@ export async function edge(
     throw new ConfigError(error.message)
   })
 
-  const link = createLink(config, log)
+  const link = createLink(config, log, await openJoined(config, storage.files, log))
   const seen = { hits: createHits(), allowed: createAllowed() }
   const counting = await openRuleCounting(config.GATEHOUSE_EDGE_FOLDER, settings, log, storage.files)
   const health = createHealth()
@@ -123,6 +124,16 @@ export async function edge(
   await requests.close()
   failures.stop()
   return 0
+}
+
+/** Undefined for a node that has a password only. */
+async function openJoined(config: EdgeConfig, files: Files, log: Log): Promise<Credentials | undefined> {
+  const file = config.GATEHOUSE_NATS_CREDENTIALS_FILE
+  if (file === '') return undefined
+  const parts = { file, node: config.GATEHOUSE_EDGE_NODE, files, timing: systemTiming, log }
+  return openCredentials(parts).catch((error) => {
+    throw new ConfigError(`GATEHOUSE_NATS_CREDENTIALS_FILE: ${error.message}`)
+  })
 }
 
 async function requireNatsAndHaproxy(config: EdgeConfig): Promise<void> {

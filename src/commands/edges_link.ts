@@ -4,6 +4,7 @@ import type { Config } from '../config/config.ts'
 import type { DbPool } from '../db/pool.ts'
 import { wakeSubject } from '../distribution/channels.ts'
 import { connectNats, createNatsLink } from '../distribution/nats_connection.ts'
+import type { Fleet } from '../fleet/fleet.ts'
 import { type EdgeView, noEdges } from '../http/edges.ts'
 import type { Metrics } from '../http/metrics/metrics.ts'
 import { systemClock } from '../kernel/clock.ts'
@@ -50,10 +51,10 @@ const requestIntake = ({ config, db, metrics, log, warnOnce }: IntakeParts): Par
   onError: (err) => log.error({ err }, 'cannot write requests of an edge node; it will resend them'),
 })
 
-type Parts = { buffers: EdgeBuffers; metrics: Metrics; log: Logger; secrets: SecretsBox | undefined }
+type Parts = { buffers: EdgeBuffers; metrics: Metrics; log: Logger; secrets: SecretsBox | undefined; fleet: Fleet }
 
 /** Everything between the control plane and its edges. Without NATS there are none, and the API says so. */
-export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, secrets }: Parts): EdgesLink {
+export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, secrets, fleet }: Parts): EdgesLink {
   if (config.GATEHOUSE_NATS_URL.length === 0) return { view: noEdges, stop: async () => {} }
   const nodes = watchNodes(systemClock, (node, dropped) => {
     metrics.countDroppedFromReports(dropped === 'report' ? 1 : dropped)
@@ -84,16 +85,9 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
     if (!ending.signal.aborted) log.error({ err }, 'the connection to NATS failed')
   })
   async function publishOnceConnected(): Promise<void> {
-    nats = await connectNats({
-      servers: config.GATEHOUSE_NATS_URL,
-      name: 'gatehouse control plane',
-      caFile: config.GATEHOUSE_NATS_CA_FILE,
-      user: config.GATEHOUSE_NATS_USER,
-      password: config.GATEHOUSE_NATS_PASSWORD,
-      signal: ending.signal,
-      link,
-    })
+    nats = await connectNats({ ...natsSettings(config, fleet), signal: ending.signal, link })
     nodes.listen(nats)
+    fleet.listen(nats)
     takeInRequests(nats, requestIntake({ config, db, metrics, log, warnOnce }))
     tails.listen(nats)
     const outside = { ...waysOut(config, db, nats, secrets), isConnected: link.isConnected, log }
@@ -133,6 +127,15 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
     },
   }
 }
+
+const natsSettings = (config: Config, { credentials }: Fleet) => ({
+  servers: config.GATEHOUSE_NATS_URL,
+  name: 'gatehouse control plane',
+  caFile: config.GATEHOUSE_NATS_CA_FILE,
+  user: config.GATEHOUSE_NATS_USER,
+  password: config.GATEHOUSE_NATS_PASSWORD,
+  credentials,
+})
 
 /** All that the publisher reaches through. */
 const waysOut = (config: Config, db: DbPool, nats: NatsConnection, secrets: SecretsBox | undefined) => ({

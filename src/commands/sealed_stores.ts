@@ -1,5 +1,6 @@
 import { countAcmeKeys, resealAcmeKeys } from '../acme/account_key.ts'
 import type { Db } from '../db/pool.ts'
+import { countNatsOperatorsBySecretsKey, resealNatsOperator } from '../fleet/operator_store.ts'
 import type { SecretsBox } from '../kernel/crypto/secrets_box.ts'
 import type { Uuid } from '../kernel/ids.ts'
 import { countSigningKeysBySecretsKey, resealSigningKeys } from '../publisher/signing_keys.ts'
@@ -49,5 +50,12 @@ export const sealedStores: readonly SealedStore[] = [
     countByKey: countSigningKeysBySecretsKey,
     reseal: resealSigningKeys,
     withoutKey: 'No change is published, and edge nodes keep what they have',
+  },
+  {
+    one: 'key set',
+    many: 'NATS key sets',
+    countByKey: countNatsOperatorsBySecretsKey,
+    reseal: resealNatsOperator,
+    withoutKey: 'The control plane cannot connect to NATS in operator mode, and no node can join',
   },
 ]

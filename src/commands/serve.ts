@@ -9,12 +9,14 @@ import { mayDeleteAudit } from '../db/grants.ts'
 import { type DbPool, run } from '../db/pool.ts'
 import { createShares } from '../db/shares.ts'
 import { sql } from '../db/sql.ts'
+import type { Fleet } from '../fleet/fleet.ts'
 import { createEventStreams } from '../http/event_stream.ts'
 import { createHeavyOperations } from '../http/heavy.ts'
 import { createMetrics, type Metrics } from '../http/metrics/metrics.ts'
 import { createRateLimits } from '../http/rate_limits.ts'
 import type { InstallationSettings } from '../http/route.ts'
 import { createServer } from '../http/server.ts'
+import type { Service } from '../http/service.ts'
 import { systemClock } from '../kernel/clock.ts'
 import type { SecretsBox } from '../kernel/crypto/secrets_box.ts'
 import type { DialPolicy } from '../kernel/ip/dial_policy.ts'
@@ -28,6 +30,7 @@ import { createBuffers } from './buffers.ts'
 import { openDatabase } from './database.ts'
 import { checkDomains, createDomainService } from './domain_service.ts'
 import { linkEdges } from './edges_link.ts'
+import { joinRoutesOf, openFleet } from './fleet.ts'
 import { interval } from './interval.ts'
 import { createLog, waitForShutdown } from './log.ts'
 import { showMinuteMetrics } from './minute_metrics.ts'
@@ -58,7 +61,8 @@ export async function serve(config: Config): Promise<number> {
   const { start: startBuffers, ...buffers } = createBuffers(db, metrics, log)
   const webhooksMayGo = webhookPolicy(config)
   const secrets = openSecretsBox(config)
-  const edges = linkEdges(config, db, { buffers, metrics, log, secrets })
+  const { fleet, stop: stopFleet } = openFleet(config, db, secrets, log)
+  const edges = linkEdges(config, db, { buffers, metrics, log, secrets, fleet })
   const stopAcme = startAcme(config, { db, secrets, edges: edges.view, metrics, log })
   const app = createServer({
     service: {
@@ -87,7 +91,7 @@ export async function serve(config: Config): Promise<number> {
     log,
     requestTimeoutMs: config.GATEHOUSE_REQUEST_TIMEOUT_MS,
     ...(config.GATEHOUSE_DASHBOARD && { dashboardFolder: packageFiles.dashboard }),
-    ...(config.GATEHOUSE_DASHBOARD && { plainRoutes: await signInRoutes(config, log) }),
+    plainRoutes: await plainRoutes(config, fleet, log),
     ...(config.GATEHOUSE_DOCS && { docs: { folder: packageFiles.docs, referenceFolder: packageFiles.reference } }),
     version,
   })
@@ -116,11 +120,18 @@ export async function serve(config: Config): Promise<number> {
   }, config.GATEHOUSE_SHUTDOWN_GRACE_MS)
   await app.close()
   clearTimeout(giveUp)
-  await Promise.all([stopAcme(), stopWebhooks(), stopUpkeep(), stopMetrics(), edges.stop()])
+  await Promise.all([stopAcme(), stopWebhooks(), stopUpkeep(), stopMetrics(), edges.stop(), stopFleet()])
   await Promise.all([stopBuffers(), tracing.stop()])
   await db.end()
   log.info('stopped')
   return 0
+}
+
+/** What is served besides the API. */
+async function plainRoutes(config: Config, fleet: Fleet, log: Logger) {
+  const signIn = config.GATEHOUSE_DASHBOARD ? await signInRoutes(config, log) : () => []
+  const joining = joinRoutesOf(config, fleet, log)
+  return (service: Service) => [...signIn(service), ...joining(service)]
 }
 
 const rateLimits = (config: Config) =>

@@ -8,6 +8,7 @@ import { deleteRuleSetChangesBefore } from '../access/evidence/rule_set_changes.
 import { deleteSeenAddressesBefore, seenForDays } from '../access/evidence/seen_addresses.ts'
 import type { Config } from '../config/config.ts'
 import type { DbPool } from '../db/pool.ts'
+import { forgetJoinTokens } from '../fleet/join_token.ts'
 import type { Metrics } from '../http/metrics/metrics.ts'
 import { systemClock } from '../kernel/clock.ts'
 import type { SecretsBox } from '../kernel/crypto/secrets_box.ts'
@@ -57,6 +58,7 @@ export async function upkeep({ db, secrets, checkDomains, config, log, metrics }
     // A process of a version before this one may still count, without adding up.
     'add up counts': () => repairRollUps(db, now - 2 * dayMs),
     'delete counts of rules': () => deleteOldRuleHits(db, now),
+    'delete join tokens': () => forgetJoinTokens(db),
     'delete refusals': () => deleteRefusalsBefore(db, oldestAddress),
     'forget addresses of uses': () => forgetAddressesOfUses(db, oldestAddress),
     'delete seen addresses': () => deleteSeenAddressesBefore(db, Math.max(oldestAddress, now - seenForDays * dayMs)),

@@ -35,6 +35,10 @@ export function readEnvironmentFile(file: string): NodeJS.Dict<string> {
 export const readEdgeStatusConfig = (environment: NodeJS.ProcessEnv = process.env) =>
   readSettings({ GATEHOUSE_EDGE_STATUS_LISTEN: edgeSettings.GATEHOUSE_EDGE_STATUS_LISTEN }, environment)
 
+/** `gatehouse edge join` makes the settings, so it reads none but where the node keeps its state. */
+export const readEdgeFolder = (environment: NodeJS.ProcessEnv = process.env): string =>
+  readSettings({ GATEHOUSE_EDGE_FOLDER: edgeSettings.GATEHOUSE_EDGE_FOLDER }, environment).GATEHOUSE_EDGE_FOLDER
+
 /** Where the programs of this machine answer, and which of them the packages have installed. */
 export function readLocalParts(environment: NodeJS.ProcessEnv = process.env) {
   const { GATEHOUSE_EDGE_STATUS_LISTEN: agent } = readEdgeStatusConfig(environment)

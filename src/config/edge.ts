@@ -194,5 +194,10 @@ export const edgeSettings = {
     help: "NATS user name. Empty, with a password: the node's name.",
     parse: text,
   }),
+  GATEHOUSE_NATS_CREDENTIALS_FILE: setting({
+    default: '',
+    help: "File with the NATS user JWT and private key that 'gatehouse edge join' writes. The node replaces the JWT every day. Empty: user name and password only.",
+    parse: text,
+  }),
   GATEHOUSE_LOG_LEVEL: setting({ default: 'info', help: `One of ${logLevels.join(', ')}.`, parse: logLevel }),
 }

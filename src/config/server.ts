@@ -12,6 +12,7 @@ import {
   listenAddress,
   logLevel,
   logLevels,
+  natsServers,
   networks,
   nodeKeyTrust,
   onOrOff,
@@ -129,6 +130,11 @@ export const settings = {
   ...domainSettings,
   ...acmeSettings,
   ...natsSettings,
+  GATEHOUSE_NATS_PUBLIC_URL: setting({
+    default: '',
+    help: 'NATS servers, comma-separated, as nodes that join reach them. Empty: those of GATEHOUSE_NATS_URL.',
+    parse: natsServers,
+  }),
   GATEHOUSE_NATS_REPLICAS: setting({
     default: '1',
     help: 'Replicas of the records in NATS. Use 3 with three servers.',

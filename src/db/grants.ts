@@ -12,6 +12,7 @@ const lesserRights: Record<string, string[]> = {
   audit_events: ['select', 'insert'],
   audit_retention: ['select'],
   backups: ['select'],
+  fleet_events: ['select', 'insert'],
   migrations: ['select'],
   signing_keys: ['select', 'insert', 'update'],
 }

@@ -1,8 +1,17 @@
 import { isIP } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import { checkServerIdentity, type PeerCertificate } from 'node:tls'
-import { connect, type NatsConnection, type NodeConnectionOptions } from '@nats-io/transport-node'
+import {
+  type Authenticator,
+  connect,
+  jwtAuthenticator,
+  type NatsConnection,
+  type NodeConnectionOptions,
+} from '@nats-io/transport-node'
 import { jittered } from '../kernel/flow/jitter.ts'
+
+/** A user JWT of NATS, and the private key that it is for. */
+export type NatsCredentials = { readonly jwt: string; readonly seed: string }
 
 export type NatsSettings = {
   servers: string[]
@@ -10,6 +19,11 @@ export type NatsSettings = {
   caFile?: string
   user?: string
   password?: string
+  /**
+   * For a server in operator mode. Asked at each attempt, and sent beside the password: a server uses the one that it
+   * knows, so it can change from passwords to operator mode while clients run.
+   */
+  credentials?: () => NatsCredentials | undefined
   /** The inbox for replies; NATS lets a node subscribe only to its own. */
   inboxPrefix?: string
   /** Ends the waiting for a NATS that is not there yet. */
@@ -71,7 +85,7 @@ export const requiresTls = ({ caFile, servers }: Pick<NatsClient, 'caFile' | 'se
   Boolean(caFile) || servers.some((server) => server.startsWith('tls://'))
 
 function clientOptions(client: NatsClient): NodeConnectionOptions {
-  const { servers, name, caFile, user, password, inboxPrefix } = client
+  const { servers, name, caFile, user, password, credentials, inboxPrefix } = client
   return {
     servers,
     name,
@@ -79,9 +93,17 @@ function clientOptions(client: NatsClient): NodeConnectionOptions {
     // and for servers that it learns of later. Without it, it takes the scheme for a hint and joins in plain text.
     ...(requiresTls(client) && { tls: { ...(caFile && { caFile }), ...identityOf(servers) } }),
     ...(user && { user, pass: password }),
+    ...(credentials && { authenticator: withCredentials(credentials) }),
     ...(inboxPrefix && { inboxPrefix }),
   }
 }
+
+const withCredentials =
+  (credentials: () => NatsCredentials | undefined): Authenticator =>
+  (nonce) => {
+    const current = credentials()
+    return current && jwtAuthenticator(current.jwt, Buffer.from(current.seed))(nonce)
+  }
 
 /**
  * The library does not say which server it dials when that is an address, and Node then expects a certificate for

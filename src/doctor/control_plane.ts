@@ -3,6 +3,7 @@ import { settings } from '../config/server.ts'
 import { checkDns } from './dns.ts'
 import { bounded, type Finding, isUsable, ok } from './finding.ts'
 import { checkNats, natsClient } from './nats.ts'
+import { controlPlaneCredentials } from './nats_credentials.ts'
 import { checkOwner } from './owner.ts'
 import { checkOwnPort } from './ports.ts'
 import { checkPostgres } from './postgres.ts'
@@ -25,10 +26,17 @@ export function checkControlPlane(environment: NodeJS.ProcessEnv, service?: Serv
     bounded('secrets', Promise.resolve(checkSecretsKey(config))),
     config.GATEHOUSE_NATS_URL.length === 0
       ? Promise.resolve([ok('nats.server', 'GATEHOUSE_NATS_URL is not set: this installation has no edges')])
-      : bounded('nats', checkNats({ ...natsClient(config), replicas: config.GATEHOUSE_NATS_REPLICAS })),
+      : bounded('nats', checkNatsOf(config)),
     bounded('dns.servers', checkDns('GATEHOUSE_DNS_SERVERS', config.GATEHOUSE_DNS_SERVERS)),
   ]
 }
+
+const checkNatsOf = async (config: Config): Promise<Finding[]> =>
+  checkNats({
+    ...natsClient(config),
+    replicas: config.GATEHOUSE_NATS_REPLICAS,
+    credentials: await controlPlaneCredentials(config),
+  })
 
 const checkListen = (config: Config, service: Service | undefined): Promise<Finding[]> =>
   checkOwnPort(

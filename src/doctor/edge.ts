@@ -6,6 +6,7 @@ import { checkEdgeFiles } from './edge_files.ts'
 import { bounded, type Finding, failed, isUsable } from './finding.ts'
 import { checkHaproxy } from './haproxy.ts'
 import { checkNats, natsClient } from './nats.ts'
+import { nodeCredentials } from './nats_credentials.ts'
 import { checkOwnPort } from './ports.ts'
 import { checkServedNames } from './served_names.ts'
 import type { Service } from './services.ts'
@@ -33,7 +34,10 @@ export function checkEdge(environment: NodeJS.ProcessEnv, service?: Service): Pr
             'Set it: an edge node receives its records through NATS',
           ),
         ])
-      : bounded('nats', checkNats({ ...natsClient(config), node: config.GATEHOUSE_EDGE_NODE })),
+      : bounded(
+          'nats',
+          checkNats({ ...natsClient(config), node: config.GATEHOUSE_EDGE_NODE, credentials: nodeCredentials(config) }),
+        ),
     bounded('dns.servers', checkDns('GATEHOUSE_EDGE_DNS_SERVERS', config.GATEHOUSE_EDGE_DNS_SERVERS)),
   ]
 }

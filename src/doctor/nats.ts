@@ -3,7 +3,14 @@ import { type NatsConnection, RequestError } from '@nats-io/transport-node'
 import type { Config, EdgeConfig } from '../config/config.ts'
 import { openBucketApi, sharedAccount } from '../distribution/bucket_api.ts'
 import { blobBucket, inboxOf, recordBucket, tailSubject } from '../distribution/channels.ts'
-import { natsHost, reasonOf, requiresTls, tryNats, withoutPassword } from '../distribution/nats_connection.ts'
+import {
+  type NatsCredentials,
+  natsHost,
+  reasonOf,
+  requiresTls,
+  tryNats,
+  withoutPassword,
+} from '../distribution/nats_connection.ts'
 import { answerTimeoutMs, clockFinding, expiryFinding, type Finding, failed, ok, warning } from './finding.ts'
 import { type DeadAddress, greet, type Lookup } from './nats_greeting.ts'
 
@@ -15,6 +22,7 @@ export type NatsClient = {
   caFile: string
   user: string
   password: string
+  credentials?: NatsCredentials | undefined
   /** The name of an edge node; the control plane makes the buckets, and has none. */
   node?: string
   /** That the control plane asks for when it makes the buckets. */
@@ -102,8 +110,8 @@ function certificateFinding(at: string, certificate: Certificate): Finding {
 }
 
 async function checkAsClient(server: string, client: NatsClient): Promise<Finding[]> {
-  const { caFile, user, password, node } = client
-  const as = user ? `as ${user}` : 'without a user'
+  const { caFile, user, password, credentials, node } = client
+  const as = credentials ? 'with a JWT' : user ? `as ${user}` : 'without a user'
   let nats: NatsConnection
   try {
     nats = await tryNats(
@@ -113,6 +121,7 @@ async function checkAsClient(server: string, client: NatsClient): Promise<Findin
         caFile,
         user,
         password,
+        ...(credentials && { credentials: () => credentials }),
         ...(node && { inboxPrefix: inboxOf(node) }),
       },
       answerTimeoutMs,
@@ -122,7 +131,9 @@ async function checkAsClient(server: string, client: NatsClient): Promise<Findin
       failed(
         'nats.credentials',
         `${withoutPassword(server)} refuses the connection ${as}: ${reasonOf(error as Error)}`,
-        'Check GATEHOUSE_NATS_USER and GATEHOUSE_NATS_PASSWORD against authorization.conf and the environment of nats-server',
+        credentials
+          ? "If the node was revoked, or was away for more than 7 days, invite it again: 'gatehouse nodes invite' on the control plane"
+          : 'Check GATEHOUSE_NATS_USER and GATEHOUSE_NATS_PASSWORD against authorization.conf and the environment of nats-server',
       ),
     ]
   }

@@ -4,7 +4,7 @@ import { version } from '../config/version.ts'
 import { setupFault } from '../db/failures.ts'
 import { mayDeleteAudit, missingRights } from '../db/grants.ts'
 import { migrationFault } from '../db/migrate.ts'
-import { type DbPool, one, openPool } from '../db/pool.ts'
+import { type DbPool, many, one, openPool } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { durabilityFaults } from '../http/readiness.ts'
 import { packageFiles } from '../kernel/package_files.ts'
@@ -35,6 +35,7 @@ export async function checkPostgres(config: Config): Promise<Finding[]> {
       checkClock,
       checkStoredSecrets,
       checkNodes,
+      checkJoinedNodes,
       checkNewestBackup,
     ])
       findings.push(...(await check(config, db)))
@@ -185,4 +186,30 @@ async function checkClock(_config: Config, db: DbPool): Promise<Finding[]> {
     sql`select (extract(epoch from clock_timestamp()) * 1000)::float8 as now`,
   )
   return [clockFinding('clock.postgresql', 'PostgreSQL', asked, now, Date.now())]
+}
+
+/** In operator mode, nodes that have only a password cannot connect. */
+async function checkJoinedNodes(_: Config, db: DbPool): Promise<Finding[]> {
+  const check = 'nats.joined_nodes'
+  const waiting = await many<{ name: string }>(
+    db,
+    sql`
+    select name from edge_nodes e
+    where exists (select from nats_operator)
+      and not exists (select from fleet_nodes f where f.name = e.name and f.revoked_at is null)
+    order by name`,
+  ).catch(() => [])
+  const [{ joined = 0 } = {}] = await many<{ joined: number }>(
+    db,
+    sql`select count(*) as joined from fleet_nodes where revoked_at is null`,
+  ).catch(() => [])
+  if (waiting.length > 0)
+    return [
+      warning(
+        check,
+        `${waiting.length} of the known edge nodes have not joined: ${waiting.map(({ name }) => name).join(', ')}`,
+        "Run 'gatehouse nodes invite' and, on each of them, 'gatehouse-edge join', before NATS runs in operator mode",
+      ),
+    ]
+  return joined === 0 ? [] : [ok(check, `${joined} edge nodes have joined`)]
 }

@@ -13,6 +13,7 @@ import {
   tailSubject,
   watchSubject,
 } from '../distribution/channels.ts'
+import type { NatsCredentials } from '../distribution/nats_connection.ts'
 import { type NatsKey, newNatsKey, signNatsJwt } from './nats_jwt.ts'
 
 /**
@@ -145,13 +146,7 @@ export const nodeAccountJwt = (operator: NatsOperator, { name, account }: NatsNo
  * account, so one that was down cannot bring back what the others have deleted.
  */
 export const closedAccountJwt = (operator: NatsOperator, { name, account }: NatsNode, now: number): string =>
-  accountJwt(
-    operator,
-    account,
-    name,
-    { limits: nodeLimits, revocations: { '*': Math.floor(now / 1_000) } },
-    now,
-  )
+  accountJwt(operator, account, name, { limits: nodeLimits, revocations: { '*': Math.floor(now / 1_000) } }, now)
 
 const dayMs = 24 * 60 * 60 * 1_000
 /** A control plane that is away for days locks no node out; renewed every day. */
@@ -168,9 +163,7 @@ export const nodeUserJwt = ({ keys }: NatsOperator, node: NatsNode & { user: str
     lifeMs: nodeJwtLifeMs,
   })
 
-/** Credentials for one process of the control plane. */
-export type NatsCredentials = { readonly jwt: string; readonly seed: string }
-
+/** For one process of the control plane. */
 const ownUser = (account: NatsKey, name: string, permissions: object, now: number): NatsCredentials => {
   const { publicKey, seed } = newNatsKey('user')
   return {

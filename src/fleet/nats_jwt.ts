@@ -12,6 +12,12 @@ export function newNatsKey(kind: Kind): NatsKey {
   return { publicKey: pair.getPublicKey(), seed: Buffer.from(pair.getSeed()).toString() }
 }
 
+/** Throws when it is no seed. */
+export const natsKeyOf = (seed: string): NatsKey => ({
+  publicKey: nkeys.fromSeed(seedBytes(seed)).getPublicKey(),
+  seed,
+})
+
 export const seedBytes = (seed: string): Uint8Array => Buffer.from(seed)
 
 /** Whether it is the public key of a user, checksum included. */

@@ -26,7 +26,7 @@ export const ownerConfig = (): Config =>
   })
 
 export const edgeConfig = (): EdgeConfig =>
-  readEdgeConfig(environmentOf(`${folders.edge}/setup.env`, `${folders.edge}/edge.env`))
+  readEdgeConfig(environmentOf(`${folders.edge}/setup.env`, `${folders.edge}/joined.env`, `${folders.edge}/edge.env`))
 
 /** For commands that an operator types as root: settings in the environment, or those of the installation on this machine. */
 export const ownerConfigHere = (environment: NodeJS.ProcessEnv = process.env): Config =>

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { jetstream } from '@nats-io/jetstream'
 import { Kvm } from '@nats-io/kv'
-import { readBucket } from '../../src/agent/bucket_reader.ts'
+import { readBucket } from '../../src/agent/intake/bucket_reader.ts'
 import { openBucketApi } from '../../src/distribution/bucket_api.ts'
 import { batchSubject, blobBucket, recordBucket, reportSubject, watchSubject } from '../../src/distribution/channels.ts'
 import { pushAccount } from '../../src/fleet/account_push.ts'
@@ -92,7 +92,7 @@ test('a user that signs its own JWT, or names another account, is not let in', a
 
 test('the user that pushes accounts can do nothing else with the system account', async () => {
   const pusher = await connectWith(file, nats, accountPusher(nats.operator, Date.now()))
-  for (const subject of ['$SYS.REQ.SERVER.PING', '$SYS.REQ.SERVER.PING.CONNZ', '$SYS.REQ.ACCOUNT.PING.CONNZ'])
+  for (const subject of ['$SYS.REQ.SERVER.PING', '$SYS.REQ.SERVER.PING.STATSZ'])
     await assert.rejects(pusher.request(subject, '', { timeout: 5_000 }), /Permissions Violation/i, subject)
 })
 

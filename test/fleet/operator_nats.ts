@@ -5,12 +5,12 @@ import { join } from 'node:path'
 import { connect, jwtAuthenticator, type NatsConnection } from '@nats-io/transport-node'
 import { type LocalNats, startNats } from '../../dev/nats.ts'
 import { inboxOf } from '../../src/distribution/channels.ts'
+import type { NatsCredentials } from '../../src/distribution/nats_connection.ts'
 import { pushAccount } from '../../src/fleet/account_push.ts'
 import {
   accountPusher,
   controlAccountJwt,
   controlPlaneUser,
-  type NatsCredentials,
   type NatsOperator,
   newNatsOperator,
   nodeAccountJwt,

@@ -1,4 +1,5 @@
 import type { createAgent } from '../../agent/agent.ts'
+import type { Credentials } from '../../agent/disk/credentials.ts'
 import { createReceiver, follow as followForGood } from '../../agent/intake/receiver.ts'
 import type { Allowed } from '../../agent/reports/allowed.ts'
 import type { Health } from '../../agent/reports/health.ts'
@@ -28,7 +29,7 @@ type Node = {
 }
 
 /** The node's connection to the control plane. The node works without it, and takes in changes once it is there. */
-export function createLink(config: EdgeConfig, log: Log) {
+export function createLink(config: EdgeConfig, log: Log, credentials: Credentials | undefined) {
   const ending = new AbortController()
   const nats = createNatsLink(config.GATEHOUSE_NATS_URL, (reason) =>
     reason ? log.warn({}, reason) : log.info({}, 'connected to NATS'),
@@ -44,6 +45,7 @@ export function createLink(config: EdgeConfig, log: Log) {
       caFile: config.GATEHOUSE_NATS_CA_FILE,
       user: config.GATEHOUSE_NATS_USER,
       password: config.GATEHOUSE_NATS_PASSWORD,
+      ...(credentials && { credentials: credentials.current }),
       inboxPrefix: inboxOf(config.GATEHOUSE_EDGE_NODE),
       signal: ending.signal,
       link: nats,
@@ -63,6 +65,7 @@ export function createLink(config: EdgeConfig, log: Log) {
     reporter = createReporter(connection, { hits, allowed, ruleHits, health }, current, log)
     seen.connect(connection)
     clock.follow(async () => (await openBucketApi(connection)).streams, ending.signal)
+    void credentials?.keepRenewed(connection, ending.signal)
     ending.signal.addEventListener('abort', () => void connection.close())
     const onFailure = ({ message: reason }: Error) => log.warn({ reason }, 'cannot read the NATS bucket; retrying')
     await followForGood({ timing: systemTiming, receiver, place: agent.state, onFailure }, ending.signal)

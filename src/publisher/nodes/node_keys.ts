@@ -27,13 +27,17 @@ const recipientKey = (id: Uuid): RecordKey => `recipient.${toId('enk', id)}`
 
 /** Remembers keys that nodes report, and accepts the first of each node if it may. Resolves to those that wait. */
 export async function noteNodeKeys(pool: DbPool, nodes: readonly EdgeNode[], trust: NodeKeyTrust): Promise<string[]> {
-  const rows = await listNodeKeys(pool)
+  const [rows, joined] = [await listNodeKeys(pool), await listJoinedKeys(pool)]
   const waiting: string[] = []
   for (const { node, nodeKey, live } of nodes) {
     if (!live || nodeKey === undefined) continue
+    const own = joined.filter(({ name }) => name === node)
+    // A revoked node counts as live until its last report is ten seconds old.
+    if (own.some(({ node_key, revoked }) => revoked && node_key === nodeKey)) continue
     const [accepted, other] = [true, false].map((is) => rows.find((row) => row.node === node && row.accepted === is))
     if (accepted?.public_key === nodeKey || other?.public_key === nodeKey) continue
-    const isTrusted = trust === 'first' && !accepted
+    // The key of a node that joins is accepted when it joins, and no other for its name.
+    const isTrusted = trust === 'first' && !accepted && own.length === 0
     if (!isTrusted) waiting.push(node)
     await run(
       pool,
@@ -47,6 +51,12 @@ export async function noteNodeKeys(pool: DbPool, nodes: readonly EdgeNode[], tru
   }
   return waiting
 }
+
+const listJoinedKeys = (db: Db) =>
+  many<{ name: string; node_key: string; revoked: boolean }>(
+    db,
+    sql`select name, node_key, revoked_at is not null as revoked from fleet_nodes`,
+  )
 
 export const listNodeKeys = (db: Db) =>
   many<NodeKeyRow>(
@@ -93,6 +103,17 @@ export async function revokeNodeKey(tx: Db, node: string): Promise<boolean> {
   )
   if (gone) await writeOutbox(tx, systemAccountId, [recipientKey(gone.id)])
   return gone !== undefined
+}
+
+/** A node that joins shows its key together with a token of the operator, so nothing has to wait for approval. */
+export async function joinNodeKey(tx: Db, node: string, publicKey: string): Promise<void> {
+  await revokeNodeKey(tx, node)
+  await run(tx, sql`delete from edge_node_keys where node = ${node}`)
+  await run(
+    tx,
+    sql`
+    insert into edge_node_keys (node, accepted, id, public_key) values (${node}, true, ${newUuid()}, ${publicKey})`,
+  )
 }
 
 export const compileRecipients: Compiler = async (db, changed) => {

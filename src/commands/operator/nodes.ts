@@ -1,0 +1,143 @@
+import { parseArgs } from 'node:util'
+import type { Config } from '../../config/config.ts'
+import { nodeName } from '../../config/values.ts'
+import type { DbPool } from '../../db/pool.ts'
+import { transaction } from '../../db/transaction.ts'
+import { tryNats } from '../../distribution/nats_connection.ts'
+import { pushAccount } from '../../fleet/account_push.ts'
+import { insertJoinToken, newJoinToken } from '../../fleet/join_token.ts'
+import { accountPusher, closedAccountJwt } from '../../fleet/nats_accounts.ts'
+import {
+  type FleetNode,
+  findFleetNode,
+  latestFleetEvents,
+  listFleetNodes,
+  recordFleetEvent,
+  setRevoked,
+} from '../../fleet/node_store.ts'
+import { loadNatsOperator } from '../../fleet/operator_store.ts'
+import { ConfigError } from '../../kernel/config_error.ts'
+import { revokeNodeKey } from '../../publisher/nodes/node_keys.ts'
+import { withDatabase } from '../database.ts'
+import { openSecretsBox } from '../secrets_key.ts'
+
+const text = { type: 'string' } as const
+const shownEvents = 200
+
+/** Which machines are edge nodes. */
+export const nodes = (config: Config, verb: string, args: string[]): Promise<number> =>
+  withDatabase(config, async (db) => {
+    switch (verb) {
+      case 'list':
+        parseArgs({ args, options: {} })
+        for (const { name, joinedAt, revokedAt, user } of await listFleetNodes(db))
+          console.log(JSON.stringify({ name, joined_at: joinedAt, revoked_at: revokedAt, nats_user: user }))
+        return 0
+      case 'events':
+        parseArgs({ args, options: {} })
+        for (const event of (await latestFleetEvents(db, shownEvents)).reverse()) console.log(JSON.stringify(event))
+        return 0
+      case 'invite':
+        return invite(config, db, args)
+      case 'revoke': {
+        const { positionals } = parseArgs({ args, options: {}, allowPositionals: true })
+        const [name, ...more] = positionals
+        if (!name || more.length > 0) throw new ConfigError('usage: gatehouse nodes revoke NAME')
+        return revoke(config, db, name)
+      }
+      default:
+        console.error("gatehouse: unknown command; expected 'nodes' list, invite, revoke or events")
+        return 2
+    }
+  })
+
+async function invite(config: Config, db: DbPool, args: string[]): Promise<number> {
+  const { values } = parseArgs({ args, options: { name: text, expires: { ...text, default: '1h' } } })
+  const name = values.name === undefined ? null : readName(values.name)
+  const lifeSeconds = readLife(values.expires)
+  if (!(await loadNatsOperator(db, openSecretsBox(config)))) {
+    console.error("gatehouse: NATS has its users in a configuration file. Run 'gatehouse nats init' first")
+    return 1
+  }
+  if (name && (await findFleetNode(db, name))) {
+    console.error(`gatehouse: ${name} has joined already. To replace it, run 'gatehouse nodes revoke ${name}' first`)
+    return 1
+  }
+  const token = newJoinToken()
+  await transaction(db, async (tx) => {
+    await insertJoinToken(tx, token, name, lifeSeconds)
+    await recordFleetEvent(tx, {
+      operation: 'invited',
+      ...(name && { node: name }),
+      detail: `for ${lifeSeconds} seconds`,
+    })
+  })
+  console.log(token)
+  console.error(
+    `Valid once, for ${values.expires}. On the node: gatehouse-edge join ${config.GATEHOUSE_PUBLIC_URL} --token TOKEN`,
+  )
+  return 0
+}
+
+function readName(value: string): string {
+  try {
+    return nodeName(value)
+  } catch (error) {
+    throw error instanceof ConfigError ? new ConfigError(`--name ${error.message}`) : error
+  }
+}
+
+const units = { m: 60, h: 60 * 60, d: 24 * 60 * 60 } as const
+const longestLifeSeconds = 7 * units.d
+
+function readLife(value: string): number {
+  const [, count, unit] = /^([1-9]\d{0,4})([mhd])$/.exec(value) ?? []
+  const seconds = Number(count) * (units[unit as keyof typeof units] ?? 0)
+  if (!(seconds > 0 && seconds <= longestLifeSeconds))
+    throw new ConfigError('--expires must be a time up to 7 days, such as 30m, 1h or 2d')
+  return seconds
+}
+
+/** Recorded first, then enforced: a running `serve` gives NATS what could not be given now. */
+async function revoke(config: Config, db: DbPool, name: string): Promise<number> {
+  const node = await transaction(db, async (tx) => {
+    const revoked = await setRevoked(tx, name)
+    if (!revoked) return undefined
+    await revokeNodeKey(tx, name)
+    await recordFleetEvent(tx, { operation: 'revoked', node: name })
+    return revoked
+  })
+  if (!node) {
+    console.error(`gatehouse: no node with the name ${name} has joined. 'gatehouse nodes list' prints all of them`)
+    return 1
+  }
+  try {
+    await closeAtNats(config, db, node)
+    console.log(`${name} is revoked, and NATS has closed its connection`)
+  } catch (error) {
+    console.log(
+      `${name} is revoked. NATS does not answer now (${(error as Error).message}): the control plane closes its connection as soon as it does`,
+    )
+  }
+  return 0
+}
+
+async function closeAtNats(config: Config, db: DbPool, node: FleetNode): Promise<void> {
+  const operator = await loadNatsOperator(db, openSecretsBox(config))
+  if (!operator) return
+  const pusher = accountPusher(operator, Date.now())
+  const connection = await tryNats(
+    {
+      servers: config.GATEHOUSE_NATS_URL,
+      caFile: config.GATEHOUSE_NATS_CA_FILE,
+      name: 'gatehouse nodes revoke',
+      credentials: () => pusher,
+    },
+    2_000,
+  )
+  try {
+    await pushAccount(connection, closedAccountJwt(operator, node, Date.now()))
+  } finally {
+    await connection.close()
+  }
+}

@@ -1,0 +1,138 @@
+import type { NatsConnection } from '@nats-io/transport-node'
+import type { DbPool } from '../db/pool.ts'
+import { allRenewalsSubject } from '../distribution/channels.ts'
+import { connectNats, type NatsCredentials } from '../distribution/nats_connection.ts'
+import type { Clock } from '../kernel/clock.ts'
+import type { SecretsBox } from '../kernel/crypto/secrets_box.ts'
+import { inParallel } from '../kernel/flow/in_parallel.ts'
+import { pushAccount } from './account_push.ts'
+import {
+  accountPusher,
+  closedAccountJwt,
+  controlAccountJwt,
+  controlPlaneUser,
+  type NatsOperator,
+  nodeAccountJwt,
+  nodeUserJwt,
+} from './nats_accounts.ts'
+import { type FleetNode, findFleetNode, fleetVersion, nodesForNats } from './node_store.ts'
+import { loadNatsOperator } from './operator_store.ts'
+
+type Parts = {
+  db: DbPool
+  secrets: SecretsBox | undefined
+  clock: Clock
+  nats: { servers: string[]; caFile: string }
+  onError: (error: unknown, message: string) => void
+}
+
+/** What `serve` does for NATS in operator mode. While the database has no operator, nothing. */
+export type Fleet = {
+  /** Undefined: the control plane has its password only. */
+  readonly credentials: () => NatsCredentials | undefined
+  readonly operator: () => NatsOperator | undefined
+  /** To be called every other second: gives NATS each account that it may not have. */
+  readonly keep: () => Promise<void>
+  /**
+   * Resolves when NATS lets the node connect; to false when NATS still has its users in a configuration file, and cannot
+   * know of the node before that changes. Throws when NATS does not answer.
+   */
+  readonly admit: (node: Pick<FleetNode, 'name' | 'account'>) => Promise<boolean>
+  /** Answers nodes that ask for a new JWT, on the connection of the control plane. */
+  readonly listen: (control: NatsConnection) => void
+  readonly stop: () => Promise<void>
+}
+
+const pushedAtOnce = 20
+
+export function createFleet({ db, secrets, clock, nats, onError }: Parts): Fleet {
+  const ending = new AbortController()
+  let operator: NatsOperator | undefined
+  let own: NatsCredentials | undefined
+  let system: NatsConnection | undefined
+  let control: NatsConnection | undefined
+  /** What NATS has of each account. Empty when one of its servers may have less, such as one that was down. */
+  const pushed = new Map<string, string>()
+  let keptVersion: string | undefined
+
+  function forget(): void {
+    pushed.clear()
+    keptVersion = undefined
+  }
+
+  async function openSystem(pusher: NatsCredentials): Promise<void> {
+    const { signal } = ending
+    system = await connectNats({ ...nats, name: 'gatehouse accounts', credentials: () => pusher, signal })
+    for await (const { type } of system.status()) if (type === 'reconnect' || type === 'update') forget()
+  }
+
+  async function load(): Promise<void> {
+    operator = await loadNatsOperator(db, secrets)
+    if (!operator) return
+    own = controlPlaneUser(operator, clock())
+    // Not waited for: NATS may be down, or still have its users in a configuration file.
+    openSystem(accountPusher(operator, clock())).catch((error) => {
+      if (!ending.signal.aborted) onError(error, 'the connection that gives NATS its accounts failed')
+    })
+  }
+
+  async function push(account: string, state: string, jwt: () => string): Promise<void> {
+    if (!system || pushed.get(account) === state) return
+    await pushAccount(system, jwt())
+    pushed.set(account, state)
+  }
+
+  return {
+    credentials: () => own,
+    operator: () => operator,
+    async keep() {
+      if (!operator) await load()
+      if (!operator || !system || system.isClosed()) return
+      const [by, version] = [operator, await fleetVersion(db)]
+      if (version === keptVersion) return
+      await push(by.keys.control.publicKey, 'open', () => controlAccountJwt(by, clock()))
+      await inParallel(await nodesForNats(db), pushedAtOnce, (node) =>
+        node.revokedAt === null
+          ? push(node.account, 'open', () => nodeAccountJwt(by, node, clock()))
+          : push(node.account, 'closed', () => closedAccountJwt(by, node, clock())),
+      )
+      keptVersion = version
+    },
+    async admit(node) {
+      // Only in operator mode does our NATS greet with a nonce, for the client to sign.
+      if (control?.info && !control.info.nonce) return false
+      if (!operator || !system) throw new Error('NATS has not been reached yet')
+      await pushAccount(system, nodeAccountJwt(operator, node, clock()))
+      return true
+    },
+    listen(connection) {
+      control = connection
+      answerRenewals(connection, { db, onError }, (node) => operator && nodeUserJwt(operator, node, clock()))
+    },
+    async stop() {
+      ending.abort()
+      await system?.close()
+    },
+  }
+}
+
+/** NATS lets a node ask under its own name only. A process without keys leaves the answer to another, or to the next time. */
+function answerRenewals(
+  connection: NatsConnection,
+  { db, onError }: Pick<Parts, 'db' | 'onError'>,
+  sign: (node: FleetNode) => string | undefined,
+): void {
+  connection.subscribe(allRenewalsSubject, {
+    queue: 'gatehouse',
+    callback(error, message) {
+      if (error) return
+      findFleetNode(db, message.subject.split('.').at(-1) ?? '').then(
+        (node) => {
+          const jwt = node && sign(node)
+          if (jwt) message.respond(jwt)
+        },
+        (failure) => onError(failure, 'cannot renew the NATS credentials of an edge node; it will ask again'),
+      )
+    },
+  })
+}

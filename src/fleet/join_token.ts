@@ -1,0 +1,52 @@
+import { hash, randomBytes } from 'node:crypto'
+import { type Db, maybeOne, run } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
+
+/** A prefix that secret scanners can look for, and 256 random bits. */
+const prefix = 'gatehouse_join_'
+const shape = new RegExp(`^${prefix}[\\w-]{43}$`)
+
+export const newJoinToken = (): string => prefix + randomBytes(32).toString('base64url')
+export const isJoinToken = (text: string): boolean => shape.test(text)
+/** A plain hash is enough for 256 random bits, and finding it by its hash takes the same time for every wrong one. */
+const hashed = (token: string): Buffer => hash('sha256', token, 'buffer')
+
+export const insertJoinToken = (db: Db, token: string, name: string | null, lifeSeconds: number): Promise<void> =>
+  run(
+    db,
+    sql`
+    insert into join_tokens (token_hash, name, expires_at)
+    values (${hashed(token)}, ${name}, now() + ${lifeSeconds} * interval '1 second')`,
+  )
+
+export type JoinToken = { name: string | null; usedBy: string | null; isExpired: boolean }
+
+/** Holds the token until the transaction ends: of two nodes with one token, the second sees what became of it. */
+export async function lockJoinToken(tx: Db, token: string): Promise<JoinToken | undefined> {
+  const row = await maybeOne<{ name: string | null; used_by: string | null; expired: boolean }>(
+    tx,
+    sql`
+    select name, used_by, expires_at <= clock_timestamp() as expired from join_tokens
+    where token_hash = ${hashed(token)} for update`,
+  )
+  return row && { name: row.name, usedBy: row.used_by, isExpired: row.expired }
+}
+
+export const spendJoinToken = (tx: Db, token: string, account: string): Promise<void> =>
+  run(tx, sql`update join_tokens set used_by = ${account} where token_hash = ${hashed(token)}`)
+
+/** Resolves to whether it is the first refusal of this token within a minute: one event of those is enough. */
+export async function noteRefusal(db: Db, token: string): Promise<boolean> {
+  const noted = await maybeOne(
+    db,
+    sql`
+    update join_tokens set last_refused_at = now()
+    where token_hash = ${hashed(token)} and (last_refused_at is null or last_refused_at < now() - interval '1 minute')
+    returning 1 as noted`,
+  )
+  return noted !== undefined
+}
+
+/** Those that have been useless for a month. Events tell of them for longer. */
+export const forgetJoinTokens = (db: Db): Promise<void> =>
+  run(db, sql`delete from join_tokens where expires_at < now() - interval '30 days'`)

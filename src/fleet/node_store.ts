@@ -1,0 +1,103 @@
+import { type Db, many, maybeOne, one, run } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
+import { type NatsNode, nodeJwtLifeMs } from './nats_accounts.ts'
+
+export type FleetNode = NatsNode & {
+  readonly user: string
+  readonly nodeKey: string
+  readonly joinedAt: string
+  readonly revokedAt: string | null
+}
+
+type Row = {
+  nats_account: string
+  name: string
+  nats_user: string
+  node_key: string
+  joined_at: string
+  revoked_at: string | null
+}
+const columns = sql`nats_account, name, nats_user, node_key, joined_at, revoked_at`
+const toNode = (row: Row): FleetNode => ({
+  account: row.nats_account,
+  name: row.name,
+  user: row.nats_user,
+  nodeKey: row.node_key,
+  joinedAt: row.joined_at,
+  revokedAt: row.revoked_at,
+})
+
+export const listFleetNodes = async (db: Db): Promise<FleetNode[]> =>
+  (await many<Row>(db, sql`select ${columns} from fleet_nodes order by name, joined_at`)).map(toNode)
+
+/** Every node that NATS must know: those that have joined, and those that were revoked while a JWT of theirs may be valid. */
+export const nodesForNats = async (db: Db): Promise<FleetNode[]> =>
+  (
+    await many<Row>(
+      db,
+      sql`
+      select ${columns} from fleet_nodes
+      where revoked_at is null or revoked_at > now() - ${2 * nodeJwtLifeMs} * interval '1 millisecond'`,
+    )
+  ).map(toNode)
+
+/** Differs after each join and each revocation. Cheap: every process asks every other second. */
+export async function fleetVersion(db: Db): Promise<string> {
+  const { nodes, revoked } = await one<{ nodes: number; revoked: number }>(
+    db,
+    sql`select count(*) as nodes, count(revoked_at) as revoked from fleet_nodes`,
+  )
+  return `${nodes} ${revoked}`
+}
+
+export async function findFleetNode(db: Db, name: string): Promise<FleetNode | undefined> {
+  const row = await maybeOne<Row>(
+    db,
+    sql`select ${columns} from fleet_nodes where name = ${name} and revoked_at is null`,
+  )
+  return row && toNode(row)
+}
+
+/** Resolves to false when another node has the name. */
+export async function insertFleetNode(
+  tx: Db,
+  { account, name, user, nodeKey }: Omit<FleetNode, 'joinedAt' | 'revokedAt'>,
+): Promise<boolean> {
+  const inserted = await maybeOne(
+    tx,
+    sql`
+    insert into fleet_nodes (nats_account, name, nats_user, node_key) values (${account}, ${name}, ${user}, ${nodeKey})
+    on conflict (name) where revoked_at is null do nothing returning name`,
+  )
+  return inserted !== undefined
+}
+
+/** Resolves to undefined when no such node has joined. */
+export async function setRevoked(tx: Db, name: string): Promise<FleetNode | undefined> {
+  const row = await maybeOne<Row>(
+    tx,
+    sql`update fleet_nodes set revoked_at = now() where name = ${name} and revoked_at is null returning ${columns}`,
+  )
+  return row && toNode(row)
+}
+
+export type FleetEvent = {
+  readonly operation: 'invited' | 'joined' | 'join_refused' | 'revoked' | 'operator_created'
+  readonly node?: string | undefined
+  readonly sourceIp?: string | undefined
+  readonly detail?: string
+}
+
+export const recordFleetEvent = (db: Db, { operation, node, sourceIp, detail }: FleetEvent): Promise<void> =>
+  run(
+    db,
+    sql`
+    insert into fleet_events (operation, node, source_ip, detail)
+    values (${operation}, ${node ?? null}, ${sourceIp ?? null}, ${detail ?? null})`,
+  )
+
+export const latestFleetEvents = (db: Db, limit: number) =>
+  many<{ at: string; operation: string; node: string | null; source_ip: string | null; detail: string | null }>(
+    db,
+    sql`select at, operation, node, host(source_ip) as source_ip, detail from fleet_events order by id desc limit ${limit}`,
+  )
