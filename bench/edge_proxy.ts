@@ -1,7 +1,7 @@
 // What the edge costs beside two other HAProxy instances in front of the same upstream: `node bench/edge_proxy.ts
 // [requests|tcp|cold]`. The bare one only forwards; the one by hand does for this single edge what ours does for all, in
 // its configuration (edge_proxy_others.ts). Needs haproxy, wrk, taskset and openssl. The proxies share one core, and the
-// load and the upstream another. All three are under load at the same time, so that whatever else the machine does, and
+// load and the upstream another. All three are under load at the same time, so that other work of the machine, and
 // the caches that they share, affect all of them; what counts is the processor time of each request.
 import { execFile, execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'

@@ -29,7 +29,7 @@ const server = spawn(process.execPath, [main, 'serve'], {
     GATEHOUSE_DATABASE_URL: url,
     GATEHOUSE_LISTEN: origin.slice('http://'.length),
     GATEHOUSE_REQUESTS_PER_MINUTE: '0',
-    // Without lines to write for each request, whatever else a request costs weighs more.
+    // Without lines to write for each request, its other costs weigh more.
     GATEHOUSE_LOG_LEVEL: 'warn',
   },
 })
@@ -44,7 +44,7 @@ try {
   await measure(free)
   await measure(restricted)
   for (let pair = 0; pair < pairs; pair++) {
-    // Turn about, and neither always first: whatever else the machine does meets both.
+    // Alternating, and neither always first, so that other work of the machine affects both.
     const order = pair % 2 ? (['free', 'restricted'] as const) : (['restricted', 'free'] as const)
     for (const which of order) slices[which].push(await measure(which === 'free' ? free : restricted))
   }

@@ -16,7 +16,7 @@ export type DevEdge = {
   httpsPort: number
   /** Port of the example TCP edge: the last of the range, so that the others stay free for experiments. */
   tcpPort: number
-  /** Of the HTTP server that the example route leads to. It answers with the headers it got. */
+  /** Port of the HTTP server that the example route leads to. It answers with the headers it got. */
   upstreamPort: number
   stop: () => Promise<void>
 }
@@ -43,7 +43,7 @@ export async function startDevEdge({ baseUrl, token, signingKey, nats, tcpPorts 
       GATEHOUSE_EDGE_STATUS_LISTEN: `127.0.0.1:${statusPort}`,
       // The upstreams of examples and tests are on this machine.
       GATEHOUSE_EDGE_UPSTREAM_ALLOW: '127.0.0.0/8,::1',
-      // Nobody balances load here, and Ctrl-C should not take long.
+      // There is no balancer here, and Ctrl-C should not take long.
       GATEHOUSE_EDGE_DRAIN_DELAY_SECONDS: '0',
       GATEHOUSE_EDGE_DRAIN_DEADLINE_SECONDS: '0',
       GATEHOUSE_EDGE_MAX_CONNECTIONS: '1000',

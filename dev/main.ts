@@ -119,7 +119,7 @@ const isListening = await new Promise<boolean>((resolve) => {
   lines.on('line', (line) => JSON.parse(line).msg === 'listening' && resolve(true))
   lines.once('close', () => resolve(false))
 })
-// It has said why, on standard error: a port that is taken, for one. Whoever has that port must not get the token.
+// It has said why, on standard error: a port that is taken, for one. The program on that port must not get the token.
 if (!isListening) await new Promise(() => {})
 const base_url = environment.GATEHOUSE_PUBLIC_URL
 if (nats) edge = await startDevEdge({ baseUrl: base_url, token, signingKey: signing_key, nats: nats.edge, tcpPorts })

@@ -17,7 +17,7 @@ function onOneLine(value: unknown): string {
   return fields.length === 0 ? '{}' : `{ ${fields.join(', ')} }`
 }
 
-/** Whatever fits on a line has one, as a person would write it: most of the document is short references. */
+/** A value that fits on a line gets one, as a person would write it: most of the document is short references. */
 function onLines(value: unknown, indent = '', keyLength = 0): string {
   const line = onOneLine(value)
   if (typeof value !== 'object' || value === null || indent.length + keyLength + line.length <= lineWidth) return line

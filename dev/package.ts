@@ -115,7 +115,7 @@ const sourceDate = (): string =>
   process.env.SOURCE_DATE_EPOCH ??
   execFileSync('git', ['log', '-1', '--format=%ct'], { cwd: root, encoding: 'utf8' }).trim()
 
-/** Puts files where they belong. Nobody's umask decides their modes. */
+/** Puts files where they belong, with modes that do not depend on the umask. */
 async function stage(folder: string, files: Files, folders: string[] = []): Promise<void> {
   for (const path of folders) await mkdir(join(folder, path), { recursive: true })
   for (const [path, content] of Object.entries(files)) {
@@ -257,7 +257,7 @@ if (import.meta.main) {
   if (!process.argv.includes('--built')) run(process.execPath, ['dev/build.ts'])
   const into = join(root, 'packages')
   for (const old of [into, `${into}.new`]) await rm(old, { recursive: true, force: true })
-  // Whoever looks at the folder sees all of it or nothing.
+  // Renamed into place, so that a reader sees the whole folder or nothing.
   const made = await makePackages(`${into}.new`, 9)
   await rename(`${into}.new`, into)
   console.log(made.join('\n'))

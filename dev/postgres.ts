@@ -20,7 +20,7 @@ for (const [event, ours] of listening) {
 }
 
 export type Postgres = {
-  /** Of the maintenance database; `urlOf` gives that of another. */
+  /** URL of the maintenance database; `urlOf` gives that of another. */
   url: string
   urlOf: (database: string) => string
   stop: () => Promise<void>

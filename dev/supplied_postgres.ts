@@ -1,4 +1,4 @@
-// A PostgreSQL that somebody else runs, instead of one of our own: for machines where ours cannot start, and for trying
+// A PostgreSQL that is already running, instead of one of our own: for machines where ours cannot start, and for trying
 // another version.
 import { randomBytes } from 'node:crypto'
 import pg from 'pg'

@@ -85,7 +85,7 @@ type Ids = {
 function inserts({ account, admin, rules, destination, edges, restrictions }: Ids, rows: number, addresses: number) {
   const numbers = sql`generate_series(1, ${rows}) n`
   const id = idOf(sql`n`, rows)
-  // Every hour of 30 days has its share, whatever the number of rows.
+  // Every hour of 30 days has its share of the rows.
   const hour = sql`date_trunc('hour', now()) - (n % 720) * interval '1 hour'`
   const address = sql`'10.0.0.0'::inet + (n::bigint * 7919 % ${addresses})`
   const outcome = sql`case n % 2 when 0 then 'warned' else 'refused' end`

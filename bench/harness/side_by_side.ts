@@ -1,4 +1,4 @@
-// Measures programs beside each other: rounds of a few seconds, turn about, so that whatever else the machine does meets all
+// Measures programs beside each other: short alternating rounds, so that other work of the machine affects all
 // of them. What counts is the ratio of two contenders in the same round, by rate and by the processor time of a request.
 import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
@@ -13,7 +13,7 @@ export type Contender = {
   readonly pid: number
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
-  /** Of a POST. */
+  /** Sent with a POST. */
   readonly body?: string
 }
 type Slice = { rate: number; microseconds: number }

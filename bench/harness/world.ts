@@ -69,7 +69,7 @@ const insertKeys = (db: DbPool, account: string, owner: string, keys: number) =>
     from generate_series(1, ${keys}) n`,
   )
 
-/** Both say on standard output, as JSON, that they listen. Whatever follows is read and thrown away. */
+/** Both say on standard output, as JSON, that they listen. Later output is read and thrown away. */
 const originOf = (child: ChildProcess): Promise<string> =>
   new Promise((resolve, reject) => {
     child.once('exit', (code) => reject(new Error(`a server ended with ${code} before it listened`)))

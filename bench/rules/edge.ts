@@ -56,7 +56,7 @@ export async function measureEdge(scope: Scope, rounds: number, ranges: number):
     )
     return elapsed
   }
-  // Behind whatever else the reconcile found.
+  // Behind other changes that the reconcile found.
   for (let warm = 0; warm < 4; warm++) for (const guarded of [small, large]) await change(guarded)
   for (let round = 0; round < rounds; round++)
     for (const guarded of round % 2 ? [small, large] : [large, small])

@@ -10,7 +10,7 @@ import { PageHeader } from './ui/page_header.tsx'
 import { NotForMembers } from './ui/states.tsx'
 import { UnsavedGuard } from './ui/unsaved.tsx'
 
-// Whoever has a session does not need it.
+// Loaded on demand: people with a session do not need it.
 const SignIn = lazy(async () => ({ default: (await import('./sign_in.tsx')).SignIn }))
 
 // Opened by `gatehouse login`, so it is in no menu.
@@ -19,7 +19,7 @@ const commandRoute = {
   lazy: { Component: async () => (await import('./pages/cli_login.tsx')).CliLogin },
 }
 
-// Shows every component in its states to whoever works on them. Not part of what is built.
+// Shows every component in its states to developers. Not part of the build.
 const developmentRoutes = import.meta.env.DEV
   ? [
       {
@@ -37,7 +37,7 @@ export const createRouter = () =>
         Component: App,
         children: [
           {
-            // Below the menu, so that whoever meets a broken page can leave it.
+            // Below the menu, so that people can leave a broken page.
             ErrorBoundary: PageFailed,
             HydrateFallback: () => <Skeleton lines={8} />,
             children: [...pageRoutes, commandRoute, ...developmentRoutes, { path: '*', Component: NotFound }],

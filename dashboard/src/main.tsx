@@ -19,7 +19,7 @@ import './styles/traffic.css'
 
 const isSignedOut = (error: unknown): boolean => error instanceof Problem && error.status === 401
 
-// The key may be deleted while its session looks at a page: whoever hears of it first asks who we are.
+// The key may be deleted while its session looks at a page: the first query that fails asks who we are.
 function onError(error: unknown): void {
   if (isSignedOut(error)) client.invalidateQueries({ queryKey: ['get', '/caller'] })
 }
@@ -32,7 +32,7 @@ const client = new QueryClient({
     queries: {
       // A refusal stays one however often it is asked for; what did not answer may answer next time.
       retry: (count, error) => count < 2 && (!(error instanceof Problem) || error.status === 0 || error.status >= 500),
-      // Long enough that the parts of one page read once, short enough that whatever is opened is current.
+      // Long enough that the parts of one page read once, short enough that a newly opened page is current.
       staleTime: 300,
     },
   },

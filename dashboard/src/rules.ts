@@ -18,7 +18,7 @@ export const asRange = (address: string): string => `${address}/${address.includ
 /** A policy has each range once per action. */
 export const keyOf = ({ action, cidr }: Pick<Rule, 'action' | 'cidr'>): string => `${action} ${cidr}`
 
-/** What somebody means to change, apart from what the policy has: it can be looked at, and applied to a newer state. */
+/** The intended changes, apart from what the policy has: they can be looked at, and applied to a newer state. */
 export type Draft = { readonly added: ReadonlyMap<string, Rule>; readonly removed: ReadonlyMap<string, Rule> }
 export const emptyDraft: Draft = { added: new Map(), removed: new Map() }
 export const isEmpty = ({ added, removed }: Draft): boolean => added.size === 0 && removed.size === 0
@@ -138,7 +138,7 @@ function parseLine(line: string, fallback: Rule['action']): Rule | { fault: stri
   }
 }
 
-/** The range that somebody means who writes 192.0.2.18/28. */
+/** The range that is meant by 192.0.2.18/28. */
 export function rangeWithoutHostBits(written: string): string | undefined {
   const cidr = withoutHostBits(written)
   return cidr && formatCidr(cidr)

@@ -14,7 +14,7 @@ const root = new URL('../..', import.meta.url).pathname
 /** In a checkout. */
 export const docsFolder = '.docs'
 
-/** Writes the site into a folder of the repository. Whatever was there is gone. */
+/** Writes the site into a folder of the repository, replacing its contents. */
 export async function buildDocs(folder: string): Promise<{ pages: number; bytes: number }> {
   const to = join(root, folder)
   const files = new Set((await Array.fromAsync(glob(sources, { cwd: root }))).sort())

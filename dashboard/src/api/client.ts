@@ -18,7 +18,7 @@ api.use({
     const generation = response.headers.get('Service-Generation')
     if (generation) noteGeneration(Number(generation))
   },
-  // TanStack Query aborts what nobody waits for any more; that is not a problem of the service.
+  // TanStack Query aborts queries that are no longer needed; that is not a problem of the service.
   onError: ({ request }) => (request.signal.aborted ? undefined : unreachable()),
 })
 

@@ -3,7 +3,7 @@ import { queries } from './queries.ts'
 
 type Person = { id: string; name: string; active: boolean; kind: 'user' | 'bot' }
 
-/** Whoever can own a key. Undefined until both lists were read; a list that cannot be read counts as empty. */
+/** Users and bots: those who can own a key. Undefined until both lists were read; a list that cannot be read counts as empty. */
 export function usePeople(): Person[] | undefined {
   const { data: users = [], isPending: usersPending } = useQuery({ ...queries.users(), staleTime: 60_000 })
   const { data: bots = [], isPending: botsPending } = useQuery({ ...queries.bots(), staleTime: 60_000 })

@@ -7,7 +7,7 @@ export const signIn = (token: string) => answerOf(api.POST('/dashboard_session',
 
 export type SignInOptions = { token: boolean; providers: { name: string; title: string }[] }
 
-/** How one can sign in here. Not an operation of the API: nobody is known yet. */
+/** How one can sign in here. Not an operation of the API: there is no caller yet. */
 export const signInOptions = queryOptions({
   queryKey: ['sign-in options'],
   queryFn: async (): Promise<SignInOptions> => {

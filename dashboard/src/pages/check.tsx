@@ -94,7 +94,7 @@ export function Check() {
   )
 }
 
-/** More than that nobody finds in a list: the page of an edge links here with the route already chosen. */
+/** Longer lists are no use: the edge page links here with the route already chosen. */
 const mostOffered = 500
 
 function useTargets(chosen: string): { value: string; label: string }[] {

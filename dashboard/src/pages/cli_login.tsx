@@ -39,7 +39,7 @@ export function CliLogin() {
             <div className="note warned" role="note">
               <Icon name="warned" />
               <p>
-                The program asked from another address than yours. That is normal for a remote machine. If somebody sent
+                The program asked from another address than yours. That is normal for a remote machine. If someone sent
                 you this link or code, deny it.
               </p>
             </div>

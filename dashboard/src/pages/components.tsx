@@ -23,7 +23,7 @@ import { Foundation } from './components/foundation.tsx'
 import { LongTable, rows } from './components/table.tsx'
 import '../styles/components.css'
 
-/** Every component in its states, for whoever works on them: only development builds have this page. */
+/** Every component in its states, for developers: only development builds have this page. */
 export function Components() {
   return (
     <>

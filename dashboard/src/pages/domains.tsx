@@ -154,7 +154,7 @@ const nameIn = (byId: ReadonlyMap<string, Certificate>, id = ''): string => {
 }
 
 function summaryOf(domains: readonly Domain[]): string {
-  if (domains.length === 0) return 'Whoever proves a domain can use every name under it.'
+  if (domains.length === 0) return 'An account that proves a domain can use every name under it.'
   const open = domains.filter((domain) => !isHeld(domain)).length
   const failing = domains.filter(({ verification }) => verification.status === 'failing').length
   const failed = domains.filter((domain) => orderOf(domain)?.isFailed).length

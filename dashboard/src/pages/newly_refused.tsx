@@ -44,7 +44,7 @@ function List() {
           rows.length === 0 ? (
             <div className="frame">
               <Empty title="No address was shut out">
-                Nobody who was let in within the last seven days is refused now.
+                No address that was let in within the last seven days is refused now.
               </Empty>
             </div>
           ) : (

@@ -106,7 +106,7 @@ function PeopleTable({ people, isAdmin, onOpen }: TableProps) {
       />
       {found.length === 0 ? (
         <div className="frame">
-          <Empty title="Nobody matches" />
+          <Empty title="No one matches" />
         </div>
       ) : (
         <DataTable label="People and bots" rows={found} keyOf={({ id }) => id} columns={columns} isTwoLine />

@@ -4,7 +4,7 @@ import { FormDialog } from './form_dialog.tsx'
 
 type Props = {
   title: string
-  /** What it is called: to be typed when what goes cannot be brought back and somebody may depend on it. */
+  /** A name to be typed when the thing cannot be brought back and others may depend on it. */
   typeToConfirm?: string
   action: string
   /** While it is not known yet what else would go. */

@@ -11,7 +11,7 @@ type Props = {
   wide?: boolean
 }
 
-/** There while it is rendered: whoever opens it decides with its own state. */
+/** Open while it is rendered: the component that opens it decides with its own state. */
 export function Dialog({ title, onClose, children, mustAnswer, wide }: Props) {
   return (
     <ModalOverlay

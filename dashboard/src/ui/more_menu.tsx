@@ -2,7 +2,7 @@ import { lazy, type ReactNode, Suspense, useRef, useState } from 'react'
 import { Icon } from './icons.tsx'
 import type { MenuGroup } from './menu.tsx'
 
-// Nothing that a page needs to be read: fetched when somebody points at a menu's button.
+// Not needed to read a page: fetched when the pointer reaches a menu's button.
 const loadMenu = async () => ({ default: (await import('./menu.tsx')).ActionMenu })
 const ActionMenu = lazy(loadMenu)
 

@@ -1,4 +1,4 @@
-/** What people call it, and the id beneath; the id alone when nobody gave it a name. */
+/** What people call it, and the id beneath; the id alone when it has no name. */
 export function Name({ id, text }: { id: string; text?: string }) {
   if (!text) return <span className="mono id">{id}</span>
   return (

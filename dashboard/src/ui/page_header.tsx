@@ -28,8 +28,8 @@ export function PageHeader({ title, parent, status, summary, meta, tools, childr
     document.title = `${title} · Gatehouse`
   }, [title])
   useEffect(() => {
-    // A screen reader hears where it is now; on the first page the browser has said so already. Whoever is doing
-    // something on the page by the time its head appears is left alone.
+    // A screen reader hears where it is now; on the first page the browser has said so already. Focus that is already on
+    // the page when its head appears stays there.
     if (hasOpenedAPage && !document.getElementById('main')?.contains(document.activeElement)) heading.current?.focus()
     hasOpenedAPage = true
   }, [])

@@ -3,7 +3,7 @@ import { ago } from '../../../src/kernel/ago.ts'
 
 const absolute = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium' })
 
-/** How long ago, and the exact time for whoever points at it. */
+/** How long ago, with the exact time as a tooltip. */
 export function Ago({ at }: { at: string }) {
   const [, tick] = useState(0)
   useEffect(() => {

@@ -9,7 +9,7 @@ type Props = {
   children: ReactNode
 }
 
-/** One for each change, at the foot of the window. Whoever shows it says politely that it is there. */
+/** One for each change, at the foot of the window. Its container announces it politely. */
 export function Toast({ tone, icon, title, onDismiss, children }: Props) {
   return (
     <div className={`toast ${tone}`}>

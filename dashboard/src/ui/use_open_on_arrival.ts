@@ -4,7 +4,7 @@ import { useLocation } from 'react-router'
 /** Opens the dialog that the search asked for: it navigates with `state: { open }`. */
 export function useOpenOnArrival(open: (what: string) => void): void {
   const { key, state } = useLocation()
-  // biome-ignore lint/correctness/useExhaustiveDependencies: once per navigation, whatever the page draws meanwhile.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: once per navigation, not once per render.
   useEffect(() => {
     if (typeof state?.open !== 'string') return
     open(state.open)

@@ -2,7 +2,7 @@ import { useState } from 'react'
 
 /**
  * For a field whose text is kept elsewhere, such as in the URL, which follows a moment later: until then the field would
- * show the text of before, and lose what is typed in between.
+ * show its previous text, and lose what is typed in between.
  */
 export function useTyped(value: string, onChange: (text: string) => void) {
   const [typed, setTyped] = useState<string>()

@@ -13,7 +13,7 @@ import { Subject, Who } from './who.tsx'
 type Filters = { operation?: string; source_ip?: string; since?: string }
 type Props = { ownerId?: string | undefined; resourceId?: string | undefined; filters?: Filters }
 
-/** Changes, newest first, field by field: all of them, those of somebody, or those of one thing. */
+/** Changes, newest first, field by field: all of them, those of one person, or those of one thing. */
 export function ChangeList({ ownerId, resourceId, filters }: Props) {
   const events = $api.useInfiniteQuery(
     'get',
@@ -56,7 +56,7 @@ const kindOf = ({ before, after }: AuditEvent): { tone: Tone; word: string } =>
       ? { tone: 'refused', word: 'Deleted' }
       : { tone: 'neutral', word: 'Changed' }
 
-/** A change shows what changed; of what was created or deleted, all fields are there for whoever wants them. */
+/** A change shows what changed; after a creation or deletion, all fields can be opened. */
 function Fields({ event }: { event: AuditEvent }) {
   if (event.resource_id.startsWith('ses_')) return null
   if (event.before && event.after) return <Diff event={event} />

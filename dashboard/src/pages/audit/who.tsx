@@ -3,7 +3,7 @@ import { usePeople } from '../../api/people.ts'
 import { queries } from '../../api/queries.ts'
 import { type AuditEvent, subjectOf } from './describe.ts'
 
-/** The name of whoever did it; the id when the name is not known any more. */
+/** The name of the owner; the id when the name is not known any more. */
 export function Who({ ownerId }: { ownerId: string | null }) {
   const people = usePeople()
   if (!ownerId) return <>A command on the server</>
@@ -15,7 +15,7 @@ export function Who({ ownerId }: { ownerId: string | null }) {
 /** What people call the thing that was changed. An event about a policy's rules does not say which policy by name. */
 export function Subject({ event }: { event: AuditEvent }) {
   const policies = useQuery({ ...queries.policies(), enabled: event.resource_id.startsWith('ipp_') }).data
-  // Nobody gives a session a name, and who began it has just been said.
+  // Sessions have no names, and their owner has just been named.
   if (event.resource_id.startsWith('ses_')) return null
   const policy = policies?.find(({ id }) => id === event.resource_id)
   return <strong>{policy?.description ?? subjectOf(event)}</strong>

@@ -23,7 +23,7 @@ type Wanted = { policyId: string; deny?: string | undefined }
 
 /** Where a change would let a refused address in: at the rule that denies it, or in any policy of what refuses it. */
 export function choicesOf({ steps }: Result): Wanted[] {
-  // What only warns comes second: a change there lets nobody in.
+  // Warning restrictions come second: a change there lets no one in.
   const refusing = steps.find(({ allowed, enforced }) => !allowed && enforced) ?? steps.find(({ allowed }) => !allowed)
   const deny = refusing?.policies.find(({ action }) => action === 'deny')
   if (deny) return [{ policyId: deny.ip_policy.id, deny: deny.cidr ?? undefined }]

@@ -7,7 +7,7 @@ type Order = { health: Health; title: string; isFailed: boolean }
 /** What is missing before anything is ordered: nothing has failed. */
 const isMissing: Readonly<Record<string, true>> = { unverified: true, no_hostports: true }
 
-/** How the certificate stands that Gatehouse orders and renews; undefined when somebody does that by hand. */
+/** The state of the certificate that Gatehouse orders and renews; undefined when that is done by hand. */
 export function orderOf({ certificate_management_status: status }: Domain): Order | undefined {
   if (!status) return undefined
   const { renews_at, provisioning_job: job } = status

@@ -45,7 +45,7 @@ const operations: { [Module in keyof Bodies]: Operations<Module> } = {
         ? answerOf(api.DELETE('/edges/https/{edge_id}/routes/{id}/ip_restriction', routeOf(place)))
         : answerOf(api.DELETE('/edges/tcp/{id}/ip_restriction', edgeOf(place))),
   },
-  // Of routes only: a TCP edge does not read what it forwards.
+  // Only on routes: a TCP edge does not read what it forwards.
   request_headers: {
     noun: 'headers',
     put: (place, body) =>

@@ -64,7 +64,7 @@ export function CreateKey({ onClose }: { onClose: () => void }) {
           value={values.description}
           onChange={set('description')}
           placeholder="nightly backup"
-          hint="What breaks if somebody deletes it."
+          hint="What uses this key?"
         />
         {caller?.role === 'admin' && <OwnerChoice own={caller.owner_id} value={values.owner} onChange={set('owner')} />}
       </div>

@@ -182,7 +182,7 @@ const withoutBackend = (edge: Edge): AttentionItem => ({
   action: 'View edge',
 })
 
-/** One item for all: whoever renews them does so on one page. */
+/** One item for all: they are renewed on one page. */
 function aboutCertificates(certificates: readonly Shapes['TlsCertificate'][]): AttentionItem[] {
   return (['expired', 'soon'] as const).flatMap((expiry): AttentionItem[] => {
     const found = certificates.filter((each) => each.expiry === expiry)

@@ -50,7 +50,7 @@ function distinct(rows: Shapes['IpPolicyImpact']['traffic'], kind: 'newly_refuse
   return listed.length === total ? new Set(listed.map(({ ip }) => ip)).size : total
 }
 
-/** Of what is enforced; what only warns is in the review. */
+/** Figures of enforced restrictions; those that only warn are in the review. */
 function Figures({ impact }: { impact: Shapes['IpPolicyImpact'] }) {
   const enforced = impact.traffic.filter((row) => row.enforced)
   const [refused, allowed] = [distinct(enforced, 'newly_refused'), distinct(enforced, 'newly_allowed')]

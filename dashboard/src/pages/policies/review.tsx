@@ -29,7 +29,7 @@ export function Review({ policyId, name, rules, after, draft, onDraft, onSaved, 
   const refresh = useRefresh()
   const impact = useQuery(impactOf(policyId, after))
   async function save({ draft: wanted = draft, allowSelfLockout }: Variant = {}): Promise<void> {
-    // Onto what the policy has now: somebody else may have changed it since this page read it.
+    // Onto what the policy has now: another person may have changed it since this page read it.
     const fresh = await readRulesWithIds(policyId)
     const query = allowSelfLockout ? { allow_self_lockout: true } : {}
     const params = { path: { id: policyId }, query }

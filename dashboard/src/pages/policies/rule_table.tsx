@@ -15,7 +15,7 @@ import { type Evidence, evidenceColumns, unusedDays, Verdict } from './evidence.
 import { RemoveAll } from './remove_all.tsx'
 
 type Props = {
-  /** Of the policy, for the file that an export is. */
+  /** Name of the policy, for the exported file. */
   name: string
   /** As they would be with the draft. */
   rules: readonly Rule[]
@@ -213,7 +213,7 @@ const selectColumn = (
   ),
 })
 
-/** Without the word that says that there is no metadata: whoever reads the file wants ranges. */
+/** Without the word that says that there is no metadata: readers of the file want ranges. */
 const lineOf = (rule: Rule): string => toRuleLine(rule).replace(/ metadata=(?= |$)/, '')
 
 /** As text, in the form that an import and the API read. */

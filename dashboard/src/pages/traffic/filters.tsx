@@ -17,7 +17,7 @@ const statuses = [
   { value: '', label: 'Any status' },
   ...['2xx', '3xx', '4xx', '5xx'].map((value) => ({ value, label: value })),
 ]
-/** More than that nobody finds in a list: the page of an edge links here with itself chosen. */
+/** Longer lists are no use: the edge page links here with itself chosen. */
 const mostOffered = 500
 
 export function Filters({ filter }: { filter: UrlFilter }) {

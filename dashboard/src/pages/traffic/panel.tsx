@@ -29,7 +29,7 @@ type Props = {
   onNext?: (() => void) | undefined
 }
 
-/** A node tells of a request within a second or two; whoever is quicker with its id waits that long. */
+/** A node reports a request within a second or two; a person with its id may be quicker, and waits this long. */
 const arrivesWithinMs = 15_000
 const isYoung = (id: string): boolean => Date.now() - (momentOf(id) ?? 0) < arrivesWithinMs
 const isMissing = (error: unknown): boolean => error instanceof Problem && error.status === 404

@@ -14,7 +14,7 @@ type Listener = {
 
 const firstRetryMs = 1_000
 const lastRetryMs = 15_000
-/** The service says something every ten seconds. Whatever is quiet for longer has gone without a word. */
+/** The service sends something every ten seconds. A stream that is quiet for longer is broken. */
 const silenceMs = 25_000
 
 /** Watches until it is stopped; connects again by itself when the stream ends, breaks or falls silent. */

@@ -1,7 +1,7 @@
 import { type FocusEvent, useCallback, useEffect, useRef, useState } from 'react'
 
 /**
- * Rows stand still while somebody is about to click one of them, goes through them with the keyboard, or has scrolled down
+ * Rows stand still while a person is about to click one of them, goes through them with the keyboard, or has scrolled down
  * to read: otherwise they would move away from under the pointer.
  */
 export function useHold() {

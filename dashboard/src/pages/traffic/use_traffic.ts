@@ -9,7 +9,7 @@ type Period = { since?: string; until?: string }
 
 /** Often enough to look immediate, and few enough drawings for a thousand requests a second. */
 const drawMs = 250
-/** A tab that nobody looks at gives its stream back: an account has few of them. */
+/** A hidden tab gives its stream back: an account has few of them. */
 const hiddenMs = 60_000
 
 export type Traffic = {
@@ -22,14 +22,14 @@ export type Traffic = {
   waiting: number
   /** Came too fast to be sent. */
   dropped: number
-  /** Of the kept ones, those that were too many to be kept. */
+  /** Requests worth keeping that exceeded the quota. */
   notKept: number
   hasOlder: boolean
   readOlder: () => Promise<void>
   readAgain: () => void
 }
 
-/** What was kept, and what happens now, as one list. `isHeld`: what comes waits until somebody wants to see it. */
+/** Kept and live requests as one list. `isHeld`: new ones wait until they are wanted. */
 export function useTraffic(filter: Filter, isHeld: boolean): Traffic {
   const key = JSON.stringify(filter)
   const [log, setLog] = useState(emptyLog)
