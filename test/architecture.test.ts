@@ -54,7 +54,7 @@ const mayImport: Record<string, { folders: string[]; because: string }> = {
   },
   backup: {
     folders: ['kernel', 'db'],
-    because: 'a backup has all tables, whatever is in them',
+    because: 'a backup has all tables, and does not look into them',
   },
   tracing: {
     folders: ['http'],
@@ -321,7 +321,7 @@ test('the length of a function is found in every form it can take', () => {
     assert.deepEqual(functionsIn(`${source}\n\nconst other = 1\n`), [{ name: 'long', lines: 5 }], source)
 })
 
-/** Whoever waits for something uses `poll`: a fixed time is too short on a busy machine and wasted on a quiet one. */
+/** Tests wait with `poll`: a fixed time is too short on a busy machine and wasted on a quiet one. */
 const mayUseTimers: Record<string, string> = {
   'test/harness/poll.ts': 'the one place where tests wait',
   'test/harness/control_plane.ts': 'kills a process that does not end',

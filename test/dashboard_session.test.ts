@@ -76,7 +76,7 @@ test('only a hash of the secret is stored, and only the cookie contains it', asy
     assert.ok(!answer.text.includes(browser.secret) && !`${[...answer.headers]}`.includes(browser.secret))
 })
 
-test('a wrong token is the same 401, whatever is wrong with it', async () => {
+test('all wrong tokens get the same 401', async () => {
   const admin = await plane.newAccount()
   const bot = await newBot(plane, admin)
   await admin('PATCH', bot.ownerUri, { active: false })
@@ -273,7 +273,7 @@ test('the audit shows which session of which key made a change, and when the ses
   )
 })
 
-test('with GATEHOUSE_DASHBOARD=off nobody can sign in, and cookies are ignored', async () => {
+test('with GATEHOUSE_DASHBOARD=off no one can sign in, and cookies are ignored', async () => {
   const admin = await plane.newAccount()
   const browser = await signIn(admin)
   await plane.startProcess({ GATEHOUSE_DASHBOARD: 'off' })

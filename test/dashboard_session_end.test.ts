@@ -1,4 +1,4 @@
-// Whatever ends a dashboard session ends it for the very next request, on every process.
+// A dashboard session that ends, for any reason, ends for the very next request, on every process.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { many, one, run } from '../src/db/pool.ts'

@@ -30,7 +30,7 @@ const ofControlPlane = known(settings)
 const ofEdge = known(edgeSettings)
 const assertKnown = (names: Iterable<string>, allowed: Set<string>, where: string) => {
   for (const name of names)
-    assert.ok(!name.startsWith('GATEHOUSE_') || allowed.has(name), `${where} sets ${name}, which nobody reads`)
+    assert.ok(!name.startsWith('GATEHOUSE_') || allowed.has(name), `${where} sets ${name}, which nothing reads`)
 }
 
 // The exposure that `systemd-analyze security` finds, from 0 (none) to 10, times ten.

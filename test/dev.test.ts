@@ -19,7 +19,7 @@ function living(): { pid: number; parent: number }[] {
     .map(([pid, parent]) => ({ pid: Number(pid), parent: Number(parent) }))
 }
 
-/** The process and all that descend from it, whatever they are. */
+/** The process and all its descendants. */
 function family(ancestor: number): number[] {
   const [rows, found] = [living(), [ancestor]]
   // Grows while it is walked, until no one is left to add.

@@ -19,7 +19,7 @@ import { listDrills } from './harness/drills.ts'
 const root = new URL('..', import.meta.url).pathname
 const read = (file: string) => readFile(join(root, file), 'utf8')
 const pages = await Array.fromAsync(glob(['*.md', 'docs/**/*.md', 'deploy/**/*.md', 'examples/*.md'], { cwd: root }))
-/** Of a page: what is under a heading of the second level. */
+/** The text of a page under a heading of the second level. */
 const sectionOf = (page: string, heading: string): string =>
   page.split(/^## /m).find((part) => part.startsWith(`${heading}\n`)) ?? assert.fail(`no section is named ${heading}`)
 const withoutCode = (text: string) => text.replaceAll(/^```.*?^```/gms, '')
@@ -34,7 +34,7 @@ test('every environment variable in the docs is read by the code', async () => {
   ])
   for (const page of pages) {
     for (const [name] of (await read(page)).matchAll(/\bGATEHOUSE_[A-Z0-9_]+\b/g))
-      assert.ok(known.has(name), `${page} mentions ${name}, which nobody reads`)
+      assert.ok(known.has(name), `${page} mentions ${name}, which nothing reads`)
   }
 })
 
@@ -144,7 +144,7 @@ test('every metric in the docs is one of those', async () => {
   const databases = new Set(['gatehouse_app', 'gatehouse_owner', 'gatehouse_blobs'])
   for (const page of pages.filter((file) => file !== 'CHANGELOG.md')) {
     for (const [name] of withoutCode(await read(page)).matchAll(/(?<=`)gatehouse_[a-z0-9_]*[a-z0-9](?=[`{])/g))
-      assert.ok(known.has(name) || databases.has(name), `${page} names ${name}, which nobody exports`)
+      assert.ok(known.has(name) || databases.has(name), `${page} names ${name}, which nothing exports`)
   }
 })
 

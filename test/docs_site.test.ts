@@ -93,7 +93,7 @@ test('the address in doc_url of every error is an entry in the site', async () =
   }
 })
 
-test('nothing in a page is a script, whatever its text says', () => {
+test('nothing in a page is a script, even if its text looks like one', () => {
   const text =
     '# <script>alert(1)</script>\n\n<img src=x onerror=alert(1)>\n\n[a](javascript:alert(1)) `<b>`\n\n<!-- note -->'
   const { html } = renderPage('docs/x.md', text, new Set())

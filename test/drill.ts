@@ -20,5 +20,5 @@ putEnginesOnPath()
 if (chosen.onMachine)
   process.exit(spawnSync(process.execPath, [chosen.file, ...args], { stdio: 'inherit' }).status ?? 1)
 process.env.GATEHOUSE_TEST_PROGRAM = await ensureTestProgram()
-// Explicit: the package that starts PostgreSQL makes a process that merely finishes exit with 0, whatever its exitCode is.
+// Explicit: the package that starts PostgreSQL makes a process that merely finishes exit with 0, even with another exitCode.
 process.exit(await runWithEnvironment([chosen.file, ...args]))

@@ -252,7 +252,7 @@ for (const [operation, byFilter] of Object.entries(filters))
 
 for (const [operation, cases] of Object.entries(unique))
   for (const { filter, value, found } of cases)
-    test(`${operation}: ${filter} finds the only one, in whatever spelling`, async () => {
+    test(`${operation}: ${filter} finds the only one, in every spelling`, async () => {
       const { id } = await found()
       assert.deepEqual(await walk(listOf(operation), `${filter}=${encodeURIComponent(value)}`), [id])
     })

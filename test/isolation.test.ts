@@ -96,7 +96,7 @@ for (const route of routes) {
   ) as [Call, Call, Call, Call]
   const forViewer = expected.viewer ?? (isMutating(route, expected) ? 403 : expected.member)
 
-  test(`${route.operation} gives everyone without a valid key the same refusal, whatever the id`, async () => {
+  test(`${route.operation} gives everyone without a valid key the same refusal, for every id`, async () => {
     const targets = { own: await path(admin), foreign: await path(otherAdmin), sibling: await path(admin) }
     const sent = await bodyFor(admin)
     await withoutAnyChange(async () => {
@@ -112,7 +112,7 @@ for (const route of routes) {
     })
   })
 
-  // A number belongs to nobody: generations are counted for the whole installation.
+  // Numbers have no owner: generations are counted for the whole installation.
   if (Object.values(route.params ?? {}).some((kind) => kind !== 'number')) {
     test(`${route.operation} gives the same answer for foreign, absent and malformed ids`, async () => {
       const targets = { own: await path(admin), foreign: await path(otherAdmin), sibling: await path(admin) }

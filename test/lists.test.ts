@@ -269,7 +269,7 @@ describe('with many rows', () => {
   }
   const scanned = ['accounts', 'principals', 'api_keys', 'outbox', 'dashboard_sessions', 'identities', month].join('|')
   for (const [what, { by, ask, statements: count }] of Object.entries(statements)) {
-    test(`${what} uses an index, whatever statistics PostgreSQL has`, async () => {
+    test(`${what} uses an index, with any statistics of PostgreSQL`, async () => {
       for (const plan of await plansOf(ask, count)) {
         for (const sign of by) assert.match(plan, new RegExp(sign), plan)
         assert.doesNotMatch(plan, new RegExp(`Seq Scan on (${scanned})\\b`), plan)

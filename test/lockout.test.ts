@@ -137,7 +137,7 @@ test('release affects one type of one account, and says when there is nothing to
   assert.deepEqual(await enforcedOf(admin), [false, true])
   assert.deepEqual(await enforcedOf(other), [true, true])
   assert.match(await release(admin.accountId), /enforces no IP restriction of type api/)
-  await assert.rejects(release('nobody'), /there is no account/)
+  await assert.rejects(release('no-account'), /there is no account/)
   await assert.rejects(release(admin.accountId, 'everything'), /--type/)
 })
 

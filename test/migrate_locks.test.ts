@@ -31,8 +31,8 @@ test('migrate grants the role of serve its rights while a publisher is active', 
 
 test('migrate gives up at its limit and names each lock and its holder', async (t) => {
   const url = await newDatabase()
-  const other = await connect(t, url, 'somebody else')
-  const holder = `held by pid ${(await other.query('select pg_backend_pid() as pid')).rows[0].pid} \\(application_name somebody else, role \\w+, state idle[^)]*, connected since`
+  const other = await connect(t, url, 'another program')
+  const holder = `held by pid ${(await other.query('select pg_backend_pid() as pid')).rows[0].pid} \\(application_name another program, role \\w+, state idle[^)]*, connected since`
 
   await other.query('select pg_advisory_lock(7204113001)')
   const migration = await migrateAs(url, 1)

@@ -213,7 +213,7 @@ test('every metric in alerts and on the dashboard is one that we have', async ()
     )
     // Prometheus itself has `up`.
     assert.ok(metrics.length > 0 || expr.startsWith('up{'), title)
-    for (const metric of metrics) assert.ok(known.has(metric), `${title} names ${metric}, which nobody exports`)
+    for (const metric of metrics) assert.ok(known.has(metric), `${title} names ${metric}, which nothing exports`)
   }
 })
 

@@ -62,7 +62,7 @@ test('/readyz is 503 when the database has migrations that this version does not
 
 test('/metrics counts requests by operation and status, and shows the connections to the database', async () => {
   const counted = async () => {
-    // The pool closes connections that nobody used for a while.
+    // The pool closes connections that were idle for a while.
     assert.equal((await admin('GET', '/api_keys')).status, 200)
     const { status, text } = await probe(server, '/metrics')
     assert.equal(status, 200)
@@ -114,7 +114,7 @@ test('without its database the service returns 503 with Retry-After, never 500, 
   const { status, text } = await probe(server, '/readyz')
   assert.equal(status, 503)
   assert.match(text, /PostgreSQL does not answer/)
-  assert.doesNotMatch(text, /postgres:postgres/, 'the password is nobody else’s business')
+  assert.doesNotMatch(text, /postgres:postgres/, 'the password is not shown')
   assert.equal((await probe(server, '/healthz')).status, 200)
   await proxy.heal()
   await servesAgain()

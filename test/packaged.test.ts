@@ -43,7 +43,7 @@ async function perform(steps: readonly string[], folder: string): Promise<void> 
   }
 }
 
-/** The command line that runs a program as nobody, with every file system that was there read-only. */
+/** The command line that runs a program without privileges, with every file system that was there read-only. */
 const shutAway = (program: string[]): string[] => [
   'unshare',
   ...(process.getuid?.() === 0 ? [] : ['--map-root-user']),

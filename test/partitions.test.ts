@@ -15,7 +15,7 @@ async function openDatabase(): Promise<DbPool> {
   return db
 }
 
-/** Of the partitions that there are, as 2027_01. */
+/** Months of the existing partitions, as 2027_01. */
 async function months(db: DbPool): Promise<string[]> {
   const rows = await many<{ name: string }>(
     db,

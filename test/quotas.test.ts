@@ -203,7 +203,7 @@ test('the operator sets, lists and clears the quota of an account, and it holds 
     [['set', ...policies], /--limit is required/],
     [['set', ...policies, '--limit', 'many'], /--limit must be a whole number/],
     [['set', '--account', admin.accountId, '--kind', 'cats', '--limit', '1'], /--kind must be one of users, /],
-    [['clear', '--account', 'nobody', '--kind', 'users'], /there is no account "nobody"/],
+    [['clear', '--account', 'no-account', '--kind', 'users'], /there is no account "no-account"/],
     [['raise'], /usage: gatehouse quotas/],
   ] as const) {
     const { code, stderr } = await run(...args)

@@ -181,7 +181,7 @@ test('the operator sets, lists and clears the limit of an account, and it holds 
       ['set', '--account', admin.accountId, '--requests-per-minute', 'many'],
       /--requests-per-minute must be a whole number/,
     ],
-    [['clear', '--account', 'nobody'], /there is no account "nobody"/],
+    [['clear', '--account', 'no-account'], /there is no account "no-account"/],
     [['raise'], /usage: gatehouse rate-limits/],
   ] as const) {
     const { code, stderr } = await run(...args)

@@ -1,4 +1,4 @@
-// The README, as somebody reads it who has just cloned this: every command, as printed, in the order of the page.
+// The README, for a reader who has just cloned this: every command, as printed, in the order of the page.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { typePage } from './harness/printed_commands.ts'

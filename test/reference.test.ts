@@ -37,7 +37,7 @@ async function withOwn(admin: Client & { adminId: string }, example: unknown): P
   }
   for (const [theirs, make] of Object.entries(own))
     if (text.includes(theirs)) text = text.replaceAll(theirs, await make())
-  assert.doesNotMatch(text, /_01jz3v8q4se5x9y2m7n6k0abcd/, 'an example names something that nobody makes here')
+  assert.doesNotMatch(text, /_01jz3v8q4se5x9y2m7n6k0abcd/, 'an example names something that is not made here')
   return JSON.parse(text)
 }
 

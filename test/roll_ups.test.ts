@@ -1,4 +1,4 @@
-// Sums of counts by hour and by address: whatever is counted, deleted and repaired in between, reports are those of the counts.
+// Sums of counts by hour and by address: reports always match the counts, with deletions and repairs in between.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { addCounts, type Count, listWarnings, type Warning } from '../src/access/evidence/counts.ts'
@@ -142,7 +142,7 @@ async function compare(db: Db, world: World, what: string): Promise<void> {
 const pageOf = (db: Db, caller: Caller, id: Uuid, before?: Warning) =>
   listWarnings(db, caller, toId('ipx', id), 17, before)
 
-test('reports match the counts, whatever several processes count and delete at once', async () => {
+test('reports match the counts, while several processes count and delete at once', async () => {
   const world = await newWorld()
   for (let round = 0; round < sized(4, 60); round++) {
     await Promise.all([

@@ -1,4 +1,4 @@
-// Rules have a policy of their account, and go with it, whatever races it (docs/adr/0080). On plain connections: the API holds
+// Rules have a policy of their account, and go with it, even in races (docs/adr/0080). On plain connections: the API holds
 // the policy before it changes a rule, and would hide a fault.
 import assert from 'node:assert/strict'
 import { after, beforeEach, test } from 'node:test'

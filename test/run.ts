@@ -82,5 +82,5 @@ if (files.some((file) => /^test\/package[ds]\./.test(file))) await ensureBuilt()
 if (files.some((file) => file.startsWith('test/dashboard/'))) await ensureDashboard()
 if (files.some((file) => /^test\/(docs_site|reference)/.test(file))) await ensureDocs()
 const packages = `--import=${new URL('harness/bundled_packages.ts', import.meta.url).href}`
-// Explicit: the package that starts PostgreSQL makes a process that merely finishes exit with 0, whatever its exitCode is.
+// Explicit: the package that starts PostgreSQL makes a process that merely finishes exit with 0, even with another exitCode.
 process.exit(await runWithEnvironment(['test/harness/run_files.ts', ...flags, packages, ...files]))

@@ -133,7 +133,7 @@ test('a PATCH without read-only fields does all that it says, even if the values
   assert.equal(wider.body.error_code, 'ERR_SCOPE', wider.text)
 })
 
-test('of several who send back what they read at the same time, one wins and the others overwrite nothing', async () => {
+test('when several clients send back what they read at the same time, one wins and the others overwrite nothing', async () => {
   const policies = await Promise.all(Array.from({ length: 5 }, () => newPolicy(admin)))
   const [first, ...others] = policies.map(({ id }) => id)
   const { body: made } = await admin('POST', '/ip_restrictions', { type: 'agent', ip_policy_ids: [first] })

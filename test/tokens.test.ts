@@ -62,7 +62,7 @@ test('a malformed token is refused without a database query', async () => {
   for (const text of cannotBe) assert.equal((await plane.clientFor(text)('GET', '/caller')).status, 401, text)
   assert.equal((await admin('GET', '/caller', undefined, { headers: { authorization: undefined } })).status, 401)
   assert.equal(await activity(), before, 'the database was asked')
-  // The evidence is not blind: a token with a right checksum that nobody was given does reach the database.
+  // The evidence is not blind: a token with a right checksum that was never issued does reach the database.
   assert.equal((await plane.clientFor(token)('GET', '/caller')).status, 401)
   assert.notEqual(await activity(), before)
 })

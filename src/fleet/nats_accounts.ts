@@ -52,7 +52,7 @@ export function newNatsOperator(now: number): { operator: NatsOperator; rootSeed
   return { operator: { jwt, keys }, rootSeed: root.seed }
 }
 
-/** All of them are needed: NATS accepts an account with fewer, and then lets nobody connect to it. */
+/** All of them are needed: NATS accepts an account with fewer, and then refuses every connection to it. */
 const unlimited = { subs: -1, data: -1, payload: -1, imports: -1, exports: -1, wildcards: true, conn: -1, leaf: -1 }
 const jetStream = { mem_storage: -1, disk_storage: -1, streams: -1, consumer: -1 }
 /**
@@ -85,7 +85,7 @@ const services = [
   allRenewalsSubject,
 ]
 
-/** Owns JetStream and the buckets. It is the same whatever nodes there are. */
+/** Owns JetStream and the buckets. It does not depend on the nodes. */
 export const controlAccountJwt = (operator: NatsOperator, now: number): string =>
   accountJwt(
     operator,

@@ -1,8 +1,8 @@
 import { type NatsOperator, systemAccountJwt } from './nats_accounts.ts'
 
 /**
- * What nats.conf includes in place of authorization.conf: the same on every server, whatever nodes, cells and accounts
- * there are. NATS gets those while it runs, and keeps them in `folder`.
+ * What nats.conf includes in place of authorization.conf: the same on every server, with any nodes, cells and accounts.
+ * NATS gets those while it runs, and keeps them in `folder`.
  */
 export const operatorConf = (operator: NatsOperator, folder: string, now: number): string => `\
 # Operator mode: NATS trusts the operator's key, and Gatehouse gives it the account of each node. Made by

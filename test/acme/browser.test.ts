@@ -15,7 +15,7 @@ const installation = await startAcmeInstallation({ after })
 const { admin, challenges, pebble, edge } = installation
 const root = await pebble.rootOfIssued()
 
-/** The home of somebody whose browser trusts these roots, and no others beyond those of the world. */
+/** A home folder whose browser trusts these roots, and no others beyond those of the world. */
 async function homeThatTrusts(roots: readonly string[]): Promise<string> {
   const home = await mkdtemp(join(tmpdir(), 'gatehouse-home-'))
   after(() => rm(home, { recursive: true, force: true }))

@@ -161,7 +161,7 @@ export function visitAllTheTime(installation: AcmeInstallation, name: string, ro
       serials.push(serial)
     }
   })()
-  // Whoever stops it hears of what failed.
+  // `stop` reports what failed.
   visiting.catch(() => {})
   return {
     serials,

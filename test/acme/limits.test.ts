@@ -62,7 +62,7 @@ test('accounts take turns, however many orders each has due', async () => {
   assert.equal(
     (await lease()).domain,
     domain,
-    'whoever had no turn yet comes before those with a thousand older orders',
+    'an account without a turn yet comes before those with a thousand older orders',
   )
   // Alice, too, waits for her second turn.
   await managed(alice)
@@ -75,7 +75,7 @@ test('accounts take turns, however many orders each has due', async () => {
   await forgetOrders()
 })
 
-test('an account that has used up its hourly orders waits, is shown why, and delays nobody', async () => {
+test('an account that has used up its hourly orders waits, is shown why, and delays no other account', async () => {
   const [mallory, alice] = [await plane.newAccount(), await plane.newAccount()]
   const hers = []
   for (let n = 0; n < 5; n++) hers.push(await managed(mallory))

@@ -96,7 +96,7 @@ test('a wildcard is validated by the hook, which gets the record and nothing of 
 test('a name that the authority cannot validate is a clear error; the next attempt waits, and succeeds', async () => {
   const domain = freshHost()
   const reserved = await provenDomain(installation, alice, domain)
-  // Nobody listens there.
+  // Nothing listens there.
   await challenges.setAddress(`gone.${domain}`, '127.0.0.77')
   await serveNames(alice, [`gone.${domain}`])
   await alice('PATCH', reserved.uri, managedPolicy)

@@ -36,7 +36,7 @@ test('a renewal that the authority suggests replaces the certificate once, and n
   await poll(() => visits.serials.at(-1) === next.serial_number)
   await visits.stop()
   assert.equal(next.id, first.id)
-  assert.equal(await issues(managed.id), 2, 'of two processes one renewed it')
+  assert.equal(await issues(managed.id), 2, 'only one of two processes renewed it')
   // The old one until the new one, and not once the old one after it.
   const changes = visits.serials.filter((serial, at, all) => serial !== all[at - 1])
   assert.deepEqual(changes, [first.serial_number, next.serial_number])
@@ -69,7 +69,7 @@ test('many orders at once through two processes: one certificate each', async ()
 
 test('an order goes on when a process is killed in the middle of it, and ends with one certificate', async () => {
   const managed = await manage(installation, alice, (domain) => [domain], {})
-  // The first attempt is held up at the authority: nobody answers at that address.
+  // The first attempt is held up at the authority: nothing answers at that address.
   await challenges.setAddress(managed.domain, '127.0.0.77')
   const third = await installation.startProcess()
   await stop(second.child)

@@ -34,7 +34,7 @@ test('a revoked certificate is replaced at the next check, and no request fails 
     () => visit(installation, managed.domain, root).catch(() => undefined),
     (seen) => seen?.serial === first.serial_number,
   )
-  // Whoever has found the key of a certificate can revoke it. This one is on the node.
+  // Anyone with the key of a certificate can revoke it. This one is on the node.
   const signed = createSignedRequests(authorityOf(pebble, await keyOnNode(edge.folder)))
   const { revokeCert } = (await signed.directoryOf()) as unknown as { revokeCert: string }
   const certificate = new X509Certificate(first.certificate_pem).raw.toString('base64url')
@@ -69,7 +69,7 @@ async function keyOnNode(folder: string): Promise<KeyObject> {
   return createPrivateKey(await readFile(join(folder, files[0] ?? ''), 'utf8'))
 }
 
-/** An order that was begun and is in nobody's hands. */
+/** An order that was begun and that no process holds. */
 async function startHalfDone(t: Parameters<typeof startOrdersByHand>[0]) {
   const byHand = await startOrdersByHand(t)
   const { parts, folder, plane, managed, hook } = byHand

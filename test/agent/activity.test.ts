@@ -27,7 +27,7 @@ const statusFrom = (localAddress: string, host: string): Promise<number> =>
       .end()
   })
 
-test('addresses that an edge node refuses appear in /ip_activity with the edge or route, whatever refused them', async () => {
+test('addresses that an edge node refuses appear in /ip_activity with the edge or route, for every kind of refusal', async () => {
   const { edge, port, backend } = await newGuardedEdge(
     admin,
     node.tcpPorts.first,
@@ -122,7 +122,7 @@ test('an address that an edge let in and a change shut out is listed for its adm
   assert.equal(cause.audit_event.resource_id, denied.body.id)
 })
 
-test('every connection counts for the rule that decided about it, also what is decided while nobody takes counts', async () => {
+test('every connection counts for the rule that decided about it, even while the control plane takes no counts', async () => {
   const account = await installation.newAccount()
   const rules = ['allow 127.0.0.0/24', 'deny 127.0.0.9', 'allow 127.0.0.16/28', 'allow 10.0.0.0/8']
   const { port, policyId } = await newGuardedEdge(account, node.tcpPorts.first + 1, upstream.port, ...rules)

@@ -56,7 +56,7 @@ const newBackend = async (admin: Admin): Promise<{ id: Id<'bkdst'>; uri: string 
   (await admin('POST', '/backends/static', { address: 'app.internal:8080' })).body
 const health = async (admin: Admin, id: string) => (await admin('GET', `/backends/static/${id}/health`)).body.addresses
 
-test('what nodes report about a backend is shown to its account, by node and address, and to nobody else', async () => {
+test('what nodes report about a backend is shown to its account, by node and address, and to no other', async () => {
   const [alice, mallory] = [await plane.newAccount(), await plane.newAccount()]
   const backend = await newBackend(alice)
   const path = `/backends/static/${backend.id}/health`

@@ -1,4 +1,4 @@
-// The reader of the bucket is what makes a node complete: it must survive whatever happens to its connection.
+// The reader of the bucket is what makes a node complete: it must survive every failure of its connection.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { jetstream, jetstreamManager } from '@nats-io/jetstream'

@@ -106,7 +106,7 @@ test("a file of the operator's is served before an uploaded certificate of the s
   const certificate = await upload(admin, newCertificate(['both.test', '*.both.test']))
   await hold(admin, 'both.test', certificate)
   await untilServed('both.test', certificate.serial_number)
-  // Of another kind: HAProxy would choose by what the client prefers if it had both.
+  // With another type of key: HAProxy would choose by what the client prefers if it had both.
   const { certificate_pem, private_key_pem } = newCertificate(['both.test'], { key: ['-newkey', 'rsa:2048'] })
   const file = join(edge.folder, 'certificates', 'both.pem')
   await writeFile(file, certificate_pem + private_key_pem)
@@ -161,7 +161,7 @@ test('a restarted node serves from its disk with NATS cut off, and one with anot
     async () => edge.child.exitCode ?? edge.child.signalCode,
     (ended) => ended !== null,
   )
-  // A disk that was lost, or somebody who has only the password of the node.
+  // A disk that was lost, or an attacker who has only the password of the node.
   for (const lost of ['node.key', 'haproxy/tenants', 'haproxy/tenants.list'])
     await rm(join(edge.folder, lost), { recursive: true, force: true })
   edge = await installation.startEdge({ like: edge })

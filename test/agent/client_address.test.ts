@@ -89,7 +89,7 @@ test('behind a load balancer that speaks the PROXY protocol, the client of a TCP
   assert.equal(upstream.accepts, accepts)
 })
 
-test('a load balancer that names nobody by the PROXY protocol is refused, although a policy allows its address', async (t) => {
+test('a load balancer that names no client by the PROXY protocol is refused, although a policy allows its address', async (t) => {
   const edge = await startEdge(t, {
     certificates: ['app.example.com'],
     more: { proxyProtocolFrom: networks(balancer) },

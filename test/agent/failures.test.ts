@@ -173,9 +173,9 @@ test("the edge's own responses are JSON with an X-Request-Id", async (t) => {
   const upstream = await startHttpUpstream(t)
   const closing = await startClosingUpstream(t)
   const https = await putHttpsEdge(edge)
-  const nobody = await edge.policy('deny 0.0.0.0/0')
+  const denyAll = await edge.policy('deny 0.0.0.0/0')
   await putRoute(edge, https, upstream)
-  await putRoute(edge, https, upstream, { match: '/shut', policies: [nobody] })
+  await putRoute(edge, https, upstream, { match: '/shut', policies: [denyAll] })
   await putRoute(edge, https, closing, { match: '/closing' })
   await putRoute(edge, https, upstream, { match: '/none', backend: null })
   const ids = new Set<string>()
@@ -185,7 +185,7 @@ test("the edge's own responses are JSON with an X-Request-Id", async (t) => {
     [400, 'ERR_AMBIGUOUS_PATH', { path: '/a%2Fb' }],
     [400, 'ERR_BAD_HOST', { host: 'a..b', servername: 'app.example.com' }],
     [403, 'ERR_IP_REFUSED', { path: '/shut' }],
-    [404, 'ERR_NO_ROUTE', { host: 'nobody.example.org', servername: 'app.example.com' }],
+    [404, 'ERR_NO_ROUTE', { host: 'unknown.example.org', servername: 'app.example.com' }],
     [405, 'ERR_METHOD_NOT_ALLOWED', { method: 'TRACE' }],
     [502, 'ERR_BAD_GATEWAY', { path: '/closing', method: 'POST' }],
     [503, 'ERR_NO_BACKEND', { path: '/none' }],

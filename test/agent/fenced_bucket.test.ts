@@ -111,7 +111,7 @@ test('the next publisher replaces progress of the same generation; one that was 
   assert.equal((await payloadOf(progressKey)).complete, 'second')
 })
 
-test('an entry that we did not sign is replaced, whatever generation it claims', async () => {
+test('an entry that we did not sign is replaced, even if it claims a later generation', async () => {
   const key = `backend.${newId('bkdst')}`
   const other = newSigningKey()
   await kv.put(key, seal({ key, generation: 2 ** 50, value: null }, createSigner(other.publicKey, other.privateKey)))

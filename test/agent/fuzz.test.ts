@@ -115,7 +115,7 @@ test('tenant input is refused or encoded: every entry is one line of two words a
 })
 
 const hostileRoutes = sized(1_000, 10_000)
-test(`${printed(hostileRoutes)} hostile routes in HAProxy affect nobody else`, async (t) => {
+test(`${printed(hostileRoutes)} hostile routes in HAProxy affect no other account`, async (t) => {
   const edge = await startEdge(t, { certificates: ['*.example.com'] })
   const upstream = await startHttpUpstream(t)
   const backend = id('bkdst')

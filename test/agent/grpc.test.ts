@@ -129,9 +129,9 @@ test('gRPC: unary calls and streams pass with their trailers, and refused addres
   const pem = await readFile(join(edge.settings.certificateFolder, 'app.example.com.pem'))
   const upstream = await startGrpc(t)
   const https = await putHttpsEdge(edge)
-  const nobody = await edge.policy('deny 0.0.0.0/0')
+  const denyAll = await edge.policy('deny 0.0.0.0/0')
   await putGrpcRoute(edge, https, upstream.port)
-  await putGrpcRoute(edge, https, upstream.port, { match: '/test.Shut', policies: [nobody] })
+  await putGrpcRoute(edge, https, upstream.port, { match: '/test.Shut', policies: [denyAll] })
   const client = openClient(t, edge, pem)
   await checkCalls(client)
   const [metadata] = upstream.seen

@@ -9,7 +9,7 @@ import { onBothPaths, startEdge } from './proxy_harness.ts'
 
 const certificates = ['app.example.com']
 type Lines = [name: string, value: string][]
-/** Whatever a server could take for this name: any case, any character for the hyphens. */
+/** All spellings that a server could take for this name: any case, any character for the hyphens. */
 const disguised = (lines: Lines, name: string) =>
   lines.filter(([each]) => each.toLowerCase().replaceAll(/[^a-z0-9]/g, '-') === name.toLowerCase())
 

@@ -99,7 +99,7 @@ test('HTTP/3 gets the same routes, decisions and ids, and no POST is sent twice'
   await poll(() => edge.events.length === 1)
   assert.equal((await ask(url, '/', { host: 'other.example.com' })).status, 404)
 
-  // A body that arrives whole. Of a longer one the edge refuses the rest with STOP_SENDING when it has answered, as it may;
+  // A body that arrives whole. The edge refuses the rest of a longer one with STOP_SENDING when it has answered, as it may;
   // but this client then drops what it has not read yet of the answer.
   for (const sent of [{}, { method: 'POST', body: 'x'.repeat(500) }]) {
     const got = await ask(url, '/response', sent)
@@ -125,7 +125,7 @@ test('HTTP/3 is announced, and only when it is on', async (t) => {
 const workerOf = async ({ settings }: Edge) =>
   /^Pid: (\d+)$/m.exec(await askHaproxy(settings.runtimeSocket, 'show info'))?.[1]
 
-test('nobody gets around the PROXY protocol over UDP', async (t) => {
+test('clients cannot get around the PROXY protocol over UDP', async (t) => {
   const { cidr } = parseCidr('127.0.0.1')
   const more = { isHttp3On: true, proxyProtocolFrom: cidr ? [cidr] : [] }
   const edge = await startEdge(t, { certificates: ['app.example.com'], more })

@@ -156,13 +156,13 @@ onBothPaths(
     assert.doesNotMatch((await post('/open')).head, /^connection: close/im)
 
     const [strict, trial] = [id('ipx'), id('ipx')]
-    const nobody = await edge.policy('deny 0.0.0.0/0')
+    const denyAll = await edge.policy('deny 0.0.0.0/0')
     // HAProxy logs what it has refused a little later than it answers.
     await poll(() => edge.events.length === 5)
     edge.events.length = 0
-    await edge.put({ [`restrictions.${account}`]: { sets: [{ id: trial, enforced: false, policies: [nobody] }] } })
+    await edge.put({ [`restrictions.${account}`]: { sets: [{ id: trial, enforced: false, policies: [denyAll] }] } })
     assert.deepEqual([await status('/shut', '127.0.0.1'), await status('/open')], [200, 200])
-    await edge.put({ [`restrictions.${account}`]: { sets: [{ id: strict, enforced: true, policies: [nobody] }] } })
+    await edge.put({ [`restrictions.${account}`]: { sets: [{ id: strict, enforced: true, policies: [denyAll] }] } })
     assert.deepEqual([await status('/shut', '127.0.0.1'), await status('/open')], [403, 200])
     await assertEvents(edge, [
       { outcome: 'warned', restriction: trial, target: shut, source: '127.0.0.1' },
@@ -183,11 +183,11 @@ onBothPaths("an account's restrictions also apply to routes without policies, an
   const tcp = id('edgtcp')
   const hostports = [`127.0.0.1:${edge.tcpPort}`]
   await edge.put({ [`tcp.${tcp}`]: { account, hostports, backend: id('bkdst'), policies: null } })
-  const nobody = await edge.policy('deny 0.0.0.0/0')
+  const denyAll = await edge.policy('deny 0.0.0.0/0')
   const [strict, trial] = [id('ipx'), id('ipx')]
   const sets = [
-    { id: trial, enforced: false, policies: [nobody] },
-    { id: strict, enforced: true, policies: [nobody] },
+    { id: trial, enforced: false, policies: [denyAll] },
+    { id: strict, enforced: true, policies: [denyAll] },
   ]
   await edge.put({ [`restrictions.${account}`]: { sets: sets.slice(0, 1) } })
   assert.deepEqual(

@@ -49,7 +49,7 @@ export async function loseLeaders(scope: Scope, changes: number, say: (line: str
     try {
       const { cluster } = await (await jetstreamManager(connection)).streams.info(`KV_${recordBucket}`)
       const node = nodes.find(({ name }) => name === cluster?.leader)
-      assert.ok(node, `nobody leads: ${JSON.stringify(cluster)}`)
+      assert.ok(node, `no leader: ${JSON.stringify(cluster)}`)
       return node
     } finally {
       await connection.close()

@@ -56,7 +56,7 @@ async function assertInForce(edge: Edge, records: Records, when: string): Promis
 const workerOf = async ({ settings }: Edge): Promise<number> =>
   Number(/^Pid: (\d+)$/m.exec(await ask(settings.runtimeSocket, 'show info'))?.[1])
 
-/** Everything that routes can name: three upstreams, an address that nobody listens on, a policy that opens, one that shuts. */
+/** Everything that routes can name: three upstreams, an address without a listener, a policy that opens, one that shuts. */
 async function startModel(t: TestContext) {
   const edge = await startEdge(t, { certificates: ['*.example.com'] })
   const account = newId('ac')
@@ -136,7 +136,7 @@ function decisionOf({ records, backends, open }: Model, host: string, path: stri
       .map(({ id }) => id)
       .sort()[0]
   const edge = claiming(`${host}:443`) ?? claiming('*.example.com:443')
-  // The closest: an exact path goes before every prefix, a longer prefix before a shorter one. Then whoever was first.
+  // The closest: an exact path goes before every prefix, a longer prefix before a shorter one. Then the oldest.
   const matching = ofKind<RouteRecord>('route.')
     .filter(({ value }) => value.edge === edge)
     .filter(({ value: { match, match_type } }) =>

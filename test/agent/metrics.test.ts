@@ -33,8 +33,8 @@ test("a node's metrics say exactly what became of the requests to each route and
   const https = await make(admin, '/edges/https', { hostports: [`${host}:443`] })
   const policy = await policyWith(admin, 'allow 127.0.0.2')
   const { id: answers } = await make(admin, '/backends/http_response', { status_code: 200, body: 'hello' })
-  const [nobody = 0] = await freePorts(1)
-  const { id: dead } = await make(admin, '/backends/static', { address: `127.0.0.1:${nobody}` })
+  const [unused = 0] = await freePorts(1)
+  const { id: dead } = await make(admin, '/backends/static', { address: `127.0.0.1:${unused}` })
   const add = (match: string, backend_id: string) =>
     make(admin, `${https.uri}/routes?wait=applied`, {
       ...{ match_type: 'path_prefix', match, backend: { backend_id } },

@@ -1,4 +1,4 @@
-// Backends of several servers: a dead one is not used, and nobody notices.
+// Backends of several servers: a dead one is not used, and clients do not notice.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ask } from '../../src/agent/haproxy/process/runtime.ts'

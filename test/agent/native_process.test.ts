@@ -19,7 +19,7 @@ import { type Edge, id, startEdge } from './proxy_harness.ts'
 
 const certificates = ['app.example.com']
 const checked = { health_check: tcpCheck }
-/** No record can say this; it stands for whatever HAProxy may refuse one day. */
+/** No record can say this; it stands for settings that HAProxy may refuse one day. */
 const unusable = { ...tcpCheck, interval_seconds: 1e9 }
 const at = ({ address, port }: NamedServer) => `${address}:${port}`
 
@@ -65,7 +65,7 @@ test('a reload under traffic loses no request: the new worker has the native bac
   const { alone, group } = await twoBackends(edge, servers)
   const before = await workerOf(edge)
   const stops = ['/', '/group'].map((path) => traffic(edge, path))
-  // A key that somebody added by hand makes the agent reload.
+  // A key that was added by hand makes the agent reload.
   await ask(edge.settings.runtimeSocket, `add map ${edge.settings.folder}/maps/host.map app.example.com edghts_x`)
   await edge.restartAgent()
   await poll(async () => (await workerOf(edge)) !== before)
@@ -98,7 +98,7 @@ test('when HAProxy is killed, it comes back with the native backends of now', as
   await onlyTheseNatives(edge, { [`${alone}.http`]: [at(servers[0])], [`${group}.http`]: [at(next)] })
 })
 
-test('another agent finds the native backends, changes what is different, and interrupts nobody', async (t) => {
+test('another agent finds the native backends, changes what is different, and interrupts no request', async (t) => {
   const edge = await startEdge(t, { certificates })
   const servers = [await startNamedServer(t, 'alone'), await startNamedServer(t, 'grouped')] as const
   const next = await startNamedServer(t, 'next')

@@ -76,7 +76,7 @@ test('one of two servers is killed under load: no GET fails, and no POST is exec
   }
   await Promise.all(Array.from({ length: 8 }, client))
   assert.equal(statuses['GET 200'], 450, JSON.stringify(statuses))
-  // A POST that was on its way to the killed server may have been executed, and nobody knows: it is not repeated.
+  // A POST that was on its way to the killed server may have been executed: it is not repeated.
   const { 'GET 200': _, 'POST 200': done = 0, 'POST 502': unknown = 0, ...others } = statuses
   assert.deepEqual([done + unknown, others], [150, {}])
   assert.ok(unknown <= 8, `${unknown} without an answer`)

@@ -56,7 +56,7 @@ test('lost writes are noticed by the next publisher although as many have follow
   const revision = await poll(() => write(sink).catch(() => 0))
   const created = sink.bucketCreated
   await nats.restart({ toCopy: true })
-  // Of another process that did not know, and ended before its progress.
+  // Written by another process that did not know, and ended before its progress.
   const blind = await poll(() => open().catch(() => undefined))
   const keys = [1, 2, 3].map(() => `backend.${newId('bkdst')}`)
   const records = [...keys.map((key) => seal({ key, generation: 2, value: null }, signer)), 'x'.repeat(2 << 20)]

@@ -88,7 +88,7 @@ test('a change that the runtime socket rejects is loaded from files, and no conn
   assert.equal(edge.troubles.length, 1)
 
   await edge.put({ [key]: null })
-  assert.equal(await edge.proxy.closeSessions([key.slice(4)]), 1, 'also in the worker of before')
+  assert.equal(await edge.proxy.closeSessions([key.slice(4)]), 1, 'in the previous worker too')
   await poll(() => upstream.sockets.size === 0)
   long.destroy()
 })
@@ -107,7 +107,7 @@ test('a change that cannot be loaded is reported, and the next one that can be l
   assert.deepEqual(await decisions(edge), [true, true])
 })
 
-test('many changes at once leave everybody else alone, and nobody is refused in between', async (t) => {
+test('many changes at once affect no other edge, and no client is refused in between', async (t) => {
   const edge = await startEdge(t)
   const upstream = await startUpstream(t, 'hello')
   const { record } = await withTcpEdge(edge, upstream.port)

@@ -17,7 +17,7 @@ const ours = newSigningKey()
 const foreign = newSigningKey()
 const signer = createSigner(ours.publicKey, ours.privateKey)
 const foreigner = createSigner(foreign.publicKey, foreign.privateKey)
-/** Somebody without our key who writes its id under what they signed with their own. */
+/** An attacker without our key who writes its id under what they signed with their own. */
 const impostor = { keyId: signer.keyId, sign: foreigner.sign }
 const trusted = trustedKeys([ours.publicKey])
 

@@ -51,7 +51,7 @@ const refusals = Array.from({ length: 40 }, () => ({
   at: now,
 }))
 
-test('a node whose counts nobody took for a while stays alive, and delivers all of them in messages that fit', async (t) => {
+test('a node whose counts were not taken for a while stays alive, and delivers all of them in messages that fit', async (t) => {
   const warnings: string[] = []
   const log = { warn: (_: object, message: string) => warnings.push(message), info() {}, error() {} }
   const state = () => ({ node: 'edge-1', version: '0', startedAt: now, applied: 1, records: 0, refusals })

@@ -1,4 +1,4 @@
-// What HAProxy tells about requests and connections: one line each, whatever becomes of them, and nothing that a client
+// What HAProxy tells about requests and connections: one line each, however they end, and nothing that a client
 // can forge.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
@@ -86,7 +86,7 @@ test('the line of a request that the edge itself answers gives the reason', asyn
 
 test('the lines of refusals and warnings name what decided', async () => {
   const [account, enforced, warning] = [id('ac'), id('ipx'), id('ipx')]
-  const [nobody, denied] = [await edge.policy('allow 192.0.2.0/24'), await edge.policy('deny 127.0.0.0/8')]
+  const [elsewhere, denied] = [await edge.policy('allow 192.0.2.0/24'), await edge.policy('deny 127.0.0.0/8')]
   await putRoute(edge, https, { port: upstream.port }, { match: '/own', policies: [denied] })
   const own = await toldOfGet({ path: '/own' })
   assert.deepEqual(
@@ -94,12 +94,12 @@ test('the lines of refusals and warnings name what decided', async () => {
     ['refused', 'policy', null, denied, 403, null],
   )
   await putRoute(edge, https, { port: upstream.port }, { match: '/account', account })
-  const set = (isEnforced: boolean, ipx: string) => ({ id: ipx, enforced: isEnforced, policies: [nobody] })
+  const set = (isEnforced: boolean, ipx: string) => ({ id: ipx, enforced: isEnforced, policies: [elsewhere] })
   await edge.put({ [`restrictions.${account}`]: { sets: [set(false, warning)] } })
   const warned = await toldOfGet({ path: '/account' })
   assert.deepEqual(
     [warned?.outcome, warned?.reason, warned?.restriction, warned?.policy, warned?.status],
-    ['warned', null, warning, nobody, 200],
+    ['warned', null, warning, elsewhere, 200],
   )
   await edge.put({ [`restrictions.${account}`]: { sets: [set(false, warning), set(true, enforced)] } })
   const refused = await toldOfGet({ path: '/account' })
@@ -133,10 +133,10 @@ test('a TCP connection has a line when it ends, at once when it is warned about,
   const [port = 0] = await freePorts(1)
   const target = { tls: false, host: 'inner.test' }
   const edges = [id('edgtcp'), id('edgtcp'), id('edgtcp')]
-  const [nobody, denied] = [await edge.policy('allow 192.0.2.0/24'), await edge.policy('deny 127.0.0.0/8')]
+  const [elsewhere, denied] = [await edge.policy('allow 192.0.2.0/24'), await edge.policy('deny 127.0.0.0/8')]
   const at = (index: number) => ({ account, hostports: [`127.0.0.1:${edge.tcpPort + index}`] })
   await edge.put({
-    [`restrictions.${account}`]: { sets: [{ id: restriction, enforced: false, policies: [nobody] }] },
+    [`restrictions.${account}`]: { sets: [{ id: restriction, enforced: false, policies: [elsewhere] }] },
     [`backend.${backend}`]: { address: '127.0.0.1', port: tcp.port, ...target },
     [`backend.${dead}`]: { address: '127.0.0.1', port, ...target },
     [`tcp.${edges[0]}`]: { ...at(0), backend, policies: null },

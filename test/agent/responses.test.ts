@@ -166,13 +166,13 @@ onBothPaths('a response that has not arrived, was deleted or cannot be read is n
   const edge = await start(t, { certificates })
   const https = await putHttpsEdge(edge)
   const missing = id('bkdhr')
-  const known = await putResponse(edge, { body: "somebody else's" })
+  const known = await putResponse(edge, { body: "someone else's" })
   await putRoute(edge, https, nowhere, { backend: missing })
   await putRoute(edge, https, nowhere, { match: '/known', backend: known })
   const statusOf = async () => {
     const got = await overHttp1(edge)
     assert.match(String(got.headers['x-request-id']), uuid7)
-    assert.doesNotMatch(got.body, /somebody/)
+    assert.doesNotMatch(got.body, /someone/)
     return got.status
   }
   assert.equal(await statusOf(), 503)
@@ -185,7 +185,7 @@ onBothPaths('a response that has not arrived, was deleted or cannot be read is n
     })
   await edge.put({ [`response.${missing}`]: null })
   assert.equal(await statusOf(), 503)
-  assert.equal((await overHttp1(edge, { path: '/known' })).body, "somebody else's")
+  assert.equal((await overHttp1(edge, { path: '/known' })).body, "someone else's")
 })
 
 test('each route gets its own answer while others change, on one connection, and after a restart', async (t) => {
@@ -265,7 +265,7 @@ test('a response backend accepts no WebSocket, although its status would over HT
   assert.equal(plain.body, 'hello')
 })
 
-test('answers that nobody reads count as requests in flight', async (t) => {
+test('answers that the client does not read count as requests in flight', async (t) => {
   const limits = { perSource: 20, perEdge: 1_000, perAccount: 1_000, unlimitedSources: [] }
   const edge = await startEdge(t, { certificates, limits })
   const backend = await putResponse(edge, { body: 'x'.repeat(8_192) })

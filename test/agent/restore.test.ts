@@ -17,7 +17,7 @@ const { admin, nats, clientFor, processes, databaseUrl, startProcess, startEdge 
 const { tcpPorts } = await startEdge()
 let port = tcpPorts.first
 
-/** A copy of the database at this moment, as a backup has it. Nobody may be connected to what is copied. */
+/** A copy of the database at this moment, as a backup has it. The copied database may have no connections. */
 async function copyOf(url: string): Promise<string> {
   const name = new URL(url).pathname.slice(1)
   const client = new pg.Client({ connectionString: url.replace(name, 'postgres') })
@@ -53,7 +53,7 @@ async function dropFromBucket(key: string): Promise<void> {
   assert.equal(purged, 1)
 }
 const end = () => stop(processes.at(-1)?.child ?? assert.fail())
-/** Until it has heard of the node: before that, nobody is waited for. */
+/** Until it has heard of the node: before that, no node is waited for. */
 async function start(url: string): Promise<void> {
   await startProcess({ GATEHOUSE_DATABASE_URL: url })
   const heard = await poll(

@@ -70,7 +70,7 @@ test('a host name matches every address, and an address takes precedence', async
   assert.equal(await firstBytes({ port, to: '::1' }), 'named')
 })
 
-test('of two edges on one port, the first keeps it until it is deleted', async (t) => {
+test('the first of two edges on one port keeps it until it is deleted', async (t) => {
   const edge = await startEdge(t)
   const [first, second] = [await startUpstream(t, 'first'), await startUpstream(t, 'second')]
   const port = edge.tcpPort
@@ -108,7 +108,7 @@ test('policies decide by the address of the connection, before any upstream is d
   await edge.put({ [key]: { ...record, policies: [office, partners] } })
   assert.deepEqual([await visit('127.0.1.9'), await visit('127.0.0.5'), await visit('127.0.0.6')], [true, false, true])
   await edge.put({ [key]: { ...record, policies: [] } })
-  assert.equal(await visit('127.0.0.1'), false, 'an empty list allows nobody')
+  assert.equal(await visit('127.0.0.1'), false, 'an empty list allows no address')
   await edge.put({ [key]: { ...record, policies: null } })
   assert.equal(await visit('127.0.0.66'), true)
 

@@ -27,7 +27,7 @@ const first = newCertificate(['a.example', '*.wild.example', 'stolen.example'])
 const serve = (name: string, one: NewCertificate, except: string[] = []) =>
   edge.proxy.names.serve({ set: [{ name, certificate, except, pem: pemOf(one) }], del: [] })
 
-test('a certificate is served for the names it was given, whatever names are in it', async () => {
+test('a certificate is served for the names it was given, even if it contains others', async () => {
   assert.deepEqual(await serve('a.example', first), [])
   assert.deepEqual(await serve('*.wild.example', first, ['other.wild.example']), [])
   assert.ok(await servedFor('a.example'))

@@ -7,7 +7,7 @@ export type Outcome = {
   observed: Observed
   executions: ReadonlyMap<string, number>
   twice: { GET: string[]; POST: string[] }
-  /** Of all kills, how many milliseconds until the server that came back executed its first request. */
+  /** For each kill, how many milliseconds until the server that came back executed its first request. */
   backAfterMs: number[]
 }
 

@@ -21,7 +21,7 @@ export type ServerProcess = {
   freeze: () => void
   /** Resolves when it listens again, on the same port. */
   start: () => Promise<void>
-  /** Of each execution, also of those before it was killed: `POST load-17`. */
+  /** One for each execution, including those before it was killed: `POST load-17`. */
   executions: () => Promise<string[]>
 }
 

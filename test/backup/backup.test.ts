@@ -265,13 +265,13 @@ test('no password is in a command line; a backup that is ended leaves nothing, a
   // A later backup removes it when it is a day old, and keeps as many as it was told to.
   const [left = ''] = await partials(into)
   for (const day of ['01', '02', '03']) await writeFile(join(into, `gatehouse-202601${day}T000000Z.age`), 'old')
-  await writeFile(join(into, 'of-somebody-else.age'), '')
+  await writeFile(join(into, 'other.age'), '')
   await utimes(join(into, left), 0, 0)
   const { code, stdout, stderr } = await command(['backup', into, '--keep', '2'], url)
   assert.equal(code, 0, stderr)
   const names = (await readdir(into)).sort()
   assert.equal(names.length, 3, names.join())
-  assert.deepEqual([names[0], names[2]], ['gatehouse-20260103T000000Z.age', 'of-somebody-else.age'])
+  assert.deepEqual([names[0], names[2]], ['gatehouse-20260103T000000Z.age', 'other.age'])
   assert.match(stdout, /removed .*gatehouse-20260101T000000Z\.age\nremoved .*20260102/)
 })
 

@@ -21,7 +21,7 @@ const cli = cliFor(plane, admin)
 
 test('exit codes tell scripts what happened', async () => {
   const member = cliFor(plane, await newUser(plane, admin))
-  const nobody = { GATEHOUSE_API_KEY: `${admin.token.slice(0, -1)}_` }
+  const wrongToken = { GATEHOUSE_API_KEY: `${admin.token.slice(0, -1)}_` }
   const cases: [exit: keyof typeof exits, told: RegExp, args: string[], env?: Record<string, string>][] = [
     ['ok', /^$/, ['caller']],
     ['usage', /unknown command 'keys'/, ['keys', 'list']],
@@ -35,7 +35,7 @@ test('exit codes tell scripts what happened', async () => {
     ['usage', /no server configured/, ['caller'], { GATEHOUSE_URL: '', GATEHOUSE_API_KEY: '' }],
     ['refused', /limit must be <= 100/, ['api-keys', 'list', '--limit', '101']],
     ['refused', /ERR_PRECONDITION_FAILED/, ['users', 'update', admin.adminId, '--name', 'A', '--if-match', '"x"']],
-    ['notAllowed', /ERR_UNAUTHENTICATED/, ['caller'], nobody],
+    ['notAllowed', /ERR_UNAUTHENTICATED/, ['caller'], wrongToken],
     ['notFound', /no such API key/, ['api-keys', 'get', 'ak_nope']],
     ['unreachable', /cannot be reached/, ['caller'], { GATEHOUSE_URL: 'http://127.0.0.1:1' }],
   ]

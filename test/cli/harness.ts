@@ -12,7 +12,7 @@ export type Cli = {
   env: Record<string, string>
 }
 
-/** The `gatehouse` command in the hands of somebody. Profiles of the person who runs the tests do not count. */
+/** The `gatehouse` command with this token. Profiles of the person who runs the tests do not count. */
 export function cliFor({ processes }: { processes: readonly { origin: string }[] }, { token }: { token: string }): Cli {
   const env = {
     GATEHOUSE_URL: processes[0]?.origin ?? '',

@@ -119,7 +119,7 @@ test('everything that is not imported is in the list, printed and at the top of 
     )
 })
 
-test('an edge with a route that cannot be matched here lets nobody in', async (t) => {
+test('an edge with a route that cannot be matched here lets no one in', async (t) => {
   const answer = ({ url = '' }: { url?: string }) => {
     if (!url.startsWith('/edges/https')) return undefined
     const backend = { enabled: true, backend: { id: 'bkdst_2hrGzPLHppigkyy3AN8oHRBE001', uri: '' } }

@@ -101,7 +101,7 @@ test('a sync killed at any moment reaches the same state when run again', async 
     [toSecond, wantedSecond],
     [toFirst, wantedFirst],
     [toEmpty, undefined],
-    // It deletes nothing, so whatever it made twice would stay. Killed when it has just made: an IP policy without a
+    // It deletes nothing, so anything it made twice would stay. Killed when it has just made: an IP policy without a
     // name and without its rules, twice; an HTTPS edge without routes and hostports; the first of its routes.
     [applyFirst, wantedFirst, [3, 2, 6, 1]],
   ] as const) {

@@ -23,7 +23,7 @@ const widths: [text: string, columns: number][] = [
   ['❤️', 2],
 ]
 
-test('columns of a table stay aligned whatever characters are in them', async () => {
+test('columns of a table stay aligned with any characters in them', async () => {
   const account = await plane.newAccount()
   for (const [description] of widths) await account('POST', '/ip_policies', { description })
   const printed = await cliFor(plane, account).ok(['ip-policies', 'list'])

@@ -4,7 +4,7 @@ import type { Page } from 'playwright-core'
 const axe = await readFile(new URL(import.meta.resolve('axe-core/axe.min.js')), 'utf8')
 
 type Fault = { id: string; impact: string; nodes: { html: string; failureSummary: string }[] }
-/** Of the two themes, one is checked by all rules and the other by those about colors: nothing else differs. */
+/** One theme is checked by all rules and the other by those about colors: nothing else differs. */
 const rules = { light: {}, dark: { runOnly: { type: 'rule', values: ['color-contrast', 'link-in-text-block'] } } }
 const themes = ['light', 'dark'] as const
 export type Seen = Record<(typeof themes)[number], string[]>

@@ -83,7 +83,7 @@ test('rules show their hits and what covers them, and what never decides is remo
   assert.deepEqual(page.faults, [])
 })
 
-test('somebody else who has added a rule meanwhile keeps it, and a viewer is offered no removal', async () => {
+test('a rule that another person has added meanwhile stays, and a viewer is offered no removal', async () => {
   const policy = await countedPolicy()
   const page = await openPage(browser, { viewport: { width: 1440, height: 900 } })
   await signIn(page, origin, (await newUser(plane, admin, 'viewer')).token, `/policies/${policy}`)

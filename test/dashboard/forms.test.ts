@@ -236,7 +236,7 @@ test('checking something that is not an address says so at the input', async () 
   await error.waitFor({ state: 'detached' })
   await input.press('Enter')
   await page.getByRole('region', { name: 'Evaluation' }).getByText('Allowed', { exact: true }).waitFor()
-  // Also when it comes with the URL, as from a link that somebody sent.
+  // Even when it comes with the URL, as from a link that was sent.
   await page.goto(`${origin}/dashboard/check?ip=hello&target=api`)
   await error.waitFor()
   assert.equal(await page.getByRole('region', { name: 'Evaluation' }).count(), 0)

@@ -26,7 +26,7 @@ export async function furnish(admin: Account) {
     request_headers: { add: { 'X-Team': 'storage' }, remove: ['Cookie'] },
   })
   const tcp = await make(admin, '/edges/tcp', { hostports: ['db.example:20001'], backend: { backend_id: backend.id } })
-  // Nobody answers there, so its page shows a failing delivery.
+  // Nothing answers there, so its page shows a failing delivery.
   const webhook = await make(admin, '/webhook_destinations', {
     url: 'https://hooks.invalid/audit',
     description: 'siem',

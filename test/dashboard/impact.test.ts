@@ -35,7 +35,7 @@ async function reviewRemoval(): Promise<void> {
   await press(page, 'Review and save')
 }
 
-test('where nobody knows which addresses were let in, a review says so and shows no tick', async () => {
+test('where it is unknown which addresses were let in, a review says so and shows no tick', async () => {
   await reviewRemoval()
   await impact.getByText('Unknown which addresses would be refused').waitFor()
   assert.equal(await impact.getByText('No change').count(), 0)

@@ -16,7 +16,7 @@ const milliseconds = ({ tdur = 0 }: TraceEvent) => tdur / 1_000
 
 /**
  * The longest task on the page's main thread by processor time, in ms, which is the same on an idle and a busy machine;
- * and what took most of it, for whoever reads that it was too long.
+ * and what took most of it, to explain why it was too long.
  */
 export function longestTask(trace: Buffer): { task: number; parts: string } {
   const { traceEvents } = JSON.parse(trace.toString()) as { traceEvents: TraceEvent[] }

@@ -38,7 +38,7 @@ test('every page opens by its URL, with or without a slash at the end', async ()
   }
 })
 
-test('of filters chosen faster than the page is drawn, all stay', async () => {
+test('filters chosen faster than the page is drawn all stay', async () => {
   const page = await openPage(browser)
   await signIn(page, origin, admin.token, '/traffic')
   await page.getByLabel('Edge', { exact: true }).getByRole('option').nth(1).waitFor({ state: 'attached' })

@@ -19,7 +19,7 @@ test('an address that a change shut out needs attention, and is allowed again af
   const { use } = keyboardOf(page, origin)
   const attention = page.getByRole('list', { name: 'Needs attention' })
   await attention.getByText('127.0.0.9 was let in before and is refused now').waitFor()
-  // The menu says so on every page, to whoever sees it and to whoever hears it.
+  // The menu says so on every page, visibly and to screen readers.
   const marked = page.getByRole('navigation', { name: 'Pages' }).getByTitle('Newly refused: Addresses were shut out')
   await marked.and(page.getByRole('link', { name: 'Newly refused', exact: true })).waitFor()
   const described = await marked.getAttribute('aria-describedby')

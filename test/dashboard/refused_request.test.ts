@@ -18,8 +18,8 @@ const browser = await openBrowser({ after }, [
 ])
 
 /**
- * A node hands kept requests over within half a second and the service writes them at once. Two seconds are what somebody
- * who pastes an id does not notice: longer, and they would take it for unknown. More only where other tests take the time.
+ * A node hands kept requests over within half a second and the service writes them immediately. A person who pastes an id does
+ * not notice two seconds: longer, and they would take it for unknown. More only where other tests take the time.
  */
 const soonMs = loadScaledTimeout(2_000)
 

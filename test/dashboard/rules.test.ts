@@ -74,7 +74,7 @@ test('a review asks for the impact once, and saves when it is shown: what arrive
   const review = page.getByRole('dialog', { name: 'Change held' })
   const save = review.getByRole('button', { name: 'Save rules' })
   assert.equal(await save.isDisabled(), true)
-  // Somebody who uses the keyboard may have reached the button already, and keeps the focus.
+  // A person who uses the keyboard may have reached the button already, and keeps the focus.
   await save.focus()
   await page.keyboard.press('Enter')
   assert.deepEqual(await rulesOf(id), ['allow 127.0.0.0/8 here', 'allow 192.0.2.0/28 old'])

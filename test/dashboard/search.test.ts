@@ -81,7 +81,7 @@ test('a table sorts, filters and is walked through with arrow keys', async () =>
 
   await page.getByRole('button', { name: /^Expire this week/ }).click()
   await becomes('beta', 1)
-  // The filter is in the URL, so that it can be sent to somebody.
+  // The filter is in the URL, so that it can be sent to others.
   assert.equal(new URL(page.url()).searchParams.get('show'), 'expiring')
   await page.getByRole('button', { name: /^All keys/ }).click()
   await page.getByLabel('Search', { exact: true }).fill('alpha')

@@ -1,4 +1,4 @@
-// What somebody would try against a person who is signed in.
+// What an attacker would try against a person who is signed in.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createServer } from 'node:http'

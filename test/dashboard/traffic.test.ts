@@ -40,7 +40,7 @@ const watchOf = ({ accountId }: Owner, isIt: (watch: Watch) => boolean = () => t
     (watch) => watch !== undefined,
   ) as Promise<Watch>
 
-/** As a node tells whoever watches. */
+/** As a node reports to viewers. */
 function tell(watch: Watch, requests: readonly EdgeRequest[], dropped = 0): void {
   for (let from = 0; from < requests.length || from === 0; from += 100) {
     const lines = requests.slice(from, from + 100).map((request) => ({ watches: [watch.id], request }))
@@ -243,7 +243,7 @@ test('a request id is resolved from its link, the search and the search of the p
   await decision.getByText('192.0.2.66/32').waitFor()
   assert.equal(new URL(page.url()).pathname, `/dashboard/traffic/${request.id}`)
 
-  // Whoever is quicker than the node waits for it, as long as the request is new by its id.
+  // A person who is quicker than the node waits for it, as long as the request is new by its id.
   await page.goto(`${origin}/dashboard/traffic`)
   await page.getByRole('searchbox').waitFor()
   const late = refused({ source: '192.0.2.67' })

@@ -50,7 +50,7 @@ export async function postgres(db: Db, worlds: World[]): Promise<boolean[][]> {
 
 const mappedBits = '0'.repeat(80) + '1'.repeat(16)
 
-/** 128 characters of 0 and 1, IPv4 as its mapped address; undefined for whatever is not an address. */
+/** 128 characters of 0 and 1, IPv4 as its mapped address; undefined for text that is not an address. */
 export function bitString(text: string): string | undefined {
   const quad = /^(\d+)\.(\d+)\.(\d+)\.(\d+)$/.exec(text)?.slice(1)
   if (quad?.every((part) => String(Number(part)) === part && Number(part) < 256))

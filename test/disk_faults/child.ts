@@ -3,7 +3,7 @@ import { edge } from '../../src/commands/edge.ts'
 import { readEdgeConfig } from '../../src/config/config.ts'
 import { faultyFiles, type Operation } from '../harness/faulty_files.ts'
 
-/** Of the operations of these kinds, or of any, on files with this in their names, `skip` succeed and `count` fail. */
+/** `skip` operations of these kinds, or of any, on files with this in their names succeed, and the next `count` fail. */
 export type DiskFault = { skip: number; count: number; kinds?: readonly Operation['kind'][]; path?: string }
 
 const disk = faultyFiles((name) => process.send?.(name))

@@ -271,7 +271,7 @@ const brokenEdges: Record<string, Broken> = {
     hint: /GATEHOUSE_TCP_PORTS here and on the control plane/,
   },
   'more connections than file descriptors': {
-    // More than Linux gives to a process by default, whoever runs it.
+    // More than Linux gives to a process by default, even as root.
     env: () => ({ GATEHOUSE_EDGE_MAX_CONNECTIONS: '1000000' }),
     check: 'haproxy.descriptors',
     says: /HAProxy needs 200\d+ for 1000000 connections and 6 listening ports, and the limit here is \d+/,
@@ -305,7 +305,7 @@ const brokenEdges: Record<string, Broken> = {
     async env() {
       const home = join(folder, 'open-node')
       await mkdir(home)
-      await write(join(home, 'node.key'), 'whatever', 0o644)
+      await write(join(home, 'node.key'), 'not a key', 0o644)
       return { GATEHOUSE_EDGE_FOLDER: home }
     },
     check: 'edge.node_key',

@@ -16,7 +16,7 @@ import { diagnoseUnits, stoppedUnits, type Units } from './units.ts'
 const isRoot = process.getuid?.() === 0
 const setUp = await healthySetUp({ after })
 const { folder } = setUp
-// Of folders that a service's own user must reach.
+// A service's own user must reach the folders in it.
 await chmod(folder, 0o755)
 const units = await stoppedUnits(setUp)
 const home = join(folder, 'units')

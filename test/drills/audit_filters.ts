@@ -35,7 +35,7 @@ const queries: Record<string, AuditEventQuery> = {
   since: { since: '2026-01-01T00:00:00Z' },
   owner: { owner_id: ada },
   operation: { operation: 'a.create' },
-  'operation that nobody used': { operation: 'c.create' },
+  'unused operation': { operation: 'c.create' },
   'owner and operation that never meet': { owner_id: ada, operation: 'b.create' },
   pattern: { operation: 'a.*' },
   'pattern that matches nothing': { operation: 'c.*' },

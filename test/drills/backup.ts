@@ -41,7 +41,7 @@ async function timed<Result>(what: string, work: () => Promise<Result>): Promise
   return result
 }
 
-/** Of its own: it goes away during the drill. */
+/** A PostgreSQL of its own: it goes away during the drill. */
 async function ownPostgres(scope: Scope): Promise<LocalPostgres & { throwAway: () => Promise<void> }> {
   const postgres = await startPostgres({})
   let isGone = false

@@ -80,7 +80,7 @@ async function timed<T>(what: string, work: () => Promise<T>): Promise<T> {
   return result
 }
 
-/** Of four: a domain with its wildcard, a name below that wildcard with a certificate of its own, and two exact ones. */
+/** In each four: a domain with its wildcard, a name below that wildcard with a certificate of its own, and two exact ones. */
 function namesOf(index: number): { domain: string; names: string[]; asked: string } {
   const domain = index % 4 === 1 ? `exact.d${index - 1}.bulk.test` : `d${index}.bulk.test`
   if (index % 4 === 0) return { domain, names: [domain, `*.${domain}`], asked: `any${index}.${domain}` }

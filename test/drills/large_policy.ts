@@ -66,7 +66,7 @@ await drill(async (scope) => {
       (status) => status.applied >= generation,
       { withinSeconds: 600 },
     )
-  // Behind whatever else the reconcile found.
+  // Behind other changes that the reconcile found.
   await applied((await change((await change(undefined)).uri)).generation)
   console.log(
     `${ranges} ranges and ${edges} edges with a route each, all new: in force after ${((Date.now() - began) / 1_000).toFixed(1)} s, ${kilobytes(wire.sent() - before)} kB to the node`,

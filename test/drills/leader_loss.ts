@@ -10,7 +10,7 @@ await drill(async (scope) => {
   const { latencies, unseen, wrong, edges } = await loseLeaders(scope, changes, console.log)
   console.log(`${changes} changes, each seen in force: ${quantiles(latencies)}`)
   console.log(
-    `${unseen} changes beside them that nobody waited for: ${wrong} of ${edges} edges in another state than the API says`,
+    `${unseen} changes beside them that were not awaited: ${wrong} of ${edges} edges in another state than the API says`,
   )
   return wrong === 0
 })

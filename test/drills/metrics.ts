@@ -20,7 +20,7 @@ const minutes = Number(process.argv[2] ?? 2)
 const routes = Number(process.argv[3] ?? 10_000)
 const clients = 16
 const scrapeEveryMs = 3_000
-/** Of the median in the last third of the time, beside that in the second; in the first the heap still finds its size. */
+/** Growth of the median from the second to the last third of the time; in the first the heap still finds its size. */
 const mostGrowth = 1.2
 
 type Scrape = { ms: number; sentBytes: number; text: string }

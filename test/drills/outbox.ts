@@ -11,6 +11,6 @@ await drill(async (scope) => {
   for (const fault of [...faults, ...settled.wentBack].slice(0, 20)) console.error(fault)
   console.log(figures)
   const held = faults.length === 0 && settled.missed === 0 && settled.repeated === 0 && settled.wentBack.length === 0
-  // A drill in which nobody could miss anything shows nothing.
+  // A drill in which a naive reader misses nothing shows nothing.
   return held && naive.missed > 0
 })

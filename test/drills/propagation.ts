@@ -34,7 +34,7 @@ await drill(async (scope) => {
   )
   console.log(`${held} edges and routes reconciled and in force after ${((Date.now() - began) / 1_000).toFixed(1)} s`)
 
-  // Behind whatever else the reconcile found.
+  // Behind other changes that the reconcile found.
   const { headers } = await client('POST', '/ip_policies', {}, { process: 1 })
   const settled = Number(headers.get('service-generation'))
   await poll(

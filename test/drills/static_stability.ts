@@ -44,7 +44,7 @@ await drill(async (scope) => {
   assert.equal(route.headers.get('service-applied'), '1/1', route.text)
 
   const count = { asked: 0, wrong: 0, failed: 0, failedInGap: 0 }
-  /** HAProxy is being started: connections may fail then, but nobody may be let in who is not allowed. */
+  /** HAProxy is being started: connections may fail then, but no refused client may be let in. */
   let inGap = false
   let over = false
   async function ask(isAllowed: boolean, way: 'tcp' | 'https'): Promise<void> {
@@ -56,7 +56,7 @@ await drill(async (scope) => {
         ? ((await dial(guarded.port, from)) ?? 'shut')
         : String((await exchange(edge, request, { from, servername: 'web.example' })).status)
     const isIn = answer === 'hello' || answer === '200'
-    // A refused TCP client sees its connection closed, as it would when nobody listens.
+    // A refused TCP client sees its connection closed, as it would without a listener.
     const isClean = isIn || answer === '403' || (way === 'tcp' && !isAllowed)
     count.asked++
     if (isIn && !isAllowed) count.wrong++

@@ -31,7 +31,7 @@ function keyFaults(kept: Map<string, string | null>, { entries, perhapsCreated }
     return [`lost: ${id} must have ${description}${perhaps === undefined ? '' : ` or ${perhaps}`} and has ${now}`]
   })
   for (const [id, description] of kept) {
-    if (!known.has(id) && !perhapsCreated.has(description ?? '')) faults.push(`appeared: nobody created ${id}`)
+    if (!known.has(id) && !perhapsCreated.has(description ?? '')) faults.push(`appeared: ${id} was never created`)
   }
   return faults
 }

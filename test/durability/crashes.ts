@@ -66,7 +66,7 @@ export async function crashPostgres(
   return underLoad(plane, async (ledger) => {
     for (let round = 0; round < times; round++) {
       const before = ledger.acknowledged.size
-      // Until it works again, and then a while: a server that is killed while nobody writes proves nothing.
+      // Until it works again, and then a while: killing a server without writes proves nothing.
       await waitUntil(() => ledger.acknowledged.size >= before + 100)
       await pause(random() * 200)
       await postgres.kill()

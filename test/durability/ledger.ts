@@ -19,7 +19,7 @@ export type Ledger = {
   perhapsCreated: Set<string>
   /** Operation ids of acknowledged changes. */
   acknowledged: Map<string, string>
-  /** Calls without a clear answer, and calls that nothing can have come of: refused, or nobody was there. */
+  /** Calls without a clear answer, and calls without an effect: refused, or without a server. */
   unanswered: number
   refused: number
   /** Answers that cannot be when nothing was lost. */

@@ -94,7 +94,7 @@ export async function startAgain(part: Part): Promise<void> {
   )
 }
 
-/** Whatever else the program needs from now on is refused, and the kernel ends it. */
+/** Every further allocation of the program is refused, and the kernel ends it. */
 export function memoryLimit(part: Part) {
   const folder = `/sys/fs/cgroup/memory/gatehouse-drill-${process.pid}-${part.name.replace(' ', '-')}`
   return {

@@ -67,7 +67,7 @@ export async function startJoining(scope: Scope, given?: { nats: Promise<LocalNa
     const none = { GATEHOUSE_NATS_USER: '', GATEHOUSE_NATS_PASSWORD: '' }
     return installation.startEdge({ folder, env: { ...none, ...settings, ...more } })
   }
-  /** What `edge join` sends, with keys that nobody keeps. */
+  /** What `edge join` sends, with keys that are not kept. */
   const ask = (token: string, keys = newKeys()) =>
     fetch(`${origin}/edge_nodes/join`, {
       method: 'POST',

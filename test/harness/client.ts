@@ -8,7 +8,7 @@ import { gunzipSync } from 'node:zlib'
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import { testRun } from './test_run.ts'
 
-// biome-ignore lint/suspicious/noExplicitAny: a test reads whatever fields it expects; what is there was checked against openapi.json.
+// biome-ignore lint/suspicious/noExplicitAny: a test reads the fields it expects; the body was checked against openapi.json.
 export type Answer = { status: number; headers: Headers; body: any; text: string }
 export type Options = {
   headers?: Record<string, string | undefined>

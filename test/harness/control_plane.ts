@@ -120,7 +120,7 @@ const harnessSettings = {
   GATEHOUSE_FAILED_REQUESTS_PER_MINUTE: '0',
   // Most tests need names, not their proof.
   GATEHOUSE_DOMAIN_OWNERSHIP: 'trusted',
-  // Nobody answers there, at once: a test that needs DNS has a server of its own.
+  // Nothing listens there, so queries fail immediately: a test that needs DNS has a server of its own.
   GATEHOUSE_DNS_SERVERS: '127.0.0.1:9',
 }
 

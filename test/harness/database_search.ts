@@ -51,7 +51,7 @@ const searchRows = (databaseUrl: string, needles: readonly Needle[]) =>
     return { found, rows }
   })
 
-/** As whoever runs the server of the tests. */
+/** As the owner of the tests' server. */
 const ask = <Row extends object>(text: string): Promise<Row> =>
   connected(testRun.postgresUrl, async (client) => {
     const [row] = (await client.query<Row>(text)).rows

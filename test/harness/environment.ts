@@ -48,7 +48,7 @@ async function temporaryFolder(): Promise<string> {
  */
 export async function runWithEnvironment(args: string[]): Promise<number> {
   process.env.TMPDIR = await temporaryFolder()
-  // Of this run alone: other runs may use the same server.
+  // Unique to this run: other runs may use the same server.
   const prefix = `t_${randomBytes(4).toString('hex')}_`
   const own = suppliedUrl ? undefined : await startPostgres({ flags })
   const postgres = own ?? (await useSuppliedPostgres(suppliedUrl ?? '', prefix))

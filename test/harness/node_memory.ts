@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { ask } from '../../src/agent/haproxy/process/runtime.ts'
 import type { EdgeProcess } from './edge.ts'
 
-/** Of the serving process of HAProxy, not of its master. */
+/** The serving process of HAProxy, not its master. */
 export async function haproxyWorker({ folder }: Pick<EdgeProcess, 'folder'>): Promise<number> {
   const processes = await ask(`${folder}/haproxy/master.sock`, 'show proc')
   return Number(/^(\d+)\s+worker\s/m.exec(processes)?.[1])

@@ -13,7 +13,7 @@ import { poll } from './poll.ts'
 
 export type Pebble = {
   directoryUrl: string
-  /** Of the roots that its own server is trusted by. */
+  /** The roots that its own server is trusted by. */
   caFile: string
   ca: string
   /** What a browser has to trust. It is another one after each start. */
@@ -21,7 +21,7 @@ export type Pebble = {
   /** How it calls each certificate, it suggests to renew from now on. */
   suggestRenewal: (certificatePem: string, window: { start: Date; end: Date }) => Promise<void>
   stop: () => Promise<void>
-  /** On the same port, and without any memory of before. */
+  /** On the same port, and without its earlier state. */
   start: () => Promise<void>
 }
 type Options = {
@@ -30,7 +30,7 @@ type Options = {
   httpPort: number
   /** How many percent of good nonces it refuses. */
   badNonces?: number
-  /** Of each certificate. */
+  /** Lifetime of each certificate. */
   validitySeconds?: number
 }
 
@@ -41,7 +41,7 @@ function startProcess(program: string, args: readonly string[], env: Record<stri
   return child
 }
 
-/** Let's Encrypt's test authority: a real one, whose certificates nobody trusts. */
+/** Let's Encrypt's test authority: a real one, whose certificates are not trusted anywhere. */
 export async function startPebble(scope: Scope, options: Options): Promise<Pebble> {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-pebble-'))
   const [port = 0, management = 0] = await freePorts(2)
@@ -65,7 +65,7 @@ export async function startPebble(scope: Scope, options: Options): Promise<Pebbl
   const directoryUrl = `https://127.0.0.1:${port}/dir`
   const ask = (url: string, body?: object) =>
     new Promise<string>((resolve, reject) => {
-      // It answers nobody who does not say who he is.
+      // It requires a User-Agent.
       const headers = { 'user-agent': 'tests' }
       const outgoing = request(url, { ca, headers, method: body ? 'POST' : 'GET' }, (response) => {
         void text(response).then(resolve, reject)
@@ -108,7 +108,7 @@ export async function startPebble(scope: Scope, options: Options): Promise<Pebbl
 }
 
 export type ChallengeServer = {
-  /** Of its DNS: every name is on this machine, at 127.0.0.1. */
+  /** Address of its DNS: every name is on this machine, at 127.0.0.1. */
   dns: string
   /** Where records are set: POST /set-txt and so on. */
   url: string

@@ -3,7 +3,7 @@ import { transaction } from '../../src/db/transaction.ts'
 
 /**
  * What PostgreSQL says of how it runs a statement. It may read whole tables here, as it may not on our connections (pool.ts):
- * there, a statement without an index of its own would read a whole index instead, and nobody would see it.
+ * there, a statement without an index of its own would read a whole index instead, unnoticed.
  */
 export const explain = (db: DbPool, { text, values }: Statement, options = ''): Promise<Record<string, unknown>[]> =>
   transaction(db, async (tx) => {

@@ -23,7 +23,7 @@ const events = run({
   ],
   // A file spends much of its time waiting, for processes to start and for changes to arrive.
   concurrency: 3 * availableParallelism(),
-  // Of one test. `file_limit.ts` has the one of a file.
+  // Limit of one test. `file_limit.ts` has the one of a file.
   timeout: 300_000,
 })
 events.on('test:summary', ({ file, success }) => {

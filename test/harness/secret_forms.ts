@@ -20,7 +20,7 @@ export function formsOf(pem: string): Needle[] {
   ]
 }
 
-/** Of the others, the certificate may have the same: they are the public half. */
+/** The certificate may contain the other lines too: they are the public half. */
 function secretLines(pem: string, numbers: readonly Buffer[]): string[] {
   const body = pem.split('\n').filter((line) => line && !line.startsWith('-'))
   const der = Buffer.from(body.join(''), 'base64')

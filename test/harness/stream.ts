@@ -1,6 +1,6 @@
 import { type ClientRequest, type IncomingMessage, request } from 'node:http'
 
-// biome-ignore lint/suspicious/noExplicitAny: a test reads whatever fields it expects.
+// biome-ignore lint/suspicious/noExplicitAny: a test reads the fields it expects.
 export type StreamEvent = { event: string; data: any }
 export type OpenStream = {
   status: number

@@ -13,7 +13,7 @@ export type TcpProxy = {
    * first that sends the text after `first`, because others may send the same at any time.
    */
   breakAfter: (first: string, text: string) => void
-  /** The connection that has brought clients so many more bytes breaks, in the middle of whatever it is. */
+  /** The connection that has brought clients so many more bytes breaks, even in the middle of a message. */
   breakAfterBytes: (bytes: number) => void
   heal: () => Promise<void>
   /** How many bytes clients were sent through it. */

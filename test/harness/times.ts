@@ -8,7 +8,7 @@ import { testRun } from './test_run.ts'
 type FileTime = { file: string; seconds: number; own: number; children: number }
 const place = join(testRun.folder, 'times')
 
-/** In seconds. Linux counts those of other processes when they have ended; elsewhere nobody does. */
+/** In seconds. Linux counts those of other processes when they have ended; other systems do not. */
 function processorTimeOfChildren(): number {
   try {
     const stat = readFileSync('/proc/self/stat', 'latin1')

@@ -10,7 +10,7 @@ const longestToken = 'gatehouse_session_'.length + 49
 
 type Searched = {
   postgres: Postgres
-  /** Of the names of this run's databases. */
+  /** Prefix of this run's databases. */
   prefix: string
   /** Undefined where the files of PostgreSQL are not ours to read. */
   dataDir: string | undefined

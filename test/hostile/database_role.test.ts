@@ -92,7 +92,7 @@ test('row 18: upkeep under the role of `serve` creates only the partitions that 
     await assert.rejects(app.query({ text: `select add_audit_partition('${month}')` }), { code: /42501|22023/ }, month)
 })
 
-test("row 18: upkeep drops only what is past the owner's retention, whatever it asks for", async () => {
+test("row 18: upkeep drops only what is past the owner's retention, even if it asks for more", async () => {
   const { owner, app } = await openBoth()
   const now = Date.now()
   const monthsAgo = (count: number) => {

@@ -74,7 +74,7 @@ test('row 11: revoke_descendants deletes every key made with a leaked one, throu
   }
 })
 
-test('row 11: deleting owners in the middle of a chain hides nobody from the key above', async () => {
+test('row 11: deleting owners in the middle of a chain hides no key from the key above', async () => {
   const admin = await plane.newAccount()
   const leaked = await childOf(admin)
   const accomplice = await newUser(plane, leaked, 'admin')
@@ -94,7 +94,7 @@ test('row 11: no descendant survives that is created at the very moment of the r
     const child = await childOf(leaked)
     const tokens = [leaked.token, child.token]
     let over = false
-    // Each creates keys with whatever key it made last, so that the tree grows while it is cut down.
+    // Each creates keys with the key it made last, so that the tree grows while it is cut down.
     const thief = async (process: number) => {
       let mine = child.token
       while (!over) {
@@ -204,7 +204,7 @@ test('row 11: a replaced token calls the API, but manages neither keys nor their
   assert.equal((await current('POST', `${leaked.uri}/rotate`, {})).status, 200)
 })
 
-test('row 11: of concurrent rotations with one token, only the first succeeds', async () => {
+test('row 11: only the first of several concurrent rotations with one token succeeds', async () => {
   const admin = await plane.newAccount()
   for (let round = 0; round < 10; round++) {
     const key = await childOf(admin)

@@ -31,7 +31,7 @@ const inChunks = (bytes: Buffer): Buffer =>
 const put = (path: string, token: string, ...headers: HeaderLine[]) =>
   requestBytes({ method: 'PUT', path, headers: [...headersOf(token), ...headers], body: '' })
 
-/** Sends the headers, then the body whatever comes back, as a client does that does not look until it is done. */
+/** Sends the headers, then the body without reading answers, as a client does that does not look until it is done. */
 async function send(path: string, headers: HeaderLine[], body: Buffer) {
   const connection = await RawConnection.open(plane)
   const began = performance.now()

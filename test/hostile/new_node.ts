@@ -39,7 +39,7 @@ export async function startCrowdedInstallation(scope: Scope, records: number) {
       backend: { backend_id: (await backendOf(as, web.port)).id },
       ...more,
     })
-  const nobody = await policyWith(admin)
+  const empty = await policyWith(admin)
   const narrow = await newHttpsEdge(admin, { hostports: ['narrow.example:443'] })
   await addRoute(admin, narrow, '/')
   const restricted = await newHttpsEdge(other, { hostports: ['restricted.example:443'] })
@@ -49,9 +49,9 @@ export async function startCrowdedInstallation(scope: Scope, records: number) {
   await make(other, '/edges/tcp', { hostports: [`tcp.example:${port}`], backend: { backend_id: backend.id } })
   await insertEdges(installation, Math.ceil(records / 2), {
     backendId: (await backendOf(admin, web.port)).id,
-    policyId: nobody,
+    policyId: empty,
   })
-  const admins = await addRoute(admin, narrow, '/admin', { ip_restriction: { ip_policy_ids: [nobody] } })
+  const admins = await addRoute(admin, narrow, '/admin', { ip_restriction: { ip_policy_ids: [empty] } })
   const restriction = await restrict(other, {
     type: 'endpoints',
     ip_policy_ids: [await policyWith(other)],

@@ -13,7 +13,7 @@ import { startExpress, startLenient, startNode } from './readers/node.ts'
 const certificates = ['*.example.com', '*.corp.example']
 const refused = { from: '127.0.0.9' }
 
-/** Nobody but 127.0.0.1 may reach /admin; everybody may reach the rest. */
+/** Only 127.0.0.1 may reach /admin; everybody may reach the rest. */
 async function startRestricted(t: TestContext, rest: { encoded_slashes?: 'allow' } = {}) {
   const edge = await startEdge(t, { certificates })
   const https = await putHttpsEdge(edge)
@@ -215,7 +215,7 @@ test('the upstream of a path with two slashes in front gets one, and keeps those
   )
 })
 
-test('row 12: CONNECT and TRACE are 405 in HTTP/1 and HTTP/2, whatever the upstream allows', async (t) => {
+test('row 12: CONNECT and TRACE get 405 in HTTP/1 and HTTP/2, even if the upstream allows them', async (t) => {
   const edge = await startEdge(t, { certificates })
   const sockets = new Set<Socket>()
   let accepted = 0

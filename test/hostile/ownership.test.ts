@@ -70,7 +70,7 @@ const cases: [held: string, asked: string, overlap: boolean][] = [
   ['*.a.corp', 'ax.corp', false],
 ]
 for (const [held, asked, overlap] of cases) {
-  test(`row 5: ${asked}.example beside ${held}.example of another account: ${overlap ? '409' : 'allowed'}, whoever is first`, async () => {
+  test(`row 5: ${asked}.example beside ${held}.example of another account: ${overlap ? '409' : 'allowed'}, in either order`, async () => {
     for (const [first, second] of [
       [held, asked],
       [asked, held],
@@ -170,7 +170,7 @@ async function assertNoOverlap(): Promise<void> {
 
 const statusesOf = (answers: Answer[]) => [...new Set(answers.map(({ status }) => status))].sort()
 
-test('row 1: of two accounts that request one port at once, under many names, exactly one gets it', async () => {
+test('row 1: when two accounts request one port at once, under many names, exactly one gets it', async () => {
   for (let round = 0; round < 15; round++) {
     const port = freePort()
     const answers = await Promise.all(
@@ -188,7 +188,7 @@ test('row 1: of two accounts that request one port at once, under many names, ex
   await assertNoOverlap()
 })
 
-test('row 5: of two accounts that request overlapping names at once, exactly one gets any', async () => {
+test('row 5: when two accounts request overlapping names at once, exactly one gets any', async () => {
   for (let round = 0; round < 15; round++) {
     const domain = freshHost()
     // Any two names of different accounts overlap, whichever comes first.

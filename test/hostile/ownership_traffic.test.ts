@@ -29,7 +29,7 @@ test('two accounts share one edge node, each with its own traffic', async () => 
   assert.deepEqual(await reachHttps(edge, 'two.example'), { status: 200, body: 'attacker' })
 })
 
-test('row 1: nobody takes the TCP traffic of another account, by an address, a name, a PATCH or many at once', async () => {
+test('row 1: no account takes the TCP traffic of another, by an address, a name, a PATCH or many at once', async () => {
   const [port, spare] = [freePort(), freePort()]
   const site = await newTcpSite(victim, [`tcp.example:${port}`])
   const { as } = attacker
@@ -53,7 +53,7 @@ test('row 1: a port that another account squats on is refused', async () => {
   assertRefused(await newTcpSite(victim, [`tcp.example:${port}`]), 409, 'ERR_HOSTPORT_TAKEN', 'hostports[0]')
 })
 
-test('row 5: nobody takes a name under the wildcard of another account', async () => {
+test('row 5: no account takes a name under the wildcard of another', async () => {
   const domain = 'corp.example'
   assert.equal((await newHttpsSite(victim, [`*.${domain}:443`])).status, 201)
   for (const name of [`admin.${domain}`, `*.${domain}`, `*.admin.${domain}`, domain, `a.b.${domain}`])
@@ -114,7 +114,7 @@ test('overlaps from before the constraint: the older claim gets its traffic back
   )
   assertRefused(await as('PATCH', stolen.body.uri, stolenHostports()), 409, 'ERR_HOSTPORT_TAKEN', 'hostports[0]')
 
-  // It comes back when its account asks for it and it is free, not by itself: nobody waits in ambush for a name.
+  // It comes back when its account asks for it and it is free, not by itself: no account waits in ambush for a name.
   const [{ uri }] = (await victim.as('GET', '/edges/tcp')).body.tcp_edges.filter(
     ({ hostports }: { hostports: string[] }) => hostports.includes(`old.example:${port}`),
   )

@@ -58,7 +58,7 @@ async function useCertificates(): Promise<void> {
     { ...first, description: first.private_key_pem.repeat(2) },
   ])
     assert.equal((await say('POST', '/tls_certificates', refused)).status, 400)
-  // The answer repeats the name of an unknown field to whoever sent it; nothing else may.
+  // The answer repeats the name of an unknown field to its sender; nothing else may.
   const misplaced = await admin('POST', '/tls_certificates', { ...first, [first.private_key_pem]: 'the value' })
   assert.equal(misplaced.status, 400)
   for (const [domain, certificate] of [

@@ -79,7 +79,7 @@ test('row 14: absurd dates, counts and types in one report do not stop honest co
   await send({ hits: [honest] })
   for (const [field, values] of Object.entries(absurd))
     await send({ hits: [...values.map((value) => ({ ...honest, [field]: value })), honest, null, 5, [], 'x'] })
-  // Whole reports that are none. They are not answered, so nobody waits for them.
+  // Invalid reports. They are not answered, so they cannot be waited for.
   for (const fields of [
     { startedAt: '+275760-09-13T00:00:00.000Z' },
     { startedAt: 'yesterday' },
@@ -167,5 +167,5 @@ test('states of upstreams are taken in only if every part of them could be true'
   const many = readReport(JSON.stringify({ ...sent, health: Array(5_000).fill(honest) }), reportSubject('edge-1'), at)
   assert.equal(many?.report.health?.length, 1_000)
   const none = readReport(JSON.stringify({ ...sent, health: undefined }), reportSubject('edge-1'), at)
-  assert.deepEqual([none?.report.health, none?.dropped], [[], 0], 'nodes of before do not tell')
+  assert.deepEqual([none?.report.health, none?.dropped], [[], 0], 'agents before 0.2 do not send it')
 })

@@ -23,7 +23,7 @@ async function putTcpEdge(edge: Edge, { port, upstreamPort, account = id('ac'), 
   })
 }
 
-/** Sockets that only stay; `open` are those that nobody has closed. */
+/** Sockets that only stay; `open` are those that were not closed. */
 function idle(t: TestContext, count: number, visit: { port: number; from?: string }) {
   const open = new Set<Socket>()
   const sockets = Array.from({ length: count }, () => {

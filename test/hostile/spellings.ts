@@ -141,7 +141,7 @@ const between = [
 
 const kinds = [inFront, behind, letters, between]
 
-/** Of two kinds of transformations, every one is combined with some of the other kind, so that all pairs of kinds occur. */
+/** Combines every transformation of one kind with some of another, so that all pairs of kinds occur. */
 export function spellingsOf(path: string, most = Number.POSITIVE_INFINITY): string[] {
   const single = kinds.flatMap((kind) => kind.map((transform) => transform(path)))
   const pairs = kinds.flatMap((kind, at) =>

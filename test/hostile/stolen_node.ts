@@ -1,4 +1,4 @@
-// What somebody tries who has the NATS password of one node.
+// What an attacker with the NATS password of one node tries.
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { jetstreamManager } from '@nats-io/jetstream'
@@ -61,7 +61,7 @@ const subjects = [
 ]
 
 const report = { node: 'edge-1', version: '1', startedAt: new Date().toISOString(), applied: 0, records: 0 }
-/** Each has an answer from somebody: a record, a batch, nothing found, an error, `kept`. */
+/** Each has an answer: a record, a batch, nothing found, an error, `kept`. */
 const bodies = [
   '',
   '{}',

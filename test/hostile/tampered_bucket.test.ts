@@ -1,4 +1,4 @@
-// Whoever writes to NATS must not open anything, neither on nodes that run nor on those that start with an empty disk.
+// An attacker who writes to NATS must not open anything, neither on nodes that run nor on those that start with an empty disk.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { batchSubject, type Progress, progressKey } from '../../src/distribution/channels.ts'

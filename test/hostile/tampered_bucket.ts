@@ -1,4 +1,4 @@
-// What somebody who can write to NATS does to the bucket, and what a node with an empty disk makes of it.
+// What an attacker who can write to NATS does to the bucket, and what a node with an empty disk makes of it.
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
 import { jetstream, jetstreamManager } from '@nats-io/jetstream'
@@ -31,18 +31,18 @@ export async function startGuarded(scope: Scope) {
   const control = await connectAsControlPlane(scope, installation.nats)
   const bucket = await new Kvm(jetstream(control)).open(recordBucket)
   const { streams } = await jetstreamManager(control)
-  const nobody = { ip_policy_ids: [await policyWith(admin)] }
+  const emptyPolicy = { ip_policy_ids: [await policyWith(admin)] }
   const routes = new Map<Damage, { key: string; older: string }>()
   for (const damage of damages) {
     const route = await make(admin, `${uri}/routes?wait=applied`, {
       ...{ match_type: 'path_prefix', match: `/${damage}`, backend },
       // The older version is open.
-      ...(damage !== 'older' && { ip_restriction: nobody }),
+      ...(damage !== 'older' && { ip_restriction: emptyPolicy }),
     })
     const key = `route.${route.id}`
     const older = (await bucket.get(key))?.string() ?? ''
     if (damage === 'older') {
-      const { status, text } = await admin('PUT', `${route.uri}/ip_restriction?wait=applied`, nobody)
+      const { status, text } = await admin('PUT', `${route.uri}/ip_restriction?wait=applied`, emptyPolicy)
       assert.equal(status, 200, text)
     }
     routes.set(damage, { key, older })

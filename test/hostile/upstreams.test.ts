@@ -154,7 +154,7 @@ test("row 9: silent names of one account do not delay another's new upstream", a
   )
   const times: number[] = []
   for (let index = 0; index < 3; index++) {
-    // One more each time: nobody may have to wait for it.
+    // One more each time: no other account may have to wait for it.
     const { id } = await make(hostile, '/backends/static', { address: `silent-late${index}.example:80` })
     await make(hostile, `${https.uri}/routes`, {
       match_type: 'path_prefix',

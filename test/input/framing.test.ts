@@ -126,7 +126,7 @@ test('pipelined requests are answered in order', async () => {
   connection.close()
 })
 
-test('a client that disconnects mid-body creates nothing and affects nobody', async () => {
+test('a client that disconnects mid-body creates nothing and affects no other request', async () => {
   const count = async () => (await admin('GET', '/api_keys?limit=100')).body.keys.length
   const before = await count()
   for (const headers of [

@@ -102,7 +102,7 @@ const modulesOf = (name: string, path: Expectation['path'], modules: string[]): 
     ]),
   )
 
-/** A call that an IP restriction refused. The restriction goes again, so that it refuses nobody else. */
+/** A call that an IP restriction refused. The restriction is deleted again, so that it refuses no other call. */
 const refusal: Make = async (as) => {
   const ip_policy_id = await policy(as)
   await as('POST', '/ip_policy_rules', { ip_policy_id, action: 'allow', cidr: '127.0.0.0/8' })
@@ -333,7 +333,7 @@ export const expectations: Record<string, Expectation> = {
   'identities.create': {
     admin: 201,
     member: 403,
-    // A linked person has no limits, so a key with limits links nobody.
+    // A linked person has no limits, so a key with limits cannot link one.
     scoped: 403,
     body: async (as) => ({ owner_id: await user(as), issuer: 'https://id.example', subject: randomUUID() }),
     references: { owner_id: user },

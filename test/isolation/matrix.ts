@@ -120,7 +120,7 @@ function malformedUuids(): string[] {
     good.slice(0, -1),
     `${good}0`,
     good.replaceAll('-', ''),
-    // Of another version.
+    // Another UUID version.
     `${good.slice(0, 14)}4${good.slice(15)}`,
     newId('usr'),
     `${good.slice(0, -1)}A`,

@@ -1,5 +1,5 @@
 // Rows 1 and 5 of the security review, for every operation: what a second account can do to the first by naming its
-// hosts, ports, backends and whatever else a body can name. Nothing.
+// hosts, ports, backends and everything else that a body can name. Nothing.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import type { TSchema } from 'typebox'

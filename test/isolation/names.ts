@@ -11,8 +11,8 @@ export type Name = { place: string; hostport?: { port?: number }; prefixes: IdPr
 /**
  * What a second account gets when it names what the first has. In every case the first has afterwards what it had before.
  *  taken: 409, for the same hostport and for each that overlaps it.
- *  unknown: 400, as for an id that nobody has.
- *  ignored: success without it, as for an id that nobody has.
+ *  unknown: 400, as for an id that does not exist.
+ *  ignored: success without it, as for an id that does not exist.
  *  allowed: the second gets its own, and shares nothing but the text.
  */
 export type Crossing = 'taken' | 'unknown' | 'ignored' | 'allowed'

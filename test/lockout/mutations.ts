@@ -7,7 +7,7 @@ type Call = (method: string, path: string, body?: unknown, options?: Options) =>
 export const self = '198.51.100.7'
 const elsewhere = '203.0.113.0/24'
 
-/** Two restrictions, two policies, and a rule in each: `mine` allows the caller, `theirs` somebody else. */
+/** Two restrictions, two policies, and a rule in each: `mine` allows the caller, `theirs` another address. */
 export type Stage = Record<'mine' | 'theirs' | 'myRule' | 'theirRule' | 'inForce' | 'trial', string> & { type: Way }
 /** The traffic that the caller is part of, and is to be shut out of. */
 export type Way = 'api' | 'dashboard'
@@ -42,7 +42,7 @@ const replace =
       contentType: 'text/plain',
     })
 
-/** Whatever can shut a caller out, or makes it so that something else then can. */
+/** Every change that can shut a caller out, or enables another to. */
 export const mutations: Record<string, Mutation> = {
   'create an enforced restriction with their policy': (call, { theirs, type }, query) =>
     call('POST', `/ip_restrictions${query}`, { type, enforced: true, ip_policy_ids: [theirs] }),

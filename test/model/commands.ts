@@ -219,7 +219,7 @@ const commandsOn = (kind: Kind): fc.Arbitrary<Command>[] => [
   ...(kind === 'users' ? [endLastAdmin] : []),
 ]
 
-/** One of each kind to begin with, then whatever comes. */
+/** One of each kind to begin with, then any. */
 export const sequences: fc.Arbitrary<{ beginning: Command[]; rest: Iterable<Command> }> = fc.oneof(
   ...groups.map((kinds) =>
     fc.record({

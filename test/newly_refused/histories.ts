@@ -49,7 +49,7 @@ class History {
   private readonly steps: Step[] = []
   private readonly traffic: Traffic[] = []
   private edge = ''
-  /** Allows whoever makes the changes, and is attached everywhere. */
+  /** Allows the caller that makes the changes, and is attached everywhere. */
   private own = ''
   private readonly plane: ControlPlane
   private readonly admin: Account

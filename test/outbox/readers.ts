@@ -30,7 +30,7 @@ async function follow(next: Next, end: () => number | undefined): Promise<Readin
 export const followSettled = (db: DbPool, end: () => number | undefined, pageSize = 7): Promise<Reading> =>
   follow(async (after) => (await readOutbox(db, after, pageSize)).rows, end)
 
-/** As one would first write it: whatever is there with a higher number than the last. */
+/** As one would first write it: every row with a higher number than the last. */
 export const followNaively = (db: DbPool, end: () => number | undefined): Promise<Reading> =>
   follow(
     (after) =>

@@ -44,7 +44,7 @@ export async function revocationRounds(
       const [used, revoked] = round % 2 ? [0, 1] : [1, 0]
       const key = await newKey(admin, by, round)
       const caller = clientFor(key.token)
-      // Twice, so that whatever would remember the key has seen it.
+      // Twice, so that any cache has seen the key.
       const statuses = [
         (await caller('GET', '/caller', undefined, { process: used })).status,
         (await caller('GET', '/caller', undefined, { process: used })).status,

@@ -6,7 +6,7 @@ export type Counts = { statements: number; round_trips: number }
 
 /**
  * Stands between a process and PostgreSQL and counts what the process sends: each Execute and each simple Query is a statement,
- * and each Sync and simple Query is a round trip, because somebody waits for what it answers.
+ * and each Sync and simple Query is a round trip, because the process waits for its answer.
  */
 export async function startCounter(scope: Scope, targetUrl: string): Promise<{ url: string; counts: () => Counts }> {
   const target = new URL(targetUrl)

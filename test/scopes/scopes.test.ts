@@ -45,7 +45,7 @@ test('a key without limits shows scopes ["*"] and no ranges; limits are shown, a
   assert.deepEqual([change.before.scopes, change.after.scopes], [limits.scopes, ['*.list']])
 })
 
-test('a scope that matches no operation is refused with a suggestion, and so is whatever is not a scope', async () => {
+test('a scope that matches no operation is refused with a suggestion, and so is text that is not a scope', async () => {
   const admin = await plane.newAccount()
   for (const [scope, suggestion] of [
     ['api_key.*', 'api_keys.*'],
@@ -212,7 +212,7 @@ test('outside its ranges a key gets the same 401 as a wrong token, and the audit
   assert.notEqual(shown.last_used_ip, '192.0.3.0')
 })
 
-test('whoever is refused again and again does not fill the audit', async () => {
+test('a caller that is refused again and again does not fill the audit', async () => {
   const admin = await plane.newAccount()
   const key = await withKey(admin, { allowed_cidrs: ['192.0.2.0/24'] })
   const answers = await Promise.all(Array.from({ length: 60 }, () => key('GET', '/caller')))

@@ -89,7 +89,7 @@ test('each reason is in the audit of the account whose token it is, without the 
   assert.equal(refused[0].after.reason, 'address_refused')
 })
 
-test('a token that nobody issued is in no audit; the metrics count it', async () => {
+test('a token that was never issued is in no audit; the metrics count it', async () => {
   const victim = await plane.newAccount()
   const before = await countFailures()
   const deleted = await make(victim, '/api_keys')

@@ -1,4 +1,4 @@
-// Signing in with a provider: what works, and what whoever is between us, or at another provider, would try.
+// Signing in with a provider: what works, and what an attacker between us, or at another provider, would try.
 import assert from 'node:assert/strict'
 import { after, beforeEach, test } from 'node:test'
 import { newSessionSecret } from '../../src/identity/token.ts'
@@ -91,7 +91,7 @@ test('roles follow the groups at every sign-in', async () => {
   assert.equal((await callerOf(walker)).body.role, 'viewer')
 })
 
-test('whoever has lost all groups is refused, and the sessions from before end', async () => {
+test('a person who has lost all groups is refused, and the sessions from before end', async () => {
   const person = newPerson({ email: 'x@elsewhere.example' })
   const { walker } = await signIn(person)
   const stranger = await signIn(newPerson())
@@ -237,7 +237,7 @@ test('the verified address of userinfo does not vouch for another address in the
   assert.equal((await callerOf(own)).body.owner_id, boss.body.id, 'both name the same address')
 })
 
-test('a provider without link_by_email takes over nobody', async () => {
+test('a provider without link_by_email takes over no user', async () => {
   const { body: user } = await otherRoot('POST', '/users', { name: 'Finn', email: 'finn@acme.example', role: 'admin' })
   const { error } = await signIn(newPerson({ email: user.email }), newWalker(), 'other')
   assert.equal(error, 'email_taken')
@@ -292,7 +292,7 @@ test('while a provider is down its sessions continue, and new sign-ins say what 
   assert.equal((await fetch(`${origin}/readyz`)).status, 200)
 })
 
-test('after signing in the browser stays here, whatever the link asked for', async () => {
+test('after signing in the browser stays here, even if the link asked for another site', async () => {
   for (const returnTo of [
     'https://evil.example/',
     '//evil.example',

@@ -43,7 +43,7 @@ export async function startProvider(scope: Scope, { host = '127.0.0.1', client }
   let provider = make(issuer, key, client, () => state.person)
   const state: TestProvider = {
     issuer,
-    person: { sub: 'nobody' },
+    person: { sub: 'no-person' },
     isDown: false,
     async rotateKeys() {
       key = await newKey()
@@ -104,7 +104,7 @@ function make(issuer: string, key: Key, client: Options['client'], person: () =>
       accountId: sub,
       claims: () => ({ ...person(), sub }),
     }),
-    // Nobody is asked whether they agree: that is the provider's business.
+    // No question whether people agree: that is the provider's business.
     async loadExistingGrant({ oidc }: { oidc: { session: { accountId: string }; client: { clientId: string } } }) {
       const grant = new provider.Grant({ accountId: oidc.session.accountId, clientId: oidc.client.clientId })
       grant.addOIDCScope('openid email profile groups')

@@ -148,7 +148,7 @@ test('a logout token that is forged, old, of another provider or no logout token
     ['old', await logoutToken({ sub: person.sub, iat: now() - 3_600, exp: now() + 60 }), 'acme'],
     ['an ID token', await logoutToken({ sub: person.sub, events: undefined }), 'acme'],
     ['with a nonce', await logoutToken({ sub: person.sub, nonce: 'x' }), 'acme'],
-    ['of nobody', await logoutToken({}), 'acme'],
+    ['without a subject', await logoutToken({}), 'acme'],
     ['nonsense', 'x.y.z', 'acme'],
   ] as const) {
     assert.equal(await tellLogout(token, provider), 400, what)
@@ -273,7 +273,7 @@ test('gatehouse login saves a key that works, and gatehouse logout ends it', asy
   assert.match(after.stderr, /signed out/)
 })
 
-test('whoever loses all groups loses the keys of gatehouse login too, but not those made on purpose', async () => {
+test('a person who loses all groups loses the keys of gatehouse login too, but not those made on purpose', async () => {
   const person = newPerson({ email: 'x@elsewhere.example' })
   const walker = await signIn(person)
   const { verifier, challenge } = newVerifier()
@@ -297,7 +297,7 @@ async function newLink({ sub }: Person) {
   return { owner_id: user.id, issuer: acme.issuer, subject: sub }
 }
 
-test('a key with limits links nobody, directly or in a session, because a linked person has none', async () => {
+test('a key with limits links no one, directly or in a session, because a linked person has none', async () => {
   const identity = await newLink(newPerson())
   const walker = await signIn(newPerson(isAdmin))
   const { body: caller } = await call(walker, 'GET', '/caller')

@@ -14,9 +14,9 @@ export type SignInPlane = ControlPlane & {
   named: (accountName: string) => ReturnType<typeof bootstrapAccount>
 }
 
-const secret = 'a client secret that nobody guesses, of a test'
+const secret = 'a client secret that cannot be guessed, for a test'
 
-/** One serve, two providers with an account each, and a third one that nobody listens for. */
+/** One serve, two providers with an account each, and a third one that is down. */
 export async function startSignIn(scope: Scope, env: Record<string, string> = {}): Promise<SignInPlane> {
   let acme: TestProvider | undefined
   let other: TestProvider | undefined
@@ -76,7 +76,7 @@ function writeFile(acmeIssuer: string, otherIssuer: string): string {
     allowed_groups: ['ops', 'staff', 'guests'],
     roles: { admin: ['ops'], member: ['staff'], viewer: ['guests'] },
   }
-  // Port 9 is discard's, and nobody's here.
+  // Port 9 is discard's, and unused here.
   const down = { ...other, name: 'down', title: 'Down', issuer: 'http://127.0.0.1:9' }
   const file = join(folder, `${name}.json`)
   writeFileSync(file, JSON.stringify({ providers: [acme, other, down] }))

@@ -109,7 +109,7 @@ export function createDisk(scheduler: Scheduler, name: string) {
       if (next !== isFailing) scheduler.tell(name, next ? 'the disk fails' : 'the disk works again')
       isFailing = next
     },
-    /** Of what was not synced, a part is there: of names the first ones, of contents the beginning. */
+    /** Keeps a random part of the writes that were not synced: the first names, and the beginning of contents. */
     losePower(): void {
       for (const { redo } of pending.slice(0, chance.below(pending.length + 1))) redo()
       pending = []

@@ -12,7 +12,7 @@ export function createHaproxy(scheduler: Scheduler, disk: Disk, fileOf: (map: Ma
   let maps = new Map<MapName, Map<string, string>>()
   let isAlive = false
   let lost = () => {}
-  /** Of so many commands, one gets no answer. */
+  /** One in so many commands gets no answer. */
   let refusesOneIn = 0
   let onChange = () => {}
 

@@ -28,7 +28,7 @@ export function createNats(scheduler: Scheduler) {
   let made = 0
   let downUntil = 0
   let slowMs = 2
-  /** Of so many plain messages, one is lost. */
+  /** One in so many plain messages is lost. */
   let losesOneIn = 0
   const cutOff = new Map<Process, number>()
   const subscriptions = new Set<Subscription>()
@@ -40,7 +40,7 @@ export function createNats(scheduler: Scheduler) {
   const isConnected = (process: Process): boolean => backAt(process) <= scheduler.now()
   const travelMs = (): number => chance.next() * slowMs
 
-  /** The effect happens on the server, whatever becomes of who asked for it. */
+  /** The effect happens on the server, even if the process that asked for it is gone. */
   function call<Result>(process: Process, effect: () => Result): Promise<Result> {
     return new Promise((resolve, reject) => {
       let isOver = false

@@ -10,7 +10,7 @@ export type Process = {
   pausedUntil: number
   /** How far its clock is off. */
   skewMs: number
-  /** Called when it crashes, by whatever it is connected to. */
+  /** Called when it crashes, for each of its connections. */
   readonly atEnd: (() => void)[]
 }
 
@@ -56,7 +56,7 @@ export function createScheduler(chance: Chance, isTraced: boolean) {
       }
       elapsed = event.at
       event.work()
-      // What only changes the models wakes nobody.
+      // Changes of the models alone wake no process.
       if (event.isQuiet) continue
       await settle()
       return true

@@ -44,7 +44,7 @@ test("§2.1 uri: the URI of this key's resource, where it can be read", async ()
   assert.equal((await admin('GET', key.uri)).body.id, key.id)
 })
 
-test('§2.1 uri: is under the public URL, whatever Host and forwarding headers the request has', async () => {
+test('§2.1 uri: is under the public URL, independent of Host and forwarding headers', async () => {
   const lies = [
     ['Host', 'evil.example'],
     ['X-Forwarded-Host', 'evil.example'],

@@ -29,7 +29,7 @@ test('§4.1 rule 1: a second admin may do so as well', async () => {
   assert.equal((await second('POST', '/api_keys', { owner_id: admin.adminId })).body.owner_id, admin.adminId)
 })
 
-test('§4.1 rule 1: whoever is not an admin may not give another owner_id, and nothing is created', async () => {
+test('§4.1 rule 1: a caller who is not an admin may not give another owner_id, and nothing is created', async () => {
   const before = (await admin('GET', '/api_keys')).body.keys.length
   for (const [caller, other] of [
     [member, bot.ownerId],
@@ -109,7 +109,7 @@ test("§5.3 only an admin may change or delete another owner's key", async () =>
   }
 })
 
-test('§5.3 whoever stops being an admin may no longer create keys for others, from the next request on', async () => {
+test('§5.3 a user who stops being an admin may no longer create keys for others, from the next request on', async () => {
   const second = await newUser(plane, admin, 'admin')
   assert.equal((await second('POST', '/api_keys', { owner_id: bot.ownerId })).status, 201)
   await admin('PATCH', second.ownerUri, { role: 'member' })

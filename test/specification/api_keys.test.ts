@@ -61,7 +61,7 @@ test('§4.1 List API Keys: 200 with the API key list envelope', async () => {
   assert.deepEqual(Object.keys(body).sort(), ['keys', 'next_page_uri', 'uri'])
 })
 
-test("§4.1 List API Keys: lists all keys owned by this account, whoever's they are, and no other account's", async () => {
+test("§4.1 List API Keys: lists all keys of this account, with any owner, and no other account's", async () => {
   const [mine, theirs] = [await plane.newAccount(), await plane.newAccount()]
   const member = await newUser(plane, mine)
   const bot = await newBot(plane, mine)

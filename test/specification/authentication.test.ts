@@ -37,7 +37,7 @@ test('§5.1 a request with Authorization: Bearer <API_KEY> speaks for the owner 
   assert.equal(body.owner_id, admin.adminId)
 })
 
-test('§5.1 the scheme is Bearer in whatever case, as HTTP has it', async () => {
+test('§5.1 the scheme is Bearer in any case, as HTTP has it', async () => {
   for (const scheme of ['bearer', 'BEARER', 'bEaReR'])
     assert.equal((await withAuthorization(`${scheme} ${token}`)).status, 200)
   assertUnauthenticated(await withAuthorization('bearer s3cret'), 'lower-case scheme')

@@ -16,7 +16,7 @@ const kinds = [
 let freshPorts = 0
 
 for (const { path, port, fresh } of kinds) {
-  test(`${path}: a hostport belongs to one edge in the whole installation, whatever its account, its kind and its spelling`, async () => {
+  test(`${path}: a hostport belongs to one edge in the whole installation, across accounts, kinds and spellings`, async () => {
     const host = freshHost()
     const { body: edge } = await admin('POST', path, { hostports: [`${host}:${port}`] })
     for (const client of [admin, stranger]) {

@@ -62,7 +62,7 @@ test('§2.5 add: empty when it is not sent', async () => {
   assert.deepEqual((await put({ remove: ['X-B'] })).body.add, {})
 })
 
-test('§2.5 add: of string to string, and of nothing else', async () => {
+test('§2.5 add: maps strings to strings, and nothing else', async () => {
   for (const add of [null, 'x', ['X-A'], 7, true]) await refused({ add }, 'add')
   for (const value of [null, 7, true, ['x'], {}]) await refused({ add: { 'X-A': '1', 'X-B': value } }, 'add.X-B')
 })
@@ -78,7 +78,7 @@ test('§2.5 remove: empty when it is not sent', async () => {
   assert.deepEqual((await put({ add: { 'X-A': '1' } })).body.remove, [])
 })
 
-test('§2.5 remove: of string, and of nothing else', async () => {
+test('§2.5 remove: lists strings, and nothing else', async () => {
   for (const remove of [null, 'Cookie', {}, 7]) await refused({ remove }, 'remove')
   for (const name of [null, 7, true, ['x'], {}]) await refused({ remove: ['Cookie', name] }, 'remove[1]')
 })
@@ -152,7 +152,7 @@ test('§2.5 the largest module that is allowed can be sent, on its own path and 
   await refused({ add: { 'X-A': 'a b'.padEnd(4_000, '"') } }, 'add')
 })
 
-test('§2.5 no name twice in a list, whatever its case; the second one is named', async () => {
+test('§2.5 no name twice in a list, ignoring case; the second one is named', async () => {
   await refused({ add: { 'X-A': '1', 'X-B': '2', 'x-a': '1' } }, 'add.x-a')
   await refused({ remove: ['cookie', 'X-B', 'COOKIE'] }, 'remove[2]')
   await refused({ remove: ['cookie', 'cookie'] }, 'remove[1]')
@@ -163,7 +163,7 @@ test('§2.5 Host may be added, which rewrites it, and not removed', async () => 
   for (const name of ['Host', 'host', 'HOST']) await refused({ remove: [name] }, 'remove[0]')
 })
 
-test('§2.5 the headers of the connection and those that the edge sets are in neither list, whatever their case and with _ for -', async () => {
+test('§2.5 the headers of the connection and those that the edge sets are in neither list, in any case and with _ for -', async () => {
   const forbidden = [
     ...['Connection', 'Content-Length', 'Expect', 'Keep-Alive', 'TE', 'Trailer', 'Transfer-Encoding', 'Upgrade'],
     ...['Proxy-Authorization', 'Proxy-Authenticate', 'Proxy-Connection', 'Proxy-Anything', 'Proxy-'],

@@ -160,7 +160,7 @@ test('one path may be matched exactly by one route and as a prefix by another', 
   assertRefused(await admin('PATCH', exact.uri, { match_type: 'path_prefix' }), 409, 'ERR_MATCH_TAKEN', 'match')
 })
 
-test('of many concurrent requests for one match, one gets it', async () => {
+test('only one of many concurrent requests for a match gets it', async () => {
   for (let round = 0; round < 5; round++) {
     const path = routesOf(await newHttpsEdge(admin))
     const answers = await Promise.all(Array.from({ length: 6 }, () => admin('POST', path, minimal)))

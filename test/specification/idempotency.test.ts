@@ -208,7 +208,7 @@ test('a key counts for 24 hours', async () => {
   assertRefused(await admin('POST', '/ip_policies', {}, key(once)), 409, 'ERR_IDEMPOTENCY_KEY_USED')
 })
 
-test('of concurrent repetitions through two processes, one creates and all get the same response', async () => {
+test('one of several concurrent repetitions through two processes creates, and all get the same response', async () => {
   for (let round = 0; round < 50; round++) {
     const once = randomUUID()
     const hostports = [`${freshHost()}:${tcpPort}`]
@@ -226,7 +226,7 @@ test('of concurrent repetitions through two processes, one creates and all get t
   }
 })
 
-test('of concurrent repetitions, one gets the token', async () => {
+test('only one of several concurrent repetitions gets the token', async () => {
   for (let round = 0; round < 10; round++) {
     const once = randomUUID()
     const answers = await Promise.all([0, 1, 0, 1].map((process) => admin('POST', '/api_keys', {}, key(once, process))))

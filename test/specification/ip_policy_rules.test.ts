@@ -148,7 +148,7 @@ for (const [kind, ...texts] of unreadable) {
   })
 }
 
-test('cidr is unique within a policy, however it is written and whatever the action: 409', async () => {
+test('cidr is unique within a policy, however it is written and with either action: 409', async () => {
   const [one, other] = [await policyWith(admin), await policyWith(admin)]
   assert.equal((await post({ cidr: '10.0.0.0/8' }, one)).status, 201)
   for (const cidr of ['10.0.0.0/8', '::ffff:10.0.0.0/104'])

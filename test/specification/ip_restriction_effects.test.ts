@@ -112,9 +112,9 @@ test('contract: a warning restriction never weakens an enforced one, whichever i
 
 test('contract: only `api` restrictions restrict this API', async () => {
   const admin = await plane.newAccount()
-  const nobody = await policyWith(admin, 'deny 0.0.0.0/0')
+  const denyAll = await policyWith(admin, 'deny 0.0.0.0/0')
   for (const type of ['dashboard', 'agent', 'endpoints'])
-    await restrict(admin, { type, enforced: true, ip_policy_ids: [nobody] })
+    await restrict(admin, { type, enforced: true, ip_policy_ids: [denyAll] })
   const answer = await callFrom(admin, outside)
   assert.equal(answer.status, 200)
   assert.equal(warningsOf(answer), null)

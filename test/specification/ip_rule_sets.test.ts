@@ -105,7 +105,7 @@ test('from JSON: the error names the position of the entry, and nothing changes'
   assert.deepEqual(await linesOf(policy), ['allow 192.0.2.1/32 # '])
 })
 
-test('a range listed twice is refused, whatever its spelling and action, and both positions are named', async () => {
+test('a range listed twice is refused, in any spelling and with either action, and both positions are named', async () => {
   const policy = await policyWith(admin, 'allow 192.0.2.1')
   const text = await putText(policy, '# two\nallow 10.0.0.0/8\nallow 11.0.0.0/8\ndeny ::ffff:10.0.0.0/104\n')
   assertRefused(text, 'line 4', /repeats the range of line 2 \(10\.0\.0\.0\/8\)/)

@@ -177,7 +177,7 @@ for (const [name, { create, body }] of Object.entries(modules)) {
   })
 }
 
-test('* matches whatever is there', async () => {
+test('* matches every version', async () => {
   for (const { create, patch } of Object.values(kinds)) {
     const { uri } = await create()
     assert.equal((await admin('PATCH', uri, patch(1), ifMatch('*'))).status, 200)

@@ -18,7 +18,7 @@ const asMember = headersOf(member.token)
 
 /**
  * Neighbors in the contract's order of checks: each request fails both, and the first must answer. Then a client that
- * fixes one error never meets an earlier check again, and nobody learns more than their key allows.
+ * fixes one error never meets an earlier check again, and callers learn no more than their key allows.
  */
 const neighbors: [first: string, second: string, expected: [number, string], request: RawRequest][] = [
   ['the path', 'the version', [404, 'ERR_ROUTE_NOT_FOUND'], { method: 'GET', path: '/nothing', headers: [] }],
@@ -135,7 +135,7 @@ for (const [first, second, expected, request] of neighbors) {
   })
 }
 
-test('§4 a path that has no operation is 404, whatever the method', async () => {
+test('§4 a path that has no operation gets 404, with any method', async () => {
   const paths = [
     '/',
     '/api_key',

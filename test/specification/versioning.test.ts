@@ -24,7 +24,7 @@ function assertRefused({ status, body }: Answer, what?: string): void {
   assert.match(body.msg, /Service-Version: 2/)
 }
 
-test('§9.1 a request with the header Service-Version: 2 is served, whatever the case of the name', async () => {
+test('§9.1 a request with the header Service-Version: 2 is served, with the name in any case', async () => {
   for (const name of ['Service-Version', 'service-version', 'SERVICE-VERSION'])
     assert.equal((await withVersions([name, '2'])).status, 200)
 })

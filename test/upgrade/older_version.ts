@@ -15,7 +15,7 @@ export type OlderVersion = {
   edge: Record<string, string>
 }
 
-/** Those that somebody may run: the last commit before 0.2.0, and 0.2.0. */
+/** Versions that may be in use: the last commit before 0.2.0, and 0.2.0. */
 export const olderVersions: readonly OlderVersion[] = [
   { commit: '2339be9', version: '0.1.0', hasAppRole: false, edge: {} },
   { commit: '5ef758b', version: '0.2.0', hasAppRole: true, edge: { GATEHOUSE_EDGE_UPSTREAM_ALLOW: '127.0.0.0/8' } },

@@ -99,7 +99,7 @@ test('while the database is away, what was being sent is sent again after it is 
     gate = outage.promise
     await poll(() => waiting > 0)
     await proxy.cut()
-    // Answers come while nobody can note them.
+    // Answers come while they cannot be noted.
     outage.resolve()
     await pause(700)
     await proxy.heal()

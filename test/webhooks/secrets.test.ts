@@ -48,7 +48,7 @@ const inClear = (id: string, secret: string, previous: string | null = null) =>
 const rotateSecrets = (file: string) =>
   gatehouse(['secrets', 'rotate'], { GATEHOUSE_DATABASE_URL: plane.databaseUrl, GATEHOUSE_SECRETS_KEY_FILE: file })
 
-/** Whatever a dump could show of a secret: its text, its bytes, and both in hexadecimal. */
+/** Every form in which a dump could show a secret: its text, its bytes, and both in hexadecimal. */
 function assertNotIn(dump: string, secret: string): void {
   const text = secret.slice('whsec_'.length)
   const forms = [text, Buffer.from(text).toString('hex'), Buffer.from(text, 'base64').toString('hex')]

@@ -19,7 +19,7 @@ const plane = await startControlPlane({ after }, { processes: 2, env: webhookEnv
 const addEvents = (admin: Account, resources: readonly string[], operation?: string) =>
   addEventsTo(plane, admin, resources, operation)
 
-/** A transaction of somebody else, which holds up what the processes do. */
+/** Another transaction, which holds up the processes. */
 async function beginElsewhere(t: TestContext) {
   const client = new pg.Client({ connectionString: plane.databaseUrl })
   await client.connect()
@@ -82,7 +82,7 @@ test('a change arrives as the audit shows it, signed, and only what the filter n
   assert.ok(!audited.text.includes(destination.secret), 'the audit has no secret')
 })
 
-test('a test event goes to its destination whatever the filter, and to no other', async (t) => {
+test('a test event goes to its destination, bypassing the filter, and to no other', async (t) => {
   const admin = await plane.newAccount()
   const [one, two] = [await startReceiver(t), await startReceiver(t)]
   const destination = await newDestination(admin, one, { operations: ['users.create'] })

@@ -90,7 +90,7 @@ test('on a full disk no line is torn or doubled, and all are written when there 
   assert.equal(await readFile(path, 'utf8'), 'first\nsecond\nthird\n')
 })
 
-test('of allowed requests a part is logged when sampled, of all others each', async () => {
+test('sampling logs a part of the allowed requests, and all others', async () => {
   const lines: string[] = []
   const sink: Sink = { name: 'x', batch: 10_000, write: async (got) => void lines.push(...got), close: async () => {} }
   const log = createAccessLog([sink], { sample: 0.1, isTruncated: true }, silent())

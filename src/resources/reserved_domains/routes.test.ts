@@ -127,7 +127,7 @@ test('the value of one account proves nothing for another, and an unproven reser
   assertRefused(await https(mallory, domain), 409, 'ERR_HOSTPORT_TAKEN', 'hostports[0]')
 })
 
-test('of two accounts that prove one domain at once, through two processes, one holds it', async () => {
+test('when two accounts prove one domain at once, through two processes, only one holds it', async () => {
   for (let round = 0; round < 5; round++) {
     const domain = freshHost()
     const [first, second] = [await reserve(alice, domain), await reserve(mallory, domain)]

@@ -103,7 +103,7 @@ export function createClient(port: number): Client {
   }
 }
 
-/** Of a complete answer; undefined before that. */
+/** Length of a complete answer; undefined before that. */
 function answerLength(text: string, method: string): number | undefined {
   const end = text.indexOf('\r\n\r\n') + 4
   if (end < 4) return undefined

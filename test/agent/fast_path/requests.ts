@@ -4,7 +4,7 @@ import { operations } from './world.ts'
 export type Version = 'HTTP/1.1' | 'HTTP/2'
 export type GeneratedRequest = {
   version: Version
-  /** Of the client, and the name in its TLS handshake: together they say which connections can carry it. */
+  /** Address of the client and the name in its TLS handshake: together they say which connections can carry it. */
   from: string
   servername: string
   method: string
@@ -100,7 +100,7 @@ const forbidden = [
   ...['Connection', 'Keep-Alive', 'Proxy-Authorization', 'Proxy-X', 'TE', 'Trailer', 'Upgrade', 'X-Forwarded-For'],
   ...['X-Forwarded-Proto', 'X-Forwarded-Host', 'X-Forwarded-Port', 'Forwarded', 'X-Real-IP', 'X-Request-Id'],
 ]
-/** Near misses, which are nobody's business. */
+/** Near misses, which pass unchanged. */
 const harmless = [
   'Connections',
   'X-Forwarded',

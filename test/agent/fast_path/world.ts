@@ -43,7 +43,7 @@ export const operations = {
       '/policy',
       '/policy',
       '/both',
-      '/nobody',
+      '/denied',
     ],
     ...['/', '/plain', '/POLICY', '/policy.', '/index.php/policy', '/policy/open', '/policy/OPEN', '/case'],
     ...['/response', '/response-policy', '/no-response'],
@@ -79,7 +79,7 @@ async function furnish(scope: Scope, edge: Edge, ids: Map<string, string>): Prom
     return named('ipp', name)
   }
   const office = await policy('office', 'allow 127.0.0.1', 'allow 127.0.0.2')
-  const nobody = await policy('nobody', 'deny 0.0.0.0/0')
+  const denyAll = await policy('denyAll', 'deny 0.0.0.0/0')
   const account = (name: string) => named('ac', name)
   const backend = named('bkdst', 'echo')
   const [app, other] = [named('edghts', 'app'), named('edghts', 'other')]
@@ -109,7 +109,7 @@ async function furnish(scope: Scope, edge: Edge, ids: Map<string, string>): Prom
   route('/policy/open')
   route('/Case', { policies: [office], path_variants: 'ignore' })
   route('/both', { policies: [office], headers: native })
-  route('/nobody', { policies: [nobody], headers: onlyLua })
+  route('/denied', { policies: [denyAll], headers: onlyLua })
   route('/restricted', { account: account('restricted') })
   route('/warned', { account: account('warned'), headers: native })
   route('/slashes', { encoded_slashes: 'allow' })
@@ -173,7 +173,7 @@ async function startEcho(scope: Scope): Promise<{ port: number; reached: () => n
   return { port: (server.address() as { port: number }).port, reached: () => reached }
 }
 
-/** Of the first request in these bytes; 0 while it is not complete. */
+/** Length of the first request in these bytes; 0 while it is not complete. */
 function requestLength(text: string): number {
   const end = text.indexOf('\r\n\r\n') + 4
   if (end < 4) return 0

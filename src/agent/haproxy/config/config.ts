@@ -86,7 +86,7 @@ ${packageFiles.lua.map((file) => `  lua-load-per-thread ${quoted(file)} ${target
   tune.maxrewrite 16384
   # For the copy of a request that may have to be sent again; a larger one gets a whole buffer.
   tune.bufsize.small 4096
-  # Of each upload that may be under way unread: with the default of 64 KiB, a client far away waits most of the time.
+  # How much of an upload may be under way unread: with the default of 64 KiB, a client far away waits most of the time.
   tune.h2.fe.initial-window-size 1048576
   # Two for sources, whose connections and requests count separately, one for each other limit, one for refusals; see limits.ts.
   # One for WebSockets; see sessions.ts.
