@@ -140,7 +140,7 @@ const commands: Record<string, ServerCommand> = {
   },
   'edge-keys': {
     forms: [
-      ['edge-keys list', 'list the keys of edge nodes, to which private keys of certificates are encrypted'],
+      ['edge-keys list', 'list the keys of edge nodes, to which certificate private keys are encrypted'],
       ['edge-keys accept NODE FINGERPRINT', 'encrypt private keys to this key of a node'],
       ['edge-keys revoke NODE', 'encrypt nothing more to the key of a node'],
     ],

@@ -9,12 +9,12 @@ const starts: readonly [page: string, title: string, text: string, minutes: stri
     '5 min',
   ],
   ['start/concepts.html', 'Understand it', 'Account, policy, restriction, edge, node, generation: six ideas.', '5 min'],
-  ['start/tutorial.html', 'Restrict safely', 'Warn first, read the evidence, then enforce. Undo a change.', '1 hour'],
+  ['start/tutorial.html', 'Restrict safely', 'Warn first, read the evidence, then enforce. Undo a change.', '30 min'],
   [
     'guides/install-debian.html',
     'Install it',
     'Control plane, database, NATS and an edge node on one machine.',
-    '30 min',
+    '15 min',
   ],
 ]
 

@@ -38,12 +38,12 @@ export const settings = {
   }),
   GATEHOUSE_SECRETS_KEY_FILE: setting({
     default: '',
-    help: 'File of the keys that encrypt private keys of certificates, secrets of webhooks and signing keys in the database: base64 of 32 random bytes a line. The first encrypts, all decrypt. Empty: certificates and webhooks cannot be created, and signing keys are stored in clear.',
+    help: 'File of the keys that encrypt certificate private keys, webhook secrets and signing keys in the database: base64 of 32 random bytes a line. The first encrypts, all decrypt. Empty: certificates and webhooks cannot be created, and signing keys are stored in clear.',
     parse: text,
   }),
   GATEHOUSE_DATABASE_POOL_SIZE: setting({
     default: '10',
-    help: 'PostgreSQL connections per process, beside two that look-ups share.',
+    help: 'PostgreSQL connections per process, in addition to two that look-ups share.',
     parse: wholeNumber(2, 500),
   }),
   GATEHOUSE_DATABASE_TIMEOUT_MS: setting({
@@ -142,7 +142,7 @@ export const settings = {
   }),
   GATEHOUSE_EDGE_NODE_KEYS: setting({
     default: 'first',
-    help: "Which keys of edge nodes receive private keys of certificates: first (the first key that a node reports; 'gatehouse edge-keys accept' allows another) or approved (none before that command).",
+    help: "Which edge node keys receive certificate private keys: first (the first key that a node reports; 'gatehouse edge-keys accept' allows another) or approved (none before that command).",
     parse: nodeKeyTrust,
   }),
   GATEHOUSE_REQUEST_TIMEOUT_MS: setting({

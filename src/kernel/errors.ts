@@ -159,7 +159,7 @@ export const errorCatalog = {
   },
   ERR_NO_SECRETS_KEY: {
     cause:
-      'The installation has no key to encrypt secrets with, so it stores no private keys of certificates and no secrets of webhooks. Nothing was changed.',
+      'The installation has no key to encrypt secrets with, so certificates and webhooks are unavailable. Nothing was changed.',
     hint: 'Ask the operator to set GATEHOUSE_SECRETS_KEY_FILE.',
   },
   ERR_CIDR_TAKEN: {

@@ -33,7 +33,7 @@ const EdgeNode = Closed(
     last_seen_at: Timestamp,
     certificate_key: Type.Unsafe<{ fingerprint: string; accepted: boolean } | null>({
       description:
-        'The key of the node, to which private keys of certificates are encrypted. Until the operator accepts it, the node gets none. Null: the node is of a version without one.',
+        'The key of the node, to which certificate private keys are encrypted. Until the operator accepts it, the node gets none. Null: the node is of a version without one.',
       anyOf: [Closed({ fingerprint: Type.String(), accepted: Type.Boolean() }), { type: 'null' }],
     }),
     certificates: Type.Unsafe<ShownCertificates | null>({
