@@ -5,7 +5,7 @@ import type { Page } from 'playwright-core'
 import { policyWith } from '../harness/ip.ts'
 import { holdsFor, poll } from '../harness/poll.ts'
 import { inspect, type Seen } from './axe.ts'
-import { openBrowser, openPage, press, signIn, startDashboard, usualSize } from './browser.ts'
+import { goTo, openBrowser, openPage, press, signIn, startDashboard, usualSize } from './browser.ts'
 import { furnish, furnishHealth, furnishRefusal, furnishRequests } from './furnish.ts'
 
 const { origin, newAccount, processes, db } = await startDashboard({ after })
@@ -60,25 +60,25 @@ const dialogs: [path: string, button: string | RegExp][] = [
 /** A request beside its list, with the way to its decision, and the change that it offers. */
 async function inspectRequest(page: Page, seen: Seen): Promise<void> {
   const { requestId } = await furnishRequests(db, admin)
-  await page.goto(`${origin}/dashboard/traffic/${requestId}`)
+  await goTo(page, `/traffic/${requestId}`)
   await page.getByRole('region', { name: 'Decision' }).getByText('No rule matches.').waitFor()
   await inspect(page, 'a request', seen)
   await press(page, 'Allow this address…')
   await page.getByRole('dialog').getByText('198.51.100.7/32').first().waitFor()
-  await inspect(page, 'a request: Allow this address…', seen)
+  await inspect(page, 'a request: Allow this address…', seen, '.modal')
 }
 
 /** Rules that never decide, and the review of their removal. */
 async function inspectEvidence(page: Page, seen: Seen): Promise<void> {
   const id = await policyWith(admin, 'allow 10.0.0.0/8', 'allow 10.1.0.0/16', 'deny 192.0.2.0/24', 'allow 192.0.2.7')
-  await page.goto(`${origin}/dashboard/policies/${id}`)
+  await goTo(page, `/policies/${id}`)
   await press(page, 'Never decides 2')
   await page.getByText('Shadowed by').waitFor()
   await inspect(page, 'rules that never decide', seen)
   await press(page, 'Remove these 2 rules')
   await press(page, 'Review and save')
   await page.getByRole('dialog').getByText('2 removed').waitFor()
-  await inspect(page, 'the review of a draft', seen)
+  await inspect(page, 'the review of a draft', seen, '.modal')
 }
 
 /** In an account of its own: what refuses the address would get in the way of the other pages. */
@@ -91,17 +91,17 @@ async function inspectRefusal(seen: Seen): Promise<void> {
   )
   const page = await openPage(browser)
   await signIn(page, origin, account.token)
-  // Loaded again: the end of signing in is announced by the name of a button that is gone.
+  // Loaded again, as above.
   await page.goto(`${origin}/dashboard/`)
   await page.getByRole('list', { name: 'Needs attention' }).waitFor()
   await page.locator('.skeleton').first().waitFor({ state: 'detached' })
   await inspect(page, 'what needs attention', seen)
-  await page.goto(`${origin}/dashboard/newly-refused`)
+  await goTo(page, '/newly-refused')
   await page.getByRole('row').filter({ hasText: '127.0.0.9' }).waitFor()
   await inspect(page, '/newly-refused', seen)
   await press(page, 'Allow this address…')
   await page.getByRole('dialog').waitFor()
-  await inspect(page, '/newly-refused: Allow this address…', seen)
+  await inspect(page, '/newly-refused: Allow this address…', seen, '.modal')
   assert.deepEqual(page.faults, [])
 }
 
@@ -124,7 +124,7 @@ async function inspectWidths(page: Page, path: string): Promise<void> {
 async function inspectDialog(page: Page, path: string, button: string | RegExp, seen: Seen): Promise<void> {
   await press(page, button)
   await page.getByRole('dialog').waitFor()
-  await inspect(page, `${path}: ${button}`, seen)
+  await inspect(page, `${path}: ${button}`, seen, '.modal')
   // A dialog covers a phone, and a window at 200 % zoom; it must not be wider than either.
   for (const width of [720, 390]) {
     await page.setViewportSize({ width, height: 844 })
@@ -136,7 +136,7 @@ async function inspectDialog(page: Page, path: string, button: string | RegExp, 
   await page.getByRole('dialog').waitFor({ state: 'detached' })
 }
 
-/** Each page is loaded once for all that is to be seen on it, since loading it costs most. */
+/** Each page is opened once for all that is to be seen on it. */
 async function inspectEverything(): Promise<Seen> {
   const seen: Seen = { light: [], dark: [] }
   const page = await openPage(browser)
@@ -144,9 +144,9 @@ async function inspectEverything(): Promise<Seen> {
   await page.getByRole('heading', { name: 'Sign in' }).waitFor()
   await inspect(page, 'sign in', seen)
   await signIn(page, origin, admin.token)
+  // The first is loaded again: the end of signing in is announced by the name of a button that is gone.
   for (const path of pages) {
-    await page.goto(`${origin}/dashboard${path}`)
-    await page.getByRole('heading', { level: 1 }).waitFor()
+    await goTo(page, path)
     await page.locator('.skeleton').first().waitFor({ state: 'detached' })
     await inspect(page, path, seen)
     await inspectWidths(page, path)

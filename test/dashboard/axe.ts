@@ -9,15 +9,18 @@ const rules = { light: {}, dark: { runOnly: { type: 'rule', values: ['color-cont
 const themes = ['light', 'dark'] as const
 export type Seen = Record<(typeof themes)[number], string[]>
 
-/** Adds what axe finds in either theme. Switching is far cheaper than loading the page again. */
-export async function inspect(page: Page, what: string, seen: Seen): Promise<void> {
+/**
+ * Adds what axe finds in either theme. Switching is far cheaper than loading the page again. A dialog is inspected alone: the
+ * page behind it cannot be used, and has been inspected without it.
+ */
+export async function inspect(page: Page, what: string, seen: Seen, within = 'html'): Promise<void> {
   for (const theme of themes) {
     await page.emulateMedia({ colorScheme: theme })
     const options = JSON.stringify({ ...rules[theme], resultTypes: ['violations'] })
     // Through the debugger, since the page's own policy runs no script but its own. Once for each document.
     const isThere = await page.evaluate<boolean>('Boolean(globalThis.axe)')
     const found = await page.evaluate<Fault[]>(
-      `${isThere ? '' : axe}; axe.run(document, ${options}).then(({ violations }) => violations)`,
+      `${isThere ? '' : axe}; axe.run('${within}', ${options}).then(({ violations }) => violations)`,
     )
     for (const { id, impact, nodes } of found)
       if (impact === 'serious' || impact === 'critical')

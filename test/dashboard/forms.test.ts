@@ -4,7 +4,7 @@ import { after, test } from 'node:test'
 import type { Locator } from 'playwright-core'
 import { make } from '../harness/fixtures.ts'
 import { holdsFor, poll } from '../harness/poll.ts'
-import { openBrowser, openPage, press, signIn, startDashboard } from './browser.ts'
+import { goTo, openBrowser, openPage, press, signIn, startDashboard } from './browser.ts'
 import { furnish } from './furnish.ts'
 
 const { origin, newAccount } = await startDashboard({ after })
@@ -18,7 +18,8 @@ await signIn(page, origin, admin.token)
 async function openForm(path: string, button: string): Promise<Locator> {
   const dialog = page.getByRole('dialog')
   const url = `${origin}/dashboard${path}`
-  if (page.url() !== url || (await dialog.count()) > 0) await page.goto(url)
+  if ((await dialog.count()) > 0) await page.goto(url)
+  else if (page.url() !== url) await goTo(page, path)
   await press(page, button)
   await dialog.waitFor()
   return dialog

@@ -39,8 +39,8 @@ export async function furnish(admin: Account) {
   const pages = [
     '/',
     '/traffic',
-    '/traffic/019a0000-0000-7000-8000-000000000000',
     '/keys',
+    '/traffic/019a0000-0000-7000-8000-000000000000',
     '/policies',
     `/policies/${policy.id}`,
     '/restrictions',

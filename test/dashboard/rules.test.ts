@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { after, test } from 'node:test'
 import { make } from '../harness/fixtures.ts'
 import { putRules } from '../harness/ip.ts'
-import { openBrowser, openPage, press, signIn, startDashboard } from './browser.ts'
+import { goTo, openBrowser, openPage, press, signIn, startDashboard } from './browser.ts'
 
 const { origin, newAccount } = await startDashboard({ after })
 const browser = await openBrowser({ after })
@@ -29,7 +29,7 @@ async function newPolicy(description: string, ...lines: string[]): Promise<strin
 test('rules are edited, selected and removed in a draft that says what it would do, and exported', async () => {
   const id = await newPolicy('partners', 'allow 127.0.0.0/8 # here', 'allow 192.0.2.0/28 # old', 'deny 192.0.2.9 # bad')
   await make(admin, '/ip_restrictions', { type: 'api', ip_policy_ids: [id], enforced: true })
-  await page.goto(`${origin}/dashboard/policies/${id}`)
+  await goTo(page, `/policies/${id}`)
   await press(page, 'Actions for allow 192.0.2.0/28 > Edit rule…')
   const form = page.getByRole('dialog', { name: 'Change allow 192.0.2.0/28' })
   await form.getByLabel('Address or range').fill('192.0.2.0/27')
@@ -67,7 +67,7 @@ test('a review asks for the impact once, and saves when it is shown: what arrive
     await isReleased
     await route.continue()
   })
-  await page.goto(`${origin}/dashboard/policies/${id}`)
+  await goTo(page, `/policies/${id}`)
   await press(page, 'Actions for allow 192.0.2.0/28 > Remove rule')
   // The rules are read again for the review, and have not changed.
   await Promise.all([page.waitForResponse(/\/rules$/), press(page, 'Review and save')])
@@ -90,7 +90,7 @@ test('a review asks for the impact once, and saves when it is shown: what arrive
 
 test('the bar of a draft stays where it is when the table grows: a button that moves is missed', async () => {
   const id = await newPolicy('growing', 'allow 127.0.0.0/8 # here')
-  await page.goto(`${origin}/dashboard/policies/${id}`)
+  await goTo(page, `/policies/${id}`)
   const placeWith = async (ranges: string[]) => {
     await press(page, 'Import list')
     await page.getByLabel('One range per line').fill(ranges.join('\n'))
@@ -107,7 +107,7 @@ test('the bar of a draft stays where it is when the table grows: a button that m
 
 test('a list is imported as it reads now, not as it read a moment ago', async () => {
   const id = await newPolicy('imported', 'allow 127.0.0.0/8 # here')
-  await page.goto(`${origin}/dashboard/policies/${id}`)
+  await goTo(page, `/policies/${id}`)
   await press(page, 'Import list')
   const dialog = page.getByRole('dialog', { name: 'Import list' })
   await dialog.getByLabel('One range per line').fill('192.0.2.1')
@@ -146,7 +146,7 @@ test('a refused address is allowed from its check, and a deny is changed, after 
 
 test('the search of a policy, its rows and their menus work with the keyboard alone', async () => {
   const id = await newPolicy('by keyboard', 'allow 192.0.2.0/28', 'allow 192.0.2.16/28', 'allow 192.0.2.32/28')
-  await page.goto(`${origin}/dashboard/policies/${id}`)
+  await goTo(page, `/policies/${id}`)
   await page.getByLabel('Search').waitFor()
   await page.getByRole('button', { name: 'Actions for allow 192.0.2.0/28' }).focus()
   await page.keyboard.press('ArrowDown')

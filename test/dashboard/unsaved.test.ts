@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import type { Locator, Page } from 'playwright-core'
 import { holdsFor, poll } from '../harness/poll.ts'
-import { openBrowser, openPage, openTab, press, signIn, signOut, startDashboard } from './browser.ts'
+import { goTo, openBrowser, openPage, openTab, press, signIn, signOut, startDashboard } from './browser.ts'
 import { furnish } from './furnish.ts'
 
 const { origin, newAccount } = await startDashboard({ after })
@@ -81,7 +81,7 @@ test('every form asks before Escape, its buttons or the browser lose a draft, an
   const page = await openPage(browser)
   await signIn(page, origin, admin.token)
   for (const [index, [path, button, change]] of forms.entries()) {
-    if (path !== forms[index - 1]?.[0]) await page.goto(`${origin}/dashboard${path}`)
+    if (path !== forms[index - 1]?.[0]) await goTo(page, path)
     const form = page.locator('form')
     const open = async () => {
       await press(page, button)
