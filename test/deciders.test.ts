@@ -6,10 +6,10 @@ import { formatAddress, parseAddress } from '../src/kernel/ip/address.ts'
 import { compareDeciders } from './deciders/compare.ts'
 import { naive, ours } from './deciders/deciders.ts'
 import { enormous, unreadable } from './deciders/unreadable.ts'
-import { startControlPlane } from './harness/control_plane.ts'
-import { behindProxy, from, policyWith, restrict } from './harness/ip.ts'
+import { from, policyWith, restrict } from './harness/ip.ts'
+import { sharedControlPlane } from './harness/shared_control_plane.ts'
 
-const plane = await startControlPlane({ after }, { env: behindProxy })
+const plane = await sharedControlPlane({ after })
 const everything = [
   { action: 'allow', cidr: '0.0.0.0/0' },
   { action: 'allow', cidr: '::/0' },

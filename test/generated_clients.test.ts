@@ -5,8 +5,8 @@ import { after, test } from 'node:test'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { fixtures } from './generated_clients/fixtures.ts'
 import { generateClients } from './generated_clients/generate.ts'
-import { startControlPlane } from './harness/control_plane.ts'
 import { freshHost } from './harness/fixtures.ts'
+import { sharedControlPlane } from './harness/shared_control_plane.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: generated code and the document are read by name here; the programs are typed.
 type Any = any
@@ -21,7 +21,7 @@ const fieldsOf = (schemaName: string) => Object.keys(document.components.schemas
 const fill = (path: string, params: Record<string, string>) =>
   path.replaceAll(/\{(\w+)\}/g, (_, name) => params[name] ?? assert.fail(name))
 
-const [folder, plane] = await Promise.all([generateClients({ after }), startControlPlane({ after })])
+const [folder, plane] = await Promise.all([generateClients({ after }), sharedControlPlane({ after })])
 const load = (name: string): Promise<Any> => import(join(folder, name))
 const account = await plane.newAccount()
 const origin = plane.processes[0]?.origin ?? assert.fail()

@@ -5,13 +5,13 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { after, test } from 'node:test'
 import { exits } from '../../src/cli/exits.ts'
-import { startControlPlane } from '../harness/control_plane.ts'
 import { make } from '../harness/fixtures.ts'
 import { poll } from '../harness/poll.ts'
 import { program } from '../harness/program.ts'
+import { sharedControlPlane } from '../harness/shared_control_plane.ts'
 import { cliFor } from './harness.ts'
 
-const plane = await startControlPlane({ after })
+const plane = await sharedControlPlane({ after })
 const admin = await plane.newAccount()
 const cli = cliFor(plane, admin)
 const policies = await Promise.all(

@@ -10,13 +10,13 @@ import { operations } from '../../src/cli/operations.ts'
 import { firstColumns } from '../../src/cli/output/columns.ts'
 import { idFieldOf, outputsOf } from '../../src/cli/output/output.ts'
 import { serverCommands } from '../../src/server_commands.ts'
-import { startControlPlane } from '../harness/control_plane.ts'
 import { make } from '../harness/fixtures.ts'
 import { program } from '../harness/program.ts'
+import { sharedControlPlane } from '../harness/shared_control_plane.ts'
 import { testRun } from '../harness/test_run.ts'
 import { cliFor } from './harness.ts'
 
-const plane = await startControlPlane({ after })
+const plane = await sharedControlPlane({ after })
 const admin = await plane.newAccount()
 const cli = cliFor(plane, admin)
 

@@ -5,12 +5,12 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { exits } from '../../src/cli/exits.ts'
-import { startControlPlane } from '../harness/control_plane.ts'
 import { make } from '../harness/fixtures.ts'
+import { sharedControlPlane } from '../harness/shared_control_plane.ts'
 import { testRun } from '../harness/test_run.ts'
 import { cliFor } from './harness.ts'
 
-const plane = await startControlPlane({ after })
+const plane = await sharedControlPlane({ after })
 const admin = await plane.newAccount()
 const cli = cliFor(plane, admin)
 

@@ -71,7 +71,10 @@ const attempt = fc
   .filter(({ own, wanted }) => isBeyond(wanted, own))
 
 /** Tries to get a key that can do more than the one in use, so many times. All must be refused. */
-export async function tryToMint(plane: ControlPlane, attempts: number): Promise<void> {
+export async function tryToMint(
+  plane: Pick<ControlPlane, 'clientFor' | 'newAccount'>,
+  attempts: number,
+): Promise<void> {
   const admin = await plane.newAccount()
   const rightful = await make(admin, '/api_keys', { description: 'everything' })
   await fc.assert(

@@ -6,16 +6,16 @@ import { sql } from '../../src/db/sql.ts'
 import { transaction } from '../../src/db/transaction.ts'
 import { type Id, toUuid } from '../../src/kernel/ids.ts'
 import type { Answer, Client } from '../harness/client.ts'
-import { startControlPlane } from '../harness/control_plane.ts'
 import { assertRefused, make } from '../harness/fixtures.ts'
-import { behindProxy, from } from '../harness/ip.ts'
+import { from } from '../harness/ip.ts'
 import { poll } from '../harness/poll.ts'
 import { newUser } from '../harness/principals.ts'
 import { signIn } from '../harness/session.ts'
+import { sharedControlPlane } from '../harness/shared_control_plane.ts'
 import { tellingPart } from '../isolation/matrix.ts'
 import { tryToMint } from './mint.ts'
 
-const plane = await startControlPlane({ after }, { processes: 2, env: behindProxy })
+const plane = await sharedControlPlane({ after })
 const withKey = async (admin: Client, fields: object) => {
   const key = await make(admin, '/api_keys', fields)
   return Object.assign(plane.clientFor(key.token), { id: key.id as string, uri: key.uri as string })

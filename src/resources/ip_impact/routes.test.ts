@@ -2,12 +2,12 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { seededRandom } from '../../../test/deciders/cases.ts'
 import type { Client } from '../../../test/harness/client.ts'
-import { startControlPlane } from '../../../test/harness/control_plane.ts'
 import { newRoute, newTcpEdge } from '../../../test/harness/fixtures.ts'
-import { behindProxy, from, policyWith, putRules, restrict } from '../../../test/harness/ip.ts'
+import { from, policyWith, putRules, restrict } from '../../../test/harness/ip.ts'
 import { poll } from '../../../test/harness/poll.ts'
 import { newUser } from '../../../test/harness/principals.ts'
 import { signIn } from '../../../test/harness/session.ts'
+import { sharedControlPlane } from '../../../test/harness/shared_control_plane.ts'
 import { writeOutcomes } from '../../access/evidence/address_outcomes.ts'
 import { addCounts } from '../../access/evidence/counts.ts'
 import { addEdgeCounts } from '../../access/evidence/edge_counts.ts'
@@ -15,7 +15,7 @@ import { addSeenAddresses } from '../../access/evidence/seen_addresses.ts'
 import { hourOf } from '../../kernel/clock.ts'
 import { toUuid } from '../../kernel/ids.ts'
 
-const plane = await startControlPlane({ after }, { env: behindProxy })
+const plane = await sharedControlPlane({ after })
 const hourMs = 60 * 60 * 1_000
 
 const impactOf = async (as: Client, policy: string, ...lines: string[]) => {
