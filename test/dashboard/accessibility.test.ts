@@ -91,7 +91,7 @@ async function inspectRefusal(seen: Seen): Promise<void> {
   )
   const page = await openPage(browser)
   await signIn(page, origin, account.token)
-  // Loaded again, as above.
+  // Loaded again: the end of signing in is announced by the name of a button that is gone.
   await page.goto(`${origin}/dashboard/`)
   await page.getByRole('list', { name: 'Needs attention' }).waitFor()
   await page.locator('.skeleton').first().waitFor({ state: 'detached' })
@@ -144,7 +144,7 @@ async function inspectEverything(): Promise<Seen> {
   await page.getByRole('heading', { name: 'Sign in' }).waitFor()
   await inspect(page, 'sign in', seen)
   await signIn(page, origin, admin.token)
-  // The first is loaded again: the end of signing in is announced by the name of a button that is gone.
+  // The first is loaded again, without the announcement of the sign-in.
   for (const path of pages) {
     await goTo(page, path)
     await page.locator('.skeleton').first().waitFor({ state: 'detached' })
