@@ -196,15 +196,18 @@ const hashOf = ({ value, rules, expiring }: Contents): string | null => {
   return value && hash('sha256', JSON.stringify(beside.length > 0 ? [value, ...beside] : value), 'base64')
 }
 
-/** Undefined for what no record can be read from. */
-function fingerprint(text: string): Fingerprint | undefined {
+/**
+ * Undefined for what no record can be read from, and for the record of another key: a copy of one with the same value is
+ * properly signed, and nodes refuse it.
+ */
+function fingerprint(text: string, key: string): Fingerprint | undefined {
   try {
-    const { payload, key } = JSON.parse(text)
+    const { payload, key: signedBy } = JSON.parse(text)
     const { key: name, generation, value, rules, expiring }: EdgeRecord = JSON.parse(payload)
-    if (typeof key !== 'string' || !Number.isSafeInteger(generation)) return undefined
+    if (name !== key || typeof signedBy !== 'string' || !Number.isSafeInteger(generation)) return undefined
     const isPolicy = value && kindOf(name) === 'policy'
     return {
-      signedBy: key,
+      signedBy,
       generation,
       value: hashOf({ value, rules, expiring }),
       ...(isPolicy && { rules: rulesIn(value as PolicyRecord, rules) }),

@@ -23,7 +23,7 @@ export type NatsSink = Blobs & {
    */
   keep: (batch: Batch, keys: readonly string[], kept?: Set<string>) => Promise<number>
   /** Everything in the bucket, by key. `read` says what is kept of each: all of a million records would not fit into memory. */
-  contents: <Kept>(read: (text: string) => Kept) => Promise<Map<string, Kept>>
+  contents: <Kept>(read: (text: string, key: string) => Kept) => Promise<Map<string, Kept>>
   /** As it stands in the bucket; undefined when it is not there. */
   textOf: (key: string) => Promise<string | undefined>
   /** Leaves no trace of these keys, unlike a tombstone, which is a signed record. */
@@ -149,13 +149,13 @@ async function deleteIfBehind(
   return (progress?.seq ?? 0) < revision && streams.delete(stream)
 }
 
-async function readAll<Kept>(bucket: Bucket, read: (text: string) => Kept): Promise<Map<string, Kept>> {
+async function readAll<Kept>(bucket: Bucket, read: (text: string, key: string) => Kept): Promise<Map<string, Kept>> {
   const found = new Map<string, Kept>()
   // A watch of an empty bucket says nothing until something comes.
   if ((await bucket.status()).values === 0) return found
   const watch = await bucket.watch()
   for await (const entry of watch) {
-    found.set(entry.key, read(entry.string()))
+    found.set(entry.key, read(entry.string(), entry.key))
     if (entry.delta === 0) break
   }
   return found
