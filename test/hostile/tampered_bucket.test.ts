@@ -31,9 +31,12 @@ test('a running node applies nothing of a batch when a record was withheld that 
     const said = { after, settled, digest: digestOf([opened]), ...progress }
     control.publish(batchSubject, JSON.stringify({ progress: seal(said, signer), records: [opened] }))
   }
-  announce({ live: 'a digest with another record' })
+  // Plain messages may be lost, so each is repeated until it has its effect.
   await poll(
-    () => statusOfNode(node),
+    () => {
+      announce({ live: 'a digest with another record' })
+      return statusOfNode(node)
+    },
     ({ refusals }) => refusals.some(({ reason }: { reason: string }) => /one is missing or was replaced/.test(reason)),
   )
   assert.equal(await statusAt(node, 'deleted'), 403)
@@ -44,9 +47,11 @@ test('a running node applies nothing of a batch when a record was withheld that 
     ({ headers }) => headers.get('service-applied') === '1/1',
   )
   // Control: without a digest, as from an older publisher, the batch is taken for whole.
-  announce({ after: 0, settled: (await applied()) + 1 })
   await poll(
-    () => statusAt(node, 'deleted'),
+    async () => {
+      announce({ after: 0, settled: (await applied()) + 1 })
+      return statusAt(node, 'deleted')
+    },
     (status) => status === 200,
   )
 })
