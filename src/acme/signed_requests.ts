@@ -31,13 +31,13 @@ export function createSignedRequests({ directoryUrl, ca, accountKey, clock, sign
   let directory: Directory | undefined
   let nonce: string | undefined
 
-  function refusal({ status, headers, body }: Exchanged): AcmeProblem {
+  function problemIn({ status, headers, body }: Exchanged): AcmeProblem {
     return problemOf(parsed(body), status, retryAfterMs(headers['retry-after'], clock()))
   }
 
   async function get(url: string): Promise<Exchanged> {
     const answer = await exchange(url, { method: 'GET', ca, signal })
-    if (answer.status !== 200) throw refusal(answer)
+    if (answer.status !== 200) throw problemIn(answer)
     return answer
   }
 
@@ -79,7 +79,7 @@ export function createSignedRequests({ directoryUrl, ca, accountKey, clock, sign
       const fresh = answer.headers['replay-nonce']
       if (typeof fresh === 'string') nonce = fresh
       if (answer.status < 300) return answer
-      const problem = refusal(answer)
+      const problem = problemIn(answer)
       if (problem.type !== 'badNonce' || attempt >= maxNonces) throw problem
     }
   }

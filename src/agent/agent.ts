@@ -63,7 +63,7 @@ export function createAgent(parts: Parts, proxy: Enforcer, onApplied: () => void
     onApplied()
     await step.upkeep.compactIfDue()
     await step.upkeep.sweepIfDue()
-    if (step.isUnsettled()) worker.soon()
+    if (step.hasPendingCertificates()) worker.soon()
   })
 
   function resolveAgain(keys?: Iterable<RecordKey>): void {
@@ -92,8 +92,8 @@ export function createAgent(parts: Parts, proxy: Enforcer, onApplied: () => void
     },
     /** Once the proxy runs: what it serves for names becomes what the records say. */
     async loadCertificates(): Promise<void> {
-      step.unsettle(await certificates.load())
-      if (step.isUnsettled()) worker.soon()
+      step.addPendingCertificates(await certificates.load())
+      if (step.hasPendingCertificates()) worker.soon()
     },
     opened: disagreement.opened,
     announced: (batch: Announced) => worker.add(intake.announced(batch)),

@@ -1,4 +1,4 @@
-import { maxRefusedGenerations, type Refusal } from '../distribution/channels.ts'
+import { maxRefusedGenerations, type RecordRefusal } from '../distribution/channels.ts'
 import type { EdgeRecord, RecordKey } from '../distribution/records.ts'
 import { isRecordKey } from '../distribution/validate.ts'
 import { type Clock, rfc3339 } from '../kernel/clock.ts'
@@ -17,7 +17,7 @@ type Parts = {
   log: Log
   clock: Clock
   /** What the log of this node has of them: what an earlier agent refused is not in force either. */
-  logged: ReadonlyMap<RecordKey, Refusal>
+  logged: ReadonlyMap<RecordKey, RecordRefusal>
   onChange: () => void
 }
 
@@ -28,10 +28,10 @@ type Parts = {
  * they are checked again at every start.
  */
 export function createRefusals({ log, clock, logged, onChange }: Parts) {
-  const records = new Map<RecordKey, Refusal>(logged)
-  const upstreams = new Map<RecordKey, Refusal>()
+  const records = new Map<RecordKey, RecordRefusal>(logged)
+  const upstreams = new Map<RecordKey, RecordRefusal>()
   /** Refusals without a record: what the proxy rejected, messages that cannot be read. */
-  let others: Refusal[] = []
+  let others: RecordRefusal[] = []
   const pending = new Set<RecordKey>()
   let counts: RefusedCounts | undefined
 
@@ -40,14 +40,14 @@ export function createRefusals({ log, clock, logged, onChange }: Parts) {
     onChange()
   }
   /** The latest last. */
-  function put(list: Map<RecordKey, Refusal>, key: RecordKey, refusal: Refusal): void {
+  function put(list: Map<RecordKey, RecordRefusal>, key: RecordKey, refusal: RecordRefusal): void {
     list.delete(key)
     list.set(key, refusal)
     changed()
   }
 
   return {
-    records: records as ReadonlyMap<RecordKey, Refusal>,
+    records: records as ReadonlyMap<RecordKey, RecordRefusal>,
     refuse(refused: Refused): void {
       const { key, generation, reason } = refused
       log.warn({ key, generation, reason }, 'record rejected; keeping the last valid one')
@@ -58,7 +58,7 @@ export function createRefusals({ log, clock, logged, onChange }: Parts) {
         put(records, key, refusal)
         return
       }
-      const isSame = (other: Refusal) => other.key === refusal.key && other.reason === refusal.reason
+      const isSame = (other: RecordRefusal) => other.key === refusal.key && other.reason === refusal.reason
       others = [...others.filter((other) => !isSame(other)), refusal].slice(-shownOfEach)
       changed()
     },
@@ -84,7 +84,7 @@ export function createRefusals({ log, clock, logged, onChange }: Parts) {
     },
     isBehind: (): boolean => pending.size > 0,
     /** The latest of each kind. */
-    latest: (): Refusal[] => [
+    latest: (): RecordRefusal[] => [
       ...[...records.values(), ...others].slice(-shownOfEach),
       ...[...upstreams.values()].slice(-shownOfEach),
     ],
@@ -94,11 +94,11 @@ export function createRefusals({ log, clock, logged, onChange }: Parts) {
     },
   }
 }
-type Upstreams = Map<RecordKey, Refusal>
+type Upstreams = Map<RecordKey, RecordRefusal>
 function createUpstreamRefusals(
   { log, clock }: Pick<Parts, 'log' | 'clock'>,
   upstreams: Upstreams,
-  put: (list: Upstreams, key: RecordKey, refusal: Refusal) => void,
+  put: (list: Upstreams, key: RecordKey, refusal: RecordRefusal) => void,
   changed: () => void,
 ) {
   return {
@@ -120,7 +120,7 @@ function createUpstreamRefusals(
   }
 }
 
-const refusalOf = ({ key, generation, reason }: Refused, now: number): Refusal => ({
+const refusalOf = ({ key, generation, reason }: Refused, now: number): RecordRefusal => ({
   key: plainText(key, maxKeyCharacters),
   generation,
   reason: plainText(reason, maxReasonCharacters),
@@ -129,7 +129,7 @@ const refusalOf = ({ key, generation, reason }: Refused, now: number): Refusal =
 
 export type Refusals = ReturnType<typeof createRefusals>
 
-function countsOf(refusals: readonly Refusal[]): RefusedCounts {
+function countsOf(refusals: readonly RecordRefusal[]): RefusedCounts {
   const distinct = new Set(refusals.map(({ generation }) => generation).filter((generation) => generation !== null))
   const generations = [...distinct].sort((a, b) => a - b)
   return {

@@ -29,8 +29,8 @@ export function createStep(parts: Parts) {
   const { log, recordLog, preparation, enforcement, certificates, refusals } = parts
   const known = recordLog.records
   const withNewAddress = new Set<RecordKey>()
-  /** Certificates, and keys to them, that have changed and are not settled with the proxy yet. */
-  const unsettled = new Set<RecordKey>()
+  /** Certificates, and keys to them, that have changed and are not applied to the proxy yet. */
+  const pendingCertificates = new Set<RecordKey>()
   let position = recordLog.position()
   /** What is said to be in force: before certificates that are not. */
   let shown = position
@@ -39,7 +39,7 @@ export function createStep(parts: Parts) {
   const arrivals = createArrivals(known)
   const unenforced = createUnenforced(enforcement)
   const upkeep = createUpkeep(parts)
-  const [unfinishedSince, unsettledSince, unclosedSince] = [createSince(), createSince(), createSince()]
+  const [unfinishedSince, pendingSince, unclosedSince] = [createSince(), createSince(), createSince()]
 
   return {
     async run(arrived: readonly Released[], signal: AbortSignal): Promise<void> {
@@ -65,14 +65,14 @@ export function createStep(parts: Parts) {
       if (logged.length > 0 || isMoved || refusals.isBehind()) await append(recordLog, refusals, logged, next)
       taken()
       for (const key of stale) withNewAddress.delete(key)
-      for (const { key } of logged) if (isOfCertificates(key)) unsettled.add(key)
+      for (const { key } of logged) if (isOfCertificates(key)) pendingCertificates.add(key)
       unenforced.add(planned, next.complete)
       await unenforced.enforce(signal)
       await noteEdges(certificates, logged)
-      await certificates.settle(unsettled)
+      await certificates.apply(pendingCertificates)
       await enforcement.closeConnections()
       if (refusals.isBehind()) await append(recordLog, refusals, [], next)
-      const since = Math.min(unsettledSince(unsettled, before), unclosedSince(enforcement.unclosed(), before))
+      const since = Math.min(pendingSince(pendingCertificates, before), unclosedSince(enforcement.unclosed(), before))
       position = next
       reached = arrivedAt
       shown = { ...position, applied: Math.max(shown.applied, Math.min(position.applied, since)) }
@@ -88,17 +88,16 @@ export function createStep(parts: Parts) {
       preparation.unfinished.size > 0 ||
       preparation.withoutRuleNames.size > 0 ||
       preparation.expired().length > 0 ||
-      unsettled.size > 0 ||
+      pendingCertificates.size > 0 ||
       unenforced.isThere() ||
       enforcement.unclosed().size > 0 ||
       refusals.isBehind() ||
       certificates.isDue() ||
       upkeep.isDue(),
     /** Certificates are left that the next step can take on at once. */
-    isUnsettled: (): boolean => unsettled.size > 0,
-    /** These are still to be settled. */
-    unsettle(keys: Iterable<RecordKey>): void {
-      for (const key of keys) unsettled.add(key)
+    hasPendingCertificates: (): boolean => pendingCertificates.size > 0,
+    addPendingCertificates(keys: Iterable<RecordKey>): void {
+      for (const key of keys) pendingCertificates.add(key)
     },
     position: () => shown,
     differs: arrivals.differs,

@@ -71,7 +71,7 @@ export type Report = {
   /** Names for which the node serves certificates of accounts, those that it cannot use, and when the first expires. */
   certificates?: CertificateCounts
   /** What the node refused to apply, and why; the last ones. */
-  refusals: Refusal[]
+  refusals: RecordRefusal[]
   /** Counts of everything that it refused. Absent in agents before 0.3. */
   refused?: RefusedCounts
   /** Why the node cannot write to its disk. Missing while it can. */
@@ -90,7 +90,7 @@ export type Report = {
   upstreams?: Record<UpstreamStatus, number>
 }
 
-export type Refusal = { key: string; generation: number | null; reason: string; at: string }
+export type RecordRefusal = { key: string; generation: number | null; reason: string; at: string }
 
 /** How many generations a report lists. */
 export const maxRefusedGenerations = 500

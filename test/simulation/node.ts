@@ -120,7 +120,7 @@ export function createNode({ scheduler, nats, keys, broken }: World, name: strin
     const turns = createTurns()
     const claims = new Claims()
     const natives = {
-      settle: () => ({ changes: [], entries: nothing }),
+      takeChanges: () => ({ changes: [], entries: nothing }),
       create: async () => nothing,
       retire() {},
       catchUp: async () => nothing,

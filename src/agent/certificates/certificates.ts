@@ -46,26 +46,26 @@ export function createCertificates(parts: Parts) {
   }
 
   /**
-   * Takes the certificates it has settled out of `unsettled`, in batches: a change that denies an address must not wait
+   * Takes the certificates it has applied out of `pending`, in batches: a change that denies an address must not wait
    * until ten thousand certificates are loaded.
    */
-  async function settle(unsettled: Set<RecordKey>): Promise<void> {
+  async function apply(pending: Set<RecordKey>): Promise<void> {
     const before = taken
     taken = names.taken()
     for (const name of changedNames(before, taken)) {
       const holder = claims.holder(name)
-      if (holder) unsettled.add(holder.key)
+      if (holder) pending.add(holder.key)
     }
-    for (const key of unsettled) if (kindOf(key) === 'recipient') for (const each of waiting.keys()) unsettled.add(each)
-    const settled: RecordKey[] = []
+    for (const key of pending) if (kindOf(key) === 'recipient') for (const each of waiting.keys()) pending.add(each)
+    const applied: RecordKey[] = []
     const touched = new Set<string>()
-    for (const key of unsettled) {
-      settled.push(key)
+    for (const key of pending) {
+      applied.push(key)
       if (kindOf(key) === 'certificate') for (const name of claim(key)) touched.add(name)
       if (touched.size >= namesAtOnce) break
     }
     if (touched.size > 0) await serve(touched)
-    for (const key of settled) unsettled.delete(key)
+    for (const key of applied) pending.delete(key)
   }
 
   async function serve(touched: ReadonlySet<string>): Promise<void> {
@@ -87,12 +87,12 @@ export function createCertificates(parts: Parts) {
   }
 
   return {
-    settle,
+    apply,
     /** The operator's files have other names now. */
     isDue: (): boolean => names.taken() !== taken,
     /**
      * When the node starts: what the proxy serves from its disk becomes what the records say. Resolves to the certificates
-     * that it does not serve yet, which are left to be settled.
+     * that it does not serve yet, which are left to be applied.
      */
     async load(): Promise<RecordKey[]> {
       taken = names.taken()

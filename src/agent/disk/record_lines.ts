@@ -1,5 +1,5 @@
 import { crc32 } from 'node:zlib'
-import type { Refusal } from '../../distribution/channels.ts'
+import type { RecordRefusal } from '../../distribution/channels.ts'
 import type { EdgeRecord } from '../../distribution/records.ts'
 import type { Files } from './files.ts'
 
@@ -13,7 +13,7 @@ export type Position = {
   complete: boolean
 }
 /** That a record is not in force; with the reason null, that it is again. */
-export type LoggedRefusal = Refusal | { key: string; reason: null }
+export type LoggedRefusal = RecordRefusal | { key: string; reason: null }
 /** A batch has one or more lines. Each has where the whole batch leads. The first has what was refused with it. */
 type Line = {
   records: EdgeRecord[]

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import type { Refusal } from '../../distribution/channels.ts'
+import type { RecordRefusal } from '../../distribution/channels.ts'
 import { type EdgeRecord, kindOf, type RecordKey, type RouteRecord } from '../../distribution/records.ts'
 import { diskFiles, type Files, type OpenFile } from './files.ts'
 import { type LoggedRefusal, linesOf, type Position, readLines, recordsPerLine } from './record_lines.ts'
@@ -14,7 +14,7 @@ export type { Position } from './record_lines.ts'
 export type RecordLog = {
   readonly records: Map<RecordKey, EdgeRecord>
   /** Records that were refused, and nothing has come in their place. */
-  readonly refused: ReadonlyMap<RecordKey, Refusal>
+  readonly refused: ReadonlyMap<RecordKey, RecordRefusal>
   /** Where to go on in the bucket. */
   position: () => Position
   /** On disk when it resolves. When it throws, nothing of it is known. */
@@ -111,7 +111,7 @@ export async function openRecordLog(folder: string, files = diskFiles, isLongAt 
 
 type Read = {
   records: Map<RecordKey, EdgeRecord>
-  refused: Map<RecordKey, Refusal>
+  refused: Map<RecordKey, RecordRefusal>
   position: Position
   /** How many records its lines have, superseded ones included. */
   written: number
@@ -144,7 +144,7 @@ async function readLog(files: Files, file: string): Promise<Read> {
   return { ...read, records: new Map(), refused: new Map(), written: 0, end: undefined }
 }
 
-function note(refused: Map<RecordKey, Refusal>, changes: readonly LoggedRefusal[]): void {
+function note(refused: Map<RecordKey, RecordRefusal>, changes: readonly LoggedRefusal[]): void {
   for (const change of changes) {
     if (change.reason === null) refused.delete(change.key as RecordKey)
     else refused.set(change.key as RecordKey, change)

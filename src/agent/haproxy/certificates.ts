@@ -25,7 +25,7 @@ export type Certificates = {
 /** Where the system does not tell about changes, as on some network file systems. */
 const lookAnywayMs = 60_000
 /** A file that was changed within this time before it was read may be changed again without a sign of it. */
-const settledMs = 2_000
+const stableAfterMs = 2_000
 
 /** What is known of a file of the operator's: how it looked, and the hash of what was in it. */
 type Seen = { signature: string; digest: string; fault: string | undefined }
@@ -166,7 +166,7 @@ function createReader(folder: string) {
       if (known && signature && known.signature === signature) return known
       const text = normal(await readFile(file, 'latin1').catch(() => ''))
       const found = { signature, digest: digestOf(text), fault: pemFault(text) }
-      if (facts && Date.now() - facts.mtimeMs > settledMs) seen.set(name, found)
+      if (facts && Date.now() - facts.mtimeMs > stableAfterMs) seen.set(name, found)
       else seen.delete(name)
       return { ...found, text }
     },

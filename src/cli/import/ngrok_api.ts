@@ -87,7 +87,7 @@ async function get(source: Source, path: string): Promise<Json | undefined> {
     if ('status' in answer && (answer.status === 404 || answer.status === 410)) return undefined
     const passes = !('status' in answer) || answer.status === 429 || answer.status >= 500
     if (!passes || attempt === limits.attempts)
-      throw 'status' in answer ? refusal(source, path, answer) : unreachable(source, answer.cause)
+      throw 'status' in answer ? failureOf(source, path, answer) : unreachable(source, answer.cause)
     const asked = 'status' in answer ? secondsOf(answer.retryAfter) * 1_000 : 0
     const waitMs = Math.min(limits.pauseMs, Math.max(asked, 250 * 2 ** attempt))
     const why = 'status' in answer ? `answered ${answer.status}` : 'did not answer'
@@ -143,7 +143,7 @@ function parse(source: Source, path: string, text: string): Json {
   throw unexpected(source, path)
 }
 
-function refusal({ url, token }: Source, path: string, { status, text }: Answer): Failure {
+function failureOf({ url, token }: Source, path: string, { status, text }: Answer): Failure {
   let message: unknown
   try {
     message = (JSON.parse(text) as { msg?: unknown } | null)?.msg

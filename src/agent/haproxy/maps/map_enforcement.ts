@@ -14,7 +14,7 @@ type Parts = {
   runtime: MapRuntime
   haproxy: Pick<HaproxyProcess, 'attach'>
   claims: Claims
-  natives: Pick<Natives, 'settle' | 'create' | 'retire'>
+  natives: Pick<Natives, 'takeChanges' | 'create' | 'retire'>
   config: Pick<ConfigFile, 'isCurrent'>
   files: Pick<ReturnType<typeof createMapFiles>, 'outdate'>
   loading: Pick<Loading, 'startFromFiles' | 'catchUp' | 'orElseReload'>
@@ -28,7 +28,7 @@ export function createMapEnforcement({ runtime, haproxy, claims, natives, config
     /** Attaches to a running HAProxy or starts one; resolves when exactly these entries are in force. */
     async start(all: Iterable<Entry>): Promise<void> {
       claims.replace(all)
-      claims.change(natives.settle().entries)
+      claims.change(natives.takeChanges().entries)
       files.outdate()
       const isSameConfig = await config.isCurrent()
       const isRunning = await haproxy.attach()
@@ -37,7 +37,7 @@ export function createMapEnforcement({ runtime, haproxy, claims, natives, config
     },
     async apply(change: Change): Promise<void> {
       const commands = claims.change(change)
-      const { changes, entries } = natives.settle()
+      const { changes, entries } = natives.takeChanges()
       commands.push(...claims.change(entries))
       files.outdate([...commands.map(({ map }) => map), ...(changes.length > 0 ? ['config' as const] : [])])
       if (isOver()) return

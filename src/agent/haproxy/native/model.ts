@@ -57,7 +57,7 @@ export class NativeModel {
   }
 
   /** Works out the differences. Where there is not enough for all, older backends come first. */
-  settle(): NativeChange[] {
+  takeChanges(): NativeChange[] {
     const changes: NativeChange[] = []
     const ids = [...this.outdated].sort()
     this.outdated.clear()

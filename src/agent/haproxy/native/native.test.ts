@@ -51,11 +51,11 @@ function modelOf(more: Partial<ProxySettings> = {}) {
       const del = Object.keys(records).flatMap((key) => current.get(key) ?? [])
       for (const [key, value] of Object.entries(records)) current.set(key, entriesOf(key, value))
       claims.change({ del, set: Object.keys(records).flatMap((key) => current.get(key) ?? []) })
-      return model.settle()
+      return model.takeChanges()
     },
   }
 }
-const after = (changes: ReturnType<NativeModel['settle']>): Definition[] =>
+const after = (changes: ReturnType<NativeModel['takeChanges']>): Definition[] =>
   changes.flatMap((change) => change.after ?? [])
 
 test('a backend is native while an edge or route uses it, and has a check or several addresses', () => {

@@ -44,8 +44,8 @@ export function createNatives({ settings, turns, trouble, onHealth }: Parts, hol
     state: () => ({ ...model.state(), retiredBackends: retirement.size() }),
 
     /** What has to change because of what was noted, and the entries that say so. */
-    settle(): { changes: NativeChange[]; entries: Difference } {
-      const changes = model.settle()
+    takeChanges(): { changes: NativeChange[]; entries: Difference } {
+      const changes = model.takeChanges()
       return { changes, entries: nativeEntries(changes) }
     },
 
