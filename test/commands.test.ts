@@ -55,7 +55,7 @@ test('migrate waits for another migration, even for longer than a request may ta
   const url = await emptyDatabase()
   const other = new pg.Client({ connectionString: url })
   await other.connect()
-  // Also when this fails: the lock would keep the other process, and with it the whole run, from ending.
+  // Even if this fails: the lock would keep the other process, and with it the whole run, from ending.
   t.after(() => other.end())
   await other.query('select pg_advisory_lock(7204113001)')
   const migrating = gatehouse(['migrate'], { GATEHOUSE_DATABASE_URL: url, GATEHOUSE_DATABASE_TIMEOUT_MS: '500' })

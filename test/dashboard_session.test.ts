@@ -92,7 +92,7 @@ test('all wrong tokens get the same 401', async () => {
   }
 })
 
-test('row 16: more than ten wrong tokens a minute from one address are 429, but a good token from there still signs in', async () => {
+test('row 16: more than ten wrong tokens a minute from one address get 429, but a good token from there still signs in', async () => {
   const admin = await plane.newAccount()
   const there = { 'x-forwarded-for': '203.0.113.99' }
   const start = Date.now()

@@ -26,7 +26,7 @@ test('/healthz reports that the process runs and /readyz that it can serve, with
   assert.deepEqual(await probe(server, '/readyz'), { status: 200, text: '{"status":"ready"}' })
 })
 
-test('/readyz is 503 and names synchronous_commit when the database acknowledges too early', async (t) => {
+test('/readyz returns 503 and names synchronous_commit when the database acknowledges too early', async (t) => {
   const unsafe = await startControlPlane(t)
   await unsafe.db.query({
     text: `alter database ${new URL(unsafe.databaseUrl).pathname.slice(1)} set synchronous_commit = off`,
@@ -38,7 +38,7 @@ test('/readyz is 503 and names synchronous_commit when the database acknowledges
   assert.doesNotMatch(text, /fsync|full_page_writes/)
 })
 
-test('/readyz is 503 and names fsync, full_page_writes and `gatehouse migrate` where they are missing', async (t) => {
+test('/readyz returns 503 and names fsync, full_page_writes and `gatehouse migrate` where they are missing', async (t) => {
   const postgres = await startPostgres({ flags: ['-c', 'fsync=off', '-c', 'full_page_writes=off'] })
   t.after(() => postgres.stop())
   const { status, text } = await readiness(await startControlPlane(t, { databaseUrl: postgres.url }))
@@ -52,7 +52,7 @@ test('/readyz is 503 and names fsync, full_page_writes and `gatehouse migrate` w
     )
 })
 
-test('/readyz is 503 when the database has migrations that this version does not know', async (t) => {
+test('/readyz returns 503 when the database has migrations that this version does not know', async (t) => {
   const other = await startControlPlane(t)
   await other.db.query({ text: "update migrations set checksum = 'of another text'" })
   const { status, text } = await readiness(other)
@@ -121,7 +121,7 @@ test('without its database the service returns 503 with Retry-After, never 500, 
   assert.equal((await probe(server, '/readyz')).status, 200)
 })
 
-test('a database that comes and goes under load is 503 while it is gone, and never 500', async () => {
+test('requests get 503 while the database is gone under load, and never 500', async () => {
   const seen = new Map<number, number>()
   let over = false
   const worker = async () => {

@@ -72,7 +72,7 @@ const inPagesForUsers: typeof calques = [
 ]
 const userPage = /^docs\/(?:start|guides|reference|operate|explain)\//
 function listFor(file: string): typeof calques {
-  if (!file.endsWith('.md')) return [...calques, ...pronouns, ...inCode]
+  if (!file.endsWith('.md')) return [...calques, ...pronouns, ...inPagesForUsers, ...inCode]
   return userPage.test(file) ? [...calques, ...pronouns, ...inPagesForUsers] : calques
 }
 

@@ -123,7 +123,7 @@ for (const kind of Object.keys(quotaKinds) as QuotaKind[])
 const rulesOf = (count: number, net: number) =>
   Array.from({ length: count }, (_, index) => ({ action: 'allow', cidr: `10.${net}.0.${index}/32` }))
 
-test('a rule set may use what is left of the quota and no more, also with two at once', async () => {
+test('a rule set may use what is left of the quota and no more, even with two at once', async () => {
   const account = await plane.newAccount()
   const [one, two] = [await make(account, '/ip_policies'), await make(account, '/ip_policies')]
   const put = (policy: { uri: string }, rules: object[], process = 0) =>

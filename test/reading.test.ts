@@ -8,7 +8,7 @@ import { newHttpsEdge, newPolicy, newRoute } from './harness/fixtures.ts'
 const plane = await startControlPlane({ after }, { env: { GATEHOUSE_REQUESTS_PER_MINUTE: '60000' } })
 const admin = await plane.newAccount()
 
-test('201 says in Location where the new resource is, also when it is repeated', async () => {
+test('201 says in Location where the new resource is, even when it is repeated', async () => {
   const options = { headers: { 'idempotency-key': 'once' } }
   for (let n = 0; n < 2; n++) {
     const { headers, body } = await admin('POST', '/ip_policies', {}, options)

@@ -89,7 +89,7 @@ function clientOptions(client: NatsClient): NodeConnectionOptions {
   return {
     servers,
     name,
-    // With the option `tls` the library refuses a server without TLS before it sends the password, also when it reconnects
+    // With the option `tls` the library refuses a server without TLS before it sends the password, even when it reconnects
     // and for servers that it learns of later. Without it, it takes the scheme for a hint and joins in plain text.
     ...(requiresTls(client) && { tls: { ...(caFile && { caFile }), ...identityOf(servers) } }),
     ...(user && { user, pass: password }),

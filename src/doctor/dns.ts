@@ -6,7 +6,7 @@ const timeoutMs = 2_000
 /** Reserved by RFC 6761, so every server has an answer to it, which is that there is none. */
 const question = 'gatehouse.invalid'
 
-/** Asks each server by itself. Any answer will do, also a refusal: what matters is that someone is there. */
+/** Asks each server by itself. Any answer will do, even a refusal: what matters is that the server is there. */
 export async function checkDns(setting: string, configured: readonly string[]): Promise<Finding[]> {
   const check = 'dns.servers'
   const servers = configured.length > 0 ? configured : getServers()

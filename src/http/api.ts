@@ -72,7 +72,7 @@ function refuseOtherMethods(
 }
 
 /**
- * What no route matches is 404, or 405 if the path has operations. A route for each of the thirty methods that no
+ * A request without a route gets 404, or 405 if the path has operations. A route for each of the thirty methods that no
  * operation uses, at each path, would take a sixth of the time that the server needs to start.
  */
 function refuseUnmatched(routes: readonly Route[]): (request: FastifyRequest, reply: FastifyReply) => never {

@@ -213,7 +213,7 @@ test('when NATS loses its streams, the edge decides as before and the publisher 
 test('when NATS returns with an empty disk, the edge decides as before and the publisher refills it', () =>
   heals(() => nats.restart({ empty: true })))
 
-test('a node that was away while an edge was deleted stops serving it, also if NATS has lost the deletion', async () => {
+test('a node that was away while an edge was deleted stops serving it, even if NATS has lost the deletion', async () => {
   const deleted = await newGuardedEdge(admin, edge.tcpPorts.first + 1, upstream.port, `allow ${allowed}`)
   assert.equal(await dial(deleted.port, allowed), 'hello')
   await stop(edge.child)

@@ -50,7 +50,7 @@ test('a server that fails its health check gets no requests until it passes agai
   )
 })
 
-test('when all servers are down, the answer is 503 at once, with a reason and an id', async (t) => {
+test('when all servers are down, the answer is 503 immediately, with a reason and an id', async (t) => {
   const edge = await startEdge(t, { certificates })
   const only = await startNamedServer(t, 'only')
   const backend = id('bkdst')

@@ -177,7 +177,7 @@ test("a server's certificate must have the name of the backend, for requests and
   assert.deepEqual(await answersOf(edge, 2), { secret: 2 })
   assert.deepEqual(await answersOf(edge, 2, { path: '/h2' }), { secret: 2 })
   assert.deepEqual(await answersOf(edge, 2, { path: '/wrong' }), { 503: 2 })
-  // Also when the checks have had their say.
+  // Even after the health checks.
   await poll(() => seen.includes('1.1 /health') && seen.includes('2.0 /health'))
   await poll(
     () => get(edge, { path: '/wrong' }),

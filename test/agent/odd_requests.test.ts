@@ -4,7 +4,7 @@ import { exchange, get, putHttpsEdge, putRoute, startHttpUpstream } from './http
 import { startEdge } from './proxy_harness.ts'
 
 for (const isCarefulOnly of [false, true])
-  test(`a Host with a final dot is the same host, none is 400, and CONNECT and TRACE are 405 (careful: ${isCarefulOnly})`, async (t) => {
+  test(`a Host with a final dot is the same host, none gets 400, and CONNECT and TRACE get 405 (careful: ${isCarefulOnly})`, async (t) => {
     const edge = await startEdge(t, { certificates: ['app.example.com'], isCarefulOnly })
     const upstream = await startHttpUpstream(t)
     await putRoute(edge, await putHttpsEdge(edge), upstream)

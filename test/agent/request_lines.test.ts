@@ -127,7 +127,7 @@ test('any traceparent passes untouched, and the line has the trace of a valid on
   }
 })
 
-test('a TCP connection has a line when it ends, at once when it is warned about, and also when it is refused or fails', async (t) => {
+test('a TCP connection has a line when it ends, at once when it is warned about, and when it is refused or fails', async (t) => {
   const tcp = await startUpstream(t, 'hello')
   const [account, backend, dead, restriction] = [id('ac'), id('bkdst'), id('bkdst'), id('ipx')]
   const [port = 0] = await freePorts(1)

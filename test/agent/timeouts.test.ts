@@ -51,7 +51,7 @@ for (const isCarefulOnly of [false, true])
     assertTimeout(byDefault)
   })
 
-test('a timeout is 504 in JSON with an id, and no request is sent twice for it', async (t) => {
+test('a timeout returns 504 in JSON with an id, and no request is sent twice for it', async (t) => {
   const edge = await start(t)
   const https = await putHttpsEdge(edge)
   const upstream = await silentFirst(t, 10 * defaultMs)

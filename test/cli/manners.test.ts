@@ -94,7 +94,7 @@ test('flags of the command itself can stand before its words and between them', 
   assert.deepEqual([unknown.code, /unknown option '--color'/.test(unknown.stderr)], [2, true])
 })
 
-test('every list can be printed as ids, also when its things have names instead', () => {
+test('every list can be printed as ids, even when its things have names instead', () => {
   for (const operation of operations.filter(({ listField }) => listField))
     assert.ok(outputsOf(operation).includes('ids'), operation.id)
   const named = operations.flatMap((operation) => (idFieldOf(operation) === 'name' ? operation.id : []))

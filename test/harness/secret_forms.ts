@@ -5,7 +5,7 @@ export type Needle = { readonly form: string; readonly bytes: Buffer }
 
 /**
  * Every form in which a private key could stand somewhere: the secret numbers raw, as hex, base64 and a list of bytes; and the
- * lines of its PEM, also when those were encoded once more.
+ * lines of its PEM, even when those were encoded once more.
  */
 export function formsOf(pem: string): Needle[] {
   const { d = '', p = '', q = '' } = createPrivateKey(pem).export({ format: 'jwk' })

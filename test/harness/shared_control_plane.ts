@@ -27,7 +27,7 @@ export async function sharedControlPlane(scope: Scope): Promise<SharedControlPla
   const db = openPool({ url: databaseUrl, poolSize: 4, connectTimeoutMs: 10_000, statementTimeoutMs: 60_000 }, () => {})
   scope.after(() => db.end())
   const began = processes.map(({ logFile }) => statSync(logFile).size)
-  /** Since this file began, also those that another file caused: the log does not say whose request it was. */
+  /** Since this file began, including those that another file caused: the log does not say whose request it was. */
   const defects = () =>
     processes.flatMap(({ logFile }, index) => defectsIn(readFileSync(logFile).subarray(began[index]).toString()))
   const freshTcpPort = async () =>

@@ -51,7 +51,7 @@ test('row 8: parallel imports of one account run one after another, and other ac
   assert.ok(p95 < Math.max(200, tookMs / 10), `${p95} ms while the imports took ${tookMs} ms`)
 })
 
-test('row 8: more heavy operations than may wait are 429 at once, with Retry-After, and change nothing', {
+test('row 8: more heavy operations than may wait get 429 at once, with Retry-After, and change nothing', {
   timeout: 120_000,
 }, async () => {
   const hostile = await plane.newAccount()

@@ -49,7 +49,7 @@ const encoded = [
   '/admin;%2fx',
 ]
 
-test('row 6: encoded slashes and backslashes are 400, and evade no policy', async (t) => {
+test('row 6: encoded slashes and backslashes get 400, and evade no policy', async (t) => {
   const { edge, upstream } = await startRestricted(t)
   assert.deepEqual(await statuses(edge, encoded, refused), all(encoded, 400))
   assert.deepEqual(await statuses(edge, encoded), all(encoded, 400))
@@ -259,7 +259,7 @@ test('row 12: CONNECT and TRACE get 405 in HTTP/1 and HTTP/2, even if the upstre
   assert.equal(accepted, 0)
 })
 
-test('row 13: Host is a name or an address and a port, or the request is 400', async (t) => {
+test('row 13: Host is a name or an address and a port, or the request gets 400', async (t) => {
   const edge = await startEdge(t, { certificates })
   const upstream = await startHttpUpstream(t)
   await putRoute(edge, await putHttpsEdge(edge, ['*.corp.example:443']), upstream)

@@ -151,7 +151,7 @@ for (const [limit, share] of [
   ['edge', { perEdge: 20 }],
   ['account', { perAccount: 20 }],
 ] as const) {
-  test(`row 2: HTTPS requests in flight are limited by ${limit}, also those that share a connection`, async (t) => {
+  test(`row 2: HTTPS requests in flight are limited by ${limit}, including those that share a connection`, async (t) => {
     const edge = await startEdge(t, { certificates, limits: { ...roomy, ...share } })
     const silent = await startSilent(t)
     const honest = await startHttpUpstream(t, 'honest')

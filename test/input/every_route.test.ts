@@ -34,7 +34,7 @@ for (const route of withBody) {
   const schema = route.body as Schema
   const send = (body: unknown) => admin(method, path, body)
 
-  test(`${operation}: a field of the wrong JSON type is 400 and named, never converted`, async () => {
+  test(`${operation}: a field of the wrong JSON type gets 400 and is named, never converted`, async () => {
     for (const field of fieldsOf(schema)) {
       const wrong = wrongValues(field.schema)
       assert.ok(wrong.length > 0, `${nameOf(field)} takes any type at all`)
@@ -45,7 +45,7 @@ for (const route of withBody) {
     }
   })
 
-  test(`${operation}: text that cannot be kept is 400 and named`, async () => {
+  test(`${operation}: text that cannot be kept gets 400 and is named`, async () => {
     for (const field of fieldsOf(schema)) {
       if (![field.schema.type].flat().includes('string')) continue
       const maxBytes = field.schema['x-maxBytes'] ?? 0
@@ -59,26 +59,26 @@ for (const route of withBody) {
     }
   })
 
-  test(`${operation}: an unknown field is 400 and named`, async () => {
+  test(`${operation}: an unknown field gets 400 and is named`, async () => {
     for (const name of ['nothing', 'Description', '__proto__', 'constructor']) {
       const body = Object.fromEntries([...Object.entries(sample(schema) as object), [name, 'x']])
       assertRefused(await send(body), name, show(body))
     }
   })
 
-  test(`${operation}: a missing required field is 400 and named`, async () => {
+  test(`${operation}: a missing required field gets 400 and is named`, async () => {
     for (const name of schema.required ?? []) {
       const { [name]: _, ...rest } = sample(schema) as Record<string, unknown>
       assertRefused(await send(rest), name, `without ${name}`)
     }
   })
 
-  test(`${operation}: a body that is not an object is 400 and named`, async () => {
+  test(`${operation}: a body that is not an object gets 400 and is named`, async () => {
     for (const value of [null, true, 7, 'text', [], [sample(schema)]])
       assertRefused(await send(value), 'body', show(value))
   })
 
-  test(`${operation}: a body of another content type is 415, and no body is 400`, async () => {
+  test(`${operation}: a body of another content type gets 415, and no body gets 400`, async () => {
     const { status } = await admin(method, path, sample(schema), { contentType: 'application/xml' })
     assert.equal(status, 415)
     const empty = await admin(method, path, undefined, { rawBody: '', headers: { 'content-type': 'application/json' } })
@@ -91,13 +91,13 @@ for (const route of routes) {
   const path = pathOf(route)
   const send = (query: string) => admin(method, `${path}?${query}`, body && sample(body))
 
-  test(`${operation}: an unknown query parameter is 400 and named`, async () => {
+  test(`${operation}: an unknown query parameter gets 400 and is named`, async () => {
     for (const name of ['nothing', 'Limit', '__proto__', 'constructor', ''])
       assertRefused(await send(`${name}=1`), name || '""', name)
   })
 
   for (const [name, schema] of Object.entries((route.query?.properties ?? {}) as Record<string, Schema>)) {
-    test(`${operation}: nonsense in the query parameter ${name} is 400 and named`, async () => {
+    test(`${operation}: nonsense in the query parameter ${name} gets 400 and is named`, async () => {
       assertRefused(await send(`${name}=1&${name}=1`), name, 'given twice')
       for (const value of ['%00', 'x'.repeat(5_000)]) assertRefused(await send(`${name}=${value}`), name, value)
       for (const value of ['', 'nonsense', '-1', '1.5', '1e1', 'null', '[]', '{}', '%F0%9F%9A%80', '%ff', '%', '%zz']) {
@@ -117,7 +117,7 @@ for (const route of routes) {
   }
 
   if (!body) {
-    test(`${operation}: a body is 400`, async () => {
+    test(`${operation}: a body gets 400`, async () => {
       const answer = await rawExchange(plane, { method, path, headers: headersOf(admin.token), body: '{}' })
       assert.deepEqual([answer.status, answer.body.error_code], [400, 'ERR_MALFORMED_REQUEST'])
     })

@@ -45,7 +45,7 @@ for (const [what, request] of [
   ['far over, in one chunk', create(inChunks(padded(5_000_000), 5_000_000), chunked)],
   ['far over, in small chunks', create(inChunks(padded(1_000_000), 100), chunked)],
 ] as const) {
-  test(`a body over 64 KiB is 413, and the connection can be used again: ${what}`, { timeout: 10_000 }, async () => {
+  test(`a body over 64 KiB gets 413, and the connection can be used again: ${what}`, { timeout: 10_000 }, async () => {
     const connection = await RawConnection.open(plane)
     const { status, body } = await connection.exchange(request)
     assert.deepEqual([status, body.error_code], [413, 'ERR_BODY_TOO_LARGE'])
@@ -62,7 +62,7 @@ test('a body over the limit is refused as soon as it is declared, before it is s
   connection.close()
 })
 
-test('a body on GET and DELETE is 400, and the connection can be used again', { timeout: 10_000 }, async () => {
+test('a body on GET and DELETE gets 400, and the connection can be used again', { timeout: 10_000 }, async () => {
   for (const [method, path] of [
     ['GET', '/api_keys'],
     ['GET', '/caller'],
@@ -95,7 +95,7 @@ test('an empty body on GET and DELETE is ignored, however it is declared', async
   }
 })
 
-test('two Host headers are 400, even when they agree', async () => {
+test('two Host headers get 400, even when they agree', async () => {
   for (const [one, other] of [
     ['gatehouse', 'gatehouse'],
     ['gatehouse', 'evil.example'],

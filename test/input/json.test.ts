@@ -189,7 +189,7 @@ test('application/json is the content type, in any case, with no charset or UTF-
   for (const type of contentTypes.accepted) assert.equal((await withTypes(type)).status, 201, type)
 })
 
-test('any other content type is 415, and so are none and two', async () => {
+test('any other content type gets 415, and so do none and two', async () => {
   for (const types of [
     [],
     ['application/json', 'application/json'],

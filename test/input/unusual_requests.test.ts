@@ -48,7 +48,7 @@ test('Expect: 100-continue is honored, and HTTP/1.0 needs no Host for the probes
   assert.equal((await answerTo('GET /healthz HTTP/1.0\r\n\r\n')).status, 200)
 })
 
-test('a body with a content coding is 415, whether or not it really is compressed', async () => {
+test('a body with a content coding gets 415, whether or not it really is compressed', async () => {
   const bodies = { gzip: gzipSync('{}'), br: '{}', deflate: '{}', 'identity, gzip': '{}' }
   for (const [coding, body] of Object.entries(bodies)) {
     for (const type of ['application/json', 'text/plain']) {
@@ -70,7 +70,7 @@ test('an empty body says so', async () => {
   assert.match(answer.body.msg, /The body is empty\. Send at least \{\}\./)
 })
 
-test('a raw # in the request target is 400, and an encoded one is not', async () => {
+test('a raw # in the request target gets 400, and an encoded one does not', async () => {
   for (const path of ['/api_keys#x', '/api_keys?limit=1#x', '/api_keys/#', '/no/such/path#x']) {
     const answer = await rawExchange(plane, { method: 'GET', path, headers: good })
     assert.deepEqual([answer.status, answer.body.error_code], [400, 'ERR_MALFORMED_REQUEST'], path)

@@ -134,7 +134,7 @@ test('§4.1 Delete API Key: a Content-Type header without a body is tolerated', 
   }
 })
 
-test('§4.1 Delete API Key: the key in use may delete itself, and the next call with it is 401', async () => {
+test('§4.1 Delete API Key: the key in use may delete itself, and the next call with it gets 401', async () => {
   const key = await create()
   const itself = plane.clientFor(key.token)
   assert.equal((await itself('DELETE', key.uri)).status, 204)

@@ -43,18 +43,18 @@ test('§5.1 the scheme is Bearer in any case, as HTTP has it', async () => {
   assertUnauthenticated(await withAuthorization('bearer s3cret'), 'lower-case scheme')
 })
 
-test('§5.1 a request without the Authorization header is 401', async () => {
+test('§5.1 a request without the Authorization header gets 401', async () => {
   assertUnauthenticated(await withAuthorization(), 'missing')
 })
 
-test('§5.1 two Authorization headers are 401, even when both are good', async () => {
+test('§5.1 two Authorization headers get 401, even when both are good', async () => {
   assertUnauthenticated(await withAuthorization(`Bearer ${token}`, `Bearer ${token}`), 'twice the same')
   assertUnauthenticated(await withAuthorization(`Bearer ${token}`, 'Bearer s3cret'), 'the first good')
   assertUnauthenticated(await withAuthorization('Bearer s3cret', `Bearer ${token}`), 'the last good')
   assertUnauthenticated(await withAuthorization(`Bearer ${token}, Bearer ${token}`), 'in one line')
 })
 
-test('§5.1 any other scheme or form is 401', async () => {
+test('§5.1 any other scheme or form gets 401', async () => {
   for (const value of [
     '',
     'Bearer',
@@ -73,7 +73,7 @@ test('§5.1 any other scheme or form is 401', async () => {
     assertUnauthenticated(await withAuthorization(value), JSON.stringify(value))
 })
 
-test('§5.1 the bearer value is the whole token of an API key: a shortened, lengthened or mistyped one is 401', async () => {
+test('§5.1 the bearer value is the whole token of an API key: a shortened, lengthened or mistyped one gets 401', async () => {
   const swapped = token.replace(/(.)(.)$/, '$2$1')
   for (const value of [
     token.slice(0, -1),
@@ -147,14 +147,14 @@ test('§5.3 only admins may create a key owned by another owner', async () => {
   assert.equal((await bot('POST', '/api_keys', { owner_id: member.ownerId })).status, 403)
 })
 
-test('§5 a deleted key is 401 from the next request on', async () => {
+test('§5 a deleted key gets 401 from the next request on', async () => {
   const { body: key } = await admin('POST', '/api_keys', {})
   assert.equal((await withAuthorization(`Bearer ${key.token}`)).status, 200)
   await admin('DELETE', key.uri)
   assertUnauthenticated(await withAuthorization(`Bearer ${key.token}`), 'deleted')
 })
 
-test('§5 the keys of an inactive owner are 401 from the next request on, and work again when it is reactivated', async () => {
+test('§5 the keys of an inactive owner get 401 from the next request on, and work again when it is reactivated', async () => {
   for (const person of [await newUser(plane, admin), await newBot(plane, admin)]) {
     await admin('PATCH', person.ownerUri, { active: false })
     assertUnauthenticated(await withAuthorization(`Bearer ${person.token}`), 'inactive')
@@ -163,7 +163,7 @@ test('§5 the keys of an inactive owner are 401 from the next request on, and wo
   }
 })
 
-test('§5 the keys of a deleted owner are 401 from the next request on', async () => {
+test('§5 the keys of a deleted owner get 401 from the next request on', async () => {
   for (const person of [await newUser(plane, admin), await newBot(plane, admin)]) {
     assert.equal((await admin('DELETE', person.ownerUri)).status, 204)
     assertUnauthenticated(await withAuthorization(`Bearer ${person.token}`), 'owner deleted')

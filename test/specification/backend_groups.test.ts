@@ -97,7 +97,7 @@ test('an id of one kind does not exist under another', async () => {
   assertRefused(nested, 400, 'ERR_INVALID_FIELD', `backends.${asStatic}`)
 })
 
-test('members are static backends of the account; a group in a group, or in itself, is 400', async () => {
+test('members are static backends of the account; a group in a group, or in itself, gets 400', async () => {
   const [a = '', gone = ''] = await idsOf(2)
   await admin('DELETE', `/backends/static/${gone}`)
   const weighted = await newWeighted(admin, { [a]: 1 })
@@ -184,7 +184,7 @@ test('a TCP edge takes no HTTP response, alone or at the end of a failover backe
   assert.equal((await admin('PATCH', plain.uri, { backends: [a, response.id] })).status, 200)
 })
 
-test('deleting a backend in use by an edge, a route or a group is 409 and names them', async () => {
+test('deleting a backend in use by an edge, a route or a group gets 409 and names them', async () => {
   const [a = ''] = await idsOf(1)
   const response = await newResponse(admin)
   const groups = [await newWeighted(admin, { [a]: 1 }), await newFailover(admin, [a, response.id])]

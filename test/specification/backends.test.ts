@@ -164,7 +164,7 @@ test('a backend module names a static backend of the account, else 400', async (
   assertRefused(await admin('PUT', module, {}), 400, 'ERR_INVALID_FIELD', 'backend_id')
 })
 
-test('deleting a backend in use is 409 and names its users; once they are gone, it is 204', async () => {
+test('deleting a backend in use gets 409 and names its users; once they are gone, it succeeds', async () => {
   const backend = await newBackend(admin)
   const inline = { backend: { enabled: false, backend_id: backend.id } }
   const users = [await newTcpEdge(admin, inline), await newRoute(admin, inline)]
@@ -179,7 +179,7 @@ test('deleting a backend in use is 409 and names its users; once they are gone, 
   assert.equal((await admin('DELETE', backend.uri)).status, 204)
 })
 
-test('deleting a policy in use is 409 and names its users: edges, routes and restrictions', async () => {
+test('deleting a policy in use gets 409 and names its users: edges, routes and restrictions', async () => {
   const policy = await newPolicy(admin)
   const inline = { ip_restriction: { ip_policy_ids: [policy.id] } }
   const restriction = { type: 'endpoints', ip_policy_ids: [policy.id] }

@@ -87,7 +87,7 @@ test('no body follows the headers of HEAD, so the next response on the connectio
   )
 })
 
-test('a path without GET is 405 to HEAD, without a body', async () => {
+test('HEAD on a path without GET gets 405, without a body', async () => {
   for (const path of ['/ip_checks', '/api_keys/ak_00000000000000000000000000/rotate']) {
     const { status, headers, text } = await admin('HEAD', path)
     assert.deepEqual([status, headers.get('allow'), text], [405, 'POST', ''], path)

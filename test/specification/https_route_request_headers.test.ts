@@ -39,7 +39,7 @@ test('§2.5 enabled: true and false come back as sent', async () => {
   }
 })
 
-test('§2.5 enabled: true if unspecified, also when the module that is replaced was disabled', async () => {
+test('§2.5 enabled: true if unspecified, even when the module that is replaced was disabled', async () => {
   await put({ enabled: false })
   assert.equal((await put({})).body.enabled, true)
 })

@@ -73,7 +73,7 @@ test('an edge that is changed keeps its routes, and routes are no field of an ed
   assertRefused(await admin('POST', '/edges/https', { routes: [minimal] }), 400, 'ERR_INVALID_FIELD', 'routes')
 })
 
-test("creating a route below an absent edge, another account's edge or a TCP edge is 404", async () => {
+test("creating a route below an absent edge, another account's edge or a TCP edge gets 404", async () => {
   const [foreign, tcp, gone] = [await newHttpsEdge(stranger), await newTcpEdge(admin), await newHttpsEdge(admin)]
   await admin('DELETE', gone.uri)
   for (const id of [foreign.id, tcp.id, gone.id, 'edghts_00000000000000000000000000', 'x'])
@@ -81,7 +81,7 @@ test("creating a route below an absent edge, another account's edge or a TCP edg
   assert.deepEqual((await stranger('GET', foreign.uri)).body.routes, [])
 })
 
-test("a route of another edge, one's own or another account's, is 404 for every operation and every module", async () => {
+test("a route of another edge, one's own or another account's, gets 404 for every operation and every module", async () => {
   const [route, sibling, foreign] = [await newRoute(admin), await newRoute(admin), await newRoute(stranger)]
   const modules = {
     backend: { backend_id: backend.id },
@@ -138,7 +138,7 @@ test('match is a path that begins with /, without query, at most 1024 bytes, kep
     assertRefused(await send(match), 400, 'ERR_INVALID_FIELD', 'match')
 })
 
-test('a match is unique per edge: the same one again is 409, on create and on PATCH', async () => {
+test('a match is unique per edge: the same one again gets 409, on create and on PATCH', async () => {
   const parent = await newHttpsEdge(admin)
   const [one, two] = [
     await newRoute(admin, { match: '/one' }, parent),
@@ -208,7 +208,7 @@ test('an error in an inline module names its position, and the request changes n
   assert.deepEqual((await admin('GET', route.uri)).body, route)
 })
 
-test('an edge has at most 1000 routes: the next one is 409, until one goes', async () => {
+test('an edge has at most 1000 routes: the next one gets 409, until one goes', async () => {
   const parent = await newHttpsEdge(admin)
   const path = routesOf(parent)
   // Straight into the database: a thousand requests would show the same, much later.

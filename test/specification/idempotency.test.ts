@@ -105,7 +105,7 @@ test('a repeated request shows what was created, even if it has changed or been 
   assert.equal((await admin('GET', policy.uri)).status, 404)
 })
 
-test('the same key with another body is 409', async () => {
+test('the same key with another body gets 409', async () => {
   const once = key()
   const before = await countOf(admin, '/backends/static', 'backends')
   await admin('POST', '/backends/static', { address: 'a:1' }, once)
@@ -114,7 +114,7 @@ test('the same key with another body is 409', async () => {
   assert.equal(await countOf(admin, '/backends/static', 'backends'), before + 1)
 })
 
-test('the same key for another operation, or below another edge, is 409', async () => {
+test('the same key for another operation, or below another edge, gets 409', async () => {
   const once = key()
   await admin('POST', '/ip_policies', {}, once)
   assertRefused(await admin('POST', '/edges/tcp', {}, once), 409, 'ERR_IDEMPOTENCY_KEY_USED')

@@ -206,7 +206,7 @@ test('GET /ip_policy_rules: the list field is ip_policy_rules; the filter ip_pol
   assert.deepEqual(seen, ['10.0.0.4/32', '10.0.0.3/32', '10.0.0.2/32', '10.0.0.1/32', '10.0.0.0/32'])
 })
 
-test('the filter ip_policy_id: a policy without rules gives an empty list, nonsense is 400', async () => {
+test('the filter ip_policy_id: a policy without rules gives an empty list, nonsense gets 400', async () => {
   const { body } = await admin('GET', `/ip_policy_rules?ip_policy_id=${await policyWith(admin)}`)
   assert.deepEqual(body.ip_policy_rules, [])
   assertRefused(await admin('GET', '/ip_policy_rules?ip_policy_id=x'), 400, 'ERR_INVALID_FIELD', 'ip_policy_id')

@@ -162,7 +162,7 @@ test('100,001 rules are refused, and so are more than 1 MiB of JSON, and the pol
   assert.deepEqual(await linesOf(policy), ['allow 192.0.2.1/32 # '])
 })
 
-test('another content type is 415, text that is not UTF-8 is 400', async () => {
+test('another content type gets 415, text that is not UTF-8 gets 400', async () => {
   const policy = await policyWith(admin)
   assert.equal((await putText(policy, 'allow 10.0.0.1', 'text/csv')).status, 415)
   assertRefused(await putText(policy, Buffer.from('allow 10.0.0.1 # B\xfcro', 'latin1')), 'body', /UTF-8/)

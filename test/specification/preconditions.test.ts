@@ -94,7 +94,7 @@ for (const [kind, { create, patch }] of Object.entries(kinds)) {
     assert.equal(etagOf(await admin('PATCH', uri, {})), etagOf(changed))
   })
 
-  test(`${kind}: PATCH and DELETE with an If-Match that is out of date are 412 and change nothing`, async () => {
+  test(`${kind}: PATCH and DELETE with an If-Match that is out of date get 412 and change nothing`, async () => {
     const { uri } = await create()
     const old = etagOf(await admin('GET', uri))
     const { body: current } = await admin('PATCH', uri, patch(1))

@@ -154,7 +154,7 @@ test('§4 a path that has no operation gets 404, with any method', async () => {
   }
 })
 
-test('§4 a path that has operations is 405 with other methods, and Allow says which it has', async () => {
+test('§4 a path that has operations gets 405 with other methods, and Allow says which it has', async () => {
   for (const [path, allowed] of [
     ['/api_keys', 'GET, HEAD, POST'],
     ['/api%5Fkeys?limit=1', 'GET, HEAD, POST'],
@@ -230,7 +230,7 @@ test('§7 a request that HTTP itself cannot read gets an error of the same form'
   }
 })
 
-test('§7 headers beyond what the service reads are 431, in the same form', async () => {
+test('§7 headers beyond what the service reads get 431, in the same form', async () => {
   const request: RawRequest = { method: 'GET', path: '/api_keys', headers: [...good, ['X-Large', 'x'.repeat(20_000)]] }
   const { status, headers, body } = await rawExchange(plane, request)
   assert.equal(status, 431)

@@ -65,7 +65,7 @@ test('§2.4 enabled: true and false come back as sent', async () => {
   }
 })
 
-test('§2.4 enabled: true if unspecified, also when the module that is replaced was disabled', async () => {
+test('§2.4 enabled: true if unspecified, even when the module that is replaced was disabled', async () => {
   const path = await moduleOf()
   assert.equal((await put(path, { ip_policy_ids: [office.id] })).body.enabled, true)
   await put(path, { enabled: false, ip_policy_ids: [office.id] })

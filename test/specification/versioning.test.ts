@@ -29,17 +29,17 @@ test('§9.1 a request with the header Service-Version: 2 is served, with the nam
     assert.equal((await withVersions([name, '2'])).status, 200)
 })
 
-test('§9.2 a request without the header is 400', async () => {
+test('§9.2 a request without the header gets 400', async () => {
   assertRefused(await withVersions())
 })
 
-test('§9.2 a request that repeats the header is 400, even when both are 2', async () => {
+test('§9.2 a request that repeats the header gets 400, even when both are 2', async () => {
   assertRefused(await withVersions(['Service-Version', '2'], ['Service-Version', '2']))
   assertRefused(await withVersions(['Service-Version', '2'], ['service-version', '3']))
   assertRefused(await withVersions(['Service-Version', '2, 2']))
 })
 
-test('§9.2 a request with another value is 400', async () => {
+test('§9.2 a request with another value gets 400', async () => {
   for (const value of ['', '0', '1', '3', '02', '2.0', '+2', '"2"', 'v2', '2;', '2 2', 'two'])
     assertRefused(await withVersions(['Service-Version', value]), value)
 })

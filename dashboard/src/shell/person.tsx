@@ -17,7 +17,7 @@ export function Person({ caller }: { caller: Shapes['Caller'] }) {
   const discardAll = useDiscardAll()
   const leave = useMutation({
     mutationFn: signOut,
-    // Also when it failed: what was on the screen is not for the next person in front of it.
+    // Even if it failed: the next person in front of the screen must not see this data.
     onSettled: (next = '/dashboard/') => {
       client.clear()
       location.assign(next)

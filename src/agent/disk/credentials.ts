@@ -24,7 +24,7 @@ export async function openCredentials({ file, node, files, timing, log }: Parts)
   if (text === undefined) throw new Error(`${file} is not there. Run 'gatehouse edge join' on this node`)
   let current = readCredentialsOf(file, text)
 
-  /** Also when the clock of this node is wrong: then the JWT seems to be from the future. */
+  /** Covers a wrong clock of this node too: the JWT then seems to be from the future. */
   function isDue(): boolean {
     const age = timing.now() - (issuedAt(current) ?? 0)
     return age < 0 || age > renewAfterMs

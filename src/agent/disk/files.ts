@@ -19,7 +19,7 @@ export type Files = {
   /** A rename is on disk only when its folder is. */
   syncFolder: (folder: string) => Promise<void>
   makeFolder: (folder: string, mode?: number) => Promise<void>
-  /** Resolves also when there is no such file. */
+  /** Resolves even if there is no such file. */
   remove: (file: string) => Promise<void>
   /** Undefined when there is no such file. */
   read: (file: string) => Promise<Buffer | undefined>

@@ -19,7 +19,7 @@ Flags
   --unused-days DAYS  rules that have been counted for DAYS days and decided nothing in that time
   --covered           rules that other rules shadow or make redundant; default without --unused-days
   --yes               remove them without asking
-  --allow-self-lockout  also if that locks this key's address out
+  --allow-self-lockout  even if that locks this key's address out
   --profile NAME      profile to use instead of the environment or the current profile
   --timeout SECONDS   how long a request may take; default 60
   -h, --help          show this help

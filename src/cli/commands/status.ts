@@ -18,7 +18,7 @@ Flags
       --profile NAME  profile to use instead of the environment or the current profile
   -h, --help          show this help
 
-It exits with ${exits.unhealthy.code} if something is wrong or unknown, and with 0 otherwise, also with warnings.`
+It exits with ${exits.unhealthy.code} if something is wrong or unknown, and with 0 otherwise, even with warnings.`
 
 const options = {
   watch: { type: 'boolean', short: 'w' },

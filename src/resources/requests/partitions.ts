@@ -3,7 +3,7 @@ import { sql } from '../../db/sql.ts'
 import { rfc3339 } from '../../kernel/clock.ts'
 
 const dayMs = 24 * 60 * 60 * 1_000
-/** So that there is a partition also when upkeep fails for a day, or a node's clock is ahead. */
+/** So that there is a partition even when upkeep fails for a day, or a node's clock is ahead. */
 const daysAhead = 2
 const dayOf = (moment: number): string => rfc3339(moment).slice(0, 10)
 

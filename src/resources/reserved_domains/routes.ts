@@ -129,7 +129,7 @@ export const reservedDomainRoutes = [
   actionRoute(domains, {
     verb: 'verify',
     summary:
-      'Verify a reserved domain. Looks up its TXT record now. The response is 200 also when the record is not there: `verification` has the outcome',
+      'Verify a reserved domain. Looks up its TXT record now. The response is 200 even when the record is not there: `verification` has the outcome',
     access: 'anyone',
     body: ReservedDomainVerify,
     errors: ['ERR_DOMAIN_TAKEN'],

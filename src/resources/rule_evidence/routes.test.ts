@@ -166,7 +166,7 @@ test('rules unused since a moment are those that were counted since then and hav
   assert.equal((await admin('GET', `/ip_policies/${policy}/rule_evidence?unused_since=yesterday`)).status, 400)
 })
 
-test('what a node sends twice is added once, also when it restarts in between', async () => {
+test('what a node sends twice is added once, even when it restarts in between', async () => {
   const admin = await plane.newAccount()
   const policy = await policyWith(admin, 'deny 10.0.0.0/8')
   const [rule] = (await evidenceOf(admin, policy)).rule_evidence

@@ -228,7 +228,7 @@ test('the list says which certificates expire soon, and time alone changes no ET
   assert.equal((await admin('GET', long.uri)).body.expiry, 'soon')
 })
 
-test('an account has a limit of certificates and of domains, also when many come at once', async () => {
+test('an account has a limit of certificates and of domains, even when many come at once', async () => {
   const { origin } = await plane.startProcess({
     GATEHOUSE_SECRETS_KEY_FILE: await keyFile('limited', 0o600, oldKey),
     GATEHOUSE_CERTIFICATES_PER_ACCOUNT: '3',

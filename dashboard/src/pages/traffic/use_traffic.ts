@@ -74,7 +74,7 @@ export function useTraffic(filter: Filter, isHeld: boolean): Traffic {
       : watchRequests(watched, {
           onState(stream, problem) {
             setState({ stream, problem })
-            // Once it is open, or something could happen between the two; and again after a gap. Also when it cannot be
+            // Once it is open, or something could happen between the two; and again after a gap. Even if it cannot be
             // opened: what was kept can be read.
             if (stream === 'live' || !hasRead) readKept()
           },
