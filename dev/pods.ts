@@ -1,15 +1,13 @@
 // What a kubelet does with the containers of a pod, as far as our manifests ask for it.
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, chown, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseAllDocuments } from 'yaml'
+import { buildah } from './images.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: objects of Kubernetes, of which we read a few fields.
 type Any = any
-
-const buildah = (...args: string[]): string =>
-  execFileSync('buildah', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] }).trim()
 
 /** For images that set no PATH. */
 const usualPath = 'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'

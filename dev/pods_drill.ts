@@ -10,27 +10,23 @@ import { homedir, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { makeDebian, run, timed } from './debian_machine.ts'
+import { buildah, buildImage, images, isBuilt } from './images.ts'
 import { inPods } from './pods_scenario.ts'
 
 const root = new URL('..', import.meta.url).pathname
 const { values } = parseArgs({ options: { images: { type: 'boolean' }, inside: { type: 'string' } } })
-process.env.STORAGE_DRIVER = 'vfs'
-process.env.BUILDAH_ISOLATION = 'chroot'
-
-const isThere = (image: string) =>
-  run('buildah', 'images', '--format', '{{.Name}}:{{.Tag}}').split('\n').includes(image)
 
 /** An image that the Dockerfile begins with or the manifests name, from Debian and our engines: there is no registry here. */
 async function makeBase(image: string, fill: (folder: string) => Promise<Record<string, string>>): Promise<void> {
-  if (isThere(image)) return
+  if (isBuilt(image)) return
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-image-'))
   await makeDebian(folder)
   const env = await fill(folder)
-  const container = run('buildah', 'from', 'scratch').trim()
-  run('buildah', 'add', '-q', container, folder, '/')
-  for (const [name, value] of Object.entries(env)) run('buildah', 'config', '--env', `${name}=${value}`, container)
-  run('buildah', 'commit', '-q', container, image)
-  run('buildah', 'rm', container)
+  const container = buildah('from', 'scratch')
+  buildah('add', '-q', container, folder, '/')
+  for (const [name, value] of Object.entries(env)) buildah('config', '--env', `${name}=${value}`, container)
+  buildah('commit', '-q', container, image)
+  buildah('rm', container)
   await rm(folder, { recursive: true })
 }
 
@@ -69,26 +65,9 @@ async function buildImages(): Promise<void> {
   await makeBase('localhost/nats:2.15-alpine', addNats)
   const cache = join(homedir(), '.npm')
   await mkdir(cache, { recursive: true })
-  for (const [target, image] of [
-    ['control-plane', 'gatehouse:0.2.0'],
-    ['edge', 'gatehouse-edge:0.2.0'],
-  ] as const) {
-    const flags = [
-      '--pull=never',
-      '--layers',
-      '--format',
-      'docker',
-      '--volume',
-      `${cache}:/root/.npm`,
-      '--target',
-      target,
-      '--tag',
-      image,
-    ]
-    const files = ['--file', 'deploy/Dockerfile', '--ignorefile', 'deploy/Dockerfile.dockerignore']
-    if (values.images || !isThere(`localhost/${image}`))
-      await timed(`image ${image}`, () => run('buildah', 'bud', ...flags, ...files, '.'))
-  }
+  for (const each of images)
+    if (values.images || !isBuilt(`localhost/${each.image}`))
+      await timed(`image ${each.image}`, () => buildImage(each, '--pull=never', '--volume', `${cache}:/root/.npm`))
 }
 
 /** Runs this file again with a network, mounts and processes of its own, which all end with it. */

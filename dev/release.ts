@@ -7,6 +7,7 @@ import { cp, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/pro
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { version } from '../src/config/version.ts'
+import { buildah, buildImage, images } from './images.ts'
 import { type Architecture, makePackages, writeChecksums } from './package.ts'
 
 const root = new URL('..', import.meta.url).pathname
@@ -61,14 +62,14 @@ async function makeRepository(folder: string, key: string): Promise<void> {
 }
 
 function makeImages(into: string): void {
-  for (const [target, name] of [
-    ['control-plane', 'gatehouse'],
-    ['edge', 'gatehouse-edge'],
-  ] as const) {
-    const image = `${name}:${version}`
-    const files = ['--file', 'deploy/Dockerfile', '--ignorefile', 'deploy/Dockerfile.dockerignore']
-    run('buildah', ['bud', '--layers', '--format', 'docker', '--target', target, '--tag', image, ...files, '.'])
-    run('buildah', ['push', '--quiet', image, `docker-archive:${join(into, `${name}-${version}.image.tar`)}:${image}`])
+  for (const each of images) {
+    buildImage(each)
+    buildah(
+      'push',
+      '--quiet',
+      each.image,
+      `docker-archive:${join(into, `${each.name}-${version}.image.tar`)}:${each.image}`,
+    )
   }
 }
 
