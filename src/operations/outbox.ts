@@ -1,4 +1,4 @@
-import { type Db, many, one } from '../db/pool.ts'
+import { type Db, many, one, run } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import type { RecordKey } from '../distribution/records.ts'
 import type { Caller } from '../identity/caller.ts'
@@ -20,6 +20,20 @@ export async function writeOutbox(tx: Db, accountId: Uuid, keys: readonly Record
   )
   return generation
 }
+
+/** The same for records of several accounts. */
+export const writeOutboxOfMany = (
+  tx: Db,
+  records: readonly { readonly accountId: Uuid; readonly key: RecordKey }[],
+): Promise<void> =>
+  run(
+    tx,
+    sql`
+    with next as materialized (select next_generation() as generation)
+    insert into outbox (generation, account_id, key)
+    select next.generation, r.account_id, r.key from next, unnest(
+      ${records.map(({ accountId }) => accountId)}::uuid[], ${records.map(({ key }) => key)}::text[]) as r (account_id, key)`,
+  )
 
 /** Up to where every change has ended, one way or the other. */
 export const settledGeneration = async (db: Db): Promise<number> =>

@@ -114,8 +114,13 @@ test('a closed account loses its connection within a second, also after NATS res
   await nats.restart()
   await assert.rejects(poll(reconnecting), /Authorization/)
   // As a server that was down when the node was revoked.
-  await poll(() => system.flush().then(() => true))
-  await pushAccount(system, nodeAccountJwt(nats.operator, node, Date.now()))
+  const open = nodeAccountJwt(nats.operator, node, Date.now())
+  await poll(() =>
+    pushAccount(system, open).then(
+      () => true,
+      () => false,
+    ),
+  )
   const again = await untilClosed()
   assert.ok(again < 1_000, `${again} ms`)
 })

@@ -36,9 +36,8 @@ export async function openCredentials({ file, node, files, timing, log }: Parts)
     const renewed = { jwt, seed: current.seed }
     await writeAtomically(files, file, [credentialsText(renewed)], 0o600)
     current = renewed
+    // The connection stays: when the JWT that it was opened with expires, NATS closes it, and the client is back with this one.
     log.info({}, 'renewed the NATS credentials')
-    // So that NATS does not have to close the connection when the JWT that it was opened with expires.
-    await nats.reconnect()
   }
 
   return {

@@ -17,7 +17,7 @@ import {
 } from '../../fleet/node_store.ts'
 import { loadNatsOperator } from '../../fleet/operator_store.ts'
 import { ConfigError } from '../../kernel/config_error.ts'
-import { revokeNodeKey } from '../../publisher/nodes/node_keys.ts'
+import { replaceDeliveryKey, revokeNodeKey } from '../../publisher/nodes/node_keys.ts'
 import { withDatabase } from '../database.ts'
 import { openSecretsBox } from '../secrets_key.ts'
 
@@ -100,10 +100,13 @@ function readLife(value: string): number {
 
 /** Recorded first, then enforced: a running `serve` gives NATS what could not be given now. */
 async function revoke(config: Config, db: DbPool, name: string): Promise<number> {
+  const box = openSecretsBox(config)
+  if (!box) throw new ConfigError('GATEHOUSE_SECRETS_KEY_FILE is not set as for gatehouse serve')
   const node = await transaction(db, async (tx) => {
     const revoked = await setRevoked(tx, name)
     if (!revoked) return undefined
     await revokeNodeKey(tx, name)
+    await replaceDeliveryKey(tx, box)
     await recordFleetEvent(tx, { operation: 'revoked', node: name })
     return revoked
   })

@@ -1,4 +1,4 @@
-import { type Db, type DbPool, many, maybeOne, run } from '../../db/pool.ts'
+import { type Db, type DbPool, many, maybeOne, one, run } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { transaction } from '../../db/transaction.ts'
 import { type DeliveryKey, deliveryKey, nodeKeyFingerprint, sealForNode } from '../../distribution/delivery.ts'
@@ -6,7 +6,7 @@ import type { RecipientRecord, RecordKey } from '../../distribution/records.ts'
 import type { SecretsBox } from '../../kernel/crypto/secrets_box.ts'
 import type { EdgeNode } from '../../kernel/edge/edge_nodes.ts'
 import { firstUuidOf, newUuid, toId, type Uuid } from '../../kernel/ids.ts'
-import { writeOutbox } from '../../operations/outbox.ts'
+import { writeOutbox, writeOutboxOfMany } from '../../operations/outbox.ts'
 import { type Compiler, ids } from '../records/changed.ts'
 
 /**
@@ -20,10 +20,17 @@ type NodeKeyRow = { node: string; accepted: boolean; id: Uuid; public_key: strin
 /** Stands for an account in the outbox rows of records about nodes, which belong to no account. */
 export const systemAccountId = firstUuidOf(0)
 
-/** It changes with the operator's key: then every record of a certificate is encrypted again. */
-export const currentDeliveryKey = (box: SecretsBox): DeliveryKey => deliveryKey(box.derive('delivery to edge nodes'))
+/** It changes with the operator's key and when a node is revoked: then every record of a certificate is encrypted again. */
+export async function currentDeliveryKey(db: Db, box: SecretsBox): Promise<DeliveryKey> {
+  const { epoch } = await one<{ epoch: number }>(db, sql`select epoch from delivery_key`)
+  return deliveryKeyOf(box, epoch)
+}
+
+const deliveryKeyOf = (box: SecretsBox, epoch: number): DeliveryKey =>
+  deliveryKey(box.derive(epoch === 0 ? 'delivery to edge nodes' : `delivery to edge nodes ${epoch}`))
 
 const recipientKey = (id: Uuid): RecordKey => `recipient.${toId('enk', id)}`
+const certificateKey = (id: Uuid): RecordKey => `certificate.${toId('cert', id)}`
 
 /** Remembers keys that nodes report, and accepts the first of each node if it may. Resolves to those that wait. */
 export async function noteNodeKeys(pool: DbPool, nodes: readonly EdgeNode[], trust: NodeKeyTrust): Promise<string[]> {
@@ -66,7 +73,7 @@ export const listNodeKeys = (db: Db) =>
 
 /** Encrypts the delivery key to every accepted node that does not have it yet. */
 export async function sealForNewNodes(pool: DbPool, box: SecretsBox): Promise<number> {
-  const key = currentDeliveryKey(box)
+  const key = await currentDeliveryKey(pool, box)
   const rows = await many<{ id: Uuid; public_key: string }>(
     pool,
     sql`
@@ -75,14 +82,35 @@ export async function sealForNewNodes(pool: DbPool, box: SecretsBox): Promise<nu
   )
   for (const { id, public_key } of rows)
     await transaction(pool, async (tx) => {
-      await run(
-        tx,
-        sql`
-        update edge_node_keys set sealed = ${sealForNode(key, public_key)}, delivery_key_id = ${key.id} where id = ${id}`,
-      )
+      await seal(tx, key, id, public_key)
       await writeOutbox(tx, systemAccountId, [recipientKey(id)])
     })
   return rows.length
+}
+
+const seal = (tx: Db, key: DeliveryKey, id: Uuid, publicKey: string): Promise<void> =>
+  run(
+    tx,
+    sql`update edge_node_keys set sealed = ${sealForNode(key, publicKey)}, delivery_key_id = ${key.id} where id = ${id}`,
+  )
+
+/**
+ * After a node was revoked: the others get a new delivery key, and every private key encrypted with it. All under one
+ * generation, so that no node has the new records without the key, or the key without the records.
+ */
+export async function replaceDeliveryKey(tx: Db, box: SecretsBox): Promise<void> {
+  const { epoch } = await one<{ epoch: number }>(tx, sql`update delivery_key set epoch = epoch + 1 returning epoch`)
+  const key = deliveryKeyOf(box, epoch)
+  const nodes = (await listNodeKeys(tx)).filter(({ accepted }) => accepted)
+  for (const { id, public_key } of nodes) await seal(tx, key, id, public_key)
+  const certificates = await many<{ account_id: Uuid; id: Uuid }>(
+    tx,
+    sql`select distinct account_id, certificate_id as id from reserved_domains where certificate_id is not null`,
+  )
+  await writeOutboxOfMany(tx, [
+    ...nodes.map(({ id }) => ({ accountId: systemAccountId, key: recipientKey(id) })),
+    ...certificates.map(({ account_id, id }) => ({ accountId: account_id, key: certificateKey(id) })),
+  ])
 }
 
 /** Resolves to false when no key with this fingerprint waits for the node. */

@@ -58,7 +58,7 @@ export const compileCertificates: Compiler = async (db, changed, _now, { secrets
     }
     return values
   }
-  const delivery = currentDeliveryKey(secrets)
+  const delivery = await currentDeliveryKey(db, secrets)
   for (const row of await certificateRows(db, changed)) {
     const { names, except } = servedNames(row.dns_names, row.domains, row.others)
     if (names.length === 0) continue
