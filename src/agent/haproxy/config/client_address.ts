@@ -12,6 +12,13 @@ const asIpv6 = (network: Cidr): string =>
 export const among = (networks: readonly Cidr[]): string => `{ src ${networks.map(asIpv6).join(' ')} }`
 
 /**
+ * An IPv4-mapped client is its IPv4 address for policies and reports, so upstreams get that address as well. Our sockets
+ * accept none: only what names a client can be one.
+ */
+const isMapped = '{ src -m reg ^::ffff:[0-9]+[.] }'
+const unmapped = 'src,regsub(^::ffff:,)'
+
+/**
  * The header is read after all rules of the connection, which therefore see the destination on this node, and not that
  * on the load balancer.
  */
@@ -25,7 +32,8 @@ export const expectProxyProtocol = ({ proxyProtocolFrom = [] }: ProxySettings): 
   tcp-request connection expect-proxy layer4 if through_balancer
   # UNKNOWN and LOCAL carry no client address, so the source is still the balancer.
   acl names_no_client var(sess.client),strcmp(sess.peer) eq 0
-  tcp-request session set-var-fmt(sess.client) "%[src] %[src_port]" if through_balancer`
+  tcp-request session set-var-fmt(sess.client) "%[src] %[src_port]" if through_balancer
+  tcp-request session set-src ${unmapped} if through_balancer ${isMapped}`
 
 /** As for X-Forwarded-For: the balancer's own address is no client's. Over HTTP with an answer. */
 export const refuseUnnamedConnections = ({ proxyProtocolFrom = [] }: ProxySettings): string =>
@@ -65,7 +73,8 @@ export const forwardedFor = ({ trustedProxies = [] }: ProxySettings): string => 
   acl via_proxy var(txn.via_proxy) -m found
   http-request set-var(txn.via_proxy) bool(true) if from_proxy
   http-request return ${answers.badForwardedFor} if via_proxy { req.hdr_cnt(x-forwarded-for) eq 0 }${Array.from({ length: mostHops }, (_, index) => hop(index + 1)).join('')}
-  http-request return ${answers.badForwardedFor} if via_proxy from_proxy { req.hdr_cnt(x-forwarded-for) gt ${mostHops} }`
+  http-request return ${answers.badForwardedFor} if via_proxy from_proxy { req.hdr_cnt(x-forwarded-for) gt ${mostHops} }
+  http-request set-src ${unmapped} if via_proxy ${isMapped}`
 }
 
 /** Once for all requests of a connection, where all of them come from one client. */
