@@ -1,0 +1,394 @@
+// What an edge does with a request, written from docs/ and openapi.json alone, without regard to how the agent does it.
+// Simple rather than fast. A difference from what the edge does is a defect of the edge, of this file, or of the docs.
+import { bitString, prefixOf } from '../deciders/deciders.ts'
+
+type Module<Fields> = ({ enabled: boolean } & Fields) | null
+export type Rule = { id: string; action: 'allow' | 'deny'; cidr: string; expires_at?: string | null }
+export type Restriction = { id: string; enforced: boolean; ip_policy_ids: string[] }
+type IpModule = Module<{ ip_policy_ids: string[] }>
+export type Route = {
+  id: string
+  match_type: 'exact_path' | 'path_prefix'
+  match: string
+  encoded_slashes: 'reject' | 'allow'
+  path_variants: 'restrict' | 'ignore'
+  websocket: boolean
+  backend: Module<{ backend_id: string }>
+  ip_restriction: IpModule
+  request_headers: Module<{ add: Record<string, string>; remove: string[] }>
+}
+export type Backend =
+  | { kind: 'static'; port: number; isDead: boolean; protocol: 'http1' | 'http2' }
+  | { kind: 'weighted'; backends: Record<string, number> }
+  | { kind: 'failover'; backends: string[] }
+  | { kind: 'http_response'; status_code: number; headers: Record<string, string>; body: string }
+export type HttpsEdge = { id: string; names: string[]; routes: Route[] }
+export type TcpEdge = { id: string; hostports: string[]; backend: Route['backend']; ip_restriction: IpModule }
+/** The resources of an account, as the API returns them, without what does not concern traffic. */
+export type Account = {
+  id: string
+  policies: Map<string, Rule[]>
+  restrictions: Restriction[]
+  backends: Map<string, Backend>
+  https: HttpsEdge[]
+  tcp: TcpEdge[]
+}
+export type Header = [name: string, value: string]
+export type HttpRequest = {
+  protocol: '1.1' | '2'
+  source: string
+  /** The name in the TLS handshake. */
+  serverName: string
+  host: string
+  method: string
+  target: string
+  headers: Header[]
+}
+export type TcpConnection = { source: string; address: string; port: number }
+
+export type Counted = {
+  outcome: 'allowed' | 'warned' | 'refused' | 'failed' | 'limited'
+  reason?: string
+  account?: string
+  edge?: string
+  route?: string
+  restriction?: string
+  policy?: string
+  rule?: string
+}
+/** What the upstream gets: one of several ports if the backend has several servers. */
+export type Forwarded = { ports: number[]; target: string; method: string; headers: Header[] }
+export type Expected = {
+  status: number
+  errorCode?: string
+  /** What an HTTP response backend answers. */
+  response?: { headers: Header[]; body: string }
+  forwarded?: Forwarded
+  counted: Counted
+  /** The route of the path, which is not always the one that refuses. */
+  served?: string
+  /** Rules that decided: one for the module, one for each restriction, and one for another spelling that refused. */
+  hits: string[]
+  /** Restrictions that would have refused it, if they were enforced; even if something else refuses it. */
+  warnings: number
+}
+
+// Addresses
+
+const mappedPrefix = prefixOf('::ffff:0:0/96')
+const isV4 = (bits: string) => bits.startsWith(mappedPrefix)
+
+/** An IPv4-mapped address is its IPv4 address. */
+export function canonicalSource(source: string): string {
+  const bits = bitString(source) ?? ''
+  if (!isV4(bits)) return source
+  return [0, 8, 16, 24].map((at) => Number.parseInt(bits.slice(96 + at, 104 + at), 2)).join('.')
+}
+
+type Decision = { allowed: boolean; policy?: string; rule?: string }
+
+/**
+ * The most specific deny, or else the most specific allow; of several policies, that of the first which has one. If no rule
+ * matches, a policy that is attached alone has decided.
+ */
+export function decide({ policies }: Account, ids: readonly string[], source: string, now: number): Decision {
+  const bits = bitString(source) ?? ''
+  const matches = ({ cidr, expires_at }: Rule) =>
+    (!expires_at || Date.parse(expires_at) > now) &&
+    bits.startsWith(prefixOf(cidr)) &&
+    isV4(bits) === isV4(prefixOf(cidr).padEnd(128, '0'))
+  for (const action of ['deny', 'allow'] as const)
+    for (const policy of ids) {
+      const matching = (policies.get(policy) ?? []).filter((rule) => rule.action === action && matches(rule))
+      const [closest] = matching.sort((a, b) => prefixOf(b.cidr).length - prefixOf(a.cidr).length)
+      if (closest) return { allowed: action === 'allow', policy, rule: closest.id }
+    }
+  const [policy] = ids
+  return { allowed: false, ...(policy && ids.length === 1 && { policy }) }
+}
+
+type Verdict = { refused?: Counted; warned?: Counted; hits: string[]; warnings: number }
+
+type Guard = { route: string; ip_restriction: IpModule }
+
+/**
+ * The module first, then each restriction of the account, then the routes of other spellings: the first enforced step that
+ * does not allow refuses.
+ */
+function evaluate(
+  account: Account,
+  module: IpModule,
+  source: string,
+  now: number,
+  variants: readonly Guard[] = [],
+): Verdict {
+  const verdict: Verdict = { hits: [], warnings: 0 }
+  const step = (ids: string[], counted: Counted, isEnforced: boolean, isVariant = false) => {
+    const { allowed, ...by } = decide(account, ids, source, now)
+    if (by.rule && !(allowed && isVariant)) verdict.hits.push(by.rule)
+    if (allowed) return
+    if (isEnforced) verdict.refused ??= { ...counted, ...by }
+    else {
+      verdict.warnings++
+      verdict.warned ??= { ...counted, ...by }
+    }
+  }
+  if (module?.enabled) step(module.ip_policy_ids, { outcome: 'refused', reason: 'policy' }, true)
+  for (const { id, enforced, ip_policy_ids } of account.restrictions)
+    step(
+      ip_policy_ids,
+      { outcome: enforced ? 'refused' : 'warned', ...(enforced && { reason: 'restriction' }), restriction: id },
+      enforced,
+    )
+  for (const { route, ip_restriction } of variants)
+    if (ip_restriction?.enabled && !verdict.refused)
+      step(ip_restriction.ip_policy_ids, { outcome: 'refused', reason: 'policy', route }, true, true)
+  return verdict
+}
+
+// Names
+
+/** An exact name takes precedence over a wildcard, and a longer wildcard over a shorter one. */
+export function findEdge(
+  accounts: readonly Account[],
+  name: string,
+): { account: Account; edge: HttpsEdge } | undefined {
+  const labels = name.split('.')
+  const candidates = [name, ...labels.slice(1).map((_, index) => `*.${labels.slice(index + 1).join('.')}`)]
+  for (const candidate of candidates)
+    for (const account of accounts)
+      for (const edge of account.https) if (edge.names.includes(candidate)) return { account, edge }
+  return undefined
+}
+
+/** Without its port and a final dot; undefined if it is not a name or an address with an optional port. */
+export function nameOfHost(host: string): string | undefined {
+  const [, name] = /^([a-z0-9_-]+(?:\.[a-z0-9_-]+)*)\.?(?::\d{1,5})?$/i.exec(host) ?? []
+  return name?.toLowerCase()
+}
+
+// Paths
+
+const decoded = (path: string) =>
+  path.replaceAll(/%([0-9a-f]{2})/gi, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)))
+const decodedBetweenSeparators = (path: string) => path.replaceAll(/%(?!2f|5c)[0-9a-f]{2}/gi, decoded)
+const withoutParameters = (path: string) => path.replaceAll(/;[^/]*/g, '')
+const cutAtParameters = (path: string) => path.replace(/;.*$/, '')
+const withOneLeadingSlash = (path: string) => path.replace(/^\/+/, '/')
+/** What follows two slashes is a host to some. */
+const withoutAuthority = (path: string) => path.replace(/^\/\/+[^/]*/, '') || '/'
+const withoutRepeatedSlashes = (path: string) => path.replaceAll(/\/+/g, '/')
+
+export function withoutDots(path: string): string {
+  const segments: string[] = []
+  const parts = path.split('/').slice(1)
+  for (const [index, part] of parts.entries()) {
+    const name = decoded(part)
+    if (name === '..') segments.pop()
+    if (name !== '.' && name !== '..') segments.push(part)
+    else if (index === parts.length - 1) segments.push('')
+  }
+  return `/${segments.join('/')}`
+}
+/** Percent-encoding that means the same as the character itself (RFC 3986, unreserved). */
+const withPlainLetters = (path: string) =>
+  path.replaceAll(/%[0-9a-f]{2}/gi, (code) => (/[\w.~-]/.test(decoded(code)) ? decoded(code) : code))
+/** As the server reads it that decodes and cuts the most, with backslashes as separators. */
+const canonical = (path: string) =>
+  withoutRepeatedSlashes(withoutParameters(withoutDots(decoded(path).replaceAll('\\', '/'))))
+
+/** Every path that some server makes of this one: it may or may not take each of these steps, in any order. */
+function readings(path: string): Set<string> {
+  const steps = [decoded, withoutParameters, cutAtParameters, withoutDots, withoutRepeatedSlashes, withoutAuthority]
+  const found = new Set([withOneLeadingSlash(withoutDots(decoded(path)))])
+  for (const reading of found) for (const step of steps) found.add(step(reading))
+  return found
+}
+
+const covers = (match: string, type: Route['match_type'], path: string) =>
+  path === match || (type === 'path_prefix' && path.startsWith(match.endsWith('/') ? match : `${match}/`))
+const loose = (path: string) => path.toLowerCase().replace(/(?<=.)\/+$/, '')
+const isRestricted = ({ ip_restriction, path_variants }: Route) =>
+  Boolean(ip_restriction?.enabled) && path_variants === 'restrict'
+
+/** exact_path takes precedence over path_prefix, and the longest prefix wins. */
+const weight = ({ match_type, match }: Route) => match.length + (match_type === 'exact_path' ? 0.5 : 0)
+const closest = (routes: readonly Route[]) => [...routes].sort((a, b) => weight(b) - weight(a))[0]
+export const findRoute = (routes: readonly Route[], path: string) =>
+  closest(routes.filter(({ match, match_type }) => covers(canonical(match), match_type, path)))
+
+/** The routes whose policies must allow the request, besides the one that serves it. */
+function guards({ routes }: HttpsEdge, path: string, served: Route): Route[] {
+  const asked = new Set<Route>()
+  if (routes.some(({ ip_restriction }) => ip_restriction?.enabled))
+    for (const reading of readings(path)) {
+      const asItStands = findRoute(routes, reading)
+      const restricted = routes.filter(
+        (route) => isRestricted(route) && covers(loose(canonical(route.match)), route.match_type, loose(reading)),
+      )
+      const variant = closest(restricted)
+      const isCloser = variant && (!asItStands || weight(variant) >= weight(asItStands))
+      for (const route of [asItStands, isCloser ? variant : undefined])
+        if (route && isRestricted(route)) asked.add(route)
+    }
+  asked.delete(served)
+  return [...asked]
+}
+
+// Headers
+
+const hopByHop = /^(connection|keep-alive|te|trailer|transfer-encoding|upgrade|proxy-.*)$/
+/** They name another path or client, or the edge sets them itself. */
+const neverForwarded =
+  /^(x-forwarded-(for|host|proto)|forwarded|x-request-id|x-original-.*|x-rewrite-url|x-real-ip|true-client-ip)$/
+const spelling = (name: string) => name.toLowerCase().replaceAll('_', '-')
+
+/** The id that the edge makes, as it cannot be known before. */
+export const requestId = '<the request id>'
+
+function forwardedHeaders(request: HttpRequest, { request_headers }: Route, isWebSocket: boolean) {
+  const { headers, source, protocol } = request
+  // HTTP/2 has no default port in a name.
+  const host = protocol === '2' ? request.host.replace(/:443$/, '') : request.host
+  const named = headers.flatMap(([name, value]) =>
+    name.toLowerCase() === 'connection' ? value.toLowerCase().split(/[ ,]+/) : [],
+  )
+  const sent: Header[] = headers
+    .map(([name, value]): Header => [name.toLowerCase(), value])
+    .filter(([name]) => !hopByHop.test(spelling(name)) && !named.includes(name) && !neverForwarded.test(spelling(name)))
+  const own: Header[] = [
+    ['host', host],
+    ['x-forwarded-for', source],
+    ['x-forwarded-host', host],
+    ['x-forwarded-proto', 'https'],
+    ['x-request-id', requestId],
+  ]
+  if (isWebSocket) own.push(['connection', 'upgrade'], ['upgrade', 'websocket'])
+  const module = request_headers?.enabled ? request_headers : { add: {}, remove: [] }
+  const added = Object.entries(module.add).map(([name, value]): Header => [name.toLowerCase(), value])
+  const replaced = new Set([...module.remove, ...Object.keys(module.add)].map(spelling))
+  return [...[...sent, ...own].filter(([name]) => !replaced.has(spelling(name))), ...added].sort(byName)
+}
+export const byName = (a: Header, b: Header) => (`${a[0]}\0${a[1]}` < `${b[0]}\0${b[1]}` ? -1 : 1)
+
+// Backends
+
+type Choice = {
+  ports: number[]
+  isHttp2?: boolean
+  response?: Extract<Backend, { kind: 'http_response' }>
+  failure?: string
+}
+
+/** Where a request may go. With a server that does not listen, a group uses the others. */
+function choose({ backends }: Account, id: string): Choice {
+  const backend = backends.get(id)
+  if (!backend) return { ports: [], failure: 'no_backend' }
+  if (backend.kind === 'http_response') return { ports: [], response: backend }
+  if (backend.kind === 'static')
+    return backend.isDead
+      ? { ports: [], failure: 'connect_failed' }
+      : { ports: [backend.port], isHttp2: backend.protocol === 'http2' }
+  const members =
+    backend.kind === 'failover'
+      ? backend.backends
+      : Object.keys(backend.backends).filter((member) => backend.backends[member])
+  const choices = members.map((member) => choose({ backends } as Account, member)).filter(({ failure }) => !failure)
+  if (choices.length === 0) return { ports: [], failure: 'all_down' }
+  return backend.kind === 'failover' ? (choices[0] as Choice) : { ports: choices.flatMap(({ ports }) => ports) }
+}
+
+// Whole requests
+
+const failed = (status: number, errorCode: string, reason: string, place: Partial<Counted> = {}): Expected => ({
+  status,
+  errorCode,
+  counted: { outcome: 'failed', reason, ...place },
+  hits: [],
+  warnings: 0,
+})
+
+export function expectHttp(accounts: readonly Account[], request: HttpRequest, now: number): Expected {
+  const { host, method, target } = request
+  const name = nameOfHost(host)
+  const [path = ''] = target.split('?')
+  if (/%(?![0-9a-f]{2})/i.test(path)) return failed(400, 'ERR_BAD_REQUEST', 'bad_request')
+  const found = name === undefined ? undefined : findEdge(accounts, name)
+  if (method === 'CONNECT' || method === 'TRACE') return failed(405, 'ERR_METHOD_NOT_ALLOWED', 'method_not_allowed')
+  if (name === undefined) return failed(400, 'ERR_BAD_HOST', 'bad_host')
+  const route = found && findRoute(found.edge.routes, canonical(path))
+  // The account is known from the route.
+  const place = found && { edge: found.edge.id, ...(route && { account: found.account.id, route: route.id }) }
+  if (/%2f|%5c|\\/i.test(path)) {
+    const literal = found && findRoute(found.edge.routes, decodedBetweenSeparators(path))
+    const isPlain = withoutDots(path) === path && !path.includes(';')
+    if (route?.encoded_slashes !== 'allow' || literal !== route || !isPlain)
+      return failed(400, 'ERR_AMBIGUOUS_PATH', 'ambiguous_path', place)
+  }
+  if (!found || !route) return failed(404, 'ERR_NO_ROUTE', 'no_route', place)
+  if (findEdge(accounts, request.serverName)?.edge !== found.edge)
+    return failed(421, 'ERR_MISDIRECTED', 'misdirected', place)
+  return atRoute(found.account, found.edge, route, request, now)
+}
+
+function atRoute(account: Account, edge: HttpsEdge, route: Route, request: HttpRequest, now: number): Expected {
+  const { method, source } = request
+  const [path = '', ...query] = request.target.split('?')
+  const place = { account: account.id, edge: edge.id, route: route.id }
+  const { refused, warned, hits, warnings } = evaluate(
+    account,
+    route.ip_restriction,
+    source,
+    now,
+    guards(edge, path, route).map(({ id, ip_restriction }) => ({ route: id, ip_restriction })),
+  )
+  const verdict = { hits, warnings, served: route.id }
+  if (refused) return { ...verdict, status: 403, errorCode: 'ERR_IP_REFUSED', counted: { ...place, ...refused } }
+  const isWebSocket =
+    request.protocol === '1.1' && request.headers.some(([name, value]) => name === 'Upgrade' && value === 'websocket')
+  const choice: Choice = route.backend?.enabled
+    ? choose(account, route.backend.backend_id)
+    : { ports: [], failure: 'no_backend' }
+  if (isWebSocket && !route.websocket && !choice.response && choice.failure !== 'no_backend')
+    return { ...failed(400, 'ERR_NO_WEBSOCKET', 'no_websocket', place), ...verdict }
+  if (choice.failure) {
+    const code = choice.failure === 'all_down' ? 'ERR_NO_HEALTHY_BACKEND' : 'ERR_NO_BACKEND'
+    return { ...failed(503, code, choice.failure, place), ...verdict }
+  }
+  // Without RFC 8441 at the upstream.
+  if (isWebSocket && choice.isHttp2) return { ...failed(502, 'ERR_BAD_GATEWAY', 'no_response', place), ...verdict }
+  const counted: Counted = { ...(warned ?? { outcome: 'allowed' }), ...place }
+  if (choice.response) {
+    const { status_code, headers, body } = choice.response
+    const own: Header[] = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value])
+    if (body && !own.some(([name]) => name === 'content-type')) own.push(['content-type', 'text/plain; charset=utf-8'])
+    const response = { headers: own.sort(byName), body: method === 'HEAD' ? '' : body }
+    return { ...verdict, status: status_code, response, counted }
+  }
+  const target = [withoutDots(withOneLeadingSlash(withPlainLetters(path))), ...query].join('?')
+  const headers = forwardedHeaders(request, route, isWebSocket)
+  const forwarded = { ports: choice.ports, target, method, headers }
+  return { ...verdict, status: isWebSocket ? 101 : 200, forwarded, counted }
+}
+
+/** An address as the host takes precedence over a name. */
+export function expectTcp(accounts: readonly Account[], { source, address, port }: TcpConnection, now: number) {
+  const found = (pattern: (hostport: string) => boolean) =>
+    accounts.flatMap((account) =>
+      account.tcp.filter(({ hostports }) => hostports.some(pattern)).map((edge) => ({ account, edge })),
+    )[0]
+  const isAddress = (hostport: string) => /^[\d.]+:\d+$|^\[/.test(hostport)
+  const { account, edge } =
+    found((hostport) => hostport === `${address}:${port}`) ??
+    found((hostport) => !isAddress(hostport) && hostport.endsWith(`:${port}`)) ??
+    {}
+  if (!account || !edge) return undefined
+  const place = { account: account.id, edge: edge.id }
+  const { refused, warned, ...verdict } = evaluate(account, edge.ip_restriction, source, now)
+  if (refused) return { ...verdict, counted: { ...refused, ...place } }
+  const choice: Choice = edge.backend?.enabled
+    ? choose(account, edge.backend.backend_id)
+    : { ports: [], failure: 'no_backend' }
+  if (choice.failure) return { ...verdict, counted: { outcome: 'failed' as const, reason: choice.failure, ...place } }
+  return { ...verdict, ports: choice.ports, counted: { ...(warned ?? { outcome: 'allowed' as const }), ...place } }
+}
