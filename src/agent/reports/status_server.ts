@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { constants, createGzip } from 'node:zlib'
@@ -19,7 +19,7 @@ export async function serveStatus(
   metrics: () => Promise<Record<string, number>>,
   /** More of them, as text in slices: there may be very many. */
   more: () => Iterable<string>,
-): Promise<Server> {
+): Promise<{ close: () => void }> {
   const server = createServer(async (request, response) => {
     const answer = (type: string, body: string) => response.writeHead(200, { 'Content-Type': type }).end(body)
     switch (request.url) {
@@ -46,7 +46,13 @@ export async function serveStatus(
   })
   server.listen(listen)
   await once(server, 'listening')
-  return server
+  return {
+    close(): void {
+      server.close()
+      // A monitor that asks every few seconds over one connection would keep the process from ending.
+      server.closeAllConnections()
+    },
+  }
 }
 
 async function sendMetrics(
