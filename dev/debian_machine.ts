@@ -52,11 +52,11 @@ function mirror(): string {
 }
 
 /** A clean Debian with systemd. The second one is a copy of the first, which stays in the folder for temporary files. */
-export async function makeDebian(folder: string): Promise<void> {
-  const kept = join(tmpdir(), 'gatehouse-drill-debian-12')
+export async function makeDebian(folder: string, suite = 'bookworm'): Promise<void> {
+  const kept = join(tmpdir(), `gatehouse-drill-${suite}`)
   if (!existsSync(kept)) {
     const made = `${kept}.${process.pid}`
-    await bootstrapDebian(made)
+    await bootstrapDebian(made, suite)
     // Two drills may have made one each.
     await rename(made, kept).catch(() => rm(made, { recursive: true }))
   }
@@ -64,8 +64,8 @@ export async function makeDebian(folder: string): Promise<void> {
   run('cp', '--archive', '--reflink=auto', `${kept}/.`, folder)
 }
 
-async function bootstrapDebian(folder: string): Promise<void> {
-  run('debootstrap', '--variant=minbase', 'bookworm', folder, mirror())
+async function bootstrapDebian(folder: string, suite: string): Promise<void> {
+  run('debootstrap', '--variant=minbase', suite, folder, mirror())
   await copyFile('/etc/resolv.conf', join(folder, 'etc/resolv.conf'))
   // Where this machine accepts an archive that is a copy of an earlier day, so must the other.
   const accepts = run('apt-config', 'dump')

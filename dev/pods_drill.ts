@@ -17,10 +17,14 @@ const root = new URL('..', import.meta.url).pathname
 const { values } = parseArgs({ options: { images: { type: 'boolean' }, inside: { type: 'string' } } })
 
 /** An image that the Dockerfile begins with or the manifests name, from Debian and our engines: there is no registry here. */
-async function makeBase(image: string, fill: (folder: string) => Promise<Record<string, string>>): Promise<void> {
+async function makeBase(
+  image: string,
+  fill: (folder: string) => Promise<Record<string, string>>,
+  suite?: string,
+): Promise<void> {
   if (isBuilt(image)) return
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-image-'))
-  await makeDebian(folder)
+  await makeDebian(folder, suite)
   const env = await fill(folder)
   const container = buildah('from', 'scratch')
   buildah('add', '-q', container, folder, '/')
@@ -60,7 +64,7 @@ async function addNats(folder: string): Promise<Record<string, string>> {
 
 async function buildImages(): Promise<void> {
   const library = 'docker.io/library'
-  await makeBase(`${library}/node:24-bookworm-slim`, addNode)
+  await makeBase(`${library}/node:24-trixie-slim`, addNode, 'trixie')
   await makeBase(`${library}/haproxy:3.4`, addHaproxy)
   await makeBase('localhost/nats:2.15-alpine', addNats)
   const cache = join(homedir(), '.npm')

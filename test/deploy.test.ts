@@ -96,6 +96,7 @@ test('our services in compose.yaml are unprivileged and set only known settings'
     assert.match(user, /^10001:/, name)
   }
   assertKnown(Object.keys(services['control-plane'].environment), ofControlPlane, 'compose.yaml')
+  assertKnown(Object.keys(services.backup.environment), ofControlPlane, 'compose.yaml')
   assertKnown(Object.keys(services['edge-1'].environment), ofEdge, 'compose.yaml')
   assert.equal(
     services['control-plane'].environment.GATEHOUSE_TCP_PORTS,
@@ -103,10 +104,10 @@ test('our services in compose.yaml are unprivileged and set only known settings'
   )
 })
 
-test("row 18: only migrate gets the table owner's password, and it grants rights to the role of serve", async () => {
+test("row 18: only migrate and backup get the table owner's password, and migrate grants rights to the role of serve", async () => {
   const { services } = parse(await read('compose/compose.yaml'), { merge: true }) as Any
   const withOwner = Object.keys(services).filter((name) => services[name].secrets?.includes('database-owner-url'))
-  assert.deepEqual(withOwner, ['migrate'])
+  assert.deepEqual(withOwner, ['migrate', 'backup'])
   assert.ok(!services['control-plane'].secrets.includes('postgres-password'))
   const { GATEHOUSE_DATABASE_APP_ROLE: role } = services.migrate.environment
   assert.match(await read('compose/prepare.sh'), new RegExp(`postgresql://${role}:.*>database-url`))
@@ -142,7 +143,7 @@ test('in compose, the edge node shares no network with PostgreSQL and the API, a
       services[peer].networks.some((network: string) => peer !== name && services[name].networks.includes(network)),
     )
   assert.deepEqual(peersOf('edge-1'), ['nats'])
-  assert.deepEqual(peersOf('postgres').sort(), ['control-plane', 'migrate'])
+  assert.deepEqual(peersOf('postgres').sort(), ['backup', 'control-plane', 'migrate'])
   assert.deepEqual(Object.keys(networks).sort(), ['control', 'database', 'records', 'traffic'])
   const { GATEHOUSE_NATS_PASSWORD_FILE: _, ...environment } = services['edge-1'].environment
   const { fault } = upstreamPolicyOf(environment, { nats: '10.231.2.2' })
@@ -253,4 +254,7 @@ test('the Dockerfile copies existing files and ends unprivileged', async () => {
     assert.ok(lines.slice(from, end < 0 ? undefined : end).includes('USER 10001:10001'), stage)
   }
   assert.ok(existsSync(join(root, dirname('deploy/Dockerfile'), 'Dockerfile.dockerignore')))
+  // As src/backup/programs.ts names them.
+  const install = lines.find((line) => line.startsWith('RUN apt-get') && line.includes('postgresql-client')) ?? ''
+  assert.match(install, / age postgresql-client /)
 })

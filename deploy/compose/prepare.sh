@@ -33,6 +33,8 @@ for user in control-plane edge-1; do
 done
 # Keep a copy elsewhere: a backup of the database is of no use for certificates and webhooks without it.
 [ -f secrets-key ] || openssl rand -base64 32 >secrets-key
+# Whom backups are encrypted to: public keys of age, one a line, for you to add.
+[ -f backup-recipients ] || : >backup-recipients
 # The owner of the tables migrates. The other role serves, and can neither change tables nor delete the audit.
 printf 'postgresql://gatehouse:%s@postgres:5432/gatehouse\n' "$(cat postgres-password)" >database-owner-url
 printf 'postgresql://gatehouse_app:%s@postgres:5432/gatehouse\n' "$(cat postgres-app-password)" >database-url
@@ -46,7 +48,9 @@ else
   # The containers read the files as user 10001, mounted one by one; to others on this machine the folder is closed.
   chmod 0700 .
   chmod 0755 certificates
-  chmod 0644 database-url database-owner-url ca.pem nats-*-password postgres-*password nats-server.pem nats-server.key certificates/*.pem
+  chmod 0644 backup-recipients database-url database-owner-url ca.pem nats-*-password postgres-*password nats-server.pem nats-server.key certificates/*.pem
+  mkdir -p ../backups && chmod 0700 ../backups
+  [ "$(id -u)" != 0 ] || chown 10001:10001 ../backups
   # 'serve' refuses a key that everyone can read, so the container joins the group that can.
   chmod 0640 secrets-key
   printf 'GATEHOUSE_SECRETS_GROUP=%s\n' "$(stat -c %g secrets-key)" >"$here/.env"
