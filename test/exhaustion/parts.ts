@@ -94,7 +94,7 @@ export async function startAgain(part: Part): Promise<void> {
   )
 }
 
-/** Whatever else the program needs from now on is refused, and the kernel ends it. */
+/** The kernel ends the program when it needs more. */
 export function memoryLimit(part: Part) {
   const folder = `/sys/fs/cgroup/memory/gatehouse-drill-${process.pid}-${part.name.replace(' ', '-')}`
   return {
@@ -123,7 +123,7 @@ export function takenPort(part: Part) {
     async begin(): Promise<void> {
       const port = part.port()
       await part.kill()
-      other = createServer((socket) => void setTimeout(() => socket.on('error', () => {}).destroy(), 3_000))
+      other = createServer((socket) => socket.on('error', () => {}).setTimeout(3_000, () => socket.destroy()))
       other.listen(port, '127.0.0.1')
       await once(other, 'listening')
       // It ends at once. Where the harness takes an answer on the port for that of the part, this does not reject.
