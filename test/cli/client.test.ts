@@ -115,8 +115,8 @@ test('tables are aligned, complete in a pipe, cut to the terminal width, and fre
   assert.match(first, /^ipp_\w{26} {2}漢字 +\d{4}-/)
   assert.ok(!piped.includes('\u001b') && !piped.includes('\u202e'))
   assert.ok(piped.includes('evil \\u001b[2J\\u202e long'))
-  // script makes a terminal of 60 columns.
-  const typed = `stty cols 60; ${process.execPath} ${program} ip-policies list`
+  // script makes a terminal of 60 columns. On stderr a slow command shows how long it waits.
+  const typed = `stty cols 60; ${process.execPath} ${program} ip-policies list 2>/dev/null`
   const child = spawn('script', ['-qec', typed, '/dev/null'], { env: { ...process.env, ...mine.env, NO_COLOR: '1' } })
   child.stdin.end()
   const shown = (await text(child.stdout)).replaceAll('\r', '').trim().split('\n')
