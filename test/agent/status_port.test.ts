@@ -28,7 +28,7 @@ test('an agent ends although a monitor asks it all the time over one connection'
   t.after(() => agent.destroy())
   let answers = 0
   const askOn = () => {
-    const asked = get(`${statusUrl}/healthz`, { agent }, (response) => {
+    const asked = get(`${statusUrl}/metrics`, { agent }, (response) => {
       response.resume().on('end', () => {
         answers++
         askOn()
