@@ -162,7 +162,8 @@ export function createNats(scheduler: Scheduler) {
     return {
       isShared: false,
       streams: {
-        info: (name: string) => call(process, () => ({ created: find(name).created })),
+        info: (name: string) =>
+          call(process, () => ({ created: find(name).created, state: { last_seq: find(name).last } })),
         getMessage: (name: string, query: { seq?: number; last_by_subj?: string }) =>
           call(process, () => {
             const stream = find(name)

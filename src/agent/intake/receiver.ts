@@ -49,6 +49,11 @@ export function createReceiver(
   let api: BucketApi | undefined
   let reading: AbortController | undefined
   let isFromBeginning = false
+  /** Has `followBucket` end, and read everything when it is called again. */
+  function readAgain(): void {
+    isFromBeginning = true
+    reading?.abort()
+  }
   async function reopen(): Promise<BucketApi> {
     api = await openApi()
     return api
@@ -66,23 +71,20 @@ export function createReceiver(
    */
   async function followBucket(from: Place, ending: AbortSignal): Promise<void> {
     const { streams, direct, isShared } = await reopen()
-    const made = await bucketMadeAt(streams)
+    const { made, last } = await bucketState(streams)
     if (isShared) onSharedAccount()
     const place = `${made} read with ${[...keys.keys()].sort().join()} as ${recordFormat}`
-    const known = place === from.bucket && !isFromBeginning ? from.revision : 0
+    const known = place === from.bucket && !isFromBeginning && from.revision <= last ? from.revision : 0
+    let revisionRead = known
     isFromBeginning = false
     opened(made, known > 0)
     reading = new AbortController()
     const signal = AbortSignal.any([reading.signal, ending])
-    const stopLooking = watchBucketIdentity(timing, streams, made, () => reading?.abort())
+    const stopLooking = watchBucket(timing, streams, () => ({ made, last: revisionRead }), readAgain)
     try {
-      for await (const { key, revision, text, pending } of readBucket(
-        { streams, direct },
-        recordBucket,
-        known + 1,
-        timing,
-        signal,
-      )) {
+      const entries = readBucket({ streams, direct }, recordBucket, known + 1, timing, signal)
+      for await (const { key, revision, text, pending } of entries) {
+        revisionRead = revision
         const read = { bucket: place, revision }
         if (key === progressKey) entryRead({ progress: readProgress(text), read, pending })
         else entryRead({ ...readRecord(text, key), read, pending })
@@ -91,16 +93,12 @@ export function createReceiver(
       stopLooking()
       reading.abort()
     }
-    throw new Error(isFromBeginning ? 'reading it again from its beginning' : 'the bucket was replaced by another one')
+    throw new Error('reading it again from its beginning')
   }
 
   return {
     followBucket,
-    /** Has `followBucket` end, and read everything when it is called again. */
-    readAgain(): void {
-      isFromBeginning = true
-      reading?.abort()
-    },
+    readAgain,
     fetchBlob: (name: string): Promise<Buffer | undefined> => lastOf(blobBucket, name),
     hasRecord: async (key: RecordKey): Promise<boolean> => (await lastOf(recordBucket, key)) !== undefined,
     stop: () => subscription.unsubscribe(),
@@ -137,14 +135,24 @@ const retryMs = 500
 /** When the bucket was replaced, all nodes read everything again: not all of them in the same moment. */
 const spreadMs = 2_000
 
-const bucketMadeAt = async (streams: BucketApi['streams']): Promise<string> =>
-  (await streams.info(`KV_${recordBucket}`)).created
+type BucketState = { made: string; last: number }
+async function bucketState(streams: BucketApi['streams']): Promise<BucketState> {
+  const { created, state } = await streams.info(`KV_${recordBucket}`)
+  return { made: created, last: state.last_seq }
+}
 
-/** A recreated bucket restarts its revisions, so continuing from the old one would wait forever. */
-function watchBucketIdentity(timing: Timing, streams: BucketApi['streams'], made: string, onOther: () => void): Stop {
+/** A bucket that was recreated or has lost writes restarts its revisions: reading on from an old one would wait forever. */
+function watchBucket(
+  timing: Timing,
+  streams: BucketApi['streams'],
+  read: () => BucketState,
+  onOther: () => void,
+): Stop {
   return timing.every(spread(timing, lookEveryMs), async () => {
-    const now = await bucketMadeAt(streams).catch(() => undefined)
-    if (now !== undefined && now !== made) onOther()
+    // Before asking: what is read meanwhile may be newer than the answer.
+    const { made, last } = read()
+    const now = await bucketState(streams).catch(() => undefined)
+    if (now && (now.made !== made || now.last < last)) onOther()
   })
 }
 
