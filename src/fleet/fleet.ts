@@ -54,8 +54,11 @@ export function createFleet({ db, secrets, clock, nats, onError }: Parts): Fleet
   /** What NATS has of each account. Empty when one of its servers may have less, such as one that was down. */
   const pushed = new Map<string, string>()
   let keptVersion: string | undefined
+  /** Counts how often a server may have lost accounts, also while they are given to NATS. */
+  let losses = 0
 
   function forget(): void {
+    losses++
     pushed.clear()
     keptVersion = undefined
   }
@@ -63,7 +66,10 @@ export function createFleet({ db, secrets, clock, nats, onError }: Parts): Fleet
   async function openSystem(pusher: NatsCredentials): Promise<void> {
     const { signal } = ending
     system = await connectNats({ ...nats, name: 'gatehouse accounts', credentials: () => pusher, signal })
-    for await (const { type } of system.status()) if (type === 'reconnect' || type === 'update') forget()
+    const changes = system.status()
+    // At once: until NATS has the account of the control plane, nothing of it can connect.
+    void keep().catch((error) => onError(error, 'cannot give NATS the accounts of edge nodes yet; retrying'))
+    for await (const { type } of changes) if (type === 'reconnect' || type === 'update') forget()
   }
 
   async function load(): Promise<void> {
@@ -78,26 +84,29 @@ export function createFleet({ db, secrets, clock, nats, onError }: Parts): Fleet
 
   async function push(account: string, state: string, jwt: () => string): Promise<void> {
     if (!system || pushed.get(account) === state) return
+    const lossesBefore = losses
     await pushAccount(system, jwt())
-    pushed.set(account, state)
+    if (losses === lossesBefore) pushed.set(account, state)
+  }
+
+  async function keep(): Promise<void> {
+    if (!operator) await load()
+    if (!operator || !system || system.isClosed()) return
+    const [by, lossesBefore, version] = [operator, losses, await fleetVersion(db)]
+    if (version === keptVersion) return
+    await push(by.keys.control.publicKey, 'open', () => controlAccountJwt(by, clock()))
+    await inParallel(await nodesForNats(db), pushedAtOnce, (node) =>
+      node.revokedAt === null
+        ? push(node.account, 'open', () => nodeAccountJwt(by, node, clock()))
+        : push(node.account, 'closed', () => closedAccountJwt(by, node, clock())),
+    )
+    if (losses === lossesBefore) keptVersion = version
   }
 
   return {
     credentials: () => own,
     operator: () => operator,
-    async keep() {
-      if (!operator) await load()
-      if (!operator || !system || system.isClosed()) return
-      const [by, version] = [operator, await fleetVersion(db)]
-      if (version === keptVersion) return
-      await push(by.keys.control.publicKey, 'open', () => controlAccountJwt(by, clock()))
-      await inParallel(await nodesForNats(db), pushedAtOnce, (node) =>
-        node.revokedAt === null
-          ? push(node.account, 'open', () => nodeAccountJwt(by, node, clock()))
-          : push(node.account, 'closed', () => closedAccountJwt(by, node, clock())),
-      )
-      keptVersion = version
-    },
+    keep,
     async admit(node) {
       // Only in operator mode does our NATS greet with a nonce, for the client to sign.
       if (control?.info && !control.info.nonce) return false
