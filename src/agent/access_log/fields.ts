@@ -59,15 +59,23 @@ export const accessLogFields: readonly Field[] = [
     'port of the upstream that was dialed',
     (request) => Number(upstream(request, 2)) || null,
   ),
-  field('gatehouse.account', 'account that owns the edge', ({ account }) => account),
+  field('gatehouse.account', 'account that owns the edge; missing if no route of it matched', ({ account }) => account),
   field('gatehouse.edge', 'HTTPS or TCP edge', ({ edge }) => edge),
-  field('gatehouse.route', 'route of the HTTPS edge', ({ route }) => route),
+  field(
+    'gatehouse.route',
+    'route of the HTTPS edge; if another spelling of the path was refused, the route that refused it',
+    ({ route }) => route,
+  ),
   field(
     'gatehouse.restriction',
     "the account's restriction that refused, warned or allowed",
     ({ restriction }) => restriction,
   ),
-  field('gatehouse.policy', 'the IP policy that decided', ({ policy }) => policy),
+  field(
+    'gatehouse.policy',
+    'the IP policy that decided; if no rule matched, only where a single policy is attached',
+    ({ policy }) => policy,
+  ),
   field(
     'gatehouse.rule',
     'the rule that decided; missing if the address was refused because no rule allowed it',
