@@ -149,7 +149,9 @@ test('a rotation of the secrets key covers signing keys, while a process with bo
   const rotated = await command(['secrets', 'rotate'], both)
   assert.deepEqual([rotated.code, JSON.parse(rotated.stdout).encrypted], [0, count])
   const { stdout } = await command(['secrets', 'list'], both)
-  assert.match(stdout, new RegExp(`, ${count} signing keys  current\n${secretsBox.keyId}  .*, 0 signing keys\n`))
+  const natsKeys = ', 0 NATS key sets'
+  const [now, before] = [`, ${count} signing keys${natsKeys}  current`, `, 0 signing keys${natsKeys}`]
+  assert.match(stdout, new RegExp(`${now}\\n${secretsBox.keyId}  .*${before}\\n`))
   await addSite('rotated.example', serve)
   await poll(() => serves('rotated.example'))
   const last = await restartWith(onlySecond)
