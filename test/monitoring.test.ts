@@ -50,6 +50,10 @@ const cases: Record<string, { fires: Series; quiet: Series; at?: string }> = {
     fires: { 'gatehouse_nats_connected{instance="a"}': '0x90', 'gatehouse_nats_connected{instance="b"}': '1x90' },
     quiet: { 'gatehouse_nats_connected{instance="a"}': '1x90' },
   },
+  GatehouseNatsAccountsOutdated: {
+    fires: { 'gatehouse_nats_accounts_outdated{instance="a"}': '1x90' },
+    quiet: { 'gatehouse_nats_accounts_outdated{instance="a"}': '0x90' },
+  },
   GatehouseNoPublisher: {
     fires: { 'gatehouse_publisher_active{instance="a"}': '0x90', 'gatehouse_nats_connected{instance="a"}': '1x90' },
     quiet: {

@@ -5,6 +5,7 @@ import type { DbPool } from '../db/pool.ts'
 import { withoutPassword } from '../distribution/nats_connection.ts'
 import { createFleet, type Fleet } from '../fleet/fleet.ts'
 import { joinRoutes } from '../fleet/join_routes.ts'
+import type { Metrics } from '../http/metrics/metrics.ts'
 import type { PlainRoute } from '../http/plain.ts'
 import type { Service } from '../http/service.ts'
 import { systemClock } from '../kernel/clock.ts'
@@ -32,8 +33,7 @@ const keepEveryMs = 2_000
 export function openFleet(
   config: Config,
   db: DbPool,
-  secrets: SecretsBox | undefined,
-  log: Logger,
+  { secrets, metrics, log }: { secrets: SecretsBox | undefined; metrics: Metrics; log: Logger },
 ): { fleet: Fleet; stop: () => Promise<void> } {
   const servers = config.GATEHOUSE_NATS_URL
   const fleet = createFleet({
@@ -41,6 +41,7 @@ export function openFleet(
     nats: { servers, caFile: config.GATEHOUSE_NATS_CA_FILE },
     onError: (err, message) => log.error({ err }, message),
   })
+  metrics.watchNatsAccounts(fleet.isOutdated)
   let lastReason: string | undefined
   const keep = async () => {
     await fleet.keep()

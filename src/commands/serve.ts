@@ -61,7 +61,7 @@ export async function serve(config: Config): Promise<number> {
   const { start: startBuffers, ...buffers } = createBuffers(db, metrics, log)
   const webhooksMayGo = webhookPolicy(config)
   const secrets = openSecretsBox(config)
-  const { fleet, stop: stopFleet } = openFleet(config, db, secrets, log)
+  const { fleet, stop: stopFleet } = openFleet(config, db, { secrets, metrics, log })
   const edges = linkEdges(config, db, { buffers, metrics, log, secrets, fleet })
   const stopAcme = startAcme(config, { db, secrets, edges: edges.view, metrics, log })
   const app = createServer({

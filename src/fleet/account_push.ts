@@ -1,10 +1,55 @@
 import type { NatsConnection } from '@nats-io/transport-node'
+import type { DbPool } from '../db/pool.ts'
+import type { Clock } from '../kernel/clock.ts'
+import { inParallel } from '../kernel/flow/in_parallel.ts'
+import { closedAccountJwt, controlAccountJwt, type NatsOperator, nodeAccountJwt } from './nats_accounts.ts'
+import { fleetVersion, nodesForNats } from './node_store.ts'
 
 const timeout = 2_000
+const pushedAtOnce = 20
 
 /** Resolves when NATS has stored it; servers of a cluster give it to each other. Throws when NATS does not take it. */
 export async function pushAccount(system: Pick<NatsConnection, 'request'>, accountJwt: string): Promise<void> {
   const answer = await system.request('$SYS.REQ.CLAIMS.UPDATE', accountJwt, { timeout })
   const { data, error } = answer.json<{ data?: { code?: number }; error?: { description?: string } }>()
   if (data?.code !== 200) throw new Error(`NATS refused an account: ${error?.description ?? answer.string()}`)
+}
+
+/** Gives NATS the account of the control plane and of each node, and knows which it has. */
+export function createAccountPush(db: DbPool, clock: Clock) {
+  /** What NATS has of each account. Empty when one of its servers may have less, such as one that was down. */
+  const pushed = new Map<string, string>()
+  let pushedVersion: string | undefined
+  /** Counts how often a server may have lost accounts, also while they are given to NATS. */
+  let losses = 0
+
+  async function push(system: NatsConnection, account: string, state: string, jwt: () => string): Promise<void> {
+    if (pushed.get(account) === state) return
+    const lossesBefore = losses
+    await pushAccount(system, jwt())
+    if (losses === lossesBefore) pushed.set(account, state)
+  }
+
+  return {
+    forget(): void {
+      losses++
+      pushed.clear()
+      pushedVersion = undefined
+    },
+    /** Resolves to whether NATS has all of them. */
+    async pushChanged(system: NatsConnection, operator: NatsOperator): Promise<boolean> {
+      const lossesBefore = losses
+      const version = await fleetVersion(db)
+      if (version === pushedVersion) return true
+      await push(system, operator.keys.control.publicKey, 'open', () => controlAccountJwt(operator, clock()))
+      await inParallel(await nodesForNats(db), pushedAtOnce, (node) =>
+        node.revokedAt === null
+          ? push(system, node.account, 'open', () => nodeAccountJwt(operator, node, clock()))
+          : push(system, node.account, 'closed', () => closedAccountJwt(operator, node, clock())),
+      )
+      if (losses !== lossesBefore) return false
+      pushedVersion = version
+      return true
+    },
+  }
 }

@@ -4,18 +4,9 @@ import { allRenewalsSubject } from '../distribution/channels.ts'
 import { connectNats, type NatsCredentials } from '../distribution/nats_connection.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { SecretsBox } from '../kernel/crypto/secrets_box.ts'
-import { inParallel } from '../kernel/flow/in_parallel.ts'
-import { pushAccount } from './account_push.ts'
-import {
-  accountPusher,
-  closedAccountJwt,
-  controlAccountJwt,
-  controlPlaneUser,
-  type NatsOperator,
-  nodeAccountJwt,
-  nodeUserJwt,
-} from './nats_accounts.ts'
-import { type FleetNode, findFleetNode, fleetVersion, nodesForNats } from './node_store.ts'
+import { createAccountPush, pushAccount } from './account_push.ts'
+import { accountPusher, controlPlaneUser, type NatsOperator, nodeAccountJwt, nodeUserJwt } from './nats_accounts.ts'
+import { type FleetNode, findFleetNode } from './node_store.ts'
 import { loadNatsOperator } from './operator_store.ts'
 
 type Parts = {
@@ -31,6 +22,8 @@ export type Fleet = {
   /** Undefined: the control plane has its password only. */
   readonly credentials: () => NatsCredentials | undefined
   readonly operator: () => NatsOperator | undefined
+  /** NATS may lack the account of a node, or a revocation. Undefined without an operator. */
+  readonly isOutdated: () => boolean | undefined
   /** To be called every other second: gives NATS each account that it may not have. */
   readonly keep: () => Promise<void>
   /**
@@ -43,25 +36,14 @@ export type Fleet = {
   readonly stop: () => Promise<void>
 }
 
-const pushedAtOnce = 20
-
 export function createFleet({ db, secrets, clock, nats, onError }: Parts): Fleet {
   const ending = new AbortController()
   let operator: NatsOperator | undefined
   let own: NatsCredentials | undefined
   let system: NatsConnection | undefined
   let control: NatsConnection | undefined
-  /** What NATS has of each account. Empty when one of its servers may have less, such as one that was down. */
-  const pushed = new Map<string, string>()
-  let keptVersion: string | undefined
-  /** Counts how often a server may have lost accounts, also while they are given to NATS. */
-  let losses = 0
-
-  function forget(): void {
-    losses++
-    pushed.clear()
-    keptVersion = undefined
-  }
+  const accounts = createAccountPush(db, clock)
+  let isKept = false
 
   async function openSystem(pusher: NatsCredentials): Promise<void> {
     const { signal } = ending
@@ -69,7 +51,7 @@ export function createFleet({ db, secrets, clock, nats, onError }: Parts): Fleet
     const changes = system.status()
     // At once: until NATS has the account of the control plane, nothing of it can connect.
     void keep().catch((error) => onError(error, 'cannot give NATS the accounts of edge nodes yet; retrying'))
-    for await (const { type } of changes) if (type === 'reconnect' || type === 'update') forget()
+    for await (const { type } of changes) if (type === 'reconnect' || type === 'update') accounts.forget()
   }
 
   async function load(): Promise<void> {
@@ -82,30 +64,20 @@ export function createFleet({ db, secrets, clock, nats, onError }: Parts): Fleet
     })
   }
 
-  async function push(account: string, state: string, jwt: () => string): Promise<void> {
-    if (!system || pushed.get(account) === state) return
-    const lossesBefore = losses
-    await pushAccount(system, jwt())
-    if (losses === lossesBefore) pushed.set(account, state)
-  }
-
   async function keep(): Promise<void> {
-    if (!operator) await load()
-    if (!operator || !system || system.isClosed()) return
-    const [by, lossesBefore, version] = [operator, losses, await fleetVersion(db)]
-    if (version === keptVersion) return
-    await push(by.keys.control.publicKey, 'open', () => controlAccountJwt(by, clock()))
-    await inParallel(await nodesForNats(db), pushedAtOnce, (node) =>
-      node.revokedAt === null
-        ? push(node.account, 'open', () => nodeAccountJwt(by, node, clock()))
-        : push(node.account, 'closed', () => closedAccountJwt(by, node, clock())),
-    )
-    if (losses === lossesBefore) keptVersion = version
+    try {
+      if (!operator) await load()
+      isKept = operator && system && !system.isClosed() ? await accounts.pushChanged(system, operator) : false
+    } catch (error) {
+      isKept = false
+      throw error
+    }
   }
 
   return {
     credentials: () => own,
     operator: () => operator,
+    isOutdated: () => operator && !isKept,
     keep,
     async admit(node) {
       // Only in operator mode does our NATS greet with a nonce, for the client to sign.

@@ -115,6 +115,18 @@ test('while NATS is down a join is refused with 503, and the token stays valid',
   await revoke('edge-x')
 })
 
+test('a revocation that NATS does not have shows in the metrics until NATS is back', async () => {
+  const outdated = async () =>
+    /^gatehouse_nats_accounts_outdated (\d)$/m.exec(await (await fetch(`${fleet.origin}/metrics`)).text())?.[1]
+  assert.equal((await ask(await invite())).status, 200)
+  await poll(outdated, (value) => value === '0')
+  await fleet.nats.stop('SIGKILL')
+  await revoke('edge-x')
+  await poll(outdated, (value) => value === '1')
+  await fleet.nats.restart()
+  await poll(outdated, (value) => value === '0')
+})
+
 test('without a token, requests are refused and leave no events', async () => {
   const before = (await events()).length
   for (const body of ['{}', '[]', 'null', '{"token":1}', JSON.stringify({ token: 'x'.repeat(5_000) })]) {

@@ -9,6 +9,8 @@ export type EdgeMetrics = {
   readonly watchEdgeNodes: (nodes: () => Shown[]) => void
   /** From then on the metrics say whether NATS is connected. */
   readonly watchNats: (isConnected: () => boolean) => void
+  /** Whether NATS may lack accounts of edge nodes; undefined where it is not in operator mode. */
+  readonly watchNatsAccounts: (isOutdated: () => boolean | undefined) => void
 }
 
 function gauge(registers: Registers, name: string, help: string, value: () => number): void {
@@ -33,6 +35,18 @@ export function edgeMetrics(registers: Registers, progress: { readonly sent: num
     registers,
     collect() {
       if (natsConnected) this.set({}, natsConnected() ? 1 : 0)
+    },
+  })
+  let natsAccountsOutdated: () => boolean | undefined = () => undefined
+  new Gauge({
+    name: 'gatehouse_nats_accounts_outdated',
+    help: '1 while NATS may lack the account of an edge node or a revocation. Absent unless NATS is in operator mode.',
+    labelNames: ['outdated'],
+    registers,
+    collect() {
+      const isOutdated = natsAccountsOutdated()
+      this.reset()
+      if (isOutdated !== undefined) this.set({}, isOutdated ? 1 : 0)
     },
   })
   let edgeNodes: () => Shown[] = () => []
@@ -74,6 +88,9 @@ export function edgeMetrics(registers: Registers, progress: { readonly sent: num
   return {
     watchNats(isConnected) {
       natsConnected = isConnected
+    },
+    watchNatsAccounts(isOutdated) {
+      natsAccountsOutdated = isOutdated
     },
     watchEdgeNodes(nodes) {
       edgeNodes = nodes
