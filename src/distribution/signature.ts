@@ -1,7 +1,7 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync, hash, type KeyObject, sign, verify } from 'node:crypto'
 import type { Signed } from './live_set.ts'
 import type { EdgeRecord } from './records.ts'
-import { recordFault } from './validate.ts'
+import { isGeneration, recordFault } from './validate.ts'
 
 /**
  * Records are signed by the control plane: an intruder in NATS can delay a change but not make one. A public key is
@@ -93,8 +93,8 @@ export function openRecord(envelope: string, keys: TrustedKeys, expectedKey?: st
       value?: unknown
     }
     const isOwn = typeof key === 'string' && (expectedKey === undefined || key === expectedKey)
-    return isOwn && Number.isSafeInteger(generation)
-      ? { fault, signed: { key, generation: generation as number, isLive: value !== null } }
+    return isOwn && isGeneration(generation)
+      ? { fault, signed: { key, generation, isLive: value !== null } }
       : { fault }
   }
   const record = opened.payload as EdgeRecord

@@ -26,10 +26,12 @@ export function recordFault(record: unknown): string | undefined {
   if (typeof key !== 'string') return 'has no key'
   const checker = checkerOf(key)
   if (!checker) return `has an unknown key ${quoted(key)}`
-  if (!Number.isSafeInteger(generation) || (generation as number) < 1) return 'has no generation'
+  if (!isGeneration(generation)) return 'has no generation'
   if (value === null || checker.check.Check(value)) return undefined
   return isObject(value) ? valueFault(checker, value) : 'has no value'
 }
+
+export const isGeneration = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 1
 
 export const isRecordKey = (text: string): text is RecordKey => checkerOf(text) !== undefined
 
