@@ -124,6 +124,10 @@ const cases: Record<string, { fires: Series; quiet: Series; at?: string }> = {
     fires: { gatehouse_edge_nodes_refusals: '2x90' },
     quiet: { gatehouse_edge_nodes_refusals: '0x90' },
   },
+  GatehouseLuaErrors: {
+    fires: { 'gatehouse_edge_lua_errors_total{instance="n"}': '0x80 3x10' },
+    quiet: { 'gatehouse_edge_lua_errors_total{instance="n"}': '3x90' },
+  },
   GatehouseBackendDown: {
     fires: { 'gatehouse_edge_nodes_upstreams{status="down"}': '1x90' },
     quiet: {

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { ask } from '../../src/agent/haproxy/process/runtime.ts'
 import { policyFolder } from '../../src/agent/haproxy/settings.ts'
+import { poll } from '../harness/poll.ts'
 import { sized } from '../harness/thorough.ts'
 import { createClient } from './fast_path/clients.ts'
 import { get, putHttpsEdge, putRoute, startHttpUpstream } from './http_harness.ts'
@@ -100,4 +101,13 @@ test('a request for which Lua has no memory left is refused, and others pass', a
   for (let index = 0; index < 3; index++) assert.equal(await ask('/large'), 403)
   assert.equal(await ask('/LARGE'), 403, 'under its other spelling too')
   assert.deepEqual([await ask('/'), await ask('/small'), await ask('/SMALL')], [200, 200, 200])
+  await poll(() => edge.luaFaults.filter((fault) => /memory/.test(fault)).length >= 4)
+  const failed = await poll(
+    () => edge.lines.filter(({ request }) => request.reason === 'internal'),
+    ({ length }) => length >= 4,
+  )
+  assert.deepEqual(
+    new Set(failed.map(({ request }) => `${request.outcome} ${request.status}`)),
+    new Set(['failed 403']),
+  )
 })

@@ -66,6 +66,8 @@ export type Edge = {
   lines: RequestLine[]
   reader: LineReader
   failures: UpstreamFailure[]
+  /** What HAProxy says when Lua fails. */
+  luaFaults: string[]
   /** What checks of native backends have found. */
   health: Observation[]
   troubles: Error[]
@@ -121,6 +123,7 @@ export async function startEdge(
   const lines: RequestLine[] = []
   const troubles: Error[] = []
   const failures: UpstreamFailure[] = []
+  const luaFaults: string[] = []
   const health: Observation[] = []
   const feed = createRequestFeed()
   const isToNote = createFailureWindow()
@@ -132,7 +135,11 @@ export async function startEdge(
   const reader = await receiveEvents(
     settings,
     { node: 'edge-1', generationAt: () => 1 },
-    { feed, onServerChange: (native) => edge.proxy.serverChanged(native) },
+    {
+      feed,
+      onServerChange: (native) => edge.proxy.serverChanged(native),
+      onLuaFault: (fault) => luaFaults.push(fault),
+    },
   )
   const current = new Map<string, Entry[]>([['ready', [...readyEntries]]])
   const all = () => [...current.values()].flat()
@@ -151,6 +158,7 @@ export async function startEdge(
     lines,
     reader,
     failures,
+    luaFaults,
     health,
     troubles,
     all,

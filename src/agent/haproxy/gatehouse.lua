@@ -515,12 +515,15 @@ local function replyOf(text, converters)
   local body = encoded == '' and '' or converters:b64dec(encoded)
   return body and { status = tonumber(status), headers = fields, body = body } or false
 end
--- Answers with the response whose id is in txn.response. Does nothing when it is not known: the configuration then says
--- that nothing is there.
+-- Answers with the response whose id is in txn.response. When it is not known, the configuration says that nothing is there;
+-- after anything else, that this failed.
 local replies, replyCount = {}, 0
 core.register_action('respond', { 'http-req' }, function(txn)
   local text = responses:lookup(txn:get_var('txn.response'))
-  if not text then return end
+  if not text then
+    txn:set_var('txn.unknown_response', 1)
+    return
+  end
   -- By the whole text, so that what is remembered cannot outlive a change.
   local reply = replies[text]
   if reply == nil then
@@ -530,7 +533,6 @@ core.register_action('respond', { 'http-req' }, function(txn)
     replies[text] = reply
     replyCount = replyCount + 1
   end
-  txn:set_var('txn.responded', 1)
   if reply then txn:done(txn:reply(reply)) end
 end)
 

@@ -6,6 +6,7 @@ import { otlpSink } from '../../agent/access_log/otlp.ts'
 import { stdoutSink } from '../../agent/access_log/stdout.ts'
 import { syslogOverTcp, syslogOverUdp } from '../../agent/access_log/syslog.ts'
 import { receiveEvents } from '../../agent/haproxy/lines/events.ts'
+import { createLuaFaults } from '../../agent/haproxy/lines/lua_faults.ts'
 import type { ProxySettings } from '../../agent/haproxy/settings.ts'
 import { exposition } from '../../agent/metrics/exposition.ts'
 import { createTraffic } from '../../agent/metrics/traffic.ts'
@@ -49,11 +50,12 @@ export async function openRequests(
   if (accessLog.isOn) feed.subscribe(accessLog.note)
   const traffic = createTraffic(config.GATEHOUSE_EDGE_METRICS_ROUTES)
   feed.subscribe((request) => traffic.add(request, Date.now()))
+  const luaFaults = createLuaFaults(log, Date.now)
   const notice = createDropNotice(log, 'records of requests')
   const reader = await receiveEvents(
     settings,
     { node: config.GATEHOUSE_EDGE_NODE, generationAt: generations.at },
-    { feed, onServerChange, onDrop: notice.note },
+    { feed, onServerChange, onLuaFault: luaFaults.note, onDrop: notice.note },
   )
   const seen = createSeenRequests(config.GATEHOUSE_EDGE_NODE, feed)
   return {
@@ -70,6 +72,7 @@ export async function openRequests(
       gatehouse_edge_requests_dropped_total: reader.dropped(),
       gatehouse_edge_requests_unreadable_total: reader.unreadable(),
       gatehouse_edge_requests_without_route_metrics_total: traffic.withoutPlace(),
+      gatehouse_edge_lua_errors_total: luaFaults.count(),
       ...seen.metrics(),
       ...accessLog.metrics(),
     }),

@@ -310,6 +310,5 @@ const askOtherReadings = (settings: ProxySettings) => `
   http-request set-var(txn.other_readings) lua.other_readings if guarded
   http-request return ${answers.ambiguousPath} if guarded { var(txn.other_readings) -m str ambiguous }
   http-request set-var(txn.entry) var(txn.other_readings),field(2,;) if guarded !fine
-  http-request set-var(txn.decision) str(shut) if guarded !fine
   http-request set-var(txn.decision) var(txn.other_readings),field(1,;) if guarded !fine
   http-request return ${answers.refused} if guarded !fine`

@@ -21,6 +21,6 @@ export const responses = `backend ${responseBackend}
   # Over HTTP/2 and HTTP/3 an upgrade is a kind of CONNECT, and any 2xx would accept it.
   http-request return ${answers.noWebsocket} if { req.fhdr(upgrade) -m found } { fc_http_major ge 2 }
   http-request lua.respond
-  http-request return ${answers.internal} if { var(txn.responded) -m found }
-  http-request return ${answers.unavailable}
+  http-request return ${answers.unavailable} if { var(txn.unknown_response) -m found }
+  http-request return ${answers.internal}
 `

@@ -10,6 +10,8 @@ import { maxLineBytes } from './request_lines.ts'
 type Listeners = {
   feed: Pick<RequestFeed, 'publish'>
   onServerChange?: (native: string) => void
+  /** Lua has failed, and with it what needed it: a request, mostly. In HAProxy's words. */
+  onLuaFault?: (fault: string) => void
   onDrop?: (count: number) => void
 }
 
@@ -20,7 +22,7 @@ type Listeners = {
 export function receiveEvents(
   settings: ProxySettings,
   context: Pick<LineContext, 'node' | 'generationAt'>,
-  { feed, onServerChange = () => {}, onDrop }: Listeners,
+  { feed, onServerChange = () => {}, onLuaFault = () => {}, onDrop }: Listeners,
 ): Promise<LineReader> {
   const { config, edition } = renderEdition(settings)
   const lineContext = { ...context, edition, rules: rulesOf(config) }
@@ -32,6 +34,10 @@ export function receiveEvents(
     }
     const native = changedNative(text)
     if (native) onServerChange(native)
+    if (text.startsWith('Lua ')) {
+      onLuaFault(text)
+      return true
+    }
     // What HAProxy says about itself has no tabs.
     return !text.includes('\t')
   }

@@ -28,16 +28,17 @@ const reasonOfAnswer: readonly (readonly [string, RequestReason])[] = [
 
 /**
  * HAProxy says by which line of its configuration a request ended, which costs nothing on the way there. Undefined for a
- * line that ends none: then the answer was an upstream's, or a tenant's own.
+ * line that ends none: then the answer was an upstream's, or a tenant's own. The decision names who refuses; a line that
+ * refuses without one has asked Lua in vain.
  */
-export function rulesOf(config: string): ReadonlyMap<number, RequestReason | 'policy'> {
-  const rules = new Map<number, RequestReason | 'policy'>()
+export function rulesOf(config: string): ReadonlyMap<number, RequestReason> {
+  const rules = new Map<number, RequestReason>()
   for (const [index, line] of config.split('\n').entries()) {
-    if (line.includes(`return ${answers.refused} `)) rules.set(index + 1, 'policy')
+    if (line.includes(`return ${answers.refused} `)) rules.set(index + 1, 'internal')
     const found = reasonOfAnswer.find(([answer]) => line.includes(`return ${answer}`))
     if (found) rules.set(index + 1, found[1])
     else if (line.trimStart().startsWith(refuseConnection))
-      rules.set(index + 1, line.includes('!allowed') ? 'policy' : 'no_backend')
+      rules.set(index + 1, line.includes('!allowed') ? 'internal' : 'no_backend')
   }
   return rules
 }
@@ -60,7 +61,7 @@ type Ended = {
   isTcp: boolean
   hadTlsFault: boolean
   /** The rule that ended it; undefined when it is not known. */
-  rule: RequestReason | 'policy' | undefined
+  rule: RequestReason | undefined
   isRuleKnown: boolean
 }
 
