@@ -1,0 +1,187 @@
+import assert from 'node:assert/strict'
+import { rm } from 'node:fs/promises'
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { ask } from '../../src/agent/haproxy/process/runtime.ts'
+import type { Account } from '../harness/control_plane.ts'
+import { type EdgeProcess, startInstallation } from '../harness/edge.ts'
+import { make } from '../harness/fixtures.ts'
+import { policyWith, restrict } from '../harness/ip.ts'
+import { poll } from '../harness/poll.ts'
+import { type Line, receiveAccessLog } from '../second_opinion/access_log.ts'
+import { get, startHttpUpstream } from './http_harness.ts'
+
+const moduleStates = ['absent', 'disabled', 'enabled'] as const
+const policyStates = ['missing', 'empty', 'large'] as const
+const restrictionStates = ['none', 'warn', 'enforce'] as const
+type ModuleState = (typeof moduleStates)[number]
+type PolicyState = (typeof policyStates)[number]
+
+/** What an account has, and what one of its routes and one of its TCP edges have. */
+type Restriction = { restriction: (typeof restrictionStates)[number]; asked: PolicyState }
+type Modules = { backend: ModuleState; ipRestriction: ModuleState; headers: ModuleState; policy: PolicyState }
+type Case = Restriction & Modules
+
+const accounts: Restriction[] = restrictionStates.flatMap((restriction): Restriction[] =>
+  restriction === 'none' ? [{ restriction, asked: 'large' }] : policyStates.map((asked) => ({ restriction, asked })),
+)
+/** Three for each account: together every pair of states. */
+const casesOf = (account: number): Case[] =>
+  [0, 1, 2].map((at) => ({
+    ...(accounts[account] as Restriction),
+    backend: moduleStates[at] as ModuleState,
+    ipRestriction: moduleStates[(at + account) % 3] as ModuleState,
+    policy: policyStates[(at + 2 * account) % 3] as PolicyState,
+    headers: moduleStates[(at + Math.floor(account / 3)) % 3] as ModuleState,
+  }))
+
+/** As the docs say: what cannot be asked refuses, what has no rule allows no one, and a warning stops nothing. */
+function expectedOf({ restriction, asked, ipRestriction, policy, backend, headers }: Case) {
+  const isRefused =
+    (ipRestriction === 'enabled' && policy !== 'large') || (restriction === 'enforce' && asked !== 'large')
+  if (isRefused) return { status: 403, outcome: 'refused', isRewritten: false }
+  if (backend !== 'enabled') return { status: 503, outcome: 'failed', isRewritten: false }
+  const outcome = restriction === 'warn' && asked !== 'large' ? 'warned' : 'allowed'
+  return { status: 200, outcome, isRewritten: headers === 'enabled' }
+}
+
+const log = await receiveAccessLog({ after })
+const upstream = await startHttpUpstream({ after })
+const installation = await startInstallation({ after })
+const node = await installation.startEdge({ env: { GATEHOUSE_EDGE_ACCESS_LOG: log.url } })
+
+/** More than HAProxy's Lua reads as a whole without a second thought, and the node gets it in pieces. */
+const manyRules = Array.from({ length: 6_000 }, (_, at) => `allow 2001:db8:${at.toString(16)}::1`)
+const rulesOf: Record<PolicyState, readonly string[]> = {
+  missing: ['allow 127.0.0.0/8', 'allow ::1'],
+  empty: [],
+  large: ['allow 127.0.0.0/8', 'allow ::1', ...manyRules],
+}
+
+/** Absent, or there and switched off or on. */
+const moduleOf = (name: string, state: ModuleState, fields: object): object =>
+  state === 'absent' ? {} : { [name]: { enabled: state === 'enabled', ...fields } }
+
+type Placed = Case & { host: string; path: string; tcp: { to: string; port: number } }
+
+async function build(
+  as: Account,
+  number: number,
+): Promise<{ cases: Placed[]; lost: Record<'route' | 'account', string> }> {
+  const policies = Object.fromEntries(
+    await Promise.all(policyStates.map(async (state) => [state, await policyWith(as, ...rulesOf[state])])),
+  ) as Record<PolicyState, string>
+  const lostByAccount = await policyWith(as, ...rulesOf.missing)
+  const { restriction, asked } = accounts[number] as Restriction
+  if (restriction !== 'none') {
+    const policy = asked === 'missing' ? lostByAccount : policies[asked]
+    await restrict(as, { type: 'endpoints', enforced: restriction === 'enforce', ip_policy_ids: [policy] })
+  }
+  const backend_id = (await make(as, '/backends/static', { address: `127.0.0.1:${upstream.port}` })).id
+  const host = `off-${number}.example`
+  const https = await make(as, '/edges/https', { hostports: [`${host}:443`] })
+  const cases: Placed[] = []
+  for (const [at, each] of casesOf(number).entries()) {
+    const both = {
+      ...moduleOf('backend', each.backend, { backend_id }),
+      ...moduleOf('ip_restriction', each.ipRestriction, { ip_policy_ids: [policies[each.policy]] }),
+    }
+    const tcp = { to: at === 2 ? '::1' : '127.0.0.1', port: node.tcpPorts.first + 2 * number + (at % 2) }
+    await make(as, `${https.uri}/routes`, {
+      ...{ match_type: 'exact_path', match: `/${at}`, ...both },
+      ...moduleOf('request_headers', each.headers, { add: { 'x-added': 'yes' } }),
+    })
+    await make(as, '/edges/tcp?wait=applied', {
+      ...both,
+      hostports: [`${tcp.to.includes(':') ? `[${tcp.to}]` : tcp.to}:${tcp.port}`],
+    })
+    cases.push({ ...each, host, path: `/${at}`, tcp })
+  }
+  return { cases, lost: { route: policies.missing, account: lostByAccount } }
+}
+
+/** As after a defect: the node has nothing of the one policy, and no file of the other. */
+async function lose({ folder }: EdgeProcess, { route, account }: Record<'route' | 'account', string>): Promise<void> {
+  const [socket, map] = [join(folder, 'haproxy/runtime.sock'), join(folder, 'haproxy/maps/policy.map')]
+  const [, hash] = /([0-9a-f]{64})/.exec(await ask(socket, `get map ${map} ${account}`)) ?? []
+  assert.ok(hash, 'the node has had the policy')
+  await ask(socket, `del map ${map} ${route}`)
+  // Accounts with the same rules have the same file.
+  await rm(join(folder, 'haproxy/policies', hash), { force: true })
+}
+
+/** What the upstream says over HTTP through a TCP edge; '' when the connection is refused. */
+const dial = ({ to, port }: Placed['tcp']): Promise<string> =>
+  new Promise((resolve) => {
+    let text = ''
+    const socket = connect({ host: to, port })
+    socket.on('connect', () => socket.write('GET / HTTP/1.1\r\nHost: tcp\r\n\r\n'))
+    socket.on('data', (bytes) => {
+      text += bytes
+      socket.end()
+    })
+    socket.on('error', () => {})
+    socket.on('close', () => resolve(text.slice(0, 12)))
+  })
+
+test('every pair of states is among the cases', () => {
+  const all = accounts.flatMap((_, number) => casesOf(number))
+  const names = ['restriction', 'asked', 'backend', 'ipRestriction', 'headers', 'policy'] as const
+  const valuesOf = (name: (typeof names)[number]) => [...new Set(all.map((each) => each[name]))]
+  for (const [at, one] of names.entries())
+    for (const other of names.slice(at + 1))
+      for (const first of valuesOf(one))
+        for (const second of valuesOf(other)) {
+          const isThere = all.some((each) => each[one] === first && each[other] === second)
+          const isWithout = one === 'restriction' && other === 'asked' && first === 'none'
+          assert.ok(isThere || isWithout, `${one} ${first} and ${other} ${second}`)
+        }
+})
+
+test('modules that are absent, disabled and enabled, with policies that are missing, empty and large, do what the docs say', async () => {
+  const built = await Promise.all(accounts.map(async (_, number) => build(await installation.newAccount(), number)))
+  for (const { lost } of built) await lose(node, lost)
+  const cases = built.flatMap((each) => each.cases)
+  const seen: object[] = []
+  const expected: object[] = []
+  for (const each of cases) {
+    const { host, path, tcp, ...states } = each
+    const { status, outcome, isRewritten } = expectedOf(each)
+    expected.push({ ...states, status, outcome, isRewritten, tcp: status === 200 ? 'HTTP/1.1 200' : '' })
+    const before = upstream.heads.length
+    const answer = await get(node, { host, path })
+    const isAdded = upstream.heads.slice(before).some((head) => /^x-added: yes$/im.test(head))
+    const line = await poll(() =>
+      log.lines.find((one: Line) => one['server.address'] === host && one['url.path'] === path),
+    )
+    const told = { status: answer.status, outcome: line?.['gatehouse.outcome'], isRewritten: isAdded }
+    seen.push({ ...states, ...told, tcp: await dial(tcp) })
+  }
+  assert.deepEqual(seen, expected)
+  const statuses = Object.groupBy(cases, (each) => expectedOf(each).status)
+  assert.deepEqual(Object.keys(statuses), ['200', '403', '503'])
+})
+
+test('an error in Lua is counted and logged by the node', async () => {
+  const { admin } = installation
+  const host = 'lua.example'
+  const https = await make(admin, '/edges/https', { hostports: [`${host}:443`] })
+  const backend_id = (await make(admin, '/backends/static', { address: `127.0.0.1:${upstream.port}` })).id
+  const route = { match_type: 'path_prefix', backend: { backend_id } }
+  const ip_restriction = { ip_policy_ids: [await policyWith(admin, 'allow 127.0.0.1')] }
+  await make(admin, `${https.uri}/routes`, { ...route, match: '/' })
+  await make(admin, `${https.uri}/routes?wait=applied`, { ...route, match: '/secret', ip_restriction })
+  const counted = async () =>
+    Number(
+      /^gatehouse_edge_lua_errors_total (\d+)$/m.exec(await (await fetch(`${node.statusUrl}/metrics`)).text())?.[1],
+    )
+  const statusOf = async () => (await get(node, { host, path: '/%53ecret' })).status
+  assert.deepEqual([await statusOf(), await counted()], [200, 0])
+  const map = join(node.folder, 'haproxy/maps/guard.map')
+  await ask(join(node.folder, 'haproxy/runtime.sock'), `set map ${map} ${https.id}/secret/ nothing-of-a-route`)
+  assert.deepEqual([await statusOf(), await statusOf()], [403, 403])
+  await poll(counted, (count) => count === 2)
+  const told = node.log.filter(({ msg }) => /^gatehouse\.lua failed/.test(String(msg)))
+  assert.deepEqual([told.length, told[0]?.level], [1, 'error'])
+})
