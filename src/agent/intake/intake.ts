@@ -156,8 +156,10 @@ type Reading = {
 function isCovering(progress: Progress, { bucket, applied, fromItsBeginning, isCompared }: Reading): boolean {
   // Another bucket has taken the place of the one that was opened. It has to be read from its beginning.
   if (progress.bucket !== undefined && progress.bucket !== bucket) return false
-  // NATS came back with a bucket of the past: what was made since then is not in it, and would count as deleted.
-  if (fromItsBeginning) return progress.settled >= applied
+  // A bucket of the past lacks what was made since then, which would count as deleted. And a publisher that stood still may
+  // put an old batch into a bucket that NATS has set back: what was deleted since then would come back.
+  if (progress.settled < applied) return false
+  if (fromItsBeginning) return true
   // A new publisher has not compared the bucket yet, and what came before its first batch may be missing there. If NATS went
   // back to an earlier state while we were away, even a part of that batch stands before the place where we read on.
   return progress.complete === bucket || (isCompared && progress.after <= applied)
