@@ -8,7 +8,7 @@ export type NumberedRequest = HttpRequest & { number: string }
 export type Visit = { way: Way; sourceAsSent: string; serverName: string; requests: NumberedRequest[] }
 export type TcpVisit = TcpConnection & { way: Way; sourceAsSent: string; number: string }
 
-/** Of POST and PUT. */
+/** What requests with a body send. */
 export const body = 'hello'
 const methods = ['GET', 'GET', 'GET', 'HEAD', 'POST', 'DELETE']
 let numbers = 0

@@ -6,10 +6,10 @@ import { dirname, join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { diskFiles, writeAtomically } from '../../agent/disk/files.ts'
 import { openNodeKey } from '../../agent/disk/node_key.ts'
-import { nodeName } from '../../config/values.ts'
 import { credentialsText } from '../../distribution/credentials_file.ts'
 import { type NatsKey, natsKeyOf, newNatsKey } from '../../fleet/nats_jwt.ts'
 import { ConfigError } from '../../kernel/config_error.ts'
+import { nodeNameFlag } from '../node_name.ts'
 
 const options = {
   token: { type: 'string' },
@@ -47,7 +47,7 @@ export async function edgeJoin(args: string[], folder: string): Promise<number> 
   const nodeKey = await openNodeKey(folder)
   const place = await ask(url, {
     token,
-    name: readName(values.name ?? hostname()),
+    name: nodeNameFlag((values.name ?? hostname()).toLowerCase()),
     nats_user: key.publicKey,
     node_key: nodeKey.publicKey,
   })
@@ -82,14 +82,6 @@ function joinUrl(text: string): URL {
   if (url.protocol === 'http:' && !isLocal)
     throw new ConfigError('URL must begin with https://: the token would be sent in clear')
   return new URL(`${url.href.replace(/\/$/, '')}/edge_nodes/join`)
-}
-
-function readName(value: string): string {
-  try {
-    return nodeName(value.toLowerCase())
-  } catch (error) {
-    throw error instanceof ConfigError ? new ConfigError(`--name ${error.message}`) : error
-  }
 }
 
 /** Kept until the control plane has answered: the same node may ask again with the same key, and no other. */

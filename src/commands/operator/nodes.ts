@@ -1,6 +1,5 @@
 import { parseArgs } from 'node:util'
 import type { Config } from '../../config/config.ts'
-import { nodeName } from '../../config/values.ts'
 import type { DbPool } from '../../db/pool.ts'
 import { transaction } from '../../db/transaction.ts'
 import { tryNats } from '../../distribution/nats_connection.ts'
@@ -19,6 +18,7 @@ import { loadNatsOperator } from '../../fleet/operator_store.ts'
 import { ConfigError } from '../../kernel/config_error.ts'
 import { replaceDeliveryKey, revokeNodeKey } from '../../publisher/nodes/node_keys.ts'
 import { withDatabase } from '../database.ts'
+import { nodeNameFlag } from '../node_name.ts'
 import { openSecretsBox } from '../secrets_key.ts'
 
 const text = { type: 'string' } as const
@@ -53,7 +53,7 @@ export const nodes = (config: Config, verb: string, args: string[]): Promise<num
 
 async function invite(config: Config, db: DbPool, args: string[]): Promise<number> {
   const { values } = parseArgs({ args, options: { name: text, expires: { ...text, default: '1h' } } })
-  const name = values.name === undefined ? null : readName(values.name)
+  const name = values.name === undefined ? null : nodeNameFlag(values.name)
   const lifeSeconds = readLife(values.expires)
   if (!(await loadNatsOperator(db, openSecretsBox(config)))) {
     console.error("gatehouse: NATS has its users in a configuration file. Run 'gatehouse nats init' first")
@@ -77,14 +77,6 @@ async function invite(config: Config, db: DbPool, args: string[]): Promise<numbe
     `Valid once, for ${values.expires}. On the node: gatehouse-edge join ${config.GATEHOUSE_PUBLIC_URL} --token TOKEN`,
   )
   return 0
-}
-
-function readName(value: string): string {
-  try {
-    return nodeName(value)
-  } catch (error) {
-    throw error instanceof ConfigError ? new ConfigError(`--name ${error.message}`) : error
-  }
 }
 
 const units = { m: 60, h: 60 * 60, d: 24 * 60 * 60 } as const
