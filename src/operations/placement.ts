@@ -1,0 +1,60 @@
+import { type Db, many, maybeOne, run } from '../db/pool.ts'
+import { type SqlFragment, sql } from '../db/sql.ts'
+import type { Uuid } from '../kernel/ids.ts'
+
+/** A set of nodes that serve the same accounts. */
+export type Cell = { readonly id: number; readonly name: string }
+
+/** Every installation has it. */
+export const defaultCell: Cell = { id: 1, name: 'default' }
+
+export const cellNamePattern = '^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$'
+
+export const listCells = (db: Db): Promise<Cell[]> => many<Cell>(db, sql`select id, name from cells order by id`)
+
+export const findCell = (db: Db, name: string): Promise<Cell | undefined> =>
+  maybeOne<Cell>(db, sql`select id, name from cells where name = ${name}`)
+
+/** An expression: whether the account is placed in the cell. */
+export const isPlaced = (accountId: SqlFragment, cell: Cell): SqlFragment => sql`is_placed(${accountId}, ${cell.id})`
+
+/** The cells that serve the account. */
+export const cellsOf = (db: Db, accountId: Uuid): Promise<Cell[]> =>
+  many<Cell>(db, sql`select id, name from cells where is_placed(${accountId}, id) order by id`)
+
+/**
+ * In the outbox it tells the cell's publisher that the account was placed there or removed: what that means for each of
+ * its records is worked out when it is sent, because changes that were made meanwhile may not be visible here.
+ */
+export const placementKey = (cell: Cell): string => `placement.${cell.name}`
+export const isPlacementKey = (key: string): boolean => key.startsWith('placement.')
+
+/** Places the account in exactly these cells; in every default cell when there are none. Resolves to where that differs. */
+export async function placeAccount(tx: Db, accountId: Uuid, cells: readonly Cell[]): Promise<Cell[]> {
+  // Two operators who place one account at the same time do it one after the other.
+  await run(tx, sql`select from accounts where id = ${accountId} for no key update`)
+  const before = await cellsOf(tx, accountId)
+  await run(tx, sql`delete from account_cells where account_id = ${accountId}`)
+  const ids = cells.map(({ id }) => id)
+  await run(
+    tx,
+    sql`insert into account_cells (account_id, cell_id) select ${accountId}, id from unnest(${ids}::int[]) as id`,
+  )
+  const after = await cellsOf(tx, accountId)
+  const changed = await noteMoves(tx, accountId, before, after)
+  return changed
+}
+
+async function noteMoves(tx: Db, accountId: Uuid, before: Cell[], after: Cell[]): Promise<Cell[]> {
+  const [was, is] = [before, after].map((cells) => new Set(cells.map(({ id }) => id)))
+  const changed = [...before, ...after].filter(({ id }) => was?.has(id) !== is?.has(id))
+  await run(
+    tx,
+    sql`
+    with next as materialized (select next_generation() as generation)
+    insert into outbox (generation, account_id, key, cell_id)
+    select next.generation, ${accountId}, moved.key, moved.cell_id from next, unnest(
+      ${changed.map(placementKey)}::text[], ${changed.map(({ id }) => id)}::int[]) as moved (key, cell_id)`,
+  )
+  return changed
+}
