@@ -130,6 +130,7 @@ async function publish(
   const { cursor, created, revision } = await locked.state()
   const fence = {
     loadTrustedKeys: database.trustedKeys,
+    confirmLock: locked.state,
     onNewer: (key: string) => log.warn({ key }, newerInBucket),
   }
   const natsSink = await openNatsSink(nats, buckets, { created, revision }, fence)

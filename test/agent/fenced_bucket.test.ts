@@ -58,7 +58,8 @@ function pausing(target: Bucket, at: number, when: 'before' | 'after') {
 }
 
 type Pausing = ReturnType<typeof pausing>
-const sinkOn = (records: Bucket) => createNatsSink(connection, { ...buckets, records }, { loadTrustedKeys })
+const sinkOn = (records: Bucket, confirmLock = async () => {}) =>
+  createNatsSink(connection, { ...buckets, records }, { loadTrustedKeys, confirmLock })
 
 /** Resolves when the batch is written and the cursor moved. */
 async function write(sink: Awaited<ReturnType<typeof sinkOn>>, keys: string[], generation: number): Promise<void> {
@@ -97,26 +98,56 @@ test('a publisher that is paused at any step of a write leaves newer records and
   assert.ok(steps >= 2 * 2 * 8, `${steps} pauses`)
 })
 
+const overtaken = async () => {
+  throw new Error('the session has ended')
+}
+const completing = (complete: string, settled: number) => ({
+  records: [],
+  progress: seal({ after: 0, settled, complete }, signer),
+})
+
 test('the next publisher replaces progress of the same generation; one that was overtaken does not', async () => {
-  const first = await sinkOn(kv)
-  await first.keep(batchOf([], 1_000_000), [])
+  const first = await sinkOn(kv, overtaken)
+  await first.keep(completing('first', 1_000_000), [])
   const second = await sinkOn(kv)
-  const again = {
-    ...batchOf([], 1_000_000),
-    progress: seal({ after: 0, settled: 1_000_000, complete: 'second' }, signer),
-  }
-  await second.keep(again, [])
+  await second.keep(completing('second', 1_000_000), [])
   assert.equal((await payloadOf(progressKey)).complete, 'second')
-  await first.keep(batchOf([], 1_000_000), [])
+  await assert.rejects(first.keep(completing('first again', 1_000_000), []), /the session has ended/)
   assert.equal((await payloadOf(progressKey)).complete, 'second')
+})
+
+test('a late write of the publisher before does not keep its progress in the bucket', async () => {
+  const first = await sinkOn(kv, overtaken)
+  await first.keep(completing('first', 1_000_001), [])
+  const second = await sinkOn(kv)
+  await first.keep(completing('first, late', 1_000_001), [])
+  await second.keep(completing('second', 1_000_001), [])
+  assert.equal((await payloadOf(progressKey)).complete, 'second')
+})
+
+test('after a write that was not answered, the same publisher still replaces its progress', async () => {
+  let isLost = false
+  const records: Bucket = Object.assign(Object.create(kv), {
+    async put(...given: Parameters<Bucket['put']>) {
+      if (isLost) throw new Error('TIMEOUT')
+      return kv.put(...given)
+    },
+  })
+  const sink = await sinkOn(records)
+  await sink.keep({ records: [], progress: seal({ after: 0, settled: 1_000_002 }, signer) }, [])
+  isLost = true
+  await assert.rejects(sink.keep(completing('after the comparison', 1_000_002), []), /TIMEOUT/)
+  isLost = false
+  await sink.keep(completing('after the comparison', 1_000_002), [])
+  assert.equal((await payloadOf(progressKey)).complete, 'after the comparison')
 })
 
 test('an entry that we did not sign is replaced, even if it claims a later generation', async () => {
   const key = `backend.${newId('bkdst')}`
   const other = newSigningKey()
   await kv.put(key, seal({ key, generation: 2 ** 50, value: null }, createSigner(other.publicKey, other.privateKey)))
-  assert.equal((await createFencedBucket(kv, loadTrustedKeys).put(key, record(key, 5))).outcome, 'written')
+  assert.equal((await createFencedBucket(kv, { loadTrustedKeys }).put(key, record(key, 5))).outcome, 'written')
   assert.equal((await payloadOf(key)).generation, 5)
-  assert.equal((await createFencedBucket(kv, loadTrustedKeys).put(key, record(key, 4))).outcome, 'newer')
+  assert.equal((await createFencedBucket(kv, { loadTrustedKeys }).put(key, record(key, 4))).outcome, 'newer')
   assert.equal((await payloadOf(key)).generation, 5)
 })

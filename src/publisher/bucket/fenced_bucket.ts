@@ -3,14 +3,21 @@ import { open, type TrustedKeys } from '../../distribution/signature.ts'
 import type { Bucket } from './bucket_server.ts'
 
 export type FencedBucket = {
-  /** `same` and `newer`: the bucket has such an entry under this key already, which stays. */
-  put: (key: string, envelope: string) => Promise<{ revision: number; outcome: 'written' | 'same' | 'newer' }>
-  /** Notes which entry is there now: if another publisher replaces it, an entry of the same generation stays too. */
+  /** `newer`: the bucket has a later entry under this key already, which stays. */
+  put: (key: string, envelope: string) => Promise<{ revision: number; outcome: 'written' | 'newer' }>
+  /** Notes which entry is there now. If it is another one later, a publisher may have written it after us. */
   expect: (key: string) => Promise<void>
 }
 
-/** Which revision is in the bucket, and why it must not be replaced. */
-type Comparison = { revision: number; stays?: 'same' | 'newer' }
+export type FenceOptions = {
+  /** By which entries are told from what others wrote into the bucket. */
+  loadTrustedKeys?: () => Promise<TrustedKeys>
+  /** Rejects when another publisher may have taken over. */
+  confirmLock?: () => Promise<unknown>
+}
+
+/** Which revision is in the bucket, and whether it must not be replaced. */
+type Comparison = { revision: number; isNewer?: boolean }
 
 /** A forgotten revision costs a read. */
 const maxRevisions = 100_000
@@ -18,11 +25,14 @@ const maxAttempts = 20
 
 /**
  * Writes entries so that an older one never replaces a newer one, however long the process stood still between two steps:
- * NATS accepts a write only while the entry is still the one whose generation was compared.
+ * NATS accepts a write only while the entry is still the one whose generation was compared. Two entries of one generation
+ * may differ, such as a progress before and after a comparison: when another publisher may have written the one that is
+ * there, only the holder of the lock replaces it. The lock is confirmed after the entry was read, so that anything that a
+ * successor writes is later than that, and makes this write fail.
  */
 export function createFencedBucket(
   kv: Pick<Bucket, 'get' | 'put'>,
-  loadTrustedKeys?: () => Promise<TrustedKeys>,
+  { loadTrustedKeys, confirmLock }: FenceOptions = {},
 ): FencedBucket {
   const written = new Map<string, number>()
   const expected = new Map<string, number>()
@@ -34,19 +44,20 @@ export function createFencedBucket(
     const stored = entry.string()
     const isContested = isRetry || (expected.get(key) ?? revision) !== revision
     const [theirs, ours] = [positionOf(stored), positionOf(envelope)]
-    if (theirs < ours || (theirs === ours && !isContested)) return { revision }
+    if (theirs === ours && isContested) await confirmLock?.()
+    if (theirs <= ours) return { revision }
     // Unsigned text may claim any generation: only records that we signed stay.
     if (loadTrustedKeys && 'fault' in open(stored, await loadTrustedKeys())) return { revision }
-    return { revision, stays: theirs > ours ? 'newer' : 'same' }
+    return { revision, isNewer: true }
   }
 
   return {
     async put(key, envelope) {
       for (let attempt = 1; ; attempt++) {
         const last = written.get(key)
-        const { revision, stays }: Comparison =
+        const { revision, isNewer }: Comparison =
           last === undefined ? await compare(key, envelope, attempt > 1) : { revision: last }
-        if (stays) return { revision, outcome: stays }
+        if (isNewer) return { revision, outcome: 'newer' }
         try {
           const next = await kv.put(key, envelope, { previousSeq: revision })
           if (written.size >= maxRevisions) written.clear()

@@ -2,12 +2,11 @@ import { JetStreamApiCodes, JetStreamApiError } from '@nats-io/jetstream'
 import type { NatsConnection } from '@nats-io/transport-node'
 import { type Batch, batchSubject, blobBucket, progressKey, recordBucket } from '../../distribution/channels.ts'
 import { maxMessageBytes } from '../../distribution/nats_connection.ts'
-import type { TrustedKeys } from '../../distribution/signature.ts'
 import { inParallel } from '../../kernel/flow/in_parallel.ts'
 import type { LastWrite } from '../database.ts'
 import { type Blobs, createBlobs } from './blobs.ts'
 import type { Bucket, BucketServer, StreamFacts, Streams } from './bucket_server.ts'
-import { createFencedBucket } from './fenced_bucket.ts'
+import { createFencedBucket, type FenceOptions } from './fenced_bucket.ts'
 
 /** The two channels: a plain message that arrives in a millisecond, and the bucket that persists. */
 export type NatsSink = Blobs & {
@@ -32,9 +31,7 @@ export type NatsSink = Blobs & {
   isIntact: () => Promise<boolean>
 }
 
-type FenceOptions = {
-  /** By which entries are told from what others wrote into the bucket. */
-  loadTrustedKeys?: () => Promise<TrustedKeys>
+type SinkOptions = FenceOptions & {
   /** The bucket has a newer entry than the one to be put, and keeps it. */
   onNewer?: (key: string) => void
 }
@@ -49,8 +46,8 @@ export const openNatsSink = async (
   nats: PlainNats,
   server: BucketServer,
   lastWrite?: LastWrite,
-  fence?: FenceOptions,
-): Promise<NatsSink> => createNatsSink(nats, await openBuckets(server, lastWrite), fence)
+  options?: SinkOptions,
+): Promise<NatsSink> => createNatsSink(nats, await openBuckets(server, lastWrite), options)
 
 export async function openBuckets(
   server: BucketServer,
@@ -70,12 +67,12 @@ const infoOf = (streams: Streams, bucket: string): Promise<StreamFacts> => strea
 export async function createNatsSink(
   nats: PlainNats,
   { records, blobs, streams, created }: Buckets,
-  { loadTrustedKeys, onNewer = () => {} }: FenceOptions = {},
+  { onNewer = () => {}, ...fence }: SinkOptions = {},
 ): Promise<NatsSink> {
   let written = 0
   let hasLostWrites = false
 
-  const fenced = createFencedBucket(records, loadTrustedKeys)
+  const fenced = createFencedBucket(records, fence)
   await fenced.expect(progressKey)
 
   async function put(key: string, value: string): Promise<number> {
