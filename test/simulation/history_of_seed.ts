@@ -1,4 +1,3 @@
-import { createSigner, newSigningKey, trustedKeys } from '../../src/distribution/signature.ts'
 import { createChance } from './chance.ts'
 import { type BrokenPublisher, createControlPlane } from './control_plane.ts'
 import { faults, type World } from './faults.ts'
@@ -7,6 +6,7 @@ import { createNats } from './nats.ts'
 import { type BrokenNode, createNode, type Node } from './node.ts'
 import { createPostgres } from './postgres.ts'
 import { createScheduler, type Scheduler } from './scheduler.ts'
+import { type Keys, keysOf } from './signatures.ts'
 import { createAccounts } from './things.ts'
 
 /** What a control breaks, and by which faults it shows soonest. Nothing for the product as it is. */
@@ -18,9 +18,6 @@ export type Outcome = {
   events: number
   story: string[]
 }
-
-const { publicKey, privateKey } = newSigningKey()
-const keys = { signer: createSigner(publicKey, privateKey), trusted: trustedKeys([publicKey]) }
 
 class Violation extends Error {}
 
@@ -36,7 +33,7 @@ export async function live(seed: number, { isTraced = false, broken = {} as Brok
   const scheduler = createScheduler(chance, isTraced)
   let events = 0
   try {
-    const { world, history, accounts } = createWorld(scheduler, broken)
+    const { world, history, accounts } = createWorld(scheduler, keysOf(seed), broken)
     const step = async (until: number): Promise<boolean> => {
       events++
       const isMore = await scheduler.step(until)
@@ -50,12 +47,15 @@ export async function live(seed: number, { isTraced = false, broken = {} as Brok
     if (!(error instanceof Violation)) throw error
     scheduler.tell('VIOLATION', error.message)
     return { seed, violation: error.message, events, story: scheduler.story }
+  } finally {
+    // Timers of the test runner, and what is collected only between turns.
+    await new Promise((resolve) => setImmediate(resolve))
   }
 }
 
 type Watched = World & { violation: string | undefined }
 
-function createWorld(scheduler: Scheduler, broken: Broken) {
+function createWorld(scheduler: Scheduler, keys: Keys, broken: Broken) {
   const { chance } = scheduler
   const nats = createNats(scheduler)
   const postgres = createPostgres(scheduler, keys)

@@ -1,9 +1,11 @@
 // The real publisher, distribution and agent in a simulated world: see docs/adr/0099-simulation.md.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { open, seal } from '../../src/distribution/signature.ts'
 import { printed, sized } from '../harness/thorough.ts'
 import { controls, firstFound } from './controls.ts'
 import { live } from './history_of_seed.ts'
+import { keysOf } from './signatures.ts'
 
 const seeds = sized(80, 5_000)
 
@@ -28,6 +30,17 @@ test('a seed makes the same history each time', async () => {
     const [first, second] = [await live(seed, { isTraced: true }), await live(seed, { isTraced: true })]
     assert.ok(first.story.length > 20)
     assert.deepEqual(first, second)
+  }
+})
+
+test('the cheap signatures of most histories, and the real ones of the others, cannot be moved to another payload', () => {
+  for (const seed of [31, 32]) {
+    const { signer, trusted } = keysOf(seed)
+    const [mine, other] = [seal({ settled: 1 }, signer), seal({ settled: 2 }, signer)].map((text) => JSON.parse(text))
+    assert.deepEqual(open(JSON.stringify(mine), trusted), { payload: { settled: 1 } })
+    const moved = JSON.stringify({ ...mine, signature: other.signature })
+    assert.deepEqual(open(moved, trusted), { fault: 'has a wrong signature' })
+    assert.equal(mine.signature.length, 88)
   }
 })
 
