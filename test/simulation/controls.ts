@@ -86,6 +86,18 @@ export const controls: Record<string, Broken> = {
       }),
     },
   },
+  'a publisher that was overtaken puts old records over newer ones': {
+    faults: ['a publisher stands still', 'NATS is slow'],
+    publisher: {
+      buckets: (server) => ({
+        ...server,
+        async open(name) {
+          const bucket = await server.open(name)
+          return { ...bucket, put: (key, value) => bucket.put(key, value) }
+        },
+      }),
+    },
+  },
   'lost writes of NATS are not noticed': {
     faults: ['NATS loses writes', 'messages are lost', 'a publisher is killed'],
     publisher: {

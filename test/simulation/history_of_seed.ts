@@ -62,6 +62,9 @@ function createWorld(scheduler: Scheduler, keys: Keys, broken: Broken) {
   const history = createHistory(postgres)
   const accounts = createAccounts(chance, postgres, chance.between(1, 2))
   const world: Watched = { scheduler, nats, postgres, publishers: [], nodes: [], violation: undefined }
+  nats.onOlder((fault) => {
+    world.violation ??= fault
+  })
   const parts = { scheduler, nats, postgres, keys: keys.trusted }
   for (let index = 1; index <= chance.between(1, 2); index++)
     world.publishers.push(createControlPlane({ ...parts, broken: broken.publisher ?? {} }, `publisher ${index}`))

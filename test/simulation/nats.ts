@@ -35,6 +35,8 @@ export function createNats(scheduler: Scheduler) {
   /** Everything that ever stood in the bucket, for those who put it back. */
   const archive: { key: string; data: Buffer }[] = []
   const oldBatches: Buffer[] = []
+  let onOlder = (_fault: string): void => {}
+  let hasLostWrites = false
 
   const backAt = (process: Process): number => Math.max(downUntil, cutOff.get(process) ?? 0)
   const isConnected = (process: Process): boolean => backAt(process) <= scheduler.now()
@@ -105,6 +107,15 @@ export function createNats(scheduler: Scheduler) {
     return stream.last
   }
 
+  /** A node that reads the bucket from now on would get the older one. */
+  function noteReplaced(process: Process, key: string, before: Buffer | undefined, data: Buffer): void {
+    // Revisions that were given twice mislead a publisher that stood still meanwhile. It deletes the bucket then.
+    if (!before || hasLostWrites) return
+    const [older, newer] = [generationOf(data), generationOf(before)]
+    if (older !== undefined && newer !== undefined && older < newer)
+      onOlder(`${process.name} puts ${key} of generation ${older} in the place of generation ${newer} in the bucket`)
+  }
+
   function bucketOf(process: Process, bucket: string): Bucket {
     const name = streamOf(bucket)
     const sorted = () => [...find(name).byKey].sort(([, a], [, b]) => a.seq - b.seq)
@@ -115,7 +126,12 @@ export function createNats(scheduler: Scheduler) {
           return found ? { revision: found.seq, string: () => found.data.toString() } : null
         }),
       put: (key, value, options) =>
-        call(process, () => put(name, key, Buffer.from(value as string), options?.previousSeq)),
+        call(process, () => {
+          const [data, before] = [Buffer.from(value as string), find(name).byKey.get(key)?.data]
+          const revision = put(name, key, data, options?.previousSeq)
+          noteReplaced(process, key, before, data)
+          return revision
+        }),
       keys: () => call(process, () => iterate(sorted().map(([key]) => key))),
       status: () => call(process, () => ({ values: find(name).byKey.size })),
       watch: () =>
@@ -237,6 +253,9 @@ export function createNats(scheduler: Scheduler) {
     oldBatches,
     archive,
     records: () => streams.get(streamOf(recordBucket)),
+    onOlder(listener: typeof onOlder): void {
+      onOlder = listener
+    },
     /** As someone with access to its disk or an account of its own might. */
     overwrite: (key: string, data: Buffer) =>
       void (streams.has(streamOf(recordBucket)) && put(streamOf(recordBucket), key, data)),
@@ -244,7 +263,10 @@ export function createNats(scheduler: Scheduler) {
       synced = new Map([...streams].map(([name, stream]) => [name, copyOf(stream)]))
     },
     /** Comes back as of its last sync, or with nothing. */
-    loseWrites: () => restart('NATS loses power, and what it had not synced', synced),
+    loseWrites(): void {
+      hasLostWrites = true
+      restart('NATS loses power, and what it had not synced', synced)
+    },
     loseAll: () => restart('NATS loses all its data', new Map()),
     stop(ms: number): void {
       scheduler.tell('NATS', `is away for ${Math.round(ms)} ms`)
@@ -289,7 +311,11 @@ async function* iterate<Item>(items: readonly Item[]): AsyncGenerator<Item> {
 }
 
 /** The generation that a record or a progress claims. */
-function aboutOf(data: Buffer): string {
+function generationOf(data: Buffer): number | undefined {
   const [, generation] = /\\"(?:generation|settled)\\":(\d+)/.exec(data.toString('latin1')) ?? []
+  return generation === undefined ? undefined : Number(generation)
+}
+function aboutOf(data: Buffer): string {
+  const generation = generationOf(data)
   return generation ? `, of generation ${generation}` : ''
 }

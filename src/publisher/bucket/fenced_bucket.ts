@@ -25,10 +25,12 @@ const maxAttempts = 20
 
 /**
  * Writes entries so that an older one never replaces a newer one, however long the process stood still between two steps:
- * NATS accepts a write only while the entry is still the one whose generation was compared. Two entries of one generation
- * may differ, such as a progress before and after a comparison: when another publisher may have written the one that is
- * there, only the holder of the lock replaces it. The lock is confirmed after the entry was read, so that anything that a
- * successor writes is later than that, and makes this write fail.
+ * NATS accepts a write only while the entry is still the one whose generation was compared. Nodes take nothing that is
+ * older than what they have, but a new node would serve the older state until the next comparison.
+ *
+ * Two entries of one generation may differ, such as a progress before and after a comparison: when another publisher may
+ * have written the one that is there, only the holder of the lock replaces it. The lock is confirmed after the entry was
+ * read, so that anything that a successor writes is later than that, and makes this write fail.
  */
 export function createFencedBucket(
   kv: Pick<Bucket, 'get' | 'put'>,
