@@ -1,9 +1,20 @@
 import type { Db, DbPool } from '../db/pool.ts'
 import { transaction } from '../db/transaction.ts'
 import { joinNodeKey } from '../publisher/nodes/node_keys.ts'
-import { lockJoinToken, noteRefusal, spendJoinToken } from './join_token.ts'
+import { insertJoinToken, lockJoinToken, newJoinToken, noteRefusal, spendJoinToken } from './join_token.ts'
 import { newNatsKey } from './nats_jwt.ts'
-import { type FleetNode, findFleetNode, insertFleetNode, recordFleetEvent } from './node_store.ts'
+import { type FleetNode, findFleetNode, insertFleetNode, latestFleetEvents, recordFleetEvent } from './node_store.ts'
+
+/** Resolves to a token with which one machine can join: under this name, or with null under its own. */
+export async function inviteNode(db: DbPool, name: string | null, lifeSeconds: number): Promise<string> {
+  const token = newJoinToken()
+  await transaction(db, async (tx) => {
+    await insertJoinToken(tx, token, name, lifeSeconds)
+    const detail = `for ${lifeSeconds} seconds`
+    await recordFleetEvent(tx, { operation: 'invited', ...(name && { node: name }), detail })
+  })
+  return token
+}
 
 /** What a node sends: the public halves of its keys, and the name that it would have. */
 export type Joining = {
@@ -49,14 +60,23 @@ export async function joinFleet(
     await admit(node)
     return node
   })
-  if (typeof outcome === 'string' && outcome !== 'unknown' && (await noteRefusal(db, token)))
+  if (typeof outcome === 'string' && (outcome === 'unknown' ? await mayNoteUnknown(db) : await noteRefusal(db, token)))
     await recordFleetEvent(db, {
       operation: 'join_refused',
       node: joining.name,
       sourceIp,
-      detail: `join token: ${outcome}`,
+      detail: refusedToken + outcome,
     })
   return outcome
+}
+
+const refusedToken = 'join token: '
+const hourMs = 60 * 60 * 1_000
+
+/** One an hour: the log has each of them, and a table that anyone can fill is a disk that anyone can fill. */
+async function mayNoteUnknown(db: DbPool): Promise<boolean> {
+  const latest = await latestFleetEvents(db, 200)
+  return !latest.some(({ at, detail }) => detail === `${refusedToken}unknown` && Date.parse(at) > Date.now() - hourMs)
 }
 
 async function sameNode(tx: Db, account: string, { name, user, nodeKey }: Joining): Promise<JoinedNode | undefined> {

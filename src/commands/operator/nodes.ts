@@ -2,9 +2,9 @@ import { parseArgs } from 'node:util'
 import type { Config } from '../../config/config.ts'
 import type { DbPool } from '../../db/pool.ts'
 import { transaction } from '../../db/transaction.ts'
-import { tryNats } from '../../distribution/nats_connection.ts'
+import { natsHost, tryNats, withoutPassword } from '../../distribution/nats_connection.ts'
 import { pushAccount } from '../../fleet/account_push.ts'
-import { insertJoinToken, newJoinToken } from '../../fleet/join_token.ts'
+import { inviteNode } from '../../fleet/join.ts'
 import { accountPusher, closedAccountJwt } from '../../fleet/nats_accounts.ts'
 import {
   type FleetNode,
@@ -51,6 +51,10 @@ export const nodes = (config: Config, verb: string, args: string[]): Promise<num
     }
   })
 
+/** For a machine whose name is known. */
+export const newInvitation = (config: Config, name: string, lifeSeconds: number): Promise<string> =>
+  withDatabase(config, (db) => inviteNode(db, name, lifeSeconds))
+
 async function invite(config: Config, db: DbPool, args: string[]): Promise<number> {
   const { values } = parseArgs({ args, options: { name: text, expires: { ...text, default: '1h' } } })
   const name = values.name === undefined ? null : nodeNameFlag(values.name)
@@ -63,21 +67,23 @@ async function invite(config: Config, db: DbPool, args: string[]): Promise<numbe
     console.error(`gatehouse: ${name} has joined already. To replace it, run 'gatehouse nodes revoke ${name}' first`)
     return 1
   }
-  const token = newJoinToken()
-  await transaction(db, async (tx) => {
-    await insertJoinToken(tx, token, name, lifeSeconds)
-    await recordFleetEvent(tx, {
-      operation: 'invited',
-      ...(name && { node: name }),
-      detail: `for ${lifeSeconds} seconds`,
-    })
-  })
+  const token = await inviteNode(db, name, lifeSeconds)
+  if (isClosed(config))
+    console.error(
+      `gatehouse: warning: nodes on other machines cannot reach NATS at ${natsOf(config).join(', ')}. Run 'gatehouse setup --public-url URL' with the URL under which they reach this control plane, or set GATEHOUSE_NATS_PUBLIC_URL`,
+    )
   console.log(token)
   console.error(
     `Valid once, for ${values.expires}. On the node: gatehouse-edge join ${config.GATEHOUSE_PUBLIC_URL} --token TOKEN`,
   )
   return 0
 }
+
+const natsOf = ({ GATEHOUSE_NATS_PUBLIC_URL: own, GATEHOUSE_NATS_URL: ours }: Config): string[] =>
+  own.length > 0 ? own : ours.map(withoutPassword)
+
+const isClosed = (config: Config): boolean =>
+  natsOf(config).every((server) => /^(localhost|127\..*|::1)$/.test(natsHost(server).host))
 
 const units = { m: 60, h: 60 * 60, d: 24 * 60 * 60 } as const
 const longestLifeSeconds = 7 * units.d
