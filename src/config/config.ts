@@ -17,6 +17,10 @@ export type EdgeConfig = Values<typeof edgeSettings>
 
 export const readConfig = (environment: NodeJS.ProcessEnv = process.env): Config => readSettings(settings, environment)
 export function readEdgeConfig(environment: NodeJS.ProcessEnv = process.env): EdgeConfig {
+  if (!environment.GATEHOUSE_EDGE_NODE)
+    throw new ConfigError(
+      "GATEHOUSE_EDGE_NODE is not set: this machine is no edge node yet. Run 'gatehouse-edge join' on it: docs/guides/add-an-edge-node.md",
+    )
   const config = readSettings(edgeSettings, environment)
   const user = config.GATEHOUSE_NATS_PASSWORD && config.GATEHOUSE_EDGE_NODE
   return { ...config, GATEHOUSE_NATS_USER: config.GATEHOUSE_NATS_USER || user }

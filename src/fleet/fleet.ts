@@ -22,6 +22,8 @@ export type Fleet = {
   /** Undefined: the control plane has its password only. */
   readonly credentials: () => NatsCredentials | undefined
   readonly operator: () => NatsOperator | undefined
+  /** Whether the database has been asked for an operator. */
+  readonly isLoaded: () => boolean
   /** NATS may lack the account of a node, or a revocation. Undefined without an operator. */
   readonly isOutdated: () => boolean | undefined
   /** To be called every other second: gives NATS each account that it may not have. */
@@ -43,6 +45,7 @@ export function createFleet({ db, secrets, clock, nats, onError }: Parts): Fleet
   let system: NatsConnection | undefined
   let control: NatsConnection | undefined
   const accounts = createAccountPush(db, clock)
+  let isLoaded = false
   let isKept = false
 
   async function openSystem(pusher: NatsCredentials): Promise<void> {
@@ -56,6 +59,7 @@ export function createFleet({ db, secrets, clock, nats, onError }: Parts): Fleet
 
   async function load(): Promise<void> {
     operator = await loadNatsOperator(db, secrets)
+    isLoaded = true
     if (!operator) return
     own = controlPlaneUser(operator, clock())
     // Not waited for: NATS may be down, or still have its users in a configuration file.
@@ -77,6 +81,7 @@ export function createFleet({ db, secrets, clock, nats, onError }: Parts): Fleet
   return {
     credentials: () => own,
     operator: () => operator,
+    isLoaded: () => isLoaded,
     isOutdated: () => operator && !isKept,
     keep,
     async admit(node) {

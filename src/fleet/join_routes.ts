@@ -36,8 +36,9 @@ export const joinRoutes = (parts: JoinParts): readonly PlainRoute[] => [
 async function join(parts: JoinParts, request: PlainRequest): Promise<PlainAnswer> {
   const { service, fleet, warn } = parts
   const fields = await fieldsOf(request)
-  const operator = fleet.operator()
-  if (!operator)
+  if (!fleet.isLoaded())
+    throw new Refusal('ERR_UNAVAILABLE', 'The control plane is starting. The token is still valid; try again.')
+  if (!fleet.operator())
     throw forbidden("NATS has its users in a configuration file here. Run 'gatehouse nats init' on the control plane.")
   let isAdmitted = false
   const outcome = isJoinToken(fields.token)
@@ -81,6 +82,7 @@ async function answer({ service, fleet, natsServers, natsCa }: JoinParts, node: 
     nats_servers: natsServers,
     nats_ca_pem: natsCa,
     trusted_keys: (await listSigningKeys(service.db)).map(({ public_key }) => public_key),
+    control_plane_hosts: [new URL(service.publicUrl).hostname.replace(/^\[|\]$/g, '')],
     tcp_ports: `${service.settings.tcpPorts.first}-${service.settings.tcpPorts.last}`,
   }
 }

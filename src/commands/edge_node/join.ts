@@ -1,15 +1,18 @@
-import { execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { chown, mkdir, stat } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { dirname, join } from 'node:path'
+import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import { parseArgs } from 'node:util'
 import { diskFiles, writeAtomically } from '../../agent/disk/files.ts'
 import { openNodeKey } from '../../agent/disk/node_key.ts'
+import { requireHaproxy } from '../../agent/haproxy/process/version.ts'
+import { readEdgeStatusConfig, readEnvironmentFile } from '../../config/config.ts'
 import { credentialsText } from '../../distribution/credentials_file.ts'
 import { type NatsKey, natsKeyOf, newNatsKey } from '../../fleet/nats_jwt.ts'
 import { ConfigError } from '../../kernel/config_error.ts'
 import { nodeNameFlag } from '../node_name.ts'
+import { readyUrl, startUnit } from '../start_unit.ts'
 
 const options = {
   token: { type: 'string' },
@@ -28,16 +31,66 @@ type Place = {
   nats_in_operator_mode: boolean
   trusted_keys: string[]
   tcp_ports: string
+  control_plane_hosts: string[]
 }
 
-/** Makes this machine an edge node. Private keys are made here and stay here. Run again, it continues where it failed. */
+/** Makes this machine an edge node, and starts it. Run again, it continues where it failed. */
 export async function edgeJoin(args: string[], folder: string): Promise<number> {
   const { values, positionals } = parseArgs({ args, options, allowPositionals: true })
   const [address, ...more] = positionals
   const token = values.token ?? process.env.GATEHOUSE_JOIN_TOKEN
   if (!address || more.length > 0 || !token) throw new ConfigError('usage: gatehouse edge join URL --token TOKEN')
+  const hasUnit = existsSync('/run/systemd/system') && existsSync(`/lib/systemd/system/${unit}`)
+  if (hasUnit) await requireToStart()
+  const { settings } = values
+  const name = (values.name ?? hostname()).toLowerCase()
+  const place = await joinNode({ address, token, name, folder, settings })
+  console.log(`joined as ${place.name}; settings are in ${settings}`)
+  if (!place.nats_in_operator_mode)
+    console.log(
+      'NATS still has its users in a configuration file: until it is in operator mode, the node needs a password',
+    )
+  if (!hasUnit) {
+    console.log('Start the node with these settings: gatehouse edge')
+    return 0
+  }
+  await startUnit(unit, () => statusUrl(settings))
+  console.log(`${unit} is running, and ready for traffic`)
+  return 0
+}
+
+/** Before the token is used. */
+async function requireToStart(): Promise<void> {
+  if (process.getuid?.() !== 0) throw new ConfigError('join writes /etc and starts a service. Run it as root')
+  await requireHaproxy().catch((error) => {
+    throw new ConfigError(error.message)
+  })
+}
+
+function statusUrl(settings: string): string {
+  const own = join(dirname(settings), 'edge.env')
+  return readyUrl(readEdgeStatusConfig(existsSync(own) ? readEnvironmentFile(own) : {}).GATEHOUSE_EDGE_STATUS_LISTEN)
+}
+
+export type Order = {
+  /** The URL of the control plane. */
+  address: string
+  token: string
+  /** Unless the token has one. */
+  name: string
+  /** Where the node keeps its state. */
+  folder: string
+  /** The file for the settings of the node. */
+  settings: string
+  /** Other addresses of NATS than the control plane hands out. */
+  natsServers?: string[]
+}
+
+/** Trades the token for a place in the fleet. Private keys are made here and stay here. */
+export async function joinNode(order: Order): Promise<Place> {
+  const { address, token, folder } = order
   const url = joinUrl(address)
-  const files = filesIn(folder, values.settings)
+  const files = filesIn(folder, order.settings)
   if (existsSync(files.credentials))
     throw new ConfigError(
       `this machine has joined already. To join again, revoke the node on the control plane and delete ${files.credentials}`,
@@ -45,34 +98,32 @@ export async function edgeJoin(args: string[], folder: string): Promise<number> 
   await mkdir(folder, { recursive: true, mode: 0o700 })
   const key = await pendingKey(files.pending)
   const nodeKey = await openNodeKey(folder)
-  const place = await ask(url, {
+  const answer = await ask(url, {
     token,
-    name: nodeNameFlag((values.name ?? hostname()).toLowerCase()),
+    name: nodeNameFlag(order.name),
     nats_user: key.publicKey,
     node_key: nodeKey.publicKey,
   })
+  const place = { ...answer, nats_servers: order.natsServers ?? answer.nats_servers }
   if (place.nats_ca_pem !== null) await writeAtomically(diskFiles, files.ca, [place.nats_ca_pem], 0o644)
   await writeAtomically(diskFiles, files.settings, [settingsText(place, files, url)], 0o600)
   // Last: it says that the node has joined.
   await writeAtomically(diskFiles, files.credentials, [credentialsText({ jwt: place.nats_jwt, seed: key.seed })], 0o600)
   await diskFiles.remove(files.pending)
   await giveToOwner(folder, [files.credentials, join(folder, 'node.key')])
-  console.log(`joined as ${place.name}; settings are in ${files.settings}`)
-  if (!place.nats_in_operator_mode)
-    console.log(
-      'NATS still has its users in a configuration file: until it is in operator mode, the node needs a password',
-    )
-  startService()
-  return 0
+  return place
 }
 
 const filesIn = (folder: string, settings: string) => ({
   settings,
   ca: join(dirname(settings), 'joined-nats-ca.pem'),
-  credentials: join(folder, 'nats.creds'),
+  credentials: credentialsFile(folder),
   pending: join(folder, 'join.key'),
 })
 type JoinFiles = ReturnType<typeof filesIn>
+
+/** There once the node has joined. */
+export const credentialsFile = (folder: string): string => join(folder, 'nats.creds')
 
 function joinUrl(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined
@@ -93,7 +144,12 @@ async function pendingKey(file: string): Promise<NatsKey> {
   return key
 }
 
+/** The control plane cannot answer now, and may later. The token is still valid. */
+export class JoinLater extends ConfigError {}
+
 async function ask(url: URL, body: object): Promise<Place> {
+  // An installation inside a company has a certificate of its authority, which the machine trusts and Node does not.
+  setDefaultCACertificates([...getCACertificates('default'), ...getCACertificates('system')])
   const response = await fetch(url, {
     method: 'POST',
     headers: { 'Content-Type': 'application/json' },
@@ -101,37 +157,30 @@ async function ask(url: URL, body: object): Promise<Place> {
     signal: AbortSignal.timeout(timeoutMs),
   }).catch((error: Error) => {
     const cause = error.cause instanceof Error ? error.cause.message : error.message
-    throw new ConfigError(`${url.origin} does not answer: ${cause}. The token is still valid; try again`)
+    throw new JoinLater(`${url.origin} does not answer: ${cause}. The token is still valid; try again`)
   })
   const answer = (await response.json().catch(() => ({}))) as Place & { msg?: string }
   if (response.ok) return answer
-  throw new ConfigError(`${url.origin} refused: ${answer.msg ?? `status ${response.status}`}`)
+  const fault = `${url.origin} refused: ${answer.msg ?? `status ${response.status}`}`
+  throw response.status === 503 ? new JoinLater(fault) : new ConfigError(fault)
 }
 
-const settingsText = (place: Place, { ca, credentials }: JoinFiles, url: URL): string =>
-  Object.entries({
+function settingsText(place: Place, { ca, credentials }: JoinFiles, url: URL): string {
+  const hosts = new Set([url.hostname.replace(/^\[|\]$/g, ''), ...place.control_plane_hosts])
+  return Object.entries({
     GATEHOUSE_EDGE_NODE: place.name,
     GATEHOUSE_EDGE_TRUSTED_KEYS: place.trusted_keys.join(','),
-    GATEHOUSE_EDGE_CONTROL_PLANE_HOSTS: url.hostname.replace(/^\[|\]$/g, ''),
+    GATEHOUSE_EDGE_CONTROL_PLANE_HOSTS: [...hosts].join(','),
     GATEHOUSE_TCP_PORTS: place.tcp_ports,
     GATEHOUSE_NATS_URL: place.nats_servers.join(','),
     ...(place.nats_ca_pem !== null && { GATEHOUSE_NATS_CA_FILE: ca }),
     GATEHOUSE_NATS_CREDENTIALS_FILE: credentials,
   }).reduce((text, [name, value]) => `${text}${name}=${value}\n`, '# Made by gatehouse edge join.\n')
+}
 
 /** The service runs under a user of its own, and this command as root. */
 async function giveToOwner(folder: string, files: readonly string[]): Promise<void> {
   if (process.getuid?.() !== 0) return
   const { uid, gid } = await stat(folder)
   for (const file of files) await chown(file, uid, gid)
-}
-
-function startService(): void {
-  if (!existsSync('/run/systemd/system') || !existsSync(`/lib/systemd/system/${unit}`)) {
-    console.log('Start the node with these settings: gatehouse edge')
-    return
-  }
-  execFileSync('systemctl', ['enable', '--quiet', unit], { stdio: 'inherit' })
-  execFileSync('systemctl', ['restart', unit], { stdio: 'inherit' })
-  console.log(`${unit} is running`)
 }

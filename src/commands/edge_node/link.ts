@@ -28,12 +28,18 @@ type Node = {
   current: () => Omit<Report, 'hits' | 'allowed' | 'health' | 'upstreams'>
 }
 
+/** As NATS says it of a JWT. */
+const isRefusal = (reason: string): boolean => /authorization violation|authentication (expired|revoked)/i.test(reason)
+const invitedAgain =
+  "This node was revoked, or was away for more than 7 days. It serves what it has and gets no changes. To let it join again, see 'Join again' in docs/operate/edge-nodes.md"
+
 /** The node's connection to the control plane. The node works without it, and takes in changes once it is there. */
 export function createLink(config: EdgeConfig, log: Log, credentials: Credentials | undefined) {
   const ending = new AbortController()
-  const nats = createNatsLink(config.GATEHOUSE_NATS_URL, (reason) =>
-    reason ? log.warn({}, reason) : log.info({}, 'connected to NATS'),
-  )
+  const nats = createNatsLink(config.GATEHOUSE_NATS_URL, (reason) => {
+    if (!reason) return log.info({}, 'connected to NATS')
+    log.warn(credentials && isRefusal(reason) ? { hint: invitedAgain } : {}, reason)
+  })
   const clock = createClockWatch()
   let receiver: ReturnType<typeof createReceiver> | undefined
   let reporter: ReturnType<typeof createReporter> | undefined
