@@ -29,8 +29,9 @@ const kept = [
   ...['secrets.key', 'database-url', 'database-owner-url', 'setup.env', 'admin-token'].map(
     (name) => `/etc/gatehouse/${name}`,
   ),
-  ...['nats.env', 'server.key'].map((name) => `/etc/gatehouse-nats/${name}`),
-  ...['nats-password', 'setup.env', 'certificates/app.example.pem'].map((name) => `/etc/gatehouse-edge/${name}`),
+  ...['nats.conf', 'operator.conf', 'server.key'].map((name) => `/etc/gatehouse-nats/${name}`),
+  ...['joined.env', 'setup.env', 'certificates/app.example.pem'].map((name) => `/etc/gatehouse-edge/${name}`),
+  '/var/lib/gatehouse-edge/nats.creds',
 ].join(' ')
 
 async function upgrade(machine: Machine): Promise<void> {
@@ -50,7 +51,7 @@ const steps: Record<string, (machine: Machine) => Promise<unknown>> = {
   'remove: all is stopped, and all data is there': (machine) =>
     machine.sh(`${not}; ${apt} remove gatehouse gatehouse-edge
       for unit in ${everyUnit}; do not systemctl --quiet is-active $unit; done
-      not pgrep haproxy; ls ${kept} /etc/gatehouse-nats/authorization.conf`),
+      not pgrep haproxy; ls ${kept}`),
   'install: in service by itself': async (machine) => {
     await machine.sh(install)
     await requireService(machine)
@@ -65,7 +66,7 @@ const steps: Record<string, (machine: Machine) => Promise<unknown>> = {
   },
   'purge: secrets and data are there': (machine) =>
     machine.sh(`${not}; ${apt} purge gatehouse gatehouse-edge; ls ${kept}
-      not ls /etc/gatehouse-nats/authorization.conf; test -z "$(find /etc/systemd -name 'gatehouse*')"`),
+      test -z "$(find /etc/systemd -name 'gatehouse*')"`),
   'install: in service by itself after a purge': async (machine) => {
     await machine.sh(install)
     await requireService(machine)

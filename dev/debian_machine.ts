@@ -11,13 +11,21 @@ import { createInterface } from 'node:readline'
 import { setTimeout } from 'node:timers/promises'
 
 const root = new URL('..', import.meta.url).pathname
-/** Networks of two addresses, by process, so that drills do not meet. A machine reaches the Debian archive through us. */
-const machine = `gh${process.pid}`
-const subnet = `10.213.${(process.pid >> 6) & 255}`
-const network = {
-  host: `${subnet}.${(process.pid & 63) * 4 + 1}`,
-  guest: `${subnet}.${(process.pid & 63) * 4 + 2}`,
-  port: 3142,
+/** A network of a few machines, by process, so that drills do not meet. They reach the Debian archive through us. */
+const subnet = `10.213.${(process.pid >> 5) & 255}`
+const addressOf = (index: number) => `${subnet}.${(process.pid & 31) * 8 + 1 + index}`
+const network = { bridge: `gh${process.pid}`, host: addressOf(0), port: 3142 }
+let running = 0
+
+function openNetwork(): void {
+  if (running++ > 0) return
+  run('ip', 'link', 'add', 'name', network.bridge, 'type', 'bridge')
+  run('ip', 'address', 'add', `${network.host}/29`, 'dev', network.bridge)
+  run('ip', 'link', 'set', network.bridge, 'up')
+}
+
+function leaveNetwork(): void {
+  if (--running === 0) run('ip', 'link', 'delete', network.bridge)
 }
 
 export const run = (command: string, ...args: string[]): string =>
@@ -83,6 +91,8 @@ export async function copyPackages(from: string, machineFolder: string): Promise
 }
 
 export type Machine = {
+  /** In the network of this process. */
+  address: string
   /** Runs a script in a bash of its own, which ends at the first command that fails. */
   attempt: (script: string) => Promise<{ code: number; output: string }>
   /** The same; rejects with the output when it fails. */
@@ -94,16 +104,21 @@ export type Machine = {
   cutPower: () => Promise<void>
 }
 
-export async function boot(folder: string): Promise<Machine> {
+/** `index` tells machines apart that run at the same time, from 1 to 5. */
+export async function boot(folder: string, index = 1): Promise<Machine> {
+  const address = addressOf(index)
   const proxy = `Acquire::http::Proxy "http://${network.host}:${network.port}";\n`
   await writeFile(join(folder, 'etc/apt/apt.conf.d/00proxy'), proxy)
-  const flags = ['--boot', '--register=no', '--keep-unit', '--network-veth', '--link-journal=no', '--console=passive']
-  const nspawn = spawn('systemd-nspawn', ['-q', '-D', folder, `--machine=${machine}`, ...flags], { stdio: 'ignore' })
+  const name = [`--machine=gh${process.pid}-${index}`, `--network-bridge=${network.bridge}`]
+  const flags = ['--boot', '--register=no', '--keep-unit', '--link-journal=no', '--console=passive']
+  openNetwork()
+  const nspawn = spawn('systemd-nspawn', ['-q', '-D', folder, ...name, ...flags], { stdio: 'ignore' })
   const end = async (pid: number, signal: NodeJS.Signals) => {
     if (nspawn.exitCode !== null || nspawn.signalCode !== null) return
     const exited = once(nspawn, 'exit')
     process.kill(pid, signal)
     await exited
+    leaveNetwork()
   }
   const shutDown = () => end(nspawn.pid as number, 'SIGTERM')
   try {
@@ -114,14 +129,11 @@ export async function boot(folder: string): Promise<Machine> {
       return asked && /starting|running|degraded/.test(`${asked.stdout}`) ? pid : undefined
     })
     const enter = ['-t', leader, '-a', '--']
-    const link = `ve-${machine}`
-    run('ip', 'address', 'add', `${network.host}/30`, 'dev', link)
-    run('ip', 'link', 'set', link, 'up')
-    run('nsenter', '-t', leader, '-n', 'ip', 'address', 'add', `${network.guest}/30`, 'dev', 'host0')
+    run('nsenter', '-t', leader, '-n', 'ip', 'address', 'add', `${address}/29`, 'dev', 'host0')
     run('nsenter', '-t', leader, '-n', 'ip', 'link', 'set', 'host0', 'up')
     const path = 'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin'
     const bash = ['env', '-i', 'HOME=/root', path, 'DEBIAN_FRONTEND=noninteractive', 'bash', '-euo', 'pipefail']
-    return { ...shellsIn([...enter, ...bash]), shutDown, cutPower: () => end(Number(leader), 'SIGKILL') }
+    return { address, ...shellsIn([...enter, ...bash]), shutDown, cutPower: () => end(Number(leader), 'SIGKILL') }
   } catch (error) {
     await shutDown()
     throw error

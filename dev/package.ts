@@ -54,7 +54,7 @@ const program = (name: string, command: string, help: string): Files => ({
   ...pages(name),
 })
 
-const controlPlane = (nats: string): Package => ({
+const controlPlane = (): Package => ({
   name: 'gatehouse',
   about: 'control plane for API keys, IP restrictions and network edges, and its command line',
   depends: 'systemd, openssl, age, postgresql-client, libc6, libstdc++6',
@@ -69,19 +69,16 @@ const controlPlane = (nats: string): Package => ({
     ...unit('gatehouse-backup'),
     ...unit('gatehouse-backup', 'timer'),
     'etc/gatehouse/gatehouse.env': { text: sampleEnvironment(settings, ['GATEHOUSE_DATABASE_URL']) },
-    // For edge nodes on other machines, listen on an address that they reach.
-    'etc/gatehouse-nats/nats.conf': { text: nats.replace('0.0.0.0:4222', '127.0.0.1:4222') },
-    'etc/gatehouse-nats/authorization.conf': { from: 'deploy/nats/authorization.conf' },
+    // For machines whose nodes have passwords.
+    'usr/share/doc/gatehouse/examples/authorization.conf': { from: 'deploy/nats/authorization.conf' },
     'usr/share/bash-completion/completions/gatehouse': { text: gatehouse('completion', 'bash') },
     'usr/share/fish/vendor_completions.d/gatehouse.fish': { text: gatehouse('completion', 'fish') },
     // zsh runs this file at the first Tab, which must complete too.
     'usr/share/zsh/vendor-completions/_gatehouse': { text: `${gatehouse('completion', 'zsh')}_gatehouse "$@"\n` },
   },
-  conffiles: [
-    '/etc/gatehouse/gatehouse.env',
-    '/etc/gatehouse-nats/nats.conf',
-    '/etc/gatehouse-nats/authorization.conf',
-  ],
+  // 'gatehouse setup' fills it. What earlier packages had there stays, and dpkg no longer asks about it.
+  folders: ['etc/gatehouse-nats'],
+  conffiles: ['/etc/gatehouse/gatehouse.env'],
 })
 
 /** As the command of this package is called. */
@@ -231,9 +228,8 @@ export async function makePackages(
   architectures: readonly Architecture[] = ['amd64'],
 ): Promise<string[]> {
   await mkdir(into, { recursive: true })
-  const nats = await readFile(join(root, 'deploy/nats/nats.conf'), 'utf8')
   for (const architecture of architectures)
-    for (const contents of [controlPlane(nats), await edgeNode()]) await makeDeb(into, level, contents, architecture)
+    for (const contents of [controlPlane(), await edgeNode()]) await makeDeb(into, level, contents, architecture)
   await makeNpmPackage(into)
   await makeSbom(into)
   return writeChecksums(into)

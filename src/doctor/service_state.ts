@@ -26,10 +26,10 @@ export function checkServiceState({ unit, kind, state }: Service): Finding[] {
   ]
 }
 
-/** Without NATS its password is not needed. */
+/** A password for NATS is needed only with a user: what joins has a JWT. */
 export function checkCredentials({ environment, missingCredentials }: Service): Finding[] {
   return missingCredentials
-    .filter(({ setting }) => !setting.startsWith('GATEHOUSE_NATS_') || environment.GATEHOUSE_NATS_URL)
+    .filter(({ setting }) => setting !== 'GATEHOUSE_NATS_PASSWORD_FILE' || environment.GATEHOUSE_NATS_USER)
     .map(({ setting, file }) =>
       failed(
         'service.credentials',

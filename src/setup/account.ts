@@ -4,10 +4,10 @@ import { createAccount, type NewAccount } from '../commands/operator/bootstrap.t
 import { migrateCommand } from '../commands/operator/migrate.ts'
 import type { Config } from '../config/config.ts'
 import { migrationFault } from '../db/migrate.ts'
-import { type DbPool, maybeOne } from '../db/pool.ts'
+import { maybeOne } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { ConfigError } from '../kernel/config_error.ts'
-import { listSigningKeys } from '../publisher/signing_keys.ts'
+import { holds } from './configs.ts'
 import { folders, writeOnce } from './files.ts'
 import type { Step } from './step.ts'
 
@@ -35,19 +35,3 @@ export const accountSteps = (serveConfig: () => Config, wanted: NewAccount): Ste
     },
   },
 ]
-
-/** False, too, while the settings, the role or the tables are missing. What else is wrong, the step itself will say. */
-const holds = async (config: () => Config, look: (db: DbPool) => Promise<boolean>): Promise<boolean> => {
-  try {
-    return await withDatabase(config(), look)
-  } catch {
-    return false
-  }
-}
-
-export const activeSigningKey = (serveConfig: () => Config): Promise<string> =>
-  withDatabase(serveConfig(), async (db) => {
-    const key = (await listSigningKeys(db)).find(({ active }) => active)
-    if (!key) throw new Error('no signing key is active')
-    return key.public_key
-  })

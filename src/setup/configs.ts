@@ -1,6 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { parseEnv } from 'node:util'
+import { withDatabase } from '../commands/database.ts'
 import { type Config, type EdgeConfig, readConfig, readEdgeConfig } from '../config/config.ts'
+import type { DbPool } from '../db/pool.ts'
 import { folders, secretsCredential } from './files.ts'
 
 const ownerUrlFile = `${folders.controlPlane}/database-owner-url`
@@ -33,3 +35,12 @@ export const ownerConfigHere = (environment: NodeJS.ProcessEnv = process.env): C
   environment.GATEHOUSE_DATABASE_URL || environment.GATEHOUSE_DATABASE_URL_FILE || !existsSync(ownerUrlFile)
     ? readConfig(environment)
     : ownerConfig()
+
+/** False, too, while the settings, the role or the tables are missing. What else is wrong, the step itself will say. */
+export const holds = async (config: () => Config, look: (db: DbPool) => Promise<boolean>): Promise<boolean> => {
+  try {
+    return await withDatabase(config(), look)
+  } catch {
+    return false
+  }
+}

@@ -1,5 +1,5 @@
-import { execFileSync, spawnSync } from 'node:child_process'
-import { setTimeout } from 'node:timers/promises'
+import { spawnSync } from 'node:child_process'
+import { readiness, startUnit } from '../commands/start_unit.ts'
 import { ConfigError } from '../kernel/config_error.ts'
 import type { Step } from './step.ts'
 
@@ -17,37 +17,16 @@ export function requirePrograms(names: readonly string[]): void {
     )
 }
 
-const patienceMs = 60_000
+/** A service that does not run is left to the step that starts it. */
+export const ifRunning = (verb: 'restart' | 'reload-or-restart', unit: string): void =>
+  void spawnSync('systemctl', [`try-${verb}`, unit])
 
 /** Runs, also after a reboot, and answers at its readiness URL, if it has one. */
 export const serviceStep = (unit: string, readyUrl?: () => string): Step => ({
   what: `${unit} is enabled and ${readyUrl ? 'ready' : 'running'}`,
   isDone: async () => {
     const isRunning = ['is-active', 'is-enabled'].every((verb) => spawnSync('systemctl', [verb, unit]).status === 0)
-    return isRunning && (!readyUrl || (await isReady(readyUrl())))
+    return isRunning && (!readyUrl || (await readiness(readyUrl())) === 'ready')
   },
-  run: async () => {
-    try {
-      execFileSync('systemctl', ['enable', '--quiet', unit], { stdio: ['ignore', 'ignore', 'pipe'] })
-      execFileSync('systemctl', ['restart', unit], { stdio: ['ignore', 'ignore', 'pipe'] })
-    } catch (error) {
-      throw new ConfigError(
-        `${unit} does not start: ${(error as { stderr?: Buffer }).stderr}See: journalctl -u 'gatehouse*'`,
-      )
-    }
-    const deadline = Date.now() + patienceMs
-    while (readyUrl && !(await isReady(readyUrl()))) {
-      if (Date.now() > deadline)
-        throw new ConfigError(
-          `${unit} is not ready after ${patienceMs / 1_000} seconds. See ${readyUrl()} and: journalctl -u ${unit}`,
-        )
-      await setTimeout(250)
-    }
-  },
+  run: () => startUnit(unit, readyUrl),
 })
-
-const isReady = (url: string): Promise<boolean> =>
-  fetch(url, { signal: AbortSignal.timeout(5_000) }).then(
-    ({ ok }) => ok,
-    () => false,
-  )

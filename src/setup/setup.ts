@@ -1,10 +1,15 @@
 import { existsSync } from 'node:fs'
 import { parseArgs } from 'node:util'
+import { readyUrl } from '../commands/start_unit.ts'
 import { ConfigError } from '../kernel/config_error.ts'
-import { accountSteps, activeSigningKey, migrationStep } from './account.ts'
+import { accountSteps, migrationStep } from './account.ts'
+import { certificateStep } from './certificate.ts'
 import { edgeConfig, ownerConfig, serveConfig } from './configs.ts'
 import { databaseSteps, requirePostgres } from './database.ts'
-import { edgeFileSteps, folders, natsSteps, settingsSteps } from './files.ts'
+import { edgeSteps } from './edge.ts'
+import { folders, settingsSteps } from './files.ts'
+import { hasPasswords, operatorSteps, rootKeyFile } from './nats.ts'
+import { outsideHost, publicUrlSteps } from './outside.ts'
 import { requirePrograms, serviceStep } from './services.ts'
 import { perform, type Step } from './step.ts'
 
@@ -13,7 +18,7 @@ const options = {
   account: { type: 'string', default: 'default' },
   'admin-name': { type: 'string', default: 'admin' },
   'admin-email': { type: 'string', default: 'admin@localhost' },
-  'public-url': { type: 'string', default: 'http://127.0.0.1:8080' },
+  'public-url': { type: 'string' },
 } as const
 
 /**
@@ -32,27 +37,48 @@ export async function setup(args: string[]): Promise<number> {
     adminName: values['admin-name'],
     adminEmail: values['admin-email'],
   }
+  const publicUrl = values['public-url'] === undefined ? undefined : readUrl(values['public-url'])
+  const isOld = hasPasswords(folders)
   const steps: Step[] = [
     ...databaseSteps(),
-    ...natsSteps(folders, 'gatehouse-nats'),
-    ...settingsSteps(folders, values['public-url']),
-    serviceStep('gatehouse-nats.service'),
+    certificateStep(folders, 'gatehouse-nats', publicUrl && outsideHost(publicUrl)),
+    ...settingsSteps(folders),
     migrationStep(ownerConfig),
+    ...(isOld ? [] : operatorSteps(folders, serveConfig)),
+    ...(publicUrl ? publicUrlSteps(folders, publicUrl) : []),
+    serviceStep('gatehouse-nats.service'),
     ...accountSteps(serveConfig, account),
     serviceStep('gatehouse.service', () => readyUrl(serveConfig().GATEHOUSE_LISTEN)),
-    ...(hasEdge ? edgeFileSteps(folders, values['public-url'], () => activeSigningKey(serveConfig)) : []),
     ...(hasEdge
-      ? [serviceStep('gatehouse-edge.service', () => readyUrl(edgeConfig().GATEHOUSE_EDGE_STATUS_LISTEN))]
+      ? [
+          ...edgeSteps(folders, serveConfig),
+          serviceStep('gatehouse-edge.service', () => readyUrl(edgeConfig().GATEHOUSE_EDGE_STATUS_LISTEN)),
+        ]
       : []),
   ]
   await perform(steps, values.plan)
   if (!hasEdge) console.log('skipped  edge node: install the package gatehouse-edge and run this command again')
-  if (!values.plan)
+  if (isOld)
     console.log(
-      `\nThe API is at ${serveConfig().GATEHOUSE_PUBLIC_URL}. An admin's token is in ${folders.controlPlane}/admin-token: move it to a safe place.`,
+      'skipped  operator mode of NATS, whose nodes have passwords: see docs/operate/upgrade-from-passwords.md',
     )
+  if (!values.plan) tellWhatIsLeft()
   return 0
 }
 
-const readyUrl = ({ host, port }: { host: string; port: number }): string =>
-  `http://${host.includes(':') ? `[${host}]` : host}:${port}/readyz`
+function tellWhatIsLeft(): void {
+  console.log(`\nThe API is at ${serveConfig().GATEHOUSE_PUBLIC_URL}.`)
+  const secrets = {
+    [`${folders.controlPlane}/admin-token`]: "an admin's token",
+    [rootKeyFile(folders)]: 'the root key of NATS, which no service needs',
+  }
+  for (const [file, what] of Object.entries(secrets))
+    if (existsSync(file)) console.log(`Move ${file} to a safe place: ${what}.`)
+}
+
+function readUrl(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  if (!url || !/^https?:$/.test(url.protocol) || url.pathname !== '/')
+    throw new ConfigError('--public-url must be a URL such as https://gatehouse.example.com')
+  return url.origin
+}

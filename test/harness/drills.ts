@@ -6,6 +6,7 @@ const root = new URL('../..', import.meta.url).pathname
 /** They build a Debian machine, so they need root, debootstrap and systemd-container, and no PostgreSQL of ours. */
 const machineDrills: Record<string, string> = {
   install: 'dev/clean_install.ts',
+  'two-machines': 'dev/two_machines.ts',
   boot: 'dev/boot_drill.ts',
   'apt-life': 'dev/apt_life.ts',
   pods: 'dev/pods_drill.ts',

@@ -1,55 +1,51 @@
+import { rmSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import type { Config } from '../../config/config.ts'
+import type { DbPool } from '../../db/pool.ts'
 import { transaction } from '../../db/transaction.ts'
 import { newNatsOperator } from '../../fleet/nats_accounts.ts'
 import { operatorConf } from '../../fleet/nats_config.ts'
 import { recordFleetEvent } from '../../fleet/node_store.ts'
 import { insertNatsOperator, loadNatsOperator } from '../../fleet/operator_store.ts'
 import { ConfigError } from '../../kernel/config_error.ts'
+import { type SecretsBox, UnreadableSecret } from '../../kernel/crypto/secrets_box.ts'
 import { withDatabase } from '../database.ts'
 import { writeSecretOnce } from '../secret_file.ts'
 import { openSecretsBox } from '../secrets_key.ts'
 
+/** Where nats-server keeps the accounts that it was given. */
+export const accountsFolder = '/var/lib/gatehouse-nats/accounts'
 const options = {
   'root-key': { type: 'string' },
-  folder: { type: 'string', default: '/var/lib/gatehouse-nats/accounts' },
+  folder: { type: 'string', default: accountsFolder },
 } as const
 
 /** `init` makes the keys of operator mode, `conf` prints what nats.conf includes for it. */
 export const nats = (config: Config, verb: string, args: string[]): Promise<number> => {
   const { values } = parseArgs({ args, options })
-  const box = openSecretsBox(config)
-  if (!box) throw new ConfigError('GATEHOUSE_SECRETS_KEY_FILE is not set, and encrypts the keys that sign for NATS')
+  requireSecretsBox(config)
   return withDatabase(config, async (db) => {
     switch (verb) {
       case 'init': {
         const file = values['root-key']
         if (!file) throw new ConfigError('--root-key FILE is required: the file for the root key, to be kept offline')
-        if (await loadNatsOperator(db, box)) {
+        if (await natsOperatorConf(db, config, values.folder)) {
           console.error("gatehouse: there is an operator already. 'gatehouse nats conf' prints its configuration")
           return 1
         }
-        const { operator, rootSeed } = newNatsOperator(Date.now())
-        // First: if it cannot be written, nothing has been changed.
-        writeSecretOnce(file, `${rootSeed}\n`)
-        const isNew = await transaction(db, async (tx) => {
-          if (!(await insertNatsOperator(tx, box, operator))) return false
-          await recordFleetEvent(tx, { operation: 'operator_created' })
-          return true
-        })
-        if (!isNew) throw new ConfigError('another process has made an operator meanwhile. The root key is of no use')
+        await createNatsOperator(db, config, file)
         console.error(
           `The root key is in ${file}. Move it to a safe place away from this machine. 'gatehouse nats conf' prints what nats.conf has to include in place of authorization.conf.`,
         )
         return 0
       }
       case 'conf': {
-        const operator = await loadNatsOperator(db, box)
-        if (!operator) {
+        const conf = await natsOperatorConf(db, config, values.folder)
+        if (!conf) {
           console.error("gatehouse: there is no operator yet. Run 'gatehouse nats init'")
           return 1
         }
-        process.stdout.write(operatorConf(operator, values.folder, Date.now()))
+        process.stdout.write(conf)
         return 0
       }
       default:
@@ -57,4 +53,41 @@ export const nats = (config: Config, verb: string, args: string[]): Promise<numb
         return 2
     }
   })
+}
+
+function requireSecretsBox(config: Config): SecretsBox {
+  const box = openSecretsBox(config)
+  if (!box) throw new ConfigError('GATEHOUSE_SECRETS_KEY_FILE is not set, and encrypts the keys that sign for NATS')
+  return box
+}
+
+/** What nats.conf includes. Undefined while there is no operator. */
+export async function natsOperatorConf(db: DbPool, config: Config, folder: string): Promise<string | undefined> {
+  try {
+    const operator = await loadNatsOperator(db, requireSecretsBox(config))
+    return operator && operatorConf(operator, folder, Date.now())
+  } catch (error) {
+    if (!(error instanceof UnreadableSecret)) throw error
+    throw new ConfigError(
+      `the keys that sign for NATS cannot be read: ${error.message}. Restore the secrets key with which they were made`,
+    )
+  }
+}
+
+/** Once for an installation: all nodes depend on it. The file is for the root key. */
+export async function createNatsOperator(db: DbPool, config: Config, rootKeyFile: string): Promise<void> {
+  const box = requireSecretsBox(config)
+  const { operator, rootSeed } = newNatsOperator(Date.now())
+  // First: if it cannot be written, nothing has been changed.
+  writeSecretOnce(rootKeyFile, `${rootSeed}\n`)
+  try {
+    await transaction(db, async (tx) => {
+      if (!(await insertNatsOperator(tx, box, operator)))
+        throw new ConfigError('another process has made an operator meanwhile')
+      await recordFleetEvent(tx, { operation: 'operator_created' })
+    })
+  } catch (error) {
+    rmSync(rootKeyFile)
+    throw error
+  }
 }
