@@ -35,7 +35,10 @@ const commands: Record<string, ServerCommand> = {
       ['--account NAME', 'name of the account to create'],
       ['--admin-name NAME', 'name of its first admin'],
       ['--admin-email ADDRESS', 'email address of its first admin'],
-      ['--public-url URL', 'URL at which clients reach the service'],
+      [
+        '--public-url URL',
+        'URL at which clients and nodes on other machines reach the service; may be given later, too',
+      ],
     ],
   },
   serve: {
