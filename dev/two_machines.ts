@@ -94,10 +94,11 @@ async function refusals(control: Machine, node: Machine, used: string): Promise<
 }
 
 async function revocation(control: Machine, node: Machine): Promise<void> {
-  const connections = async () => (await node.sh("ss -Htn state established '( dport = :4222 )'")).trim()
+  const established = "ss -Htn state established '( dport = :4222 )'"
+  const connections = async () => (await node.sh(established)).trim()
   assert.notEqual(await connections(), '')
   // The two machines have one clock.
-  const closed = node.sh(`while [ -n "$(ss -Htn state established '( dport = :4222 )')" ]; do :; done; date +%s%3N`)
+  const closed = node.sh(`while [ -n "$(${established})" ]; do :; done; date +%s%3N`)
   const said = await control.sh('gatehouse nodes revoke edge-2; date +%s%3N')
   const [line = '', ended] = said.trim().split('\n')
   assert.match(line, /edge-2 is revoked, and NATS has closed its connection/)

@@ -87,7 +87,7 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
   async function publishOnceConnected(): Promise<void> {
     nats = await connectNats({ ...natsSettings(config, fleet), signal: ending.signal, link })
     nodes.listen(nats)
-    fleet.listen(nats)
+    fleet.listen(nats, link.isConnected)
     takeInRequests(nats, requestIntake({ config, db, metrics, log, warnOnce }))
     tails.listen(nats)
     const outside = { ...waysOut(config, db, nats, secrets), isConnected: link.isConnected, log }

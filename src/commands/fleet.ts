@@ -38,7 +38,7 @@ export function openFleet(
   const servers = config.GATEHOUSE_NATS_URL
   const fleet = createFleet({
     ...{ db, secrets, clock: systemClock },
-    nats: { servers, caFile: config.GATEHOUSE_NATS_CA_FILE },
+    nats: { servers, caFile: config.GATEHOUSE_NATS_CA_FILE, hasPassword: config.GATEHOUSE_NATS_USER !== '' },
     onError: (err, message) => log.error({ err }, message),
   })
   metrics.watchNatsAccounts(fleet.isOutdated)

@@ -13,7 +13,8 @@ type Parts = {
   db: DbPool
   secrets: SecretsBox | undefined
   clock: Clock
-  nats: { servers: string[]; caFile: string }
+  /** With a password, the control plane also connects to a NATS that has its users in a configuration file. */
+  nats: { servers: string[]; caFile: string; hasPassword: boolean }
   onError: (error: unknown, message: string) => void
 }
 
@@ -34,7 +35,7 @@ export type Fleet = {
    */
   readonly admit: (node: Pick<FleetNode, 'name' | 'account'>) => Promise<boolean>
   /** Answers nodes that ask for a new JWT, on the connection of the control plane. */
-  readonly listen: (control: NatsConnection) => void
+  readonly listen: (control: NatsConnection, isConnected: () => boolean) => void
   readonly stop: () => Promise<void>
 }
 
@@ -43,18 +44,24 @@ export function createFleet({ db, secrets, clock, nats, onError }: Parts): Fleet
   let operator: NatsOperator | undefined
   let own: NatsCredentials | undefined
   let system: NatsConnection | undefined
-  let control: NatsConnection | undefined
+  let isSystemOpen = false
+  let isControlOpen = () => false
   const accounts = createAccountPush(db, clock)
   let isLoaded = false
   let isKept = false
 
   async function openSystem(pusher: NatsCredentials): Promise<void> {
     const { signal } = ending
-    system = await connectNats({ ...nats, name: 'gatehouse accounts', credentials: () => pusher, signal })
+    const { servers, caFile } = nats
+    system = await connectNats({ servers, caFile, name: 'gatehouse accounts', credentials: () => pusher, signal })
     const changes = system.status()
+    isSystemOpen = true
     // At once: until NATS has the account of the control plane, nothing of it can connect.
     void keep().catch((error) => onError(error, 'cannot give NATS the accounts of edge nodes yet; retrying'))
-    for await (const { type } of changes) if (type === 'reconnect' || type === 'update') accounts.forget()
+    for await (const { type } of changes) {
+      if (type === 'reconnect' || type === 'disconnect') isSystemOpen = type === 'reconnect'
+      if (type === 'reconnect' || type === 'update') accounts.forget()
+    }
   }
 
   async function load(): Promise<void> {
@@ -85,14 +92,13 @@ export function createFleet({ db, secrets, clock, nats, onError }: Parts): Fleet
     isOutdated: () => operator && !isKept,
     keep,
     async admit(node) {
-      // Only in operator mode does our NATS greet with a nonce, for the client to sign.
-      if (control?.info && !control.info.nonce) return false
+      if (!isSystemOpen && nats.hasPassword && isControlOpen()) return false
       if (!operator || !system) throw new Error('NATS has not been reached yet')
       await pushAccount(system, nodeAccountJwt(operator, node, clock()))
       return true
     },
-    listen(connection) {
-      control = connection
+    listen(connection, isConnected) {
+      isControlOpen = isConnected
       answerRenewals(connection, { db, onError }, (node) => operator && nodeUserJwt(operator, node, clock()))
     },
     async stop() {

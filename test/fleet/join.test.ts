@@ -28,6 +28,7 @@ test('a machine joins with one command and serves; revoked, it is cut off within
   const machine = await joinMachine(token, 'anything')
   assert.equal(machine.code, 0, machine.stderr)
   assert.match(machine.stdout, /joined as edge-7/)
+  assert.doesNotMatch(machine.stdout, /needs a password/)
   for (const secret of ['nats.creds', 'node.key'])
     assert.equal((await stat(join(machine.folder, secret))).mode & 0o777, 0o600)
   assert.deepEqual((await readdir(machine.folder)).includes('join.key'), false)
