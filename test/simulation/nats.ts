@@ -36,7 +36,7 @@ export function createNats(scheduler: Scheduler) {
   const archive: { key: string; data: Buffer }[] = []
   const oldBatches: Buffer[] = []
   let onOlder = (_fault: string): void => {}
-  let hasLostWrites = false
+  let hasLostData = false
 
   const backAt = (process: Process): number => Math.max(downUntil, cutOff.get(process) ?? 0)
   const isConnected = (process: Process): boolean => backAt(process) <= scheduler.now()
@@ -109,8 +109,8 @@ export function createNats(scheduler: Scheduler) {
 
   /** A node that reads the bucket from now on would get the older one. */
   function noteReplaced(process: Process, key: string, before: Buffer | undefined, data: Buffer): void {
-    // Revisions that were given twice mislead a publisher that stood still meanwhile. It deletes the bucket then.
-    if (!before || hasLostWrites) return
+    // After a loss, NATS gives revisions a second time, and the condition of a late write may meet the wrong one.
+    if (!before || hasLostData) return
     const [older, newer] = [generationOf(data), generationOf(before)]
     if (older !== undefined && newer !== undefined && older < newer)
       onOlder(`${process.name} puts ${key} of generation ${older} in the place of generation ${newer} in the bucket`)
@@ -263,10 +263,7 @@ export function createNats(scheduler: Scheduler) {
       synced = new Map([...streams].map(([name, stream]) => [name, copyOf(stream)]))
     },
     /** Comes back as of its last sync, or with nothing. */
-    loseWrites(): void {
-      hasLostWrites = true
-      restart('NATS loses power, and what it had not synced', synced)
-    },
+    loseWrites: () => restart('NATS loses power, and what it had not synced', synced),
     loseAll: () => restart('NATS loses all its data', new Map()),
     stop(ms: number): void {
       scheduler.tell('NATS', `is away for ${Math.round(ms)} ms`)
@@ -298,6 +295,7 @@ export function createNats(scheduler: Scheduler) {
 
   function restart(what: string, left: Map<string, Stream>): void {
     scheduler.tell('NATS', what)
+    hasLostData = true
     streams = new Map([...left].map(([name, stream]) => [name, copyOf(stream)]))
     synced = new Map([...left].map(([name, stream]) => [name, copyOf(stream)]))
     behind = undefined

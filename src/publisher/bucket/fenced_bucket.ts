@@ -26,7 +26,8 @@ const maxAttempts = 20
 /**
  * Writes entries so that an older one never replaces a newer one, however long the process stood still between two steps:
  * NATS accepts a write only while the entry is still the one whose generation was compared. Nodes take nothing that is
- * older than what they have, but a new node would serve the older state until the next comparison.
+ * older than what they have, but a new node would serve the older state until the next comparison. That is still so after
+ * NATS has lost data, because it gives revisions a second time: a late write may then meet the number that it expects.
  *
  * Two entries of one generation may differ, such as a progress before and after a comparison: when another publisher may
  * have written the one that is there, only the holder of the lock replaces it. The lock is confirmed after the entry was
