@@ -77,6 +77,7 @@ async function main(args: string[]): Promise<number> {
     case 'domains':
     case 'nats':
     case 'nodes':
+    case 'cells':
       return manage(command, rest)
     case 'backup':
       return (await import('./commands/operator/backup.ts')).backup((await loadOwnerConfig()).ownerConfigHere(), rest)
@@ -143,7 +144,16 @@ async function runDoctor(args: string[]): Promise<number> {
   process.exit(code)
 }
 
-type Managed = 'signing-keys' | 'secrets' | 'edge-keys' | 'rate-limits' | 'quotas' | 'domains' | 'nats' | 'nodes'
+type Managed =
+  | 'signing-keys'
+  | 'secrets'
+  | 'edge-keys'
+  | 'rate-limits'
+  | 'quotas'
+  | 'domains'
+  | 'nats'
+  | 'nodes'
+  | 'cells'
 
 /** Commands that list and change what only the operator may. */
 async function manage(command: Managed, args: string[]): Promise<number> {
@@ -160,6 +170,12 @@ async function manage(command: Managed, args: string[]): Promise<number> {
       return (await import('./commands/operator/nats.ts')).nats((await loadOwnerConfig()).ownerConfigHere(), verb, rest)
     case 'nodes':
       return (await import('./commands/operator/nodes.ts')).nodes(
+        (await loadOwnerConfig()).ownerConfigHere(),
+        verb,
+        rest,
+      )
+    case 'cells':
+      return (await import('./commands/operator/cells.ts')).cells(
         (await loadOwnerConfig()).ownerConfigHere(),
         verb,
         rest,

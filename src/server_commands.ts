@@ -141,6 +141,21 @@ const commands: Record<string, ServerCommand> = {
     ],
     ...database('GATEHOUSE_SECRETS_KEY_FILE', 'GATEHOUSE_NATS_URL', 'GATEHOUSE_NATS_CA_FILE', 'GATEHOUSE_PUBLIC_URL'),
   },
+  cells: {
+    forms: [
+      ['cells list', 'list the cells, with the number of their nodes and accounts'],
+      ['cells create NAME', 'create a cell, a set of nodes that serve the same accounts'],
+      ['cells delete NAME', 'delete a cell without nodes and accounts'],
+      ['cells place ACCOUNT CELL…', 'let exactly these cells serve an account'],
+      ['cells show ACCOUNT', 'show which cells serve an account, and which of its edges name them'],
+    ],
+    flags: [
+      ['--default', 'with create: it serves all accounts that are placed nowhere; with place: place it nowhere'],
+      ['--yes', 'with create --default: serve these accounts without confirmation'],
+      ['--dry-run', 'with place: only print what would change'],
+    ],
+    ...database(),
+  },
   'edge-keys': {
     forms: [
       ['edge-keys list', 'list the keys of edge nodes, to which certificate private keys are encrypted'],

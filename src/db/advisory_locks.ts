@@ -13,6 +13,8 @@ export const lockKeys = {
   grants: 7_204_113_004,
   /** Taken by migrations/0021. */
   requestPartitions: 7_204_113_005,
+  /** Creating and deleting cells, and placing accounts in them. */
+  placement: 7_204_113_006,
   retention: 7_204_113_038,
 } as const
 

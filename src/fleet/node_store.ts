@@ -82,7 +82,15 @@ export async function setRevoked(tx: Db, name: string): Promise<FleetNode | unde
 }
 
 export type FleetEvent = {
-  readonly operation: 'invited' | 'joined' | 'join_refused' | 'revoked' | 'operator_created'
+  readonly operation:
+    | 'invited'
+    | 'joined'
+    | 'join_refused'
+    | 'revoked'
+    | 'operator_created'
+    | 'cell_created'
+    | 'cell_deleted'
+    | 'account_placed'
   readonly node?: string | undefined
   readonly sourceIp?: string | undefined
   readonly detail?: string

@@ -1,14 +1,13 @@
 import { type Db, many, maybeOne, run } from '../db/pool.ts'
 import { type SqlFragment, sql } from '../db/sql.ts'
+import { defaultCellName } from '../kernel/edge/cells.ts'
 import type { Uuid } from '../kernel/ids.ts'
 
 /** A set of nodes that serve the same accounts. */
 export type Cell = { readonly id: number; readonly name: string }
 
 /** Every installation has it. */
-export const defaultCell: Cell = { id: 1, name: 'default' }
-
-export const cellNamePattern = '^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$'
+export const defaultCell: Cell = { id: 1, name: defaultCellName }
 
 export const listCells = (db: Db): Promise<Cell[]> => many<Cell>(db, sql`select id, name from cells order by id`)
 

@@ -1,0 +1,100 @@
+import { parseArgs } from 'node:util'
+import type { Config } from '../../config/config.ts'
+import type { DbPool } from '../../db/pool.ts'
+import { ConfigError } from '../../kernel/config_error.ts'
+import { cellNamePattern } from '../../kernel/edge/cells.ts'
+import { toId } from '../../kernel/ids.ts'
+import { cellsOf } from '../../operations/placement.ts'
+import { findAccount, noSuchAccount } from '../accounts/find.ts'
+import { CellsFault, createCell, deleteCell, listCellsInUse } from '../cells/cells.ts'
+import { edgesNamingCells, isPlacedByName, lacking, place } from '../cells/placement.ts'
+import { withDatabase } from '../database.ts'
+
+const flag = { type: 'boolean', default: false } as const
+
+/** Sets of nodes, and which accounts they serve. Prints a JSON line for each cell or account concerned. */
+export const cells = (config: Config, verb: string, args: string[]): Promise<number> =>
+  withDatabase(config, async (db) => {
+    try {
+      return await perform(db, verb, args)
+    } catch (error) {
+      if (!(error instanceof CellsFault)) throw error
+      console.error(`gatehouse: ${error.message}`)
+      return 1
+    }
+  })
+
+async function perform(db: DbPool, verb: string, args: string[]): Promise<number> {
+  switch (verb) {
+    case 'list':
+      parseArgs({ args, options: {} })
+      for (const cell of await listCellsInUse(db)) console.log(JSON.stringify(cell))
+      return 0
+    case 'create':
+      return create(db, args)
+    case 'delete': {
+      const { positionals } = parseArgs({ args, options: {}, allowPositionals: true })
+      await deleteCell(db, onlyOne(positionals, 'delete NAME'))
+      return 0
+    }
+    case 'place':
+      return placeOne(db, args)
+    case 'show': {
+      const { positionals } = parseArgs({ args, options: {}, allowPositionals: true })
+      return show(db, onlyOne(positionals, 'show ACCOUNT'))
+    }
+    default:
+      console.error("gatehouse: unknown command; expected 'cells' list, create, delete, place or show")
+      return 2
+  }
+}
+
+function onlyOne([name, ...more]: string[], form: string): string {
+  if (!name || more.length > 0) throw new ConfigError(`usage: gatehouse cells ${form}`)
+  return name
+}
+
+async function create(db: DbPool, args: string[]): Promise<number> {
+  const { values, positionals } = parseArgs({ args, options: { default: flag, yes: flag }, allowPositionals: true })
+  const name = onlyOne(positionals, 'create NAME [--default]')
+  if (!new RegExp(cellNamePattern).test(name))
+    throw new ConfigError('NAME must have up to 32 small letters, digits and hyphens, with no hyphen at either end')
+  const served = await createCell(db, { name, isDefault: values.default, confirmed: values.yes })
+  console.log(JSON.stringify({ name, default: values.default, accounts: served }))
+  console.error(`Let a node join it with: gatehouse nodes invite --cell ${name}`)
+  return 0
+}
+
+async function placeOne(db: DbPool, args: string[]): Promise<number> {
+  const options = { default: flag, 'dry-run': flag }
+  const { values, positionals } = parseArgs({ args, options, allowPositionals: true })
+  const [nameOrId, ...names] = positionals
+  if (!nameOrId || values.default === names.length > 0)
+    throw new ConfigError('usage: gatehouse cells place ACCOUNT CELL… | place ACCOUNT --default')
+  const account = await findAccount(db, nameOrId)
+  if (!account) return unknownAccount(nameOrId)
+  const isDryRun = values['dry-run']
+  const { before, after } = await place(db, account, names, isDryRun)
+  const [added, removed] = [lacking(after, before), lacking(before, after)]
+  console.log(JSON.stringify({ account_id: toId('ac', account.id), name: account.name, cells: after, added, removed }))
+  const [sends, removes] = isDryRun ? ['would be sent', 'would be removed'] : ['are sent', 'are removed']
+  if (added.length > 0) console.error(`The records of ${account.name} ${sends} to the nodes of ${added.join(', ')}`)
+  if (removed.length > 0) console.error(`They ${removes} from the nodes of ${removed.join(', ')}`)
+  if (added.length + removed.length === 0) console.error(`The same cells serve ${account.name} as before`)
+  return 0
+}
+
+async function show(db: DbPool, nameOrId: string): Promise<number> {
+  const account = await findAccount(db, nameOrId)
+  if (!account) return unknownAccount(nameOrId)
+  const served = (await cellsOf(db, account.id)).map(({ name }) => name)
+  const placed = await isPlacedByName(db, account)
+  const edges = await edgesNamingCells(db, account)
+  console.log(JSON.stringify({ account_id: toId('ac', account.id), name: account.name, cells: served, placed, edges }))
+  return 0
+}
+
+function unknownAccount(nameOrId: string): number {
+  console.error(noSuchAccount(nameOrId))
+  return 1
+}
