@@ -10,6 +10,8 @@ export const documentedOperations = (): Operation[] =>
 
 const verbs: Record<string, string> = { post: 'create', patch: 'update', put: 'replace', delete: 'delete' }
 const toWord = (name: string) => name.replaceAll('_', '-')
+/** `gatehouse cells` is a command of the operator, about the cells of all accounts. */
+const takenWords: Record<string, string> = { cells: 'account-cells' }
 
 /**
  * The one rule from a path and a method to words. The words of the path without its parameters, then a verb: create,
@@ -21,7 +23,7 @@ function wordsOf(path: string, method: string, { operationId }: DocumentOperatio
   const verb = verbs[method] ?? (isList ? 'list' : 'get')
   const isAlone = Object.keys(paths()[path] ?? {}).length === 1
   const isVerbItself = isAlone && words.length > 1 && operationId.split('.').at(-1) === words.at(-1)
-  return [...words.map(toWord), ...(isVerbItself ? [] : [verb])]
+  return [...words.map((word) => takenWords[word] ?? toWord(word)), ...(isVerbItself ? [] : [verb])]
 }
 
 const shownSchema = (response: Schema = {}, listField: string | undefined): Schema =>

@@ -115,7 +115,7 @@ export function updateRoute<P extends ItemParams, Row, Shape extends TObject, B 
           resourceId: body.id,
           before: before.fields,
           after,
-          records: resource.records?.(row, request.caller, 'update'),
+          records: resource.records?.(row, request.caller, 'update', before.row),
         })
         return { body, etag: etagOf(after), generation }
       }),

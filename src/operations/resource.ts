@@ -38,8 +38,13 @@ export type Resource<P extends ItemParams, Row, Shape extends TObject> = {
   readonly secret?: keyof Row & keyof Static<Shape> & string
   /** The quota that a new one uses. */
   readonly quota?: QuotaKind
-  /** The records to publish to edge nodes when it changes. */
-  readonly records?: (row: Row, caller: Caller, verb: 'create' | 'update' | 'delete') => readonly RecordKey[]
+  /** The records to publish to edge nodes when it changes. `before`: the row that a PATCH changed. */
+  readonly records?: (
+    row: Row,
+    caller: Caller,
+    verb: 'create' | 'update' | 'delete',
+    before?: Row,
+  ) => readonly RecordKey[]
 }
 
 type GuardedRequest = Pick<Handling<unknown, object, unknown>, 'caller' | 'origin' | 'clock' | 'query'>

@@ -3,6 +3,7 @@ import { apiKeyRoutes } from './api_keys/routes.ts'
 import { auditEventRoutes } from './audit_events/routes.ts'
 import { backendRoutes } from './backends/routes.ts'
 import { callerRoutes } from './caller/routes.ts'
+import { cellRoutes } from './cells/routes.ts'
 import { commandSignInRoutes } from './command_sign_in/routes.ts'
 import { dashboardSessionRoutes } from './dashboard_session/routes.ts'
 import { edgeNodeRoutes } from './edge_nodes/routes.ts'
@@ -50,6 +51,7 @@ export const routes: readonly Route[] = [
   ...reservedDomainRoutes,
   ...tlsCertificateRoutes,
   ...edgeNodeRoutes,
+  ...cellRoutes,
   ...callerRoutes,
   ...dashboardSessionRoutes,
   ...auditEventRoutes,

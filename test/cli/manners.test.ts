@@ -98,7 +98,7 @@ test('every list can be printed as ids, even when its things have names instead'
   for (const operation of operations.filter(({ listField }) => listField))
     assert.ok(outputsOf(operation).includes('ids'), operation.id)
   const named = operations.flatMap((operation) => (idFieldOf(operation) === 'name' ? operation.id : []))
-  assert.deepEqual(named, ['edge_nodes.list'])
+  assert.deepEqual(named, ['edge_nodes.list', 'cells.list'])
 })
 
 test('a terminal with room for nothing beside the ids shows each value on its own line', async () => {

@@ -84,12 +84,14 @@ export const fixtures: Record<string, Make> = {
   'tcp_edges.update': make('/edges/tcp', async (as) => ({
     ...annotations,
     hostports: [`tcp.example.com:${tcpPort++}`],
+    cells: ['default'],
     backend: await backendModule(as),
     ip_restriction: await restrictionModule(as),
   })),
   'https_edges.update': make('/edges/https', async () => ({
     ...annotations,
     hostports: [`${randomUUID()}.example:443`],
+    cells: ['default'],
   })),
   'https_edge_routes.update': async (as) => {
     const edge_id = await created(as, '/edges/https', {})

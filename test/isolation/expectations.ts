@@ -315,6 +315,7 @@ export const expectations: Record<string, Expectation> = {
   ...certificateExpectations(id(certificate), certificate),
 
   'edge_nodes.list': { admin: 200, member: 403 },
+  'cells.list': { admin: 200, member: 200 },
   'generations.get': { admin: 200, member: 200, path: async () => ({ generation: '1' }) },
 
   'caller.get': { admin: 200, member: 200 },

@@ -49,6 +49,7 @@ const hostports = (port: number) =>
       selector: ({ label }) => label,
     },
   )
+const cells = fc.constantFrom(null, ['default'], ['default'], ['elsewhere'])
 const policyIds = fc.uniqueArray(pick('ip_policies'), { minLength: 1, maxLength: 2, selector: String })
 
 export const moduleBodies = {
@@ -95,8 +96,8 @@ const fields: Record<Kind, { needed?: Shape; createOnly?: Shape; rest: Shape; up
     needed: { address: word.map((host) => `${host}.internal:80`) },
     rest: { tls: fc.record({ enabled: fc.boolean() }), ...annotations },
   },
-  tcp_edges: { rest: { hostports: hostports(20_001), ...edgeModules, ...annotations } },
-  https_edges: { rest: { hostports: hostports(443), ...annotations } },
+  tcp_edges: { rest: { hostports: hostports(20_001), cells, ...edgeModules, ...annotations } },
+  https_edges: { rest: { hostports: hostports(443), cells, ...annotations } },
   routes: {
     needed: match,
     rest: { ...edgeModules, request_headers: orNull(moduleBodies.request_headers), ...annotations },

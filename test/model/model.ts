@@ -143,6 +143,13 @@ const annotations = ({ sent, old }: Writing): Fields =>
 /** Omitted fields keep their values, or get the default on creation. */
 const field = ({ sent, old }: Writing, name: string, byDefault?: unknown) => sent[name] ?? old[name] ?? byDefault
 
+/** Unlike that of most fields, its null is a value. */
+function cells({ sent, old }: Writing): unknown {
+  const wanted = 'cells' in sent ? sent.cells : (old.cells ?? null)
+  if (Array.isArray(wanted) && wanted[0] !== 'default') throw new Refused(400, 'ERR_INVALID_FIELD', 'cells[0]')
+  return wanted
+}
+
 function hostports(writing: Writing): string[] {
   const { model, before } = writing
   const wanted = field(writing, 'hostports', []) as string[]
@@ -270,6 +277,7 @@ const kinds: Record<Kind, Rules> = {
     write: (writing) => ({
       ...annotations(writing),
       // Before the hostports: what a body refers to is checked before what is taken.
+      cells: cells(writing),
       ...inlineModules('tcp_edges', writing),
       hostports: hostports(writing),
     }),
@@ -277,7 +285,7 @@ const kinds: Record<Kind, Rules> = {
   https_edges: {
     path: () => '/edges/https',
     list: 'https_edges',
-    write: (writing) => ({ ...annotations(writing), hostports: hostports(writing) }),
+    write: (writing) => ({ ...annotations(writing), cells: cells(writing), hostports: hostports(writing) }),
     takesAlong: (other, gone) => other.above === gone,
   },
   routes: {

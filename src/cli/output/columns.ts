@@ -13,6 +13,7 @@ export const firstColumns: Readonly<Record<string, readonly string[]>> = {
   'https_edge_routes.list': ['id', 'match_type', 'match', 'backend', 'ip_restriction', 'description'],
   'edge_nodes.list': [
     'name',
+    'cell',
     'live',
     'applied_generation',
     'records',

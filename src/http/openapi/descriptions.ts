@@ -28,6 +28,7 @@ const groups: Record<string, string> = {
   tls_certificates:
     'Certificates with their private keys, for the domains of the account. A private key is never returned.',
   edge_nodes: 'The machines that enforce restrictions and forward traffic.',
+  cells: 'Sets of edge nodes. Each serves the accounts that the operator has placed in it.',
   generations: 'Which edge nodes have applied a change.',
   caller: 'The identity behind the API key.',
   dashboard_session: 'Sign in to the dashboard and out of it.',

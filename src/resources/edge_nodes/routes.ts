@@ -5,7 +5,8 @@ import { Closed, type Static, Timestamp, TimestampOrNull } from '../../http/wire
 import { rfc3339 } from '../../kernel/clock.ts'
 import type { EdgeNode as KnownNode } from '../../kernel/edge/edge_nodes.ts'
 import { generationsOf, settledGeneration } from '../../operations/outbox.ts'
-import { acceptedNodeKeys } from './store.ts'
+import { cellsOf } from '../../operations/placement.ts'
+import { acceptedNodeKeys, cellOf, findJoinedNodes, type JoinedNodes, nodesIn } from './store.ts'
 
 const Refusal = Closed(
   {
@@ -25,10 +26,12 @@ type ShownCertificates = {
 const EdgeNode = Closed(
   {
     name: Type.String(),
+    cell: Type.String({ description: 'The cell that the node is in.' }),
     live: Type.Boolean({ description: 'Whether the node has reported recently.' }),
     applied_generation: Type.Integer({ description: 'The node has applied every change up to this generation.' }),
     records: Type.Integer(),
     version: Type.String(),
+    joined_at: TimestampOrNull('When the node joined. Null: it connects to NATS with a password.'),
     started_at: Timestamp,
     last_seen_at: Timestamp,
     certificate_key: Type.Unsafe<{ fingerprint: string; accepted: boolean } | null>({
@@ -97,12 +100,14 @@ const Generation = Closed(
   { title: 'Generation' },
 )
 
-const shown = (node: KnownNode, accepted: ReadonlySet<string>): Static<typeof EdgeNode> => ({
+const shown = (node: KnownNode, joined: JoinedNodes, accepted: ReadonlySet<string>): Static<typeof EdgeNode> => ({
   name: node.node,
+  cell: cellOf(node.node, joined),
   live: node.live,
   applied_generation: node.applied,
   records: node.records,
   version: node.version,
+  joined_at: joined.get(node.node)?.joined_at ?? null,
   started_at: node.startedAt,
   last_seen_at: rfc3339(node.lastSeenAt),
   certificate_key:
@@ -126,7 +131,7 @@ const shown = (node: KnownNode, accepted: ReadonlySet<string>): Static<typeof Ed
 type NodeRefusal = KnownNode['refusals'][number]
 const refusedGenerations = ({ refusals }: KnownNode): number[] => refusals.map(({ generation }) => generation ?? 0)
 
-/** Nodes serve every account, and a refusal names its record: each account sees its own, and those of no account. */
+/** Nodes serve many accounts, and a refusal names its record: each account sees its own, and those of no account. */
 const isFor =
   (own: ReadonlySet<number>) =>
   ({ generation }: NodeRefusal): boolean =>
@@ -135,7 +140,7 @@ const isFor =
 export const edgeNodeRoutes = [
   route({
     operation: 'edge_nodes.list',
-    summary: 'List edge nodes, with the versions they run and the records they rejected',
+    summary: "List the edge nodes of the account's cells, with the versions they run and the records they rejected",
     method: 'GET',
     path: '/edge_nodes',
     success: 200,
@@ -144,10 +149,13 @@ export const edgeNodeRoutes = [
     access: 'admin',
     async handle({ db, caller, edges }) {
       const newest_generation = await settledGeneration(db)
-      const nodes = edges.all()
+      const joined = await findJoinedNodes(db)
+      const nodes = nodesIn(await cellsOf(db, caller.accountId), edges.all(), joined)
       const own = await generationsOf(db, caller, nodes.flatMap(refusedGenerations))
       const accepted = await acceptedNodeKeys(db)
-      const edge_nodes = nodes.map((node) => shown({ ...node, refusals: node.refusals.filter(isFor(own)) }, accepted))
+      const edge_nodes = nodes.map((node) =>
+        shown({ ...node, refusals: node.refusals.filter(isFor(own)) }, joined, accepted),
+      )
       return { body: { newest_generation, edge_nodes } }
     },
   }),

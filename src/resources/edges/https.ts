@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { Db } from '../../db/pool.ts'
 import type { RecordKey } from '../../distribution/records.ts'
 import type { InstallationSettings } from '../../http/route.ts'
@@ -9,6 +10,7 @@ import { newAnnotations, patchedAnnotations } from '../../operations/annotations
 import { createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'
 import { getRoute, listRoute } from '../../operations/read_routes.ts'
 import type { Resource } from '../../operations/resource.ts'
+import { checkCells, holdCells } from './cells.ts'
 import { checkHostports, checkInlineModules, checkWildcards, restrictionsKey, setInlineModules } from './changes.ts'
 import { setHttpsHostports } from './domains.ts'
 import { moduleRoutes } from './module_routes.ts'
@@ -51,11 +53,13 @@ const edges: Resource<{ id: 'edghts' }, HttpsEdgeRow, typeof HttpsEdge> = {
   shape: HttpsEdge,
   view: toHttpsEdge,
   find: findHttpsEdge,
-  // Its routes name the edge and not its hostports, so they change with it only when it goes.
-  records: ({ id, routes }, { accountId }, verb) => [
+  // Its routes name the edge and not its hostports, so they change with it only when it goes, or goes elsewhere.
+  records: ({ id, routes, cells }, { accountId }, verb, before) => [
     `https.${toId('edghts', id)}`,
     ...(verb === 'create' ? [restrictionsKey(accountId)] : []),
-    ...(verb === 'delete' ? routes.map((route) => routeKey(route.id)) : []),
+    ...(verb === 'delete' || (before && !isDeepStrictEqual(before.cells, cells))
+      ? routes.map((route) => routeKey(route.id))
+      : []),
   ],
 }
 
@@ -82,8 +86,9 @@ const rereadRoute = async (tx: Db, caller: Caller, edgeId: Id<'edghts'>, id: Uui
   return row
 }
 const checkModules = checkInlineModules('route')
-const checkNames = (body: { hostports?: string[] }, settings: InstallationSettings) => {
+const checkNames = (body: { hostports?: string[]; cells?: string[] | null }, settings: InstallationSettings) => {
   checkHostports(body)
+  checkCells(body)
   checkWildcards(settings, body.hostports)
 }
 
@@ -94,7 +99,8 @@ export const httpsEdgeRoutes = [
     errors: ['ERR_HOSTPORT_TAKEN', 'ERR_DOMAIN_UNVERIFIED'],
     check: checkNames,
     async insert(tx, { caller, body, domains }) {
-      const id = await insertEdge(tx, caller, { kind: 'https', ...newAnnotations(body) })
+      await holdCells(tx, caller, body.cells)
+      const id = await insertEdge(tx, caller, { kind: 'https', cells: body.cells, ...newAnnotations(body) })
       await setHttpsHostports(tx, caller, domains, id, body.hostports)
       return rereadEdge(tx, caller, id)
     },
@@ -109,7 +115,9 @@ export const httpsEdgeRoutes = [
     errors: ['ERR_HOSTPORT_TAKEN', 'ERR_DOMAIN_UNVERIFIED'],
     check: checkNames,
     async apply(tx, { caller, body, domains }, before) {
-      await updateEdge(tx, caller, before.id, patchedAnnotations(before, body))
+      const { cells = before.cells } = body
+      await holdCells(tx, caller, body.cells)
+      await updateEdge(tx, caller, before.id, { cells, ...patchedAnnotations(before, body) })
       await setHttpsHostports(tx, caller, domains, before.id, body.hostports)
       return rereadEdge(tx, caller, before.id)
     },

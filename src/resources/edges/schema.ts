@@ -39,6 +39,16 @@ const HttpsHostports = Hostports(
   'host:443. The first label can be *, but not directly under a public suffix such as co.uk. A hostport belongs to one edge and cannot overlap a name of another account. The operator can require that it is under a verified domain of this account.',
 )
 
+const maxCells = 100
+const Cells = Type.Unsafe<string[] | null>({
+  type: ['array', 'null'],
+  items: { type: 'string', 'x-maxBytes': 32, examples: ['default'] },
+  minItems: 1,
+  maxItems: maxCells,
+  description:
+    'Names of the cells that serve the edge, out of those of the account, which GET /cells lists. Null: all of them.',
+})
+
 /** A module sent with its edge. Null removes it. */
 const inline = (kind: EdgeKind): TProperties =>
   Object.fromEntries(
@@ -58,11 +68,16 @@ const shown = (kind: EdgeKind): TProperties =>
 const withModules = <P extends TProperties>(kind: EdgeKind, properties: P) =>
   Closed({ ...properties, ...inline(kind) }) as TObject as TObject<P>
 
-export const TcpEdgeCreate = withModules('tcp', { ...Annotations, hostports: Type.Optional(TcpHostports) })
+export const TcpEdgeCreate = withModules('tcp', {
+  ...Annotations,
+  hostports: Type.Optional(TcpHostports),
+  cells: Type.Optional(Cells),
+})
 export const TcpEdgeUpdate = withModules('tcp', {
   id: PathId('edgtcp'),
   ...Annotations,
   hostports: Type.Optional(TcpHostports),
+  cells: Type.Optional(Cells),
 })
 const RefusedHostport = Closed(
   {
@@ -89,6 +104,7 @@ const edgeFields = <P extends 'edgtcp' | 'edghts'>(prefix: P) => ({
         'Hostports that are not in force because they conflict with rules introduced after they were created. Omitted when empty. Sending hostports replaces these too.',
     }),
   ),
+  cells: Cells,
 })
 export const TcpEdge = Closed({ ...edgeFields('edgtcp'), ...shown('tcp') }, { title: 'TcpEdge' })
 const references = {
@@ -198,11 +214,16 @@ export const HttpsRoute = Closed(
 )
 export type HttpsRoute = Static<typeof HttpsRoute>
 
-export const HttpsEdgeCreate = Closed({ ...Annotations, hostports: Type.Optional(HttpsHostports) })
+export const HttpsEdgeCreate = Closed({
+  ...Annotations,
+  hostports: Type.Optional(HttpsHostports),
+  cells: Type.Optional(Cells),
+})
 export const HttpsEdgeUpdate = Closed({
   id: PathId('edghts'),
   ...Annotations,
   hostports: Type.Optional(HttpsHostports),
+  cells: Type.Optional(Cells),
 })
 export const HttpsEdge = Closed(
   { ...edgeFields('edghts'), routes: Type.Array(HttpsRoute, { description: 'Newest first.' }) },

@@ -28,6 +28,8 @@ export type EdgeRow = AnnotationColumns & {
   created_at: string
   hostports: string[]
   refused_hostports: RefusedHostport[]
+  /** Null: all cells of the account. */
+  cells: string[] | null
   modules: Partial<Record<ModuleName, StoredModule>>
 }
 export type RouteRow = EdgeRow & Match & { parent_id: Uuid }
@@ -36,7 +38,7 @@ type Account = Pick<Caller, 'accountId'>
 
 /** Everything about an edge or a route but whose it is. For queries that call the table `e`. */
 export const edgeColumns = sql`
-  e.id, e.parent_id, e.match_type, e.match, e.encoded_slashes, e.path_variants, e.websocket, e.timeouts, e.description, e.metadata, e.created_at,
+  e.id, e.parent_id, e.match_type, e.match, e.encoded_slashes, e.path_variants, e.websocket, e.timeouts, e.cells, e.description, e.metadata, e.created_at,
   array(select hostport from hostports h where h.account_id = e.account_id and h.edge_id = e.id order by position) as hostports,
   coalesce((
     select json_agg(json_build_object('hostport', r.hostport, 'reason', r.reason, 'refused_at', to_char(r.refused_at, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')) order by r.position)
@@ -123,7 +125,8 @@ async function withRoutes(db: Db, { accountId }: Account, edges: EdgeRow[]): Pro
   return edges.map((edge) => ({ ...edge, routes: byEdge.get(edge.id) ?? [] }))
 }
 
-type NewEdge = AnnotationColumns & Partial<Match> & { kind: EdgeKind; parentId?: Uuid }
+type EdgeFields = AnnotationColumns & Partial<Match> & { cells?: readonly string[] | null | undefined }
+type NewEdge = EdgeFields & { kind: EdgeKind; parentId?: Uuid }
 
 export async function insertEdge(tx: Db, { accountId }: Account, edge: NewEdge): Promise<Uuid> {
   const id = newUuid()
@@ -131,16 +134,16 @@ export async function insertEdge(tx: Db, { accountId }: Account, edge: NewEdge):
     run(
       tx,
       sql`
-      insert into edges (account_id, id, kind, parent_id, match_type, match, encoded_slashes, path_variants, websocket, timeouts, description, metadata)
+      insert into edges (account_id, id, kind, parent_id, match_type, match, encoded_slashes, path_variants, websocket, timeouts, cells, description, metadata)
       values (${accountId}, ${id}, ${edge.kind}, ${edge.parentId ?? null}, ${edge.match_type ?? null}, ${edge.match ?? null},
               ${edge.encoded_slashes ?? 'reject'}, ${edge.path_variants ?? 'restrict'}, ${edge.websocket ?? true}, ${storedTimeouts(edge)},
-              ${edge.description}, ${edge.metadata})`,
+              ${edge.cells ?? null}, ${edge.description}, ${edge.metadata})`,
     ),
   )
   return id
 }
 
-export const updateEdge = (tx: Db, { accountId }: Account, id: Uuid, fields: AnnotationColumns & Partial<Match>) =>
+export const updateEdge = (tx: Db, { accountId }: Account, id: Uuid, fields: EdgeFields) =>
   refusingTakenMatch(
     run(
       tx,
@@ -148,7 +151,7 @@ export const updateEdge = (tx: Db, { accountId }: Account, id: Uuid, fields: Ann
       update edges set description = ${fields.description}, metadata = ${fields.metadata},
         match_type = ${fields.match_type ?? null}, match = ${fields.match ?? null},
         encoded_slashes = ${fields.encoded_slashes ?? 'reject'}, path_variants = ${fields.path_variants ?? 'restrict'}, websocket = ${fields.websocket ?? true},
-        timeouts = ${storedTimeouts(fields)}
+        timeouts = ${storedTimeouts(fields)}, cells = ${fields.cells ?? null}
       where account_id = ${accountId} and id = ${id}`,
     ),
   )

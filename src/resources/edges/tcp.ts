@@ -7,6 +7,7 @@ import { newAnnotations, patchedAnnotations } from '../../operations/annotations
 import { createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'
 import { getRoute, listRoute } from '../../operations/read_routes.ts'
 import type { Resource } from '../../operations/resource.ts'
+import { checkCells, holdCells } from './cells.ts'
 import {
   checkHostports,
   checkInlineModules,
@@ -40,8 +41,13 @@ const edges: Resource<{ id: 'edgtcp' }, EdgeRow, typeof TcpEdge> = {
   records: (row, { accountId }, verb) => [...records(row), ...(verb === 'create' ? [restrictionsKey(accountId)] : [])],
 }
 const checkModules = checkInlineModules('tcp')
-const check = (body: { hostports?: string[] }, settings: InstallationSettings, isVendorClient: boolean) => {
+const check = (
+  body: { hostports?: string[]; cells?: string[] | null },
+  settings: InstallationSettings,
+  isVendorClient: boolean,
+) => {
   checkHostports(body)
+  checkCells(body)
   checkTcpPorts(settings, body.hostports)
   checkModules(body, settings, isVendorClient)
 }
@@ -67,7 +73,8 @@ export const tcpEdgeRoutes = [
     errors: ['ERR_HOSTPORT_TAKEN', 'ERR_QUOTA'],
     check,
     async insert(tx, { caller, body, settings }) {
-      const id = await insertEdge(tx, caller, { kind: 'tcp', ...newAnnotations(body) })
+      await holdCells(tx, caller, body.cells)
+      const id = await insertEdge(tx, caller, { kind: 'tcp', cells: body.cells, ...newAnnotations(body) })
       await setInlineModules(tx, caller, 'tcp', id, body)
       await claimPorts(tx, caller, id, body, settings)
       return reread(tx, caller, id)
@@ -86,7 +93,9 @@ export const tcpEdgeRoutes = [
     errors: ['ERR_HOSTPORT_TAKEN', 'ERR_QUOTA'],
     check,
     async apply(tx, { caller, body, settings }, before) {
-      await updateEdge(tx, caller, before.id, patchedAnnotations(before, body))
+      const { cells = before.cells } = body
+      await holdCells(tx, caller, body.cells)
+      await updateEdge(tx, caller, before.id, { cells, ...patchedAnnotations(before, body) })
       await setInlineModules(tx, caller, 'tcp', before.id, body)
       await claimPorts(tx, caller, before.id, body, settings)
       return reread(tx, caller, before.id)

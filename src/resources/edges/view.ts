@@ -30,6 +30,7 @@ export function toTcpEdge(row: EdgeRow, uri: UriOf): Static<typeof TcpEdge> {
     created_at: row.created_at,
     ...shownAnnotations(row),
     ...shownHostports(row),
+    cells: row.cells,
     ...shownModules(row, 'tcp', uri),
   }
 }
@@ -60,6 +61,7 @@ export function toHttpsEdge(row: HttpsEdgeRow, uri: UriOf): HttpsEdge {
     created_at: row.created_at,
     ...shownAnnotations(row),
     ...shownHostports(row),
+    cells: row.cells,
     routes: row.routes.map((route) => toHttpsRoute(route, uri)),
   }
 }
