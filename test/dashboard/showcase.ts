@@ -1,5 +1,7 @@
 import { repairRollUps } from '../../src/access/evidence/roll_ups.ts'
 import { addRuleHits, dayOf } from '../../src/access/evidence/rule_hits.ts'
+import { createCell } from '../../src/commands/cells/cells.ts'
+import { place } from '../../src/commands/cells/placement.ts'
 import { version } from '../../src/config/version.ts'
 import { type DbPool, run } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
@@ -13,6 +15,7 @@ import { make } from '../harness/fixtures.ts'
 import { putRules } from '../harness/ip.ts'
 
 const nodes = ['fra-1', 'ams-1', 'iad-1']
+const cellOf = (node: string): string => (node === 'iad-1' ? 'us' : 'eu')
 const partners = [
   'allow 192.0.2.0/26 # Meridian Freight, order sync',
   'allow 198.51.100.128/26 # Bluebird Payments, webhooks',
@@ -36,6 +39,8 @@ export async function furnishShop(db: DbPool, admin: Account) {
   const account = toUuid(admin.accountId as Id<'ac'>)
   await run(db, sql`update accounts set name = 'Outdoor Outfitters' where id = ${account}`)
   await furnishPeople(admin)
+  for (const name of ['eu', 'us']) await createCell(db, { name, isDefault: false, confirmed: false })
+  await place(db, { id: account, name: 'Outdoor Outfitters' }, ['eu', 'us'], false)
   const offices = await make(admin, '/ip_policies', { description: 'Offices and VPN exits' })
   await putRules(admin, offices.id, ['allow 127.0.0.0/8 # Berlin office', 'allow 203.0.113.24/29 # VPN exits'])
   const policy = await make(admin, '/ip_policies', { description: 'Partner networks' })
@@ -98,6 +103,7 @@ export async function furnishShop(db: DbPool, admin: Account) {
   const tcp = await make(admin, '/edges/tcp', {
     description: 'Orders database',
     hostports: ['db.outdoor.example:20001'],
+    cells: ['eu'],
     backend: { backend_id: pool.id },
     ip_restriction: { ip_policy_ids: [offices.id] },
   })
@@ -208,9 +214,14 @@ async function furnishNodes(db: DbPool, admin: Account, upstreams: readonly Upst
   for (const node of nodes) {
     await run(
       db,
-      sql`insert into edge_nodes (name, version, applied_generation, records, refusals, started_at, last_seen_at)
-      values (${node}, ${version}, (select coalesce(max(generation), 0) from outbox), 652, '[]', now() - interval '9 days',
-        now() + interval '1 hour') on conflict do nothing`,
+      sql`insert into fleet_nodes (nats_account, name, nats_user, node_key, joined_at, cell_id)
+      select ${node}, ${node}, 'a user', 'a key', now() - interval '40 days', id from cells where name = ${cellOf(node)}`,
+    )
+    await run(
+      db,
+      sql`insert into edge_nodes (name, version, applied_generation, records, refusals, started_at, last_seen_at, cell_id)
+      select ${node}, ${version}, (select coalesce(max(generation), 0) from outbox), 652, '[]', now() - interval '9 days',
+        now() + interval '1 hour', id from cells where name = ${cellOf(node)} on conflict do nothing`,
     )
     for (const [backend, address, port, status, reason] of upstreams)
       await run(

@@ -80,6 +80,8 @@ const shotsOf = ({
   { name: 'restrictions', path: '/restrictions' },
   { name: 'edges', path: '/edges' },
   { name: 'edge', path: `/edges/${edge.id}` },
+  { name: 'edge-create', path: '/edges', prepare: (page) => press(page, 'Create HTTPS edge') },
+  { name: 'edge-cells', path: `/edges/${tcp.id}`, prepare: (page) => press(page, 'More actions > Edit cells…') },
   { name: 'edge-tcp', path: `/edges/${tcp.id}` },
   { name: 'edge-route', path: `/edges/${edge.id}`, prepare: openRoute },
   { name: 'headers', path: `/edges/${edge.id}`, prepare: openHeaders, inDocs: 'dashboard-headers.png' },

@@ -110,6 +110,7 @@ export const queries = {
       )
       return { rows, next_page_uri }
     }),
+  cells: () => $api.queryOptions('get', '/cells'),
   nodes: () => $api.queryOptions('get', '/edge_nodes', {}, { refetchInterval: 5_000 }),
   activity: (hours = 24) =>
     $api.queryOptions(

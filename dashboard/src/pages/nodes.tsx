@@ -1,9 +1,11 @@
 import { useQuery } from '@tanstack/react-query'
 import { useParams } from 'react-router'
+import type { Shapes } from '../api/client.ts'
 import { queries } from '../api/queries.ts'
 import { nodesIn } from '../shell/live_nodes.tsx'
 import { Loaded } from '../ui/loading.tsx'
 import { PageHeader } from '../ui/page_header.tsx'
+import { Section } from '../ui/section.tsx'
 import { NodeDetail } from './nodes/detail.tsx'
 import { NodeTable } from './nodes/table.tsx'
 
@@ -20,10 +22,24 @@ export function Nodes() {
     <>
       <PageHeader title="Nodes" summary={nodes.data && sentenceOf(nodesIn(nodes.data))} />
       <Loaded query={nodes} lines={4}>
-        {({ edge_nodes, newest_generation }) => <NodeTable nodes={edge_nodes} newest={newest_generation} />}
+        {(list) => <ByCell list={list} />}
       </Loaded>
     </>
   )
+}
+
+/** With one cell there is nothing to tell apart. */
+function ByCell({ list: { edge_nodes, newest_generation } }: { list: Shapes['EdgeNodeList'] }) {
+  const { cells = [] } = useQuery(queries.cells()).data ?? {}
+  if (cells.length < 2) return <NodeTable nodes={edge_nodes} newest={newest_generation} />
+  return cells.map(({ name }) => {
+    const nodes = edge_nodes.filter(({ cell }) => cell === name)
+    return (
+      <Section key={name} title={name} note={nodes.length === 1 ? '1 node' : `${nodes.length} nodes`}>
+        <NodeTable nodes={nodes} newest={newest_generation} label={`Edge nodes of ${name}`} />
+      </Section>
+    )
+  })
 }
 
 function sentenceOf({ live, current, offline }: ReturnType<typeof nodesIn>): string {

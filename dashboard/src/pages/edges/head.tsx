@@ -9,12 +9,14 @@ import { CopyId } from '../../ui/copy_id.tsx'
 import { MoreMenu } from '../../ui/more_menu.tsx'
 import { PageHeader } from '../../ui/page_header.tsx'
 import { Describe } from '../describe.tsx'
+import { EditCells, ServedBy, useChoiceOfCells } from './cells.tsx'
 import { EditHostports } from './edit_hostports.tsx'
 
 type Refused = { hostport: string; reason: 'overlap' | 'public_suffix' | 'domain_owned' }
 type Edge = {
   id: string
   hostports: string[]
+  cells: string[] | null
   refused_hostports?: Refused[]
   description?: string
   metadata?: string
@@ -24,7 +26,8 @@ const pathOf = { tcp: '/edges/tcp/{id}', https: '/edges/https/{id}' } as const
 
 /** The actions of the page are its children. */
 export function EdgeHead({ kind, edge, status, children }: Props & { status?: ReactNode; children?: ReactNode }) {
-  const [open, setOpen] = useState<'describe' | 'hostports' | 'delete'>()
+  const [open, setOpen] = useState<'describe' | 'hostports' | 'cells' | 'delete'>()
+  const hasChoice = useChoiceOfCells().length > 0
   const close = () => setOpen(undefined)
   const name = edge.hostports.join(', ') || edge.id
   return (
@@ -41,6 +44,7 @@ export function EdgeHead({ kind, edge, status, children }: Props & { status?: Re
                 {hostport}
               </span>
             ))}
+            <ServedBy cells={edge.cells} />
             <Link to={`/traffic?edge=${edge.id}`}>Traffic of this edge</Link>
             <CopyId id={edge.id} />
           </>
@@ -55,6 +59,9 @@ export function EdgeHead({ kind, edge, status, children }: Props & { status?: Re
               entries: [
                 { label: 'Rename', icon: 'edit', onAction: () => setOpen('describe') },
                 { label: 'Edit hostports…', icon: 'edges', onAction: () => setOpen('hostports') },
+                ...(hasChoice
+                  ? [{ label: 'Edit cells…', icon: 'nodes', onAction: () => setOpen('cells') } as const]
+                  : []),
                 { label: 'Delete edge…', icon: 'trash', isDanger: true, onAction: () => setOpen('delete') },
               ],
             },
@@ -66,6 +73,7 @@ export function EdgeHead({ kind, edge, status, children }: Props & { status?: Re
       ))}
       {open === 'describe' && <Describe path={pathOf[kind]} what={edge} onClose={close} />}
       {open === 'hostports' && <EditHostports path={pathOf[kind]} edge={edge} onClose={close} />}
+      {open === 'cells' && <EditCells path={pathOf[kind]} edge={edge} onClose={close} />}
       {open === 'delete' && <DeleteEdge kind={kind} edge={edge} name={name} onClose={close} />}
     </>
   )

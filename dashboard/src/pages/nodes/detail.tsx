@@ -63,6 +63,9 @@ function Shown({ node, newest }: { node: Node; newest: number }) {
               {certificatesText(node)}
             </Fact>
           )}
+          <Fact name="Cell" value={node.cell}>
+            {node.joined_at === null ? 'connects with a password' : <Joined at={node.joined_at} />}
+          </Fact>
           <Fact name="Version" value={node.version}>
             <Ago at={node.started_at} /> started
           </Fact>
@@ -102,6 +105,12 @@ function certificatesText({ certificates, certificate_key }: Node): ReactNode {
     </>
   )
 }
+
+const Joined = ({ at }: { at: string }) => (
+  <>
+    joined <Ago at={at} />
+  </>
+)
 
 type FactProps = { name: string; value: ReactNode; children: ReactNode }
 

@@ -79,9 +79,9 @@ const columnsFor = (newest: number, isShort: boolean): Column<Node>[] => {
   ]
 }
 
-type Props = { nodes: readonly Node[]; newest: number; isShort?: boolean }
+type Props = { nodes: readonly Node[]; newest: number; isShort?: boolean; label?: string }
 
-export function NodeTable({ nodes, newest, isShort = false }: Props) {
+export function NodeTable({ nodes, newest, isShort = false, label = 'Edge nodes' }: Props) {
   if (nodes.length === 0)
     return (
       <div className="frame">
@@ -90,7 +90,7 @@ export function NodeTable({ nodes, newest, isShort = false }: Props) {
     )
   return (
     <DataTable
-      label="Edge nodes"
+      label={label}
       rows={nodes}
       keyOf={({ name }) => name}
       columns={columnsFor(newest, isShort)}
