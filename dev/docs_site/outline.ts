@@ -47,6 +47,7 @@ export const outline: readonly { title: string; files: readonly string[] }[] = [
       ...inFolder(
         'operate',
         'edge-nodes',
+        'cells',
         'drain-edge-nodes',
         'database-roles',
         'nats',
