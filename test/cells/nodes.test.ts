@@ -1,0 +1,67 @@
+// Which nodes an account sees.
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { startNats } from '../../dev/nats.ts'
+import { createCell } from '../../src/commands/cells/cells.ts'
+import { place } from '../../src/commands/cells/placement.ts'
+import { run } from '../../src/db/pool.ts'
+import { sql } from '../../src/db/sql.ts'
+import { toUuid } from '../../src/kernel/ids.ts'
+import { type Account, startControlPlane } from '../harness/control_plane.ts'
+
+const nats = await startNats()
+after(() => nats.stop())
+const joinedAt = '2026-01-31T12:00:00.000Z'
+
+/** The process knows the nodes from its start on. They are live for an hour, without a report. */
+const plane = await startControlPlane(
+  { after },
+  {
+    env: nats.controlPlane,
+    async prepare(db) {
+      await createCell(db, { name: 'eu', isDefault: false, confirmed: false })
+      const eu = sql`(select id from cells where name = 'eu')`
+      await run(
+        db,
+        sql`
+        insert into fleet_nodes (nats_account, name, nats_user, node_key, joined_at, revoked_at, cell_id) values
+          ('A', 'far', 'U', 'key', ${joinedAt}, null, ${eu}), ('B', 'gone', 'U', 'key', ${joinedAt}, now(), ${eu})`,
+      )
+      await run(
+        db,
+        sql`
+        insert into edge_nodes (name, version, applied_generation, records, refusals, started_at, last_seen_at, cell_id)
+        select name, '0.2.0', 0, 0, '[]', now(), now() + interval '1 hour', cell_id
+        from (values ('near', 1), ('far', ${eu}), ('gone', ${eu})) as node (name, cell_id)`,
+      )
+    },
+  },
+)
+const shown = async (account: Account) => {
+  const { body } = await account('GET', '/edge_nodes')
+  return body.edge_nodes.map((node: Record<string, unknown>) => [node.name, node.cell, node.joined_at])
+}
+const liveNodes = async (account: Account) => (await account('GET', '/cells')).body.cells
+
+test('an account sees the nodes of its cells, and no others', async () => {
+  const [here, there, both] = [await plane.newAccount(), await plane.newAccount(), await plane.newAccount()]
+  const placing = ({ accountId }: Account, ...names: string[]) =>
+    place(plane.db, { id: toUuid(accountId as `ac_${string}`), name: 'it' }, names, false)
+  await placing(there, 'eu')
+  await placing(both, 'default', 'eu')
+  const [near, far] = [
+    ['near', 'default', null],
+    ['far', 'eu', joinedAt],
+  ]
+  const gone = ['gone', 'eu', joinedAt]
+  assert.deepEqual(await shown(here), [near])
+  assert.deepEqual(await shown(there), [far, gone])
+  assert.deepEqual(await shown(both), [far, gone, near])
+  assert.deepEqual(await liveNodes(here), [{ name: 'default', live_nodes: 1 }])
+  assert.deepEqual(await liveNodes(both), [
+    { name: 'default', live_nodes: 1 },
+    { name: 'eu', live_nodes: 2 },
+  ])
+  await placing(there)
+  assert.deepEqual(await shown(there), [near], 'from the next request on')
+})
