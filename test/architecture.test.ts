@@ -41,7 +41,7 @@ const mayImport: Record<string, { folders: string[]; because: string }> = {
     because: 'the publisher reads the database and sends records; it answers no requests',
   },
   fleet: {
-    folders: ['kernel', 'db', 'identity', 'http', 'distribution', 'publisher'],
+    folders: ['kernel', 'db', 'identity', 'http', 'distribution', 'operations', 'publisher'],
     because: 'joining trades a token for a place in the fleet: nothing knows it but the commands',
   },
   webhooks: {

@@ -12,6 +12,7 @@ import type { EdgeRecord, PolicyRecord } from '../src/distribution/records.ts'
 import { rfc3339 } from '../src/kernel/clock.ts'
 import { newUuid, toId } from '../src/kernel/ids.ts'
 import { canonicalCidr } from '../src/kernel/ip/canonical_cidr.ts'
+import { defaultCell } from '../src/operations/placement.ts'
 import { compileRecords } from '../src/publisher/records/compile.ts'
 import { makeWorld, seededRandom } from './deciders/cases.ts'
 import { newDatabase } from './harness/control_plane.ts'
@@ -53,7 +54,7 @@ test('a node makes the same files of a policy, at any moment, as the control pla
     const recordAt = async (now: number, maxMessageBytes?: number) => {
       // So small that all files come in pieces.
       const means = maxMessageBytes === undefined ? {} : { maxMessageBytes }
-      const [record] = await compileRecords(pool, [{ key, accountId }], now, means)
+      const [record] = await compileRecords(pool, defaultCell, [{ key, accountId }], now, means)
       assert.ok(record)
       for (const blob of record.blobs) pieces.set(blobName(blob), blob)
       return record

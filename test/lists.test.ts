@@ -6,6 +6,7 @@ import { type Caller, findCaller, findCallerBySession, noteSessionUse } from '..
 import { newSessionSecret, newToken } from '../src/identity/token.ts'
 import { type Id, newId, newUuid, toId, toUuid, type Uuid } from '../src/kernel/ids.ts'
 import { deleteOutboxBefore, generationsOf, readOutbox } from '../src/operations/outbox.ts'
+import { defaultCell } from '../src/operations/placement.ts'
 import { findApiKey, listApiKeys } from '../src/resources/api_keys/store.ts'
 import { listAuditEvents } from '../src/resources/audit_events/store.ts'
 import {
@@ -186,7 +187,8 @@ describe('with many rows', () => {
   const answering = (db: Db, row: object = { key_id: newUuid(), live: false }): Db => ({
     query: async (statement) => ({ ...(await db.query(statement)), rows: [row] }),
   })
-  const nextChanges = (after: number) => (db: Db) => readOutbox(answering(db, { settled: changes }), after, 100)
+  const nextChanges = (after: number) => (db: Db) =>
+    readOutbox(answering(db, { settled: changes }), defaultCell, after, 100)
   const before_id = <P extends 'ak' | 'bot' | 'ev'>(prefix: P) => ({ before_id: newId(prefix), limit: 7 })
   // The ids were made just now, so all the events are in the partition of this month; the others are empty.
   const month = `audit_events_${new Date().toISOString().slice(0, 7).replace('-', '_')}`

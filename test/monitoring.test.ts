@@ -55,29 +55,34 @@ const cases: Record<string, { fires: Series; quiet: Series; at?: string }> = {
     quiet: { 'gatehouse_nats_accounts_outdated{instance="a"}': '0x90' },
   },
   GatehouseNoPublisher: {
-    fires: { 'gatehouse_publisher_active{instance="a"}': '0x90', 'gatehouse_nats_connected{instance="a"}': '1x90' },
+    // One cell has a publisher, and another has none.
+    fires: {
+      'gatehouse_publisher_active{instance="a",cell="default"}': '1x90',
+      'gatehouse_publisher_active{instance="a",cell="eu"}': '0x90',
+      'gatehouse_nats_connected{instance="a"}': '1x90',
+    },
     quiet: {
-      'gatehouse_publisher_active{instance="a"}': '0x90',
-      'gatehouse_publisher_active{instance="b"}': '1x90',
+      'gatehouse_publisher_active{instance="a",cell="eu"}': '0x90',
+      'gatehouse_publisher_active{instance="b",cell="eu"}': '1x90',
       'gatehouse_nats_connected{instance="a"}': '1x90',
     },
   },
   GatehousePublisherLag: {
     fires: {
-      'gatehouse_publisher_generations_behind{instance="a"}': '5x90',
-      'gatehouse_publisher_active{instance="a"}': '1x90',
+      'gatehouse_publisher_generations_behind{instance="a",cell="eu"}': '5x90',
+      'gatehouse_publisher_active{instance="a",cell="eu"}': '1x90',
     },
     quiet: {
-      'gatehouse_publisher_generations_behind{instance="a"}': '5x90',
-      'gatehouse_publisher_active{instance="a"}': '0x90',
+      'gatehouse_publisher_generations_behind{instance="a",cell="eu"}': '5x90',
+      'gatehouse_publisher_active{instance="a",cell="eu"}': '0x90',
     },
   },
   GatehouseHeldBack: {
     fires: {
-      'gatehouse_publisher_held_back{instance="a"}': '1x90',
-      'gatehouse_publisher_held_back{instance="b"}': '0x90',
+      'gatehouse_publisher_held_back{instance="a",cell="eu"}': '1x90',
+      'gatehouse_publisher_held_back{instance="b",cell="eu"}': '0x90',
     },
-    quiet: { 'gatehouse_publisher_held_back{instance="a"}': '0x90' },
+    quiet: { 'gatehouse_publisher_held_back{instance="a",cell="eu"}': '0x90' },
   },
   GatehouseWebhookBacklog: {
     fires: { gatehouse_webhook_oldest_pending_seconds: '0+60x90' },

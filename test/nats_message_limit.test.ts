@@ -25,7 +25,11 @@ const { origin } = processes[0] as ServeProcess
 const warnings = async (): Promise<string[]> =>
   ((await (await fetch(`${origin}/readyz`)).json()) as { warnings?: string[] }).warnings ?? []
 const heldBack = async () =>
-  Number(/^gatehouse_publisher_held_back (\d+)$/m.exec(await (await fetch(`${origin}/metrics`)).text())?.[1])
+  Number(
+    /^gatehouse_publisher_held_back\{cell="default"\} (\d+)$/m.exec(
+      await (await fetch(`${origin}/metrics`)).text(),
+    )?.[1],
+  )
 const serves = (host: string) =>
   poll(async () => Buffer.from((await get(edge, { host })).body, 'latin1').toString() === body)
 

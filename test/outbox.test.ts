@@ -3,6 +3,7 @@ import { after, test } from 'node:test'
 import pg from 'pg'
 import { openPool } from '../src/db/pool.ts'
 import { readOutbox } from '../src/operations/outbox.ts'
+import { defaultCell } from '../src/operations/placement.ts'
 import { newDatabase, type Scope, startControlPlane } from './harness/control_plane.ts'
 import { nothingWasADefect } from './harness/defects.ts'
 import { make, newHttpsEdge, newRoute } from './harness/fixtures.ts'
@@ -63,7 +64,7 @@ async function newOutbox(scope: Scope) {
       const { rows } = await connection.query('select next_generation() as generation, pg_backend_pid() as pid')
       return { connection, generation: Number(rows[0].generation), pid: Number(rows[0].pid) }
     },
-    settled: async () => (await readOutbox(db, 0, 10)).settled,
+    settled: async () => (await readOutbox(db, defaultCell, 0, 10)).settled,
   }
 }
 

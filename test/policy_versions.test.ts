@@ -6,6 +6,7 @@ import { transaction } from '../src/db/transaction.ts'
 import { blobName } from '../src/distribution/pieces.ts'
 import type { Caller } from '../src/identity/caller.ts'
 import { newUuid, toId, type Uuid } from '../src/kernel/ids.ts'
+import { defaultCell } from '../src/operations/placement.ts'
 import { compileRecords } from '../src/publisher/records/compile.ts'
 import { compiled, createPolicyVersions } from '../src/publisher/records/policy_versions.ts'
 import { beginRuleChange } from '../src/resources/ip_policy_rules/rules.ts'
@@ -54,7 +55,13 @@ const compile = async (
   findPolicyVersion?: ReturnType<typeof createPolicyVersions>['current'],
 ) => {
   const changed = [{ key: `policy.${toId('ipp', policy)}` as const, accountId }]
-  const [record] = await compileRecords(db, changed, Date.now(), findPolicyVersion && { findPolicyVersion })
+  const [record] = await compileRecords(
+    db,
+    defaultCell,
+    changed,
+    Date.now(),
+    findPolicyVersion && { findPolicyVersion },
+  )
   assert.ok(record)
   return { ...record, blobs: record.blobs.map(blobName) }
 }

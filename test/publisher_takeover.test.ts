@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { jetstream } from '@nats-io/jetstream'
 import { Kvm } from '@nats-io/kv'
 import { startNats } from '../dev/nats.ts'
-import { recordBucket } from '../src/distribution/channels.ts'
+import { defaultChannels } from '../src/distribution/channels.ts'
 import { addSigningKey } from '../src/publisher/signing_keys.ts'
 import { type ServeProcess, secretsBox, startControlPlane } from './harness/control_plane.ts'
 import { connectAsControlPlane } from './harness/nats.ts'
@@ -11,7 +11,7 @@ import { poll } from './harness/poll.ts'
 import { startTcpProxy } from './harness/tcp_proxy.ts'
 
 const isActive = async ({ origin }: ServeProcess) =>
-  /^gatehouse_publisher_active 1$/m.test(await (await fetch(`${origin}/metrics`)).text())
+  /^gatehouse_publisher_active\{cell="default"\} 1$/m.test(await (await fetch(`${origin}/metrics`)).text())
 
 test('a process with NATS takes over from one that lost it, and changes reach the bucket', async (t) => {
   const nats = await startNats()
@@ -29,7 +29,7 @@ test('a process with NATS takes over from one that lost it, and changes reach th
   const account = await plane.newAccount()
   const { body } = await account('POST', '/backends/static', { address: 'a.example:80' })
   const connection = await connectAsControlPlane(t, nats)
-  const bucket = await new Kvm(jetstream(connection)).open(recordBucket)
+  const bucket = await new Kvm(jetstream(connection)).open(defaultChannels.records)
   await poll(() => bucket.get(`backend.${body.id}`))
   // Back again, it stands by.
   await proxy.heal()

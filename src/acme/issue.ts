@@ -4,6 +4,7 @@ import type { DbPool } from '../db/pool.ts'
 import { transaction } from '../db/transaction.ts'
 import type { Clock } from '../kernel/clock.ts'
 import { type SecretsBox, UnreadableSecret } from '../kernel/crypto/secrets_box.ts'
+import type { Uuid } from '../kernel/ids.ts'
 import { removeChallenges } from '../resources/reserved_domains/order_plans.ts'
 import { orderLimitCode, returnOrderSlot, takeOrderSlot } from '../resources/reserved_domains/order_slots.ts'
 import type { AcmeAuthorization, AcmeChallenge, AcmeClient, AcmeOrder, Polled } from './client.ts'
@@ -17,6 +18,7 @@ import { assertWanted } from './wanted.ts'
 export type Nodes = {
   waitFor: (
     generation: number,
+    accountId: Uuid,
     timeoutMs: number,
   ) => Promise<{ applied: readonly { node: string }[]; behind: readonly { node: string }[] }>
   committed: () => void
@@ -188,7 +190,7 @@ async function presentOnNodes(
   nodes.committed()
   const end = performance.now() + waitForNodesMs
   for (;;) {
-    const { applied, behind } = await nodes.waitFor(generation, Math.max(end - performance.now(), 0))
+    const { applied, behind } = await nodes.waitFor(generation, leased.account_id, Math.max(end - performance.now(), 0))
     if (behind.length === 0 && applied.length > 0) return []
     if (performance.now() >= end) {
       const names = behind.map(({ node }) => node)

@@ -2,27 +2,30 @@ import type { NatsConnection } from '@nats-io/transport-node'
 import type { Logger } from 'pino'
 import type { Config } from '../config/config.ts'
 import type { DbPool } from '../db/pool.ts'
-import { wakeSubject } from '../distribution/channels.ts'
+import { channelsOf, wakeSubject } from '../distribution/channels.ts'
 import { connectNats, createNatsLink } from '../distribution/nats_connection.ts'
 import type { Fleet } from '../fleet/fleet.ts'
 import { type EdgeView, noEdges } from '../http/edges.ts'
 import type { Metrics } from '../http/metrics/metrics.ts'
 import { systemClock } from '../kernel/clock.ts'
 import type { SecretsBox } from '../kernel/crypto/secrets_box.ts'
+import type { EdgeNode } from '../kernel/edge/edge_nodes.ts'
 import { systemTiming } from '../kernel/system_timing.ts'
 import { waitAtMost } from '../kernel/wait_at_most.ts'
+import { type Cell, defaultCell, listCells } from '../operations/placement.ts'
 import { bucketServer } from '../publisher/bucket/bucket_server.ts'
 import { changeStatus } from '../publisher/nodes/change_status.ts'
 import { createHealthBuffer } from '../publisher/nodes/health_buffer.ts'
 import { noteNodeKeys, sealForNewNodes } from '../publisher/nodes/node_keys.ts'
 import { forgetOld, loadNodes, saveNodes } from '../publisher/nodes/node_store.ts'
 import { type EdgeNodes, watchNodes } from '../publisher/nodes/nodes.ts'
-import { type EdgeBuffers, saveRuleHits, takeHits } from '../publisher/nodes/reported_hits.ts'
+import { type EdgeBuffers, type IsActive, saveRuleHits, takeHits } from '../publisher/nodes/reported_hits.ts'
 import { takeInRequests } from '../publisher/nodes/request_intake.ts'
 import { watchSuspicions } from '../publisher/nodes/suspicions.ts'
 import { createTails } from '../publisher/nodes/tails.ts'
 import { publisherDatabase } from '../publisher/postgres.ts'
 import { runPublisher } from '../publisher/publisher.ts'
+import { runPublishers } from '../publisher/publishers.ts'
 import type { CompileContext } from '../publisher/records/changed.ts'
 import { interval } from './interval.ts'
 
@@ -68,9 +71,9 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
   }
   // Not waited for either: a database that does not answer yet must not keep the API from saying so.
   void loadNodes(db).then(nodes.remember, (err) => log.warn({ err }, 'cannot load the known edge nodes yet'))
-  const publisher = watchPublisher(metrics)
-  takeHits(nodes, buffers, publisher.isActive)
-  saveRuleHits(db, nodes, { clock: systemClock, log }, publisher.isActive)
+  const publishers = watchPublishers(metrics)
+  takeHits(nodes, buffers, publishers.isActive)
+  saveRuleHits(db, nodes, { clock: systemClock, log }, publishers.isActive)
   metrics.watchEdgeNodes(nodes.all)
   const tails = createTails()
 
@@ -90,24 +93,26 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
     fleet.listen(nats, link.isConnected)
     takeInRequests(nats, requestIntake({ config, db, metrics, log, warnOnce }))
     tails.listen(nats)
-    const outside = { ...waysOut(config, db, nats, secrets), isConnected: link.isConnected, log }
-    const given = { context: compileContext(secrets, warnOnce), suspicions: watchSuspicions(nodes) }
-    await runPublisher({ ...outside, ...given, metrics: publisher.metrics }, ending.signal)
+    const outside = { ...waysOut(config, db, nats, secrets), isConnected: link.isConnected }
+    const given = { ...outside, nodes, publishers, context: compileContext(secrets, warnOnce), log }
+    await publishToCells(given, () => listCells(db), ending.signal)
   }
   const stopSaving = interval(
     5_000,
     async () => {
-      if (!publisher.isActive()) return
-      await saveNodes(db, nodes.all(), ({ node }, err) =>
+      if (!publishers.isAnyActive()) return
+      const own = nodes.all().filter(({ cell }) => publishers.isActive(cell))
+      await saveNodes(db, own, ({ node }, err) =>
         warnOnce(node, 'cannot save the state of an edge node; not logged again for this node', err),
       )
-      await forgetOld(db, systemClock())
-      if (await acceptReportedKeys(config, db, nodes, { log, secrets })) nats?.publish(wakeSubject)
+      if (publishers.isActive(defaultCell.name)) await forgetOld(db, systemClock())
+      const cells = (await listCells(db)).filter(({ name }) => publishers.isActive(name))
+      if (await acceptReportedKeys(config, db, { own, cells }, { log, secrets })) nats?.publish(wakeSubject)
     },
     (err) => log.error({ err }, 'cannot save the state of edge nodes; retrying'),
   )
 
-  const stopSavingHealth = saveHealth(db, nodes, metrics, log, publisher.isActive)
+  const stopSavingHealth = saveHealth(db, nodes, metrics, log, publishers)
 
   return {
     view: {
@@ -115,7 +120,7 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
       ...changeStatus(db, nodes),
       watch: tails.watch,
       committed: () => nats?.publish(wakeSubject),
-      fault: () => link.fault() ?? publisher.fault(),
+      fault: () => link.fault() ?? publishers.fault(),
     },
     async stop() {
       ending.abort()
@@ -137,35 +142,72 @@ const natsSettings = (config: Config, { credentials }: Fleet) => ({
   credentials,
 })
 
-/** All that the publisher reaches through. */
+type PublishingParts = ReturnType<typeof waysOut> & {
+  isConnected: () => boolean
+  nodes: EdgeNodes
+  publishers: ReturnType<typeof watchPublishers>
+  context: CompileContext
+  log: Logger
+}
+
+function publishToCells(
+  { databaseOf, nodes, publishers, log, ...given }: PublishingParts,
+  list: () => Promise<Cell[]>,
+  ending: AbortSignal,
+): Promise<void> {
+  async function publish(cell: Cell, signal: AbortSignal): Promise<void> {
+    const metrics = publishers.metricsOf(cell.name)
+    const ofCell = {
+      database: databaseOf(cell),
+      channels: channelsOf(cell.name),
+      suspicions: watchSuspicions(nodes, cell.name),
+      log: cell.id === defaultCell.id ? log : log.child({ cell: cell.name }),
+    }
+    await runPublisher({ ...given, ...ofCell, metrics }, signal)
+    if (!ending.aborted) metrics.forget()
+  }
+  return runPublishers({ listCells: list, publish, timing: given.timing, log }, ending)
+}
+
+/** All that publishers reach through. */
 const waysOut = (config: Config, db: DbPool, nats: NatsConnection, secrets: SecretsBox | undefined) => ({
-  database: publisherDatabase(db, secrets),
+  databaseOf: publisherDatabase(db, secrets),
   nats,
   buckets: bucketServer(nats, config.GATEHOUSE_NATS_REPLICAS),
   timing: systemTiming,
 })
 
-/** What the publisher of this process says of itself, for its metrics and for others here. */
-function watchPublisher(metrics: Metrics) {
-  let isActive = false
-  let heldBack: string | undefined
-  let stalled: string | undefined
+/** What the publishers of this process say of themselves, for their metrics and for others here. */
+function watchPublishers(metrics: Metrics) {
+  const active = new Set<string>()
+  const faults = new Map<string, { heldBack?: string | undefined; stalled?: string | undefined }>()
   return {
-    isActive: () => isActive,
-    fault: () => stalled ?? heldBack,
-    metrics: {
-      ...metrics.publisher,
-      active(now: boolean) {
-        isActive = now
-        metrics.publisher.active(now)
-      },
-      heldBack(count: number, reason: string | undefined) {
-        heldBack = reason
-        metrics.publisher.heldBack(count)
-      },
-      stalled(reason: string | undefined) {
-        stalled = reason
-      },
+    isActive: (cell: string): boolean => active.has(cell),
+    isAnyActive: (): boolean => active.size > 0,
+    fault(): string | undefined {
+      const all = [...faults].map(([cell, { stalled, heldBack }]) => [cell, stalled ?? heldBack] as const)
+      const [cell, fault] = all.find(([, reason]) => reason !== undefined) ?? []
+      return cell === defaultCell.name || fault === undefined ? fault : `in the cell ${cell}: ${fault}`
+    },
+    metricsOf(cell: string) {
+      const shown = metrics.publisher(cell)
+      return {
+        ...shown,
+        active(isActive: boolean) {
+          if (isActive) active.add(cell)
+          else active.delete(cell)
+          shown.active(isActive)
+        },
+        heldBack(count: number, heldBack: string | undefined) {
+          faults.set(cell, { ...faults.get(cell), heldBack })
+          shown.heldBack(count)
+        },
+        stalled: (stalled: string | undefined) => void faults.set(cell, { ...faults.get(cell), stalled }),
+        forget() {
+          faults.delete(cell)
+          shown.forget()
+        },
+      }
     },
   }
 }
@@ -182,33 +224,35 @@ const compileContext = (
 async function acceptReportedKeys(
   config: Config,
   db: DbPool,
-  nodes: EdgeNodes,
+  { own, cells }: { own: readonly EdgeNode[]; cells: readonly Cell[] },
   { log, secrets }: Pick<Parts, 'log' | 'secrets'>,
 ): Promise<boolean> {
-  const waiting = await noteNodeKeys(db, nodes.all(), config.GATEHOUSE_EDGE_NODE_KEYS)
+  const waiting = await noteNodeKeys(db, own, config.GATEHOUSE_EDGE_NODE_KEYS)
   for (const node of waiting) log.warn({ node }, waitingKey)
-  return secrets !== undefined && (await sealForNewNodes(db, secrets)) > 0
+  let sealed = 0
+  if (secrets) for (const cell of cells) sealed += await sealForNewNodes(db, cell, secrets)
+  return sealed > 0
 }
 
 const waitingKey =
   "an edge node reports another key than the accepted one, and gets no certificates for it. If that is right, run 'gatehouse edge-keys accept'"
 
-/** Like counts, only by the active publisher. */
+/** Like counts, only by the active publisher of the cell. */
 function saveHealth(
   db: DbPool,
   nodes: EdgeNodes,
   metrics: Metrics,
   log: Logger,
-  isActive: () => boolean,
+  { isActive, isAnyActive }: { isActive: IsActive; isAnyActive: () => boolean },
 ): () => Promise<void> {
   const buffer = createHealthBuffer(db, metrics.countDroppedFromReports)
-  nodes.onReport((report) => {
-    if (isActive()) buffer.add(report, systemClock())
+  nodes.onReport((report, cell) => {
+    if (isActive(cell)) buffer.add(report, systemClock())
   })
   return interval(
     2_000,
     async () => {
-      if (isActive()) await buffer.flush(systemClock())
+      if (isAnyActive()) await buffer.flush(systemClock())
     },
     (err) => log.error({ err }, 'cannot save backend health; edge nodes will report it again'),
   )

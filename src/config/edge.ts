@@ -1,7 +1,9 @@
+import { defaultCellName } from '../kernel/edge/cells.ts'
 import { natsSettings } from './nats.ts'
 import { setting } from './setting.ts'
 import {
   amount,
+  cellName,
   cidrList,
   dnsServers,
   fullOrTruncated,
@@ -27,6 +29,11 @@ export const edgeSettings = {
   GATEHOUSE_EDGE_NODE: setting({
     help: 'Name of this node: lowercase letters, digits and hyphens; a dot becomes a hyphen. NATS lets the node report only under this name.',
     parse: nodeName,
+  }),
+  GATEHOUSE_EDGE_CELL: setting({
+    default: defaultCellName,
+    help: "Cell that this node belongs to; 'gatehouse edge join' sets it. The node gets the records of the accounts that are placed there.",
+    parse: cellName,
   }),
   GATEHOUSE_EDGE_TRUSTED_KEYS: setting({
     help: "Public keys, comma-separated, whose signatures on records are trusted. 'gatehouse signing-keys list' prints them.",

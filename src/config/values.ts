@@ -1,4 +1,5 @@
 import { ConfigError } from '../kernel/config_error.ts'
+import { cellNamePattern } from '../kernel/edge/cells.ts'
 import { isHostName } from '../kernel/edge/hostport.ts'
 import { parseAddress } from '../kernel/ip/address.ts'
 import { type Cidr, parseCidr } from '../kernel/ip/cidr.ts'
@@ -120,6 +121,12 @@ export function nodeName(value: string): string {
   if (!/^[a-z0-9][a-z0-9-]{0,62}$/.test(name))
     throw new ConfigError('must be at most 63 lowercase letters, digits and hyphens')
   return name
+}
+
+export function cellName(value: string): string {
+  if (!new RegExp(cellNamePattern).test(value))
+    throw new ConfigError('must be at most 32 lowercase letters, digits and hyphens')
+  return value
 }
 
 export function roleName(value: string): string {

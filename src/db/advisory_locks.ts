@@ -21,7 +21,7 @@ export const lockKeys = {
 /** The top 16 bits of bigint keys that migrations/0003 and migrations/0027 make of a generation or an audit position. */
 export const lockMarks = { generations: 71, auditPositions: 72 } as const
 
-/** The first int of keys with two; the second is a hash of what is locked. */
+/** The first int of keys with two; the second is a hash of what is locked, or its number. */
 export const lockClasses = {
   /** Taken by migrations/0007. */
   hostportClaims: 72,
@@ -30,6 +30,8 @@ export const lockClasses = {
   identities: 79,
   /** Taken by migrations/0047. */
   quotas: 80,
+  /** The publishers of all cells but the default one, which has a key of its own. */
+  publisherOfCell: 81,
 } as const
 
 type LockName = keyof typeof lockKeys
@@ -43,6 +45,12 @@ export const lockItemInTransaction = (of: keyof typeof lockClasses, item: SqlFra
 
 /** An expression that is true if this session has the lock now. It holds it until it unlocks or ends. */
 export const tryLockInSession = (name: LockName): SqlFragment => sql`pg_try_advisory_lock(${lockKeys[name]}::bigint)`
+
+/** The same for one of many things. */
+export const tryLockItemInSession = (of: keyof typeof lockClasses, item: number): SqlFragment =>
+  sql`pg_try_advisory_lock(${lockClasses[of]}::int, ${item}::int)`
+export const unlockItemInSession = (of: keyof typeof lockClasses, item: number): SqlFragment =>
+  sql`pg_advisory_unlock(${lockClasses[of]}::int, ${item}::int)`
 
 export const unlockInSession = (name: LockName): SqlFragment => sql`pg_advisory_unlock(${lockKeys[name]}::bigint)`
 

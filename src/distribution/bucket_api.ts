@@ -1,6 +1,6 @@
 import { type DirectStreamAPI, jetstreamManager, type StreamAPI } from '@nats-io/jetstream'
 import { type NatsConnection, PermissionViolationError, RequestError } from '@nats-io/transport-node'
-import { apiPrefix, recordBucket } from './channels.ts'
+import { apiPrefix, type Channels } from './channels.ts'
 
 /** Where a node reads the buckets. `isShared`: in the account of the control plane, as NATS was set up before 0.3. */
 export type BucketApi = {
@@ -15,8 +15,12 @@ export const sharedAccount = {
 }
 
 /** Asks each time: NATS may have got its new configuration since. Throws when it does not answer. */
-export async function openBucketApi(nats: NatsConnection, timeout = 5_000): Promise<BucketApi> {
-  const isShared = await nats.request(`${apiPrefix}.STREAM.INFO.KV_${recordBucket}`, '', { timeout }).then(
+export async function openBucketApi(
+  nats: NatsConnection,
+  { records }: Pick<Channels, 'records'>,
+  timeout = 5_000,
+): Promise<BucketApi> {
+  const isShared = await nats.request(`${apiPrefix}.STREAM.INFO.KV_${records}`, '', { timeout }).then(
     () => false,
     (error) => {
       if (isNotOffered(error)) return true

@@ -1,25 +1,50 @@
+import { defaultCellName } from '../kernel/edge/cells.ts'
 import type { CertificateCounts, RefusedCounts, UpstreamStatus } from '../kernel/edge/edge_nodes.ts'
 
-/** The names under which both sides meet. An agent may read records, pieces, batches and watches, and write under its own name only. */
-export const recordBucket = 'gatehouse'
-export const blobBucket = 'gatehouse_blobs'
-/** The same batches that go into the bucket, as plain messages: they do not wait for a leader. */
-export const batchSubject = 'gatehouse.batches'
+/**
+ * The names under which the control plane and the nodes of a cell meet. A node may read records, pieces, batches and watches
+ * of its cell, and write under its own name only.
+ */
+export function channelsOf(cell: string) {
+  // Nodes of the versions before cells use its names.
+  const isDefault = cell === defaultCellName
+  // Names of cells have no underscores, so no two of these are the same.
+  const bucket = isDefault ? 'gatehouse' : `gatehouse_cell_${cell}`
+  const subject = isDefault ? 'gatehouse' : `gatehouse.cell.${cell}`
+  return {
+    records: bucket,
+    blobs: `${bucket}_blobs`,
+    /** The same batches that go into the bucket, as plain messages: they do not wait for a leader. */
+    batches: `${subject}.batches`,
+    /** What the control plane watches at the moment, told to all nodes (watches.ts). */
+    watches: `${subject}.watches`,
+    reports: (node: string): string => `${subject}.reports.${node}`,
+    /** Requests that a node has kept, in batches that are answered (request_batch.ts). */
+    requests: (node: string): string => `${subject}.requests.${node}`,
+    /** What a node sees of what is watched. */
+    tail: (node: string): string => `${subject}.tail.${node}`,
+  }
+}
+export type Channels = ReturnType<typeof channelsOf>
+export const defaultChannels = channelsOf(defaultCellName)
+
+/** The same of the nodes of all cells. NATS lets a node send under the name of its own cell only. */
+const fromAllNodes = (what: string): string[] => [`gatehouse.${what}.*`, `gatehouse.cell.*.${what}.*`]
+export const allReports = fromAllNodes('reports')
+export const allRequests = fromAllNodes('requests')
+export const allTails = fromAllNodes('tail')
+/** Who has sent it. */
+export function senderOf(subject: string): { cell: string; node: string } {
+  const [, kind, cell = defaultCellName] = subject.split('.')
+  return { cell: kind === 'cell' ? cell : defaultCellName, node: subject.split('.').at(-1) ?? '' }
+}
+
 /** Under this key in the bucket: up to which generation everything is in it. Written after the records. */
 export const progressKey = 'progress'
-export const reportSubject = (node: string): string => `gatehouse.reports.${node}`
-export const allReportsSubject = 'gatehouse.reports.*'
-/** Requests that a node has kept, in batches that are answered (request_batch.ts). */
-export const requestsSubject = (node: string): string => `gatehouse.requests.${node}`
-export const allRequestsSubject = 'gatehouse.requests.*'
-/** What the control plane watches at the moment, told to all nodes, and what they see of it (watches.ts). */
-export const watchSubject = 'gatehouse.watches'
-export const tailSubject = (node: string): string => `gatehouse.tail.${node}`
-export const allTailsSubject = 'gatehouse.tail.*'
 /** Answered with a new NATS user JWT, for a node that has joined. */
 export const renewalSubject = (node: string): string => `gatehouse.renewals.${node}`
 export const allRenewalsSubject = 'gatehouse.renewals.*'
-/** Sent after committing a change, so that the publisher need not wait for its next poll. */
+/** Sent after committing a change, so that publishers need not wait for their next poll. */
 export const wakeSubject = 'gatehouse.wake'
 
 /**

@@ -1,6 +1,7 @@
 import { proxySettings } from '../commands/edge_node/settings.ts'
 import { type EdgeConfig, readEdgeConfig } from '../config/config.ts'
 import { edgeSettings } from '../config/edge.ts'
+import { channelsOf } from '../distribution/channels.ts'
 import { checkDns } from './dns.ts'
 import { checkEdgeFiles } from './edge_files.ts'
 import { bounded, type Finding, failed, isUsable } from './finding.ts'
@@ -36,7 +37,12 @@ export function checkEdge(environment: NodeJS.ProcessEnv, service?: Service): Pr
         ])
       : bounded(
           'nats',
-          checkNats({ ...natsClient(config), node: config.GATEHOUSE_EDGE_NODE, credentials: nodeCredentials(config) }),
+          checkNats({
+            ...natsClient(config),
+            node: config.GATEHOUSE_EDGE_NODE,
+            channels: channelsOf(config.GATEHOUSE_EDGE_CELL),
+            credentials: nodeCredentials(config),
+          }),
         ),
     bounded('dns.servers', checkDns('GATEHOUSE_EDGE_DNS_SERVERS', config.GATEHOUSE_EDGE_DNS_SERVERS)),
   ]

@@ -2,7 +2,7 @@ import { jetstreamManager } from '@nats-io/jetstream'
 import { type NatsConnection, RequestError } from '@nats-io/transport-node'
 import type { Config, EdgeConfig } from '../config/config.ts'
 import { openBucketApi, sharedAccount } from '../distribution/bucket_api.ts'
-import { blobBucket, inboxOf, recordBucket, tailSubject } from '../distribution/channels.ts'
+import { type Channels, defaultChannels, inboxOf } from '../distribution/channels.ts'
 import {
   type NatsCredentials,
   natsHost,
@@ -25,6 +25,8 @@ export type NatsClient = {
   credentials?: NatsCredentials | undefined
   /** The name of an edge node; the control plane makes the buckets, and has none. */
   node?: string
+  /** Those of the node's cell. */
+  channels?: Channels
   /** That the control plane asks for when it makes the buckets. */
   replicas?: number
 }
@@ -144,14 +146,17 @@ async function checkAsClient(server: string, client: NatsClient): Promise<Findin
   }
 }
 
-async function checkBuckets(nats: NatsConnection, { node, replicas = 1 }: NatsClient): Promise<Finding[]> {
+async function checkBuckets(
+  nats: NatsConnection,
+  { node, channels = defaultChannels, replicas = 1 }: NatsClient,
+): Promise<Finding[]> {
   const check = 'nats.buckets'
   const asked = Date.now()
   try {
     const { streams, isShared } = node
-      ? await openBucketApi(nats, answerTimeoutMs)
+      ? await openBucketApi(nats, channels, answerTimeoutMs)
       : { ...(await jetstreamManager(nats, { timeout: answerTimeoutMs, checkAPI: false })), isShared: false }
-    const found = await Promise.all([recordBucket, blobBucket].map((name) => streams.info(`KV_${name}`)))
+    const found = await Promise.all([channels.records, channels.blobs].map((name) => streams.info(`KV_${name}`)))
     const few = found.find(({ config }) => config.num_replicas < replicas)
     // Servers since 2.10 say when they answered.
     const { ts } = found[0] as { ts?: string }
@@ -160,11 +165,11 @@ async function checkBuckets(nats: NatsConnection, { node, replicas = 1 }: NatsCl
         ? warning(
             check,
             `the buckets have ${few.config.num_replicas} replicas, and GATEHOUSE_NATS_REPLICAS is ${replicas}`,
-            `Run 'nats stream edit --replicas ${replicas}' for KV_${recordBucket} and KV_${blobBucket}`,
+            `Run 'nats stream edit --replicas ${replicas}' for KV_${channels.records} and KV_${channels.blobs}`,
           )
-        : ok(check, `${recordBucket} and ${blobBucket} can be read`),
+        : ok(check, `${channels.records} and ${channels.blobs} can be read`),
       ...(isShared ? [warning('nats.account', sharedAccount.fault, sharedAccount.hint)] : []),
-      ...(node ? [await checkReports(nats, node)] : []),
+      ...(node ? [await checkReports(nats, channels, node)] : []),
       ...(ts ? [clockFinding('clock.nats', 'NATS', asked, Date.parse(ts), Date.now())] : []),
     ]
   } catch (error) {
@@ -173,9 +178,9 @@ async function checkBuckets(nats: NatsConnection, { node, replicas = 1 }: NatsCl
 }
 
 /** An empty message, which the control plane ignores. NATS reports a missing subscriber or permission immediately. */
-async function checkReports(nats: NatsConnection, node: string): Promise<Finding> {
+async function checkReports(nats: NatsConnection, channels: Channels, node: string): Promise<Finding> {
   const check = 'nats.reports'
-  const error = await nats.request(tailSubject(node), '', { timeout: 1_000 }).then(
+  const error = await nats.request(channels.tail(node), '', { timeout: 1_000 }).then(
     () => undefined,
     (fault: Error) => fault,
   )

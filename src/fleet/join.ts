@@ -1,16 +1,24 @@
 import type { Db, DbPool } from '../db/pool.ts'
 import { transaction } from '../db/transaction.ts'
 import { joinNodeKey } from '../publisher/nodes/node_keys.ts'
-import { insertJoinToken, lockJoinToken, newJoinToken, noteRefusal, spendJoinToken } from './join_token.ts'
+import {
+  type Invitation,
+  insertJoinToken,
+  lockJoinToken,
+  newJoinToken,
+  noteRefusal,
+  spendJoinToken,
+} from './join_token.ts'
 import { newNatsKey } from './nats_jwt.ts'
 import { type FleetNode, findFleetNode, insertFleetNode, latestFleetEvents, recordFleetEvent } from './node_store.ts'
 
 /** Resolves to a token with which one machine can join: under this name, or with null under its own. */
-export async function inviteNode(db: DbPool, name: string | null, lifeSeconds: number): Promise<string> {
+export async function inviteNode(db: DbPool, invitation: Invitation): Promise<string> {
+  const { cell, name, lifeSeconds } = invitation
   const token = newJoinToken()
   await transaction(db, async (tx) => {
-    await insertJoinToken(tx, token, name, lifeSeconds)
-    const detail = `for ${lifeSeconds} seconds`
+    await insertJoinToken(tx, token, invitation)
+    const detail = `into the cell ${cell.name}, for ${lifeSeconds} seconds`
     await recordFleetEvent(tx, { operation: 'invited', ...(name && { node: name }), detail })
   })
   return token
@@ -24,7 +32,7 @@ export type Joining = {
   readonly nodeKey: string
   readonly sourceIp: string | undefined
 }
-export type JoinedNode = Pick<FleetNode, 'name' | 'account' | 'user'>
+export type JoinedNode = Pick<FleetNode, 'name' | 'cell' | 'account' | 'user'>
 type Refused = 'unknown' | 'expired' | 'used' | 'name taken'
 
 /**
@@ -49,14 +57,21 @@ export async function joinFleet(
     if (found.isExpired) return 'expired'
     const node = {
       name,
+      cell: found.cell.name,
+      cellId: found.cell.id,
       account: newNatsKey('account').publicKey,
       user: joining.user,
       nodeKey: joining.nodeKey,
     }
     if (!(await insertFleetNode(tx, node))) return 'name taken'
     await spendJoinToken(tx, token, node.account)
-    await joinNodeKey(tx, node.name, node.nodeKey)
-    await recordFleetEvent(tx, { operation: 'joined', node: node.name, sourceIp, detail: node.user })
+    await joinNodeKey(tx, found.cell, node.name, node.nodeKey)
+    await recordFleetEvent(tx, {
+      operation: 'joined',
+      node: node.name,
+      sourceIp,
+      detail: `${node.user} in the cell ${node.cell}`,
+    })
     await admit(node)
     return node
   })

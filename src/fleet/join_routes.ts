@@ -78,6 +78,7 @@ async function answer({ service, fleet, natsServers, natsCa }: JoinParts, node: 
   const operator = fleet.operator()
   return {
     name: node.name,
+    cell: node.cell,
     nats_jwt: operator && nodeUserJwt(operator, node, service.clock()),
     nats_servers: natsServers,
     nats_ca_pem: natsCa,

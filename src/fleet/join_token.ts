@@ -1,6 +1,7 @@
 import { hash, randomBytes } from 'node:crypto'
 import { type Db, maybeOne, run } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
+import type { Cell } from '../operations/placement.ts'
 
 /** A prefix that secret scanners can look for, and 256 random bits. */
 const prefix = 'gatehouse_join_'
@@ -11,25 +12,41 @@ export const isJoinToken = (text: string): boolean => shape.test(text)
 /** A plain hash is enough for 256 random bits, and finding it by its hash takes the same time for every wrong one. */
 const hashed = (token: string): Buffer => hash('sha256', token, 'buffer')
 
-export const insertJoinToken = (db: Db, token: string, name: string | null, lifeSeconds: number): Promise<void> =>
+export type Invitation = { readonly cell: Cell; readonly name: string | null; readonly lifeSeconds: number }
+
+export const insertJoinToken = (db: Db, token: string, { cell, name, lifeSeconds }: Invitation): Promise<void> =>
   run(
     db,
     sql`
-    insert into join_tokens (token_hash, name, expires_at)
-    values (${hashed(token)}, ${name}, now() + ${lifeSeconds} * interval '1 second')`,
+    insert into join_tokens (token_hash, name, cell_id, expires_at)
+    values (${hashed(token)}, ${name}, ${cell.id}, now() + ${lifeSeconds} * interval '1 second')`,
   )
 
-export type JoinToken = { name: string | null; usedBy: string | null; isExpired: boolean }
+export type JoinToken = { name: string | null; cell: Cell; usedBy: string | null; isExpired: boolean }
 
 /** Holds the token until the transaction ends: of two nodes with one token, the second sees what became of it. */
 export async function lockJoinToken(tx: Db, token: string): Promise<JoinToken | undefined> {
-  const row = await maybeOne<{ name: string | null; used_by: string | null; expired: boolean }>(
+  const row = await maybeOne<{
+    name: string | null
+    cell_id: number
+    cell: string
+    used_by: string | null
+    expired: boolean
+  }>(
     tx,
     sql`
-    select name, used_by, expires_at <= clock_timestamp() as expired from join_tokens
-    where token_hash = ${hashed(token)} for update`,
+    select t.name, t.cell_id, c.name as cell, t.used_by, t.expires_at <= clock_timestamp() as expired
+    from join_tokens t join cells c on c.id = t.cell_id
+    where t.token_hash = ${hashed(token)} for update of t`,
   )
-  return row && { name: row.name, usedBy: row.used_by, isExpired: row.expired }
+  return (
+    row && {
+      name: row.name,
+      cell: { id: row.cell_id, name: row.cell },
+      usedBy: row.used_by,
+      isExpired: row.expired,
+    }
+  )
 }
 
 export const spendJoinToken = (tx: Db, token: string, account: string): Promise<void> =>

@@ -1,17 +1,12 @@
 import {
   allRenewalsSubject,
-  allReportsSubject,
-  allRequestsSubject,
-  allTailsSubject,
+  allReports,
+  allRequests,
+  allTails,
   apiPrefix,
-  batchSubject,
-  blobBucket,
-  recordBucket,
+  channelsOf,
+  defaultChannels,
   renewalSubject,
-  reportSubject,
-  requestsSubject,
-  tailSubject,
-  watchSubject,
 } from '../distribution/channels.ts'
 import type { NatsCredentials } from '../distribution/nats_connection.ts'
 import { type NatsKey, newNatsKey, signNatsJwt } from './nats_jwt.ts'
@@ -33,7 +28,7 @@ export type NatsOperator = {
 }
 
 /** A node as NATS knows it. */
-export type NatsNode = { readonly name: string; readonly account: string }
+export type NatsNode = { readonly name: string; readonly cell: string; readonly account: string }
 
 export function newNatsOperator(now: number): { operator: NatsOperator; rootSeed: string } {
   const root = newNatsKey('operator')
@@ -79,11 +74,13 @@ export const systemAccountJwt = (operator: NatsOperator, now: number): string =>
 const services = [
   '$JS.API.STREAM.INFO.*',
   '$JS.API.STREAM.MSG.GET.*',
-  allReportsSubject,
-  allRequestsSubject,
-  allTailsSubject,
+  ...allReports,
+  ...allRequests,
+  ...allTails,
   allRenewalsSubject,
 ]
+/** What nodes may listen to. An account that imports only the one of its cell does not get the others. */
+const streams = [defaultChannels, channelsOf('*')].flatMap(({ batches, watches }) => [batches, watches])
 
 /** Owns JetStream and the buckets. It does not depend on the nodes. */
 export const controlAccountJwt = (operator: NatsOperator, now: number): string =>
@@ -102,14 +99,14 @@ export const controlAccountJwt = (operator: NatsOperator, now: number): string =
           response_type: 'Stream',
           response_threshold: 10_000_000_000,
         },
-        ...[batchSubject, watchSubject].map((subject) => ({ name: subject, subject, type: 'stream' })),
+        ...streams.map((subject) => ({ name: subject, subject, type: 'stream' })),
       ],
     },
     now,
   )
 
-/** Exactly what the node may reach, its own name spelled out. Answers go no further than its account (ADR 0084). */
-function importsOf({ keys }: NatsOperator, node: string): object[] {
+/** Exactly what the node may reach, its cell and name spelled out. Answers go no further than its account (ADR 0084). */
+function importsOf({ keys }: NatsOperator, { name: node, cell }: NatsNode): object[] {
   const from = keys.control.publicKey
   const service = (subject: string, local_subject?: string) => ({
     name: subject,
@@ -119,23 +116,31 @@ function importsOf({ keys }: NatsOperator, node: string): object[] {
     ...(local_subject && { local_subject }),
   })
   const api = (call: string) => service(`$JS.API.${call}`, `${apiPrefix}.${call}`)
-  const [records, blobs] = [`KV_${recordBucket}`, `KV_${blobBucket}`]
+  const channels = channelsOf(cell)
+  const [records, blobs] = [`KV_${channels.records}`, `KV_${channels.blobs}`]
   return [
-    ...[reportSubject, requestsSubject, tailSubject, renewalSubject].map((subjectOf) => service(subjectOf(node))),
+    ...[channels.reports, channels.requests, channels.tail, renewalSubject].map((subjectOf) =>
+      service(subjectOf(node)),
+    ),
     ...[records, blobs].flatMap((stream) => [api(`STREAM.INFO.${stream}`), api(`STREAM.MSG.GET.${stream}`)]),
     api(`DIRECT.GET.${records}`),
-    ...[batchSubject, watchSubject].map((subject) => ({ name: subject, type: 'stream', account: from, subject })),
+    ...[channels.batches, channels.watches].map((subject) => ({
+      name: subject,
+      type: 'stream',
+      account: from,
+      subject,
+    })),
   ]
 }
 
-export const nodeAccountJwt = (operator: NatsOperator, { name, account }: NatsNode, now: number): string =>
+export const nodeAccountJwt = (operator: NatsOperator, node: NatsNode, now: number): string =>
   accountJwt(
     operator,
-    account,
-    name,
+    node.account,
+    node.name,
     {
       limits: nodeLimits,
-      imports: importsOf(operator, name),
+      imports: importsOf(operator, node),
       signing_keys: [operator.keys.nodes.publicKey],
     },
     now,
@@ -145,7 +150,11 @@ export const nodeAccountJwt = (operator: NatsOperator, { name, account }: NatsNo
  * The account of a revoked node. It is replaced and not deleted: servers of a cluster give each other the newest JWT of an
  * account, so one that was down cannot bring back what the others have deleted.
  */
-export const closedAccountJwt = (operator: NatsOperator, { name, account }: NatsNode, now: number): string =>
+export const closedAccountJwt = (
+  operator: NatsOperator,
+  { name, account }: Pick<NatsNode, 'name' | 'account'>,
+  now: number,
+): string =>
   accountJwt(operator, account, name, { limits: nodeLimits, revocations: { '*': Math.floor(now / 1_000) } }, now)
 
 const dayMs = 24 * 60 * 60 * 1_000
@@ -154,7 +163,9 @@ export const nodeJwtLifeMs = 7 * dayMs
 
 const allUser = { type: 'user', subs: -1, data: -1, payload: -1 }
 
-export const nodeUserJwt = ({ keys }: NatsOperator, node: NatsNode & { user: string }, now: number): string =>
+type NatsUser = Pick<NatsNode, 'name' | 'account'> & { readonly user: string }
+
+export const nodeUserJwt = ({ keys }: NatsOperator, node: NatsUser, now: number): string =>
   signNatsJwt(keys.nodes.seed, {
     subject: node.user,
     name: node.name,

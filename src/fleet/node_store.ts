@@ -3,6 +3,7 @@ import { sql } from '../db/sql.ts'
 import { type NatsNode, nodeJwtLifeMs } from './nats_accounts.ts'
 
 export type FleetNode = NatsNode & {
+  readonly cellId: number
   readonly user: string
   readonly nodeKey: string
   readonly joinedAt: string
@@ -12,15 +13,20 @@ export type FleetNode = NatsNode & {
 type Row = {
   nats_account: string
   name: string
+  cell: string
+  cell_id: number
   nats_user: string
   node_key: string
   joined_at: string
   revoked_at: string | null
 }
-const columns = sql`nats_account, name, nats_user, node_key, joined_at, revoked_at`
+const columns = sql`
+  nats_account, name, cell_id, (select c.name from cells c where c.id = cell_id) as cell, nats_user, node_key, joined_at, revoked_at`
 const toNode = (row: Row): FleetNode => ({
   account: row.nats_account,
   name: row.name,
+  cell: row.cell,
+  cellId: row.cell_id,
   user: row.nats_user,
   nodeKey: row.node_key,
   joinedAt: row.joined_at,
@@ -61,12 +67,13 @@ export async function findFleetNode(db: Db, name: string): Promise<FleetNode | u
 /** Resolves to false when another node has the name. */
 export async function insertFleetNode(
   tx: Db,
-  { account, name, user, nodeKey }: Omit<FleetNode, 'joinedAt' | 'revokedAt'>,
+  { account, name, cellId, user, nodeKey }: Omit<FleetNode, 'cell' | 'joinedAt' | 'revokedAt'>,
 ): Promise<boolean> {
   const inserted = await maybeOne(
     tx,
     sql`
-    insert into fleet_nodes (nats_account, name, nats_user, node_key) values (${account}, ${name}, ${user}, ${nodeKey})
+    insert into fleet_nodes (nats_account, name, cell_id, nats_user, node_key)
+    values (${account}, ${name}, ${cellId}, ${user}, ${nodeKey})
     on conflict (name) where revoked_at is null do nothing returning name`,
   )
   return inserted !== undefined

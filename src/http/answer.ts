@@ -72,7 +72,7 @@ export async function answer(incoming: Incoming): Promise<Answer> {
   const { caller, result } = facts.caller
     ? await perform(incoming, facts.caller, query, body, repeated)
     : await signIn(incoming, query, body as { token: string })
-  const applied = await tellEdges(service, result, query.wait === 'applied', facts)
+  const applied = await tellEdges(service, caller, result, query.wait === 'applied', facts)
   const stream = result.events && openStream(incoming, caller, result.events)
   const shown = fromVendor ? vendorBody(route, raw, result.body) : result.body
   return {
@@ -205,6 +205,7 @@ function handle(
 /** For a change that concerns edges: wakes the publisher and, if asked to, waits until the change is in force. */
 async function tellEdges(
   { edges }: Service,
+  { accountId }: Pick<Caller, 'accountId'>,
   { generation }: Result<unknown>,
   wait: boolean,
   { turn }: RequestFacts,
@@ -213,7 +214,7 @@ async function tellEdges(
   edges.committed()
   if (!wait) return {}
   turn?.end()
-  const { live, applied, behind } = await edges.waitFor(generation, waitAppliedMs)
+  const { live, applied, behind } = await edges.waitFor(generation, accountId, waitAppliedMs)
   return {
     'Service-Applied': `${applied.length}/${live.length}`,
     ...(behind.length && { 'Service-Behind': namesOf(behind.map(({ node }) => node)) }),

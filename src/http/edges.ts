@@ -1,9 +1,11 @@
 import type { ChangeStatus, EdgeNode } from '../kernel/edge/edge_nodes.ts'
-import type { Id } from '../kernel/ids.ts'
+import type { Id, Uuid } from '../kernel/ids.ts'
 
 /** Which requests a viewer wants to see as they happen. Null matches all. */
 export type WatchFilter = {
   account: Id<'ac'>
+  /** Names of the cells that serve the account. */
+  cells: readonly string[]
   edge: string | null
   outcome: string | null
   /** A CIDR range. */
@@ -13,9 +15,10 @@ export type WatchFilter = {
 /** What request handlers can ask about edge nodes. Implemented by the link to them; empty without edges. */
 export type EdgeView = {
   all: () => EdgeNode[]
-  status: (generation: number) => Promise<ChangeStatus>
+  /** Tells about the nodes that serve the account. */
+  status: (generation: number, accountId: Uuid) => Promise<ChangeStatus>
   /** Tells the publisher that there is something new, and resolves when it is in force or the time is over. */
-  waitFor: (generation: number, timeoutMs: number) => Promise<ChangeStatus>
+  waitFor: (generation: number, accountId: Uuid, timeoutMs: number) => Promise<ChangeStatus>
   committed: () => void
   /** Live requests, of the form in which edge nodes tell of them. Returns how to end it. */
   watch: (

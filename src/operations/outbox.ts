@@ -4,34 +4,44 @@ import type { RecordKey } from '../distribution/records.ts'
 import type { Caller } from '../identity/caller.ts'
 import { rfc3339 } from '../kernel/clock.ts'
 import type { Uuid } from '../kernel/ids.ts'
+import type { Cell } from './placement.ts'
 
 export type OutboxRow = { generation: number; account_id: Uuid; key: RecordKey; created_at: string }
 
-/** Notes that these records have changed, under one generation, in the transaction of the change. */
-export async function writeOutbox(tx: Db, accountId: Uuid, keys: readonly RecordKey[]): Promise<number> {
+/**
+ * Notes that these records have changed, under one generation, in the transaction of the change. Without a cell it is for
+ * every cell that serves the account.
+ */
+export async function writeOutbox(
+  tx: Db,
+  accountId: Uuid,
+  keys: readonly RecordKey[],
+  cell?: Pick<Cell, 'id'>,
+): Promise<number> {
   const { generation } = await one<{ generation: number }>(
     tx,
     sql`
     with next as materialized (select next_generation() as generation), written as (
-      insert into outbox (generation, account_id, key)
-      select next.generation, ${accountId}, key from next, unnest(${[...new Set(keys)]}::text[]) as key
+      insert into outbox (generation, account_id, key, cell_id)
+      select next.generation, ${accountId}, key, ${cell?.id ?? null} from next, unnest(${[...new Set(keys)]}::text[]) as key
     )
     select generation from next`,
   )
   return generation
 }
 
-/** The same for records of several accounts. */
+/** The same for records of several accounts in one cell. */
 export const writeOutboxOfMany = (
   tx: Db,
+  cell: Cell,
   records: readonly { readonly accountId: Uuid; readonly key: RecordKey }[],
 ): Promise<void> =>
   run(
     tx,
     sql`
     with next as materialized (select next_generation() as generation)
-    insert into outbox (generation, account_id, key)
-    select next.generation, r.account_id, r.key from next, unnest(
+    insert into outbox (generation, account_id, key, cell_id)
+    select next.generation, r.account_id, r.key, ${cell.id} from next, unnest(
       ${records.map(({ accountId }) => accountId)}::uuid[], ${records.map(({ key }) => key)}::text[]) as r (account_id, key)`,
   )
 
@@ -40,12 +50,13 @@ export const settledGeneration = async (db: Db): Promise<number> =>
   (await one<{ settled: number }>(db, sql`select settled_generation() as settled`)).settled
 
 /**
- * The next changes after a generation, in order, and up to where everything is known. A generation comes whole, so there
+ * The next changes for a cell after a generation, in order, and up to where everything is known. A generation comes whole, so there
  * may be more rows than the limit: the next request asks for what is after a generation. Two statements, because the
  * rows must be read by a later snapshot than the bound: transactions that ended before the bound was read are then visible.
  */
 export async function readOutbox(
   db: Db,
+  cell: Cell,
   after: number,
   limit: number,
 ): Promise<{ rows: OutboxRow[]; settled: number }> {
@@ -54,7 +65,7 @@ export async function readOutbox(
     db,
     sql`
     select generation, account_id, key, created_at from outbox
-    where generation > ${after} and generation <= ${settled}
+    where generation > ${after} and generation <= ${settled} and (cell_id is null or cell_id = ${cell.id})
     order by generation fetch first (${limit}) rows with ties`,
   )
   return { rows, settled }
@@ -108,6 +119,7 @@ export const skipGenerations = (db: Db) =>
     sql`
     with skipped as (
       select last_value as before, setval('outbox_generations', last_value + ${skipped}) as after from outbox_generations
-    )
-    update publisher_state set resend_below = skipped.after from skipped returning skipped.before, skipped.after`,
+    ),
+    updated as (update publisher_state set resend_below = skipped.after from skipped)
+    select before, after from skipped`,
   )

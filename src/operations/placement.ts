@@ -17,6 +17,19 @@ export const findCell = (db: Db, name: string): Promise<Cell | undefined> =>
 /** An expression: whether the account is placed in the cell. */
 export const isPlaced = (accountId: SqlFragment, cell: Cell): SqlFragment => sql`is_placed(${accountId}, ${cell.id})`
 
+/** An expression: whether an edge with these cells is served in the cell, if its account is placed there. */
+export const isServedIn = (cells: SqlFragment, cell: Cell): SqlFragment =>
+  sql`(${cells} is null or ${cell.name} = any(${cells}))`
+
+/** Which of these accounts are placed in the cell. */
+export async function placedIn(db: Db, cell: Cell, accounts: readonly Uuid[]): Promise<Set<Uuid>> {
+  const rows = await many<{ id: Uuid }>(
+    db,
+    sql`select id from unnest(${[...new Set(accounts)]}::uuid[]) as id where ${isPlaced(sql`id`, cell)}`,
+  )
+  return new Set(rows.map(({ id }) => id))
+}
+
 /** The cells that serve the account. */
 export const cellsOf = (db: Db, accountId: Uuid): Promise<Cell[]> =>
   many<Cell>(db, sql`select id, name from cells where is_placed(${accountId}, id) order by id`)

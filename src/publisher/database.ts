@@ -1,6 +1,6 @@
 import type { RecordKey, RecordKind } from '../distribution/records.ts'
 import type { Signer, TrustedKeys } from '../distribution/signature.ts'
-import type { Uuid } from '../kernel/ids.ts'
+import type { Id, Uuid } from '../kernel/ids.ts'
 import type { OutboxRow } from '../operations/outbox.ts'
 import type { Changed, CompileContext } from './records/changed.ts'
 import type { Compiled } from './records/compile.ts'
@@ -29,7 +29,7 @@ export type LockedDatabase = {
   noteWithheld: (sent: readonly RecordKey[], kept: readonly OutboxRow[], reasons: Reasons) => Promise<void>
 }
 
-/** All that publishing does with PostgreSQL. Passed in, so that a simulation can be the database. */
+/** All that publishing in one cell does with PostgreSQL. Passed in, so that a simulation can be the database. */
 export type PublisherDatabase = {
   signer: () => Promise<Signer>
   trustedKeys: () => Promise<TrustedKeys>
@@ -39,14 +39,18 @@ export type PublisherDatabase = {
     work: (locked: LockedDatabase, lost: AbortSignal) => Promise<void>,
   ) => Promise<void>
   noteExpiredRules: (since: number, now: number) => Promise<void>
-  /** Each thing as it is now. What cannot be read or sent is left out. */
+  /** Each thing as it is now, and null if it is not in the cell. What cannot be read or sent is left out. */
   compile: (changed: readonly Changed[], now: number, context: CompileContext) => Promise<Compiled[]>
   settled: () => Promise<number>
   /** What the bucket has under an earlier generation must be sent again. */
   resendBelow: () => Promise<number>
-  /** Everything that has a record, page by page. */
+  /** Everything that has a record in the cell, page by page. */
   living: (kind: RecordKind) => AsyncIterable<Changed[]>
+  /** Everything of the account that has a record in one of its cells. */
+  recordsOf: (accountId: Uuid) => Promise<RecordKey[]>
+  /** Accounts that were lately placed in the cell or removed from it, and under which generation. */
+  moves: () => Promise<ReadonlyMap<Id<'ac'>, number>>
   changedSince: (inBucket: ReadonlyMap<RecordKey, { generation: number }>) => Promise<Set<RecordKey>>
-  /** Writes these into the outbox, and resolves to their generation. */
+  /** Writes these into the outbox for the cell, and resolves to their generation. */
   enqueue: (accountId: Uuid, keys: readonly RecordKey[]) => Promise<number>
 }

@@ -3,37 +3,58 @@ import { sql } from '../db/sql.ts'
 import { transaction } from '../db/transaction.ts'
 import type { RecordKey } from '../distribution/records.ts'
 import type { SecretsBox } from '../kernel/crypto/secrets_box.ts'
+import { toId, type Uuid } from '../kernel/ids.ts'
 import { readOutbox, settledGeneration, writeOutbox } from '../operations/outbox.ts'
+import { type Cell, placementKey } from '../operations/placement.ts'
 import type { LastWrite, LockedDatabase, PublisherDatabase } from './database.ts'
-import { holdingPublisherLock } from './lock.ts'
+import { publisherLocks } from './lock.ts'
 import { changedSince } from './missing_guard.ts'
 import { compileRecords } from './records/compile.ts'
 import { noteExpiredRules } from './records/expiry.ts'
-import { living } from './records/living.ts'
+import { living, recordsOf } from './records/living.ts'
 import { activeSigner, trustedSigningKeys } from './signing_keys.ts'
 
-/** The real database. */
-export const publisherDatabase = (pool: DbPool, secrets?: SecretsBox): PublisherDatabase => ({
-  signer: () => activeSigner(pool, secrets),
-  trustedKeys: () => trustedSigningKeys(pool),
-  holdingLock: (giveUp, work) =>
-    holdingPublisherLock(pool, giveUp, (db, lost) => work(lockedDatabase(db, secrets), lost)),
-  noteExpiredRules: (since, now) => noteExpiredRules(pool, since, now),
-  compile: (changed, now, context) => compileRecords(pool, changed, now, context),
-  settled: () => settledGeneration(pool),
-  resendBelow: async () =>
-    (await one<{ resend_below: number }>(pool, sql`select resend_below from publisher_state`)).resend_below,
-  living: (kind) => living(pool, kind),
-  changedSince: (inBucket) => changedSince(pool, inBucket),
-  enqueue: (accountId, keys) => transaction(pool, (tx) => writeOutbox(tx, accountId, keys)),
-})
+/** The real database, for the publisher of each cell. */
+export function publisherDatabase(pool: DbPool, secrets?: SecretsBox): (cell: Cell) => PublisherDatabase {
+  const holdLock = publisherLocks(pool)
+  return (cell) => ({
+    signer: () => activeSigner(pool, secrets),
+    trustedKeys: () => trustedSigningKeys(pool),
+    holdingLock: (giveUp, work) => holdLock(cell, giveUp, (db, lost) => work(lockedDatabase(db, cell, secrets), lost)),
+    noteExpiredRules: (since, now) => noteExpiredRules(pool, cell, since, now),
+    compile: (changed, now, context) => compileRecords(pool, cell, changed, now, context),
+    settled: () => settledGeneration(pool),
+    resendBelow: async () =>
+      (
+        await one<{ resend_below: number }>(
+          pool,
+          sql`select resend_below from publisher_state where cell_id = ${cell.id}`,
+        )
+      ).resend_below,
+    living: (kind) => living(pool, cell, kind),
+    recordsOf: (accountId) => recordsOf(pool, accountId),
+    async moves() {
+      const rows = await many<{ account_id: Uuid; generation: number }>(
+        pool,
+        sql`
+        select account_id, max(generation) as generation from outbox
+        where key = ${placementKey(cell)} and cell_id = ${cell.id} group by account_id`,
+      )
+      return new Map(rows.map(({ account_id, generation }) => [toId('ac', account_id), generation]))
+    },
+    changedSince: (inBucket) => changedSince(pool, inBucket),
+    enqueue: (accountId, keys) => transaction(pool, (tx) => writeOutbox(tx, accountId, keys, cell)),
+  })
+}
 
-const lockedDatabase = (db: Db, secrets: SecretsBox | undefined): LockedDatabase => ({
+const lockedDatabase = (db: Db, cell: Cell, secrets: SecretsBox | undefined): LockedDatabase => ({
   signer: () => activeSigner(db, secrets),
   state: () =>
     one<LastWrite & { cursor: number }>(
       db,
-      sql`select cursor, bucket_created as created, bucket_revision as revision from publisher_state`,
+      sql`
+      select cursor, bucket_created as created, bucket_revision as revision from publisher_state
+      where cell_id = ${cell.id}`,
     ),
   noteBucket: (created) =>
     run(
@@ -41,24 +62,31 @@ const lockedDatabase = (db: Db, secrets: SecretsBox | undefined): LockedDatabase
       sql`
       update publisher_state set bucket_created = ${created}, bucket_revision = 0,
         resend_below = greatest(resend_below, case when bucket_created is not null then settled_generation() end)
-      where bucket_created is distinct from ${created}`,
+      where cell_id = ${cell.id} and bucket_created is distinct from ${created}`,
     ),
   moveCursor: (settled, revision) =>
-    run(db, sql`update publisher_state set cursor = ${settled}, bucket_revision = ${revision}`),
-  outboxAfter: (generation, limit) => readOutbox(db, generation, limit),
+    run(
+      db,
+      sql`update publisher_state set cursor = ${settled}, bucket_revision = ${revision} where cell_id = ${cell.id}`,
+    ),
+  outboxAfter: (generation, limit) => readOutbox(db, cell, generation, limit),
   async withheld() {
-    const rows = await many<{ key: RecordKey; reason: string }>(db, sql`select key, reason from withheld_records`)
+    const rows = await many<{ key: RecordKey; reason: string }>(
+      db,
+      sql`select key, reason from unsent_records where cell_id = ${cell.id}`,
+    )
     return new Map(rows.map(({ key, reason }) => [key, reason]))
   },
   async noteWithheld(sent, kept, reasons) {
-    if (sent.length > 0) await run(db, sql`delete from withheld_records where key = any(${sent})`)
+    if (sent.length > 0)
+      await run(db, sql`delete from unsent_records where cell_id = ${cell.id} and key = any(${sent})`)
     await run(
       db,
       sql`
-      insert into withheld_records (key, since, reason)
-      select * from unnest(${kept.map(({ key }) => key)}::text[], ${kept.map(({ generation }) => generation)}::bigint[],
+      insert into unsent_records (cell_id, key, since, reason)
+      select ${cell.id}, * from unnest(${kept.map(({ key }) => key)}::text[], ${kept.map(({ generation }) => generation)}::bigint[],
         ${kept.map(({ key }) => reasons.get(key) ?? null)}::text[])
-      on conflict (key) do update set reason = excluded.reason`,
+      on conflict (cell_id, key) do update set reason = excluded.reason`,
     )
   },
 })

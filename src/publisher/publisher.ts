@@ -1,11 +1,12 @@
 import type { NatsConnection } from '@nats-io/transport-node'
-import type { Batch, Progress } from '../distribution/channels.ts'
+import type { Batch, Channels, Progress } from '../distribution/channels.ts'
 import type { RecordKey } from '../distribution/records.ts'
 import { digestOf, type Signer, seal } from '../distribution/signature.ts'
 import type { Uuid } from '../kernel/ids.ts'
 import type { Log } from '../kernel/log.ts'
 import { type Stop, type Timing, wait } from '../kernel/timing.ts'
 import type { OutboxRow } from '../operations/outbox.ts'
+import { isPlacementKey } from '../operations/placement.ts'
 import type { BucketServer } from './bucket/bucket_server.ts'
 import { createBucketWriter } from './bucket/bucket_writer.ts'
 import { createLiveRecords, type LiveRecords } from './bucket/live_records.ts'
@@ -32,6 +33,7 @@ export type PublisherMetrics = {
 }
 type Parts = {
   database: PublisherDatabase
+  channels: Channels
   nats: Pick<NatsConnection, 'publish' | 'subscribe' | 'info'>
   buckets: BucketServer
   /** Whether NATS is reachable now. */
@@ -47,6 +49,8 @@ const retryEveryMs = 1_000
 const lookEveryMs = 250
 const bucketLookEveryMs = 2_000
 const rowsAtOnce = 5_000
+/** How often nodes learn that everything up to a generation was for other cells. */
+const tellOfOthersEveryMs = 1_000
 /** Cache of the last published versions of large policies, so that changes are published as deltas. */
 const maxVersionBytes = 128 * 1024 * 1024
 /** How many records the plain messages may run ahead of the bucket while that has no leader: what memory may hold. */
@@ -58,8 +62,8 @@ const newerInBucket =
   "publisher: the bucket has a newer version, which stays. Another process publishes, or the database is from a backup and 'gatehouse after-restore' was not run"
 
 /**
- * Sends what is in the outbox to the edges, in order. Every process runs one; the one that holds the lock works, and the
- * others stand by. Ends when `signal` says so.
+ * Sends what is in the outbox to the nodes of a cell, in order. Every process runs one for each cell; the one that holds the
+ * lock works, and the others stand by. Ends when `signal` says so.
  */
 export async function runPublisher(parts: Parts, signal: AbortSignal): Promise<void> {
   const { database, timing, log, metrics, isConnected } = parts
@@ -122,18 +126,15 @@ function watchLink({ isConnected, timing }: Pick<Parts, 'isConnected' | 'timing'
 }
 
 async function publish(
-  { database, nats, buckets, timing, log, metrics, context, suspicions }: Parts,
+  { database, channels, nats, buckets, timing, log, metrics, context, suspicions }: Parts,
   locked: LockedDatabase,
   signal: AbortSignal,
 ): Promise<void> {
   const clock = timing.now
   const { cursor, created, revision } = await locked.state()
-  const fence = {
-    loadTrustedKeys: database.trustedKeys,
-    confirmLock: locked.state,
-    onNewer: (key: string) => log.warn({ key }, newerInBucket),
-  }
-  const natsSink = await openNatsSink(nats, buckets, { created, revision }, fence)
+  const onNewer = (key: string) => log.warn({ key }, newerInBucket)
+  const fence = { loadTrustedKeys: database.trustedKeys, confirmLock: locked.state, onNewer }
+  const natsSink = await openNatsSink(nats, buckets, channels, { created, revision }, fence)
   await locked.noteBucket(natsSink.bucketCreated)
   const bucketWriter = createBucketWriter(natsSink, timing, locked.moveCursor)
   const wake = createWake(nats, timing)
@@ -148,6 +149,9 @@ async function publish(
   )
   const stopLooking = watchBucketIdentity(timing, natsSink, bucketWriter.fail)
   let sent = cursor
+  /** Up to where the outbox has been read. It is ahead of `sent` by changes that were for other cells. */
+  let read = cursor
+  let sentAt = timing.elapsed()
   let lastExpiry = clock()
   try {
     while (!signal.aborted) {
@@ -156,30 +160,32 @@ async function publish(
       const now = clock()
       await database.noteExpiredRules(lastExpiry, now)
       lastExpiry = now
-      const batch = await nextBatch(locked, sent)
-      metrics.behind(batch ? batch.settled - sent : 0)
+      const batch = await nextBatch(database, locked, read)
+      metrics.behind(batch ? batch.settled - read : 0)
       for (const key of suspicions.take()) reconciler.suspect(key)
       reconciler.reconcileIfDue(signer.keyId, !batch && bucketWriter.isIdle())
-      if (!batch && !reconciler.needsAnnouncement(signer.keyId, sent)) {
+      const { rows, settled } = batch ?? { rows: [], settled: read }
+      const isDue =
+        reconciler.needsAnnouncement(signer.keyId, settled) ||
+        (settled > sent && timing.elapsed() - sentAt >= tellOfOthersEveryMs)
+      if (!batch && !isDue) {
         await wake.wait(lookEveryMs, signal)
         continue
       }
-      const { rows, settled } = batch ?? { rows: [], settled: sent }
       const unavailable = new Map<RecordKey, string>()
-      const compiled = await compileRows(database, rows, now, {
+      const all = await compileRows(database, rows, now, {
         ...notingUnavailable(context, unavailable),
         maxMessageBytes: natsSink.maxMessageBytes(),
         findPolicyVersion: policyVersions.current,
       })
+      const compiled = await withoutOthers(all, live, natsSink)
       await withheld.note(rows, unavailable)
+      read = settled
+      if (compiled.length === 0 && unavailable.size === 0 && !isDue) continue
       await natsSink.putBlobs(compiled.flatMap(({ blobs }) => blobs))
       noteSent(live, compiled, rows)
-      const progress = {
-        after: sent,
-        settled,
-        bucket: natsSink.bucketCreated,
-        ...reconciler.completeAt(signer.keyId, settled),
-      }
+      const complete = reconciler.completeAt(signer.keyId, settled)
+      const progress = { after: sent, settled, bucket: natsSink.bucketCreated, ...complete }
       const sealed = sealBatch(compiled, rows, progress, signer)
       natsSink.announce(sealed)
       const keys = compiled.map(({ key }) => key)
@@ -187,6 +193,7 @@ async function publish(
       metrics.published(compiled.length)
       metrics.sent(settled)
       sent = settled
+      sentAt = timing.elapsed()
       while (bucketWriter.recordsWaiting() > maxWaiting && !signal.aborted) await wait(timing, 50, signal)
     }
     // The next active publisher sends the rest again from the cursor.
@@ -209,13 +216,38 @@ function watchBucketIdentity(timing: Timing, natsSink: NatsSink, fail: (error: E
 type Rows = { rows: OutboxRow[]; settled: number }
 
 /** Keeps only the latest change of each key. Undefined when there is nothing new. */
-async function nextBatch(locked: LockedDatabase, after: number): Promise<Rows | undefined> {
+async function nextBatch(
+  database: PublisherDatabase,
+  locked: LockedDatabase,
+  after: number,
+): Promise<Rows | undefined> {
   const { rows, settled } = await locked.outboxAfter(after, rowsAtOnce)
   const last = rows.at(-1)
   const reached = rows.length >= rowsAtOnce && last ? last.generation : settled
   if (reached <= after) return undefined
-  const latest = new Map(rows.map((row) => [row.key, row]))
+  const latest = new Map<RecordKey, OutboxRow>()
+  for (const row of rows) {
+    if (!isPlacementKey(row.key)) latest.set(row.key, row)
+    else for (const key of await database.recordsOf(row.account_id)) latest.set(key, { ...row, key })
+  }
   return { rows: [...latest.values()], settled: reached }
+}
+
+/**
+ * Without what concerns only other cells, so that not even the ids of what their accounts delete get here. What an account
+ * had here before it was placed elsewhere is removed.
+ */
+async function withoutOthers(
+  compiled: readonly Compiled[],
+  live: LiveRecords,
+  natsSink: NatsSink,
+): Promise<Compiled[]> {
+  const wanted: Compiled[] = []
+  for (const record of compiled) {
+    const isHere = !record.isElsewhere || live.has(record.key)
+    if (isHere || (!live.isComplete() && (await natsSink.textOf(record.key)) !== undefined)) wanted.push(record)
+  }
+  return wanted
 }
 
 const compileRows = (

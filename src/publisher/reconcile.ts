@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { progressKey, recordBucket } from '../distribution/channels.ts'
+import { progressKey } from '../distribution/channels.ts'
 import {
   type EdgeRecord,
   kindOf,
@@ -148,23 +148,34 @@ async function findMissing(
       }
   if (missing.size <= mayLack.account) return new Map()
   for (const key of await database.changedSince(missing)) missing.delete(key)
+  const owners = new Map<RecordKey, Id<'ac'>>()
+  for (const found of (await natsSink.contents(ownershipOf)).values())
+    for (const key of found?.keys ?? []) if (missing.has(key)) owners.set(key, found?.account as Id<'ac'>)
+  const moves = await database.moves()
+  for (const [key, owner] of owners)
+    if ((moves.get(owner) ?? 0) > (missing.get(key)?.generation ?? 0)) {
+      missing.delete(key)
+      owners.delete(key)
+    }
   refuseIfMostIsMissing(
+    natsSink.bucket,
     missing.size,
     present.values().reduce((sum, count) => sum + count, 0),
   )
   // What was sent before the operator ran 'after-restore' is older than the database that is now the right one.
-  for (const [key, { generation }] of missing) if (generation < resendBelow) missing.delete(key)
-  const owners = new Map<RecordKey, Id<'ac'>>()
-  for (const found of (await natsSink.contents(ownershipOf)).values())
-    for (const key of found?.keys ?? []) if (missing.has(key)) owners.set(key, found?.account as Id<'ac'>)
+  for (const [key, { generation }] of missing)
+    if (generation < resendBelow) {
+      missing.delete(key)
+      owners.delete(key)
+    }
   heldBack.accounts = accountsThatLackMost(owners.values(), present)
   return owners
 }
 
-function refuseIfMostIsMissing(missing: number, present: number): void {
+function refuseIfMostIsMissing(bucket: string, missing: number, present: number): void {
   if (!isMostOfInstallationMissing({ missing, present })) return
   throw new Error(
-    `the database lacks ${missing} resources that edges serve and has only ${present}. Is it the right database? Nothing was removed from the edges. If it is right, delete the bucket ${recordBucket} in NATS`,
+    `the database lacks ${missing} resources that edges serve and has only ${present}. Is it the right database? Nothing was removed from the edges. If it is right, delete the bucket ${bucket} in NATS`,
   )
 }
 

@@ -55,6 +55,7 @@ export const withheldAt = (db: Db, generation: number) =>
   many<WithheldRecord>(
     db,
     sql`
-    select w.key, w.reason from outbox o join withheld_records w on w.key = o.key
-    where o.generation = ${generation} and o.generation >= w.since order by w.key`,
+    select distinct w.key, w.reason from outbox o join unsent_records w on w.key = o.key
+    where o.generation = ${generation} and o.generation >= w.since and (o.cell_id is null or o.cell_id = w.cell_id)
+    order by w.key`,
   )

@@ -1,4 +1,5 @@
 // Nodes that are connected and do not take over the answer to the authority.
+
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
@@ -8,6 +9,7 @@ import type { Nodes } from '../../src/acme/issue.ts'
 import { workOnOrder } from '../../src/acme/worker.ts'
 import { maybeOne } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
+import { defaultCell } from '../../src/operations/placement.ts'
 import { watchNodes } from '../../src/publisher/nodes/nodes.ts'
 import { startOrdersByHand } from './by_hand.ts'
 
@@ -30,6 +32,7 @@ function threeNodes(...stuck: string[]): Nodes {
   const { remember, waitFor } = watchNodes(Date.now, () => {})
   const lastSeenAt = Date.now() + 3_600_000
   const rest = {
+    cell: defaultCell.name,
     version: '0.2.0',
     startedAt: new Date().toISOString(),
     records: 0,
@@ -44,7 +47,8 @@ function threeNodes(...stuck: string[]): Nodes {
       applied: stuck.includes(node) ? 0 : Number.MAX_SAFE_INTEGER,
     })),
   )
-  return { waitFor, committed() {} }
+  const cells = new Set([defaultCell.name])
+  return { waitFor: (generation, _account, timeoutMs) => waitFor(generation, cells, timeoutMs), committed() {} }
 }
 const workWith = (nodes: Nodes) =>
   workOnOrder({ ...parts, nodes, settings: { ...parts.settings, dnsOnly: false, dnsHook: '' } })

@@ -10,7 +10,7 @@ import { ask } from '../../src/agent/haproxy/process/runtime.ts'
 import { one } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
 import { transaction } from '../../src/db/transaction.ts'
-import { batchSubject, blobBucket } from '../../src/distribution/channels.ts'
+import { defaultChannels } from '../../src/distribution/channels.ts'
 import { blobName } from '../../src/distribution/pieces.ts'
 import { encodePolicy } from '../../src/distribution/policy_file.ts'
 import { digestOf, seal } from '../../src/distribution/signature.ts'
@@ -179,7 +179,7 @@ test('while a piece of a policy is missing, the old policy stays in force and th
     const record = { key, generation: g, value: { hash, bytes: bytes.length, chunks: pieces.map(blobName) } }
     const records = [seal(record, signer)]
     const batch = { progress: seal({ after: 0, settled: g, digest: digestOf(records) }, signer), records }
-    control.publish(batchSubject, JSON.stringify(batch))
+    control.publish(defaultChannels.batches, JSON.stringify(batch))
     await poll(
       () => statusOf(edge),
       ({ unfinished }) => unfinished === 1,
@@ -196,7 +196,7 @@ test('while a piece of a policy is missing, the old policy stays in force and th
   await holdsFor(1_000, async () => isDeepStrictEqual(await decisions(), asWanted))
   const { body } = await admin('GET', `/generations/${next}`)
   assert.deepEqual(body.behind, ['edge-1'])
-  const blobs = await new Kvm(jetstream(control)).open(blobBucket)
+  const blobs = await new Kvm(jetstream(control)).open(defaultChannels.blobs)
   for (const piece of pieces) await blobs.put(blobName(piece), piece)
   await poll(
     () => statusOf(edge),

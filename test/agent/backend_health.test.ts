@@ -5,7 +5,7 @@ import { connect } from '@nats-io/transport-node'
 import { startNats } from '../../dev/nats.ts'
 import { many, one, run } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
-import { inboxOf, type Report, reportSubject, type UpstreamHealth } from '../../src/distribution/channels.ts'
+import { defaultChannels, inboxOf, type Report, type UpstreamHealth } from '../../src/distribution/channels.ts'
 import { type Id, newId, toUuid } from '../../src/kernel/ids.ts'
 import { createHealthBuffer } from '../../src/publisher/nodes/health_buffer.ts'
 import { addSigningKey } from '../../src/publisher/signing_keys.ts'
@@ -45,10 +45,12 @@ const seen = (backend: string, fields: Partial<UpstreamHealth> = {}): UpstreamHe
 const send = (health: UpstreamHealth[], fields: Partial<Report> = {}) =>
   poll(
     () =>
-      node.request(reportSubject('edge-1'), JSON.stringify(report({ health, ...fields })), { timeout: 1_000 }).then(
-        (answer) => answer.string(),
-        (error: Error) => error.message,
-      ),
+      node
+        .request(defaultChannels.reports('edge-1'), JSON.stringify(report({ health, ...fields })), { timeout: 1_000 })
+        .then(
+          (answer) => answer.string(),
+          (error: Error) => error.message,
+        ),
     (answer) => answer === 'kept',
   )
 type Admin = Awaited<ReturnType<typeof plane.newAccount>>

@@ -6,7 +6,7 @@ import { Kvm } from '@nats-io/kv'
 import { connect } from '@nats-io/transport-node'
 import { createReceiver } from '../../src/agent/intake/receiver.ts'
 import { openBucketApi } from '../../src/distribution/bucket_api.ts'
-import { type Progress, progressKey, recordBucket } from '../../src/distribution/channels.ts'
+import { defaultChannels, type Progress, progressKey } from '../../src/distribution/channels.ts'
 import { seal, trustedKeys } from '../../src/distribution/signature.ts'
 import { systemTiming } from '../../src/kernel/system_timing.ts'
 import { activeSigner } from '../../src/publisher/signing_keys.ts'
@@ -26,7 +26,7 @@ const connection = await connect({
   pass: nats.controlPlane.GATEHOUSE_NATS_PASSWORD,
 })
 file.after(() => connection.close())
-const bucket = await new Kvm(jetstream(connection)).open(recordBucket)
+const bucket = await new Kvm(jetstream(connection)).open(defaultChannels.records)
 const account = admin.accountId
 
 /** What the bucket has under the key; undefined when there has never been anything. */
@@ -135,7 +135,13 @@ test('a node that an older version left in the bucket reads it again from its be
     new Promise<{ resumed: boolean; bucket: string }>((resolve, reject) => {
       let resumed = false
       const receiver = createReceiver(
-        { nats: connection, openApi: () => openBucketApi(connection), keys, timing: systemTiming },
+        {
+          nats: connection,
+          channels: defaultChannels,
+          openApi: () => openBucketApi(connection, defaultChannels),
+          keys,
+          timing: systemTiming,
+        },
         {
           announced: () => {},
           refused: () => {},

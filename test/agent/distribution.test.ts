@@ -5,7 +5,7 @@ import { Kvm } from '@nats-io/kv'
 import { connect, type NatsConnection } from '@nats-io/transport-node'
 import { readBucket } from '../../src/agent/intake/bucket_reader.ts'
 import { openBucketApi } from '../../src/distribution/bucket_api.ts'
-import { batchSubject, progressKey, recordBucket, reportSubject } from '../../src/distribution/channels.ts'
+import { defaultChannels, progressKey } from '../../src/distribution/channels.ts'
 import { createSigner, keyIdOf, newSigningKey, seal } from '../../src/distribution/signature.ts'
 import { systemTiming } from '../../src/kernel/system_timing.ts'
 import { activeSigner } from '../../src/publisher/signing_keys.ts'
@@ -47,7 +47,7 @@ async function natsAs(who: Record<string, string>, inboxPrefix?: string): Promis
   after(() => connection.close())
   return connection
 }
-const bucketOf = (connection: NatsConnection) => new Kvm(jetstream(connection)).open(recordBucket)
+const bucketOf = (connection: NatsConnection) => new Kvm(jetstream(connection)).open(defaultChannels.records)
 /** Everything in the bucket, by key, with who signed it. */
 async function contents(connection: NatsConnection): Promise<Map<string, { signedBy: string; value: unknown }>> {
   const found = new Map()
@@ -65,8 +65,8 @@ test('the account of a node lets it read records and write its own report, nothi
   const node = await natsAs(nats.edge, '_INBOX_edge-1')
   const key = `tcp.${guarded.edge.id}`
   for await (const entry of readBucket(
-    await openBucketApi(node),
-    recordBucket,
+    await openBucketApi(node, defaultChannels),
+    defaultChannels.records,
     1,
     systemTiming,
     new AbortController().signal,
@@ -84,25 +84,28 @@ test('the account of a node lets it read records and write its own report, nothi
   })
   await control.flush()
   for (const subject of [
-    `$KV.${recordBucket}.${key}`,
-    `$JS.API.STREAM.PURGE.KV_${recordBucket}`,
-    `$JS.API.STREAM.DELETE.KV_${recordBucket}`,
-    `$JS.API.STREAM.UPDATE.KV_${recordBucket}`,
-    `$JS.API.STREAM.MSG.DELETE.KV_${recordBucket}`,
+    `$KV.${defaultChannels.records}.${key}`,
+    `$JS.API.STREAM.PURGE.KV_${defaultChannels.records}`,
+    `$JS.API.STREAM.DELETE.KV_${defaultChannels.records}`,
+    `$JS.API.STREAM.UPDATE.KV_${defaultChannels.records}`,
+    `$JS.API.STREAM.MSG.DELETE.KV_${defaultChannels.records}`,
     `$KV.gatehouse_blobs.${'0'.repeat(64)}`,
-    `$JS.API.CONSUMER.CREATE.KV_${recordBucket}.x.$KV.${recordBucket}.>`,
-    batchSubject,
-    reportSubject('edge-2'),
+    `$JS.API.CONSUMER.CREATE.KV_${defaultChannels.records}.x.$KV.${defaultChannels.records}.>`,
+    defaultChannels.batches,
+    defaultChannels.reports('edge-2'),
   ]) {
     node.publish(subject, '{}')
   }
-  node.publish(reportSubject('edge-1'), '{}')
+  node.publish(defaultChannels.reports('edge-1'), '{}')
   await node.flush()
   await poll(
     async () => heard,
-    (messages) => messages.includes(`${reportSubject('edge-1')} {}`),
+    (messages) => messages.includes(`${defaultChannels.reports('edge-1')} {}`),
   )
-  assert.ok(!heard.includes(`${batchSubject} {}`) && !heard.includes(`${reportSubject('edge-2')} {}`), heard.join())
+  assert.ok(
+    !heard.includes(`${defaultChannels.batches} {}`) && !heard.includes(`${defaultChannels.reports('edge-2')} {}`),
+    heard.join(),
+  )
   assert.deepEqual((await contents(control)).get(key), kept)
 })
 
@@ -125,7 +128,7 @@ test('an intruder in NATS cannot open an edge: forged records are refused, repor
     answer.body.edge_nodes[0].refusals.some((each: { key: string }) => each.key === wanted)
   for (const record of [forged, gone, '']) {
     await bucket.put(key, record)
-    control.publish(batchSubject, JSON.stringify({ progress, records: [record] }))
+    control.publish(defaultChannels.batches, JSON.stringify({ progress, records: [record] }))
     // The bucket keeps the last value only. The publisher may repair it before the node has read it: then we forge it again.
     if (record === forged)
       await poll(async () => {
@@ -156,7 +159,7 @@ test('a replayed older record is ignored although its signature is valid', async
   const signer = await activeSigner(installation.db, secretsBox)
   assert.ok(old)
   const progress = seal({ after: 0, settled: 0 }, signer)
-  control.publish(batchSubject, JSON.stringify({ progress, records: [old.string()] }))
+  control.publish(defaultChannels.batches, JSON.stringify({ progress, records: [old.string()] }))
   await control.flush()
   const { revision } = (await bucket.get(key)) ?? { revision: 0 }
   await poll(
@@ -206,7 +209,7 @@ async function heals(lose: () => Promise<void>): Promise<void> {
 test('when NATS loses its streams, the edge decides as before and the publisher restores them', () =>
   heals(async () => {
     const manager = await jetstreamManager(await natsAs(nats.controlPlane))
-    await manager.streams.delete(`KV_${recordBucket}`)
+    await manager.streams.delete(`KV_${defaultChannels.records}`)
     await manager.streams.delete('KV_gatehouse_blobs')
   }))
 

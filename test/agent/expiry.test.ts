@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { Kvm } from '@nats-io/kv'
 import { ask } from '../../src/agent/haproxy/process/runtime.ts'
-import { recordBucket } from '../../src/distribution/channels.ts'
+import { defaultChannels } from '../../src/distribution/channels.ts'
 import type { EdgeRecord, PolicyRecord } from '../../src/distribution/records.ts'
 import { stop } from '../harness/control_plane.ts'
 import { type EdgeProcess, startInstallation } from '../harness/edge.ts'
@@ -119,7 +119,7 @@ test('rules end at their moment on a node that is alone, one after another and a
   const before = await Promise.all([small, large].map(({ policyId }) => filesInForce(edge, policyId)))
   await nats.restart()
   await installation.startProcess()
-  const bucket = await new Kvm(await connectAsControlPlane({ after }, nats)).open(recordBucket)
+  const bucket = await new Kvm(await connectAsControlPlane({ after }, nats)).open(defaultChannels.records)
   for (const [index, { policyId }] of [small, large].entries()) {
     const record = await poll(
       async (): Promise<EdgeRecord> =>

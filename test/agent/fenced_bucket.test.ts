@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { startNats } from '../../dev/nats.ts'
-import { progressKey } from '../../src/distribution/channels.ts'
+import { defaultChannels, progressKey } from '../../src/distribution/channels.ts'
 import { createSigner, newSigningKey, seal, trustedKeys } from '../../src/distribution/signature.ts'
 import { newId } from '../../src/kernel/ids.ts'
 import { systemTiming } from '../../src/kernel/system_timing.ts'
@@ -24,7 +24,7 @@ after(() => {
   for (const writer of writers) writer.stop()
 })
 
-const buckets = await openBuckets(bucketServer(connection, 1))
+const buckets = await openBuckets(bucketServer(connection, 1), defaultChannels)
 const kv = buckets.records
 
 const record = (key: string, generation: number) => seal({ key, generation, value: null }, signer)

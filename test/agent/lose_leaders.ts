@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { jetstreamManager } from '@nats-io/jetstream'
 import { connect } from '@nats-io/transport-node'
 import { startNatsCluster } from '../../dev/nats.ts'
-import { recordBucket } from '../../src/distribution/channels.ts'
+import { defaultChannels } from '../../src/distribution/channels.ts'
 import type { Scope } from '../harness/control_plane.ts'
 import { startInstallation } from '../harness/edge.ts'
 import { make } from '../harness/fixtures.ts'
@@ -47,7 +47,7 @@ export async function loseLeaders(scope: Scope, changes: number, say: (line: str
       pass: controlPlane.GATEHOUSE_NATS_PASSWORD,
     })
     try {
-      const { cluster } = await (await jetstreamManager(connection)).streams.info(`KV_${recordBucket}`)
+      const { cluster } = await (await jetstreamManager(connection)).streams.info(`KV_${defaultChannels.records}`)
       const node = nodes.find(({ name }) => name === cluster?.leader)
       assert.ok(node, `no leader: ${JSON.stringify(cluster)}`)
       return node

@@ -1,7 +1,9 @@
 // NATS acknowledges writes before they are synced to disk, and a power failure takes some. A copy of its folder stands in for it.
+
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { startNats } from '../../dev/nats.ts'
+import { defaultChannels } from '../../src/distribution/channels.ts'
 import { createSigner, newSigningKey, seal } from '../../src/distribution/signature.ts'
 import { newId } from '../../src/kernel/ids.ts'
 import { bucketServer } from '../../src/publisher/bucket/bucket_server.ts'
@@ -17,7 +19,8 @@ async function start(t: TestContext) {
   const nats = await startNats()
   t.after(() => nats.stop())
   const connection = await connectAsControlPlane(t, nats)
-  const open = (lastWrite?: LastWrite) => openNatsSink(connection, bucketServer(connection, 1), lastWrite)
+  const open = (lastWrite?: LastWrite) =>
+    openNatsSink(connection, bucketServer(connection, 1), defaultChannels, lastWrite)
   return { nats, open }
 }
 type Sink = Awaited<ReturnType<typeof openNatsSink>>

@@ -6,12 +6,13 @@ import { startNats } from '../../dev/nats.ts'
 import { many, one, openPool, run } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
 import { transaction } from '../../src/db/transaction.ts'
-import { blobBucket } from '../../src/distribution/channels.ts'
+import { defaultChannels } from '../../src/distribution/channels.ts'
 import { blobName } from '../../src/distribution/pieces.ts'
 import type { RecordKey } from '../../src/distribution/records.ts'
 import { createSigner, newSigningKey, seal } from '../../src/distribution/signature.ts'
 import { newId, newUuid, toId, type Uuid } from '../../src/kernel/ids.ts'
 import { skipGenerations, writeOutbox } from '../../src/operations/outbox.ts'
+import { defaultCell } from '../../src/operations/placement.ts'
 import { bucketServer } from '../../src/publisher/bucket/bucket_server.ts'
 import { openNatsSink } from '../../src/publisher/bucket/nats_sink.ts'
 import { describeHeldBack } from '../../src/publisher/missing_guard.ts'
@@ -31,7 +32,7 @@ async function bucketWith(count: number) {
   const connection = await connectAsControlPlane({ after }, nats)
   const { streams } = await jetstreamManager(connection)
   for await (const { config } of streams.list()) await streams.delete(config.name)
-  const natsSink = await openNatsSink(connection, bucketServer(connection, 1))
+  const natsSink = await openNatsSink(connection, bucketServer(connection, 1), defaultChannels)
   const keys = Array.from({ length: count }, () => `backend.${newId('bkdst')}` as const)
   const value = { host: 'a.example', port: 1, tls: false }
   const records = keys.map((key) => seal({ key, generation: 1, value }, signer))
@@ -42,7 +43,7 @@ async function bucketWith(count: number) {
   )
   after(() => db.end())
   const compare = () =>
-    reconcile(publisherDatabase(db), natsSink, signer.keyId, Date.now(), new AbortController().signal)
+    reconcile(publisherDatabase(db)(defaultCell), natsSink, signer.keyId, Date.now(), new AbortController().signal)
   const outbox = () => many<{ key: string }>(db, sql`select key from outbox`)
   return { compare, outbox, keys, natsSink, connection, db }
 }
@@ -63,7 +64,7 @@ test('row 3: accounts with edges get a restrictions record even when they have n
   const sent = (await outbox()).map(({ key }) => key).filter((key) => key.startsWith('restrictions.'))
   assert.deepEqual(sent.sort(), [keyOf(owner), keyOf(restricted)].sort())
   const wanted = [owner, neither].map((accountId) => ({ key: keyOf(accountId), accountId }))
-  const compiled = await compileRecords(db, wanted, Date.now())
+  const compiled = await compileRecords(db, defaultCell, wanted, Date.now())
   assert.deepEqual(
     compiled.map(({ value }) => value),
     [{ sets: [] }, null],
@@ -107,7 +108,7 @@ async function bucketWithAccounts() {
     )
     const changed = rows.map(({ key, account_id }) => ({ key, accountId: account_id }))
     const generations = new Map(rows.map(({ key, generation }) => [key, generation]))
-    const compiled = await compileRecords(db, changed, Date.now())
+    const compiled = await compileRecords(db, defaultCell, changed, Date.now())
     const records = compiled.map(({ key, value, rules, expiring }) =>
       seal(
         {
@@ -257,9 +258,16 @@ test('a record whose signature nodes refuse is sent again, although it looks as 
   await bucket.put(key, seal({ key, generation: 1, value: { sets: [] } }, forger))
   const compare = async (suspects: string[]) => {
     await run(db, sql`delete from outbox`)
-    await reconcile(publisherDatabase(db), natsSink, signer.keyId, Date.now(), new AbortController().signal, {
-      suspects,
-    })
+    await reconcile(
+      publisherDatabase(db)(defaultCell),
+      natsSink,
+      signer.keyId,
+      Date.now(),
+      new AbortController().signal,
+      {
+        suspects,
+      },
+    )
     return (await many<{ key: string }>(db, sql`select key from outbox`)).some((row) => row.key === key)
   }
   assert.deepEqual([await compare([]), await compare([key])], [false, true])
@@ -267,7 +275,8 @@ test('a record whose signature nodes refuse is sent again, although it looks as 
 
 test('pieces unused for two passes are deleted from NATS, and return when a policy needs them', async () => {
   const { natsSink, connection } = await bucketWith(0)
-  const names = async () => Array.fromAsync(await (await new Kvm(jetstream(connection)).open(blobBucket)).keys())
+  const names = async () =>
+    Array.fromAsync(await (await new Kvm(jetstream(connection)).open(defaultChannels.blobs)).keys())
   const [kept, left] = [Buffer.from('kept'), Buffer.from('left')]
   const pass = async (...pieces: Buffer[]) => {
     await natsSink.refreshBlobs()

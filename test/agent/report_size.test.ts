@@ -7,7 +7,7 @@ import { createHealth } from '../../src/agent/reports/health.ts'
 import { createHits } from '../../src/agent/reports/hits.ts'
 import { createReporter } from '../../src/agent/reports/reporter.ts'
 import { createRuleHits } from '../../src/agent/reports/rule_hits.ts'
-import { keptRuleHits, type Report, reportSubject } from '../../src/distribution/channels.ts'
+import { defaultChannels, keptRuleHits, type Report } from '../../src/distribution/channels.ts'
 import { newId } from '../../src/kernel/ids.ts'
 import { connectAsControlPlane } from '../harness/nats.ts'
 import { poll } from '../harness/poll.ts'
@@ -55,10 +55,10 @@ test('a node whose counts were not taken for a while stays alive, and delivers a
   const warnings: string[] = []
   const log = { warn: (_: object, message: string) => warnings.push(message), info() {}, error() {} }
   const state = () => ({ node: 'edge-1', version: '0', startedAt: now, applied: 1, records: 0, refusals })
-  const reporter = createReporter(connection, nodeWithMuchToTell(), state, log)
+  const reporter = createReporter(connection, defaultChannels, nodeWithMuchToTell(), state, log)
   t.after(() => reporter.stop())
   let [alive, hits, allowed, rules, isAnswering] = [0, 0, 0, 0, false]
-  connection.subscribe(reportSubject('edge-1'), {
+  connection.subscribe(defaultChannels.reports('edge-1'), {
     callback(_, message) {
       assert.ok(message.data.length <= maxPayload)
       const report: Report = JSON.parse(message.string())

@@ -4,7 +4,7 @@ import { after, test } from 'node:test'
 import { startNats } from '../../dev/nats.ts'
 import { createDelivery } from '../../src/agent/requests/delivery.ts'
 import { createKept } from '../../src/agent/requests/kept.ts'
-import { requestsSubject } from '../../src/distribution/channels.ts'
+import { defaultChannels } from '../../src/distribution/channels.ts'
 import type { RequestBatch } from '../../src/distribution/request_batch.ts'
 import { newId } from '../../src/kernel/ids.ts'
 import { edgeRequest } from '../harness/edge_requests.ts'
@@ -23,14 +23,14 @@ test('requests arrive in batches that the server accepts', async () => {
   )
   for (const request of sent) kept.add(request, 0)
   const arrived: string[] = []
-  connection.subscribe(requestsSubject('edge-1'), {
+  connection.subscribe(defaultChannels.requests('edge-1'), {
     callback(_, message) {
       const { requests }: RequestBatch = JSON.parse(message.string())
       arrived.push(...requests.map(({ id }) => id))
       message.respond('kept')
     },
   })
-  const delivery = createDelivery(connection, kept)
+  const delivery = createDelivery(connection, defaultChannels, kept)
   await poll(() => arrived.length >= sent.length)
   await delivery.stop()
   assert.deepEqual(arrived.toSorted(), sent.map(({ id }) => id).toSorted())

@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers'
 import { after, test } from 'node:test'
 import { jetstreamManager } from '@nats-io/jetstream'
 import pg from 'pg'
-import { recordBucket } from '../../src/distribution/channels.ts'
+import { defaultChannels } from '../../src/distribution/channels.ts'
 import { gatehouse } from '../harness/command.ts'
 import { newDatabase, stop } from '../harness/control_plane.ts'
 import { startInstallation } from '../harness/edge.ts'
@@ -49,7 +49,9 @@ async function serves(edge: { hostports: string[] }): Promise<boolean> {
 /** Without a trace, unlike a deletion. */
 async function dropFromBucket(key: string): Promise<void> {
   const { streams } = await jetstreamManager(await connectAsControlPlane({ after }, nats))
-  const { purged } = await streams.purge(`KV_${recordBucket}`, { filter: `$KV.${recordBucket}.${key}` })
+  const { purged } = await streams.purge(`KV_${defaultChannels.records}`, {
+    filter: `$KV.${defaultChannels.records}.${key}`,
+  })
   assert.equal(purged, 1)
 }
 const end = () => stop(processes.at(-1)?.child ?? assert.fail())

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { after, test } from 'node:test'
 import { startNats } from '../../dev/nats.ts'
 import { exits } from '../../src/cli/exits.ts'
-import { tailSubject, watchSubject } from '../../src/distribution/channels.ts'
+import { defaultChannels } from '../../src/distribution/channels.ts'
 import { readWatches, type Watch } from '../../src/distribution/watches.ts'
 import { startControlPlane } from '../harness/control_plane.ts'
 import { connectNode, edgeRequest } from '../harness/edge_requests.ts'
@@ -19,7 +19,7 @@ const { nats: node, deliver } = await connectNode({ after }, nats.url)
 const admin = await plane.newAccount()
 const edge = await newHttpsEdge(admin)
 let watches: Watch[] = []
-node.subscribe(watchSubject, {
+node.subscribe(defaultChannels.watches, {
   callback: (_, message) => {
     watches = readWatches(message.string())?.watches ?? []
   },
@@ -58,7 +58,7 @@ test('tail prints requests as they happen, as lines or as JSON, and ends when it
   const shown = edgeRequest(admin, edge)
   const lines = [request, shown].map((each) => ({ watches: all.map(({ id }) => id), request: each }))
   const dropped = all.map(({ id }) => ({ watch: id, count: 12 }))
-  node.publish(tailSubject('edge-1'), JSON.stringify({ node: 'edge-1', lines, dropped }))
+  node.publish(defaultChannels.tail('edge-1'), JSON.stringify({ node: 'edge-1', lines, dropped }))
   await poll(() => plain.printed.stdout.includes(shown.id) && plain.printed.stderr.includes('12 more requests'))
   const line = plain.printed.stdout.trimEnd()
   assert.equal(

@@ -6,7 +6,7 @@ import { startNats } from '../../dev/nats.ts'
 import { repairRollUps } from '../../src/access/evidence/roll_ups.ts'
 import { run } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
-import { tailSubject, watchSubject } from '../../src/distribution/channels.ts'
+import { defaultChannels } from '../../src/distribution/channels.ts'
 import type { EdgeRequest } from '../../src/distribution/requests.ts'
 import { readWatches, type Watch } from '../../src/distribution/watches.ts'
 import { type Id, newUuid, toUuid } from '../../src/kernel/ids.ts'
@@ -26,7 +26,7 @@ const { nats: node, deliver } = await connectNode({ after }, nats.url)
 const browser = await openBrowser({ after })
 
 let watches: Watch[] = []
-node.subscribe(watchSubject, {
+node.subscribe(defaultChannels.watches, {
   callback: (_, message) => {
     watches = readWatches(message.string())?.watches ?? []
   },
@@ -45,7 +45,7 @@ function tell(watch: Watch, requests: readonly EdgeRequest[], dropped = 0): void
   for (let from = 0; from < requests.length || from === 0; from += 100) {
     const lines = requests.slice(from, from + 100).map((request) => ({ watches: [watch.id], request }))
     const lost = dropped > 0 && from === 0 ? [{ watch: watch.id, count: dropped }] : []
-    node.publish(tailSubject('edge-1'), JSON.stringify({ node: 'edge-1', lines, dropped: lost }))
+    node.publish(defaultChannels.tail('edge-1'), JSON.stringify({ node: 'edge-1', lines, dropped: lost }))
   }
 }
 

@@ -7,6 +7,7 @@ import { many } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
 import { kindOf, type PolicyRecord, type RecordKey } from '../../src/distribution/records.ts'
 import { type IdPrefix, toId, type Uuid } from '../../src/kernel/ids.ts'
+import { defaultCell } from '../../src/operations/placement.ts'
 import { compileRecords } from '../../src/publisher/records/compile.ts'
 import { dial, newGuardedEdge } from '../agent/live_harness.ts'
 import type { Installation } from '../harness/edge.ts'
@@ -170,7 +171,9 @@ async function compare({ installation: { db }, node, guarded }: World): Promise<
     key: `${kind}.${toId(prefix, id)}` as RecordKey,
     accountId: account_id,
   }))
-  const wanted = new Map((await compileRecords(db, changed, Date.now())).map(({ key, value }) => [key, value]))
+  const wanted = new Map(
+    (await compileRecords(db, defaultCell, changed, Date.now())).map(({ key, value }) => [key, value]),
+  )
   const log = await openRecordLog(node.folder)
   await log.close()
   const isCompared = (key: RecordKey) => ['tcp', 'backend', 'policy'].includes(kindOf(key))

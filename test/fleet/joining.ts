@@ -1,4 +1,5 @@
 // An installation whose nodes join, and the commands for it.
+
 import assert from 'node:assert/strict'
 import { mkdtemp, readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -11,6 +12,7 @@ import { type NatsOperator, newNatsOperator } from '../../src/fleet/nats_account
 import { newNatsKey } from '../../src/fleet/nats_jwt.ts'
 import { latestFleetEvents, setRevoked } from '../../src/fleet/node_store.ts'
 import { insertNatsOperator } from '../../src/fleet/operator_store.ts'
+import { defaultCell } from '../../src/operations/placement.ts'
 import { gatehouse } from '../harness/command.ts'
 import { type Scope, secretsBox, secretsKeyFile } from '../harness/control_plane.ts'
 import { startInstallation } from '../harness/edge.ts'
@@ -37,9 +39,9 @@ export async function startJoining(scope: Scope, given?: { nats: Promise<LocalNa
   }
   const events = async () => (await latestFleetEvents(installation.db, 1_000)).reverse()
   /** As the commands do it, without starting a process for each. */
-  const invite = async (name: string | null = null) => {
+  const invite = async (name: string | null = null, cell = defaultCell) => {
     const token = newJoinToken()
-    await insertJoinToken(installation.db, token, name, 3_600)
+    await insertJoinToken(installation.db, token, { cell, name, lifeSeconds: 3_600 })
     return token
   }
   const revoke = async (name: string) => assert.ok(await setRevoked(installation.db, name))
@@ -65,7 +67,9 @@ export async function startJoining(scope: Scope, given?: { nats: Promise<LocalNa
   ) {
     const settings = parseEnv(await readFile(envFile, 'utf8')) as Record<string, string>
     const none = { GATEHOUSE_NATS_USER: '', GATEHOUSE_NATS_PASSWORD: '' }
-    return installation.startEdge({ folder, env: { ...none, ...settings, ...more } })
+    // The first account sees the nodes of its own cells only.
+    const cutOff = settings.GATEHOUSE_EDGE_CELL !== defaultCell.name
+    return installation.startEdge({ folder, env: { ...none, ...settings, ...more }, cutOff })
   }
   /** What `edge join` sends, with keys that are not kept. */
   const ask = (token: string, keys = newKeys()) =>

@@ -5,7 +5,7 @@ import { jetstream } from '@nats-io/jetstream'
 import { Kvm } from '@nats-io/kv'
 import { readBucket } from '../../src/agent/intake/bucket_reader.ts'
 import { openBucketApi } from '../../src/distribution/bucket_api.ts'
-import { batchSubject, blobBucket, recordBucket, reportSubject, watchSubject } from '../../src/distribution/channels.ts'
+import { defaultChannels } from '../../src/distribution/channels.ts'
 import { pushAccount } from '../../src/fleet/account_push.ts'
 import {
   accountPusher,
@@ -23,8 +23,8 @@ import { addNode, connectWith, openControl, startOperatorNats } from './operator
 const file = { after: (cleanUp: () => Promise<void>) => after(cleanUp) }
 const nats = await startOperatorNats(file)
 const { system, control } = await openControl(file, nats)
-const bucket = await new Kvm(jetstream(control)).create(recordBucket, { history: 1 })
-await new Kvm(jetstream(control)).create(blobBucket, { history: 1 })
+const bucket = await new Kvm(jetstream(control)).create(defaultChannels.records, { history: 1 })
+await new Kvm(jetstream(control)).create(defaultChannels.blobs, { history: 1 })
 const [edge1, edge2] = [await addNode(file, nats, system, 'edge-1'), await addNode(file, nats, system, 'edge-2')]
 for (const kind of ['reports', 'requests', 'tail', 'renewals'])
   control.subscribe(`gatehouse.${kind}.*`, {
@@ -34,26 +34,26 @@ await control.flush()
 
 test('a node reads the bucket, gets batches, and is answered when it reports', async () => {
   for (let i = 0; i < 300; i++) await bucket.put(`r.${i}`, `${i}`)
-  const api = await openBucketApi(edge1.connection)
+  const api = await openBucketApi(edge1.connection, defaultChannels)
   assert.equal(api.isShared, false)
   const found: string[] = []
   const ending = new AbortController()
-  for await (const { key, pending } of readBucket(api, recordBucket, 1, systemTiming, ending.signal)) {
+  for await (const { key, pending } of readBucket(api, defaultChannels.records, 1, systemTiming, ending.signal)) {
     found.push(key)
     if (pending === 0) ending.abort()
   }
   assert.deepEqual(found.toSorted(), Array.from({ length: 300 }, (_, i) => `r.${i}`).toSorted())
   const heard: string[] = []
-  for (const subject of [batchSubject, watchSubject])
+  for (const subject of [defaultChannels.batches, defaultChannels.watches])
     edge1.connection.subscribe(subject, { callback: (_, message) => void heard.push(message.string()) })
   await edge1.connection.flush()
-  control.publish(batchSubject, 'a batch')
-  control.publish(watchSubject, 'a watch')
+  control.publish(defaultChannels.batches, 'a batch')
+  control.publish(defaultChannels.watches, 'a watch')
   await poll(
     () => heard,
     ({ length }) => length === 2,
   )
-  const answer = await edge1.connection.request(reportSubject('edge-1'), '{}', { timeout: 5_000 })
+  const answer = await edge1.connection.request(defaultChannels.reports('edge-1'), '{}', { timeout: 5_000 })
   assert.equal(answer.string(), 'kept gatehouse.reports.edge-1')
 })
 
@@ -73,7 +73,7 @@ test('with the JWT of one node, no message with any reply subject changes a buck
   await Promise.all([edge2.connection.flush(), control.flush()])
   const sent = await tryEverything(edge1.connection, ['r.1', 'r.2'])
   assert.ok(sent > 10_000, `only ${sent} combinations`)
-  const last = await edge1.connection.request(reportSubject('edge-1'), '', { timeout: 30_000 })
+  const last = await edge1.connection.request(defaultChannels.reports('edge-1'), '', { timeout: 30_000 })
   assert.equal(last.string(), 'kept gatehouse.reports.edge-1')
   assert.deepEqual(await contentsOf(control), before)
   assert.deepEqual([...new Set(heard)], [])

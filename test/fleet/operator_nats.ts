@@ -1,4 +1,5 @@
 // A nats-server in operator mode, with the file that `gatehouse nats init` writes.
+
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -18,6 +19,7 @@ import {
 } from '../../src/fleet/nats_accounts.ts'
 import { operatorConf } from '../../src/fleet/nats_config.ts'
 import { newNatsKey, seedBytes } from '../../src/fleet/nats_jwt.ts'
+import { defaultCellName } from '../../src/kernel/edge/cells.ts'
 import type { Scope } from '../harness/control_plane.ts'
 
 export type OperatorNats = LocalNats & { operator: NatsOperator; folder: string }
@@ -56,11 +58,17 @@ export async function openControl(scope: Scope, nats: OperatorNats) {
 }
 
 /** A node with an account of its own, without an agent. */
-export async function addNode(scope: Scope, nats: OperatorNats, system: NatsConnection, name: string) {
+export async function addNode(
+  scope: Scope,
+  nats: OperatorNats,
+  system: NatsConnection,
+  name: string,
+  cell: string = defaultCellName,
+) {
   const [{ publicKey: account }, key] = [newNatsKey('account'), newNatsKey('user')]
-  await pushAccount(system, nodeAccountJwt(nats.operator, { name, account }, Date.now()))
+  await pushAccount(system, nodeAccountJwt(nats.operator, { name, cell, account }, Date.now()))
   const jwt = nodeUserJwt(nats.operator, { name, account, user: key.publicKey }, Date.now())
   const credentials = { jwt, seed: key.seed }
   const connection = await connectWith(scope, nats, credentials, { inboxPrefix: inboxOf(name) })
-  return { name, account, credentials, connection }
+  return { name, cell, account, credentials, connection }
 }

@@ -1,5 +1,5 @@
 import { connect, type NatsConnection } from '@nats-io/transport-node'
-import { inboxOf, requestsSubject } from '../../src/distribution/channels.ts'
+import { defaultChannels, inboxOf } from '../../src/distribution/channels.ts'
 import type { DroppedRequests, KeptRequest } from '../../src/distribution/request_batch.ts'
 import type { EdgeRequest } from '../../src/distribution/requests.ts'
 import { rfc3339 } from '../../src/kernel/clock.ts'
@@ -66,7 +66,7 @@ export async function connectNode(scope: { after: (end: () => Promise<void>) => 
       const batch = JSON.stringify({ node: 'edge-1', batch: newUuid(), dropped: [], requests, ...more })
       return poll(
         () =>
-          nats.request(requestsSubject('edge-1'), batch, { timeout: 3_000 }).then(
+          nats.request(defaultChannels.requests('edge-1'), batch, { timeout: 3_000 }).then(
             (answer) => answer.string(),
             () => '',
           ),

@@ -7,7 +7,7 @@ import { connect, type NatsConnection } from '@nats-io/transport-node'
 import { startNats } from '../../dev/nats.ts'
 import { type ReadEntry, readBucket } from '../../src/agent/intake/bucket_reader.ts'
 import { openBucketApi } from '../../src/distribution/bucket_api.ts'
-import { apiPrefix, batchSubject, inboxOf, recordBucket } from '../../src/distribution/channels.ts'
+import { apiPrefix, defaultChannels, inboxOf } from '../../src/distribution/channels.ts'
 import { systemTiming } from '../../src/kernel/system_timing.ts'
 import { poll } from '../harness/poll.ts'
 
@@ -20,23 +20,23 @@ const open = async (user: string, inboxPrefix?: string): Promise<NatsConnection>
 }
 const control = await open('control-plane')
 const node = await open('edge-1', inboxOf('edge-1'))
-const stream = `KV_${recordBucket}`
-const bucket = await new Kvm(jetstream(control)).create(recordBucket, { history: 1 })
+const stream = `KV_${defaultChannels.records}`
+const bucket = await new Kvm(jetstream(control)).create(defaultChannels.records, { history: 1 })
 const { consumers } = await jetstreamManager(control)
 
 test('row 17: with the shipped accounts a node can neither create, see nor delete consumers', async () => {
   // As an older node, or the control plane itself, has one.
   await consumers.add(stream, { name: 'other', ack_policy: AckPolicy.None, deliver_subject: '_INBOX_other.1' })
   const heard: string[] = []
-  control.subscribe(batchSubject, { callback: (_, message) => void heard.push(message.string()) })
+  control.subscribe(defaultChannels.batches, { callback: (_, message) => void heard.push(message.string()) })
   await control.flush()
-  const push = { name: 'mine', ack_policy: 'none', deliver_policy: 'all', deliver_subject: batchSubject }
+  const push = { name: 'mine', ack_policy: 'none', deliver_policy: 'all', deliver_subject: defaultChannels.batches }
   const create = JSON.stringify({ stream_name: stream, config: push })
   for (const [api, body = ''] of [
     ['CREATE', create],
     [`CREATE.${stream}`, create],
     [`CREATE.${stream}.mine`, create],
-    [`CREATE.${stream}.mine.$KV.${recordBucket}.>`, create],
+    [`CREATE.${stream}.mine.$KV.${defaultChannels.records}.>`, create],
     [`DURABLE.CREATE.${stream}.mine`, create],
     [`DELETE.${stream}.other`],
     [`INFO.${stream}.other`],
@@ -63,7 +63,13 @@ test('row 17: a node reads the whole bucket in order without a consumer, detects
   const ending = new AbortController()
   const entries: ReadEntry[] = []
   const reading = (async () => {
-    for await (const entry of readBucket(await openBucketApi(node), recordBucket, 1, systemTiming, ending.signal))
+    for await (const entry of readBucket(
+      await openBucketApi(node, defaultChannels),
+      defaultChannels.records,
+      1,
+      systemTiming,
+      ending.signal,
+    ))
       entries.push(entry)
   })()
   await poll(() => entries.at(-1)?.pending === 0)
@@ -85,7 +91,13 @@ test('row 17: a node reads the whole bucket in order without a consumer, detects
 
   // From where it was left, only what came since.
   const again = new AbortController()
-  for await (const entry of readBucket(await openBucketApi(node), recordBucket, revision, systemTiming, again.signal)) {
+  for await (const entry of readBucket(
+    await openBucketApi(node, defaultChannels),
+    defaultChannels.records,
+    revision,
+    systemTiming,
+    again.signal,
+  )) {
     assert.deepEqual([entry.key, entry.pending], ['r.7', 0])
     again.abort()
   }

@@ -4,7 +4,7 @@ import type { TestContext } from 'node:test'
 import { jetstream } from '@nats-io/jetstream'
 import { Kvm } from '@nats-io/kv'
 import { connect } from '@nats-io/transport-node'
-import { type Progress, progressKey, recordBucket } from '../../src/distribution/channels.ts'
+import { defaultChannels, type Progress, progressKey } from '../../src/distribution/channels.ts'
 import { startHttpUpstream } from '../agent/http_harness.ts'
 import { dial, startTcpUpstream, statusOf } from '../agent/live_harness.ts'
 import type { Scope } from '../harness/control_plane.ts'
@@ -79,7 +79,7 @@ export async function completeBucket(
   seconds: number,
 ): Promise<number> {
   const control = await connect({ servers: nats.url, user: 'control-plane', pass: 'control-plane' })
-  const open = () => new Kvm(jetstream(control)).open(recordBucket)
+  const open = () => new Kvm(jetstream(control)).open(defaultChannels.records)
   try {
     const found = await poll(
       async () => {

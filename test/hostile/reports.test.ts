@@ -5,7 +5,7 @@ import { connect } from '@nats-io/transport-node'
 import { startNats } from '../../dev/nats.ts'
 import { many } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
-import { inboxOf, type Report, reportSubject } from '../../src/distribution/channels.ts'
+import { defaultChannels, inboxOf, type Report } from '../../src/distribution/channels.ts'
 import { readReport } from '../../src/distribution/report.ts'
 import { newId } from '../../src/kernel/ids.ts'
 import { addSigningKey } from '../../src/publisher/signing_keys.ts'
@@ -41,7 +41,7 @@ const report = (fields: object = {}): Report =>
 const send = (fields: object) =>
   poll(
     () =>
-      node.request(reportSubject('edge-1'), JSON.stringify(report(fields)), { timeout: 1_000 }).then(
+      node.request(defaultChannels.reports('edge-1'), JSON.stringify(report(fields)), { timeout: 1_000 }).then(
         (answer) => answer.string(),
         (error: Error) => error.message,
       ),
@@ -90,8 +90,8 @@ test('row 14: absurd dates, counts and types in one report do not stop honest co
     { refusals: null },
     { node: 'edge-2' },
   ])
-    node.publish(reportSubject('edge-1'), JSON.stringify(report(fields)))
-  for (const text of ['', 'null', '[]', '5', '{']) node.publish(reportSubject('edge-1'), text)
+    node.publish(defaultChannels.reports('edge-1'), JSON.stringify(report(fields)))
+  for (const text of ['', 'null', '[]', '5', '{']) node.publish(defaultChannels.reports('edge-1'), text)
   await send({ hits: [honest], refusals: [null, { key: 'k', generation: 1e30, reason: '', at: 'x' }] })
 
   const rounds = Object.keys(absurd).length + 2
@@ -124,7 +124,7 @@ test('row 14: counts slightly in the future count as now, and old counts of a di
   const hit = { restriction: null, source: '2001:DB8::1', outcome: 'refused', count: 1 }
   const times = ['2027-01-15T12:59:00Z', '2027-01-15T13:01:00Z', '2027-01-01T00:00:00Z', '2026-11-01T00:00:00Z']
   const sent = report({ startedAt: '2026-01-01T00:00:00Z', hits: times.map((lastAt) => ({ ...hit, lastAt })) })
-  const read = readReport(JSON.stringify(sent), reportSubject('edge-1'), at)
+  const read = readReport(JSON.stringify(sent), defaultChannels.reports('edge-1'), at)
   assert.deepEqual(
     read?.report.hits.map(({ lastAt, source }) => [lastAt, source]),
     [
@@ -159,13 +159,17 @@ test('states of upstreams are taken in only if every part of them could be true'
     values.map((value): unknown => ({ ...honest, [field]: value })),
   )
   const sent = report({ startedAt: '2026-01-01T00:00:00Z', health: [...wrong, honest, null, 5, []] })
-  const read = readReport(JSON.stringify(sent), reportSubject('edge-1'), at)
+  const read = readReport(JSON.stringify(sent), defaultChannels.reports('edge-1'), at)
   assert.deepEqual(read?.report.health, [
     { ...honest, address: '2001:db8::1', since: '2027-01-15T12:00:00.000Z', lastFailedAt: '2027-01-15T11:00:00.000Z' },
   ])
   assert.equal(read?.dropped, wrong.length + 3)
-  const many = readReport(JSON.stringify({ ...sent, health: Array(5_000).fill(honest) }), reportSubject('edge-1'), at)
+  const many = readReport(
+    JSON.stringify({ ...sent, health: Array(5_000).fill(honest) }),
+    defaultChannels.reports('edge-1'),
+    at,
+  )
   assert.equal(many?.report.health?.length, 1_000)
-  const none = readReport(JSON.stringify({ ...sent, health: undefined }), reportSubject('edge-1'), at)
+  const none = readReport(JSON.stringify({ ...sent, health: undefined }), defaultChannels.reports('edge-1'), at)
   assert.deepEqual([none?.report.health, none?.dropped], [[], 0], 'agents before 0.2 do not send it')
 })

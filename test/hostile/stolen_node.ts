@@ -4,18 +4,7 @@ import { join } from 'node:path'
 import { jetstreamManager } from '@nats-io/jetstream'
 import { connect, headers, type MsgHdrs, type NatsConnection } from '@nats-io/transport-node'
 import { readBucket } from '../../src/agent/intake/bucket_reader.ts'
-import {
-  apiPrefix,
-  batchSubject,
-  blobBucket,
-  inboxOf,
-  recordBucket,
-  reportSubject,
-  requestsSubject,
-  tailSubject,
-  wakeSubject,
-  watchSubject,
-} from '../../src/distribution/channels.ts'
+import { apiPrefix, defaultChannels, inboxOf, wakeSubject } from '../../src/distribution/channels.ts'
 import { newUuid } from '../../src/kernel/ids.ts'
 import { systemTiming } from '../../src/kernel/system_timing.ts'
 import type { Scope } from '../harness/control_plane.ts'
@@ -44,20 +33,23 @@ const kv = (bucket: string) => `KV_${bucket}`
 
 /** Everything that a node may ask, under either name of the API, and what only the control plane may. */
 const subjects = [
-  ...[reportSubject, requestsSubject, tailSubject].flatMap((subjectOf) => [subjectOf('edge-1'), subjectOf('edge-2')]),
-  ...[apiPrefix, '$JS.API'].flatMap((prefix) => [
-    `${prefix}.STREAM.INFO.${kv(recordBucket)}`,
-    `${prefix}.STREAM.INFO.${kv(blobBucket)}`,
-    `${prefix}.STREAM.MSG.GET.${kv(recordBucket)}`,
-    `${prefix}.STREAM.MSG.GET.${kv(blobBucket)}`,
-    `${prefix}.DIRECT.GET.${kv(recordBucket)}`,
-    `${prefix}.DIRECT.GET.${kv(blobBucket)}.$KV.${blobBucket}.x`,
-    `${prefix}.STREAM.DELETE.${kv(recordBucket)}`,
-    `${prefix}.STREAM.PURGE.${kv(recordBucket)}`,
+  ...[defaultChannels.reports, defaultChannels.requests, defaultChannels.tail].flatMap((subjectOf) => [
+    subjectOf('edge-1'),
+    subjectOf('edge-2'),
   ]),
-  `$KV.${recordBucket}.tcp.x`,
-  batchSubject,
-  watchSubject,
+  ...[apiPrefix, '$JS.API'].flatMap((prefix) => [
+    `${prefix}.STREAM.INFO.${kv(defaultChannels.records)}`,
+    `${prefix}.STREAM.INFO.${kv(defaultChannels.blobs)}`,
+    `${prefix}.STREAM.MSG.GET.${kv(defaultChannels.records)}`,
+    `${prefix}.STREAM.MSG.GET.${kv(defaultChannels.blobs)}`,
+    `${prefix}.DIRECT.GET.${kv(defaultChannels.records)}`,
+    `${prefix}.DIRECT.GET.${kv(defaultChannels.blobs)}.$KV.${defaultChannels.blobs}.x`,
+    `${prefix}.STREAM.DELETE.${kv(defaultChannels.records)}`,
+    `${prefix}.STREAM.PURGE.${kv(defaultChannels.records)}`,
+  ]),
+  `$KV.${defaultChannels.records}.tcp.x`,
+  defaultChannels.batches,
+  defaultChannels.watches,
 ]
 
 const report = { node: 'edge-1', version: '1', startedAt: new Date().toISOString(), applied: 0, records: 0 }
@@ -66,7 +58,7 @@ const bodies = [
   '',
   '{}',
   JSON.stringify({ seq: 999_999 }),
-  JSON.stringify({ seq: 1, next_by_subj: `$KV.${recordBucket}.>` }),
+  JSON.stringify({ seq: 1, next_by_subj: `$KV.${defaultChannels.records}.>` }),
   JSON.stringify({ seq: 1, batch: 5 }),
   JSON.stringify({ ...report, refusals: [], hits: [] }),
   JSON.stringify({ node: 'edge-1', batch: newUuid(), dropped: [], requests: [] }),
@@ -74,18 +66,21 @@ const bodies = [
 
 /** Where answers would do harm, the records of the bucket first. */
 const repliesTo = (keys: readonly string[]): string[] => [
-  ...keys.map((key) => `$KV.${recordBucket}.${key}`),
-  `$KV.${recordBucket}.tcp.new`,
-  `$KV.${blobBucket}.${'0'.repeat(64)}`,
+  ...keys.map((key) => `$KV.${defaultChannels.records}.${key}`),
+  `$KV.${defaultChannels.records}.tcp.new`,
+  `$KV.${defaultChannels.blobs}.${'0'.repeat(64)}`,
   ...['DELETE', 'PURGE', 'UPDATE', 'CREATE', 'MSG.DELETE', 'SNAPSHOT', 'PEER.REMOVE'].flatMap((call) => [
-    `$JS.API.STREAM.${call}.${kv(recordBucket)}`,
-    `${apiPrefix}.STREAM.${call}.${kv(recordBucket)}`,
+    `$JS.API.STREAM.${call}.${kv(defaultChannels.records)}`,
+    `${apiPrefix}.STREAM.${call}.${kv(defaultChannels.records)}`,
   ]),
-  `$JS.API.CONSUMER.CREATE.${kv(recordBucket)}`,
-  `$JS.API.CONSUMER.DURABLE.CREATE.${kv(recordBucket)}.mine`,
-  `$JS.ACK.${kv(recordBucket)}.c.1.1.1.1.0@$KV.${recordBucket}.tcp.new`,
-  ...[batchSubject, watchSubject, wakeSubject, 'gatehouse.anything'],
-  ...[reportSubject, requestsSubject, tailSubject].flatMap((subjectOf) => [subjectOf('edge-1'), subjectOf('edge-2')]),
+  `$JS.API.CONSUMER.CREATE.${kv(defaultChannels.records)}`,
+  `$JS.API.CONSUMER.DURABLE.CREATE.${kv(defaultChannels.records)}.mine`,
+  `$JS.ACK.${kv(defaultChannels.records)}.c.1.1.1.1.0@$KV.${defaultChannels.records}.tcp.new`,
+  ...[defaultChannels.batches, defaultChannels.watches, wakeSubject, 'gatehouse.anything'],
+  ...[defaultChannels.reports, defaultChannels.requests, defaultChannels.tail].flatMap((subjectOf) => [
+    subjectOf('edge-1'),
+    subjectOf('edge-2'),
+  ]),
   ...['_INBOX_edge-2.x', '_INBOX.x.y', '_R_.x', '_GR_.x.y', '$SYS.REQ.SERVER.PING', '$SYS.REQ.CLAIMS.UPDATE'],
 ]
 
@@ -96,7 +91,7 @@ const withHeader = (name: string, value: string): MsgHdrs => {
 }
 const headersToTry = [
   undefined,
-  withHeader('Nats-Trace-Dest', `$KV.${recordBucket}.tcp.trace`),
+  withHeader('Nats-Trace-Dest', `$KV.${defaultChannels.records}.tcp.trace`),
   withHeader('KV-Operation', 'PURGE'),
 ]
 
@@ -119,7 +114,7 @@ export async function tryEverything(node: NatsConnection, keys: readonly string[
 /** The bucket byte for byte, with its revisions and the time at which it was created; undefined when it is gone. */
 export async function contentsOf(control: NatsConnection) {
   const api = await jetstreamManager(control, { checkAPI: false })
-  const info = await api.streams.info(kv(recordBucket)).catch(() => undefined)
+  const info = await api.streams.info(kv(defaultChannels.records)).catch(() => undefined)
   if (!info) return undefined
   const { created, state } = info
   const entries: { key: string; revision: number; text: string }[] = []
@@ -127,7 +122,7 @@ export async function contentsOf(control: NatsConnection) {
   if (state.messages > 0)
     for await (const { key, revision, text, pending } of readBucket(
       api,
-      recordBucket,
+      defaultChannels.records,
       1,
       systemTiming,
       reading.signal,

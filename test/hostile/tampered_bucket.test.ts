@@ -1,7 +1,7 @@
 // An attacker who writes to NATS must not open anything, neither on nodes that run nor on those that start with an empty disk.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { batchSubject, type Progress, progressKey } from '../../src/distribution/channels.ts'
+import { defaultChannels, type Progress, progressKey } from '../../src/distribution/channels.ts'
 import { createLiveSet } from '../../src/distribution/live_set.ts'
 import type { RecordKey, RouteRecord } from '../../src/distribution/records.ts'
 import { digestOf, seal } from '../../src/distribution/signature.ts'
@@ -29,7 +29,7 @@ test('a running node applies nothing of a batch when a record was withheld that 
   const opened = seal({ key, generation: settled, value: { ...value, policies: null } }, signer)
   const announce = (progress: Partial<Progress>) => {
     const said = { after, settled, digest: digestOf([opened]), ...progress }
-    control.publish(batchSubject, JSON.stringify({ progress: seal(said, signer), records: [opened] }))
+    control.publish(defaultChannels.batches, JSON.stringify({ progress: seal(said, signer), records: [opened] }))
   }
   // Plain messages may be lost, so each is repeated until it has its effect.
   await poll(

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
 import { jetstream, jetstreamManager } from '@nats-io/jetstream'
 import { Kvm } from '@nats-io/kv'
-import { recordBucket } from '../../src/distribution/channels.ts'
+import { defaultChannels } from '../../src/distribution/channels.ts'
 import { newId } from '../../src/kernel/ids.ts'
 import { startHttpUpstream } from '../agent/http_harness.ts'
 import { type Scope, stop } from '../harness/control_plane.ts'
@@ -29,7 +29,7 @@ export async function startGuarded(scope: Scope) {
     make(admin, `${uri}/routes?wait=applied`, { match_type: 'path_prefix', match, backend })
   await addRoute('/')
   const control = await connectAsControlPlane(scope, installation.nats)
-  const bucket = await new Kvm(jetstream(control)).open(recordBucket)
+  const bucket = await new Kvm(jetstream(control)).open(defaultChannels.records)
   const { streams } = await jetstreamManager(control)
   const emptyPolicy = { ip_policy_ids: [await policyWith(admin)] }
   const routes = new Map<Damage, { key: string; older: string }>()
@@ -56,7 +56,8 @@ export async function startGuarded(scope: Scope) {
       const { key, older } = routes.get(damage) ?? { key: '', older: '' }
       if (damage === 'garbage') await bucket.put(key, '{"type":"io.nats.jetstream.api.v1.stream_info_response"}')
       if (damage === 'older') await bucket.put(key, older)
-      if (damage === 'deleted') await streams.purge(`KV_${recordBucket}`, { filter: `$KV.${recordBucket}.${key}` })
+      if (damage === 'deleted')
+        await streams.purge(`KV_${defaultChannels.records}`, { filter: `$KV.${defaultChannels.records}.${key}` })
     },
     async litter(count: number): Promise<void> {
       for (let i = 0; i < count; i++) await bucket.put(`tcp.${newId('edgtcp')}`, '{"type":"error"}')

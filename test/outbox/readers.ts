@@ -1,6 +1,7 @@
 import { type DbPool, many } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
 import { type OutboxRow, readOutbox } from '../../src/operations/outbox.ts'
+import { defaultCell } from '../../src/operations/placement.ts'
 import { pause } from '../harness/poll.ts'
 
 export type Reading = { rows: string[]; wentBack: string[]; longestLagMs: number }
@@ -28,7 +29,7 @@ async function follow(next: Next, end: () => number | undefined): Promise<Readin
 
 /** As the publisher reads: in small pages, so that a page ends within a generation now and then. */
 export const followSettled = (db: DbPool, end: () => number | undefined, pageSize = 7): Promise<Reading> =>
-  follow(async (after) => (await readOutbox(db, after, pageSize)).rows, end)
+  follow(async (after) => (await readOutbox(db, defaultCell, after, pageSize)).rows, end)
 
 /** As one would first write it: every row with a higher number than the last. */
 export const followNaively = (db: DbPool, end: () => number | undefined): Promise<Reading> =>

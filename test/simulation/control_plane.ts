@@ -1,3 +1,5 @@
+import { defaultChannels } from '../../src/distribution/channels.ts'
+import { defaultCellName } from '../../src/kernel/edge/cells.ts'
 import type { BucketServer } from '../../src/publisher/bucket/bucket_server.ts'
 import type { PublisherDatabase } from '../../src/publisher/database.ts'
 import { watchSuspicions } from '../../src/publisher/nodes/suspicions.ts'
@@ -14,7 +16,7 @@ export type BrokenPublisher = {
 }
 
 type World = { scheduler: Scheduler; nats: Nats; postgres: Postgres; broken: BrokenPublisher }
-type Listener = (report: { node: string; refusals: unknown[] }, answer: () => void) => void
+type Listener = (report: { node: string; refusals: unknown[] }, cell: string, answer: () => void) => void
 
 const noMetrics: PublisherMetrics = { published() {}, behind() {}, sent() {}, active() {}, heldBack() {}, stalled() {} }
 
@@ -34,6 +36,7 @@ export function createControlPlane({ scheduler, nats, postgres, broken }: World,
       scheduler.tell(name, 'starts')
       const [server, database] = [nats.serverOf(mine), postgres.databaseOf(mine)]
       const parts = {
+        channels: defaultChannels,
         database: broken.database?.(database) ?? database,
         nats: nats.connectionOf(mine),
         buckets: broken.buckets?.(server) ?? server,
@@ -42,7 +45,10 @@ export function createControlPlane({ scheduler, nats, postgres, broken }: World,
         log: scheduler.logOf(mine),
         metrics: noMetrics,
         context: {},
-        suspicions: watchSuspicions({ onReport: (listener) => void listeners.push(listener as unknown as Listener) }),
+        suspicions: watchSuspicions(
+          { onReport: (listener) => void listeners.push(listener as unknown as Listener) },
+          defaultCellName,
+        ),
       }
       void runPublisher(parts, new AbortController().signal)
     },
@@ -55,7 +61,7 @@ export function createControlPlane({ scheduler, nats, postgres, broken }: World,
       if (!mine || !nats.isConnected(mine)) return
       const report = { node, refusals: refusals() }
       scheduler.at(5, mine, () => {
-        for (const listener of listeners) listener(report, () => {})
+        for (const listener of listeners) listener(report, defaultCellName, () => {})
       })
     },
     recover(): void {

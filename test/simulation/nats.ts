@@ -1,7 +1,7 @@
 import { JetStreamApiCodes, JetStreamApiError, type StoredMsg } from '@nats-io/jetstream'
 import type { NatsConnection } from '@nats-io/transport-node'
 import type { BucketApi } from '../../src/distribution/bucket_api.ts'
-import { batchSubject, recordBucket } from '../../src/distribution/channels.ts'
+import { defaultChannels } from '../../src/distribution/channels.ts'
 import type { Bucket, BucketServer } from '../../src/publisher/bucket/bucket_server.ts'
 import type { Process, Scheduler } from './scheduler.ts'
 
@@ -102,7 +102,7 @@ export function createNats(scheduler: Scheduler) {
     if (data.length > maxPayload) throw new Error('maximum payload exceeded')
     stream.last++
     stream.byKey.set(key, { seq: stream.last, data })
-    if (name === streamOf(recordBucket)) archive.push({ key, data })
+    if (name === streamOf(defaultChannels.records)) archive.push({ key, data })
     if (scheduler.isTraced) scheduler.tell('NATS', `${name} ${key} has revision ${stream.last}${aboutOf(data)}`)
     return stream.last
   }
@@ -215,7 +215,7 @@ export function createNats(scheduler: Scheduler) {
   }
 
   function publish(subject: string, data: Buffer): void {
-    if (subject === batchSubject) oldBatches.push(data)
+    if (subject === defaultChannels.batches) oldBatches.push(data)
     for (const subscription of subscriptions) {
       if (subscription.subject !== subject || !isConnected(subscription.process)) continue
       if (losesOneIn > 0 && chance.below(losesOneIn) === 0) continue
@@ -252,13 +252,13 @@ export function createNats(scheduler: Scheduler) {
     publish,
     oldBatches,
     archive,
-    records: () => streams.get(streamOf(recordBucket)),
+    records: () => streams.get(streamOf(defaultChannels.records)),
     onOlder(listener: typeof onOlder): void {
       onOlder = listener
     },
     /** As someone with access to its disk or an account of its own might. */
     overwrite: (key: string, data: Buffer) =>
-      void (streams.has(streamOf(recordBucket)) && put(streamOf(recordBucket), key, data)),
+      void (streams.has(streamOf(defaultChannels.records)) && put(streamOf(defaultChannels.records), key, data)),
     sync(): void {
       synced = new Map([...streams].map(([name, stream]) => [name, copyOf(stream)]))
     },

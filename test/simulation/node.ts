@@ -15,6 +15,7 @@ import { createReceiver, follow, type Receiver } from '../../src/agent/intake/re
 import { createHealth } from '../../src/agent/reports/health.ts'
 import { createUpstreams } from '../../src/agent/upstreams/upstreams.ts'
 import type { Progress } from '../../src/distribution/channels.ts'
+import { defaultChannels } from '../../src/distribution/channels.ts'
 import type { RecordKey } from '../../src/distribution/records.ts'
 import type { TrustedKeys } from '../../src/distribution/signature.ts'
 import { createDisk } from './disk.ts'
@@ -101,7 +102,7 @@ export function createNode({ scheduler, nats, keys, broken }: World, name: strin
     timing.every(2_000, () => note(created))
     scheduler.tell(name, `serves from its disk (applied ${created.state().applied})`)
     receiver = createReceiver(
-      { nats: nats.connectionOf(mine), openApi: () => nats.openApi(mine), keys, timing },
+      { nats: nats.connectionOf(mine), channels: defaultChannels, openApi: () => nats.openApi(mine), keys, timing },
       told(mine, broken.handlers?.(created) ?? created),
     )
     const ending = new AbortController()

@@ -141,6 +141,9 @@ export function createPostgres(scheduler: Scheduler, keys: { signer: Signer; tru
       const page = await query(process, () => [...state.things].filter(([key]) => kindOf(key) === kind))
       if (page.length > 0) yield page.map(([key, { accountId }]) => ({ key, accountId }))
     },
+    recordsOf: (accountId) =>
+      query(process, () => [...state.things].filter(([, thing]) => thing.accountId === accountId).map(([key]) => key)),
+    moves: () => query(process, () => new Map()),
     changedSince: (inBucket) =>
       query(process, () => {
         const changed = state.outbox.filter(

@@ -77,7 +77,7 @@ export async function upgrade(scope: Scope, from: OlderVersion, { sites: count, 
 /** The publisher of the older version must be active, since `migrate` has to get its locks beside it. */
 async function isPublishing(origin: string): Promise<string> {
   const metrics = await (await fetch(`${origin}/metrics`)).text()
-  if (!/^gatehouse_publisher_active 1$/m.test(metrics))
+  if (!/^gatehouse_publisher_active(\{.*\})? 1$/m.test(metrics))
     throw new Error('the publisher of the older version is not active')
   return 'the older publisher is active'
 }

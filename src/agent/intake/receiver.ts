@@ -1,6 +1,6 @@
 import type { NatsConnection } from '@nats-io/transport-node'
 import type { BucketApi } from '../../distribution/bucket_api.ts'
-import { type Batch, batchSubject, blobBucket, progressKey, recordBucket } from '../../distribution/channels.ts'
+import { type Batch, type Channels, progressKey } from '../../distribution/channels.ts'
 import type { EdgeRecord, RecordKey } from '../../distribution/records.ts'
 import type { TrustedKeys } from '../../distribution/signature.ts'
 import { recordFormat } from '../../distribution/validate.ts'
@@ -20,6 +20,7 @@ type Handlers = {
 
 type Parts = {
   nats: Pick<NatsConnection, 'subscribe'>
+  channels: Channels
   /** Asked again whenever the bucket is opened. */
   openApi: () => Promise<BucketApi>
   keys: TrustedKeys
@@ -29,16 +30,16 @@ type Parts = {
 
 /** Listens to both ways: plain messages for speed, the bucket for completeness. Nothing is believed without a signature. */
 export function createReceiver(
-  { nats, openApi, keys, timing, onSharedAccount = () => {} }: Parts,
+  { nats, channels, openApi, keys, timing, onSharedAccount = () => {} }: Parts,
   { announced, opened, entry: entryRead, refused }: Handlers,
 ) {
   const { readProgress, readRecord } = createSealedReader(keys, refused)
 
-  const subscription = nats.subscribe(batchSubject, {
+  const subscription = nats.subscribe(channels.batches, {
     callback(error, message) {
       if (error) return
       const batch = readBatch(message.string())
-      if (!batch) return refused({ key: batchSubject, generation: null, reason: 'is not a batch' })
+      if (!batch) return refused({ key: channels.batches, generation: null, reason: 'is not a batch' })
       const records = batch.records.map((sealed) => readRecord(sealed).record)
       const progress = readProgress(batch.progress, batch.records)
       // With one of its records missing a batch is no whole. The bucket brings the others.
@@ -71,7 +72,8 @@ export function createReceiver(
    */
   async function followBucket(from: Place, ending: AbortSignal): Promise<void> {
     const { streams, direct, isShared } = await reopen()
-    const { made, last } = await bucketState(streams)
+    const look = () => bucketState(streams, channels)
+    const { made, last } = await look()
     if (isShared) onSharedAccount()
     const place = `${made} read with ${[...keys.keys()].sort().join()} as ${recordFormat}`
     const known = place === from.bucket && !isFromBeginning && from.revision <= last ? from.revision : 0
@@ -80,9 +82,9 @@ export function createReceiver(
     opened(made, known > 0)
     reading = new AbortController()
     const signal = AbortSignal.any([reading.signal, ending])
-    const stopLooking = watchBucket(timing, streams, () => ({ made, last: revisionRead }), readAgain)
+    const stopLooking = watchBucket(timing, look, () => ({ made, last: revisionRead }), readAgain)
     try {
-      const entries = readBucket({ streams, direct }, recordBucket, known + 1, timing, signal)
+      const entries = readBucket({ streams, direct }, channels.records, known + 1, timing, signal)
       for await (const { key, revision, text, pending } of entries) {
         revisionRead = revision
         const read = { bucket: place, revision }
@@ -99,8 +101,8 @@ export function createReceiver(
   return {
     followBucket,
     readAgain,
-    fetchBlob: (name: string): Promise<Buffer | undefined> => lastOf(blobBucket, name),
-    hasRecord: async (key: RecordKey): Promise<boolean> => (await lastOf(recordBucket, key)) !== undefined,
+    fetchBlob: (name: string): Promise<Buffer | undefined> => lastOf(channels.blobs, name),
+    hasRecord: async (key: RecordKey): Promise<boolean> => (await lastOf(channels.records, key)) !== undefined,
     stop: () => subscription.unsubscribe(),
   }
 }
@@ -136,22 +138,22 @@ const retryMs = 500
 const spreadMs = 2_000
 
 type BucketState = { made: string; last: number }
-async function bucketState(streams: BucketApi['streams']): Promise<BucketState> {
-  const { created, state } = await streams.info(`KV_${recordBucket}`)
+async function bucketState(streams: BucketApi['streams'], { records }: Channels): Promise<BucketState> {
+  const { created, state } = await streams.info(`KV_${records}`)
   return { made: created, last: state.last_seq }
 }
 
 /** A bucket that was recreated or has lost writes restarts its revisions: reading on from an old one would wait forever. */
 function watchBucket(
   timing: Timing,
-  streams: BucketApi['streams'],
+  look: () => Promise<BucketState>,
   read: () => BucketState,
   onOther: () => void,
 ): Stop {
   return timing.every(spread(timing, lookEveryMs), async () => {
     // Before asking: what is read meanwhile may be newer than the answer.
     const { made, last } = read()
-    const now = await bucketState(streams).catch(() => undefined)
+    const now = await look().catch(() => undefined)
     if (now && (now.made !== made || now.last < last)) onOther()
   })
 }

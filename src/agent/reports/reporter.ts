@@ -1,5 +1,5 @@
 import type { NatsConnection } from '@nats-io/transport-node'
-import { keptRuleHits, type Report, reportSubject } from '../../distribution/channels.ts'
+import { type Channels, keptRuleHits, type Report } from '../../distribution/channels.ts'
 import { maxMessageBytes } from '../../distribution/nats_connection.ts'
 import type { Log } from '../../kernel/log.ts'
 import type { Allowed } from './allowed.ts'
@@ -34,6 +34,7 @@ const ruleHitBytes = 256
  */
 export function createReporter(
   nats: NatsConnection,
+  channels: Channels,
   { hits, allowed, health, ruleHits }: Reported,
   state: () => Omit<Report, 'hits' | 'allowed' | 'health' | 'upstreams'>,
   log: Log,
@@ -52,14 +53,14 @@ export function createReporter(
     soon = undefined
     const report = current()
     try {
-      if (!nats.isClosed()) nats.publish(reportSubject(report.node), written(report))
+      if (!nats.isClosed()) nats.publish(channels.reports(report.node), written(report))
     } catch (err) {
       warn(err, 'cannot report to the control plane, which takes this node for dead; retrying every two seconds')
     }
   }
   const request = async (counts: Partial<Report>): Promise<string> => {
     const report = { ...current(), ...counts }
-    return (await nats.request(reportSubject(report.node), written(report), { timeout: answerMs })).string()
+    return (await nats.request(channels.reports(report.node), written(report), { timeout: answerMs })).string()
   }
 
   const sendCounts = onceAtATime(async () => {

@@ -1,5 +1,5 @@
 import type { NatsConnection } from '@nats-io/transport-node'
-import { requestsSubject } from '../../distribution/channels.ts'
+import type { Channels } from '../../distribution/channels.ts'
 import { maxMessageBytes } from '../../distribution/nats_connection.ts'
 import type { RequestBatch } from '../../distribution/request_batch.ts'
 import type { Kept } from './kept.ts'
@@ -13,7 +13,7 @@ const retryAfterMs = 2_000
  * same id, so that one whose answer was lost counts once. An older control plane does not answer, and nothing is lost but
  * what does not fit.
  */
-export function createDelivery(nats: NatsConnection, kept: Kept) {
+export function createDelivery(nats: NatsConnection, channels: Channels, kept: Kept) {
   let batch: RequestBatch | undefined
   let notBefore = 0
   let sending: Promise<void> | undefined
@@ -36,7 +36,7 @@ export function createDelivery(nats: NatsConnection, kept: Kept) {
     const text = nextText()
     if (!batch || text === undefined) return false
     try {
-      await nats.request(requestsSubject(batch.node), text, { timeout: withinMs })
+      await nats.request(channels.requests(batch.node), text, { timeout: withinMs })
       batch = undefined
       return true
     } catch {

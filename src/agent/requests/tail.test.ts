@@ -4,7 +4,7 @@ import { connect } from '@nats-io/transport-node'
 import { startNats } from '../../../dev/nats.ts'
 import { connectNode, edgeRequest } from '../../../test/harness/edge_requests.ts'
 import { holdsFor, poll } from '../../../test/harness/poll.ts'
-import { allTailsSubject, watchSubject } from '../../distribution/channels.ts'
+import { defaultChannels } from '../../distribution/channels.ts'
 import { readTail, type Tail, type Watch, watchLeaseMs } from '../../distribution/watches.ts'
 import { type Id, newId, newUuid } from '../../kernel/ids.ts'
 import { createTail } from './tail.ts'
@@ -16,10 +16,10 @@ after(() => control.close())
 const { nats: node } = await connectNode({ after }, nats.url)
 const tail = createTail('edge-1')
 after(() => tail.stop())
-tail.connect(node)
+tail.connect(node, defaultChannels)
 await node.flush()
 const tails: Tail[] = []
-control.subscribe(allTailsSubject, {
+control.subscribe(defaultChannels.tail('*'), {
   callback: (_, message) =>
     void tails.push(readTail(message.string(), message.subject) ?? assert.fail(message.string())),
 })
@@ -36,7 +36,7 @@ const watch = (accountId: Id<'ac'>, fields: Partial<Watch> = {}): Watch => ({
 })
 async function say(process: string, watches: Watch[]): Promise<void> {
   const before = tail.watches()
-  control.publish(watchSubject, JSON.stringify({ process, watches }))
+  control.publish(defaultChannels.watches, JSON.stringify({ process, watches }))
   await poll(() => tail.watches() !== before)
 }
 const shownTo = ({ id }: Watch) =>

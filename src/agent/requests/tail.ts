@@ -1,5 +1,5 @@
 import type { NatsConnection } from '@nats-io/transport-node'
-import { tailSubject, watchSubject } from '../../distribution/channels.ts'
+import type { Channels } from '../../distribution/channels.ts'
 import type { EdgeRequest } from '../../distribution/requests.ts'
 import { maxTailLines, type Tail, type TailLine } from '../../distribution/watches.ts'
 import { createLeases } from './leases.ts'
@@ -65,11 +65,11 @@ export function createTail(node: string) {
     add(request: EdgeRequest, now: number): void {
       if (!leases.isEmpty()) see(request, now)
     },
-    connect(nats: NatsConnection): void {
+    connect(nats: NatsConnection, channels: Channels): void {
       publish = (tail) => {
-        if (!nats.isClosed()) nats.publish(tailSubject(node), JSON.stringify(tail))
+        if (!nats.isClosed()) nats.publish(channels.tail(node), JSON.stringify(tail))
       }
-      nats.subscribe(watchSubject, {
+      nats.subscribe(channels.watches, {
         callback: (error, message) => {
           if (!error) leases.renew(message.string(), Date.now())
         },

@@ -128,10 +128,13 @@ async function askForNodes(connection: Connection): Promise<Nodes> {
 }
 
 /** Undefined when there is no such metric, or none can be read. */
-function valueIn(metrics: Got, name: string): number | undefined {
+const valueIn = (metrics: Got, name: string): number | undefined => valuesIn(metrics, name)[0]
+
+/** With all labels. */
+function valuesIn(metrics: Got, name: string): number[] {
   const text = 'text' in metrics ? metrics.text : ''
-  const found = new RegExp(`^${name}(?:\\{[^}]*\\})? (\\S+)$`, 'm').exec(text)?.[1]
-  return found === undefined ? undefined : Number(found)
+  const found = text.matchAll(new RegExp(`^${name}(?:\\{[^}]*\\})? (\\S+)$`, 'gm'))
+  return [...found].map(([, value]) => Number(value))
 }
 
 function publisherPart(metrics: Got, nodes: Nodes): Part {
@@ -143,11 +146,14 @@ function publisherPart(metrics: Got, nodes: Nodes): Part {
     return { part, status: 'ok', message: 'none: this installation has no NATS, and so no edges' }
   if (value('gatehouse_nats_connected') === 0)
     return { part, status: 'wrong', message: 'not connected to NATS: edge nodes keep what they have' }
-  const behind = value('gatehouse_publisher_generations_behind') ?? 0
-  if (value('gatehouse_publisher_active') === 1)
+  const behind = Math.max(0, ...valuesIn(metrics, 'gatehouse_publisher_generations_behind'))
+  const cells = valuesIn(metrics, 'gatehouse_publisher_active')
+  const active = cells.filter((isActive) => isActive === 1).length
+  const where = active < cells.length ? `active in ${active} of ${cells.length} cells` : 'active'
+  if (active > 0)
     return behind > 0
-      ? { part, status: 'warning', message: `active, ${behind} generations behind` }
-      : { part, status: 'ok', message: 'active, nothing left to publish' }
+      ? { part, status: 'warning', message: `${where}, ${behind} generations behind` }
+      : { part, status: 'ok', message: `${where}, nothing left to publish` }
   // Another process publishes, or none does. What has arrived on a node was published.
   const hasArrived =
     'nodes' in nodes && nodes.nodes.some(({ live, applied_generation }) => live && applied_generation >= nodes.newest)

@@ -1,5 +1,5 @@
 import type { StreamAPI } from '@nats-io/jetstream'
-import { recordBucket } from '../../distribution/channels.ts'
+import type { Channels } from '../../distribution/channels.ts'
 import { clockOffset } from '../../kernel/clock.ts'
 
 const everyMs = 60_000
@@ -10,17 +10,17 @@ const everyMs = 60_000
  */
 export function createClockWatch() {
   let offset: number | undefined
-  async function look(streams: () => Promise<Pick<StreamAPI, 'info'>>): Promise<void> {
+  async function look(streams: () => Promise<Pick<StreamAPI, 'info'>>, bucket: string): Promise<void> {
     const api = await streams()
     const asked = Date.now()
-    const { ts } = (await api.info(`KV_${recordBucket}`)) as { ts?: string }
+    const { ts } = (await api.info(`KV_${bucket}`)) as { ts?: string }
     if (ts) offset = clockOffset(asked, Date.parse(ts), Date.now())
   }
   return {
     offset: (): number | undefined => offset,
-    follow(streams: () => Promise<Pick<StreamAPI, 'info'>>, signal: AbortSignal): void {
+    follow(streams: () => Promise<Pick<StreamAPI, 'info'>>, { records }: Channels, signal: AbortSignal): void {
       // Without an answer, what was measured last stays the best that is known.
-      const lookNow = () => void look(streams).catch(() => {})
+      const lookNow = () => void look(streams, records).catch(() => {})
       lookNow()
       const timer = setInterval(lookNow, everyMs).unref()
       signal.addEventListener('abort', () => clearInterval(timer))

@@ -25,6 +25,7 @@ const timeoutMs = 30_000
 /** What the control plane answers to a node that joins. */
 type Place = {
   name: string
+  cell: string
   nats_jwt: string
   nats_servers: string[]
   nats_ca_pem: string | null
@@ -169,6 +170,7 @@ function settingsText(place: Place, { ca, credentials }: JoinFiles, url: URL): s
   const hosts = new Set([url.hostname.replace(/^\[|\]$/g, ''), ...place.control_plane_hosts])
   return Object.entries({
     GATEHOUSE_EDGE_NODE: place.name,
+    GATEHOUSE_EDGE_CELL: place.cell,
     GATEHOUSE_EDGE_TRUSTED_KEYS: place.trusted_keys.join(','),
     GATEHOUSE_EDGE_CONTROL_PLANE_HOSTS: [...hosts].join(','),
     GATEHOUSE_TCP_PORTS: place.tcp_ports,

@@ -8,7 +8,7 @@ import { createReporter } from '../../agent/reports/reporter.ts'
 import type { RuleHits } from '../../agent/reports/rule_hits.ts'
 import type { EdgeConfig } from '../../config/config.ts'
 import { openBucketApi, sharedAccount } from '../../distribution/bucket_api.ts'
-import { inboxOf, type Report } from '../../distribution/channels.ts'
+import { channelsOf, inboxOf, type Report } from '../../distribution/channels.ts'
 import { connectNats, createNatsLink } from '../../distribution/nats_connection.ts'
 import type { RecordKey } from '../../distribution/records.ts'
 import type { TrustedKeys } from '../../distribution/signature.ts'
@@ -56,21 +56,24 @@ export function createLink(config: EdgeConfig, log: Log, credentials: Credential
       signal: ending.signal,
       link: nats,
     })
+    const channels = channelsOf(config.GATEHOUSE_EDGE_CELL)
+    const openApi = () => openBucketApi(connection, channels)
     // The node may have received a signal while it connected.
     if (ending.signal.aborted) return connection.close()
     receiver = createReceiver(
       {
         nats: connection,
-        openApi: () => openBucketApi(connection),
+        channels,
+        openApi,
         keys,
         timing: systemTiming,
         onSharedAccount: () => log.warn({ hint: sharedAccount.hint }, sharedAccount.fault),
       },
       agent,
     )
-    reporter = createReporter(connection, { hits, allowed, ruleHits, health }, current, log)
-    seen.connect(connection)
-    clock.follow(async () => (await openBucketApi(connection)).streams, ending.signal)
+    reporter = createReporter(connection, channels, { hits, allowed, ruleHits, health }, current, log)
+    seen.connect(connection, channels)
+    clock.follow(async () => (await openApi()).streams, channels, ending.signal)
     void credentials?.keepRenewed(connection, ending.signal)
     ending.signal.addEventListener('abort', () => void connection.close())
     const onFailure = ({ message: reason }: Error) => log.warn({ reason }, 'cannot read the NATS bucket; retrying')

@@ -3,6 +3,7 @@ import { createDelivery } from '../../agent/requests/delivery.ts'
 import type { RequestFeed } from '../../agent/requests/feed.ts'
 import { createKept } from '../../agent/requests/kept.ts'
 import { createTail } from '../../agent/requests/tail.ts'
+import type { Channels } from '../../distribution/channels.ts'
 
 /** What the control plane learns of single requests: those worth a look, and those that are watched. */
 export function createSeenRequests(node: string, feed: RequestFeed) {
@@ -15,9 +16,9 @@ export function createSeenRequests(node: string, feed: RequestFeed) {
     tail.add(request, now)
   })
   return {
-    connect(nats: NatsConnection): void {
-      delivery = createDelivery(nats, kept)
-      tail.connect(nats)
+    connect(nats: NatsConnection, channels: Channels): void {
+      delivery = createDelivery(nats, channels, kept)
+      tail.connect(nats, channels)
     },
     async stop(): Promise<void> {
       tail.stop()

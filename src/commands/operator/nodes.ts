@@ -16,6 +16,7 @@ import {
 } from '../../fleet/node_store.ts'
 import { loadNatsOperator } from '../../fleet/operator_store.ts'
 import { ConfigError } from '../../kernel/config_error.ts'
+import { defaultCell, findCell } from '../../operations/placement.ts'
 import { replaceDeliveryKey, revokeNodeKey } from '../../publisher/nodes/node_keys.ts'
 import { withDatabase } from '../database.ts'
 import { nodeNameFlag } from '../node_name.ts'
@@ -30,8 +31,8 @@ export const nodes = (config: Config, verb: string, args: string[]): Promise<num
     switch (verb) {
       case 'list':
         parseArgs({ args, options: {} })
-        for (const { name, joinedAt, revokedAt, user } of await listFleetNodes(db))
-          console.log(JSON.stringify({ name, joined_at: joinedAt, revoked_at: revokedAt, nats_user: user }))
+        for (const { name, cell, joinedAt, revokedAt, user } of await listFleetNodes(db))
+          console.log(JSON.stringify({ name, cell, joined_at: joinedAt, revoked_at: revokedAt, nats_user: user }))
         return 0
       case 'events':
         parseArgs({ args, options: {} })
@@ -53,10 +54,13 @@ export const nodes = (config: Config, verb: string, args: string[]): Promise<num
 
 /** For a machine whose name is known. */
 export const newInvitation = (config: Config, name: string, lifeSeconds: number): Promise<string> =>
-  withDatabase(config, (db) => inviteNode(db, name, lifeSeconds))
+  withDatabase(config, (db) => inviteNode(db, { cell: defaultCell, name, lifeSeconds }))
 
 async function invite(config: Config, db: DbPool, args: string[]): Promise<number> {
-  const { values } = parseArgs({ args, options: { name: text, expires: { ...text, default: '1h' } } })
+  const { values } = parseArgs({
+    args,
+    options: { name: text, cell: { ...text, default: defaultCell.name }, expires: { ...text, default: '1h' } },
+  })
   const name = values.name === undefined ? null : nodeNameFlag(values.name)
   const lifeSeconds = readLife(values.expires)
   if (!(await loadNatsOperator(db, openSecretsBox(config)))) {
@@ -67,7 +71,12 @@ async function invite(config: Config, db: DbPool, args: string[]): Promise<numbe
     console.error(`gatehouse: ${name} has joined already. To replace it, run 'gatehouse nodes revoke ${name}' first`)
     return 1
   }
-  const token = await inviteNode(db, name, lifeSeconds)
+  const cell = await findCell(db, values.cell)
+  if (!cell) {
+    console.error(`gatehouse: there is no cell ${values.cell}. 'gatehouse cells list' prints all of them`)
+    return 1
+  }
+  const token = await inviteNode(db, { cell, name, lifeSeconds })
   if (isClosed(config))
     console.error(
       `gatehouse: warning: nodes on other machines cannot reach NATS at ${natsOf(config).join(', ')}. Run 'gatehouse setup --public-url URL' with the URL under which they reach this control plane, or set GATEHOUSE_NATS_PUBLIC_URL`,
@@ -104,7 +113,7 @@ async function revoke(config: Config, db: DbPool, name: string): Promise<number>
     const revoked = await setRevoked(tx, name)
     if (!revoked) return undefined
     await revokeNodeKey(tx, name)
-    await replaceDeliveryKey(tx, box)
+    await replaceDeliveryKey(tx, { id: revoked.cellId, name: revoked.cell }, box)
     await recordFleetEvent(tx, { operation: 'revoked', node: name })
     return revoked
   })

@@ -2,7 +2,10 @@ import { Gauge, type Registry } from 'prom-client'
 import { type EdgeNode, upstreamStatuses } from '../../kernel/edge/edge_nodes.ts'
 
 type Registers = Registry[]
-type Shown = Pick<EdgeNode, 'live' | 'applied' | 'refusals' | 'refused' | 'storageFault' | 'upstreams' | 'certificates'>
+type Shown = Pick<
+  EdgeNode,
+  'cell' | 'live' | 'applied' | 'refusals' | 'refused' | 'storageFault' | 'upstreams' | 'certificates'
+>
 
 export type EdgeMetrics = {
   /** Sets the source of edge nodes, which is read on every scrape. */
@@ -24,8 +27,8 @@ function gauge(registers: Registers, name: string, help: string, value: () => nu
   })
 }
 
-/** `progress`: what this process has sent. */
-export function edgeMetrics(registers: Registers, progress: { readonly sent: number }): EdgeMetrics {
+/** `progress`: what this process has sent to the nodes of each cell. */
+export function edgeMetrics(registers: Registers, progress: ReadonlyMap<string, number>): EdgeMetrics {
   let natsConnected: (() => boolean) | undefined
   new Gauge({
     name: 'gatehouse_nats_connected',
@@ -65,11 +68,11 @@ export function edgeMetrics(registers: Registers, progress: { readonly sent: num
   gauge(
     registers,
     'gatehouse_edge_nodes_behind',
-    'Live edge nodes that have not applied what was sent, or what another node has applied.',
+    'Live edge nodes that have not applied what was sent to their cell, or what another node of it has applied.',
     () => {
-      const applied = liveNodes().map((node) => node.applied)
-      const latest = Math.max(progress.sent, ...applied)
-      return applied.filter((generation) => generation < latest).length
+      const latest = new Map(progress)
+      for (const { cell, applied } of liveNodes()) latest.set(cell, Math.max(applied, latest.get(cell) ?? 0))
+      return liveNodes().filter(({ cell, applied }) => applied < (latest.get(cell) ?? 0)).length
     },
   )
   new Gauge({

@@ -34,7 +34,8 @@ type OwnMetrics = {
   }
   /** How many certificates have how much time left, and the seconds of the one that has least. */
   readonly showCertificates: (byExpiry: Readonly<Record<string, number>>, seconds: number | null) => void
-  readonly publisher: {
+  /** One publisher for each cell. */
+  readonly publisher: (cell: string) => {
     published: (records: number) => void
     behind: (generations: number) => void
     /** The generation that nodes should have by now. */
@@ -42,6 +43,8 @@ type OwnMetrics = {
     active: (isActive: boolean) => void
     /** Accounts and policies that the last comparison of bucket and database left as they are. */
     heldBack: (count: number) => void
+    /** The cell is no more. */
+    forget: () => void
   }
   readonly observeRequest: (operation: string, status: number, seconds: number) => void
 }
@@ -66,7 +69,7 @@ export function createMetrics(db: DbPool, heavy: HeavyOperations, streams: Event
     registers,
   }).set({ version }, 1)
   showProcess(registers, db, heavy, streams)
-  const progress = { sent: 0 }
+  const progress: Progress = new Map()
   return {
     ...requestMetrics(registers),
     ...evidenceMetrics(registers),
@@ -288,8 +291,8 @@ function webhookMetrics(registers: Registers): Metrics['webhooks'] {
   }
 }
 
-/** What this process has sent to nodes; 0 as long as it has not. */
-type Progress = { sent: number }
+/** What this process has sent to the nodes of each cell. */
+type Progress = Map<string, number>
 
 function publisherMetrics(registers: Registers, progress: Progress): Metrics['publisher'] {
   const published = new Counter({
@@ -299,26 +302,34 @@ function publisherMetrics(registers: Registers, progress: Progress): Metrics['pu
   })
   const behind = new Gauge({
     name: 'gatehouse_publisher_generations_behind',
-    help: 'Generations committed but not yet published, as of the last check by the publisher.',
+    help: 'Generations committed but not yet published, as of the last check by the publisher of the cell.',
+    labelNames: ['cell'],
     registers,
   })
   const active = new Gauge({
     name: 'gatehouse_publisher_active',
-    help: '1 on the process that publishes changes to edge nodes, 0 on the others.',
+    help: '1 on the process that publishes changes to the edge nodes of the cell, 0 on the others.',
+    labelNames: ['cell'],
     registers,
   })
   const heldBack = new Gauge({
     name: 'gatehouse_publisher_held_back',
     help: 'Accounts, policies and records that edge nodes keep as they were: most of an account or policy is missing from the database without a change that explains it, or a record cannot be sent.',
+    labelNames: ['cell'],
     registers,
   })
-  return {
-    heldBack: (count) => heldBack.set(count),
-    published: (records) => published.inc(records),
-    behind: (generations) => behind.set(generations),
-    sent(generation) {
-      progress.sent = generation
-    },
-    active: (isActive) => active.set(isActive ? 1 : 0),
+  return (cell) => {
+    for (const gauge of [behind, active, heldBack]) gauge.set({ cell }, 0)
+    return {
+      heldBack: (count) => heldBack.set({ cell }, count),
+      published: (records) => published.inc(records),
+      behind: (generations) => behind.set({ cell }, generations),
+      sent: (generation) => void progress.set(cell, generation),
+      active: (isActive) => active.set({ cell }, isActive ? 1 : 0),
+      forget() {
+        for (const gauge of [behind, active, heldBack]) gauge.remove({ cell })
+        progress.delete(cell)
+      },
+    }
   }
 }

@@ -22,6 +22,7 @@ export type RefusedCounts = {
 /** An edge node as the control plane knows it, from its last report. */
 export type EdgeNode = {
   node: string
+  cell: string
   version: string
   startedAt: string
   /** Every record up to this generation is in force on the node. */

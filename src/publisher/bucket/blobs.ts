@@ -1,4 +1,3 @@
-import { blobBucket } from '../../distribution/channels.ts'
 import { blobName } from '../../distribution/pieces.ts'
 import { inParallel } from '../../kernel/flow/in_parallel.ts'
 import type { Bucket, Streams } from './bucket_server.ts'
@@ -12,7 +11,7 @@ export type Blobs = {
   sweepBlobs: () => Promise<number>
 }
 
-export function createBlobs(blobs: Bucket, streams: Streams): Blobs {
+export function createBlobs(bucket: string, blobs: Bucket, streams: Streams): Blobs {
   const known = new Set<string>()
   let used = new Set<string>()
   let usedBefore: Set<string> | undefined
@@ -21,7 +20,7 @@ export function createBlobs(blobs: Bucket, streams: Streams): Blobs {
 
   function remove(name: string): Promise<unknown> {
     known.delete(name)
-    const gone = streams.purge(`KV_${blobBucket}`, { filter: `$KV.${blobBucket}.${name}` })
+    const gone = streams.purge(`KV_${bucket}`, { filter: `$KV.${bucket}.${name}` })
     leaving.set(name, gone)
     return gone.finally(() => leaving.delete(name))
   }

@@ -1,6 +1,6 @@
 import { JetStreamApiCodes, JetStreamApiError } from '@nats-io/jetstream'
 import type { NatsConnection } from '@nats-io/transport-node'
-import { type Batch, batchSubject, blobBucket, progressKey, recordBucket } from '../../distribution/channels.ts'
+import { type Batch, type Channels, progressKey } from '../../distribution/channels.ts'
 import { maxMessageBytes } from '../../distribution/nats_connection.ts'
 import { inParallel } from '../../kernel/flow/in_parallel.ts'
 import type { LastWrite } from '../database.ts'
@@ -10,6 +10,7 @@ import { createFencedBucket, type FenceOptions } from './fenced_bucket.ts'
 
 /** The two channels: a plain message that arrives in a millisecond, and the bucket that persists. */
 export type NatsSink = Blobs & {
+  readonly bucket: string
   /** When the bucket was created: a different time means that its records are gone. */
   readonly bucketCreated: string
   /** What the server accepts as one message, headers included. */
@@ -39,34 +40,42 @@ type SinkOptions = FenceOptions & {
 /** For plain messages. */
 type PlainNats = Pick<NatsConnection, 'publish' | 'info'>
 
-/** Both buckets, opened or created. */
-export type Buckets = { records: Bucket; blobs: Bucket; streams: Streams; created: { records: string; blobs: string } }
+/** Both buckets of a cell, opened or created. */
+export type Buckets = {
+  channels: Channels
+  records: Bucket
+  blobs: Bucket
+  streams: Streams
+  created: { records: string; blobs: string }
+}
 
 export const openNatsSink = async (
   nats: PlainNats,
   server: BucketServer,
+  channels: Channels,
   lastWrite?: LastWrite,
   options?: SinkOptions,
-): Promise<NatsSink> => createNatsSink(nats, await openBuckets(server, lastWrite), options)
+): Promise<NatsSink> => createNatsSink(nats, await openBuckets(server, channels, lastWrite), options)
 
 export async function openBuckets(
   server: BucketServer,
+  channels: Channels,
   lastWrite: LastWrite = { created: null, revision: 0 },
 ): Promise<Buckets> {
   const streams = await server.streams()
-  let records = await server.open(recordBucket)
-  if (await deleteIfBehind(streams, await infoOf(streams, recordBucket), lastWrite))
-    records = await server.open(recordBucket)
-  const blobs = await server.open(blobBucket)
-  const [ofRecords, ofBlobs] = [await infoOf(streams, recordBucket), await infoOf(streams, blobBucket)]
-  return { records, blobs, streams, created: { records: ofRecords.created, blobs: ofBlobs.created } }
+  let records = await server.open(channels.records)
+  if (await deleteIfBehind(streams, channels, await infoOf(streams, channels.records), lastWrite))
+    records = await server.open(channels.records)
+  const blobs = await server.open(channels.blobs)
+  const [ofRecords, ofBlobs] = [await infoOf(streams, channels.records), await infoOf(streams, channels.blobs)]
+  return { channels, records, blobs, streams, created: { records: ofRecords.created, blobs: ofBlobs.created } }
 }
 
 const infoOf = (streams: Streams, bucket: string): Promise<StreamFacts> => streams.info(`KV_${bucket}`)
 
 export async function createNatsSink(
   nats: PlainNats,
-  { records, blobs, streams, created }: Buckets,
+  { channels, records, blobs, streams, created }: Buckets,
   { onNewer = () => {}, ...fence }: SinkOptions = {},
 ): Promise<NatsSink> {
   let written = 0
@@ -85,20 +94,21 @@ export async function createNatsSink(
   }
 
   return {
+    bucket: channels.records,
     bucketCreated: created.records,
     maxMessageBytes: () => maxMessageBytes(nats),
     announce(batch) {
       const message = Buffer.from(JSON.stringify(batch))
       if (message.length > maxMessageBytes(nats)) return false
       try {
-        nats.publish(batchSubject, message)
+        nats.publish(channels.batches, message)
         return true
       } catch {
         // Such as a connection that is closed. The bucket has it, or the next publisher sends it.
         return false
       }
     },
-    ...createBlobs(blobs, streams),
+    ...createBlobs(channels.blobs, blobs, streams),
     async keep(batch, keys, kept = new Set()) {
       const all = batch.records.map((record, index) => [keys[index] as string, record] as const)
       const missing = all.filter(([key]) => !kept.has(key))
@@ -112,14 +122,19 @@ export async function createNatsSink(
     contents: (read) => readAll(records, read),
     textOf: async (key) => (await records.get(key))?.string(),
     async remove(keys) {
-      await inParallel(keys, 32, (key) => streams.purge(`KV_${recordBucket}`, { filter: `$KV.${recordBucket}.${key}` }))
+      await inParallel(keys, 32, (key) =>
+        streams.purge(`KV_${channels.records}`, { filter: `$KV.${channels.records}.${key}` }),
+      )
     },
     async isIntact() {
       try {
         // Read before asking: everything acknowledged by then must be in the answer.
         const revision = hasLostWrites ? Number.POSITIVE_INFINITY : written
-        const [ofRecords, ofBlobs] = await Promise.all([infoOf(streams, recordBucket), infoOf(streams, blobBucket)])
-        if (await deleteIfBehind(streams, ofRecords, { created: created.records, revision })) return false
+        const [ofRecords, ofBlobs] = await Promise.all([
+          infoOf(streams, channels.records),
+          infoOf(streams, channels.blobs),
+        ])
+        if (await deleteIfBehind(streams, channels, ofRecords, { created: created.records, revision })) return false
         return ofRecords.created === created.records && ofBlobs.created === created.blobs
       } catch (error) {
         // A time-out (election, network) is not evidence of data loss.
@@ -137,12 +152,13 @@ export async function createNatsSink(
  */
 async function deleteIfBehind(
   streams: Streams,
+  { records }: Channels,
   found: StreamFacts,
   { created, revision }: LastWrite,
 ): Promise<boolean> {
   if (found.created !== created || revision === 0) return false
-  const stream = `KV_${recordBucket}`
-  const progress = await streams.getMessage(stream, { last_by_subj: `$KV.${recordBucket}.${progressKey}` })
+  const stream = `KV_${records}`
+  const progress = await streams.getMessage(stream, { last_by_subj: `$KV.${records}.${progressKey}` })
   return (progress?.seq ?? 0) < revision && streams.delete(stream)
 }
 

@@ -1,5 +1,7 @@
 import type { DbPool } from '../../db/pool.ts'
 import type { ChangeStatus, NodeStatus } from '../../kernel/edge/edge_nodes.ts'
+import type { Uuid } from '../../kernel/ids.ts'
+import { cellsOf } from '../../operations/placement.ts'
 import { withheldAt } from '../withheld.ts'
 import type { EdgeNodes } from './nodes.ts'
 
@@ -13,9 +15,16 @@ async function withoutWithheld(db: DbPool, generation: number, status: NodeStatu
   return { live: status.live, applied: [], behind: status.live, withheld: withheld ?? [] }
 }
 
-/** Which nodes apply a change, in their own words and without what was withheld from them. */
+const namesOfCells = async (db: DbPool, accountId: Uuid): Promise<Set<string>> =>
+  new Set((await cellsOf(db, accountId)).map(({ name }) => name))
+
+/** Which nodes of the account's cells apply a change, in their own words and without what was withheld from them. */
 export const changeStatus = (db: DbPool, nodes: EdgeNodes) => ({
-  status: (generation: number) => withoutWithheld(db, generation, nodes.status(generation)),
-  waitFor: async (generation: number, timeoutMs: number) =>
-    withoutWithheld(db, generation, await nodes.waitFor(generation, timeoutMs)),
+  async status(generation: number, accountId: Uuid) {
+    return withoutWithheld(db, generation, nodes.status(generation, await namesOfCells(db, accountId)))
+  },
+  async waitFor(generation: number, accountId: Uuid, timeoutMs: number) {
+    const cells = await namesOfCells(db, accountId)
+    return withoutWithheld(db, generation, await nodes.waitFor(generation, cells, timeoutMs))
+  },
 })

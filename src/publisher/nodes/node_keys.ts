@@ -7,6 +7,7 @@ import type { SecretsBox } from '../../kernel/crypto/secrets_box.ts'
 import type { EdgeNode } from '../../kernel/edge/edge_nodes.ts'
 import { firstUuidOf, newUuid, toId, type Uuid } from '../../kernel/ids.ts'
 import { writeOutbox, writeOutboxOfMany } from '../../operations/outbox.ts'
+import { type Cell, defaultCell, isPlaced } from '../../operations/placement.ts'
 import { type Compiler, ids } from '../records/changed.ts'
 
 /**
@@ -15,19 +16,31 @@ import { type Compiler, ids } from '../records/changed.ts'
  */
 export type NodeKeyTrust = 'first' | 'approved'
 
-type NodeKeyRow = { node: string; accepted: boolean; id: Uuid; public_key: string; first_seen_at: string }
+type NodeKeyRow = {
+  node: string
+  accepted: boolean
+  id: Uuid
+  public_key: string
+  first_seen_at: string
+  cell_id: number
+}
 
 /** Stands for an account in the outbox rows of records about nodes, which belong to no account. */
 export const systemAccountId = firstUuidOf(0)
 
-/** It changes with the operator's key and when a node is revoked: then every record of a certificate is encrypted again. */
-export async function currentDeliveryKey(db: Db, box: SecretsBox): Promise<DeliveryKey> {
-  const { epoch } = await one<{ epoch: number }>(db, sql`select epoch from delivery_key`)
-  return deliveryKeyOf(box, epoch)
+/**
+ * The key of a cell. It changes with the operator's key and when a node of the cell is revoked: then every record of a
+ * certificate is encrypted again.
+ */
+export async function currentDeliveryKey(db: Db, cell: Cell, box: SecretsBox): Promise<DeliveryKey> {
+  const { epoch } = await one<{ epoch: number }>(db, sql`select epoch from delivery_key where cell_id = ${cell.id}`)
+  return deliveryKeyOf(box, cell, epoch)
 }
 
-const deliveryKeyOf = (box: SecretsBox, epoch: number): DeliveryKey =>
-  deliveryKey(box.derive(epoch === 0 ? 'delivery to edge nodes' : `delivery to edge nodes ${epoch}`))
+function deliveryKeyOf(box: SecretsBox, { id, name }: Cell, epoch: number): DeliveryKey {
+  const to = id === defaultCell.id ? 'delivery to edge nodes' : `delivery to edge nodes of the cell ${name}`
+  return deliveryKey(box.derive(epoch === 0 ? to : `${to} ${epoch}`))
+}
 
 const recipientKey = (id: Uuid): RecordKey => `recipient.${toId('enk', id)}`
 const certificateKey = (id: Uuid): RecordKey => `certificate.${toId('cert', id)}`
@@ -36,7 +49,7 @@ const certificateKey = (id: Uuid): RecordKey => `certificate.${toId('cert', id)}
 export async function noteNodeKeys(pool: DbPool, nodes: readonly EdgeNode[], trust: NodeKeyTrust): Promise<string[]> {
   const [rows, joined] = [await listNodeKeys(pool), await listJoinedKeys(pool)]
   const waiting: string[] = []
-  for (const { node, nodeKey, live } of nodes) {
+  for (const { node, cell, nodeKey, live } of nodes) {
     if (!live || nodeKey === undefined) continue
     const own = joined.filter(({ name }) => name === node)
     // A revoked node counts as live until its last report is ten seconds old.
@@ -49,10 +62,11 @@ export async function noteNodeKeys(pool: DbPool, nodes: readonly EdgeNode[], tru
     await run(
       pool,
       sql`
-      insert into edge_node_keys (node, accepted, id, public_key)
-      values (${node}, ${isTrusted}, ${newUuid()}, ${nodeKey})
+      insert into edge_node_keys (node, accepted, id, public_key, cell_id)
+      select ${node}, ${isTrusted}, ${newUuid()}, ${nodeKey}, id from cells where name = ${cell}
       on conflict (node, accepted) do update
-        set id = excluded.id, public_key = excluded.public_key, first_seen_at = now(), sealed = null, delivery_key_id = null
+        set id = excluded.id, public_key = excluded.public_key, cell_id = excluded.cell_id, first_seen_at = now(),
+          sealed = null, delivery_key_id = null
         where not edge_node_keys.accepted`,
     )
   }
@@ -68,22 +82,22 @@ const listJoinedKeys = (db: Db) =>
 export const listNodeKeys = (db: Db) =>
   many<NodeKeyRow>(
     db,
-    sql`select node, accepted, id, public_key, first_seen_at from edge_node_keys order by node, accepted desc`,
+    sql`select node, accepted, id, public_key, first_seen_at, cell_id from edge_node_keys order by node, accepted desc`,
   )
 
-/** Encrypts the delivery key to every accepted node that does not have it yet. */
-export async function sealForNewNodes(pool: DbPool, box: SecretsBox): Promise<number> {
-  const key = await currentDeliveryKey(pool, box)
+/** Encrypts the delivery key of the cell to each of its accepted nodes that does not have it yet. */
+export async function sealForNewNodes(pool: DbPool, cell: Cell, box: SecretsBox): Promise<number> {
+  const key = await currentDeliveryKey(pool, cell, box)
   const rows = await many<{ id: Uuid; public_key: string }>(
     pool,
     sql`
     select id, public_key from edge_node_keys
-    where accepted and delivery_key_id is distinct from ${key.id} order by id limit 1000`,
+    where accepted and cell_id = ${cell.id} and delivery_key_id is distinct from ${key.id} order by id limit 1000`,
   )
   for (const { id, public_key } of rows)
     await transaction(pool, async (tx) => {
       await seal(tx, key, id, public_key)
-      await writeOutbox(tx, systemAccountId, [recipientKey(id)])
+      await writeOutbox(tx, systemAccountId, [recipientKey(id)], cell)
     })
   return rows.length
 }
@@ -95,19 +109,24 @@ const seal = (tx: Db, key: DeliveryKey, id: Uuid, publicKey: string): Promise<vo
   )
 
 /**
- * After a node was revoked: the others get a new delivery key, and every private key encrypted with it. All under one
- * generation, so that no node has the new records without the key, or the key without the records.
+ * After a node was revoked: the others of its cell get a new delivery key, and every private key encrypted with it. All under
+ * one generation, so that no node has the new records without the key, or the key without the records.
  */
-export async function replaceDeliveryKey(tx: Db, box: SecretsBox): Promise<void> {
-  const { epoch } = await one<{ epoch: number }>(tx, sql`update delivery_key set epoch = epoch + 1 returning epoch`)
-  const key = deliveryKeyOf(box, epoch)
-  const nodes = (await listNodeKeys(tx)).filter(({ accepted }) => accepted)
+export async function replaceDeliveryKey(tx: Db, cell: Cell, box: SecretsBox): Promise<void> {
+  const { epoch } = await one<{ epoch: number }>(
+    tx,
+    sql`update delivery_key set epoch = epoch + 1 where cell_id = ${cell.id} returning epoch`,
+  )
+  const key = deliveryKeyOf(box, cell, epoch)
+  const nodes = (await listNodeKeys(tx)).filter(({ accepted, cell_id }) => accepted && cell_id === cell.id)
   for (const { id, public_key } of nodes) await seal(tx, key, id, public_key)
   const certificates = await many<{ account_id: Uuid; id: Uuid }>(
     tx,
-    sql`select distinct account_id, certificate_id as id from reserved_domains where certificate_id is not null`,
+    sql`
+    select distinct account_id, certificate_id as id from reserved_domains
+    where certificate_id is not null and ${isPlaced(sql`account_id`, cell)}`,
   )
-  await writeOutboxOfMany(tx, [
+  await writeOutboxOfMany(tx, cell, [
     ...nodes.map(({ id }) => ({ accountId: systemAccountId, key: recipientKey(id) })),
     ...certificates.map(({ account_id, id }) => ({ accountId: account_id, key: certificateKey(id) })),
   ])
@@ -125,31 +144,32 @@ export async function acceptNodeKey(tx: Db, node: string, fingerprint: string): 
 
 /** From the next record on the node gets nothing that it could decrypt. Resolves to false when none was accepted. */
 export async function revokeNodeKey(tx: Db, node: string): Promise<boolean> {
-  const gone = await maybeOne<{ id: Uuid }>(
+  const gone = await maybeOne<{ id: Uuid; cell_id: number }>(
     tx,
-    sql`delete from edge_node_keys where node = ${node} and accepted returning id`,
+    sql`delete from edge_node_keys where node = ${node} and accepted returning id, cell_id`,
   )
-  if (gone) await writeOutbox(tx, systemAccountId, [recipientKey(gone.id)])
+  if (gone) await writeOutbox(tx, systemAccountId, [recipientKey(gone.id)], { id: gone.cell_id })
   return gone !== undefined
 }
 
 /** A node that joins shows its key together with a token of the operator, so nothing has to wait for approval. */
-export async function joinNodeKey(tx: Db, node: string, publicKey: string): Promise<void> {
+export async function joinNodeKey(tx: Db, cell: Cell, node: string, publicKey: string): Promise<void> {
   await revokeNodeKey(tx, node)
   await run(tx, sql`delete from edge_node_keys where node = ${node}`)
   await run(
     tx,
     sql`
-    insert into edge_node_keys (node, accepted, id, public_key) values (${node}, true, ${newUuid()}, ${publicKey})`,
+    insert into edge_node_keys (node, accepted, id, public_key, cell_id)
+    values (${node}, true, ${newUuid()}, ${publicKey}, ${cell.id})`,
   )
 }
 
-export const compileRecipients: Compiler = async (db, changed) => {
+export const compileRecipients: Compiler = async (db, changed, _now, { cell }) => {
   const rows = await many<{ id: Uuid; node: string; public_key: string; sealed: string; delivery_key_id: string }>(
     db,
     sql`
     select id, node, public_key, sealed, delivery_key_id from edge_node_keys
-    where accepted and sealed is not null and id = any(${ids(changed)})`,
+    where accepted and sealed is not null and cell_id = ${cell.id} and id = any(${ids(changed)})`,
   )
   return new Map(
     rows.map(({ id, node, public_key, sealed, delivery_key_id }) => {

@@ -7,6 +7,7 @@ import { deleteOutboxBefore } from '../../operations/outbox.ts'
 
 type EdgeNodeRow = {
   name: string
+  cell: string
   version: string
   applied_generation: number
   records: number
@@ -19,10 +20,13 @@ type EdgeNodeRow = {
 export async function loadNodes(db: Db): Promise<EdgeNode[]> {
   const rows = await many<EdgeNodeRow>(
     db,
-    sql`select name, version, applied_generation, records, refusals, started_at, last_seen_at from edge_nodes`,
+    sql`
+    select n.name, c.name as cell, version, applied_generation, records, refusals, started_at, last_seen_at
+    from edge_nodes n join cells c on c.id = n.cell_id`,
   )
   return rows.map((row) => ({
     node: row.name,
+    cell: row.cell,
     version: row.version,
     applied: row.applied_generation,
     records: row.records,
@@ -44,15 +48,17 @@ const writeNodes = (db: Db, nodes: readonly EdgeNode[]): Promise<void> =>
   run(
     db,
     sql`
-    insert into edge_nodes (name, version, applied_generation, records, refusals, started_at, last_seen_at)
-    select * from unnest(
-      ${nodes.map(({ node }) => node)}::text[], ${nodes.map(({ version }) => version)}::text[],
+    insert into edge_nodes (name, cell_id, version, applied_generation, records, refusals, started_at, last_seen_at)
+    select n.name, c.id, version, applied_generation, records, refusals, started_at, last_seen_at from unnest(
+      ${nodes.map(({ node }) => node)}::text[], ${nodes.map(({ cell }) => cell)}::text[], ${nodes.map(({ version }) => version)}::text[],
       ${nodes.map(({ applied }) => applied)}::bigint[], ${nodes.map(({ records }) => records)}::bigint[],
       ${nodes.map(({ refusals }) => JSON.stringify(refusals))}::json[], ${nodes.map(({ startedAt }) => startedAt)}::timestamptz[],
-      ${nodes.map(({ lastSeenAt }) => rfc3339(lastSeenAt))}::timestamptz[])
+      ${nodes.map(({ lastSeenAt }) => rfc3339(lastSeenAt))}::timestamptz[]
+    ) as n (name, cell, version, applied_generation, records, refusals, started_at, last_seen_at)
+      join cells c on c.name = n.cell
     order by 1
     on conflict (name) do update set
-      version = excluded.version, applied_generation = excluded.applied_generation, records = excluded.records,
+      cell_id = excluded.cell_id, version = excluded.version, applied_generation = excluded.applied_generation, records = excluded.records,
       refusals = excluded.refusals, started_at = excluded.started_at, last_seen_at = excluded.last_seen_at
       where edge_nodes.last_seen_at < excluded.last_seen_at`,
   )
@@ -62,6 +68,6 @@ const dayMs = 24 * 60 * 60 * 1_000
 /** Forgets nodes that were silent for long, and changes that have long been sent. */
 export async function forgetOld(db: Db, now: number): Promise<void> {
   await run(db, sql`delete from edge_nodes where last_seen_at < ${rfc3339(now - 7 * dayMs)}`)
-  const { cursor } = await one<{ cursor: number }>(db, sql`select cursor from publisher_state`)
+  const { cursor } = await one<{ cursor: number }>(db, sql`select min(cursor) as cursor from publisher_state`)
   await deleteOutboxBefore(db, now - dayMs, cursor)
 }

@@ -1,5 +1,5 @@
 import type { Msg, MsgCallback, NatsConnection } from '@nats-io/transport-node'
-import { allReportsSubject, type Report } from '../../distribution/channels.ts'
+import { allReports, type Report, senderOf } from '../../distribution/channels.ts'
 import { readReport } from '../../distribution/report.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import type { EdgeNode, NodeStatus } from '../../kernel/edge/edge_nodes.ts'
@@ -12,15 +12,17 @@ const lookForDeadMs = 1_000
 const rememberedForMs = 24 * 60 * 60 * 1_000
 
 /** `answer`: for the node, that it has arrived. */
-export type ReportListener = (report: Report, answer: (text: string) => void) => void
+export type ReportListener = (report: Report, cell: string, answer: (text: string) => void) => void
+
+export type CellNames = ReadonlySet<string>
 
 /** What every process knows of the edge nodes, from their own reports. */
 export type EdgeNodes = {
   all: () => EdgeNode[]
-  /** Who has applied a generation, of those that are alive. */
-  status: (generation: number) => NodeStatus
-  /** Resolves when every live node has applied it, or when the time is over. */
-  waitFor: (generation: number, timeoutMs: number) => Promise<NodeStatus>
+  /** Who has applied a generation, of the nodes of these cells that are alive. */
+  status: (generation: number, cells: CellNames) => NodeStatus
+  /** Resolves when every live node of these cells has applied it, or when the time is over. */
+  waitFor: (generation: number, cells: CellNames, timeoutMs: number) => Promise<NodeStatus>
   onReport: (listener: ReportListener) => void
   remember: (nodes: readonly EdgeNode[]) => void
   /** From then on reports come in. */
@@ -40,13 +42,14 @@ export function watchNodes(clock: Clock, onDropped: (node: string, dropped: 'rep
   const onMessage: MsgCallback<Msg> = (error, message) => {
     if (error) return
     const read = readReport(message.string(), message.subject, clock())
-    if (!read || read.dropped > 0) onDropped(message.subject.split('.').at(-1) ?? '', read ? read.dropped : 'report')
+    const { cell, node: name } = senderOf(message.subject)
+    if (!read || read.dropped > 0) onDropped(name, read ? read.dropped : 'report')
     if (!read) return
     const { report } = read
     const { hits: _, health: __, ruleHits: ___, allowed: ____, ...rest } = report
-    const node = { ...rest, lastSeenAt: clock() }
+    const node = { ...rest, cell, lastSeenAt: clock() }
     set(node)
-    for (const listener of listeners) listener(report, (answer) => message.respond(answer))
+    for (const listener of listeners) listener(report, cell, (answer) => message.respond(answer))
     for (const waiter of waiting) waiter.reported(node)
   }
 
@@ -57,38 +60,37 @@ export function watchNodes(clock: Clock, onDropped: (node: string, dropped: 'rep
     isInOrder = true
     return [...nodes.values()].map((node) => ({ ...node, live: now - node.lastSeenAt <= liveForMs }))
   }
-  const status = (generation: number): NodeStatus => {
-    const live = all().filter((node) => node.live)
-    const { true: applied = [], false: behind = [] } = Object.groupBy(
-      live,
-      (node) => `${hasApplied(node, generation)}` as const,
+  const status = (generation: number, cells: CellNames): NodeStatus =>
+    statusOf(
+      all().filter((node) => node.live && cells.has(node.cell)),
+      generation,
     )
-    return { live, applied, behind }
-  }
-  const behindNow = (generation: number): Set<string> => {
+  const behindNow = (generation: number, cells: CellNames): Set<string> => {
     const now = clock()
-    const isBehind = (node: KnownNode) => now - node.lastSeenAt <= liveForMs && !hasApplied(node, generation)
+    const isBehind = (node: KnownNode) =>
+      cells.has(node.cell) && now - node.lastSeenAt <= liveForMs && !hasApplied(node, generation)
     return new Set([...nodes.values()].filter(isBehind).map(({ node }) => node))
   }
 
   return {
     all,
     status,
-    waitFor: (generation, timeoutMs) =>
+    waitFor: (generation, cells, timeoutMs) =>
       new Promise((resolve) => {
-        let behind = behindNow(generation)
+        let behind = behindNow(generation, cells)
         let lookedAt = clock()
         const finish = () => {
           waiting.delete(waiter)
           clearTimeout(timer)
-          resolve(status(generation))
+          resolve(status(generation, cells))
         }
         const waiter: Waiter = {
           reported(node) {
+            if (!cells.has(node.cell)) return
             if (hasApplied(node, generation)) behind.delete(node.node)
             else behind.add(node.node)
             if (clock() - lookedAt >= lookForDeadMs) {
-              behind = behindNow(generation)
+              behind = behindNow(generation, cells)
               lookedAt = clock()
             }
             if (behind.size === 0) finish()
@@ -102,8 +104,18 @@ export function watchNodes(clock: Clock, onDropped: (node: string, dropped: 'rep
     remember(known) {
       for (const { live: _, ...node } of known) if (!nodes.has(node.node)) set(node)
     },
-    listen: (nats) => void nats.subscribe(allReportsSubject, { callback: onMessage }),
+    listen(nats) {
+      for (const subject of allReports) nats.subscribe(subject, { callback: onMessage })
+    },
   }
+}
+
+function statusOf(live: EdgeNode[], generation: number): NodeStatus {
+  const { true: applied = [], false: behind = [] } = Object.groupBy(
+    live,
+    (node) => `${hasApplied(node, generation)}` as const,
+  )
+  return { live, applied, behind }
 }
 
 type KnownNode = Omit<EdgeNode, 'live'>

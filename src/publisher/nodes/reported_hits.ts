@@ -10,10 +10,13 @@ import type { EdgeNodes } from './nodes.ts'
 
 export type EdgeBuffers = { hitBuffer: HitBuffer; outcomeBuffer: OutcomeBuffer }
 
-/** Only the active publisher adds up what nodes counted, or it would be added once by every process. */
-export function takeHits(nodes: EdgeNodes, buffers: EdgeBuffers, isActive: () => boolean): void {
-  nodes.onReport((report, answer) => {
-    if (!isActive()) return
+/** Whether this process is the active publisher of the cell. */
+export type IsActive = (cell: string) => boolean
+
+/** Only the active publisher of its cell adds up what a node counted, or it would be added once by every process. */
+export function takeHits(nodes: EdgeNodes, buffers: EdgeBuffers, isActive: IsActive): void {
+  nodes.onReport((report, cell, answer) => {
+    if (!isActive(cell)) return
     countHits(report, buffers)
     if (!report.ruleHits) answer('kept')
   })
@@ -24,11 +27,11 @@ export function saveRuleHits(
   db: DbPool,
   nodes: EdgeNodes,
   parts: { clock: Clock; log: Pick<Log, 'error'> },
-  isActive: () => boolean,
+  isActive: IsActive,
 ): void {
   const busy = new Set<string>()
-  nodes.onReport(({ node, ruleHits }, answer) => {
-    if (!ruleHits || !isActive() || busy.has(node)) return
+  nodes.onReport(({ node, ruleHits }, cell, answer) => {
+    if (!ruleHits || !isActive(cell) || busy.has(node)) return
     busy.add(node)
     const hits = ruleHits.hits.map(({ account, rule, ...hit }) => ({
       ...hit,

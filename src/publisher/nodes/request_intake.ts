@@ -1,6 +1,6 @@
 import type { Msg, NatsConnection } from '@nats-io/transport-node'
 import type { DbPool } from '../../db/pool.ts'
-import { allRequestsSubject } from '../../distribution/channels.ts'
+import { allRequests, senderOf } from '../../distribution/channels.ts'
 import { type BatchAnswer, readBatch } from '../../distribution/request_batch.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import { Crowded, createGate } from '../../kernel/flow/gate.ts'
@@ -30,7 +30,7 @@ export function takeInRequests(
   const gate = createGate({ total: 2, perOwner: 1, maxWaitingPerOwner: 1, waitMs: 2_000 })
 
   async function takeIn(message: Msg): Promise<void> {
-    const node = message.subject.split('.').at(-1) ?? ''
+    const { node } = senderOf(message.subject)
     const answer = (text: BatchAnswer) => message.respond(text)
     const now = clock()
     const end = await gate.enter(node)
@@ -49,10 +49,11 @@ export function takeInRequests(
     }
   }
 
-  nats.subscribe(allRequestsSubject, {
-    queue,
-    callback: (error, message) => {
-      if (!error) takeIn(message).catch((failure) => failure instanceof Crowded || onError(failure))
-    },
-  })
+  for (const subject of allRequests)
+    nats.subscribe(subject, {
+      queue,
+      callback: (error, message) => {
+        if (!error) takeIn(message).catch((failure) => failure instanceof Crowded || onError(failure))
+      },
+    })
 }

@@ -7,13 +7,16 @@ import { watchSuspicions } from './suspicions.ts'
 
 test('an unsigned entry that a node reports again and again is a suspicion once; signed records and other keys are none', () => {
   const listeners: ReportListener[] = []
-  const suspicions = watchSuspicions({ onReport: (listener) => listeners.push(listener) })
+  const suspicions = watchSuspicions({ onReport: (listener) => listeners.push(listener) }, 'default')
   const key = `tcp.${newId('edgtcp')}`
   const refusal = { key, generation: null, reason: 'is not signed', at: '2026-01-01T00:00:00Z' }
   const common = { node: 'edge-1', version: '1', startedAt: '', applied: 0, records: 0, hits: [] }
-  const report = (...refusals: Report['refusals']) => {
-    for (const listener of listeners) listener({ ...common, refusals }, () => {})
+  const reportIn = (cell: string, ...refusals: Report['refusals']) => {
+    for (const listener of listeners) listener({ ...common, refusals }, cell, () => {})
   }
+  const report = (...refusals: Report['refusals']) => reportIn('default', ...refusals)
+  reportIn('eu', refusal)
+  assert.deepEqual(suspicions.take(), [], 'another cell has a bucket of its own')
   report(refusal, { ...refusal, key: 'proxy' }, { ...refusal, generation: 7, key: `tcp.${newId('edgtcp')}` })
   assert.deepEqual(suspicions.take(), [key])
   report(refusal)

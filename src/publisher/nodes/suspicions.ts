@@ -4,12 +4,13 @@ import type { EdgeNodes } from './nodes.ts'
 
 const maxWaiting = 100
 
-/** Keys under which nodes found an unsigned entry, or none: for the publisher to compare the bucket. */
-export function watchSuspicions({ onReport }: Pick<EdgeNodes, 'onReport'>) {
+/** Keys under which nodes of the cell found an unsigned entry, or none: for the publisher to compare the bucket. */
+export function watchSuspicions({ onReport }: Pick<EdgeNodes, 'onReport'>, cell: string) {
   const reported = new Map<string, Set<string>>()
   const waiting = new Set<string>()
   // A node repeats its latest refusals in each report.
-  onReport(({ node, refusals }) => {
+  onReport(({ node, refusals }, its) => {
+    if (its !== cell) return
     const before = reported.get(node)
     const unsigned = refusals.filter(
       ({ key, generation }) => generation === null && (key === progressKey || isRecordKey(key)),

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { NatsConnection } from '@nats-io/transport-node'
-import { allTailsSubject, watchSubject } from '../../distribution/channels.ts'
+import { allTails, channelsOf, senderOf } from '../../distribution/channels.ts'
 import type { EdgeRequest } from '../../distribution/requests.ts'
 import { matcherOf, readTail, renewWatchesMs, type Watch, type Watches } from '../../distribution/watches.ts'
 
@@ -9,40 +9,48 @@ export type Watcher = {
   /** A node has seen more than it tells about. */
   onDropped: (count: number) => void
 }
-type Watched = Watcher & { watch: Watch; matches: (request: EdgeRequest) => boolean }
+type Watched = Watcher & { watch: Watch; cells: readonly string[]; matches: (request: EdgeRequest) => boolean }
 
 /**
- * Live requests for viewers in this process. It sends the watches to all nodes and passes on the requests they see: nothing
- * is stored. Messages that are lost on the way are lost.
+ * Live requests for viewers in this process. It sends each watch to the nodes of its cells and passes on the requests they
+ * see: nothing is stored. Messages that are lost on the way are lost.
  */
 export function createTails() {
   const process = randomUUID()
   const watched = new Map<string, Watched>()
+  /** Those that know of a watch, or did. */
+  const told = new Set<string>()
   let nats: NatsConnection | undefined
   let timer: NodeJS.Timeout | undefined
 
   function announce(): void {
     if (!nats || nats.isClosed()) return
-    const watches: Watches = { process, watches: [...watched.values()].map(({ watch }) => watch) }
-    nats.publish(watchSubject, JSON.stringify(watches))
+    for (const { cells } of watched.values()) for (const cell of cells) told.add(cell)
+    for (const cell of told) {
+      const ofCell = [...watched.values()].filter(({ cells }) => cells.includes(cell))
+      const watches: Watches = { process, watches: ofCell.map(({ watch }) => watch) }
+      nats.publish(channelsOf(cell).watches, JSON.stringify(watches))
+    }
   }
   function receive(text: string, subject: string): void {
     const tail = readTail(text, subject)
     if (!tail) return
+    const { cell } = senderOf(subject)
     for (const { watches, request } of tail.lines)
       for (const id of watches) {
         const found = watched.get(id)
         // A node decides what to send, but not who gets it: it may be stolen.
-        if (found && request.account === found.watch.account && found.matches(request)) found.onRequest(request)
+        const isOwn = found?.cells.includes(cell) && request.account === found.watch.account
+        if (found && isOwn && found.matches(request)) found.onRequest(request)
       }
     for (const { watch, count } of tail.dropped) watched.get(watch)?.onDropped(count)
   }
 
   return {
-    /** Returns how to end it. */
-    watch(wanted: Omit<Watch, 'id'>, watcher: Watcher): () => void {
+    /** Returns how to end it. `cells` are those of the account. */
+    watch({ cells, ...wanted }: Omit<Watch, 'id'> & { cells: readonly string[] }, watcher: Watcher): () => void {
       const watch = { ...wanted, id: randomUUID() }
-      watched.set(watch.id, { ...watcher, watch, matches: matcherOf(watch) })
+      watched.set(watch.id, { ...watcher, watch, cells, matches: matcherOf(watch) })
       timer ??= setInterval(announce, renewWatchesMs)
       announce()
       return () => {
@@ -56,11 +64,12 @@ export function createTails() {
     },
     listen(connection: NatsConnection): void {
       nats = connection
-      connection.subscribe(allTailsSubject, {
-        callback: (error, message) => {
-          if (!error && watched.size > 0) receive(message.string(), message.subject)
-        },
-      })
+      for (const subject of allTails)
+        connection.subscribe(subject, {
+          callback: (error, message) => {
+            if (!error && watched.size > 0) receive(message.string(), message.subject)
+          },
+        })
       announce()
     },
   }

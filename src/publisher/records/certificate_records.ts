@@ -49,7 +49,7 @@ const certificateRows = (db: Db, changed: readonly Changed[]) =>
   )
 
 /** Only certificates that a held domain uses. One that cannot be decrypted now stays as nodes have it. */
-export const compileCertificates: Compiler = async (db, changed, _now, { secrets, onUnavailable }) => {
+export const compileCertificates: Compiler = async (db, changed, _now, { cell, secrets, onUnavailable }) => {
   const values: Values = new Map()
   if (!secrets) {
     for (const { id } of await certificateRows(db, changed)) {
@@ -58,7 +58,7 @@ export const compileCertificates: Compiler = async (db, changed, _now, { secrets
     }
     return values
   }
-  const delivery = await currentDeliveryKey(db, secrets)
+  const delivery = await currentDeliveryKey(db, cell, secrets)
   for (const row of await certificateRows(db, changed)) {
     const { names, except } = servedNames(row.dns_names, row.domains, row.others)
     if (names.length === 0) continue

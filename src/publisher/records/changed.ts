@@ -3,6 +3,7 @@ import { type SqlFragment, sql } from '../../db/sql.ts'
 import type { EdgeRecord, RecordKey, RecordValue } from '../../distribution/records.ts'
 import type { SecretsBox } from '../../kernel/crypto/secrets_box.ts'
 import { type Id, toUuid, type Uuid } from '../../kernel/ids.ts'
+import type { Cell } from '../../operations/placement.ts'
 import type { FindPolicyVersion } from './policy_versions.ts'
 
 /** What changed, and whose it is. */
@@ -36,7 +37,7 @@ export type Compiler = (
   db: DbPool,
   changed: readonly Changed[],
   now: number,
-  context: CompileContext,
+  context: CompileContext & { readonly cell: Cell },
 ) => Promise<Values>
 
 export const uuidOf = (key: RecordKey): Uuid => toUuid(key.slice(key.indexOf('.') + 1) as Id)

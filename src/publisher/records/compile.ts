@@ -20,9 +20,10 @@ import { type BackendId, backendKinds } from '../../kernel/edge/backends.ts'
 import type { HeaderOperations } from '../../kernel/edge/headers.ts'
 import type { RouteTimeouts } from '../../kernel/edge/timeouts.ts'
 import { isId, toId, type Uuid } from '../../kernel/ids.ts'
+import { type Cell, isServedIn, placedIn } from '../../operations/placement.ts'
 import type { ModuleName, StoredModule } from '../../resources/edges/modules.ts'
 import { edgeColumns, type RouteRow } from '../../resources/edges/store.ts'
-import { compileRecipients } from '../nodes/node_keys.ts'
+import { compileRecipients, systemAccountId } from '../nodes/node_keys.ts'
 import { backendCompilers } from './backend_records.ts'
 import { compileCertificates } from './certificate_records.ts'
 import {
@@ -39,18 +40,35 @@ import {
 import { inlineBytes, sizeFault } from './message_size.ts'
 import { compiled as compiledPolicy, type PolicyVersion } from './policy_versions.ts'
 
-export type Compiled = PolicyContents & { key: RecordKey; value: RecordValue | null; blobs: Buffer[] }
+export type Compiled = PolicyContents & {
+  key: RecordKey
+  value: RecordValue | null
+  blobs: Buffer[]
+  /** Its account is not placed in the cell, so that nothing about it may get there. */
+  isElsewhere?: true
+}
 
-/** Each thing as it is in the database now. What is not there any more comes out as null: a tombstone. */
+/**
+ * Each thing as it is in the database now. What is not there any more, or not in this cell, comes out as null: a tombstone.
+ */
 export async function compileRecords(
   db: DbPool,
+  cell: Cell,
   changed: readonly Changed[],
   now: number,
   context: CompileContext = {},
 ): Promise<Compiled[]> {
   const compiled: Compiled[] = []
-  for (const [kind, ofKind] of Map.groupBy(changed, ({ key }) => kindOf(key))) {
-    const values = await compilers[kind](db, ofKind, now, context)
+  const placed = await placedIn(
+    db,
+    cell,
+    changed.map(({ accountId }) => accountId),
+  )
+  const isHere = ({ accountId }: Changed) => accountId === systemAccountId || placed.has(accountId)
+  for (const { key } of changed.filter((one) => !isHere(one)))
+    compiled.push({ key, value: null, blobs: [], isElsewhere: true })
+  for (const [kind, ofKind] of Map.groupBy(changed.filter(isHere), ({ key }) => kindOf(key))) {
+    const values = await compilers[kind](db, ofKind, now, { ...context, cell })
     for (const { key } of ofKind) {
       const found = values.get(uuidOf(key))
       if (found === unavailable) continue
@@ -66,13 +84,24 @@ export async function compileRecords(
 
 type CompiledEdge = RouteRow & { account_id: Uuid; parent_id: Uuid | null }
 
-const edgeRows = (db: Db, kind: 'tcp' | 'https' | 'route', changed: readonly Changed[]) =>
+const edgeRows = (db: Db, kind: 'tcp' | 'https', changed: readonly Changed[], cell: Cell) =>
   many<CompiledEdge>(
     db,
     sql`
     select e.account_id, ${edgeColumns}
     from ${wanted(changed)}
-      join edges e on e.account_id = wanted.account_id and e.id = wanted.id and e.kind = ${kind}`,
+      join edges e on e.account_id = wanted.account_id and e.id = wanted.id and e.kind = ${kind}
+    where ${isServedIn(sql`e.cells`, cell)}`,
+  )
+const routeRows = (db: Db, changed: readonly Changed[], cell: Cell) =>
+  many<CompiledEdge>(
+    db,
+    sql`
+    select e.account_id, ${edgeColumns}
+    from ${wanted(changed)}
+      join edges e on e.account_id = wanted.account_id and e.id = wanted.id and e.kind = 'route'
+      join edges p on p.account_id = e.account_id and p.id = e.parent_id
+    where ${isServedIn(sql`p.cells`, cell)}`,
   )
 
 /** A module that is disabled is to an edge as if it were not set. */
@@ -101,8 +130,8 @@ const compilers: Record<RecordKind, Compiler> = {
   certificate: compileCertificates,
   recipient: compileRecipients,
 
-  async tcp(db, changed) {
-    const rows = await edgeRows(db, 'tcp', changed)
+  async tcp(db, changed, _now, { cell }) {
+    const rows = await edgeRows(db, 'tcp', changed, cell)
     return new Map(
       rows.map((row) => {
         const value: TcpRecord = {
@@ -116,13 +145,13 @@ const compilers: Record<RecordKind, Compiler> = {
     )
   },
 
-  async https(db, changed) {
-    const rows = await edgeRows(db, 'https', changed)
+  async https(db, changed, _now, { cell }) {
+    const rows = await edgeRows(db, 'https', changed, cell)
     return new Map(rows.map((row) => [row.id, { value: { hostports: row.hostports } satisfies HttpsRecord }]))
   },
 
-  async route(db, changed) {
-    const rows = await edgeRows(db, 'route', changed)
+  async route(db, changed, _now, { cell }) {
+    const rows = await routeRows(db, changed, cell)
     return new Map(
       rows.map((row) => {
         const headers = enabled(row, 'request_headers')?.settings as HeaderOperations | undefined

@@ -1,16 +1,32 @@
-import { type DbPool, many } from '../../db/pool.ts'
+import { type Db, type DbPool, many } from '../../db/pool.ts'
 import { type SqlFragment, sql } from '../../db/sql.ts'
-import type { RecordKind } from '../../distribution/records.ts'
+import type { RecordKey, RecordKind } from '../../distribution/records.ts'
 import { firstUuidOf, type IdPrefix, toId, type Uuid } from '../../kernel/ids.ts'
+import { type Cell, isPlaced, isServedIn } from '../../operations/placement.ts'
 import type { Changed } from './changed.ts'
 
 const pageSize = 1_000
 
+type Place = {
+  prefix: IdPrefix
+  from: SqlFragment
+  /** Which of them are in the cell, where their account does not tell. */
+  inCell?: (cell: Cell) => SqlFragment
+}
+const edgeIn = (cell: Cell): SqlFragment => sql`${isPlaced(sql`account_id`, cell)} and ${isServedIn(sql`cells`, cell)}`
+
 /** Where everything that has a record stands, by kind. */
-const places: Record<RecordKind, { prefix: IdPrefix; from: SqlFragment }> = {
-  tcp: { prefix: 'edgtcp', from: sql`edges where kind = 'tcp'` },
-  https: { prefix: 'edghts', from: sql`edges where kind = 'https'` },
-  route: { prefix: 'edghtsrt', from: sql`edges where kind = 'route'` },
+const places: Record<RecordKind, Place> = {
+  tcp: { prefix: 'edgtcp', from: sql`edges where kind = 'tcp'`, inCell: edgeIn },
+  https: { prefix: 'edghts', from: sql`edges where kind = 'https'`, inCell: edgeIn },
+  route: {
+    prefix: 'edghtsrt',
+    from: sql`edges where kind = 'route'`,
+    inCell: (cell) => sql`
+      ${isPlaced(sql`account_id`, cell)} and exists (
+        select from edges p
+        where p.account_id = edges.account_id and p.id = edges.parent_id and ${isServedIn(sql`p.cells`, cell)})`,
+  },
   backend: { prefix: 'bkdst', from: sql`backends where kind = 'static'` },
   weighted: { prefix: 'bkdwd', from: sql`backends where kind = 'weighted'` },
   failover: { prefix: 'bkdfo', from: sql`backends where kind = 'failover'` },
@@ -23,7 +39,9 @@ const places: Record<RecordKind, { prefix: IdPrefix; from: SqlFragment }> = {
   },
   recipient: {
     prefix: 'enk',
-    from: sql`(select ${firstUuidOf(0)}::uuid as account_id, id from edge_node_keys where accepted) recipients where true`,
+    from: sql`(
+      select ${firstUuidOf(0)}::uuid as account_id, id, cell_id from edge_node_keys where accepted) recipients where true`,
+    inCell: (cell) => sql`cell_id = ${cell.id}`,
   },
   challenge: { prefix: 'chl', from: sql`acme_challenges where true` },
   restrictions: {
@@ -36,15 +54,17 @@ const places: Record<RecordKind, { prefix: IdPrefix; from: SqlFragment }> = {
   },
 }
 
-/** Everything of a kind that has a record, page by page. */
-export async function* living(pool: DbPool, kind: RecordKind): AsyncGenerator<Changed[]> {
-  const { prefix, from } = places[kind]
+/** Everything of a kind that has a record in the cell, page by page. */
+export async function* living(pool: DbPool, cell: Cell, kind: RecordKind): AsyncGenerator<Changed[]> {
+  const { prefix, from, inCell = (its) => isPlaced(sql`account_id`, its) } = places[kind]
   const nil = '00000000-0000-0000-0000-000000000000' as Uuid
   let after = { account_id: nil, id: nil }
   for (;;) {
     const page = await many<{ account_id: Uuid; id: Uuid }>(
       pool,
-      sql`select account_id, id from ${from} and (account_id, id) > (${after.account_id}, ${after.id}) order by account_id, id limit ${pageSize}`,
+      sql`
+      select account_id, id from ${from} and ${inCell(cell)} and (account_id, id) > (${after.account_id}, ${after.id})
+      order by account_id, id limit ${pageSize}`,
     )
     if (page.length)
       yield page.map(({ account_id, id }): Changed => ({ key: `${kind}.${toId(prefix, id)}`, accountId: account_id }))
@@ -52,4 +72,15 @@ export async function* living(pool: DbPool, kind: RecordKind): AsyncGenerator<Ch
     if (!last || page.length < pageSize) return
     after = last
   }
+}
+
+/** Everything of an account that has a record in any cell. */
+export async function recordsOf(db: Db, accountId: Uuid): Promise<RecordKey[]> {
+  const keys: RecordKey[] = []
+  for (const [kind, { prefix, from }] of Object.entries(places) as [RecordKind, Place][]) {
+    if (kind === 'recipient') continue
+    const rows = await many<{ id: Uuid }>(db, sql`select id from ${from} and account_id = ${accountId}`)
+    keys.push(...rows.map(({ id }): RecordKey => `${kind}.${toId(prefix, id)}`))
+  }
+  return keys
 }

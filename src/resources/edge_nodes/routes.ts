@@ -171,7 +171,7 @@ export const edgeNodeRoutes = [
     access: 'anyone',
     async handle({ db, caller, edges, params }) {
       const generation = Number(params.generation)
-      const { live, applied, behind, withheld } = await edges.status(generation)
+      const { live, applied, behind, withheld } = await edges.status(generation, caller.accountId)
       const own = await generationsOf(db, caller, [generation])
       return {
         body: {

@@ -8,7 +8,7 @@ import { newHttpsEdge, newRoute, newTcpEdge } from '../../../test/harness/fixtur
 import { planOf } from '../../../test/harness/plans.ts'
 import { type DbPool, one, run } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
-import { requestsSubject } from '../../distribution/channels.ts'
+import { defaultChannels } from '../../distribution/channels.ts'
 import type { DroppedRequests } from '../../distribution/request_batch.ts'
 import type { Static } from '../../http/wire.ts'
 import type { Caller } from '../../identity/caller.ts'
@@ -103,7 +103,10 @@ test('a stolen node writes nothing into an account that does not have the edge o
   })
   assert.equal((await victim('GET', '/requests')).body.dropped, 3)
   for (const text of ['', 'x', '{}', JSON.stringify({ node: 'edge-2', batch: newUuid(), requests: [], dropped: [] })])
-    assert.equal((await node.request(requestsSubject('edge-1'), text, { timeout: 5_000 })).string(), 'unreadable')
+    assert.equal(
+      (await node.request(defaultChannels.requests('edge-1'), text, { timeout: 5_000 })).string(),
+      'unreadable',
+    )
 })
 
 test('a day past its retention is dropped as a whole, also what came before its partition', async () => {

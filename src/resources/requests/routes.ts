@@ -8,6 +8,7 @@ import { forbidden, notFound } from '../../kernel/errors.ts'
 import { isId, toId, type Uuid } from '../../kernel/ids.ts'
 import { canonicalCidr } from '../../kernel/ip/canonical_cidr.ts'
 import { toPage } from '../../kernel/paging.ts'
+import { cellsOf } from '../../operations/placement.ts'
 import { Request, RequestList, RequestQuery, StreamEvents, StreamQuery } from './schema.ts'
 import { countDroppedRequests, findRequest, listRequests } from './store.ts'
 import { toApiCall, toRequest } from './view.ts'
@@ -45,11 +46,12 @@ export const requestRoutes = [
     events: StreamEvents,
     access: 'anyone',
     errors: ['ERR_FORBIDDEN', 'ERR_TOO_MANY_OPERATIONS'],
-    async handle({ caller, query, edges, uri }) {
+    async handle({ db, caller, query, edges, uri }) {
       refuseSourceFilter(caller, query)
       const { edge_id = null, outcome = null, source_ip } = query
       const filter = {
         account: toId('ac', caller.accountId),
+        cells: (await cellsOf(db, caller.accountId)).map(({ name }) => name),
         edge: edge_id,
         outcome,
         source: source_ip === undefined ? null : canonicalCidr(source_ip),

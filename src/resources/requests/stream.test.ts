@@ -10,7 +10,7 @@ import { holdsFor, poll } from '../../../test/harness/poll.ts'
 import { newUser } from '../../../test/harness/principals.ts'
 import { signIn } from '../../../test/harness/session.ts'
 import { type OpenStream, openStream } from '../../../test/harness/stream.ts'
-import { tailSubject, watchSubject } from '../../distribution/channels.ts'
+import { defaultChannels } from '../../distribution/channels.ts'
 import type { EdgeRequest } from '../../distribution/requests.ts'
 import { readWatches, type Tail, type Watch, type Watches } from '../../distribution/watches.ts'
 
@@ -20,7 +20,7 @@ const plane = await startControlPlane({ after }, { processes: 2, env: { ...nats.
 const { nats: node } = await connectNode({ after }, nats.url)
 /** What each process last said that it watches. */
 const told = new Map<string, Watches>()
-node.subscribe(watchSubject, {
+node.subscribe(defaultChannels.watches, {
   callback: (_, message) => {
     const read = readWatches(message.string()) ?? assert.fail(message.string())
     told.set(read.process, read)
@@ -44,7 +44,7 @@ const watched = (account: { accountId: string }, count: number) =>
   )
 const send = (requests: EdgeRequest[], watches: Watch[], more: Partial<Tail> = {}) => {
   const lines = requests.map((request) => ({ watches: watches.map(({ id }) => id), request }))
-  node.publish(tailSubject('edge-1'), JSON.stringify({ node: 'edge-1', lines, dropped: [], ...more }))
+  node.publish(defaultChannels.tail('edge-1'), JSON.stringify({ node: 'edge-1', lines, dropped: [], ...more }))
 }
 const idsIn = ({ events }: OpenStream) => events.filter(({ event }) => event === 'request').map(({ data }) => data.id)
 
