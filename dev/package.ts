@@ -71,6 +71,8 @@ const controlPlane = (): Package => ({
     'etc/gatehouse/gatehouse.env': { text: sampleEnvironment(settings, ['GATEHOUSE_DATABASE_URL']) },
     // For machines whose nodes have passwords.
     'usr/share/doc/gatehouse/examples/authorization.conf': { from: 'deploy/nats/authorization.conf' },
+    'usr/share/gatehouse/gatehouse.rules.yml': { from: 'deploy/prometheus/gatehouse.rules.yml' },
+    'usr/share/gatehouse/grafana.json': { from: 'deploy/grafana/gatehouse.json' },
     'usr/share/bash-completion/completions/gatehouse': { text: gatehouse('completion', 'bash') },
     'usr/share/fish/vendor_completions.d/gatehouse.fish': { text: gatehouse('completion', 'fish') },
     // zsh runs this file at the first Tab, which must complete too.

@@ -16,7 +16,10 @@ import { helpOfServerCommand, serverCommands, serverUsage, settingsHelp } from '
 
 // Loaded on demand: the client should not wait for the database driver and web server to load, nor they for the client.
 const loadClient = () => import('./cli/run.ts')
-const loadOwnerConfig = () => import('./setup/configs.ts')
+const loadEnvironment = () => import('./setup/environment.ts')
+const loadConfigs = () => import('./setup/configs.ts')
+const ownerConfig = async () => (await loadConfigs()).ownerConfigHere()
+const serveConfig = async () => (await loadConfigs()).serveConfigHere()
 const usage = async () =>
   `${serverUsage()}\n${(await loadClient()).clientUsage()}\nClient settings, from the environment:\n${settingsHelp(clientSettings)}`
 
@@ -38,7 +41,7 @@ async function main(args: string[]): Promise<number> {
       return edgeNode(rest)
     case 'migrate':
       parseArgs({ args: rest, options: {} })
-      return (await import('./commands/operator/migrate.ts')).migrateCommand(readConfig())
+      return (await import('./commands/operator/migrate.ts')).migrateCommand(await ownerConfig())
     case 'bootstrap': {
       const options = {
         account: { type: 'string', default: 'default' },
@@ -46,7 +49,7 @@ async function main(args: string[]): Promise<number> {
         'admin-email': { type: 'string', default: 'admin@localhost' },
       } as const
       const { values } = parseArgs({ args: rest, options })
-      return (await import('./commands/operator/bootstrap.ts')).bootstrap(readConfig(), {
+      return (await import('./commands/operator/bootstrap.ts')).bootstrap(await serveConfig(), {
         accountName: values.account,
         adminName: values['admin-name'],
         adminEmail: values['admin-email'],
@@ -55,19 +58,16 @@ async function main(args: string[]): Promise<number> {
     case 'doctor':
       return runDoctor(rest)
     case 'status':
-      return (await import('./cli/commands/status.ts')).statusCommand(readClientConfig(), readLocalParts(), rest)
-    case 'ip-restrictions': {
-      const [, ...flags] = rest
-      const { restrictionTypes } = await import('./access/policies.ts')
-      const { values } = parseArgs({ args: flags, options: { account: { type: 'string' }, type: { type: 'string' } } })
-      const type = restrictionTypes.find((known) => known === values.type)
-      if (!values.account || !type)
-        throw new ConfigError(`--account and --type (one of ${restrictionTypes.join(', ')}) are required`)
-      return (await import('./commands/operator/release.ts')).release(readConfig(), { account: values.account, type })
-    }
+      return (await import('./cli/commands/status.ts')).statusCommand(
+        readClientConfig(),
+        readLocalParts((await loadEnvironment()).environmentHere()),
+        rest,
+      )
+    case 'ip-restrictions':
+      return releaseRestrictions(rest.slice(1))
     case 'recover': {
       const { values } = parseArgs({ args: rest, options: { account: { type: 'string', default: 'default' } } })
-      return (await import('./commands/operator/bootstrap.ts')).recover(readConfig(), values.account)
+      return (await import('./commands/operator/bootstrap.ts')).recover(await serveConfig(), values.account)
     }
     case 'signing-keys':
     case 'secrets':
@@ -80,12 +80,12 @@ async function main(args: string[]): Promise<number> {
     case 'cells':
       return manage(command, rest)
     case 'backup':
-      return (await import('./commands/operator/backup.ts')).backup((await loadOwnerConfig()).ownerConfigHere(), rest)
+      return (await import('./commands/operator/backup.ts')).backup(await ownerConfig(), rest)
     case 'restore':
-      return (await import('./commands/operator/restore.ts')).restore((await loadOwnerConfig()).ownerConfigHere, rest)
+      return (await import('./commands/operator/restore.ts')).restore((await loadConfigs()).ownerConfigHere, rest)
     case 'after-restore':
       parseArgs({ args: rest, options: {} })
-      return (await import('./commands/operator/after_restore.ts')).afterRestore(readConfig())
+      return (await import('./commands/operator/after_restore.ts')).afterRestore(await ownerConfig())
     case 'version':
     case '--version':
       console.log(version)
@@ -101,9 +101,22 @@ async function main(args: string[]): Promise<number> {
   }
 }
 
+async function releaseRestrictions(args: string[]): Promise<number> {
+  const { restrictionTypes } = await import('./access/policies.ts')
+  const { values } = parseArgs({ args, options: { account: { type: 'string' }, type: { type: 'string' } } })
+  const { account } = values
+  const type = restrictionTypes.find((known) => known === values.type)
+  if (!account || !type)
+    throw new ConfigError(`--account and --type (one of ${restrictionTypes.join(', ')}) are required`)
+  return (await import('./commands/operator/release.ts')).release(await serveConfig(), { account, type })
+}
+
 async function edgeNode(args: string[]): Promise<number> {
   const [verb, ...rest] = args
-  if (verb === 'status') return (await import('./commands/edge_node/status.ts')).edgeStatus(readEdgeStatusConfig())
+  if (verb === 'status')
+    return (await import('./commands/edge_node/status.ts')).edgeStatus(
+      readEdgeStatusConfig((await loadEnvironment()).environmentHere()),
+    )
   if (verb === 'join') return (await import('./commands/edge_node/join.ts')).edgeJoin(rest, readEdgeFolder())
   parseArgs({ args, options: {} })
   return (await import('./commands/edge.ts')).edge(readEdgeConfig())
@@ -160,37 +173,29 @@ async function manage(command: Managed, args: string[]): Promise<number> {
   const [verb = 'list', ...rest] = args
   switch (command) {
     case 'signing-keys':
-      return (await import('./commands/operator/signing_keys.ts')).signingKeys(readConfig(), verb, rest[0])
+      return (await import('./commands/operator/signing_keys.ts')).signingKeys(await serveConfig(), verb, rest[0])
     case 'secrets':
       parseArgs({ args: rest, options: {} })
-      return (await import('./commands/operator/secrets.ts')).secrets(readConfig(), verb)
+      return (await import('./commands/operator/secrets.ts')).secrets(await serveConfig(), verb)
     case 'domains':
-      return (await import('./commands/operator/domains.ts')).domains(readConfig(), verb, rest)
+      return (await import('./commands/operator/domains.ts')).domains(await serveConfig(), verb, rest)
     case 'nats':
-      return (await import('./commands/operator/nats.ts')).nats((await loadOwnerConfig()).ownerConfigHere(), verb, rest)
+      return (await import('./commands/operator/nats.ts')).nats(await ownerConfig(), verb, rest)
     case 'nodes':
-      return (await import('./commands/operator/nodes.ts')).nodes(
-        (await loadOwnerConfig()).ownerConfigHere(),
-        verb,
-        rest,
-      )
+      return (await import('./commands/operator/nodes.ts')).nodes(await ownerConfig(), verb, rest)
     case 'cells':
-      return (await import('./commands/operator/cells.ts')).cells(
-        (await loadOwnerConfig()).ownerConfigHere(),
-        verb,
-        rest,
-      )
+      return (await import('./commands/operator/cells.ts')).cells(await ownerConfig(), verb, rest)
     case 'edge-keys':
-      return (await import('./commands/operator/edge_keys.ts')).edgeKeys(readConfig(), verb, rest)
+      return (await import('./commands/operator/edge_keys.ts')).edgeKeys(await serveConfig(), verb, rest)
     case 'rate-limits': {
       const options = { account: { type: 'string' }, 'requests-per-minute': { type: 'string' } } as const
       const { values } = parseArgs({ args: rest, options })
-      return (await import('./commands/operator/rate_limits.ts')).rateLimits(readConfig(), verb, values)
+      return (await import('./commands/operator/rate_limits.ts')).rateLimits(await serveConfig(), verb, values)
     }
     case 'quotas': {
       const text = { type: 'string' } as const
       const { values } = parseArgs({ args: rest, options: { account: text, kind: text, limit: text } })
-      return (await import('./commands/operator/quotas.ts')).quotas(readConfig(), verb, values)
+      return (await import('./commands/operator/quotas.ts')).quotas(await serveConfig(), verb, values)
     }
   }
 }

@@ -32,6 +32,7 @@ const commands: Record<string, ServerCommand> = {
     forms: [['setup', 'set up everything on one Debian machine: database, NATS, an account and an edge node']],
     flags: [
       ['--plan', 'only print what would be done'],
+      ['--database-only', "only make the empty database and its roles, for 'gatehouse restore'"],
       ['--account NAME', 'name of the account to create'],
       ['--admin-name NAME', 'name of its first admin'],
       ['--admin-email ADDRESS', 'email address of its first admin'],
@@ -64,7 +65,7 @@ const commands: Record<string, ServerCommand> = {
     forms: [
       [
         'doctor',
-        'check what the services of this machine need, also while they are stopped, and say what to do about each fault; with settings in the environment or in a file, what a program with these settings needs',
+        'check what the services of this machine need, even while they are stopped, and say what to do about each fault; with settings in the environment or in a file, check those instead',
       ],
     ],
     flags: [
@@ -112,7 +113,7 @@ const commands: Record<string, ServerCommand> = {
   'signing-keys': {
     forms: [
       ['signing-keys list', 'list the keys that sign records for edge nodes'],
-      ['signing-keys add', 'create a key that nodes can be told to trust before it signs'],
+      ['signing-keys add', 'create a key, which signs nothing until it is activated'],
       ['signing-keys activate KEY', 'sign with this key from now on'],
     ],
     ...database(),
@@ -183,27 +184,31 @@ const commands: Record<string, ServerCommand> = {
   },
   'rate-limits': {
     forms: [
-      ['rate-limits list', 'list how many requests each API key of an account may make'],
-      ['rate-limits set', 'change it for an account'],
-      ['rate-limits clear', 'give an account the default again'],
+      ['rate-limits list', 'list the accounts whose limit of requests was changed'],
+      ['rate-limits set', 'change the limit of an account'],
+      ['rate-limits clear', 'reset an account to the default'],
     ],
     flags: [account, ['--requests-per-minute N', 'with set: the limit']],
     ...database('GATEHOUSE_REQUESTS_PER_MINUTE'),
   },
   quotas: {
     forms: [
-      ['quotas list', 'list how many of each thing an account may store'],
-      ['quotas set', 'change it for an account'],
-      ['quotas clear', 'give an account the default again'],
+      ['quotas list', 'list the quotas that were changed for an account'],
+      ['quotas set', 'change a quota of an account'],
+      ['quotas clear', 'reset a quota of an account to the default'],
     ],
-    flags: [account, ['--kind KIND', 'the thing, such as ip_policies'], ['--limit N', 'with set: the quota']],
+    flags: [
+      account,
+      ['--kind KIND', 'the kind of resource, such as ip_policies'],
+      ['--limit N', 'with set: the quota'],
+    ],
     ...database(),
   },
   domains: {
     forms: [
       ['domains list', 'list domains that were assigned'],
       ['domains assign ACCOUNT DOMAIN', 'assign a domain to an account without DNS verification'],
-      ['domains unassign ACCOUNT DOMAIN', 'take it from the account'],
+      ['domains unassign ACCOUNT DOMAIN', 'remove the assignment'],
     ],
     ...database(),
   },
@@ -268,7 +273,12 @@ export function helpOfServerCommand([first = '', second]: readonly string[]): st
     ...(flags ? [`Flags:\n${twoColumns(flags)}`] : []),
     ...(reads ? [`Settings, from the environment:\n${settingsHelp(reads)}`] : []),
     ...(readsAll
-      ? [paragraph("The other settings of 'gatehouse serve' are read too. 'gatehouse help serve' lists them.")]
+      ? [
+          paragraph("The other settings of 'gatehouse serve' are read too. 'gatehouse help serve' lists them."),
+          paragraph(
+            "Without GATEHOUSE_DATABASE_URL, on a machine that 'gatehouse setup' has set up, the settings are those of its service. Run the command as root.",
+          ),
+        ]
       : []),
   ].join('\n\n')
 }

@@ -12,7 +12,7 @@ type Batch = { last: Place | undefined; resealed: number; unreadable: { id: stri
 
 /** What the keys of GATEHOUSE_SECRETS_KEY_FILE encrypt. */
 type SealedStore = {
-  /** In messages: 'the private key of cert_…', '3 private keys'. */
+  /** In messages: 'the private key of cert_…', 'private keys: 3'. */
   one: string
   many: string
   countByKey: (db: Db) => Promise<{ secrets_key_id: string; count: number }[]>
@@ -32,14 +32,14 @@ export const sealedStores: readonly SealedStore[] = [
   },
   {
     one: 'secret',
-    many: 'secrets of webhooks',
+    many: 'webhook secrets',
     countByKey: countWebhookSecretsByKey,
     reseal: (tx, box, after) => resealWebhookSecrets(tx, box, after, { others: true }),
     withoutKey: 'Events of these destinations wait',
   },
   {
     one: 'ACME account key',
-    many: 'keys of ACME accounts and orders',
+    many: 'ACME keys',
     countByKey: countAcmeKeys,
     reseal: resealAcmeKeys,
     withoutKey: 'No certificate is ordered or renewed',

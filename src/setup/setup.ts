@@ -15,6 +15,7 @@ import { perform, type Step } from './step.ts'
 
 const options = {
   plan: { type: 'boolean', default: false },
+  'database-only': { type: 'boolean', default: false },
   account: { type: 'string', default: 'default' },
   'admin-name': { type: 'string', default: 'admin' },
   'admin-email': { type: 'string', default: 'admin@localhost' },
@@ -29,6 +30,12 @@ export async function setup(args: string[]): Promise<number> {
   const { values } = parseArgs({ args, options })
   const hasEdge = existsSync('/usr/bin/gatehouse-edge')
   if (process.getuid?.() !== 0) throw new ConfigError('setup changes /etc and starts services. Run it as root')
+  // A restored database has the account that the other steps would make.
+  if (values['database-only']) {
+    requirePostgres()
+    await perform(databaseSteps(), values.plan)
+    return 0
+  }
   requirePrograms(['openssl', 'systemctl', 'nats-server', ...(hasEdge ? ['haproxy'] : [])])
   requirePostgres()
 

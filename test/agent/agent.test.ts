@@ -69,6 +69,8 @@ test('the node reports its status to the operator and to Prometheus', async () =
   const { node, applied, connected, records, refusals, unfinished } = status
   assert.ok(applied >= guarded.generation && records >= 3, JSON.stringify(status))
   assert.deepEqual([node, connected, refusals, unfinished], ['edge-1', true, [], 0])
+  const { body: nodes } = await admin('GET', '/edge_nodes')
+  assert.equal(status.nodeKeyFingerprint, nodes.edge_nodes[0].certificate_key.fingerprint)
   assert.match(metrics, /^gatehouse_edge_connected 1$/m)
   assert.equal((await fetch(`${edge.statusUrl}/healthz`)).status, 200)
   assert.equal((await fetch(`${edge.statusUrl}/elsewhere`)).status, 404)

@@ -10,6 +10,7 @@ import type { Health } from '../../agent/reports/health.ts'
 import type { RuleHits } from '../../agent/reports/rule_hits.ts'
 import { serveStatus } from '../../agent/reports/status_server.ts'
 import type { EdgeConfig } from '../../config/config.ts'
+import { nodeKeyFingerprint } from '../../distribution/delivery.ts'
 import { clockFault } from '../../kernel/clock.ts'
 import type { Link } from './link.ts'
 import type { Requests } from './requests.ts'
@@ -32,7 +33,7 @@ type Node = {
   natives: EdgeProxy['natives']
   requests: Requests
   ruleHits: Pick<RuleHits, 'lost'>
-  current: () => object
+  current: () => { nodeKey: string }
   storage: Pick<Storage, 'fault' | 'failures'>
   isDraining: () => boolean
 }
@@ -41,8 +42,10 @@ export function serveNodeStatus(
   { GATEHOUSE_EDGE_STATUS_LISTEN: listen }: StatusListen,
   { settings, agent, health, link, natives, requests, ruleHits, storage, current, isDraining }: Node,
 ) {
+  const fingerprint = nodeKeyFingerprint(current().nodeKey)
   const status = () => ({
     ...current(),
+    nodeKeyFingerprint: fingerprint,
     connected: link.isConnected(),
     natsFault: link.fault(),
     clockFault: clockFaultOf(link),

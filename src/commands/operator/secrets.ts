@@ -38,7 +38,7 @@ async function listKeys(db: DbPool, box: SecretsBox): Promise<number> {
   )
   for (const keyId of new Set([...box.keyIds, ...counts.flatMap((each) => [...each.keys()])])) {
     const note = keyId === box.keyId ? '  current' : box.keyIds.includes(keyId) ? '' : '  not in the file'
-    const encrypts = sealedStores.map(({ many }, index) => `${counts[index]?.get(keyId) ?? 0} ${many}`)
+    const encrypts = sealedStores.map(({ many }, index) => `${many}: ${counts[index]?.get(keyId) ?? 0}`)
     console.log(`${keyId}  encrypts ${encrypts.join(', ')}${note}`)
   }
   return 0

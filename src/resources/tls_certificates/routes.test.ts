@@ -299,7 +299,7 @@ test('a rotation encrypts every private key with the new key, and says what it c
   assert.match(
     listed.stdout,
     new RegExp(
-      `encrypts ${count} private keys, 0 secrets of webhooks, 0 keys of .*  current\n[0-9a-f]{16}  encrypts 0 private keys, 0 secrets of webhooks, 0 keys of .*\n`,
+      `encrypts private keys: ${count}, webhook secrets: 0, .*  current\n[0-9a-f]{16}  encrypts private keys: 0, webhook secrets: 0, .*\n`,
     ),
   )
 

@@ -1,0 +1,33 @@
+// The settings that the services of this machine are started with.
+import { accessSync, constants, readFileSync } from 'node:fs'
+import { parseEnv } from 'node:util'
+import { folders, secretsCredential } from './files.ts'
+
+/** As systemd reads them for a service: the later file wins. Users other than root may not be able to read all of them. */
+const environmentOf = (...files: string[]): NodeJS.ProcessEnv =>
+  Object.assign({}, ...files.filter(isReadable).map((file) => parseEnv(readFileSync(file, 'utf8'))))
+
+function isReadable(file: string): boolean {
+  try {
+    accessSync(file, constants.R_OK)
+    return true
+  } catch {
+    return false
+  }
+}
+
+export function controlPlaneEnvironment(): NodeJS.ProcessEnv {
+  const settings = environmentOf(`${folders.controlPlane}/setup.env`, `${folders.controlPlane}/gatehouse.env`)
+  const isCredential = settings.GATEHOUSE_SECRETS_KEY_FILE === secretsCredential
+  return { ...settings, ...(isCredential && { GATEHOUSE_SECRETS_KEY_FILE: `${folders.controlPlane}/secrets.key` }) }
+}
+
+export const edgeEnvironment = (): NodeJS.ProcessEnv =>
+  environmentOf(`${folders.edge}/setup.env`, `${folders.edge}/joined.env`, `${folders.edge}/edge.env`)
+
+/** For commands that ask the services of this machine, which listen where their settings say. */
+export const environmentHere = (): NodeJS.ProcessEnv => ({
+  ...controlPlaneEnvironment(),
+  ...edgeEnvironment(),
+  ...process.env,
+})
