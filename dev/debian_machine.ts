@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout } from 'node:timers/promises'
+import { commandsOf } from './page_blocks.ts'
 
 const root = new URL('..', import.meta.url).pathname
 /** A network of a few machines, by process, so that drills do not meet. They reach the Debian archive through us. */
@@ -165,12 +166,14 @@ function shellsIn(shell: string[]): Pick<Machine, 'attempt' | 'sh' | 'typePage'>
   }
 
   async function typePage(page: string): Promise<string> {
-    const blocks = [...page.matchAll(/^```sh\n(.*?)^```/gms)].map(([, commands = '']) => commands)
+    const blocks = commandsOf(page)
     const mark = '---- end of block ----'
     const typed = blocks.flatMap((block) => [`cat <<'${mark}'\n${block}${mark}`, block, `echo '${mark}'`]).join('\n')
     let [blockBegan, said] = [Date.now(), '']
     const code = await follow(typed, (line) => {
-      if (line === mark) {
+      // What was printed last may have no end of line.
+      if (line.endsWith(mark)) {
+        if (line !== mark) console.log(`   ${line.slice(0, -mark.length)}`)
         console.log(`── ${((Date.now() - blockBegan) / 1_000).toFixed(1)} s\n`)
         blockBegan = Date.now()
       } else {

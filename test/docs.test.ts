@@ -5,6 +5,7 @@ import { glob, readFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { test } from 'node:test'
 
+import { blocksOf } from '../dev/page_blocks.ts'
 import { readFlags } from '../src/cli/flags.ts'
 import { findOperation, usableFlags } from '../src/cli/operations.ts'
 import { clientSettings } from '../src/config/client.ts'
@@ -64,8 +65,8 @@ test('every command of a page is one that the program has, with flags that it kn
   let checked = 0
   const faults: string[] = []
   for (const page of pages.filter((file) => userFolders.test(file))) {
-    const blocks = [...(await read(page)).matchAll(/^```(?:sh)?\n(.*?)^```/gms)].map(([, text = '']) => text)
-    for (const line of blocks.flatMap((text) => text.replaceAll('\\\n', ' ').split('\n'))) {
+    const blocks = blocksOf(await read(page)).filter(({ language }) => language === '' || language === 'sh')
+    for (const line of blocks.flatMap(({ text }) => text.replaceAll('\\\n', ' ').split('\n'))) {
       const command = /^gatehouse (?!\(|profiles|help)([^#|<>]+)/.exec(line.replaceAll(/\s#\s.*$/g, ''))?.[1] ?? ''
       const args = (command.match(/(?:'[^']*'|"[^"]*"|\S)+/g) ?? []).map((word) =>
         word.replaceAll(/['"](?=$|\s)|^['"]|(?<==)['"]/g, ''),
@@ -100,6 +101,20 @@ test('every drill that the docs and comments name exists', async () => {
   for (const page of [...pages, ...sources])
     for (const [, name = ''] of (await read(page)).matchAll(/npm run drill -- ([a-z][\w-]*)/g))
       assert.ok(drills.has(name), `${page} names the drill ${name}, which is not there`)
+})
+
+test('every block of commands for operators can be typed, which a drill does, or says why not', async () => {
+  for (const page of pages.filter((file) => file.startsWith('docs/operate/')))
+    for (const { language, text, comment } of blocksOf(await read(page)))
+      if (language === '') assert.match(comment, /^not typed: ./, `${page}: ${text}`)
+})
+
+test('the rates in docs/reference/limits-and-retention.md are the defaults of their settings', async () => {
+  const section = sectionOf(await read('docs/reference/limits-and-retention.md'), 'Rates')
+  const rows = [...section.matchAll(/^\| .+ \| ([\d,]+)[^|]* \| `(GATEHOUSE_\w+)` \|$/gm)]
+  assert.equal(rows.length, 5)
+  for (const [, number = '', name = ''] of rows)
+    assert.equal(number.replaceAll(',', ''), settings[name as keyof typeof settings].default, name)
 })
 
 const metricsOf = async (heading: string): Promise<string[]> =>

@@ -9,6 +9,7 @@ const machineDrills: Record<string, string> = {
   'two-machines': 'dev/two_machines.ts',
   boot: 'dev/boot_drill.ts',
   'apt-life': 'dev/apt_life.ts',
+  'operate-pages': 'dev/operate_pages.ts',
   pods: 'dev/pods_drill.ts',
 }
 
