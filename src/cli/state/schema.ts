@@ -38,7 +38,11 @@ function thingSchema(kind: Thing['kind']): Written {
     // A new one needs what the service needs to create it, and an empty entry is `name:` alone.
     ...(group.required ? {} : { type: ['object', 'null'] }),
     properties: {
-      id: { type: 'string', description: 'Follows the resource through a change of what it is recognized by.' },
+      id: {
+        type: 'string',
+        description:
+          'Id of the resource. Needed to rename it: without an id, a changed description or hostport makes a new resource.',
+      },
       ...(properties as Written),
       ...(kind === 'ip_policies' && { rules: { type: ['array', 'null'], items: ruleForms() } }),
       ...(kind === 'https_edges' && { routes: { type: ['array', 'null'], items: thingSchema('routes') } }),

@@ -60,7 +60,7 @@ function requireSession({ caller }: Pick<Handling<object, object, unknown>, 'cal
 export const commandSignInRoutes = [
   route({
     operation: 'command_sign_in.look_up',
-    summary: 'Get the sign-in of a command line that waits for approval',
+    summary: 'Get a command-line sign-in that waits for approval',
     method: 'GET',
     path: '/command_sign_in',
     query: Closed({ code: Type.Optional(Code) }),
@@ -78,7 +78,7 @@ export const commandSignInRoutes = [
   }),
   route({
     operation: 'command_sign_in.answer',
-    summary: 'Approve or deny the sign-in of a command line. An approved command gets an API key that expires',
+    summary: 'Approve or deny a command-line sign-in. An approved command gets an API key that expires',
     method: 'POST',
     path: '/command_sign_in',
     body: Closed({ code: Code, approve: Type.Boolean({ description: 'False denies it.' }) }),

@@ -140,7 +140,7 @@ const isFor =
 export const edgeNodeRoutes = [
   route({
     operation: 'edge_nodes.list',
-    summary: "List the edge nodes of the account's cells, with the versions they run and the records they rejected",
+    summary: "List the edge nodes of the account's cells, with the versions they run and the records they refused",
     method: 'GET',
     path: '/edge_nodes',
     success: 200,

@@ -33,7 +33,7 @@ const identities: Resource<{ id: 'idn' }, IdentityRow, typeof Identity> = {
 
 export const identityRoutes = [
   createRoute(identities, {
-    summary: 'Link a person of a sign-in provider to an existing user. From then on, they sign in as that user',
+    summary: 'Link an identity of a sign-in provider to an existing user. The person then signs in as that user',
     access: 'admin',
     body: IdentityCreate,
     errors: ['ERR_IDENTITY_TAKEN', 'ERR_TOO_MANY'],

@@ -60,7 +60,7 @@ export const newlyRefusedRoutes = [
   route({
     operation: 'newly_refused_addresses.list',
     summary:
-      'List addresses that were allowed within the last seven days, were refused within the last 24 hours and would be refused now, with the change that caused it, latest refusal first',
+      'List addresses that a recent change refuses, latest refusal first. They were allowed within the last seven days, were refused within the last 24 hours and would be refused now',
     method: 'GET',
     path: '/newly_refused_addresses',
     query: NewlyRefusedQuery,

@@ -38,7 +38,7 @@ export const requestRoutes = [
   route({
     operation: 'requests.stream',
     summary:
-      'Watch requests as they happen, also allowed ones. The response is a stream of server-sent events that stays open; nothing of it is stored',
+      'Watch requests as they happen, including allowed ones. The response is a stream of server-sent events that stays open; nothing of it is stored',
     method: 'GET',
     path: '/requests/stream',
     query: StreamQuery,

@@ -120,7 +120,11 @@ export const reservedDomainRoutes = [
     select: listReservedDomains,
   }),
   update,
-  detachRoute('certificate', 'Take the TLS certificate off a reserved domain. The certificate stays', 'certificate_id'),
+  detachRoute(
+    'certificate',
+    'Remove the TLS certificate from a reserved domain. The certificate itself stays',
+    'certificate_id',
+  ),
   detachRoute(
     'certificate_management_policy',
     'Stop ordering certificates for a reserved domain',

@@ -22,7 +22,7 @@ import { type EvidenceRow, findRevision, listEvidence, removeRules } from './sto
 export const ruleEvidenceRoutes = [
   route({
     operation: 'ip_policies.rule_evidence',
-    summary: 'List how often each rule of an IP policy decided, and which rules never can, newest first',
+    summary: 'List how often each rule of an IP policy decided, newest first, and which rules can never decide',
     method: 'GET',
     path: '/ip_policies/:id/rule_evidence',
     params: { id: 'ipp' },
