@@ -23,16 +23,21 @@ export async function contentsOf(db: Db): Promise<Contents> {
     await db.query({ text })
   const tables: Record<string, TableContents> = {}
   for (const name of await tableNames(db)) tables[name] = await contentsOfTable(db, name)
-  const sequences = await many<{ name: string; last: string | null }>(
-    db,
-    sql`select sequencename as name, last_value::text as last from pg_sequences where schemaname = current_schema() order by 1`,
-  )
   return {
     tables,
-    sequences: Object.fromEntries(sequences.map(({ name, last }) => [name, Number(last)])),
+    sequences: await sequencesOf(db),
     migrations: await appliedMigrations(db),
     roles: await grantees(db),
   }
+}
+
+/** What each gave last. Sequences are in no snapshot, so this is the value of now. */
+export async function sequencesOf(db: Db): Promise<Record<string, number>> {
+  const rows = await many<{ name: string; last: string | null }>(
+    db,
+    sql`select sequencename as name, last_value::text as last from pg_sequences where schemaname = current_schema() order by 1`,
+  )
+  return Object.fromEntries(rows.map(({ name, last }) => [name, Number(last)]))
 }
 
 export const tableNames = async (db: Db): Promise<string[]> =>
@@ -86,7 +91,7 @@ export function differences(recorded: Contents, found: Contents): string[] {
     if (wanted.rows !== has.rows) return [`${name} has ${has.rows} rows instead of ${wanted.rows}`]
     return wanted.digest === has.digest ? [] : [`${name} has ${has.rows} rows, and not those that were backed up`]
   })
-  // A sequence is in no snapshot: it may have gone on while the backup was being made, but never back.
+  // They were recorded before the dump read them, so that they may have gone on in it, but never back.
   const ofSequences = Object.entries(recorded.sequences)
     .filter(([name, last]) => (found.sequences[name] ?? -1) < last)
     .map(([name, last]) => `the sequence ${name} is at ${found.sequences[name] ?? 'nothing'} instead of ${last}`)

@@ -6,7 +6,7 @@ import { type Db, type DbPool, one } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { snapshot } from '../db/transaction.ts'
 import { archiveWriter, type Manifest } from './archive.ts'
-import { contentsOf } from './contents.ts'
+import { contentsOf, sequencesOf } from './contents.ts'
 import { BackupFault, fileFault } from './fault.ts'
 import { type Running, start, withPasswordFile } from './programs.ts'
 
@@ -65,6 +65,8 @@ async function writeSnapshot(db: Db, request: BackupRequest, output: Output): Pr
     sql`select pg_export_snapshot() as id, now()::text as at, current_setting('server_version') as version`,
   )
   const snapshotAt = new Date(at)
+  // Before pg_dump reads them: a value that is higher than the one in the dump would look like a loss.
+  const sequences = await sequencesOf(db)
   const age = start('age', ['--encrypt', '--recipients-file', request.recipientsFile])
   const pgDump = start('pg_dump', ['--format=custom', `--snapshot=${id}`, `--dbname=${output.url}`], output.env)
   const [programs, stop] = [[age, pgDump], Promise.withResolvers<never>()]
@@ -78,7 +80,7 @@ async function writeSnapshot(db: Db, request: BackupRequest, output: Output): Pr
       for (const path of request.include) await addFiles(archive, path)
       const dump = await archive.dump(pgDump.stdout)
       await pgDump.ended
-      const facts = { ...(await contents), snapshot_at: snapshotAt.toISOString(), dump }
+      const facts = { ...(await contents), sequences, snapshot_at: snapshotAt.toISOString(), dump }
       await archive.end({ ...facts, program_version: request.programVersion, postgresql_version: version })
       age.stdin.end()
       return facts
