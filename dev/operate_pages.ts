@@ -37,7 +37,7 @@ async function makeLaterPackages(): Promise<string> {
     const contents = join(later, basename(name, '.deb'))
     run('dpkg-deb', '--raw-extract', join(root, 'packages', name), contents)
     run('sed', '--in-place', 's/^Version: .*/&+later/', join(contents, 'DEBIAN/control'))
-    run('dpkg-deb', '--build', '--root-owner-group', '-Zgzip', '-z1', contents, join(later, name))
+    run('dpkg-deb', '--build', '--root-owner-group', '-z1', contents, join(later, name))
     await rm(contents, { recursive: true })
   }
   return later
