@@ -5,7 +5,7 @@ import { jetstream } from '@nats-io/jetstream'
 import { Kvm } from '@nats-io/kv'
 import { readBucket } from '../../src/agent/intake/bucket_reader.ts'
 import { openBucketApi } from '../../src/distribution/bucket_api.ts'
-import { defaultChannels } from '../../src/distribution/channels.ts'
+import { channelsOf, defaultChannels } from '../../src/distribution/channels.ts'
 import { pushAccount } from '../../src/fleet/account_push.ts'
 import {
   accountPusher,
@@ -77,6 +77,36 @@ test('with the JWT of one node, no message with any reply subject changes a buck
   assert.equal(last.string(), 'kept gatehouse.reports.edge-1')
   assert.deepEqual(await contentsOf(control), before)
   assert.deepEqual([...new Set(heard)], [])
+})
+
+test('with the JWT of a node of another cell, nothing of this one can be read, heard or changed', async () => {
+  const stranger = await addNode(file, nats, system, 'edge-eu', 'eu')
+  const own = channelsOf('eu')
+  const eu = await new Kvm(jetstream(control)).create(own.records, { history: 1 })
+  await eu.put('r.1', 'of its own cell')
+  const read = async (bucket: string) =>
+    (await openBucketApi(stranger.connection, { records: bucket }, 1_000)).streams.getMessage(`KV_${bucket}`, {
+      last_by_subj: `$KV.${bucket}.r.1`,
+    })
+  assert.equal(Buffer.from((await read(own.records))?.data ?? '').toString(), 'of its own cell')
+  await assert.rejects(read(defaultChannels.records))
+
+  const before = await contentsOf(control)
+  assert.ok(before && before.entries.length > 0)
+  const heard: string[] = []
+  stranger.connection.subscribe('>', { callback: (_, message) => void heard.push(message.string()) })
+  const sentOn: string[] = []
+  for (const kind of ['reports', 'requests', 'tail'])
+    control.subscribe(`gatehouse.${kind}.*`, { callback: (_, message) => void sentOn.push(message.subject) })
+  await Promise.all([stranger.connection.flush(), control.flush()])
+  for (const subject of [defaultChannels.batches, defaultChannels.watches]) control.publish(subject, 'not for eu')
+  const sent = await tryEverything(stranger.connection, ['r.1', 'r.2'])
+  assert.ok(sent > 10_000, `only ${sent} combinations`)
+  control.publish(own.batches, 'for eu')
+  await poll(() => heard.includes('for eu'))
+  assert.ok(!heard.includes('not for eu'))
+  assert.deepEqual(sentOn, [])
+  assert.deepEqual(await contentsOf(control), before)
 })
 
 test('a user that signs its own JWT, or names another account, is not let in', async () => {
