@@ -20,3 +20,12 @@ test('after ten failures a network must wait until it has earned another; other 
   assert.ok(countFailure(home).allowed)
   assert.ok(!countFailure(home).allowed)
 })
+
+test('each IPv4 address has its own limit, and so do all sources that cannot be read', () => {
+  const { countFailure } = createFailureLimiter(() => 1_000_000, limit)
+  const sources = [elsewhere, parseAddress('192.0.2.2'), undefined]
+  for (const source of sources) {
+    for (let i = 0; i < 10; i++) assert.ok(countFailure(source).allowed)
+    assert.ok(!countFailure(source).allowed)
+  }
+})

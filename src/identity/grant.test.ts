@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { sized } from '../../test/harness/thorough.ts'
 import { parseAddress } from '../kernel/ip/address.ts'
 import { matches } from '../kernel/scopes.ts'
-import { excessOf, type Grant, mayCall, mayCallFrom } from './grant.ts'
+import { excessOf, type Grant, isUnlimited, mayCall, mayCallFrom, ownersRights } from './grant.ts'
 
 const grant = (scopes: string[], allowedCidrs: string[] = []): Grant => ({ scopes, allowedCidrs })
 
@@ -85,4 +85,12 @@ test('a key with ranges is good from these only, and not from an address that ca
   assert.ok(!at('::a00:1', ['10.0.0.0/8']))
   assert.ok(!at('unknown', ['0.0.0.0/0', '::/0']))
   assert.ok(at('unknown', []))
+})
+
+test("a key with its owner's rights is unlimited and good from anywhere; one with every verb is not unlimited", () => {
+  assert.ok(isUnlimited(ownersRights))
+  assert.ok(mayCall(ownersRights, 'api_keys.create'))
+  assert.ok(mayCallFrom(ownersRights, parseAddress('192.0.2.1')))
+  assert.ok(isUnlimited(grant(['api_keys.*', '*'])))
+  assert.ok(!isUnlimited(grant(['*.get', '*.list', 'api_keys.*'])))
 })

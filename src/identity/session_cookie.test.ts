@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { endedSessionCookie, sessionCookie, sessionSecretIn } from './session_cookie.ts'
+import { endedSessionCookie, sessionCookie, sessionSecretIn, signInCookie, signInSecretIn } from './session_cookie.ts'
 
 const [https, http] = ['https://gatehouse.example', 'http://127.0.0.1:8080']
 
@@ -26,4 +26,13 @@ test('the secret is found among other cookies, and not at all when there are two
     ['__Host-gatehouse_session=x', '__Host-gatehouse_session=x'],
   ])
     assert.equal(sessionSecretIn(https, headers), undefined, JSON.stringify(headers))
+})
+
+test('the cookie of a sign-in comes back with the redirect of the provider, and is not taken for a session', () => {
+  assert.equal(
+    signInCookie(https, 'x', 600),
+    '__Host-gatehouse_sign_in=x; Max-Age=600; Path=/; HttpOnly; SameSite=Lax; Secure',
+  )
+  const headers = ['__Host-gatehouse_sign_in=x; __Host-gatehouse_session=y']
+  assert.deepEqual([signInSecretIn(https, headers), sessionSecretIn(https, headers)], ['x', 'y'])
 })

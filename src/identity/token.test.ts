@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test } from 'node:test'
-import { hashToken, isWellFormedToken, newToken } from './token.ts'
+import { hashToken, isWellFormedSessionSecret, isWellFormedToken, newSessionSecret, newToken } from './token.ts'
 
 test('a new token has the form that secret scanners are given, and is never the same', () => {
   const tokens = Array.from({ length: 1_000 }, newToken)
@@ -56,4 +56,13 @@ test('what surrounds a token is not part of it', () => {
 test('only the SHA-256 of a token is stored', () => {
   const token = newToken()
   assert.deepEqual(hashToken(token), createHash('sha256').update(token).digest())
+})
+
+test('the secret of a session has its own prefix, and is no token', () => {
+  const secret = newSessionSecret()
+  assert.match(secret, /^gatehouse_session_[0-9A-Za-z]{49}$/)
+  assert.ok(isWellFormedSessionSecret(secret))
+  assert.ok(!isWellFormedToken(secret))
+  assert.ok(!isWellFormedSessionSecret(newToken()))
+  assert.ok(!isWellFormedSessionSecret(`${secret.slice(0, -1)}${secret.endsWith('x') ? 'y' : 'x'}`))
 })
