@@ -215,6 +215,16 @@ test('an edge that names a default cell and the deletion of that cell do not bot
   }
 })
 
+test('an account that leaves its placement while a default cell is created learns of every cell that serves it', async () => {
+  const account = await plane.newAccount()
+  for (let round = 0; round < rounds; round++) {
+    await placing(account, ['default'])
+    const [name] = await Promise.all([newCell(true), placing(account, [])])
+    assert.deepEqual((await placementEvents(account)).at(-1)?.after, { cells: ['default', name] })
+    await deleteCell(db, name)
+  }
+})
+
 test('two operators who place an account at the same time leave one of the two placements and a true history', async () => {
   const [eu, us] = [await newCell(), await newCell()]
   const account = await plane.newAccount()

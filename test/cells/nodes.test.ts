@@ -8,12 +8,13 @@ import { run } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
 import { toUuid } from '../../src/kernel/ids.ts'
 import { type Account, startControlPlane } from '../harness/control_plane.ts'
+import { poll } from '../harness/poll.ts'
 
 const nats = await startNats()
 after(() => nats.stop())
 const joinedAt = '2026-01-31T12:00:00.000Z'
 
-/** The process knows the nodes from its start on. They are live for an hour, without a report. */
+/** The process reads the nodes soon after its start. They are live for an hour, without a report. */
 const plane = await startControlPlane(
   { after },
   {
@@ -54,6 +55,7 @@ test('an account sees the nodes of its cells, and no others', async () => {
     ['far', 'eu', joinedAt],
   ]
   const gone = ['gone', 'eu', joinedAt]
+  await poll(async () => (await shown(both)).length === 3)
   assert.deepEqual(await shown(here), [near])
   assert.deepEqual(await shown(there), [far, gone])
   assert.deepEqual(await shown(both), [far, gone, near])
@@ -64,4 +66,23 @@ test('an account sees the nodes of its cells, and no others', async () => {
   ])
   await placing(there)
   assert.deepEqual(await shown(there), [near], 'from the next request on')
+})
+
+test('a node of another cell cannot say that it rejected a change', async () => {
+  const account = await plane.newAccount()
+  const created = await account('POST', '/edges/tcp', {})
+  const generation = Number(created.headers.get('service-generation'))
+  const refusals = JSON.stringify([{ key: `tcp.${created.body.id}`, generation, reason: 'no room', at: joinedAt }])
+  await run(plane.db, sql`update edge_nodes set refusals = ${refusals} where name in ('near', 'far')`)
+  // It reads what nodes have reported when it starts.
+  await plane.startProcess()
+  const client = plane.clientFor(account.token)
+  const { body } = await poll(
+    () => client('GET', `/generations/${generation}`, undefined, { process: 1 }),
+    (answer) => answer.body.refusals.length > 0,
+  )
+  assert.deepEqual(
+    body.refusals.map(({ node }: { node: string }) => node),
+    ['near'],
+  )
 })

@@ -34,7 +34,7 @@ for (const [node, cell] of [
     values (${node}, '0.2.0', 0, 0, '[]', now(), now() + interval '1 hour', ${id})`,
   )
 }
-// It has to know the nodes from its start on.
+// A process reads what nodes have reported when it starts.
 const origin = await startAnotherDashboard(plane, nats.controlPlane)
 const browser = await openBrowser({ after })
 const placing = (account: Account, ...names: string[]) =>

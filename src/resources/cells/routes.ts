@@ -2,7 +2,6 @@ import { Type } from 'typebox'
 import { route } from '../../http/route.ts'
 import { Closed } from '../../http/wire.ts'
 import { cellsOf } from '../../operations/placement.ts'
-import { findJoinedNodes, nodesIn } from '../edge_nodes/store.ts'
 
 const Cell = Closed(
   {
@@ -28,11 +27,10 @@ export const cellRoutes = [
     async handle({ db, caller, edges }) {
       const own = await cellsOf(db, caller.accountId)
       // As with /edge_nodes, where the edges run concerns only the account's admins.
-      const joined = caller.role === 'admin' ? await findJoinedNodes(db) : undefined
-      const live = edges.all().filter((node) => node.live)
-      const cells = own.map((cell) => ({
-        name: cell.name,
-        live_nodes: joined ? nodesIn([cell], live, joined).length : null,
+      const live = caller.role === 'admin' ? edges.all().filter((node) => node.live) : undefined
+      const cells = own.map(({ name }) => ({
+        name,
+        live_nodes: live?.filter(({ cell }) => cell === name).length ?? null,
       }))
       return { body: { cells } }
     },

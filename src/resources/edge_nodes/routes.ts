@@ -5,8 +5,7 @@ import { Closed, type Static, Timestamp, TimestampOrNull } from '../../http/wire
 import { rfc3339 } from '../../kernel/clock.ts'
 import type { EdgeNode as KnownNode } from '../../kernel/edge/edge_nodes.ts'
 import { generationsOf, settledGeneration } from '../../operations/outbox.ts'
-import { cellsOf } from '../../operations/placement.ts'
-import { acceptedNodeKeys, cellOf, findJoinedNodes, type JoinedNodes, nodesIn } from './store.ts'
+import { acceptedNodeKeys, joinTimes, ownNodes } from './store.ts'
 
 const Refusal = Closed(
   {
@@ -100,14 +99,18 @@ const Generation = Closed(
   { title: 'Generation' },
 )
 
-const shown = (node: KnownNode, joined: JoinedNodes, accepted: ReadonlySet<string>): Static<typeof EdgeNode> => ({
+const shown = (
+  node: KnownNode,
+  joined: ReadonlyMap<string, string>,
+  accepted: ReadonlySet<string>,
+): Static<typeof EdgeNode> => ({
   name: node.node,
-  cell: cellOf(node.node, joined),
+  cell: node.cell,
   live: node.live,
   applied_generation: node.applied,
   records: node.records,
   version: node.version,
-  joined_at: joined.get(node.node)?.joined_at ?? null,
+  joined_at: joined.get(node.node) ?? null,
   started_at: node.startedAt,
   last_seen_at: rfc3339(node.lastSeenAt),
   certificate_key:
@@ -149,8 +152,8 @@ export const edgeNodeRoutes = [
     access: 'admin',
     async handle({ db, caller, edges }) {
       const newest_generation = await settledGeneration(db)
-      const joined = await findJoinedNodes(db)
-      const nodes = nodesIn(await cellsOf(db, caller.accountId), edges.all(), joined)
+      const joined = await joinTimes(db)
+      const nodes = await ownNodes(db, caller, edges.all())
       const own = await generationsOf(db, caller, nodes.flatMap(refusedGenerations))
       const accepted = await acceptedNodeKeys(db)
       const edge_nodes = nodes.map((node) =>
@@ -179,7 +182,7 @@ export const edgeNodeRoutes = [
           live_nodes: live.length,
           applied_nodes: applied.length,
           behind: behind.map(({ node }) => node),
-          refusals: own.has(generation) ? refusedAt(edges.all(), generation) : [],
+          refusals: own.has(generation) ? refusedAt(await ownNodes(db, caller, edges.all()), generation) : [],
           withheld: own.has(generation) ? withheld : [],
         },
       }
