@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util'
 import { clientSettings } from './config/client.ts'
 import {
+  joinedEnvironment,
   readClientConfig,
   readConfig,
   readEdgeConfig,
@@ -119,7 +120,7 @@ async function edgeNode(args: string[]): Promise<number> {
     )
   if (verb === 'join') return (await import('./commands/edge_node/join.ts')).edgeJoin(rest, readEdgeFolder())
   parseArgs({ args, options: {} })
-  return (await import('./commands/edge.ts')).edge(readEdgeConfig())
+  return (await import('./commands/edge.ts')).edge(readEdgeConfig(joinedEnvironment()))
 }
 
 /** `gatehouse --profile prod caller`: the command comes first. */

@@ -55,9 +55,17 @@ const commands: Record<string, ServerCommand> = {
       ['edge status', 'show the state of the edge node on this machine'],
     ],
     flags: [
-      ['--token TOKEN', "with join: a token of 'gatehouse nodes invite'; or in GATEHOUSE_JOIN_TOKEN"],
+      [
+        '--token TOKEN',
+        "with join: a token of 'gatehouse nodes invite'; or in GATEHOUSE_JOIN_TOKEN, or in the file GATEHOUSE_JOIN_TOKEN_FILE",
+      ],
       ['--name NAME', "with join: the node's name, unless the token has one; default: the name of this machine"],
       ['--settings FILE', 'with join: where to write the settings; default /etc/gatehouse-edge/joined.env'],
+      [
+        '--if-needed',
+        'with join: succeed if this machine has joined; wait a minute for a control plane that is starting',
+      ],
+      ['--allow-http', 'with join: accept a URL without TLS, inside one machine or network that you trust'],
     ],
     settings: edgeSettings,
   },
@@ -124,7 +132,10 @@ const commands: Record<string, ServerCommand> = {
       ['nats conf', 'print what nats.conf has to include for operator mode'],
     ],
     flags: [
-      ['--root-key FILE', 'with init: where to write the root key, which is to be kept offline; required'],
+      [
+        '--root-key FILE',
+        'with init: where to write the root key, which is to be kept offline, or - to print it; required',
+      ],
       ['--folder FOLDER', 'with conf: where nats-server keeps the accounts; default /var/lib/gatehouse-nats/accounts'],
     ],
     ...database('GATEHOUSE_SECRETS_KEY_FILE'),

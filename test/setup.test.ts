@@ -120,8 +120,7 @@ test('what earlier versions left: passwords stay, and a configuration that was n
   await writeFile(join(old.nats, 'nats.env'), 'GATEHOUSE_NATS_CONTROL_PLANE_PASSWORD=p1\n')
   assert.equal(hasPasswords(old), true)
   await writeFile(join(old.edge, 'nats-password'), 'p1\n')
-  const join_ = edgeSteps(old, databaseConfig).at(-1)
-  assert.equal(await join_?.isDone(), true, 'a node with a password does not join by itself')
+  assert.deepEqual(edgeSteps(old, databaseConfig), [], 'a node with a password does not join by itself')
 })
 
 test('--public-url, also later: a certificate for its host, the settings, and NATS listens for other machines', {

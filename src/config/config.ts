@@ -43,6 +43,27 @@ export const readEdgeStatusConfig = (environment: NodeJS.ProcessEnv = process.en
 export const readEdgeFolder = (environment: NodeJS.ProcessEnv = process.env): string =>
   readSettings({ GATEHOUSE_EDGE_FOLDER: edgeSettings.GATEHOUSE_EDGE_FOLDER }, environment).GATEHOUSE_EDGE_FOLDER
 
+/** What `gatehouse edge join` trades for the rest. */
+export function readJoinToken({ GATEHOUSE_JOIN_TOKEN, GATEHOUSE_JOIN_TOKEN_FILE }: NodeJS.ProcessEnv = process.env) {
+  const file = GATEHOUSE_JOIN_TOKEN_FILE
+  const token = GATEHOUSE_JOIN_TOKEN || (file && readSecret('GATEHOUSE_JOIN_TOKEN', file))
+  if (!token)
+    throw new ConfigError("--token TOKEN is required: 'gatehouse nodes invite' on the control plane prints one")
+  return token
+}
+
+/**
+ * For `gatehouse edge`. In a container, `join` writes its settings into the folder of the node. Its own environment takes
+ * precedence, except for the name, which NATS knows the node by.
+ */
+export function joinedEnvironment(environment: NodeJS.ProcessEnv = process.env): NodeJS.ProcessEnv {
+  const file = join(readEdgeFolder(environment), 'joined.env')
+  if (!existsSync(file)) return environment
+  const joined = readEnvironmentFile(file)
+  const own = Object.entries(environment).filter(([name, value]) => value !== '' && name !== 'GATEHOUSE_EDGE_NODE')
+  return { ...joined, ...Object.fromEntries(own) }
+}
+
 /** Where the programs of this machine answer, and which of them the packages have installed. */
 export function readLocalParts(environment: NodeJS.ProcessEnv = process.env) {
   const { GATEHOUSE_EDGE_STATUS_LISTEN: agent } = readEdgeStatusConfig(environment)

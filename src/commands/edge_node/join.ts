@@ -2,12 +2,13 @@ import { existsSync } from 'node:fs'
 import { chown, mkdir, stat } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { dirname, join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import { parseArgs } from 'node:util'
 import { diskFiles, writeAtomically } from '../../agent/disk/files.ts'
 import { openNodeKey } from '../../agent/disk/node_key.ts'
 import { requireHaproxy } from '../../agent/haproxy/process/version.ts'
-import { readEdgeStatusConfig, readEnvironmentFile } from '../../config/config.ts'
+import { readEdgeStatusConfig, readEnvironmentFile, readJoinToken } from '../../config/config.ts'
 import { credentialsText } from '../../distribution/credentials_file.ts'
 import { type NatsKey, natsKeyOf, newNatsKey } from '../../fleet/nats_jwt.ts'
 import { ConfigError } from '../../kernel/config_error.ts'
@@ -18,6 +19,8 @@ const options = {
   token: { type: 'string' },
   name: { type: 'string' },
   settings: { type: 'string', default: '/etc/gatehouse-edge/joined.env' },
+  'allow-http': { type: 'boolean', default: false },
+  'if-needed': { type: 'boolean', default: false },
 } as const
 const unit = 'gatehouse-edge.service'
 const timeoutMs = 30_000
@@ -39,13 +42,18 @@ type Place = {
 export async function edgeJoin(args: string[], folder: string): Promise<number> {
   const { values, positionals } = parseArgs({ args, options, allowPositionals: true })
   const [address, ...more] = positionals
-  const token = values.token ?? process.env.GATEHOUSE_JOIN_TOKEN
-  if (!address || more.length > 0 || !token) throw new ConfigError('usage: gatehouse edge join URL --token TOKEN')
+  if (!address || more.length > 0) throw new ConfigError('usage: gatehouse edge join URL --token TOKEN')
+  if (values['if-needed'] && existsSync(credentialsFile(folder))) {
+    console.log('this machine has joined already')
+    return 0
+  }
+  const token = values.token ?? readJoinToken()
   const hasUnit = existsSync('/run/systemd/system') && existsSync(`/lib/systemd/system/${unit}`)
   if (hasUnit) await requireToStart()
   const { settings } = values
   const name = (values.name ?? hostname()).toLowerCase()
-  const place = await joinNode({ address, token, name, folder, settings })
+  const order = { address, token, name, folder, settings, allowHttp: values['allow-http'] }
+  const place = await (values['if-needed'] ? joinPatiently(order) : joinNode(order))
   console.log(`joined as ${place.name}; settings are in ${settings}`)
   if (!place.nats_in_operator_mode)
     console.log(
@@ -83,14 +91,28 @@ export type Order = {
   folder: string
   /** The file for the settings of the node. */
   settings: string
+  /** Within one machine, the token may be sent in clear. */
+  allowHttp?: boolean
   /** Other addresses of NATS than the control plane hands out. */
   natsServers?: string[]
+}
+
+const patienceMs = 60_000
+
+/** For a control plane that is just starting. */
+export async function joinPatiently(order: Order): Promise<Place> {
+  for (const deadline = Date.now() + patienceMs; ; await setTimeout(500))
+    try {
+      return await joinNode(order)
+    } catch (error) {
+      if (!(error instanceof JoinLater) || Date.now() > deadline) throw error
+    }
 }
 
 /** Trades the token for a place in the fleet. Private keys are made here and stay here. */
 export async function joinNode(order: Order): Promise<Place> {
   const { address, token, folder } = order
-  const url = joinUrl(address)
+  const url = joinUrl(address, order.allowHttp)
   const files = filesIn(folder, order.settings)
   if (existsSync(files.credentials))
     throw new ConfigError(
@@ -126,12 +148,12 @@ type JoinFiles = ReturnType<typeof filesIn>
 /** There once the node has joined. */
 export const credentialsFile = (folder: string): string => join(folder, 'nats.creds')
 
-function joinUrl(text: string): URL {
+function joinUrl(text: string, allowHttp = false): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (!url || !/^https?:$/.test(url.protocol))
     throw new ConfigError('URL must be that of the control plane, such as https://control.example')
   const isLocal = ['localhost', '127.0.0.1', '[::1]'].includes(url.hostname)
-  if (url.protocol === 'http:' && !isLocal)
+  if (url.protocol === 'http:' && !isLocal && !allowHttp)
     throw new ConfigError('URL must begin with https://: the token would be sent in clear')
   return new URL(`${url.href.replace(/\/$/, '')}/edge_nodes/join`)
 }

@@ -35,7 +35,7 @@ export const nats = (config: Config, verb: string, args: string[]): Promise<numb
         }
         await createNatsOperator(db, config, file)
         console.error(
-          `The root key is in ${file}. Move it to a safe place away from this machine. 'gatehouse nats conf' prints what nats.conf has to include in place of authorization.conf.`,
+          `${file === printed ? 'This is the root key' : `The root key is in ${file}`}. Keep it in a safe place away from this machine. 'gatehouse nats conf' prints what nats.conf has to include.`,
         )
         return 0
       }
@@ -74,12 +74,16 @@ export async function natsOperatorConf(db: DbPool, config: Config, folder: strin
   }
 }
 
+/** In place of a file: from a container, whose files are gone with it. */
+const printed = '-'
+
 /** Once for an installation: all nodes depend on it. The file is for the root key. */
 export async function createNatsOperator(db: DbPool, config: Config, rootKeyFile: string): Promise<void> {
   const box = requireSecretsBox(config)
   const { operator, rootSeed } = newNatsOperator(Date.now())
   // First: if it cannot be written, nothing has been changed.
-  writeSecretOnce(rootKeyFile, `${rootSeed}\n`)
+  if (rootKeyFile === printed) console.log(rootSeed)
+  else writeSecretOnce(rootKeyFile, `${rootSeed}\n`)
   try {
     await transaction(db, async (tx) => {
       if (!(await insertNatsOperator(tx, box, operator)))
@@ -87,7 +91,7 @@ export async function createNatsOperator(db: DbPool, config: Config, rootKeyFile
       await recordFleetEvent(tx, { operation: 'operator_created' })
     })
   } catch (error) {
-    rmSync(rootKeyFile)
+    if (rootKeyFile !== printed) rmSync(rootKeyFile)
     throw error
   }
 }
