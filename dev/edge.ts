@@ -7,11 +7,12 @@ import { createServer as createTcpServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { joinPatiently } from '../src/commands/edge_node/join.ts'
 import { freePort } from './ports.ts'
 import { runOnExit } from './run_on_exit.ts'
 
-type Options = { baseUrl: string; token: string; signingKey: string; nats: Record<string, string>; tcpPorts: PortRange }
-type PortRange = { first: number; last: number }
+type Options = { baseUrl: string; token: string; joinToken: string; lastTcpPort: number }
+export const devNode = 'edge-1'
 export type DevEdge = {
   httpsPort: number
   /** Port of the example TCP edge: the last of the range, so that the others stay free for experiments. */
@@ -21,24 +22,22 @@ export type DevEdge = {
   stop: () => Promise<void>
 }
 
-export async function startDevEdge({ baseUrl, token, signingKey, nats, tcpPorts }: Options): Promise<DevEdge> {
+export async function startDevEdge({ baseUrl, token, joinToken, lastTcpPort: tcpPort }: Options): Promise<DevEdge> {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-edge-'))
   await chmod(folder, 0o755)
   const certificates = join(folder, 'certificates')
   await mkdir(certificates)
   makeCertificate(join(certificates, 'app.example.pem'), 'app.example', '*.example', '*.app.example', '*.corp.example')
   const [httpsPort, statusPort] = [await freePort(), await freePort()]
+  const settings = join(folder, 'joined.env')
+  await joinPatiently({ address: baseUrl, token: joinToken, name: devNode, folder, settings })
   const node = spawn(process.execPath, [new URL('../src/main.ts', import.meta.url).pathname, 'edge'], {
     stdio: ['ignore', 'pipe', 'inherit'],
     env: {
       ...process.env,
-      ...nats,
-      GATEHOUSE_EDGE_NODE: 'edge-1',
-      GATEHOUSE_EDGE_TRUSTED_KEYS: signingKey,
       GATEHOUSE_EDGE_FOLDER: folder,
       GATEHOUSE_EDGE_CERTIFICATES: certificates,
       GATEHOUSE_EDGE_TCP_ADDRESSES: '127.0.0.1',
-      GATEHOUSE_TCP_PORTS: `${tcpPorts.first}-${tcpPorts.last}`,
       GATEHOUSE_EDGE_HTTPS_LISTEN: `127.0.0.1:${httpsPort}`,
       GATEHOUSE_EDGE_STATUS_LISTEN: `127.0.0.1:${statusPort}`,
       // The upstreams of examples and tests are on this machine.
@@ -63,7 +62,7 @@ export async function startDevEdge({ baseUrl, token, signingKey, nats, tcpPorts 
   const greeter = createTcpServer((socket) => socket.end('hello from the upstream\n')).listen(0, '127.0.0.1')
   await Promise.all([once(echo, 'listening'), once(greeter, 'listening')])
   const portOf = (server: { address: () => unknown }) => (server.address() as { port: number }).port
-  const [tcpPort, upstreamPort] = [tcpPorts.last, portOf(echo)]
+  const upstreamPort = portOf(echo)
   await makeExamples(baseUrl, token, { echo: upstreamPort, greeter: portOf(greeter), tcpPort })
 
   return {

@@ -6,9 +6,9 @@ import { parseArgs } from 'node:util'
 import { appRole, asAppRole } from './app_role.ts'
 import { ensureDashboard } from './dashboard.ts'
 import { ensureDocs } from './docs_site/build.ts'
-import { type DevEdge, startDevEdge } from './edge.ts'
+import { type DevEdge, devNode, startDevEdge } from './edge.ts'
 import { missingEngines, putEnginesOnPath } from './engines.ts'
-import { startNats } from './nats.ts'
+import { startJoiningNats } from './joining.ts'
 import { freePort, freePortsFrom } from './ports.ts'
 import { startPostgres } from './postgres.ts'
 import { runOnExit } from './run_on_exit.ts'
@@ -44,7 +44,7 @@ const [postgres] = await Promise.all([
   ensureDocs(),
 ])
 const port = options.port ?? String(await freePort())
-const nats = options.edge ? await startNats() : undefined
+const nats = options.edge ? await startJoiningNats() : undefined
 // A short range, so that two installations can run side by side.
 const tcpPortCount = 20
 const firstTcpPort = nats ? await freePortsFrom(20_001, tcpPortCount) : 0
@@ -57,7 +57,7 @@ const environment = {
   GATEHOUSE_LISTEN: `127.0.0.1:${port}`,
   GATEHOUSE_PUBLIC_URL: `http://127.0.0.1:${port}`,
   GATEHOUSE_DOMAIN_OWNERSHIP: 'trusted',
-  // The same range as the node's, so that the API accepts no port that nothing listens on.
+  // The node learns it when it joins.
   ...(nats && { GATEHOUSE_TCP_PORTS: `${tcpPorts.first}-${tcpPorts.last}` }),
 }
 
@@ -73,7 +73,8 @@ async function run(...args: string[]): Promise<string> {
 }
 
 await run('migrate')
-const { account_id, token, signing_key } = JSON.parse(await run('bootstrap', '--account', 'dev'))
+const joinToken = await nats?.invite(postgres.url, devNode)
+const { account_id, token } = JSON.parse(await run('bootstrap', '--account', 'dev'))
 const accounts = [{ account_id, token }]
 while (accounts.length < Number(options.accounts)) {
   const another = JSON.parse(await run('bootstrap', '--account', `dev-${accounts.length + 1}`))
@@ -122,7 +123,7 @@ const isListening = await new Promise<boolean>((resolve) => {
 // It has said why, on standard error: a port that is taken, for one. The program on that port must not get the token.
 if (!isListening) await new Promise(() => {})
 const base_url = environment.GATEHOUSE_PUBLIC_URL
-if (nats) edge = await startDevEdge({ baseUrl: base_url, token, signingKey: signing_key, nats: nats.edge, tcpPorts })
+if (joinToken) edge = await startDevEdge({ baseUrl: base_url, token, joinToken, lastTcpPort: tcpPorts.last })
 if (options.json) {
   const ports = edge && {
     https_port: edge.httpsPort,
