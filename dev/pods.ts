@@ -12,6 +12,10 @@ type Any = any
 /** For images that set no PATH. */
 const usualPath = 'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
+/** $(NAME) stands for a variable of the container. */
+const expanded = (text: string, values: Record<string, string>): string =>
+  text.replaceAll(/\$\((\w+)\)/g, (whole, name) => values[name] ?? whole)
+
 export type Pods = ReturnType<typeof createPods>
 
 /** `folder` keeps volumes and the files that containers share. `hosts` are the names that a cluster's DNS would know. */
@@ -34,15 +38,17 @@ export function createPods(manifest: string, folder: string, hosts: Record<strin
     const path = volume.hostPath ? join(folder, volume.hostPath.path) : join(folder, pod.metadata.name, volume.name)
     await mkdir(path, { recursive: true })
     if (volume.emptyDir) await chmod(path, 0o777)
-    const source = volume.secret ?? volume.configMap
-    if (!source) return path
-    const data = dataOf(volume.secret ? 'Secret' : 'ConfigMap', source.secretName ?? source.name)
-    const items = source.items ?? Object.keys(data).map((key) => ({ key, path: key }))
-    for (const item of items) {
-      const file = join(path, item.path)
-      await writeFile(file, data[item.key] ?? '')
-      await chmod(file, source.defaultMode)
-      await chown(file, 0, pod.spec.template.spec.securityContext.fsGroup)
+    const sources: Any[] = volume.projected?.sources ?? [volume]
+    for (const { secret, configMap } of sources) {
+      const source = secret ?? configMap
+      if (!source) continue
+      const data = dataOf(secret ? 'Secret' : 'ConfigMap', source.secretName ?? source.name)
+      for (const [name, text] of Object.entries(data)) {
+        const file = join(path, name)
+        await writeFile(file, text)
+        await chmod(file, source.defaultMode ?? volume.projected.defaultMode)
+        await chown(file, 0, pod.spec.template.spec.securityContext.fsGroup)
+      }
     }
     return path
   }
@@ -50,15 +56,12 @@ export function createPods(manifest: string, folder: string, hosts: Record<strin
   function environmentOf(container: Any): Record<string, string> {
     const of = ({ value, valueFrom }: Any): string =>
       value ?? dataOf('ConfigMap', valueFrom.configMapKeyRef.name)[valueFrom.configMapKeyRef.key]
-    return {
-      ...Object.assign(
-        {},
-        ...(container.envFrom ?? []).map(({ configMapRef, secretRef }: Any) =>
-          configMapRef ? dataOf('ConfigMap', configMapRef.name) : dataOf('Secret', secretRef.name),
-        ),
-      ),
-      ...Object.fromEntries((container.env ?? []).map((entry: Any) => [entry.name, of(entry)])),
-    }
+    const environment: Record<string, string> = Object.assign(
+      {},
+      ...(container.envFrom ?? []).map(({ configMapRef }: Any) => dataOf('ConfigMap', configMapRef.name)),
+    )
+    for (const entry of container.env ?? []) environment[entry.name] = expanded(of(entry), environment)
+    return environment
   }
 
   /** As root in the pod, before any right is given up: what the container's runtime does. */
@@ -93,7 +96,7 @@ export function createPods(manifest: string, folder: string, hosts: Record<strin
       `exec chroot ${root} env -i "$@"`,
     ]
     const user = own.runAsUser ?? ofPod.runAsUser
-    const group = ofPod.runAsGroup ?? 0
+    const group = own.runAsGroup ?? ofPod.runAsGroup ?? 0
     const capabilities = (own.capabilities.add ?? []).map((name: string) => `+${name.toLowerCase()}`)
     const setpriv = [
       'setpriv',
@@ -102,10 +105,12 @@ export function createPods(manifest: string, folder: string, hosts: Record<strin
       ...(own.allowPrivilegeEscalation ? [] : ['--no-new-privs']),
       ...[`--reuid=${user}`, `--regid=${group}`, `--groups=${ofPod.fsGroup}`],
     ]
-    const environment = Object.entries(environmentOf(container)).map(([name, value]) => `${name}=${value}`)
+    const values = environmentOf(container)
+    const environment = Object.entries(values).map(([name, value]) => `${name}=${value}`)
     // A command without arguments takes none from the image.
     const ofImage = container.command ? [] : (config.Cmd ?? [])
-    const command = [...(container.command ?? config.Entrypoint ?? []), ...(container.args ?? ofImage)]
+    const given = [...(container.command ?? config.Entrypoint ?? []), ...(container.args ?? ofImage)]
+    const command = given.map((word: string) => expanded(word, values))
     const workingDir = ['-C', config.WorkingDir || '/']
     return spawn(
       'unshare',

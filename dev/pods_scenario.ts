@@ -67,19 +67,27 @@ export async function inPods(folder: string): Promise<void> {
   pods.find('Secret', 'gatehouse').data['database-url'] = base64(asAppRole(database))
   pods.find('Secret', 'gatehouse-owner').data['database-owner-url'] = base64(database)
 
-  const nats = pods.find('StatefulSet', 'nats')
-  nats.spec.template.spec.containers[0].command = ['nats-server']
-  const running = [await timed('NATS is ready', () => startPod(pods, nats))]
   const migrate = pods.find('Job', 'migrate')
   await timed('migrate is complete', () => pods.complete(migrate, migrate.spec.template.spec.containers[0]))
   const controlPlane = pods.find('Deployment', 'control-plane')
-  running.unshift(await timed('the control plane is ready', () => startPod(pods, controlPlane)))
+  const running = [await timed('the control plane is ready', () => startPod(pods, controlPlane))]
 
   // kubectl exec: the same container with another command.
   const [container] = controlPlane.spec.template.spec.containers
-  const { token, signing_key } = JSON.parse(await pods.complete(controlPlane, { ...container, args: ['bootstrap'] }))
-  pods.add({ kind: 'ConfigMap', metadata: { name: 'gatehouse-edge' }, data: { 'trusted-keys': signing_key } })
+  const exec = (...args: string[]) => pods.complete(controlPlane, { ...container, args })
+  const { token } = JSON.parse(await exec('bootstrap'))
+  await exec('nats', 'init', '--root-key', '-')
+  const operator = { 'operator.conf': await exec('nats', 'conf') }
+  pods.add({ kind: 'ConfigMap', metadata: { name: 'nats-operator' }, data: operator })
+  const nats = pods.find('StatefulSet', 'nats')
+  nats.spec.template.spec.containers[0].command = ['nats-server']
+  running.unshift(await timed('NATS is ready', () => startPod(pods, nats)))
+  const [joinToken = ''] = /gatehouse_join_\S+/.exec(await exec('nodes', 'invite', '--name', 'edge-1')) ?? []
+  pods.add({ kind: 'Secret', metadata: { name: 'gatehouse-join' }, data: { 'edge-1': base64(joinToken) } })
   const edge = pods.find('DaemonSet', 'edge')
+  // There is no ingress here.
+  const joining = edge.spec.template.spec.initContainers.find(({ name }: Any) => name === 'join')
+  joining.env.push({ name: 'GATEHOUSE_PUBLIC_URL', value: `http://${local}:8080` })
   await refusesLowPorts(pods, edge)
   const node = await timed('the edge node is ready', () => startPod(pods, edge))
   running.unshift(node)

@@ -16,6 +16,8 @@ import { openSecretsBox } from '../src/commands/secrets_key.ts'
 import { type Config, readEdgeConfig } from '../src/config/config.ts'
 import { edgeSettings } from '../src/config/edge.ts'
 import { settings } from '../src/config/server.ts'
+import { newNatsOperator } from '../src/fleet/nats_accounts.ts'
+import { operatorConf } from '../src/fleet/nats_config.ts'
 import { stop } from './harness/control_plane.ts'
 
 const root = new URL('..', import.meta.url).pathname
@@ -90,7 +92,7 @@ test('every unit is started again until it works, except after exit code 2, and 
 test('our services in compose.yaml are unprivileged and set only known settings', async () => {
   const compose = parse(await read('compose/compose.yaml'), { merge: true })
   const { services } = compose as Any
-  for (const name of ['migrate', 'control-plane', 'edge-1', 'nats']) {
+  for (const name of ['migrate', 'control-plane', 'join-edge-1', 'edge-1', 'nats']) {
     const { read_only, cap_drop, security_opt, user } = services[name]
     assert.deepEqual([read_only, cap_drop, security_opt], [true, ['ALL'], ['no-new-privileges:true']], name)
     assert.match(user, /^10001:/, name)
@@ -98,10 +100,15 @@ test('our services in compose.yaml are unprivileged and set only known settings'
   assertKnown(Object.keys(services['control-plane'].environment), ofControlPlane, 'compose.yaml')
   assertKnown(Object.keys(services.backup.environment), ofControlPlane, 'compose.yaml')
   assertKnown(Object.keys(services['edge-1'].environment), ofEdge, 'compose.yaml')
-  assert.equal(
-    services['control-plane'].environment.GATEHOUSE_TCP_PORTS,
-    services['edge-1'].environment.GATEHOUSE_TCP_PORTS,
-  )
+  // The node learns the ports when it joins, and keeps that on its volume.
+  assert.deepEqual(services['edge-1'].ports.slice(-1), [
+    `${services['control-plane'].environment.GATEHOUSE_TCP_PORTS}:20000-20099`,
+  ])
+  const [volume] = services['join-edge-1'].volumes
+  assert.ok(services['edge-1'].volumes.includes(volume))
+  assert.ok(services['join-edge-1'].command.includes(`--settings=${volume.split(':')[1]}/joined.env`))
+  const shared = services['join-edge-1'].networks.filter((name: string) => services['edge-1'].networks.includes(name))
+  assert.deepEqual(shared, [], 'the node itself cannot reach the API')
 })
 
 test("row 18: only migrate and backup get the table owner's password, and migrate grants rights to the role of serve", async () => {
@@ -153,7 +160,7 @@ test('in compose, the edge node shares no network with PostgreSQL and the API, a
   assert.equal(fault('192.168.1.20', 8080), undefined)
 })
 
-test('prepare.sh makes what compose.yaml mounts, and nats-server starts with it and the shipped permissions', async (t) => {
+test('prepare.sh makes what compose.yaml mounts, and nats-server starts with it in operator mode', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-compose-'))
   t.after(() => rm(folder, { recursive: true }))
   await cp(join(root, 'deploy'), folder, { recursive: true, filter: (file) => !file.endsWith('/secrets') })
@@ -166,8 +173,7 @@ test('prepare.sh makes what compose.yaml mounts, and nats-server starts with it 
   const compose = parse(await read('compose/compose.yaml'), { merge: true }) as Any
   const files = [
     ...Object.values(compose.secrets).map(({ file }: Any) => file),
-    ...Object.values(compose.services).flatMap(({ volumes = [], env_file = [] }: Any) => [
-      ...env_file,
+    ...Object.values(compose.services).flatMap(({ volumes = [] }: Any) => [
       ...volumes.map((volume: string) => volume.split(':')[0] ?? '').filter((source: string) => source.startsWith('.')),
     ]),
   ]
@@ -188,16 +194,9 @@ test('prepare.sh makes what compose.yaml mounts, and nats-server starts with it 
     .replaceAll('/etc/gatehouse-nats/server.', `${secrets}/nats-server.`)
     .replace('/var/lib/gatehouse-nats', join(folder, 'jetstream'))
   await writeFile(join(folder, 'nats/nats.conf'), conf)
-  // One that begins with a digit is a number to nats-server, once in a while.
-  for (const name of ['nats-control-plane-password', 'nats-edge-1-password'])
-    assert.match(await readFile(join(secrets, name), 'utf8'), /^[a-z][a-z0-9]{40,}\n$/)
-  const env = Object.fromEntries(
-    (await readFile(join(secrets, 'nats.env'), 'utf8'))
-      .trim()
-      .split('\n')
-      .map((line) => line.split('=')),
-  )
-  const nats = spawn('nats-server', ['-c', join(folder, 'nats/nats.conf')], { env: { ...process.env, ...env } })
+  const { operator } = newNatsOperator(Date.now())
+  await writeFile(join(folder, 'nats/operator.conf'), operatorConf(operator, join(folder, 'accounts'), Date.now()))
+  const nats = spawn('nats-server', ['-c', join(folder, 'nats/nats.conf')])
   t.after(() => stop(nats, 'SIGKILL'))
   const lines: string[] = []
   await new Promise<void>((resolve, reject) => {

@@ -1,15 +1,16 @@
 // The manifests of deploy/kubernetes, as kustomize renders each overlay. `npm run drill -- pods` runs their containers.
 import assert from 'node:assert/strict'
 import { execFile, spawnSync } from 'node:child_process'
-import { cp, glob, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { cp, glob, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { promisify } from 'node:util'
-import { parse, parseAllDocuments } from 'yaml'
+import { parseAllDocuments } from 'yaml'
 import { createUpstreamPolicy } from '../src/agent/upstreams/policy.ts'
 import { controlPlaneHosts, ownPorts } from '../src/commands/edge_node/settings.ts'
-import { readEdgeConfig } from '../src/config/config.ts'
+import { nodeNameFlag } from '../src/commands/node_name.ts'
+import { joinedEnvironment, readEdgeConfig } from '../src/config/config.ts'
 import { edgeSettings } from '../src/config/edge.ts'
 import { settings } from '../src/config/server.ts'
 
@@ -45,15 +46,19 @@ before(async () => {
 const of = (overlay: Overlay, kind: string, name?: string): Any[] =>
   (rendered.get(overlay) ?? []).filter((each) => each.kind === kind && (!name || each.metadata.name === name))
 const podOf = (overlay: Overlay, kind: string, name: string): Any => of(overlay, kind, name)[0].spec.template.spec
-const known = new Set(Object.keys({ ...settings, ...edgeSettings }).flatMap((name) => [name, `${name}_FILE`]))
+/** `edge join` reads the token. */
+const known = new Set(
+  [...Object.keys({ ...settings, ...edgeSettings }), 'GATEHOUSE_JOIN_TOKEN'].flatMap((name) => [name, `${name}_FILE`]),
+)
 
 for (const overlay of overlays) {
   test(`${overlay}: every pod is hardened, and what it refers to exists`, { skip }, () => {
     const objects = rendered.get(overlay) ?? []
     const named = (kind: string) => objects.filter((each) => each.kind === kind).map(({ metadata }) => metadata.name)
-    // Made by hand, as the base says: all secrets unless everything is on one machine, and the key that nodes trust.
+    // Made by hand, as the guide says: what the control plane prints, and all secrets unless everything is on one machine.
     const byHand = [
-      'gatehouse-edge',
+      'gatehouse-join',
+      'nats-operator',
       ...(overlay === 'high-availability' ? ['gatehouse', 'gatehouse-owner', 'gatehouse-certificates'] : []),
     ]
     const there = new Set([...named('ConfigMap'), ...named('Secret'), ...byHand])
@@ -66,8 +71,10 @@ for (const overlay of overlays) {
       if (spec.selector) assert.deepEqual(spec.selector.matchLabels, spec.template.metadata.labels, name)
       const ofVolumes = new Map(volumes.map((volume: Any) => [volume.name, volume]))
       for (const volume of volumes) {
-        const source = volume.secret?.secretName ?? volume.configMap?.name
-        if (source) assert.ok(there.has(source), `${name} mounts ${source}`)
+        for (const { secret, configMap } of volume.projected?.sources ?? [volume]) {
+          const source = secret?.secretName ?? secret?.name ?? configMap?.name
+          if (source) assert.ok(there.has(source), `${name} mounts ${source}`)
+        }
       }
       for (const claim of spec.volumeClaimTemplates ?? []) ofVolumes.set(claim.metadata.name, claim)
       for (const { securityContext: own, env = [], envFrom = [], volumeMounts } of [...initContainers, ...containers]) {
@@ -90,7 +97,7 @@ test('every container but those of the node starts as a user without rights', { 
     for (const { metadata, spec } of (rendered.get(overlay) ?? []).filter((each) => each.spec?.template)) {
       const { securityContext, initContainers = [], containers } = spec.template.spec
       const added = [...initContainers, ...containers].map((each: Any) => each.securityContext.capabilities.add ?? [])
-      if (metadata.name === 'edge') assert.deepEqual(added, [['CHOWN'], ['NET_BIND_SERVICE', 'SETUID', 'SETGID']])
+      if (metadata.name === 'edge') assert.deepEqual(added, [['CHOWN'], [], ['NET_BIND_SERVICE', 'SETUID', 'SETGID']])
       else assert.deepEqual([securityContext.runAsNonRoot, added.flat()], [true, []], metadata.name)
     }
 })
@@ -178,27 +185,39 @@ test('every key of a secret that is read is one that the base says to make', asy
   assert.ok(used.has('secrets-key'))
 })
 
-const edgeContainer = async (): Promise<Any> =>
-  parse(await readFile(join(folder, 'base/edge.yaml'), 'utf8')).spec.template.spec.containers[0]
-
-test('the key that edge nodes trust is asked for only after bootstrap has printed it', async () => {
-  const { valueFrom } = (await edgeContainer()).env.find(({ name }: Any) => name === 'GATEHOUSE_EDGE_TRUSTED_KEYS')
-  const { name, key } = valueFrom.configMapKeyRef
-  const steps = await readFile(join(root, 'docs/guides/install-kubernetes.md'), 'utf8')
-  const create = steps.indexOf(`create configmap ${name} --from-literal=${key}=<signing_key>`)
-  assert.ok(create > steps.indexOf('exec deploy/control-plane -- node dist/main.js bootstrap'))
+test('a node joins with the token of its machine, under a name that NATS takes, and keeps what it gets', {
+  skip,
+}, async () => {
+  const guide = await readFile(join(root, 'docs/guides/install-kubernetes.md'), 'utf8')
+  for (const overlay of overlays) {
+    const { initContainers, containers, volumes } = podOf(overlay, 'DaemonSet', 'edge')
+    const { args, env, volumeMounts } = initContainers.find(({ name }: Any) => name === 'join')
+    const [token, state] = ['GATEHOUSE_JOIN_TOKEN_FILE', 'state'].map(
+      (wanted) => [...env, ...volumeMounts].find(({ name }: Any) => name === wanted) ?? assert.fail(wanted),
+    )
+    assert.equal(token.value, '/etc/gatehouse/join/$(MACHINE)')
+    assert.ok(args.includes('--name=$(MACHINE)') && args.includes('--if-needed'), overlay)
+    assert.ok(args.includes(`--settings=${state.mountPath}/joined.env`), overlay)
+    assert.deepEqual(
+      containers[0].volumeMounts.find(({ name }: Any) => name === 'state'),
+      state,
+    )
+    const { secretName } = volumes.find(({ name }: Any) => name === 'join').secret
+    assert.ok(guide.includes(`create secret generic ${secretName} --from-file=`))
+    // In clear only where there is no way out of the machine.
+    assert.equal(args.includes('--allow-http'), overlay === 'development')
+  }
+  assert.equal(nodeNameFlag('ip-10-0-1-2.ec2.internal'), 'ip-10-0-1-2-ec2-internal')
 })
 
-test('an edge node starts on a machine whose name has dots, with a name that NATS takes', async () => {
-  const password = join(folder, 'password')
-  await writeFile(password, 'p1234')
-  const environment = Object.fromEntries(
-    (await edgeContainer()).env.map(({ name, value, valueFrom }: Any) => [
-      name,
-      valueFrom?.fieldRef?.fieldPath === 'spec.nodeName' ? 'ip-10-0-1-2.ec2.internal' : (value ?? 'key'),
-    ]),
-  )
-  environment.GATEHOUSE_NATS_PASSWORD_FILE = password
-  const { GATEHOUSE_EDGE_NODE, GATEHOUSE_NATS_USER } = readEdgeConfig(environment)
-  assert.deepEqual([GATEHOUSE_EDGE_NODE, GATEHOUSE_NATS_USER], Array(2).fill('ip-10-0-1-2-ec2-internal'))
+test('a node reads what it got when it joined from its folder, and its own environment takes precedence', async () => {
+  const GATEHOUSE_EDGE_FOLDER = join(folder, 'state')
+  await mkdir(GATEHOUSE_EDGE_FOLDER)
+  const joined = 'GATEHOUSE_EDGE_NODE=edge-7\nGATEHOUSE_EDGE_TRUSTED_KEYS=key\nGATEHOUSE_TCP_PORTS=20000-20099\n'
+  await writeFile(join(GATEHOUSE_EDGE_FOLDER, 'joined.env'), joined)
+  const own = { GATEHOUSE_EDGE_FOLDER, GATEHOUSE_EDGE_NODE: 'machine', GATEHOUSE_TCP_PORTS: '30000-30009' }
+  const config = readEdgeConfig(joinedEnvironment({ ...own, GATEHOUSE_EDGE_TRUSTED_KEYS: '' }))
+  assert.equal(config.GATEHOUSE_EDGE_NODE, 'edge-7', 'NATS knows it by this name')
+  assert.deepEqual(config.GATEHOUSE_TCP_PORTS, { first: 30_000, last: 30_009 })
+  assert.deepEqual(config.GATEHOUSE_EDGE_TRUSTED_KEYS, ['key'])
 })

@@ -7,8 +7,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 umask 077
 mkdir -p "${1:-$here/secrets}/certificates"
 cd "${1:-$here/secrets}"
-# A letter first: nats-server reads a variable like any value of its configuration, and 12e4… would be a number.
-random() { printf 'p%s\n' "$(openssl rand -hex 24)"; }
+random() { openssl rand -hex 24; }
 
 [ -f ca.pem ] || openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 3650 \
   -subj '/CN=Gatehouse authority' -keyout ca.key -out ca.pem 2>/dev/null
@@ -28,9 +27,9 @@ fi
 
 [ -f postgres-password ] || random >postgres-password
 [ -f postgres-app-password ] || random >postgres-app-password
-for user in control-plane edge-1; do
-  [ -f "nats-$user-password" ] || random >"nats-$user-password"
-done
+# For what the control plane prints: 'nats conf' and 'nodes invite'.
+[ -f operator.conf ] || : >operator.conf
+[ -f join-token ] || : >join-token
 # Keep a copy elsewhere: a backup of the database is of no use for certificates and webhooks without it.
 [ -f secrets-key ] || openssl rand -base64 32 >secrets-key
 # Whom backups are encrypted to: public keys of age, one a line, for you to add.
@@ -38,17 +37,15 @@ done
 # The owner of the tables migrates. The other role serves, and can neither change tables nor delete the audit.
 printf 'postgresql://gatehouse:%s@postgres:5432/gatehouse\n' "$(cat postgres-password)" >database-owner-url
 printf 'postgresql://gatehouse_app:%s@postgres:5432/gatehouse\n' "$(cat postgres-app-password)" >database-url
-printf 'GATEHOUSE_NATS_CONTROL_PLANE_PASSWORD=%s\nGATEHOUSE_NATS_EDGE_1_PASSWORD=%s\n' \
-  "$(cat nats-control-plane-password)" "$(cat nats-edge-1-password)" >nats.env
 
 if [ $# -gt 0 ]; then
   # kustomize reads no files outside its folder.
-  cp "$here/app-role.sh" "$here/../nats/nats.conf" "$here/../nats/authorization.conf" .
+  cp "$here/app-role.sh" "$here/../nats/nats.conf" .
 else
   # The containers read the files as user 10001, mounted one by one; to others on this machine the folder is closed.
   chmod 0700 .
   chmod 0755 certificates
-  chmod 0644 backup-recipients database-url database-owner-url ca.pem nats-*-password postgres-*password nats-server.pem nats-server.key certificates/*.pem
+  chmod 0644 backup-recipients database-url database-owner-url ca.pem operator.conf join-token postgres-*password nats-server.pem nats-server.key certificates/*.pem
   mkdir -p ../backups && chmod 0700 ../backups
   [ "$(id -u)" != 0 ] || chown 10001:10001 ../backups
   # 'serve' refuses a key that everyone can read, so the container joins the group that can.
