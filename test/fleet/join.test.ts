@@ -1,6 +1,7 @@
 // From an invitation to traffic, and back: nodes join with a token, once, and are revoked.
 import assert from 'node:assert/strict'
-import { readdir, stat } from 'node:fs/promises'
+import { mkdtemp, readdir, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { run } from '../../src/db/pool.ts'
@@ -142,4 +143,24 @@ test('without a token, requests are refused, and guesses leave one event an hour
   // The first was recorded above.
   for (let guess = 0; guess < 5; guess++) await ask(`gatehouse_join_${'B'.repeat(43)}`)
   assert.equal((await events()).length, before)
+})
+
+test('unattended: the token is in a file, a second start needs none, and no token is sent in clear to another machine', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-joined-'))
+  const file = join(folder, 'token')
+  await writeFile(file, `${await invite('edge-9')}\n`)
+  const start = (url: string, env: Record<string, string>) =>
+    gatehouse(['edge', 'join', url, '--if-needed', '--settings', join(folder, 'joined.env')], {
+      GATEHOUSE_EDGE_FOLDER: folder,
+      ...env,
+    })
+  const inClear = await start('http://control.example', { GATEHOUSE_JOIN_TOKEN_FILE: file })
+  assert.deepEqual([inClear.code, /must begin with https/.test(inClear.stderr)], [2, true], inClear.stderr)
+  const without = await start(fleet.origin, {})
+  assert.deepEqual([without.code, /--token TOKEN is required/.test(without.stderr)], [2, true], without.stderr)
+  const first = await start(fleet.origin, { GATEHOUSE_JOIN_TOKEN_FILE: file })
+  assert.equal(first.code, 0, first.stderr)
+  const second = await start(fleet.origin, {})
+  assert.deepEqual([second.code, second.stdout.trim()], [0, 'this machine has joined already'])
+  await revoke('edge-9')
 })
