@@ -46,8 +46,11 @@ export type PublisherDatabase = {
   resendBelow: () => Promise<number>
   /** Everything that has a record in the cell, page by page. */
   living: (kind: RecordKind) => AsyncIterable<Changed[]>
-  /** Everything of the account that has a record in one of its cells. */
-  recordsOf: (accountId: Uuid) => Promise<RecordKey[]>
+  /**
+   * Everything of the account that has a record in one of its cells, and what has changed since a generation: it may be
+   * deleted by now, under a generation that is not sent yet.
+   */
+  recordsOf: (accountId: Uuid, after: number) => Promise<RecordKey[]>
   /** Accounts that were lately placed in the cell or removed from it, and under which generation. */
   moves: () => Promise<ReadonlyMap<Id<'ac'>, number>>
   changedSince: (inBucket: ReadonlyMap<RecordKey, { generation: number }>) => Promise<Set<RecordKey>>

@@ -32,7 +32,7 @@ export function publisherDatabase(pool: DbPool, secrets?: SecretsBox): (cell: Ce
         )
       ).resend_below,
     living: (kind) => living(pool, cell, kind),
-    recordsOf: (accountId) => recordsOf(pool, accountId),
+    recordsOf: (accountId, after) => recordsOf(pool, accountId, after),
     async moves() {
       const rows = await many<{ account_id: Uuid; generation: number }>(
         pool,

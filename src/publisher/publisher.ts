@@ -178,7 +178,7 @@ async function publish(
         maxMessageBytes: natsSink.maxMessageBytes(),
         findPolicyVersion: policyVersions.current,
       })
-      const compiled = await withoutOthers(all, live, natsSink)
+      const compiled = await withoutOthers(all, rows, live, natsSink)
       await withheld.note(rows, unavailable)
       read = settled
       if (compiled.length === 0 && unavailable.size === 0 && !isDue) continue
@@ -213,7 +213,11 @@ function watchBucketIdentity(timing: Timing, natsSink: NatsSink, fail: (error: E
   })
 }
 
-type Rows = { rows: OutboxRow[]; settled: number }
+type Row = OutboxRow & {
+  /** Its account was placed in the cell or removed from it. */
+  isMove?: true
+}
+type Rows = { rows: Row[]; settled: number }
 
 /** Keeps only the latest change of each key. Undefined when there is nothing new. */
 async function nextBatch(
@@ -225,28 +229,31 @@ async function nextBatch(
   const last = rows.at(-1)
   const reached = rows.length >= rowsAtOnce && last ? last.generation : settled
   if (reached <= after) return undefined
-  const latest = new Map<RecordKey, OutboxRow>()
+  const latest = new Map<RecordKey, Row>()
   for (const row of rows) {
-    if (!isPlacementKey(row.key)) latest.set(row.key, row)
-    else for (const key of await database.recordsOf(row.account_id)) latest.set(key, { ...row, key })
+    if (!isPlacementKey(row.key)) latest.set(row.key, { ...row, ...(latest.get(row.key)?.isMove && { isMove: true }) })
+    else
+      for (const key of await database.recordsOf(row.account_id, after)) latest.set(key, { ...row, key, isMove: true })
   }
   return { rows: [...latest.values()], settled: reached }
 }
 
 /**
  * Without what concerns only other cells, so that not even the ids of what their accounts delete get here. What an account
- * had here before it was placed elsewhere is removed.
+ * had here before it was placed elsewhere is removed. Until a comparison has told what the bucket has, nodes may have more
+ * than it, because NATS has lost it.
  */
 async function withoutOthers(
   compiled: readonly Compiled[],
+  rows: readonly Row[],
   live: LiveRecords,
   natsSink: NatsSink,
 ): Promise<Compiled[]> {
+  const moved = new Set(rows.filter(({ isMove }) => isMove).map(({ key }) => key))
+  const mayBeHere = async (key: RecordKey): Promise<boolean> =>
+    live.has(key) || (!live.isComplete() && (moved.has(key) || (await natsSink.textOf(key)) !== undefined))
   const wanted: Compiled[] = []
-  for (const record of compiled) {
-    const isHere = !record.isElsewhere || live.has(record.key)
-    if (isHere || (!live.isComplete() && (await natsSink.textOf(record.key)) !== undefined)) wanted.push(record)
-  }
+  for (const record of compiled) if (!record.isElsewhere || (await mayBeHere(record.key))) wanted.push(record)
   return wanted
 }
 

@@ -10,7 +10,13 @@ import { type Keys, keysOf } from './signatures.ts'
 import { createAccounts } from './things.ts'
 
 /** What a control breaks, and by which faults it shows soonest. Nothing for the product as it is. */
-export type Broken = { node?: BrokenNode; publisher?: BrokenPublisher; faults?: readonly string[] }
+export type Broken = {
+  node?: BrokenNode
+  publisher?: BrokenPublisher
+  faults?: readonly string[]
+  /** Only histories in which accounts move show it. */
+  hasMoves?: true
+}
 export type Outcome = {
   seed: number
   /** What went wrong; undefined when nothing did. */
@@ -20,6 +26,9 @@ export type Outcome = {
 }
 
 class Violation extends Error {}
+
+/** From this seed on, the operator also places accounts in another cell and back. */
+export const firstSeedWithMoves = 1_000_000
 
 /**
  * How long the world may take to become right again once nothing goes wrong any more: the publisher compares the bucket
@@ -33,14 +42,14 @@ export async function live(seed: number, { isTraced = false, broken = {} as Brok
   const scheduler = createScheduler(chance, isTraced)
   let events = 0
   try {
-    const { world, history, accounts } = createWorld(scheduler, keysOf(seed), broken)
+    const { world, history, accounts } = createWorld(scheduler, keysOf(seed), broken, seed >= firstSeedWithMoves)
     const step = async (until: number): Promise<boolean> => {
       events++
       const isMore = await scheduler.step(until)
       if (world.violation) throw new Violation(world.violation)
       return isMore
     }
-    await trouble(world, accounts, broken.faults, step)
+    await trouble(world, accounts, { only: broken.faults, hasMoves: seed >= firstSeedWithMoves }, step)
     await recover(world, history, step)
     return { seed, violation: undefined, events, story: scheduler.story }
   } catch (error) {
@@ -55,10 +64,10 @@ export async function live(seed: number, { isTraced = false, broken = {} as Brok
 
 type Watched = World & { violation: string | undefined }
 
-function createWorld(scheduler: Scheduler, keys: Keys, broken: Broken) {
+function createWorld(scheduler: Scheduler, keys: Keys, broken: Broken, hasMoves: boolean) {
   const { chance } = scheduler
   const nats = createNats(scheduler)
-  const postgres = createPostgres(scheduler, keys)
+  const postgres = createPostgres(scheduler, keys, hasMoves)
   const history = createHistory(postgres)
   const accounts = createAccounts(chance, postgres, chance.between(1, 2))
   const world: Watched = { scheduler, nats, postgres, publishers: [], nodes: [], violation: undefined }
@@ -94,7 +103,7 @@ type Step = (until: number) => Promise<boolean>
 async function trouble(
   world: Watched,
   accounts: ReturnType<typeof createAccounts>,
-  only: readonly string[] | undefined,
+  { only, hasMoves }: { only: readonly string[] | undefined; hasMoves: boolean },
   step: Step,
 ): Promise<void> {
   const { scheduler, nats, publishers, nodes } = world
@@ -109,7 +118,8 @@ async function trouble(
   while (scheduler.now() < end) {
     await run(scheduler.now() + chance.next() * chance.pick([20, 300, 3_000]))
     if (chance.is(0.2)) nats.sync()
-    if (names.length === 0 || chance.is(0.4 + isCalm / 2)) accounts.change()
+    if (hasMoves && chance.is(0.15)) accounts.move()
+    else if (names.length === 0 || chance.is(0.4 + isCalm / 2)) accounts.change()
     else faults[chance.pick(names)]?.(world)
   }
 }

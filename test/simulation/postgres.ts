@@ -3,6 +3,7 @@ import { kindOf } from '../../src/distribution/records.ts'
 import type { Signer, TrustedKeys } from '../../src/distribution/signature.ts'
 import type { Uuid } from '../../src/kernel/ids.ts'
 import type { OutboxRow } from '../../src/operations/outbox.ts'
+import { defaultCell, isPlacementKey, placementKey } from '../../src/operations/placement.ts'
 import type { LockedDatabase, PublisherDatabase, Reasons } from '../../src/publisher/database.ts'
 import type { Compiled } from '../../src/publisher/records/compile.ts'
 import type { Process, Scheduler } from './scheduler.ts'
@@ -20,11 +21,13 @@ type State = {
   revision: number
   resendBelow: number
   withheld: Map<RecordKey, string>
+  /** Accounts that are placed in another cell. */
+  elsewhere: Set<Uuid>
 }
 const skipped = 1_000_000_000
 
 /** The database: transactions that end in another order than they began, the outbox, one lock, and a backup. */
-export function createPostgres(scheduler: Scheduler, keys: { signer: Signer; trusted: TrustedKeys }) {
+export function createPostgres(scheduler: Scheduler, keys: { signer: Signer; trusted: TrustedKeys }, hasMoves = false) {
   const { chance } = scheduler
   let state: State = {
     things: new Map(),
@@ -34,6 +37,7 @@ export function createPostgres(scheduler: Scheduler, keys: { signer: Signer; tru
     revision: 0,
     resendBelow: 0,
     withheld: new Map(),
+    elsewhere: new Set(),
   }
   let lastGeneration = 0
   let backup: State | undefined
@@ -44,6 +48,8 @@ export function createPostgres(scheduler: Scheduler, keys: { signer: Signer; tru
   let onCommit = (_generation: number, _writes: Writes): void => {}
   let onRestore = (): void => {}
 
+  const here = (): Map<RecordKey, Thing> =>
+    new Map([...state.things].filter(([, { accountId }]) => !state.elsewhere.has(accountId)))
   const settled = (): number => (running.size > 0 ? Math.min(...running) - 1 : lastGeneration)
   const query = <Result>(process: Process, work: () => Result): Promise<Result> =>
     scheduler.takes(process, chance.next() * 3, () => {
@@ -125,12 +131,17 @@ export function createPostgres(scheduler: Scheduler, keys: { signer: Signer; tru
     noteExpiredRules: () => query(process, () => {}),
     async compile(changed) {
       const compiled: Compiled[] = []
+      // Histories without moves stay as they were before there were any.
+      const elsewhere = hasMoves ? await query(process, () => new Set(state.elsewhere)) : state.elsewhere
       // Each kind is a statement of its own, and sees what was committed until then.
       for (const [, ofKind] of Map.groupBy(changed, ({ key }) => kindOf(key)))
         await query(process, () => {
-          for (const { key } of ofKind) {
+          for (const { key, accountId } of ofKind) {
             const thing = state.things.get(key)
-            compiled.push({ key, value: thing?.value ?? null, blobs: thing?.blobs ?? [] })
+            // What a comparison found to be gone has no account.
+            if (elsewhere.has(accountId)) compiled.push({ key, value: null, blobs: [], isElsewhere: true })
+            else if (elsewhere.has(thing?.accountId ?? accountId)) compiled.push({ key, value: null, blobs: [] })
+            else compiled.push({ key, value: thing?.value ?? null, blobs: thing?.blobs ?? [] })
           }
         })
       return compiled
@@ -138,11 +149,17 @@ export function createPostgres(scheduler: Scheduler, keys: { signer: Signer; tru
     settled: () => query(process, settled),
     resendBelow: () => query(process, () => state.resendBelow),
     async *living(kind: RecordKind) {
-      const page = await query(process, () => [...state.things].filter(([key]) => kindOf(key) === kind))
+      const page = await query(process, () => [...here()].filter(([key]) => kindOf(key) === kind))
       if (page.length > 0) yield page.map(([key, { accountId }]) => ({ key, accountId }))
     },
-    recordsOf: (accountId) =>
-      query(process, () => [...state.things].filter(([, thing]) => thing.accountId === accountId).map(([key]) => key)),
+    recordsOf: (accountId, after) =>
+      query(process, () => {
+        const left = [...state.things].filter(([, thing]) => thing.accountId === accountId).map(([key]) => key)
+        const changed = state.outbox.filter(
+          ({ account_id, generation, key }) => account_id === accountId && generation > after && !isPlacementKey(key),
+        )
+        return [...left, ...changed.map(({ key }) => key)]
+      }),
     moves: () => query(process, () => new Map()),
     changedSince: (inBucket) =>
       query(process, () => {
@@ -191,12 +208,35 @@ export function createPostgres(scheduler: Scheduler, keys: { signer: Signer; tru
           }
           write(generation, accountId, writes.keys())
           scheduler.tell('account', `${told} (generation ${generation})`)
-          onCommit(generation, writes)
+          onCommit(generation, state.elsewhere.has(accountId) ? withoutValues(writes) : writes)
         },
         true,
       )
     },
-    things: () => state.things as ReadonlyMap<RecordKey, Thing>,
+    /** The operator places the account in another cell, or back in this one. */
+    move(accountId: Uuid, told: string): void {
+      if (scheduler.now() < downUntil) return
+      running.add(++lastGeneration)
+      const generation = lastGeneration
+      const started = state
+      scheduler.at(
+        chance.is(0.2) ? chance.next() * 2_000 : chance.next() * 10,
+        undefined,
+        () => {
+          running.delete(generation)
+          if (started !== state) return
+          const isBack = state.elsewhere.delete(accountId)
+          if (!isBack) state.elsewhere.add(accountId)
+          write(generation, accountId, [placementKey(defaultCell) as RecordKey])
+          scheduler.tell('operator', `places ${told} ${isBack ? 'here' : 'elsewhere'} (generation ${generation})`)
+          const all = new Map([...state.things].filter(([, thing]) => thing.accountId === accountId))
+          onCommit(generation, isBack ? all : withoutValues(all))
+        },
+        true,
+      )
+    },
+    /** What nodes of this cell should have. */
+    things: here as () => ReadonlyMap<RecordKey, Thing>,
     settled,
     cursor: () => state.cursor,
     onCommit(listener: typeof onCommit): void {
@@ -245,5 +285,7 @@ const copyOf = (state: State): State => ({
   things: new Map(state.things),
   outbox: [...state.outbox],
   withheld: new Map(state.withheld),
+  elsewhere: new Set(state.elsewhere),
 })
+const withoutValues = (writes: Writes): Writes => new Map([...writes.keys()].map((key) => [key, null]))
 const byGeneration = (a: OutboxRow, b: OutboxRow): number => a.generation - b.generation

@@ -4,10 +4,11 @@ import { test } from 'node:test'
 import { open, seal } from '../../src/distribution/signature.ts'
 import { printed, sized } from '../harness/thorough.ts'
 import { controls, firstFound } from './controls.ts'
-import { live } from './history_of_seed.ts'
+import { firstSeedWithMoves, live } from './history_of_seed.ts'
 import { keysOf } from './signatures.ts'
 
 const seeds = sized(80, 5_000)
+const seedsWithMoves = sized(40, 5_000)
 
 async function assertRight(seed: number): Promise<void> {
   const { violation } = await live(seed)
@@ -18,6 +19,10 @@ async function assertRight(seed: number): Promise<void> {
 
 test(`nothing goes wrong in ${printed(seeds)} histories`, async () => {
   for (let seed = 1; seed <= seeds; seed++) await assertRight(seed)
+})
+
+test(`nothing goes wrong in ${printed(seedsWithMoves)} histories in which accounts move between cells`, async () => {
+  for (let seed = 0; seed < seedsWithMoves; seed++) await assertRight(firstSeedWithMoves + seed)
 })
 
 test('nothing goes wrong any more in histories that found a defect', async () => {

@@ -121,6 +121,10 @@ export function createAccounts(chance: Chance, postgres: Postgres, count: number
       const account = chance.pick(accounts)
       postgres.change(account.uuid, (things) => make(account, things), account.host)
     },
+    move(): void {
+      const account = chance.pick(accounts)
+      postgres.move(account.uuid, account.host)
+    },
   }
 }
 

@@ -74,9 +74,13 @@ export async function* living(pool: DbPool, cell: Cell, kind: RecordKind): Async
   }
 }
 
-/** Everything of an account that has a record in any cell. */
-export async function recordsOf(db: Db, accountId: Uuid): Promise<RecordKey[]> {
-  const keys: RecordKey[] = []
+/** Everything of an account that has a record in any cell, and what has changed since a generation. */
+export async function recordsOf(db: Db, accountId: Uuid, after: number): Promise<RecordKey[]> {
+  const changed = await many<{ key: RecordKey }>(
+    db,
+    sql`select key from outbox where generation > ${after} and account_id = ${accountId} and key not like 'placement.%'`,
+  )
+  const keys = changed.map(({ key }) => key)
   for (const [kind, { prefix, from }] of Object.entries(places) as [RecordKind, Place][]) {
     if (kind === 'recipient') continue
     const rows = await many<{ id: Uuid }>(db, sql`select id from ${from} and account_id = ${accountId}`)
