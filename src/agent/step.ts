@@ -109,9 +109,9 @@ const isOfCertificates = (key: RecordKey): boolean => kindOf(key) === 'certifica
 
 /** Edges may have other names now, for which a file may be there already: it is served together with the edge. */
 async function noteEdges(certificates: Certificates, logged: readonly EdgeRecord[]): Promise<void> {
-  const edges = logged.filter(({ key }) => kindOf(key) === 'https')
-  for (const { key } of edges) certificates.edgeChanged(key)
-  if (edges.length > 0) await certificates.lookForFiles()
+  const kinds = new Set(logged.map(({ key }) => kindOf(key)))
+  for (const { key } of logged) if (['https', 'route'].includes(kindOf(key))) certificates.edgeChanged(key)
+  if (kinds.has('https')) await certificates.lookForFiles()
 }
 
 /** Those that arrive, and these of the known ones. */

@@ -1,5 +1,10 @@
 import { rfc3339 } from '../kernel/clock.ts'
-import { type UpstreamStatus, upstreamStatuses } from '../kernel/edge/edge_nodes.ts'
+import {
+  type CertificateCounts,
+  type UncoveredOfAccount,
+  type UpstreamStatus,
+  upstreamStatuses,
+} from '../kernel/edge/edge_nodes.ts'
 import { isId } from '../kernel/ids.ts'
 import { formatAddress, parseAddress } from '../kernel/ip/address.ts'
 import { plainText } from '../kernel/text.ts'
@@ -29,6 +34,8 @@ const maxRuleHits = 5_000
 const maxRefusals = 1_000
 const maxRefusalCharacters = 1_000
 const maxHealth = 1_000
+// More than fit into the bytes that a node has for them.
+const [maxUncoveredAccounts, maxUncoveredNames] = [1_000, 5_000]
 
 /** `dropped`: how many counts, refusals and states of upstreams in it were out of bounds, and were left out. */
 export type ReadReport = { report: Report; dropped: number }
@@ -138,9 +145,30 @@ function readCertificates({ nodeKey, certificates }: Record<string, unknown>, no
           waiting,
           firstExpiry: firstExpiry === undefined ? null : rfc3339(firstExpiry),
           ...(isCount(missing) && { missing }),
+          ...readUncovered(counts.uncovered),
         },
       }),
   }
+}
+
+const hostName = /^[\x21-\x7e]{1,255}$/
+
+/** What an account learns about its own names: a report that lists an account twice, or too many, lists none. */
+function readUncovered(sent: unknown): Pick<CertificateCounts, 'uncovered'> {
+  if (!isObject(sent) || !Array.isArray(sent.accounts) || sent.accounts.length > maxUncoveredAccounts) return {}
+  const accounts = sent.accounts.map(readUncoveredOfAccount).filter(isThere)
+  const distinct = new Set(accounts.map(({ account }) => account))
+  if (accounts.length < sent.accounts.length || distinct.size < accounts.length) return {}
+  return { uncovered: { accounts, isCut: sent.isCut !== false } }
+}
+
+function readUncoveredOfAccount(sent: unknown): UncoveredOfAccount | undefined {
+  if (!isObject(sent) || !Array.isArray(sent.names) || sent.names.length > maxUncoveredNames) return undefined
+  const { account, count, names } = sent
+  if (typeof account !== 'string' || !isId('ac', account) || !isCount(count) || count < sent.names.length)
+    return undefined
+  if (!sent.names.every((name) => typeof name === 'string' && hostName.test(name))) return undefined
+  return { account, count, names: names as string[] }
 }
 
 /** Shown to tenants: plain characters only, so that a reason cannot pretend to be anything else. */

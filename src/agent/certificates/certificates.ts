@@ -99,14 +99,14 @@ export function createCertificates(parts: Parts) {
       const served = names.served()
       const missing: RecordKey[] = []
       for (const key of known.keys()) {
-        if (kindOf(key) === 'https') uncovered.note(key)
+        if (['https', 'route'].includes(kindOf(key))) uncovered.note(key)
         if (kindOf(key) === 'certificate' && claim(key).difference(served).size > 0) missing.push(key)
       }
       if (served.size > 0) await serve(new Set(served.keys()))
       return missing
     },
     state: () => ({ ...countsOf(names, waiting.size), ...uncovered.state() }),
-    /** An HTTPS edge has changed, and may have other names. */
+    /** An HTTPS edge or a route has changed, and names may be others or of another account. */
     edgeChanged: uncovered.note,
     lookForFiles: names.lookForFiles,
   }

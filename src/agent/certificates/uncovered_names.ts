@@ -1,12 +1,26 @@
-import type { EdgeRecord, HttpsRecord, RecordKey } from '../../distribution/records.ts'
+import {
+  type EdgeRecord,
+  type HttpsRecord,
+  kindOf,
+  type RecordKey,
+  type RouteRecord,
+} from '../../distribution/records.ts'
 import type { Clock } from '../../kernel/clock.ts'
+import type { Uncovered } from '../../kernel/edge/edge_nodes.ts'
 import type { NameServer } from './name_server.ts'
 
 /** A pass over all names of a large node takes a while, and a burst of changes should not repeat it for each. */
 const lookAgainMs = 2_000
 const maxShown = 20
 
-export type UncoveredNames = { missing: number; missingNames: readonly string[] }
+/** Bytes that a report has for names: it is sent every two seconds, and is one message with everything else in it. */
+const maxReportedBytes = 16 * 1024
+
+export type UncoveredNames = {
+  missing: number
+  missingNames: readonly string[]
+  uncovered: Uncovered
+}
 
 /**
  * Names of HTTPS edges for which the node has no certificate, neither of an account nor in the operator's folder. Clients of
@@ -18,10 +32,12 @@ export function createUncoveredNames(
   clock: Clock,
 ) {
   const hosts = new Map<RecordKey, readonly string[]>()
+  /** By HTTPS edge. Its own record does not name the account; those of its routes do, and without one it serves nothing. */
+  const accounts = new Map<RecordKey, string>()
   let isCurrent = false
   let lookedAt = Number.NEGATIVE_INFINITY
   let taken = names.taken()
-  let found: UncoveredNames = { missing: 0, missingNames: [] }
+  let found: UncoveredNames = { missing: 0, missingNames: [], uncovered: { accounts: [], isCut: false } }
 
   function isCovered(name: string): boolean {
     const wildcard = `*${name.slice(name.indexOf('.'))}`
@@ -30,10 +46,28 @@ export function createUncoveredNames(
     return served.has(wildcard) && !served.get(wildcard)?.except.includes(name)
   }
 
+  function noteRoute(route: RouteRecord | null | undefined): void {
+    if (!route || accounts.get(`https.${route.edge}`) === route.account) return
+    accounts.set(`https.${route.edge}`, route.account)
+    isCurrent = false
+  }
+
+  function noteEdge(key: RecordKey): void {
+    isCurrent = false
+    const value = known.get(key)?.value as HttpsRecord | null | undefined
+    if (value) hosts.set(key, [...new Set(value.hostports.map(hostOf))])
+    else for (const map of [hosts, accounts]) map.delete(key)
+  }
+
   function look(): UncoveredNames {
-    const missing = new Set<string>()
-    for (const each of hosts.values()) for (const name of each) if (!isCovered(name)) missing.add(name)
-    return { missing: missing.size, missingNames: [...missing].slice(0, maxShown) }
+    const missing = new Map<string, string>()
+    for (const [key, each] of hosts)
+      for (const name of each) if (!isCovered(name)) missing.set(name, accounts.get(key) ?? '')
+    return {
+      missing: missing.size,
+      missingNames: [...missing.keys()].slice(0, maxShown),
+      uncovered: byAccount(missing),
+    }
   }
 
   return {
@@ -41,12 +75,10 @@ export function createUncoveredNames(
     servedChanged(): void {
       isCurrent = false
     },
-    /** An HTTPS edge has changed, and may have other names. */
+    /** An HTTPS edge has changed and may have other names, or one of its routes has. */
     note(key: RecordKey): void {
-      isCurrent = false
-      const value = known.get(key)?.value as HttpsRecord | null | undefined
-      if (value) hosts.set(key, [...new Set(value.hostports.map(hostOf))])
-      else hosts.delete(key)
+      if (kindOf(key) === 'route') noteRoute(known.get(key)?.value as RouteRecord | null | undefined)
+      else noteEdge(key)
     },
     state(): UncoveredNames {
       const isStale = !isCurrent || names.taken() !== taken
@@ -58,6 +90,35 @@ export function createUncoveredNames(
       return found
     },
   }
+}
+
+/**
+ * As many names as there is room for, one of each account in turn, so that an account with thousands does not hide those of
+ * others. Every account comes with its count before any comes with a name.
+ */
+function byAccount(missing: ReadonlyMap<string, string>): Uncovered {
+  const names = Map.groupBy(missing.keys(), (name) => missing.get(name) ?? '')
+  names.delete('')
+  let room = maxReportedBytes
+  const found: { account: string; count: number; names: string[] }[] = []
+  for (const [account, { length: count }] of names) {
+    const entry = { account, count, names: [] }
+    room -= JSON.stringify(entry).length + 1
+    if (room < 0) break
+    found.push(entry)
+  }
+  for (let turn = 0; room > 0; turn++) {
+    const before = room
+    for (const entry of found) {
+      const name = names.get(entry.account)?.[turn]
+      if (name === undefined) continue
+      room -= name.length + 3
+      if (room < 0) break
+      entry.names.push(name)
+    }
+    if (room === before) break
+  }
+  return { accounts: found, isCut: found.length < names.size }
 }
 
 const hostOf = (hostport: string): string => hostport.slice(0, hostport.lastIndexOf(':'))

@@ -9,7 +9,13 @@ export type CertificateCounts = {
   firstExpiry: string | null
   /** Names of HTTPS edges without a certificate. Nodes before 0.3 do not send it. */
   missing?: number
+  /** The same by account. Nodes before 0.3 do not send it. */
+  uncovered?: Uncovered
 }
+/** `isCut`: there are further accounts, for which a report has no room. */
+export type Uncovered = { accounts: readonly UncoveredOfAccount[]; isCut: boolean }
+/** `count` may be more than there is room for in `names`. */
+export type UncoveredOfAccount = { account: string; count: number; names: readonly string[] }
 
 /** Records that are not in force on a node because it refused them, until others come in their place. */
 export type RefusedCounts = {
