@@ -10,7 +10,7 @@ export const verdicts: Record<Outcome, { word: string; tone: Tone; icon: IconNam
   refused: { word: 'Refused', tone: 'refused', icon: 'refused' },
   warned: { word: 'Warned', tone: 'warned', icon: 'warned' },
   limited: { word: 'Limited', tone: 'refused', icon: 'refused' },
-  failed: { word: 'Failed', tone: 'neutral', icon: 'unknown' },
+  failed: { word: 'Failed', tone: 'refused', icon: 'unknown' },
 }
 
 /** By the reasons of docs/guides/access-log.md. */
@@ -27,7 +27,7 @@ const sentences: Record<string, string> = {
   misdirected: 'The host name is not the one of the TLS connection',
   no_websocket: 'The route takes no WebSockets',
   no_route: 'No route matches',
-  no_backend: 'The route has no backend',
+  no_backend: 'There is no backend',
   all_down: 'Every upstream of the backend is down',
   draining: 'The node was about to stop',
   not_ready: 'The node was not ready',

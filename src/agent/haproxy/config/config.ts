@@ -153,7 +153,8 @@ ${settings.tcpBind.addresses.map((address) => `  bind ${listen(address, `${setti
   acl cleared var(txn.cleared) -m found
   tcp-request content set-var(txn.cleared) bool(true) if allowed || open unrestricted${decide('tcp-request content', 'sess.entry', '!cleared')}
   ${refuseConnection} if !cleared !allowed${upstream(settings, 'tcp-request content', 'sess.entry')}${native(settings, 'tcp-request content', 'sess.entry')}
-  tcp-request content reject if ${isUnreachable} !native || native all_down${dial('tcp-request content')}
+  ${refuseConnection} if ${isUnreachable} !native
+  ${refuseConnection} if native all_down${dial('tcp-request content')}
   # One that is not there is skipped, and nothing else may be dialed instead.
   use_backend %[var(txn.native)] if native
   use_backend native_missing_tcp if native

@@ -37,10 +37,14 @@ export function rulesOf(config: string): ReadonlyMap<number, RequestReason> {
     if (line.includes(`return ${answers.refused} `)) rules.set(index + 1, 'internal')
     const found = reasonOfAnswer.find(([answer]) => line.includes(`return ${answer}`))
     if (found) rules.set(index + 1, found[1])
-    else if (line.trimStart().startsWith(refuseConnection))
-      rules.set(index + 1, line.includes('!allowed') ? 'internal' : 'no_backend')
+    else if (line.trimStart().startsWith(refuseConnection)) rules.set(index + 1, reasonOfRefused(line))
   }
   return rules
+}
+
+function reasonOfRefused(line: string): RequestReason {
+  if (line.includes('!allowed')) return 'internal'
+  return line.includes('all_down') ? 'all_down' : 'no_backend'
 }
 
 /** By the status alone, for lines of a worker that runs with another configuration. */
