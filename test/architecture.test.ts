@@ -28,8 +28,12 @@ const mayImport: Record<string, { folders: string[]; because: string }> = {
     folders: ['kernel', 'db', 'identity', 'access', 'http', 'distribution'],
     because: 'operations are the same for every resource, so they know none',
   },
+  health: {
+    folders: ['kernel', 'db', 'http'],
+    because: 'how a thing is follows from what is shown of it, from rows and from reports, and from nothing else',
+  },
   resources: {
-    folders: ['kernel', 'db', 'identity', 'access', 'http', 'distribution', 'operations'],
+    folders: ['kernel', 'db', 'identity', 'access', 'http', 'distribution', 'operations', 'health'],
     because: 'resources must not know how they are started',
   },
   sign_in: {
@@ -76,6 +80,7 @@ const mayImport: Record<string, { folders: string[]; because: string }> = {
       'http',
       'distribution',
       'operations',
+      'health',
       'resources',
       'publisher',
       'fleet',

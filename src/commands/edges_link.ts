@@ -119,6 +119,7 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
       ...nodes,
       ...changeStatus(db, nodes),
       watch: tails.watch,
+      isConnected: link.isConnected,
       committed: () => nats?.publish(wakeSubject),
       fault: () => link.fault() ?? publishers.fault(),
     },

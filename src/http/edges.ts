@@ -15,6 +15,8 @@ export type WatchFilter = {
 /** What request handlers can ask about edge nodes. Implemented by the link to them; empty without edges. */
 export type EdgeView = {
   all: () => EdgeNode[]
+  /** Whether this process hears from nodes. Without edges there is nothing to hear, and true. */
+  isConnected: () => boolean
   /** Tells about the nodes that serve the account. */
   status: (generation: number, accountId: Uuid) => Promise<ChangeStatus>
   /** Tells the publisher that there is something new, and resolves when it is in force or the time is over. */
@@ -32,6 +34,7 @@ export type EdgeView = {
 const noNodes: ChangeStatus = { live: [], applied: [], behind: [], withheld: [] }
 export const noEdges: EdgeView = {
   all: () => [],
+  isConnected: () => true,
   status: async () => noNodes,
   waitFor: async () => noNodes,
   committed() {},

@@ -83,7 +83,10 @@ const at = (value: unknown, path: readonly string[]): unknown =>
   path.reduce((inside, step) => (isObject(inside) ? inside[step] : undefined), value)
 
 /** Objects may have more fields than their stable part: those change by themselves. */
-const repeats = (stable: unknown, value: unknown): boolean =>
-  isObject(stable) && isObject(value)
-    ? Object.entries(stable).every(([name, part]) => repeats(part, value[name]))
-    : isDeepStrictEqual(stable, value)
+function repeats(stable: unknown, value: unknown): boolean {
+  if (isObject(stable) && isObject(value))
+    return Object.entries(stable).every(([name, part]) => repeats(part, value[name]))
+  if (Array.isArray(stable) && Array.isArray(value))
+    return stable.length === value.length && stable.every((part, index) => repeats(part, value[index]))
+  return isDeepStrictEqual(stable, value)
+}

@@ -1,7 +1,7 @@
 import type { Static, TObject } from 'typebox'
 import type { Db } from '../db/pool.ts'
 import { transaction } from '../db/transaction.ts'
-import { checkIfMatch, etagOf } from '../http/preconditions.ts'
+import { checkIfMatch } from '../http/preconditions.ts'
 import { editedFields, refuseChanged } from '../http/read_only.ts'
 import { type Handling, type ParamsOf, type Result, type Route, type RouteShape, route } from '../http/route.ts'
 import { Closed, Wait } from '../http/wire.ts'
@@ -9,7 +9,7 @@ import type { Caller } from '../identity/caller.ts'
 import { record } from './change.ts'
 import { once } from './idempotency.ts'
 import { withinQuota } from './quota.ts'
-import { existing, type ItemParams, nameOf, type Resource, stableFieldsOf, type View } from './resource.ts'
+import { existing, type ItemParams, nameOf, presented, type Resource, stableFieldsOf, type View } from './resource.ts'
 
 /** What the route of a change says of itself. The rest follows from its resource. */
 type Writing<B extends TObject> = Pick<
@@ -59,9 +59,11 @@ export function createRoute<P extends ItemParams, Row, Shape extends TObject, B 
     async handle(request) {
       const made = request.idempotencyKey === undefined ? await insertAtOnce?.(request) : undefined
       if (made)
-        return responseTo(resource, { row: made, body: resource.view(made, request.uri), generation: undefined })
-      return changing(resource, request, (tx) =>
-        answeringOnce(resource, tx, request, async () => {
+        return responseTo(resource, request, {
+          ...{ row: made, body: resource.view(made, request.uri), generation: undefined, replayed: false },
+        })
+      const done = await changing(resource, request, (tx) =>
+        once(tx, request, async () => {
           const add = () => insert(tx, request)
           const claim = quota && { kind: quota, added: 1, quotas: request.settings.quotas }
           const row = claim ? await withinQuota(tx, request.caller, claim, add) : await add()
@@ -75,6 +77,7 @@ export function createRoute<P extends ItemParams, Row, Shape extends TObject, B 
           return { row, body, generation }
         }),
       )
+      return responseTo(resource, request, done)
     },
   })
 }
@@ -99,8 +102,8 @@ export function updateRoute<P extends ItemParams, Row, Shape extends TObject, B 
     tagged: true,
     managesKeys: resource.managesKeys,
     errors: ['ERR_PRECONDITION_FAILED', ...errors],
-    handle: (request) =>
-      changing(resource, request, async (tx) => {
+    async handle(request) {
+      const { body, generation } = await changing(resource, request, async (tx) => {
         const edited = (shown: object) =>
           editedFields(request.body, request.repeated, writing.body, resource.shape, shown)
         const before = await changeable(resource, tx, request, permit, edited)
@@ -108,8 +111,8 @@ export function updateRoute<P extends ItemParams, Row, Shape extends TObject, B 
         const body = resource.view(row, request.uri)
         const after = stableFieldsOf(resource, body)
         refuseChanged(request.repeated, [
-          { shown: before.shown, stable: before.fields },
-          { shown: body, stable: after },
+          { shown: repeatable(resource, before.shown), stable: before.fields },
+          { shown: repeatable(resource, body), stable: after },
         ])
         const generation = await record(tx, request.origin, {
           resourceId: body.id,
@@ -117,8 +120,10 @@ export function updateRoute<P extends ItemParams, Row, Shape extends TObject, B 
           after,
           records: resource.records?.(row, request.caller, 'update', before.row),
         })
-        return { body, etag: etagOf(after), generation }
-      }),
+        return { body, generation }
+      })
+      return { ...(await presented(resource, request, body)), generation }
+    },
   })
 }
 
@@ -156,8 +161,8 @@ export function actionRoute<P extends ItemParams, Row, Shape extends TObject, B 
     errors: ['ERR_PRECONDITION_FAILED', 'ERR_IDEMPOTENCY_KEY_USED', ...errors],
     async handle(request) {
       const prepared = (await prepare?.(request, await existing(resource, request.db, request, false))) as Prepared
-      return changing(resource, request, (tx) =>
-        answeringOnce(resource, tx, request, async () => {
+      const done = await changing(resource, request, (tx) =>
+        once(tx, request, async () => {
           const before = await changeable(resource, tx, request, permit)
           const row = await apply(tx, request, before.row, prepared)
           const body = resource.view(row, request.uri)
@@ -170,6 +175,7 @@ export function actionRoute<P extends ItemParams, Row, Shape extends TObject, B 
           return { row, body, generation }
         }),
       )
+      return responseTo(resource, request, done)
     },
   })
 }
@@ -271,32 +277,27 @@ async function changeable<P extends ItemParams, Row, Shape extends TObject, Body
   return { row, id: shown.id, shown, fields, body }
 }
 
+/** What of a response a PATCH may repeat: the status too, which is added to it only after the change. */
+const repeatable = <P extends ItemParams, Row, Shape extends TObject>(
+  { statuses }: Resource<P, Row, Shape>,
+  shown: View<P, Shape>,
+): object => (statuses ? { ...shown, status: {} } : shown)
+
 type Done<P extends ItemParams, Row, Shape extends TObject> = {
-  row: Row
   body: View<P, Shape>
   generation: number | undefined
-}
+} & ({ row: Row; replayed: false } | { replayed: true })
 
-/** A POST that happens once for each Idempotency-Key. If the resource has a secret, only the first response has it. */
-async function answeringOnce<P extends ItemParams, Row, Shape extends TObject>(
+/** After the change is committed. If the resource has a secret, only the first response of an Idempotency-Key has it. */
+async function responseTo<P extends ItemParams, Row, Shape extends TObject>(
   resource: Resource<P, Row, Shape>,
-  tx: Db,
   request: Handling<unknown, object, unknown>,
-  work: () => Promise<Done<P, Row, Shape>>,
+  done: Done<P, Row, Shape>,
 ): Promise<Result<View<P, Shape>>> {
   const { secret } = resource
-  const done = await once(tx, request, work)
-  if (!done.replayed) return responseTo(resource, done)
-  const { body, generation, replayed } = done
-  const etag = etagOf(stableFieldsOf(resource, body))
-  return { body, etag, generation, replayed, ...(secret !== undefined && { warnings: [`${secret}=told_once`] }) }
-}
-
-function responseTo<P extends ItemParams, Row, Shape extends TObject>(
-  resource: Resource<P, Row, Shape>,
-  { row, body, generation }: Done<P, Row, Shape>,
-): Result<View<P, Shape>> {
-  const { secret } = resource
-  const etag = etagOf(stableFieldsOf(resource, body))
-  return { body: secret === undefined ? body : { ...body, [secret]: row[secret] }, etag, generation }
+  const { generation, replayed } = done
+  const { body, etag } = await presented(resource, request, done.body)
+  if (replayed)
+    return { body, etag, generation, replayed, ...(secret !== undefined && { warnings: [`${secret}=told_once`] }) }
+  return { body: secret === undefined ? body : { ...body, [secret]: done.row[secret] }, etag, generation }
 }

@@ -1,12 +1,11 @@
 import type { Static, TObject } from 'typebox'
 import type { Db } from '../db/pool.ts'
-import { etagOf } from '../http/preconditions.ts'
 import { type ParamsOf, type Route, route } from '../http/route.ts'
 import { ListOf } from '../http/wire.ts'
 import type { Caller } from '../identity/caller.ts'
 import { idPrefixes, manyOf } from '../kernel/ids.ts'
 import { toPage } from '../kernel/paging.ts'
-import { existing, type ItemParams, nameOf, type Resource, stableFieldsOf } from './resource.ts'
+import { existing, type ItemParams, nameOf, presented, type Resource, withStatusOf } from './resource.ts'
 
 type Reading = Pick<Route, 'access'> & { readonly summary?: string }
 
@@ -26,8 +25,8 @@ export const getRoute = <P extends ItemParams, Row, Shape extends TObject>(
     tagged: true,
     access,
     async handle(request) {
-      const body = resource.view(await existing(resource, request.db.lookUps, request, false), request.uri)
-      return { body, etag: etagOf(stableFieldsOf(resource, body)) }
+      const row = await existing(resource, request.db.lookUps, request, false)
+      return presented(resource, request, resource.view(row, request.uri))
     },
   })
 
@@ -63,7 +62,7 @@ export function listRoute<P extends ItemParams, Row, Shape extends TObject, Q ex
         request.query,
         request.uri(listed),
       )
-      return { body: { [field]: items, ...page } }
+      return { body: { [field]: await withStatusOf(resource, request, items), ...page } }
     },
   })
 }

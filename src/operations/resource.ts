@@ -1,6 +1,7 @@
 import type { Static, TObject } from 'typebox'
 import type { Db } from '../db/pool.ts'
 import type { RecordKey } from '../distribution/records.ts'
+import { etagOf } from '../http/preconditions.ts'
 import type { Handling, ParamsOf } from '../http/route.ts'
 import type { Caller } from '../identity/caller.ts'
 import { notFound } from '../kernel/errors.ts'
@@ -34,6 +35,14 @@ export type Resource<P extends ItemParams, Row, Shape extends TObject> = {
   readonly guard?: Guard
   /** The fields that only a change alters, used for its ETag and audit events. Default: all of them. */
   readonly stableFields?: (shown: View<P, Shape>) => object
+  /**
+   * Reads the status of a whole page, and returns what it adds to each. It changes by itself, so it is no part of what only a change
+   * alters: neither the audit nor If-Match sees it.
+   */
+  readonly statuses?: (
+    request: StatusRequest,
+    shown: readonly View<P, Shape>[],
+  ) => Promise<(each: View<P, Shape>) => Partial<Static<Shape>>>
   /** The field that is kept nowhere: only the response to the request that made it has it. */
   readonly secret?: keyof Row & keyof Static<Shape> & string
   /** The quota that a new one uses. */
@@ -46,6 +55,8 @@ export type Resource<P extends ItemParams, Row, Shape extends TObject> = {
     before?: Row,
   ) => readonly RecordKey[]
 }
+
+export type StatusRequest = Pick<Handling<unknown, unknown, unknown>, 'db' | 'caller' | 'clock' | 'edges'>
 
 type GuardedRequest = Pick<Handling<unknown, object, unknown>, 'caller' | 'origin' | 'clock' | 'query'>
 export type Guard = {
@@ -62,6 +73,28 @@ export const stableFieldsOf = <P extends ItemParams, Row, Shape extends TObject>
   { stableFields }: Resource<P, Row, Shape>,
   shown: View<P, Shape>,
 ): object => stableFields?.(shown) ?? shown
+
+/** What is shown of them, with how they are. */
+export const withStatusOf = async <P extends ItemParams, Row, Shape extends TObject>(
+  { statuses }: Resource<P, Row, Shape>,
+  request: StatusRequest,
+  shown: readonly View<P, Shape>[],
+): Promise<readonly View<P, Shape>[]> => {
+  if (!statuses || shown.length === 0) return shown
+  const added = await statuses(request, shown)
+  return shown.map((each) => ({ ...each, ...added(each) }))
+}
+
+/** The same of one, and its ETag. */
+export async function presented<P extends ItemParams, Row, Shape extends TObject>(
+  resource: Resource<P, Row, Shape>,
+  request: StatusRequest,
+  shown: View<P, Shape>,
+): Promise<{ body: View<P, Shape>; etag: string }> {
+  const stable = stableFieldsOf(resource, shown)
+  const [body = shown] = await withStatusOf(resource, request, [shown])
+  return { body, etag: resource.statuses ? etagOf(stable, body) : etagOf(stable) }
+}
 
 /** The row that the path names. Another account's is as one that does not exist. */
 export async function existing<P extends ItemParams, Row, Shape extends TObject>(

@@ -63,7 +63,7 @@ test('what nodes report about a backend is shown to its account, by node and add
   const backend = await newBackend(alice)
   const path = `/backends/static/${backend.id}/health`
   const ref = { id: backend.id, uri: backend.uri }
-  assert.deepEqual((await alice('GET', path)).body, { backend: ref, addresses: [] })
+  assert.deepEqual((await alice('GET', path)).body, { backend: ref, servers: [], addresses: [] })
   const other = newId('bkdst')
   await send([
     seen(backend.id),

@@ -34,7 +34,7 @@ test('a weighted backend shows its members and their weights, in the order sent'
     backends: { [b]: 10_000, [a]: 0 },
   })
   assert.equal(status, 201)
-  const { id, uri, created_at, ...rest } = body
+  const { id, uri, created_at, status: _health, ...rest } = body
   assert.match(id, /^bkdwd_[0-9a-z]{26}$/)
   assert.equal(uri, `${publicUrl}/backends/weighted/${id}`)
   assert.match(created_at, /^\d{4}-.*Z$/)

@@ -39,7 +39,7 @@ for (const { path, list, port, prefix, parts } of kinds) {
     const { status, body } = await admin('POST', path, {})
     assert.equal(status, 201)
     // Not in the specification.
-    const { cells, ...specified } = body
+    const { cells, status: _health, ...specified } = body
     assert.equal(cells, null)
     const { id, uri, created_at, ...rest } = specified
     assert.match(id, new RegExp(`^${prefix}_[0-9a-z]{26}$`))

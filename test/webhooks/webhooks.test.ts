@@ -59,7 +59,7 @@ test('a change arrives as the audit shows it, signed, and only what the filter n
   const destination = await newDestination(admin, receiver, { operations: ['bot_users.*'], description: 'siem' })
   assert.match(destination.secret, /^whsec_[A-Za-z0-9+/]{43}=$/)
   const shown = (await admin('GET', destination.uri)).body
-  assert.deepEqual([shown.secret, shown.status, shown.enabled], [null, 'healthy', true])
+  assert.deepEqual([shown.secret, shown.status.code, shown.enabled], [null, 'nothing_sent_yet', true])
   await other('POST', '/bot_users', { name: 'of another account' })
   await admin('POST', '/api_keys', {})
   const bot = (await admin('POST', '/bot_users', { name: 'mine' })).body
@@ -227,7 +227,7 @@ test('Retry-After is respected, a redirect is not followed, and 410 disables wit
     ([each]) => each?.attempts === 1,
   )
   assert.ok(Date.parse(delivery.next_attempt_at) > Date.now() + 3_000_000, delivery.next_attempt_at)
-  assert.equal((await admin('GET', destination.uri)).body.status, 'failing')
+  assert.equal((await admin('GET', destination.uri)).body.status.code, 'delivery_failing')
   status = 302
   await addEvents(admin, ['b'])
   const [redirected] = await poll(
@@ -245,12 +245,12 @@ test('Retry-After is respected, a redirect is not followed, and 410 disables wit
     async () => (await admin('GET', destination.uri)).body,
     ({ enabled }) => enabled === false,
   )
-  assert.deepEqual([disabled.status, disabled.disabled_reason], ['disabled', 'gone'])
+  assert.deepEqual([disabled.status.code, disabled.disabled_reason], ['receiver_gone', 'gone'])
   const { body } = await admin('GET', '/audit_events?operation=webhook_destinations.disable')
   assert.deepEqual([body.audit_events[0].resource_id, body.audit_events[0].after.enabled], [destination.id, false])
   status = 204
   const enabled = await admin('PATCH', destination.uri, { enabled: true })
-  assert.deepEqual([enabled.body.disabled_reason, enabled.body.status], [null, 'healthy'])
+  assert.deepEqual([enabled.body.disabled_reason, enabled.body.status.code], [null, 'nothing_sent_yet'])
   await poll(() => receiver.received.length === 3)
 })
 

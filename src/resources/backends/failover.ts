@@ -1,4 +1,5 @@
 import type { Db } from '../../db/pool.ts'
+import { backendStatuses } from '../../health/shown.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { invalidField } from '../../kernel/errors.ts'
 import { type Id, isId, toId, type Uuid } from '../../kernel/ids.ts'
@@ -19,6 +20,7 @@ const backends: Resource<{ id: 'bkdfo' }, GroupRow, typeof FailoverBackend> = {
   params: { id: 'bkdfo' },
   shape: FailoverBackend,
   view: toFailoverBackend,
+  statuses: backendStatuses,
   find: findBackend,
   records: ({ id }) => [`failover.${toId('bkdfo', id)}`],
 }

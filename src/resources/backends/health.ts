@@ -1,4 +1,8 @@
 import { type TObject, Type } from 'typebox'
+import { serverStatus } from '../../health/backends.ts'
+import { StatusShown } from '../../health/schema.ts'
+import { unknown } from '../../health/status.ts'
+import type { EdgeView } from '../../http/edges.ts'
 import { route } from '../../http/route.ts'
 import { Closed, Ref, type Static, Timestamp, TimestampOrNull } from '../../http/wire.ts'
 import type { BackendId, BackendPrefix } from '../../kernel/edge/backends.ts'
@@ -29,9 +33,21 @@ const AddressHealth = Closed(
   },
   { title: 'BackendAddressHealth' },
 )
+const Server = Closed(
+  {
+    backend: Type.Unsafe<Static<typeof Ref>>({ ...Ref, description: 'The static backend that has this server.' }),
+    address: Type.String({ description: 'Address and port as nodes dial them, after resolving a host name.' }),
+    status: StatusShown,
+  },
+  { title: 'BackendServer' },
+)
+const Servers = Type.Array(Server, {
+  description: 'The same by server: how each is, as all live edge nodes see it. Nodes that are not live do not count.',
+})
 const BackendHealth = Closed(
   {
     backend: Ref,
+    servers: Servers,
     addresses: Type.Array(AddressHealth, {
       description:
         'What edge nodes reported within the last 15 minutes, by backend, node and address. Without a health check an address is listed only while it is failing.',
@@ -55,6 +71,24 @@ function toAddressHealth(row: HealthRow, uri: (path: string) => string): Static<
   }
 }
 
+/** By server. What a node said that no longer reports is not known any more. */
+function serversIn(
+  rows: readonly HealthRow[],
+  edges: EdgeView,
+  uri: (path: string) => string,
+): Static<typeof Server>[] {
+  const live = new Set(edges.all().flatMap(({ node, live }) => (live ? [node] : [])))
+  const shown = rows.map((row) => toAddressHealth(row, uri))
+  return [...Map.groupBy(shown, ({ backend, address }) => `${backend.id} ${address}`).values()].flatMap((reports) => {
+    const [first] = reports
+    if (!first) return []
+    const heard = reports.filter(({ node }) => live.has(node))
+    const status = heard.length > 0 ? serverStatus(heard) : noLongerReported
+    return [{ backend: first.backend, address: first.address, status }]
+  })
+}
+const noLongerReported = unknown('no_live_node', 'No live edge node reports it.')
+
 /** GET of how a backend's upstreams are. */
 export const healthRoute = <P extends BackendPrefix, Row, Shape extends TObject>(
   resource: Resource<{ id: P }, Row, Shape>,
@@ -70,20 +104,21 @@ export const healthRoute = <P extends BackendPrefix, Row, Shape extends TObject>
     response: BackendHealth,
     access: 'anyone',
     async handle(request) {
-      const { db, caller, clock, uri } = request
+      const { db, caller, clock, uri, edges } = request
       await existing(resource, db, request, false)
       const id = request.params.id as BackendId
       const rows = await listHealth(db, caller, id, clock() - healthKnownForMs)
       return {
         body: {
           backend: { id, uri: uri(`${resource.path}/${id}`) },
+          servers: serversIn(rows, edges, uri),
           addresses: rows.map((row) => toAddressHealth(row, uri)),
         },
       }
     },
   })
 
-/** More than anybody reads. What is beyond it is counted. */
+/** What is beyond it is counted. */
 const maxListed = 1_000
 
 /** What is down or failing anywhere in the account, in one read. */
@@ -105,6 +140,7 @@ export const accountHealthRoutes = [
     success: 200,
     response: Closed(
       {
+        servers: Servers,
         addresses: Type.Array(AddressHealth, {
           description: `What edge nodes reported within the last 15 minutes: down first, then failing, then up; the latest change first. At most ${maxListed}.`,
         }),
@@ -113,9 +149,10 @@ export const accountHealthRoutes = [
       { title: 'AccountBackendHealth' },
     ),
     access: 'anyone',
-    async handle({ db, caller, clock, uri, query: { status } }) {
+    async handle({ db, caller, clock, uri, edges, query: { status } }) {
       const rows = await listHealthOfAccount(db, caller, clock() - healthKnownForMs, { status, limit: maxListed })
-      return { body: { addresses: rows.map((row) => toAddressHealth(row, uri)), total: rows[0]?.total ?? 0 } }
+      const addresses = rows.map((row) => toAddressHealth(row, uri))
+      return { body: { servers: serversIn(rows, edges, uri), addresses, total: rows[0]?.total ?? 0 } }
     },
   }),
 ]

@@ -1,3 +1,4 @@
+import { backendStatuses } from '../../health/shown.ts'
 import type { InstallationSettings } from '../../http/route.ts'
 import { responseFault } from '../../kernel/edge/fixed_response.ts'
 import { mangledNameFault } from '../../kernel/edge/headers.ts'
@@ -25,6 +26,7 @@ const backends: Resource<{ id: 'bkdhr' }, ResponseRow, typeof ResponseBackend> =
   params: { id: 'bkdhr' },
   shape: ResponseBackend,
   view: toResponseBackend,
+  statuses: backendStatuses,
   find: findBackend,
   records: ({ id }) => [`response.${toId('bkdhr', id)}`],
 }

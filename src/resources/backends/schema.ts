@@ -1,4 +1,5 @@
 import { type TProperties, type TSchema, Type } from 'typebox'
+import { StatusShown } from '../../health/schema.ts'
 import {
   Annotations,
   AnnotationsShown,
@@ -27,7 +28,10 @@ import {
 export const updateFields = <P extends BackendPrefix, F extends TProperties>(prefix: P, fields: F) =>
   Closed({ id: PathId(prefix), ...Annotations, ...fields })
 export const shownFields = <P extends BackendPrefix, F extends TProperties>(prefix: P, title: string, fields: F) =>
-  Closed({ id: Id(prefix), uri: Uri, created_at: Timestamp, ...AnnotationsShown, ...fields }, { title })
+  Closed(
+    { id: Id(prefix), uri: Uri, created_at: Timestamp, ...AnnotationsShown, ...fields, status: StatusShown },
+    { title },
+  )
 export const queryOf = <P extends BackendPrefix, F extends TProperties>(prefix: P, filters: F) =>
   Closed({ ...PageParameters, before_id: BeforeId(prefix), ...filters })
 

@@ -1,3 +1,4 @@
+import { backendStatuses } from '../../health/shown.ts'
 import { defaultCheckPath, type HealthCheck, healthCheckLimits } from '../../kernel/edge/health_check.ts'
 import { canonicalHostport } from '../../kernel/edge/hostport.ts'
 import { invalidField } from '../../kernel/errors.ts'
@@ -19,6 +20,7 @@ const backends: Resource<{ id: 'bkdst' }, StaticBackendRow, typeof Backend> = {
   params: { id: 'bkdst' },
   shape: Backend,
   view: toBackend,
+  statuses: backendStatuses,
   find: findBackend,
   records: ({ id }) => [`backend.${toId('bkdst', id)}`],
 }

@@ -1,3 +1,4 @@
+import { backendStatuses } from '../../health/shown.ts'
 import { type Id, toId } from '../../kernel/ids.ts'
 import { newAnnotations, patchedAnnotations } from '../../operations/annotations.ts'
 import { createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'
@@ -22,6 +23,7 @@ const backends: Resource<{ id: 'bkdwd' }, GroupRow, typeof WeightedBackend> = {
   params: { id: 'bkdwd' },
   shape: WeightedBackend,
   view: toWeightedBackend,
+  statuses: backendStatuses,
   find: findBackend,
   records: ({ id }) => [`weighted.${toId('bkdwd', id)}`],
 }

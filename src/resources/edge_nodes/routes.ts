@@ -1,5 +1,9 @@
 import { Type } from 'typebox'
 import { nodeKeyFingerprint } from '../../distribution/delivery.ts'
+import { readDueGeneration } from '../../health/facts.ts'
+import { statusOfNode } from '../../health/fleet.ts'
+import { StatusShown } from '../../health/schema.ts'
+import type { Status } from '../../health/status.ts'
 import { route } from '../../http/route.ts'
 import { Closed, type Static, Timestamp, TimestampOrNull } from '../../http/wire.ts'
 import { rfc3339 } from '../../kernel/clock.ts'
@@ -70,6 +74,7 @@ const EdgeNode = Closed(
       description:
         'Why the node cannot write to its disk. It keeps enforcing what it has and applies nothing new until it can. Null: it can.',
     }),
+    status: StatusShown,
   },
   { title: 'EdgeNode' },
 )
@@ -99,11 +104,9 @@ const Generation = Closed(
   { title: 'Generation' },
 )
 
-const shown = (
-  node: KnownNode,
-  joined: ReadonlyMap<string, string>,
-  accepted: ReadonlySet<string>,
-): Static<typeof EdgeNode> => ({
+type Around = { joined: ReadonlyMap<string, string>; accepted: ReadonlySet<string>; status: Status }
+
+const shown = (node: KnownNode, { joined, accepted, status }: Around): Static<typeof EdgeNode> => ({
   name: node.node,
   cell: node.cell,
   live: node.live,
@@ -129,6 +132,7 @@ const shown = (
   rejected_records: node.refused?.records ?? null,
   lowest_rejected_generation: node.refused?.lowest ?? null,
   storage_fault: node.storageFault ?? null,
+  status,
 })
 
 type NodeRefusal = KnownNode['refusals'][number]
@@ -156,9 +160,12 @@ export const edgeNodeRoutes = [
       const nodes = await ownNodes(db, caller, edges.all())
       const own = await generationsOf(db, caller, nodes.flatMap(refusedGenerations))
       const accepted = await acceptedNodeKeys(db)
-      const edge_nodes = nodes.map((node) =>
-        shown({ ...node, refusals: node.refusals.filter(isFor(own)) }, joined, accepted),
-      )
+      const due = await readDueGeneration(db)
+      const isConnected = edges.isConnected()
+      const edge_nodes = nodes.map((node) => {
+        const status = statusOfNode(node, { isConnected, due, accepted })
+        return shown({ ...node, refusals: node.refusals.filter(isFor(own)) }, { joined, accepted, status })
+      })
       return { body: { newest_generation, edge_nodes } }
     },
   }),

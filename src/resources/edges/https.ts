@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Db } from '../../db/pool.ts'
 import type { RecordKey } from '../../distribution/records.ts'
+import { httpsEdgeStatuses, routeStatuses } from '../../health/shown.ts'
 import type { InstallationSettings } from '../../http/route.ts'
 import type { Caller } from '../../identity/caller.ts'
 import type { RouteTimeouts } from '../../kernel/edge/timeouts.ts'
@@ -52,6 +53,7 @@ const edges: Resource<{ id: 'edghts' }, HttpsEdgeRow, typeof HttpsEdge> = {
   params: { id: 'edghts' },
   shape: HttpsEdge,
   view: toHttpsEdge,
+  statuses: httpsEdgeStatuses,
   find: findHttpsEdge,
   // Its routes name the edge and not its hostports, so they change with it only when it goes, or goes elsewhere.
   records: ({ id, routes, cells }, { accountId }, verb, before) => [
@@ -76,6 +78,7 @@ const routes: Resource<{ edge_id: 'edghts'; id: 'edghtsrt' }, RouteRow, typeof H
   params: { edge_id: 'edghts', id: 'edghtsrt' },
   shape: HttpsRoute,
   view: toHttpsRoute,
+  statuses: routeStatuses,
   find: (db, caller, id, lock, { edge_id }) => findRoute(db, caller, edge_id, id, lock),
   records: ({ id }) => [routeKey(id)],
 }

@@ -1,4 +1,6 @@
 import { type TObject, type TProperties, Type } from 'typebox'
+import type { ForwardingModules } from '../../health/edges.ts'
+import { StatusShown } from '../../health/schema.ts'
 import {
   Annotations,
   AnnotationsShown,
@@ -57,13 +59,17 @@ const inline = (kind: EdgeKind): TProperties =>
       Type.Optional(Type.Unsafe<object | null>({ ...body, type: ['object', 'null'] })),
     ]),
   )
-const shown = (kind: EdgeKind): TProperties =>
+/** The modules that decide where traffic goes, by their types, and all others. */
+type ShownModules = TProperties & {
+  [Name in keyof ForwardingModules]: ReturnType<typeof Type.Unsafe<ForwardingModules[Name]>>
+}
+const shown = (kind: EdgeKind): ShownModules =>
   Object.fromEntries(
     modulesOn(kind).map(([name, { shape }]) => [
       name,
       Type.Unsafe<object | null>({ anyOf: [shape, { type: 'null' }] }),
     ]),
-  )
+  ) as TProperties as ShownModules
 
 const withModules = <P extends TProperties>(kind: EdgeKind, properties: P) =>
   Closed({ ...properties, ...inline(kind) }) as TObject as TObject<P>
@@ -106,7 +112,7 @@ const edgeFields = <P extends 'edgtcp' | 'edghts'>(prefix: P) => ({
   ),
   cells: Cells,
 })
-export const TcpEdge = Closed({ ...edgeFields('edgtcp'), ...shown('tcp') }, { title: 'TcpEdge' })
+export const TcpEdge = Closed({ ...edgeFields('edgtcp'), ...shown('tcp'), status: StatusShown }, { title: 'TcpEdge' })
 const references = {
   backend_id: Filter(Id(...backendPrefixes), 'Return only what sends traffic to this backend itself.'),
   ip_policy_id: Filter(Id('ipp'), 'Return only what has this IP policy in its ip_restriction module.'),
@@ -209,6 +215,7 @@ export const HttpsRoute = Closed(
     websocket: Websocket,
     timeouts: TimeoutsShown,
     ...shown('route'),
+    status: StatusShown,
   },
   { title: 'HttpsEdgeRoute' },
 )
@@ -226,7 +233,11 @@ export const HttpsEdgeUpdate = Closed({
   cells: Type.Optional(Cells),
 })
 export const HttpsEdge = Closed(
-  { ...edgeFields('edghts'), routes: Type.Array(HttpsRoute, { description: 'Newest first.' }) },
+  {
+    ...edgeFields('edghts'),
+    routes: Type.Array(HttpsRoute, { description: 'Newest first.' }),
+    status: StatusShown,
+  },
   { title: 'HttpsEdge' },
 )
 export type HttpsEdge = Static<typeof HttpsEdge>

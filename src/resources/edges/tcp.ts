@@ -1,5 +1,6 @@
 import type { Db } from '../../db/pool.ts'
 import type { RecordKey } from '../../distribution/records.ts'
+import { tcpEdgeStatuses } from '../../health/shown.ts'
 import type { InstallationSettings } from '../../http/route.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { type Id, toId, type Uuid } from '../../kernel/ids.ts'
@@ -37,6 +38,7 @@ const edges: Resource<{ id: 'edgtcp' }, EdgeRow, typeof TcpEdge> = {
   params: { id: 'edgtcp' },
   shape: TcpEdge,
   view: toTcpEdge,
+  statuses: tcpEdgeStatuses,
   find,
   records: (row, { accountId }, verb) => [...records(row), ...(verb === 'create' ? [restrictionsKey(accountId)] : [])],
 }

@@ -1,4 +1,5 @@
 import type { Static } from 'typebox'
+import type { ForwardingModules } from '../../health/edges.ts'
 import { toId, type Uuid } from '../../kernel/ids.ts'
 import { shownAnnotations } from '../../operations/annotations.ts'
 import { type EdgeKind, modulesOn } from './modules.ts'
@@ -8,13 +9,15 @@ import type { EdgeRow, HttpsEdgeRow, RouteRow } from './store.ts'
 type UriOf = (path: string) => string
 
 /** Every module of the kind, null where it is not set. */
-const shownModules = (row: EdgeRow, kind: EdgeKind, uri: UriOf): Record<string, object | null> =>
-  Object.fromEntries(
+const shownModules = (row: EdgeRow, kind: EdgeKind, uri: UriOf): ForwardingModules => {
+  const shown: Record<string, object | null> = Object.fromEntries(
     modulesOn(kind).map(([name, module]) => {
       const stored = row.modules[name]
       return [name, stored ? module.show(stored, uri) : null]
     }),
   )
+  return shown as ForwardingModules
+}
 
 /** Like an annotation, what is refused is left out where there is none. */
 const shownHostports = ({ hostports, refused_hostports }: EdgeRow) => ({

@@ -1,4 +1,5 @@
 import type { RecordKey } from '../../distribution/records.ts'
+import { domainStatuses } from '../../health/shown.ts'
 import type { DomainService, TxtAnswer } from '../../http/domains.ts'
 import { type InstallationSettings, route } from '../../http/route.ts'
 import type { Static } from '../../http/wire.ts'
@@ -39,6 +40,7 @@ const domains: Resource<{ id: 'rd' }, ChangedDomain, typeof ReservedDomain> = {
   params: { id: 'rd' },
   shape: ReservedDomain,
   view: toReservedDomain,
+  statuses: domainStatuses,
   find: findReservedDomain,
   stableFields: stableDomainFields,
   records: ({ certificate_id, former }) =>

@@ -1,4 +1,5 @@
 import { type TSchema, Type } from 'typebox'
+import { StatusShown } from '../../health/schema.ts'
 import {
   Annotations,
   AnnotationsShown,
@@ -142,6 +143,7 @@ export const ReservedDomain = Closed(
       description: 'Null without certificate_management_policy.',
     }),
     verification: Verification,
+    status: StatusShown,
   },
   {
     title: 'ReservedDomain',

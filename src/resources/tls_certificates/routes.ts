@@ -1,3 +1,4 @@
+import { certificateStatuses } from '../../health/shown.ts'
 import { toId } from '../../kernel/ids.ts'
 import { newAnnotations, patchedAnnotations } from '../../operations/annotations.ts'
 import { createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'
@@ -25,6 +26,7 @@ const certificates: Resource<{ id: 'cert' }, TlsCertificateRow, typeof TlsCertif
   params: { id: 'cert' },
   shape: TlsCertificate,
   view: toTlsCertificate,
+  statuses: certificateStatuses,
   find: findTlsCertificate,
   stableFields: stableCertificateFields,
   // Nodes have only what a domain uses.

@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { StatusShown } from '../../health/schema.ts'
 import {
   Annotations,
   AnnotationsShown,
@@ -89,6 +90,7 @@ export const TlsCertificate = Closed(
     extended_key_usages: Words('Purposes, such as server-auth; those without a name as object identifiers.'),
     private_key_type: Type.Unsafe<'rsa' | 'ecdsa'>({ type: 'string', enum: ['rsa', 'ecdsa'] }),
     in_use_by: Type.Array(Ref, { description: 'Domains that use it, at most 100 of them.' }),
+    status: StatusShown,
   },
   { title: 'TlsCertificate' },
 )

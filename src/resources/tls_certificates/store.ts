@@ -1,6 +1,7 @@
 import { deleteUnlessReferenced } from '../../db/in_use.ts'
 import { type Db, many, maybeOne, one } from '../../db/pool.ts'
 import { nothing, sql } from '../../db/sql.ts'
+import { certificateExpiry } from '../../health/facts.ts'
 import type { Caller } from '../../identity/caller.ts'
 import type { CheckedCertificate } from '../../kernel/crypto/certificate.ts'
 import type { SecretsBox } from '../../kernel/crypto/secrets_box.ts'
@@ -25,13 +26,8 @@ export type TlsCertificateRow = AnnotationColumns & {
 }
 type Account = Pick<Caller, 'accountId'>
 
-/** Soon: with less than two weeks left, and less than a third of its time, which for some is a few days. */
-const expiry = sql`
-      case when c.not_after <= now() then 'expired'
-        when c.not_after <= now() + least(interval '14 days', (c.not_after - c.not_before) / 3) then 'soon'
-        else 'later' end as expiry`
 const columns = sql`c.id, c.source, c.description, c.metadata, c.created_at, c.issued_at, c.certificate_pem, c.not_before,
-      c.not_after, c.facts, ${expiry}`
+      c.not_after, c.facts, ${certificateExpiry} as expiry`
 const shownUsers = 100
 const usedBy = sql`array(
       select d.id from reserved_domains d where d.account_id = c.account_id and d.certificate_id = c.id

@@ -1,4 +1,5 @@
 import { transaction } from '../../db/transaction.ts'
+import { webhookStatuses } from '../../health/shown.ts'
 import { type InstallationSettings, route } from '../../http/route.ts'
 import { Closed } from '../../http/wire.ts'
 import { newWebhookSecret } from '../../kernel/crypto/webhook_signature.ts'
@@ -44,6 +45,7 @@ const destinations: Resource<{ id: 'whd' }, DestinationWithSecret, typeof Webhoo
   params: { id: 'whd' },
   shape: WebhookDestination,
   view: toDestination,
+  statuses: webhookStatuses,
   find: findDestination,
   secret: 'secret',
   stableFields: stableDestinationFields,

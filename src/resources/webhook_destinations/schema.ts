@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { StatusShown } from '../../health/schema.ts'
 import {
   Annotations,
   AnnotationsShown,
@@ -83,11 +84,7 @@ export const WebhookDestination = Closed(
     previous_secret_expires_at: TimestampOrNull(
       'Until when events are also signed with the replaced secret. Null: they are not.',
     ),
-    status: Type.Unsafe<'healthy' | 'failing' | 'disabled'>({
-      type: 'string',
-      enum: ['healthy', 'failing', 'disabled'],
-      description: 'failing: the last attempts failed.',
-    }),
+    status: StatusShown,
     failing_since: TimestampOrNull('Since when no event could be delivered. Null: the last attempt succeeded.'),
     last_delivered_at: TimestampOrNull('When an event was last delivered. Null: never.'),
     skipped_events: Type.Integer({

@@ -17,21 +17,14 @@ export function toDestination(row: DestinationRow, uri: (path: string) => string
     disabled_reason: row.disabled_reason,
     secret: null,
     previous_secret_expires_at: row.previous_secret_expires_at,
-    status: statusOf(row),
     failing_since: row.failing_since,
     last_delivered_at: row.last_delivered_at,
     skipped_events: row.skipped,
   }
 }
 
-function statusOf({ enabled, failing_since }: DestinationRow): WebhookDestination['status'] {
-  if (!enabled) return 'disabled'
-  return failing_since ? 'failing' : 'healthy'
-}
-
 /** What of a destination only people change, for its ETag and its audit events: sending is no change of it. */
 export const stableDestinationFields = ({
-  status,
   failing_since,
   last_delivered_at,
   skipped_events,

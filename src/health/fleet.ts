@@ -1,0 +1,162 @@
+import { rfc3339 } from '../kernel/clock.ts'
+import type { EdgeNode } from '../kernel/edge/edge_nodes.ts'
+import { because, counted, degraded, down, listed, type Status, unknown, up, worstOf } from './status.ts'
+
+/** What one account may know of a node. Reasons and names in it are the account's own. */
+export type NodeFacts = {
+  readonly node: string
+  readonly cell: string
+  readonly live: boolean
+  readonly lastSeenAt: string
+  /** It lacks a change of the account that it should have by now. */
+  readonly isBehind: boolean
+  readonly hasStorageFault: boolean
+  /** Records of the account that it rejected, by key. */
+  readonly refused: ReadonlyMap<string, string>
+  /** It rejected a record of the account, and does not say which. */
+  readonly refusedUnlisted: boolean
+  /** Names of the account for which it has no certificate; `isComplete`: there are no others. Undefined: not known. */
+  readonly uncovered: { readonly names: ReadonlySet<string>; readonly isComplete: boolean } | undefined
+}
+export type Fleet = {
+  /** Whether this process hears from nodes. */
+  readonly isConnected: boolean
+  readonly nodes: readonly NodeFacts[]
+}
+
+export const liveNodes = ({ nodes }: Fleet): NodeFacts[] => nodes.filter(({ live }) => live)
+const namesOf = (nodes: readonly NodeFacts[]): string => listed(nodes.map(({ node }) => node))
+
+/** Why nothing can be said of what nodes do. Undefined while at least one reports. */
+export function silence(fleet: Fleet): Status | undefined {
+  if (liveNodes(fleet).length > 0) return undefined
+  if (!fleet.isConnected)
+    return unknown(
+      'control_plane_blind',
+      'The control plane is not connected to NATS, so it does not hear from edge nodes.',
+    )
+  if (fleet.nodes.length === 0) return down('no_nodes', 'No edge node has reported, so nothing receives traffic.')
+  const last =
+    fleet.nodes
+      .map(({ lastSeenAt }) => lastSeenAt)
+      .sort()
+      .at(-1) ?? null
+  return unknown('no_live_node', 'No edge node reports. Nodes that still run keep what they have.', last)
+}
+
+/**
+ * What nodes make of these records. It does not matter to an edge whose fault it is: a change that a node lacks is not in
+ * force there.
+ */
+export function onNodes(fleet: Fleet, keys: readonly string[], withheld: ReadonlyMap<string, string>): Status {
+  const live = liveNodes(fleet)
+  const silent = silence(fleet)
+  if (silent) return silent
+  return worstOf(
+    refusal(live, keys),
+    ...keys.flatMap((key) => {
+      const reason = withheld.get(key)
+      return reason === undefined
+        ? []
+        : [degraded('record_withheld', `The control plane cannot send it to edge nodes${because(reason)}`)]
+    }),
+    absence(fleet),
+    lag(live),
+  )
+}
+
+const fine = up('Every edge node has its latest version.')
+
+function refusal(live: readonly NodeFacts[], keys: readonly string[]): Status {
+  const refusing = live.filter(({ refused }) => keys.some((key) => refused.has(key)))
+  const [first] = refusing
+  if (first) {
+    const reason = keys.map((key) => first.refused.get(key)).find((each) => each !== undefined)
+    const text = `${namesOf(refusing)} rejected it and ${refusing.length === 1 ? 'keeps' : 'keep'} what was there before${because(reason)}`
+    return refusing.length === live.length ? down('record_refused', text) : degraded('record_refused', text)
+  }
+  const silent = live.filter(({ refusedUnlisted }) => refusedUnlisted)
+  if (silent.length === 0) return fine
+  return degraded('record_refused', `${namesOf(silent)} rejected changes of this account and cannot list all of them.`)
+}
+
+function absence({ nodes, isConnected }: Fleet): Status {
+  const away = nodes.filter(({ live }) => !live)
+  if (away.length === 0) return fine
+  const since = away.map(({ lastSeenAt }) => lastSeenAt).sort()[0] ?? null
+  const has = away.length === 1 ? 'has' : 'have'
+  const text = `${namesOf(away)} ${has} stopped reporting, so what ${away.length === 1 ? 'it serves' : 'they serve'} is not known.`
+  return isConnected ? degraded('node_away', text, since) : unknown('control_plane_blind', text, since)
+}
+
+function lag(live: readonly NodeFacts[]): Status {
+  const failing = live.filter(({ hasStorageFault }) => hasStorageFault)
+  if (failing.length > 0)
+    return degraded(
+      'storage_fault',
+      `${namesOf(failing)} cannot write to disk and ${failing.length === 1 ? 'applies' : 'apply'} no changes.`,
+    )
+  const behind = live.filter(({ isBehind }) => isBehind)
+  if (behind.length === 0) return fine
+  return degraded(
+    'node_behind',
+    `${namesOf(behind)} ${behind.length === 1 ? 'has' : 'have'} not applied the latest changes of this account.`,
+  )
+}
+
+type NodeAsSeen = Pick<
+  EdgeNode,
+  'live' | 'lastSeenAt' | 'applied' | 'refusals' | 'refused' | 'storageFault' | 'certificates'
+>
+export type NodeContext = {
+  readonly isConnected: boolean
+  /** The newest generation that every node should have by now. */
+  readonly due: number
+  /** Null: the node has no key. */
+  readonly isKeyAccepted: boolean | null
+}
+
+type Installation = { readonly isConnected: boolean; readonly due: number; readonly accepted: ReadonlySet<string> }
+
+/** `accepted`: `node key` of each node whose key the operator has accepted. */
+export const statusOfNode = (node: EdgeNode, { isConnected, due, accepted }: Installation): Status =>
+  nodeStatus(node, {
+    ...{ isConnected, due },
+    isKeyAccepted: node.nodeKey === undefined ? null : accepted.has(`${node.node} ${node.nodeKey}`),
+  })
+
+/** A node itself, as its operator sees it: with the records of all accounts. */
+export function nodeStatus(node: NodeAsSeen, { isConnected, due, isKeyAccepted }: NodeContext): Status {
+  const lastSeenAt = rfc3339(node.lastSeenAt)
+  if (!node.live && !isConnected)
+    return unknown(
+      'control_plane_blind',
+      'The control plane is not connected to NATS, so it does not hear from the node.',
+      lastSeenAt,
+    )
+  if (!node.live)
+    return down('node_away', 'It has stopped reporting. If it still runs, it keeps enforcing what it has.', lastSeenAt)
+  const rejected = node.refused?.records ?? node.refusals.length
+  const missing = node.certificates?.missing ?? 0
+  const unusable = node.certificates?.waiting ?? 0
+  return worstOf(
+    up('It reports and has applied every change.'),
+    ...(node.storageFault
+      ? [degraded('storage_fault', `It cannot write to its disk and applies no changes${because(node.storageFault)}`)]
+      : []),
+    ...(rejected > 0
+      ? [degraded('record_refused', `It rejected ${counted(rejected, 'record')} and keeps what was there before.`)]
+      : []),
+    ...(node.applied < due
+      ? [degraded('node_behind', `It has applied generation ${node.applied}, and generation ${due} is due.`)]
+      : []),
+    ...(isKeyAccepted === false
+      ? [degraded('node_key_waiting', 'Its key is not accepted, so it gets no certificates.')]
+      : []),
+    ...(unusable > 0 ? [degraded('certificate_missing', `It cannot use ${counted(unusable, 'certificate')}.`)] : []),
+    ...(missing > 0
+      ? [degraded('certificate_missing', `It has no certificate for ${counted(missing, 'name')} of HTTPS edges.`)]
+      : []),
+    ...(node.refused ? [] : [unknown('record_refused', 'Its version does not say what it rejected.')]),
+  )
+}

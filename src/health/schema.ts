@@ -1,0 +1,27 @@
+import { Type } from 'typebox'
+import { Closed, TimestampOrNull } from '../http/wire.ts'
+import { type Code, type State, type Status, states } from './status.ts'
+
+const Shape = Closed(
+  {
+    state: Type.Unsafe<State>({
+      type: 'string',
+      enum: [...states],
+      description:
+        'up: it works. degraded: it works in part, or will soon stop. down: it does not work. unknown: the control plane cannot tell.',
+    }),
+    code: Type.Unsafe<Code>({
+      type: 'string',
+      description:
+        'Why, for programs, such as servers_down. docs/explain/health.md lists all codes; more may be added.',
+    }),
+    reason: Type.String({ description: 'Why, in one sentence.' }),
+    since: TimestampOrNull('When it got this state. Null: not known.'),
+  },
+  { title: 'Status' },
+)
+
+/** Read-only, computed for each response. It is no part of the ETag that If-Match compares. */
+export const StatusShown = Type.Optional(
+  Type.Unsafe<Status>({ ...Shape, description: 'How it is now, as far as the control plane knows.' }),
+)

@@ -1,0 +1,101 @@
+export const states = ['up', 'degraded', 'down', 'unknown'] as const
+export type State = (typeof states)[number]
+
+/**
+ * How a thing is. The code is for programs and stays the same; the reason is one sentence for people. Everything that shows
+ * how something is takes it from here: the API, and through it the dashboard and the command line.
+ */
+export type Status = {
+  readonly state: State
+  readonly code: Code
+  readonly reason: string
+  /** Null when it is not known, or when it has been like that from the beginning. */
+  readonly since: string | null
+}
+
+/** Every code, and what it says. docs/explain/health.md lists them for users. */
+export const codes = [
+  'ok',
+  'no_hostports',
+  'hostports_refused',
+  'no_routes',
+  'no_backend',
+  'backend_disabled',
+  'backend_missing',
+  'no_weight',
+  'on_fallback',
+  'servers_down',
+  'servers_failing',
+  'not_checked',
+  'not_checked_yet',
+  'not_used',
+  'certificate_missing',
+  'certificate_not_reported',
+  'certificate_expired',
+  'certificate_expiring',
+  'certificate_not_valid_yet',
+  'certificate_ordered',
+  'certificate_order_failing',
+  'domain_unverified',
+  'domain_record_gone',
+  'domain_lapsed',
+  'control_plane_blind',
+  'no_nodes',
+  'no_live_node',
+  'node_away',
+  'node_behind',
+  'node_key_waiting',
+  'record_refused',
+  'record_withheld',
+  'storage_fault',
+  'delivery_failing',
+  'disabled',
+  'disabled_after_failures',
+  'receiver_gone',
+  'nothing_sent_yet',
+] as const
+export type Code = (typeof codes)[number]
+
+const status =
+  (state: State) =>
+  (code: Code, reason: string, since: string | null = null): Status => ({ state, code, reason, since })
+
+export const up = (reason: string, since: string | null = null): Status => status('up')('ok', reason, since)
+export const degraded = status('degraded')
+export const down = status('down')
+export const unknown = status('unknown')
+
+/** A known fault is worse than something that is not known. */
+const severity: Record<State, number> = { down: 3, degraded: 2, unknown: 1, up: 0 }
+export const isWorse = (one: Status, other: Status): boolean => severity[one.state] > severity[other.state]
+
+/** For things that must all work. The first of those that are equally bad. */
+export const worstOf = (first: Status, ...others: readonly Status[]): Status =>
+  others.reduce((worst, each) => (isWorse(each, worst) ? each : worst), first)
+
+/** For things that each carry a part of the traffic: down only if none of them is left. */
+export function together(first: Status, ...others: readonly Status[]): Status {
+  const worst = worstOf(first, ...others)
+  const isPartial = worst.state === 'down' && [first, ...others].some(({ state }) => state !== 'down')
+  return isPartial ? { ...worst, state: 'degraded' } : worst
+}
+
+const maxNamed = 3
+
+/** 'a, b, c and 4 more'. */
+export function listed(names: readonly string[]): string {
+  const shown = names.slice(0, maxNamed)
+  const rest = names.length - shown.length
+  if (rest > 0) return `${shown.join(', ')} and ${rest} more`
+  const last = shown.at(-1) ?? ''
+  return shown.length < 2 ? last : `${shown.slice(0, -1).join(', ')} and ${last}`
+}
+
+export const counted = (count: number, one: string, many = `${one}s`): string => `${count} ${count === 1 ? one : many}`
+
+/** In sentences: the reason of a part, after the name of the part. */
+export const within = (part: string, { reason, ...rest }: Status): Status => ({ ...rest, reason: `${part}: ${reason}` })
+
+/** Ends a sentence with what another part says, which may have a full stop already. */
+export const because = (reason: string | null | undefined): string =>
+  reason ? `: ${reason.replace(/[.\s]+$/, '')}.` : '.'
