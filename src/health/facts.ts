@@ -168,10 +168,7 @@ export type AccountFacts = Pick<Row, 'newest' | 'oldest' | 'due'> & {
 }
 
 /** What an account may know of a node: nothing in it is of another account. */
-export function nodeFacts(
-  node: EdgeNode,
-  { accountId, keys, own, newest, oldest, due }: AccountFacts,
-): NodeFacts {
+export function nodeFacts(node: EdgeNode, { accountId, keys, own, newest, oldest, due }: AccountFacts): NodeFacts {
   const { certificates } = node
   // Changes older than a day are not in the outbox: which of them a node lacks is not known.
   const lacksOld = node.applied < due && (oldest === null || node.applied < oldest)

@@ -5,9 +5,11 @@ import { write } from '../output/output.ts'
 import { styled } from '../output/terminal.ts'
 import type { ClientConfig } from '../profiles.ts'
 import { report } from '../report.ts'
-import { examine, type LocalParts, type Part, type Standing } from './status_parts.ts'
+import { examine, type LocalParts } from './status_parts.ts'
+import type { Part, Standing } from './status_resources.ts'
 
-export const statusUsage = `Show the API, the publisher, edge nodes, certificates, the newest backup and the edge node of this machine.
+export const statusUsage = `Show the API, the publisher, edge nodes, the edges, backends, domains, certificates and webhooks of the account, the newest
+backup and the edge node of this machine.
 
 Usage
   gatehouse status [flags]
@@ -18,7 +20,7 @@ Flags
       --profile NAME  profile to use instead of the environment or the current profile
   -h, --help          show this help
 
-It exits with ${exits.unhealthy.code} if something is wrong or unknown, and with 0 otherwise, even with warnings.`
+It exits with ${exits.unhealthy.code} if something is degraded, down or unknown, and with 0 otherwise, even with warnings. A backend without\na health check is unknown on purpose, and does not count.`
 
 const options = {
   watch: { type: 'boolean', short: 'w' },
@@ -65,17 +67,17 @@ async function showAgain(look: () => Promise<Part[]>, output: 'text' | 'json'): 
 }
 
 function show(parts: readonly Part[], output: 'text' | 'json'): number {
-  const isWrong = parts.some(({ status }) => status === 'wrong' || status === 'unknown')
+  const isWrong = parts.some(({ status, isExpected }) => !isExpected && !['up', 'warning'].includes(status))
   if (output === 'json') write(JSON.stringify({ status: isWrong ? 'wrong' : 'ok', parts }))
   else write(asText(parts))
   return isWrong ? exits.unhealthy.code : exits.ok.code
 }
 
-const colors = { ok: 'green', warning: 'yellow', wrong: 'red', unknown: 'magenta' } as const
+const colors = { up: 'green', warning: 'yellow', degraded: 'yellow', down: 'red', unknown: 'magenta' } as const
 
 function asText(parts: readonly Part[]): string {
   const titleOf = ({ part, name }: Part) => (name === undefined ? part : `  ${name}`)
   const width = Math.max(...parts.map((part) => titleOf(part).length))
-  const standing = (status: Standing) => styled(colors[status], status.padEnd(7))
+  const standing = (status: Standing) => styled(colors[status], status.padEnd(8))
   return parts.map((part) => `${titleOf(part).padEnd(width)}  ${standing(part.status)}  ${part.message}`).join('\n')
 }

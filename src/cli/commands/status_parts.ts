@@ -3,15 +3,8 @@ import { Failure } from '../exits.ts'
 import { printable } from '../output/terminal.ts'
 import { type ClientConfig, chooseProfile } from '../profiles.ts'
 import { send, textOf } from '../transport.ts'
+import { type Part, resourceParts, type Status, unspecified } from './status_resources.ts'
 
-export type Standing = 'ok' | 'warning' | 'wrong' | 'unknown'
-export type Part = {
-  part: 'API' | 'publisher' | 'edge nodes' | 'certificates' | 'backup' | 'this machine'
-  /** The edge node, if the part is one. */
-  name?: string
-  status: Standing
-  message: string
-}
 /** What runs on this machine, as far as its files tell. */
 export type LocalParts = {
   readonly agentUrl: string
@@ -67,16 +60,18 @@ function json(text: string): Record<string, unknown> {
 }
 
 async function examineApi(connection: Connection): Promise<Part[]> {
-  const [ready, metrics, nodes] = await Promise.all([
+  const [ready, metrics, nodes, resources] = await Promise.all([
     get(`${connection.url}/readyz`),
     get(`${connection.url}/metrics`),
     askForNodes(connection),
+    connection.token ? resourceParts(connection) : [],
   ])
   return [
     apiPart(connection.url, ready),
     publisherPart(metrics, nodes),
     ...nodeParts(nodes),
     certificatePart(nodes),
+    ...resources,
     ...backupPart(metrics),
   ]
 }
@@ -86,14 +81,14 @@ const list = (value: unknown): string =>
 
 function apiPart(url: string, ready: Got): Part {
   const part = 'API'
-  if ('fault' in ready) return { part, status: 'wrong', message: `${url} cannot be reached: ${ready.fault}` }
+  if ('fault' in ready) return { part, status: 'down', message: `${url} cannot be reached: ${ready.fault}` }
   const { status, faults, warnings } = json(ready.text)
-  if (status === 'not ready') return { part, status: 'wrong', message: `${url} is not ready: ${list(faults)}` }
+  if (status === 'not ready') return { part, status: 'down', message: `${url} is not ready: ${list(faults)}` }
   if (status !== 'ready')
     return { part, status: 'unknown', message: `${url}/readyz answered ${ready.code}, and not as Gatehouse does` }
   return warnings
     ? { part, status: 'warning', message: `${url} is ready. ${list(warnings)}` }
-    : { part, status: 'ok', message: `${url} is ready` }
+    : { part, status: 'up', message: `${url} is ready` }
 }
 
 type Node = {
@@ -101,16 +96,13 @@ type Node = {
   live: boolean
   applied_generation: number
   version: string
-  last_seen_at: string
-  certificate_key: { accepted: boolean } | null
   certificates: {
     names: number
     unusable: number
     missing_names: number | null
     first_expires_at: string | null
   } | null
-  rejected_records: number | null
-  storage_fault: string | null
+  status?: Status
 }
 type Nodes = { newest: number; nodes: Node[] } | { fault: string }
 
@@ -143,9 +135,9 @@ function publisherPart(metrics: Got, nodes: Nodes): Part {
   if (value('gatehouse_build_info') === undefined)
     return { part, status: 'unknown', message: 'the metrics of the API cannot be read from here' }
   if (value('gatehouse_nats_connected') === undefined)
-    return { part, status: 'ok', message: 'none: this installation has no NATS, and so no edges' }
+    return { part, status: 'up', message: 'none: this installation has no NATS, and so no edges' }
   if (value('gatehouse_nats_connected') === 0)
-    return { part, status: 'wrong', message: 'not connected to NATS: edge nodes keep what they have' }
+    return { part, status: 'down', message: 'not connected to NATS: edge nodes keep what they have' }
   const behind = Math.max(0, ...valuesIn(metrics, 'gatehouse_publisher_generations_behind'))
   const cells = valuesIn(metrics, 'gatehouse_publisher_active')
   const active = cells.filter((isActive) => isActive === 1).length
@@ -153,12 +145,12 @@ function publisherPart(metrics: Got, nodes: Nodes): Part {
   if (active > 0)
     return behind > 0
       ? { part, status: 'warning', message: `${where}, ${behind} generations behind` }
-      : { part, status: 'ok', message: `${where}, nothing left to publish` }
+      : { part, status: 'up', message: `${where}, nothing left to publish` }
   // Another process publishes, or none does. What has arrived on a node was published.
   const hasArrived =
     'nodes' in nodes && nodes.nodes.some(({ live, applied_generation }) => live && applied_generation >= nodes.newest)
   return hasArrived
-    ? { part, status: 'ok', message: 'on standby here; a node has the newest change' }
+    ? { part, status: 'up', message: 'on standby here; a node has the newest change' }
     : { part, status: 'unknown', message: 'on standby here, and whether another process publishes is not known' }
 }
 
@@ -167,28 +159,12 @@ function nodeParts(nodes: Nodes): Part[] {
   if ('fault' in nodes) return [{ part, status: 'unknown', message: nodes.fault }]
   const live = nodes.nodes.filter((node) => node.live).length
   if (nodes.nodes.length === 0) return [{ part, status: 'warning', message: 'no node has reported yet' }]
-  const each = nodes.nodes.map((node): Part => ({ part, name: node.name, ...standingOf(node, nodes.newest) }))
-  const status = live < nodes.nodes.length ? 'wrong' : 'ok'
+  const each = nodes.nodes.map(({ name, applied_generation, version, status = unspecified }): Part => {
+    const about = `generation ${applied_generation}, version ${printable(version)}`
+    return { part, name, status: status.state, message: `${printable(status.reason)} (${about})` }
+  })
+  const status = live < nodes.nodes.length ? 'down' : 'up'
   return [{ part, status, message: `${live} of ${nodes.nodes.length} live` }, ...each]
-}
-
-function standingOf(node: Node, newest: number): Pick<Part, 'status' | 'message'> {
-  const { applied_generation: applied, certificates, rejected_records: rejected } = node
-  const wrong = [
-    ...(node.live ? [] : [`silent since ${node.last_seen_at}`]),
-    ...(node.storage_fault ? [`cannot write to its disk: ${printable(node.storage_fault)}`] : []),
-    ...(rejected ? [`rejected ${rejected} records`] : []),
-    ...(certificates?.unusable ? [`cannot use ${certificates.unusable} certificates`] : []),
-  ]
-  const odd = [
-    ...(applied < newest ? [`generation ${applied} of ${newest}`] : []),
-    ...(certificates?.missing_names ? [`${certificates.missing_names} served names without a certificate`] : []),
-    ...(node.certificate_key?.accepted === false ? ["its key waits for 'gatehouse edge-keys accept'"] : []),
-    ...(rejected === null ? ['does not say what it rejected'] : []),
-  ]
-  const status = wrong.length > 0 ? 'wrong' : odd.length > 0 ? 'warning' : 'ok'
-  const good = status === 'ok' ? [`live, generation ${applied}`] : []
-  return { status, message: [...wrong, ...odd, ...good, `version ${printable(node.version)}`].join(', ') }
 }
 
 const dayMs = 24 * 60 * 60 * 1_000
@@ -202,12 +178,12 @@ function certificatePart(nodes: Nodes): Part {
   if (known.length === 0) return { part, status: 'unknown', message: 'no live node says what it serves' }
   const expiries = known.flatMap(({ first_expires_at }) => first_expires_at ?? [])
   const [first] = expiries.sort((one, other) => Date.parse(one) - Date.parse(other))
-  if (first === undefined) return { part, status: 'ok', message: 'no node has one' }
+  if (first === undefined) return { part, status: 'up', message: 'no node has one' }
   const names = Math.max(...known.map((each) => each.names))
   const left = Date.parse(first) - Date.now()
-  if (left <= 0) return { part, status: 'wrong', message: `${names} names; the first expired at ${first}` }
+  if (left <= 0) return { part, status: 'down', message: `${names} names; the first expired at ${first}` }
   const message = `${names} names; the first expires at ${first}`
-  return { part, status: left < soonMs ? 'warning' : 'ok', message }
+  return { part, status: left < soonMs ? 'warning' : 'up', message }
 }
 
 /** As in the alert rule. */
@@ -221,7 +197,7 @@ function backupPart(metrics: Got): Part[] {
   if (seconds === 0) return [{ part, status: 'warning', message: "'gatehouse backup' has made none yet" }]
   const at = new Date(seconds * 1_000)
   const isOld = Date.now() - at.getTime() > maxBackupAgeMs
-  return [{ part, status: isOld ? 'warning' : 'ok', message: `the newest is of ${at.toISOString()}` }]
+  return [{ part, status: isOld ? 'warning' : 'up', message: `the newest is of ${at.toISOString()}` }]
 }
 
 /** Asks the agent on this machine, which answers even when the control plane does not. */
@@ -232,7 +208,7 @@ async function examineAgent({ agentUrl, hasAgent }: LocalParts): Promise<Part[]>
   if (typeof node !== 'string') {
     if (!hasAgent) return []
     const reason = 'fault' in got ? got.fault : `it answers ${got.code}`
-    return [{ part, status: 'wrong', message: `no edge node responds at ${agentUrl}: ${reason}` }]
+    return [{ part, status: 'down', message: `no edge node responds at ${agentUrl}: ${reason}` }]
   }
   const records = (refused as { records?: unknown } | undefined)?.records
   const notReady = 'text' in ready ? json(ready.text).reason : ready.fault
@@ -244,5 +220,5 @@ async function examineAgent({ agentUrl, hasAgent }: LocalParts): Promise<Part[]>
     ...(records ? [`rejected ${records} records`] : []),
   ]
   const message = wrong.length > 0 ? `${node}: ${wrong.join(', ')}` : `${node} is ready, generation ${applied}`
-  return [{ part, status: wrong.length > 0 ? 'wrong' : 'ok', message: printable(message) }]
+  return [{ part, status: wrong.length > 0 ? 'down' : 'up', message: printable(message) }]
 }

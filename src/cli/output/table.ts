@@ -8,6 +8,9 @@ type Json = Record<string, unknown>
 export const isRef = (value: unknown): value is { id: string; uri: string } =>
   value !== null && typeof value === 'object' && Object.keys(value).length === 2 && 'id' in value && 'uri' in value
 
+/** How a thing is. A list has room for the word only; `get` shows the reason. */
+const isStatus = (value: object): value is { state: string } => 'state' in value && 'code' in value && 'reason' in value
+
 /** A value in one line. */
 export function cell(value: unknown): string {
   if (value === null || value === undefined) return '-'
@@ -21,6 +24,7 @@ export function cell(value: unknown): string {
       : `${value.length}`
   }
   if (isRef(value)) return value.id
+  if (isStatus(value)) return value.state
   const { enabled, ...rest } = value as Json
   const inner = Object.entries(rest).map(([name, each]) =>
     // A list or a reference says what it is; a lone value, such as that of a header, does not.
