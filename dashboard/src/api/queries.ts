@@ -13,6 +13,13 @@ export const isCut = (rows: readonly unknown[]): boolean => rows.length >= mostP
 const keepRows = (before: unknown, after: unknown): unknown =>
   Array.isArray(after) && after.length > 1_000 ? after : replaceEqualDeep(before, after)
 
+/** How things are changes by itself. A long list takes many requests, so it is read again less often. */
+const statusEveryMs = ({ state: { data } }: { state: { data: readonly unknown[] | undefined } }): number =>
+  data && data.length > 10 * rowsPerPage ? 300_000 : 15_000
+
+/** A list of things that have a status. */
+const withStatus = <Options extends object>(options: Options) => ({ ...options, refetchInterval: statusEveryMs })
+
 /** A list followed to its end: what a page shows whole, or offers to choose from. */
 const wholeList = <Row extends { id: string }>(path: string, read: (before_id?: string) => Promise<Page<Row>>) =>
   queryOptions({
@@ -64,52 +71,68 @@ export const queries = {
       return { rows, next_page_uri }
     }),
   tcpEdges: () =>
-    wholeList('/edges/tcp', async (before) => {
-      const { tcp_edges: rows, next_page_uri } = await answerOf(api.GET('/edges/tcp', from(before)))
-      return { rows, next_page_uri }
-    }),
+    withStatus(
+      wholeList('/edges/tcp', async (before) => {
+        const { tcp_edges: rows, next_page_uri } = await answerOf(api.GET('/edges/tcp', from(before)))
+        return { rows, next_page_uri }
+      }),
+    ),
   httpsEdges: () =>
-    wholeList('/edges/https', async (before) => {
-      const { https_edges: rows, next_page_uri } = await answerOf(api.GET('/edges/https', from(before)))
-      return { rows, next_page_uri }
-    }),
+    withStatus(
+      wholeList('/edges/https', async (before) => {
+        const { https_edges: rows, next_page_uri } = await answerOf(api.GET('/edges/https', from(before)))
+        return { rows, next_page_uri }
+      }),
+    ),
   backends: () =>
-    wholeList('/backends/static', async (before) => {
-      const { backends: rows, next_page_uri } = await answerOf(api.GET('/backends/static', from(before)))
-      return { rows, next_page_uri }
-    }),
+    withStatus(
+      wholeList('/backends/static', async (before) => {
+        const { backends: rows, next_page_uri } = await answerOf(api.GET('/backends/static', from(before)))
+        return { rows, next_page_uri }
+      }),
+    ),
   weightedBackends: () =>
-    wholeList('/backends/weighted', async (before) => {
-      const { backends: rows, next_page_uri } = await answerOf(api.GET('/backends/weighted', from(before)))
-      return { rows, next_page_uri }
-    }),
+    withStatus(
+      wholeList('/backends/weighted', async (before) => {
+        const { backends: rows, next_page_uri } = await answerOf(api.GET('/backends/weighted', from(before)))
+        return { rows, next_page_uri }
+      }),
+    ),
   failoverBackends: () =>
-    wholeList('/backends/failover', async (before) => {
-      const { backends: rows, next_page_uri } = await answerOf(api.GET('/backends/failover', from(before)))
-      return { rows, next_page_uri }
-    }),
+    withStatus(
+      wholeList('/backends/failover', async (before) => {
+        const { backends: rows, next_page_uri } = await answerOf(api.GET('/backends/failover', from(before)))
+        return { rows, next_page_uri }
+      }),
+    ),
   responseBackends: () =>
     wholeList('/backends/http_response', async (before) => {
       const { backends: rows, next_page_uri } = await answerOf(api.GET('/backends/http_response', from(before)))
       return { rows, next_page_uri }
     }),
   domains: () =>
-    wholeList('/reserved_domains', async (before) => {
-      const { reserved_domains: rows, next_page_uri } = await answerOf(api.GET('/reserved_domains', from(before)))
-      return { rows, next_page_uri }
-    }),
+    withStatus(
+      wholeList('/reserved_domains', async (before) => {
+        const { reserved_domains: rows, next_page_uri } = await answerOf(api.GET('/reserved_domains', from(before)))
+        return { rows, next_page_uri }
+      }),
+    ),
   certificates: () =>
-    wholeList('/tls_certificates', async (before) => {
-      const { tls_certificates: rows, next_page_uri } = await answerOf(api.GET('/tls_certificates', from(before)))
-      return { rows, next_page_uri }
-    }),
+    withStatus(
+      wholeList('/tls_certificates', async (before) => {
+        const { tls_certificates: rows, next_page_uri } = await answerOf(api.GET('/tls_certificates', from(before)))
+        return { rows, next_page_uri }
+      }),
+    ),
   webhooks: () =>
-    wholeList('/webhook_destinations', async (before) => {
-      const { webhook_destinations: rows, next_page_uri } = await answerOf(
-        api.GET('/webhook_destinations', from(before)),
-      )
-      return { rows, next_page_uri }
-    }),
+    withStatus(
+      wholeList('/webhook_destinations', async (before) => {
+        const { webhook_destinations: rows, next_page_uri } = await answerOf(
+          api.GET('/webhook_destinations', from(before)),
+        )
+        return { rows, next_page_uri }
+      }),
+    ),
   cells: () => $api.queryOptions('get', '/cells'),
   nodes: () => $api.queryOptions('get', '/edge_nodes', {}, { refetchInterval: 5_000 }),
   activity: (hours = 24) =>
@@ -121,8 +144,6 @@ export const queries = {
     ),
   /** For admins. */
   newlyRefused: () => $api.queryOptions('get', '/newly_refused_addresses', {}, { refetchInterval: 15_000 }),
-  downBackends: () =>
-    $api.queryOptions('get', '/backend_health', { params: { query: { status: 'down' } } }, { refetchInterval: 30_000 }),
   /** What each node says about each upstream. */
   health: () => $api.queryOptions('get', '/backend_health', {}, { refetchInterval: 10_000 }),
 }

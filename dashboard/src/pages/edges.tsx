@@ -8,6 +8,7 @@ import { Skeleton } from '../ui/loading.tsx'
 import { PageHeader } from '../ui/page_header.tsx'
 import { ProblemNote } from '../ui/problem.tsx'
 import { Empty } from '../ui/states.tsx'
+import { faultsIn, stateOf } from '../ui/status.tsx'
 import { Toolbar } from '../ui/toolbar.tsx'
 import { useOpenOnArrival } from '../ui/use_open_on_arrival.ts'
 import { useUrlState } from '../ui/use_url_state.ts'
@@ -51,13 +52,12 @@ function EdgeList() {
 const count = new Intl.NumberFormat('en')
 
 function sentenceOf(edges: readonly ListedEdge[]): string {
-  const wrong = edges.filter(({ fault }) => fault !== undefined).length
   if (edges.length === 0)
     return 'Edges receive traffic. TCP edges forward connections; HTTPS edges choose a route by path.'
   const total = edges.length === 1 ? '1 edge.' : `${count.format(edges.length)} edges.`
   if (isCut(edges)) return `The newest ${count.format(edges.length)} edges. The API lists all of them.`
-  if (wrong === 0) return `${total} Every edge has somewhere to forward traffic to.`
-  return `${total} ${wrong} ${wrong === 1 ? 'needs' : 'need'} attention.`
+  const faults = faultsIn(edges.map(({ status }) => status))
+  return faults ? `${total} ${faults}.` : `${total} Traffic is flowing on all of them.`
 }
 
 type View = 'all' | 'https' | 'tcp' | 'open' | 'faulty'
@@ -67,7 +67,7 @@ const isOfView: Record<View, (edge: ListedEdge) => boolean> = {
   https: ({ kind }) => kind === 'https',
   tcp: ({ kind }) => kind === 'tcp',
   open: ({ isOpen }) => isOpen,
-  faulty: ({ fault }) => fault !== undefined,
+  faulty: ({ status }) => stateOf(status) !== 'up',
 }
 
 function EdgeTable({ edges }: { edges: readonly ListedEdge[] }) {
@@ -98,7 +98,7 @@ function EdgeTable({ edges }: { edges: readonly ListedEdge[] }) {
           chip('https', 'HTTPS'),
           chip('tcp', 'TCP'),
           chip('open', 'Open to every address'),
-          chip('faulty', 'Need attention'),
+          chip('faulty', 'Not up'),
         ]}
       />
       {found.length === 0 ? (

@@ -44,6 +44,7 @@ function ByCell({ list: { edge_nodes, newest_generation } }: { list: Shapes['Edg
 
 function sentenceOf({ live, current, offline }: ReturnType<typeof nodesIn>): string {
   if (live + offline === 0) return 'Nodes report here once they have started.'
+  if (live === 0) return offline === 1 ? 'The node is offline.' : `All ${offline} nodes are offline.`
   const applied = `The newest generation is live on ${current} of ${live} ${live === 1 ? 'node' : 'nodes'}.`
   return offline ? `${applied} ${offline} ${offline === 1 ? 'node is' : 'nodes are'} offline.` : applied
 }

@@ -3,6 +3,7 @@ import { PageHeader } from '../ui/page_header.tsx'
 import { Activity } from './overview/activity.tsx'
 import { AttentionList } from './overview/attention.tsx'
 import { LastChanges } from './overview/changes.tsx'
+import { FlowStrip, flowSentence, useEdges } from './overview/flow.tsx'
 import { GetStarted } from './overview/get_started.tsx'
 import { InForce } from './overview/in_force.tsx'
 import { Nodes } from './overview/nodes.tsx'
@@ -13,9 +14,14 @@ export function Overview() {
   const caller = $api.useQuery('get', '/caller').data
   const isAdmin = caller?.role === 'admin'
   const attention = useAttention(isAdmin)
+  const edges = useEdges()
   return (
     <>
-      <PageHeader title="Overview" summary={attention && sentenceFor(attention.length)} />
+      <PageHeader
+        title="Overview"
+        summary={[flowSentence(edges), attention && sentenceFor(attention.length)].filter(Boolean).join(' ')}
+      />
+      {edges && <FlowStrip edges={edges} />}
       {attention && attention.length > 0 && <AttentionList items={attention} />}
       <GetStarted />
       <Activity />

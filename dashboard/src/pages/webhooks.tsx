@@ -8,6 +8,7 @@ import { DataTable } from '../ui/data_table.tsx'
 import { Loaded } from '../ui/loading.tsx'
 import { PageHeader } from '../ui/page_header.tsx'
 import { Empty, NotForMembers } from '../ui/states.tsx'
+import { isFaulty, rankOf } from '../ui/status.tsx'
 import type { Column } from '../ui/table_model.ts'
 import { Ago } from '../ui/time.tsx'
 import { useOpenOnArrival } from '../ui/use_open_on_arrival.ts'
@@ -81,7 +82,7 @@ const webhookColumns = (): Column<Webhook>[] => [
   {
     title: 'Status',
     className: 'b1',
-    sortBy: ({ status }) => status,
+    sortBy: ({ status }) => rankOf(status),
     cell: (webhook) => <StatusOf webhook={webhook} />,
   },
   {
@@ -94,12 +95,13 @@ const webhookColumns = (): Column<Webhook>[] => [
 
 function summaryOf(webhooks: readonly Webhook[]): string {
   if (webhooks.length === 0) return 'Webhooks send audit events to your own systems.'
-  const failing = webhooks.filter(({ status }) => status === 'failing').length
-  const disabled = webhooks.filter(({ status }) => status === 'disabled').length
+  const failing = webhooks.filter(({ status, enabled }) => enabled && isFaulty(status)).length
+  const disabled = webhooks.filter(({ enabled }) => !enabled).length
   const total = `${webhooks.length} ${webhooks.length === 1 ? 'webhook' : 'webhooks'}.`
   const parts = [
     failing && `${failing} ${failing === 1 ? 'is' : 'are'} failing`,
     disabled && `${disabled} ${disabled === 1 ? 'is' : 'are'} disabled`,
   ].filter(Boolean)
-  return parts.length ? `${total} ${parts.join(', ')}.` : `${total} All deliver.`
+  if (parts.length > 0) return `${total} ${parts.join(', ')}.`
+  return webhooks.every(({ status }) => status?.state === 'up') ? `${total} All deliver.` : total
 }

@@ -6,6 +6,7 @@ import { requestIdIn } from '../pages/traffic/log.ts'
 import { visiblePages } from '../pages.tsx'
 import { traffic } from '../traffic.ts'
 import type { IconName } from '../ui/icons.tsx'
+import type { Status } from '../ui/status.tsx'
 
 /** `open` names the dialog that the page is to open on arrival: see use_open_on_arrival.ts. */
 export type Finding = {
@@ -16,6 +17,8 @@ export type Finding = {
   detail?: string
   to: string
   open?: string
+  /** How it is, where that is known of its kind. */
+  status?: Status | undefined
 }
 type Section = { title: string; findings: Finding[] }
 
@@ -23,7 +26,7 @@ const shownPerSection = 6
 
 /** Everything that the search finds for a text, best first, in sections. */
 export function useFindings(text: string, caller: Shapes['Caller']): Section[] {
-  const resources = useResources()
+  const resources = useResources(caller.role === 'admin')
   const wanted = text.trim().toLowerCase()
   const matches = ({ label, detail = '', id }: Finding): boolean =>
     `${label} ${detail} ${id}`.toLowerCase().includes(wanted)
@@ -89,7 +92,7 @@ const aboutId = (text: string): Finding[] =>
     ? [{ id: 'audit', icon: 'audit', label: `Changes of ${text}`, mono: true, to: `/audit?resource=${text}` }]
     : []
 
-function useResources(): Finding[] {
+function useResources(isAdmin: boolean): Finding[] {
   const fresh = { staleTime: 30_000 }
   const policies = useQuery({ ...queries.policies(), ...fresh }).data ?? []
   const restrictions = useQuery({ ...queries.restrictions(), ...fresh }).data ?? []
@@ -98,6 +101,10 @@ function useResources(): Finding[] {
   const backends = useQuery({ ...queries.backends(), ...fresh }).data ?? []
   const domains = useQuery({ ...queries.domains(), ...fresh }).data ?? []
   const certificates = useQuery({ ...queries.certificates(), ...fresh }).data ?? []
+  const weighted = useQuery({ ...queries.weightedBackends(), ...fresh }).data ?? []
+  const failover = useQuery({ ...queries.failoverBackends(), ...fresh }).data ?? []
+  const webhooks = useQuery({ ...queries.webhooks(), ...fresh, enabled: isAdmin }).data ?? []
+  const nodes = useQuery({ ...queries.nodes(), enabled: isAdmin }).data?.edge_nodes ?? []
   const edges = [...https, ...tcp]
   return [
     ...policies.map(
@@ -119,11 +126,19 @@ function useResources(): Finding[] {
       }),
     ),
     ...domains.map(
-      ({ id, domain }): Finding => ({ id, icon: 'domains', label: domain, detail: 'Domain', to: `/domains/${id}` }),
+      ({ id, domain, status }): Finding => ({
+        id,
+        icon: 'domains',
+        label: domain,
+        detail: 'Domain',
+        to: `/domains/${id}`,
+        status,
+      }),
     ),
     ...certificates.map(
-      ({ id, description, subject_alternative_names: { dns_names } }): Finding => ({
+      ({ id, description, subject_alternative_names: { dns_names }, status }): Finding => ({
         id,
+        status,
         icon: 'certificates',
         label: description ?? dns_names[0] ?? id,
         detail: 'Certificate',
@@ -131,8 +146,9 @@ function useResources(): Finding[] {
       }),
     ),
     ...edges.map(
-      ({ id, description, hostports }): Finding => ({
+      ({ id, description, hostports, status }): Finding => ({
         id,
+        status,
         icon: 'edges',
         label: description ?? hostports[0] ?? id,
         detail: hostports.join(', '),
@@ -141,8 +157,9 @@ function useResources(): Finding[] {
     ),
     ...https.flatMap((edge) =>
       edge.routes.map(
-        ({ id, match }): Finding => ({
+        ({ id, match, status }): Finding => ({
           id,
+          status,
           icon: 'edges',
           label: `${edge.hostports[0] ?? ''}${match}`,
           mono: true,
@@ -152,13 +169,32 @@ function useResources(): Finding[] {
       ),
     ),
     ...backends.map(
-      ({ id, address, description }): Finding => ({
+      ({ id, address, description, status }): Finding => ({
         id,
+        status,
         icon: 'backends',
         label: address,
         mono: true,
         detail: description ?? 'Backend',
         to: '/backends',
+      }),
+    ),
+    ...[...weighted, ...failover].map(
+      ({ id, description, status }): Finding => ({
+        ...{ id, status, icon: 'backends', label: description ?? id },
+        ...{ detail: 'Backend group', to: '/backends' },
+      }),
+    ),
+    ...nodes.map(
+      ({ name, status }): Finding => ({
+        ...{ id: `node ${name}`, status, icon: 'nodes', label: name },
+        ...{ detail: 'Edge node', to: `/nodes/${encodeURIComponent(name)}` },
+      }),
+    ),
+    ...webhooks.map(
+      ({ id, description, url, status }): Finding => ({
+        ...{ id, status, icon: 'webhooks', label: description ?? url },
+        ...{ detail: 'Webhook', to: `/webhooks/${id}` },
       }),
     ),
   ]

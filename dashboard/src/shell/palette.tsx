@@ -15,6 +15,7 @@ import {
 import { useNavigate } from 'react-router'
 import type { Shapes } from '../api/client.ts'
 import { Icon } from '../ui/icons.tsx'
+import { StatusState } from '../ui/status.tsx'
 import { useFindings } from './findings.ts'
 
 /**
@@ -67,7 +68,7 @@ export function Palette({ caller, onClose }: { caller: Shapes['Caller']; onClose
                   <MenuSection id={title}>
                     <Header className="menu-title">{title}</Header>
                     <Collection items={findings}>
-                      {({ id, icon, label, mono, detail, to, open }) => (
+                      {({ id, icon, label, mono, detail, to, open, status }) => (
                         <MenuItem
                           id={id}
                           textValue={label}
@@ -80,6 +81,7 @@ export function Palette({ caller, onClose }: { caller: Shapes['Caller']; onClose
                           <Icon name={icon} />
                           <span className={mono ? 'mono' : undefined}>{label}</span>
                           {detail && <small>{detail}</small>}
+                          {status && <StatusState status={status} />}
                         </MenuItem>
                       )}
                     </Collection>

@@ -1,20 +1,46 @@
 import { useQuery } from '@tanstack/react-query'
 import { queries } from '../api/queries.ts'
 import type { Health } from '../ui/state.tsx'
-import { nodesIn } from './live_nodes.tsx'
+import { markOf, rankOf, type Status, stateOf } from '../ui/status.tsx'
 
 export type PageMark = { health: Health; meaning: string }
+type Read = { data?: readonly { status?: Status }[] | undefined; isError: boolean }
 
-/** Problems, by the page that shows them. Only what is cheap to read, since it is read on every page. */
+/** Problems, by the page that shows them. What cannot be read is marked as unknown: no mark would look like no problem. */
 export function useMarks(isAdmin: boolean): Map<string, PageMark> {
-  const nodes = useQuery({ ...queries.nodes(), enabled: isAdmin }).data
-  const down = useQuery(queries.downBackends()).data
+  const nodes = useQuery({ ...queries.nodes(), enabled: isAdmin })
   const refused = useQuery({ ...queries.newlyRefused(), enabled: isAdmin }).data?.newly_refused_addresses
+  const reads: readonly [path: string, one: string, many: string, ...Read[]][] = [
+    ['/edges', 'edge', 'edges', useQuery(queries.httpsEdges()), useQuery(queries.tcpEdges())],
+    [
+      '/backends',
+      'backend',
+      'backends',
+      useQuery(queries.backends()),
+      useQuery(queries.weightedBackends()),
+      useQuery(queries.failoverBackends()),
+    ],
+    ['/domains', 'domain', 'domains', useQuery(queries.domains())],
+    ['/certificates', 'certificate', 'certificates', useQuery(queries.certificates())],
+    ['/webhooks', 'webhook', 'webhooks', useQuery({ ...queries.webhooks(), enabled: isAdmin })],
+    ['/nodes', 'node', 'nodes', { data: nodes.data?.edge_nodes, isError: nodes.isError }],
+  ]
   const marks = new Map<string, PageMark>()
-  if (down?.total) marks.set('/backends', { health: 'down', meaning: 'Backends are down' })
   if (refused?.length) marks.set('/newly-refused', { health: 'down', meaning: 'Addresses were shut out' })
-  if (nodes && nodesIn(nodes).offline > 0) marks.set('/nodes', { health: 'down', meaning: 'Nodes are offline' })
-  else if (nodes?.edge_nodes.some(({ refusals }) => refusals.length > 0))
-    marks.set('/nodes', { health: 'partial', meaning: 'Nodes rejected a change' })
+  for (const [path, one, many, ...lists] of reads) {
+    const mark = markFor(one, many, lists)
+    if (mark) marks.set(path, mark)
+  }
   return marks
+}
+
+function markFor(one: string, many: string, lists: readonly Read[]): PageMark | undefined {
+  const statuses = lists.flatMap(({ data = [] }) => data.map(({ status }) => status))
+  const worst = statuses.toSorted((a, b) => rankOf(a) - rankOf(b))[0]
+  const isUnread = lists.some(({ isError }) => isError)
+  if (isUnread && !['down', 'degraded'].includes(stateOf(worst)))
+    return { health: 'unknown', meaning: `The state of ${many} could not be read` }
+  if (statuses.length === 0 || stateOf(worst) === 'up') return undefined
+  const count = statuses.filter((each) => stateOf(each) === stateOf(worst)).length
+  return { health: markOf(worst), meaning: `${count} ${count === 1 ? `${one} is` : `${many} are`} ${stateOf(worst)}` }
 }

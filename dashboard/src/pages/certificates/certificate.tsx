@@ -1,6 +1,6 @@
 import { Link } from 'react-router'
 import type { Shapes } from '../../api/client.ts'
-import { State } from '../../ui/state.tsx'
+import { StatusState } from '../../ui/status.tsx'
 import type { Column } from '../../ui/table_model.ts'
 import { Ago } from '../../ui/time.tsx'
 
@@ -11,17 +11,12 @@ const namesOf = ({ subject_alternative_names: { dns_names } }: Certificate): str
 export const nameOf = (certificate: Certificate): string =>
   certificate.description ?? namesOf(certificate)[0] ?? certificate.id
 
-export function ExpiryOf({ certificate: { expiry, not_after } }: { certificate: Certificate }) {
-  if (expiry === 'expired')
-    return (
-      <State health="down">
-        Expired <Ago at={not_after} />
-      </State>
-    )
+export function ExpiryOf({ certificate: { expiry, not_after, status } }: { certificate: Certificate }) {
   return (
-    <State health={expiry === 'soon' ? 'partial' : 'up'}>
+    <StatusState status={status}>
+      {expiry === 'expired' && 'Expired '}
       <Ago at={not_after} />
-    </State>
+    </StatusState>
   )
 }
 

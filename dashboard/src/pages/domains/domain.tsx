@@ -1,26 +1,18 @@
 import { ago } from '../../../../src/kernel/ago.ts'
 import type { Shapes } from '../../api/client.ts'
-import { State } from '../../ui/state.tsx'
+import { StatusState } from '../../ui/status.tsx'
 
 export type Domain = Shapes['ReservedDomain']
 
 export const isHeld = ({ verification: { status } }: Domain): boolean => status !== 'pending' && status !== 'lapsed'
 
-export function StatusOf({ domain: { verification } }: { domain: Domain }) {
-  switch (verification.status) {
-    case 'verified':
-      return <State health="up">Verified</State>
-    case 'assigned':
-      return <State health="up">Assigned by the operator</State>
-    case 'failing':
-      return (
-        <State health="partial">
-          Record missing{verification.lapses_at ? `, lapses ${ago(verification.lapses_at)}` : ''}
-        </State>
-      )
-    case 'lapsed':
-      return <State health="down">Lapsed</State>
-    default:
-      return <State health="unknown">Not verified yet</State>
-  }
+export function StatusOf({ domain: { status, verification } }: { domain: Domain }) {
+  return <StatusState status={status}>{wordsFor(verification)}</StatusState>
+}
+
+function wordsFor({ status, lapses_at }: Domain['verification']): string {
+  if (status === 'failing') return `Record missing${lapses_at ? `, lapses ${ago(lapses_at)}` : ''}`
+  return { verified: 'Verified', assigned: 'Assigned by the operator', lapsed: 'Lapsed', pending: 'Not verified yet' }[
+    status
+  ]
 }

@@ -9,6 +9,7 @@ import { Icon } from '../../ui/icons.tsx'
 import { MoreMenu } from '../../ui/more_menu.tsx'
 import { Section } from '../../ui/section.tsx'
 import { Empty } from '../../ui/states.tsx'
+import { rankOf, StatusCell } from '../../ui/status.tsx'
 import type { Column } from '../../ui/table_model.ts'
 import { type Group, kindLabels, nameOfGroup, nameOfStatic, useGroups } from './backend_options.ts'
 import { FailoverForm, WeightedForm } from './group_forms.tsx'
@@ -85,6 +86,13 @@ type Options = { mayChange: boolean; onEdit: (group: Group) => void; onDelete: (
 const columnsFor = ({ mayChange, onEdit, onDelete }: Options): Column<Group>[] => [
   { title: 'Name', className: 'a1', isRowHead: true, sortBy: nameOfGroup, cell: nameOfGroup },
   { title: 'Kind', className: 'b1', sortBy: ({ kind }) => kindLabels[kind], cell: ({ kind }) => kindLabels[kind] },
+  {
+    title: 'State',
+    className: 'b2',
+    width: '30%',
+    sortBy: ({ backend }) => rankOf(backend.status),
+    cell: ({ backend }) => <StatusCell status={backend.status} />,
+  },
   { title: 'Members', className: 'c1', cell: (group) => <Members group={group} /> },
   ...(mayChange
     ? [

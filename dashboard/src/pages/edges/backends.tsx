@@ -12,6 +12,7 @@ import { Loaded } from '../../ui/loading.tsx'
 import { MoreMenu } from '../../ui/more_menu.tsx'
 import { Section } from '../../ui/section.tsx'
 import { Empty } from '../../ui/states.tsx'
+import { rankOf, StatusCell } from '../../ui/status.tsx'
 import { Switch } from '../../ui/switch.tsx'
 import type { Column } from '../../ui/table_model.ts'
 import { Toolbar } from '../../ui/toolbar.tsx'
@@ -20,7 +21,6 @@ import { useOpenOnArrival } from '../../ui/use_open_on_arrival.ts'
 import { useUrlState } from '../../ui/use_url_state.ts'
 import { BackendDialog } from './backend_dialog.tsx'
 import { checkOf, checkText, HealthCheckFields, textsOfCheck } from './health_check.tsx'
-import { HealthCell, useHealthOf } from './health_of.tsx'
 
 type Backend = Shapes['StaticBackend']
 
@@ -33,8 +33,7 @@ export function Backends() {
   useOpenOnArrival(() => setOpen({ action: 'create' }))
   const mayChange = useMayChange()
   const [search, setSearch] = useUrlState<string>('search', '')
-  const healthOf = useHealthOf()
-  const columns = columnsFor({ healthOf, mayChange, onOpen: setOpen })
+  const columns = columnsFor({ mayChange, onOpen: setOpen })
   return (
     <Section
       title="Backends"
@@ -83,13 +82,13 @@ const Found = ({ rows, columns }: { rows: Backend[]; columns: Column<Backend>[] 
     <DataTable label="Backends" rows={rows} keyOf={({ id }) => id} columns={columns} initialSort="Address" isTwoLine />
   )
 
-type Options = { healthOf: ReturnType<typeof useHealthOf>; mayChange: boolean; onOpen: (open: Open) => void }
+type Options = { mayChange: boolean; onOpen: (open: Open) => void }
 
-const columnsFor = ({ healthOf, mayChange, onOpen }: Options): Column<Backend>[] => [
+const columnsFor = ({ mayChange, onOpen }: Options): Column<Backend>[] => [
   {
     title: 'Address',
     className: 'a1',
-    width: '320px',
+    width: '280px',
     isRowHead: true,
     sortBy: ({ address }) => address,
     cell: ({ address, description }) => (
@@ -100,10 +99,11 @@ const columnsFor = ({ healthOf, mayChange, onOpen }: Options): Column<Backend>[]
     ),
   },
   {
-    title: 'Health',
+    title: 'State',
     className: 'b2',
-    width: '140px',
-    cell: ({ id }) => healthOf && <HealthCell reported={healthOf(id)} />,
+    width: '34%',
+    sortBy: ({ status }) => rankOf(status),
+    cell: ({ status }) => <StatusCell status={status} />,
   },
   { title: 'Options', className: 'b1', cell: (backend) => <Traits backend={backend} /> },
   ...(mayChange

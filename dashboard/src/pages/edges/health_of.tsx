@@ -4,6 +4,7 @@ import { queries } from '../../api/queries.ts'
 import { Icon } from '../../ui/icons.tsx'
 import { Section } from '../../ui/section.tsx'
 import { type Health, State } from '../../ui/state.tsx'
+import { type Status, stateOf } from '../../ui/status.tsx'
 import { Ago } from '../../ui/time.tsx'
 import { useGroups } from './backend_options.ts'
 
@@ -28,22 +29,6 @@ export function useHealthOf(): ((backendId: string | undefined) => Reported[]) |
     return reported.filter(({ backend }) => members.includes(backend.id))
   }
 }
-
-/** By address: up only where every node says so. */
-function upOf(reported: readonly Reported[]): { up: number; all: number } {
-  const byAddress = Map.groupBy(reported, ({ backend, address }) => `${backend.id} ${address}`)
-  const up = [...byAddress.values()].filter((each) => each.every(({ status }) => status === 'up')).length
-  return { up, all: byAddress.size }
-}
-
-/** '2 of 3 up'. An address without a check is only known while it fails. */
-export function HealthCell({ reported }: { reported: readonly Reported[] }) {
-  const { up, all } = upOf(reported)
-  if (all === 0) return <State health="unknown">No check</State>
-  return <State health={up === all ? 'up' : up === 0 ? 'down' : 'partial'}>{`${up} of ${all} up`}</State>
-}
-
-export const isDegraded = (reported: readonly Reported[]): boolean => reported.some(({ status }) => status !== 'up')
 
 const nodesText = (count: number): string => (count === 1 ? '1 node' : `${count} nodes`)
 
@@ -79,32 +64,19 @@ function useNames(): (backendId: string | undefined) => string | undefined {
   return (backendId) => backends?.find(({ id }) => id === backendId)?.description
 }
 
-/** Above everything else on the page: what is down, on how many nodes, since when. */
-export function HealthNote({ reported }: { reported: readonly Reported[] }) {
-  const nameOf = useNames()
-  const faults = byAddressOf(reported.filter(({ status }) => status !== 'up'))
-  if (faults.length === 0) return null
+/** Above everything else on the page: why the edge is not up. */
+export function StatusNote({ status }: { status: Status | undefined }) {
+  if (stateOf(status) === 'up') return null
   return (
-    <div className="note warned" role="status">
-      <Icon name="warned" />
+    <div className={stateOf(status) === 'down' ? 'note refused' : 'note warned'} role="status">
+      <Icon name={stateOf(status) === 'down' ? 'refused' : 'warned'} />
       <div>
-        {faults.map((each) => {
-          const [first] = each
-          const name = nameOf(first?.backend.id)
-          const since = each.map((one) => one.since).sort()[0]
-          return (
-            <p key={keyOf(each)} className="strong">
-              <span className="mono">{first?.address}</span> {name && `of ${name} `}
-              {each.some(({ status }) => status === 'down') ? 'is down' : 'fails'} on {nodesText(each.length)}
-              {since && (
-                <>
-                  {' '}
-                  since <Ago at={since} />
-                </>
-              )}
-            </p>
-          )
-        })}
+        <p className="strong">{status?.reason ?? 'The control plane did not say how this edge is.'}</p>
+        {status?.since && (
+          <p>
+            Since <Ago at={status.since} />
+          </p>
+        )}
       </div>
     </div>
   )

@@ -4,20 +4,19 @@ import { Link } from 'react-router'
 import { $api, answerOf, api, type Shapes } from '../../api/client.ts'
 import { useMayChange } from '../../api/may_change.ts'
 import { queries, useRefresh } from '../../api/queries.ts'
-import { Badge } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Confirm } from '../../ui/confirm.tsx'
 import { Icon } from '../../ui/icons.tsx'
 import { Loaded } from '../../ui/loading.tsx'
 import { MoreMenu } from '../../ui/more_menu.tsx'
-import { State } from '../../ui/state.tsx'
 import { Empty } from '../../ui/states.tsx'
+import { StatusBadge, StatusState } from '../../ui/status.tsx'
 import { Tabs } from '../../ui/tabs.tsx'
 import { AddRoute } from './add_route.tsx'
 import { nameOfGroup, useGroups } from './backend_options.ts'
 import { EdgeHead } from './head.tsx'
 import { HeadersRow } from './headers.tsx'
-import { HealthCell, HealthNote, HealthTable, isDegraded, useHealthOf } from './health_of.tsx'
+import { HealthTable, StatusNote, useHealthOf } from './health_of.tsx'
 import { EdgeHistory } from './history.tsx'
 import { BackendRow, RestrictionRow } from './modules.tsx'
 import { timeoutsText } from './timeouts.tsx'
@@ -38,11 +37,7 @@ export function HttpsDetail({ id }: { id: string }) {
     <Loaded query={found} lines={8}>
       {(edge) => (
         <>
-          <EdgeHead
-            kind="https"
-            edge={edge}
-            status={isDegraded(healthIn(edge)) && <Badge tone="warned">Degraded</Badge>}
-          >
+          <EdgeHead kind="https" edge={edge} status={<StatusBadge status={edge.status} />}>
             <Link className="button plain" to={edge.routes[0] ? `/check?target=${edge.routes[0].id}` : '/check'}>
               Check an address
             </Link>
@@ -59,8 +54,8 @@ export function HttpsDetail({ id }: { id: string }) {
                 count: edge.routes.length,
                 children: (
                   <>
-                    <HealthNote reported={healthIn(edge)} />
-                    <Routes edge={edge} healthOf={healthOf} />
+                    <StatusNote status={edge.status} />
+                    <Routes edge={edge} />
                     <HealthTable reported={healthIn(edge)} />
                   </>
                 ),
@@ -80,12 +75,10 @@ export function HttpsDetail({ id }: { id: string }) {
 /** Few routes are open at first; of many, only the lines. */
 const openAtFirst = 3
 
-type HealthOf = ReturnType<typeof useHealthOf>
-
 /** The more specific a path, the earlier it is asked: the order of the alphabet shows which is inside which. */
 const byPath = (a: Route, b: Route): number => a.match.localeCompare(b.match)
 
-function Routes({ edge, healthOf }: { edge: Edge; healthOf: HealthOf }) {
+function Routes({ edge }: { edge: Edge }) {
   if (edge.routes.length === 0)
     return (
       <div className="frame">
@@ -103,21 +96,15 @@ function Routes({ edge, healthOf }: { edge: Edge; healthOf: HealthOf }) {
         <span>Options</span>
       </div>
       {edge.routes.toSorted(byPath).map((route) => (
-        <RouteShown
-          key={route.id}
-          edge={edge}
-          route={route}
-          healthOf={healthOf}
-          isOpenAtFirst={edge.routes.length <= openAtFirst}
-        />
+        <RouteShown key={route.id} edge={edge} route={route} isOpenAtFirst={edge.routes.length <= openAtFirst} />
       ))}
     </div>
   )
 }
 
-type RouteProps = { edge: Edge; route: Route; healthOf: HealthOf; isOpenAtFirst: boolean }
+type RouteProps = { edge: Edge; route: Route; isOpenAtFirst: boolean }
 
-function RouteShown({ edge, route, healthOf, isOpenAtFirst }: RouteProps) {
+function RouteShown({ edge, route, isOpenAtFirst }: RouteProps) {
   const [isLeaving, setLeaving] = useState(false)
   const mayChange = useMayChange()
   const [isOpen, setOpen] = useState(isOpenAtFirst)
@@ -139,7 +126,7 @@ function RouteShown({ edge, route, healthOf, isOpenAtFirst }: RouteProps) {
             <span className="tag">{route.match_type === 'exact_path' ? 'Exact' : 'Prefix'}</span>
           </button>
         </h3>
-        <RouteSummary route={route} healthOf={healthOf} />
+        <RouteSummary route={route} />
         <Link className="button quiet small" to={`/check?target=${route.id}`}>
           Check
           <span className="for-readers"> an address against {place.name}</span>
@@ -168,7 +155,7 @@ function RouteShown({ edge, route, healthOf, isOpenAtFirst }: RouteProps) {
 }
 
 /** Where it leads, who may use it and what it changes, in columns. */
-function RouteSummary({ route, healthOf }: { route: Route; healthOf: HealthOf }) {
+function RouteSummary({ route }: { route: Route }) {
   const { backend, ip_restriction, request_headers } = route
   const backends = useQuery(queries.backends()).data
   const policies = useQuery(queries.policies()).data
@@ -182,11 +169,11 @@ function RouteSummary({ route, healthOf }: { route: Route; healthOf: HealthOf })
         {backend?.enabled ? (
           (target?.description ?? target?.address ?? (group ? nameOfGroup(group) : backend.backend.id))
         ) : (
-          <State health="partial">No backend</State>
+          <span className="soft">No backend</span>
         )}
       </span>
       <span className="route-health">
-        {backend?.enabled && healthOf && <HealthCell reported={healthOf(backend.backend.id)} />}
+        <StatusState status={route.status} />
       </span>
       <span className="route-addresses">
         {ip_restriction?.enabled ? (

@@ -1,7 +1,7 @@
 import { Link } from 'react-router'
 import type { Shapes } from '../../api/client.ts'
 import { Badge } from '../../ui/badge.tsx'
-import { State } from '../../ui/state.tsx'
+import { rankOf, type Status, StatusCell } from '../../ui/status.tsx'
 import type { Column } from '../../ui/table_model.ts'
 import { Ago } from '../../ui/time.tsx'
 
@@ -11,8 +11,7 @@ export type ListedEdge = {
   name: string
   hostports: readonly string[]
   routes: readonly string[]
-  /** What keeps traffic from being forwarded, if anything does. */
-  fault: string | undefined
+  status: Status | undefined
   notInForce: number
   isOpen: boolean
   restricted: number
@@ -27,10 +26,12 @@ type Common = {
   description?: string
   hostports: readonly string[]
   refused_hostports?: readonly object[]
+  status?: Status
 }
 
-const common = ({ id, created_at, description, hostports, refused_hostports = [] }: Common) => ({
+const common = ({ id, created_at, description, hostports, refused_hostports = [], status }: Common) => ({
   id,
+  status,
   created_at,
   hostports,
   name: description ?? (hostports.join(', ') || id),
@@ -46,7 +47,6 @@ export function listed(https: readonly Shapes['HttpsEdge'][], tcp: readonly Shap
         ...common(edge),
         kind: 'https',
         routes,
-        fault: faultOf(edge.routes),
         restricted,
         isOpen: restricted < routes.length,
         text: [edge.id, edge.description, ...edge.hostports, ...routes].join(' ').toLowerCase(),
@@ -58,7 +58,6 @@ export function listed(https: readonly Shapes['HttpsEdge'][], tcp: readonly Shap
         ...common(edge),
         kind: 'tcp',
         routes: [],
-        fault: edge.backend?.enabled ? undefined : 'No backend',
         restricted: Number(isRestricted),
         isOpen: !isRestricted,
         text: [edge.id, edge.description, ...edge.hostports].join(' ').toLowerCase(),
@@ -67,18 +66,11 @@ export function listed(https: readonly Shapes['HttpsEdge'][], tcp: readonly Shap
   ]
 }
 
-function faultOf(routes: Shapes['HttpsEdge']['routes']): string | undefined {
-  if (routes.length === 0) return 'No routes'
-  const bare = routes.filter(({ backend }) => !backend?.enabled).length
-  if (bare === 0) return undefined
-  return bare === 1 ? '1 route without backend' : `${bare} routes without backend`
-}
-
 export const edgeColumns: readonly Column<ListedEdge>[] = [
   {
     title: 'Edge',
     className: 'a1',
-    width: '38%',
+    width: '30%',
     isRowHead: true,
     sortBy: ({ name }) => name,
     cell: ({ id, name, hostports, notInForce }) => (
@@ -108,11 +100,11 @@ export const edgeColumns: readonly Column<ListedEdge>[] = [
       kind === 'tcp' ? <span className="soft">–</span> : <span className="mono clip">{routes.join('  ') || '–'}</span>,
   },
   {
-    title: 'Forwarding',
+    title: 'State',
     className: 'a2',
-    sortBy: ({ fault = '' }) => fault,
-    cell: ({ fault }) =>
-      fault ? <State health="partial">{fault}</State> : <State health="up">All have a backend</State>,
+    width: '26%',
+    sortBy: ({ status }) => rankOf(status),
+    cell: ({ status }) => <StatusCell status={status} />,
   },
   {
     title: 'Addresses',

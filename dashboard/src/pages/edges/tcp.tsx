@@ -1,11 +1,11 @@
 import { Link } from 'react-router'
 import { $api } from '../../api/client.ts'
-import { Badge } from '../../ui/badge.tsx'
 import { Loaded } from '../../ui/loading.tsx'
+import { StatusBadge } from '../../ui/status.tsx'
 import { Tabs } from '../../ui/tabs.tsx'
 import { ChangeList } from '../audit/list.tsx'
 import { EdgeHead } from './head.tsx'
-import { HealthNote, HealthTable, isDegraded, useHealthOf } from './health_of.tsx'
+import { HealthTable, StatusNote, useHealthOf } from './health_of.tsx'
 import { BackendRow, RestrictionRow } from './modules.tsx'
 
 export function TcpDetail({ id }: { id: string }) {
@@ -19,7 +19,7 @@ export function TcpDetail({ id }: { id: string }) {
         const place = { name: edge.hostports.join(', ') || edge.id, edgeId: edge.id }
         return (
           <>
-            <EdgeHead kind="tcp" edge={edge} status={isDegraded(reported) && <Badge tone="warned">Degraded</Badge>}>
+            <EdgeHead kind="tcp" edge={edge} status={<StatusBadge status={edge.status} />}>
               <Link className="button plain" to={`/check?target=${edge.id}`}>
                 Check an address
                 <span className="for-readers"> against {place.name}</span>
@@ -33,7 +33,7 @@ export function TcpDetail({ id }: { id: string }) {
                   title: 'Forwarding',
                   children: (
                     <>
-                      <HealthNote reported={reported} />
+                      <StatusNote status={edge.status} />
                       <section className="frame modules" aria-label="Modules">
                         <BackendRow place={place} module={edge.backend} />
                         <RestrictionRow place={place} module={edge.ip_restriction} />

@@ -19,8 +19,8 @@ export function NodeDetail({ name, list }: { name: string; list: Shapes['EdgeNod
       <PageHeader
         title={name}
         parent={{ to: '/nodes', name: 'Nodes' }}
-        status={node && <NodeState node={node} newest={list.newest_generation} />}
-        summary={node && sentenceOf(node, list.newest_generation)}
+        status={node && <NodeState node={node} />}
+        summary={node?.status?.reason}
       />
       {node ? (
         <Shown node={node} newest={list.newest_generation} />
@@ -31,17 +31,6 @@ export function NodeDetail({ name, list }: { name: string; list: Shapes['EdgeNod
       )}
     </>
   )
-}
-
-function sentenceOf({ live, applied_generation, refusals, storage_fault }: Node, newest: number): string {
-  if (!live) return 'It has stopped reporting. If it still runs, it keeps enforcing its last known state.'
-  if (storage_fault !== null)
-    return `It ${storage_fault}. It keeps enforcing its last known state and applies no changes until it can write.`
-  if (refusals.length) return 'It keeps enforcing the previous version of each record that it rejected.'
-  const behind = newest - applied_generation
-  if (behind > 0)
-    return `${count.format(behind)} ${behind === 1 ? 'generation' : 'generations'} behind the newest change.`
-  return 'It enforces the newest state.'
 }
 
 function Shown({ node, newest }: { node: Node; newest: number }) {
@@ -67,7 +56,7 @@ function Shown({ node, newest }: { node: Node; newest: number }) {
             {node.joined_at === null ? 'connects with a password' : <Joined at={node.joined_at} />}
           </Fact>
           <Fact name="Version" value={node.version}>
-            <Ago at={node.started_at} /> started
+            started <Ago at={node.started_at} />
           </Fact>
           <Fact name="Last report" value={<Ago at={node.last_seen_at} />}>
             {node.live ? 'reporting' : 'no longer reporting'}

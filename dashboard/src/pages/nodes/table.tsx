@@ -1,8 +1,8 @@
 import { Link } from 'react-router'
 import type { Shapes } from '../../api/client.ts'
 import { DataTable } from '../../ui/data_table.tsx'
-import { State } from '../../ui/state.tsx'
 import { Empty } from '../../ui/states.tsx'
+import { rankOf, StatusState, wordOf } from '../../ui/status.tsx'
 import type { Column } from '../../ui/table_model.ts'
 import { Ago } from '../../ui/time.tsx'
 
@@ -15,12 +15,18 @@ const NodeLink = ({ name }: { name: string }) => (
   </Link>
 )
 
-export function NodeState({ node, newest }: { node: Node; newest: number }) {
-  if (!node.live) return <State health="down">Offline</State>
-  if (node.storage_fault !== null) return <State health="partial">Cannot write to disk</State>
-  if (node.refusals.length) return <State health="partial">Rejected a change</State>
-  if (node.applied_generation < newest) return <State health="partial">Behind</State>
-  return <State health="up">Live</State>
+/** A node that is fine is called live everywhere. */
+export const NodeState = ({ node: { status } }: { node: Node }) => (
+  <StatusState status={status}>{nodeWords[status?.code ?? ''] ?? wordOf(status)}</StatusState>
+)
+const nodeWords: Readonly<Record<string, string>> = {
+  ok: 'Live',
+  node_away: 'Offline',
+  node_behind: 'Behind',
+  storage_fault: 'Cannot write to disk',
+  record_refused: 'Rejected a change',
+  node_key_waiting: 'Key not accepted',
+  certificate_missing: 'Certificates missing',
 }
 
 const columnsFor = (newest: number, isShort: boolean): Column<Node>[] => {
@@ -35,10 +41,11 @@ const columnsFor = (newest: number, isShort: boolean): Column<Node>[] => {
     {
       title: 'State',
       className: 'a2',
+      sortBy: ({ status }) => rankOf(status),
       cell: (node) => (
         <span className="two">
-          <NodeState node={node} newest={newest} />
-          {!isShort && <small>{node.storage_fault ?? node.refusals[0]?.reason}</small>}
+          <NodeState node={node} />
+          {!isShort && node.status?.state !== 'up' && <small>{node.refusals[0]?.reason ?? node.status?.reason}</small>}
         </span>
       ),
     },

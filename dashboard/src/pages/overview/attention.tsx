@@ -22,7 +22,7 @@ export function AttentionList({ items }: { items: readonly AttentionItem[] }) {
           </Link>
         </li>
       ))}
-      {items.length > shown && <li>and {items.length - shown} more</li>}
+      {items.length > shown && <li className="more">and {items.length - shown} more</li>}
     </ul>
   )
 }

@@ -1,16 +1,20 @@
 import { ago } from '../../../../src/kernel/ago.ts'
 import type { Shapes } from '../../api/client.ts'
-import { State } from '../../ui/state.tsx'
+import { StatusState, stateOf } from '../../ui/status.tsx'
 
 export type Webhook = Shapes['WebhookDestination']
 
 export const nameOf = ({ description, url }: Pick<Webhook, 'description' | 'url'>): string => description ?? url
 
-export function StatusOf({ webhook: { status, failing_since, disabled_reason } }: { webhook: Webhook }) {
-  if (status === 'healthy') return <State health="up">Delivering</State>
-  if (status === 'failing')
-    return <State health="down">Failing{failing_since ? ` since ${ago(failing_since)}` : ''}</State>
-  return <State health="unknown">{disabled_reason ? `Disabled: ${disabled_reason}` : 'Disabled'}</State>
+export function StatusOf({ webhook: { status, enabled, failing_since } }: { webhook: Webhook }) {
+  return <StatusState status={status}>{wordsFor(stateOf(status), enabled, failing_since)}</StatusState>
+}
+
+function wordsFor(state: ReturnType<typeof stateOf>, enabled: boolean, failingSince: string | null): string {
+  if (!enabled) return 'Disabled'
+  if (state === 'up') return 'Delivering'
+  if (state === 'unknown') return 'Nothing sent yet'
+  return failingSince ? `Failing since ${ago(failingSince)}` : 'Failing'
 }
 
 export function Operations({ webhook: { operations } }: { webhook: Webhook }) {

@@ -1,0 +1,52 @@
+import { useQuery } from '@tanstack/react-query'
+import { Link } from 'react-router'
+import { queries } from '../../api/queries.ts'
+import { rankOf, type Status, StatusState, stateOf } from '../../ui/status.tsx'
+
+type Edge = { id: string; description?: string; hostports: readonly string[]; status?: Status }
+const maxNamed = 4
+
+/** Every edge of the account. Undefined while they are read; null when they could not be. */
+export function useEdges(): Edge[] | null | undefined {
+  const https = useQuery(queries.httpsEdges())
+  const tcp = useQuery(queries.tcpEdges())
+  if (https.isError || tcp.isError) return null
+  return https.data && tcp.data && [...https.data, ...tcp.data]
+}
+
+/** Traffic that flows in part flows. */
+const flows = ({ status }: Edge): boolean => ['up', 'degraded'].includes(stateOf(status))
+
+/** The first thing that an operator asks. Undefined without edges. */
+export function flowSentence(edges: readonly Edge[] | null | undefined): string | undefined {
+  if (edges === null) return 'Whether traffic is flowing could not be read.'
+  if (!edges || edges.length === 0) return undefined
+  const flowing = edges.filter(flows).length
+  if (flowing === edges.length)
+    return edges.length === 1 ? 'Traffic is flowing on your edge.' : `Traffic is flowing on all ${edges.length} edges.`
+  return `Traffic is flowing on ${flowing} of ${edges.length} ${edges.length === 1 ? 'edge' : 'edges'}.`
+}
+
+/** The edges that are not up by name, worst first, and how many are. */
+export function FlowStrip({ edges }: { edges: readonly Edge[] }) {
+  const worst = edges
+    .filter(({ status }) => stateOf(status) !== 'up')
+    .sort((a, b) => rankOf(a.status) - rankOf(b.status))
+  const up = edges.length - worst.length
+  if (worst.length === 0) return null
+  return (
+    <p className="flow-strip">
+      {worst.slice(0, maxNamed).map(({ id, description, hostports, status }) => (
+        <Link key={id} to={`/edges/${id}`}>
+          <StatusState status={status}>
+            <span>
+              <b>{description ?? hostports[0] ?? id}</b> is {stateOf(status)}
+            </span>
+          </StatusState>
+        </Link>
+      ))}
+      {worst.length > maxNamed && <Link to="/edges?show=faulty">and {worst.length - maxNamed} more</Link>}
+      {up > 0 && <span className="soft">{up} up</span>}
+    </p>
+  )
+}

@@ -1,0 +1,50 @@
+import type { ReactNode } from 'react'
+import type { Shapes } from '../api/client.ts'
+import { Badge, type Tone } from './badge.tsx'
+import { type Health, State } from './state.tsx'
+
+export type Status = Shapes['Status']
+type Name = Status['state']
+
+const marks: Record<Name, Health> = { up: 'up', degraded: 'partial', down: 'down', unknown: 'unknown' }
+const words: Record<Name, string> = { up: 'Up', degraded: 'Degraded', down: 'Down', unknown: 'Unknown' }
+const tones: Record<Name, Tone> = { up: 'allowed', degraded: 'warned', down: 'refused', unknown: 'neutral' }
+/** Worst first. */
+const order: readonly Name[] = ['down', 'degraded', 'unknown', 'up']
+
+/** The control plane says how things are; what it did not say is unknown. */
+export const stateOf = (status: Status | undefined): Name => status?.state ?? 'unknown'
+export const markOf = (status: Status | undefined): Health => marks[stateOf(status)]
+export const wordOf = (status: Status | undefined): string => words[stateOf(status)]
+/** For sorting: the worst first. */
+export const rankOf = (status: Status | undefined): number => order.indexOf(stateOf(status))
+export const isFaulty = (status: Status | undefined): boolean => ['down', 'degraded'].includes(stateOf(status))
+
+type Props = { status: Status | undefined; children?: ReactNode }
+
+/** The state, in a word unless another says more. */
+export function StatusState({ status, children = wordOf(status) }: Props) {
+  return <State health={markOf(status)}>{children}</State>
+}
+
+/** For a list: the state, and why it is not up. */
+export const StatusCell = ({ status }: { status: Status | undefined }) => (
+  <span className="two">
+    <StatusState status={status} />
+    {status && status.state !== 'up' && <small className="status-reason">{status.reason}</small>}
+  </span>
+)
+
+/** Beside the title of a page. */
+export const StatusBadge = ({ status }: { status: Status | undefined }) => (
+  <Badge tone={tones[stateOf(status)]}>{wordOf(status)}</Badge>
+)
+
+/** '1 is down, 2 are degraded'. Empty when all are up. */
+export function faultsIn(statuses: readonly (Status | undefined)[]): string {
+  return (['down', 'degraded', 'unknown'] as const)
+    .map((state) => ({ state, count: statuses.filter((each) => stateOf(each) === state).length }))
+    .filter(({ count }) => count > 0)
+    .map(({ state, count }) => `${count} ${count === 1 ? 'is' : 'are'} ${state}`)
+    .join(', ')
+}
