@@ -109,8 +109,15 @@ const cases: Record<string, { fires: Series; quiet: Series; at?: string }> = {
     },
   },
   GatehouseNodeGone: {
-    fires: { 'gatehouse_edge_nodes{live="false"}': '1x90', 'gatehouse_edge_nodes{live="true"}': '2x90' },
-    quiet: { 'gatehouse_edge_nodes{live="false"}': '0x90', 'gatehouse_edge_nodes{live="true"}': '3x90' },
+    fires: {
+      'gatehouse_edge_nodes_by_state{state="down"}': '1x90',
+      'gatehouse_edge_nodes_by_state{state="up"}': '2x90',
+    },
+    // A process that does not hear from nodes does not know that they are gone.
+    quiet: {
+      'gatehouse_edge_nodes_by_state{state="down"}': '0x90',
+      'gatehouse_edge_nodes_by_state{state="unknown"}': '3x90',
+    },
   },
   GatehouseNodeBehind: {
     fires: { 'gatehouse_edge_nodes_behind{instance="a"}': '0x90', 'gatehouse_edge_nodes_behind{instance="b"}': '1x90' },

@@ -2,17 +2,26 @@ import type { Logger } from 'pino'
 import { countRefusedAfterAllowed } from '../access/evidence/address_outcomes.ts'
 import { newestBackup } from '../backup/store.ts'
 import type { DbPool } from '../db/pool.ts'
+import { readDueGeneration } from '../health/facts.ts'
+import { statusOfNode } from '../health/fleet.ts'
+import { type State, states } from '../health/status.ts'
+import type { EdgeView } from '../http/edges.ts'
 import type { Metrics } from '../http/metrics/metrics.ts'
 import { databaseClockOffset, readinessFaults } from '../http/readiness.ts'
 import { systemClock } from '../kernel/clock.ts'
+import type { EdgeNode } from '../kernel/edge/edge_nodes.ts'
 import type { Quotas } from '../kernel/quotas.ts'
 import { largestShares } from '../operations/quota.ts'
+import { acceptedNodeKeys } from '../resources/edge_nodes/store.ts'
 import { interval } from './interval.ts'
 
 /** A metric for every account and kind would be too many: only those that will soon need a decision are shown. */
 const [leastShare, maxShown] = [0.8, 50]
 
-type Shown = Pick<Metrics, 'showNewlyRefused' | 'showQuotaShares' | 'showNewestBackup' | 'showReadiness'>
+type Shown = Pick<
+  Metrics,
+  'showNewlyRefused' | 'showQuotaShares' | 'showNewestBackup' | 'showReadiness' | 'showNodeStates'
+>
 
 /** For those who alert on metrics, and do not ask /readyz. */
 async function showReadiness(db: DbPool, metrics: Shown): Promise<void> {
@@ -21,14 +30,40 @@ async function showReadiness(db: DbPool, metrics: Shown): Promise<void> {
   metrics.showReadiness({ isReady, clockOffset })
 }
 
+/** As /edge_nodes says it. Without the database it is not known what nodes should have applied. */
+async function showNodeStates(db: DbPool, edges: EdgeView, metrics: Shown): Promise<void> {
+  const nodes = edges.all()
+  const read = await nodeStatuses(db, edges, nodes).catch(() => undefined)
+  const found = read ?? nodes.map(() => 'unknown' as const)
+  metrics.showNodeStates(
+    Object.fromEntries(states.map((state) => [state, found.filter((each) => each === state).length])),
+  )
+}
+
+async function nodeStatuses(db: DbPool, edges: EdgeView, nodes: readonly EdgeNode[]): Promise<State[]> {
+  const [due, accepted] = [await readDueGeneration(db), await acceptedNodeKeys(db)]
+  return nodes.map((node) => statusOfNode(node, { isConnected: edges.isConnected(), due, accepted }).state)
+}
+
 /** Keeps the metrics that are read from the database every minute. What one cannot read does not keep the others from theirs. */
-export function showMinuteMetrics(db: DbPool, quotas: Quotas, metrics: Shown, log: Pick<Logger, 'error'>) {
+export function showMinuteMetrics(
+  db: DbPool,
+  edges: EdgeView,
+  quotas: Quotas,
+  metrics: Shown,
+  log: Pick<Logger, 'error'>,
+) {
   const everyMinute = (what: string, work: () => Promise<void>) =>
     interval(60_000, work, (err) => log.error({ err }, `cannot read ${what}`))
   const stops = [
     interval(
       15_000,
       () => showReadiness(db, metrics),
+      () => {},
+    ),
+    interval(
+      15_000,
+      () => showNodeStates(db, edges, metrics),
       () => {},
     ),
     everyMinute('which addresses are newly refused', async () =>

@@ -103,7 +103,7 @@ export async function serve(config: Config): Promise<number> {
     () => upkeep({ db, secrets, checkDomains: () => checkDomains(db, domains, log, metrics), config, log, metrics }),
     (err) => log.error({ err }, 'upkeep failed'),
   )
-  const stopMetrics = showMinuteMetrics(db, quotasIn(config), metrics, log)
+  const stopMetrics = showMinuteMetrics(db, edges.view, quotasIn(config), metrics, log)
   const stopWebhooks = startWebhooks(config, webhooksMayGo, secrets, metrics, log)
   const address = app.server.address()
   log.info({ address, public_url: config.GATEHOUSE_PUBLIC_URL, version }, 'listening')

@@ -10,6 +10,8 @@ type Shown = Pick<
 export type EdgeMetrics = {
   /** Sets the source of edge nodes, which is read on every scrape. */
   readonly watchEdgeNodes: (nodes: () => Shown[]) => void
+  /** How many nodes are in each state. */
+  readonly showNodeStates: (counts: Readonly<Record<string, number>>) => void
   /** From then on the metrics say whether NATS is connected. */
   readonly watchNats: (isConnected: () => boolean) => void
   /** Whether NATS may lack accounts of edge nodes; undefined where it is not in operator mode. */
@@ -95,9 +97,22 @@ export function edgeMetrics(registers: Registers, progress: ReadonlyMap<string, 
     watchNatsAccounts(isOutdated) {
       natsAccountsOutdated = isOutdated
     },
+    showNodeStates: nodeStates(registers),
     watchEdgeNodes(nodes) {
       edgeNodes = nodes
     },
+  }
+}
+
+function nodeStates(registers: Registers): EdgeMetrics['showNodeStates'] {
+  const gauge = new Gauge({
+    name: 'gatehouse_edge_nodes_by_state',
+    help: 'Edge nodes by state, as /edge_nodes shows it: up, degraded, down, unknown. Updated every 15 seconds.',
+    labelNames: ['state'],
+    registers,
+  })
+  return (counts) => {
+    for (const [state, count] of Object.entries(counts)) gauge.set({ state }, count)
   }
 }
 
