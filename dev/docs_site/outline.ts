@@ -66,7 +66,7 @@ export const outline: readonly { title: string; files: readonly string[] }[] = [
       'CHANGELOG.md',
     ],
   },
-  { title: 'Understand', files: inFolder('explain', 'how-it-works', 'when-a-part-is-down', 'security') },
+  { title: 'Understand', files: inFolder('explain', 'how-it-works', 'health', 'when-a-part-is-down', 'security') },
   {
     title: 'Contribute',
     files: [

@@ -113,8 +113,8 @@ test('a certificate that expires soon is on the overview and in the filtered lis
   })
   const page = await openPage(browser)
   await signIn(page, origin, admin.token)
-  await page.getByText('1 certificate expires soon').waitFor()
-  await page.getByRole('link', { name: 'View certificates' }).click()
+  await page.getByText('Certificate the late one is degraded').waitFor()
+  await page.goto(`${origin}/dashboard/certificates?show=expiring`)
   await page.getByRole('link', { name: 'the late one' }).waitFor()
   assert.equal(await page.getByRole('link', { name: 'the fine one' }).count(), 0)
   // With the keyboard alone: to the row, and to its page.

@@ -162,11 +162,11 @@ test('a TCP edge refuses an address, and the overview says where', async () => {
   )
   await openTab(page, 'Overview')
   await page.getByRole('columnheader', { name: 'By edge and route' }).waitFor()
-  await page.getByRole('link', { name: `tcp.example:${port}` }).waitFor()
+  await page.getByRole('link', { name: `tcp.example:${port}`, exact: true }).waitFor()
 })
 
 test('an address check shows the edge, its policies, its rules and the verdict', async () => {
-  await page.getByRole('link', { name: `tcp.example:${edge.tcpPorts.first}` }).click()
+  await page.getByRole('link', { name: `tcp.example:${edge.tcpPorts.first}`, exact: true }).click()
   // The navigation has one too, which knows no edge.
   await page
     .getByRole('main')

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { connect } from '@nats-io/transport-node'
 import { type LocalNats, startNats } from '../../dev/nats.ts'
 import { freePort } from '../../dev/ports.ts'
-import { inboxOf, type Report, reportSubject } from '../../src/distribution/channels.ts'
+import { defaultChannels, inboxOf, type Report } from '../../src/distribution/channels.ts'
 import { addSigningKey } from '../../src/publisher/signing_keys.ts'
 import { withSecondNode } from '../hostile/stolen_node.ts'
 import { type ControlPlane, type Scope, secretsBox, startControlPlane } from './control_plane.ts'
@@ -51,7 +51,7 @@ export async function startFleet(scope: Scope): Promise<HealthInstallation> {
   async function beat(): Promise<void> {
     while (!isEnding) {
       for (const [name, report] of said)
-        connections.get(name)?.publish(reportSubject(name), JSON.stringify({ ...report, health: [] }))
+        connections.get(name)?.publish(defaultChannels.reports(name), JSON.stringify({ ...report, health: [] }))
       await pause(500)
     }
   }
@@ -72,7 +72,7 @@ export async function startFleet(scope: Scope): Promise<HealthInstallation> {
       const send = () =>
         connections
           .get(name)
-          ?.request(reportSubject(name), JSON.stringify(report), { timeout: 1_000 })
+          ?.request(defaultChannels.reports(name), JSON.stringify(report), { timeout: 1_000 })
           .then(
             (answer) => answer.string(),
             (error: Error) => error.message,

@@ -1,7 +1,7 @@
 // What a node reports of names without a certificate: bounded, and no account hides another.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { reportSubject } from '../../distribution/channels.ts'
+import { defaultChannels } from '../../distribution/channels.ts'
 import type { EdgeRecord, RecordKey } from '../../distribution/records.ts'
 import { readReport } from '../../distribution/report.ts'
 import { type Id, newId } from '../../kernel/ids.ts'
@@ -65,7 +65,7 @@ test('accounts that do not fit are said to be missing, and what arrives is check
     const certificates = { names: 0, waiting: 0, firstExpiry: null, missing: 600, uncovered: sent }
     const report = { node: 'a', version: '1', applied: 0, records: 0, refusals: [], hits: [], certificates }
     const text = JSON.stringify({ ...report, startedAt: '2026-01-15T12:00:00.000Z' })
-    return readReport(text, reportSubject('a'), Date.now())?.report.certificates?.uncovered
+    return readReport(text, defaultChannels.reports('a'), Date.now())?.report.certificates?.uncovered
   }
   assert.deepEqual(read(uncovered), uncovered)
   const [first] = uncovered.accounts
