@@ -39,6 +39,8 @@ export function createStep(parts: Parts) {
   const arrivals = createArrivals(known)
   const unenforced = createUnenforced(enforcement)
   const upkeep = createUpkeep(parts)
+  /** Were unfinished before a step that could not write the log: they are prepared, and known nowhere else. */
+  let notLogged: ReadonlyMap<RecordKey, EdgeRecord> = new Map()
   const [unfinishedSince, pendingSince, unclosedSince] = [createSince(), createSince(), createSince()]
 
   return {
@@ -48,7 +50,8 @@ export function createStep(parts: Parts) {
       const { applied: before } = reached
       await unenforced.enforce(signal)
       const deletions = deletionsBy(released, known)
-      const arriving = newest([...released, { records: deletions, applied: 0 }], preparation.unfinished, known)
+      notLogged = new Map([...notLogged, ...preparation.unfinished])
+      const arriving = newest([...released, { records: deletions, applied: 0 }], notLogged, known)
       const taken = arrivals.expect(released, arriving, before)
       // Not even the rest of it: without a record that is missing, what it narrows would be open.
       if (!taken) return
@@ -58,12 +61,14 @@ export function createStep(parts: Parts) {
       const again = [...stale, ...preparation.withoutRuleNames, ...preparation.expired()]
       const planned = enforcement.plan(await preparation.prepare(withKnown(arriving, again, known)))
       const arrivedAt = positionAfter(reached, released)
-      const next = heldBack(position, arrivedAt, unfinishedSince(preparation.unfinished.keys(), before))
+      const next = heldBack(position, arrivedAt, unfinishedSince.least(preparation.unfinished.keys(), before))
       const logged = planned.changes.map(({ record }) => record).filter((record) => arriving.get(record.key) === record)
       const isFirst = next.complete && !position.complete
       const isMoved = isFirst || next.applied !== position.applied || next.revision !== position.revision
       if (logged.length > 0 || isMoved || refusals.isBehind()) await append(recordLog, refusals, logged, next)
       taken()
+      notLogged = new Map()
+      unfinishedSince.forgetOthers(preparation.unfinished.keys())
       for (const key of stale) withNewAddress.delete(key)
       for (const { key } of logged) if (isOfCertificates(key)) pendingCertificates.add(key)
       unenforced.add(planned, next.complete)
@@ -72,7 +77,8 @@ export function createStep(parts: Parts) {
       await certificates.apply(pendingCertificates)
       await enforcement.closeConnections()
       if (refusals.isBehind()) await append(recordLog, refusals, [], next)
-      const since = Math.min(pendingSince(pendingCertificates, before), unclosedSince(enforcement.unclosed(), before))
+      const unclosed = enforcement.unclosed()
+      const since = Math.min(pendingSince.only(pendingCertificates, before), unclosedSince.only(unclosed, before))
       position = next
       reached = arrivedAt
       shown = { ...position, applied: Math.max(shown.applied, Math.min(position.applied, since)) }
@@ -85,15 +91,7 @@ export function createStep(parts: Parts) {
     },
     /** Something is left to do although nothing has arrived. */
     isDue: (): boolean =>
-      preparation.unfinished.size > 0 ||
-      preparation.withoutRuleNames.size > 0 ||
-      preparation.expired().length > 0 ||
-      pendingCertificates.size > 0 ||
-      unenforced.isThere() ||
-      enforcement.unclosed().size > 0 ||
-      refusals.isBehind() ||
-      certificates.isDue() ||
-      upkeep.isDue(),
+      notLogged.size > 0 || pendingCertificates.size > 0 || unenforced.isThere() || isPartDue(parts) || upkeep.isDue(),
     /** Certificates are left that the next step can take on at once. */
     hasPendingCertificates: (): boolean => pendingCertificates.size > 0,
     addPendingCertificates(keys: Iterable<RecordKey>): void {
@@ -104,6 +102,14 @@ export function createStep(parts: Parts) {
     isReadAgain: arrivals.isReadAgain,
   }
 }
+
+const isPartDue = ({ preparation, enforcement, refusals, certificates }: Parts): boolean =>
+  preparation.unfinished.size > 0 ||
+  preparation.withoutRuleNames.size > 0 ||
+  preparation.expired().length > 0 ||
+  enforcement.unclosed().size > 0 ||
+  refusals.isBehind() ||
+  certificates.isDue()
 
 const isOfCertificates = (key: RecordKey): boolean => kindOf(key) === 'certificate' || kindOf(key) === 'recipient'
 
@@ -130,11 +136,25 @@ function withKnown(
  */
 function createSince() {
   const reachedBefore = new Map<string, number>()
-  return (waiting: Iterable<string>, reached: number): number => {
-    const keys = new Set(waiting)
-    for (const key of reachedBefore.keys()) if (!keys.has(key)) reachedBefore.delete(key)
-    for (const key of keys) if (!reachedBefore.has(key)) reachedBefore.set(key, reached)
-    return reachedBefore.values().reduce((least, each) => Math.min(least, each), Number.POSITIVE_INFINITY)
+  function least(waiting: Iterable<string>, reached: number): number {
+    let lowest = Number.POSITIVE_INFINITY
+    for (const key of waiting) {
+      if (!reachedBefore.has(key)) reachedBefore.set(key, reached)
+      lowest = Math.min(lowest, reachedBefore.get(key) ?? reached)
+    }
+    return lowest
+  }
+  function forgetOthers(waiting: ReadonlySet<string>): void {
+    for (const key of reachedBefore.keys()) if (!waiting.has(key)) reachedBefore.delete(key)
+  }
+  return {
+    /** The others are remembered: until the log is written, one of them may have to wait again. */
+    least,
+    forgetOthers: (waiting: Iterable<string>) => forgetOthers(new Set(waiting)),
+    only(waiting: ReadonlySet<string>, reached: number): number {
+      forgetOthers(waiting)
+      return least(waiting, reached)
+    },
   }
 }
 
