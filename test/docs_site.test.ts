@@ -176,7 +176,7 @@ test('a reader on a phone has a menu, copies code, and follows the pages one aft
   const code = page.locator('.code').first()
   await code.getByRole('button', { name: 'Copy' }).click()
   await code.getByRole('button', { name: 'Copied' }).waitFor()
-  assert.match(await page.evaluate('navigator.clipboard.readText()'), /^deploy\/compose\/prepare\.sh\n/)
+  assert.match(await page.evaluate('navigator.clipboard.readText()'), /^cd deploy\/compose\n/)
   await page.getByRole('link', { name: 'Next Install on Kubernetes' }).click()
   await page.waitForURL(`${origin}/docs/guides/install-kubernetes.html`)
   const isWider = 'document.documentElement.scrollWidth > document.documentElement.clientWidth'

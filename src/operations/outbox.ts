@@ -18,12 +18,14 @@ export async function writeOutbox(
   keys: readonly RecordKey[],
   cell?: Pick<Cell, 'id'>,
 ): Promise<number> {
+  // The column is not named without need: a migration that is older than it writes changes too.
+  const [column, value] = cell ? [sql`, cell_id`, sql`, ${cell.id}`] : [sql``, sql``]
   const { generation } = await one<{ generation: number }>(
     tx,
     sql`
     with next as materialized (select next_generation() as generation), written as (
-      insert into outbox (generation, account_id, key, cell_id)
-      select next.generation, ${accountId}, key, ${cell?.id ?? null} from next, unnest(${[...new Set(keys)]}::text[]) as key
+      insert into outbox (generation, account_id, key${column})
+      select next.generation, ${accountId}, key${value} from next, unnest(${[...new Set(keys)]}::text[]) as key
     )
     select generation from next`,
   )

@@ -149,8 +149,8 @@ test('a rotation of the secrets key covers signing keys, while a process with bo
   const rotated = await command(['secrets', 'rotate'], both)
   assert.deepEqual([rotated.code, JSON.parse(rotated.stdout).encrypted], [0, count])
   const { stdout } = await command(['secrets', 'list'], both)
-  const natsKeys = ', 0 NATS key sets'
-  const [now, before] = [`, ${count} signing keys${natsKeys}  current`, `, 0 signing keys${natsKeys}`]
+  const natsKeys = ', NATS key sets: 0'
+  const [now, before] = [`, signing keys: ${count}${natsKeys}  current`, `, signing keys: 0${natsKeys}`]
   assert.match(stdout, new RegExp(`${now}\\n${secretsBox.keyId}  .*${before}\\n`))
   await addSite('rotated.example', serve)
   await poll(() => serves('rotated.example'))

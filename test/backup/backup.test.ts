@@ -53,7 +53,7 @@ test('a backup is one file for its owner only, and its age is in the metrics and
     /^gatehouse_backup_timestamp_seconds [1-9]/m.test(await (await fetch(`${origin}/metrics`)).text()),
   )
   const { stdout } = await gatehouse(['status'], { GATEHOUSE_URL: origin, GATEHOUSE_API_KEY: admin.token })
-  assert.match(stdout, /^backup +ok +the newest is of 2\d{3}-/m)
+  assert.match(stdout, /^backup +up +the newest is of 2\d{3}-/m)
   // The control plane's own role can read about backups, and cannot pretend that there are any.
   assert.equal((await query(asAppRole(url), 'select from backups')).length, 1)
   await assert.rejects(query(asAppRole(url), 'delete from backups'), /permission denied/)

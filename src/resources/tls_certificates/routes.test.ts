@@ -40,8 +40,9 @@ const secretLines = (pem: string) => pem.split('\n').filter((line) => line.lengt
 test('an uploaded certificate shows what it is for, and never its private key', async () => {
   const created = await admin('POST', '/tls_certificates', { ...good, description: 'the shop' })
   assert.equal(created.status, 201, created.text)
-  const { id, uri, created_at, issued_at, not_before, not_after, serial_number, certificate_pem, ...rest } =
+  const { id, uri, created_at, issued_at, not_before, not_after, serial_number, certificate_pem, status, ...rest } =
     created.body
+  assert.equal(status.state, 'up')
   assert.match(id, /^cert_/)
   assert.equal(uri, `https://api.gatehouse.test/tls_certificates/${id}`)
   assert.ok(Date.parse(not_before) <= Date.now() && Date.parse(not_after) > Date.now() + 29 * 86_400_000)
