@@ -117,7 +117,7 @@ test('the health of an HTTP response backend is an empty list', async () => {
   const health = await admin('GET', `/backends/http_response/${backend.id}/health`)
   assert.deepEqual(
     [health.status, health.body],
-    [200, { backend: { id: backend.id, uri: backend.uri }, addresses: [] }],
+    [200, { backend: { id: backend.id, uri: backend.uri }, servers: [], addresses: [] }],
   )
 })
 

@@ -4,7 +4,7 @@ import type { Request } from './exchanges.ts'
 const kinds: Record<string, string> = {
   token: 'gatehouse_[0-9A-Za-z]{49}',
   session: 'gatehouse_session_[0-9A-Za-z]{49}',
-  etag: '[\\w-]{27}',
+  etag: '[\\w-]{27}(?:\\.[\\w-]{12})?',
   time: '\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z',
 }
 const hour = '\\d{4}-\\d\\d-\\d\\dT\\d\\d:00:00\\.000Z'
