@@ -114,7 +114,7 @@ test('`secrets rotate` encrypts them with the new key; without the key events wa
   await admin('POST', `${destination.uri}/rotate`, {})
   const without = await restartWith(onlyNew)
   await poll(() =>
-    without.log.some(({ level, msg }) => level === 'error' && /^secrets of webhooks cannot be read/.test(msg)),
+    without.log.some(({ level, msg }) => level === 'error' && /^webhook secrets cannot be read/.test(msg)),
   )
   await addEvents(plane, admin, ['a'])
   await poll(() => without.log.some((line) => JSON.stringify(line).includes(`the secret of ${destination.id}`)))
