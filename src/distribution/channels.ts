@@ -2,8 +2,8 @@ import { defaultCellName } from '../kernel/edge/cells.ts'
 import type { CertificateCounts, RefusedCounts, UpstreamStatus } from '../kernel/edge/edge_nodes.ts'
 
 /**
- * The names under which the control plane and the nodes of a cell meet. A node may read records, pieces, batches and watches
- * of its cell, and write under its own name only.
+ * The names of the buckets and subjects of a cell. A node may read the records, pieces, batches and watches of its cell, and
+ * send only on subjects that end with its own name.
  */
 export function channelsOf(cell: string) {
   // Nodes of the versions before cells use its names.

@@ -240,7 +240,7 @@ test('two operators who place an account at the same time leave one of the two p
     cells = then.cells
   }
   assert.deepEqual(await servedBy(account), cells)
-  // What the publishers of the cells are told must be as many moves as there were.
+  // The outbox must have one row for each cell that the account entered or left.
   const moves = await many(db, sql`select from outbox where account_id = ${idOf(account)} and key like 'placement.%'`)
   const moved = history.map(({ before, after: then }) => new Set([...before.cells, ...then.cells]).size)
   assert.equal(

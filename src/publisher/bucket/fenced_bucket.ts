@@ -10,7 +10,7 @@ export type FencedBucket = {
 }
 
 export type FenceOptions = {
-  /** By which entries are told from what others wrote into the bucket. */
+  /** The keys of our own entries: anything else in the bucket was written by someone else. */
   loadTrustedKeys?: () => Promise<TrustedKeys>
   /** Rejects when another publisher may have taken over. */
   confirmLock?: () => Promise<unknown>
