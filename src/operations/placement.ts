@@ -41,8 +41,12 @@ export const cellsOf = (db: Db, accountId: Uuid): Promise<Cell[]> =>
 export const placementKey = (cell: Cell): string => `placement.${cell.name}`
 export const isPlacementKey = (key: string): boolean => key.startsWith('placement.')
 
-/** Places the account in exactly these cells; in every default cell when there are none. Resolves to where that differs. */
-export async function placeAccount(tx: Db, accountId: Uuid, cells: readonly Cell[]): Promise<Cell[]> {
+/** Places the account in exactly these cells; in every default cell when there are none. */
+export async function placeAccount(
+  tx: Db,
+  accountId: Uuid,
+  cells: readonly Cell[],
+): Promise<{ before: Cell[]; after: Cell[] }> {
   // Two operators who place one account at the same time do it one after the other.
   await run(tx, sql`select from accounts where id = ${accountId} for no key update`)
   const before = await cellsOf(tx, accountId)
@@ -53,11 +57,11 @@ export async function placeAccount(tx: Db, accountId: Uuid, cells: readonly Cell
     sql`insert into account_cells (account_id, cell_id) select ${accountId}, id from unnest(${ids}::int[]) as id`,
   )
   const after = await cellsOf(tx, accountId)
-  const changed = await noteMoves(tx, accountId, before, after)
-  return changed
+  await noteMoves(tx, accountId, before, after)
+  return { before, after }
 }
 
-async function noteMoves(tx: Db, accountId: Uuid, before: Cell[], after: Cell[]): Promise<Cell[]> {
+async function noteMoves(tx: Db, accountId: Uuid, before: Cell[], after: Cell[]): Promise<void> {
   const [was, is] = [before, after].map((cells) => new Set(cells.map(({ id }) => id)))
   const changed = [...before, ...after].filter(({ id }) => was?.has(id) !== is?.has(id))
   await run(
@@ -68,5 +72,4 @@ async function noteMoves(tx: Db, accountId: Uuid, before: Cell[], after: Cell[])
     select next.generation, ${accountId}, moved.key, moved.cell_id from next, unnest(
       ${changed.map(placementKey)}::text[], ${changed.map(({ id }) => id)}::int[]) as moved (key, cell_id)`,
   )
-  return changed
 }

@@ -3,7 +3,7 @@ import { sql } from '../../db/sql.ts'
 import { recordFleetEvent } from '../../fleet/node_store.ts'
 import { newId, toId, type Uuid } from '../../kernel/ids.ts'
 import { recordChange } from '../../operations/audit.ts'
-import { type Cell, cellsOf, listCells, placeAccount } from '../../operations/placement.ts'
+import { type Cell, listCells, placeAccount } from '../../operations/placement.ts'
 import { CellsFault, changingCells } from './cells.ts'
 
 type Account = { readonly id: Uuid; readonly name: string }
@@ -29,9 +29,8 @@ export async function place(
   try {
     return await changingCells(db, async (tx) => {
       const cells = await findCells(tx, names)
-      const before = namesOf(await cellsOf(tx, account.id))
-      await placeAccount(tx, account.id, cells)
-      const after = namesOf(await cellsOf(tx, account.id))
+      const placed = await placeAccount(tx, account.id, cells)
+      const [before, after] = [namesOf(placed.before), namesOf(placed.after)]
       await refuseNamed(tx, account, lacking(before, after))
       if (isDryRun) throw new DryRun({ before, after })
       const resourceId = toId('ac', account.id)
