@@ -3,22 +3,13 @@ import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { isDeepStrictEqual } from 'node:util'
-import { jetstream } from '@nats-io/jetstream'
+import { jetstream, jetstreamManager } from '@nats-io/jetstream'
 import { Kvm } from '@nats-io/kv'
 import { connect } from '@nats-io/transport-node'
 import { ask } from '../../src/agent/haproxy/process/runtime.ts'
-import { one } from '../../src/db/pool.ts'
-import { sql } from '../../src/db/sql.ts'
-import { transaction } from '../../src/db/transaction.ts'
 import { defaultChannels } from '../../src/distribution/channels.ts'
-import { blobName } from '../../src/distribution/pieces.ts'
-import { encodePolicy } from '../../src/distribution/policy_file.ts'
-import { digestOf, seal } from '../../src/distribution/signature.ts'
-import { parseCidr } from '../../src/kernel/ip/cidr.ts'
-import { compilePolicy } from '../../src/kernel/ip/ranges.ts'
-import { activeSigner } from '../../src/publisher/signing_keys.ts'
 import { gatehouse } from '../harness/command.ts'
-import { secretsBox, stop } from '../harness/control_plane.ts'
+import { stop } from '../harness/control_plane.ts'
 import { startInstallation } from '../harness/edge.ts'
 import { make, newHttpsEdge } from '../harness/fixtures.ts'
 import { loadScaledTimeout } from '../harness/load_scaled_timeout.ts'
@@ -170,36 +161,42 @@ test(`changing one of ${printed(manyRules)} rules transfers only its piece`, asy
 test('while a piece of a policy is missing, the old policy stays in force and the node reports that it is behind', async () => {
   const control = await connect({ servers: nats.url, user: 'control-plane', pass: 'control-plane' })
   after(() => control.close())
-  const signer = await activeSigner(installation.db, secretsBox)
-  const { cidr } = parseCidr(refused)
-  assert.ok(cidr)
-  const { hash, bytes, pieces } = encodePolicy(compilePolicy([{ action: 'allow', cidr }]))
-  const key = `policy.${guarded.policyId}`
-  // The generation is taken but not committed, so that the publisher does not settle it before the node has the record.
-  const generation = await transaction(installation.db, async (tx) => {
-    const { g } = await one<{ g: number }>(tx, sql`select next_generation() as g`)
-    const record = { key, generation: g, value: { hash, bytes: bytes.length, chunks: pieces.map(blobName) } }
-    const records = [seal(record, signer)]
-    const batch = { progress: seal({ after: 0, settled: g, digest: digestOf(records) }, signer), records }
-    control.publish(defaultChannels.batches, JSON.stringify(batch))
-    await poll(
-      () => statusOf(edge),
-      ({ unfinished }) => unfinished === 1,
-    )
-    return g
-  })
-  const later = await admin('POST', '/ip_policies', {})
-  const next = Number(later.headers.get('service-generation'))
+  const kvm = new Kvm(jetstream(control))
+  const [records, blobs] = [await kvm.open(defaultChannels.records), await kvm.open(defaultChannels.blobs)]
+  const { streams } = await jetstreamManager(control)
+  const names = async () => new Set(await Array.fromAsync(await blobs.keys()))
+  const before = await names()
+  const revision = async () => (await records.get(`policy.${guarded.policyId}`))?.revision
+  const old = await revision()
+  // Too many for the record itself. The node is paused until the pieces are gone, so that it cannot have read them before.
+  const lines = Array.from({ length: 10_000 }, (_, index) => `allow 1.${index >> 7}.${(index & 127) * 2}.0/24`)
+  edge.child.kill('SIGSTOP')
+  const put = await setRules(`${guarded.policyId}`, [...lines, `allow ${refused}`], '')
+  const generation = Number(put.headers.get('service-generation'))
+  const missing = new Map<string, Uint8Array>()
+  try {
+    await poll(revision, (found) => found !== old)
+    for (const name of (await names()).difference(before)) {
+      missing.set(name, (await blobs.get(name))?.value ?? new Uint8Array())
+      await streams.purge(`KV_${defaultChannels.blobs}`, { filter: `$KV.${defaultChannels.blobs}.${name}` })
+    }
+  } finally {
+    edge.child.kill('SIGCONT')
+  }
+  assert.ok(missing.size > 0)
   await poll(
     () => statusOf(edge),
-    ({ records, applied }) => records > 0 && applied === generation - 1,
+    ({ unfinished }) => unfinished === 1,
   )
-  // Long enough for everything about the later change to have come: nothing but the piece may bring the node forward.
+  const later = await admin('POST', '/ip_policies', {})
+  const next = Number(later.headers.get('service-generation'))
+  // Long enough for everything about the later change to have come: nothing but the pieces may bring the node forward.
   await holdsFor(1_000, async () => isDeepStrictEqual(await decisions(), asWanted))
+  const { applied } = await statusOf(edge)
+  assert.ok(applied < generation, `${applied} of ${generation}`)
   const { body } = await admin('GET', `/generations/${next}`)
   assert.deepEqual(body.behind, ['edge-1'])
-  const blobs = await new Kvm(jetstream(control)).open(defaultChannels.blobs)
-  for (const piece of pieces) await blobs.put(blobName(piece), piece)
+  for (const [name, piece] of missing) await blobs.put(name, piece)
   await poll(
     () => statusOf(edge),
     ({ applied, unfinished }) => applied >= next && unfinished === 0,
