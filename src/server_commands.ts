@@ -144,7 +144,7 @@ const commands: Record<string, ServerCommand> = {
     forms: [
       ['nodes list', 'list the edge nodes that have joined'],
       ['nodes invite', 'print a token with which one machine can join'],
-      ['nodes revoke NAME', 'close the connection of a node, and never let it connect again'],
+      ['nodes revoke NAME', 'cut a node off and never let it connect again, or withdraw its invitation'],
       ['nodes events', 'list who invited, joined, was refused and was revoked'],
     ],
     flags: [

@@ -1,5 +1,5 @@
 import { hash, randomBytes } from 'node:crypto'
-import { type Db, maybeOne, run } from '../db/pool.ts'
+import { type Db, many, maybeOne, run } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import type { Cell } from '../operations/placement.ts'
 
@@ -51,6 +51,17 @@ export async function lockJoinToken(tx: Db, token: string): Promise<JoinToken | 
 
 export const spendJoinToken = (tx: Db, token: string, account: string): Promise<void> =>
   run(tx, sql`update join_tokens set used_by = ${account} where token_hash = ${hashed(token)}`)
+
+/** Resolves to whether there was one that a machine could have joined with under this name. */
+export async function withdrawJoinTokens(tx: Db, name: string): Promise<boolean> {
+  const withdrawn = await many(
+    tx,
+    sql`
+    update join_tokens set expires_at = now()
+    where name = ${name} and used_by is null and expires_at > now() returning 1 as withdrawn`,
+  )
+  return withdrawn.length > 0
+}
 
 /** Resolves to whether it is the first refusal of this token within a minute: one event of those is enough. */
 export async function noteRefusal(db: Db, token: string): Promise<boolean> {

@@ -90,6 +90,17 @@ test('an expired, an invented and a malformed token are refused alike, and a nam
   await revoke('edge-8')
 })
 
+test('revoking a node that was invited and has not joined makes its token worthless, and no other', async () => {
+  const [withdrawn, other] = [await invite('edge-6'), await invite()]
+  assert.match(await nodes('revoke', 'edge-6'), /^edge-6 had not joined/)
+  assert.equal((await ask(withdrawn)).status, 401)
+  assert.equal((await events()).findLast(({ node }) => node === 'edge-6')?.detail, 'an unused join token')
+  assert.equal((await ask(other)).status, 200)
+  const again = await gatehouse(['nodes', 'revoke', 'edge-6'], fleet.env)
+  assert.deepEqual([again.code, /no node with the name edge-6/.test(again.stderr)], [1, true])
+  await revoke('edge-x')
+})
+
 test('a token lets one of twenty nodes in that use it at once, and the same node may ask again', async () => {
   const token = await invite()
   const keys = Array.from({ length: 20 }, (_, index) => ({ ...newKeys(), name: `edge-${index}` }))

@@ -5,6 +5,7 @@ import { transaction } from '../../db/transaction.ts'
 import { natsHost, tryNats, withoutPassword } from '../../distribution/nats_connection.ts'
 import { pushAccount } from '../../fleet/account_push.ts'
 import { inviteNode } from '../../fleet/join.ts'
+import { withdrawJoinTokens } from '../../fleet/join_token.ts'
 import { accountPusher, closedAccountJwt } from '../../fleet/nats_accounts.ts'
 import {
   type FleetNode,
@@ -110,16 +111,25 @@ async function revoke(config: Config, db: DbPool, name: string): Promise<number>
   const box = openSecretsBox(config)
   if (!box) throw new ConfigError('GATEHOUSE_SECRETS_KEY_FILE is not set as for gatehouse serve')
   const node = await transaction(db, async (tx) => {
+    // First: a machine that is just joining with one of them is found among the nodes afterwards.
+    const wasInvited = await withdrawJoinTokens(tx, name)
     const revoked = await setRevoked(tx, name)
-    if (!revoked) return undefined
+    if (wasInvited) await recordFleetEvent(tx, { operation: 'revoked', node: name, detail: 'an unused join token' })
+    if (!revoked) return wasInvited ? 'invited' : undefined
     await revokeNodeKey(tx, name)
     await replaceDeliveryKey(tx, { id: revoked.cellId, name: revoked.cell }, box)
     await recordFleetEvent(tx, { operation: 'revoked', node: name })
     return revoked
   })
   if (!node) {
-    console.error(`gatehouse: no node with the name ${name} has joined. 'gatehouse nodes list' prints all of them`)
+    console.error(
+      `gatehouse: no node with the name ${name} has joined or is invited. 'gatehouse nodes list' prints those that have joined`,
+    )
     return 1
+  }
+  if (node === 'invited') {
+    console.log(`${name} had not joined. Its token is no longer valid`)
+    return 0
   }
   try {
     await closeAtNats(config, db, node)
