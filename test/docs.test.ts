@@ -28,10 +28,12 @@ const withoutCode = (text: string) => text.replaceAll(/^```.*?^```/gms, '')
 test('every environment variable in the docs is read by the code', async () => {
   const nats = await read('deploy/nats/authorization.conf')
   const development = await read('dev/supplied_postgres.ts')
+  const configs = await read('src/config/config.ts')
   const known = new Set([
     ...[settings, edgeSettings, clientSettings].flatMap(Object.keys).flatMap((name) => [name, `${name}_FILE`]),
     ...[...nats.matchAll(/\$(GATEHOUSE_\w+)/g)].map(([, name]) => name),
     ...[...development.matchAll(/process\.env\.(GATEHOUSE_\w+)/g)].map(([, name]) => name),
+    ...(/readJoinToken\(.*?\}/.exec(configs)?.[0].match(/GATEHOUSE_\w+/g) ?? []),
   ])
   for (const page of pages) {
     for (const [name] of (await read(page)).matchAll(/\bGATEHOUSE_[A-Z0-9_]+\b/g))
