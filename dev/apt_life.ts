@@ -1,13 +1,11 @@
 // `npm run drill -- apt-life [--built] [--machine FOLDER]`: the packages on a clean Debian 12 from their installation to
 // their removal: installed and set up, installed again under traffic as by an upgrade, removed, installed again, purged,
 // installed again, and all data deleted. With an installation in FOLDER, that one is upgraded.
-import { existsSync } from 'node:fs'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { boot, copyPackages, type Machine, makeOwnPackages, openArchiveProxy, timed } from './debian_machine.ts'
-import { inService, installByPage, startTraffic } from './machine_service.ts'
+import { copyPackages, type Machine, timed, withMachine } from './debian_machine.ts'
+import { inService, startTraffic, withInstallation } from './machine_service.ts'
 
 const root = new URL('..', import.meta.url).pathname
 const { values } = parseArgs({ options: { built: { type: 'boolean' }, machine: { type: 'string' } } })
@@ -86,20 +84,10 @@ const steps: Record<string, (machine: Machine) => Promise<unknown>> = {
   },
 }
 
-if (!values.built) await timed('packages', makeOwnPackages)
-const folder = values.machine ?? (await mkdtemp(join(tmpdir(), 'gatehouse-apt-')))
-try {
-  if (!existsSync(join(folder, 'etc/gatehouse/setup.env'))) await installByPage(folder)
+await withInstallation(values, async (folder) => {
   await copyPackages(join(root, 'packages'), folder)
-  const machine = await boot(folder)
-  const closeProxy = await openArchiveProxy()
-  try {
+  await withMachine(folder, async (machine) => {
     await requireService(machine)
     for (const [what, work] of Object.entries(steps)) await timed(what, () => work(machine))
-  } finally {
-    closeProxy()
-    await machine.cutPower()
-  }
-} finally {
-  if (!values.machine) await rm(folder, { recursive: true, force: true })
-}
+  })
+})

@@ -2,15 +2,12 @@
 // one Debian machine, each of them and each two of them missing at boot, slow, restarted, killed or frozen. Nothing is
 // repaired by hand: the drill fails unless a change through the API then takes effect on traffic. Prints the seconds that
 // each took. A machine in FOLDER is made once and kept.
-import { existsSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { dirname } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { checkRestarts } from './boot_checks.ts'
-import { boot, makeOwnPackages, timed } from './debian_machine.ts'
-import { inService, installByPage, startTraffic } from './machine_service.ts'
+import { boot, type Machine, timed } from './debian_machine.ts'
+import { inService, startTraffic, withInstallation } from './machine_service.ts'
 
 const { values } = parseArgs({
   options: {
@@ -40,6 +37,10 @@ type Outcome = {
   settle: () => Promise<string>
 }
 type Fault = (units: string[]) => Promise<Outcome>
+
+/** In use, and replaced by every reboot. */
+let machine: Machine
+let folder: string
 
 async function reboot(): Promise<number> {
   await machine.cutPower()
@@ -142,22 +143,15 @@ function printTable(table: string[][]): void {
   console.log([line(head), `|${widths.map((width) => '-'.repeat(width + 2)).join('|')}|`, ...body.map(line)].join('\n'))
 }
 
-const folder = values.machine ?? (await mkdtemp(join(tmpdir(), 'gatehouse-boot-')))
-const removeFolder = () => (values.machine ? undefined : rm(folder, { recursive: true, force: true }))
-if (!existsSync(join(folder, 'etc/gatehouse/setup.env'))) {
-  if (!values.built) await timed('packages', makeOwnPackages)
-  await installByPage(folder).catch(async (error) => {
-    await removeFolder()
-    throw error
-  })
-}
-let machine = await boot(folder)
-try {
-  const why = await inService(machine)
-  if (why) throw new Error(`not in service after a normal boot: ${why}`)
-  if (!values.only) await checkRestarts(machine)
-  await timed('all faults', runMatrix)
-} finally {
-  await machine.cutPower()
-  await removeFolder()
-}
+await withInstallation(values, async (made) => {
+  folder = made
+  machine = await boot(folder)
+  try {
+    const why = await inService(machine)
+    if (why) throw new Error(`not in service after a normal boot: ${why}`)
+    if (!values.only) await checkRestarts(machine)
+    await timed('all faults', runMatrix)
+  } finally {
+    await machine.cutPower()
+  }
+})

@@ -211,3 +211,15 @@ export async function openArchiveProxy() {
     proxy.closeAllConnections()
   }
 }
+
+/** With access to the Debian archive. */
+export async function withMachine(folder: string, work: (machine: Machine) => Promise<void>): Promise<void> {
+  const machine = await boot(folder)
+  const closeProxy = await openArchiveProxy()
+  try {
+    await work(machine)
+  } finally {
+    closeProxy()
+    await machine.cutPower()
+  }
+}

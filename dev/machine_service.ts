@@ -1,8 +1,18 @@
 // For drills: the installation that docs/guides/install-debian.md leaves on a machine, asked whether it works.
 import { randomInt } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { boot, copyPackages, type Machine, makeDebian, openArchiveProxy, timed } from './debian_machine.ts'
+import {
+  boot,
+  copyPackages,
+  type Machine,
+  makeDebian,
+  makeOwnPackages,
+  openArchiveProxy,
+  timed,
+} from './debian_machine.ts'
 
 const root = new URL('..', import.meta.url).pathname
 
@@ -11,8 +21,26 @@ const limitSeconds = 180
 const atApi = `curl -s --max-time 10 -H "Authorization: Bearer $(cat /etc/gatehouse/admin-token)" -H 'Service-Version: 2'`
 const atEdge = `curl -s --max-time 5 -o /dev/null -w '%{http_code}' --cacert app.example.crt --connect-to app.example:443:127.0.0.1:443`
 
+/**
+ * For a drill: makes the packages, unless they are `built`, and an installation. One in a folder that is given is made once
+ * and kept; any other is removed at the end.
+ */
+export async function withInstallation(
+  { built, machine: given }: { built?: boolean | undefined; machine?: string | undefined },
+  work: (folder: string) => Promise<void>,
+): Promise<void> {
+  if (!built) await timed('packages', makeOwnPackages)
+  const folder = given ?? (await mkdtemp(join(tmpdir(), 'gatehouse-machine-')))
+  try {
+    if (!existsSync(join(folder, 'etc/gatehouse/setup.env'))) await installByPage(folder)
+    await work(folder)
+  } finally {
+    if (!given) await rm(folder, { recursive: true, force: true })
+  }
+}
+
 /** A new machine, with the packages that were made and what docs/guides/install-debian.md does. It is shut down at the end. */
-export async function installByPage(folder: string): Promise<void> {
+async function installByPage(folder: string): Promise<void> {
   await timed('a clean Debian 12 (debootstrap, systemd)', () => makeDebian(folder))
   await copyPackages(join(root, 'packages'), folder)
   const machine = await boot(folder)

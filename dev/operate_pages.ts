@@ -2,22 +2,12 @@
 // as printed, on a Debian 12 that docs/guides/install-debian.md has set up. Each page is typed into a shell of its own, and
 // leaves the machine in service and doctor without a failed check. At the end, a new machine is made from a backup. The
 // packages that the upgrade installs are the same with a later version. A machine in FOLDER is made once and kept.
-import { existsSync } from 'node:fs'
 import { copyFile, glob, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { parseArgs } from 'node:util'
-import {
-  boot,
-  copyPackages,
-  type Machine,
-  makeDebian,
-  makeOwnPackages,
-  openArchiveProxy,
-  run,
-  timed,
-} from './debian_machine.ts'
-import { inService, installByPage } from './machine_service.ts'
+import { copyPackages, type Machine, makeDebian, run, timed, withMachine } from './debian_machine.ts'
+import { inService, withInstallation } from './machine_service.ts'
 import { blocksOf, commandsOf } from './page_blocks.ts'
 
 const root = new URL('..', import.meta.url).pathname
@@ -86,21 +76,7 @@ async function restoreElsewhere(lost: string): Promise<void> {
   }
 }
 
-async function withMachine(folder: string, work: (machine: Machine) => Promise<void>): Promise<void> {
-  const machine = await boot(folder)
-  const closeProxy = await openArchiveProxy()
-  try {
-    await work(machine)
-  } finally {
-    closeProxy()
-    await machine.cutPower()
-  }
-}
-
-if (!values.built) await timed('packages', makeOwnPackages)
-const folder = values.machine ?? (await mkdtemp(join(tmpdir(), 'gatehouse-operate-')))
-try {
-  if (!existsSync(join(folder, 'etc/gatehouse/setup.env'))) await installByPage(folder)
+await withInstallation(values, async (folder) => {
   const later = await makeLaterPackages()
   await copyPackages(later, folder).finally(() => rm(later, { recursive: true }))
   await withMachine(folder, async (machine) => {
@@ -109,6 +85,4 @@ try {
   })
   if (new RegExp(values.only).test(restorePage))
     await timed(`${restorePage} on a new machine`, () => restoreElsewhere(folder))
-} finally {
-  if (!values.machine) await rm(folder, { recursive: true, force: true })
-}
+})

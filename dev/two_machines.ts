@@ -4,22 +4,13 @@
 // node. Tokens that were used, have expired or were invented are refused and recorded. A revoked node loses its connection
 // within a second, and its log says why.
 import assert from 'node:assert/strict'
-import { existsSync } from 'node:fs'
 import { copyFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import {
-  boot,
-  copyPackages,
-  type Machine,
-  makeDebian,
-  makeOwnPackages,
-  openArchiveProxy,
-  timed,
-} from './debian_machine.ts'
-import { installByPage } from './machine_service.ts'
+import { boot, copyPackages, type Machine, makeDebian, openArchiveProxy, timed } from './debian_machine.ts'
+import { withInstallation } from './machine_service.ts'
 
 const root = new URL('..', import.meta.url).pathname
 const { values } = parseArgs({ options: { built: { type: 'boolean' }, control: { type: 'string' } } })
@@ -142,23 +133,24 @@ async function addNode(control: Machine, node: Machine, folders: { control: stri
   await revocation(control, node)
 }
 
-if (!values.built) await timed('packages', makeOwnPackages)
-const work = await mkdtemp(join(tmpdir(), 'gatehouse-two-'))
-const folders = { control: values.control ?? join(work, 'control'), node: join(work, 'node') }
-const running: Machine[] = []
-try {
-  if (!existsSync(join(folders.control, 'etc/gatehouse/setup.env'))) await installByPage(folders.control)
-  await makeDebian(folders.node)
-  await copyPackages(join(root, 'packages'), folders.node)
-  const [control, node] = [await boot(folders.control, 1), await boot(folders.node, 2)]
-  running.push(control, node)
-  const closeProxy = await openArchiveProxy()
-  for (const machine of running) await machine.sh(`echo '${control.address} control.example' >>/etc/hosts`)
-  await timed('TLS in front of the API', () => putTlsInFront(control, folders.control))
-  await type(control, 'control', commandsOf('Let other machines reach the control plane'))
-  await addNode(control, node, folders)
-  closeProxy()
-} finally {
-  for (const machine of running) await machine.cutPower()
-  await rm(work, { recursive: true, force: true })
-}
+await withInstallation({ built: values.built, machine: values.control }, async (controlFolder) => {
+  const folders = { control: controlFolder, node: await mkdtemp(join(tmpdir(), 'gatehouse-node-')) }
+  const running: Machine[] = []
+  try {
+    await makeDebian(folders.node)
+    await copyPackages(join(root, 'packages'), folders.node)
+    const control = await boot(folders.control, 1)
+    running.push(control)
+    const node = await boot(folders.node, 2)
+    running.push(node)
+    const closeProxy = await openArchiveProxy()
+    for (const machine of running) await machine.sh(`echo '${control.address} control.example' >>/etc/hosts`)
+    await timed('TLS in front of the API', () => putTlsInFront(control, folders.control))
+    await type(control, 'control', commandsOf('Let other machines reach the control plane'))
+    await addNode(control, node, folders)
+    closeProxy()
+  } finally {
+    for (const machine of running) await machine.cutPower()
+    await rm(folders.node, { recursive: true, force: true })
+  }
+})
