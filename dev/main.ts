@@ -142,7 +142,8 @@ The dashboard is at ${base_url}/dashboard/: sign in with the token below.
   for (const other of accounts.slice(1)) console.log(`Another account, ${other.account_id}: ${other.token}`)
   if (edge) console.log(edgeHelp(edge))
 }
-lines.on('line', (line) => options.json || !isShown(line) || console.log(line))
+// Ctrl-C ends PostgreSQL at the same moment, about which the service then complains.
+lines.on('line', (line) => options.json || ending || !isShown(line) || console.log(line))
 
 function edgeHelp({ httpsPort, tcpPort: port }: DevEdge): string {
   const https = `--connect-to app.example:443:127.0.0.1:${httpsPort} --insecure https://app.example/`
