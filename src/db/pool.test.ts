@@ -34,6 +34,14 @@ test('times and large numbers arrive in that form, also from a database with a t
   assert.deepEqual(row, { at: '2026-06-30T23:00:00.120Z', counter: Number.MAX_SAFE_INTEGER })
 })
 
+test('no connection lets PostgreSQL compile statements, which would take seconds for each that reads a whole table', async (t) => {
+  const settings = { url: await newDatabase(), poolSize: 1, connectTimeoutMs: 10_000, statementTimeoutMs: 10_000 }
+  const pool = openPool(settings, () => {})
+  t.after(() => pool.end())
+  for (const db of [pool, pool.lookUps])
+    assert.deepEqual(await many(db, sql`select current_setting('jit') as jit`), [{ jit: 'off' }])
+})
+
 test('arrays arrive as they were sent, with any characters in them', async (t) => {
   const settings = { url: await newDatabase(), poolSize: 2, connectTimeoutMs: 10_000, statementTimeoutMs: 10_000 }
   const pool = openPool(settings, () => {})
