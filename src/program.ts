@@ -13,6 +13,7 @@ import {
 import { version } from './config/version.ts'
 import { isUnavailable, setupFault } from './db/failures.ts'
 import { ConfigError } from './kernel/config_error.ts'
+import { UnreadableSecret } from './kernel/crypto/secrets_box.ts'
 import { helpOfServerCommand, serverCommands, serverUsage, settingsHelp } from './server_commands.ts'
 
 // Loaded on demand: the client should not wait for the database driver and web server to load, nor they for the client.
@@ -206,7 +207,8 @@ export async function run(args: string[]): Promise<void> {
     process.exitCode = await main(await commandFirst(args))
   } catch (error) {
     const { code, message } = error as { code?: string; message: string }
-    const fault = setupFault(error)
+    const isUnreadable = error instanceof UnreadableSecret
+    const fault = isUnreadable ? `a secret in the database cannot be read: ${message}` : setupFault(error)
     const isSettingWrong = error instanceof ConfigError || code?.startsWith('ERR_PARSE_ARGS') || fault !== undefined
     const forTheOperator = isSettingWrong || isUnavailable(error) || code === 'EADDRINUSE' || code === 'EADDRNOTAVAIL'
     console.error(

@@ -98,6 +98,9 @@ test('revoking a node that was invited and has not joined makes its token worthl
   assert.equal((await ask(other)).status, 200)
   const again = await gatehouse(['nodes', 'revoke', 'edge-6'], fleet.env)
   assert.deepEqual([again.code, /no node with the name edge-6/.test(again.stderr)], [1, true])
+  const keyless = await gatehouse(['nodes', 'invite'], { ...fleet.env, GATEHOUSE_SECRETS_KEY_FILE: '' })
+  assert.equal(keyless.code, 2)
+  assert.match(keyless.stderr, /^gatehouse: a secret in the database cannot be read: .*KEY_FILE is not set\n$/)
   await revoke('edge-x')
 })
 
