@@ -155,7 +155,10 @@ const commands: Record<string, ServerCommand> = {
   },
   cells: {
     forms: [
-      ['cells list', 'list the cells, with the number of their nodes and accounts'],
+      [
+        'cells list',
+        'list the cells, with the number of their nodes and accounts, and the process that sends them changes',
+      ],
       ['cells create NAME', 'create a cell, a set of nodes that serve the same accounts'],
       ['cells delete NAME', 'delete a cell without nodes and accounts'],
       ['cells place ACCOUNT CELL…', 'let exactly these cells serve an account'],

@@ -172,7 +172,7 @@ function publishToCells(
 
 /** All that publishers reach through. */
 const waysOut = (config: Config, db: DbPool, nats: NatsConnection, secrets: SecretsBox | undefined) => ({
-  databaseOf: publisherDatabase(db, secrets),
+  databaseOf: publisherDatabase(db, systemTiming, secrets),
   nats,
   buckets: bucketServer(nats, config.GATEHOUSE_NATS_REPLICAS),
   timing: systemTiming,

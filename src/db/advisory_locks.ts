@@ -32,6 +32,8 @@ export const lockClasses = {
   quotas: 80,
   /** The publishers of all cells but the default one, which has a key of its own. */
   publisherOfCell: 81,
+  /** Shared by all processes that can publish, so that each sees how many there are. */
+  canPublish: 82,
 } as const
 
 type LockName = keyof typeof lockKeys
@@ -52,7 +54,21 @@ export const tryLockItemInSession = (of: keyof typeof lockClasses, item: number)
 export const unlockItemInSession = (of: keyof typeof lockClasses, item: number): SqlFragment =>
   sql`pg_advisory_unlock(${lockClasses[of]}::int, ${item}::int)`
 
+/** The same, held by any number of sessions at once. */
+export const lockSharedInSession = (of: keyof typeof lockClasses): SqlFragment =>
+  sql`pg_advisory_lock_shared(${lockClasses[of]}::int, 0)`
+export const unlockSharedInSession = (of: keyof typeof lockClasses): SqlFragment =>
+  sql`pg_advisory_unlock_shared(${lockClasses[of]}::int, 0)`
+
 export const unlockInSession = (name: LockName): SqlFragment => sql`pg_advisory_unlock(${lockKeys[name]}::bigint)`
+
+/** A condition on rows of pg_locks, called `l`: the lock is held, in this database. */
+export const isHeldLock = (name: LockName): SqlFragment =>
+  sql`${isHere} and l.objsubid = 1 and (l.classid::bigint << 32 | l.objid::bigint) = ${lockKeys[name]}::bigint`
+export const isHeldItem = (of: keyof typeof lockClasses): SqlFragment =>
+  sql`${isHere} and l.objsubid = 2 and l.classid::bigint = ${lockClasses[of]}`
+const isHere = sql`l.locktype = 'advisory' and l.granted and l.database = (
+  select oid from pg_database where datname = current_database())`
 
 /** A row of pg_locks. Unsigned, as PostgreSQL shows them. */
 export type AdvisoryLockRow = { classid: number; objid: number; objsubid: number }

@@ -33,10 +33,13 @@ export type LockedDatabase = {
 export type PublisherDatabase = {
   signer: () => Promise<Signer>
   trustedKeys: () => Promise<TrustedKeys>
-  /** Does nothing when another process has the lock. Rejects when the session ends or `giveUp` aborts. */
+  /**
+   * Waits some seconds for this process's turn, and does nothing when it does not come. Rejects when the session ends or
+   * `giveUp` aborts. `end` asks the work to end.
+   */
   holdingLock: (
-    giveUp: AbortSignal,
-    work: (locked: LockedDatabase, lost: AbortSignal) => Promise<void>,
+    until: { leave: AbortSignal; giveUp: AbortSignal },
+    work: (locked: LockedDatabase, end: AbortSignal) => Promise<void>,
   ) => Promise<void>
   noteExpiredRules: (since: number, now: number) => Promise<void>
   /** Each thing as it is now, and null if it is not in the cell. What cannot be read or sent is left out. */

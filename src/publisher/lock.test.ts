@@ -4,11 +4,19 @@ import { newDatabase } from '../../test/harness/control_plane.ts'
 import { poll } from '../../test/harness/poll.ts'
 import { type DbPool, one, openPool } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
+import { systemTiming } from '../kernel/system_timing.ts'
+import type { Timing } from '../kernel/timing.ts'
 import { type Cell, defaultCell } from '../operations/placement.ts'
 import { type HoldPublisherLock, publisherLocks } from './lock.ts'
 
 const url = await newDatabase()
 const never = new AbortController().signal
+/** Twenty times as fast, so that nothing has to be waited for. */
+const quick: Timing = {
+  ...systemTiming,
+  elapsed: () => systemTiming.elapsed() * 20,
+  after: (ms, work) => systemTiming.after(ms / 20, work),
+}
 
 const pools: DbPool[] = []
 // At the end of the file: a test that fails frees its locks first.
@@ -18,7 +26,6 @@ function open(): DbPool {
   pools.push(pool)
   return pool
 }
-const pidOf = async (pool: DbPool) => (await one<{ pid: number }>(pool, sql`select pg_backend_pid() as pid`)).pid
 
 /** Resolves when the lock is held; `end` ends the work. */
 async function hold(t: TestContext, holdLock: HoldPublisherLock, giveUp: AbortSignal, cell: Cell = defaultCell) {
@@ -29,7 +36,7 @@ async function hold(t: TestContext, holdLock: HoldPublisherLock, giveUp: AbortSi
   let held = Promise.resolve()
   // PostgreSQL frees the lock of a closed connection a moment later.
   await poll(() => {
-    held = holdLock(cell, giveUp, async () => {
+    held = holdLock(cell, { leave: never, giveUp }, async () => {
       begin(true)
       await over
     })
@@ -40,20 +47,23 @@ async function hold(t: TestContext, holdLock: HoldPublisherLock, giveUp: AbortSi
 
 async function tryLock(holdLock: HoldPublisherLock, cell: Cell = defaultCell): Promise<boolean> {
   let isLocked = false
-  await holdLock(cell, never, async () => {
+  await holdLock(cell, { leave: never, giveUp: never }, async () => {
     isLocked = true
   })
   return isLocked
 }
 
-test('a standby asks for the lock again and again on one connection, and leaves it in the pool', async (t) => {
-  const { held, end } = await hold(t, publisherLocks(open()), never)
+test('a standby waits for its turn on one connection, and closes it when it no longer waits', async (t) => {
+  const { held, end } = await hold(t, publisherLocks(open(), quick), never)
   const pool = open()
-  const standby = publisherLocks(pool)
-  const pid = await pidOf(pool)
-  for (let time = 0; time < 5; time++) assert.equal(await tryLock(standby), false)
-  assert.equal(await pidOf(pool), pid)
-  assert.deepEqual(pool.connections(), { total: 1, idle: 1, waiting: 0 })
+  const standby = publisherLocks(pool, quick)
+  for (let time = 0; time < 3; time++) assert.equal(await tryLock(standby), false)
+  await poll(() => pool.connections().total === 0)
+  const leaving = new AbortController()
+  const waiting = standby(defaultCell, { leave: leaving.signal, giveUp: never }, async () => {})
+  await poll(() => pool.connections().total === 1)
+  leaving.abort()
+  await waiting
   end()
   await held
   await poll(() => tryLock(standby))
@@ -61,8 +71,8 @@ test('a standby asks for the lock again and again on one connection, and leaves 
 
 test('giving up frees the lock for another process even while the work hangs', async (t) => {
   const giveUp = new AbortController()
-  const { held, end } = await hold(t, publisherLocks(open()), giveUp.signal)
-  const standby = publisherLocks(open())
+  const { held, end } = await hold(t, publisherLocks(open(), quick), giveUp.signal)
+  const standby = publisherLocks(open(), quick)
   assert.equal(await tryLock(standby), false)
   giveUp.abort(new Error('no NATS'))
   await assert.rejects(held, /no NATS/)
@@ -72,7 +82,7 @@ test('giving up frees the lock for another process even while the work hangs', a
 
 test('one connection holds the locks of all cells of a process, and gives up one without the others', async (t) => {
   const pool = open()
-  const [locks, standby] = [publisherLocks(pool), publisherLocks(open())]
+  const [locks, standby] = [publisherLocks(pool, quick), publisherLocks(open(), quick)]
   const cells = Array.from({ length: 5 }, (_, index) => ({ id: index + 2, name: `cell-${index}` }))
   const holds = []
   for (const cell of cells) holds.push(await hold(t, locks, never, cell))
@@ -90,10 +100,10 @@ test('work that goes on after its lock was given up cannot use the session', asy
   const giveUp = new AbortController()
   const { promise: resumed, resolve: resume } = Promise.withResolvers<void>()
   const { promise: asked, resolve: ask } = Promise.withResolvers<unknown>()
-  const locks = publisherLocks(open())
+  const locks = publisherLocks(open(), quick)
   const other = { id: 9, name: 'other' }
-  await locks(other, never, async () => {
-    const held = locks(defaultCell, giveUp.signal, async (db) => {
+  await locks(other, { leave: never, giveUp: never }, async () => {
+    const held = locks(defaultCell, { leave: never, giveUp: giveUp.signal }, async (db) => {
       giveUp.abort(new Error('no NATS'))
       await resumed
       ask(await one(db, sql`select 1 as answered`).catch((error) => error.message))
@@ -106,7 +116,7 @@ test('work that goes on after its lock was given up cannot use the session', asy
 
 test('when the session ends, the work of every cell is lost, and the locks are free', async (t) => {
   const pool = open()
-  const locks = publisherLocks(pool)
+  const locks = publisherLocks(pool, quick)
   const cells = [defaultCell, { id: 7, name: 'seven' }]
   const lost = cells.map((cell) =>
     assert.rejects(
@@ -114,7 +124,7 @@ test('when the session ends, the work of every cell is lost, and the locks are f
       /has ended/,
     ),
   )
-  const standby = publisherLocks(open())
+  const standby = publisherLocks(open(), quick)
   await poll(async () => !(await tryLock(standby)) && !(await tryLock(standby, cells[1])))
   const watcher = open()
   await one(
@@ -126,4 +136,62 @@ test('when the session ends, the work of every cell is lost, and the locks are f
   )
   await Promise.all(lost)
   for (const cell of cells) await poll(() => tryLock(standby, cell))
+})
+
+/** Publishes in these cells whenever it may, as a process does. */
+function startPublishing(t: TestContext, cells: readonly Cell[], pool = open()) {
+  const holdLock = publisherLocks(pool, quick)
+  const leave = new AbortController()
+  const active = new Set<number>()
+  const loops = cells.map(async (cell) => {
+    while (!leave.signal.aborted)
+      await holdLock(cell, { leave: leave.signal, giveUp: never }, async (_, end) => {
+        assert.ok(!publishing.has(cell.id), `two publish in ${cell.name}`)
+        publishing.add(cell.id)
+        active.add(cell.id)
+        const over = AbortSignal.any([leave.signal, end])
+        await new Promise((resolve) => over.addEventListener('abort', resolve))
+        active.delete(cell.id)
+        publishing.delete(cell.id)
+      }).catch(() => {})
+  })
+  const stop = async () => {
+    leave.abort()
+    await Promise.all(loops)
+  }
+  t.after(stop)
+  return { active, stop }
+}
+const publishing = new Set<number>()
+
+test('processes share the cells, and when one ends, the others take what it had', async (t) => {
+  const cells = Array.from({ length: 7 }, (_, index) => ({ id: index + 20, name: `cell-${index}` }))
+  const first = startPublishing(t, cells)
+  await poll(() => first.active.size === 7)
+  const second = startPublishing(t, cells)
+  await poll(() => first.active.size === 4 && second.active.size === 3)
+  const third = startPublishing(t, cells)
+  await poll(() => [first, second, third].every(({ active }) => active.size >= 2) && publishing.size === 7)
+  await first.stop()
+  await poll(() => second.active.size >= 3 && third.active.size >= 3 && publishing.size === 7)
+  await second.stop()
+  await poll(() => third.active.size === 7)
+})
+
+test('a process that has just failed takes only what no other process takes', async (t) => {
+  const cells = Array.from({ length: 4 }, (_, index) => ({ id: index + 40, name: `cell-${index}` }))
+  // Its failure stays recent, however slow the machine is.
+  const failing = publisherLocks(open(), { ...quick, elapsed: () => 0 })
+  // The one that a process with too many leaves first.
+  const cell = cells.at(-1) ?? defaultCell
+  await poll(() =>
+    failing(cell, { leave: never, giveUp: never }, () => Promise.reject(new Error('no stream'))).then(
+      () => false,
+      () => true,
+    ),
+  )
+  const sound = startPublishing(t, cells)
+  await poll(() => sound.active.size === 4)
+  for (let time = 0; time < 4; time++) assert.equal(await tryLock(failing, cell), false)
+  assert.equal(sound.active.size, 4)
 })

@@ -1,79 +1,190 @@
-import { tryLockInSession, tryLockItemInSession, unlockInSession, unlockItemInSession } from '../db/advisory_locks.ts'
-import { type Db, type DbPool, one, queryOn } from '../db/pool.ts'
+import { hostname } from 'node:os'
+import {
+  isHeldItem,
+  isHeldLock,
+  lockSharedInSession,
+  tryLockInSession,
+  tryLockItemInSession,
+  unlockInSession,
+  unlockItemInSession,
+  unlockSharedInSession,
+} from '../db/advisory_locks.ts'
+import { type Db, type DbPool, many, one, queryOn, run } from '../db/pool.ts'
 import { type SqlFragment, sql } from '../db/sql.ts'
+import { type Timing, wait } from '../kernel/timing.ts'
 import { waitAtMost } from '../kernel/wait_at_most.ts'
 import { type Cell, defaultCell } from '../operations/placement.ts'
+import { createShare, type Shares } from './share.ts'
 
 /** A session that does not answer for this long is closed, which frees its locks too. */
 const unlockWithinMs = 2_000
+/** How often a process looks who publishes what. A cell whose process has died is found at the next look. */
+const lookEveryMs = 500
+/**
+ * PostgreSQL ends a session that has not looked for this long, and with it the locks of a process that hangs or is paused, or
+ * whose machine has lost its network: no connection is closed then.
+ */
+const silentForMs = 5_000
+/** A publisher that has waited this long for its turn looks again whether it could publish at all. */
+const turnWithinMs = 5_000
+/** A process whose publisher has failed takes only what no other process takes, for this long. */
+const failedForMs = 30_000
 
 /**
- * Runs `work` if this process gets the lock of the cell's publisher. Rejects as soon as the session of the database that
- * holds the lock ends or `giveUp` aborts, even if `work` hangs: another process may then publish, and writes are fenced.
+ * Runs `work` when this process is to publish in the cell. Does nothing if its turn does not come within some seconds, or
+ * before `leave` aborts. Rejects as soon as the session of the database that holds the lock ends or `giveUp` aborts, even
+ * if `work` hangs: another process may then publish, and writes are fenced. `end` asks `work` to end soon.
  */
 export type HoldPublisherLock = (
   cell: Cell,
-  giveUp: AbortSignal,
-  work: (db: Db, lost: AbortSignal) => Promise<void>,
+  until: { leave: AbortSignal; giveUp: AbortSignal },
+  work: (db: Db, end: AbortSignal) => Promise<void>,
 ) => Promise<void>
 
-type Session = { db: Db; lost: AbortController; giveBack: () => void }
-type Shared = { opened: Promise<Session>; users: number }
+type Session = {
+  db: Db
+  pid: number
+  lost: AbortController
+  /** Publishers that wait for their turn, and how to tell them. */
+  waiting: Map<number, () => void>
+  /** Those that work, and how to ask them to end. */
+  working: Map<number, AbortController>
+}
 
 /** All locks of a process are held by one session: an installation has more cells than a pool has connections. */
-export function publisherLocks(pool: DbPool): HoldPublisherLock {
-  let current: Shared | undefined
+export function publisherLocks(pool: DbPool, timing: Timing): HoldPublisherLock {
+  let current: { opened: Promise<Session>; users: number } | undefined
+  let failedAt = Number.NEGATIVE_INFINITY
+  const canTake = () => timing.elapsed() - failedAt >= failedForMs
 
-  return async (cell, giveUp, work) => {
-    current ??= { opened: openSession(pool), users: 0 }
+  return async (cell, { leave, giveUp }, work) => {
+    current ??= { opened: openSession(pool, timing, canTake), users: 0 }
     const shared = current
     shared.users++
     let session: Session | undefined
     try {
       session = await shared.opened
-      const { locked } = await one<{ locked: boolean }>(session.db, sql`select ${tryLock(cell)} as locked`)
-      if (locked) await holding(session, cell, giveUp, work)
+      if (!(await isTurn(session, cell, timing, AbortSignal.any([leave, giveUp, session.lost.signal])))) return
+      try {
+        await holding(session, cell, giveUp, work)
+      } catch (error) {
+        failedAt = timing.elapsed()
+        throw error
+      }
     } finally {
       shared.users--
-      const isLost = !session || session.lost.signal.aborted
-      if (current === shared && (isLost || shared.users === 0)) current = undefined
-      // A standby, which asks every second, keeps its connection in the pool.
-      if (!isLost && shared.users === 0) session?.giveBack()
+      if (current === shared && (shared.users === 0 || !session || session.lost.signal.aborted)) current = undefined
+      if (shared.users === 0) session?.lost.abort(new Error('no publisher needs the session'))
     }
   }
 }
 
 /** Publishers of several cells ask one after the other: the connection takes one statement at a time. */
-async function openSession(pool: DbPool): Promise<Session> {
+async function openSession(pool: DbPool, timing: Timing, canTake: () => boolean): Promise<Session> {
   const client = await pool.connect()
   const lost = new AbortController()
   const onEnd = () => lost.abort(new Error('the database session with the publisher lock has ended'))
   client.on('error', onEnd)
   client.on('end', onEnd)
-  const forget = () => {
+  lost.signal.addEventListener('abort', () => {
     client.off('error', onEnd)
     client.off('end', onEnd)
-  }
-  lost.signal.addEventListener('abort', () => {
-    forget()
     // Closing the connection frees the locks.
     client.release(true)
   })
-  const giveBack = () => {
-    forget()
-    client.release()
-  }
   let last: Promise<unknown> = Promise.resolve()
   const query: Db['query'] = (statement) => {
     const answer = last.then(() => queryOn(client, statement))
     last = answer.catch(() => {})
     return answer
   }
-  return { db: { query }, lost, giveBack }
+  const db = { query }
+  try {
+    const { pid } = await one<{ pid: number }>(
+      db,
+      sql`
+      select pg_backend_pid() as pid, set_config('idle_session_timeout', ${String(silentForMs)}, false),
+        set_config('application_name', ${sessionName()}, false)`,
+    )
+    const session = { db, pid, lost, waiting: new Map(), working: new Map() }
+    void keepLooking(session, timing, canTake)
+    return session
+  } catch (error) {
+    lost.abort(error)
+    throw error
+  }
+}
+
+const namePrefix = 'gatehouse publisher '
+/** PostgreSQL keeps 63 bytes of it. */
+const sessionName = (): string => `${namePrefix}${hostname().slice(0, 30)}:${process.pid}`
+
+async function keepLooking(session: Session, timing: Timing, canTake: () => boolean): Promise<void> {
+  const { db, pid, lost, waiting, working } = session
+  const share = createShare()
+  let isCounting = false
+  while (!lost.signal.aborted) {
+    try {
+      if (canTake() !== isCounting) {
+        const change = isCounting ? unlockSharedInSession('canPublish') : lockSharedInSession('canPublish')
+        await run(db, sql`select ${change}`)
+        isCounting = !isCounting
+      }
+      const { shares, counting } = await readShares(db)
+      const cells = new Set([...waiting.keys(), ...working.keys(), ...[...shares.values()].flatMap((its) => [...its])])
+      const { take, giveUp } = share({ own: pid, shares, counting, cells })
+      for (const cell of take) waiting.get(cell)?.()
+      if (giveUp !== undefined) working.get(giveUp)?.abort()
+    } catch {
+      // The database is slow, or the session has ended, which its users notice.
+    }
+    await wait(timing, lookEveryMs, lost.signal)
+  }
+}
+
+async function readShares(db: Db): Promise<{ shares: Shares; counting: ReadonlySet<number> }> {
+  const held = await many<{ pid: number; cell: number | null }>(
+    db,
+    sql`select l.pid, ${cellOf} as cell from pg_locks l where ${isPublisherLock} or ${isHeldItem('canPublish')}`,
+  )
+  const shares = new Map<number, Set<number>>()
+  const counting = new Set<number>()
+  for (const { pid, cell } of held)
+    if (cell === null) counting.add(pid)
+    else shares.set(pid, new Set([...(shares.get(pid) ?? []), cell]))
+  return { shares, counting }
+}
+
+const isPublisherLock = sql`(${isHeldLock('publisher')} or ${isHeldItem('publisherOfCell')})`
+/** Null: the lock says that the process can publish. */
+const cellOf = sql`case when ${isHeldLock('publisher')} then ${defaultCell.id} when ${isHeldItem('publisherOfCell')} then l.objid::int end`
+
+/** Which process publishes in which cell, as `host:pid`. */
+export async function publishersByCell(db: Db): Promise<Map<number, string>> {
+  const rows = await many<{ cell: number; name: string }>(
+    db,
+    sql`
+    select ${cellOf} as cell, a.application_name as name from pg_locks l join pg_stat_activity a using (pid)
+    where ${isPublisherLock}`,
+  )
+  return new Map(rows.map(({ cell, name }) => [cell, name.replace(namePrefix, '')]))
+}
+
+/** Waits until the next look finds that the cell is for this process, and takes its lock. */
+async function isTurn({ db, waiting }: Session, cell: Cell, timing: Timing, leave: AbortSignal): Promise<boolean> {
+  const turn = new AbortController()
+  waiting.set(cell.id, () => turn.abort())
+  try {
+    await wait(timing, turnWithinMs, AbortSignal.any([leave, turn.signal]))
+  } finally {
+    waiting.delete(cell.id)
+  }
+  if (!turn.signal.aborted || leave.aborted) return false
+  return (await one<{ locked: boolean }>(db, sql`select ${tryLock(cell)} as locked`)).locked
 }
 
 async function holding(
-  { db, lost }: Session,
+  { db, lost, working }: Session,
   cell: Cell,
   giveUp: AbortSignal,
   work: Parameters<HoldPublisherLock>[2],
@@ -84,10 +195,13 @@ async function holding(
     query: (statement) =>
       isHeld ? db.query(statement) : Promise.reject(new Error('the publisher lock was given up meanwhile')),
   }
+  const end = new AbortController()
+  working.set(cell.id, end)
   try {
-    await untilAborted(work(own, lost.signal), AbortSignal.any([lost.signal, giveUp]))
+    await untilAborted(work(own, AbortSignal.any([lost.signal, end.signal])), AbortSignal.any([lost.signal, giveUp]))
   } finally {
     isHeld = false
+    working.delete(cell.id)
     if (!lost.signal.aborted) {
       let isUnlocked = false
       const unlocking = one(db, sql`select ${unlock(cell)} as unlocked`).then(

@@ -4,6 +4,7 @@ import { transaction } from '../db/transaction.ts'
 import type { RecordKey } from '../distribution/records.ts'
 import type { SecretsBox } from '../kernel/crypto/secrets_box.ts'
 import { toId, type Uuid } from '../kernel/ids.ts'
+import type { Timing } from '../kernel/timing.ts'
 import { readOutbox, settledGeneration, writeOutbox } from '../operations/outbox.ts'
 import { type Cell, placementKey } from '../operations/placement.ts'
 import type { LastWrite, LockedDatabase, PublisherDatabase } from './database.ts'
@@ -15,12 +16,16 @@ import { living, recordsOf } from './records/living.ts'
 import { activeSigner, trustedSigningKeys } from './signing_keys.ts'
 
 /** The real database, for the publisher of each cell. */
-export function publisherDatabase(pool: DbPool, secrets?: SecretsBox): (cell: Cell) => PublisherDatabase {
-  const holdLock = publisherLocks(pool)
+export function publisherDatabase(
+  pool: DbPool,
+  timing: Timing,
+  secrets?: SecretsBox,
+): (cell: Cell) => PublisherDatabase {
+  const holdLock = publisherLocks(pool, timing)
   return (cell) => ({
     signer: () => activeSigner(pool, secrets),
     trustedKeys: () => trustedSigningKeys(pool),
-    holdingLock: (giveUp, work) => holdLock(cell, giveUp, (db, lost) => work(lockedDatabase(db, cell, secrets), lost)),
+    holdingLock: (until, work) => holdLock(cell, until, (db, end) => work(lockedDatabase(db, cell, secrets), end)),
     noteExpiredRules: (since, now) => noteExpiredRules(pool, cell, since, now),
     compile: (changed, now, context) => compileRecords(pool, cell, changed, now, context),
     settled: () => settledGeneration(pool),

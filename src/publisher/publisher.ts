@@ -63,7 +63,7 @@ const newerInBucket =
 
 /**
  * Sends what is in the outbox to the nodes of a cell, in order. Every process runs one for each cell; the one that holds the
- * lock works, and the others stand by. Ends when `signal` says so.
+ * lock works, and the others stand by. Processes share the cells (share.ts). Ends when `signal` says so.
  */
 export async function runPublisher(parts: Parts, signal: AbortSignal): Promise<void> {
   const { database, timing, log, metrics, isConnected } = parts
@@ -76,12 +76,17 @@ export async function runPublisher(parts: Parts, signal: AbortSignal): Promise<v
     }
     const link = watchLink(parts)
     try {
-      if (await canSign())
-        await database.holdingLock(link.isGone, async (locked, lost) => {
+      if (await canSign()) {
+        const until = { leave: signal, giveUp: link.isGone }
+        await database.holdingLock(until, async (locked, end) => {
           metrics.active(true)
           log.info({}, 'publisher: active')
-          await publish(parts, locked, AbortSignal.any([signal, lost, link.isGone]))
+          await publish(parts, locked, AbortSignal.any([signal, end, link.isGone]))
+          if (end.aborted) log.info({}, 'publisher: leaving the cell to a process that publishes in fewer')
         })
+        // It waits for its turn there.
+        continue
+      }
     } catch (error) {
       if (link.isGone.aborted) log.warn({}, 'publisher: NATS is out of reach; leaving the work to another process')
       // The next look at the key says why.
@@ -90,6 +95,7 @@ export async function runPublisher(parts: Parts, signal: AbortSignal): Promise<v
     } finally {
       link.stop()
       metrics.active(false)
+      metrics.behind(0)
       metrics.heldBack(0, undefined)
     }
     await wait(timing, retryEveryMs, signal)

@@ -11,6 +11,7 @@ import { blobName } from '../../src/distribution/pieces.ts'
 import type { RecordKey } from '../../src/distribution/records.ts'
 import { createSigner, newSigningKey, seal } from '../../src/distribution/signature.ts'
 import { newId, newUuid, toId, type Uuid } from '../../src/kernel/ids.ts'
+import { systemTiming } from '../../src/kernel/system_timing.ts'
 import { skipGenerations, writeOutbox } from '../../src/operations/outbox.ts'
 import { defaultCell } from '../../src/operations/placement.ts'
 import { bucketServer } from '../../src/publisher/bucket/bucket_server.ts'
@@ -43,7 +44,13 @@ async function bucketWith(count: number) {
   )
   after(() => db.end())
   const compare = () =>
-    reconcile(publisherDatabase(db)(defaultCell), natsSink, signer.keyId, Date.now(), new AbortController().signal)
+    reconcile(
+      publisherDatabase(db, systemTiming)(defaultCell),
+      natsSink,
+      signer.keyId,
+      Date.now(),
+      new AbortController().signal,
+    )
   const outbox = () => many<{ key: string }>(db, sql`select key from outbox`)
   return { compare, outbox, keys, natsSink, connection, db }
 }
@@ -259,7 +266,7 @@ test('a record whose signature nodes refuse is sent again, although it looks as 
   const compare = async (suspects: string[]) => {
     await run(db, sql`delete from outbox`)
     await reconcile(
-      publisherDatabase(db)(defaultCell),
+      publisherDatabase(db, systemTiming)(defaultCell),
       natsSink,
       signer.keyId,
       Date.now(),

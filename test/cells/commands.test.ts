@@ -51,7 +51,10 @@ test('a new cell has what its publisher starts from, and serves no account', asy
   const [created] = await printed('create', 'first')
   assert.deepEqual(created, { name: 'first', default: false, accounts: 0 })
   const listed = await printed('list')
-  assert.deepEqual(listed.at(-1), { name: 'first', default: false, nodes: 0, accounts: 0, placed_accounts: 0 })
+  assert.deepEqual(listed.at(-1), {
+    ...{ name: 'first', default: false, nodes: 0, accounts: 0, placed_accounts: 0 },
+    publisher: null,
+  })
   assert.equal(listed[0].name, 'default')
   const started = await one<{ cursor: number; epoch: number; settled: number }>(
     db,

@@ -25,6 +25,8 @@ type State = {
   elsewhere: Set<Uuid>
 }
 const skipped = 1_000_000_000
+/** How long a standby waits before it asks for the lock again. */
+const askAgainMs = 1_000
 
 /** The database: transactions that end in another order than they began, the outbox, one lock, and a backup. */
 export function createPostgres(scheduler: Scheduler, keys: { signer: Signer; trusted: TrustedKeys }, hasMoves = false) {
@@ -98,7 +100,7 @@ export function createPostgres(scheduler: Scheduler, keys: { signer: Signer; tru
   const databaseOf = (process: Process): PublisherDatabase => ({
     signer: () => query(process, () => keys.signer),
     trustedKeys: () => query(process, () => keys.trusted),
-    async holdingLock(giveUp, work) {
+    async holdingLock({ giveUp }, work) {
       const lost = new AbortController()
       const session = { process, end: (why: string) => lost.abort(new Error(why)) }
       const isLocked = await query(process, () => {
@@ -107,7 +109,10 @@ export function createPostgres(scheduler: Scheduler, keys: { signer: Signer; tru
         process.atEnd.push(() => free())
         return true
       })
-      if (!isLocked) return
+      if (!isLocked) {
+        await scheduler.takes(process, askAgainMs, () => {})
+        return
+      }
       const free = () => {
         if (holder === session) holder = undefined
       }

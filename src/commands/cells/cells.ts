@@ -7,6 +7,7 @@ import { recordFleetEvent } from '../../fleet/node_store.ts'
 import { newId, toId, type Uuid } from '../../kernel/ids.ts'
 import { recordChange } from '../../operations/audit.ts'
 import { type Cell, defaultCell } from '../../operations/placement.ts'
+import { publishersByCell } from '../../publisher/lock.ts'
 
 /** For the operator: why a change of cells is not possible. Thrown, it undoes the change. */
 export class CellsFault extends Error {
@@ -20,11 +21,26 @@ export const changingCells = <Result>(db: DbPool, change: (tx: Db) => Promise<Re
     return change(tx)
   })
 
-export const listCellsInUse = (db: Db) =>
-  many<{ name: string; default: boolean; nodes: number; accounts: number; placed_accounts: number }>(
+type CellInUse = {
+  name: string
+  default: boolean
+  nodes: number
+  accounts: number
+  placed_accounts: number
+  /** The process that sends it changes, as `host:pid`. */
+  publisher: string | null
+}
+
+export async function listCellsInUse(db: Db): Promise<CellInUse[]> {
+  const [cells, publishers] = [await countUses(db), await publishersByCell(db)]
+  return cells.map(({ id, ...cell }) => ({ ...cell, publisher: publishers.get(id) ?? null }))
+}
+
+const countUses = (db: Db) =>
+  many<Omit<CellInUse, 'publisher'> & { id: number }>(
     db,
     sql`
-    select c.name, c.is_default as default, n.nodes,
+    select c.id, c.name, c.is_default as default, n.nodes,
       p.placed + case when c.is_default then (
         select count(*) from accounts a where not exists (select from account_cells o where o.account_id = a.id)) else 0 end
         as accounts,
