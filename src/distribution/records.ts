@@ -4,7 +4,7 @@ import { maxCertificateNames } from '../kernel/crypto/certificate.ts'
 import { type BackendPrefix, backendKinds, maxMembers, maxWeight } from '../kernel/edge/backends.ts'
 import { challengeAnswerPattern, challengeTokenPattern, maxChallengeBytes } from '../kernel/edge/domains.ts'
 import { responseFault, responseLimits } from '../kernel/edge/fixed_response.ts'
-import { headerLimits, headersFault } from '../kernel/edge/headers.ts'
+import { headerLimits, headersFault, type Message } from '../kernel/edge/headers.ts'
 import {
   checkPathPattern,
   type HealthCheckNumber,
@@ -56,16 +56,17 @@ const TcpRecord = Closed({
 
 const HttpsRecord = Closed({ hostports: Hostports({ wildcard: true }) })
 
-const Headers = Type.Refine(
-  Closed({
-    add: Type.Array(Type.Tuple([Type.String(), Type.String()]), { maxItems: headerLimits.entries }),
-    remove: Type.Array(Type.String(), { maxItems: headerLimits.entries }),
-  }),
-  ({ add, remove }) => {
-    const operations = { add: Object.fromEntries(add), remove }
-    return Object.keys(operations.add).length === add.length && !headersFault(operations)
-  },
-)
+const Headers = (message: Message) =>
+  Type.Refine(
+    Closed({
+      add: Type.Array(Type.Tuple([Type.String(), Type.String()]), { maxItems: headerLimits.entries }),
+      remove: Type.Array(Type.String(), { maxItems: headerLimits.entries }),
+    }),
+    ({ add, remove }) => {
+      const operations = { add: Object.fromEntries(add), remove }
+      return Object.keys(operations.add).length === add.length && !headersFault(operations, message)
+    },
+  )
 
 const Seconds = (name: TimeoutName) => Type.Optional(Type.Integer({ minimum: 1, maximum: timeoutLimits[name].longest }))
 
@@ -76,7 +77,9 @@ const RouteRecord = Closed({
   match: Text(storedMatchPattern, maxMatchBytes),
   backend: OrNull(Id<BackendPrefix>(...Object.values(backendKinds))),
   policies: OrNull(Policies),
-  headers: OrNull(Headers),
+  headers: OrNull(Headers('request')),
+  /** Missing: responses stay as they are. */
+  response_headers: Type.Optional(Headers('response')),
   /** Missing: they are refused. */
   encoded_slashes: Type.Optional(Type.Literal('allow')),
   /** Missing: the policies apply to them. */

@@ -20,7 +20,13 @@ type PolicyState = (typeof policyStates)[number]
 
 /** What an account has, and what one of its routes and one of its TCP edges have. */
 type Restriction = { restriction: (typeof restrictionStates)[number]; asked: PolicyState }
-type Modules = { backend: ModuleState; ipRestriction: ModuleState; headers: ModuleState; policy: PolicyState }
+type Modules = {
+  backend: ModuleState
+  ipRestriction: ModuleState
+  headers: ModuleState
+  answer: ModuleState
+  policy: PolicyState
+}
 type Case = Restriction & Modules
 
 const accounts: Restriction[] = restrictionStates.flatMap((restriction): Restriction[] =>
@@ -34,16 +40,20 @@ const casesOf = (account: number): Case[] =>
     ipRestriction: moduleStates[(at + account) % 3] as ModuleState,
     policy: policyStates[(at + 2 * account) % 3] as PolicyState,
     headers: moduleStates[(at + Math.floor(account / 3)) % 3] as ModuleState,
+    answer: moduleStates[(at + 2 * Math.floor(account / 3) + (account % 3 === 2 ? 1 : 0)) % 3] as ModuleState,
   }))
 
 /** As the docs say: what cannot be asked refuses, what has no rule allows no one, and a warning stops nothing. */
-function expectedOf({ restriction, asked, ipRestriction, policy, backend, headers }: Case) {
+function expectedOf({ restriction, asked, ipRestriction, policy, backend, headers, answer }: Case) {
+  // Even refusals have it: it is one of those that suit every answer.
+  const isFramed = answer === 'enabled'
+
   const isRefused =
     (ipRestriction === 'enabled' && policy !== 'large') || (restriction === 'enforce' && asked !== 'large')
-  if (isRefused) return { status: 403, outcome: 'refused', isRewritten: false }
-  if (backend !== 'enabled') return { status: 503, outcome: 'failed', isRewritten: false }
+  if (isRefused) return { status: 403, outcome: 'refused', isRewritten: false, isFramed }
+  if (backend !== 'enabled') return { status: 503, outcome: 'failed', isRewritten: false, isFramed }
   const outcome = restriction === 'warn' && asked !== 'large' ? 'warned' : 'allowed'
-  return { status: 200, outcome, isRewritten: headers === 'enabled' }
+  return { status: 200, outcome, isRewritten: headers === 'enabled', isFramed }
 }
 
 const log = await receiveAccessLog({ after })
@@ -91,6 +101,7 @@ async function build(
     await make(as, `${https.uri}/routes`, {
       ...{ match_type: 'exact_path', match: `/${at}`, ...both },
       ...moduleOf('request_headers', each.headers, { add: { 'x-added': 'yes' } }),
+      ...moduleOf('response_headers', each.answer, { add: { 'X-Frame-Options': 'DENY' } }),
     })
     await make(as, '/edges/tcp?wait=applied', {
       ...both,
@@ -127,7 +138,7 @@ const dial = ({ to, port }: Placed['tcp']): Promise<string> =>
 
 test('every pair of states is among the cases', () => {
   const all = accounts.flatMap((_, number) => casesOf(number))
-  const names = ['restriction', 'asked', 'backend', 'ipRestriction', 'headers', 'policy'] as const
+  const names = ['restriction', 'asked', 'backend', 'ipRestriction', 'headers', 'answer', 'policy'] as const
   const valuesOf = (name: (typeof names)[number]) => [...new Set(all.map((each) => each[name]))]
   for (const [at, one] of names.entries())
     for (const other of names.slice(at + 1))
@@ -147,15 +158,20 @@ test('modules that are absent, disabled and enabled, with policies that are miss
   const expected: object[] = []
   for (const each of cases) {
     const { host, path, tcp, ...states } = each
-    const { status, outcome, isRewritten } = expectedOf(each)
-    expected.push({ ...states, status, outcome, isRewritten, tcp: status === 200 ? 'HTTP/1.1 200' : '' })
+    const { status, outcome, isRewritten, isFramed } = expectedOf(each)
+    expected.push({ ...states, status, outcome, isRewritten, isFramed, tcp: status === 200 ? 'HTTP/1.1 200' : '' })
     const before = upstream.heads.length
     const answer = await get(node, { host, path })
     const isAdded = upstream.heads.slice(before).some((head) => /^x-added: yes$/im.test(head))
     const line = await poll(() =>
       log.lines.find((one: Line) => one['server.address'] === host && one['url.path'] === path),
     )
-    const told = { status: answer.status, outcome: line?.['gatehouse.outcome'], isRewritten: isAdded }
+    const told = {
+      status: answer.status,
+      outcome: line?.['gatehouse.outcome'],
+      isRewritten: isAdded,
+      isFramed: /^x-frame-options: DENY\r?$/im.test(answer.head),
+    }
     seen.push({ ...states, ...told, tcp: await dial(tcp) })
   }
   assert.deepEqual(seen, expected)

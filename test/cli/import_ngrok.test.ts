@@ -75,6 +75,11 @@ test('what an account of the vendor has is the same after import and apply, or o
     add: { 'X-Env': 'prod' },
     remove: ['Cookie', 'X-Client'],
   })
+  assert.deepEqual(route('/api').response_headers, {
+    enabled: true,
+    add: { 'X-Frame-Options': 'DENY' },
+    remove: ['X-Powered-By'],
+  })
   assert.deepEqual([route('/api').backend.enabled, route('/api').ip_restriction.enabled], [true, false])
   // What only signed-in people could reach must not be open, and must not fall to the wider route.
   assert.deepEqual([route('/admin').backend.enabled, route('/admin').ip_restriction.enabled], [false, true])
@@ -111,6 +116,8 @@ test('everything that is not imported is in the list, printed and at the top of 
     /route path_prefix \/api: compression is left out/,
     /route path_prefix \/api: request header X-Client is not added/,
     /route path_prefix \/api: request header X-Forwarded-For is not removed/,
+    /route path_prefix \/api: response header X-Region is not added.*variable/,
+    /route path_prefix \/api: response header Connection is not removed/,
     /^API key \S+ \(ci\\nrm -rf\): left out/,
   ])
     assert.ok(

@@ -161,6 +161,11 @@ export const vendorAccount: Record<string, { field: string; rows: Row[] }> = {
               add: { 'X-Env': 'prod', 'X-Client': ['$', '{conn.client_ip}'].join('') },
               remove: ['Cookie', 'X-Forwarded-For'],
             },
+            response_headers: {
+              enabled: true,
+              add: { 'X-Frame-Options': 'DENY', 'X-Region': ['$', '{conn.server_region}'].join('') },
+              remove: ['X-Powered-By', 'Connection'],
+            },
           }),
           route(1, 'path_prefix', '/', { backend: backendModule('bkdfo', 1) }),
         ],

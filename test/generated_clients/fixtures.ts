@@ -106,6 +106,7 @@ export const fixtures: Record<string, Make> = {
       backend: await backendModule(as),
       ip_restriction: await restrictionModule(as),
       request_headers: { enabled: false, add: { 'X-One': '1' }, remove: ['Cookie'] },
+      response_headers: { enabled: false, add: { 'X-One': '1' }, remove: ['Server'] },
     }
     return { params: { edge_id, id: await created(as, `/edges/https/${edge_id}/routes`, sent) }, sent }
   },

@@ -52,17 +52,19 @@ const hostports = (port: number) =>
 const cells = fc.constantFrom(null, ['default'], ['default'], ['elsewhere'])
 const policyIds = fc.uniqueArray(pick('ip_policies'), { minLength: 1, maxLength: 2, selector: String })
 
+const headers = fc.record(
+  {
+    enabled: fc.boolean(),
+    add: fc.dictionary(fc.constantFrom('X-A', 'x-b', '__proto__'), word),
+    remove: fc.uniqueArray(word),
+  },
+  { requiredKeys: [] },
+)
 export const moduleBodies = {
   backend: fc.record({ enabled: fc.boolean(), backend_id: pick('backends') }, { requiredKeys: ['backend_id'] }),
   ip_restriction: fc.record({ enabled: fc.boolean(), ip_policy_ids: policyIds }, { requiredKeys: ['ip_policy_ids'] }),
-  request_headers: fc.record(
-    {
-      enabled: fc.boolean(),
-      add: fc.dictionary(fc.constantFrom('X-A', 'x-b', '__proto__'), word),
-      remove: fc.uniqueArray(word),
-    },
-    { requiredKeys: [] },
-  ),
+  request_headers: headers,
+  response_headers: headers,
 }
 const orNull = (body: fc.Arbitrary<object>) => fc.option(body, { freq: 4 })
 const edgeModules = { backend: orNull(moduleBodies.backend), ip_restriction: orNull(moduleBodies.ip_restriction) }
@@ -100,7 +102,7 @@ const fields: Record<Kind, { needed?: Shape; createOnly?: Shape; rest: Shape; up
   https_edges: { rest: { hostports: hostports(443), cells, ...annotations } },
   routes: {
     needed: match,
-    rest: { ...edgeModules, request_headers: orNull(moduleBodies.request_headers), ...annotations },
+    rest: { ...edgeModules, request_headers: orNull(headers), response_headers: orNull(headers), ...annotations },
   },
 }
 /** Fields that only create takes and needs. An API key's owner is the caller unless another is named. */

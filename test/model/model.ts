@@ -117,6 +117,7 @@ type Rules = {
 }
 
 export type ModuleName = keyof typeof modules
+const headers = (_: Model, { add = {}, remove = [] }: Fields, _prefix: string) => ({ add, remove })
 const modules = {
   backend: (model: Model, sent: Fields, prefix: string) => ({
     backend_id: sent.backend_id,
@@ -128,11 +129,12 @@ const modules = {
       model.ref('ip_policies', id, `${prefix}ip_policy_ids[${index}]`),
     ),
   }),
-  request_headers: (_: Model, { add = {}, remove = [] }: Fields, _prefix: string) => ({ add, remove }),
+  request_headers: headers,
+  response_headers: headers,
 }
 export const modulesOf = {
   tcp_edges: ['backend', 'ip_restriction'],
-  routes: ['backend', 'ip_restriction', 'request_headers'],
+  routes: ['backend', 'ip_restriction', 'request_headers', 'response_headers'],
 } as const
 
 /** Omitted fields keep their values; '' and null clear them. */

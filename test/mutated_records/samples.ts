@@ -32,7 +32,11 @@ export function samplesOf(number: number, tcpPort = 10_000): Record<RecordKind, 
     https: sample(`https.${https}`, { hostports: [`${name}:443`] }),
     route: sample(`route.${newId('edghtsrt')}`, {
       ...{ account, edge: https, match_type: 'path_prefix', match: '/a', backend, policies: [policy] },
-      ...{ headers: { add: [['x-a', 'b']], remove: ['x-c'] }, encoded_slashes: 'allow', path_variants: 'ignore' },
+      ...{
+        headers: { add: [['x-a', 'b']], remove: ['x-c'] },
+        response_headers: { add: [['x-d', 'e']], remove: ['x-f'] },
+      },
+      ...{ encoded_slashes: 'allow', path_variants: 'ignore' },
       ...{ websocket: false, timeouts: { connect_seconds: 1, response_seconds: 2, idle_seconds: 3 } },
     }),
     certificate: sample(`certificate.${newId('cert')}`, {

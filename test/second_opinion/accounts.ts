@@ -198,6 +198,15 @@ function headersModule({ random }: World): object | null {
   return { enabled: enabled(random), add, remove }
 }
 
+function responseHeadersModule({ random }: World): object | null {
+  if (random(2)) return null
+  const add: Record<string, string> = {}
+  for (const name of some(random, ['X-From', 'Set-Cookie', 'Content-Type', 'X-Frame-Options', 'X-Edge'], 0).slice(0, 3))
+    add[name] = pick(random, values)
+  const remove = some(random, ['x-from', 'Retry-After', 'X-Edge', 'Content-Type'], 0).slice(0, 2)
+  return { enabled: enabled(random), add, remove }
+}
+
 const routeFields = (world: World, tenant: Tenant) => ({
   match_type: pick(world.random, ['exact_path', 'path_prefix', 'path_prefix']),
   match: pick(world.random, matches),
@@ -207,6 +216,7 @@ const routeFields = (world: World, tenant: Tenant) => ({
   backend: backendModule(world, tenant, isForHttp),
   ip_restriction: policiesModule(world, tenant),
   request_headers: headersModule(world),
+  response_headers: responseHeadersModule(world),
 })
 const tcpFields = (world: World, tenant: Tenant) => ({
   backend: backendModule(world, tenant, isForTcp),
@@ -222,6 +232,7 @@ const routeOf = (route: Route): Route => ({
   backend: route.backend,
   ip_restriction: route.ip_restriction,
   request_headers: route.request_headers,
+  response_headers: route.response_headers,
 })
 const tcpOf = ({ id, hostports, backend, ip_restriction }: TcpEdge): TcpEdge => ({
   id,

@@ -2,8 +2,9 @@ import { once } from 'node:events'
 import { connect as connectHttp2 } from 'node:http2'
 import { connect, type Socket } from 'node:net'
 import { connect as connectTls, type TLSSocket } from 'node:tls'
+import { byName } from './headers.ts'
 import { body, type NumberedRequest, type TcpVisit, type Visit } from './requests.ts'
-import { byName, type Header } from './specification.ts'
+import type { Header } from './specification.ts'
 
 export type Answer = { status: number; headers: Header[]; body: string }
 /** No answer: the connection was closed, or the stream reset. */

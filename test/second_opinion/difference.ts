@@ -1,17 +1,16 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Line } from './access_log.ts'
 import type { Answer } from './clients.ts'
+import { byName, requestId } from './headers.ts'
 import type { NumberedRequest, TcpVisit } from './requests.ts'
 import {
   type Account,
-  byName,
   type Counted,
   type Expected,
   type expectTcp,
   findEdge,
   type Header,
   nameOfHost,
-  requestId,
 } from './specification.ts'
 import type { Seen, SeenConnection } from './upstreams.ts'
 
@@ -38,6 +37,9 @@ export function differencesOf(request: NumberedRequest, expected: Expected, seen
     compare('headers of the response', expected.response.headers, own)
     compare('body', expected.response.body, answer.body)
   }
+  for (const [name, value] of expected.onOwnAnswer ?? [])
+    if (name !== 'content-type')
+      compare(`${name} of the edge's own answer`, value, Object.fromEntries(answer.headers)[name])
   compare('times that the upstream got it', expected.forwarded ? 1 : 0, upstream.length)
   const [arrived] = upstream
   if (expected.forwarded && arrived) {
@@ -56,8 +58,8 @@ export function differencesOf(request: NumberedRequest, expected: Expected, seen
       if (!headers.some((other) => isDeepStrictEqual(header, other)))
         compare('header at the upstream', undefined, header)
     if (faults.length === 0) compare('headers at the upstream', headers, found)
-    const own = answer.headers.map(([name]) => name).filter((name) => !framing.test(name))
-    if (expected.status === 200) compare('headers of the answer', ['x-from'], own)
+    const own = answer.headers.filter(([name]) => !framing.test(name))
+    if (expected.status === 200) compare('headers of the answer', expected.answered, own)
   }
   if (!line) return [...faults, 'access log: no line']
   for (const [field, value] of Object.entries(fieldsOf(expected.counted))) compare(field, value, line[field])

@@ -1,10 +1,12 @@
 // What an edge does with a request, written from docs/ and openapi.json alone, without regard to how the agent does it.
 // Simple rather than fast. A difference from what the edge does is a defect of the edge, of this file, or of the docs.
 import { bitString, prefixOf } from '../deciders/deciders.ts'
+import { byName, forwardedHeaders, withResponseHeaders } from './headers.ts'
 
 type Module<Fields> = ({ enabled: boolean } & Fields) | null
 export type Rule = { id: string; action: 'allow' | 'deny'; cidr: string; expires_at?: string | null }
 export type Restriction = { id: string; enforced: boolean; ip_policy_ids: string[] }
+type HeadersModule = Module<{ add: Record<string, string>; remove: string[] }>
 type IpModule = Module<{ ip_policy_ids: string[] }>
 export type Route = {
   id: string
@@ -15,7 +17,8 @@ export type Route = {
   websocket: boolean
   backend: Module<{ backend_id: string }>
   ip_restriction: IpModule
-  request_headers: Module<{ add: Record<string, string>; remove: string[] }>
+  request_headers: HeadersModule
+  response_headers: HeadersModule
 }
 export type Backend =
   | { kind: 'static'; port: number; isDead: boolean; protocol: 'http1' | 'http2' }
@@ -63,6 +66,9 @@ export type Expected = {
   errorCode?: string
   /** What an HTTP response backend answers. */
   response?: { headers: Header[]; body: string }
+  /** Headers that the client gets of an upstream's answer, and what the edge's own has of those that the route adds. */
+  answered?: Header[]
+  onOwnAnswer?: [name: string, value: string | undefined][]
   forwarded?: Forwarded
   counted: Counted
   /** The route of the path, which is not always the one that refuses. */
@@ -235,42 +241,6 @@ function guards({ routes }: HttpsEdge, path: string, served: Route): Route[] {
   return [...asked]
 }
 
-// Headers
-
-const hopByHop = /^(connection|keep-alive|te|trailer|transfer-encoding|upgrade|proxy-.*)$/
-/** They name another path or client, or the edge sets them itself. */
-const neverForwarded =
-  /^(x-forwarded-(for|host|proto)|forwarded|x-request-id|x-original-.*|x-rewrite-url|x-real-ip|true-client-ip)$/
-const spelling = (name: string) => name.toLowerCase().replaceAll('_', '-')
-
-/** The id that the edge makes, as it cannot be known before. */
-export const requestId = '<the request id>'
-
-function forwardedHeaders(request: HttpRequest, { request_headers }: Route, isWebSocket: boolean) {
-  const { headers, source, protocol } = request
-  // HTTP/2 has no default port in a name.
-  const host = protocol === '2' ? request.host.replace(/:443$/, '') : request.host
-  const named = headers.flatMap(([name, value]) =>
-    name.toLowerCase() === 'connection' ? value.toLowerCase().split(/[ ,]+/) : [],
-  )
-  const sent: Header[] = headers
-    .map(([name, value]): Header => [name.toLowerCase(), value])
-    .filter(([name]) => !hopByHop.test(spelling(name)) && !named.includes(name) && !neverForwarded.test(spelling(name)))
-  const own: Header[] = [
-    ['host', host],
-    ['x-forwarded-for', source],
-    ['x-forwarded-host', host],
-    ['x-forwarded-proto', 'https'],
-    ['x-request-id', requestId],
-  ]
-  if (isWebSocket) own.push(['connection', 'upgrade'], ['upgrade', 'websocket'])
-  const module = request_headers?.enabled ? request_headers : { add: {}, remove: [] }
-  const added = Object.entries(module.add).map(([name, value]): Header => [name.toLowerCase(), value])
-  const replaced = new Set([...module.remove, ...Object.keys(module.add)].map(spelling))
-  return [...[...sent, ...own].filter(([name]) => !replaced.has(spelling(name))), ...added].sort(byName)
-}
-export const byName = (a: Header, b: Header) => (`${a[0]}\0${a[1]}` < `${b[0]}\0${b[1]}` ? -1 : 1)
-
 // Backends
 
 type Choice = {
@@ -328,7 +298,7 @@ export function expectHttp(accounts: readonly Account[], request: HttpRequest, n
   if (!found || !route) return failed(404, 'ERR_NO_ROUTE', 'no_route', place)
   if (findEdge(accounts, request.serverName)?.edge !== found.edge)
     return failed(421, 'ERR_MISDIRECTED', 'misdirected', place)
-  return atRoute(found.account, found.edge, route, request, now)
+  return withResponseHeaders(atRoute(found.account, found.edge, route, request, now), route)
 }
 
 function atRoute(account: Account, edge: HttpsEdge, route: Route, request: HttpRequest, now: number): Expected {

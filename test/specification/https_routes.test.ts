@@ -28,7 +28,7 @@ test('a new route has edge_id, id, uri, created_at, match_type, match, and null 
   assert.match(id, /^edghtsrt_[0-9a-z]{26}$/)
   assert.equal(uri, `${publicUrl}/edges/https/${edge_id}/routes/${id}`)
   assert.match(created_at, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
-  const modules = { backend: null, ip_restriction: null, request_headers: null }
+  const modules = { backend: null, ip_restriction: null, request_headers: null, response_headers: null }
   assert.deepEqual(rest, {
     ...minimal,
     encoded_slashes: 'reject',
@@ -87,6 +87,7 @@ test("a route of another edge, one's own or another account's, gets 404 for ever
     backend: { backend_id: backend.id },
     ip_restriction: { ip_policy_ids: [policy.id] },
     request_headers: {},
+    response_headers: {},
   }
   for (const path of [
     `${routesOf({ id: sibling.edge_id })}/${route.id}`,
@@ -173,11 +174,13 @@ test('modules are set inline on create and PATCH; null removes one, and an omitt
     backend: { enabled: false, backend_id: backend.id },
     ip_restriction: { ip_policy_ids: [policy.id] },
     request_headers: { add: { 'X-A': '1' } },
+    response_headers: { remove: ['Host'] },
   }
   const shown = {
     backend: { enabled: false, ...shownBackend(backend) },
     ip_restriction: { enabled: true, ...shownPolicies(policy) },
     request_headers: { enabled: true, add: { 'X-A': '1' }, remove: [] },
+    response_headers: { enabled: true, add: {}, remove: ['Host'] },
   }
   const created = await newRoute(admin, sent, edge)
   assert.deepEqual(created, { ...created, ...shown })
@@ -198,6 +201,10 @@ test('an error in an inline module names its position, and the request changes n
   for (const [modules, field] of [
     [{ request_headers: { add: { 'X-A': 'ok', TE: 'x' } } }, 'request_headers.add.TE'],
     [{ request_headers: { remove: ['X-A', 'Host'] } }, 'request_headers.remove[1]'],
+    [{ response_headers: { add: { 'X-A': 'ok', 'X-Request-Id': '1' } } }, 'response_headers.add.X-Request-Id'],
+    [{ response_headers: { remove: ['X-A', 'x_request_id'] } }, 'response_headers.remove[1]'],
+    [{ response_headers: { remove: ['Content-Length'] } }, 'response_headers.remove[0]'],
+    [{ response_headers: { add: { 'X-A': 'a\r\nX-B: b' } } }, 'response_headers.add.X-A'],
     [{ ip_restriction: { ip_policy_ids: [policy.id, foreign.policy.id] } }, 'ip_restriction.ip_policy_ids[1]'],
     [{ backend: { backend_id: foreign.backend.id } }, 'backend.backend_id'],
     [{ backend: { backend_id: backend.id, extra: 1 } }, 'backend.extra'],

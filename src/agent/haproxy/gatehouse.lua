@@ -533,7 +533,9 @@ core.register_action('respond', { 'http-req' }, function(txn)
     replies[text] = reply
     replyCount = replyCount + 1
   end
-  if reply then txn:done(txn:reply(reply)) end
+  if not reply then return end
+  txn:set_var('txn.replied', 1)
+  txn:done(txn:reply(reply))
 end)
 
 -- Tells the agent that the health of a native backend's server has changed, in the words of HAProxy's own log (see

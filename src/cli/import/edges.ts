@@ -1,4 +1,4 @@
-import { headerNameFault, headersFault, headerValueFault } from '../../kernel/edge/headers.ts'
+import { headerNameFault, headersFault, headerValueFault, type Message } from '../../kernel/edge/headers.ts'
 import { parseHostport } from '../../kernel/edge/hostport.ts'
 import { matchPattern, matchTypes, maxMatchBytes } from '../../kernel/edge/paths.ts'
 import type { Json } from '../state/kinds.ts'
@@ -10,16 +10,10 @@ export type Known = { readonly backends: Backends; readonly policies: ReadonlySe
 const fieldsOf = {
   tcp: ['hostports', 'backend', 'ip_restriction'],
   https: ['hostports', 'routes'],
-  route: ['edge_id', 'match_type', 'match', 'backend', 'ip_restriction', 'request_headers'],
+  route: ['edge_id', 'match_type', 'match', 'backend', 'ip_restriction', 'request_headers', 'response_headers'],
 }
 /** Modules that decide nothing about who gets in. Any other that is missing here would let in too many. */
-const harmless = new Set([
-  'compression',
-  'circuit_breaker',
-  'response_headers',
-  'websocket_tcp_converter',
-  'tls_termination',
-])
+const harmless = new Set(['compression', 'circuit_breaker', 'websocket_tcp_converter', 'tls_termination'])
 
 const isOn = (module: unknown): boolean =>
   module !== null && module !== undefined && (module as { enabled?: unknown }).enabled !== false
@@ -118,27 +112,28 @@ function importRoute(title: string, row: Json, edgeGuards: readonly string[], kn
     match: row.match,
     ...annotationsOf(title, row, known.notes),
     ...modulesOf(title, row, guards, known, false),
-    ...requestHeaders(title, row.request_headers, known.notes),
+    ...headersOf(title, 'request', row.request_headers, known.notes),
+    ...headersOf(title, 'response', row.response_headers, known.notes),
   }
 }
 
-function requestHeaders(title: string, module: unknown, notes: Notes): Json {
+function headersOf(title: string, message: Message, module: unknown, notes: Notes): Json {
   if (module === null || module === undefined) return {}
   const { add, remove } = module as Json
   const removed = textsOf(remove).filter((name) => {
-    const fault = headerNameFault(name, 'remove')
-    if (fault) notes.add(title, `request header ${name} is not removed by the route, because it ${fault}`)
+    const fault = headerNameFault(name, 'remove', message)
+    if (fault) notes.add(title, `${message} header ${name} is not removed by the route, because it ${fault}`)
     return fault === undefined
   })
   const added = Object.entries(stringsIn(add)).filter(([name, value]) => {
     const fault =
-      headerNameFault(name, 'add') ??
+      headerNameFault(name, 'add', message) ??
       headerValueFault(value) ??
       (value.includes('${') ? 'has a variable, and values are fixed here' : undefined)
     if (fault === undefined) return true
-    notes.add(title, `request header ${name} is not added, because it ${fault}`)
+    notes.add(title, `${message} header ${name} is not added, because it ${fault}`)
     // An upstream that trusts this header must not receive the client's own.
-    if (headerNameFault(name, 'remove') === undefined) removed.push(name)
+    if (message === 'request' && headerNameFault(name, 'remove') === undefined) removed.push(name)
     return false
   })
   const names = new Set<string>()
@@ -146,8 +141,8 @@ function requestHeaders(title: string, module: unknown, notes: Notes): Json {
     add: Object.fromEntries(added),
     remove: removed.filter((name) => !names.has(name.toLowerCase()) && names.add(name.toLowerCase())),
   }
-  const found = headersFault(operations)
-  if (!found) return { request_headers: { enabled: isOn(module), ...operations } }
-  notes.add(title, `request_headers is left out, because ${found.place} ${found.fault}`)
+  const found = headersFault(operations, message)
+  if (!found) return { [`${message}_headers`]: { enabled: isOn(module), ...operations } }
+  notes.add(title, `${message}_headers is left out, because ${found.place} ${found.fault}`)
   return {}
 }

@@ -1,7 +1,10 @@
-/** The limits of the request headers module, the same where they are accepted and where they are applied. */
+/** The limits of the header modules, the same where they are accepted and where they are applied. */
 export type HeaderOperations = { readonly add: Readonly<Record<string, string>>; readonly remove: readonly string[] }
 
-/** `allBytes`: what of a request the proxy has room for, and what one of its commands can carry. */
+/** Whose headers they are. */
+export type Message = 'request' | 'response'
+
+/** `allBytes`: what of a message the proxy has room for, and what one of its commands can carry. */
 export const headerLimits = { entries: 50, nameBytes: 256, valueBytes: 4096, allBytes: 12_000 } as const
 
 const token = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
@@ -29,28 +32,40 @@ const forbidden = new Set([
   'x-forwarded-host',
   'x-forwarded-proto',
 ])
+/** How the client, the upstream and the request log know the same request. */
+const forbiddenInResponses = new Set(['x-request-id'])
+
+/**
+ * Whether the edge's own answers get a header that a route sets on responses: those that tell a browser what a page may do.
+ * Others describe the upstream's content. With its `Cache-Control`, a refusal would be stored for as long as the content.
+ */
+export const isForEveryAnswer = (name: string): boolean => everyAnswer.test(name)
+const everyAnswer =
+  /^(?:strict-transport-security|content-security-policy(?:-report-only)?|x-frame-options|x-content-type-options|referrer-policy|permissions-policy|cross-origin-[a-z-]+|access-control-[a-z-]+|timing-allow-origin|x-robots-tag)$/i
 
 /** Many servers take `_` for `-`: a name in disguise is the name. */
 const undisguised = (name: string): string => name.toLowerCase().replaceAll('_', '-')
 
 /** Completes the sentence '<field> …'; undefined when the name may be used. */
-export function headerNameFault(name: string, operation: 'add' | 'remove'): string | undefined {
+export function headerNameFault(
+  name: string,
+  operation: 'add' | 'remove',
+  message: Message = 'request',
+): string | undefined {
   if (!token.test(name)) return "must have a name that is an RFC 9110 token (letters, digits and !#$%&'*+-.^_`|~)"
   if (name.length > headerLimits.nameBytes) return `must have a name of at most ${headerLimits.nameBytes} bytes`
   const plain = undisguised(name)
-  if (forbidden.has(plain) || plain.startsWith('proxy-'))
+  const isReserved = message === 'response' && forbiddenInResponses.has(plain)
+  if (isReserved || forbidden.has(plain) || plain.startsWith('proxy-'))
     return 'is a header that only the edge itself can set or remove'
-  if (operation === 'remove' && plain === 'host')
+  if (message === 'request' && operation === 'remove' && plain === 'host')
     return 'cannot be removed, because a request without Host is not valid. Add Host to rewrite it'
   return undefined
 }
 
 /** Checks a header that the edge adds to a response it makes itself. */
-export function responseHeaderFault(name: string, value: string): string | undefined {
-  const isOfTheEdge = undisguised(name) === 'x-request-id'
-  if (isOfTheEdge) return 'is a header that only the edge itself can set'
-  return headerNameFault(name, 'add') ?? headerValueFault(value)
-}
+export const responseHeaderFault = (name: string, value: string): string | undefined =>
+  headerNameFault(name, 'add', 'response') ?? headerValueFault(value)
 
 export function headerValueFault(value: string): string | undefined {
   if (!printable.test(value)) return 'must have a value of printable ASCII'
@@ -60,7 +75,10 @@ export function headerValueFault(value: string): string | undefined {
 }
 
 /** The first entry at fault, and why. */
-export function headersFault({ add, remove }: HeaderOperations): { place: string; fault: string } | undefined {
+export function headersFault(
+  { add, remove }: HeaderOperations,
+  message: Message = 'request',
+): { place: string; fault: string } | undefined {
   const added = Object.entries(add)
   for (const [list, size] of [
     ['add', added.length],
@@ -77,12 +95,12 @@ export function headersFault({ add, remove }: HeaderOperations): { place: string
   }
   for (const [name, value] of added) {
     const place = `add.${name}`
-    const fault = headerNameFault(name, 'add') ?? headerValueFault(value) ?? twice('add', name, place)
+    const fault = headerNameFault(name, 'add', message) ?? headerValueFault(value) ?? twice('add', name, place)
     if (fault) return { place, fault }
   }
   for (const [index, name] of remove.entries()) {
     const place = `remove[${index}]`
-    const fault = headerNameFault(name, 'remove') ?? twice('remove', name, place)
+    const fault = headerNameFault(name, 'remove', message) ?? twice('remove', name, place)
     if (fault) return { place, fault }
   }
   const bytes = { add: encodedSize(added.flat()), remove: encodedSize(remove) }

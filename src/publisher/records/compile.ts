@@ -119,6 +119,11 @@ const tcpBackendOf = (row: CompiledEdge): TcpRecord['backend'] => {
 const policiesOf = (row: CompiledEdge) =>
   enabled(row, 'ip_restriction')?.policy_ids.map((id) => toId('ipp', id)) ?? null
 
+function headersOf(row: CompiledEdge, name: 'request_headers' | 'response_headers'): RouteRecord['headers'] {
+  const headers = enabled(row, name)?.settings as HeaderOperations | undefined
+  return headers ? { add: Object.entries(headers.add), remove: [...headers.remove] } : null
+}
+
 const withoutNulls = ({ connect_seconds, response_seconds, idle_seconds }: RouteTimeouts) => ({
   ...(connect_seconds !== null && { connect_seconds }),
   ...(response_seconds !== null && { response_seconds }),
@@ -154,7 +159,7 @@ const compilers: Record<RecordKind, Compiler> = {
     const rows = await routeRows(db, changed, cell)
     return new Map(
       rows.map((row) => {
-        const headers = enabled(row, 'request_headers')?.settings as HeaderOperations | undefined
+        const response_headers = headersOf(row, 'response_headers')
         const value: RouteRecord = {
           account: toId('ac', row.account_id),
           edge: toId('edghts', row.parent_id as Uuid),
@@ -162,7 +167,8 @@ const compilers: Record<RecordKind, Compiler> = {
           match: row.match,
           backend: backendOf(row),
           policies: policiesOf(row),
-          headers: headers ? { add: Object.entries(headers.add), remove: [...headers.remove] } : null,
+          headers: headersOf(row, 'request_headers'),
+          ...(response_headers && { response_headers }),
           ...(row.encoded_slashes === 'allow' && { encoded_slashes: 'allow' }),
           ...(row.path_variants === 'ignore' && { path_variants: 'ignore' }),
           ...(!row.websocket && { websocket: false }),

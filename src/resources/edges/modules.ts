@@ -9,6 +9,7 @@ import {
   headerLimits,
   headerSchemas,
   headersFault,
+  type Message,
   mangledNameFault,
 } from '../../kernel/edge/headers.ts'
 import { invalidField } from '../../kernel/errors.ts'
@@ -98,6 +99,38 @@ function define<B extends TProperties, S extends TProperties>(definition: {
 const HeaderMap = (options: object = {}) =>
   Type.Unsafe<Record<string, string>>({ type: 'object', additionalProperties: { type: 'string' }, ...options })
 
+const headersModule = (
+  message: Message,
+  { title, examples, ...described }: { title: string; add: string; remove: string; examples: HeaderOperations },
+) =>
+  define({
+    title,
+    on: ['route'],
+    body: {
+      add: Type.Optional(
+        HeaderMap({
+          description: `${described.add} At most ${headerLimits.entries}.`,
+          examples: [examples.add],
+          'x-documented': headerSchemas.map,
+        }),
+      ),
+      remove: Type.Optional(
+        Type.Array(Type.String(), {
+          examples: [examples.remove],
+          description: `${described.remove} At most ${headerLimits.entries}.`,
+          'x-documented': headerSchemas.names,
+        }),
+      ),
+    },
+    shape: { add: HeaderMap(), remove: Type.Array(Type.String()) },
+    check({ add = {}, remove = [] }, prefix, isVendorClient) {
+      const found = headersFault({ add, remove }, message) ?? (isVendorClient ? mangledNameFault(add) : undefined)
+      if (found) throw invalidField(prefix + found.place, found.fault)
+    },
+    toStored: ({ add = {}, remove = [] }) => ({ settings: { add, remove } satisfies HeaderOperations }),
+    show: ({ settings }) => settings as { add: Record<string, string>; remove: string[] },
+  })
+
 /**
  * Every module, and all that is particular to it. Its paths, its place in edges and routes, its storage, its audit
  * and its records come from this table: a new module is a row here and its tests.
@@ -139,32 +172,18 @@ export const modules = {
     },
   }),
 
-  request_headers: define({
+  request_headers: headersModule('request', {
     title: 'RequestHeadersModule',
-    on: ['route'],
-    body: {
-      add: Type.Optional(
-        HeaderMap({
-          description: `Headers to set on the request before it is forwarded, by name. They replace those the client sent. At most ${headerLimits.entries}.`,
-          examples: [{ 'X-From-The-Edge': 'gatehouse' }],
-          'x-documented': headerSchemas.map,
-        }),
-      ),
-      remove: Type.Optional(
-        Type.Array(Type.String(), {
-          examples: [['Cookie']],
-          description: `Names of headers to remove before the request is forwarded. At most ${headerLimits.entries}.`,
-          'x-documented': headerSchemas.names,
-        }),
-      ),
-    },
-    shape: { add: HeaderMap(), remove: Type.Array(Type.String()) },
-    check({ add = {}, remove = [] }, prefix, isVendorClient) {
-      const found = headersFault({ add, remove }) ?? (isVendorClient ? mangledNameFault(add) : undefined)
-      if (found) throw invalidField(prefix + found.place, found.fault)
-    },
-    toStored: ({ add = {}, remove = [] }) => ({ settings: { add, remove } satisfies HeaderOperations }),
-    show: ({ settings }) => settings as { add: Record<string, string>; remove: string[] },
+    add: 'Headers to set on the request before it is forwarded, by name. They replace those the client sent.',
+    remove: 'Names of headers to remove before the request is forwarded.',
+    examples: { add: { 'X-From-The-Edge': 'gatehouse' }, remove: ['Cookie'] },
+  }),
+
+  response_headers: headersModule('response', {
+    title: 'ResponseHeadersModule',
+    add: "Headers to set on the response before it is sent to the client, by name. They replace the upstream's, except Set-Cookie, which is added to them.",
+    remove: 'Names of headers to remove from the response before it is sent to the client.',
+    examples: { add: { 'Strict-Transport-Security': 'max-age=31536000' }, remove: ['X-Powered-By'] },
   }),
 } as const satisfies Record<string, Module>
 

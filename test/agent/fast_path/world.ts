@@ -28,6 +28,16 @@ const about = {
   remove: ['X.Forwarded.Proto', 'Forwarded', 'X-Real-IP'],
 }
 
+/** One of each list, and one that the edge's own answers get too. */
+const onResponses = {
+  add: [
+    ['X-Reached', 'replaced'],
+    ['Set-Cookie', 'a=b'],
+    ['X-Frame-Options', 'DENY'],
+  ] as [string, string][],
+  remove: ['Content-Type'],
+}
+
 /** For requests.ts: what the routes below look at. */
 export const operations = {
   prefixes: [
@@ -46,7 +56,7 @@ export const operations = {
       '/denied',
     ],
     ...['/', '/plain', '/POLICY', '/policy.', '/index.php/policy', '/policy/open', '/policy/OPEN', '/case'],
-    ...['/response', '/response-policy', '/no-response'],
+    ...['/response', '/response-policy', '/no-response', '/answer', '/answer-both', '/answer-response'],
     ...['/restricted', '/warned', '/slashes', '/par;am', '/no-websockets', '/none', '/lost', '/unknown', '/stranger'],
   ],
   names: ['X-User', 'X-Empty', 'X-Under', 'X-Debug', 'Cookie', 'X-Gone', 'X-Forwarded-Port', 'X-Request-Id', 'Host-X'],
@@ -121,6 +131,9 @@ async function furnish(scope: Scope, edge: Edge, ids: Map<string, string>): Prom
   const response = named('bkdhr', 'maintenance')
   route('/response', { backend: response, headers: native })
   route('/response-policy', { backend: response, policies: [office] })
+  route('/answer', { response_headers: onResponses })
+  route('/answer-both', { response_headers: onResponses, headers: native, policies: [office] })
+  route('/answer-response', { response_headers: onResponses, backend: response })
   route('/no-response', { backend: named('bkdhr', 'lost') })
   const set = (name: string, enforced: boolean) => ({ id: named('ipx', name), enforced, policies: [office] })
   await edge.put({

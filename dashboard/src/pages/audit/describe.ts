@@ -25,6 +25,7 @@ const modules: Record<string, string> = {
   backend: 'backend',
   ip_restriction: 'IP restriction',
   request_headers: 'request headers',
+  response_headers: 'response headers',
 }
 const verbs: Record<string, string> = {
   create: 'created',

@@ -1,5 +1,5 @@
 import { useId, useState } from 'react'
-import { headerNameFault, headersFault, headerValueFault } from '../../../../src/kernel/edge/headers.ts'
+import { headerNameFault, headersFault, headerValueFault, type Message } from '../../../../src/kernel/edge/headers.ts'
 import type { Shapes } from '../../api/client.ts'
 import { useMayChange } from '../../api/may_change.ts'
 import { Badge } from '../../ui/badge.tsx'
@@ -11,15 +11,32 @@ import { ModuleDialog, type ModulePlace } from './module_dialog.tsx'
 import { Enabled } from './modules.tsx'
 import { Sample } from './sample.tsx'
 
-type Headers = Shapes['RequestHeadersModule'] | null
-type Props = { place: ModulePlace; module: Headers; host: string | undefined; path: string }
+type Headers = Shapes['RequestHeadersModule'] | Shapes['ResponseHeadersModule'] | null
+type Props = { message: Message; place: ModulePlace; module: Headers; host: string | undefined; path: string }
 
-export function HeadersRow({ place, module, host, path }: Props) {
+/** What differs between the headers of requests and of responses. */
+const wording = {
+  request: {
+    title: 'Request headers',
+    module: 'request_headers',
+    hint: 'Replaces any header of the same name that the client sent.',
+    names: { set: 'X-Team', removed: 'Cookie\nX-Debug' },
+  },
+  response: {
+    title: 'Response headers',
+    module: 'response_headers',
+    hint: "Replaces the upstream's header of the same name. Set-Cookie is added to the upstream's.",
+    names: { set: 'Strict-Transport-Security', removed: 'X-Powered-By\nServer' },
+  },
+} as const
+
+export function HeadersRow(props: Props) {
+  const { message, place, module } = props
   const [isOpen, setOpen] = useState(false)
   const mayChange = useMayChange()
   return (
     <div className="module">
-      <h4>Request headers</h4>
+      <h4>{wording[message].title}</h4>
       <div>
         {module ? (
           <>
@@ -45,13 +62,13 @@ export function HeadersRow({ place, module, host, path }: Props) {
         <Button
           kind="quiet"
           isSmall
-          aria-label={`Change the request headers of ${place.name}`}
+          aria-label={`Change the ${message} headers of ${place.name}`}
           onPress={() => setOpen(true)}
         >
           Change
         </Button>
       )}
-      {isOpen && <EditHeaders place={place} module={module} host={host} path={path} onClose={() => setOpen(false)} />}
+      {isOpen && <EditHeaders {...props} onClose={() => setOpen(false)} />}
     </div>
   )
 }
@@ -60,7 +77,8 @@ type Row = { id: number; name: string; value: string }
 let lastRow = 0
 const row = (name = '', value = ''): Row => ({ id: ++lastRow, name, value })
 
-function EditHeaders({ place, module, host, path, onClose }: Props & { onClose: () => void }) {
+function EditHeaders({ message, place, module, host, path, onClose }: Props & { onClose: () => void }) {
+  const { title, module: name, hint, names } = wording[message]
   const [initial] = useState(() => ({
     added: Object.entries(module?.add ?? {}).map(([name, value]) => row(name, value)),
     removed: (module?.remove ?? []).join('\n'),
@@ -75,14 +93,14 @@ function EditHeaders({ place, module, host, path, onClose }: Props & { onClose: 
   const add: Record<string, string> = Object.fromEntries(filled.map(({ name, value }) => [name, value]))
   const remove = removed.split(/[\s,]+/).filter(Boolean)
   const twice = filled.length !== Object.keys(add).length ? 'A header is set twice.' : undefined
-  const fault = headersFault({ add, remove })
+  const fault = headersFault({ add, remove }, message)
   const change = (changed: Row) => setAdded(added.map((other) => (other.id === changed.id ? changed : other)))
   return (
     <ModuleDialog
-      title={`Request headers of ${place.name}`}
+      title={`${title} of ${place.name}`}
       wide
       place={place}
-      module="request_headers"
+      module={name}
       isSet={module !== null}
       isDirty={isDirty}
       body={twice || fault ? undefined : { add, remove, enabled }}
@@ -91,7 +109,7 @@ function EditHeaders({ place, module, host, path, onClose }: Props & { onClose: 
       <fieldset aria-describedby={`${id}-hint`} className="stack-gap">
         <legend className="label">Headers to set</legend>
         <p id={`${id}-hint`} className="hint">
-          Replaces any header of the same name that the client sent.
+          {hint}
         </p>
         {added.map((entry, index) => (
           <div className="header-row" key={entry.id}>
@@ -100,8 +118,8 @@ function EditHeaders({ place, module, host, path, onClose }: Props & { onClose: 
               mono
               value={entry.name}
               onChange={(name) => change({ ...entry, name: name.trim() })}
-              placeholder="X-Team"
-              error={entry.name ? sentence(headerNameFault(entry.name, 'add')) : undefined}
+              placeholder={names.set}
+              error={entry.name ? sentence(headerNameFault(entry.name, 'add', message)) : undefined}
             />
             <Field
               label={`Value ${index + 1}`}
@@ -133,13 +151,13 @@ function EditHeaders({ place, module, host, path, onClose }: Props & { onClose: 
         rows={2}
         value={removed}
         onChange={set('removed')}
-        placeholder={'Cookie\nX-Debug'}
+        placeholder={names.removed}
         error={twice ?? (fault ? `${fault.place} ${fault.fault}.` : undefined)}
       />
       <Switch isSelected={enabled} onChange={set('enabled')}>
         Apply to traffic
       </Switch>
-      <Sample add={add} remove={remove} enabled={enabled} host={host} path={path} />
+      {message === 'request' && <Sample add={add} remove={remove} enabled={enabled} host={host} path={path} />}
     </ModuleDialog>
   )
 }

@@ -146,7 +146,16 @@ function RouteShown({ edge, route, isOpenAtFirst }: RouteProps) {
         <div id={body} className="modules">
           <BackendRow place={place} module={route.backend} />
           <RestrictionRow place={place} module={route.ip_restriction} />
-          <HeadersRow place={place} module={route.request_headers} host={edge.hostports[0]} path={route.match} />
+          {(['request', 'response'] as const).map((message) => (
+            <HeadersRow
+              key={message}
+              message={message}
+              place={place}
+              module={route[`${message}_headers`]}
+              host={edge.hostports[0]}
+              path={route.match}
+            />
+          ))}
         </div>
       )}
       {isLeaving && <DeleteRoute route={route} name={place.name} onClose={() => setLeaving(false)} />}
@@ -156,13 +165,14 @@ function RouteShown({ edge, route, isOpenAtFirst }: RouteProps) {
 
 /** Where it leads, who may use it and what it changes, in columns. */
 function RouteSummary({ route }: { route: Route }) {
-  const { backend, ip_restriction, request_headers } = route
+  const { backend, ip_restriction, request_headers, response_headers } = route
   const backends = useQuery(queries.backends()).data
   const policies = useQuery(queries.policies()).data
   const target = backends?.find(({ id }) => id === backend?.backend.id)
   const group = useGroups()?.find((each) => each.backend.id === backend?.backend.id)
-  const added = request_headers?.enabled ? Object.keys(request_headers.add).length : 0
-  const removed = request_headers?.enabled ? request_headers.remove.length : 0
+  const headers = [request_headers, response_headers].filter((module) => module?.enabled)
+  const added = headers.flatMap((module) => Object.keys(module?.add ?? {})).length
+  const removed = headers.flatMap((module) => module?.remove ?? []).length
   return (
     <>
       <span className="route-backend">

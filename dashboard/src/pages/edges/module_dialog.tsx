@@ -11,8 +11,10 @@ export type ModulePlace = { name: string; edgeId: string; routeId?: string }
 type Bodies = {
   backend: { backend_id: string; enabled: boolean }
   ip_restriction: { ip_policy_ids: string[]; enabled: boolean }
-  request_headers: { add: Record<string, string>; remove: string[]; enabled: boolean }
+  request_headers: Headers
+  response_headers: Headers
 }
+type Headers = { add: Record<string, string>; remove: string[]; enabled: boolean }
 type Operations<Module extends keyof Bodies> = {
   noun: string
   put: (place: ModulePlace, body: Bodies[Module]) => Promise<unknown>
@@ -51,6 +53,12 @@ const operations: { [Module in keyof Bodies]: Operations<Module> } = {
     put: (place, body) =>
       answerOf(api.PUT('/edges/https/{edge_id}/routes/{id}/request_headers', { ...routeOf(place), body })),
     remove: (place) => answerOf(api.DELETE('/edges/https/{edge_id}/routes/{id}/request_headers', routeOf(place))),
+  },
+  response_headers: {
+    noun: 'headers',
+    put: (place, body) =>
+      answerOf(api.PUT('/edges/https/{edge_id}/routes/{id}/response_headers', { ...routeOf(place), body })),
+    remove: (place) => answerOf(api.DELETE('/edges/https/{edge_id}/routes/{id}/response_headers', routeOf(place))),
   },
 }
 

@@ -20,6 +20,7 @@ import {
 import { fastPath } from './fast_path.ts'
 import { limitRequests, limitSourceConnections, limitTables, limitTcpEdge, manyInFlight } from './limits.ts'
 import { redirectFrontend } from './redirect.ts'
+import { changeResponses, findResponseLists, responseHeaderAcls } from './response_headers.ts'
 import { chooseResponse, responseBackend } from './responses.ts'
 import {
   askOnePolicy,
@@ -201,17 +202,17 @@ ${parserAnswers(settings)}  unique-id-format %[uuid(7)]${logRequests(settings)}$
   # it may leave what comes right behind it, the next request, unread until the time is up.
   http-after-response set-header Connection close if !METH_GET !METH_HEAD { fc_http_major 1 } !{ srv_id gt 0 }
   http-request return ${answers.draining} if { stopping } { date,sub(proc.refuse_after) gt 0 }
-${announceHttp3(settings)}${refuseUnnamedRequests(settings)}${forwardedFor(settings)}
+${announceHttp3(settings)}${changeResponses.slice(1)}${refuseUnnamedRequests(settings)}${forwardedFor(settings)}
   # What both paths ask.
   acl same_edge var(txn.edge),strcmp(sess.edge) eq 0
   acl sni_same ssl_fc_sni,lower,map_str(${mapFile(settings, 'host')}),strcmp(txn.edge) eq 0
   acl guarded var(txn.guarded) -m found
-  acl known_account ${part('txn.entry', 'account')},map_str(${mapFile(settings, 'restrictions')}) -m found${decision(settings, 'txn.entry')}${manyInFlight(limitsOf(settings), httpsBackends)}
+  acl known_account ${part('txn.entry', 'account')},map_str(${mapFile(settings, 'restrictions')}) -m found${decision(settings, 'txn.entry')}${responseHeaderAcls}${manyInFlight(limitsOf(settings), httpsBackends)}
 ${settings.isCarefulOnly ? '' : fastPath(settings)}
   # Everything else takes the careful path, which uses nothing that the fast path has found.
   acl careful var(txn.careful) -m found
   http-request set-var(txn.careful) bool(true)
-${['edge', 'entry', 'backend', 'address', 'native', 'decision', 'guarded'].map((name) => `  http-request unset-var(txn.${name})\n`).join('')}${beforeWebsocket}
+${['edge', 'entry', 'backend', 'address', 'native', 'decision', 'guarded', 'response_lists'].map((name) => `  http-request unset-var(txn.${name})\n`).join('')}${beforeWebsocket}
   # A tunnel would carry requests that no rule below sees.
   http-request return ${answers.notAllowed} if METH_CONNECT || METH_TRACE
   http-request return ${answers.badRequest} if { req.hdrs -m reg '${controlCharacters}' }
@@ -254,10 +255,12 @@ ${otherReadings(settings)}
   acl sni_wildcard_same ssl_fc_sni,lower,lua.reverse,map_beg(${mapFile(settings, 'wildcard')}),strcmp(txn.edge) eq 0
   http-request return ${answers.misdirected} if !same_edge sni_known !sni_same || !same_edge !sni_known !sni_wildcard_same
   http-request set-var(sess.edge) var(txn.edge) if !same_edge
+${findResponseLists(settings)}
+  http-request return ${answers.internal} if has_response_headers !has_response_lists
 
   # May it pass, and where to?
   acl has_modules var(txn.has_modules) -m found
-  http-request set-var(txn.has_modules) bool(true) if !{ ${fromPart('txn.entry', 'headers')} -m str -- ${noModules} } || !unrestricted
+  http-request set-var(txn.has_modules) bool(true) if !{ ${fromPart('txn.entry', 'response')} -m str -- ${noModules} } || !unrestricted
   http-request return ${answers.notReady} if has_modules !known_account
 ${decide('http-request', 'txn.entry', 'has_modules !open || has_modules !unrestricted').slice(1)}
   http-request return ${answers.refused} if has_modules !open !allowed || has_modules !unrestricted !allowed

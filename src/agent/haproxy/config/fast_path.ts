@@ -3,6 +3,7 @@ import { limitsOf, mapFile, type ProxySettings } from '../settings.ts'
 import { answers } from './answers.ts'
 import { clientMayNotSend, httpsBackends } from './backends.ts'
 import { enoughInFlight, limitRequests } from './limits.ts'
+import { findResponseLists } from './response_headers.ts'
 import {
   askOnePolicy,
   controlCharacters,
@@ -53,7 +54,9 @@ export const fastPath = (settings: ProxySettings) => `
   acl few_in_flight be_conn(https_plain) lt ${enoughInFlight(limitsOf(settings), httpsBackends)}
   http-request set-var(txn.edge) var(txn.asked_host),map_str(${mapFile(settings, 'host')}) if !{ method CONNECT TRACE } !{ path -m reg '${unusualPath}' } !{ req.hdrs -m reg '${controlCharacters}' '${unusualLine}' }
   http-request set-var(txn.entry) var(txn.edge),${routeOfEdge(settings, 'txn.asked_path')}${upstream(settings, 'http-request', 'txn.entry')}${dial('http-request')}${leaveOtherReadings(settings)}
-  http-request allow if reachable same_edge { ${fromPart('txn.entry', 'headers')} -m str -- ${noModules} } unrestricted reachable_plain few_in_flight
+  http-request allow if reachable same_edge { ${fromPart('txn.entry', 'response')} -m str -- ${noModules} } unrestricted reachable_plain few_in_flight
+${findResponseLists(settings)}
+  http-request unset-var(txn.address) if has_response_headers !has_response_lists
 
   acl has_headers ${part('txn.entry', 'headers')} -m str ${withHeaders}
   acl has_lists var(txn.headers_to_set) -m found

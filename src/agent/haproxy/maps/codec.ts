@@ -33,6 +33,7 @@ const targetParts = {
   timeouts: 1,
   depth: 4,
   variants: 1,
+  response: 1,
   headers: 1,
   policies: undefined,
 }

@@ -10,7 +10,7 @@ import type {
 } from '../../../distribution/records.ts'
 import { challengeAnswerPattern, challengeTokenPattern } from '../../../kernel/edge/domains.ts'
 import { responseFault } from '../../../kernel/edge/fixed_response.ts'
-import { encodeHeaderText, headersFault } from '../../../kernel/edge/headers.ts'
+import { encodeHeaderText, headersFault, type Message } from '../../../kernel/edge/headers.ts'
 import { checkPathPattern } from '../../../kernel/edge/health_check.ts'
 import { isHostName, parseHostport } from '../../../kernel/edge/hostport.ts'
 import { hasEncodedSlash, hasParameters } from '../../../kernel/edge/paths.ts'
@@ -20,7 +20,7 @@ import { type Address, formatAddress, parseAddress } from '../../../kernel/ip/ad
 import type { ResolvedBackend } from '../../upstreams/resolver.ts'
 import { formatGroup, formatUpstream, sendsProxy, toHttp2 } from '../native/upstream.ts'
 import { backendValue, depthDigits, readPart, type TargetKind, targetValue, timeoutsValue } from './codec.ts'
-import { headerLists } from './header_lists.ts'
+import { headerLists, responseLists } from './header_lists.ts'
 import { exactGuardKey, exactKey, prefixGuardKey, prefixKey } from './paths.ts'
 import { responseValue } from './response_entry.ts'
 
@@ -34,6 +34,7 @@ export const mapNames = [
   'tcp_native',
   'headers',
   'header_lists',
+  'response_lists',
   'timeouts',
   'response',
   'fallback',
@@ -65,14 +66,14 @@ export const readyKey = 'ready'
 /** Without these HAProxy says that the node is not ready, instead of that there is nothing. */
 export const readyEntries: readonly Entry[] = [{ map: 'node', key: readyKey, value: 'yes' }]
 
-/** What a route without modules has from `headers` on. */
-export const noModules = '-|open'
+/** What a route without modules has from `response` on. */
+export const noModules = '-|-|open'
 /** What stands under `slashes` of a route that allows encoded slashes in paths. */
 export const slashesAllowed = 'a'
 /** Or of one whose match has parameters: no path with both passes. */
 export const matchesParameters = 'p'
 
-/** What stands under `headers` of a route with header operations. */
+/** What stands under `headers` and `response` of a route with operations on them. */
 export const withHeaders = 'h'
 
 /** What stands under `variants` of a route whose policies apply to no other spelling of its path. */
@@ -146,7 +147,10 @@ const compilers: Record<string, (id: string, value: any) => Entry[]> = {
     if (!match.startsWith('/')) throw new UnusableRecord(`the match of ${id} does not begin with a slash`)
     if (hasEncodedSlash(match)) throw new UnusableRecord(`the match of ${id} has an encoded slash or a backslash`)
     if (match_type !== 'exact_path' && match_type !== 'path_prefix') throw new UnusableRecord(`${id} matches no way`)
-    const operations = headers ? headerEntries(id, headers) : []
+    const operations = [
+      ...(headers ? headerEntries(id, headers) : []),
+      ...(record.response_headers ? responseHeaderEntries(id, record.response_headers) : []),
+    ]
     const isExact = match_type === 'exact_path'
     const guardKey = isExact ? exactGuardKey(edge, match) : prefixGuardKey(edge, match)
     const value = targetValue({
@@ -158,6 +162,7 @@ const compilers: Record<string, (id: string, value: any) => Entry[]> = {
       timeouts: timeouts ? withTimeouts : undefined,
       depth: depthField(edge, guardKey),
       variants: record.path_variants === 'ignore' ? ignoresVariants : undefined,
+      response: record.response_headers ? withHeaders : undefined,
       headers: headers ? withHeaders : undefined,
       policies: policiesField(policies),
     })
@@ -328,16 +333,29 @@ function bounded(id: string, value: string): string {
   return value
 }
 
-/** For Lua, which can do all of them, and for HAProxy's own actions where they can. */
-function headerEntries(route: string, { add, remove }: NonNullable<RouteRecord['headers']>): Entry[] {
+type HeaderList = NonNullable<RouteRecord['headers']>
+
+function checkOperations({ add, remove }: HeaderList, message: Message): void {
   const operations = { add: Object.fromEntries(add), remove }
   const isTwice = Object.keys(operations.add).length !== add.length
-  const fault = isTwice ? { place: 'add', fault: 'names a header twice' } : headersFault(operations)
+  const fault = isTwice ? { place: 'add', fault: 'names a header twice' } : headersFault(operations, message)
   if (fault) throw new UnusableRecord(`header operation ${fault.place} ${fault.fault}`)
+}
+
+/** For Lua, which can do all of them, and for HAProxy's own actions where they can. */
+function headerEntries(route: string, operations: HeaderList): Entry[] {
+  checkOperations(operations, 'request')
+  const { add, remove } = operations
   const added = add.map(([name, value]) => `${encodeHeaderText(name)}=${encodeHeaderText(value)}`)
   const text = `${added.join('&')}|${remove.map(encodeHeaderText).join('&')}`
   const forLua: Entry = { map: 'headers', key: route, value: bounded('a list of header operations', text) }
   const lists = headerLists(add, remove)
   if (lists === undefined || lists.length > valueBytes) return [forLua]
   return [forLua, { map: 'header_lists', key: route, value: lists }]
+}
+
+function responseHeaderEntries(route: string, operations: HeaderList): Entry[] {
+  checkOperations(operations, 'response')
+  const value = responseLists(operations.add, operations.remove)
+  return [{ map: 'response_lists', key: route, value: bounded('a list of response headers', value) }]
 }

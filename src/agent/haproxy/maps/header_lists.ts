@@ -1,3 +1,5 @@
+import { isForEveryAnswer } from '../../../kernel/edge/headers.ts'
+
 /**
  * Header operations as HAProxy's own actions read them, del-headers-bin and set-headers-bin: names, or names and
  * values, each behind its length, and a zero after the last. In base64, because a map line is text: `where the second list
@@ -19,6 +21,27 @@ export function headerLists(add: readonly [string, string][], remove: readonly s
   const before = `|${base64(deleted)}|`
   return `${String(digits + before.length).padStart(digits, '0')}${before}${base64(set)}`
 }
+
+/**
+ * The same for responses: `names to delete|headers to set|headers to add|headers that the edge's own answers get too|.`, where
+ * the dot says that nothing is missing. Set-Cookie is added: a response may have several, and one more must not end the
+ * sessions of an upstream.
+ */
+export function responseLists(add: readonly [string, string][], remove: readonly string[]): string {
+  const added = add.map(([name, value]): [string, string] => [name.toLowerCase(), value])
+  const isCookie = ([name]: [string, string]) => name === 'set-cookie'
+  const lists = Object.groupBy(added, (each) =>
+    isCookie(each) ? 'added' : isForEveryAnswer(each[0]) ? 'everywhere' : 'set',
+  )
+  const headers = (list: [string, string][] = []) => base64(`${list.flat().map(measured).join('')}\0\0`)
+  const removed = remove.map((name) => measured(name.toLowerCase()))
+  const deleted = base64(`${removed.join('')}\0`)
+  return [deleted, headers(lists.set), headers(lists.added), headers(lists.everywhere), '.'].join('|')
+}
+/** HAProxy's converters for the parts of it. */
+export const responseList = (part: 'deleted' | 'set' | 'added' | 'everywhere'): string =>
+  `field(${['deleted', 'set', 'added', 'everywhere'].indexOf(part) + 1},|),b64dec`
+export const endOfLists = '|.'
 
 /** Width of the number that says where the second list begins. */
 const digits = 5

@@ -1,0 +1,62 @@
+// What becomes of headers, written from the docs alone, like specification.ts.
+import type { Expected, Header, HttpRequest, Route } from './specification.ts'
+
+const hopByHop = /^(connection|keep-alive|te|trailer|transfer-encoding|upgrade|proxy-.*)$/
+/** They name another path or client, or the edge sets them itself. */
+const neverForwarded =
+  /^(x-forwarded-(for|host|proto)|forwarded|x-request-id|x-original-.*|x-rewrite-url|x-real-ip|true-client-ip)$/
+const spelling = (name: string) => name.toLowerCase().replaceAll('_', '-')
+
+/** The id that the edge makes, as it cannot be known before. */
+export const requestId = '<the request id>'
+
+export function forwardedHeaders(request: HttpRequest, { request_headers }: Route, isWebSocket: boolean) {
+  const { headers, source, protocol } = request
+  // HTTP/2 has no default port in a name.
+  const host = protocol === '2' ? request.host.replace(/:443$/, '') : request.host
+  const named = headers.flatMap(([name, value]) =>
+    name.toLowerCase() === 'connection' ? value.toLowerCase().split(/[ ,]+/) : [],
+  )
+  const sent: Header[] = headers
+    .map(([name, value]): Header => [name.toLowerCase(), value])
+    .filter(([name]) => !hopByHop.test(spelling(name)) && !named.includes(name) && !neverForwarded.test(spelling(name)))
+  const own: Header[] = [
+    ['host', host],
+    ['x-forwarded-for', source],
+    ['x-forwarded-host', host],
+    ['x-forwarded-proto', 'https'],
+    ['x-request-id', requestId],
+  ]
+  if (isWebSocket) own.push(['connection', 'upgrade'], ['upgrade', 'websocket'])
+  const module = request_headers?.enabled ? request_headers : { add: {}, remove: [] }
+  const added = Object.entries(module.add).map(([name, value]): Header => [name.toLowerCase(), value])
+  const replaced = new Set([...module.remove, ...Object.keys(module.add)].map(spelling))
+  return [...[...sent, ...own].filter(([name]) => !replaced.has(spelling(name))), ...added].sort(byName)
+}
+export const byName = (a: Header, b: Header) => (`${a[0]}\0${a[1]}` < `${b[0]}\0${b[1]}` ? -1 : 1)
+
+/** 'The edge's own answers' in docs/guides/response-headers.md. */
+const forEveryAnswer =
+  /^(strict-transport-security|content-security-policy(-report-only)?|x-frame-options|x-content-type-options|referrer-policy|permissions-policy|cross-origin-.*|access-control-.*|timing-allow-origin|x-robots-tag)$/
+
+/** What the upstreams of this test answer with, besides framing. */
+const upstreamHeaders: Header[] = [['x-from', 'upstream']]
+
+export function withResponseHeaders(expected: Expected, { response_headers }: Route): Expected {
+  const { add, remove } = response_headers?.enabled ? response_headers : { add: {}, remove: [] }
+  const added = Object.entries(add).map(([name, value]): Header => [name.toLowerCase(), value])
+  if (expected.errorCode) {
+    const own = added.map(([name, value]): [string, string | undefined] => [
+      name,
+      forEveryAnswer.test(name) ? value : undefined,
+    ])
+    return { ...expected, onOwnAnswer: own }
+  }
+  const gone = new Set(remove.map((name) => name.toLowerCase()))
+  for (const [name] of added) if (name !== 'set-cookie') gone.add(name)
+  const changed = (headers: Header[]) => [...headers.filter(([name]) => !gone.has(name)), ...added].sort(byName)
+  const { response } = expected
+  return response
+    ? { ...expected, response: { ...response, headers: changed(response.headers) } }
+    : { ...expected, answered: changed(upstreamHeaders) }
+}
