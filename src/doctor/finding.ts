@@ -38,7 +38,11 @@ const areaTimeoutMs = 15_000
 /** Never rejects, and never takes longer than that: a dead dependency must not hide what the other checks found. */
 export async function bounded(area: string, check: Promise<Finding[]>): Promise<Finding[]> {
   const late = setTimeout(areaTimeoutMs, undefined, { ref: false }).then(() => [
-    failed(area, `no result within ${areaTimeoutMs / 1_000} s`, 'Something on the way does not answer: a firewall?'),
+    failed(
+      area,
+      `no result within ${areaTimeoutMs / 1_000} s`,
+      'It or this machine is overloaded, or something on the way, such as a firewall, answers nothing',
+    ),
   ])
   const broken = (error: Error) => [failed(area, error.message || String(error), 'Fix this first, then run it again')]
   return Promise.race([check.catch(broken), late])

@@ -45,6 +45,7 @@ async function readable(request: HealthRequest, wanted: Wanted): Promise<Facts |
     return await loadFacts(request, wanted)
   } catch (error) {
     if (!isUnavailable(error)) throw error
+    request.noteStatusUnread((error as Error).message)
     return undefined
   }
 }

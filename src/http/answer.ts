@@ -189,6 +189,9 @@ function handle(
     evaluate: service.evaluate,
     settings: service.settings,
     edges: service.edges,
+    noteStatusUnread: (reason) => {
+      facts.statusUnread = reason
+    },
     domains: service.domains,
     uri: (path) => service.publicUrl + path,
     origin: { accountId, operation: route.operation, operationId, caller, sourceIp: facts.sourceIp },

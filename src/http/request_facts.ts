@@ -19,6 +19,8 @@ export type RequestFacts = {
   /** The restriction that refused this call, and those that would have if they were enforced. */
   refusedBy?: Id<'ipx'>
   warnedBy?: readonly Id<'ipx'>[]
+  /** Why the response says that the status of something is unknown, if the database is why. */
+  statusUnread?: string
   /** Whether there was a token that could be wrong. */
   sentToken?: boolean
   /** The limit that the response tells of. */
@@ -39,6 +41,7 @@ export function conclude(request: FastifyRequest, reply: FastifyReply, metrics: 
     limitUse,
     refusedBy,
     warnedBy,
+    statusUnread,
     error,
   } = request.facts
   metrics.observeRequest(operation, reply.statusCode, reply.elapsedTime / 1_000)
@@ -61,6 +64,7 @@ export function conclude(request: FastifyRequest, reply: FastifyReply, metrics: 
     outside_ranges_api_key_id: outsideRangesKeyId,
     refused_by: refusedBy,
     warned_by: warnedBy?.length ? warnedBy : undefined,
+    status_unread: statusUnread,
   }
   if (error) request.server.log.error({ ...line, err: error }, 'request failed')
   else request.server.log.info(line, 'request')

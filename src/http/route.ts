@@ -48,6 +48,8 @@ export type Handling<Params, Query, Body> = {
   readonly evaluate: Evaluate
   readonly settings: InstallationSettings
   readonly edges: EdgeView
+  /** For the log: why the status of what is shown could not be read. */
+  readonly noteStatusUnread: (reason: string) => void
   readonly domains: DomainService
   /** The absolute address of a path, under the configured public URL. */
   readonly uri: (path: string) => string

@@ -56,7 +56,10 @@ export type Resource<P extends ItemParams, Row, Shape extends TObject> = {
   ) => readonly RecordKey[]
 }
 
-export type StatusRequest = Pick<Handling<unknown, unknown, unknown>, 'db' | 'caller' | 'clock' | 'edges'>
+export type StatusRequest = Pick<
+  Handling<unknown, unknown, unknown>,
+  'db' | 'caller' | 'clock' | 'edges' | 'noteStatusUnread'
+>
 
 type GuardedRequest = Pick<Handling<unknown, object, unknown>, 'caller' | 'origin' | 'clock' | 'query'>
 export type Guard = {
