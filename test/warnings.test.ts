@@ -28,6 +28,7 @@ test('500 warned requests are counted exactly, with far fewer than 500 writes, a
   const ending = await plane.startProcess()
   const through = { process: plane.processes.indexOf(ending) }
   const client = plane.clientFor(admin.token)
+  const began = Date.now()
   for (let round = 0; round < 10; round++) {
     const answers = await Promise.all(
       Array.from({ length: 50 }, (_, i) =>
@@ -48,7 +49,9 @@ test('500 warned requests are counted exactly, with far fewer than 500 writes, a
     sql`select (n_tup_ins + n_tup_upd)::int as writes from pg_stat_user_tables where relname = 'ip_restriction_counts'`,
   )
   console.log(`500 warned requests took ${writes} row writes`)
-  assert.ok(writes >= 5 && writes <= 60, `${writes} row writes`)
+  // Five addresses, written once a second, however slow the machine is.
+  const seconds = Math.ceil((Date.now() - began) / 1_000)
+  assert.ok(writes >= 5 && writes <= 5 * (seconds + 2), `${writes} row writes in ${seconds} s`)
 })
 
 test('counts are kept per restriction, address and hour', async () => {
