@@ -14,6 +14,8 @@ import { systemTiming } from '../kernel/system_timing.ts'
 import { waitAtMost } from '../kernel/wait_at_most.ts'
 import { type Cell, defaultCell, listCells } from '../operations/placement.ts'
 import { bucketServer } from '../publisher/bucket/bucket_server.ts'
+import { deleteBuckets } from '../publisher/bucket/nats_sink.ts'
+import { believedReports, createFindOthers, type FindOthers } from '../publisher/nodes/believed.ts'
 import { changeStatus } from '../publisher/nodes/change_status.ts'
 import { createHealthBuffer } from '../publisher/nodes/health_buffer.ts'
 import { noteNodeKeys, sealForNewNodes } from '../publisher/nodes/node_keys.ts'
@@ -23,7 +25,7 @@ import { type EdgeBuffers, type IsActive, saveRuleHits, takeHits } from '../publ
 import { takeInRequests } from '../publisher/nodes/request_intake.ts'
 import { watchSuspicions } from '../publisher/nodes/suspicions.ts'
 import { createTails } from '../publisher/nodes/tails.ts'
-import { publisherDatabase } from '../publisher/postgres.ts'
+import { afterLastPublisher, publisherDatabase } from '../publisher/postgres.ts'
 import { runPublisher } from '../publisher/publisher.ts'
 import { runPublishers } from '../publisher/publishers.ts'
 import type { CompileContext } from '../publisher/records/changed.ts'
@@ -36,13 +38,22 @@ export type EdgesLink = { view: EdgeView; stop: () => Promise<void> }
 type IntakeParts = {
   config: Config
   db: DbPool
+  findOthers: FindOthers
   metrics: Metrics
   log: Logger
   warnOnce: (node: string, message: string) => void
 }
 
-const requestIntake = ({ config, db, metrics, log, warnOnce }: IntakeParts): Parameters<typeof takeInRequests>[1] => ({
+const requestIntake = ({
+  config,
   db,
+  findOthers,
+  metrics,
+  log,
+  warnOnce,
+}: IntakeParts): Parameters<typeof takeInRequests>[1] => ({
+  db,
+  findOthers,
   clock: systemClock,
   retentionMs: config.GATEHOUSE_REQUEST_RETENTION_DAYS * dayMs,
   quotaPerHour: config.GATEHOUSE_REQUESTS_KEPT_PER_HOUR,
@@ -59,21 +70,22 @@ type Parts = { buffers: EdgeBuffers; metrics: Metrics; log: Logger; secrets: Sec
 /** Everything between the control plane and its edges. Without NATS there are none, and the API says so. */
 export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, secrets, fleet }: Parts): EdgesLink {
   if (config.GATEHOUSE_NATS_URL.length === 0) return { view: noEdges, stop: async () => {} }
+  const warnOnce = createWarnOnce(log)
   const nodes = watchNodes(systemClock, (node, dropped) => {
     metrics.countDroppedFromReports(dropped === 'report' ? 1 : dropped)
     warnOnce(node, 'an edge node reported out-of-bounds values, which were dropped; not logged again for this node')
   })
-  const warned = new Set<string>()
-  function warnOnce(node: string, message: string, err?: unknown): void {
-    if (warned.has(node)) return
-    warned.add(node)
-    log.warn({ node, err }, message)
+  function dropOfOthers(node: string, dropped: number): void {
+    metrics.countDroppedFromReports(dropped)
+    warnOnce(node, reportOfOthers)
   }
   // Not waited for either: a database that does not answer yet must not keep the API from saying so.
   void loadNodes(db).then(nodes.remember, (err) => log.warn({ err }, 'cannot load the known edge nodes yet'))
   const publishers = watchPublishers(metrics)
-  takeHits(nodes, buffers, publishers.isActive)
-  saveRuleHits(db, nodes, { clock: systemClock, log }, publishers.isActive)
+  const findOthers = createFindOthers(db, systemClock)
+  const believed = believedReports(nodes, { findOthers, isActive: publishers.isActive, onDropped: dropOfOthers })
+  takeHits(believed, buffers, publishers.isActive)
+  saveRuleHits(db, believed, { clock: systemClock, log }, publishers.isActive)
   metrics.watchEdgeNodes(nodes.all)
   const tails = createTails()
 
@@ -91,7 +103,7 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
     nats = await connectNats({ ...natsSettings(config, fleet), signal: ending.signal, link })
     nodes.listen(nats)
     fleet.listen(nats, link.isConnected)
-    takeInRequests(nats, requestIntake({ config, db, metrics, log, warnOnce }))
+    takeInRequests(nats, requestIntake({ config, db, findOthers, metrics, log, warnOnce }))
     tails.listen(nats)
     const outside = { ...waysOut(config, db, nats, secrets), isConnected: link.isConnected }
     const given = { ...outside, nodes, publishers, context: compileContext(secrets, warnOnce), log }
@@ -112,7 +124,7 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
     (err) => log.error({ err }, 'cannot save the state of edge nodes; retrying'),
   )
 
-  const stopSavingHealth = saveHealth(db, nodes, metrics, log, publishers)
+  const stopSavingHealth = saveHealth(db, believed, metrics, log, publishers)
 
   return {
     view: {
@@ -134,6 +146,16 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
   }
 }
 
+/** For what a node or a record may cause again and again. */
+function createWarnOnce(log: Logger) {
+  const warned = new Set<string>()
+  return (about: string, message: string, err?: unknown): void => {
+    if (warned.has(`${about} ${message}`)) return
+    warned.add(`${about} ${message}`)
+    log.warn({ node: about, err }, message)
+  }
+}
+
 const natsSettings = (config: Config, { credentials }: Fleet) => ({
   servers: config.GATEHOUSE_NATS_URL,
   name: 'gatehouse control plane',
@@ -152,7 +174,7 @@ type PublishingParts = ReturnType<typeof waysOut> & {
 }
 
 function publishToCells(
-  { databaseOf, nodes, publishers, log, ...given }: PublishingParts,
+  { databaseOf, afterLast, nodes, publishers, log, ...given }: PublishingParts,
   list: () => Promise<Cell[]>,
   ending: AbortSignal,
 ): Promise<void> {
@@ -165,7 +187,10 @@ function publishToCells(
       log: cell.id === defaultCell.id ? log : log.child({ cell: cell.name }),
     }
     await runPublisher({ ...given, ...ofCell, metrics }, signal)
-    if (!ending.aborted) metrics.forget()
+    if (ending.aborted) return
+    metrics.forget()
+    const clean = async () => deleteBuckets(await given.buckets.streams(), ofCell.channels)
+    await afterLast(cell, clean).catch((err) => log.warn({ err, cell: cell.name }, bucketsLeft))
   }
   return runPublishers({ listCells: list, publish, timing: given.timing, log }, ending)
 }
@@ -173,6 +198,7 @@ function publishToCells(
 /** All that publishers reach through. */
 const waysOut = (config: Config, db: DbPool, nats: NatsConnection, secrets: SecretsBox | undefined) => ({
   databaseOf: publisherDatabase(db, systemTiming, secrets),
+  afterLast: (cell: Cell, work: () => Promise<void>) => afterLastPublisher(db, cell, work),
   nats,
   buckets: bucketServer(nats, config.GATEHOUSE_NATS_REPLICAS),
   timing: systemTiming,
@@ -235,13 +261,19 @@ async function acceptReportedKeys(
   return sealed > 0
 }
 
+const bucketsLeft =
+  'cannot delete the buckets of a deleted cell; a new cell of its name will. Until then NATS keeps them'
+
+const reportOfOthers =
+  'an edge node reported about accounts that are not placed in its cell, which was dropped; not logged again for this node'
+
 const waitingKey =
   "an edge node reports another key than the accepted one, and gets no certificates for it. If that is right, run 'gatehouse edge-keys accept'"
 
 /** Like counts, only by the active publisher of the cell. */
 function saveHealth(
   db: DbPool,
-  nodes: EdgeNodes,
+  nodes: Pick<EdgeNodes, 'onReport'>,
   metrics: Metrics,
   log: Logger,
   { isActive, isAnyActive }: { isActive: IsActive; isAnyActive: () => boolean },

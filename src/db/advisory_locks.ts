@@ -51,6 +51,9 @@ export const tryLockInSession = (name: LockName): SqlFragment => sql`pg_try_advi
 /** The same for one of many things. */
 export const tryLockItemInSession = (of: keyof typeof lockClasses, item: number): SqlFragment =>
   sql`pg_try_advisory_lock(${lockClasses[of]}::int, ${item}::int)`
+/** The same until the transaction ends. */
+export const tryLockItemInTransaction = (of: keyof typeof lockClasses, item: number): SqlFragment =>
+  sql`pg_try_advisory_xact_lock(${lockClasses[of]}::int, ${item}::int)`
 export const unlockItemInSession = (of: keyof typeof lockClasses, item: number): SqlFragment =>
   sql`pg_advisory_unlock(${lockClasses[of]}::int, ${item}::int)`
 

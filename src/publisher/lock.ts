@@ -5,6 +5,7 @@ import {
   lockSharedInSession,
   tryLockInSession,
   tryLockItemInSession,
+  tryLockItemInTransaction,
   unlockInSession,
   unlockItemInSession,
   unlockSharedInSession,
@@ -215,6 +216,11 @@ async function holding(
     }
   }
 }
+
+/** In a transaction: whether no process publishes in the cell, nor can before the transaction ends. Not for the default one. */
+export const lockAgainstPublishers = async (tx: Db, cell: Cell): Promise<boolean> =>
+  (await one<{ locked: boolean }>(tx, sql`select ${tryLockItemInTransaction('publisherOfCell', cell.id)} as locked`))
+    .locked
 
 /** Publishers of the version before take the lock of the default cell, and only one may be active. */
 const tryLock = (cell: Cell): SqlFragment =>

@@ -1,4 +1,5 @@
-import { type Db, type DbPool, many, one, run } from '../db/pool.ts'
+import { lockInTransaction } from '../db/advisory_locks.ts'
+import { type Db, type DbPool, later, many, one, run } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { transaction } from '../db/transaction.ts'
 import type { RecordKey } from '../distribution/records.ts'
@@ -6,9 +7,9 @@ import type { SecretsBox } from '../kernel/crypto/secrets_box.ts'
 import { toId, type Uuid } from '../kernel/ids.ts'
 import type { Timing } from '../kernel/timing.ts'
 import { readOutbox, settledGeneration, writeOutbox } from '../operations/outbox.ts'
-import { type Cell, placementKey } from '../operations/placement.ts'
+import { type Cell, findCell, placementKey } from '../operations/placement.ts'
 import type { LastWrite, LockedDatabase, PublisherDatabase } from './database.ts'
-import { publisherLocks } from './lock.ts'
+import { lockAgainstPublishers, publisherLocks } from './lock.ts'
 import { changedSince } from './missing_guard.ts'
 import { compileRecords } from './records/compile.ts'
 import { noteExpiredRules } from './records/expiry.ts'
@@ -51,6 +52,16 @@ export function publisherDatabase(
     enqueue: (accountId, keys) => transaction(pool, (tx) => writeOutbox(tx, accountId, keys, cell)),
   })
 }
+
+/**
+ * After the cell was deleted: runs the work unless a process still publishes there, which will do it, or a new cell has
+ * its name. None gets it before the work has ended.
+ */
+export const afterLastPublisher = (pool: DbPool, cell: Cell, work: () => Promise<void>): Promise<void> =>
+  transaction(pool, async (tx) => {
+    await later(tx, sql`select ${lockInTransaction('placement')}`)
+    if ((await lockAgainstPublishers(tx, cell)) && !(await findCell(tx, cell.name))) await work()
+  })
 
 const lockedDatabase = (db: Db, cell: Cell, secrets: SecretsBox | undefined): LockedDatabase => ({
   signer: () => activeSigner(db, secrets),

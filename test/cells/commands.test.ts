@@ -62,7 +62,8 @@ test('a new cell has what its publisher starts from, and serves no account', asy
     select s.cursor, k.epoch, settled_generation() as settled
     from cells c join publisher_state s on s.cell_id = c.id join delivery_key k on k.cell_id = c.id where c.name = 'first'`,
   )
-  assert.deepEqual(started, { cursor: started.settled, epoch: 0, settled: started.settled })
+  assert.equal(started.cursor, started.settled)
+  assert.ok(started.epoch > 0)
   assert.deepEqual(await servedBy(account), ['default'])
   await refused(/there is a cell first already/, 'create', 'first')
   assert.equal((await cells('create', 'No_Such')).code, 2)

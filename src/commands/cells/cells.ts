@@ -69,7 +69,8 @@ export async function createCell(
         tx,
         sql`
         with cell as (insert into cells (name, is_default) values (${name}, ${isDefault}) returning id),
-        delivery as (insert into delivery_key (cell_id, epoch) select id, 0 from cell)
+        -- Begins with the time: nodes that were revoked in a deleted cell of this name know that cell's keys.
+        delivery as (insert into delivery_key (cell_id, epoch) select id, extract(epoch from now())::bigint from cell)
         -- The first comparison of the new bucket with the database brings what was changed before.
         insert into publisher_state (cell_id, cursor) select id, settled_generation() from cell`,
       )

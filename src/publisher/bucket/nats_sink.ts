@@ -1,6 +1,6 @@
 import { JetStreamApiCodes, JetStreamApiError } from '@nats-io/jetstream'
 import type { NatsConnection } from '@nats-io/transport-node'
-import { type Batch, type Channels, progressKey } from '../../distribution/channels.ts'
+import { type Batch, type Channels, defaultChannels, progressKey } from '../../distribution/channels.ts'
 import { maxMessageBytes } from '../../distribution/nats_connection.ts'
 import { inParallel } from '../../kernel/flow/in_parallel.ts'
 import type { LastWrite } from '../database.ts'
@@ -63,6 +63,8 @@ export async function openBuckets(
   lastWrite: LastWrite = { created: null, revision: 0 },
 ): Promise<Buckets> {
   const streams = await server.streams()
+  // A new cell may find those of one that had its name. The default cell of an earlier version did not note its own.
+  if (lastWrite.created === null && channels.records !== defaultChannels.records) await deleteBuckets(streams, channels)
   let records = await server.open(channels.records)
   if (await deleteIfBehind(streams, channels, await infoOf(streams, channels.records), lastWrite))
     records = await server.open(channels.records)
@@ -70,6 +72,16 @@ export async function openBuckets(
   const [ofRecords, ofBlobs] = [await infoOf(streams, channels.records), await infoOf(streams, channels.blobs)]
   return { channels, records, blobs, streams, created: { records: ofRecords.created, blobs: ofBlobs.created } }
 }
+
+/** With all that is in them. */
+export async function deleteBuckets(streams: Streams, { records, blobs }: Channels): Promise<void> {
+  for (const bucket of [records, blobs])
+    await streams.delete(`KV_${bucket}`).catch((error: unknown) => {
+      if (!isGone(error)) throw error
+    })
+}
+const isGone = (error: unknown): boolean =>
+  error instanceof JetStreamApiError && error.code === JetStreamApiCodes.StreamNotFound
 
 const infoOf = (streams: Streams, bucket: string): Promise<StreamFacts> => streams.info(`KV_${bucket}`)
 
@@ -138,7 +150,7 @@ export async function createNatsSink(
         return ofRecords.created === created.records && ofBlobs.created === created.blobs
       } catch (error) {
         // A time-out (election, network) is not evidence of data loss.
-        return !(error instanceof JetStreamApiError && error.code === JetStreamApiCodes.StreamNotFound)
+        return !isGone(error)
       }
     },
   }

@@ -14,7 +14,7 @@ export type EdgeBuffers = { hitBuffer: HitBuffer; outcomeBuffer: OutcomeBuffer }
 export type IsActive = (cell: string) => boolean
 
 /** Only the active publisher of its cell adds up what a node counted, or it would be added once by every process. */
-export function takeHits(nodes: EdgeNodes, buffers: EdgeBuffers, isActive: IsActive): void {
+export function takeHits(nodes: Pick<EdgeNodes, 'onReport'>, buffers: EdgeBuffers, isActive: IsActive): void {
   nodes.onReport((report, cell, answer) => {
     if (!isActive(cell)) return
     countHits(report, buffers)
@@ -25,7 +25,7 @@ export function takeHits(nodes: EdgeNodes, buffers: EdgeBuffers, isActive: IsAct
 /** Answered when it is in the database. Until then the node sends the same again. */
 export function saveRuleHits(
   db: DbPool,
-  nodes: EdgeNodes,
+  nodes: Pick<EdgeNodes, 'onReport'>,
   parts: { clock: Clock; log: Pick<Log, 'error'> },
   isActive: IsActive,
 ): void {

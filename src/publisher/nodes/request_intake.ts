@@ -5,12 +5,14 @@ import { type BatchAnswer, readBatch } from '../../distribution/request_batch.ts
 import type { Clock } from '../../kernel/clock.ts'
 import { Crowded, createGate } from '../../kernel/flow/gate.ts'
 import { type Kept, keepRequests } from '../../resources/requests/keep.ts'
+import type { FindOthers } from './believed.ts'
 
 /** NATS gives each batch to one of the processes that ask under this name. */
 const queue = 'gatehouse'
 
 type Parts = {
   readonly db: DbPool
+  readonly findOthers: FindOthers
   readonly clock: Clock
   readonly retentionMs: number
   readonly quotaPerHour: number
@@ -25,12 +27,12 @@ type Parts = {
  */
 export function takeInRequests(
   nats: NatsConnection,
-  { db, clock, retentionMs, quotaPerHour, onTaken, onError }: Parts,
+  { db, findOthers, clock, retentionMs, quotaPerHour, onTaken, onError }: Parts,
 ): void {
   const gate = createGate({ total: 2, perOwner: 1, maxWaitingPerOwner: 1, waitMs: 2_000 })
 
   async function takeIn(message: Msg): Promise<void> {
-    const { node } = senderOf(message.subject)
+    const { node, cell } = senderOf(message.subject)
     const answer = (text: BatchAnswer) => message.respond(text)
     const now = clock()
     const end = await gate.enter(node)
@@ -41,8 +43,16 @@ export function takeInRequests(
         answer('unreadable')
         return
       }
-      const kept = await keepRequests(db, read.batch, quotaPerHour)
-      onTaken(node, { ...kept, refused: read.refused })
+      const { batch, refused } = read
+      const others = await findOthers(
+        cell,
+        [...batch.requests, ...batch.dropped].map(({ account }) => account),
+      )
+      const isOwn = ({ account }: { account: string }): boolean => !others.has(account)
+      const requests = batch.requests.filter(isOwn)
+      const kept = await keepRequests(db, { ...batch, requests, dropped: batch.dropped.filter(isOwn) }, quotaPerHour)
+      const unknown = kept.unknown + batch.requests.length - requests.length
+      onTaken(node, { ...kept, unknown, refused })
       answer('kept')
     } finally {
       end()

@@ -43,7 +43,10 @@ export function createTails() {
         const isOwn = found?.cells.includes(cell) && request.account === found.watch.account
         if (found && isOwn && found.matches(request)) found.onRequest(request)
       }
-    for (const { watch, count } of tail.dropped) watched.get(watch)?.onDropped(count)
+    for (const { watch, count } of tail.dropped) {
+      const found = watched.get(watch)
+      if (found?.cells.includes(cell)) found.onDropped(count)
+    }
   }
 
   return {
