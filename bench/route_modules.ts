@@ -28,6 +28,9 @@ const modules: Record<string, object> = {
   control: {},
   request_headers: { headers },
   response_headers: { response_headers: headers },
+  redirect: {
+    redirect: { to: 'https://new.example.com', status_code: 308, keep_path: true, keep_query: true },
+  },
 }
 
 const rounds = Number(process.env.ROUNDS ?? 9)

@@ -23,8 +23,8 @@ export const outline: readonly { title: string; files: readonly string[] }[] = [
   {
     title: 'Serve traffic',
     files: [
-      ...inFolder('guides', 'edges-and-routes', 'backends', 'request-headers', 'response-headers', 'domains'),
-      ...inFolder('guides', 'certificates', 'upload-a-certificate', 'is-it-in-force'),
+      ...inFolder('guides', 'edges-and-routes', 'backends', 'request-headers', 'response-headers', 'redirects'),
+      ...inFolder('guides', 'domains', 'certificates', 'upload-a-certificate', 'is-it-in-force'),
     ],
   },
   {

@@ -14,6 +14,7 @@ import {
 } from '../kernel/edge/health_check.ts'
 import { isCanonicalHostport, isHostName, maxHostports } from '../kernel/edge/hostport.ts'
 import { matchTypes, maxMatchBytes, storedMatchPattern } from '../kernel/edge/paths.ts'
+import { maxRedirectBytes, redirectFault, redirectStatuses } from '../kernel/edge/redirect.ts'
 import { type TimeoutName, timeoutLimits } from '../kernel/edge/timeouts.ts'
 import { type IdPrefix, type Id as IdText, idPattern } from '../kernel/ids.ts'
 import { maxAttachedPolicies } from '../kernel/ip/decide.ts'
@@ -68,6 +69,16 @@ const Headers = (message: Message) =>
     },
   )
 
+const Redirect = Type.Refine(
+  Closed({
+    to: Type.String({ maxLength: maxRedirectBytes }),
+    status_code: Type.Enum([...redirectStatuses]),
+    keep_path: Type.Boolean(),
+    keep_query: Type.Boolean(),
+  }),
+  (redirect) => !redirectFault(redirect),
+)
+
 const Seconds = (name: TimeoutName) => Type.Optional(Type.Integer({ minimum: 1, maximum: timeoutLimits[name].longest }))
 
 const RouteRecord = Closed({
@@ -80,6 +91,8 @@ const RouteRecord = Closed({
   headers: OrNull(Headers('request')),
   /** Missing: responses stay as they are. */
   response_headers: Type.Optional(Headers('response')),
+  /** Missing: requests are forwarded. */
+  redirect: Type.Optional(Redirect),
   /** Missing: they are refused. */
   encoded_slashes: Type.Optional(Type.Literal('allow')),
   /** Missing: the policies apply to them. */

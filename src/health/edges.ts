@@ -4,12 +4,13 @@ import { liveNodes, onNodes, silence } from './fleet.ts'
 import { degraded, down, listed, type Status, together, unknown, up, within, worstOf } from './status.ts'
 
 type BackendModule = { readonly enabled: boolean; readonly backend_id: BackendId } | null
+type RedirectModule = { readonly enabled: boolean; readonly to: string } | null
 type RestrictionModule = { readonly enabled: boolean; readonly ip_policy_ids: readonly string[] } | null
 
 /** As they are shown on TCP edges and routes. */
 export type ForwardingModules = { readonly backend: BackendModule; readonly ip_restriction: RestrictionModule }
 type Forwarding = ForwardingModules & { readonly id: string }
-export type RouteFacts = Forwarding & { readonly match: string }
+export type RouteFacts = Forwarding & { readonly match: string; readonly redirect?: RedirectModule }
 /** Null: all of the account. */
 type Cells = { readonly cells: readonly string[] | null }
 type Hostports = {
@@ -50,7 +51,7 @@ const keysOf = (key: string, { ip_restriction }: Forwarding, { restrictionsKey }
 ]
 
 export function routeStatus(route: RouteFacts, context: EdgeContext): Status {
-  const forwards = forwarding(route, context)
+  const forwards = route.redirect?.enabled ? up(`It redirects to ${route.redirect.to}.`) : forwarding(route, context)
   if (forwards.state === 'down') return forwards
   return worstOf(forwards, onNodes(context.fleet, keysOf(`route.${route.id}`, route, context), context.withheld))
 }

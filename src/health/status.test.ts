@@ -192,6 +192,13 @@ test('a route is as its backend is, and never better than what nodes have of it'
   const cases: [string, object, Partial<EdgeContext>, string][] = [
     ['fine', {}, {}, 'up ok'],
     ['no backend', { backend: null }, {}, 'down no_backend'],
+    ['a redirect', { backend: null, redirect: { enabled: true, to: 'https://a.example' } }, {}, 'up ok'],
+    [
+      'one that is off',
+      { backend: null, redirect: { enabled: false, to: 'https://a.example' } },
+      {},
+      'down no_backend',
+    ],
     ['backend disabled', { backend: module(a, false) }, {}, 'down backend_disabled'],
     ['backend that does not exist', { backend: module(b) }, {}, 'down backend_missing'],
     [

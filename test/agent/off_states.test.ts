@@ -25,6 +25,7 @@ type Modules = {
   ipRestriction: ModuleState
   headers: ModuleState
   answer: ModuleState
+  redirect: ModuleState
   policy: PolicyState
 }
 type Case = Restriction & Modules
@@ -32,6 +33,8 @@ type Case = Restriction & Modules
 const accounts: Restriction[] = restrictionStates.flatMap((restriction): Restriction[] =>
   restriction === 'none' ? [{ restriction, asked: 'large' }] : policyStates.map((asked) => ({ restriction, asked })),
 )
+/** By account. With these, every pair with the other states is there. */
+const redirectShifts = [0, 0, 0, 0, 0, 2, 1]
 /** Three for each account: together every pair of states. */
 const casesOf = (account: number): Case[] =>
   [0, 1, 2].map((at) => ({
@@ -41,19 +44,21 @@ const casesOf = (account: number): Case[] =>
     policy: policyStates[(at + 2 * account) % 3] as PolicyState,
     headers: moduleStates[(at + Math.floor(account / 3)) % 3] as ModuleState,
     answer: moduleStates[(at + 2 * Math.floor(account / 3) + (account % 3 === 2 ? 1 : 0)) % 3] as ModuleState,
+    redirect: moduleStates[(at + (redirectShifts[account] ?? 0)) % 3] as ModuleState,
   }))
 
 /** As the docs say: what cannot be asked refuses, what has no rule allows no one, and a warning stops nothing. */
-function expectedOf({ restriction, asked, ipRestriction, policy, backend, headers, answer }: Case) {
+function expectedOf({ restriction, asked, ipRestriction, policy, backend, headers, answer, redirect }: Case) {
   // Even refusals have it: it is one of those that suit every answer.
   const isFramed = answer === 'enabled'
-
   const isRefused =
     (ipRestriction === 'enabled' && policy !== 'large') || (restriction === 'enforce' && asked !== 'large')
-  if (isRefused) return { status: 403, outcome: 'refused', isRewritten: false, isFramed }
-  if (backend !== 'enabled') return { status: 503, outcome: 'failed', isRewritten: false, isFramed }
+  if (isRefused) return { status: 403, outcome: 'refused', isRewritten: false, isFramed, tcp: '' }
   const outcome = restriction === 'warn' && asked !== 'large' ? 'warned' : 'allowed'
-  return { status: 200, outcome, isRewritten: headers === 'enabled', isFramed }
+  const tcp = backend === 'enabled' ? 'HTTP/1.1 200' : ''
+  if (redirect === 'enabled') return { status: 307, outcome, isRewritten: false, isFramed, tcp }
+  if (backend !== 'enabled') return { status: 503, outcome: 'failed', isRewritten: false, isFramed, tcp }
+  return { status: 200, outcome, isRewritten: headers === 'enabled', isFramed, tcp }
 }
 
 const log = await receiveAccessLog({ after })
@@ -102,6 +107,7 @@ async function build(
       ...{ match_type: 'exact_path', match: `/${at}`, ...both },
       ...moduleOf('request_headers', each.headers, { add: { 'x-added': 'yes' } }),
       ...moduleOf('response_headers', each.answer, { add: { 'X-Frame-Options': 'DENY' } }),
+      ...moduleOf('redirect', each.redirect, { to: 'https://new.example', status_code: 307 }),
     })
     await make(as, '/edges/tcp?wait=applied', {
       ...both,
@@ -138,7 +144,7 @@ const dial = ({ to, port }: Placed['tcp']): Promise<string> =>
 
 test('every pair of states is among the cases', () => {
   const all = accounts.flatMap((_, number) => casesOf(number))
-  const names = ['restriction', 'asked', 'backend', 'ipRestriction', 'headers', 'answer', 'policy'] as const
+  const names = ['restriction', 'asked', 'backend', 'ipRestriction', 'headers', 'answer', 'redirect', 'policy'] as const
   const valuesOf = (name: (typeof names)[number]) => [...new Set(all.map((each) => each[name]))]
   for (const [at, one] of names.entries())
     for (const other of names.slice(at + 1))
@@ -158,8 +164,7 @@ test('modules that are absent, disabled and enabled, with policies that are miss
   const expected: object[] = []
   for (const each of cases) {
     const { host, path, tcp, ...states } = each
-    const { status, outcome, isRewritten, isFramed } = expectedOf(each)
-    expected.push({ ...states, status, outcome, isRewritten, isFramed, tcp: status === 200 ? 'HTTP/1.1 200' : '' })
+    expected.push({ ...states, ...expectedOf(each) })
     const before = upstream.heads.length
     const answer = await get(node, { host, path })
     const isAdded = upstream.heads.slice(before).some((head) => /^x-added: yes$/im.test(head))
@@ -176,7 +181,7 @@ test('modules that are absent, disabled and enabled, with policies that are miss
   }
   assert.deepEqual(seen, expected)
   const statuses = Object.groupBy(cases, (each) => expectedOf(each).status)
-  assert.deepEqual(Object.keys(statuses), ['200', '403', '503'])
+  assert.deepEqual(Object.keys(statuses), ['200', '307', '403', '503'])
 })
 
 test('an error in Lua is counted and logged by the node', async () => {

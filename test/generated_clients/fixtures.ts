@@ -107,6 +107,7 @@ export const fixtures: Record<string, Make> = {
       ip_restriction: await restrictionModule(as),
       request_headers: { enabled: false, add: { 'X-One': '1' }, remove: ['Cookie'] },
       response_headers: { enabled: false, add: { 'X-One': '1' }, remove: ['Server'] },
+      redirect: { enabled: false, to: 'https://new.example.com', status_code: 302, keep_path: false, keep_query: true },
     }
     return { params: { edge_id, id: await created(as, `/edges/https/${edge_id}/routes`, sent) }, sent }
   },

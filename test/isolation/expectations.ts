@@ -54,6 +54,7 @@ const route = async (as: Client) => {
     ip_restriction: { ip_policy_ids: [policyId] },
     request_headers: { add: { 'X-One': '1' } },
     response_headers: { add: { 'X-One': '1' } },
+    redirect: { to: 'https://new.example.com' },
   }
   return { edge_id, id: await make(`/edges/https/${edge_id}/routes`, () => body)(as) }
 }
@@ -94,6 +95,7 @@ const moduleBodies: Record<string, Pick<Expectation, 'body' | 'references'>> = {
   },
   request_headers: { body: () => ({ add: { 'X-Two': '2' }, remove: ['Cookie'] }) },
   response_headers: { body: () => ({ add: { 'X-Two': '2' }, remove: ['Server'] }) },
+  redirect: { body: () => ({ to: 'https://new.example.com', status_code: 302 }) },
 }
 const modulesOf = (name: string, path: Expectation['path'], modules: string[]): Record<string, Expectation> =>
   Object.fromEntries(
@@ -298,7 +300,13 @@ export const expectations: Record<string, Expectation> = {
   'https_edge_routes.get': { admin: 200, member: 200, path: route },
   'https_edge_routes.update': { admin: 200, member: 200, path: route, body: () => ({ match: '/other' }) },
   'https_edge_routes.delete': { admin: 204, member: 204, path: route },
-  ...modulesOf('https_edge_routes', route, ['backend', 'ip_restriction', 'request_headers', 'response_headers']),
+  ...modulesOf('https_edge_routes', route, [
+    'backend',
+    'ip_restriction',
+    'request_headers',
+    'response_headers',
+    'redirect',
+  ]),
 
   'reserved_domains.create': { admin: 201, member: 201, body: () => ({ domain: `${randomUUID()}.example` }) },
   'reserved_domains.get': { admin: 200, member: 200, path: id(reservedDomain) },

@@ -52,6 +52,16 @@ const hostports = (port: number) =>
 const cells = fc.constantFrom(null, ['default'], ['default'], ['elsewhere'])
 const policyIds = fc.uniqueArray(pick('ip_policies'), { minLength: 1, maxLength: 2, selector: String })
 
+const redirect = fc.record(
+  {
+    enabled: fc.boolean(),
+    to: word.map((host) => `https://${host}.example`),
+    status_code: fc.constantFrom(301, 308),
+    keep_path: fc.boolean(),
+    keep_query: fc.boolean(),
+  },
+  { requiredKeys: ['to'] },
+)
 const headers = fc.record(
   {
     enabled: fc.boolean(),
@@ -65,6 +75,7 @@ export const moduleBodies = {
   ip_restriction: fc.record({ enabled: fc.boolean(), ip_policy_ids: policyIds }, { requiredKeys: ['ip_policy_ids'] }),
   request_headers: headers,
   response_headers: headers,
+  redirect,
 }
 const orNull = (body: fc.Arbitrary<object>) => fc.option(body, { freq: 4 })
 const edgeModules = { backend: orNull(moduleBodies.backend), ip_restriction: orNull(moduleBodies.ip_restriction) }
@@ -102,7 +113,13 @@ const fields: Record<Kind, { needed?: Shape; createOnly?: Shape; rest: Shape; up
   https_edges: { rest: { hostports: hostports(443), cells, ...annotations } },
   routes: {
     needed: match,
-    rest: { ...edgeModules, request_headers: orNull(headers), response_headers: orNull(headers), ...annotations },
+    rest: {
+      ...edgeModules,
+      request_headers: orNull(headers),
+      response_headers: orNull(headers),
+      redirect: orNull(redirect),
+      ...annotations,
+    },
   },
 }
 /** Fields that only create takes and needs. An API key's owner is the caller unless another is named. */

@@ -131,10 +131,13 @@ const modules = {
   }),
   request_headers: headers,
   response_headers: headers,
+  redirect: (_: Model, { to, status_code = 308, keep_path = true, keep_query = true }: Fields, _prefix: string) => ({
+    ...{ to, status_code, keep_path, keep_query },
+  }),
 }
 export const modulesOf = {
   tcp_edges: ['backend', 'ip_restriction'],
-  routes: ['backend', 'ip_restriction', 'request_headers', 'response_headers'],
+  routes: ['backend', 'ip_restriction', 'request_headers', 'response_headers', 'redirect'],
 } as const
 
 /** Omitted fields keep their values; '' and null clear them. */

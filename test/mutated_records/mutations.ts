@@ -68,6 +68,9 @@ const sound: Record<string, readonly Wrong[]> = {
   'route.value.policies': ['null'],
   'route.value.headers': ['null'],
   'route.value.response_headers': mayGo,
+  'route.value.redirect': mayGo,
+  'route.value.redirect.keep_path': flag,
+  'route.value.redirect.keep_query': flag,
   ...Object.fromEntries(
     ['route.value.headers', 'route.value.response_headers'].flatMap((list) => [
       [`${list}.add`, listed],

@@ -207,6 +207,17 @@ function responseHeadersModule({ random }: World): object | null {
   return { enabled: enabled(random), add, remove }
 }
 
+const redirectModule = ({ random }: World): object | null =>
+  random(6)
+    ? null
+    : {
+        enabled: enabled(random),
+        to: pick(random, ['https://new.example', 'http://new.example:81/x/']),
+        status_code: pick(random, [301, 308]),
+        keep_path: random(2) === 0,
+        keep_query: random(2) === 0,
+      }
+
 const routeFields = (world: World, tenant: Tenant) => ({
   match_type: pick(world.random, ['exact_path', 'path_prefix', 'path_prefix']),
   match: pick(world.random, matches),
@@ -217,6 +228,7 @@ const routeFields = (world: World, tenant: Tenant) => ({
   ip_restriction: policiesModule(world, tenant),
   request_headers: headersModule(world),
   response_headers: responseHeadersModule(world),
+  redirect: redirectModule(world),
 })
 const tcpFields = (world: World, tenant: Tenant) => ({
   backend: backendModule(world, tenant, isForTcp),
@@ -233,6 +245,7 @@ const routeOf = (route: Route): Route => ({
   ip_restriction: route.ip_restriction,
   request_headers: route.request_headers,
   response_headers: route.response_headers,
+  redirect: route.redirect,
 })
 const tcpOf = ({ id, hostports, backend, ip_restriction }: TcpEdge): TcpEdge => ({
   id,

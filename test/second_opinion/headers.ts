@@ -60,3 +60,11 @@ export function withResponseHeaders(expected: Expected, { response_headers }: Ro
     ? { ...expected, response: { ...response, headers: changed(response.headers) } }
     : { ...expected, answered: changed(upstreamHeaders) }
 }
+
+type Redirect = { to: string; keep_path: boolean; keep_query: boolean }
+/** 'Where clients are sent' in docs/guides/redirects.md. */
+export function locationOf({ to, keep_path, keep_query }: Redirect, path: string, query: readonly string[]): string {
+  const base = keep_path ? `${to.replace(/\/$/, '')}${path}` : to
+  const kept = query.join('?')
+  return keep_query && kept ? `${base}?${kept}` : base
+}

@@ -1,7 +1,7 @@
 // What an edge does with a request, written from docs/ and openapi.json alone, without regard to how the agent does it.
 // Simple rather than fast. A difference from what the edge does is a defect of the edge, of this file, or of the docs.
 import { bitString, prefixOf } from '../deciders/deciders.ts'
-import { byName, forwardedHeaders, withResponseHeaders } from './headers.ts'
+import { byName, forwardedHeaders, locationOf, withResponseHeaders } from './headers.ts'
 
 type Module<Fields> = ({ enabled: boolean } & Fields) | null
 export type Rule = { id: string; action: 'allow' | 'deny'; cidr: string; expires_at?: string | null }
@@ -19,6 +19,7 @@ export type Route = {
   ip_restriction: IpModule
   request_headers: HeadersModule
   response_headers: HeadersModule
+  redirect: Module<{ to: string; status_code: number; keep_path: boolean; keep_query: boolean }>
 }
 export type Backend =
   | { kind: 'static'; port: number; isDead: boolean; protocol: 'http1' | 'http2' }
@@ -268,6 +269,8 @@ function choose({ backends }: Account, id: string): Choice {
   return backend.kind === 'failover' ? (choices[0] as Choice) : { ports: choices.flatMap(({ ports }) => ports) }
 }
 
+const forwardedPath = (path: string) => withoutDots(withOneLeadingSlash(withPlainLetters(path)))
+
 // Whole requests
 
 const failed = (status: number, errorCode: string, reason: string, place: Partial<Counted> = {}): Expected => ({
@@ -314,6 +317,12 @@ function atRoute(account: Account, edge: HttpsEdge, route: Route, request: HttpR
   )
   const verdict = { hits, warnings, served: route.id }
   if (refused) return { ...verdict, status: 403, errorCode: 'ERR_IP_REFUSED', counted: { ...place, ...refused } }
+  if (route.redirect?.enabled) {
+    const { status_code, ...redirect } = route.redirect
+    const location = locationOf(redirect, forwardedPath(path), query)
+    const response = { headers: [['location', location]] as Header[], body: '' }
+    return { ...verdict, status: status_code, response, counted: { ...(warned ?? { outcome: 'allowed' }), ...place } }
+  }
   const isWebSocket =
     request.protocol === '1.1' && request.headers.some(([name, value]) => name === 'Upgrade' && value === 'websocket')
   const choice: Choice = route.backend?.enabled
@@ -335,7 +344,7 @@ function atRoute(account: Account, edge: HttpsEdge, route: Route, request: HttpR
     const response = { headers: own.sort(byName), body: method === 'HEAD' ? '' : body }
     return { ...verdict, status: status_code, response, counted }
   }
-  const target = [withoutDots(withOneLeadingSlash(withPlainLetters(path))), ...query].join('?')
+  const target = [forwardedPath(path), ...query].join('?')
   const headers = forwardedHeaders(request, route, isWebSocket)
   const forwarded = { ports: choice.ports, target, method, headers }
   return { ...verdict, status: isWebSocket ? 101 : 200, forwarded, counted }

@@ -28,7 +28,7 @@ test('a new route has edge_id, id, uri, created_at, match_type, match, and null 
   assert.match(id, /^edghtsrt_[0-9a-z]{26}$/)
   assert.equal(uri, `${publicUrl}/edges/https/${edge_id}/routes/${id}`)
   assert.match(created_at, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
-  const modules = { backend: null, ip_restriction: null, request_headers: null, response_headers: null }
+  const modules = { backend: null, ip_restriction: null, request_headers: null, response_headers: null, redirect: null }
   assert.deepEqual(rest, {
     ...minimal,
     encoded_slashes: 'reject',
@@ -88,6 +88,7 @@ test("a route of another edge, one's own or another account's, gets 404 for ever
     ip_restriction: { ip_policy_ids: [policy.id] },
     request_headers: {},
     response_headers: {},
+    redirect: { to: 'https://new.example.com' },
   }
   for (const path of [
     `${routesOf({ id: sibling.edge_id })}/${route.id}`,
@@ -175,12 +176,14 @@ test('modules are set inline on create and PATCH; null removes one, and an omitt
     ip_restriction: { ip_policy_ids: [policy.id] },
     request_headers: { add: { 'X-A': '1' } },
     response_headers: { remove: ['Host'] },
+    redirect: { to: 'https://new.example.com' },
   }
   const shown = {
     backend: { enabled: false, ...shownBackend(backend) },
     ip_restriction: { enabled: true, ...shownPolicies(policy) },
     request_headers: { enabled: true, add: { 'X-A': '1' }, remove: [] },
     response_headers: { enabled: true, add: {}, remove: ['Host'] },
+    redirect: { enabled: true, to: 'https://new.example.com', status_code: 308, keep_path: true, keep_query: true },
   }
   const created = await newRoute(admin, sent, edge)
   assert.deepEqual(created, { ...created, ...shown })
@@ -203,6 +206,11 @@ test('an error in an inline module names its position, and the request changes n
     [{ request_headers: { remove: ['X-A', 'Host'] } }, 'request_headers.remove[1]'],
     [{ response_headers: { add: { 'X-A': 'ok', 'X-Request-Id': '1' } } }, 'response_headers.add.X-Request-Id'],
     [{ response_headers: { remove: ['X-A', 'x_request_id'] } }, 'response_headers.remove[1]'],
+    [{ redirect: { to: 'javascript:alert(1)' } }, 'redirect.to'],
+    [{ redirect: { to: 'https://a.example/\r\nX-B: b' } }, 'redirect.to'],
+    [{ redirect: { to: 'https://a.example/?q' } }, 'redirect.to'],
+    [{ redirect: { to: 'https://a.example', status_code: 200 } }, 'redirect.status_code'],
+    [{ redirect: {} }, 'redirect.to'],
     [{ response_headers: { remove: ['Content-Length'] } }, 'response_headers.remove[0]'],
     [{ response_headers: { add: { 'X-A': 'a\r\nX-B: b' } } }, 'response_headers.add.X-A'],
     [{ ip_restriction: { ip_policy_ids: [policy.id, foreign.policy.id] } }, 'ip_restriction.ip_policy_ids[1]'],

@@ -18,6 +18,7 @@ import { ruleFormat } from '../../distribution/rule_file.ts'
 import { ruleListLayout } from '../../distribution/rule_list.ts'
 import { type BackendId, backendKinds } from '../../kernel/edge/backends.ts'
 import type { HeaderOperations } from '../../kernel/edge/headers.ts'
+import type { Redirect } from '../../kernel/edge/redirect.ts'
 import type { RouteTimeouts } from '../../kernel/edge/timeouts.ts'
 import { isId, toId, type Uuid } from '../../kernel/ids.ts'
 import { type Cell, isServedIn, placedIn } from '../../operations/placement.ts'
@@ -160,6 +161,7 @@ const compilers: Record<RecordKind, Compiler> = {
     return new Map(
       rows.map((row) => {
         const response_headers = headersOf(row, 'response_headers')
+        const redirect = enabled(row, 'redirect')?.settings as Redirect | undefined
         const value: RouteRecord = {
           account: toId('ac', row.account_id),
           edge: toId('edghts', row.parent_id as Uuid),
@@ -169,6 +171,7 @@ const compilers: Record<RecordKind, Compiler> = {
           policies: policiesOf(row),
           headers: headersOf(row, 'request_headers'),
           ...(response_headers && { response_headers }),
+          ...(redirect && { redirect }),
           ...(row.encoded_slashes === 'allow' && { encoded_slashes: 'allow' }),
           ...(row.path_variants === 'ignore' && { path_variants: 'ignore' }),
           ...(!row.websocket && { websocket: false }),

@@ -12,6 +12,13 @@ import {
   type Message,
   mangledNameFault,
 } from '../../kernel/edge/headers.ts'
+import {
+  maxRedirectBytes,
+  type Redirect,
+  redirectDefaults,
+  redirectFault,
+  redirectStatuses,
+} from '../../kernel/edge/redirect.ts'
 import { invalidField } from '../../kernel/errors.ts'
 import { type Id as IdText, toId, type Uuid } from '../../kernel/ids.ts'
 import { canRespond } from '../backends/group_store.ts'
@@ -131,6 +138,29 @@ const headersModule = (
     show: ({ settings }) => settings as { add: Record<string, string>; remove: string[] },
   })
 
+const redirectFields = {
+  to: Type.Unsafe<string>({
+    type: 'string',
+    'x-maxBytes': maxRedirectBytes,
+    examples: ['https://new.example.com'],
+    description: 'Where to: an http or https URL. A query is allowed if neither path nor query are kept.',
+  }),
+  status_code: Type.Unsafe<Redirect['status_code']>({
+    type: 'integer',
+    enum: [...redirectStatuses],
+    'x-default': redirectDefaults.status_code,
+    description: 'Clients repeat the method and body after 307 and 308. Browsers remember 301 and 308.',
+  }),
+  keep_path: Type.Boolean({
+    'x-default': redirectDefaults.keep_path,
+    description: "Whether the request's path is appended to that of `to`.",
+  }),
+  keep_query: Type.Boolean({
+    'x-default': redirectDefaults.keep_query,
+    description: "Whether the request's query is appended.",
+  }),
+}
+
 /**
  * Every module, and all that is particular to it. Its paths, its place in edges and routes, its storage, its audit
  * and its records come from this table: a new module is a row here and its tests.
@@ -184,6 +214,31 @@ export const modules = {
     add: "Headers to set on the response before it is sent to the client, by name. They replace the upstream's, except Set-Cookie, which is added to them.",
     remove: 'Names of headers to remove from the response before it is sent to the client.',
     examples: { add: { 'Strict-Transport-Security': 'max-age=31536000' }, remove: ['X-Powered-By'] },
+  }),
+
+  redirect: define({
+    title: 'RedirectModule',
+    on: ['route'],
+    body: {
+      to: redirectFields.to,
+      status_code: Type.Optional(redirectFields.status_code),
+      keep_path: Type.Optional(redirectFields.keep_path),
+      keep_query: Type.Optional(redirectFields.keep_query),
+    },
+    shape: redirectFields,
+    check(body, prefix) {
+      const found = redirectFault({ ...redirectDefaults, ...body })
+      if (found) throw invalidField(prefix + found.place, found.fault)
+    },
+    toStored: ({ to, status_code, keep_path, keep_query }) => ({
+      settings: {
+        to,
+        status_code: status_code ?? redirectDefaults.status_code,
+        keep_path: keep_path ?? redirectDefaults.keep_path,
+        keep_query: keep_query ?? redirectDefaults.keep_query,
+      } satisfies Redirect,
+    }),
+    show: ({ settings }) => settings as Redirect,
   }),
 } as const satisfies Record<string, Module>
 

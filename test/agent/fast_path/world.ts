@@ -38,6 +38,8 @@ const onResponses = {
   remove: ['Content-Type'],
 }
 
+const moved = { to: 'https://new.example.com/x', status_code: 307, keep_path: true, keep_query: true }
+
 /** For requests.ts: what the routes below look at. */
 export const operations = {
   prefixes: [
@@ -56,7 +58,7 @@ export const operations = {
       '/denied',
     ],
     ...['/', '/plain', '/POLICY', '/policy.', '/index.php/policy', '/policy/open', '/policy/OPEN', '/case'],
-    ...['/response', '/response-policy', '/no-response', '/answer', '/answer-both', '/answer-response'],
+    ...['/response', '/response-policy', '/no-response', '/answer', '/answer-both', '/answer-response', '/moved'],
     ...['/restricted', '/warned', '/slashes', '/par;am', '/no-websockets', '/none', '/lost', '/unknown', '/stranger'],
   ],
   names: ['X-User', 'X-Empty', 'X-Under', 'X-Debug', 'Cookie', 'X-Gone', 'X-Forwarded-Port', 'X-Request-Id', 'Host-X'],
@@ -134,6 +136,7 @@ async function furnish(scope: Scope, edge: Edge, ids: Map<string, string>): Prom
   route('/answer', { response_headers: onResponses })
   route('/answer-both', { response_headers: onResponses, headers: native, policies: [office] })
   route('/answer-response', { response_headers: onResponses, backend: response })
+  route('/moved', { redirect: moved, response_headers: onResponses, policies: [office] })
   route('/no-response', { backend: named('bkdhr', 'lost') })
   const set = (name: string, enforced: boolean) => ({ id: named('ipx', name), enforced, policies: [office] })
   await edge.put({

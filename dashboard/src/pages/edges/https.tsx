@@ -19,6 +19,7 @@ import { HeadersRow } from './headers.tsx'
 import { HealthTable, StatusNote, useHealthOf } from './health_of.tsx'
 import { EdgeHistory } from './history.tsx'
 import { BackendRow, RestrictionRow } from './modules.tsx'
+import { RedirectRow } from './redirect.tsx'
 import { timeoutsText } from './timeouts.tsx'
 
 type Edge = Shapes['HttpsEdge']
@@ -146,6 +147,7 @@ function RouteShown({ edge, route, isOpenAtFirst }: RouteProps) {
         <div id={body} className="modules">
           <BackendRow place={place} module={route.backend} />
           <RestrictionRow place={place} module={route.ip_restriction} />
+          <RedirectRow place={place} module={route.redirect} />
           {(['request', 'response'] as const).map((message) => (
             <HeadersRow
               key={message}
@@ -165,7 +167,7 @@ function RouteShown({ edge, route, isOpenAtFirst }: RouteProps) {
 
 /** Where it leads, who may use it and what it changes, in columns. */
 function RouteSummary({ route }: { route: Route }) {
-  const { backend, ip_restriction, request_headers, response_headers } = route
+  const { backend, ip_restriction, request_headers, response_headers, redirect } = route
   const backends = useQuery(queries.backends()).data
   const policies = useQuery(queries.policies()).data
   const target = backends?.find(({ id }) => id === backend?.backend.id)
@@ -176,7 +178,9 @@ function RouteSummary({ route }: { route: Route }) {
   return (
     <>
       <span className="route-backend">
-        {backend?.enabled ? (
+        {redirect?.enabled ? (
+          `→ ${redirect.to}`
+        ) : backend?.enabled ? (
           (target?.description ?? target?.address ?? (group ? nameOfGroup(group) : backend.backend.id))
         ) : (
           <span className="soft">No backend</span>

@@ -1,6 +1,6 @@
 import { useMutation } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
-import { answerOf, api } from '../../api/client.ts'
+import { answerOf, api, type Shapes } from '../../api/client.ts'
 import { useRefresh } from '../../api/queries.ts'
 import { Button } from '../../ui/button.tsx'
 import { FormDialog } from '../../ui/form_dialog.tsx'
@@ -13,6 +13,7 @@ type Bodies = {
   ip_restriction: { ip_policy_ids: string[]; enabled: boolean }
   request_headers: Headers
   response_headers: Headers
+  redirect: Shapes['RedirectModule']
 }
 type Headers = { add: Record<string, string>; remove: string[]; enabled: boolean }
 type Operations<Module extends keyof Bodies> = {
@@ -59,6 +60,11 @@ const operations: { [Module in keyof Bodies]: Operations<Module> } = {
     put: (place, body) =>
       answerOf(api.PUT('/edges/https/{edge_id}/routes/{id}/response_headers', { ...routeOf(place), body })),
     remove: (place) => answerOf(api.DELETE('/edges/https/{edge_id}/routes/{id}/response_headers', routeOf(place))),
+  },
+  redirect: {
+    noun: 'redirect',
+    put: (place, body) => answerOf(api.PUT('/edges/https/{edge_id}/routes/{id}/redirect', { ...routeOf(place), body })),
+    remove: (place) => answerOf(api.DELETE('/edges/https/{edge_id}/routes/{id}/redirect', routeOf(place))),
   },
 }
 

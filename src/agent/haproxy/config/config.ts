@@ -22,6 +22,7 @@ import { limitRequests, limitSourceConnections, limitTables, limitTcpEdge, manyI
 import { redirectFrontend } from './redirect.ts'
 import { changeResponses, findResponseLists, responseHeaderAcls } from './response_headers.ts'
 import { chooseResponse, responseBackend } from './responses.ts'
+import { redirectAcl, redirectRequests } from './route_redirect.ts'
 import {
   askOnePolicy,
   controlCharacters,
@@ -207,7 +208,7 @@ ${announceHttp3(settings)}${changeResponses.slice(1)}${refuseUnnamedRequests(set
   acl same_edge var(txn.edge),strcmp(sess.edge) eq 0
   acl sni_same ssl_fc_sni,lower,map_str(${mapFile(settings, 'host')}),strcmp(txn.edge) eq 0
   acl guarded var(txn.guarded) -m found
-  acl known_account ${part('txn.entry', 'account')},map_str(${mapFile(settings, 'restrictions')}) -m found${decision(settings, 'txn.entry')}${responseHeaderAcls}${manyInFlight(limitsOf(settings), httpsBackends)}
+  acl known_account ${part('txn.entry', 'account')},map_str(${mapFile(settings, 'restrictions')}) -m found${decision(settings, 'txn.entry')}${responseHeaderAcls}${redirectAcl}${manyInFlight(limitsOf(settings), httpsBackends)}
 ${settings.isCarefulOnly ? '' : fastPath(settings)}
   # Everything else takes the careful path, which uses nothing that the fast path has found.
   acl careful var(txn.careful) -m found
@@ -260,12 +261,12 @@ ${findResponseLists(settings)}
 
   # May it pass, and where to?
   acl has_modules var(txn.has_modules) -m found
-  http-request set-var(txn.has_modules) bool(true) if !{ ${fromPart('txn.entry', 'response')} -m str -- ${noModules} } || !unrestricted
+  http-request set-var(txn.has_modules) bool(true) if !{ ${fromPart('txn.entry', 'redirect')} -m str -- ${noModules} } || !unrestricted
   http-request return ${answers.notReady} if has_modules !known_account
 ${decide('http-request', 'txn.entry', 'has_modules !open || has_modules !unrestricted').slice(1)}
   http-request return ${answers.refused} if has_modules !open !allowed || has_modules !unrestricted !allowed
 ${askOtherReadings(settings)}
-  http-request return ${answers.ambiguousPath} if has_parameters { path -m reg '${dotsWithParameters}' }${upstream(settings, 'http-request', 'txn.entry')}${native(settings, 'http-request', 'txn.entry')}${limitRequests(limitsOf(settings), '', 'var(txn.edge)', part('txn.entry', 'account'), `return ${answers.overLimit}`, ' || native')}${noteWebsocket}
+  http-request return ${answers.ambiguousPath} if has_parameters { path -m reg '${dotsWithParameters}' }${redirectRequests(settings)}${upstream(settings, 'http-request', 'txn.entry')}${native(settings, 'http-request', 'txn.entry')}${limitRequests(limitsOf(settings), '', 'var(txn.edge)', part('txn.entry', 'account'), `return ${answers.overLimit}`, ' || native')}${noteWebsocket}
 ${chooseResponse(settings)}
   http-request return ${answers.unavailable} if ${isUnreachable} !native !responds
   http-request return ${answers.allDown} if native all_down !responds${dial('http-request')}

@@ -54,9 +54,9 @@ export const fastPath = (settings: ProxySettings) => `
   acl few_in_flight be_conn(https_plain) lt ${enoughInFlight(limitsOf(settings), httpsBackends)}
   http-request set-var(txn.edge) var(txn.asked_host),map_str(${mapFile(settings, 'host')}) if !{ method CONNECT TRACE } !{ path -m reg '${unusualPath}' } !{ req.hdrs -m reg '${controlCharacters}' '${unusualLine}' }
   http-request set-var(txn.entry) var(txn.edge),${routeOfEdge(settings, 'txn.asked_path')}${upstream(settings, 'http-request', 'txn.entry')}${dial('http-request')}${leaveOtherReadings(settings)}
-  http-request allow if reachable same_edge { ${fromPart('txn.entry', 'response')} -m str -- ${noModules} } unrestricted reachable_plain few_in_flight
+  http-request allow if reachable same_edge { ${fromPart('txn.entry', 'redirect')} -m str -- ${noModules} } unrestricted reachable_plain few_in_flight
 ${findResponseLists(settings)}
-  http-request unset-var(txn.address) if has_response_headers !has_response_lists
+  http-request unset-var(txn.address) if has_redirect || has_response_headers !has_response_lists
 
   acl has_headers ${part('txn.entry', 'headers')} -m str ${withHeaders}
   acl has_lists var(txn.headers_to_set) -m found

@@ -20,6 +20,9 @@ export const backendValue = delimited('protocol', 'address', 'port', 'host', 'pr
 /** In milliseconds, as HAProxy takes them. */
 export const timeoutsValue = delimited('connect', 'response', 'idle', 'tunnel')
 
+/** `keeps` has the letters of what stays of the request: `p` for its path, `q` for its query. */
+export const redirectValue = delimited('status', 'keeps', 'to')
+
 /**
  * The parts of the value of a TCP edge or a route, in order, with their lengths: all but the last are fixed, so that HAProxy
  * cuts them out without searching.
@@ -33,6 +36,7 @@ const targetParts = {
   timeouts: 1,
   depth: 4,
   variants: 1,
+  redirect: 1,
   response: 1,
   headers: 1,
   policies: undefined,

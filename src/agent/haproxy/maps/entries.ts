@@ -14,12 +14,21 @@ import { encodeHeaderText, headersFault, type Message } from '../../../kernel/ed
 import { checkPathPattern } from '../../../kernel/edge/health_check.ts'
 import { isHostName, parseHostport } from '../../../kernel/edge/hostport.ts'
 import { hasEncodedSlash, hasParameters } from '../../../kernel/edge/paths.ts'
+import { redirectFault } from '../../../kernel/edge/redirect.ts'
 import { timeoutLimits, websocketIdleSeconds } from '../../../kernel/edge/timeouts.ts'
 import { type IdPrefix, idLength, isId } from '../../../kernel/ids.ts'
 import { type Address, formatAddress, parseAddress } from '../../../kernel/ip/address.ts'
 import type { ResolvedBackend } from '../../upstreams/resolver.ts'
 import { formatGroup, formatUpstream, sendsProxy, toHttp2 } from '../native/upstream.ts'
-import { backendValue, depthDigits, readPart, type TargetKind, targetValue, timeoutsValue } from './codec.ts'
+import {
+  backendValue,
+  depthDigits,
+  readPart,
+  redirectValue,
+  type TargetKind,
+  targetValue,
+  timeoutsValue,
+} from './codec.ts'
 import { headerLists, responseLists } from './header_lists.ts'
 import { exactGuardKey, exactKey, prefixGuardKey, prefixKey } from './paths.ts'
 import { responseValue } from './response_entry.ts'
@@ -35,6 +44,7 @@ export const mapNames = [
   'headers',
   'header_lists',
   'response_lists',
+  'redirect',
   'timeouts',
   'response',
   'fallback',
@@ -66,8 +76,8 @@ export const readyKey = 'ready'
 /** Without these HAProxy says that the node is not ready, instead of that there is nothing. */
 export const readyEntries: readonly Entry[] = [{ map: 'node', key: readyKey, value: 'yes' }]
 
-/** What a route without modules has from `response` on. */
-export const noModules = '-|-|open'
+/** What a route without modules has from `redirect` on. */
+export const noModules = '-|-|-|open'
 /** What stands under `slashes` of a route that allows encoded slashes in paths. */
 export const slashesAllowed = 'a'
 /** Or of one whose match has parameters: no path with both passes. */
@@ -75,6 +85,9 @@ export const matchesParameters = 'p'
 
 /** What stands under `headers` and `response` of a route with operations on them. */
 export const withHeaders = 'h'
+
+/** What stands under `redirect` of a route that answers with one. */
+export const withRedirect = 'r'
 
 /** What stands under `variants` of a route whose policies apply to no other spelling of its path. */
 export const ignoresVariants = 'i'
@@ -150,6 +163,7 @@ const compilers: Record<string, (id: string, value: any) => Entry[]> = {
     const operations = [
       ...(headers ? headerEntries(id, headers) : []),
       ...(record.response_headers ? responseHeaderEntries(id, record.response_headers) : []),
+      ...(record.redirect ? [redirectEntry(id, record.redirect)] : []),
     ]
     const isExact = match_type === 'exact_path'
     const guardKey = isExact ? exactGuardKey(edge, match) : prefixGuardKey(edge, match)
@@ -162,6 +176,7 @@ const compilers: Record<string, (id: string, value: any) => Entry[]> = {
       timeouts: timeouts ? withTimeouts : undefined,
       depth: depthField(edge, guardKey),
       variants: record.path_variants === 'ignore' ? ignoresVariants : undefined,
+      redirect: record.redirect ? withRedirect : undefined,
       response: record.response_headers ? withHeaders : undefined,
       headers: headers ? withHeaders : undefined,
       policies: policiesField(policies),
@@ -352,6 +367,15 @@ function headerEntries(route: string, operations: HeaderList): Entry[] {
   const lists = headerLists(add, remove)
   if (lists === undefined || lists.length > valueBytes) return [forLua]
   return [forLua, { map: 'header_lists', key: route, value: lists }]
+}
+
+function redirectEntry(route: string, redirect: NonNullable<RouteRecord['redirect']>): Entry {
+  const fault = redirectFault(redirect)
+  if (fault) throw new UnusableRecord(`redirect ${fault.place} ${fault.fault}`)
+  const { to, status_code, keep_path, keep_query } = redirect
+  const keeps = `${keep_path ? 'p' : '-'}${keep_query ? 'q' : '-'}`
+  const base = keep_path ? to.replace(/\/$/, '') : to
+  return { map: 'redirect', key: route, value: redirectValue.format({ status: status_code, keeps, to: base }) }
 }
 
 function responseHeaderEntries(route: string, operations: HeaderList): Entry[] {
