@@ -2,7 +2,7 @@
 //   npm test                            all of them
 //   npm test -- src/kernel              those whose path contains one of the words
 //   npm run test:thorough               with more rounds and larger sizes, where a test has both
-//   npm test -- --times                 prints how long each file took, and how much processor time
+//   npm test -- --times                 prints how much processor time each file took, and how long
 //   npm test -- --near src/kernel/ids.ts those that import the file, are beside it, or start the part it belongs to
 //   node test/run.ts --fast, --rest     those of `npm run check:fast`, and all others
 import { relative, resolve } from 'node:path'
@@ -15,6 +15,7 @@ import { ensureBuilt } from './harness/build.ts'
 import { runWithEnvironment } from './harness/environment.ts'
 import { importGraph } from './harness/imports.ts'
 import { isFast, testsNear } from './harness/near.ts'
+import { enterGroup } from './harness/processor_time.ts'
 
 const root = new URL('..', import.meta.url).pathname
 putEnginesOnPath()
@@ -66,6 +67,8 @@ const { values, positionals, tokens } = parseArgs({
     thorough: { type: 'boolean' },
   },
 })
+// Before anything is built or started, so that all of it counts.
+const processorTime = values.times ? enterGroup(`gatehouse-tests-${process.pid}`) : undefined
 if (values.thorough) process.env.GATEHOUSE_TEST_THOROUGH = 'yes'
 process.env.GATEHOUSE_TEST_PROGRAM = await ensureTestProgram()
 const ours = ['near', 'fast', 'rest', 'thorough']
@@ -92,4 +95,7 @@ if (files.some((file) => file.startsWith('test/dashboard/'))) await ensureDashbo
 if (files.some((file) => /^test\/(docs_site|reference)/.test(file))) await ensureDocs()
 const packages = `--import=${new URL('harness/bundled_packages.ts', import.meta.url).href}`
 // Explicit: the package that starts PostgreSQL makes a process that merely finishes exit with 0, even with another exitCode.
-process.exit(await runWithEnvironment(['test/harness/run_files.ts', ...flags, packages, ...files]))
+const code = await runWithEnvironment(['test/harness/run_files.ts', ...flags, packages, ...files])
+if (processorTime)
+  console.log(`${processorTime().toFixed(0)} s of processor time, with builds, PostgreSQL and the shared control plane`)
+process.exit(code)
