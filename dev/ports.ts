@@ -41,10 +41,14 @@ const hold = (port: number): Promise<boolean> =>
     server.listen({ port, host: '127.0.0.1', exclusive: true }, () => resolve(true))
   })
 
-/** The first of so many free ports in a row, from a port on. */
+/**
+ * The first of so many free ports in a row, from a port on. The one before them is their lease: they are bound much later, and
+ * another process that asks in between gets others.
+ */
 export async function freePortsFrom(first: number, count: number): Promise<number> {
   const ports = Array.from({ length: count }, (_, index) => first + index)
-  return (await Promise.all(ports.map(isFree))).every(Boolean) ? first : freePortsFrom(first + count, count)
+  const areOurs = (await hold(first - 1)) && (await Promise.all(ports.map(isFree))).every(Boolean)
+  return areOurs ? first : freePortsFrom(first + count + 1, count)
 }
 
 const isFree = async (port: number): Promise<boolean> =>

@@ -1,10 +1,12 @@
 // `npm run dev`, as the first thing that anyone does with it, and what it must not leave behind.
 import assert from 'node:assert/strict'
-import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
+import { existsSync } from 'node:fs'
 import { connect } from 'node:net'
 import { createInterface } from 'node:readline'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
+import { freePortsFrom } from '../dev/ports.ts'
 import { loadScaledTimeout } from './harness/load_scaled_timeout.ts'
 import { poll } from './harness/poll.ts'
 
@@ -30,22 +32,46 @@ function family(ancestor: number): number[] {
 const commandOf = (pid: number) =>
   spawnSync('ps', ['-p', String(pid), '-o', 'args='], { encoding: 'utf8' }).stdout.trim()
 
-for (const [signal, victim] of [
-  ['SIGTERM', 'npm'],
-  ['SIGKILL', 'npm'],
-  ['SIGKILL', 'dev/main.ts'],
-] as const) {
-  test(`npm run dev prints one JSON line, serves, and ends with everything it started when ${victim} gets ${signal}`, async (t) => {
+/** Everything that it has started, which must be running, and how to see that all of it is gone. */
+function startedBy(npm: ChildProcess, t: TestContext, parts: readonly RegExp[]) {
+  const started = family(npm.pid ?? 0)
+  const leftPids = () => {
+    const alive = new Set(living().map(({ pid }) => pid))
+    return started.filter((pid) => alive.has(pid))
+  }
+  t.after(() => {
+    for (const pid of leftPids()) process.kill(pid, 'SIGKILL')
+  })
+  const commands = started.map(commandOf)
+  for (const part of parts)
+    assert.ok(
+      commands.some((command) => part.test(command)),
+      `${part} in\n${commands.join('\n')}`,
+    )
+  const dataDir = /postgres -D (\S+)/.exec(commands.join('\n'))?.[1] ?? assert.fail('no PostgreSQL')
+  return {
+    pidOf: (command: string) => started.find((pid) => commandOf(pid).startsWith(command)) ?? assert.fail(command),
+    async assertGone() {
+      await poll(
+        () => leftPids().map(commandOf),
+        (left) => left.length === 0,
+      )
+      await poll(
+        () => existsSync(dataDir),
+        (exists) => !exists,
+      )
+    },
+  }
+}
+
+for (const signal of ['SIGTERM', 'SIGKILL'] as const)
+  test(`npm run dev prints one JSON line, serves, and ends with everything it started when npm gets ${signal}`, async (t) => {
     const began = Date.now()
     const npm = spawn('npm', ['run', '--silent', 'dev', '--', '--json'], {
       cwd: root,
       stdio: ['ignore', 'pipe', 'inherit'],
     })
-    const started = new Set<number>()
-    t.after(() => {
-      npm.kill('SIGTERM')
-      for (const { pid } of living()) if (started.has(pid)) process.kill(pid, 'SIGKILL')
-    })
+    t.after(() => npm.kill('SIGTERM'))
     const lines: string[] = []
     const output = createInterface({ input: npm.stdout })
     const { base_url, token, account_id } = await new Promise<Record<string, string>>((resolve) =>
@@ -60,41 +86,19 @@ for (const [signal, victim] of [
     assert.equal(((await response.json()) as { account_id: string }).account_id, account_id)
     assert.equal((await fetch(`${base_url}/readyz`)).status, 200)
 
-    for (const pid of family(npm.pid ?? 0)) started.add(pid)
-    const commands = [...started].map(commandOf)
-    for (const part of [/main\.ts serve/, /postgres -D/, /dev\/main\.ts/])
-      assert.ok(
-        commands.some((command) => part.test(command)),
-        commands.join('\n'),
-      )
-    const dataDir = /postgres -D (\S+)/.exec(commands.join('\n'))?.[1] ?? assert.fail('no PostgreSQL')
-
-    const found = [...started].find((pid) => commandOf(pid).startsWith('node dev/main.ts')) ?? assert.fail()
-    process.kill(victim === 'npm' ? (npm.pid ?? 0) : found, signal)
-    const left = () => {
-      const alive = new Set(living().map(({ pid }) => pid))
-      return [...started].filter((pid) => alive.has(pid))
-    }
-    await poll(
-      () => left().map(commandOf),
-      (commands) => commands.length === 0,
-    )
-    const dataFolderExists = () => spawnSync('test', ['-e', dataDir]).status === 0
-    await poll(dataFolderExists, (exists) => !exists)
+    const { assertGone } = startedBy(npm, t, [/main\.ts serve/, /postgres -D/, /dev\/main\.ts/])
+    npm.kill(signal)
+    await assertGone()
     assert.equal(lines.length, 1)
   })
-}
 
-test('npm run dev -- --json --edge --accounts 2 gives two accounts and the ports of an edge that serves them, with a quiet log too', async (t) => {
+test('npm run dev -- --json --edge --accounts 2 gives two accounts and the ports of an edge that serves them, with a quiet log too, and leaves nothing behind when it is killed itself', async (t) => {
   const npm = spawn('npm', ['run', '--silent', 'dev', '--', '--json', '--edge', '--accounts', '2'], {
     cwd: root,
     env: { ...process.env, GATEHOUSE_LOG_LEVEL: 'warn' },
     stdio: ['ignore', 'pipe', 'inherit'],
   })
-  t.after(async () => {
-    npm.kill('SIGTERM')
-    if (npm.exitCode === null && npm.signalCode === null) await once(npm, 'exit')
-  })
+  t.after(() => npm.kill('SIGTERM'))
   const [line] = await once(createInterface({ input: npm.stdout }), 'line')
   const { base_url, token, account_id, accounts, https_port, tcp_ports, upstream_port } = JSON.parse(line)
   assert.deepEqual(accounts[0], { account_id, token })
@@ -122,6 +126,16 @@ test('npm run dev -- --json --edge --accounts 2 gives two accounts and the ports
     assert.notEqual(refused, true, `nothing listens on ${port}`)
     socket.destroy()
   }
+
+  const parts = [/main\.ts serve/, /main\.ts edge/, /postgres -D/, /nats-server/, /haproxy/]
+  const { pidOf, assertGone } = startedBy(npm, t, parts)
+  process.kill(pidOf('node dev/main.ts'), 'SIGKILL')
+  await assertGone()
+})
+
+test('ports for TCP edges are not given to another before they are bound', async () => {
+  const [first, second] = [await freePortsFrom(20_001, 20), await freePortsFrom(20_001, 20)]
+  assert.ok(second >= first + 20, `${first} and ${second}`)
 })
 
 test('npm run dev rejects a malformed number of accounts', () => {
