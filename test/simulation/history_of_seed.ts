@@ -16,6 +16,8 @@ export type Broken = {
   faults?: readonly string[]
   /** Only histories in which accounts move show it. */
   hasMoves?: true
+  /** Where the search begins: no earlier seed showed it when this was written. */
+  from?: number
 }
 export type Outcome = {
   seed: number

@@ -7,8 +7,8 @@ import { controls, firstFound } from './controls.ts'
 import { firstSeedWithMoves, live } from './history_of_seed.ts'
 import { keysOf } from './signatures.ts'
 
-const seeds = sized(80, 5_000)
-const seedsWithMoves = sized(40, 5_000)
+const seeds = sized(30, 5_000)
+const seedsWithMoves = sized(15, 5_000)
 
 async function assertRight(seed: number): Promise<void> {
   const { violation } = await live(seed)
