@@ -4,7 +4,8 @@ import { after, test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { policyWith } from '../harness/ip.ts'
 import { holdsFor, poll } from '../harness/poll.ts'
-import { inspect, type Seen } from './axe.ts'
+import { isThorough } from '../harness/thorough.ts'
+import { inspect, type Seen, themes } from './axe.ts'
 import { goTo, openBrowser, openPage, press, signIn, startDashboard, usualSize } from './browser.ts'
 import { furnish, furnishHealth, furnishRefusal, furnishRequests } from './furnish.ts'
 
@@ -57,12 +58,15 @@ const dialogs: [path: string, button: string | RegExp][] = [
   [`/edges/${edge.id}`, 'Change the backend of app.example:443/'],
 ]
 
-/** A request beside its list, with the way to its decision, and the change that it offers. */
+/** Requests of every outcome beside one with the way to its decision, and the change that another offers. */
 async function inspectRequest(page: Page, seen: Seen): Promise<void> {
-  const { requestId } = await furnishRequests(db, admin)
-  await goTo(page, `/traffic/${requestId}`)
+  const [unmatched, denied] = (await furnishRequests(db, admin)).requestIds
+  await goTo(page, `/traffic/${denied}`)
+  await page.getByRole('region', { name: 'Decision' }).getByText('abuse').waitFor()
+  await page.getByRole('table', { name: 'Requests' }).getByText('Limited').waitFor()
+  await inspect(page, 'a request and the rule that refused it', seen)
+  await page.goto(`${origin}/dashboard/traffic/${unmatched}`)
   await page.getByRole('region', { name: 'Decision' }).getByText('No rule matches.').waitFor()
-  await inspect(page, 'a request', seen)
   await press(page, 'Allow this address…')
   await page.getByRole('dialog').getByText('198.51.100.7/32').first().waitFor()
   await inspect(page, 'a request: Allow this address…', seen, '.modal')
@@ -107,9 +111,9 @@ async function inspectRefusal(seen: Seen): Promise<void> {
 
 const overflow = 'document.documentElement.scrollWidth - document.documentElement.clientWidth'
 
-/** 720 px is a window of 1440 px at 200 % zoom, 390 px a phone; 320 px is what WCAG asks for. */
+/** 720 px is a window of 1440 px at 200 % zoom; 320 px is what WCAG asks for, and narrower than a phone. */
 async function inspectWidths(page: Page, path: string): Promise<void> {
-  for (const width of [720, 320, 390]) {
+  for (const width of [720, 320]) {
     await page.setViewportSize({ width, height: 844 })
     // Something that moves while the page settles may stick out for a moment.
     await poll(
@@ -121,10 +125,12 @@ async function inspectWidths(page: Page, path: string): Promise<void> {
   await page.setViewportSize(usualSize)
 }
 
-async function inspectDialog(page: Page, path: string, button: string | RegExp, seen: Seen): Promise<void> {
+async function inspectDialog(page: Page, index: number, seen: Seen): Promise<void> {
+  const [path, button] = dialogs[index] ?? assert.fail()
   await press(page, button)
   await page.getByRole('dialog').waitFor()
-  await inspect(page, `${path}: ${button}`, seen, '.modal')
+  // They are made of the same parts: one theme for each, in turn, shows the colors of both.
+  await inspect(page, `${path}: ${button}`, seen, '.modal', isThorough ? themes : [themes[index % 2] ?? 'light'])
   // A dialog covers a phone, and a window at 200 % zoom; it must not be wider than either.
   for (const width of [720, 390]) {
     await page.setViewportSize({ width, height: 844 })
@@ -150,7 +156,7 @@ async function inspectEverything(): Promise<Seen> {
     await page.locator('.skeleton').first().waitFor({ state: 'detached' })
     await inspect(page, path, seen)
     await inspectWidths(page, path)
-    for (const [of, button] of dialogs) if (of === path) await inspectDialog(page, path, button, seen)
+    for (const [index, [of]] of dialogs.entries()) if (of === path) await inspectDialog(page, index, seen)
   }
   await inspectRequest(page, seen)
   await inspectEvidence(page, seen)

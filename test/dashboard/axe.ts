@@ -4,19 +4,26 @@ import type { Page } from 'playwright-core'
 const axe = await readFile(new URL(import.meta.resolve('axe-core/axe.min.js')), 'utf8')
 
 type Fault = { id: string; impact: string; nodes: { html: string; failureSummary: string }[] }
-/** One theme is checked by all rules and the other by those about colors: nothing else differs. */
-const rules = { light: {}, dark: { runOnly: { type: 'rule', values: ['color-contrast', 'link-in-text-block'] } } }
-const themes = ['light', 'dark'] as const
-export type Seen = Record<(typeof themes)[number], string[]>
+export const themes = ['light', 'dark'] as const
+type Theme = (typeof themes)[number]
+export type Seen = Record<Theme, string[]>
+/** The first theme is checked by all rules and the other by those about colors: nothing else differs. */
+const aboutColors = { runOnly: { type: 'rule', values: ['color-contrast', 'link-in-text-block'] } }
 
 /**
- * Adds what axe finds in either theme. Switching is far cheaper than loading the page again. A dialog is inspected alone: the
+ * Adds what axe finds in these themes. Switching is far cheaper than loading the page again. A dialog is inspected alone: the
  * page behind it cannot be used, and has been inspected without it.
  */
-export async function inspect(page: Page, what: string, seen: Seen, within = 'html'): Promise<void> {
-  for (const theme of themes) {
+export async function inspect(
+  page: Page,
+  what: string,
+  seen: Seen,
+  within = 'html',
+  inThemes: readonly Theme[] = themes,
+): Promise<void> {
+  for (const theme of inThemes) {
     await page.emulateMedia({ colorScheme: theme })
-    const options = JSON.stringify({ ...rules[theme], resultTypes: ['violations'] })
+    const options = JSON.stringify({ ...(theme !== inThemes[0] && aboutColors), resultTypes: ['violations'] })
     // Through the debugger, since the page's own policy runs no script but its own. Once for each document.
     const isThere = await page.evaluate<boolean>('Boolean(globalThis.axe)')
     const found = await page.evaluate<Fault[]>(

@@ -77,22 +77,29 @@ export async function furnishHealth(db: DbPool, admin: Account, backendId: strin
     )
 }
 
-/** Two requests that a route of an edge refused, as a node has delivered them. */
+/** What became of requests to a route of an edge, as a node has delivered it: two were refused, the second by a rule. */
 export async function furnishRequests(db: DbPool, admin: Account) {
   const policy = await make(admin, '/ip_policies', { description: 'Partners' })
-  await putRules(admin, policy.id, ['allow 192.0.2.0/24'])
+  await putRules(admin, policy.id, ['allow 192.0.2.0/24', 'deny 203.0.113.5 # abuse'])
+  const { body } = await admin('GET', `/ip_policies/${policy.id}/rules`)
+  const rule = body.rules.find(({ action }: { action: string }) => action === 'deny')?.id
   const edge = await make(admin, '/edges/https', { hostports: [`${freshHost()}:443`] })
   const route = await make(admin, `/edges/https/${edge.id}/routes`, {
     match_type: 'path_prefix',
     match: '/',
     ip_restriction: { ip_policy_ids: [policy.id] },
   })
-  const requests = ['198.51.100.7', '203.0.113.5'].map((source) =>
-    keptRequest(admin, edge, { source, route: route.id, policy: policy.id }),
-  )
+  const refused = { route: route.id, policy: policy.id }
+  const requests = [
+    { source: '198.51.100.7' },
+    { source: '203.0.113.5', rule },
+    { source: '203.0.113.6', outcome: 'warned', reason: null, status: 200 } as const,
+    { source: '203.0.113.7', outcome: 'limited', reason: 'source', status: 429 } as const,
+    { source: '203.0.113.8', outcome: 'failed', reason: 'no_route', status: 404, policy: null } as const,
+  ].map((fields) => keptRequest(admin, edge, { ...refused, ...fields }))
   await addRequestPartitions(db, Date.now())
   await keepRequests(db, { node: 'edge-1', batch: newUuid(), requests, dropped: [] }, 1_000)
-  return { route, requestId: requests[0]?.id ?? '' }
+  return { route, requestIds: requests.slice(0, 2).map(({ id }) => id) }
 }
 
 /** 127.0.0.9 calls the API and is then shut out, by a replacement of the rules. */

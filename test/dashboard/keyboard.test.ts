@@ -7,7 +7,7 @@ import { type DnsAnswer, startDnsServer } from '../harness/dns_server.ts'
 import { make } from '../harness/fixtures.ts'
 import { putRules } from '../harness/ip.ts'
 import { poll } from '../harness/poll.ts'
-import { openBrowser, openPage, startDashboard } from './browser.ts'
+import { goTo, openBrowser, openPage, startDashboard } from './browser.ts'
 import { keyboardOf } from './keyboard.ts'
 
 const records = new Map<string, DnsAnswer>()
@@ -17,7 +17,7 @@ const browser = await openBrowser({ after })
 const admin = await newAccount()
 const page = await openPage(browser)
 
-const { tabTo, use, type, choose, open } = keyboardOf(page, origin)
+const { tabTo, use, type, choose, open } = keyboardOf(page)
 
 test('signing in', async () => {
   await page.goto(`${origin}/dashboard/`)
@@ -40,6 +40,7 @@ test('creating a policy, pasting rules, and reviewing and saving the draft', asy
   await use('Review and save')
   await use('Save rules')
   await page.getByRole('heading', { name: '2 rules' }).waitFor()
+  await page.getByText('Not saved yet').waitFor({ state: 'detached' })
 })
 
 test('creating a restriction, enforcing it, the way out of a lockout, and only warning again', async () => {
@@ -166,8 +167,7 @@ test('nothing moves for those who asked for less motion', async () => {
     return animationName !== 'none' || !/^(0s(, )?)+$/.test(transitionDuration)
   }).map(({ className }) => String(className))`
   for (const path of ['/', '/keys', '/restrictions']) {
-    await page.goto(`${origin}/dashboard${path}`)
-    await page.getByRole('heading', { level: 1 }).waitFor()
+    await goTo(page, path)
     assert.deepEqual(await page.evaluate(moving), [], path)
   }
   await use('Create restriction')

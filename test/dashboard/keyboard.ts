@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import type { Locator, Page } from 'playwright-core'
 import { poll } from '../harness/poll.ts'
+import { goTo } from './browser.ts'
 
 /** Every control is reached with Tab, and used with the keys that it is used with. */
-export function keyboardOf(page: Page, origin: string) {
+export function keyboardOf(page: Page) {
   const isFocused = async (wanted: Locator) => (await wanted.and(page.locator(':focus')).count()) > 0
 
   /** Presses Tab until the control has the focus. One that is not ready yet cannot be used. */
@@ -34,7 +35,7 @@ export function keyboardOf(page: Page, origin: string) {
     await page.keyboard.press('Enter')
   }
   const open = async (path: string, heading: string) => {
-    await page.goto(`${origin}/dashboard${path}`)
+    await goTo(page, path)
     await page.getByRole('heading', { name: heading, level: 1 }).waitFor()
   }
   return { isFocused, tabTo, use, type, choose, open }

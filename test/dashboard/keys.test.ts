@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { after, test } from 'node:test'
 import { noteToken } from '../harness/client.ts'
-import { openBrowser, openPage, openTab, press, signIn, signOut, startDashboard } from './browser.ts'
+import { openBrowser, openPage, press, signIn, signOut, startDashboard } from './browser.ts'
 
 const { origin, newAccount, clientFor } = await startDashboard({ after })
 const browser = await openBrowser({ after })
@@ -15,8 +15,7 @@ const curl = (token: string, path: string): string =>
 test('a key is created, its token copied and used with curl, rotated, and deleted by its name', async () => {
   const admin = await newAccount()
   const page = await openPage(browser, { permissions: ['clipboard-read', 'clipboard-write'] })
-  await signIn(page, origin, admin.token)
-  await openTab(page, 'API keys')
+  await signIn(page, origin, admin.token, '/keys')
   await page.getByRole('button', { name: 'Create key' }).click()
   await page.getByLabel('Description').fill('nightly backup')
   await page.getByLabel('30 days').check()
@@ -56,8 +55,7 @@ test('a key is created, its token copied and used with curl, rotated, and delete
 test('a key gets usual access, and what it may call, from where and until when can be changed', async () => {
   const admin = await newAccount()
   const page = await openPage(browser)
-  await signIn(page, origin, admin.token)
-  await openTab(page, 'API keys')
+  await signIn(page, origin, admin.token, '/keys')
   await press(page, 'Create key')
   const form = page.getByRole('dialog', { name: 'Create API key' })
   await form.getByLabel('Description').fill('pipeline')
@@ -99,8 +97,7 @@ test('deleting a key waits until the keys created with it are known, and offers 
   const leaked = await key(admin, 'leaked')
   const child = await key(clientFor(leaked.token) as typeof admin, 'child of leaked')
   const page = await openPage(browser)
-  await signIn(page, origin, admin.token)
-  await openTab(page, 'API keys')
+  await signIn(page, origin, admin.token, '/keys')
   const { promise: isReleased, resolve: release } = Promise.withResolvers<void>()
   await page.route('**/api_keys?descendants_of=*', async (route) => {
     await isReleased

@@ -16,7 +16,7 @@ test('an address that a change shut out needs attention, and is allowed again af
   await poll(listed, (list) => list.length === 1)
   const page = await openPage(browser)
   await signIn(page, origin, admin.token)
-  const { use } = keyboardOf(page, origin)
+  const { use } = keyboardOf(page)
   const attention = page.getByRole('list', { name: 'Needs attention' })
   await attention.getByText('127.0.0.9 was let in before and is refused now').waitFor()
   // The menu says so on every page, visibly and to screen readers.

@@ -4,7 +4,7 @@ import { run } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
 import { toUuid } from '../../src/kernel/ids.ts'
 import { newHttpsEdge } from '../harness/fixtures.ts'
-import { openBrowser, openPage, openTab, signIn, startDashboard } from './browser.ts'
+import { openBrowser, openPage, signIn, startDashboard } from './browser.ts'
 
 const { origin, newAccount, db } = await startDashboard({ after })
 const browser = await openBrowser({ after })
@@ -20,8 +20,7 @@ test('a name held by another account is refused with a hint, and a hostport that
     values (${toUuid(admin.accountId as `ac_${string}`)}, ${toUuid(edge.id)}, 'admin.corp.example:443', 1, 'overlap')`,
   )
   const page = await openPage(browser)
-  await signIn(page, origin, admin.token)
-  await openTab(page, 'Edges')
+  await signIn(page, origin, admin.token, '/edges')
   await page.getByText('1 not in force').waitFor()
   await page.getByRole('button', { name: 'Create HTTPS edge' }).click()
   await page.getByLabel('Hostports').fill('shop.corp.example:443')

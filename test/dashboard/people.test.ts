@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { noteToken } from '../harness/client.ts'
 import { poll } from '../harness/poll.ts'
-import { openBrowser, openPage, openTab, press, signIn, startDashboard } from './browser.ts'
+import { openBrowser, openPage, press, signIn, startDashboard } from './browser.ts'
 
 const { origin, newAccount, clientFor } = await startDashboard({ after })
 const browser = await openBrowser({ after })
@@ -10,8 +10,7 @@ const browser = await openBrowser({ after })
 test('a user is created, made an admin, deactivated and deleted; a taken email is marked where it was typed', async () => {
   const admin = await newAccount()
   const page = await openPage(browser)
-  await signIn(page, origin, admin.token)
-  await openTab(page, 'People and bots')
+  await signIn(page, origin, admin.token, '/people')
   await press(page, 'Create user')
   let dialog = page.getByRole('dialog', { name: 'Create user' })
   await dialog.getByLabel('Name').fill('Grace')
@@ -64,8 +63,7 @@ test('a user is created, made an admin, deactivated and deleted; a taken email i
 test('a bot is created and renamed; the last admin stays one', async () => {
   const admin = await newAccount()
   const page = await openPage(browser)
-  await signIn(page, origin, admin.token)
-  await openTab(page, 'People and bots')
+  await signIn(page, origin, admin.token, '/people')
   await press(page, 'Create bot')
   await page.getByRole('dialog').getByLabel('Name').fill('deploys')
   await page.getByRole('dialog').getByRole('button', { name: 'Create bot' }).click()

@@ -5,7 +5,7 @@ import { createServer } from 'node:http'
 import { after, test } from 'node:test'
 import { make } from '../harness/fixtures.ts'
 import { holdsFor } from '../harness/poll.ts'
-import { openBrowser, openPage, signIn, startDashboard } from './browser.ts'
+import { openBrowser, openPage, signIn, signInByForm, startDashboard } from './browser.ts'
 
 const { origin, newAccount } = await startDashboard({ after })
 const browser = await openBrowser({ after })
@@ -125,7 +125,7 @@ test('no page contacts another host', async () => {
   page.on('request', (request) => {
     if (!request.url().startsWith(`${origin}/`)) elsewhere.push(request.url())
   })
-  await signIn(page, origin, admin.token)
+  await signInByForm(page, origin, admin.token)
   for (const path of ['/keys', '/policies', '/restrictions', '/edges', '/check?ip=127.0.0.1&target=api', '/audit']) {
     await page.goto(`${origin}/dashboard${path}`)
     await page.waitForLoadState('networkidle')

@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises'
 import { after, test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { startSignIn } from '../sign_in/set_up.ts'
-import { openBrowser, openPage, openTab, signIn, signOut } from './browser.ts'
+import { openBrowser, openPage, openTab, signInByForm, signOut } from './browser.ts'
 
 const plane = await startSignIn({ after })
 const { origin, acme } = plane
@@ -110,7 +110,7 @@ test('a person approves a command line on a page that says who asks', async () =
 
 test('a token still signs in beside the providers', async () => {
   const page = await openPage(browser)
-  await signIn(page, origin, token)
+  await signInByForm(page, origin, token)
   await signOut(page)
   await signInHeading(page).waitFor()
   assert.deepEqual(page.faults, [])

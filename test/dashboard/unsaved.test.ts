@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import type { Locator, Page } from 'playwright-core'
 import { holdsFor, poll } from '../harness/poll.ts'
+import { sized } from '../harness/thorough.ts'
 import { goTo, openBrowser, openPage, openTab, press, signIn, signOut, startDashboard } from './browser.ts'
 import { furnish } from './furnish.ts'
 
@@ -77,6 +78,21 @@ const forms: [path: string, button: string, change: (dialog: Locator) => Promise
   ],
 ]
 
+/** And stays, each time. */
+async function tryEveryWayOut(page: Page): Promise<void> {
+  await page.keyboard.press('Escape')
+  await keep(page)
+  await page.getByRole('button', { name: 'Cancel' }).click()
+  await keep(page)
+  await page.getByRole('button', { name: 'Close' }).click()
+  await question(page).waitFor()
+  // Escape answers the question with the harmless choice.
+  await page.keyboard.press('Escape')
+  await question(page).waitFor({ state: 'detached' })
+  // The focus returns to the form's dialog.
+  await page.getByRole('dialog').locator(':focus').waitFor()
+}
+
 test('every form asks before Escape, its buttons or the browser lose a draft, and only then', async () => {
   const page = await openPage(browser)
   await signIn(page, origin, admin.token)
@@ -93,17 +109,8 @@ test('every form asks before Escape, its buttons or the browser lose a draft, an
 
     await open()
     await change(page.getByRole('dialog'))
-    await page.keyboard.press('Escape')
-    await keep(page)
-    await page.getByRole('button', { name: 'Cancel' }).click()
-    await keep(page)
-    await page.getByRole('button', { name: 'Close' }).click()
-    await question(page).waitFor()
-    // Escape answers the question with the harmless choice.
-    await page.keyboard.press('Escape')
-    await question(page).waitFor({ state: 'detached' })
-    // The focus returns to the form's dialog.
-    await page.getByRole('dialog').locator(':focus').waitFor()
+    // All forms are the same dialog: what it does is tried with one of them, and with the others that it knows of their draft.
+    if (index < sized(1, forms.length)) await tryEveryWayOut(page)
     await page.keyboard.press('Escape')
     await discard(page)
     await form.waitFor({ state: 'detached' })

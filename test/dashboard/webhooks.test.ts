@@ -3,7 +3,7 @@ import { after, test } from 'node:test'
 import { poll } from '../harness/poll.ts'
 import { webhookEnv } from '../webhooks/environment.ts'
 import { startReceiver } from '../webhooks/receiver.ts'
-import { openBrowser, openPage, openTab, press, signIn, startDashboard } from './browser.ts'
+import { openBrowser, openPage, press, signIn, startDashboard } from './browser.ts'
 
 const { origin, newAccount } = await startDashboard({ after }, async () => webhookEnv)
 const browser = await openBrowser({ after })
@@ -13,8 +13,7 @@ test('a webhook is created, its secret shown once, tested, replayed, and deleted
   let status = 410
   const receiver = await startReceiver(t, () => ({ status }))
   const page = await openPage(browser)
-  await signIn(page, origin, admin.token)
-  await openTab(page, 'Webhooks')
+  await signIn(page, origin, admin.token, '/webhooks')
   await page.getByRole('button', { name: 'Create webhook' }).click()
   await page.getByLabel('URL').fill('https://10.0.0.1/')
   await page.getByLabel('Description').fill('siem')
@@ -54,8 +53,7 @@ test('the audit log can be filtered by time, operation and address', async () =>
   const admin = await newAccount()
   await admin('POST', '/ip_policies', { description: 'offices' })
   const page = await openPage(browser)
-  await signIn(page, origin, admin.token)
-  await openTab(page, 'Audit log')
+  await signIn(page, origin, admin.token, '/audit')
   await page.getByText('offices').first().waitFor()
   await page.getByRole('button', { name: 'Sign-ins' }).click()
   await page.getByText('signed in to the dashboard').first().waitFor()
