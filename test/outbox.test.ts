@@ -46,7 +46,7 @@ test('a change of many records is read as a whole, however small the pages', asy
 /** A database of the test's own, and connections that the test may leave in any state. */
 async function newOutbox(scope: Scope) {
   const url = await newDatabase()
-  const db = openPool({ url, poolSize: 2, connectTimeoutMs: 10_000, statementTimeoutMs: 60_000 }, () => {})
+  const db = openPool({ url, poolSize: 2, connectTimeoutMs: 60_000, statementTimeoutMs: 60_000 }, () => {})
   const connections: pg.Client[] = []
   scope.after(async () => {
     for (const connection of connections) await connection.end()

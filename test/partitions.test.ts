@@ -9,7 +9,7 @@ import { newDatabase, startControlPlane } from './harness/control_plane.ts'
 
 async function openDatabase(): Promise<DbPool> {
   const url = await newDatabase()
-  const db = openPool({ url, poolSize: 6, connectTimeoutMs: 10_000, statementTimeoutMs: 30_000 }, () => {})
+  const db = openPool({ url, poolSize: 6, connectTimeoutMs: 60_000, statementTimeoutMs: 60_000 }, () => {})
   after(() => db.end())
   for (const name of await months(db)) await db.query({ text: `drop table audit_events_${name}` })
   return db

@@ -24,7 +24,7 @@ import { pause } from './harness/poll.ts'
 import { sized } from './harness/thorough.ts'
 
 const pool = openPool(
-  { url: await newDatabase(), poolSize: 4, connectTimeoutMs: 10_000, statementTimeoutMs: 30_000 },
+  { url: await newDatabase(), poolSize: 4, connectTimeoutMs: 60_000, statementTimeoutMs: 60_000 },
   () => {},
 )
 after(() => pool.end())

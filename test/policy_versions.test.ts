@@ -14,7 +14,7 @@ import { insertRule } from '../src/resources/ip_policy_rules/store.ts'
 import { newDatabase } from './harness/control_plane.ts'
 
 const pool = openPool(
-  { url: await newDatabase(), poolSize: 4, connectTimeoutMs: 10_000, statementTimeoutMs: 30_000 },
+  { url: await newDatabase(), poolSize: 4, connectTimeoutMs: 60_000, statementTimeoutMs: 60_000 },
   () => {},
 )
 after(() => pool.end())

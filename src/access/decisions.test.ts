@@ -8,7 +8,7 @@ import { type Address, parseAddress } from '../kernel/ip/address.ts'
 import { createEvaluate } from './decisions.ts'
 
 const pool = openPool(
-  { url: await newDatabase(), poolSize: 4, connectTimeoutMs: 10_000, statementTimeoutMs: 10_000 },
+  { url: await newDatabase(), poolSize: 4, connectTimeoutMs: 60_000, statementTimeoutMs: 60_000 },
   () => {},
 )
 after(() => pool.end())

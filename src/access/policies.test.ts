@@ -9,7 +9,7 @@ import { lookup } from '../kernel/ip/ranges.ts'
 import { type LoadedPolicy, loadPolicy, ruleIdAt } from './policies.ts'
 
 const pool = openPool(
-  { url: await newDatabase(), poolSize: 4, connectTimeoutMs: 10_000, statementTimeoutMs: 10_000 },
+  { url: await newDatabase(), poolSize: 4, connectTimeoutMs: 60_000, statementTimeoutMs: 60_000 },
   () => {},
 )
 after(() => pool.end())

@@ -11,7 +11,7 @@ import { loadEnforcedAbout } from './policies.ts'
 import { decideEach, refusalIn } from './refusal.ts'
 
 const pool = openPool(
-  { url: await newDatabase(), poolSize: 4, connectTimeoutMs: 10_000, statementTimeoutMs: 60_000 },
+  { url: await newDatabase(), poolSize: 4, connectTimeoutMs: 60_000, statementTimeoutMs: 60_000 },
   () => {},
 )
 after(() => pool.end())

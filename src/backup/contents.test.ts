@@ -7,7 +7,7 @@ import { contentsOf, differences } from './contents.ts'
 
 test('contents differ by a row more, a row less, another value and a sequence that is behind, and by nothing else', async (t) => {
   const db = openPool(
-    { url: await newDatabase(), poolSize: 2, connectTimeoutMs: 10_000, statementTimeoutMs: 60_000 },
+    { url: await newDatabase(), poolSize: 2, connectTimeoutMs: 60_000, statementTimeoutMs: 60_000 },
     () => {},
   )
   t.after(() => db.end())

@@ -24,7 +24,7 @@ const known = [table, index, column]
 
 async function emptyDatabase(): Promise<DbPool> {
   const pool = openPool(
-    { url: await newDatabase('template0'), poolSize: 4, connectTimeoutMs: 10_000, statementTimeoutMs: 0 },
+    { url: await newDatabase('template0'), poolSize: 4, connectTimeoutMs: 60_000, statementTimeoutMs: 0 },
     () => {},
   )
   after(() => pool.end())

@@ -12,7 +12,7 @@ let db: DbPool
 let client: pg.Client
 before(async () => {
   url = await newDatabase()
-  db = openPool({ url, poolSize: 3, connectTimeoutMs: 10_000, statementTimeoutMs: 10_000 }, () => {})
+  db = openPool({ url, poolSize: 3, connectTimeoutMs: 60_000, statementTimeoutMs: 60_000 }, () => {})
   client = new pg.Client({ connectionString: url })
   await client.connect()
 })

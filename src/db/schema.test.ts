@@ -5,7 +5,7 @@ import { many, openPool } from './pool.ts'
 import { sql } from './sql.ts'
 
 const db = openPool(
-  { url: await newDatabase(), poolSize: 2, connectTimeoutMs: 10_000, statementTimeoutMs: 10_000 },
+  { url: await newDatabase(), poolSize: 2, connectTimeoutMs: 60_000, statementTimeoutMs: 60_000 },
   () => {},
 )
 after(() => db.end())

@@ -22,7 +22,7 @@ const pools: DbPool[] = []
 // At the end of the file: a test that fails frees its locks first.
 after(() => Promise.all(pools.map((pool) => pool.end())))
 function open(): DbPool {
-  const pool = openPool({ url, poolSize: 2, connectTimeoutMs: 10_000, statementTimeoutMs: 10_000 }, () => {})
+  const pool = openPool({ url, poolSize: 2, connectTimeoutMs: 60_000, statementTimeoutMs: 60_000 }, () => {})
   pools.push(pool)
   return pool
 }

@@ -1,6 +1,8 @@
 // Weighted and failover backends at the edge.
+
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { loadScaledTimeout } from '../harness/load_scaled_timeout.ts'
 import { poll } from '../harness/poll.ts'
 import { get } from './http_harness.ts'
 import { answersOf, httpCheck, onlyTheseNatives, routeTo, startNamedServer, staticBackend } from './native_harness.ts'
@@ -77,7 +79,7 @@ test('failover: the first healthy member in order, and back again after a recove
   servers[0].status = 204
   const recovering = Date.now()
   await all('first')
-  assert.ok(Date.now() - recovering < 10_000)
+  assert.ok(Date.now() - recovering < loadScaledTimeout(10_000))
 })
 
 test('a member that changes its address, or is changed to another one, is followed', async (t) => {

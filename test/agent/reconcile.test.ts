@@ -39,7 +39,7 @@ async function bucketWith(count: number) {
   const records = keys.map((key) => seal({ key, generation: 1, value }, signer))
   await natsSink.keep({ progress: seal({ after: 0, settled: 1 }, signer), records }, keys)
   const db = openPool(
-    { url: await newDatabase(), poolSize: 2, connectTimeoutMs: 10_000, statementTimeoutMs: 60_000 },
+    { url: await newDatabase(), poolSize: 2, connectTimeoutMs: 60_000, statementTimeoutMs: 60_000 },
     () => {},
   )
   after(() => db.end())

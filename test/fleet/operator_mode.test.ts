@@ -1,4 +1,5 @@
 // NATS in operator mode: what a node's JWT reaches, what it does not, and how it ends.
+
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { jetstream } from '@nats-io/jetstream'
@@ -16,6 +17,7 @@ import {
 } from '../../src/fleet/nats_accounts.ts'
 import { newNatsKey } from '../../src/fleet/nats_jwt.ts'
 import { systemTiming } from '../../src/kernel/system_timing.ts'
+import { loadScaledTimeout } from '../harness/load_scaled_timeout.ts'
 import { poll } from '../harness/poll.ts'
 import { contentsOf, tryEverything } from '../hostile/stolen_node.ts'
 import { addNode, connectWith, openControl, startOperatorNats } from './operator_nats.ts'
@@ -53,7 +55,9 @@ test('a node reads the bucket, gets batches, and is answered when it reports', a
     () => heard,
     ({ length }) => length === 2,
   )
-  const answer = await edge1.connection.request(defaultChannels.reports('edge-1'), '{}', { timeout: 5_000 })
+  const answer = await edge1.connection.request(defaultChannels.reports('edge-1'), '{}', {
+    timeout: loadScaledTimeout(5_000),
+  })
   assert.equal(answer.string(), 'kept gatehouse.reports.edge-1')
 })
 
@@ -73,7 +77,9 @@ test('with the JWT of one node, no message with any reply subject changes a buck
   await Promise.all([edge2.connection.flush(), control.flush()])
   const sent = await tryEverything(edge1.connection, ['r.1', 'r.2'])
   assert.ok(sent > 10_000, `only ${sent} combinations`)
-  const last = await edge1.connection.request(defaultChannels.reports('edge-1'), '', { timeout: 30_000 })
+  const last = await edge1.connection.request(defaultChannels.reports('edge-1'), '', {
+    timeout: loadScaledTimeout(30_000),
+  })
   assert.equal(last.string(), 'kept gatehouse.reports.edge-1')
   assert.deepEqual(await contentsOf(control), before)
   assert.deepEqual([...new Set(heard)], [])
@@ -123,7 +129,11 @@ test('a user that signs its own JWT, or names another account, is not let in', a
 test('the user that pushes accounts can do nothing else with the system account', async () => {
   const pusher = await connectWith(file, nats, accountPusher(nats.operator, Date.now()))
   for (const subject of ['$SYS.REQ.SERVER.PING', '$SYS.REQ.SERVER.PING.STATSZ'])
-    await assert.rejects(pusher.request(subject, '', { timeout: 5_000 }), /Permissions Violation/i, subject)
+    await assert.rejects(
+      pusher.request(subject, '', { timeout: loadScaledTimeout(5_000) }),
+      /Permissions Violation/i,
+      subject,
+    )
 })
 
 test('a closed account loses its connection within a second, also after NATS restarts or had an older copy', async () => {

@@ -63,7 +63,7 @@ export async function startControlPlane(
   const databaseUrl = given ?? (await newDatabase())
   const serveUrl = given ?? asAppRole(databaseUrl)
   const processes: ServeProcess[] = []
-  const db = openPool({ url: databaseUrl, poolSize: 4, connectTimeoutMs: 10_000, statementTimeoutMs: 60_000 }, () => {})
+  const db = openPool({ url: databaseUrl, poolSize: 4, connectTimeoutMs: 60_000, statementTimeoutMs: 60_000 }, () => {})
   scope.after(async () => {
     await Promise.all(processes.map(({ child }) => stop(child)))
     await db.end()

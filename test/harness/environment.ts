@@ -84,7 +84,7 @@ export async function createMigratedDatabase(postgres: Postgres, name: string): 
   await admin.query(`create database ${name}`)
   await admin.end()
   const url = postgres.urlOf(name)
-  const db = openPool({ url, poolSize: 2, connectTimeoutMs: 10_000, statementTimeoutMs: 60_000 }, () => {})
+  const db = openPool({ url, poolSize: 2, connectTimeoutMs: 60_000, statementTimeoutMs: 60_000 }, () => {})
   await migrate(db)
   await addAuditPartitions(db, Date.now())
   await addRequestPartitions(db, Date.now())

@@ -24,7 +24,7 @@ export async function sharedControlPlane(scope: Scope): Promise<SharedControlPla
   if (!both) throw new Error(`${variable} is not set: run_files.ts sets it for files that name sharedControlPlane`)
   // Not all files may have the same first process: it would have more to do than the other.
   const processes = process.pid % 2 === 0 ? both : both.toReversed()
-  const db = openPool({ url: databaseUrl, poolSize: 4, connectTimeoutMs: 10_000, statementTimeoutMs: 60_000 }, () => {})
+  const db = openPool({ url: databaseUrl, poolSize: 4, connectTimeoutMs: 60_000, statementTimeoutMs: 60_000 }, () => {})
   scope.after(() => db.end())
   const began = processes.map(({ logFile }) => statSync(logFile).size)
   /** Since this file began, including those that another file caused: the log does not say whose request it was. */

@@ -12,7 +12,7 @@ import { gatehouse } from '../harness/command.ts'
 import { newDatabase, startControlPlane } from '../harness/control_plane.ts'
 
 function open(url: string): DbPool {
-  const db = openPool({ url, poolSize: 2, connectTimeoutMs: 10_000, statementTimeoutMs: 30_000 }, () => {})
+  const db = openPool({ url, poolSize: 2, connectTimeoutMs: 60_000, statementTimeoutMs: 60_000 }, () => {})
   after(() => db.end())
   return db
 }

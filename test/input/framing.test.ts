@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { startControlPlane } from '../harness/control_plane.ts'
 import { nothingWasADefect } from '../harness/defects.ts'
+import { loadScaledTimeout } from '../harness/load_scaled_timeout.ts'
 import { holdsFor, pause } from '../harness/poll.ts'
 import {
   type HeaderLine,
@@ -45,7 +46,9 @@ for (const [what, request] of [
   ['far over, in one chunk', create(inChunks(padded(5_000_000), 5_000_000), chunked)],
   ['far over, in small chunks', create(inChunks(padded(1_000_000), 100), chunked)],
 ] as const) {
-  test(`a body over 64 KiB gets 413, and the connection can be used again: ${what}`, { timeout: 10_000 }, async () => {
+  test(`a body over 64 KiB gets 413, and the connection can be used again: ${what}`, {
+    timeout: loadScaledTimeout(10_000),
+  }, async () => {
     const connection = await RawConnection.open(plane)
     const { status, body } = await connection.exchange(request)
     assert.deepEqual([status, body.error_code], [413, 'ERR_BODY_TOO_LARGE'])
@@ -55,14 +58,18 @@ for (const [what, request] of [
   })
 }
 
-test('a body over the limit is refused as soon as it is declared, before it is sent', { timeout: 10_000 }, async () => {
+test('a body over the limit is refused as soon as it is declared, before it is sent', {
+  timeout: loadScaledTimeout(10_000),
+}, async () => {
   const connection = await RawConnection.open(plane)
   connection.write(requestBytes({ ...create('{'), headers: [...good, json, ['Content-Length', '1000000000']] }))
   assert.equal((await connection.answer())?.status, 413)
   connection.close()
 })
 
-test('a body on GET and DELETE gets 400, and the connection can be used again', { timeout: 10_000 }, async () => {
+test('a body on GET and DELETE gets 400, and the connection can be used again', {
+  timeout: loadScaledTimeout(10_000),
+}, async () => {
   for (const [method, path] of [
     ['GET', '/api_keys'],
     ['GET', '/caller'],
@@ -164,7 +171,9 @@ for (const [what, start, expected] of [
     413,
   ],
 ] as const) {
-  test(`${what} that trickles in more slowly than the request timeout is ended`, { timeout: 20_000 }, async () => {
+  test(`${what} that trickles in more slowly than the request timeout is ended`, {
+    timeout: loadScaledTimeout(20_000),
+  }, async () => {
     const connection = await RawConnection.open(hasty)
     const began = Date.now()
     connection.write(start)
@@ -176,8 +185,8 @@ for (const [what, start, expected] of [
       // Others are served meanwhile.
       assert.equal((await hastyAdmin('GET', '/caller')).status, 200)
       await connection.closed()
-      // The time-out itself, and a second for how often connections are looked at; the rest is for a busy machine.
-      assert.ok(Date.now() - began < 10_000)
+      // The time-out itself, and a second for how often connections are looked at; the rest is for a slow machine.
+      assert.ok(Date.now() - began < loadScaledTimeout(10_000))
     } finally {
       stop()
       connection.close()

@@ -22,7 +22,7 @@ export type Outcome = {
 /** Eight writers and both readers at once, for a while. */
 export async function outboxRounds(scope: Scope, plane: ControlPlane, milliseconds: number): Promise<Outcome> {
   const db = openPool(
-    { url: plane.databaseUrl, poolSize: straightWriters + 4, connectTimeoutMs: 10_000, statementTimeoutMs: 60_000 },
+    { url: plane.databaseUrl, poolSize: straightWriters + 4, connectTimeoutMs: 60_000, statementTimeoutMs: 60_000 },
     () => {},
   )
   scope.after(() => db.end())

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { type DnsServer, startDnsServer } from '../../../test/harness/dns_server.ts'
+import { loadScaledTimeout } from '../../../test/harness/load_scaled_timeout.ts'
 import { poll } from '../../../test/harness/poll.ts'
 import type { EdgeRecord } from '../../distribution/records.ts'
 import { newId } from '../../kernel/ids.ts'
@@ -110,6 +111,7 @@ test("row 9: a thousand unresponsive names of one account do not delay another's
   const bad = Array.from({ length: 1_000 }, (_, index) => wanted(`bad${index}.example`, 'ac_hostile'))
   await resolver.prepare(bad)
   for (const { record } of bad) addressOf(record.host)
+  const waited: number[] = []
   for (let index = 0; index < 5; index++) {
     const began = performance.now()
     // The hostile account continues, but changes no longer wait for it.
@@ -118,8 +120,10 @@ test("row 9: a thousand unresponsive names of one account do not delay another's
       wanted(`good${index}.example`, 'ac_honest'),
     ])
     assert.equal(addressOf(`good${index}.example`), '192.0.2.1')
-    assert.ok(performance.now() - began < 900, `${performance.now() - began} ms`)
+    waited.push(performance.now() - began)
   }
+  // If they waited, each would; on a busy machine, one or the other may be late.
+  assert.ok(Math.min(...waited) < 900, `${waited} ms`)
   const silent = server.asked.filter((name) => name.startsWith('bad'))
   assert.ok(silent.length < 200, `${silent.length} queries for names that do not answer`)
 })
@@ -129,7 +133,7 @@ test('row 9: a queued name is queried immediately once an edge uses it', async (
   const idle = [...Array.from({ length: 1_000 }, (_, index) => wanted(`bad${index}.example`)), wanted('good.example')]
   const began = performance.now()
   await resolver.prepare(idle)
-  assert.ok(performance.now() - began < 900, 'no change waits for names that nothing uses')
+  assert.ok(performance.now() - began < loadScaledTimeout(900), 'no change waits for names that nothing uses')
   for (const { record } of idle) addressOf(record.host)
   await resolver.prepare([wanted('good.example', 'ac_honest')])
   assert.equal(addressOf('good.example'), '192.0.2.1')

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import { loadScaledTimeout } from '../../../test/harness/load_scaled_timeout.ts'
 import { Refusal } from '../../kernel/errors.ts'
 import { parseJson } from './body.ts'
 
@@ -66,7 +67,9 @@ test('what is not JSON is refused', () => {
   for (const text of ['', '{', '{"a":1,}', "{'a':1}", '[1,]', 'NaN', '"\n"', '{}{}', '\u00a0{}']) refused(text)
 })
 
-test('long and deep texts are read in time that grows with their length', { timeout: 10_000 }, () => {
+test('long and deep texts are read in time that grows with their length', {
+  timeout: loadScaledTimeout(10_000),
+}, () => {
   const deep = 200_000
   assert.ok(parseJson('['.repeat(deep) + ']'.repeat(deep)))
   refused('"'.padEnd(deep, '\\'))

@@ -5,6 +5,7 @@ import type { Client } from '../../../test/harness/client.ts'
 import { startControlPlane } from '../../../test/harness/control_plane.ts'
 import { connectNode, edgeRequest, keptRequest, uuidAt } from '../../../test/harness/edge_requests.ts'
 import { newHttpsEdge, newRoute, newTcpEdge } from '../../../test/harness/fixtures.ts'
+import { loadScaledTimeout } from '../../../test/harness/load_scaled_timeout.ts'
 import { planOf } from '../../../test/harness/plans.ts'
 import { type DbPool, one, run } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
@@ -104,7 +105,7 @@ test('a stolen node writes nothing into an account that does not have the edge o
   assert.equal((await victim('GET', '/requests')).body.dropped, 3)
   for (const text of ['', 'x', '{}', JSON.stringify({ node: 'edge-2', batch: newUuid(), requests: [], dropped: [] })])
     assert.equal(
-      (await node.request(defaultChannels.requests('edge-1'), text, { timeout: 5_000 })).string(),
+      (await node.request(defaultChannels.requests('edge-1'), text, { timeout: loadScaledTimeout(5_000) })).string(),
       'unreadable',
     )
 })

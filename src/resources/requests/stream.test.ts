@@ -6,6 +6,7 @@ import { startControlPlane, stop } from '../../../test/harness/control_plane.ts'
 import { connectNode, edgeRequest } from '../../../test/harness/edge_requests.ts'
 import { newHttpsEdge } from '../../../test/harness/fixtures.ts'
 import { behindProxy, policyWith, restrict } from '../../../test/harness/ip.ts'
+import { loadScaledTimeout } from '../../../test/harness/load_scaled_timeout.ts'
 import { holdsFor, poll } from '../../../test/harness/poll.ts'
 import { newUser } from '../../../test/harness/principals.ts'
 import { signIn } from '../../../test/harness/session.ts'
@@ -152,7 +153,7 @@ test('a stream ends within seconds when its key is deleted, its scope taken, its
     await poll(stream.isOver)
     assert.deepEqual(stream.events, [{ event: 'end', data: { reason: 'unauthorized' } }])
   }
-  assert.ok(Date.now() - began < 15_000)
+  assert.ok(Date.now() - began < loadScaledTimeout(15_000))
   await holdsFor(2_500, () => !kept.stream.isOver())
   // From elsewhere than the address that the new restriction allows.
   const away = await streamOf(admin, '', 0, { 'x-forwarded-for': '203.0.113.5' })
@@ -205,6 +206,6 @@ test('a process that shuts down ends its streams, and nodes learn that its watch
   await stop(process.child)
   await poll(stream.isOver)
   assert.deepEqual(stream.events, [{ event: 'end', data: { reason: 'shutdown' } }])
-  assert.ok(Date.now() - began < 20_000, 'it waited for the end of the grace period')
+  assert.ok(Date.now() - began < loadScaledTimeout(20_000), 'it waited for the end of the grace period')
   await watched(admin, 0)
 })
