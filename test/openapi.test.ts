@@ -104,6 +104,7 @@ test('every schema in openapi.json is valid JSON Schema 2020-12 without unknown 
   })
   for (const keyword of ['x-must', 'x-pem', 'x-maxBytes', 'x-cidr', 'x-moment', 'x-hostport', 'x-domain', 'x-default'])
     ajv.addKeyword(keyword)
+  for (const keyword of ['x-volatile', 'x-shownOnce', 'x-setBy']) ajv.addKeyword(keyword)
   const absolute = (schema: unknown): object =>
     JSON.parse(JSON.stringify(schema).replaceAll('#/components/schemas/', 'component:'))
   for (const [name, schema] of Object.entries(document.components.schemas))

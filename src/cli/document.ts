@@ -18,6 +18,11 @@ export type Schema = {
   pattern?: string
   'x-must'?: string
   'x-pem'?: boolean
+  'x-volatile'?: boolean
+  'x-shownOnce'?: boolean
+  'x-setBy'?: string
+  writeOnly?: boolean
+  dependentRequired?: Record<string, string[]>
 }
 export type Parameter = { name: string; in: string; required?: boolean; description?: string; schema: Schema }
 type Content = Record<string, { schema: Schema }>

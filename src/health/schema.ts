@@ -23,5 +23,9 @@ const Shape = Closed(
 
 /** Read-only, computed for each response. It is no part of the ETag that If-Match compares. */
 export const StatusShown = Type.Optional(
-  Type.Unsafe<Status>({ ...Shape, description: 'How it is now, as far as the control plane knows.' }),
+  Type.Unsafe<Status>({
+    ...Shape,
+    'x-volatile': true,
+    description: 'How it is now, as far as the control plane knows.',
+  }),
 )

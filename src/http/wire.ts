@@ -5,7 +5,8 @@ import { type IdPrefix, type Id as IdText, idPattern, oneOf } from '../kernel/id
  * The building blocks of every wire shape: plain JSON Schema with types. `title` makes a shape a named component
  * of openapi.json; `x-must` is the error message when a pattern does not match; `x-maxBytes` counts UTF-8 bytes;
  * `x-default` is the value of an omitted field on create; `x-documented` has keywords for openapi.json alone, of rules
- * that the route's `check` enforces with a better message; `x-vendor` has fields that only the vendor's clients get.
+ * that the route's `check` enforces with a better message; `x-vendor` has fields that only the vendor's clients get;
+ * `x-setBy` names the field that makes the service choose this one.
  */
 export const Closed = <P extends TProperties>(
   properties: P,
@@ -18,6 +19,12 @@ export const Id = <P extends IdPrefix>(...prefixes: P[]) =>
     pattern: prefixes.map(idPattern).join('|'),
     'x-must': `must be the id of ${prefixes.map((prefix) => `${oneOf(prefix)} (${prefix}_…)`).join(' or ')}`,
   })
+
+/** A field of a response that changes without a change of the resource, such as the time of its last use. */
+export const Volatile = <S extends TSchema>(schema: S) => Type.Unsafe<Static<S>>({ ...schema, 'x-volatile': true })
+/** A secret that only the responses to creation and rotation have. Elsewhere it is null. */
+export const ShownOnce = (description: string) =>
+  Type.Unsafe<string | null>({ type: ['string', 'null'], description, 'x-shownOnce': true })
 
 export const Timestamp = Type.String({ format: 'date-time', description: 'RFC 3339 in UTC, with milliseconds.' })
 export const TimestampOrNull = (description: string) =>

@@ -1,9 +1,9 @@
 import { type Document, isMap, isNode, isScalar, type LineCounter, type Node } from 'yaml'
 import { Failure } from '../exits.ts'
+import type { Place } from '../values/faults.ts'
 import type { Json } from './kinds.ts'
 
-/** Where in a state file something is: the steps to it from the top. */
-export type Place = readonly (string | number)[]
+export type { Place } from '../values/faults.ts'
 
 class Fault extends Error {
   readonly place: Place

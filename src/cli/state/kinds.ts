@@ -1,9 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
-import { rfc3339 } from '../../kernel/clock.ts'
-import { formatHostport, parseHostport } from '../../kernel/edge/hostport.ts'
-import { formatCidr, parseCidr } from '../../kernel/ip/cidr.ts'
-import { parseRfc3339 } from '../../kernel/time.ts'
 import { deref, paths, type Schema, typesOf } from '../document.ts'
+import { canonical } from '../values/canonical.ts'
 
 export const formVersion = 1
 
@@ -92,43 +89,16 @@ export function referenceOf(name: string, schema: Schema): Reference | undefined
     : undefined
 }
 
-/**
- * What a field is when it is not given; undefined when that is unknown. The document says it for some. A module is on when
- * it is there: it can be null instead. Any other switch is off.
- */
-function defaultOf(name: string, schema: Schema, above: Schema): unknown {
+/** What a field is when it is not given; undefined when that is unknown. */
+function defaultOf(schema: Schema): unknown {
   if (schema['x-default'] !== undefined) return schema['x-default']
-  const types = typesOf(schema)
-  if (types.includes('null')) return null
-  if (types.includes('array')) return []
-  if (name === 'enabled') return typesOf(above).includes('null')
-  if (name === 'enforced') return false
-  if (!types.includes('object')) return undefined
-  return name === 'tls' ? { enabled: false } : schema.properties ? undefined : {}
+  return typesOf(schema).includes('null') ? null : undefined
 }
-function isDefault(name: string, schema: Schema, above: Schema, value: unknown): boolean {
+function isDefault(schema: Schema, value: unknown): boolean {
   if (value === null || (value === '' && typesOf(schema).includes('null'))) return true
-  const normal = defaultOf(name, schema, above)
+  const normal = defaultOf(schema)
   const comparable = schema.properties && normal ? normalize(schema, normal as Json) : normal
   return isDeepStrictEqual(value, comparable)
-}
-
-/** The one spelling of a text that the API would change; the text itself when it is none, for the API to refuse. */
-function canonical(schema: Schema, text: string): string {
-  if ('x-cidr' in schema) {
-    const { cidr } = parseCidr(text)
-    return cidr ? formatCidr(cidr) : text
-  }
-  if ('x-hostport' in schema) {
-    const parsed = parseHostport(text, { wildcard: true })
-    return typeof parsed === 'string' ? text : formatHostport(parsed)
-  }
-  if ('x-domain' in schema) return text.toLowerCase()
-  if ('x-moment' in schema) {
-    const moment = parseRfc3339(text)
-    return moment === undefined ? text : rfc3339(moment)
-  }
-  return text
 }
 
 function normalValue(schema: Schema, value: unknown): unknown {
@@ -153,7 +123,7 @@ export function canBeSet(kind: Thing['kind'], shown: string, wanted: unknown): b
   // PATCH has no defaults: a field that is taken out of the file gets what a new resource would have.
   const created = find(createSchemas[kind])
   // A file from before must not take the certificate from a domain.
-  return created !== undefined && !isOutside(created.inner) && defaultOf(created.name, created.inner, {}) !== undefined
+  return created !== undefined && !isOutside(created.inner) && defaultOf(created.inner) !== undefined
 }
 
 /** Fields as the API shows them, references as ids, without defaults, in one spelling. */
@@ -169,8 +139,7 @@ export function normalize(schema: Schema, shown: Json): Json {
           : [[reference.shown, reference.form === 'list' ? (value as unknown[]).map(idOf) : idOf(value)]]
       }
       const normal = normalValue(inner, shown[name])
-      const isLeftOut =
-        normal === undefined || (!schema.required?.includes(name) && isDefault(name, inner, schema, normal))
+      const isLeftOut = normal === undefined || (!schema.required?.includes(name) && isDefault(inner, normal))
       return isLeftOut ? [] : [[name, normal]]
     }),
   )
@@ -182,7 +151,7 @@ export function toBody(schema: Schema, wanted: Json, names: readonly string[]): 
   return Object.fromEntries(
     propertiesOf(schema).flatMap(({ name, inner, shown }): [string, unknown][] => {
       if (!names.includes(shown)) return []
-      const value = shown === name ? (wanted[shown] ?? defaultOf(name, inner, schema)) : wanted[shown]
+      const value = shown === name ? (wanted[shown] ?? defaultOf(inner)) : wanted[shown]
       if (value === undefined) return []
       const isGroup = inner.properties && value && typeof value === 'object'
       return [[name, isGroup ? toBody(inner, value as Json, Object.keys(value)) : value]]

@@ -17,13 +17,15 @@ const options = {
   // The schema of schemas would be most of what the first request costs. Strict mode refuses unknown keywords without it.
   validateSchema: false,
 } as const
+/** Say something about a field, and refuse nothing. */
+const annotations = ['x-must', 'x-pem', 'x-default', 'x-documented', 'x-vendor', 'x-volatile', 'x-shownOnce', 'x-setBy']
 const ajv = new Ajv(options)
 /** Goes on after the first fault. Slower, and used only for what has one. */
 const thorough = new Ajv({ ...options, allErrors: true })
 for (const each of [ajv, thorough]) {
   each.addFormat('date-time', true)
   each.addFormat('uri', true)
-  for (const keyword of ['x-must', 'x-pem', 'x-default', 'x-documented', 'x-vendor']) each.addKeyword(keyword)
+  for (const keyword of annotations) each.addKeyword(keyword)
 }
 
 /** A keyword for what JSON Schema cannot say of a text. `faultOf` completes the sentence '<field> …'. */

@@ -10,10 +10,12 @@ import {
   OperationPattern,
   PageParameters,
   PathId,
+  ShownOnce,
   type Static,
   Timestamp,
   TimestampOrNull,
   Uri,
+  Volatile,
 } from '../../http/wire.ts'
 
 const ExpiresAt = Moment('When the key expires (RFC 3339). Null: never. Only admins can extend or clear it.')
@@ -69,9 +71,10 @@ export const ApiKeyRotate = Closed({
 })
 
 const lastUsed = {
-  last_used_at: TimestampOrNull('The hour of the last use. Null: never used.'),
+  last_used_at: Volatile(TimestampOrNull('The hour of the last use. Null: never used.')),
   last_used_ip: Type.Unsafe<string | null>({
     type: ['string', 'null'],
+    'x-volatile': true,
     description:
       'The newest address seen in that hour. Cleared after the retention period. Shown to admins and to the owner of the key.',
   }),
@@ -83,10 +86,7 @@ export const ApiKey = Closed(
     uri: Uri,
     ...AnnotationsShown,
     created_at: Timestamp,
-    token: Type.Unsafe<string | null>({
-      type: ['string', 'null'],
-      description: 'The bearer token. Null except in the responses to creation and rotation.',
-    }),
+    token: ShownOnce('The bearer token. Null except in the responses to creation and rotation.'),
     owner_id: Id('usr', 'bot'),
     created_by_key_id: Type.Unsafe<string | null>({
       type: ['string', 'null'],
@@ -107,6 +107,7 @@ export const ApiKey = Closed(
       last_used_at: string | null
       last_used_ip: string | null
     } | null>({
+      'x-volatile': true,
       description: 'The token replaced by the last rotation, while it still works, and its use since then.',
       anyOf: [Closed({ expires_at: Timestamp, ...lastUsed }), { type: 'null' }],
     }),

@@ -18,6 +18,7 @@ const Headers = Type.Unsafe<Record<string, string>>({
   additionalProperties: { type: 'string' },
   examples: [{ 'Retry-After': '600' }],
   description: `Headers of the response, by name. At most ${headerLimits.entries}. Without a Content-Type, a body is sent as text/plain; charset=utf-8.`,
+  'x-default': {},
   'x-documented': headerSchemas.map,
 })
 const Body = Type.String({

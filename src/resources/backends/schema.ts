@@ -44,10 +44,14 @@ const Address = Type.Unsafe<string>({
 })
 const Enabled = Type.Boolean({
   description: 'Connect to the upstream with TLS and verify its certificate.',
+  'x-default': false,
 })
 const Tls = Closed({ enabled: Enabled })
 /** Clients that leave out what is false send an empty object. */
-const TlsSent = Closed({ enabled: Type.Optional(Enabled) })
+const TlsSent = Type.Unsafe<{ enabled?: boolean }>({
+  ...Closed({ enabled: Type.Optional(Enabled) }),
+  'x-default': { enabled: false },
+})
 
 const Protocol = Type.Unsafe<'http1' | 'http2'>({
   type: 'string',

@@ -118,6 +118,7 @@ const headersModule = (
         HeaderMap({
           description: `${described.add} At most ${headerLimits.entries}.`,
           examples: [examples.add],
+          'x-default': {},
           'x-documented': headerSchemas.map,
         }),
       ),
@@ -125,6 +126,7 @@ const headersModule = (
         Type.Array(Type.String(), {
           examples: [examples.remove],
           description: `${described.remove} At most ${headerLimits.entries}.`,
+          'x-default': [],
           'x-documented': headerSchemas.names,
         }),
       ),

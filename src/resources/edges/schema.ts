@@ -29,6 +29,7 @@ const Hostports = (rules: HostportRules, example: string, description: string) =
   Type.Array(Type.Unsafe<string>({ type: 'string', 'x-maxBytes': 300, 'x-hostport': rules, examples: [example] }), {
     maxItems: maxHostports,
     description,
+    'x-default': [],
   })
 const TcpHostports = Hostports(
   {},
@@ -106,6 +107,7 @@ const edgeFields = <P extends 'edgtcp' | 'edghts'>(prefix: P) => ({
   hostports: Type.Array(Type.String()),
   refused_hostports: Type.Optional(
     Type.Array(RefusedHostport, {
+      'x-volatile': true,
       description:
         'Hostports that are not in force because they conflict with rules introduced after they were created. Omitted when empty. Sending hostports replaces these too.',
     }),
@@ -235,7 +237,7 @@ export const HttpsEdgeUpdate = Closed({
 export const HttpsEdge = Closed(
   {
     ...edgeFields('edghts'),
-    routes: Type.Array(HttpsRoute, { description: 'Newest first.' }),
+    routes: Type.Array(HttpsRoute, { description: 'Newest first.', 'x-volatile': true }),
     status: StatusShown,
   },
   { title: 'HttpsEdge' },

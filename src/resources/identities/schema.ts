@@ -10,6 +10,7 @@ import {
   Timestamp,
   TimestampOrNull,
   Uri,
+  Volatile,
 } from '../../http/wire.ts'
 
 const Issuer = Type.Unsafe<string>({
@@ -38,6 +39,7 @@ export const Identity = Closed(
     owner_id: Id('usr'),
     provider: Type.Unsafe<string | null>({
       type: ['string', 'null'],
+      'x-volatile': true,
       description: 'The name of the provider, as the operator has configured it. Null before the first sign-in.',
     }),
     issuer: Text(2_048, 'The issuer at the provider. Together with the subject, it identifies the person.'),
@@ -48,7 +50,7 @@ export const Identity = Closed(
         'The API key that linked it, directly or through a dashboard session. Kept when that key is deleted. Null if a sign-in linked it, or a version that did not record it.',
     }),
     created_at: Timestamp,
-    last_sign_in_at: TimestampOrNull('Null: never signed in.'),
+    last_sign_in_at: Volatile(TimestampOrNull('Null: never signed in.')),
   },
   { title: 'Identity' },
 )

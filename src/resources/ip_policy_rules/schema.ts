@@ -45,7 +45,10 @@ export const IpPolicyRule = Closed(
     ip_policy: Ref,
     expires_at: Type.Optional(Timestamp),
     expired: Type.Optional(
-      Type.Boolean({ description: 'Whether `expires_at` has passed. Omitted when `expires_at` is not set.' }),
+      Type.Boolean({
+        'x-volatile': true,
+        description: 'Whether `expires_at` has passed. Omitted when `expires_at` is not set.',
+      }),
     ),
   },
   { title: 'IpPolicyRule' },

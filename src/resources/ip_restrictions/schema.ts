@@ -26,6 +26,7 @@ export const RestrictionTypeField = Type.Unsafe<RestrictionType>({
 })
 const Enforced = Type.Boolean({
   description: 'True: refuse the traffic. False: only issue warnings.',
+  'x-default': false,
   examples: [false],
 })
 

@@ -68,7 +68,7 @@ export const UserQuery = Closed({
   role: Filter(Role, 'Return only users with this role.'),
 })
 
-export const BotUserCreate = Closed({ name: Name, active: Type.Optional(Type.Boolean()) })
+export const BotUserCreate = Closed({ name: Name, active: Type.Optional(Type.Boolean({ 'x-default': true })) })
 export const BotUserUpdate = Closed({
   id: PathId('bot'),
   name: Type.Optional(Name),

@@ -14,6 +14,7 @@ import {
   Timestamp,
   TimestampOrNull,
   Uri,
+  Volatile,
 } from '../../http/wire.ts'
 import type { Id as IdText } from '../../kernel/ids.ts'
 
@@ -40,17 +41,21 @@ const Verification = Closed(
     value: Type.String({ description: 'Value of the TXT record. It is valid for this account and domain only.' }),
     status: Type.Unsafe<DomainStatus>({
       type: 'string',
+      'x-volatile': true,
       enum: [...statuses],
       description:
         'pending: not verified yet. verified: the account holds the domain. failing: it still does, but the record is gone, and the domain lapses at `lapses_at`. lapsed: no longer verified. assigned: the operator of the installation assigned the domain, without a record.',
     }),
-    verified_at: TimestampOrNull(
-      'When the record was last found, or when the operator assigned the domain. Null: never.',
+    verified_at: Volatile(
+      TimestampOrNull('When the record was last found, or when the operator assigned the domain. Null: never.'),
     ),
-    checked_at: TimestampOrNull('When DNS was last asked. Null: never.'),
-    lapses_at: TimestampOrNull('With status failing: when the account loses the domain unless the record is back.'),
+    checked_at: Volatile(TimestampOrNull('When DNS was last asked. Null: never.')),
+    lapses_at: Volatile(
+      TimestampOrNull('With status failing: when the account loses the domain unless the record is back.'),
+    ),
     error: Type.Unsafe<string | null>({
       type: ['string', 'null'],
+      'x-volatile': true,
       description: 'Why the last check did not find the record. Null: it did, or there was none.',
     }),
   },
@@ -60,6 +65,7 @@ const Verification = Closed(
 const CertificateId = Type.Optional(
   Type.Unsafe<CertificateId | null>({
     anyOf: [Id('cert'), { type: 'null' }],
+    'x-setBy': 'certificate_management_policy',
     description:
       'The TLS certificate that edge nodes serve for the domain and the names under it that are in the certificate. Null: none of the account. It cannot be set while `certificate_management_policy` is.',
   }),
@@ -78,8 +84,8 @@ const policyFields = {
     description: 'ecdsa: P-256. rsa: 2048 bits.',
   }),
 }
-const sentWithDefault = <S extends TSchema>(field: S & { description?: string }, byDefault: string) =>
-  Type.Optional(Type.Unsafe<Static<S>>({ ...field, description: `${field.description} Default: ${byDefault}.` }))
+const sentWithDefault = <S extends TSchema>(field: S, byDefault: string) =>
+  Type.Optional(Type.Unsafe<Static<S>>({ ...field, 'x-default': byDefault }))
 const policyNote =
   'Set: a certificate for the names under the domain that HTTPS edges serve is ordered, and renewed in time. Null: the certificate is your own affair.'
 const ManagementSent = Type.Optional(
@@ -140,6 +146,7 @@ export const ReservedDomain = Closed(
     certificate_management_policy: ManagementShown,
     certificate_management_status: Type.Unsafe<ManagementStatus | null>({
       anyOf: [ManagementStatus, { type: 'null' }],
+      'x-volatile': true,
       description: 'Null without certificate_management_policy.',
     }),
     verification: Verification,

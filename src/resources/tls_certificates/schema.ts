@@ -16,8 +16,8 @@ import {
 import { certificateLimits } from '../../kernel/crypto/certificate.ts'
 
 /** `x-pem`: the command line reads it from a file, since it has many lines and may be a secret. */
-const Pem = (maxBytes: number, description: string) =>
-  Type.Unsafe<string>({ type: 'string', minLength: 1, 'x-maxBytes': maxBytes, 'x-pem': true, description })
+const Pem = (maxBytes: number, description: string, options: object = {}) =>
+  Type.Unsafe<string>({ type: 'string', minLength: 1, 'x-maxBytes': maxBytes, 'x-pem': true, description, ...options })
 const certificatePem = Pem(
   certificateLimits.chainBytes,
   `PEM: the server's certificate, then each issuer after what it issued, at most ${certificateLimits.certificates} certificates. The root need not be among them.`,
@@ -25,6 +25,7 @@ const certificatePem = Pem(
 const privateKeyPem = Pem(
   certificateLimits.keyBytes,
   'PEM of the unencrypted private key: RSA of 2048 to 4096 bits, P-256, P-384 or P-521. Encrypted at rest and never returned.',
+  { writeOnly: true },
 )
 
 export const TlsCertificateCreate = Closed({
@@ -70,6 +71,7 @@ export const TlsCertificate = Closed(
     not_after: Type.Unsafe<string>({ ...Timestamp, description: 'When it expires. Clients refuse it from then on.' }),
     expiry: Type.Unsafe<'later' | 'soon' | 'expired'>({
       type: 'string',
+      'x-volatile': true,
       enum: ['later', 'soon', 'expired'],
       description:
         'soon: it expires within two weeks and has less than a third of its time left, so it should be replaced now. expired: clients refuse it.',
@@ -89,7 +91,7 @@ export const TlsCertificate = Closed(
     key_usages: Words('What the key may be used for, such as digital-signature.'),
     extended_key_usages: Words('Purposes, such as server-auth; those without a name as object identifiers.'),
     private_key_type: Type.Unsafe<'rsa' | 'ecdsa'>({ type: 'string', enum: ['rsa', 'ecdsa'] }),
-    in_use_by: Type.Array(Ref, { description: 'Domains that use it, at most 100 of them.' }),
+    in_use_by: Type.Array(Ref, { description: 'Domains that use it, at most 100 of them.', 'x-volatile': true }),
     status: StatusShown,
   },
   { title: 'TlsCertificate' },

@@ -10,11 +10,13 @@ import {
   OperationPattern,
   PageParameters,
   PathId,
+  ShownOnce,
   type Static,
   Text,
   Timestamp,
   TimestampOrNull,
   Uri,
+  Volatile,
 } from '../../http/wire.ts'
 
 const fields = {
@@ -77,17 +79,17 @@ export const WebhookDestination = Closed(
       description:
         'Why the service has disabled it: failing (no event could be delivered for days) or gone (the receiver answered 410). Null: it has not.',
     }),
-    secret: Type.Unsafe<string | null>({
-      type: ['string', 'null'],
-      description: 'The secret that verifies signatures. Null except in the responses to creation and rotation.',
-    }),
-    previous_secret_expires_at: TimestampOrNull(
-      'Until when events are also signed with the replaced secret. Null: they are not.',
+    secret: ShownOnce('The secret that verifies signatures. Null except in the responses to creation and rotation.'),
+    previous_secret_expires_at: Volatile(
+      TimestampOrNull('Until when events are also signed with the replaced secret. Null: they are not.'),
     ),
     status: StatusShown,
-    failing_since: TimestampOrNull('Since when no event could be delivered. Null: the last attempt succeeded.'),
-    last_delivered_at: TimestampOrNull('When an event was last delivered. Null: never.'),
+    failing_since: Volatile(
+      TimestampOrNull('Since when no event could be delivered. Null: the last attempt succeeded.'),
+    ),
+    last_delivered_at: Volatile(TimestampOrNull('When an event was last delivered. Null: never.')),
     skipped_events: Type.Integer({
+      'x-volatile': true,
       description: 'Events that were not sent because they were past their retention when their turn came.',
     }),
   },
