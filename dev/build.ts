@@ -2,7 +2,7 @@
 // `npm run check`, which has done it.
 import { spawnSync } from 'node:child_process'
 import { copyFile, mkdir, rm } from 'node:fs/promises'
-import { luaFiles } from '../src/kernel/package_files.ts'
+import { luaFiles, terraformProtocolFiles } from '../src/kernel/package_files.ts'
 import { bundle } from './bundle.ts'
 import { buildDashboard } from './dashboard.ts'
 import { copyDashboard } from './dashboard_files.ts'
@@ -24,6 +24,8 @@ for (const file of ['swagger-ui-bundle.js', 'swagger-ui.css', 'LICENSE'])
   await copyFile(new URL(`node_modules/swagger-ui-dist/${file}`, root), new URL(`dist/reference/${file}`, root))
 
 for (const name of luaFiles) await copyFile(new URL(`src/agent/haproxy/${name}`, root), new URL(`dist/${name}`, root))
+for (const name of terraformProtocolFiles)
+  await copyFile(new URL(`src/terraform/${name}`, root), new URL(`dist/${name}`, root))
 await buildDocs('dist/docs')
 await buildDashboard()
 await copyDashboard(new URL('dashboard/dist', root).pathname, new URL('dist/dashboard', root).pathname)

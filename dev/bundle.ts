@@ -6,7 +6,7 @@ import { basename, join } from 'node:path'
 import { build, type Plugin, type Rolldown } from 'vite'
 import { toBundle } from '../src/cli/bundled_operations.ts'
 import { documentedOperations } from '../src/cli/documented_operations.ts'
-import { luaFiles } from '../src/kernel/package_files.ts'
+import { luaFiles, terraformProtocolFiles } from '../src/kernel/package_files.ts'
 import { bundledPackages } from './bundled_packages.ts'
 import { isStale } from './stale.ts'
 
@@ -107,6 +107,7 @@ export async function ensureTestProgram(): Promise<string> {
   await rm(join(root, testFolder), { recursive: true, force: true })
   await mkdir(join(root, testFolder))
   for (const name of luaFiles) await symlink(`../src/agent/haproxy/${name}`, join(root, testFolder, name))
+  for (const name of terraformProtocolFiles) await symlink(`../src/terraform/${name}`, join(root, testFolder, name))
   await symlink('../dashboard/dist', join(root, testFolder, 'dashboard'))
   await symlink('../.docs', join(root, testFolder, 'docs'))
   await symlink('../node_modules/swagger-ui-dist', join(root, testFolder, 'reference'))

@@ -132,6 +132,7 @@ const parts: Record<string, Record<string, () => string | Promise<string>>> = {
     Object.entries({
       'docs/guides/put-tls-in-front.md': ['proxies/nginx.conf', 'proxies/haproxy.cfg', 'proxies/Caddyfile'],
       'docs/guides/state-files-in-ci.md': ['ci/github-actions.yaml'],
+      'docs/guides/terraform.md': ['terraform/main.tf'],
       'docs/guides/webhooks.md': ['webhooks/receiver.mjs', 'webhooks/receiver.py'],
     }).map(([page, files]) => [
       page,

@@ -88,6 +88,8 @@ async function main(args: string[]): Promise<number> {
     case 'after-restore':
       parseArgs({ args: rest, options: {} })
       return (await import('./commands/operator/after_restore.ts')).afterRestore(await ownerConfig())
+    case 'terraform-provider':
+      return (await import('./terraform/command.ts')).terraformProvider(process.env, version, readClientConfig, rest)
     case 'version':
     case '--version':
       console.log(version)

@@ -254,6 +254,12 @@ const commands: Record<string, ServerCommand> = {
     ],
     ...database(),
   },
+  'terraform-provider': {
+    forms: [
+      ['terraform-provider install', "make 'terraform init' find the provider of this version on this machine"],
+      ['terraform-provider install FOLDER', 'the same, in a filesystem mirror for Terraform'],
+    ],
+  },
   version: { forms: [['version', 'print the version']] },
   help: { forms: [['help COMMAND', 'show the help of a command']] },
 }

@@ -69,6 +69,10 @@ const mayImport: Record<string, { folders: string[]; because: string }> = {
     folders: ['kernel'],
     because: 'the command line is a client of openapi.json: what it could reach inside, other clients could not',
   },
+  terraform: {
+    folders: ['kernel', 'cli'],
+    because: 'the provider is a client of openapi.json, and calls the API as the command line does',
+  },
   config: { folders: ['kernel'], because: 'the settings are read and checked before any other part exists' },
   commands: {
     folders: [
@@ -102,7 +106,7 @@ const mayImport: Record<string, { folders: string[]; because: string }> = {
     because: 'doctor examines with the functions of the commands themselves, and no command needs it',
   },
   '.': {
-    folders: ['kernel', 'config', 'db', 'access', 'commands', 'setup', 'doctor', 'cli'],
+    folders: ['kernel', 'config', 'db', 'access', 'commands', 'setup', 'doctor', 'cli', 'terraform'],
     because: 'main.ts and program.ts only choose the command',
   },
 }
@@ -119,6 +123,8 @@ const onlyIn: Record<string, string[]> = {
   jose: ['sign_in'],
   'get-east-asian-width': ['cli'],
   tldts: ['resources'],
+  '@grpc/grpc-js': ['terraform'],
+  '@grpc/proto-loader': ['terraform'],
   '@opentelemetry/api': ['tracing'],
   '@opentelemetry/sdk-trace': ['tracing'],
   '@opentelemetry/resources': ['tracing'],

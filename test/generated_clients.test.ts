@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { Ajv2020 } from 'ajv/dist/2020.js'
-import { fixtures } from './generated_clients/fixtures.ts'
+import { fixturesWith } from './generated_clients/fixtures.ts'
 import { generateClients } from './generated_clients/generate.ts'
 import { freshHost } from './harness/fixtures.ts'
 import { sharedControlPlane } from './harness/shared_control_plane.ts'
@@ -24,6 +24,7 @@ const fill = (path: string, params: Record<string, string>) =>
 const [folder, plane] = await Promise.all([generateClients({ after }), sharedControlPlane({ after })])
 const load = (name: string): Promise<Any> => import(join(folder, name))
 const account = await plane.newAccount()
+const fixtures = fixturesWith(plane.freshTcpPort)
 const origin = plane.processes[0]?.origin ?? assert.fail()
 
 type Patch = (update: (typeof updates)[number], params: Record<string, string>, body: object) => Promise<number>

@@ -45,6 +45,7 @@ const groups: readonly [title: string, links: readonly [page: string, title: str
       ['start/first-calls.html', 'First calls to the API'],
       ['reference/cli.html', 'Command line'],
       ['guides/state-files-in-ci.html', 'State files in Git and CI'],
+      ['guides/terraform.html', 'Terraform'],
       ['guides/webhooks.html', 'Webhooks'],
       ['guides/api-keys.html', 'API keys'],
     ],

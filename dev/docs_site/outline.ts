@@ -29,7 +29,7 @@ export const outline: readonly { title: string; files: readonly string[] }[] = [
   },
   {
     title: 'Automate and watch',
-    files: inFolder('guides', 'dashboard', 'state-files-in-ci', 'webhooks', 'access-log'),
+    files: inFolder('guides', 'dashboard', 'state-files-in-ci', 'terraform', 'webhooks', 'access-log'),
   },
   {
     title: 'Operate',

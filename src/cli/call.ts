@@ -29,14 +29,12 @@ export type Answer = { readonly status: number; readonly headers: Headers; reado
 export class Refused extends Failure {
   readonly status: number
   readonly code: string
+  /** As the service sent it. */
+  readonly body: ErrorBody
   readonly retryAfterMs: number
 
-  constructor(
-    status: number,
-    { error_code = '', msg, details, errors = [] }: ErrorBody,
-    headers: Headers,
-    hints: readonly string[] = [],
-  ) {
+  constructor(status: number, body: ErrorBody, headers: Headers, hints: readonly string[] = []) {
+    const { error_code = '', msg, details, errors = [] } = body
     const operationId = details?.operation_id ?? headers.get('operation-id')
     const others = Object.entries(details ?? {}).filter(([name]) => !['operation_id', 'field', 'errors'].includes(name))
     super(
@@ -51,6 +49,7 @@ export class Refused extends Failure {
     )
     this.status = status
     this.code = error_code
+    this.body = body
     // Capped: no one waits for minutes at a prompt, even if a proxy asks for it.
     this.retryAfterMs = Math.min(10, Number(headers.get('retry-after')) || 0) * 1_000
   }
@@ -65,11 +64,11 @@ async function refusedWith({ url, tokenSource }: Connection, { status, text, hea
   return new Refused(status, shown, headers, hint ? [`hint: ${hint}`] : [])
 }
 
-type ErrorBody = {
+export type ErrorBody = {
   error_code?: string
   msg?: string
   details?: Record<string, string>
-  errors?: { msg?: string }[]
+  errors?: { field?: string; msg?: string }[]
 }
 function asError(text: string): ErrorBody {
   try {

@@ -8,6 +8,8 @@ const inPackage = (path: string): string => at(isSource ? `../../${path}` : `../
 
 export const luaFiles = ['paths.lua', 'gatehouse.lua'] as const
 
+export const terraformProtocolFiles = ['tfplugin6.proto', 'plugin.proto'] as const
+
 export const packageFiles = {
   manifest: inPackage('package.json'),
   openapi: inPackage('openapi.json'),
@@ -16,6 +18,7 @@ export const packageFiles = {
   migrations: inPackage('migrations'),
   /** In the order in which HAProxy loads them. */
   lua: luaFiles.map((name) => at(isSource ? `../agent/haproxy/${name}` : name)),
+  terraformProtocol: terraformProtocolFiles.map((name) => at(isSource ? `../terraform/${name}` : name)),
   dashboard: isSource ? inPackage('dashboard/dist') : at('dashboard'),
   docs: isSource ? inPackage('.docs') : at('docs'),
   reference: isSource ? inPackage('node_modules/swagger-ui-dist') : at('reference'),

@@ -24,14 +24,13 @@ const make =
     return { params: { id: await created(as, path, sent) }, sent }
   }
 
-let tcpPort = 20_001
 const policyId = (as: Client) => created(as, '/ip_policies', {})
 const backendId = (as: Client) => created(as, '/backends/static', { address: 'app.internal:8080' })
 const backendModule = async (as: Client) => ({ enabled: false, backend_id: await backendId(as) })
 const restrictionModule = async (as: Client) => ({ enabled: false, ip_policy_ids: [await policyId(as)] })
 
 /** By the operation that changes them. Add one for every resource that has a PATCH. */
-export const fixtures: Record<string, Make> = {
+export const fixturesWith = (freshTcpPort: () => Promise<number>): Record<string, Make> => ({
   'api_keys.update': make('/api_keys', async () => ({
     ...annotations,
     expires_at: '2099-01-31T12:00:00.000Z',
@@ -83,7 +82,7 @@ export const fixtures: Record<string, Make> = {
   })),
   'tcp_edges.update': make('/edges/tcp', async (as) => ({
     ...annotations,
-    hostports: [`tcp.example.com:${tcpPort++}`],
+    hostports: [`tcp.example.com:${await freshTcpPort()}`],
     cells: ['default'],
     backend: await backendModule(as),
     ip_restriction: await restrictionModule(as),
@@ -128,4 +127,4 @@ export const fixtures: Record<string, Make> = {
     operations: ['api_keys.*'],
     enabled: false,
   })),
-}
+})

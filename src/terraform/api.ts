@@ -1,0 +1,89 @@
+// Calls of the service, with what the provider's configuration says about all of them.
+import { randomUUID } from 'node:crypto'
+import { setTimeout } from 'node:timers/promises'
+import { appliedFault } from '../cli/applied.ts'
+import { type Answer, type Call, type Connection, call, Refused } from '../cli/call.ts'
+import { Failure } from '../cli/exits.ts'
+import type { Action } from './catalog.ts'
+import type { Json, State } from './values.ts'
+
+const maxRows = 10_000
+/** Limits usually count by the minute, so several windows pass. */
+const patienceMs = 5 * 60 * 1000
+const isForLater = ['ERR_RATE_LIMITED', 'ERR_TOO_MANY_OPERATIONS']
+
+export type Options = { readonly wait: boolean; readonly allowSelfLockout: boolean }
+export type Response = { readonly body: Json; readonly warnings: readonly Failure[] }
+export type Api = ReturnType<typeof apiOf>
+
+/** `stopping` ends the waiting for a limit, but no request: its outcome would be unknown. */
+export function apiOf(connection: Connection, options: Options, stopping: AbortSignal) {
+  async function patientCall(request: Call): Promise<Answer> {
+    const deadline = Date.now() + patienceMs
+    for (;;) {
+      try {
+        return await call(connection, request)
+      } catch (error) {
+        const isWorthWaiting = error instanceof Refused && isForLater.includes(error.code) && Date.now() < deadline
+        if (!isWorthWaiting || stopping.aborted) throw error
+        // Not all at the same moment: they would meet the limit again.
+        const pauseMs = error.retryAfterMs + Math.random() * 1_000
+        await setTimeout(pauseMs, undefined, { signal: stopping }).catch(() => {})
+      }
+    }
+  }
+
+  const optionsFor = ({ method, parameters }: Action) => ({
+    ...(method !== 'GET' && options.wait && parameters.has('wait') && { wait: 'applied' }),
+    ...(options.allowSelfLockout && parameters.has('allow_self_lockout') && { allow_self_lockout: true }),
+  })
+
+  async function send(action: Action, key: State, { body, query }: { body?: Json; query?: Json } = {}) {
+    const path = action.path.replaceAll(/\{(\w+)\}/g, (_, name) => encodeURIComponent(String(key[name])))
+    const answer = await patientCall({
+      method: action.method,
+      path,
+      query: { ...optionsFor(action), ...query },
+      accept: 'application/json',
+      headers: action.parameters.has('Idempotency-Key') ? { 'idempotency-key': randomUUID() } : {},
+      ...(body && { body: JSON.stringify(body) }),
+    })
+    return { body: jsonOf(answer), warnings: notAppliedYet(answer) } satisfies Response
+  }
+
+  /** All pages. There is no end to some lists, so there is one here. */
+  async function list(action: Action, key: State, listField: string, filters: Json): Promise<Json> {
+    const rows: unknown[] = []
+    let query: Json = { ...filters, ...(action.parameters.has('limit') && { limit: 100 }) }
+    for (;;) {
+      const { body } = await send(action, key, { query })
+      rows.push(...((body[listField] ?? []) as unknown[]))
+      if (!body.next_page_uri) return { ...body, [listField]: rows }
+      if (rows.length >= maxRows)
+        throw new Failure('refused', `The list has more than ${maxRows} entries.`, ['Use its arguments to read fewer.'])
+      query = Object.fromEntries(new URL(String(body.next_page_uri)).searchParams)
+    }
+  }
+
+  return { send, list }
+}
+
+function jsonOf({ text }: Answer): Json {
+  let body: unknown
+  try {
+    body = text ? JSON.parse(text) : {}
+  } catch (cause) {
+    throw new Failure('unreachable', `The service answered with something that is not valid JSON: ${cause}.`)
+  }
+  if (typeof body === 'object' && body !== null && !Array.isArray(body)) return body as Json
+  throw new Failure('unreachable', 'The service answered with JSON that is not an object.')
+}
+
+/** A warning, not an error: for an error at creation, Terraform would replace the resource. */
+function notAppliedYet({ headers }: Answer): Failure[] {
+  const generation = headers.get('service-generation')
+  const [applied = 0, live = 0] = headers.get('service-applied')?.split('/').map(Number) ?? []
+  if (!generation || !headers.has('service-applied')) return []
+  const behind = headers.get('service-behind')?.split(/,\s*/) ?? []
+  return [appliedFault({ applied, live, behind, generation }, 1) ?? []].flat()
+}
