@@ -13,6 +13,8 @@ const newFields: { because: string; field: string; value: string }[] = [
   { because: 'a route may leave other spellings of its path alone', field: 'path_variants', value: '"restrict"' },
   { because: 'a route may allow encoded slashes', field: 'encoded_slashes', value: '"reject"' },
   { because: 'an edge may be served by some cells only', field: 'cells', value: 'null' },
+  { because: 'a route may change the headers of responses', field: 'response_headers', value: 'null' },
+  { because: 'a route may redirect', field: 'redirect', value: 'null' },
   { because: 'a resource says how it is', field: 'status', value: '{"state":[^}]*}' },
   { because: 'a caller learns the name of its account', field: 'account_name', value: '"[^"]*"' },
   { because: 'a caller learns its quotas', field: 'quotas', value: '{(?:"\\w+":{"used":\\d+,"limit":\\d+},?)+}' },
