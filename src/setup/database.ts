@@ -24,7 +24,7 @@ export function requirePostgres(): void {
 export const databaseSteps = (): Step[] => [
   ...roles.flatMap(({ role, file }): Step[] => [
     {
-      what: `${file}: the URL of the database as ${role}, with a new password`,
+      what: `${file}: the URL of the database as ${role}, with its password`,
       isDone: () => {
         const isThere = existsSync(file)
         if (!isThere && hasRole(role))
