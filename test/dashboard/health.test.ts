@@ -19,7 +19,7 @@ test('the page of an edge says which upstream fails, on which node, since when a
   await report('edge-1', { health: [seen('failing')] })
   const page = await openPage(browser)
   await signIn(page, origin, admin.token, `/edges/${tcp.id}`)
-  await page.getByText('Degraded').waitFor()
+  await page.getByText('Degraded', { exact: true }).waitFor()
   const note = page.getByRole('status').filter({ hasText: '192.0.2.7:8080' })
   assert.match(
     (await note.innerText()).replaceAll(/\s+/g, ' '),
