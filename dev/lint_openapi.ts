@@ -7,11 +7,12 @@ const rules = {
   // The document is served by the installation that it describes.
   'no-server-example.com': 'off',
   'no-empty-servers': 'off',
+  // It does not look into extensions. test/openapi.test.ts does, and refuses a component that nothing refers to.
+  'no-unused-components': 'off',
   // Every operation has the error responses that it can really give.
   'operation-4xx-response': 'error',
   'tag-description': 'error',
   'operation-description': 'error',
-  'no-unused-components': 'error',
   'operation-tag-defined': 'error',
 } as const
 

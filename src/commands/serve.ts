@@ -21,6 +21,7 @@ import { systemClock } from '../kernel/clock.ts'
 import type { SecretsBox } from '../kernel/crypto/secrets_box.ts'
 import type { DialPolicy } from '../kernel/ip/dial_policy.ts'
 import { packageFiles } from '../kernel/package_files.ts'
+import { rehearseChange } from '../operations/dry_run.ts'
 import { createFailedSignInNotes } from '../operations/failed_sign_ins.ts'
 import { createRefusedKeyRecorder } from '../operations/refused_keys.ts'
 import { routes } from '../resources/routes.ts'
@@ -66,8 +67,7 @@ export async function serve(config: Config): Promise<number> {
   const stopAcme = startAcme(config, { db, secrets, edges: edges.view, metrics, log })
   const app = createServer({
     service: {
-      db,
-      dbOf: createShares(db, config.GATEHOUSE_DATABASE_POOL_SIZE, config.GATEHOUSE_DATABASE_TIMEOUT_MS),
+      ...databaseOf(config, db),
       heavy,
       streams,
       clock: systemClock,
@@ -126,6 +126,12 @@ export async function serve(config: Config): Promise<number> {
   log.info('stopped')
   return 0
 }
+
+const databaseOf = (config: Config, db: DbPool) => ({
+  db,
+  dbOf: createShares(db, config.GATEHOUSE_DATABASE_POOL_SIZE, config.GATEHOUSE_DATABASE_TIMEOUT_MS),
+  rehearse: rehearseChange,
+})
 
 /** What is served besides the API. */
 async function plainRoutes(config: Config, fleet: Fleet, log: Logger) {

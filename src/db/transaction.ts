@@ -1,6 +1,6 @@
 import pg from 'pg'
 import { fromDatabase, isAnswer, OutcomeUnknown } from './failures.ts'
-import { type Db, type DbPool, queryOn, type Statement } from './pool.ts'
+import { type Db, type DbPool, later, many, queryOn, type Statement } from './pool.ts'
 import { PreparedQuery, type Results, type Rows, submit } from './prepared_query.ts'
 import { type Sql, type SqlFragment, toStatement } from './sql.ts'
 
@@ -20,7 +20,35 @@ export const snapshot = <Result>(pool: DbPool, work: Work<Result>): Promise<Resu
   within(pool, 'begin isolation level repeatable read, read only', work)
 
 const within = <Result>(pool: DbPool, begin: string, work: Work<Result>): Promise<Result> =>
-  session(pool, (_, inTransaction) => inTransaction(begin, work))
+  pool.rehearsal ? work(pool.rehearsal) : session(pool, (_, inTransaction) => inTransaction(begin, work))
+
+const beginRehearsal = ['begin', "set local gatehouse.dry_run = '1'"]
+
+/**
+ * Runs `work` with a pool on which everything, transactions included, is part of one transaction that is rolled back. The
+ * setting tells the functions of migration 0068 to use no number of a sequence.
+ */
+export const rehearse = <Result>(pool: DbPool, work: (db: DbPool) => Promise<Result>): Promise<Result> =>
+  onOneConnection(pool, async (client, onBroken) => {
+    const open = openTransaction(client, ...beginRehearsal)
+    let first: unknown
+    const query = (statement: Statement) =>
+      open.query(statement).catch((error) => {
+        // After a failure PostgreSQL refuses everything else in the transaction, and no longer says why.
+        first ??= error
+        throw first
+      })
+    const rehearsal = { query, later: open.later }
+    const connect = () => Promise.reject(new Error('a dry run has only the connection of its transaction'))
+    try {
+      const result = await work({ ...pool, query, connect, lookUps: rehearsal, rehearsal })
+      // What `commit` would check.
+      await query(plain('set constraints all immediate'))
+      return result
+    } finally {
+      await open.rollback().catch(onBroken)
+    }
+  })
 
 /** Runs `work` on one connection of its own, for what belongs to a connection: a lock, or several transactions under it. */
 export const session = <Result>(
@@ -46,11 +74,19 @@ export const session = <Result>(
  * A change in one round trip: PostgreSQL runs statements that are sent together as one transaction, and commits it before
  * it answers. Resolves to the rows that `change` returned; `checks` run before and after it, and only fail or not.
  */
-export const changeAtOnce = <Row>(
-  pool: DbPool,
-  change: SqlFragment,
-  checks: { readonly before?: SqlFragment; readonly after?: SqlFragment } = {},
-): Promise<Row[]> =>
+export const changeAtOnce = <Row>(pool: DbPool, change: SqlFragment, checks: Checks = {}): Promise<Row[]> =>
+  pool.rehearsal ? rehearsed(pool.rehearsal, change, checks) : sentAtOnce(pool, change, checks)
+
+type Checks = { readonly before?: SqlFragment; readonly after?: SqlFragment }
+
+async function rehearsed<Row>(tx: Db, change: SqlFragment, { before, after }: Checks): Promise<Row[]> {
+  if (before) await later(tx, before)
+  const rows = await many<Row>(tx, change)
+  if (after) await later(tx, after)
+  return rows
+}
+
+const sentAtOnce = <Row>(pool: DbPool, change: SqlFragment, checks: Checks): Promise<Row[]> =>
   onOneConnection(pool, async (client, onBroken) => {
     const [before, after] = [checks.before, checks.after].map((check) => (check ? [toStatement(check)] : []))
     const query = new PreparedQuery([...(before ?? []), toStatement(change), ...(after ?? [])], client)
@@ -84,8 +120,8 @@ async function onOneConnection<Result>(
 const plain = (text: string): Sql => ({ text, name: text, values: [] })
 
 /** A transaction on a connection. What `waiting` holds goes out with the next statement, in one write. */
-function openTransaction(client: pg.PoolClient, begin: string) {
-  let waiting = [plain(begin)]
+function openTransaction(client: pg.PoolClient, ...begin: readonly string[]) {
+  let waiting = begin.map(plain)
   let isBegun = false
   const batch = (...last: Sql[]): PreparedQuery => {
     const query = new PreparedQuery([...waiting, ...last], client)
@@ -103,7 +139,7 @@ function openTransaction(client: pg.PoolClient, begin: string) {
       waiting.push(statement)
     },
     async commit(): Promise<void> {
-      if (isBegun || waiting.length > 1) await commit(client, batch(plain('commit')))
+      if (isBegun || waiting.length > begin.length) await commit(client, batch(plain('commit')))
     },
     async rollback(): Promise<void> {
       waiting = []

@@ -1,11 +1,13 @@
 import type { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
+import type { DbPool } from '../db/pool.ts'
 import type { Caller } from '../identity/caller.ts'
 import type { Id } from '../kernel/ids.ts'
 import { formatAddress } from '../kernel/ip/address.ts'
 import { sourceAddress } from '../kernel/ip/source.ts'
 import { identify, identifySigningIn, isStillLetIn, letIn } from './authentication.ts'
 import { checkHost, checkIds, checkRepeatedId, checkVersion, isPermitted, permit } from './checks.ts'
+import { dryRunResult } from './dry_run.ts'
 import { waitAppliedMs } from './edges.ts'
 import type { Events } from './event_stream.ts'
 import {
@@ -74,7 +76,7 @@ export async function answer(incoming: Incoming): Promise<Answer> {
     : await signIn(incoming, query, body as { token: string })
   const applied = await tellEdges(service, caller, result, query.wait === 'applied', facts)
   const stream = result.events && openStream(incoming, caller, result.events)
-  const shown = fromVendor ? vendorBody(route, raw, result.body) : result.body
+  const shown = fromVendor && !facts.isDryRun ? vendorBody(route, raw, result.body) : result.body
   return {
     body: shown,
     headers: { ...headersOf(result), ...locationOf(route, result.body), ...applied },
@@ -171,10 +173,11 @@ async function perform(
   permit(route, caller)
   const params = checkIds(route.params ?? {}, incoming.params)
   await facts.turn?.begin()
+  facts.isDryRun = query.dry_run === true
   return { caller, result: await handle(incoming, caller, params, query, body, repeated) }
 }
 
-function handle(
+async function handle(
   { service, route, operationId, raw, facts }: Incoming,
   caller: Caller,
   params: Record<string, Id>,
@@ -183,26 +186,32 @@ function handle(
   repeated: Repeated,
 ): Promise<Result<unknown>> {
   const { accountId } = caller
-  return route.handle({
-    db: service.dbOf(accountId),
-    clock: service.clock,
-    evaluate: service.evaluate,
-    settings: service.settings,
-    edges: service.edges,
-    noteStatusUnread: (reason) => {
-      facts.statusUnread = reason
-    },
-    domains: service.domains,
-    uri: (path) => service.publicUrl + path,
-    origin: { accountId, operation: route.operation, operationId, caller, sourceIp: facts.sourceIp },
-    caller,
-    params,
-    query,
-    body,
-    repeated,
-    ifMatch: raw.headersDistinct['if-match']?.join(', '),
-    idempotencyKey: raw.headersDistinct['idempotency-key']?.join(', '),
-  })
+  const origin = { accountId, operation: route.operation, operationId, caller, sourceIp: facts.sourceIp }
+  const handleOn = (db: DbPool) =>
+    route.handle({
+      db,
+      clock: service.clock,
+      evaluate: service.evaluate,
+      settings: service.settings,
+      edges: service.edges,
+      noteStatusUnread: (reason) => {
+        facts.statusUnread = reason
+      },
+      domains: service.domains,
+      uri: (path) => service.publicUrl + path,
+      origin,
+      caller,
+      params,
+      query,
+      body,
+      repeated,
+      ifMatch: raw.headersDistinct['if-match']?.join(', '),
+      idempotencyKey: raw.headersDistinct['idempotency-key']?.join(', '),
+    })
+  const db = service.dbOf(accountId)
+  if (!facts.isDryRun) return handleOn(db)
+  const { done, differences } = await service.rehearse(db, origin, handleOn)
+  return dryRunResult(route, done, differences)
 }
 
 /** For a change that concerns edges: wakes the publisher and, if asked to, waits until the change is in force. */

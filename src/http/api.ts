@@ -6,7 +6,7 @@ import { answer, enter, type Incoming, prepare } from './answer.ts'
 import { suggestPath } from './input/paths.ts'
 import { isUnchanged } from './preconditions.ts'
 import type { Method, Route } from './route.ts'
-import { sendResult, sendStream } from './send.ts'
+import { send, sendResult, sendStream } from './send.ts'
 import type { Service } from './service.ts'
 
 type Request = FastifyRequest<{ Params: Record<string, string>; Querystring: Record<string, unknown> }>
@@ -46,7 +46,7 @@ function serveRoute(app: FastifyInstance, service: Service, route: Route): void 
         if (stream) return sendStream(request, reply, stream)
         if (route.method === 'GET' && isUnchanged(request.raw.headers['if-none-match'], headers.ETag))
           return reply.code(304).send()
-        return await sendResult(request, reply, route, body)
+        return request.facts.isDryRun ? send(reply, 200, body) : await sendResult(request, reply, route, body)
       } finally {
         request.facts.turn?.end()
       }

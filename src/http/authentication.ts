@@ -15,10 +15,10 @@ import { sessionSecretIn } from '../identity/session_cookie.ts'
 import { forbidden, Refusal } from '../kernel/errors.ts'
 import { type Id, toUuid } from '../kernel/ids.ts'
 import type { Address } from '../kernel/ip/address.ts'
+import { cameFromBrowser, refuseOtherSites } from './input/same_site.ts'
 import { limitReached } from './rate_limits.ts'
 import type { RequestFacts } from './request_facts.ts'
 import type { Route } from './route.ts'
-import { cameFromBrowser, refuseOtherSites } from './same_site.ts'
 import type { Service } from './service.ts'
 
 /** By the token if there is one, and else by the cookie of a dashboard session. */

@@ -13,6 +13,8 @@ export type RequestFacts = {
   source?: Address
   sourceIp?: string
   caller?: Caller
+  /** It is undone again. */
+  isDryRun?: boolean
   /** Why the token was not good, if that is why. */
   expiredKeyId?: Id<'ak'>
   outsideRangesKeyId?: Id<'ak'>
@@ -42,6 +44,7 @@ export function conclude(request: FastifyRequest, reply: FastifyReply, metrics: 
     refusedBy,
     warnedBy,
     statusUnread,
+    isDryRun,
     error,
   } = request.facts
   metrics.observeRequest(operation, reply.statusCode, reply.elapsedTime / 1_000)
@@ -56,6 +59,7 @@ export function conclude(request: FastifyRequest, reply: FastifyReply, metrics: 
     path: request.routeOptions.url ?? null,
     status: reply.statusCode,
     duration_ms: Math.round(reply.elapsedTime * 10) / 10,
+    dry_run: isDryRun || undefined,
     source_ip: sourceIp,
     owner_id: caller?.ownerId,
     api_key_id: caller?.apiKeyId,

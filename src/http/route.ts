@@ -15,6 +15,7 @@ import type { Events } from './event_stream.ts'
 import type { HeavyKind } from './heavy.ts'
 import type { Intake } from './input/body.ts'
 import type { Repeated } from './read_only.ts'
+import { Closed, DryRun } from './wire.ts'
 
 export type Method = 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
 
@@ -139,6 +140,10 @@ export type RouteShape<P extends Params, Q extends TObject, B extends TSchema, R
   readonly adminsOnly?: string
   /** Not a GET, but open to viewers all the same: it only asks, or concerns the caller's own session. */
   readonly openToViewers?: true
+  /** Not a GET, but it changes nothing. */
+  readonly onlyAsks?: true
+  /** The field of the response that is a secret made by this very call. */
+  readonly secret?: string
   /** Its body holds the token, so it needs no other; a cookie that comes with it is not looked at. */
   readonly signsIn?: true
   /** Its success sets or clears the session cookie. */
@@ -159,6 +164,9 @@ export function leastRole({ access, method, openToViewers }: Route): Role {
   return method === 'GET' || openToViewers ? 'viewer' : 'member'
 }
 
+/** Every change can be tried: dry_run.ts says what that means. */
+const isChange = ({ method, onlyAsks }: Pick<Route, 'method' | 'onlyAsks'>): boolean => method !== 'GET' && !onlyAsks
+
 /** One operation of the API. The server, openapi.json, the command line and the coverage tests all read these. */
 export const route = <
   const P extends Params = Record<never, ParamKind>,
@@ -167,4 +175,7 @@ export const route = <
   R extends TSchema = TSchema,
 >(
   definition: RouteShape<P, Q, B, R>,
-): Route => definition as Route
+): Route => {
+  const made = definition as Route
+  return isChange(made) ? { ...made, query: Closed({ ...made.query?.properties, dry_run: DryRun }) } : made
+}

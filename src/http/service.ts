@@ -11,6 +11,7 @@ import type { Clock } from '../kernel/clock.ts'
 import type { Uuid } from '../kernel/ids.ts'
 import type { CompiledPolicy } from '../kernel/ip/ranges.ts'
 import type { DomainService } from './domains.ts'
+import type { Rehearse } from './dry_run.ts'
 import type { EdgeView } from './edges.ts'
 import type { EventStreams } from './event_stream.ts'
 import type { HeavyOperations } from './heavy.ts'
@@ -24,6 +25,7 @@ export type Service = {
   readonly db: DbPool
   /** The database as an account may use it: with a share of the connections. */
   readonly dbOf: (accountId: Uuid) => DbPool
+  readonly rehearse: Rehearse
   readonly heavy: HeavyOperations
   readonly streams: EventStreams
   readonly clock: Clock

@@ -88,6 +88,14 @@ export const Wait = Type.Optional(
   }),
 )
 
+/** On every change. */
+export const DryRun = Type.Optional(
+  Type.Boolean({
+    description:
+      'Check and make the change, undo it, and return what it would have done: 200 with a DryRunResult, or the error that the change would get. Nothing is changed.',
+  }),
+)
+
 export const Ref = Closed({ id: Type.String(), uri: Uri }, { title: 'Ref' })
 export const RefOrNull = Type.Unsafe<Static<typeof Ref> | null>({ anyOf: [Ref, { type: 'null' }] })
 

@@ -1,7 +1,7 @@
 import { transaction } from '../db/transaction.ts'
 import { readForm } from '../http/input/body.ts'
+import { refuseOtherSites } from '../http/input/same_site.ts'
 import type { PlainAnswer, PlainRequest, PlainRoute } from '../http/plain.ts'
-import { refuseOtherSites } from '../http/same_site.ts'
 import { findCallerBySession } from '../identity/caller.ts'
 import { endedSessionCookie, sessionSecretIn } from '../identity/session_cookie.ts'
 import { toId } from '../kernel/ids.ts'

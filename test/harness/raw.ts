@@ -81,8 +81,7 @@ export class RawConnection {
     this.write(requestBytes(request))
     const answer = await this.answer()
     if (!answer) throw new Error(`the connection ended without an answer to ${request.method} ${request.path}`)
-    if (!beforeAnyOperation.has(answer.status))
-      checkAgainstDocument(request.method, request.path.split('?')[0] ?? '', answer)
+    if (!beforeAnyOperation.has(answer.status)) checkAgainstDocument(request.method, request.path, answer)
     return answer
   }
 

@@ -1,4 +1,5 @@
 import type { TSchema } from 'typebox'
+import { DryRunResult } from '../dry_run.ts'
 import type { Route } from '../route.ts'
 import { commonHeaders, header, security, securityOfSignIn, sharedComponents } from './components.ts'
 import { describe, tagOf, tags } from './descriptions.ts'
@@ -36,12 +37,21 @@ export function openApiDocument(routes: readonly Route[], version: string): Json
     paths,
     components: {
       ...sharedComponents,
-      parameters: { ...sharedComponents.parameters, ...shared },
+      parameters: { ...sharedComponents.parameters, ...shared, DryRun: withResult(shared.DryRun, schemas) },
       responses,
       schemas,
     },
   }
 }
+
+/**
+ * Not among the responses of operations: a client that is generated from the document would return either of two things from
+ * every change, and its callers would have to find out which.
+ */
+const withResult = (parameter: unknown, schemas: Json): Json => ({
+  ...(parameter as Json),
+  'x-result': hoist(DryRunResult, schemas, 'response'),
+})
 
 const successHeaders = (route: Route): Json => ({
   ...commonHeaders,

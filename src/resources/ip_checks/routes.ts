@@ -21,6 +21,7 @@ export const ipCheckRoutes = [
     response: IpCheckResult,
     access: 'anyone',
     openToViewers: true,
+    onlyAsks: true,
     handle: async (request) => ({ body: await checkAddress(request) }),
   }),
 ]

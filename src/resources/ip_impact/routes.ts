@@ -38,6 +38,7 @@ export const ipImpactRoutes = [
     response: Impact,
     access: 'anyone',
     openToViewers: true,
+    onlyAsks: true,
     heavy: 'rule_set',
     async beforeLargeBody({ db, caller, params }) {
       if (!(await findIpPolicy(db, caller, params.id, false))) throw notFound('ipp')

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import { Refusal } from '../kernel/errors.ts'
+import { Refusal } from '../../kernel/errors.ts'
 
 /** Whether the browser says where the request comes from; programs do not. */
 export const cameFromBrowser = ({ headers }: Pick<IncomingMessage, 'headers'>): boolean =>

@@ -1,0 +1,59 @@
+import { Type } from 'typebox'
+import type { DbPool } from '../db/pool.ts'
+import type { Origin } from '../identity/origin.ts'
+import type { Result, Route } from './route.ts'
+import { Closed, type Static } from './wire.ts'
+
+const Anything = (description: string) => Type.Unsafe<unknown>({ description })
+
+/** The response to every change with `dry_run=true`. */
+export const DryRunResult = Closed(
+  {
+    response: Anything(
+      'The body that the change would be answered with; null where it has none. Ids and times are not those of the change, and a token or secret that it would return is left out.',
+    ),
+    differences: Type.Array(
+      Closed(
+        {
+          resource: Type.String({ description: 'The id of what the change would create, change or delete.' }),
+          before: Type.Unsafe<object | null>({ type: ['object', 'null'], description: 'Null if it would be created.' }),
+          after: Type.Unsafe<object | null>({ type: ['object', 'null'], description: 'Null if it would be deleted.' }),
+        },
+        { title: 'Difference' },
+      ),
+      { description: 'What the audit events of the change would say. Empty if it would change nothing.' },
+    ),
+    impact: Type.Unsafe<null>({
+      type: 'null',
+      description: 'Null: which addresses the change would newly refuse or allow is not known.',
+    }),
+    failed_access_tests: Type.Array(Type.String()),
+  },
+  { title: 'DryRunResult' },
+)
+type DryRunResult = Static<typeof DryRunResult>
+export type Difference = DryRunResult['differences'][number]
+
+/** Does the work of a change, and undoes it. Says what the change would have recorded. */
+export type Rehearse = <Done>(
+  db: DbPool,
+  origin: Origin,
+  work: (db: DbPool) => Promise<Done>,
+) => Promise<{ done: Done; differences: Difference[] }>
+
+/** Neither its ETag nor its generation is passed on: they belong to something that does not exist. */
+export function dryRunResult(
+  { secret }: Route,
+  { body, replayed, warnings }: Result<unknown>,
+  differences: Difference[],
+): Result<DryRunResult> {
+  const response = body === undefined ? null : secret === undefined ? body : without(body as object, secret)
+  return {
+    body: { response, differences, impact: null, failed_access_tests: [] },
+    ...(replayed && { replayed }),
+    ...(warnings && { warnings }),
+  }
+}
+
+const without = (body: object, field: string): object =>
+  Object.fromEntries(Object.entries(body).filter(([name]) => name !== field))

@@ -1,0 +1,24 @@
+import { many } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
+import { rehearse } from '../db/transaction.ts'
+import type { Difference, Rehearse } from '../http/dry_run.ts'
+
+/** Where migration 0068 puts the events of a dry run. */
+const dryRunPosition = -1
+
+/**
+ * The change is made with all its checks, and rolled back. What it would have changed is read from its audit events: they
+ * exist for every change, and have what the account may see. Events of other accounts, such as the one that a verified domain is
+ * taken from, are not shown.
+ */
+export const rehearseChange: Rehearse = (db, { accountId }, work) =>
+  rehearse(db, async (rehearsal) => {
+    const done = await work(rehearsal)
+    const differences = await many<Difference>(
+      rehearsal,
+      sql`
+      select resource_id as resource, before, after from audit_events
+      where account_id = ${accountId} and position = ${dryRunPosition} order by id`,
+    )
+    return { done, differences }
+  })
